@@ -5,6 +5,7 @@
 //! with one planted race, which must be the first finding.
 #![forbid(unsafe_code)]
 
+use crate::definition::parse;
 use crate::progress::Steps;
 use crate::results::Results;
 use crate::stats::Samples;
@@ -133,9 +134,7 @@ fn verify(definition: &Definition, streams: u32) -> Result<()> {
 }
 
 fn definition() -> Result<Definition> {
-    toml::from_str(include_str!("../definitions/check.toml")).map_err(|e| {
-        Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
-    })
+    parse(include_str!("../definitions/check.toml"))
 }
 
 /// Runs the benchmark.

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 use crate::bare::Bare;
+use crate::definition::parse;
 use crate::manual::by_hand;
 use crate::progress::Steps;
 use crate::results::{Results, is_empty_driver};
@@ -152,10 +153,7 @@ impl Round {
 /// # Errors
 /// `InvalidValue` for a wrong result; every error of the device.
 pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Results> {
-    let text = include_str!("../definitions/enqueue.toml");
-    let definition: Definition = toml::from_str(text).map_err(|e| {
-        Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
-    })?;
+    let definition: Definition = parse(include_str!("../definitions/enqueue.toml"))?;
     let (a, b) = (device.stream()?, device.stream()?);
     let n = definition.elements;
     let mut round = Round {

@@ -6,6 +6,7 @@
 
 mod bare;
 pub mod check;
+mod definition;
 pub mod doctor;
 pub mod enqueue;
 pub mod files;

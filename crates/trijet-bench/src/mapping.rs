@@ -1,5 +1,5 @@
-//! Files in memory. They have a file of their own because a mapping is unsafe: a change of the file
-//! by another process changes the bytes under a reference.
+//! Files in memory, apart from the safe code: a mapping is unsafe, because another process that changes
+//! the file changes the bytes under a reference.
 
 use memmap2::{Mmap, MmapMut};
 use std::fs::File;

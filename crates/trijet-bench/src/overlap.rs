@@ -3,6 +3,7 @@
 //! operation to the end of the last.
 #![forbid(unsafe_code)]
 
+use crate::definition::parse;
 use crate::peer::{Peer, Scripts};
 use crate::progress::Steps;
 use crate::results::Results;
@@ -157,9 +158,7 @@ pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
 }
 
 fn definitions() -> Result<Definitions> {
-    toml::from_str(include_str!("../definitions/overlap.toml")).map_err(|e| {
-        Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
-    })
+    parse(include_str!("../definitions/overlap.toml"))
 }
 
 /// The peers that can run here, and why the others cannot.
@@ -169,7 +168,7 @@ struct Peers<'a> {
 }
 
 impl<'a> Peers<'a> {
-    /// What the peers print as a note goes to `notes`.
+    /// Starts no peer but its probe. The notes that the peers print later go to `notes`.
     fn new(
         definition: &'a Definition,
         scripts: &'a Scripts,
@@ -255,22 +254,22 @@ fn measure(
     let mut results = Results::of_device(device);
     results
         .note("verified", "every case once: all elements without rounds, every 1021st with many");
-    let one = |value: f64| {
-        let mut samples = Samples::default();
-        samples.push(value);
-        samples
-    };
     for (what, time) in [
         ("upload alone (best)", calibration.upload),
         ("download alone (best)", calibration.download),
         ("both directions (best)", calibration.duplex),
     ] {
-        results.push(what, "ms", one(time.seconds() * 1e3), None);
+        results.push(what, "ms", Samples::one(time.seconds() * 1e3), None);
     }
     for ((case, samples), kernel) in cases.iter().zip(samples).zip(kernels) {
         results.push(case.name(), "ms", samples, Some(bound));
         if let Some(kernel) = kernel {
-            results.push(format!("kernel alone, {}", case.name()), "ms", one(kernel), None);
+            results.push(
+                format!("kernel alone, {}", case.name()),
+                "ms",
+                Samples::one(kernel),
+                None,
+            );
         }
     }
     peers.add_to(&mut results, &notes.borrow(), bound);

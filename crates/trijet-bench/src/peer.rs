@@ -1,5 +1,5 @@
-//! Peers: other people's programs, or such as they would write, that a definition names. They run
-//! as commands and are never linked.
+//! Peers: programs of other projects, and programs that their users would write. A definition names
+//! them. They run as commands and are never linked.
 //!
 //! A definition gives a peer a `probe`, a command that succeeds where the peer can run. Where it
 //! fails, the results have a row that says why. A peer whose probe succeeds must succeed itself.
@@ -40,7 +40,7 @@ pub(crate) struct Peer {
     limit_s: u64,
 }
 
-/// What a run of a peer gave.
+/// The result of one run of a peer.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) values: Vec<Value>,
@@ -49,11 +49,11 @@ pub(crate) struct Outcome {
     pub(crate) seconds: f64,
 }
 
-/// A name, and the words that take the place of it in brackets.
+/// A name, and the words that replace it where a command has it in braces.
 pub(crate) type Words<'a> = (&'a str, Vec<String>);
 
 impl Peer {
-    /// Says why the peer cannot run here.
+    /// The reason why the peer cannot run here; `None` if it can.
     pub(crate) fn missing(&self) -> Option<String> {
         let probed = process::run(&self.probe, PROBE_LIMIT);
         probed.err().map(|why| format!("not run: {why}"))
@@ -68,7 +68,7 @@ impl Peer {
     /// Runs the peer once.
     ///
     /// # Errors
-    /// `Unsupported` when it fails or prints something else than figures.
+    /// `Unsupported` when it fails, or prints a line that is neither a figure nor a note.
     pub(crate) fn run(&self, words: &[Words<'_>]) -> Result<Outcome> {
         let failed = |why: String| {
             Error::new(ErrorKind::Unsupported, "run a peer", format!("{}: {why}", self.name))
@@ -96,8 +96,8 @@ fn outcome(ran: Ran) -> std::result::Result<Outcome, String> {
     Ok(Outcome { values, note, seconds: ran.seconds })
 }
 
-/// A command in which `{NAME}` is replaced. An argument that is nothing else becomes all words of
-/// that name; within an argument, the name stands for the words with spaces between them.
+/// Replaces every `{NAME}` of a command. An argument that is only `{NAME}` becomes one argument for
+/// each word of the name; within a longer argument, the words stand with spaces between them.
 ///
 /// # Errors
 /// The name that is not among `words`.
@@ -117,27 +117,27 @@ pub(crate) fn filled(
     Ok(arguments)
 }
 
-/// An argument in which each name in brackets, of lower-case letters, is replaced.
+/// Replaces every `{NAME}` of an argument. Names have lower-case letters only.
 fn within(argument: &str, words: &[Words<'_>]) -> std::result::Result<String, String> {
     let (mut filled, mut rest) = (String::new(), argument);
     while let Some((before, after)) = rest.split_once('{') {
         filled += before;
         let name = after.split_once('}').map_or("", |(name, _)| name);
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_lowercase()) {
-            // A bracket of the command's own.
+            // Another brace belongs to the command.
             filled.push('{');
             rest = after;
             continue;
         }
         let found = words.iter().find(|(known, _)| *known == name);
-        let (_, words) = found.ok_or_else(|| format!("nothing is called `{name}`"))?;
+        let (_, words) = found.ok_or_else(|| format!("`{{{name}}}` has no value"))?;
         filled += &words.join(" ");
         rest = &after[name.len() + 1..];
     }
     Ok(filled + rest)
 }
 
-/// The scripts in a folder that goes when this value is dropped.
+/// A folder with the scripts. It is removed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Scripts(TempDir);
 
@@ -145,7 +145,7 @@ impl Scripts {
     /// Writes the scripts.
     ///
     /// # Errors
-    /// `Io` when the folder of temporary files has no room.
+    /// `Io` when the folder for temporary files cannot be written.
     pub(crate) fn new() -> Result<Self> {
         let written = tempfile::tempdir().and_then(|folder| {
             for (name, text) in SCRIPTS {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_brackets_are_replaced_and_unknown_ones_refused() {
+    fn names_in_braces_are_replaced_and_unknown_ones_refused() {
         let words = [("in", vec!["x.raw".to_owned()]), ("op", vec!["a".into(), "b".into()])];
         let command = ["{in}", "{op}", "{in}x{op}!", "no{ne {} ${X}"].map(str::to_owned);
         assert_eq!(
@@ -216,6 +216,6 @@ mod tests {
             ["x.raw", "a", "b", "x.rawxa b!", "no{ne {} ${X}"]
         );
         let unknown = filled(&["{out}".to_owned()], &words);
-        assert_eq!(unknown.unwrap_err(), "nothing is called `out`");
+        assert_eq!(unknown.unwrap_err(), "`{out}` has no value");
     }
 }

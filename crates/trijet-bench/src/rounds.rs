@@ -13,7 +13,7 @@ use trijet::{Cancel, Error, ErrorKind, Result};
 /// A figure of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Value {
-    /// What was measured; empty if the program has one figure only.
+    /// The name of the figure; empty if the program has no other.
     pub(crate) what: String,
     pub(crate) unit: String,
     pub(crate) value: f64,
@@ -78,7 +78,7 @@ impl<'a> Side<'a> {
             return Err(stopped());
         }
         (self.run)().map_err(|error| match cancel.is_cancelled() {
-            // The signal has ended a command, too.
+            // A signal from a terminal ends the commands that run as well.
             true => stopped(),
             false => error.context(self.name.clone()),
         })

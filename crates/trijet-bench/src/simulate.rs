@@ -2,6 +2,7 @@
 //! of the search through every order of a program.
 #![forbid(unsafe_code)]
 
+use crate::definition::parse;
 use crate::manual::by_hand;
 use crate::progress::Steps;
 use crate::results::Results;
@@ -147,10 +148,7 @@ fn exhaust(definition: &Definition, shared: usize) -> Result<(Exploration<u64>, 
 /// # Errors
 /// `InvalidValue` for a wrong result or a search that does not end.
 pub fn run(steps: &mut Steps<'_>) -> Result<Results> {
-    let text = include_str!("../definitions/virtual.toml");
-    let definition: Definition = toml::from_str(text).map_err(|e| {
-        Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
-    })?;
+    let definition: Definition = parse(include_str!("../definitions/virtual.toml"))?;
     let mut reference = Desk::new(device(Executor::Threads)?, &definition)?;
     let mut desks = [
         ("greedy order", Desk::new(device(Executor::Virtual(Order::Greedy))?, &definition)?),

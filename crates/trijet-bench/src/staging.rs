@@ -3,23 +3,22 @@
 //! from the call to its end.
 #![forbid(unsafe_code)]
 
+use crate::definition::parse;
 use crate::mapping;
 use crate::progress::Steps;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
 use crate::stats::Samples;
-
 use memmap2::Mmap;
 use serde::Deserialize;
-use std::fs::File;
 use std::io::Write;
 use std::thread;
 use std::time::Instant;
 use trijet::pipeline::{Calibration, rows_of, rows_to_fn};
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result};
 
-/// Words of a row.
+/// The words in a row.
 const ROW: usize = 512;
 
 #[derive(Debug, Deserialize)]
@@ -56,7 +55,7 @@ impl AsRef<[u64]> for Words {
     }
 }
 
-/// What the programs use: the data twice, and what they copy to.
+/// The device, and the data that the programs upload: in a vector and in a mapped file.
 struct Bench<'a> {
     device: &'a Device,
     calibration: Calibration,
@@ -134,7 +133,7 @@ impl<'a> Bench<'a> {
 
 /// The data in a file without a name, mapped.
 fn mapped(data: &[u64]) -> std::io::Result<Mmap> {
-    let mut file: File = tempfile::tempfile()?;
+    let mut file = tempfile::tempfile()?;
     file.write_all(bytemuck::cast_slice(data))?;
     mapping::readable(&file)
 }
@@ -168,9 +167,7 @@ fn side<'a>(name: String, mut run: impl FnMut() -> Result<f64> + 'a) -> Side<'a>
 }
 
 fn definition() -> Result<Definition> {
-    toml::from_str(include_str!("../definitions/staging.toml")).map_err(|e| {
-        Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
-    })
+    parse(include_str!("../definitions/staging.toml"))
 }
 
 /// Runs the benchmark.
@@ -193,10 +190,6 @@ fn measure(
     steps.expect(2 + size.repeats as u64);
     steps.begin("measuring the link");
     let bench = Bench::new(setting.device, definition, size.bytes)?;
-    let mut target: Vec<Vec<u64>> = Vec::new();
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let threads: Vec<usize> = definition.threads.iter().copied().filter(|t| *t <= cores).collect();
-    target.resize_with(threads.len(), || vec![0; bench.data.len()]);
     steps.begin("verifying both sources, and a run of each program");
     bench.verify("a vector", &bench.data)?;
     bench.verify("a mapped file", &bench.file)?;
@@ -205,7 +198,9 @@ fn measure(
         side("pipeline from a mapped file".to_owned(), || bench.upload(&bench.file)),
     ];
     let bench = &bench;
-    for (threads, mut target) in threads.into_iter().zip(target) {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    for threads in definition.threads.iter().copied().filter(|threads| *threads <= cores) {
+        let mut target = vec![0; bench.data.len()];
         let run = move || bench.copy(&mut target, threads);
         sides.push(side(format!("{COPY}, threads={threads}"), run));
     }
@@ -219,23 +214,20 @@ fn measure(
     }
     let mut results = Results::of_device(setting.device);
     results.note("verified", VERIFIED);
-    let mut link = Samples::default();
-    link.push(bench.calibration.upload.seconds() * 1e3);
-    let link_ms = link.quantile(0.5);
-    results.push("link: upload alone (best)", "ms", link, None);
+    let link_ms = bench.calibration.upload.seconds() * 1e3;
+    results.push("link: upload alone (best)", "ms", Samples::one(link_ms), None);
     let copies = sides.iter().filter(|side| side.name.starts_with(COPY));
     let bound = copies.map(|side| side.median("")).reduce(f64::min).map(|copy| copy.max(link_ms));
     for side in &sides {
         for figure in &side.figures {
-            let of_pipeline = side.name.starts_with("pipeline");
-            let bound = bound.filter(|_| of_pipeline);
+            let bound = bound.filter(|_| side.name.starts_with("pipeline"));
             results.push(side.name.clone(), &figure.unit, figure.samples.clone(), bound);
         }
     }
     Ok(results)
 }
 
-/// The begin of the names of copies.
+/// The names of the copies begin with it.
 const COPY: &str = "copy within the host";
 
 const VERIFIED: &str = "every byte of both sources came back once; the sink received a marker for \

@@ -9,6 +9,11 @@ const SPREAD_MAX: f64 = 0.2;
 pub struct Samples(Vec<f64>);
 
 impl Samples {
+    /// One sample, of a figure that is measured once.
+    pub(crate) fn one(value: f64) -> Self {
+        Self(vec![value])
+    }
+
     /// Adds one sample.
     pub fn push(&mut self, value: f64) {
         let at = self.0.partition_point(|other| *other < value);

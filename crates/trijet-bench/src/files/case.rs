@@ -15,18 +15,36 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use trijet::{Error, ErrorKind, Result};
 
-/// The time of a command's whole process; and of the run in it, from the allocation of its buffers
-/// to the last write, as it says itself.
+/// The figure of a command's process, from start to end.
 const PROCESS: &str = "process";
+/// The figure that a command prints itself: from the allocation of its buffers to the last write.
+/// Threads of this process have it, too.
 const RUN: &str = "run";
-/// The end of the names of threads that bring the output to the disk.
-const SYNCED: &str = ", synced";
-/// The bytes of an existing output before a run.
+/// Every byte of an existing output before a run.
 const OLD: u8 = 0xa5;
 
 /// The input in a folder.
 pub(super) fn input(folder: &Path) -> PathBuf {
     folder.join("in.raw")
+}
+
+/// The kind of a program that a case compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Program {
+    /// The command of the definition.
+    Ours(End),
+    Peer,
+    /// Threads that only move the bytes.
+    Plain(End),
+}
+
+impl Program {
+    fn end(self) -> End {
+        match self {
+            Self::Ours(end) | Self::Plain(end) => end,
+            Self::Peer => End::Written,
+        }
+    }
 }
 
 pub(super) struct Comparison<'a> {
@@ -36,12 +54,13 @@ pub(super) struct Comparison<'a> {
     pub(super) job: &'a Job,
     pub(super) case: Case,
     pub(super) stack: &'a Stack,
-    /// What the job gives, and the input.
+    /// The hashes of the job's result.
     pub(super) expected: &'a Hashes,
+    /// The hashes of the input.
     pub(super) unchanged: &'a Hashes,
     pub(super) folder: &'a Path,
     pub(super) scripts: &'a Scripts,
-    /// Those that can run here.
+    /// The peers that can run here.
     pub(super) peers: &'a [&'a Peer],
 }
 
@@ -50,7 +69,7 @@ impl<'a> Comparison<'a> {
         self.folder.join("out.raw")
     }
 
-    /// Removes the output, or makes one with other bytes.
+    /// Removes the output of the last run, or overwrites it with other bytes.
     fn prepare(&self) -> Result<()> {
         let prepared = match self.case.output {
             Output::New => match fs::remove_file(self.out()) {
@@ -66,7 +85,7 @@ impl<'a> Comparison<'a> {
         self.stack.verify(&self.out(), expected).map_err(failed)
     }
 
-    /// The words of the definition's commands.
+    /// The values of the names in the definition's commands.
     fn words(&self) -> Vec<Words<'static>> {
         let info = self.setting.device.info();
         let device = match info.compute.0 > 0 {
@@ -94,7 +113,7 @@ impl<'a> Comparison<'a> {
         end == End::Synced && self.case.place == Kind::Disk
     }
 
-    /// Lets a program that waits for the disk run in some rounds only.
+    /// Lets a program that waits for the disk run in some of the rounds only.
     fn paced(&self, side: Side<'a>, end: End) -> Side<'a> {
         if self.waits(end) { side.every(self.definition.slow_every) } else { side }
     }
@@ -115,7 +134,7 @@ impl<'a> Comparison<'a> {
             let mut values = vec![Value::seconds(PROCESS, ran.seconds)];
             let report: serde_json::Value = serde_json::from_str(&ran.out)
                 .map_err(|error| broken(format!("printed no JSON: {error}")))?;
-            // A device with modelled times has none of its own.
+            // `wall_ns` is null on a device whose times are those of a model.
             let ns = |key: &str| report[key].as_f64();
             if let (Some(setup_ns), Some(wall_ns)) = (ns("cold_setup_ns"), ns("wall_ns")) {
                 values.push(Value::seconds(RUN, (setup_ns + wall_ns) * 1e-9));
@@ -138,7 +157,7 @@ impl<'a> Comparison<'a> {
     }
 
     fn plain(&'a self, way: Way, threads: usize, end: End) -> Side<'a> {
-        let mark = if end == End::Synced { SYNCED } else { "" };
+        let mark = if end == End::Synced { ", synced" } else { "" };
         let name = format!("plain threads={threads} {}{mark}", way.name());
         let side = Side::new(name, move || {
             self.prepare()?;
@@ -151,9 +170,9 @@ impl<'a> Comparison<'a> {
         self.paced(side, end)
     }
 
-    /// The fastest of the threads that only move bytes, after a run of all of them. On a disk, the
-    /// same ways follow a second time and bring the output to the disk.
-    fn fastest(&'a self, results: &mut Results) -> Result<Vec<Side<'a>>> {
+    /// Runs every way of threads that only move bytes once, and keeps the fastest. On a disk, each of
+    /// these stands in the list a second time, and then synchronizes the output.
+    fn fastest(&'a self, results: &mut Results) -> Result<Vec<(Side<'a>, Program)>> {
         let counts = self.definition.threads.iter().filter(|count| **count <= self.stack.threads);
         let ways: Vec<_> = counts.flat_map(|count| Way::ALL.map(|way| (way, *count))).collect();
         let mut sides: Vec<_> =
@@ -165,11 +184,15 @@ impl<'a> Comparison<'a> {
         let text = tried.iter().map(|(side, _)| format!("{} {:.3} s", side.name, seconds(side)));
         let text = text.collect::<Vec<_>>().join(", ");
         results.note(format!("{}: plain threads in the warm-up", self.name), text);
-        tried.truncate(self.definition.plain_kept);
-        let (mut kept, ways): (Vec<_>, Vec<_>) = tried.into_iter().unzip();
-        if self.waits(End::Synced) {
-            kept.extend(ways.into_iter().map(|(way, count)| self.plain(way, count, End::Synced)));
+        let (mut kept, mut synced) = (Vec::new(), Vec::new());
+        for (side, (way, count)) in tried.into_iter().take(self.definition.plain_kept) {
+            kept.push((side, Program::Plain(End::Written)));
+            if self.waits(End::Synced) {
+                let side = self.plain(way, count, End::Synced);
+                synced.push((side, Program::Plain(End::Synced)));
+            }
         }
+        kept.append(&mut synced);
         Ok(kept)
     }
 
@@ -181,44 +204,42 @@ impl<'a> Comparison<'a> {
         results: &mut Results,
     ) -> Result<()> {
         steps.begin(&format!("{}: warm-up", self.name));
-        let ours = self.definition.variants.iter().map(|variant| self.ours(variant));
-        let peers = self.peers.iter().map(|peer| self.peer(peer));
-        let mut sides: Vec<Side<'_>> = ours.chain(peers).collect();
-        let commands = sides.len();
+        let variants = &self.definition.variants;
+        let ours = variants.iter().map(|variant| (self.ours(variant), Program::Ours(variant.end)));
+        let peers = self.peers.iter().map(|peer| (self.peer(peer), Program::Peer));
+        let (mut sides, mut programs): (Vec<_>, Vec<_>) = ours.chain(peers).unzip();
         warm_up(&mut sides, &self.setting.cancel)?;
-        sides.extend(self.fastest(results)?);
+        for (side, program) in self.fastest(results)? {
+            sides.push(side);
+            programs.push(program);
+        }
         for number in 0..repeats {
             steps.begin(&format!("{}: round {} of {repeats}", self.name, number + 1));
             round(&mut sides, number, &self.setting.cancel)?;
         }
-        self.report(&sides, commands, results);
+        self.report(&sides, &programs, results);
         fs::remove_file(self.out()).map_err(failed)
     }
 
-    /// Whether the output of a program is on the disk at its end, which takes time here.
-    fn is_synced(&self, side: &Side<'_>) -> bool {
-        let variant = self.definition.variants.iter().find(|variant| variant.name == side.name);
-        let plain = if side.name.ends_with(SYNCED) { End::Synced } else { End::Written };
-        self.waits(variant.map_or(plain, |variant| variant.end))
-    }
-
-    /// One row for each figure; the first `commands` of the programs are commands. The bound is that
-    /// of the threads that end as the program does.
-    fn report(&self, sides: &[Side<'_>], commands: usize, results: &mut Results) {
-        let (commands, plain) = sides.split_at(commands);
-        let is_ours = |side: &Side<'_>| {
-            self.definition.variants.iter().any(|variant| variant.name == side.name)
-        };
-        for side in sides {
-            let synced = self.is_synced(side);
-            let alike = plain.iter().filter(|plain| self.is_synced(plain) == synced);
-            let bound = alike.map(|plain| plain.median(RUN)).reduce(f64::min);
+    /// Adds one row for each figure. The bound is that of the threads that end as the program does.
+    fn report(&self, sides: &[Side<'_>], programs: &[Program], results: &mut Results) {
+        let peers: Vec<_> =
+            sides.iter().zip(programs).filter(|(_, program)| **program == Program::Peer).collect();
+        for (side, program) in sides.iter().zip(programs) {
+            let waits = self.waits(program.end());
+            let bound = sides.iter().zip(programs).filter_map(|(plain, program)| match program {
+                Program::Plain(end) if self.waits(*end) == waits => Some(plain.median(RUN)),
+                _ => None,
+            });
+            let bound = bound.reduce(f64::min);
             for figure in &side.figures {
                 let name = format!("{}: {}, {}", self.name, side.name, figure.what);
                 let mut note = self.rate(figure);
-                for peer in commands.iter().filter(|peer| is_ours(side) && !is_ours(peer)) {
-                    let times = peer.median(&figure.what) / figure.samples.quantile(0.5);
-                    note += &format!("; {times:.2} times as fast as {}", peer.name);
+                if let Program::Ours(_) = program {
+                    for (peer, _) in &peers {
+                        let times = peer.median(&figure.what) / figure.samples.quantile(0.5);
+                        note += &format!("; {times:.2} times as fast as {}", peer.name);
+                    }
                 }
                 let samples = figure.samples.clone();
                 results.push_with(name, &figure.unit, samples, bound, note);

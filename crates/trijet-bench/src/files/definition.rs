@@ -1,10 +1,11 @@
 //! The definition of the benchmark: `definitions/files.toml`.
 #![forbid(unsafe_code)]
 
+use crate::definition::parse;
 use crate::peer::Peer;
 use serde::Deserialize;
 use std::path::PathBuf;
-use trijet::{Error, ErrorKind, Result};
+use trijet::Result;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,8 +34,8 @@ pub(super) struct Variant {
     pub(super) end: End,
 }
 
-/// Where the output is when a program ends: written, and so in the page cache at least, or on the
-/// disk.
+/// The state of the output when a program ends: written, so that other processes can read it, or
+/// also synchronized with the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum End {
@@ -158,7 +159,5 @@ pub(super) struct Size {
 
 /// The definition that is a part of the program.
 pub(super) fn definition() -> Result<Definition> {
-    toml::from_str(include_str!("../../definitions/files.toml")).map_err(|e| {
-        Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
-    })
+    parse(include_str!("../../definitions/files.toml"))
 }

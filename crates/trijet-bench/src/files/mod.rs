@@ -25,7 +25,8 @@ use std::thread;
 use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
 
-/// Both files, and space for what else the file system keeps.
+/// The free space that a folder needs, in stacks: the input, the output, and a tenth more for the
+/// file system itself.
 const ROOM: f64 = 2.2;
 
 /// The sizes that a run uses, by the device.
@@ -45,7 +46,7 @@ pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
     measure(setting, &definition()?, if is_gpu { Scale::Gpu } else { Scale::Host }, steps)
 }
 
-/// A folder with the input, or why there is none.
+/// A folder with the input and the folder that it is in, or the reason why there is none.
 type Place<'a> = std::result::Result<(TempDir, &'a Path), String>;
 
 fn measure(
@@ -64,7 +65,7 @@ fn measure(
         format!("{} images of {} x {}, u16, {bytes} bytes", size.pages, size.height, size.width);
     results.note("input", text);
     results.note("verified", "the output of every run, by its hashes; the rules by the definition");
-    steps.begin("computing what the outputs must be, and writing the inputs");
+    steps.begin("computing the expected outputs, and writing the inputs");
     let expected = expected(definition, scale, &stack)?;
     let tmpfs = place(Kind::Tmpfs, &definition.places.tmpfs, &stack)?;
     let disk = place(Kind::Disk, &definition.places.disk, &stack)?;
@@ -125,7 +126,7 @@ fn measure(
     Ok(results)
 }
 
-/// A folder of a kind with the input in it. Only its absence is no error.
+/// Makes a folder of a kind with the input in it. A machine without one is not an error.
 fn place<'a>(kind: Kind, folders: &'a [PathBuf], stack: &Stack) -> Result<Place<'a>> {
     #[expect(clippy::cast_possible_truncation, reason = "a number of bytes")]
     #[expect(clippy::cast_sign_loss, reason = "it is not negative")]
@@ -137,7 +138,8 @@ fn place<'a>(kind: Kind, folders: &'a [PathBuf], stack: &Stack) -> Result<Place<
     Ok(found)
 }
 
-/// What each job must give, by the rule, which must agree with the digest of the definition.
+/// The expected hashes of each job, by its rule. The definition has their digest, too: a wrong rule is
+/// an error.
 fn expected(definition: &Definition, scale: Scale, stack: &Stack) -> Result<Vec<Hashes>> {
     let mut all = Vec::new();
     for job in &definition.jobs {

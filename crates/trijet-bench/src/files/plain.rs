@@ -1,5 +1,5 @@
-//! Threads that move the bytes of a file to another file without a GPU: the best that a program
-//! which also computes can do.
+//! Threads that move the bytes of a file to another file without a GPU: the bound for a program that
+//! also computes.
 #![forbid(unsafe_code)]
 
 use super::definition::End;
@@ -82,7 +82,7 @@ pub(super) fn copy(
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Fills every byte of the output with `byte`, so that it has pages, and none of a result.
+/// Fills the output with `byte`, so that its pages exist and hold no bytes of a result.
 pub(super) fn fill(stack: &Stack, output: &Path, byte: u8) -> Result<()> {
     let mut mapping = mapping::writable(&open(stack, output)?)?;
     let pieces = mapping.chunks_mut(length(stack.piece_bytes)?);

@@ -5,7 +5,7 @@ use std::io::{Error, Result};
 use std::sync::Mutex;
 use std::thread;
 
-/// Does `work` for each item on so many threads, each with a buffer of its own. Returns what it gave,
+/// Calls `work` for each item, on `threads` threads with a buffer of its own each. Returns the results
 /// in the order of the items.
 ///
 /// # Errors
@@ -16,6 +16,7 @@ pub(super) fn each<I: Send, T: Send>(
     work: impl Fn(&mut Vec<u8>, I) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
     let items = Mutex::new(items.enumerate());
+    // The lock is poisoned after a panic, which the thread that panicked reports when it is joined.
     let next = || items.lock().ok()?.next();
     let one = || -> Result<Vec<(usize, T)>> {
         let (mut buffer, mut done) = (Vec::new(), Vec::new());

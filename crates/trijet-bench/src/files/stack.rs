@@ -1,7 +1,7 @@
-//! The stack of images, what each operation makes of it, and the digest of a file.
+//! The stack of images, the result of each operation on it, and the hashes of a file.
 //!
-//! The operations are stated here a second time, pixel by pixel and without the library, so that a
-//! result is compared with a rule and not with another run.
+//! The operations are stated here a second time, pixel by pixel and without the library. So a result
+//! is compared with a rule and not with another run.
 #![forbid(unsafe_code)]
 
 use super::definition::{Op, Size};
@@ -36,7 +36,7 @@ impl Hashes {
     }
 }
 
-/// An error of files as one of the benchmark; wrong bytes are a wrong value.
+/// Makes an error of a file an error of the benchmark. Wrong bytes are an invalid value.
 pub(super) fn failed(error: Error) -> trijet::Error {
     let kind = match error.kind() {
         ErrorKind::InvalidData => trijet::ErrorKind::InvalidValue,
@@ -56,7 +56,7 @@ impl Stack {
         self.size.pages * self.size.height * self.size.width * PIXEL_BYTES
     }
 
-    /// The bytes of each piece.
+    /// The range of the bytes of each piece.
     pub(super) fn pieces(&self) -> impl Iterator<Item = Range<u64>> + Send + use<> {
         let (piece, bytes) = (self.piece_bytes, self.bytes());
         (0..bytes.div_ceil(piece)).map(move |n| n * piece..((n + 1) * piece).min(bytes))
@@ -67,7 +67,7 @@ impl Stack {
         match op {
             Op::Affine { scale, offset } => {
                 let sum = scale * f32::from(pixel(index)) + offset;
-                #[expect(clippy::cast_possible_truncation, reason = "it is within the range")]
+                #[expect(clippy::cast_possible_truncation, reason = "it is clamped to the range")]
                 #[expect(clippy::cast_sign_loss, reason = "it is not negative")]
                 let rounded = sum.round_ties_even().clamp(0.0, 65535.0) as u16;
                 rounded
@@ -88,7 +88,7 @@ impl Stack {
         }
     }
 
-    /// Does `work` for every piece, on all threads. Returns what it gave, in the order of the pieces.
+    /// Calls `work` for every piece, on all threads. Returns the results in the order of the pieces.
     fn each<T: Send>(
         &self,
         work: impl Fn(&mut Vec<u8>, Range<u64>) -> Result<T> + Sync,
@@ -96,8 +96,8 @@ impl Stack {
         each(self.threads, self.pieces(), work)
     }
 
-    /// Writes the input to a new file, and waits until the disk has it, so that its writing does not
-    /// take from the runs.
+    /// Writes the input to a new file, and waits until the disk has it. So the disk is idle when the
+    /// first run starts.
     pub(super) fn write(&self, path: &Path) -> Result<()> {
         let file = File::create_new(path)?;
         self.each(|buffer, piece| {
@@ -120,12 +120,12 @@ impl Stack {
         Ok(Hashes(hashes))
     }
 
-    /// The hashes of the input, which threads without a GPU copy.
+    /// The hashes of the input, and so of a copy of it.
     pub(super) fn unchanged(&self) -> Result<Hashes> {
         self.expected(Op::Affine { scale: 1.0, offset: 0.0 })
     }
 
-    /// Compares a file with what it should be.
+    /// Compares the hashes of a file with the expected ones.
     ///
     /// # Errors
     /// `InvalidData` with the bytes of the first wrong piece, or with the length.
@@ -141,14 +141,12 @@ impl Stack {
             file.read_exact_at(buffer, piece.start)?;
             Ok(xxh3_64(buffer))
         })?;
-        let wrong = found.iter().zip(&expected.0).position(|(found, wanted)| found != wanted);
-        match self.pieces().nth(wrong.unwrap_or(usize::MAX)) {
-            None => Ok(()),
-            Some(piece) => {
-                let cause = format!("wrong bytes in {}..{} of the output", piece.start, piece.end);
-                Err(Error::new(ErrorKind::InvalidData, cause))
-            }
-        }
+        let mut pieces = self.pieces().zip(found.iter().zip(&expected.0));
+        let Some((wrong, _)) = pieces.find(|(_, (found, expected))| found != expected) else {
+            return Ok(());
+        };
+        let cause = format!("wrong bytes in {}..{} of the output", wrong.start, wrong.end);
+        Err(Error::new(ErrorKind::InvalidData, cause))
     }
 }
 

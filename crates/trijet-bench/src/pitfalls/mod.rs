@@ -18,6 +18,7 @@ mod races;
 #[cfg(test)]
 mod tests;
 
+use crate::definition::parse;
 use crate::progress::Steps;
 use crate::results::Results;
 use ground::{Ground, Size};
@@ -26,7 +27,7 @@ use serde::Deserialize;
 use trijet::check::lint::Rule;
 use trijet::check::{Class, Conflict};
 use trijet::sim::{Executor, HostConfig, Order};
-use trijet::{Device, Error, ErrorKind, Result};
+use trijet::{Device, ErrorKind, Result};
 
 const RAW: Flag = Flag::Finding(Class::Race(Conflict::Raw));
 const WAR: Flag = Flag::Finding(Class::Race(Conflict::War));
@@ -121,9 +122,7 @@ struct Definition {
 }
 
 fn definition() -> Result<Definition> {
-    toml::from_str(include_str!("../../definitions/pitfalls.toml")).map_err(|e| {
-        Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
-    })
+    parse(include_str!("../../definitions/pitfalls.toml"))
 }
 
 /// Opens a host device with modelled times.

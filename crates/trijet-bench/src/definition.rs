@@ -1,0 +1,34 @@
+//! Definitions: the files of `definitions/`, which are parts of the program.
+#![forbid(unsafe_code)]
+
+use serde::de::DeserializeOwned;
+use trijet::{Error, ErrorKind, Result};
+
+/// Reads a definition.
+///
+/// # Errors
+/// `InvalidValue` for a text that is not one, with the first wrong line.
+pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T> {
+    toml::from_str(text).map_err(|error| {
+        let cause = format!("the definition does not parse: {error}");
+        Error::new(ErrorKind::InvalidValue, "bench", cause).caused_by(error)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[test]
+    fn a_text_that_is_no_definition_is_refused_with_its_line() {
+        #[derive(Debug, Deserialize)]
+        struct Small {
+            repeats: usize,
+        }
+        assert_eq!(parse::<Small>("repeats = 3").unwrap().repeats, 3);
+        let error = parse::<Small>("\nrepeats = 'three'").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidValue);
+        assert!(error.to_string().contains("line 2"), "{error}");
+    }
+}
