@@ -7,6 +7,7 @@
 //! and written beside the binaries. A tree with changes is marked, because its results belong to no
 //! commit.
 
+use crate::tools::root;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
     if let Some(option) = options.first() {
         return Err(io::Error::other(format!("unknown option `{option}`: bundle has no options")));
     }
-    let root = root()?;
+    let root = root();
     let commit = commit(&root)?;
     let mut programs = build(
         &root,
@@ -88,11 +89,6 @@ impl Program {
             _ => PathBuf::from(&self.name),
         }
     }
-}
-
-pub(crate) fn root() -> io::Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    root.map(Path::to_owned).ok_or_else(|| io::Error::other("the folder of xtask has no parent"))
 }
 
 fn has_gpu_tests(root: &Path) -> bool {

@@ -5,8 +5,8 @@
 //! reported with its share, and the memory of a process stays small.
 #![forbid(unsafe_code)]
 
-use crate::bundle::{ORACLE, build, commit, root};
-use crate::tools::Result;
+use crate::bundle::{ORACLE, build, commit};
+use crate::tools::{Result, root};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::ops::Range;
@@ -145,7 +145,7 @@ fn oracle() -> Result<(PathBuf, String)> {
     if let Ok(commit) = fs::read_to_string(bundle.join("COMMIT")) {
         return Ok((bundle.join("oracle"), commit.trim().to_owned()));
     }
-    let root = root()?;
+    let root = root();
     let commit = commit(&root)?;
     let built = build(&root, &commit, &ORACLE)?;
     let oracle = built.into_iter().find(|program| program.name == "oracle");

@@ -7,16 +7,18 @@
 
 use crate::tools::{Result, root, target};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::yield_now;
 
 /// The losses of power for each output.
 const CUTS: u64 = 12;
 /// Those of them that come after the end of the run.
 const CUTS_AFTER: u64 = 4;
-/// The sides of the images, and their number: 64 MiB, which the run takes about a second to write.
+/// The width and the height of an image, whose pixels are bytes.
 const SIDE: usize = 1024;
+/// 64 MiB, so that a run writes for long enough to be cut at many moments.
 const IMAGES: usize = 64;
 /// The outputs. The last one is a folder of images.
 const OUTPUTS: [&str; 3] = ["out.npy", "out.raw", "out"];
@@ -30,15 +32,26 @@ pub(crate) fn run() -> Result<()> {
     if !status.success() {
         return Err("files: a file call that fails has a wrong end".into());
     }
-    fs::create_dir_all(folder())?;
-    // A task that was killed leaves its file systems.
-    unmount()?;
-    let cut = power_cuts();
-    unmount()?;
-    match cut? {
-        Some(reason) => println!("SKIPPED losses of power: {reason}"),
-        None => println!("{} losses of power had no wrong bytes", CUTS * OUTPUTS.len() as u64),
+    if !shell("command -v mkfs.ext4 && command -v fsfreeze && command -v mountpoint")? {
+        println!("SKIPPED losses of power: mkfs.ext4, fsfreeze or mountpoint is missing");
+        return Ok(());
     }
+    // A task that was killed leaves its file systems.
+    if folder().exists() {
+        unmount()?;
+        fs::remove_dir_all(folder())?;
+    }
+    fs::create_dir_all(folder())?;
+    demand("mkdir outer inner copy && truncate -s 3G outer.img && mkfs.ext4 -q -F outer.img")?;
+    if let Err(error) = demand("mount -o loop outer.img outer") {
+        println!("SKIPPED losses of power: {error}");
+        return Ok(());
+    }
+    let cut = power_cuts();
+    let unmounted = unmount();
+    cut?;
+    unmounted?;
+    println!("{} losses of power had no wrong bytes", CUTS * OUTPUTS.len() as u64);
     Ok(())
 }
 
@@ -47,34 +60,27 @@ fn folder() -> PathBuf {
     target().join("tmp/power")
 }
 
-/// Runs a line of the shell.
-fn shell(line: &str) -> Result<Output> {
-    Ok(Command::new("sh").args(["-c", line]).current_dir(folder()).output()?)
+/// Whether a line of the shell succeeds.
+fn shell(line: &str) -> Result<bool> {
+    Ok(Command::new("sh").args(["-c", line]).output()?.status.success())
 }
 
-/// Runs a line of the shell, which must succeed.
+/// Runs a line of the shell in the folder of the file systems. It must succeed.
 fn demand(line: &str) -> Result<()> {
-    let output = shell(line)?;
+    let output = Command::new("sh").args(["-c", line]).current_dir(folder()).output()?;
     if output.status.success() {
         return Ok(());
     }
     Err(format!("{line}: {}", String::from_utf8_lossy(&output.stderr)).into())
 }
 
-/// Cuts the power at many moments. Returns why there were none.
-fn power_cuts() -> Result<Option<String>> {
-    let make = "mkdir -p outer inner copy && truncate -s 3G outer.img && mkfs.ext4 -q -F outer.img \
-                && mount -o loop outer.img outer";
-    if let Err(error) = demand(make) {
-        return Ok(Some(format!("there is no loop device: {error}")));
-    }
+/// Cuts the power at many moments of a run for each output.
+fn power_cuts() -> Result<()> {
     let pixels: std::result::Result<Vec<u8>, _> =
         (0..SIDE * SIDE * IMAGES).map(|n| u8::try_from(1 + n * n / 128 % 251)).collect();
     fs::write(folder().join("in.raw"), pixels?)?;
     for output in OUTPUTS {
         let reference = folder().join(format!("reference-{output}"));
-        drop(fs::remove_dir_all(&reference));
-        drop(fs::remove_file(&reference));
         fs::create_dir(&reference)?;
         let reference = reference.join(output);
         let ended = map(&reference, &[])?.wait_with_output()?;
@@ -83,44 +89,56 @@ fn power_cuts() -> Result<Option<String>> {
         }
         for cut in 0..CUTS {
             let case = format!("{output}, cut {cut}");
-            demand(
-                "truncate -s 0 outer/inner.img && truncate -s 512M outer/inner.img \
-                 && mkfs.ext4 -q -F outer/inner.img && mount -o loop outer/inner.img inner",
-            )?;
-            let mut run = map(&folder().join("inner").join(output), &[])?;
-            // The last cuts come at once after the end of the run.
-            if cut + CUTS_AFTER >= CUTS {
-                run.wait()?;
-            } else {
-                until_written(&mut run, output, cut)?;
-            }
-            let has_ended = run.try_wait()?.is_some_and(|status| status.success());
-            demand("fsfreeze -f outer")?;
-            let copied = demand("cp --sparse=always outer/inner.img copy.img");
-            demand("fsfreeze -u outer")?;
-            copied?;
-            if run.try_wait()?.is_none() {
-                run.kill()?;
-                run.wait()?;
-            }
-            demand("umount inner && mount -o loop copy.img copy")?;
+            let has_ended = cut_power(output, cut, &case)?;
             check(&folder().join("copy").join(output), &reference, has_ended, &case)?;
             demand("umount copy")?;
             println!("{case}: right{}", if has_ended { ", after the end of the run" } else { "" });
         }
     }
-    Ok(None)
+    Ok(())
+}
+
+/// Cuts the power of a run. Mounts what the disk had at that moment as `copy`, and returns whether the
+/// run had ended.
+fn cut_power(output: &str, cut: u64, case: &str) -> Result<bool> {
+    demand(
+        "truncate -s 0 outer/inner.img && truncate -s 512M outer/inner.img \
+         && mkfs.ext4 -q -F outer/inner.img && mount -o loop outer/inner.img inner",
+    )?;
+    let mut run = map(&folder().join("inner").join(output), &[])?;
+    // The last cuts come at once after the end of the run.
+    if cut + CUTS_AFTER >= CUTS {
+        run.wait()?;
+    } else {
+        until_written(&mut run, output, cut)?;
+    }
+    let ended = run.try_wait()?;
+    demand("fsfreeze -f outer")?;
+    let copied = demand("cp --sparse=always outer/inner.img copy.img");
+    demand("fsfreeze -u outer")?;
+    copied?;
+    // A run that has ended is not killed again.
+    run.kill()?;
+    let output = run.wait_with_output()?;
+    if ended.is_some_and(|status| !status.success()) {
+        return Err(format!("{case}: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    demand("umount inner && mount -o loop copy.img copy")?;
+    Ok(ended.is_some())
 }
 
 /// Waits until the run has written a share of its chunks, which grows with the number of the cut, and
-/// then a number of steps more.
+/// then for some more turns of other threads.
 fn until_written(run: &mut Child, output: &str, cut: u64) -> Result<()> {
     let journal = folder().join("inner").join(format!("{output}.journal"));
     let chunks = IMAGES as u64 * cut / (CUTS - CUTS_AFTER);
     let mut steps = 1 + cut * cut * 20;
     while run.try_wait()?.is_none() && steps > 0 {
-        let lines = fs::read_to_string(&journal).map_or(0, |text| text.matches("\"rows\"").count());
-        if lines as u64 >= chunks {
+        let text = match fs::read_to_string(&journal) {
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            read => read?,
+        };
+        if text.matches("\"rows\"").count() as u64 >= chunks {
             steps -= 1;
         }
         yield_now();
@@ -128,9 +146,15 @@ fn until_written(run: &mut Child, output: &str, cut: u64) -> Result<()> {
     Ok(())
 }
 
-/// Takes the file systems away, where there are some.
+/// Unmounts the file systems that are mounted.
 fn unmount() -> Result<()> {
-    shell("fsfreeze -u outer; umount inner; umount copy; umount outer").map(drop)
+    // `fsfreeze` fails where nothing is frozen.
+    demand(
+        "if mountpoint -q outer; then fsfreeze -u outer || true; fi
+         for name in inner copy outer; do
+             if mountpoint -q $name; then umount $name || exit 1; fi
+         done",
+    )
 }
 
 /// Starts a run. Its input is outside of the disk that loses its power.
@@ -150,11 +174,11 @@ fn map(output: &Path, more: &[&str]) -> Result<Child> {
         .spawn()?)
 }
 
-/// Checks what a loss of power has left, and that a run continues it.
+/// Checks the output after a loss of power, and that a run continues it.
 fn check(output: &Path, reference: &Path, has_ended: bool, case: &str) -> Result<()> {
     let is_equal = || -> Result<bool> {
         let compare = format!("diff -r '{}' '{}'", output.display(), reference.display());
-        Ok(shell(&compare)?.status.success())
+        shell(&compare)
     };
     let is_there = fs::symlink_metadata(output).is_ok();
     if is_there && !is_equal()? {

@@ -2,16 +2,13 @@
 //!
 //! A block of a document begins with the line `<!-- results: BENCHMARK GPU -->` and ends with
 //! `<!-- end of results -->`. Between them stands what the rows of that benchmark on that GPU say.
-//! Rows are appended to the result files, so the newest commit is that of the last row, and the rows
-//! of other commits are left out: an older commit that was measured beside it stands before it.
+//! Rows are appended to the result files, so the newest commit is that of the last row. The rows of
+//! other commits are left out.
 
-use crate::bundle::root;
+use crate::tools::{Result, root};
 use csv::StringRecord;
-use std::error::Error;
 use std::fs;
 use std::path::Path;
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const DOCUMENTS: [&str; 2] = ["README.md", "docs/measuring.md"];
 const BEGIN: &str = "<!-- results: ";
@@ -30,9 +27,9 @@ const NOTE: usize = 13;
 
 /// Writes the blocks of all documents.
 pub(crate) fn write() -> Result<()> {
-    for (document, old, new) in documents(&root()?)? {
+    for (document, old, new) in documents(&root())? {
         if old != new {
-            fs::write(root()?.join(document), new)?;
+            fs::write(root().join(document), new)?;
             println!("{document}: written");
         }
     }
@@ -44,7 +41,7 @@ pub(crate) fn write() -> Result<()> {
 /// # Errors
 /// The first line that differs.
 pub(crate) fn check() -> Result<()> {
-    for (document, old, new) in documents(&root()?)? {
+    for (document, old, new) in documents(&root())? {
         let lines = old.lines().zip(new.lines()).enumerate();
         let differs =
             lines.map(|(n, (old, new))| (n + 1, old, new)).find(|(_, old, new)| old != new);
@@ -116,15 +113,16 @@ impl Newest {
         Ok(Self(rows.into_iter().filter(|row| row[COMMIT] == last[COMMIT]).collect()))
     }
 
-    /// The newest row of a figure.
-    fn row(&self, what: &str) -> Result<&StringRecord> {
-        let found = self.0.iter().rev().find(|row| &row[WHAT] == what);
-        Ok(found.ok_or_else(|| format!("the newest commit has no row `{what}`"))?)
+    /// The newest row of a figure, if it was measured.
+    fn find(&self, what: &str) -> Option<&StringRecord> {
+        self.0.iter().rev().find(|row| &row[WHAT] == what)
     }
 
+    /// A number of a figure that must have been measured.
     fn number(&self, what: &str, column: usize) -> Result<f64> {
-        let cell = &self.row(what)?[column];
-        Ok(cell.parse().map_err(|_| format!("`{cell}` in the row `{what}` is not a number"))?)
+        let row =
+            self.find(what).ok_or_else(|| format!("the newest commit has no row `{what}`"))?;
+        number(row, &row[column])
     }
 
     /// Where the rows come from.
@@ -135,6 +133,16 @@ impl Newest {
             [(commit, 12), (date, 10)].map(|(text, n)| text.get(..n).unwrap_or(text));
         Ok(format!("\n{}, driver {}, commit {commit}, {date}.\n", &row[DEVICE], &row[DRIVER]))
     }
+}
+
+fn number(row: &StringRecord, text: &str) -> Result<f64> {
+    let wrong = |_| format!("`{text}` in the row `{}` is not a number", &row[WHAT]);
+    Ok(text.parse().map_err(wrong)?)
+}
+
+/// The rate in GB/s, with which the note of a row begins.
+fn rate(row: &StringRecord) -> Result<f64> {
+    number(row, row[NOTE].split(' ').next().unwrap_or_default())
 }
 
 /// The table of the schedules, and a sentence about the default settings.
@@ -173,7 +181,8 @@ fn overlap(newest: &Newest) -> Result<String> {
     Ok(out)
 }
 
-/// Bytes read per second from file to file, a row for each case.
+/// Bytes read per second from file to file, a row for each case. A program that did not run in a case
+/// has a dash.
 fn files(newest: &Newest) -> Result<String> {
     let mut out =
         "\n| GB/s | threads without a GPU | `map --no-sync`, run | of the threads | `map`, process \
@@ -187,26 +196,26 @@ fn files(newest: &Newest) -> Result<String> {
             cases.push(case);
         }
     }
-    // A program that did not run in a case has no such row, but a row that says why.
-    let rate = |row: &StringRecord| row[NOTE].split(' ').next().and_then(|rate| rate.parse().ok());
-    let cell = |what: String| newest.row(&what).ok().and_then(rate);
-    let text = |rate: Option<f64>| rate.map_or("-".to_owned(), |rate| format!("{rate:.2}"));
     for case in cases {
+        let find = |program: &str| newest.find(&format!("{case}: {program}"));
         let plain = newest.0.iter().filter(|row| {
-            row[WHAT].starts_with(&format!("{case}: plain ")) && !row[WHAT].contains(", synced")
+            let program = row[WHAT].strip_prefix(&format!("{case}: plain "));
+            program.is_some_and(|name| name.ends_with(", run") && !name.contains(", synced"))
         });
-        let best = plain.filter_map(rate).reduce(f64::max);
-        let map = format!("{case}: trijet map --no-sync, run");
-        let share = newest.number(&map, OF_BOUND).ok();
-        let [run, process, cupy, tomocupy] = [
-            "trijet map --no-sync, run",
-            "trijet map, process",
-            "CuPy loop, run",
-            "TomocuPy scheme, run",
-        ]
-        .map(|side| text(cell(format!("{case}: {side}"))));
-        out += &format!("| {case} | {} | {run} | {} |", text(best), text(share));
-        out += &format!(" {process} | {cupy} | {tomocupy} |\n");
+        let map = find("trijet map --no-sync, run");
+        let mut cells = vec![
+            plain.map(rate).reduce(|a, b| Ok(a?.max(b?))),
+            map.map(rate),
+            map.map(|row| number(row, &row[OF_BOUND])),
+        ];
+        for program in ["trijet map, process", "CuPy loop, run", "TomocuPy scheme, run"] {
+            cells.push(find(program).map(rate));
+        }
+        out += &format!("| {case} |");
+        for cell in cells {
+            out += &cell.transpose()?.map_or(" - |".to_owned(), |value| format!(" {value:.2} |"));
+        }
+        out.push('\n');
     }
     Ok(out)
 }
@@ -250,7 +259,7 @@ mod tests {
 
     #[test]
     fn the_readme_has_a_block() {
-        let text = fs::read_to_string(root().unwrap().join("README.md")).unwrap();
+        let text = fs::read_to_string(root().join("README.md")).unwrap();
         assert_eq!(text.matches(BEGIN).count(), 1);
     }
 
@@ -311,11 +320,18 @@ mod tests {
         ] {
             text += &row("new", &format!("{case}: {side}"), median, rest);
         }
+        let tried = "plain threads=4 write 1.000 s, plain threads=8 write 1.200 s";
+        let warm_up = format!("{case}: plain threads in the warm-up");
+        text += &row("new", &warm_up, "", &format!(",,\"{tried}\""));
         let other = "affine, disk, over existing pages: trijet map";
         text += &row("new", other, "", ",,not applicable: no option");
         let table = rendered(&BLOCK.replace("overlap", "files"), |_| Ok(text.clone())).unwrap();
         let wanted = "| affine, disk, new output | 4.00 | 2.00 | 0.50 | 1.00 | 0.50 | - |\n\
                       | affine, disk, over existing pages | - | - | - | - | - | - |\n";
         assert!(table.contains(wanted), "{table}");
+        let damaged = text.replace("2.000 GB/s", "fast");
+        let files = BLOCK.replace("overlap", "files");
+        let told = rendered(&files, |_| Ok(damaged.clone())).unwrap_err().to_string();
+        assert!(told.contains("`fast` in the row `affine, disk, new output: trijet map"), "{told}");
     }
 }
