@@ -1,12 +1,15 @@
 //! The call that fails, and the log of all calls.
+//!
+//! Settings that cannot be read end the program. Otherwise a test would see a run in which nothing fails.
 
 use crate::target::Target;
 use libc::{AT_FDCWD, c_int, c_long, c_void};
 use std::ffi::CStr;
+use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What happens to the call.
+/// The fault of the call.
 #[derive(Clone, Copy)]
 enum Fault {
     None,
@@ -24,6 +27,9 @@ struct Settings {
     fault: Fault,
 }
 
+/// The exit status of a program whose settings are wrong. `trijet` has no such status.
+const REFUSED: c_int = 99;
+
 static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
 /// The number of the last watched call.
 static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -39,25 +45,40 @@ fn variable(name: &CStr) -> Option<&'static CStr> {
 fn settings() -> Option<&'static Settings> {
     let read = || {
         let root = variable(c"FAILING_FILES_ROOT")?.to_bytes();
-        let log = variable(c"FAILING_FILES_LOG")?;
+        let Some(log) = variable(c"FAILING_FILES_LOG") else {
+            refuse("FAILING_FILES_LOG is not set")
+        };
         let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
         // SAFETY: the name of the log is a string of C.
         let log = unsafe { libc::syscall(libc::SYS_openat, AT_FDCWD, log.as_ptr(), flags, 0o600) };
-        let text = |name| variable(name).and_then(|value| value.to_str().ok()).unwrap_or("");
-        let fault = match text(c"FAILING_FILES_FAULT") {
-            "short" => Fault::Short,
-            "tear" => Fault::Tear,
-            "before" => Fault::Before,
-            "after" => Fault::After,
-            other => {
-                let error = other.strip_prefix("error=").and_then(|error| error.parse().ok());
-                error.map_or(Fault::None, Fault::Error)
-            }
+        if log < 0 {
+            refuse("the file FAILING_FILES_LOG cannot be opened");
+        }
+        let fault = match variable(c"FAILING_FILES_FAULT").map(CStr::to_bytes) {
+            None => Fault::None,
+            Some(b"short") => Fault::Short,
+            Some(b"tear") => Fault::Tear,
+            Some(b"before") => Fault::Before,
+            Some(b"after") => Fault::After,
+            Some(other) => match other.strip_prefix(b"error=").and_then(number) {
+                Some(error) => Fault::Error(error),
+                None => refuse("FAILING_FILES_FAULT is not a fault"),
+            },
         };
-        let at = text(c"FAILING_FILES_AT").parse().unwrap_or(0);
+        let at = match variable(c"FAILING_FILES_AT").map(CStr::to_bytes) {
+            None => 0,
+            Some(text) => match number(text) {
+                Some(at) => at,
+                None => refuse("FAILING_FILES_AT is not a number"),
+            },
+        };
         Some(Settings { root, log, at, fault })
     };
     SETTINGS.get_or_init(read).as_ref()
+}
+
+fn number<T: FromStr>(text: &[u8]) -> Option<T> {
+    str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// Makes a call, or lets it fail. `real` makes it, and takes the number of bytes where the call moves
@@ -99,6 +120,16 @@ pub(crate) fn call(
     }
 }
 
+/// Ends the process with a message and a status of its own.
+fn refuse(cause: &str) -> ! {
+    for part in ["failing-files: ", cause, "\n"] {
+        // SAFETY: `part` has as many bytes as are given.
+        unsafe { libc::syscall(libc::SYS_write, libc::STDERR_FILENO, part.as_ptr(), part.len()) };
+    }
+    // SAFETY: the call takes a status and does not return.
+    unsafe { libc::_exit(REFUSED) }
+}
+
 /// Ends the process as the system does.
 fn die() -> ! {
     loop {
@@ -117,5 +148,10 @@ fn log(settings: &Settings, name: &str, below: &[u8]) {
         length += part.len();
     }
     // SAFETY: `line` has `length` bytes.
-    unsafe { libc::syscall(libc::SYS_write, settings.log, line.as_ptr().cast::<c_void>(), length) };
+    let written = unsafe {
+        libc::syscall(libc::SYS_write, settings.log, line.as_ptr().cast::<c_void>(), length)
+    };
+    if usize::try_from(written) != Ok(length) {
+        refuse("the file FAILING_FILES_LOG cannot be written");
+    }
 }

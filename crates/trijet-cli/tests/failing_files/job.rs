@@ -10,7 +10,7 @@ use tempfile::TempDir;
 /// The side of an image, and the number of images.
 const SIDE: usize = 8;
 const IMAGES: usize = 4;
-/// A run that takes longer hangs: others take less than a second.
+/// A run that takes this many seconds hangs.
 const SECONDS_MAX: &str = "120";
 
 /// The input and the output of a job.
@@ -27,7 +27,7 @@ pub(crate) const JOBS: [Job; 4] = [
     Job { input: "in", output: "out.npy" },
 ];
 
-/// What becomes of one call.
+/// The fault of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     Error(i32),
@@ -160,16 +160,22 @@ impl Place {
         self.command(more).spawn().unwrap()
     }
 
-    /// Runs the job. The call with this number has the fault.
-    pub(crate) fn run(&self, more: &[&str], fault: Option<(usize, Fault)>) -> Ended {
+    /// The job with the library in front, which appends the calls to a log.
+    pub(crate) fn watched(&self, more: &[&str], log: &Path) -> Command {
         let library = std::env::current_exe().unwrap().with_file_name("libfailing_files.so");
         assert!(library.exists(), "{} is built with the tests", library.display());
-        let log = tempfile::NamedTempFile::new().unwrap();
         let mut command = self.command(more);
         command
             .env("LD_PRELOAD", library)
             .env("FAILING_FILES_ROOT", self.root())
-            .env("FAILING_FILES_LOG", log.path());
+            .env("FAILING_FILES_LOG", log);
+        command
+    }
+
+    /// Runs the job. The call with this number has the fault.
+    pub(crate) fn run(&self, more: &[&str], fault: Option<(usize, Fault)>) -> Ended {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let mut command = self.watched(more, log.path());
         if let Some((at, fault)) = fault {
             command.env("FAILING_FILES_AT", at.to_string());
             command.env("FAILING_FILES_FAULT", fault.words());

@@ -39,6 +39,7 @@ fn reference(job: Job) -> (Bytes, Vec<String>) {
     let ended = place.run(&[], None);
     assert_eq!(ended.code, Some(0), "{job:?}: {}", ended.error);
     assert!(place.others().is_empty(), "{:?}", place.others());
+    assert!(!ended.calls.is_empty(), "{job:?}: no call was watched");
     (place.output().unwrap(), ended.calls)
 }
 
@@ -128,7 +129,10 @@ fn a_file_call_of_a_resumed_run_that_fails_gives_no_wrong_bytes() {
         let writes = |call: &&String| call.starts_with("write ") && !call.ends_with("journal");
         let third = calls.iter().filter(writes).nth(2).unwrap();
         let at = calls.iter().position(|call| call == third).unwrap() + 1;
-        let begin = |place: &Place| drop(place.run(&[], Some((at + 4, Fault::Before))));
+        let begin = |place: &Place| {
+            let ended = place.run(&[], Some((at + 4, Fault::Before)));
+            assert_eq!(ended.code, None, "{job:?}: {}", ended.error);
+        };
         faults(job, &["--resume"], begin);
     }
 }
@@ -141,6 +145,24 @@ fn a_file_call_of_a_run_over_an_output_that_fails_gives_no_wrong_bytes() {
             assert_eq!(place.run(&[], None).code, Some(0));
             place.age();
         });
+    }
+}
+
+/// A library that ignored its settings would let nothing fail, and every test here would pass.
+#[test]
+fn settings_that_the_library_cannot_read_end_the_program() {
+    let place = Place::new(JOBS[0]);
+    for (name, value) in [
+        ("FAILING_FILES_FAULT", "often"),
+        ("FAILING_FILES_FAULT", "error=EIO"),
+        ("FAILING_FILES_AT", "first"),
+        ("FAILING_FILES_LOG", "/nonexistent/log"),
+    ] {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let output = place.watched(&[], log.path()).env(name, value).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(99), "{name}={value}: {told}");
+        assert!(told.contains(name), "{name}={value}: {told}");
     }
 }
 
@@ -210,7 +232,7 @@ fn a_run_that_is_killed_at_any_moment_is_resumed_to_the_right_bytes() {
             }
             // The signal reaches the command, which `timeout` has as its child.
             kill_children(child.id());
-            drop(child.wait());
+            child.wait().unwrap();
             if assert_whole(&place, &right, &case) || kill % 4 == 3 {
                 assert_finished(&place, &["--resume"], &right, &case);
                 place = Place::new(job);
@@ -222,7 +244,7 @@ fn a_run_that_is_killed_at_any_moment_is_resumed_to_the_right_bytes() {
 /// Kills the processes that a process has started.
 fn kill_children(process: u32) {
     let path = format!("/proc/{process}/task/{process}/children");
-    let children = std::fs::read_to_string(path).unwrap_or_default();
+    let children = std::fs::read_to_string(path).unwrap();
     for child in children.split_whitespace() {
         let child = nix::unistd::Pid::from_raw(child.parse().unwrap());
         match nix::sys::signal::kill(child, nix::sys::signal::Signal::SIGKILL) {
