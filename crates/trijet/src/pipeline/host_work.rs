@@ -65,6 +65,21 @@ pub(super) fn closed(side: &'static str) -> Error {
     Error::new(ErrorKind::Io, side, "its thread ended before the last chunk")
 }
 
+/// The chunks that a source or a sink has at once if it works in parts. While the last parts of one
+/// are read or written, the threads of the crew that are done begin the next one.
+pub(super) const CHUNKS_AT_ONCE: usize = 2;
+
+/// Deals the buffers of a side to at most `threads` threads, which take the chunks in turn. Each
+/// thread has a buffer.
+pub(super) fn deal<B>(buffers: Vec<B>, threads: usize) -> Vec<Vec<B>> {
+    let threads = threads.min(buffers.len());
+    let mut dealt: Vec<Vec<B>> = (0..threads).map(|_| Vec::new()).collect();
+    for (number, buffer) in buffers.into_iter().enumerate() {
+        dealt[number % threads].push(buffer);
+    }
+    dealt
+}
+
 /// Starts a thread for a side.
 ///
 /// # Errors
@@ -80,11 +95,30 @@ pub(super) fn spawn<'scope, 'env>(
     })
 }
 
-/// Waits for the thread of a side, and returns its error.
-pub(super) fn join(side: &'static str, thread: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
-    thread.join().unwrap_or_else(|payload| {
-        // Dropping it may panic again.
-        std::mem::forget(payload);
-        Err(Error::new(ErrorKind::Panicked, side, "it panicked"))
-    })
+/// Waits for the threads of a side, and returns their first error.
+pub(super) fn join<'scope>(
+    side: &'static str,
+    threads: impl Iterator<Item = ScopedJoinHandle<'scope, Result<()>>>,
+) -> Result<()> {
+    let joined = threads.map(|thread| {
+        thread.join().unwrap_or_else(|payload| {
+            // Dropping it may panic again.
+            std::mem::forget(payload);
+            Err(Error::new(ErrorKind::Panicked, side, "it panicked"))
+        })
+    });
+    // An error does not keep the other threads from being joined.
+    joined.fold(Ok(()), Result::and)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thread_has_the_buffers_of_its_turns_and_none_is_without() {
+        assert_eq!(deal(vec![0, 1, 2, 3, 4], 2), [vec![0, 2, 4], vec![1, 3]]);
+        assert_eq!(deal(vec![0], 2), [vec![0]]);
+        assert_eq!(deal(vec![0, 1], 1), [vec![0, 1]]);
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::builder::Input;
 use super::crew::{Crew, Grain};
-use super::host_work::{HostWork, Spans, closed, join, spawn};
+use super::host_work::{CHUNKS_AT_ONCE, HostWork, Spans, closed, deal, join, spawn};
 use super::plan::Chunk;
 use super::schedule::turn;
 use super::source::Source;
@@ -14,11 +14,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// The chunks that a parallel source reads at once. While the last parts of one are read, the threads
-/// that are done read the next one.
-const CHUNKS_AT_ONCE: usize = 2;
-
-/// A source, its rows, and where the times of its calls go.
+/// A source with its rows, its crew, and the spans of its calls.
 #[derive(Clone, Copy)]
 struct Reading<'env> {
     source: &'env dyn Source,
@@ -45,7 +41,7 @@ impl Reading<'_> {
     }
 }
 
-/// Where the input of chunks comes from.
+/// The source of the chunks' input: page-locked memory, or a source that is called.
 pub(super) struct Reader<'scope, 'env> {
     row_bytes: u64,
     reads: Reads<'scope, 'env>,
@@ -88,11 +84,8 @@ impl<'scope, 'env> Reader<'scope, 'env> {
         let reads = match host_work {
             HostWork::Inline => Reads::Inline { reading, free: buffers.into() },
             HostWork::Threads => {
-                let count = if crew.is_some() { CHUNKS_AT_ONCE.min(buffers.len()) } else { 1 };
-                let mut dealt: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
-                for (number, buffer) in buffers.into_iter().enumerate() {
-                    dealt[number % count].push(buffer);
-                }
+                let dealt = deal(buffers, if crew.is_some() { CHUNKS_AT_ONCE } else { 1 });
+                let count = dealt.len();
                 let start = |(first, buffers)| {
                     let chunks = chunks.iter().skip(first).step_by(count);
                     Side::start(scope, reading, chunks, buffers)
@@ -140,9 +133,9 @@ impl<'scope, 'env> Reader<'scope, 'env> {
         match self.reads {
             Reads::Pinned(_) | Reads::Inline { .. } => Ok(()),
             Reads::Threads(sides) => {
+                // All channels are closed before a thread is joined that waits for one.
                 let threads: Vec<_> = sides.into_iter().map(|side| side.thread).collect();
-                let ended: Vec<_> = threads.into_iter().map(|one| join("source", one)).collect();
-                ended.into_iter().collect()
+                join("source", threads.into_iter())
             }
         }
     }

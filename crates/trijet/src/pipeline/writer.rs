@@ -3,7 +3,7 @@
 
 use super::builder::Output;
 use super::crew::{Crew, Grain};
-use super::host_work::{HostWork, Spans, closed, join, spawn};
+use super::host_work::{CHUNKS_AT_ONCE, HostWork, Spans, closed, deal, join, spawn};
 use super::plan::Chunk;
 use super::progress::Tally;
 use super::schedule::turn;
@@ -15,17 +15,13 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// The chunks that a parallel sink takes at once. While the last parts of one are written, the
-/// threads that are done write the next one.
-const CHUNKS_AT_ONCE: usize = 2;
-
 /// How a sink takes the bytes of a chunk.
 enum Taking<'env> {
     InOrder(&'env mut dyn Sink),
     InParts(&'env dyn ParallelSink, &'env Crew),
 }
 
-/// A sink, its rows, and where the times and the count of its rows go.
+/// A sink with its rows, the spans of its calls, and the tally of its chunks.
 struct Writing<'env> {
     sink: Taking<'env>,
     grain: Grain,
@@ -54,7 +50,7 @@ impl Writing<'_> {
 /// A chunk on its way out, and the buffer that its download fills.
 type Outgoing<'env> = (&'env Chunk, PinnedBuffer<u8>);
 
-/// Where the results of chunks go.
+/// The target of the chunks' results: page-locked memory, or a sink that is called.
 pub(super) struct Writer<'scope, 'env> {
     row_bytes: u64,
     writes: Writes<'scope, 'env>,
@@ -109,16 +105,11 @@ impl<'scope, 'env> Writer<'scope, 'env> {
             },
             (HostWork::Threads, Some(crew)) if sink.parallel().is_some() => {
                 let sink: &'env dyn Sink = sink;
-                let count = CHUNKS_AT_ONCE.min(buffers.len());
-                let mut dealt: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
-                for (number, buffer) in buffers.into_iter().enumerate() {
-                    dealt[number % count].push(buffer);
-                }
-                let parts = sink.parallel();
-                let start = |buffers| {
-                    let sink = parts.ok_or_else(|| closed("sink"))?;
-                    Side::start(scope, writing(Taking::InParts(sink, crew)), buffers)
-                };
+                // The guard cannot lend it, because the next arm takes the sink.
+                let sink = sink.parallel().ok_or_else(|| closed("sink"))?;
+                let start =
+                    |buffers| Side::start(scope, writing(Taking::InParts(sink, crew)), buffers);
+                let dealt = deal(buffers, CHUNKS_AT_ONCE);
                 Writes::Threads(dealt.into_iter().map(start).collect::<Result<_>>()?)
             }
             (HostWork::Threads, _) => {
@@ -168,7 +159,7 @@ impl<'scope, 'env> Writer<'scope, 'env> {
         }
     }
 
-    /// Writes what is left.
+    /// Writes the remaining chunks. Returns the first error of a thread.
     pub(super) fn finish(self) -> Result<()> {
         match self.writes {
             Writes::Pinned { .. } => Ok(()),
@@ -178,9 +169,9 @@ impl<'scope, 'env> Writer<'scope, 'env> {
                 pending.iter().try_for_each(|(chunk, buffer)| writing.write(chunk, buffer))
             }
             Writes::Threads(sides) => {
+                // All channels are closed before a thread is joined that waits for one.
                 let threads: Vec<_> = sides.into_iter().map(|side| side.thread).collect();
-                let ended: Vec<_> = threads.into_iter().map(|one| join("sink", one)).collect();
-                ended.into_iter().collect()
+                join("sink", threads.into_iter())
             }
         }
     }
