@@ -222,11 +222,26 @@ impl Journal {
     /// # Errors
     /// As [`is_begun`](Self::is_begun), and `Io` when a complete line is damaged.
     pub fn read(&self, fingerprint: &Fingerprint) -> Result<Option<Progress>> {
+        match self.read_sound(fingerprint)? {
+            Some((_, Some(damage))) => Err(damage),
+            read => Ok(read.map(|(progress, _)| progress)),
+        }
+    }
+
+    /// As [`read`](Self::read), but a damaged line ends the progress, and its error comes with it.
+    ///
+    /// # Errors
+    /// As [`is_begun`](Self::is_begun).
+    pub(crate) fn read_sound(
+        &self,
+        fingerprint: &Fingerprint,
+    ) -> Result<Option<(Progress, Option<Error>)>> {
         let Some((header, mut end)) = self.header(fingerprint)? else { return Ok(None) };
         let (mut hashes, mut stamps) = (BTreeMap::new(), Stamps::new());
         // The states of files when the rows that depend on them were written.
         let mut used = Stamps::new();
         let (mut root, mut created, mut synced, mut is_finished) = (None, None, 0, false);
+        let mut damage = None;
         let mut reader = self.reader(end)?;
         let mut line = Vec::new();
         loop {
@@ -256,7 +271,8 @@ impl Journal {
                 Some(Entry::Finished) => {}
                 None => {
                     let cause = format!("the line at byte {end} is damaged; --restart starts over");
-                    return Err(file_error::damaged("journal", &self.path, cause));
+                    damage = Some(file_error::damaged("journal", &self.path, cause));
+                    break;
                 }
             }
             end = next;
@@ -276,7 +292,7 @@ impl Journal {
         used.retain(|index, _| needed.contains(index));
         progress.changed =
             fingerprint.changed(&header).or_else(|| changed_items(&used, fingerprint));
-        Ok(Some(progress))
+        Ok(Some((progress, damage)))
     }
 
     /// Continues the journal after the complete lines.

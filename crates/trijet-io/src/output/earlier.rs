@@ -53,7 +53,7 @@ pub(super) fn kept(
     // Another run may have finished this output before it gave up the lock.
     target.check_free()?;
     let state = state_of("create", &place.partial)?;
-    if !journal.is_begun(fingerprint)? {
+    let Some((progress, damage)) = journal.read_sound(fingerprint)? else {
         return match state {
             None => Ok(Found::Nothing { earlier: 0 }),
             // Another process of the job may have created it.
@@ -63,13 +63,13 @@ pub(super) fn kept(
                 Err(file_error::refused("create", &place.partial, cause))
             }
         };
-    }
-    let progress = match journal.read(fingerprint) {
-        Ok(progress) => progress.unwrap_or_default(),
-        // A damaged journal, too, may be discarded.
-        Err(_) if start == Start::Restart => Progress::default(),
-        Err(error) => return Err(error),
     };
+    // A damaged journal may be discarded, but not continued.
+    if let Some(damage) = damage
+        && start != Start::Restart
+    {
+        return Err(damage);
+    }
     let earlier = progress.done.count();
     let created = place.created(fingerprint)?;
     let is_other = state.is_some_and(|state| match created {

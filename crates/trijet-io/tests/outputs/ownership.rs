@@ -114,6 +114,30 @@ fn a_partial_output_that_was_replaced_is_not_published() {
     }
 }
 
+/// The lines before a damaged one name the partial output, and were once ignored by `--restart`.
+#[test]
+fn a_file_in_place_of_the_partial_output_is_not_discarded_with_a_damaged_journal() {
+    let workdir = Workdir::new();
+    let target = workdir.target("out.npy");
+    let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
+    output.write(0..1, &DATA[..4]).unwrap();
+    drop(output);
+    let (journal, partial) = (workdir.path("out.npy.journal"), workdir.path("out.npy.partial"));
+    let text = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, text + "garbage\n").unwrap();
+    let own = workdir.path("own");
+    fs::rename(&partial, &own).unwrap();
+    fs::write(&partial, "precious").unwrap();
+    let before = everything(&workdir);
+    let restarted = workdir.begin(&target, "copy", Start::Restart);
+    demand(restarted, ErrorKind::InvalidValue, "out.npy.partial", &["not the partial output"]);
+    assert_eq!(everything(&workdir), before);
+    fs::rename(&own, &partial).unwrap();
+    let mut output = workdir.begin(&target, "copy", Start::Restart).unwrap();
+    output.write(0..4, &DATA).unwrap();
+    output.finish().unwrap();
+}
+
 #[test]
 fn a_journal_of_another_run_is_not_deleted() {
     let workdir = Workdir::new();
