@@ -10,8 +10,8 @@
 //! that the rows of the lines before byte n have reached the disk. Where several processes write one
 //! output, each has a journal of its own. `{"created":t}` has the time at which the partial output was
 //! created, so that one which was created again is known, and `{"finished":true}` is the last line of
-//! a process that has nothing left to do. If the process dies, the last line
-//! may be incomplete; it is then ignored, as are lines that a loss of power has replaced by zeros.
+//! a process that has nothing left to do. If the process dies, the last line may be incomplete; it is
+//! then ignored, as are lines that a loss of power has replaced by zeros.
 //!
 //! A file is a journal if it begins as a header does, or is empty. Any other file under its name
 //! belongs to the user and is never changed; a symbolic link is not followed. A lock on the file
@@ -53,7 +53,7 @@ pub struct Journal {
 /// States of files of the input, by their index.
 type Stamps = BTreeMap<usize, Value>;
 
-/// What a journal says about the partial output beside it.
+/// The content of a journal: the state of the partial output beside it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Progress {
     /// The rows that are written.
@@ -111,7 +111,7 @@ impl Journal {
         }
     }
 
-    /// What the journal at `path` says, which may be that of a running process. `None` if there is no
+    /// Reads the journal at `path`, which may be that of a running process. `None` if there is no
     /// journal, or if it names no job.
     ///
     /// # Errors
@@ -207,20 +207,12 @@ impl Journal {
         self.write(&format!("{}\n", json!(["trijet journal", 3, fingerprint.fields()])))
     }
 
-    /// Whether the journal names a job, which must be that of `fingerprint`. A journal whose header
-    /// is incomplete names none: its run died before it had created a partial output.
+    /// Reads the progress of the job of `fingerprint`. `None` if the journal names no job, because its
+    /// header is incomplete: its run died before it had created a partial output.
     ///
     /// # Errors
     /// `InvalidValue` when the journal belongs to another job; the message names the field that
-    /// differs. `Io` when the header is damaged.
-    pub fn is_begun(&self, fingerprint: &Fingerprint) -> Result<bool> {
-        self.header(fingerprint).map(|header| header.is_some())
-    }
-
-    /// Reads what is done of the job of `fingerprint`. `None` if the journal names no job.
-    ///
-    /// # Errors
-    /// As [`is_begun`](Self::is_begun), and `Io` when a complete line is damaged.
+    /// differs. `Io` when the header or a complete line is damaged.
     pub fn read(&self, fingerprint: &Fingerprint) -> Result<Option<Progress>> {
         match self.read_sound(fingerprint)? {
             Some((_, Some(damage))) => Err(damage),
@@ -231,7 +223,7 @@ impl Journal {
     /// As [`read`](Self::read), but a damaged line ends the progress, and its error comes with it.
     ///
     /// # Errors
-    /// As [`is_begun`](Self::is_begun).
+    /// As [`read`](Self::read), but for damaged lines after the header.
     pub(crate) fn read_sound(
         &self,
         fingerprint: &Fingerprint,
@@ -457,7 +449,7 @@ impl Journal {
     }
 }
 
-/// The refusal of a file that the program has not written.
+/// The cause why a file that the program has not written is refused.
 const NOT_OURS: &str = "is not a journal of this program; move it elsewhere";
 
 /// The files that have changed since the rows that depend on them were written.

@@ -1,4 +1,4 @@
-//! What an earlier run of a job has left, and what becomes of it.
+//! The partial output of an earlier run: whether it is continued, discarded, or kept from a new run.
 
 use super::target::Target;
 use crate::file_error;
@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use trijet::{Error, Result};
 
-/// What becomes of the partial output of an earlier run of the same job.
+/// The treatment of a partial output of the same job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// It is kept, and the new run is refused. A partial output without rows is replaced.
@@ -25,10 +25,10 @@ pub enum Start {
     Restart,
 }
 
-/// What an earlier run has left.
+/// The result of an earlier run.
 pub(super) enum Found {
     Kept(Kept),
-    /// Nothing that is kept. If the first row is written, the rows `earlier` are discarded.
+    /// Nothing is kept. The first row that is written discards `earlier` rows.
     Nothing {
         earlier: u64,
     },
@@ -78,14 +78,13 @@ pub(super) fn kept(
         // A copy has another number than the original.
         None => progress.root.is_some_and(|own| own != state.ino()),
     });
-    if (earlier == 0 || start == Start::Restart) && place.shared.is_some() {
-        // The rows of the other processes stay.
-        return Ok(Found::Nothing { earlier });
-    }
     if earlier == 0 || start == Start::Restart {
-        target.plan.check_discard(&place.partial)?;
-        if is_other {
-            return Err(file_error::refused("create", &place.partial, REPLACED));
+        // A partial output of several processes stays, with the rows of the others.
+        if place.shared.is_none() {
+            target.plan.check_discard(&place.partial)?;
+            if is_other {
+                return Err(file_error::refused("create", &place.partial, REPLACED));
+            }
         }
         return Ok(Found::Nothing { earlier });
     }
@@ -113,25 +112,27 @@ pub(super) fn kept(
         let root = writer.root().metadata();
         let root = root.map_err(|error| file_error::io("resume", &place.partial, error))?;
         journal.name_root(root.ino())?;
-        created.map_or(Ok(()), |time| journal.name_created(time))?;
+        if let Some(time) = created {
+            journal.name_created(time)?;
+        }
     }
     journal.lose(&lost)?;
     let mut done = Rows::default();
-    let is_lost = |rows: &Range<u64>| {
-        let key = |rows: &Range<u64>| (rows.start, rows.end);
-        lost.binary_search_by_key(&key(rows), key).is_ok()
-    };
-    for one in progress.written.iter().filter(|one| !is_lost(&one.rows)) {
-        done.insert(one.rows.clone());
+    // `lost` is sorted by both ends.
+    let key = |rows: &Range<u64>| (rows.start, rows.end);
+    for one in &progress.written {
+        if lost.binary_search_by_key(&key(&one.rows), key).is_err() {
+            done.insert(one.rows.clone());
+        }
     }
     Ok(Found::Kept(Kept { writer, done, lost }))
 }
 
-/// The refusal of something that lies in place of the partial output.
+/// The cause why something in place of the partial output is refused.
 const REPLACED: &str =
     "is not the partial output that the journal beside it names; move both elsewhere";
 
-/// The refusal to start a job over of which a part is done.
+/// The error of a new run of a job of which a part is done.
 fn unfinished(
     target: &Target,
     fingerprint: &Fingerprint,
