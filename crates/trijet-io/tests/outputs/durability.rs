@@ -1,15 +1,11 @@
-//! What the journal says of the disk, inputs that change during a run, and finished outputs.
+//! Losses of power and deaths of a run: rows on the disk, copies of partial outputs, and finished
+//! outputs.
 
 use crate::common::{GRAY16, demand, png};
-use crate::workdir::{DATA, STARTS, Workdir, everything, only};
+use crate::workdir::{DATA, Workdir, everything, only};
 use std::fs;
 use trijet::{ErrorKind, Sink};
-use trijet_io::{Array, Dtype, Durability, Fingerprint, Input, Output, Start, Stopped, Target};
-
-fn stack(workdir: &Workdir, name: &str) -> Target {
-    let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
-    Target::new(&workdir.path(name), array, &workdir.input).unwrap()
-}
+use trijet_io::{Array, Dtype, Durability, Fingerprint, Output, Start, Stopped, Target};
 
 /// The lines of the journal, without their hashes.
 fn lines(workdir: &Workdir, name: &str) -> Vec<String> {
@@ -19,10 +15,10 @@ fn lines(workdir: &Workdir, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_journal_says_which_rows_have_reached_the_disk() {
+fn a_run_that_is_stopped_has_its_rows_on_the_disk_and_says_so() {
     for name in ["out.npy", "images"] {
         let workdir = Workdir::new();
-        let target = stack(&workdir, name);
+        let target = workdir.stack(name);
         let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
         output.write(0..1, &DATA[..4]).unwrap();
         output.write(1..2, &DATA[4..8]).unwrap();
@@ -65,102 +61,12 @@ fn rows_that_may_not_have_reached_the_disk_are_verified_in_any_case() {
     assert_eq!((output.missing(), output.lost()), (only(1..4), &only(1..2)[..]));
 }
 
-#[test]
-fn an_output_whose_input_changed_during_the_run_is_not_finished() {
-    let workdir = Workdir::new();
-    let target = workdir.target("out.npy");
-    for change in ["rewritten", "replaced", "deleted"] {
-        let input = fs::read(workdir.path("in.npy")).unwrap();
-        let open = Input::open(&workdir.path("in.npy"), None).unwrap();
-        let run = Fingerprint::new(&open, "copy", &target);
-        let mut output = Output::open(&target, &run, Start::New).unwrap();
-        output.write(0..4, &DATA).unwrap();
-        let path = workdir.path("in.npy");
-        match change {
-            "rewritten" => {
-                fs::write(&path, &input).unwrap();
-                let file = fs::File::options().write(true).open(&path).unwrap();
-                file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-            }
-            "replaced" => {
-                let modified = fs::metadata(&path).unwrap().modified().unwrap();
-                fs::write(workdir.path("other"), &input).unwrap();
-                let file = fs::File::options().write(true).open(workdir.path("other")).unwrap();
-                file.set_modified(modified).unwrap();
-                fs::rename(workdir.path("other"), &path).unwrap();
-            }
-            _ => fs::remove_file(&path).unwrap(),
-        }
-        let words = ["in.npy", "changed during the run", "not kept"];
-        demand(output.finish(), ErrorKind::Io, "out.npy", &words);
-        assert!(!target.path().exists(), "{change}");
-        assert_eq!(output.stop().unwrap(), Stopped::Nothing, "{change}");
-        fs::write(&path, &input).unwrap();
-        assert_eq!(workdir.names(), ["in.npy"], "{change}");
-    }
-}
-
-/// Only the rows of the image that has changed are worthless.
-#[test]
-fn rows_of_other_images_are_kept_when_one_changed_during_the_run() {
-    let workdir = Workdir::new();
-    let folder = workdir.path("stack");
-    fs::create_dir(&folder).unwrap();
-    for n in 0..4 {
-        png(&folder.join(format!("{n}.png")), [2, 1], GRAY16, &[0, n, 0, n]);
-    }
-    let open = |start| {
-        let input = Input::open(&folder, None).unwrap();
-        let target = Target::new(&workdir.path("out.npy"), input.array().clone(), &input).unwrap();
-        Output::open(&target, &Fingerprint::new(&input, "copy", &target), start)
-    };
-    let mut output = open(Start::New).unwrap();
-    for rows in 0..4 {
-        output.write(rows..rows + 1, &DATA[..4]).unwrap();
-    }
-    fs::copy(folder.join("2.png"), folder.join("new")).unwrap();
-    fs::rename(folder.join("new"), folder.join("2.png")).unwrap();
-    let error = demand(output.finish(), ErrorKind::Io, "out.npy", &["2.png", "changed"]);
-    assert!(!error.to_string().contains("1.png"), "{error}");
-    assert_eq!(output.stop().unwrap(), Stopped::Rows(3));
-    let mut output = open(Start::Resume).unwrap();
-    assert_eq!(output.missing(), only(2..3));
-    output.write(2..3, &DATA[..4]).unwrap();
-    output.finish().unwrap();
-}
-
-/// Files of equal size and time, as a camera writes them.
-#[test]
-fn images_that_are_exchanged_are_not_resumed_though_their_size_and_time_are_equal() {
-    let workdir = Workdir::new();
-    let folder = workdir.path("stack");
-    fs::create_dir(&folder).unwrap();
-    for n in 0..4 {
-        let path = folder.join(format!("{n}.png"));
-        png(&path, [2, 1], GRAY16, &[0, n, 0, n]);
-        let file = fs::File::options().write(true).open(path).unwrap();
-        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-    }
-    let open = |start| {
-        let input = Input::open(&folder, None).unwrap();
-        let target = Target::new(&workdir.path("out.npy"), input.array().clone(), &input).unwrap();
-        Output::open(&target, &Fingerprint::new(&input, "copy", &target), start)
-    };
-    let mut output = open(Start::New).unwrap();
-    output.write(0..2, &DATA[..8]).unwrap();
-    drop(output);
-    fs::rename(folder.join("1.png"), folder.join("spare")).unwrap();
-    fs::rename(folder.join("2.png"), folder.join("1.png")).unwrap();
-    fs::rename(folder.join("spare"), folder.join("2.png")).unwrap();
-    demand(open(Start::Resume), ErrorKind::InvalidValue, "out.npy", &["changed", "1.png"]);
-}
-
 /// A retry that resumes until it succeeds comes to an end.
 #[test]
 fn a_finished_output_is_known_to_be_that_of_its_job() {
     for name in ["out.npy", "out.raw", "images"] {
         let workdir = Workdir::new();
-        let target = stack(&workdir, name);
+        let target = workdir.stack(name);
         let run = Fingerprint::new(&workdir.input, "copy", &target);
         assert!(!target.is_finished(&run).unwrap(), "{name}");
         let mut output = Output::open(&target, &run, Start::New).unwrap();
@@ -194,7 +100,7 @@ fn a_finished_output_is_known_to_be_that_of_its_job() {
 fn rows_of_an_earlier_run_stay_until_the_first_row_of_the_next() {
     for name in ["out.npy", "images"] {
         let workdir = Workdir::new();
-        let target = stack(&workdir, name);
+        let target = workdir.stack(name);
         let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
         output.write(0..2, &DATA[..8]).unwrap();
         drop(output);
@@ -206,16 +112,6 @@ fn rows_of_an_earlier_run_stay_until_the_first_row_of_the_next() {
         output.write(2..3, &DATA[8..12]).unwrap();
         drop(output);
         assert_eq!(workdir.resume(&target).done().ranges(), only(2..3), "{name}");
-    }
-}
-
-#[test]
-fn a_run_that_cannot_start_leaves_nothing() {
-    for start in STARTS {
-        let workdir = Workdir::new();
-        let target = workdir.target("out.npy");
-        drop(workdir.begin(&target, "copy", start).unwrap());
-        assert_eq!(workdir.names(), ["in.npy"]);
     }
 }
 
@@ -242,7 +138,7 @@ fn a_journal_with_a_part_of_an_image_is_damaged() {
 fn a_copy_of_a_partial_output_is_continued_if_it_has_the_rows() {
     for name in ["out.npy", "images"] {
         let workdir = Workdir::new();
-        let target = stack(&workdir, name);
+        let target = workdir.stack(name);
         let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
         output.write(0..1, &DATA[..4]).unwrap();
         output.write(1..2, &DATA[4..8]).unwrap();

@@ -5,12 +5,13 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod durability;
+mod inputs;
 mod overwrite;
 mod ownership;
 mod shards;
 mod workdir;
 
-use common::{GRAY8, GRAY16, demand, dictionary, npy, png};
+use common::{GRAY8, GRAY16, demand, png};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, proptest};
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -249,8 +250,7 @@ fn a_final_name_belongs_to_the_first_that_creates_it() {
 #[test]
 fn a_folder_that_appears_under_the_final_name_is_not_replaced() {
     let workdir = Workdir::new();
-    let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
-    let target = Target::new(&workdir.path("images"), array, &workdir.input).unwrap();
+    let target = workdir.stack("images");
     let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
     output.write(0..4, &DATA).unwrap();
     fs::create_dir(workdir.path("images")).unwrap();
@@ -262,8 +262,7 @@ fn a_folder_that_appears_under_the_final_name_is_not_replaced() {
 fn a_partial_output_without_a_journal_is_never_changed() {
     for name in ["out.npy", "out.raw", "images"] {
         let workdir = Workdir::new();
-        let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
-        let target = Target::new(&workdir.path(name), array, &workdir.input).unwrap();
+        let target = workdir.stack(name);
         let partial = workdir.path(&format!("{name}.partial"));
         let refused = |words: &[&str]| {
             let before = everything(&workdir);
@@ -334,8 +333,7 @@ fn the_partial_output_of_another_job_is_never_changed() {
 fn a_link_in_place_of_the_partial_output_is_not_followed() {
     for name in ["out.npy", "images"] {
         let workdir = Workdir::new();
-        let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
-        let target = Target::new(&workdir.path(name), array, &workdir.input).unwrap();
+        let target = workdir.stack(name);
         let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
         output.write(0..2, &DATA[..8]).unwrap();
         drop(output);
@@ -355,8 +353,7 @@ fn a_link_in_place_of_the_partial_output_is_not_followed() {
 fn partial_work_is_neither_lost_nor_continued_without_a_word() {
     for name in ["out.npy", "out.raw", "images"] {
         let workdir = Workdir::new();
-        let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
-        let target = Target::new(&workdir.path(name), array, &workdir.input).unwrap();
+        let target = workdir.stack(name);
         let mut output = workdir.begin(&target, "copy 7", Start::New).unwrap();
         output.write(1..3, &DATA[4..12]).unwrap();
         drop(output);
@@ -388,8 +385,7 @@ fn partial_work_is_neither_lost_nor_continued_without_a_word() {
 fn a_partial_output_without_rows_is_replaced() {
     for name in ["out.npy", "images"] {
         let workdir = Workdir::new();
-        let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
-        let target = Target::new(&workdir.path(name), array, &workdir.input).unwrap();
+        let target = workdir.stack(name);
         let journal = workdir.path(&format!("{name}.journal"));
         for start in STARTS {
             let mut output = workdir.begin(&target, "copy", start).unwrap();
@@ -421,11 +417,14 @@ fn a_partial_output_without_rows_is_replaced() {
 fn a_run_that_ends_without_rows_leaves_nothing() {
     for name in ["out.npy", "out.raw", "images"] {
         let workdir = Workdir::new();
-        let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
-        let target = Target::new(&workdir.path(name), array, &workdir.input).unwrap();
-        let output = workdir.begin(&target, "copy", Start::New).unwrap();
-        assert_eq!(output.stop().unwrap(), Stopped::Nothing);
-        assert_eq!(workdir.names(), ["in.npy"]);
+        let target = workdir.stack(name);
+        for start in STARTS {
+            drop(workdir.begin(&target, "copy", start).unwrap());
+            assert_eq!(workdir.names(), ["in.npy"], "{name}, {start:?}");
+            let output = workdir.begin(&target, "copy", start).unwrap();
+            assert_eq!(output.stop().unwrap(), Stopped::Nothing, "{name}, {start:?}");
+            assert_eq!(workdir.names(), ["in.npy"], "{name}, {start:?}");
+        }
         let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
         output.write(1..3, &DATA[4..12]).unwrap();
         assert_eq!(output.stop().unwrap(), Stopped::Rows(2));
@@ -437,8 +436,7 @@ fn a_run_that_ends_without_rows_leaves_nothing() {
 fn a_resumed_run_writes_the_missing_rows_only() {
     for name in ["out.npy", "out.raw", "images"] {
         let workdir = Workdir::new();
-        let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
-        let target = Target::new(&workdir.path(name), array, &workdir.input).unwrap();
+        let target = workdir.stack(name);
         let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
         output.write(0..1, &DATA[..4]).unwrap();
         output.write(2..3, &DATA[8..12]).unwrap();
@@ -494,8 +492,7 @@ fn a_partial_output_that_lacks_rows_of_its_journal_is_not_resumed() {
 #[test]
 fn a_partial_output_without_one_of_its_images_is_not_resumed() {
     let workdir = Workdir::new();
-    let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
-    let target = Target::new(&workdir.path("images"), array, &workdir.input).unwrap();
+    let target = workdir.stack("images");
     let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
     output.write(0..2, &DATA[..8]).unwrap();
     drop(output);
@@ -508,8 +505,7 @@ fn a_partial_output_without_one_of_its_images_is_not_resumed() {
 #[test]
 fn rows_that_could_not_be_written_are_not_in_the_journal() {
     let workdir = Workdir::new();
-    let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
-    let target = Target::new(&workdir.path("images"), array, &workdir.input).unwrap();
+    let target = workdir.stack("images");
     let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
     output.write(0..1, &DATA[..4]).unwrap();
     let obstacle = workdir.path("images.partial").join("000002.png");
@@ -573,8 +569,7 @@ fn zeros_in_place_of_lines_are_ignored() {
 fn a_resumed_run_writes_rows_again_that_are_not_as_they_were_written() {
     for (name, first) in [("out.npy", "out.npy.partial"), ("images", "images.partial/000001.png")] {
         let workdir = Workdir::new();
-        let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
-        let target = Target::new(&workdir.path(name), array, &workdir.input).unwrap();
+        let target = workdir.stack(name);
         let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
         for rows in 0..3 {
             let at = rows * 4;
@@ -615,22 +610,6 @@ fn a_resumed_run_writes_rows_again_that_are_not_as_they_were_written() {
         Input::open(&workdir.path(name), None).unwrap().read(0..4, &mut bytes).unwrap();
         assert_eq!(bytes, DATA, "{name}");
     }
-}
-
-/// The journal names rows of which the partial output has nothing.
-#[test]
-fn rows_that_were_never_written_are_lost() {
-    let workdir = Workdir::new();
-    let target = workdir.target("out.npy");
-    let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
-    output.write(0..1, &DATA[..4]).unwrap();
-    drop(output);
-    let journal = workdir.path("out.npy.journal");
-    let text = fs::read_to_string(&journal).unwrap();
-    let line = text.lines().last().unwrap();
-    fs::write(&journal, format!("{text}{}\n", line.replace("[0,1]", "[1,3]"))).unwrap();
-    let output = workdir.resume(&target);
-    assert_eq!((output.missing(), output.lost()), (only(1..4), &only(1..3)[..]));
 }
 
 #[test]
@@ -677,116 +656,6 @@ fn another_job_is_not_resumed() {
     let array = Array::new(Dtype::U16, vec![2, 4]).unwrap();
     let wide = Target::new(&workdir.path("out.npy"), array, &workdir.input).unwrap();
     other(&workdir.input, "median 3", &wide, &["output_array", "[4, 2]", "[2, 4]"]);
-}
-
-/// The job is the same, so that it may start over.
-#[test]
-fn a_job_whose_input_has_changed_is_not_resumed_but_starts_over() {
-    let workdir = Workdir::new();
-    let target = workdir.target("out.npy");
-    let mut output = workdir.begin(&target, "median 3", Start::New).unwrap();
-    output.write(0..1, &DATA[..4]).unwrap();
-    drop(output);
-    let longer = npy(&dictionary("<u2", "False", "(4, 2) "), &DATA);
-    fs::write(workdir.path("in.npy"), longer).unwrap();
-    let changed = Input::open(&workdir.path("in.npy"), None).unwrap();
-    let run = Fingerprint::new(&changed, "median 3", &target);
-    let resumed = Output::open(&target, &run, Start::Resume);
-    demand(
-        resumed,
-        ErrorKind::InvalidValue,
-        "out.npy",
-        &["input", "cannot be resumed", "--restart", "1 row"],
-    );
-    let output = Output::open(&target, &run, Start::Restart).unwrap();
-    assert_eq!(output.missing(), only(0..4));
-}
-
-/// A stack of four images of one pixel, in the folder `stack`.
-fn stack(workdir: &Workdir) -> PathBuf {
-    let folder = workdir.path("stack");
-    fs::create_dir(&folder).unwrap();
-    for n in 0..4 {
-        png(&folder.join(format!("{n}.png")), [2, 1], GRAY16, &[0, n, 0, n]);
-    }
-    folder
-}
-
-/// Changes an image, so that its size changes, too.
-fn change(image: &Path) {
-    png(image, [2, 1], GRAY16, &[250, 1, 77, 3]);
-    let mut bytes = fs::read(image).unwrap();
-    bytes.push(0);
-    fs::write(image, bytes).unwrap();
-}
-
-/// The repair of a damaged image once changed the fingerprint of the whole folder.
-#[test]
-fn an_image_may_change_until_its_rows_are_done() {
-    let workdir = Workdir::new();
-    let folder = stack(&workdir);
-    let open = |start, halo| {
-        let input = Input::open(&folder, None).unwrap();
-        let target = Target::new(&workdir.path("out.npy"), input.array().clone(), &input).unwrap();
-        let run = Fingerprint::new(&input, "copy", &target).halo(halo);
-        Output::open(&target, &run, start)
-    };
-    let mut output = open(Start::New, 0).unwrap();
-    output.write(0..1, &DATA[..4]).unwrap();
-    output.write(3..4, &DATA[12..]).unwrap();
-    drop(output);
-    change(&folder.join("2.png"));
-    let mut output = open(Start::Resume, 0).unwrap();
-    assert_eq!(output.missing(), only(1..3));
-    output.write(2..3, &DATA[8..12]).unwrap();
-    drop(output);
-    assert_eq!(open(Start::Resume, 0).unwrap().missing(), only(1..2));
-    change(&folder.join("3.png"));
-    change(&folder.join("1.png"));
-    let words = ["changed", "3.png", "3 rows", "--restart"];
-    let error = demand(open(Start::Resume, 0), ErrorKind::InvalidValue, "out.npy", &words);
-    assert!(!error.to_string().contains("1.png"), "{error}");
-    // Rows that depend on their neighbours depend on the images of these.
-    let mut output = open(Start::Restart, 1).unwrap();
-    output.write(0..1, &DATA[..4]).unwrap();
-    drop(output);
-    fs::File::options().append(true).open(folder.join("1.png")).unwrap().set_len(99).unwrap();
-    let resumed = open(Start::Resume, 1);
-    demand(resumed, ErrorKind::InvalidValue, "out.npy", &["changed", "1.png"]);
-}
-
-#[test]
-fn images_that_are_exchanged_are_not_resumed() {
-    let workdir = Workdir::new();
-    let folder = stack(&workdir);
-    let open = |start| {
-        let input = Input::open(&folder, None).unwrap();
-        let target = Target::new(&workdir.path("out.npy"), input.array().clone(), &input).unwrap();
-        Output::open(&target, &Fingerprint::new(&input, "copy", &target), start)
-    };
-    let mut output = open(Start::New).unwrap();
-    output.write(1..2, &DATA[4..8]).unwrap();
-    drop(output);
-    fs::rename(folder.join("0.png"), folder.join("7.png")).unwrap();
-    // The second image is another one now.
-    demand(open(Start::Resume), ErrorKind::InvalidValue, "out.npy", &["changed", "2.png"]);
-}
-
-#[test]
-fn every_path_of_an_input_resumes_every_other_one() {
-    let workdir = Workdir::new();
-    symlink("in.npy", workdir.path("link.npy")).unwrap();
-    symlink(".", workdir.path("here")).unwrap();
-    let target = workdir.target("out.npy");
-    let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
-    output.write(0..1, &DATA[..4]).unwrap();
-    drop(output);
-    for path in ["link.npy", "here/in.npy", "./in.npy"] {
-        let input = Input::open(&workdir.path(path), None).unwrap();
-        let run = Fingerprint::new(&input, "copy", &target);
-        let output = Output::open(&target, &run, Start::Resume).unwrap();
-        assert_eq!(output.missing(), only(1..4), "{path}");
-    }
 }
 
 #[test]

@@ -5,12 +5,7 @@ use crate::workdir::{DATA, Workdir, everything, only};
 use std::fs;
 use std::os::unix::fs::symlink;
 use trijet::{ErrorKind, Sink};
-use trijet_io::{Array, Dtype, Start, Target};
-
-fn stack(workdir: &Workdir, name: &str) -> Target {
-    let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
-    Target::new(&workdir.path(name), array, &workdir.input).unwrap()
-}
+use trijet_io::Start;
 
 /// A backup by hard links once changed with the file that it was to preserve.
 #[test]
@@ -34,7 +29,7 @@ fn a_partial_output_with_another_name_is_not_changed() {
 #[test]
 fn a_backup_of_images_by_hard_links_is_not_changed() {
     let workdir = Workdir::new();
-    let target = stack(&workdir, "images");
+    let target = workdir.stack("images");
     let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
     output.write(0..2, &DATA[..8]).unwrap();
     let image = workdir.path("images.partial/000000.png");
@@ -48,7 +43,7 @@ fn a_backup_of_images_by_hard_links_is_not_changed() {
 #[test]
 fn a_link_in_place_of_an_image_is_not_followed() {
     let workdir = Workdir::new();
-    let target = stack(&workdir, "images");
+    let target = workdir.stack("images");
     let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
     output.write(0..1, &DATA[..4]).unwrap();
     fs::write(workdir.path("precious"), "precious").unwrap();
@@ -70,7 +65,7 @@ fn a_link_in_place_of_an_image_is_not_followed() {
 #[test]
 fn a_folder_of_other_files_is_not_discarded() {
     let workdir = Workdir::new();
-    let target = stack(&workdir, "images");
+    let target = workdir.stack("images");
     let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
     output.write(0..4, &DATA).unwrap();
     png(&workdir.path("images.partial/holiday.png"), [2, 1], GRAY16, &[1, 2, 3, 4]);
@@ -92,7 +87,7 @@ fn a_folder_of_other_files_is_not_discarded() {
 fn a_partial_output_that_was_replaced_is_not_published() {
     for name in ["out.npy", "out.raw", "images"] {
         let workdir = Workdir::new();
-        let target = stack(&workdir, name);
+        let target = workdir.stack(name);
         let partial = workdir.path(&format!("{name}.partial"));
         let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
         output.write(0..4, &DATA).unwrap();

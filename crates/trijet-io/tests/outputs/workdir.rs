@@ -5,7 +5,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
 use tempfile::TempDir;
-use trijet_io::{Fingerprint, Input, Output, Start, Target};
+use trijet_io::{Array, Dtype, Fingerprint, Input, Output, Start, Target};
 
 /// A folder with an input of four rows, each of two 16-bit elements.
 pub(crate) struct Workdir {
@@ -30,6 +30,12 @@ impl Workdir {
 
     pub(crate) fn target(&self, name: &str) -> Target {
         Target::new(&self.path(name), self.input.array().clone(), &self.input).unwrap()
+    }
+
+    /// An output of the same rows as images of one row, if `name` is that of a folder.
+    pub(crate) fn stack(&self, name: &str) -> Target {
+        let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
+        Target::new(&self.path(name), array, &self.input).unwrap()
     }
 
     pub(crate) fn begin(
