@@ -280,14 +280,12 @@ fn measure(
 mod tests {
     use super::*;
     use crate::progress::Step;
-    use trijet::check::Options;
-    use trijet::sim::{Executor, HostConfig, Order};
+    use crate::setting::{assert_no_finding, checked_device};
+    use trijet::sim::Order;
 
     #[test]
     fn every_case_has_no_finding() -> Result<()> {
-        let executor = Executor::Virtual(Order::Greedy);
-        let config = HostConfig { executor, ..HostConfig::default() };
-        let device = Device::builder().host(config).check(Options::default()).open()?;
+        let device = checked_device(Order::Greedy)?;
         let missing = toml::from_str(
             "name = 'no peer'\nprobe = ['no-such-program']\ncommand = []\nlimit_s = 1",
         );
@@ -318,9 +316,7 @@ mod tests {
             printed.lines().find(|row| row.contains(",peer slots=1,ms,1.000")).expect("a row");
         assert!(row.contains(",1.000,1.000,1,") && row.ends_with(",version 1"), "{row}");
         assert_eq!(begun, [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)], "every step is announced");
-        let verdict = device.verdict().expect("the device has a checker");
-        assert_eq!(verdict.findings, [], "{verdict}");
-        assert!(verdict.accesses > 100, "{verdict}");
+        assert_no_finding(&device, 100);
         Ok(())
     }
 

@@ -15,6 +15,23 @@ pub struct Setting<'a> {
     pub cancel: Cancel,
 }
 
+/// A host device in virtual time, with a checker.
+#[cfg(test)]
+pub(crate) fn checked_device(order: trijet::sim::Order) -> trijet::Result<Device> {
+    use trijet::sim::{Executor, HostConfig};
+    let config = HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() };
+    Device::builder().host(config).check(trijet::check::Options::default()).open()
+}
+
+/// Asserts that the checker of a device has no finding in more than `accesses` accesses.
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn assert_no_finding(device: &Device, accesses: u64) {
+    let verdict = device.verdict().expect("the device has a checker");
+    assert_eq!(verdict.findings, [], "{verdict}");
+    assert!(verdict.accesses > accesses, "{verdict}");
+}
+
 #[cfg(test)]
 impl<'a> Setting<'a> {
     pub(crate) fn for_tests(device: &'a Device) -> Self {

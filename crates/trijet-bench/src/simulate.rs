@@ -201,7 +201,7 @@ pub fn run(steps: &mut Steps<'_>) -> Result<Results> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trijet::check::Options;
+    use crate::setting::{assert_no_finding, checked_device};
 
     #[test]
     fn the_operations_that_are_timed_have_no_finding() -> Result<()> {
@@ -215,15 +215,10 @@ mod tests {
             exhaustions: 1,
         };
         for order in [Order::Greedy, Order::Seeded(1)] {
-            let executor = Executor::Virtual(order);
-            let config = HostConfig { executor, ..HostConfig::default() };
-            let device = Device::builder().host(config).check(Options::default()).open()?;
-            let mut desk = Desk::new(device, &small)?;
+            let mut desk = Desk::new(checked_device(order)?, &small)?;
             desk.run(&small)?;
             desk.result()?;
-            let verdict = desk.device.verdict().expect("the device has a checker");
-            assert_eq!(verdict.findings, [], "{verdict}");
-            assert!(verdict.accesses > small.operations, "{verdict}");
+            assert_no_finding(&desk.device, small.operations);
         }
         Ok(())
     }

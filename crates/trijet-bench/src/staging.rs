@@ -237,14 +237,12 @@ const VERIFIED: &str = "every byte of both sources came back once; the sink rece
 mod tests {
     use super::*;
     use crate::progress::Step;
-    use trijet::check::Options;
-    use trijet::sim::{Executor, HostConfig, Order};
+    use crate::setting::{assert_no_finding, checked_device};
+    use trijet::sim::Order;
 
     #[test]
     fn uploads_have_a_bound_and_no_finding() -> Result<()> {
-        let executor = Executor::Virtual(Order::Greedy);
-        let config = HostConfig { executor, ..HostConfig::default() };
-        let device = Device::builder().host(config).check(Options::default()).open()?;
+        let device = checked_device(Order::Greedy)?;
         let size = Size { bytes: 1 << 20, repeats: 2 };
         let mut begun = Vec::new();
         let mut show = |step: Step<'_>| begun.push((step.number, step.of));
@@ -258,8 +256,7 @@ mod tests {
             assert!(cells[11].parse::<f64>().is_ok_and(|bound| bound > 0.0), "{row}");
         }
         assert!(printed.contains("copy within the host, threads=1"), "{printed}");
-        let verdict = device.verdict().expect("the device has a checker");
-        assert_eq!(verdict.findings, [], "{verdict}");
+        assert_no_finding(&device, 10);
         Ok(())
     }
 
