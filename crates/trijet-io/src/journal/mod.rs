@@ -376,6 +376,12 @@ impl Journal {
         self.file.try_clone().map_err(|error| self.io(error))
     }
 
+    /// Makes every later line fail.
+    #[cfg(test)]
+    pub(crate) fn become_read_only(&mut self) {
+        self.file = File::open(&self.path).expect("the journal exists");
+    }
+
     /// Waits until the lines are on the disk.
     ///
     /// # Errors

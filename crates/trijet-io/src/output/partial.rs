@@ -49,7 +49,8 @@ pub(super) struct Record {
     unsynced_bytes: u64,
     /// The name of the partial output is on the disk.
     is_named: bool,
-    /// A synchronization has failed. No later one can be trusted: the system reports an error once.
+    /// A synchronization of the output or of its journal has failed. No later one can be trusted: the
+    /// system reports an error once.
     is_broken: bool,
     /// Its error, until it is reported.
     error: Option<Error>,
@@ -133,7 +134,9 @@ impl Partial {
             }
             drop(record);
             if let Err(error) = self.sync() {
-                self.record().error = Some(error);
+                let mut record = self.record();
+                record.is_broken = true;
+                record.error = Some(error);
                 return;
             }
         }
@@ -322,6 +325,23 @@ mod tests {
         assert!(text.ends_with("{\"lost\":[1,2]}\n{\"lost\":[2,3]}\n"), "{text}");
         let error = partial.write(3..4, &[4]).expect_err("the run has failed");
         assert!(error.to_string().contains("the disk is broken"), "{error}");
+        partial.sync().expect_err("a later one proves nothing");
+        assert_eq!(partial.record().done.count(), 1);
+    }
+
+    /// It was lost with the thread, and the next write said only that there had been a first error.
+    #[test]
+    fn an_error_of_the_journal_in_the_background_is_reported_by_the_next_write() {
+        let (_folder, partial, begins, ends) = partial();
+        partial.write(0..1, &[1]).expect("nothing fails");
+        thread::scope(|scope| {
+            scope.spawn(|| partial.synchronize());
+            begins.recv().expect("a synchronization begins");
+            partial.record().journal.become_read_only();
+            ends.send(Ok(())).expect("the writer waits");
+        });
+        let error = partial.write(1..2, &[2]).expect_err("the journal has failed");
+        assert!(error.to_string().contains("Bad file descriptor"), "{error}");
         partial.sync().expect_err("a later one proves nothing");
         assert_eq!(partial.record().done.count(), 1);
     }
