@@ -189,7 +189,7 @@ impl ImagesWriter {
     fn names(&self, op: &'static str) -> Result<Vec<OsString>> {
         let io = |error: Errno| file_error::io(op, &self.path, error.into());
         let mut names = Vec::new();
-        for entry in Dir::read_from(&self.folder).map_err(io)? {
+        for entry in retry_on_intr(|| Dir::read_from(&self.folder)).map_err(io)? {
             let entry = entry.map_err(io)?;
             let name = entry.file_name().to_bytes();
             if name != b"." && name != b".." {
