@@ -1,4 +1,4 @@
-"""What the CuPy peers of `trijet bench files` compute, as their arguments name it: `median` (of 3 x 3
+"""The operations of the CuPy peers of `trijet bench files`, by their arguments: `median` (of 3 x 3
 pixels, those of an edge repeated) or `affine SCALE OFFSET` (a product and a sum, each rounded)."""
 import cupy as cp
 import numpy as np

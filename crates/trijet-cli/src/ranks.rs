@@ -1,27 +1,27 @@
-//! The rank of this process among those that do one job: as the user says it, or as the launcher of a
-//! batch system does.
+//! The rank of this process among those that do one job, from `--shard` or from the variables of a
+//! launcher.
 //!
-//! The variables of launchers, from the innermost to the outermost, because one may run under
-//! another: torchrun under Slurm sets its own variables and inherits those of Slurm.
+//! Launchers are asked from the innermost to the outermost, because one may run under another: torchrun
+//! under Slurm sets its own variables and inherits those of Slurm.
 #![forbid(unsafe_code)]
 
 use std::fmt;
 use std::str::FromStr;
+use trijet_io::Shard;
 
-/// A rank: this process is number `index` of `count`, counted from 0.
+/// The rank of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rank {
-    pub(crate) index: u64,
-    pub(crate) count: u64,
-    /// The number among the processes on this host, if a launcher says it.
+    pub(crate) shard: Shard,
+    /// The number among the processes on this host, if a launcher sets it.
     pub(crate) local: Option<u64>,
-    /// Who says so.
-    pub(crate) source: &'static str,
+    /// The launcher or the option that sets the rank.
+    source: &'static str,
 }
 
 impl fmt::Display for Rank {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rank {} of {} ({})", self.index, self.count, self.source)
+        write!(f, "rank {} of {} ({})", self.shard.index(), self.shard.count(), self.source)
     }
 }
 
@@ -35,10 +35,9 @@ impl FromStr for Rank {
         let number = |digits: &str| digits.parse::<u64>().map_err(|_| wrong());
         let (index, count) = (number(index)?, number(count)?);
         let last = count.checked_sub(1).ok_or_else(wrong)?;
-        if index > last {
-            return Err(format!("`{text}` is out of range: 0/{count} to {last}/{count}"));
-        }
-        Ok(Self { index, count, local: None, source: "--shard" })
+        let shard = Shard::new(index, count)
+            .ok_or_else(|| format!("`{text}` is out of range: 0/{count} to {last}/{count}"))?;
+        Ok(Self { shard, local: None, source: "--shard" })
     }
 }
 
@@ -65,8 +64,8 @@ const LAUNCHERS: [Launcher; 5] = [
         local: "MV2_COMM_WORLD_LOCAL_RANK",
     },
     Launcher { name: "MPI", index: "PMI_RANK", count: "PMI_SIZE", local: "MPI_LOCALRANKID" },
-    // srun sets the number of tasks of the step. A batch script has the other two without it, although
-    // it runs once.
+    // srun sets the number of tasks of the step. A batch script has the other two variables without
+    // it, although it runs once.
     Launcher {
         name: "Slurm",
         index: "SLURM_PROCID",
@@ -75,11 +74,11 @@ const LAUNCHERS: [Launcher; 5] = [
     },
 ];
 
-/// The rank that the launcher of this process says; `None` without a launcher, and if this process
-/// is the only one.
+/// The rank that the launcher of this process has set; `None` without a launcher, and if this process
+/// is the only one. `value` gives the value of a variable.
 ///
 /// # Errors
-/// The variable that contradicts the others.
+/// A variable that is not a number, or that contradicts another one.
 pub(crate) fn of_environment(
     value: impl Fn(&str) -> Option<String>,
 ) -> Result<Option<Rank>, String> {
@@ -96,19 +95,16 @@ pub(crate) fn of_environment(
             let wrong = |_| format!("{name} is `{text}`, which is not a number; use --shard I/N");
             text.trim().parse::<u64>().map_err(wrong)
         };
-        let rank = Rank {
-            index: number(launcher.index, &index)?,
-            count: number(launcher.count, &count)?,
-            local: local.map(|local| number(launcher.local, &local)).transpose()?,
-            source: launcher.name,
-        };
-        if rank.index >= rank.count {
-            return Err(format!(
-                "{} is {} and {} is {}: a rank is less than their number; use --shard I/N",
-                launcher.index, rank.index, launcher.count, rank.count
-            ));
-        }
-        return Ok(Some(rank).filter(|rank| rank.count > 1));
+        let (index, count) = (number(launcher.index, &index)?, number(launcher.count, &count)?);
+        let local = local.map(|local| number(launcher.local, &local)).transpose()?;
+        let shard = Shard::new(index, count).ok_or_else(|| {
+            format!(
+                "{} is {index} and {} is {count}: a rank is less than the number of ranks; use \
+                 --shard I/N",
+                launcher.index, launcher.count
+            )
+        })?;
+        return Ok((count > 1).then_some(Rank { shard, local, source: launcher.name }));
     }
     Ok(None)
 }
@@ -126,7 +122,7 @@ mod tests {
             found.map(|(_, value)| (*value).to_owned())
         };
         let rank = of_environment(value)?;
-        Ok(rank.map(|rank| (rank.index, rank.count, rank.local, rank.source)))
+        Ok(rank.map(|rank| (rank.shard.index(), rank.shard.count(), rank.local, rank.source)))
     }
 
     #[test]
@@ -176,6 +172,6 @@ mod tests {
             assert!(text.parse::<Rank>().is_err(), "{text}");
         }
         let rank: Rank = "3/4".parse().unwrap();
-        assert_eq!((rank.index, rank.count), (3, 4));
+        assert_eq!((rank.shard.index(), rank.shard.count()), (3, 4));
     }
 }

@@ -105,6 +105,15 @@ enum Op {
     Affine(Option<(f32, f32)>),
 }
 
+impl Op {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Median(_) => "median",
+            Self::Affine(_) => "affine",
+        }
+    }
+}
+
 fn op(text: &str) -> Result<Op, String> {
     let (median, affine) =
         ("median or median:RADIUS", "affine, affine:SCALE or affine:SCALE,OFFSET");
@@ -228,15 +237,13 @@ impl StepOptions {
 
     /// Refuses options that `count` operations would ignore, or that contradict one.
     fn check(&self, ops: &[(usize, Op)], count: usize) -> Result<(), String> {
-        let is_median = |op: &Op| matches!(op, Op::Median(_));
         let given = [
             ("--radius", self.radius.is_some(), "median", "median:RADIUS"),
             ("--scale", self.scale.is_some(), "affine", "affine:SCALE,OFFSET"),
             ("--offset", self.offset.is_some(), "affine", "affine:SCALE,OFFSET"),
         ];
         for (option, _, name, form) in given.into_iter().filter(|given| given.1) {
-            let mut of = ops.iter().map(|op| op.1).filter(|op| is_median(op) == (name == "median"));
-            let Some(first) = of.next() else {
+            let Some((_, first)) = ops.iter().find(|(_, op)| op.name() == name) else {
                 return Err(format!("{option} requires --op {name}"));
             };
             if count > 1 {

@@ -1,15 +1,15 @@
-//! The memory of the host that a run may use: what `--memory` says, or most of what is available.
+//! The memory of the host that a run may use: the limit of `--memory`, or most of the available memory.
 #![forbid(unsafe_code)]
 
 use std::fs;
 use trijet::{Bytes, Error, ErrorKind, Result};
 
-/// What a run needs beside its chunks: mapped parts of the output, stacks, and decoded images. It is at
-/// most this much, and at most a quarter of the limit.
+/// The most memory of a run beside its chunks, for mapped parts of the output, stacks and decoded
+/// images. At most a quarter of a limit is kept for it.
 const BESIDE: Bytes = Bytes(512 << 20);
 
-/// The memory for the chunks of a run: the limit without what this process has already, or three
-/// quarters of what the system says is available. `None` if the system does not say.
+/// The memory for the chunks of a run: the limit less the memory that this process has already, or
+/// three quarters of the available memory. `None` if the system does not tell how much is available.
 ///
 /// # Errors
 /// `InvalidValue` for a limit that leaves nothing.

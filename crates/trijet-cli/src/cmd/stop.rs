@@ -1,5 +1,5 @@
-//! Signals that stop a run between two chunks, or a benchmark between two runs, Ctrl-C, SIGTERM and
-//! SIGHUP, and the one of a file that is too large, which stops nothing.
+//! Signals. Ctrl-C, SIGTERM and SIGHUP stop a run between two chunks, or a benchmark between two runs.
+//! SIGXFSZ, the signal of a file that is too large, stops nothing.
 #![forbid(unsafe_code)]
 
 use super::print_stderr;
@@ -25,8 +25,8 @@ pub(crate) fn status() -> u8 {
     status_of(STOPPED_BY.load(Ordering::SeqCst))
 }
 
-/// Makes the first signal end the run at the next point where it can, which `when` says, and the
-/// second one immediately.
+/// Has the first signal cancel the run, which ends at its next point for that, and the second one end
+/// the process. `when` names the point in a message.
 pub(super) fn cancel_on_signals(when: &'static str) -> Result<Cancel> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(refused)?;
     // A program under `nohup` outlives its terminal.

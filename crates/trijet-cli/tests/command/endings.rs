@@ -1,4 +1,4 @@
-//! How runs of `trijet map` end: what is said of the output is true, and a retry comes to an end.
+//! Ends of runs of `trijet map`: the messages about the output are true, and a retry comes to an end.
 
 use crate::workdir::{Ran, Workdir, noise};
 use std::fs::{self, File};

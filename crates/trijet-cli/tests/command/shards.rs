@@ -10,14 +10,14 @@ fn workdir() -> Workdir {
     workdir
 }
 
-/// What a run printed that succeeded. It may have said its rank.
+/// The standard output of a run, which must succeed. Its rank may be on standard error.
 #[track_caller]
 fn printed(ran: Ran) -> String {
     assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
     ran.out
 }
 
-/// What one process writes.
+/// The output of one process.
 fn alone() -> Vec<u8> {
     let workdir = workdir();
     workdir.map(&CALL).done();

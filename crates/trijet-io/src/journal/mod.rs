@@ -58,11 +58,11 @@ type Stamps = BTreeMap<usize, Value>;
 pub struct Progress {
     /// The rows that are written.
     pub done: Rows,
-    /// What has changed since the rows were written.
+    /// The change since the rows were written, for messages, if there is one.
     pub changed: Option<String>,
-    /// The same rows, as they were written.
+    /// The ranges that were written together, with their hashes.
     pub(crate) written: Vec<Written>,
-    /// Those of them that may not be on the disk.
+    /// The ranges of `written` that may not be on the disk.
     pub(crate) unsynced: Vec<Written>,
     /// The number of the partial output in its file system.
     pub(crate) root: Option<u64>,

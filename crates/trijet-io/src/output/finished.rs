@@ -43,7 +43,7 @@ fn extent(root: &File) -> io::Result<(SystemTime, u64)> {
     Ok((changed, bytes))
 }
 
-/// What the mark of an output says.
+/// The mark of an output.
 fn mark_of(fingerprint: &Fingerprint, root: &File) -> io::Result<String> {
     let (changed, bytes) = extent(root)?;
     let since = changed.duration_since(SystemTime::UNIX_EPOCH).map_err(io::Error::other)?;

@@ -27,7 +27,7 @@ const BATCH_BYTES: u64 = 16 << 20;
 /// Rows wait no longer than this for a synchronization to begin.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// What the threads of a run share.
+/// A partial output, which the threads of a run share.
 #[derive(Debug)]
 pub(super) struct Partial {
     writer: Box<dyn Writer>,

@@ -1,5 +1,5 @@
-//! What the processes that write one output do together: the first one creates the partial output,
-//! and the last one gives it its final name.
+//! The steps that the processes of one output share: the first one creates the partial output, and the
+//! last one gives it its final name.
 //!
 //! A process knows the others by their journals. It looks at them while it has the lock of the shared
 //! journal, so that one of two processes that finish at the same time sees that both have.
@@ -9,49 +9,20 @@ use super::place::Place;
 use super::{Output, forget};
 use crate::file_error;
 use crate::fingerprint::Fingerprint;
-use crate::format::state_of;
+use crate::format::{Writer, state_of};
 use crate::journal::Journal;
 use crate::rows::Rows;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use trijet::Result;
 
 impl Output {
     /// Creates the partial output, or opens that of another process of the job.
     pub(super) fn join(&self, shared: &Path, mut journal: Journal) -> Result<Partial> {
-        let (place, plan) = (&self.target.place, &self.target.plan);
-        let opened = (|| {
-            let mut shared = Journal::wait(shared)?;
-            // The others may have finished the output since this process began.
-            place.check_free()?;
-            let exists = state_of("create", &place.partial)?.is_some();
-            let created = shared.read(&self.fingerprint)?.map(|shared| shared.created);
-            match (created, exists) {
-                (Some(Some(time)), true) => {
-                    return Ok((plan.reopen(&place.partial, &Rows::default())?, time));
-                }
-                // A process died before it could say that it had created the partial output.
-                (Some(None), true) => plan.discard(&place.partial)?,
-                (None, true) => {
-                    let cause = "exists, but has no journal that names its job; move it elsewhere";
-                    return Err(file_error::refused("create", &place.partial, cause));
-                }
-                (Some(_), false) => {}
-                (None, false) => {
-                    shared.begin(&self.fingerprint)?;
-                    // No partial output is without its journal.
-                    shared.sync()?;
-                }
-            }
-            let writer = plan.create(&place.partial, None)?;
-            let time = now();
-            shared.name_created(time)?;
-            shared.sync()?;
-            Ok((writer, time))
-        })();
-        let (writer, created) = match opened {
+        let place = &self.target.place;
+        let (writer, created) = match self.create_or_reopen(shared) {
             Ok(opened) => opened,
             Err(error) => return Err(forget(&journal, error)),
         };
@@ -62,6 +33,38 @@ impl Output {
         journal.name_created(created)?;
         journal.sync()?;
         Partial::new(place, &self.fingerprint, writer, journal, Rows::default())
+    }
+
+    /// The partial output and the time at which it was created, by this process or by another one.
+    fn create_or_reopen(&self, shared: &Path) -> Result<(Box<dyn Writer>, u64)> {
+        let (place, plan) = (&self.target.place, &self.target.plan);
+        let mut shared = Journal::wait(shared)?;
+        // The others may have finished the output since this process began.
+        place.check_free()?;
+        let exists = state_of("create", &place.partial)?.is_some();
+        let created = shared.read(&self.fingerprint)?.map(|shared| shared.created);
+        match (created, exists) {
+            (Some(Some(time)), true) => {
+                return Ok((plan.reopen(&place.partial, &Rows::default())?, time));
+            }
+            // A process died before it could say that it had created the partial output.
+            (Some(None), true) => plan.discard(&place.partial)?,
+            (None, true) => {
+                let cause = "exists, but has no journal that names its job; move it elsewhere";
+                return Err(file_error::refused("create", &place.partial, cause));
+            }
+            (Some(_), false) => {}
+            (None, false) => {
+                shared.begin(&self.fingerprint)?;
+                // No partial output is without its journal.
+                shared.sync()?;
+            }
+        }
+        let writer = plan.create(&place.partial, None)?;
+        let time = now();
+        shared.name_created(time)?;
+        shared.sync()?;
+        Ok((writer, time))
     }
 
     /// Ends a process that has written nothing. The last one deletes the partial output.
@@ -86,12 +89,12 @@ impl Output {
         let shared = Journal::wait(shared)?;
         let created = shared.read(&self.fingerprint)?.and_then(|shared| shared.created);
         for path in self.journals() {
-            let of_it = Journal::peek(&path, &self.fingerprint)?;
-            let is_done = of_it.is_some_and(|one| {
+            let progress = Journal::peek(&path, &self.fingerprint)?;
+            let is_done = progress.is_some_and(|one| {
                 one.is_finished && one.changed.is_none() && one.created == created
             });
             if !is_done {
-                // Its process gives the output its name.
+                // The process of that journal gives the output its name, or a later one.
                 return if shared.is_new() { shared.remove() } else { Ok(()) };
             }
         }
@@ -104,7 +107,7 @@ impl Output {
     }
 
     /// The paths of the journals of all processes.
-    fn journals(&self) -> impl Iterator<Item = std::path::PathBuf> {
+    fn journals(&self) -> impl Iterator<Item = PathBuf> {
         let shards = self.target.shard().into_iter().flat_map(super::Shard::all);
         shards.map(|shard| self.target.place.journal_of(shard))
     }

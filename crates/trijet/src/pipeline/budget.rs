@@ -8,11 +8,11 @@ use super::validate::Job;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Bytes;
 
-/// What the trace of an operation of a chunk takes at most: its entry, and those of its waits, its
-/// records and the accesses of the host to its memory.
+/// The most memory that the trace of an operation of a chunk takes: its entry, and those of its waits,
+/// its records and the accesses of the host to its memory.
 const TRACED_OPERATION: Bytes = Bytes(4 << 10);
 
-/// What a run needs, before anything is allocated.
+/// The memory that a run needs, known before anything is allocated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Needs {

@@ -60,7 +60,7 @@ pub struct Pipeline<'a> {
     pub(super) stages: Vec<Stage<'a>>,
     pub(super) output: Option<Output<'a>>,
     pub(super) settings: Settings<'a>,
-    /// What is wrong with the calls that made it.
+    /// A wrong call that made it, which a run refuses.
     mistake: Option<&'static str>,
 }
 

@@ -12,7 +12,7 @@ fn operations(report: &Report, engine: Engine) -> usize {
     report.ops.iter().filter(|op| op.engine == engine).count()
 }
 
-/// A run with so many stages. Each of them copies its input by a kernel.
+/// A run with `stages` stages, each of which copies its input by a kernel.
 fn run(device: &Device, stages: usize, schedule: Schedule) -> Report {
     let bytes = noise(3, 9000);
     let mut results: Vec<u8> = Vec::new();

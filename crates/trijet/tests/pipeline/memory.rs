@@ -5,12 +5,12 @@ use crate::{Memory, noise, threads};
 use trijet::testing::WORK;
 use trijet::{Bytes, ErrorKind, Pipeline, Report, Result};
 
-/// A run over 1000 rows of 100 bytes with two slots, in chunks of 100 rows if they fit.
+/// A run over 1000 rows of 100 bytes with a stage and two slots.
 fn run(limit: Bytes, chunk: Bytes) -> Result<Report> {
     run_stages(1, limit, chunk)
 }
 
-/// Such a run with several stages.
+/// Such a run with `stages` stages.
 fn run_stages(stages: usize, limit: Bytes, chunk: Bytes) -> Result<Report> {
     let bytes = noise(4, 100_000);
     let mut results: Vec<u8> = Vec::new();
@@ -24,8 +24,8 @@ fn run_stages(stages: usize, limit: Bytes, chunk: Bytes) -> Result<Report> {
     Ok(report)
 }
 
-/// The buffers that two slots need for chunks of so many rows: three for the source and three for the
-/// sink.
+/// The bytes of the buffers that two slots need for chunks of `rows` rows: three buffers for the source
+/// and three for the sink.
 fn pinned(rows: u64) -> u64 {
     6 * rows * 100
 }

@@ -42,7 +42,8 @@ impl Source for Parts {
     }
 }
 
-/// What a sink has taken: the bytes at their places, how often each row came, and the order of calls.
+/// The rows that a sink has taken: the bytes at their places, the times that each row came, and the
+/// calls of `finish`.
 struct Taken {
     bytes: Mutex<Vec<u8>>,
     times: Vec<AtomicU64>,

@@ -20,7 +20,7 @@ use trijet::trace::summary::Audience;
 use trijet::{Error, ErrorKind, Result, Source};
 use trijet_cli::timeline;
 use trijet_io::file_error;
-use trijet_io::{Array, Durability, Fingerprint, Input, Output, Shard, Start, Target};
+use trijet_io::{Array, Durability, Fingerprint, Input, Output, Start, Target};
 
 fn open_input(options: &MapOptions) -> Result<Input> {
     match (&options.shape, options.dtype) {
@@ -86,10 +86,7 @@ fn target_of(
             let cause = format!("--overwrite is for one process, and this is {rank}");
             Err(Error::new(ErrorKind::InvalidValue, "map", cause))
         }
-        Some(rank) => match Shard::new(rank.index, rank.count) {
-            Some(shard) => Ok(target.of_shard(shard)),
-            None => Ok(target),
-        },
+        Some(rank) => Ok(target.of_shard(rank.shard)),
     }
 }
 

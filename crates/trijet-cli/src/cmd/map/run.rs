@@ -14,7 +14,7 @@ use trijet::pipeline::{Calibration, Layout, ParallelSink, Progress};
 use trijet::{Bytes, Cancel, Device, Error, ErrorKind, Pipeline, Report, Result, Sink, Source};
 use trijet_io::{Input, Output};
 
-/// What every pipeline of a job needs.
+/// The parts that the pipelines of a job share.
 pub(super) struct Setup<'a> {
     pub(super) options: &'a MapOptions,
     pub(super) chain: &'a Chain,

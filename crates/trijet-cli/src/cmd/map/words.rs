@@ -1,4 +1,4 @@
-//! What `trijet map` says of a job: its report, and what became of the output.
+//! The words of `trijet map` about a job: its report, and the state of its output.
 #![forbid(unsafe_code)]
 
 use crate::args::MapOptions;
@@ -22,7 +22,7 @@ pub(super) struct Done<'a> {
 }
 
 impl Done<'_> {
-    /// What is true of the output after an error that came later.
+    /// The state of the output, for an error that came after its last row.
     pub(super) fn words(&self) -> String {
         if self.is_complete {
             return complete_words(self.target);
@@ -90,7 +90,7 @@ fn json_of(reports: &[Report], verdicts: &[Live], done: &Done<'_>) -> Value {
     value
 }
 
-/// What is true of the output after an error that came later.
+/// The state of the output, for an error that came after its last row.
 fn complete_words(target: &Target) -> String {
     format!("{} is complete", target.path().display())
 }
@@ -122,7 +122,7 @@ pub(super) fn say_finished(
 /// The most ranges of rows that a message names.
 const RANGES_MAX: usize = 4;
 
-/// What became of the rows of an earlier run that are not as it has written them.
+/// The message about rows of an earlier run that have other bytes than it wrote.
 pub(super) fn lost_words(output: &Output, target: &Target) -> String {
     let ranges = output.lost();
     let named = ranges.iter().take(RANGES_MAX).map(|rows| format!("{}..{}", rows.start, rows.end));
