@@ -6,7 +6,7 @@ use crate::cmd;
 use crate::ranks::Rank;
 use crate::values::{DeviceName, MapDevice};
 use std::ops::Range;
-use trijet::{Device, Result};
+use trijet::{Device, DeviceInfo, ErrorKind, Result};
 
 /// Opens the device of a job, or every GPU for `all`. Without a GPU, `all` is the host device. A
 /// process of a launcher takes the GPU of its number on the host for `auto`.
@@ -15,21 +15,33 @@ pub(super) fn open(
     rank: Option<&Rank>,
     check: &LiveCheck,
 ) -> Result<Vec<Device>> {
-    let gpus = || Device::cuda_devices().map_or(0, |list| list.len());
-    let one = |name| cmd::open(name, check).map(|device| vec![device]);
-    let numbers: Vec<u32> = match wanted {
-        MapDevice::All => (0..u32::try_from(gpus()).unwrap_or(u32::MAX)).collect(),
-        MapDevice::One(DeviceName::Auto) => {
-            let local = rank.and_then(|rank| rank.local);
-            let number = local.zip(u64::try_from(gpus()).ok().filter(|gpus| *gpus > 0));
-            number.and_then(|(local, gpus)| u32::try_from(local % gpus).ok()).into_iter().collect()
+    let gpus = || numbers(Device::cuda_devices());
+    let names: Vec<DeviceName> = match (wanted, rank.and_then(|rank| rank.local)) {
+        (MapDevice::All, _) => gpus()?.into_iter().map(DeviceName::Cuda).collect(),
+        (MapDevice::One(DeviceName::Auto), Some(local)) => {
+            vec![of_rank(&gpus()?, local).map_or(DeviceName::Auto, DeviceName::Cuda)]
         }
-        MapDevice::One(name) => return one(name),
+        (MapDevice::One(name), _) => vec![name],
     };
-    if numbers.is_empty() {
-        return one(DeviceName::Auto);
+    let names = if names.is_empty() { vec![DeviceName::Auto] } else { names };
+    names.into_iter().map(|name| cmd::open(name, check)).collect()
+}
+
+/// The numbers of the GPUs that were found; none without a driver or a GPU.
+fn numbers(found: Result<Vec<DeviceInfo>>) -> Result<Vec<u32>> {
+    match found {
+        Ok(gpus) => Ok((0..).zip(gpus).map(|(number, _)| number).collect()),
+        Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NoDevice) => {
+            Ok(Vec::new())
+        }
+        Err(error) => Err(error),
     }
-    numbers.into_iter().map(|number| cmd::open(DeviceName::Cuda(number), check)).collect()
+}
+
+/// The GPU of the process with the number `local` on its host. Processes share GPUs if there are too few.
+fn of_rank(gpus: &[u32], local: u64) -> Option<u32> {
+    let place = local.checked_rem(gpus.len() as u64)?;
+    usize::try_from(place).ok().map(|place| gpus[place])
 }
 
 /// Cuts rows into `count` shares of whole granules, which differ by one granule at most. Each share
@@ -64,7 +76,25 @@ pub(super) fn shares(todo: &[Range<u64>], count: usize, granule: u64) -> Vec<Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trijet::Error;
     use trijet::testing::Prng;
+
+    /// A job on all GPUs once ran on the first one when another one could not be asked.
+    #[test]
+    fn only_a_host_without_gpus_has_none() {
+        let failed = |kind| numbers(Err(Error::new(kind, "devices", "a reason")));
+        for kind in [ErrorKind::Unsupported, ErrorKind::NoDevice] {
+            assert_eq!(failed(kind).unwrap(), [0; 0]);
+        }
+        assert_eq!(failed(ErrorKind::Driver).unwrap_err().kind(), ErrorKind::Driver);
+    }
+
+    #[test]
+    fn processes_of_a_host_take_its_gpus_in_turn() {
+        let taken = |gpus: &[u32]| [0, 1, 2, 5].map(|local| of_rank(gpus, local));
+        assert_eq!(taken(&[0, 1, 2]), [0, 1, 2, 2].map(Some));
+        assert_eq!(taken(&[]), [None; 4]);
+    }
 
     #[test]
     fn shares_have_all_rows_once_and_are_nearly_equal() {
