@@ -23,9 +23,8 @@ pub(super) enum Entry {
 /// The content of a line; `None` when the line is damaged or the output has no such rows.
 pub(super) fn entry_of(line: &[u8], fingerprint: &Fingerprint) -> Option<Entry> {
     let mut value: Value = serde_json::from_slice(line).ok()?;
-    if let Some([index, stamp]) = value.get_mut("item").and_then(|item| {
-        item.as_array_mut().and_then(|pair| <&mut [Value; 2]>::try_from(pair.as_mut_slice()).ok())
-    }) {
+    let item = value.get_mut("item").and_then(Value::as_array_mut);
+    if let Some([index, stamp]) = item.map(Vec::as_mut_slice) {
         return Some(Entry::Item(usize::try_from(index.as_u64()?).ok()?, stamp.take()));
     }
     let range = |name| {

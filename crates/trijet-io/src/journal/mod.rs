@@ -244,11 +244,7 @@ impl Journal {
                 break;
             }
             let next = end + bytes as u64;
-            let entry = entry_of(&line, fingerprint);
-            // Rows that are lost or written after this line are not part of what it says.
-            is_finished = matches!(entry, Some(Entry::Finished))
-                || is_finished && !matches!(entry, Some(Entry::Lost(_) | Entry::Rows(_)));
-            match entry {
+            match entry_of(&line, fingerprint) {
                 Some(Entry::Root(number)) => root = Some(number),
                 Some(Entry::Item(index, stamp)) => drop(stamps.insert(index, stamp)),
                 Some(Entry::Rows(one)) => {
@@ -256,11 +252,15 @@ impl Journal {
                         used.insert(index, stamps.get(&index).cloned().unwrap_or(Value::Null));
                     }
                     hashes.insert((one.rows.start, one.rows.end), (one.hash, next));
+                    is_finished = false;
                 }
-                Some(Entry::Lost(rows)) => drop(hashes.remove(&(rows.start, rows.end))),
+                Some(Entry::Lost(rows)) => {
+                    hashes.remove(&(rows.start, rows.end));
+                    is_finished = false;
+                }
                 Some(Entry::Synced(before)) => synced = before.min(end),
                 Some(Entry::Created(time)) => created = Some(time),
-                Some(Entry::Finished) => {}
+                Some(Entry::Finished) => is_finished = true,
                 None => {
                     let cause = format!("the line at byte {end} is damaged; --restart starts over");
                     damage = Some(file_error::damaged("journal", &self.path, cause));

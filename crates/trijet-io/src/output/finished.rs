@@ -76,6 +76,7 @@ impl Target {
         let place = &self.place;
         let Some(state) = state_of("create", &place.out)? else { return Ok(false) };
         let is_marked = is_set(fingerprint, &place.out);
+        // A journal that cannot be locked or read proves nothing, and stays as it is.
         let journal = match state_of("create", &place.journal)? {
             Some(_) => Journal::lock(&place.journal).ok(),
             None => None,
