@@ -119,7 +119,7 @@ mod tests {
 
     /// Its pages may be locked still.
     #[test]
-    fn a_mapping_that_nobody_took_stays_mapped() {
+    fn a_mapping_that_was_not_taken_stays_mapped() {
         let locked = LockedPages::default();
         let mapping = pages(MAPPED_MIN).expect("memory");
         let address = mapping.as_ptr() as usize;
