@@ -28,51 +28,41 @@ pub struct Needs {
 
 impl Needs {
     pub(super) fn of(job: &Job<'_>, plan: Plan) -> Self {
-        let Need { pinned, trace } = Need::of(job, &plan);
         let slot: u64 = places(job, &plan).0.iter().map(|place| place.0).sum();
         let device = Bytes(slot.saturating_mul(plan.slots() as u64));
+        let (pinned, trace) = (pinned(job, &plan), trace(job, &plan));
         Self { plan, pinned, trace, device }
     }
 }
 
-/// The page-locked memory of a plan, and the memory of its trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Need {
-    pub(super) pinned: Bytes,
-    pub(super) trace: Bytes,
+/// The page-locked memory of a plan.
+fn pinned(job: &Job<'_>, plan: &Plan) -> Bytes {
+    let stages = &job.stages;
+    // One more than there are slots: the host fills one while the others are in flight.
+    let buffers = plan.slots() as u64 + 1;
+    let all = |rows: u64, row_bytes| rows.saturating_mul(row_bytes).saturating_mul(buffers);
+    let read = match job.input {
+        Input::Source(_) => all(plan.input_rows_max(), stages.row_in()),
+        Input::Pinned { .. } => 0,
+    };
+    let written = match job.output {
+        Output::Sink(_) => all(plan.rows_max(), stages.row_out()),
+        Output::Pinned { .. } => 0,
+    };
+    Bytes(read.saturating_add(written))
 }
 
-impl Need {
-    pub(super) fn of(job: &Job<'_>, plan: &Plan) -> Self {
-        let stages = &job.stages;
-        // One more than there are slots: the host fills one while the others are in flight.
-        let buffers = plan.slots() as u64 + 1;
-        let all = |rows: u64, row_bytes| rows.saturating_mul(row_bytes).saturating_mul(buffers);
-        let read = match job.input {
-            Input::Source(_) => all(plan.input_rows_max(), stages.row_in()),
-            Input::Pinned { .. } => 0,
-        };
-        let written = match job.output {
-            Output::Sink(_) => all(plan.rows_max(), stages.row_out()),
-            Output::Pinned { .. } => 0,
-        };
-        // Upload, a kernel for each stage, download.
-        let operations = plan.chunks.len() as u64 * (stages.stages.len() as u64 + 2);
-        Self {
-            pinned: Bytes(read.saturating_add(written)),
-            trace: Bytes(operations.saturating_mul(TRACED_OPERATION.0)),
-        }
-    }
+/// The memory for the trace of a plan, about.
+fn trace(job: &Job<'_>, plan: &Plan) -> Bytes {
+    // Upload, a kernel for each stage, download.
+    let operations = plan.chunks.len() as u64 * (job.stages.stages.len() as u64 + 2);
+    Bytes(operations.saturating_mul(TRACED_OPERATION.0))
+}
 
-    /// Whether the page-locked memory alone is within a limit.
-    pub(super) fn fits(self, limit: Bytes) -> bool {
-        self.pinned <= limit
-    }
-
-    /// Whether the trace fits into what the page-locked memory leaves of a limit.
-    pub(super) fn leaves_a_trace(self, limit: Bytes) -> bool {
-        self.pinned.0.saturating_add(self.trace.0) <= limit.0
-    }
+/// Whether the trace of a plan fits beside its page-locked memory into the limit of the job.
+pub(super) fn has_room_for_trace(job: &Job<'_>, plan: &Plan) -> bool {
+    let both = pinned(job, plan).0.saturating_add(trace(job, plan).0);
+    job.settings.host_memory.is_none_or(|limit| both <= limit.0)
 }
 
 /// The largest chunk at each place of a slot, and whether the stages work in place.
@@ -117,16 +107,14 @@ pub(super) fn fitting<R>(job: &Job<'_>, mut attempt: impl FnMut(Plan) -> Result<
 
 /// Refuses a plan that needs more memory of the host than the job may use.
 fn check(job: &Job<'_>, plan: &Plan) -> Result<()> {
-    let need = Need::of(job, plan);
-    match job.settings.host_memory {
-        Some(limit) if !need.fits(limit) => {
-            let cause = format!(
-                "{} slots need {} of the host's memory, and the run may use {limit}",
-                plan.slots(),
-                need.pinned
-            );
-            Err(Error::new(ErrorKind::OutOfMemory, "pipeline", cause))
-        }
-        _ => Ok(()),
+    let Some(limit) = job.settings.host_memory else { return Ok(()) };
+    let pinned = pinned(job, plan);
+    if pinned <= limit {
+        return Ok(());
     }
+    let cause = format!(
+        "{} slots need {pinned} of the host's memory, and the run may use {limit}",
+        plan.slots()
+    );
+    Err(Error::new(ErrorKind::OutOfMemory, "pipeline", cause))
 }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
-use super::budget::{Need, Needs, fitting};
+use super::budget::{Needs, fitting, has_room_for_trace};
 use super::builder::{Pipeline, Traced};
 use super::drive::{drive, load};
 use super::measure::Measurement;
@@ -57,11 +57,8 @@ impl Pipeline<'_> {
 fn prepare(job: &mut Job<'_>) -> Result<Resources> {
     tune(job)?;
     let mut resources = Resources::allocate(job)?;
-    let need = Need::of(job, &resources.plan);
-    let settings = &mut job.settings;
-    let too_large = settings.host_memory.is_some_and(|limit| !need.leaves_a_trace(limit));
-    if too_large && settings.traced == Traced::Yes {
-        settings.traced = Traced::TooLarge;
+    if job.settings.traced == Traced::Yes && !has_room_for_trace(job, &resources.plan) {
+        job.settings.traced = Traced::TooLarge;
     }
     load(&mut resources, &job.stages)?;
     Ok(resources)
