@@ -13,6 +13,7 @@ mod nvrtc;
 mod perfetto;
 mod ptx;
 mod results;
+mod staged;
 mod tools;
 
 use std::process::ExitCode;
@@ -38,6 +39,9 @@ const USAGE: &str = "usage: cargo xtask <task>
   results [--check]
                write the tables of the documents from the results of the benchmarks; with --check,
                only compare
+  staged [PROGRAMS]
+               compare random pipelines over items with a serial run of each (default: 5000 on
+               threads, and 5000 in random orders of the device)
 
 browser, files, miri and perfetto print SKIPPED where their tools are missing.";
 
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         ["ptx", "--check"] => ptx::check(),
         ["results"] => results::write(),
         ["results", "--check"] => results::check(),
+        ["staged", rest @ ..] => staged::run(rest),
         _ => Err(USAGE.into()),
     };
     match outcome {

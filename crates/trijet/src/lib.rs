@@ -25,6 +25,7 @@
 //! - [`Buffer`], [`PinnedBuffer`], [`View`]: memory whose use orders itself; [`memory`] has the rest.
 //! - [`Kernel`], [`kernels`]: your own kernels, and those that come along.
 //! - [`Pipeline`], [`pipeline`]: source, stages and sink over chunks, with a report.
+//! - [`staged`]: items of any sizes through stages that fan out and join again, each on its streams.
 //! - [`check`]: whether every conflict of a traced run is ordered.
 //! - [`trace`]: the entries of a run, the figures that follow from them, timelines and files.
 //! - [`explore`]: a program under every order that its streams leave open.
@@ -43,6 +44,7 @@ mod order;
 pub mod pipeline;
 pub mod probe;
 pub mod sim;
+pub mod staged;
 mod stream;
 pub mod testing;
 pub mod trace;

@@ -6,6 +6,7 @@ mod in_place;
 mod memory;
 mod parallel;
 mod rows;
+mod staged;
 
 use std::ops::{Deref, Range};
 use std::sync::Mutex;

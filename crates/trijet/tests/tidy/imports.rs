@@ -24,6 +24,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("task", 9),
     ("comm", 9),
     ("steal", 9),
+    ("staged", 10),
     ("tune", 10),
     ("schedule", 10),
     ("explore", 10),

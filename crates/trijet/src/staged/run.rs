@@ -1,0 +1,358 @@
+//! A run: the source on a thread, host stages on a pool, the sink on a thread, and all other stages on
+//! the calling thread.
+//!
+//! The calling thread does not wait for the device. It waits for news of the other threads, and issues
+//! whatever the order allows after each. The other threads end when it drops its ends of the channels,
+//! so an error or a panic on any thread ends all of them.
+#![forbid(unsafe_code)]
+
+use super::order::Order;
+use super::stage::{Body, Compute, ItemCx, Parts, Stage};
+use super::value::{Held, Values};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::panic::caught;
+use crate::pipeline::Cancel;
+use crate::stream::{Device, Stream};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::mpsc::{Receiver, RecvError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, Scope, available_parallelism, scope};
+
+/// More threads than this do not compute the host stages of a run.
+const POOL_MAX: usize = 16;
+
+/// News of the other threads.
+enum News<I> {
+    /// The source has read an item.
+    Item(I),
+    SourceEnded,
+    /// A host stage has computed a value.
+    Value {
+        stage: usize,
+        item: u64,
+        value: Held,
+    },
+    /// The sink has taken a result.
+    Sunk {
+        item: u64,
+        then: ControlFlow<()>,
+    },
+    Failed(Error),
+}
+
+/// A host stage of an item, and the values that it takes.
+struct Job {
+    stage: usize,
+    item: u64,
+    values: Values,
+}
+
+/// The function that takes the results.
+pub(super) type Sink<'a> = dyn FnMut(&Held) -> Result<ControlFlow<()>> + Send + 'a;
+
+/// Runs all items, and calls `sink` with the value of the stage `result` of each.
+pub(super) fn run<I: Send + Sync + 'static>(
+    parts: Parts<'_>,
+    items: impl Iterator<Item = Result<I>> + Send,
+    result: usize,
+    sink: &mut Sink<'_>,
+) -> Result<u64> {
+    let Parts { device, stages, computes, depth, issue, cancel } = parts;
+    let depth = depth.unwrap_or(stages.len() + 1);
+    let lanes = stages.iter().map(|stage| open(&device, stage)).collect::<Result<Vec<_>>>()?;
+    let shapes = stages.iter().map(Stage::shape).collect();
+    let names: Vec<String> = stages.iter().map(|stage| stage.name.clone()).collect();
+    let (send, news) = channel();
+    let (credits, credit) = channel();
+    let (jobs, jobs_in) = channel();
+    let (results, results_in) = channel();
+    let jobs_in = Mutex::new(jobs_in);
+    let threads = available_parallelism().map_or(1, usize::from).min(POOL_MAX);
+    let next = || jobs_in.lock().unwrap_or_else(PoisonError::into_inner).recv();
+    scope(|scope| {
+        let to = send.clone();
+        spawn(scope, "source", move || read(items, &credit, &to))?;
+        let to = send.clone();
+        spawn(scope, "sink", move || take(sink, &results_in, &to))?;
+        for _ in 0..if computes.is_empty() { 0 } else { threads } {
+            let (to, next, computes, names) = (send.clone(), &next, &computes, &names);
+            spawn(scope, "host stage", move || compute(computes, names, next, &to))?;
+        }
+        // Without the other threads there is no news.
+        drop(send);
+        let run = Run {
+            stages: &stages,
+            lanes: &lanes,
+            order: Order::new(shapes, result, issue, depth),
+            result,
+            values: VecDeque::new(),
+            spare: stages.iter().map(|_| Vec::new()).collect(),
+            jobs,
+            results,
+            credits,
+            sunk: 0,
+        };
+        run.drive(&news, &cancel, depth)
+    })
+}
+
+/// The streams of a stage; none for a host stage.
+fn open(device: &Device, stage: &Stage<'_>) -> Result<Vec<Stream>> {
+    let count = match stage.body {
+        Body::Source | Body::Host => 0,
+        Body::Enqueue(_) | Body::Recycle { .. } => stage.lanes,
+    };
+    let name = |lane| match count {
+        1 => stage.name.clone(),
+        _ => format!("{} {lane}", stage.name),
+    };
+    (0..count).map(|lane| Ok(device.stream()?.named(&name(lane)))).collect()
+}
+
+fn spawn<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    side: &'static str,
+    work: impl FnOnce() + Send + 'scope,
+) -> Result<()> {
+    let spawned = Builder::new().name(format!("trijet-{side}")).spawn_scoped(scope, work);
+    spawned.map(drop).map_err(|error| {
+        Error::new(ErrorKind::Io, "staged pipeline", format!("no thread for the {side}"))
+            .caused_by(error)
+    })
+}
+
+fn panicked(side: &str, words: &str) -> Error {
+    Error::new(ErrorKind::Panicked, "staged pipeline", format!("{side} panicked: {words}"))
+}
+
+/// Reads an item for each credit. The run that drops its end of a channel wants no more.
+fn read<I>(items: impl Iterator<Item = Result<I>>, credit: &Receiver<()>, send: &Sender<News<I>>) {
+    let mut items = items;
+    let mut number = 0;
+    while credit.recv().is_ok() {
+        let side = || format!("the source, at item {number}");
+        let news = match caught(|| items.next()) {
+            Ok(Some(Ok(item))) => News::Item(item),
+            Ok(Some(Err(error))) => News::Failed(error.context(side())),
+            Ok(None) => News::SourceEnded,
+            Err(words) => News::Failed(panicked(&side(), &words)),
+        };
+        let is_last = !matches!(news, News::Item(_));
+        if send.send(news).is_err() || is_last {
+            return;
+        }
+        number += 1;
+    }
+}
+
+/// Computes host stages.
+fn compute<I>(
+    computes: &BTreeMap<usize, Compute<'_>>,
+    names: &[String],
+    next: &impl Fn() -> std::result::Result<Job, RecvError>,
+    send: &Sender<News<I>>,
+) {
+    while let Ok(Job { stage, item, values }) = next() {
+        let Some(compute) = computes.get(&stage) else { return };
+        let side = || format!("item {item}, stage `{}`", names[stage]);
+        let outcome = caught(|| compute(item, &values));
+        // The run may use recycled values again as soon as it hears of this stage.
+        drop(values);
+        let news = match outcome {
+            Ok(Ok(value)) => News::Value { stage, item, value },
+            Ok(Err(error)) => News::Failed(error.context(side())),
+            Err(words) => News::Failed(panicked(&side(), &words)),
+        };
+        if send.send(news).is_err() {
+            return;
+        }
+    }
+}
+
+/// Calls the sink with results.
+fn take<I>(sink: &mut Sink<'_>, results: &Receiver<(u64, Held)>, send: &Sender<News<I>>) {
+    while let Ok((item, result)) = results.recv() {
+        let side = || format!("item {item}, sink");
+        let outcome = caught(|| sink(&result));
+        drop(result);
+        let news = match outcome {
+            Ok(Ok(then)) => News::Sunk { item, then },
+            Ok(Err(error)) => News::Failed(error.context(side())),
+            Err(words) => News::Failed(panicked(&side(), &words)),
+        };
+        let is_last = !matches!(news, News::Sunk { then: ControlFlow::Continue(()), .. });
+        if send.send(news).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// The state of the calling thread.
+struct Run<'r, 'a> {
+    stages: &'r [Stage<'a>],
+    lanes: &'r [Vec<Stream>],
+    order: Order,
+    result: usize,
+    /// The values of the items in flight, in their order.
+    values: VecDeque<Values>,
+    /// Values of each stage that no item uses any more.
+    spare: Vec<Vec<Held>>,
+    jobs: Sender<Job>,
+    results: Sender<(u64, Held)>,
+    credits: Sender<()>,
+    sunk: u64,
+}
+
+impl Run<'_, '_> {
+    fn drive<I: Send + Sync + 'static>(
+        mut self,
+        news: &Receiver<News<I>>,
+        cancel: &Cancel,
+        depth: usize,
+    ) -> Result<u64> {
+        let (mut queue, mut has_ended, mut is_cancelled) = (VecDeque::new(), false, false);
+        (0..depth).for_each(|_| self.read_one());
+        loop {
+            self.advance()?;
+            // An item that ended makes room for the next one.
+            while self.order.can_begin() && !queue.is_empty() {
+                // Items in flight are finished, as the chunks of other pipelines are.
+                is_cancelled |= cancel.is_cancelled();
+                match queue.pop_front() {
+                    Some(item) if !is_cancelled => self.begin(item),
+                    _ => queue.clear(),
+                }
+                self.advance()?;
+            }
+            if (has_ended || is_cancelled) && queue.is_empty() && self.order.is_idle() {
+                return if is_cancelled {
+                    Err(cancelled(self.order.begun()))
+                } else {
+                    Ok(self.sunk)
+                };
+            }
+            match news.recv() {
+                Ok(News::Item(item)) => queue.push_back(item),
+                Ok(News::SourceEnded) => has_ended = true,
+                Ok(News::Value { stage, item, value }) => {
+                    self.put(stage, item, value);
+                    let released = self.order.done(stage, item);
+                    self.recycle(item, &released);
+                }
+                Ok(News::Sunk { item, then }) => {
+                    self.sunk += 1;
+                    if then.is_break() {
+                        return Ok(self.sunk);
+                    }
+                    self.order.sunk(item);
+                }
+                Ok(News::Failed(error)) => return Err(error),
+                Err(_) => return Err(ended()),
+            }
+        }
+    }
+
+    /// Lets the source read one more item. A source that has ended needs no more credits.
+    fn read_one(&self) {
+        let _ended = self.credits.send(());
+    }
+
+    fn begin<I: Send + Sync + 'static>(&mut self, item: I) {
+        let mut values = Values::new(self.stages.len());
+        values.put(0, Arc::new(item));
+        self.values.push_back(values);
+        self.order.begin();
+        self.read_one();
+    }
+
+    /// Issues every stage that can be, and ends every item that is complete.
+    fn advance(&mut self) -> Result<()> {
+        loop {
+            while let Some((stage, item)) = self.order.next() {
+                self.issue(stage, item)?;
+                let released = self.order.issued(stage, item);
+                self.recycle(item, &released);
+            }
+            while let Some(item) = self.order.next_to_sink() {
+                let result = self.values_of(item).held(self.result).cloned().ok_or_else(ended)?;
+                // A sink that has ended has sent the reason.
+                let _ended = self.results.send((item, result));
+            }
+            // An item that ends may have had the slot that another one waits for.
+            let Some(released) = self.order.end_first() else { return Ok(()) };
+            let mut values = self.values.pop_front().ok_or_else(ended)?;
+            for stage in released {
+                self.spare[stage].extend(values.take(stage));
+            }
+        }
+    }
+
+    fn issue(&mut self, stage: usize, item: u64) -> Result<()> {
+        let Stage { name, inputs, body, .. } = &self.stages[stage];
+        let at = |error: Error| error.context(format!("item {item}, stage `{name}`"));
+        let values = self.values_of(item);
+        let cx = || {
+            let lanes = &self.lanes[stage];
+            let lane = usize::try_from(item % lanes.len() as u64).unwrap_or(0);
+            let stream = &lanes[lane];
+            stream.set_chunk(Some(item));
+            ItemCx { stream, item }
+        };
+        let value = match body {
+            Body::Source => return Ok(()),
+            Body::Host => {
+                let job = Job { stage, item, values: values.only(inputs) };
+                return self.jobs.send(job).map_err(|_| ended());
+            }
+            Body::Enqueue(run) => run(&cx(), values).map_err(at)?,
+            Body::Recycle { make, run, .. } => {
+                let cx = cx();
+                let spare = self.spare[stage].pop();
+                let values = self.values_of(item);
+                let mut value = match spare {
+                    Some(value) => value,
+                    None => make(cx.stream).map_err(at)?,
+                };
+                run(&cx, values, &mut value).map_err(at)?;
+                value
+            }
+        };
+        self.put(stage, item, value);
+        Ok(())
+    }
+
+    /// Keeps the values of these stages of an item for later items.
+    fn recycle(&mut self, item: u64, stages: &[usize]) {
+        for stage in stages {
+            let value = self.values_mut(item).take(*stage);
+            self.spare[*stage].extend(value);
+        }
+    }
+
+    fn put(&mut self, stage: usize, item: u64, value: Held) {
+        self.values_mut(item).put(stage, value);
+    }
+
+    fn place(&self, item: u64) -> usize {
+        usize::try_from(item - self.order.first()).unwrap_or(usize::MAX)
+    }
+
+    fn values_of(&self, item: u64) -> &Values {
+        &self.values[self.place(item)]
+    }
+
+    fn values_mut(&mut self, item: u64) -> &mut Values {
+        let place = self.place(item);
+        &mut self.values[place]
+    }
+}
+
+fn cancelled(item: u64) -> Error {
+    Error::new(ErrorKind::Cancelled, "run", format!("cancelled before item {item}"))
+}
+
+/// A thread has ended without a word, which a panic of none of the user's functions can cause.
+fn ended() -> Error {
+    Error::new(ErrorKind::Panicked, "staged pipeline", "a thread of the run has ended early")
+}

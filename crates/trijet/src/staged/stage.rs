@@ -1,0 +1,88 @@
+//! Stages: their inputs, their work and their streams.
+#![forbid(unsafe_code)]
+
+use super::order::{Issue, StageShape};
+use super::value::{Held, Values};
+use crate::base::error::Result;
+use crate::pipeline::Cancel;
+use crate::stream::{Device, Stream};
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+/// The stream of a stage, and the number of the item that it works on.
+#[derive(Debug)]
+pub struct ItemCx<'a> {
+    pub(super) stream: &'a Stream,
+    pub(super) item: u64,
+}
+
+impl ItemCx<'_> {
+    /// The number of the item, counted from 0.
+    #[must_use]
+    pub fn item(&self) -> u64 {
+        self.item
+    }
+}
+
+impl Deref for ItemCx<'_> {
+    type Target = Stream;
+    fn deref(&self) -> &Stream {
+        self.stream
+    }
+}
+
+/// Enqueues a stage, which makes a new value.
+type Enqueue<'a> = Box<dyn Fn(&ItemCx<'_>, &Values) -> Result<Held> + 'a>;
+/// Makes a value that is used for several items.
+type Make<'a> = Box<dyn Fn(&Stream) -> Result<Held> + 'a>;
+/// Enqueues a stage, which writes a value of an earlier item again.
+type Rewrite<'a> = Box<dyn Fn(&ItemCx<'_>, &Values, &mut Held) -> Result<()> + 'a>;
+/// Computes a stage on the host.
+pub(super) type Compute<'a> = Box<dyn Fn(u64, &Values) -> Result<Held> + Send + Sync + 'a>;
+
+/// The work of a stage.
+pub(super) enum Body<'a> {
+    Source,
+    Enqueue(Enqueue<'a>),
+    Recycle {
+        slots: usize,
+        make: Make<'a>,
+        run: Rewrite<'a>,
+    },
+    /// The pool has the work.
+    Host,
+}
+
+/// A stage.
+pub(super) struct Stage<'a> {
+    pub(super) name: String,
+    pub(super) inputs: Vec<usize>,
+    pub(super) body: Body<'a>,
+    /// The number of streams on which its items are dealt in turn.
+    pub(super) lanes: usize,
+    pub(super) gives: TypeId,
+}
+
+/// The description of a pipeline.
+pub(super) struct Parts<'a> {
+    pub(super) device: Device,
+    /// The first one is the source.
+    pub(super) stages: Vec<Stage<'a>>,
+    /// The work of the host stages, by the place of the stage.
+    pub(super) computes: BTreeMap<usize, Compute<'a>>,
+    pub(super) depth: Option<usize>,
+    pub(super) issue: Issue,
+    pub(super) cancel: Cancel,
+}
+
+impl Stage<'_> {
+    pub(super) fn shape(&self) -> StageShape {
+        let slots = match self.body {
+            Body::Recycle { slots, .. } => Some(slots),
+            Body::Source | Body::Enqueue(_) | Body::Host => None,
+        };
+        let is_host = matches!(self.body, Body::Host);
+        StageShape { inputs: self.inputs.clone(), is_host, slots }
+    }
+}

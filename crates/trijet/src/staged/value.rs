@@ -1,0 +1,128 @@
+//! Values: handles of what stages make, and the values themselves of an item in flight.
+#![forbid(unsafe_code)]
+
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A value of an item, shared by its item and the threads that use it.
+pub(super) type Held = Arc<dyn Any + Send + Sync>;
+
+/// The value that a stage makes of each item. It is a handle, to name it as the input of other stages.
+pub struct Value<T> {
+    /// The place of the stage.
+    pub(super) stage: usize,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Value<T> {
+    pub(super) fn of_stage(stage: usize) -> Self {
+        Self { stage, of: PhantomData }
+    }
+}
+
+impl<T> Clone for Value<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Value<T> {}
+
+impl<T> fmt::Debug for Value<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Value").field("stage", &self.stage).finish()
+    }
+}
+
+/// The values of one item, by stage.
+#[derive(Debug, Clone)]
+#[expect(unnameable_types, reason = "only inputs of this library look into it")]
+pub struct Values(Vec<Option<Held>>);
+
+impl Values {
+    /// Room for the values of so many stages.
+    pub(super) fn new(stages: usize) -> Self {
+        Self(vec![None; stages])
+    }
+
+    /// The values of these stages only.
+    pub(super) fn only(&self, stages: &[usize]) -> Self {
+        let mut values = Self::new(self.0.len());
+        for stage in stages {
+            values.0[*stage].clone_from(&self.0[*stage]);
+        }
+        values
+    }
+
+    pub(super) fn put(&mut self, stage: usize, value: Held) {
+        self.0[stage] = Some(value);
+    }
+
+    pub(super) fn take(&mut self, stage: usize) -> Option<Held> {
+        self.0[stage].take()
+    }
+
+    pub(super) fn held(&self, stage: usize) -> Option<&Held> {
+        self.0[stage].as_ref()
+    }
+
+    fn get<T: 'static>(&self, stage: usize) -> Option<&T> {
+        self.held(stage)?.downcast_ref()
+    }
+}
+
+mod sealed {
+    use super::Values;
+    use std::any::TypeId;
+
+    /// The values that a stage takes.
+    #[expect(unnameable_types, reason = "other crates must not implement it")]
+    pub trait Take: Copy + Send + Sync + 'static {
+        /// References to the values.
+        type Refs<'a>;
+
+        /// The stages of the values, and the types.
+        fn stages(&self) -> Vec<(usize, TypeId)>;
+
+        /// The values of an item; `None` if they are of another pipeline.
+        fn refs<'a>(&self, values: &'a Values) -> Option<Self::Refs<'a>>;
+    }
+}
+
+/// The inputs of a stage: a [`Value`], or a tuple of two to four. The stage gets a reference to each:
+/// `&A`, or `(&A, &B)`.
+pub trait Inputs: sealed::Take {}
+
+impl<T: sealed::Take> Inputs for T {}
+
+impl<T: Send + Sync + 'static> sealed::Take for Value<T> {
+    type Refs<'a> = &'a T;
+
+    fn stages(&self) -> Vec<(usize, TypeId)> {
+        vec![(self.stage, TypeId::of::<T>())]
+    }
+
+    fn refs<'a>(&self, values: &'a Values) -> Option<&'a T> {
+        values.get(self.stage)
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident $place:tt),*))*) => {$(
+        impl<$($name: Send + Sync + 'static),*> sealed::Take for ($(Value<$name>,)*) {
+            type Refs<'a> = ($(&'a $name,)*);
+
+            fn stages(&self) -> Vec<(usize, TypeId)> {
+                vec![$((self.$place.stage, TypeId::of::<$name>())),*]
+            }
+
+            fn refs<'a>(&self, values: &'a Values) -> Option<Self::Refs<'a>> {
+                Some(($(self.$place.refs(values)?,)*))
+            }
+        }
+    )*};
+}
+
+tuples! { (A 0, B 1) (A 0, B 1, C 2) (A 0, B 1, C 2, D 3) }
