@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trijet::check::Options;
 use trijet::sim::Order;
 use trijet::staged::{Issue, Staged, Value};
-use trijet::testing::{MIX, Prng};
+use trijet::testing::{MIX, Prng, WORK};
+use trijet::trace::Engine;
 use trijet::{Buffer, Cancel, Device, Error, ErrorKind, PinnedBuffer, Result, Stream};
 
 /// The longest item. Recycled buffers have room for it.
@@ -535,4 +536,68 @@ fn a_description_that_cannot_run_is_refused_with_the_stage() {
     let value = staged.stage("same", staged.item(), |_, n: &u64| Ok(*n));
     staged.lanes(value, 0);
     refused(staged, value, "`lanes` needs");
+}
+
+/// Every item is enqueued before the host waits for the first one.
+#[test]
+fn the_stages_of_neighbouring_items_overlap() {
+    let device = simulated(Order::Greedy);
+    let (items, words) = (6, 1 << 18);
+    let (enqueued, all) = std::sync::mpsc::channel();
+    let mut staged = Staged::<u64>::on(&device);
+    let source = staged.item();
+    let x = staged.stage("upload", source, |s, _: &u64| {
+        let input = device.pinned::<u32>(words)?;
+        let mut x = s.alloc::<u32>(words)?;
+        s.copy(&input, &mut x)?;
+        Ok((input, x))
+    });
+    let y = staged.stage("work", x, |s, (_, x): &(PinnedBuffer<u32>, Buffer<u32>)| {
+        let mut y = s.alloc::<u32>(words)?;
+        s.launch(&WORK, (4, x, &mut y))?;
+        Ok(y)
+    });
+    let result = staged.stage("download", y, |s, y: &Buffer<u32>| {
+        let mut result = device.pinned::<u32>(words)?;
+        s.copy(y, &mut result)?;
+        enqueued.send(s.item()).unwrap();
+        Ok(result)
+    });
+    device.start_trace(&device.stream().unwrap()).unwrap();
+    let mut last = None;
+    let sink = move |result: &PinnedBuffer<u32>| {
+        while last.is_none_or(|item| item + 1 < items) {
+            last = Some(all.recv().unwrap());
+        }
+        result.read().map(drop)
+    };
+    let ended = staged.depth(6).run((0..items).map(Ok), result, sink);
+    assert_eq!(ended.unwrap(), items);
+    device.synchronize().unwrap();
+    let ops = device.take_trace().unwrap().ops;
+    let busy = |engine| ops.iter().filter(move |op| op.engine == engine).filter_map(|op| op.times);
+    for (one, other) in [(Engine::Upload, Engine::Compute), (Engine::Compute, Engine::Download)] {
+        let pairs = busy(one).flat_map(|a| busy(other).map(move |b| (a, b)));
+        let at_once = pairs.filter(|(a, b)| a.begin < b.end && b.begin < a.end).count();
+        assert!(at_once >= 4, "{one:?} and {other:?} overlap {at_once} times");
+    }
+}
+
+/// The other threads end, and the panic goes on.
+#[test]
+fn a_panic_of_a_stage_on_the_calling_thread_ends_the_run() {
+    let device = threads();
+    let run = || {
+        let mut staged = Staged::<u64>::on(&device);
+        let source = staged.item();
+        let same = staged.stage("same", source, |_, n: &u64| {
+            assert!(*n < 3, "on purpose");
+            Ok(*n)
+        });
+        let doubled = staged.host_stage("double", same, |_, n: &u64| Ok(2 * n));
+        staged.run((0..).map(Ok), doubled, |_| Ok(()))
+    };
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    let payload = ended.expect_err("the stage panics");
+    assert_eq!(payload.downcast_ref(), Some(&"on purpose"));
 }
