@@ -40,8 +40,8 @@ const USAGE: &str = "usage: cargo xtask <task>
                write the tables of the documents from the results of the benchmarks; with --check,
                only compare
   staged [PROGRAMS]
-               compare random pipelines over items with a serial run of each (default: 5000 on
-               threads, and 5000 in random orders of the device)
+               compare random pipelines over items with a serial run of each, and run them without
+               a wait (default: 5000 on threads, in random orders of the device, and without a wait)
 
 browser, files, miri and perfetto print SKIPPED where their tools are missing.";
 

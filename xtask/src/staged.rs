@@ -6,7 +6,7 @@
 use crate::tools::{Result, root};
 use std::process::Command;
 
-/// The programs on threads, and as many in orders of the device.
+/// The programs on threads, and as many in orders of the device and without a wait.
 const PROGRAMS: &str = "5000";
 
 /// Runs so many random pipelines on each kind of host device.

@@ -345,6 +345,35 @@ fn random_programs(seeds: std::ops::Range<u64>, device: impl Fn(u64) -> Checked)
     }
 }
 
+/// Each wait of a random program holds a conflict, which the checker finds without the wait.
+#[test]
+fn random_programs_without_one_of_their_waits_are_flagged() {
+    let (mut flagged, programs) = (0, count(150));
+    for seed in 2_000_000..2_000_000 + programs {
+        let device = watched(Order::Seeded(seed));
+        let (program, _) = Program::random(seed);
+        let number = 1 + seed % 30;
+        device.drop_wait(number);
+        let (_, ended) = program.run(&device, Trouble::None, &Cancel::new());
+        ended.unwrap();
+        let verdict = device.verdict().unwrap();
+        match device.dropped_wait() {
+            None => assert_eq!(verdict.findings, [], "seed {seed}: {program:?}: {verdict}"),
+            Some(wait) => {
+                assert!(!verdict.findings.is_empty(), "seed {seed}: {program:?} without {wait:?}");
+                flagged += 1;
+            }
+        }
+    }
+    assert!(flagged * 4 > programs, "only {flagged} programs have so many waits");
+}
+
+/// A simulated device under the checker, whose findings the test wants.
+fn watched(order: Order) -> Device {
+    let config = super::virtual_host(order);
+    Device::builder().host(config).check(Options::default()).open().unwrap()
+}
+
 /// `TRIJET_STAGED=N` runs N programs.
 fn count(usual: u64) -> u64 {
     std::env::var("TRIJET_STAGED").map_or(usual, |text| text.parse().expect("a number"))
@@ -397,17 +426,13 @@ fn two_slots(device: &Device) -> Result<Vec<u64>> {
 /// Forward edges and back edges alike: each wait holds a conflict.
 #[test]
 fn a_run_without_one_of_its_waits_is_flagged() {
-    let open = || {
-        let config = super::virtual_host(Order::Greedy);
-        Device::builder().host(config).check(Options::default()).open().unwrap()
-    };
-    let device = open();
+    let device = watched(Order::Greedy);
     let right = two_slots(&device).unwrap();
     assert_eq!(device.verdict().unwrap().findings, []);
     assert_eq!(right.len(), 5);
     let mut dropped = 0;
     for number in 1..100 {
-        let device = open();
+        let device = watched(Order::Greedy);
         device.drop_wait(number);
         two_slots(&device).unwrap();
         let Some(wait) = device.dropped_wait() else { break };
