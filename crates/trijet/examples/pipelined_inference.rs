@@ -45,7 +45,7 @@ fn example(device: &Device) -> Outcome<String> {
         Ok(result)
     });
     let mut results = Vec::new();
-    staged.run((0..IMAGES).map(Ok), result, |y| Ok(results.push(y.read()?.to_vec())))?;
+    staged.run((0..IMAGES).map(Ok), result, |y| y.read().map(|y| results.push(y.to_vec())))?;
     let lens: Vec<usize> = results.iter().map(Vec::len).collect();
     verify("images and their lengths", &[lens], |_| (0..IMAGES).map(len).collect())?;
     for (n, y) in results.iter().enumerate() {
