@@ -12,9 +12,28 @@ use trijet::{Error, ErrorKind, Result};
 
 fn main() -> ExitCode {
     let command = Options::of_this_process();
+    if opens_devices(&command) {
+        cmd::queues::ask_for_all();
+    }
     match cmd::stop::outlive_file_limit().and_then(|()| run(command)) {
         Ok(code) => code,
         Err(error) => failed(&error),
+    }
+}
+
+/// Whether this process uses CUDA. A traced program is another one, and keeps its environment.
+fn opens_devices(command: &Command) -> bool {
+    match command {
+        Command::Devices(_)
+        | Command::Map(_)
+        | Command::Overlap(_)
+        | Command::Doctor(_)
+        | Command::Bench(_) => true,
+        Command::Trace(_)
+        | Command::Check(_)
+        | Command::KernelTemplate(_)
+        | Command::Completions { .. }
+        | Command::Man(_) => false,
     }
 }
 

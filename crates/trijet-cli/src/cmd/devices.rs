@@ -58,6 +58,8 @@ fn print_device(name: &str, info: &DeviceInfo) -> Result<()> {
         "         compute capability {major}.{minor}, {} multiprocessors, {}, {} copy engines",
         info.multiprocessors, info.memory, info.copy_engines
     ))?;
+    let queues = info.hardware_queues.map_or("unknown".to_owned(), |queues| queues.to_string());
+    print(format_args!("         hardware queues of its streams: {queues}"))?;
     print(format_args!(
         "         stream priorities {} to {}, {} threads and {} KiB of shared memory a block",
         info.priorities.0,
@@ -75,6 +77,7 @@ fn device_json(info: &DeviceInfo) -> Value {
         "compute_capability": [info.compute.0, info.compute.1],
         "multiprocessors": info.multiprocessors,
         "copy_engines": info.copy_engines,
+        "hardware_queues": info.hardware_queues,
         "memory_bytes": info.memory.0,
         "stream_priorities": [info.priorities.0, info.priorities.1],
         "block_threads_max": info.block_threads_max,

@@ -10,6 +10,7 @@ mod memory;
 mod operation;
 pub(crate) mod overlap;
 mod progress;
+pub(crate) mod queues;
 mod report;
 pub(crate) mod shell;
 pub(crate) mod stop;

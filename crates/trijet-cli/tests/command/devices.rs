@@ -1,5 +1,6 @@
 //! The choice of a device: a missing GPU is never replaced silently.
 
+use crate::own_kernel::empty;
 use crate::workdir::{Workdir, noise};
 
 #[test]
@@ -94,4 +95,18 @@ fn a_driver_file_that_is_not_a_library_is_reported() {
         printed.contains("cuda: none") && printed.contains(path.to_str().unwrap()),
         "{printed}"
     );
+}
+
+/// The command starts itself again with the variable, and keeps its name and its arguments.
+#[test]
+fn the_command_asks_for_all_hardware_queues_unless_the_user_says_how_many() {
+    let workdir = Workdir::new();
+    for (value, queues) in [(None, "32"), (Some("4"), "4"), (Some("many"), "unknown")] {
+        let mut command = workdir.command(&["devices"]);
+        command.env("TRIJET_LIBCUDA", empty()).env_remove("CUDA_DEVICE_MAX_CONNECTIONS");
+        command.envs(value.map(|value| ("CUDA_DEVICE_MAX_CONNECTIONS", value)));
+        let printed = crate::workdir::Ran::from(command.output().unwrap()).done();
+        let wanted = format!("hardware queues of its streams: {queues}\n");
+        assert!(printed.contains(&wanted), "{value:?}: {printed}");
+    }
 }

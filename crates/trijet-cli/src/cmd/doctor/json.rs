@@ -75,6 +75,7 @@ fn device(f: &Findings) -> Value {
         "compute_capability": [info.compute.0, info.compute.1],
         "multiprocessors": info.multiprocessors,
         "copy_engines": info.copy_engines,
+        "hardware_queues": info.hardware_queues,
         "l2_bytes": f.l2.map(|b| b.0),
         "memory_bytes": info.memory.0,
         "stream_priorities": [info.priorities.0, info.priorities.1],

@@ -108,9 +108,10 @@ fn header(f: &Findings, page: &mut Page) {
             info.copy_engines,
             info.memory
         ));
+        let queues = info.hardware_queues.map_or("unknown".to_owned(), |queues| queues.to_string());
         let (version, kernel) = (info.driver_version, f.kernel_driver.as_deref());
         page.line(format_args!(
-            "  driver {} for CUDA {}.{}, stream priorities {} to {}",
+            "  driver {} for CUDA {}.{}, stream priorities {} to {}, {queues} hardware queues",
             kernel.unwrap_or("(version unknown)"),
             version / 1000,
             version % 1000 / 10,

@@ -7,6 +7,7 @@
 
 use super::api::{self, CuDevice, CuResult, DriverApi, Handle, need};
 use super::error::{INVALID_DEVICE, NOT_READY, check};
+use super::library;
 use super::locked::LockedPages;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
@@ -40,6 +41,8 @@ unsafe impl Sync for Context {}
 pub(in crate::device) struct CudaDriver {
     pub(super) api: DriverApi,
     pub(super) version: c_int,
+    /// Those that the environment asked for when the driver was initialised.
+    pub(super) hardware_queues: Option<u32>,
     pub(super) contexts: Vec<OnceLock<Context>>,
     /// The page-locked memory that lies in mappings of ours.
     pub(super) locked: LockedPages,
@@ -108,8 +111,13 @@ impl CudaDriver {
     /// `Unsupported` without a driver or with one that is too old; `NoDevice` without a GPU.
     pub(in crate::device) fn open() -> Result<Self> {
         let api = api::open_driver()?;
-        let mut this =
-            Self { api, version: 0, contexts: Vec::new(), locked: LockedPages::default() };
+        let mut this = Self {
+            api,
+            version: 0,
+            hardware_queues: library::hardware_queues(),
+            contexts: Vec::new(),
+            locked: LockedPages::default(),
+        };
         cu!(this, "cuInit", init(0), "0 is the only defined flag, and the call keeps nothing")?;
         let mut version = 0;
         cu!(

@@ -43,6 +43,7 @@ impl CudaDriver {
             compute: (self.attribute(ordinal, 75)?, self.attribute(ordinal, 76)?),
             multiprocessors: self.attribute(ordinal, 16)?,
             copy_engines: self.attribute(ordinal, 40)?,
+            hardware_queues: self.hardware_queues,
             memory: Bytes(memory as u64),
             priorities: (low, high),
             block_threads_max: self.attribute(ordinal, 1)?,

@@ -2,7 +2,7 @@
 //! panics if a library is missing.
 
 use crate::base::error::{Error, ErrorKind, Result};
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, OsStr, c_void};
 use std::path::{Path, PathBuf};
 use trijet_cupti::search::Names;
 
@@ -97,6 +97,19 @@ pub(super) fn is_recorded() -> bool {
     std::env::var_os(trijet_cupti::recorder::RECORDINGS).is_some()
 }
 
+/// The hardware queues of a driver that is initialised now. `None` for a value of the variable whose
+/// effect is not documented.
+pub(super) fn hardware_queues() -> Option<u32> {
+    queues_of(std::env::var_os("CUDA_DEVICE_MAX_CONNECTIONS").as_deref())
+}
+
+/// 8 without a value; 1 to 32 are as they say (CUDA Programming Guide, environment variables).
+fn queues_of(value: Option<&OsStr>) -> Option<u32> {
+    let Some(value) = value else { return Some(8) };
+    let count = value.to_str()?.trim().parse().ok()?;
+    (1..=32).contains(&count).then_some(count)
+}
+
 /// The address of a symbol; null if the library lacks it.
 pub(super) fn symbol(library: &libloading::Library, name: &CStr) -> *const c_void {
     // SAFETY: the type is that of an address, which every symbol has. The address is valid while the
@@ -155,5 +168,12 @@ mod tests {
         let missing = PathBuf::from("libtrijet-no-such-library.so.1");
         let reason = open_file(&missing).expect_err("there is no such library");
         assert!(reason.contains("libtrijet-no-such-library.so.1"), "{reason}");
+    }
+
+    #[test]
+    fn hardware_queues_are_known_where_their_number_is_documented() {
+        let found = [None, Some("1"), Some(" 32"), Some("33"), Some("0"), Some("-1"), Some("all")];
+        let queues = found.map(|value| queues_of(value.map(OsStr::new)));
+        assert_eq!(queues, [Some(8), Some(1), Some(32), None, None, None, None]);
     }
 }

@@ -51,6 +51,7 @@ impl Core for HostDriver {
             compute: (0, 0),
             multiprocessors: u32::try_from(self.shared.threads).unwrap_or(u32::MAX),
             copy_engines: 2,
+            hardware_queues: None,
             memory: self.config.memory,
             priorities: (0, -5),
             block_threads_max: BLOCK_THREADS_MAX,
