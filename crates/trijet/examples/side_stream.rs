@@ -1,0 +1,58 @@
+//! Work on a side stream, as a block of code that others write into `with stream:`.
+//!
+//! Such a block needs two edges: the side stream waits for what it reads, and the caller's stream for
+//! what it gets back. Here the buffers bring both. An error in the block leaves
+//! nothing behind: what the block had allocated is freed in stream order, and the caller goes on.
+
+mod common;
+
+use common::{Outcome, run, sample, verify};
+use std::process::ExitCode;
+use trijet::kernels::{AFFINE_F32, AXPY};
+use trijet::{Buffer, Device, ErrorKind, Result, Stream};
+
+const LEN: usize = 300_007;
+const ROUNDS: usize = 6;
+
+/// Runs `block` on a stream of its own, which is given back at the end, also after an error.
+fn on_side_stream<T>(device: &Device, block: impl FnOnce(&Stream) -> Result<T>) -> Result<T> {
+    block(&device.stream()?.named("side"))
+}
+
+/// `2 x + 1`; the error of a user's code in some rounds.
+fn prepare(side: &Stream, x: &Buffer<f32>, round: usize) -> Result<Buffer<f32>> {
+    let mut y = side.alloc::<f32>(x.len())?;
+    side.launch(&AFFINE_F32, (2.0, 1.0, x, &mut y))?;
+    if round % 3 == 2 {
+        return Err(trijet::Error::new(ErrorKind::InvalidValue, "prepare", "a bad batch"));
+    }
+    Ok(y)
+}
+
+fn example(device: &Device) -> Outcome<String> {
+    let main = device.stream()?;
+    let mut failed = 0;
+    for round in 0..ROUNDS {
+        let (mut input, mut output) = (device.pinned::<f32>(LEN)?, device.pinned::<f32>(LEN)?);
+        input.write()?.iter_mut().enumerate().for_each(|(i, value)| *value = sample(round + i));
+        let mut x = main.alloc::<f32>(LEN)?;
+        main.copy(&input, &mut x)?;
+        // The side stream waits for the upload, and `main` for `y`, without a word here.
+        match on_side_stream(device, |side| prepare(side, &x, round)) {
+            Ok(y) => main.launch(&AXPY, (1.0, &y, &mut x))?,
+            Err(error) if error.kind() == ErrorKind::InvalidValue => failed += 1,
+            Err(error) => return Err(error.into()),
+        }
+        main.copy(&x, &mut output)?;
+        let (factor, offset) = if round % 3 == 2 { (1.0, 0.0) } else { (3.0, 1.0) };
+        let expected = |i| factor * sample(round + i) + offset;
+        verify(&format!("round {round}"), &output.read()?, expected)?;
+    }
+    device.synchronize()?;
+    verify("bytes left", &[device.pool_stats()?.used.0], |_| 0)?;
+    Ok(format!("{ROUNDS} rounds, {failed} with an error in the block, nothing left behind"))
+}
+
+fn main() -> ExitCode {
+    run(example)
+}
