@@ -35,7 +35,7 @@ static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// The value of an environment variable, which the program does not change.
-fn variable(name: &CStr) -> Option<&'static CStr> {
+pub(crate) fn variable(name: &CStr) -> Option<&'static CStr> {
     // SAFETY: `name` is a string of C.
     let value = unsafe { libc::getenv(name.as_ptr()) };
     // SAFETY: a value that exists is a string of C.
@@ -77,7 +77,7 @@ fn settings() -> Option<&'static Settings> {
     SETTINGS.get_or_init(read).as_ref()
 }
 
-fn number<T: FromStr>(text: &[u8]) -> Option<T> {
+pub(crate) fn number<T: FromStr>(text: &[u8]) -> Option<T> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn call(
 }
 
 /// Ends the process with a message and a status of its own.
-fn refuse(cause: &str) -> ! {
+pub(crate) fn refuse(cause: &str) -> ! {
     for part in ["failing-files: ", cause, "\n"] {
         // SAFETY: `part` has as many bytes as are given.
         unsafe { libc::syscall(libc::SYS_write, libc::STDERR_FILENO, part.as_ptr(), part.len()) };

@@ -10,6 +10,8 @@ use tempfile::TempDir;
 /// The side of an image, and the number of images.
 const SIDE: usize = 8;
 const IMAGES: usize = 4;
+/// The side of the large input: 4 MiB.
+const LARGE_SIDE: usize = 2048;
 /// A run that takes this many seconds hangs.
 const SECONDS_MAX: &str = "120";
 
@@ -64,6 +66,13 @@ pub(crate) struct Ended {
     pub(crate) calls: Vec<String>,
 }
 
+/// The library that lets calls fail, which cargo built with the tests.
+fn library() -> PathBuf {
+    let library = std::env::current_exe().unwrap().with_file_name("libfailing_files.so");
+    assert!(library.exists(), "{} is built with the tests", library.display());
+    library
+}
+
 /// A folder with the input of a job.
 pub(crate) struct Place {
     folder: TempDir,
@@ -92,6 +101,37 @@ impl Place {
             _ => fs::write(&path, &pixels).unwrap(),
         }
         place
+    }
+
+    /// A folder with 4 MiB of input.
+    pub(crate) fn large() -> Self {
+        let place = Self::new(Job { input: "in.raw", output: "out.raw" });
+        fs::write(place.path("in.raw"), vec![7; LARGE_SIDE * LARGE_SIDE]).unwrap();
+        place
+    }
+
+    /// Runs the job over the large input. No thread from number `first` on can be started.
+    pub(crate) fn run_with_threads(&self, first: usize, more: &[&str]) -> Ended {
+        let mut command = Command::new("timeout");
+        command
+            .args(["--kill-after=5", SECONDS_MAX, env!("CARGO_BIN_EXE_trijet"), "map"])
+            .arg(self.path(self.job.input))
+            .arg("-o")
+            .arg(self.path(self.job.output))
+            .args(["--op", "affine:2", "--device", "host", "--chunk", "1MiB", "--dtype", "u8"])
+            .arg(format!("--shape={LARGE_SIDE}x{LARGE_SIDE}"))
+            .args(more)
+            .env("TRIJET_LIBCUDA", "/nonexistent/libcuda.so.1")
+            .env("LD_PRELOAD", library())
+            .env("FAILING_FILES_THREADS", first.to_string())
+            .stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        Ended { code: output.status.code(), error, calls: Vec::new() }
+    }
+
+    pub(crate) fn remove_output(&self) {
+        drop(fs::remove_file(self.path(self.job.output)));
     }
 
     /// The folder, without links.
@@ -162,11 +202,9 @@ impl Place {
 
     /// The job with the library in front, which appends the calls to a log.
     pub(crate) fn watched(&self, more: &[&str], log: &Path) -> Command {
-        let library = std::env::current_exe().unwrap().with_file_name("libfailing_files.so");
-        assert!(library.exists(), "{} is built with the tests", library.display());
         let mut command = self.command(more);
         command
-            .env("LD_PRELOAD", library)
+            .env("LD_PRELOAD", library())
             .env("FAILING_FILES_ROOT", self.root())
             .env("FAILING_FILES_LOG", log);
         command

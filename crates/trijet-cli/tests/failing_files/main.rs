@@ -209,6 +209,35 @@ fn without_synchronization_nothing_waits_for_the_disk() {
     }
 }
 
+/// A kernel of the host device once panicked there. The chunks are large enough for several threads.
+#[test]
+fn a_thread_that_cannot_be_started_is_no_panic() {
+    let place = Place::large();
+    let mut refused = 0;
+    for first in 1..40 {
+        let ended = place.run_with_threads(first, &[]);
+        let case = format!("thread {first} cannot be started");
+        assert!(!ended.error.contains("panicked"), "{case}: {}", ended.error);
+        match ended.code {
+            // The others have done its work.
+            Some(0) => {}
+            Some(1) => {
+                assert!(ended.error.contains("error: "), "{case}: {}", ended.error);
+                assert!(place.output().is_none(), "{case}");
+                let again = place.run_with_threads(1000, &["--resume"]);
+                assert_eq!(again.code, Some(0), "{case}, then --resume: {}", again.error);
+                refused += 1;
+            }
+            code => panic!("{case}: status {code:?}: {}", ended.error),
+        }
+        let written = place.output().unwrap();
+        assert!(written.values().all(|bytes| bytes.iter().all(|byte| *byte == 14)), "{case}");
+        assert!(place.others().is_empty(), "{case}: left {:?}", place.others());
+        place.remove_output();
+    }
+    assert!(refused > 3, "only {refused} runs had too few threads");
+}
+
 /// Kills runs at random moments, and resumes them, until `kills` runs were killed.
 #[test]
 fn a_run_that_is_killed_at_any_moment_is_resumed_to_the_right_bytes() {

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::thread::{self, Builder, ScopedJoinHandle};
 use trijet::pipeline::{Calibration, Layout, ParallelSink, Progress};
 use trijet::{Bytes, Cancel, Device, Error, ErrorKind, Pipeline, Report, Result, Sink, Source};
 use trijet_io::{Input, Output};
@@ -72,7 +72,7 @@ impl<'a> Setup<'a> {
         let reports = thread::scope(|scope| {
             let start = |(number, share): (usize, &'_ Vec<Range<u64>>)| {
                 let share = share.clone();
-                scope.spawn(move || {
+                let ran = Builder::new().spawn_scoped(scope, move || {
                     let run = self.pipeline(number, input, &share, cancel, bar);
                     let ran = run.sink(Part(shared)).run();
                     if ran.is_err() {
@@ -80,12 +80,19 @@ impl<'a> Setup<'a> {
                         cancel.cancel();
                     }
                     ran.map_err(|error| error.context(format!("device {number}")))
+                });
+                ran.map_err(|error| {
+                    cancel.cancel();
+                    let cause = format!("the thread of device {number} could not be started");
+                    Error::new(ErrorKind::Io, "map", cause).caused_by(error)
                 })
             };
             let threads: Vec<_> = shares.iter().enumerate().map(start).collect();
-            let ended: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
             let panicked = |_| Err(Error::new(ErrorKind::Panicked, "map", "a thread panicked"));
-            ended.into_iter().map(|ran| ran.unwrap_or_else(panicked)).collect::<Vec<_>>()
+            let ended = |thread: Result<ScopedJoinHandle<'_, _>>| {
+                thread.and_then(|thread| thread.join().unwrap_or_else(panicked))
+            };
+            threads.into_iter().map(ended).collect::<Vec<_>>()
         });
         let reports = first_cause(reports)?;
         output.finish()?;

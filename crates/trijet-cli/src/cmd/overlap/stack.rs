@@ -1,6 +1,8 @@
 //! The input of `trijet overlap`: a stack of images in page-locked memory.
 #![forbid(unsafe_code)]
 
+use std::sync::{Mutex, PoisonError};
+use std::thread::Builder;
 use trijet::kernels::median::MedianPixel;
 use trijet::kernels::{AFFINE_U8, AFFINE_U16, In, Out};
 use trijet::{Bytes, Device, Error, ErrorKind, Kernel, PinnedBuffer, Result, Source};
@@ -97,12 +99,20 @@ pub(super) fn generate(device: &Device, images: &Images) -> Result<PinnedBuffer<
     let pixels = usize::try_from(share).unwrap_or(usize::MAX).saturating_mul(row);
     {
         let mut guard = data.write()?;
-        std::thread::scope(|scope| {
-            for (index, part) in (0u64..).zip(guard.chunks_mut(pixels)) {
-                let (first, micrograph) = (index * share, &micrograph);
-                let last = first + (part.len() / row) as u64;
-                scope.spawn(move || micrograph.fill(first..last, part));
+        let parts = Mutex::new((0u64..).zip(guard.chunks_mut(pixels)));
+        let fill = || {
+            let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
+            while let Some((index, part)) = next() {
+                let first = index * share;
+                micrograph.fill(first..first + (part.len() / row) as u64, part);
             }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                // If the system refuses a thread, the others do its work.
+                drop(Builder::new().spawn_scoped(scope, fill));
+            }
+            fill();
         });
     }
     Ok(data)

@@ -12,6 +12,7 @@ use crate::device::twin::{Tile, Writes};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
+use std::thread::Builder;
 
 /// Kernels that write fewer bytes than this run on one thread.
 const SPLIT_BYTES: u64 = 256 * 1024;
@@ -172,20 +173,28 @@ fn run_many<'a>(
         run_pieces(kernel, reads, pieces);
         return Ok(());
     }
-    let panicked = Mutex::new(None);
-    std::thread::scope(|scope| {
-        while !pieces.is_empty() {
-            let tail = pieces.split_off(share.min(pieces.len()));
-            let mine = std::mem::replace(&mut pieces, tail);
-            let panicked = &panicked;
+    let mut shares = Vec::new();
+    while !pieces.is_empty() {
+        let tail = pieces.split_off(share.min(pieces.len()));
+        shares.push(std::mem::replace(&mut pieces, tail));
+    }
+    let (others, shares, panicked) = (shares.len() - 1, Mutex::new(shares), Mutex::new(None));
+    let work = || {
+        let next = || shares.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        while let Some(mine) = next() {
             // An uncaught panic would end the scope, which would drop its payload.
-            scope.spawn(move || {
-                if let Err(words) = caught(|| run_pieces(kernel, reads, mine)) {
-                    let mut first = panicked.lock().unwrap_or_else(PoisonError::into_inner);
-                    first.get_or_insert(words);
-                }
-            });
+            if let Err(words) = caught(|| run_pieces(kernel, reads, mine)) {
+                let mut first = panicked.lock().unwrap_or_else(PoisonError::into_inner);
+                first.get_or_insert(words);
+            }
         }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..others {
+            // If the system refuses a thread, the others do its work.
+            drop(Builder::new().spawn_scoped(scope, work));
+        }
+        work();
     });
     panicked.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
