@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A pipeline over items of type `I`. The [module](self) says how it works.
+/// A pipeline over items of type `I`. The [module](crate::staged) says how it works.
 pub struct Staged<'a, I> {
     parts: Parts<'a>,
     /// What is wrong with the calls that made it.
