@@ -105,7 +105,7 @@ fn measure(
                 peers: &peers,
             };
             match comparison.run(size.repeats, steps, &mut results) {
-                // What took minutes is not lost.
+                // The rows of the cases that have ended took minutes.
                 Err(error) if error.kind() == ErrorKind::Cancelled && has_ended => {
                     results.stop();
                     return Ok(results);

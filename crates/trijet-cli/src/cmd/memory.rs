@@ -29,7 +29,7 @@ pub(super) fn for_chunks(limit: Option<Bytes>) -> Result<Option<Bytes>> {
     }
 }
 
-/// What a run with this limit may take beside its chunks.
+/// The memory of a run with this limit that is kept for other things than its chunks.
 pub(super) fn beside_chunks(limit: Bytes) -> Bytes {
     Bytes(BESIDE.0.min(limit.0 / 4))
 }

@@ -363,6 +363,7 @@ fn peak_kb(workdir: &Workdir, args: &[&str]) -> u64 {
         std::thread::yield_now();
     }
     assert_eq!(Ran::from(child.wait_with_output().unwrap()).code, Some(0));
+    assert!(peak > 0, "the memory of the run was never read");
     peak
 }
 

@@ -112,19 +112,14 @@ impl Place {
 
     /// Runs the job over the large input. No thread from number `first` on can be started.
     pub(crate) fn run_with_threads(&self, first: usize, more: &[&str]) -> Ended {
-        let mut command = Command::new("timeout");
+        let mut command = self.call();
         command
-            .args(["--kill-after=5", SECONDS_MAX, env!("CARGO_BIN_EXE_trijet"), "map"])
-            .arg(self.path(self.job.input))
-            .arg("-o")
-            .arg(self.path(self.job.output))
-            .args(["--op", "affine:2", "--device", "host", "--chunk", "1MiB", "--dtype", "u8"])
+            .args(["--op", "affine:2", "--chunk", "1MiB", "--dtype", "u8"])
             .arg(format!("--shape={LARGE_SIDE}x{LARGE_SIDE}"))
             .args(more)
-            .env("TRIJET_LIBCUDA", "/nonexistent/libcuda.so.1")
             .env("LD_PRELOAD", library())
             .env("FAILING_FILES_THREADS", first.to_string())
-            .stdin(Stdio::null());
+            .stdout(Stdio::null());
         let output = command.output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         Ended { code: output.status.code(), error, calls: Vec::new() }
@@ -175,17 +170,25 @@ impl Place {
         names.filter(|name| name != self.job.input && name != self.job.output).collect()
     }
 
-    fn command(&self, more: &[&str]) -> Command {
+    /// The call of the job on the host device, without its operation. It finds no GPU.
+    fn call(&self) -> Command {
         let mut command = Command::new("timeout");
         command
             .args(["--kill-after=5", SECONDS_MAX, env!("CARGO_BIN_EXE_trijet"), "map"])
             .arg(self.path(self.job.input))
             .arg("-o")
             .arg(self.path(self.job.output))
-            .args(["--op", "affine", "--scale", "2", "--device", "host", "--chunk", "64"])
-            .args(more)
+            .args(["--device", "host"])
             .env("TRIJET_LIBCUDA", "/nonexistent/libcuda.so.1")
-            .stdin(Stdio::null())
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn command(&self, more: &[&str]) -> Command {
+        let mut command = self.call();
+        command
+            .args(["--op", "affine", "--scale", "2", "--chunk", "64"])
+            .args(more)
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         if self.job.input == "in.raw" {

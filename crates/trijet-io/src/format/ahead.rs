@@ -57,7 +57,7 @@ enum Next {
 }
 
 impl Written {
-    /// What follows pages that end at `at`, in a file of `bytes` bytes.
+    /// The next step after pages that end at `at`, in a file of `bytes` bytes.
     fn next(&self, at: u64, bytes: u64) -> Next {
         // Rows arrive about in their order, and those that have arrived have pages.
         let start = at.max(self.bytes / STEP_BYTES * STEP_BYTES);

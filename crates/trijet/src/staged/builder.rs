@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// A pipeline over items of type `I`. The [module](crate::staged) says how it works.
 pub struct Staged<'a, I> {
     parts: Parts<'a>,
-    /// What is wrong with the calls that made it.
+    /// A wrong call that made it, which a run refuses.
     mistake: Option<String>,
     items: PhantomData<fn(I)>,
 }

@@ -15,11 +15,11 @@ use std::mem::forget;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder, available_parallelism};
 
-/// Smaller memory is left to the driver: threads would take longer to start than to make the pages.
+/// Smaller memory is left to the driver: threads take time to start, too.
 pub(super) const MAPPED_MIN: usize = 8 << 20;
 /// The size of a huge page.
 const HUGE_BYTES: usize = 2 << 20;
-/// More threads than this do not make pages faster.
+/// The most threads that make the pages of one mapping.
 const THREADS_MAX: usize = 8;
 
 /// Mappings whose pages are locked, by address.
