@@ -52,6 +52,8 @@ pub(super) struct Order {
     /// The next item of each stage.
     next: Vec<u64>,
     free: Vec<Option<usize>>,
+    /// The stages with slots that an item has until its end: those that no stage takes, and the result.
+    kept: Vec<usize>,
     /// The number of the oldest item in flight.
     first: u64,
     items: VecDeque<Item>,
@@ -61,6 +63,10 @@ pub(super) struct Order {
 impl Order {
     /// A run in which at most `depth` items are in flight, and `out` gives the results.
     pub(super) fn new(stages: Vec<StageShape>, out: usize, issue: Issue, depth: usize) -> Self {
+        let is_taken = |stage: usize| stages.iter().any(|other| other.inputs.contains(&stage));
+        let is_kept =
+            |stage: &usize| stages[*stage].slots.is_some() && (*stage == out || !is_taken(*stage));
+        let kept = (1..stages.len()).filter(is_kept).collect();
         let (next, free) =
             (vec![0; stages.len()], stages.iter().map(|stage| stage.slots).collect());
         Self {
@@ -70,6 +76,7 @@ impl Order {
             out,
             next,
             free,
+            kept,
             first: 0,
             items: VecDeque::new(),
             next_sunk: 0,
@@ -195,13 +202,7 @@ impl Order {
         }
         self.items.pop_front();
         self.first += 1;
-        // Values that no stage takes, and the result.
-        let is_taken = |stage: usize| self.stages.iter().any(|other| other.inputs.contains(&stage));
-        let kept: Vec<_> = (1..self.stages.len())
-            .filter(|stage| {
-                self.free[*stage].is_some() && (*stage == self.out || !is_taken(*stage))
-            })
-            .collect();
+        let kept = self.kept.clone();
         kept.iter().for_each(|stage| self.release(*stage));
         Some(kept)
     }
