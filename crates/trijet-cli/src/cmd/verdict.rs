@@ -8,7 +8,7 @@ use trijet::check::{Finding, Names, Party, Verdict};
 use trijet::{Device, Result};
 
 /// The verdict about everything that a command has done on its device; `None` without `--check`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Live(Option<Verdict>);
 
 impl Live {

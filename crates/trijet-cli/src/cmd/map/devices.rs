@@ -24,7 +24,14 @@ pub(super) fn open(
         (MapDevice::One(name), _) => vec![name],
     };
     let names = if names.is_empty() { vec![DeviceName::Auto] } else { names };
-    names.into_iter().map(|name| cmd::open(name, check)).collect()
+    open_each(&names, check)
+}
+
+/// Opens devices of one driver, whose one checker sees the calls for all of them.
+fn open_each(names: &[DeviceName], check: &LiveCheck) -> Result<Vec<Device>> {
+    let first = names.iter().take(1).map(|name| cmd::open(*name, check));
+    let others = names.iter().skip(1).map(|name| cmd::open(*name, &LiveCheck { check: false }));
+    first.chain(others).collect()
 }
 
 /// The numbers of the GPUs that were found; none without a driver or a GPU.
@@ -87,6 +94,14 @@ mod tests {
             assert_eq!(failed(kind).unwrap(), [0; 0]);
         }
         assert_eq!(failed(ErrorKind::Driver).unwrap_err().kind(), ErrorKind::Driver);
+    }
+
+    /// Two GPUs were once refused with `--check`: the second device asked for a second checker.
+    #[test]
+    fn devices_of_a_driver_share_its_checker() {
+        let names = [DeviceName::Host; 3];
+        let devices = open_each(&names, &LiveCheck { check: true }).unwrap();
+        assert!(devices.iter().all(|device| device.verdict().is_some()));
     }
 
     #[test]

@@ -42,23 +42,24 @@ pub(super) fn say_done(
     done: &Done<'_>,
 ) -> Result<ExitCode> {
     let Done { options, target, chain, trace, .. } = done;
-    let verdicts: Vec<_> = devices.iter().map(Live::of).collect();
+    // The devices have one driver, and it has one checker.
+    let verdict = devices.first().map(Live::of).unwrap_or_default();
     let (out, array) = (target.path().display(), target.array());
     let job = format!("{out}: {array}, {}", chain.description());
     if let (Some(trace), [report]) = (trace, reports) {
         trace.write(report, &job).map_err(|error| error.context("there is no timeline"))?;
     }
     if options.json {
-        print(format_args!("{:#}", json_of(reports, &verdicts, done)))?;
+        print(format_args!("{:#}", json_of(reports, &verdict, done)))?;
     } else {
         print(job)?;
-        for (report, verdict) in reports.iter().zip(&verdicts) {
+        for report in reports {
             print(report)?;
             if let Some(trace) = trace {
                 print(format_args!("timeline: {}", trace.path().display()))?;
             }
-            verdict.print()?;
         }
+        verdict.print()?;
         if !done.is_complete {
             print(done.words())?;
         }
@@ -66,22 +67,17 @@ pub(super) fn say_done(
     for device in devices {
         device.close()?;
     }
-    let is_clean = verdicts.iter().all(|verdict| verdict.exit_code() == ExitCode::SUCCESS);
-    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(verdict.exit_code())
 }
 
-/// The report of the one device, or the reports of all, with the names of the job.
-fn json_of(reports: &[Report], verdicts: &[Live], done: &Done<'_>) -> Value {
-    let of = |(report, verdict): (&Report, &Live)| {
-        let mut value = report::json(report);
-        verdict.add_to(&mut value);
-        value
-    };
-    let mut values: Vec<Value> = reports.iter().zip(verdicts).map(of).collect();
+/// The report of the one device, or the reports of all, with the verdict and the names of the job.
+fn json_of(reports: &[Report], verdict: &Live, done: &Done<'_>) -> Value {
+    let mut values: Vec<Value> = reports.iter().map(report::json).collect();
     let mut value = match values.len() {
         1 => values.swap_remove(0),
         _ => json!({ "rows": reports.iter().map(|r| r.rows).sum::<u64>(), "devices": values }),
     };
+    verdict.add_to(&mut value);
     add_job(&mut value, done.options, done.target, done.chain);
     if done.target.shard().is_some() {
         let rows = done.target.rows();
