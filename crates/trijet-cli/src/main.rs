@@ -12,28 +12,28 @@ use trijet::{Error, ErrorKind, Result};
 
 fn main() -> ExitCode {
     let command = Options::of_this_process();
-    if opens_devices(&command) {
-        cmd::queues::ask_for_all();
-    }
+    cmd::queues::ask_for(streams_of(&command));
     match cmd::stop::outlive_file_limit().and_then(|()| run(command)) {
         Ok(code) => code,
         Err(error) => failed(&error),
     }
 }
 
-/// Whether this process uses CUDA. A traced program is another one, and keeps its environment.
-fn opens_devices(command: &Command) -> bool {
+/// The most streams with kernels that this process uses at once on a device, where that is more than
+/// a few. A traced program is another process, and keeps its environment.
+fn streams_of(command: &Command) -> usize {
     match command {
-        Command::Devices(_)
-        | Command::Map(_)
-        | Command::Overlap(_)
+        // Slot streams: as many as there are slots.
+        Command::Overlap(options) => options.depth.unwrap_or(0),
+        Command::Map(_)
+        | Command::Devices(_)
         | Command::Doctor(_)
-        | Command::Bench(_) => true,
-        Command::Trace(_)
+        | Command::Bench(_)
+        | Command::Trace(_)
         | Command::Check(_)
         | Command::KernelTemplate(_)
         | Command::Completions { .. }
-        | Command::Man(_) => false,
+        | Command::Man(_) => 0,
     }
 }
 

@@ -97,11 +97,10 @@ fn a_driver_file_that_is_not_a_library_is_reported() {
     );
 }
 
-/// The command starts itself again with the variable, and keeps its name and its arguments.
 #[test]
-fn the_command_asks_for_all_hardware_queues_unless_the_user_says_how_many() {
+fn the_hardware_queues_are_8_unless_the_user_says_how_many() {
     let workdir = Workdir::new();
-    for (value, queues) in [(None, "32"), (Some("4"), "4"), (Some("many"), "unknown")] {
+    for (value, queues) in [(None, "8"), (Some("4"), "4"), (Some("many"), "unknown")] {
         let mut command = workdir.command(&["devices"]);
         command.env("TRIJET_LIBCUDA", empty()).env_remove("CUDA_DEVICE_MAX_CONNECTIONS");
         command.envs(value.map(|value| ("CUDA_DEVICE_MAX_CONNECTIONS", value)));

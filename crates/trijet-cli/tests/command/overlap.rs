@@ -350,3 +350,12 @@ fn the_source_of_times_can_be_chosen() {
     assert!((auto - engines).abs() < 1e-6 * engines, "{auto} {engines}");
     workdir.trijet(&[&job[..], &["--times", "clock"]].concat()).refused(2, &["--times", "clock"]);
 }
+
+/// With more than 8 slots the command starts itself again to ask for hardware queues, with the same
+/// arguments.
+#[test]
+fn a_run_with_more_slots_than_hardware_queues_keeps_its_arguments() {
+    let call = ["overlap", "--device", "host", "--size", "16MiB", "--depth", "9", "--json"];
+    let printed = Workdir::new().trijet(&call).done();
+    assert!(printed.contains("\"slots\": 9"), "{printed}");
+}
