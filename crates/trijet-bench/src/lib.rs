@@ -7,6 +7,7 @@
 mod bare;
 pub mod check;
 mod definition;
+pub mod devices;
 pub mod doctor;
 pub mod enqueue;
 pub mod files;
@@ -27,14 +28,14 @@ pub mod stats;
 pub use setting::Setting;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 7] =
-    ["overlap", "enqueue", "virtual", "check", "pitfalls", "files", "staging"];
+pub const NAMES: [&str; 8] =
+    ["overlap", "enqueue", "virtual", "check", "pitfalls", "files", "staging", "devices"];
 
 /// Whether a benchmark runs on the device that it is given. The others open devices of their own, or
 /// start commands that do.
 #[must_use]
 pub fn uses_device(name: &str) -> bool {
-    !["virtual", "check", "files"].contains(&name)
+    !["virtual", "check", "files", "devices"].contains(&name)
 }
 
 /// Whether a benchmark has large files while it runs. It ends with `Cancelled`, and removes them,
@@ -62,6 +63,7 @@ pub fn run(
         "pitfalls" => pitfalls::run(device, steps),
         "files" => files::run(setting, steps),
         "staging" => staging::run(setting, steps),
+        "devices" => devices::run(setting, steps),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",
