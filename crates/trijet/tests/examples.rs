@@ -8,26 +8,37 @@ use std::process::{Command, Output};
 
 /// An example has fewer lines than this, its header included.
 const LINES_BELOW: usize = 60;
+/// An example that is a folder is a whole program. Each of its files has fewer lines than this.
+const LINES_OF_A_PART_BELOW: usize = 180;
 
-/// What the folder holds besides the examples.
+/// The folders beside the examples.
 const OTHERS: [(&str, &str); 2] = [
     ("common", "what the examples share"),
     ("python", "a library that Python loads on a GPU; the program `gpu` runs it"),
 ];
 
-/// The sources of the examples, in the order of their names.
-fn sources() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
-    let entries = std::fs::read_dir(&folder).expect("the examples have a folder");
-    let paths = entries.map(|entry| entry.expect("the folder can be read").path());
-    let mut sources: Vec<PathBuf> =
-        paths.filter(|path| path.extension().is_some_and(|e| e == "rs")).collect();
-    sources.sort();
-    sources
+/// The files and folders in a folder, sorted.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("the folder can be read");
+    let mut paths: Vec<PathBuf> =
+        entries.map(|entry| entry.expect("the folder can be read").path()).collect();
+    paths.sort();
+    paths
 }
 
-fn name(source: &Path) -> String {
-    source.file_stem().expect("a source has a name").to_string_lossy().into_owned()
+/// The examples, in the order of their names: files, and folders with a `main.rs`.
+fn examples() -> Vec<PathBuf> {
+    let mut paths = entries(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples"));
+    paths.retain(|path| path.extension().is_some_and(|e| e == "rs") || is_folder(path));
+    paths
+}
+
+fn is_folder(example: &Path) -> bool {
+    example.join("main.rs").exists()
+}
+
+fn name(example: &Path) -> String {
+    example.file_stem().expect("an example has a name").to_string_lossy().into_owned()
 }
 
 /// Runs the program that cargo built of an example. It lies beside the folder of the tests.
@@ -39,23 +50,20 @@ fn run(name: &str, arguments: &[&str]) -> Output {
     Command::new(program).args(arguments).output().expect("it can be started")
 }
 
-/// The tests below run each file, so an example in a folder of its own would escape them.
+/// The tests below run files, and folders with a `main.rs`, so anything else would escape them.
 #[test]
-fn every_example_is_a_file_of_the_folder() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
-    let entries = std::fs::read_dir(&folder).expect("the examples have a folder");
-    let names = entries.map(|entry| entry.expect("the folder can be read").file_name());
-    let mut others: Vec<_> =
-        names.filter(|name| !name.to_string_lossy().ends_with(".rs")).collect();
-    others.sort();
-    assert_eq!(others, OTHERS.map(|(name, _)| name), "move an example out of its own folder");
+fn every_example_is_found() {
+    let all = entries(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples"));
+    let examples = examples();
+    let others = all.iter().filter(|path| !examples.contains(path)).map(|path| name(path));
+    assert_eq!(others.collect::<Vec<_>>(), OTHERS.map(|(name, _)| name), "name its reason");
 }
 
 #[test]
 fn every_example_passes_on_the_host_device() {
-    let sources = sources();
-    assert!(sources.len() >= 7, "{sources:?}");
-    for name in sources.iter().map(|source| name(source)) {
+    let examples = examples();
+    assert!(examples.len() >= 7, "{examples:?}");
+    for name in examples.iter().map(|example| name(example)) {
         for arguments in [&[][..], &["host"]] {
             let output = run(&name, arguments);
             let said = String::from_utf8(output.stdout).unwrap();
@@ -71,7 +79,7 @@ fn every_example_passes_on_the_host_device() {
 /// The examples show how programs are written, so the checker must have nothing to report.
 #[test]
 fn every_example_runs_under_the_checker_without_a_finding() {
-    for name in sources().iter().map(|source| name(source)) {
+    for name in examples().iter().map(|example| name(example)) {
         let output = run(&name, &["host", "check"]);
         let printed = String::from_utf8(output.stdout).unwrap();
         let failed = String::from_utf8(output.stderr).unwrap();
@@ -86,7 +94,7 @@ fn every_example_runs_under_the_checker_without_a_finding() {
 
 #[test]
 fn a_device_that_cannot_be_served_fails() {
-    for name in sources().iter().map(|source| name(source)) {
+    for name in examples().iter().map(|example| name(example)) {
         for device in ["cuda:4095", "cuda:", "gpu"] {
             let output = run(&name, &[device]);
             assert_eq!(output.status.code(), Some(1), "{name} {device}");
@@ -99,10 +107,19 @@ fn a_device_that_cannot_be_served_fails() {
 
 #[test]
 fn every_example_is_short_and_says_what_it_shows() {
-    for source in sources() {
-        let text = std::fs::read_to_string(&source).unwrap();
-        let lines = text.lines().count();
-        assert!(lines < LINES_BELOW, "{}: {lines} lines", source.display());
-        assert!(text.starts_with("//! "), "{}", source.display());
+    for example in examples() {
+        let (parts, below) = if is_folder(&example) {
+            (entries(&example), LINES_OF_A_PART_BELOW)
+        } else {
+            (vec![example], LINES_BELOW)
+        };
+        for part in parts {
+            let text = std::fs::read_to_string(&part).unwrap();
+            let lines = text.lines().count();
+            assert!(lines < below, "{}: {lines} lines", part.display());
+            let is_rust = part.extension().is_some_and(|e| e == "rs");
+            let header = if is_rust { "//! " } else { "// " };
+            assert!(text.starts_with(header), "{}", part.display());
+        }
     }
 }

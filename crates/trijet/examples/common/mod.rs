@@ -9,7 +9,8 @@ use trijet::{Device, Select};
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Runs an example on the device that its first argument names: `host`, the default, or `cuda:N`.
-/// With the second argument `check`, the checker runs along, and a finding is an error.
+/// With the second argument `check`, the checker runs along, and a finding is an error; `plain` is the
+/// same as none.
 pub(crate) fn run(example: fn(&Device) -> Outcome<String>) -> ExitCode {
     let name = env!("CARGO_BIN_NAME");
     match attempt(example) {
@@ -32,9 +33,11 @@ fn attempt(example: fn(&Device) -> Outcome<String>) -> Outcome<String> {
         None => return Err(format!("unknown device `{named}`: use `host` or `cuda:N`").into()),
     };
     let device = match std::env::args().nth(2).as_deref() {
-        None => Device::open(select)?,
+        None | Some("plain") => Device::open(select)?,
         Some("check") => Device::builder().select(select).check(Options::default()).open()?,
-        Some(other) => return Err(format!("unknown argument `{other}`: use `check`").into()),
+        Some(other) => {
+            return Err(format!("unknown argument `{other}`: use `check` or `plain`").into());
+        }
     };
     let mut shown = example(&device)?;
     if let Some(verdict) = device.verdict() {
