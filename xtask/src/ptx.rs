@@ -64,9 +64,12 @@ pub(crate) fn check() -> Result<()> {
             }
         }
     }
-    // `trijet map --kernel-template` prints these: they compile as the command compiles a kernel.
-    for template in files_of(&tools::root().join("crates/trijet-cli/src/cmd/template"))? {
-        let (name, text) = (file_name(&template), fs::read_to_string(&template)?);
+    // `trijet map --kernel-template` prints the first ones, and examples have others. They compile as the
+    // library compiles a kernel.
+    let templates = files_of(&tools::root().join("crates/trijet-cli/src/cmd/template"))?;
+    let examples = files_of(&tools::root().join("crates/trijet/examples/vision_pipeline"))?;
+    for source in templates.into_iter().chain(examples) {
+        let (name, text) = (file_name(&source), fs::read_to_string(&source)?);
         if let Err(error) = nvrtc.compile(&name, &text, &OPTIONS[..2]) {
             report_mistake(format!("{name}: {error}"));
         }

@@ -1,0 +1,91 @@
+//! The results of the device beside those of the reference.
+//!
+//! The device computes in single precision. Each tolerance is the most that the roundings of the
+//! definition can add up to, as a multiple of 2^-24, which is half of the last place of 1. The errors of
+//! `powf`, `cbrtf` and `log2f` are those of the CUDA C++ Programming Guide. The budgets are exact.
+
+use crate::patches::{PER_PATCH, Patches, TOKENS};
+use crate::reference;
+use crate::texture::CHANNELS;
+
+/// Counting in integers leaves at most four roundings. The colour space has about 24 before the cube
+/// root, of which it leaves a third. For a* their difference is taken 500 / 128 times.
+const CHANNEL: [f64; CHANNELS] =
+    [4.0, 4.0, 4.0, 16.0, 80.0, 36.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0];
+/// 16 terms of an entropy; three means of exact channels; an angle between means, of which those of a* and b*
+/// have the errors above, and whose length is at least 0.57, because of the channels of the place.
+const SCORE: [f64; 3] = [16.0, 32.0, 120.0];
+const UNIT: f64 = 1.0 / 16_777_216.0;
+
+/// What the device computed for an image.
+pub(crate) struct Computed<'a> {
+    pub(crate) texture: &'a [f32],
+    pub(crate) scores: &'a [f32],
+    pub(crate) tokens: &'a [u32],
+}
+
+/// The largest parts of their tolerances that the channels and scores of an image used.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Used {
+    pub(crate) channels: f64,
+    pub(crate) scores: f64,
+}
+
+impl Used {
+    pub(crate) fn max(self, other: Self) -> Self {
+        let channels = self.channels.max(other.channels);
+        Self { channels, scores: self.scores.max(other.scores) }
+    }
+}
+
+/// # Errors
+/// The first value that differs.
+pub(crate) fn compare(
+    patches: Patches,
+    rgb: &[u8],
+    query: &[f32],
+    computed: &Computed<'_>,
+) -> Result<Used, String> {
+    let texture = reference::texture(patches, rgb);
+    let scores = reference::scores(patches, rgb, &texture, query);
+    let plane = texture.len();
+    let channels: Vec<f64> = (0..CHANNELS * plane).map(|i| texture[i % plane][i / plane]).collect();
+    let used = Used {
+        channels: largest("channel", computed.texture, &channels, |i| CHANNEL[i / plane])?,
+        scores: largest("score", computed.scores, scores.as_flattened(), |i| SCORE[i % 3])?,
+    };
+    let found: Vec<[f32; 3]> =
+        computed.scores.chunks_exact(3).map(|s| [s[0], s[1], s[2]]).collect();
+    let tokens = reference::budgets(&found)?;
+    if tokens != computed.tokens {
+        return Err(format!("tokens {:?}, not {tokens:?}", computed.tokens));
+    }
+    let is_allowed = tokens.iter().all(|tokens| PER_PATCH.contains(tokens));
+    if !is_allowed || tokens.iter().sum::<u32>() != TOKENS {
+        return Err(format!(
+            "the tokens {tokens:?} are not {TOKENS} in all, or not {PER_PATCH:?} each"
+        ));
+    }
+    Ok(used)
+}
+
+/// The largest difference, as a part of its tolerance.
+fn largest(
+    what: &str,
+    got: &[f32],
+    want: &[f64],
+    tolerance: impl Fn(usize) -> f64,
+) -> Result<f64, String> {
+    if got.len() != want.len() {
+        return Err(format!("{} values, not {}: {what}", got.len(), want.len()));
+    }
+    let mut largest = 0.0_f64;
+    for (i, (got, want)) in got.iter().zip(want).enumerate() {
+        let part = (f64::from(*got) - want).abs() / (tolerance(i) * UNIT);
+        if part.is_nan() || part > 1.0 {
+            return Err(format!("{what} {i} is {got}, not {want}"));
+        }
+        largest = largest.max(part);
+    }
+    Ok(largest)
+}
