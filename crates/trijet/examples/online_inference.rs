@@ -1,0 +1,59 @@
+//! Online requests over background work: an urgent stream beside one that has no hurry.
+//!
+//! The background stream has all its work from the start. A request is enqueued on the urgent stream, whose
+//! kernels a GPU prefers where both have some (law A43), and the host waits for its answer alone. The two
+//! share no memory, so neither waits for the other one. Every request gets its answer, in order, and the
+//! background work is complete in the end.
+
+mod common;
+
+use common::{Outcome, run, sample, verify};
+use std::process::ExitCode;
+use trijet::kernels::{AFFINE_F32, AXPY};
+use trijet::{Buffer, Device, Readiness, Result, Stream, StreamOptions};
+
+const REQUESTS: usize = 50;
+const LEN: usize = 2_048;
+const STEPS: usize = 200;
+const BACKGROUND: usize = 100_003;
+
+/// The answer to a request: `3 * x + 1`, weighed by a model that stays on the device.
+fn answer(device: &Device, s: &Stream, model: &Buffer<f32>, request: usize) -> Outcome<Vec<f32>> {
+    let mut h = device.pinned::<f32>(LEN)?;
+    h.write()?.iter_mut().enumerate().for_each(|(i, value)| *value = sample(request + i));
+    let (mut x, mut y) = (s.alloc(LEN)?, s.alloc(LEN)?);
+    s.copy(&h, &mut x)?;
+    s.launch(&AFFINE_F32, (3.0, 1.0, &x, &mut y))?;
+    s.launch(&AXPY, (2.0, model, &mut y))?;
+    s.copy(&y, &mut h)?;
+    Ok(h.read()?.to_vec()) // waits for this copy only
+}
+
+fn example(device: &Device) -> Outcome<String> {
+    let (patient, urgent) = device.info().priorities;
+    let with = |priority| device.stream_with(StreamOptions::new().priority(priority));
+    let (background, online) = (with(patient)?, with(urgent)?);
+    let ones = background.upload(&[1.0_f32; BACKGROUND])?;
+    let mut sums = background.alloc_zeroed::<f32>(BACKGROUND)?;
+    let model = online.upload(&(0..LEN).map(sample).collect::<Vec<f32>>())?;
+    let before = device.ordering().waits;
+    let steps = (0..STEPS).map(|step| background.launch(&AXPY, (step as f32, &ones, &mut sums)));
+    steps.collect::<Result<()>>()?;
+    let mut beside = 0;
+    for request in 0..REQUESTS {
+        let got = answer(device, &online, &model, request)?;
+        let want = |i| 3.0 * sample(request + i) + 1.0 + 2.0 * sample(i);
+        verify(&format!("answer {request}"), &got, want)?;
+        beside += usize::from(background.query()? == Readiness::NotReady);
+    }
+    verify("waits between streams", &[device.ordering().waits - before], |_| 0)?;
+    let total = (STEPS * (STEPS - 1) / 2) as f32;
+    verify("background", &background.download(&sums)?, |_| total)?;
+    Ok(format!(
+        "{REQUESTS} answers in order, {beside} of them before {STEPS} background steps ended"
+    ))
+}
+
+fn main() -> ExitCode {
+    run(example)
+}
