@@ -63,7 +63,7 @@ fn a_test_that_was_renamed_is_found() {
 }
 
 /// Documents that describe the tree as it is. The changelog also names what was removed.
-fn describes_the_tree(file: &File) -> bool {
+pub(crate) fn describes_the_tree(file: &File) -> bool {
     file.path.ends_with(".md") && file.path != "CHANGELOG.md"
 }
 
@@ -105,7 +105,7 @@ fn links(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Follows a relative link from a document: `../a.md` in `docs/b.md` is `a.md`.
-fn followed(document: &str, link: &str) -> String {
+pub(crate) fn followed(document: &str, link: &str) -> String {
     let mut parts: Vec<&str> = document.split('/').collect();
     parts.pop();
     for part in link.split('/') {

@@ -12,6 +12,7 @@ mod faults;
 mod files;
 mod imports;
 mod paths;
+mod quotes;
 mod results;
 mod safety;
 mod shape;
