@@ -64,12 +64,12 @@ pub(super) struct Resources {
 impl Resources {
     /// Allocates for the plan that the job asks for; while that does not fit into memory or into the
     /// limit of the job, for one with smaller chunks.
-    pub(super) fn allocate(job: &Job<'_>) -> Result<Self> {
+    pub(super) fn allocate(job: &Job<'_, '_>) -> Result<Self> {
         fitting(job, |plan| Self::try_allocate(job, plan))
     }
 
     /// Allocates for this plan.
-    pub(super) fn try_allocate(job: &Job<'_>, plan: Plan) -> Result<Self> {
+    pub(super) fn try_allocate(job: &Job<'_, '_>, plan: Plan) -> Result<Self> {
         let (stages, slots) = (&job.stages, plan.slots());
         let table = Table::new(plan.schedule, stages.stages.len(), slots);
         let streams = Streams::open(&job.device, table)?;

@@ -27,7 +27,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    pub(super) fn of(job: &Job<'_>, plan: Plan) -> Self {
+    pub(super) fn of(job: &Job<'_, '_>, plan: Plan) -> Self {
         let slot: u64 = places(job, &plan).0.iter().map(|place| place.0).sum();
         let device = Bytes(slot.saturating_mul(plan.slots() as u64));
         let (pinned, trace) = (pinned(job, &plan), trace(job, &plan));
@@ -36,7 +36,7 @@ impl Needs {
 }
 
 /// The page-locked memory of a plan.
-fn pinned(job: &Job<'_>, plan: &Plan) -> Bytes {
+fn pinned(job: &Job<'_, '_>, plan: &Plan) -> Bytes {
     let stages = &job.stages;
     // One more than there are slots: the host fills one while the others are in flight.
     let buffers = plan.slots() as u64 + 1;
@@ -53,20 +53,20 @@ fn pinned(job: &Job<'_>, plan: &Plan) -> Bytes {
 }
 
 /// The memory for the trace of a plan, about.
-fn trace(job: &Job<'_>, plan: &Plan) -> Bytes {
+fn trace(job: &Job<'_, '_>, plan: &Plan) -> Bytes {
     // Upload, a kernel for each stage, download.
     let operations = plan.chunks.len() as u64 * (job.stages.stages.len() as u64 + 2);
     Bytes(operations.saturating_mul(TRACED_OPERATION.0))
 }
 
 /// Whether the trace of a plan fits beside its page-locked memory into the limit of the job.
-pub(super) fn has_room_for_trace(job: &Job<'_>, plan: &Plan) -> bool {
+pub(super) fn has_room_for_trace(job: &Job<'_, '_>, plan: &Plan) -> bool {
     let both = pinned(job, plan).0.saturating_add(trace(job, plan).0);
     job.settings.host_memory.is_none_or(|limit| both <= limit.0)
 }
 
 /// The largest chunk at each place of a slot, and whether the stages work in place.
-pub(super) fn places(job: &Job<'_>, plan: &Plan) -> (Vec<Bytes>, bool) {
+pub(super) fn places(job: &Job<'_, '_>, plan: &Plan) -> (Vec<Bytes>, bool) {
     let stages = &job.stages;
     let last = stages.stages.len();
     // Without a stage, only copies bring the input to the output.
@@ -84,7 +84,10 @@ pub(super) fn places(job: &Job<'_>, plan: &Plan) -> (Vec<Bytes>, bool) {
 
 /// Calls `attempt` with the plan that the job asks for; while that does not fit into memory or into
 /// the limit of the job, with one of smaller chunks.
-pub(super) fn fitting<R>(job: &Job<'_>, mut attempt: impl FnMut(Plan) -> Result<R>) -> Result<R> {
+pub(super) fn fitting<R>(
+    job: &Job<'_, '_>,
+    mut attempt: impl FnMut(Plan) -> Result<R>,
+) -> Result<R> {
     let layout = job.layout;
     let mut rows_max = u64::MAX;
     loop {
@@ -106,7 +109,7 @@ pub(super) fn fitting<R>(job: &Job<'_>, mut attempt: impl FnMut(Plan) -> Result<
 }
 
 /// Refuses a plan that needs more memory of the host than the job may use.
-fn check(job: &Job<'_>, plan: &Plan) -> Result<()> {
+fn check(job: &Job<'_, '_>, plan: &Plan) -> Result<()> {
     let Some(limit) = job.settings.host_memory else { return Ok(()) };
     let pinned = pinned(job, plan);
     if pinned <= limit {

@@ -78,7 +78,11 @@ pub(super) fn load(resources: &mut Resources, stages: &Stages<'_>) -> Result<()>
 }
 
 /// Reads, enqueues and writes every chunk.
-pub(super) fn drive(job: &mut Job<'_>, resources: &mut Resources, spans: &HostSpans) -> Result<()> {
+pub(super) fn drive(
+    job: &mut Job<'_, '_>,
+    resources: &mut Resources,
+    spans: &HostSpans,
+) -> Result<()> {
     if let Some(number) = job.settings.drop_wait {
         job.device.drop_wait(number);
     }

@@ -46,7 +46,7 @@ pub(super) struct Measurement {
 
 impl Measurement {
     /// Begins to measure, before the first chunk. `setup` is the begin of the run.
-    pub(super) fn begin(job: &Job<'_>, streams: &Streams, setup: Instant) -> Result<Self> {
+    pub(super) fn begin(job: &Job<'_, '_>, streams: &Streams, setup: Instant) -> Result<Self> {
         let setup = setup.elapsed();
         let (device, settings) = (&job.device, &job.settings);
         let traced = settings.traced == Traced::Yes;
@@ -69,7 +69,7 @@ impl Measurement {
     /// Waits for the end of the run and reports on it.
     pub(super) fn end(
         self,
-        job: &Job<'_>,
+        job: &Job<'_, '_>,
         resources: Resources,
         outcome: Result<()>,
     ) -> Result<Report> {

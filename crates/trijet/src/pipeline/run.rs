@@ -54,7 +54,7 @@ impl Pipeline<'_> {
 }
 
 /// Everything before the first chunk: chunk sizes, memory and kernels.
-fn prepare(job: &mut Job<'_>) -> Result<Resources> {
+fn prepare(job: &mut Job<'_, '_>) -> Result<Resources> {
     tune(job)?;
     let mut resources = Resources::allocate(job)?;
     if job.settings.traced == Traced::Yes && !has_room_for_trace(job, &resources.plan) {

@@ -134,7 +134,7 @@ impl Model {
 }
 
 /// Chooses the chunk size of a job that leaves it open.
-pub(super) fn tune(job: &mut Job<'_>) -> Result<()> {
+pub(super) fn tune(job: &mut Job<'_, '_>) -> Result<()> {
     let (layout, options) = (job.layout, &job.settings.plan);
     let open = options.schedule == Schedule::Tuned && options.chunk.is_none();
     let steady = job.device.info().clock != Clock::Processor;
@@ -155,7 +155,7 @@ pub(super) fn tune(job: &mut Job<'_>) -> Result<()> {
 }
 
 /// Times the probes. `None` when they do not fit into the device's memory.
-fn measure(job: &Job<'_>) -> Result<Option<Model>> {
+fn measure(job: &Job<'_, '_>) -> Result<Option<Model>> {
     let mut measured: Vec<[(u64, u64); 3]> = Vec::new();
     for size in PROBES {
         let options = PlanOptions {
@@ -182,7 +182,7 @@ fn measure(job: &Job<'_>) -> Result<Option<Model>> {
 }
 
 /// The nanoseconds that upload, kernels and download of one chunk take, one after another.
-fn probe(job: &Job<'_>, chunk: &Chunk, mut resources: Resources) -> Result<[u64; 3]> {
+fn probe(job: &Job<'_, '_>, chunk: &Chunk, mut resources: Resources) -> Result<[u64; 3]> {
     let stages = &job.stages;
     load(&mut resources, stages)?;
     let bytes_in = Bytes(chunk.rows_in() * stages.row_in()).to_usize();

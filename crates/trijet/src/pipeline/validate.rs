@@ -10,17 +10,17 @@ use super::stage::{Stage, Stages};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::stream::Device;
 
-/// A pipeline whose parts fit together.
-pub(super) struct Job<'a> {
+/// A pipeline whose parts fit together. Its stages may outlive its data.
+pub(super) struct Job<'a, 's> {
     pub(super) device: Device,
     pub(super) input: Input<'a>,
     pub(super) layout: Layout,
-    pub(super) stages: Stages<'a>,
+    pub(super) stages: Stages<'s>,
     pub(super) output: Output<'a>,
-    pub(super) settings: Settings<'a>,
+    pub(super) settings: Settings<'s>,
 }
 
-impl<'a> Job<'a> {
+impl<'a> Job<'a, 'a> {
     pub(super) fn validate(pipeline: Pipeline<'a>) -> Result<Self> {
         let layout = pipeline.layout()?;
         let Pipeline { device, input, stages, output, settings, .. } = pipeline;
