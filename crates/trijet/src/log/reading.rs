@@ -20,7 +20,7 @@ impl Reading {
         }
     }
 
-    pub(super) fn since(self, zero: Self) -> Nanos {
+    pub(crate) fn since(self, zero: Self) -> Nanos {
         match (self, zero) {
             (Self::Driver(now), Self::Driver(zero)) => Nanos(now.0.saturating_sub(zero.0)),
             (Self::System(now), Self::System(zero)) => {

@@ -70,7 +70,12 @@ pub(super) fn places(job: &Job<'_, '_>, plan: &Plan) -> (Vec<Bytes>, bool) {
     let stages = &job.stages;
     let last = stages.stages.len();
     // Without a stage, only copies bring the input to the output.
-    let in_place = job.device.info().integrated && last > 0 && plan.schedule == Schedule::Tuned;
+    let in_place = last > 0
+        && match plan.schedule {
+            Schedule::InPlace => true,
+            Schedule::Tuned => job.device.info().integrated,
+            Schedule::OneStream | Schedule::SlotStreams | Schedule::RoleStreams => false,
+        };
     let largest = |place: usize| {
         if in_place && (place == 0 || place == last) {
             return Bytes(0);

@@ -154,10 +154,7 @@ impl<'a> Pipeline<'a> {
     /// ```
     #[must_use]
     pub fn pinned_source<T: Element>(mut self, data: &'a PinnedBuffer<T>, row_len: usize) -> Self {
-        let bytes = data.view().as_bytes();
-        let rows = data.len().checked_div(row_len).unwrap_or(0) as u64;
-        let layout = Layout::of::<T>(rows, row_len);
-        self.input = Some(Input::Pinned { bytes, layout });
+        self.input = Some(Input::pinned(data, row_len));
         self
     }
 
@@ -234,8 +231,7 @@ impl<'a> Pipeline<'a> {
     /// is too short for all rows.
     #[must_use]
     pub fn pinned_sink<T: Element>(mut self, data: &'a mut Buffer<T, PageLocked>) -> Self {
-        let target = data.view_mut().into_bytes();
-        self.output = Some(Output::Pinned { target, element: ElementType::of::<T>() });
+        self.output = Some(Output::pinned(data));
         self
     }
 
@@ -348,21 +344,37 @@ impl<'a> Pipeline<'a> {
 
     /// The layout of the input, after the checks of the input and of the calls.
     pub(super) fn layout(&self) -> Result<Layout> {
-        if let Some(mistake) = self.mistake {
-            return Err(invalid(mistake));
+        self.check_calls()?;
+        match &self.input {
+            Some(input) => input.layout(),
+            None => Err(invalid("it has no source; call `source` or `pinned_source`")),
         }
-        let layout = match &self.input {
-            Some(Input::Source(source)) => {
+    }
+
+    /// Refuses a call that was wrong when it was made.
+    pub(super) fn check_calls(&self) -> Result<()> {
+        self.mistake.map_or(Ok(()), |mistake| Err(invalid(mistake)))
+    }
+}
+
+impl<'a> Input<'a> {
+    /// Page-locked data, as rows of `row_len` elements.
+    pub(super) fn pinned<T: Element>(data: &'a PinnedBuffer<T>, row_len: usize) -> Self {
+        let rows = data.len().checked_div(row_len).unwrap_or(0) as u64;
+        Self::Pinned { bytes: data.view().as_bytes(), layout: Layout::of::<T>(rows, row_len) }
+    }
+
+    /// The layout, after its checks.
+    pub(super) fn layout(&self) -> Result<Layout> {
+        let layout = match self {
+            Input::Source(source) => {
                 source.check()?;
                 source.layout()
             }
-            Some(Input::Pinned { layout, .. }) => *layout,
-            None => {
-                return Err(invalid("it has no source; call `source` or `pinned_source`"));
-            }
+            Input::Pinned { layout, .. } => *layout,
         };
         layout.check()?;
-        if let Some(Input::Pinned { bytes, .. }) = &self.input
+        if let Input::Pinned { bytes, .. } = self
             && layout.bytes()? != bytes.len() as u64
         {
             return Err(invalid(format!(
@@ -372,6 +384,13 @@ impl<'a> Pipeline<'a> {
             )));
         }
         Ok(layout)
+    }
+}
+
+impl<'a> Output<'a> {
+    /// Page-locked memory for the results.
+    pub(super) fn pinned<T: Element>(data: &'a mut PinnedBuffer<T>) -> Self {
+        Self::Pinned { target: data.view_mut().into_bytes(), element: ElementType::of::<T>() }
     }
 }
 

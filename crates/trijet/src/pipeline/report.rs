@@ -115,8 +115,8 @@ pub struct Report {
     pub bytes_in: Bytes,
     /// Bytes of the results, which are downloaded unless the run was in place.
     pub bytes_out: Bytes,
-    /// The stages used the memory of source and sink, because the device has the memory of the
-    /// host: nothing was copied.
+    /// The stages used the memory of source and sink, and nothing was copied: because the device has
+    /// the memory of the host, or by [`Schedule::InPlace`].
     pub in_place: bool,
     /// T: from the begin of the run to the end of its last operation, on the device's clock; the
     /// figures of [`Report::summary`] are about the same time unless [`Report::timed`] says more.
@@ -458,7 +458,7 @@ impl fmt::Display for Report {
             self.bytes_in,
             self.bytes_out,
             plan.schedule_name(),
-            if self.in_place { ", in place" } else { "" },
+            if self.in_place && plan.schedule != Schedule::InPlace { ", in place" } else { "" },
             self.chunks(),
             plan.depth
         )?;

@@ -22,6 +22,11 @@ pub enum Schedule {
     SlotStreams,
     /// A stream for each engine: upload, compute, download.
     RoleStreams,
+    /// Everything in one stream, and nothing is copied: the first stage reads the page-locked input,
+    /// and the last one writes the page-locked output, over the link. This is the fastest way for
+    /// small jobs whose kernels access each byte once; see [`Pipeline::prepare`](super::Pipeline::prepare).
+    /// Without a stage, the data are copied.
+    InPlace,
     /// A stream for each copy engine, two for kernels that chunks take in turn, and chunk sizes
     /// that a measurement of the first chunks decides. On a device that has the memory of the host
     /// ([`DeviceInfo::integrated`](crate::DeviceInfo::integrated)), nothing is copied: the
@@ -38,6 +43,7 @@ impl Schedule {
             Self::OneStream => "one stream",
             Self::SlotStreams => "slot streams",
             Self::RoleStreams => "role streams",
+            Self::InPlace => "in place",
             Self::Tuned => "tuned",
         }
     }
@@ -76,7 +82,7 @@ impl Table {
     pub(super) fn new(schedule: Schedule, stages: usize, slots: usize) -> Self {
         let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let (names, [upload, kernels, download]) = match schedule {
-            Schedule::OneStream => (named(&["pipeline"]), [0..1, 0..1, 0..1]),
+            Schedule::OneStream | Schedule::InPlace => (named(&["pipeline"]), [0..1, 0..1, 0..1]),
             Schedule::SlotStreams => {
                 let names = (0..slots).map(|slot| format!("slot {slot}")).collect();
                 (names, [0..slots, 0..slots, 0..slots])
@@ -191,7 +197,7 @@ download  download   download   download   download
     fn every_entry_names_a_stream() {
         let schedules =
             [Schedule::OneStream, Schedule::SlotStreams, Schedule::RoleStreams, Schedule::Tuned];
-        for schedule in schedules {
+        for schedule in schedules.into_iter().chain([Schedule::InPlace]) {
             for (stages, slots) in [(0, 1), (1, 2), (3, 5)] {
                 let table = Table::new(schedule, stages, slots);
                 let stages = (0..stages).map(StageId::Kernels);

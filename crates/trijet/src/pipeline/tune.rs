@@ -80,12 +80,12 @@ impl Line {
 
 /// The model of a run: upload, compute, download.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Model([Line; 3]);
+pub(super) struct Model([Line; 3]);
 
 impl Model {
     /// The nanoseconds of chunks with these rows in `depth` slots. Each stage of a chunk waits for
     /// the chunk before in its stream, for the stage before of its chunk, and for its slot.
-    fn time(&self, sizes: &[u64], depth: usize) -> f64 {
+    pub(super) fn time(&self, sizes: &[u64], depth: usize) -> f64 {
         let mut ends = vec![[0.0f64; 3]; sizes.len()];
         for (k, rows) in sizes.iter().enumerate() {
             let last = if k > 0 { ends[k - 1] } else { [0.0; 3] };
@@ -155,7 +155,7 @@ pub(super) fn tune(job: &mut Job<'_, '_>) -> Result<()> {
 }
 
 /// Times the probes. `None` when they do not fit into the device's memory.
-fn measure(job: &Job<'_, '_>) -> Result<Option<Model>> {
+pub(super) fn measure(job: &Job<'_, '_>) -> Result<Option<Model>> {
     let mut measured: Vec<[(u64, u64); 3]> = Vec::new();
     for size in PROBES {
         let options = PlanOptions {

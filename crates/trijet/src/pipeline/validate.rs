@@ -21,14 +21,29 @@ pub(super) struct Job<'a, 's> {
 }
 
 impl<'a> Job<'a, 'a> {
-    pub(super) fn validate(pipeline: Pipeline<'a>) -> Result<Self> {
-        let layout = pipeline.layout()?;
-        let Pipeline { device, input, stages, output, settings, .. } = pipeline;
-        let (stages, results) = check_stages(layout, stages)?;
-        // There is an input, since it has a layout.
-        let (Some(input), Some(output)) = (input, output) else {
+    pub(super) fn validate(mut pipeline: Pipeline<'a>) -> Result<Self> {
+        pipeline.check_calls()?;
+        let Some(input) = pipeline.input.take() else {
+            return Err(invalid("it has no source; call `source` or `pinned_source`"));
+        };
+        let Some(output) = pipeline.output.take() else {
             return Err(invalid("it has no sink; call `sink` or `pinned_sink`"));
         };
+        Self::between(pipeline, input, output)
+    }
+}
+
+impl<'a, 's> Job<'a, 's> {
+    /// The job of a pipeline between these data, instead of its own.
+    pub(super) fn between(
+        pipeline: Pipeline<'s>,
+        input: Input<'a>,
+        output: Output<'a>,
+    ) -> Result<Self> {
+        pipeline.check_calls()?;
+        let layout = input.layout()?;
+        let Pipeline { device, stages, settings, .. } = pipeline;
+        let (stages, results) = check_stages(layout, stages)?;
         match &output {
             Output::Sink(sink) => sink.check(results)?,
             Output::Pinned { target, element } => {

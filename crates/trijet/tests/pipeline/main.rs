@@ -5,6 +5,7 @@ mod halos;
 mod in_place;
 mod memory;
 mod parallel;
+mod prepared;
 mod rows;
 mod staged;
 

@@ -11,6 +11,7 @@ use super::{HostDriver, refuse};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::panic::caught;
 use crate::base::units::Bytes;
+use crate::device::args::ArgBlock;
 use crate::device::driver::{
     CopySpans, HostFn, Launch, Mode, PoolHandle, SourceOrder, StreamHandle,
 };
@@ -134,12 +135,23 @@ impl HostDriver {
         let has_stray = !memories.all(|memory| call.state.pools.reaches(device, memory));
         let mut kernel = call.state.queues.kernel((name, twin), launch.args, config);
         (kernel.tile_elements, kernel.cost) = (tile_elements, cost);
+        kernel.linked = linked(launch.args);
         let (mut state, id) = self.push(call, Work::Kernel(kernel), &[])?;
         if has_stray {
             state.attach_fault(id, FaultKind::Faults);
         }
         Ok(())
     }
+}
+
+/// The bytes of host memory that a kernel reads, or writes if these are more.
+fn linked(args: &ArgBlock) -> u64 {
+    let of_host = args.spans().iter().filter(|arg| arg.span.memory().space().is_host());
+    let (reads, writes) = of_host.fold((0, 0), |(reads, writes): (u64, u64), arg| {
+        let bytes = |moves: bool| if moves { arg.span.bytes() } else { 0 };
+        (reads + bytes(arg.mode != Mode::Write), writes + bytes(arg.mode.writes()))
+    });
+    reads.max(writes)
 }
 
 /// Refuses a copy between spans that differ in length or overlap.

@@ -14,6 +14,8 @@ pub struct CostModel {
     pub link_rate: f64,
     /// The rate of each direction of the link while both are busy.
     pub duplex_rate: f64,
+    /// The rate at which a kernel reads the memory of the host while it writes as much.
+    pub kernel_link_rate: f64,
     /// The part of a copy that does not depend on its size.
     pub copy_latency: Nanos,
     /// The rate of device memory; reads and writes are counted together.
@@ -35,6 +37,7 @@ impl Default for CostModel {
         Self {
             link_rate: 55.5e9,
             duplex_rate: 50.8e9,
+            kernel_link_rate: 42e9,
             copy_latency: Nanos(2_800),
             memory_rate: 4.27e12,
             op_rate: 14.0e12,
@@ -53,6 +56,13 @@ impl CostModel {
         let memory = cost.bytes as f64 / self.memory_rate;
         let ops = cost.ops as f64 / self.op_rate;
         Nanos(self.kernel_latency.0 + Nanos::from_seconds(memory.max(ops)).0)
+    }
+
+    /// The time in which a kernel moves so many bytes of the host's memory, in one direction or in
+    /// each, without the latency.
+    #[must_use]
+    pub fn kernel_link(&self, bytes: u64) -> Nanos {
+        Nanos(self.kernel_latency.0 + Nanos::from_seconds(bytes as f64 / self.kernel_link_rate).0)
     }
 
     /// The time to move `bytes` over the link, without the latency.

@@ -314,7 +314,7 @@ impl Queues {
             }
             None => {
                 let (name, args, cost) = (Arc::clone(name), args.clone(), Cost::default());
-                Box::new(Kernel { name, twin, args, config, tile_elements: 0, cost })
+                Box::new(Kernel { name, twin, args, config, tile_elements: 0, cost, linked: 0 })
             }
         }
     }

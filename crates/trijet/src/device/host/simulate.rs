@@ -293,7 +293,10 @@ impl Simulation {
             Engine::Download => self.cost.link(bytes, busy(Engine::Upload)),
             Engine::Peer => self.cost.link(bytes, false),
             Engine::Compute | Engine::Host | Engine::None => match work {
-                Work::Kernel(kernel) => Nanos(self.cost.kernel(kernel.cost).0 / parts),
+                Work::Kernel(kernel) => {
+                    let computing = self.cost.kernel(kernel.cost);
+                    Nanos(computing.max(self.cost.kernel_link(kernel.linked)).0 / parts)
+                }
                 Work::HostFn(_) => self.cost.host_fn,
                 Work::Mark
                 | Work::Time { .. }

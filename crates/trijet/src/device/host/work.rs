@@ -24,6 +24,9 @@ pub(super) struct Kernel {
     pub(super) tile_elements: u64,
     /// The cost that the twin computed for these arguments at the launch.
     pub(super) cost: Cost,
+    /// The bytes that it moves between the host's memory and the device, in the direction that has
+    /// more of them.
+    pub(super) linked: u64,
 }
 
 impl Kernel {

@@ -1,0 +1,146 @@
+//! A pipeline that is made once and runs many times, between page-locked buffers.
+//!
+//! Its streams, its slots and its plan stay. A run enqueues the chunks and waits for them, with no
+//! allocation and no driver call besides. What a plan costs is measured once, by whole runs, so small
+//! jobs are tuned as well as large ones.
+#![forbid(unsafe_code)]
+
+use super::allocate::Resources;
+use super::builder::{Input, Output, Pipeline, invalid};
+use super::choose::choose;
+use super::drive::submit;
+use super::plan::Plan;
+use super::schedule::{Schedule, turn};
+use super::stage::Stages;
+use super::validate::Job;
+use crate::base::error::Result;
+use crate::base::units::{Bytes, Nanos};
+use crate::memory::{Element, PinnedBuffer, View, ViewMut};
+use crate::stream::Stream;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A way to run a job, and the least time that it took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tried {
+    /// How chunks share streams.
+    pub schedule: Schedule,
+    /// The bytes of a chunk's input.
+    pub chunk: Bytes,
+    /// The number of slots.
+    pub depth: usize,
+    /// From the call to the end of the last operation, in the fastest run.
+    pub time: Nanos,
+}
+
+/// A pipeline that is ready to run between page-locked buffers of one length.
+///
+/// ```
+/// use trijet::kernels::AFFINE_F32;
+/// use trijet::{Device, Pipeline, Select};
+/// let device = Device::open(Select::Host(0))?;
+/// let (mut x, mut y) = (device.pinned::<f32>(6000)?, device.pinned::<f32>(6000)?);
+/// let mut double = Pipeline::on(&device)
+///     .stage::<f32, f32>(|s, x, y| s.launch(&AFFINE_F32, (2.0f32, 0.0f32, x, y)))
+///     .prepare(&x, 10, &mut y)?;
+/// for request in 0..5 {
+///     x.write()?.fill(request as f32);
+///     double.run(&x, &mut y)?;
+///     assert_eq!(y.read()?[5999], 2.0 * request as f32);
+/// }
+/// # Ok::<(), trijet::Error>(())
+/// ```
+pub struct Prepared<'a, T, U> {
+    stages: Stages<'a>,
+    resources: Resources,
+    len_in: usize,
+    len_out: usize,
+    tried: Vec<Tried>,
+    elements: PhantomData<fn(&T) -> U>,
+}
+
+impl<T, U> fmt::Debug for Prepared<'_, T, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared").field("plan", &self.resources.plan).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Pipeline<'a> {
+    /// Prepares the pipeline for many runs over page-locked data like `x`, in rows of `row_len`
+    /// elements. The pipeline needs no source and no sink, and those that it has are not used.
+    ///
+    /// A tuned pipeline on a GPU is measured: it computes `y` from `x` in several ways, for 2 seconds
+    /// at most, and keeps the fastest. What `y` has afterwards is not specified. One of them is [`Schedule::InPlace`], which takes half the time
+    /// of copies for jobs of up to 256 KiB on an H200. A [chunk size](Self::chunk) or
+    /// [depth](Self::depth) that was set is kept, and with another schedule nothing is measured.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn prepare<T: Element, U: Element>(
+        self,
+        x: &PinnedBuffer<T>,
+        row_len: usize,
+        y: &mut PinnedBuffer<U>,
+    ) -> Result<Prepared<'a, T, U>> {
+        let (len_in, len_out) = (x.len(), y.len());
+        let mut job = Job::between(self, Input::pinned(x, row_len), Output::pinned(y))?;
+        let (resources, tried) = choose(&mut job)?;
+        let stages = job.stages;
+        Ok(Prepared { stages, resources, len_in, len_out, tried, elements: PhantomData })
+    }
+}
+
+impl<T: Element, U: Element> Prepared<'_, T, U> {
+    /// Computes `y` from `x`, and returns when every operation has ended.
+    ///
+    /// # Errors
+    /// `InvalidValue` for buffers of other lengths; the error of a stage, with its chunk; what the
+    /// driver reports. After an error nothing more is enqueued, and everything enqueued has ended.
+    pub fn run(&mut self, x: &PinnedBuffer<T>, y: &mut PinnedBuffer<U>) -> Result<()> {
+        if (x.len(), y.len()) != (self.len_in, self.len_out) {
+            let (x, y, len_in, len_out) = (x.len(), y.len(), self.len_in, self.len_out);
+            return Err(invalid(format!(
+                "it was prepared for {len_in} elements in and {len_out} out, and got {x} and {y}"
+            )));
+        }
+        let (x, y) = (x.view().as_bytes(), y.view_mut().into_bytes());
+        pass(&mut self.resources, &self.stages, x, y)
+    }
+}
+
+impl<T, U> Prepared<'_, T, U> {
+    /// The plan that every run follows.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.resources.plan
+    }
+
+    /// The ways that were measured, the chosen one among them; none where nothing was measured.
+    #[must_use]
+    pub fn tried(&self) -> &[Tried] {
+        &self.tried
+    }
+}
+
+/// Enqueues every chunk of the plan, and waits for all of them.
+pub(super) fn pass(
+    resources: &mut Resources,
+    stages: &Stages<'_>,
+    input: View<'_, u8>,
+    mut output: ViewMut<'_, u8>,
+) -> Result<()> {
+    let Resources { plan, streams, slots, .. } = resources;
+    let bytes = |rows: u64, row_bytes: u64| Bytes(rows * row_bytes).to_usize();
+    let enqueued = plan.chunks.iter().try_for_each(|chunk| {
+        let first = bytes(chunk.input.start, stages.row_in());
+        let x = input.slice(first..first + bytes(chunk.rows_in(), stages.row_in()));
+        let first = bytes(chunk.rows.start, stages.row_out());
+        let y = first..first + bytes(chunk.rows_out(), stages.row_out());
+        let slot = turn(chunk.index, slots.len());
+        submit(chunk, streams, &mut slots[slot], stages, x, output.reborrow().slice(y))
+    });
+    // Every stream is waited for, also after an error.
+    let ended = streams.all().iter().map(Stream::synchronize).fold(Ok(()), Result::and);
+    enqueued.and(ended)
+}

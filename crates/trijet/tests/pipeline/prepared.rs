@@ -1,0 +1,203 @@
+//! Prepared pipelines: many runs over one plan, which whole runs have chosen.
+
+use crate::{SCHEDULES, simulated, threads};
+use trijet::kernels::{Code, Cost, In, KernelSpec, Out, Shape, Twin};
+use trijet::pipeline::{Prepared, Schedule};
+use trijet::sim::Order;
+use trijet::testing::WORK;
+use trijet::{Bytes, Device, ErrorKind, Kernel, Nanos, PinnedBuffer, Pipeline, Result};
+
+const ROW: usize = 64;
+
+fn numbers(device: &Device, len: usize, first: u32) -> PinnedBuffer<u32> {
+    let mut x = device.pinned::<u32>(len).expect("memory of the host");
+    x.write().expect("nothing uses it").iter_mut().zip(first..).for_each(|(x, n)| *x = n);
+    x
+}
+
+fn copying<'a>(device: &Device, rounds: u32) -> Pipeline<'a> {
+    Pipeline::on(device).stage::<u32, u32>(move |s, x, y| s.launch(&WORK, (rounds, x, y)))
+}
+
+fn prepared<'a>(
+    pipeline: Pipeline<'a>,
+    x: &PinnedBuffer<u32>,
+    y: &mut PinnedBuffer<u32>,
+) -> Prepared<'a, u32, u32> {
+    pipeline.prepare(x, ROW, y).expect("a job that fits")
+}
+
+/// The modelled time of a run, from its call to its end.
+fn time(
+    device: &Device,
+    job: &mut Prepared<'_, u32, u32>,
+    (x, y): (&PinnedBuffer<u32>, &mut PinnedBuffer<u32>),
+) -> Result<Nanos> {
+    let stream = device.stream()?;
+    let (begin, end) = (device.timed_event()?, device.timed_event()?);
+    begin.record(&stream)?;
+    stream.synchronize()?;
+    job.run(x, y)?;
+    end.record(&stream)?;
+    stream.synchronize()?;
+    end.elapsed_since(&begin)
+}
+
+#[test]
+fn every_run_computes_the_data_that_it_is_given() -> Result<()> {
+    for device in [threads(), simulated(Order::Greedy), simulated(Order::Seeded(7))] {
+        for rows in [0, 1, 2, 17, 600, 3000] {
+            let (x, mut y) = (numbers(&device, rows * ROW, 0), numbers(&device, rows * ROW, 9));
+            let mut job = prepared(copying(&device, 0), &x, &mut y);
+            for first in [3, 1000] {
+                let (x, mut y) =
+                    (numbers(&device, rows * ROW, first), numbers(&device, rows * ROW, 1));
+                job.run(&x, &mut y)?;
+                assert_eq!(*y.read()?, *x.read()?, "{rows} rows, {:?}", job.plan());
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn buffers_of_other_lengths_are_refused() -> Result<()> {
+    let device = threads();
+    let (x, mut y) = (numbers(&device, 10 * ROW, 0), numbers(&device, 10 * ROW, 0));
+    let mut job = prepared(copying(&device, 0), &x, &mut y);
+    for (rows_in, rows_out) in [(9, 10), (11, 10), (10, 9), (10, 11)] {
+        let (x, mut y) = (numbers(&device, rows_in * ROW, 0), numbers(&device, rows_out * ROW, 0));
+        let error = job.run(&x, &mut y).expect_err("another length");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue);
+    }
+    let (x, mut short) = (numbers(&device, 10 * ROW, 0), numbers(&device, 9 * ROW, 0));
+    let error = copying(&device, 0).prepare(&x, ROW, &mut short).expect_err("a short result");
+    assert_eq!(error.kind(), ErrorKind::InvalidValue);
+    job.run(&x, &mut y)
+}
+
+/// A copy that takes as long as a kernel with so many operations for each element.
+static CLAIM: Kernel<(u64, In<u32>, Out<u32>)> = {
+    let twin = Twin {
+        tile_elements: |_| 1 << 16,
+        run: |tile| {
+            let (first, x, y) = (tile.first, tile.read::<u32>(1), tile.write::<u32>(3));
+            y.copy_from_slice(&x[first..first + y.len()]);
+        },
+        cost: |args| {
+            let bytes = args.spans()[0].bytes();
+            Cost { bytes: 2 * bytes, ops: bytes / 4 * args.scalar::<u64>(0) }
+        },
+    };
+    let code = Code::source("extern \"C\" __global__ void claim() {}");
+    let spec = KernelSpec::new("claim", code, Shape::Elements { per_thread: 1 });
+    // SAFETY: it runs on host devices only, by its twin, which reads x and writes as much of y.
+    unsafe { Kernel::declare(spec.twin(twin)) }
+};
+
+fn claiming<'a>(device: &Device, ops: u64) -> Pipeline<'a> {
+    Pipeline::on(device).stage::<u32, u32>(move |s, x, y| s.launch(&CLAIM, (ops, x, y)))
+}
+
+/// The fastest plan of a grid, with its time.
+fn best_of_grid(
+    device: &Device,
+    ops: u64,
+    (x, y): (&PinnedBuffer<u32>, &mut PinnedBuffer<u32>),
+) -> Result<(Nanos, String)> {
+    let mut best = (Nanos(u64::MAX), String::new());
+    for schedule in SCHEDULES.into_iter().chain([Schedule::InPlace]) {
+        for (pieces, depth) in
+            [1, 2, 3, 4, 8, 16, 32].into_iter().flat_map(|n| [2, 3, 4].map(|d| (n, d)))
+        {
+            let chunk = Bytes((x.len() as u64 * 4).div_ceil(pieces));
+            let way = claiming(device, ops).schedule(schedule).chunk(chunk).depth(depth);
+            let mut way = prepared(way, x, y);
+            let time = time(device, &mut way, (x, y))?;
+            if time < best.0 {
+                best = (time, format!("{schedule:?}, {pieces} pieces, {depth} slots"));
+            }
+        }
+    }
+    Ok(best)
+}
+
+/// The law of the choice: no plan of the grid is more than 2 % faster. Kernels take from nothing to
+/// four times as long as the copies.
+#[test]
+fn the_choice_is_nearly_the_best_of_an_exhaustive_grid() -> Result<()> {
+    let device = simulated(Order::Greedy);
+    for kib in [4, 64, 512, 4096] {
+        for ops in [0, 800, 1100, 4400] {
+            let (x, mut y) = (numbers(&device, kib * 256, 0), numbers(&device, kib * 256, 0));
+            let mut chosen = prepared(claiming(&device, ops), &x, &mut y);
+            let ours = time(&device, &mut chosen, (&x, &mut y))?;
+            let (best, way) = best_of_grid(&device, ops, (&x, &mut y))?;
+            let (plan, tried) = (chosen.plan(), chosen.tried());
+            assert!(
+                ours.0 as f64 <= 1.02 * best.0 as f64,
+                "{kib} KiB, {ops} operations: {ours} by {:?} of {} rows in {} slots, and {best} by \
+                 {way}; {tried:?}",
+                plan.schedule,
+                plan.chunk_rows,
+                plan.depth,
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_small_light_job_works_in_place_and_a_large_one_in_chunks() -> Result<()> {
+    let device = simulated(Order::Greedy);
+    let plan = |kib: usize| -> Result<_> {
+        let (x, mut y) = (numbers(&device, kib * 256, 0), numbers(&device, kib * 256, 0));
+        let job = prepared(copying(&device, 0), &x, &mut y);
+        assert!(job.tried().iter().any(|tried| tried.schedule == job.plan().schedule));
+        Ok((job.plan().schedule, job.plan().chunks.len()))
+    };
+    assert_eq!(plan(64)?, (Schedule::InPlace, 1));
+    let (schedule, chunks) = plan(64 << 10)?;
+    assert!(schedule != Schedule::InPlace && chunks > 4, "{schedule:?}, {chunks}");
+    Ok(())
+}
+
+#[test]
+fn what_the_caller_has_chosen_is_kept() -> Result<()> {
+    let device = simulated(Order::Greedy);
+    let (x, mut y) = (numbers(&device, 4000 * ROW, 0), numbers(&device, 4000 * ROW, 0));
+    for schedule in SCHEDULES {
+        let chunk = Bytes(100 * ROW as u64 * 4);
+        let job = copying(&device, 0).schedule(schedule).chunk(chunk).depth(2);
+        let job = prepared(job, &x, &mut y);
+        assert_eq!((job.plan().chunk_rows, job.plan().depth), (100, 2), "{schedule:?}");
+        if schedule != Schedule::Tuned {
+            assert_eq!((job.plan().schedule, job.tried().len()), (schedule, 0));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_job_runs_again_after_an_error_of_a_stage() -> Result<()> {
+    let device = threads();
+    let (x, mut y) = (numbers(&device, 100 * ROW, 5), numbers(&device, 100 * ROW, 0));
+    let failing = std::sync::atomic::AtomicBool::new(false);
+    let pipeline = Pipeline::on(&device)
+        .stage::<u32, u32>(|s, x, y| {
+            if failing.load(std::sync::atomic::Ordering::Relaxed) && s.chunk().index == 3 {
+                s.alloc::<u8>(usize::MAX)?;
+            }
+            s.launch(&WORK, (0, x, y))
+        })
+        .chunk(Bytes(10 * ROW as u64 * 4));
+    let mut job = prepared(pipeline, &x, &mut y);
+    failing.store(true, std::sync::atomic::Ordering::Relaxed);
+    let error = job.run(&x, &mut y).expect_err("no memory is that large");
+    assert!(error.to_string().contains("chunk 3"), "{error}");
+    failing.store(false, std::sync::atomic::Ordering::Relaxed);
+    y.write()?.fill(0);
+    job.run(&x, &mut y)?;
+    assert_eq!(*y.read()?, *x.read()?);
+    Ok(())
+}
