@@ -24,12 +24,13 @@ mod setting;
 pub mod simulate;
 pub mod staging;
 pub mod stats;
+pub mod tuner;
 
 pub use setting::Setting;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 8] =
-    ["overlap", "enqueue", "virtual", "check", "pitfalls", "files", "staging", "devices"];
+pub const NAMES: [&str; 9] =
+    ["overlap", "enqueue", "virtual", "check", "pitfalls", "files", "staging", "devices", "tuner"];
 
 /// Whether a benchmark runs on the device that it is given. The others open devices of their own, or
 /// start commands that do.
@@ -64,6 +65,7 @@ pub fn run(
         "files" => files::run(setting, steps),
         "staging" => staging::run(setting, steps),
         "devices" => devices::run(setting, steps),
+        "tuner" => tuner::run(setting, steps),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

@@ -20,7 +20,10 @@ use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
 
 /// The scripts that definitions name as `{scripts}/NAME`.
-const SCRIPTS: [(&str, &str); 4] = [
+const SCRIPTS: [(&str, &str); 7] = [
+    ("small_jobs.sh", include_str!("../peers/small_jobs.sh")),
+    ("small_jobs.cu", include_str!("../peers/small_jobs.cu")),
+    ("small_jobs_torch.py", include_str!("../peers/small_jobs_torch.py")),
     ("overlap_torch.py", include_str!("../peers/overlap_torch.py")),
     ("files_cupy_rule.py", include_str!("../peers/files_cupy_rule.py")),
     ("files_cupy_loop.py", include_str!("../peers/files_cupy_loop.py")),
