@@ -5,6 +5,7 @@ use super::cost::CostModel;
 use super::fault::Fault;
 use super::order::Order;
 use crate::base::units::Bytes;
+use std::num::NonZeroU32;
 
 /// The executor of a host device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,11 @@ pub struct HostConfig {
     pub memory: Bytes,
     /// The cost model of the virtual executor.
     pub cost: CostModel,
+    /// The hardware queues of each device, for the virtual executor with modelled time. More streams
+    /// than this share them: an operation that waits for earlier work of its stream may hold back
+    /// streams of its queue (law A47). Without a number no stream is held back in `Order::Greedy`, and
+    /// half of the seeds of `Order::Seeded` deal the streams onto 8 queues, as CUDA has by default.
+    pub hardware_queues: Option<NonZeroU32>,
     /// Kernels of this name never end. For tests that a wait for a hung device returns an error.
     pub never_ends: Option<String>,
     /// Faults to inject. For tests that errors are reported and nothing hangs or leaks.
@@ -43,6 +49,7 @@ impl Default for HostConfig {
             devices: 1,
             memory: Bytes(16 << 30),
             cost: CostModel::default(),
+            hardware_queues: None,
             never_ends: None,
             faults: Vec::new(),
         }

@@ -15,7 +15,7 @@ use super::slot::Kind;
 use super::touches::Object;
 use super::turn::Switch;
 use super::work::Work;
-use super::{HostDriver, activity, refuse};
+use super::{HostDriver, activity, refuse, sharing};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
@@ -51,7 +51,7 @@ impl Core for HostDriver {
             compute: (0, 0),
             multiprocessors: u32::try_from(self.shared.threads).unwrap_or(u32::MAX),
             copy_engines: 2,
-            hardware_queues: None,
+            hardware_queues: sharing::queues_of(&self.config),
             memory: self.config.memory,
             priorities: (0, -5),
             block_threads_max: BLOCK_THREADS_MAX,

@@ -33,6 +33,7 @@ mod refuse;
 mod run;
 pub(crate) mod search;
 mod shared;
+mod sharing;
 mod simulate;
 mod slot;
 mod snapshot;
@@ -64,6 +65,7 @@ use pools::Pools;
 use queues::Queues;
 use run::Run;
 use shared::{Function, Shared};
+use sharing::Sharing;
 use state::State;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -113,7 +115,11 @@ impl HostDriver {
         let threads = processors();
         let never_ends = config.never_ends.clone();
         let queues = match &search {
-            None => Queues::new(config.devices, never_ends),
+            None => {
+                let mut queues = Queues::new(config.devices, never_ends);
+                queues.sharing = Sharing::of(&config);
+                queues
+            }
             Some(search) => {
                 let mut search = search.lock().expect("no panic under this lock");
                 Queues::explored(std::mem::take(&mut search.spare), config.devices, never_ends)

@@ -24,6 +24,8 @@ pub(super) struct Node {
     pub(super) ready: Nanos,
     /// The number of operations before it that are not complete.
     pub(super) missing: u32,
+    /// Whether it is a host function, or waited for one when it was enqueued.
+    pub(super) follows_host: bool,
     /// The operations that wait for it.
     pub(super) after: SmallVec<[NodeId; 2]>,
     /// The steps of an exploration after which it is ready.

@@ -9,6 +9,7 @@ use super::activity::Collector;
 use super::ids::{NodeId, Point, SlotId};
 use super::node::{Causes, Node};
 use super::refuse;
+use super::sharing::Sharing;
 use super::slot::{DeviceStreams, Kind, Slot};
 use super::snapshot::Event;
 use super::table::{Table, cleared};
@@ -67,6 +68,8 @@ pub(super) struct Queues {
     /// The last host function, after which the next one runs if the driver runs one at a time (law
     /// A28).
     pub(super) last_host_fn: Option<NodeId>,
+    /// The hardware queues, if streams share them (law A47).
+    pub(super) sharing: Option<Sharing>,
     /// The times of operations under tags.
     pub(super) collector: Collector,
     /// During an exploration: the steps that completed operations.
@@ -138,6 +141,7 @@ impl Queues {
         let mut before = SmallVec::new();
         self.law_a1_edges(on, waits, &mut before)?;
         self.law_a13_edges(on, &mut before);
+        self.law_a47_edges(on, &work, &mut before);
         let id = self.add(op, on, enqueued, work, &before)?;
         if self.slots[on.index()].kind == Kind::Legacy {
             self.raise_barrier(on, id);
@@ -159,6 +163,7 @@ impl Queues {
     ) -> Result<NodeId> {
         let mut before = SmallVec::new();
         self.law_a1_edges(on, waits, &mut before)?;
+        self.law_a47_edges(on, &work, &mut before);
         self.add(op, on, enqueued, work, &before)
     }
 
@@ -200,8 +205,10 @@ impl Queues {
         self.orders += 1;
         let id = NodeId { order: self.orders, at };
         let (mut missing, mut causes) = (0, Causes::new());
+        let mut follows_host = matches!(work, Work::HostFn(_));
         for other in before {
             if let Some(node) = self.node_mut(*other) {
+                follows_host |= node.follows_host;
                 if !node.after.contains(&id) {
                     node.after.push(id);
                     missing += 1;
@@ -230,6 +237,7 @@ impl Queues {
             // The last operation of the stream may be complete; this one begins after its end.
             ready: slot.clock,
             missing,
+            follows_host,
             after: SmallVec::new(),
             causes,
             culprit: culprit::get(),

@@ -25,6 +25,8 @@ pub(super) struct Slot {
     pub(super) device: DeviceId,
     pub(super) kind: Kind,
     pub(super) priority: i32,
+    /// Its hardware queue, if streams share them (law A47).
+    pub(super) queue: Option<usize>,
     pub(super) submitted: u64,
     pub(super) done: u64,
     /// The number of operations that the host has seen complete, by a synchronisation of any

@@ -5,7 +5,9 @@
 use super::ids::{NodeId, Point, SlotId};
 use super::queues::{Queues, add_last};
 use super::refuse;
+use super::sharing::needs_queue;
 use super::slot::{Barrier, Kind, Slot};
+use super::work::Work;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::units::Nanos;
@@ -35,12 +37,14 @@ impl Queues {
     }
 
     fn open_slot(&mut self, device: DeviceId, kind: Kind, priority: i32) -> SlotId {
+        let queue = self.deal(device, kind);
         // The barrier of the legacy stream holds for a new stream too.
         let fresh = |handle, earlier: Option<&Slot>| Slot {
             handle,
             device,
             kind,
             priority,
+            queue,
             submitted: earlier.map_or(0, |slot| slot.submitted),
             done: earlier.map_or(0, |slot| slot.done),
             seen: earlier.map_or(0, |slot| slot.done),
@@ -67,6 +71,13 @@ impl Queues {
             self.devices[device.0 as usize].blocking.push(id);
         }
         id
+    }
+
+    /// The hardware queue of a new stream, if streams share them.
+    fn deal(&mut self, device: DeviceId, kind: Kind) -> Option<usize> {
+        let sharing = self.sharing.as_mut().filter(|_| kind != Kind::Legacy)?;
+        let live = self.slots.iter().filter(|slot| slot.device == device && !slot.destroyed);
+        Some(sharing.choose(live.filter_map(|slot| slot.queue)))
     }
 
     /// The handle of the legacy stream of a device.
@@ -164,6 +175,24 @@ impl Queues {
                     self.learn(on, &self.snapshot_clock(other));
                 }
             }
+        }
+    }
+
+    /// Law A47: an operation that needs a hardware queue comes after what holds the queue.
+    #[inline(always)]
+    pub(super) fn law_a47_edges(
+        &mut self,
+        on: SlotId,
+        work: &Work,
+        before: &mut SmallVec<[NodeId; 6]>,
+    ) {
+        let slot = &self.slots[on.index()];
+        let (Some(queue), device) = (slot.queue, slot.device) else { return };
+        if needs_queue(work)
+            && let Some(mut sharing) = self.sharing.take()
+        {
+            sharing.pass((device, queue), before, |id| self.node(id));
+            self.sharing = Some(sharing);
         }
     }
 

@@ -1,0 +1,139 @@
+//! Hardware queues: an operation that waits inside a queue holds back the streams that share it (law
+//! A47).
+//!
+//! Streams are dealt onto queues when they are created. An operation that needs its queue (a kernel, a
+//! fill, a host function, a timed event) and is enqueued behind pending work waits there. Until that
+//! work is complete, the queue starts nothing that was enqueued later. So each queue has a *gate*: the
+//! operations for which those in the queue wait. A later operation of any stream of the queue gets an
+//! edge from each operation of the gate. Copies and records without a time need no queue. They hold
+//! nothing back, and nothing holds them back.
+//!
+//! Sharing only adds edges, so it only removes orders. It cannot deadlock a program:
+//! - Every edge goes from an earlier enqueue to a later one, so the edges have no cycle.
+//! - A gate never contains a host function, or an operation that follows one. So an operation of a gate
+//!   waits for work of devices only, whatever the threads of the program do. Host functions must be
+//!   left out, because one may wait for a thread that itself waits for a stream of the same queue. A
+//!   GPU can hang in such a program, but only if its driver, which deals as it likes, dealt these two
+//!   streams onto one queue.
+//!
+//! An operation that never ends holds the streams of its queue for ever, as on a GPU.
+//!
+//! The legacy stream has no queue here: how it shares one was not measured.
+#![forbid(unsafe_code)]
+
+use super::config::{Executor, HostConfig};
+use super::ids::{NodeId, SlotId};
+use super::node::Node;
+use super::order::Order;
+use super::work::Work;
+use crate::base::id::DeviceId;
+use crate::base::prng::Prng;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+/// The queues of CUDA, unless the environment says another number.
+const QUEUES: NonZeroU32 = NonZeroU32::new(8).expect("8 is not 0");
+/// Makes the numbers that deal the streams independent of those that choose the steps. Without this, a
+/// seed would give other runs than without sharing, also with few streams.
+const DEALER: u64 = 0x5a17_9e3b_c04d_8f21;
+
+/// The number of queues that a device reports: what was asked for, where the executor models it.
+pub(super) fn queues_of(config: &HostConfig) -> Option<u32> {
+    match config.executor {
+        Executor::Virtual(Order::Greedy | Order::Seeded(_)) => {
+            config.hardware_queues.map(NonZeroU32::get)
+        }
+        Executor::Threads | Executor::Virtual(Order::Pct { .. } | Order::Steps(_)) => None,
+    }
+}
+
+/// How streams are dealt onto queues as soon as there are more streams than queues.
+#[derive(Debug)]
+enum Deal {
+    /// In turn.
+    InTurn,
+    /// At random.
+    AtRandom(Prng),
+}
+
+/// The queues of one driver.
+#[derive(Debug)]
+pub(super) struct Sharing {
+    /// The number of queues of each device.
+    count: usize,
+    deal: Deal,
+    /// By device and queue: the last operation of each stream for which operations in the queue wait.
+    gates: BTreeMap<(DeviceId, usize), BTreeMap<SlotId, NodeId>>,
+}
+
+impl Sharing {
+    /// The sharing of an executor; none if its streams never wait for each other's queues. Half of the
+    /// seeds share. The other executors do not: on CPU threads no time is modelled, and an exploration
+    /// must find every order.
+    pub(super) fn of(config: &HostConfig) -> Option<Self> {
+        let (count, deal) = match &config.executor {
+            Executor::Virtual(Order::Greedy) => (config.hardware_queues?, Deal::InTurn),
+            Executor::Virtual(Order::Seeded(seed)) => {
+                let mut prng = Prng::new(seed ^ DEALER);
+                let deal = match prng.below(4) {
+                    0 => Deal::InTurn,
+                    1 => Deal::AtRandom(prng),
+                    _ => return None,
+                };
+                (config.hardware_queues.unwrap_or(QUEUES), deal)
+            }
+            Executor::Threads | Executor::Virtual(Order::Pct { .. } | Order::Steps(_)) => {
+                return None;
+            }
+        };
+        let count = usize::try_from(count.get()).unwrap_or(usize::MAX);
+        Some(Self { count, deal, gates: BTreeMap::new() })
+    }
+
+    /// The queue of a new stream; `live` are the queues of the live streams. The stream gets a queue of
+    /// its own while there is one.
+    pub(super) fn choose(&mut self, live: impl Iterator<Item = usize> + Clone) -> usize {
+        // Of the empty queues behind the last used one, the first is enough.
+        let used = live.clone().max().map_or(0, |last| last + 1);
+        let mut streams = vec![0_u32; self.count.min(used + 1)];
+        live.for_each(|queue| streams[queue] += 1);
+        let least = (0..streams.len()).min_by_key(|queue| streams[*queue]).unwrap_or(0);
+        match &mut self.deal {
+            Deal::AtRandom(prng) if streams[least] > 0 => {
+                usize::try_from(prng.below(streams.len() as u64)).unwrap_or(0)
+            }
+            Deal::AtRandom(_) | Deal::InTurn => least,
+        }
+    }
+
+    /// Puts an operation into a queue. It comes after the gate of the queue, which is added to
+    /// `before`, the operations that come before it by the other laws. If one of these is pending, the
+    /// operation waits in the queue, and they become part of the gate. `pending` finds an operation
+    /// that is not complete.
+    pub(super) fn pass<'a>(
+        &mut self,
+        queue: (DeviceId, usize),
+        before: &mut SmallVec<[NodeId; 6]>,
+        pending: impl Fn(NodeId) -> Option<&'a Node>,
+    ) {
+        let gate = self.gates.entry(queue).or_default();
+        gate.retain(|_, id| pending(*id).is_some());
+        let earlier: SmallVec<[NodeId; 6]> = gate.values().copied().collect();
+        for node in before.iter().filter_map(|id| pending(*id)) {
+            if !node.follows_host {
+                let last = gate.entry(node.slot).or_insert(node.id);
+                *last = (*last).max(node.id);
+            }
+        }
+        before.extend(earlier);
+    }
+}
+
+/// Whether the operation takes a place in the hardware queue of its stream.
+pub(super) fn needs_queue(work: &Work) -> bool {
+    match work {
+        Work::Kernel(_) | Work::Fill { .. } | Work::HostFn(_) | Work::Time { .. } => true,
+        Work::Mark | Work::Free(_) | Work::Copy(_) | Work::Batch(_) | Work::Lent { .. } => false,
+    }
+}
