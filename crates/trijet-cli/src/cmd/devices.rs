@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::print;
+use super::queues::hardware_queues;
 use crate::args::DevicesOptions;
 use serde_json::{Value, json};
 use trijet::probe::{LibraryReport, libraries};
@@ -58,8 +59,7 @@ fn print_device(name: &str, info: &DeviceInfo) -> Result<()> {
         "         compute capability {major}.{minor}, {} multiprocessors, {}, {} copy engines",
         info.multiprocessors, info.memory, info.copy_engines
     ))?;
-    let queues = info.hardware_queues.map_or("unknown".to_owned(), |queues| queues.to_string());
-    print(format_args!("         hardware queues of its streams: {queues}"))?;
+    print(format_args!("         {}", hardware_queues(info)))?;
     print(format_args!(
         "         stream priorities {} to {}, {} threads and {} KiB of shared memory a block",
         info.priorities.0,

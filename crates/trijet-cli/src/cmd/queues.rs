@@ -7,6 +7,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use trijet::DeviceInfo;
 
 const VARIABLE: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 const MOST: &str = "32";
@@ -28,6 +29,14 @@ pub(crate) fn ask_for(streams: usize) {
     }
     // Only an error comes back.
     let _error = command.args(arguments).env(VARIABLE, MOST).exec();
+}
+
+/// The number of hardware queues in words, as every command shows it.
+pub(crate) fn hardware_queues(info: &DeviceInfo) -> String {
+    match info.hardware_queues {
+        Some(queues) => format!("hardware queues of its streams: {queues}"),
+        None => "hardware queues of its streams: unknown".to_owned(),
+    }
 }
 
 /// Whether so many streams need more queues than the driver makes by itself, and the user has not said

@@ -1,6 +1,7 @@
 //! The findings as text of at most 100 columns. The advice comes last.
 #![forbid(unsafe_code)]
 
+use crate::cmd::queues::hardware_queues;
 use std::fmt::{Display, Write};
 use trijet::{Bytes, Clock};
 use trijet_bench::doctor::advice;
@@ -108,10 +109,10 @@ fn header(f: &Findings, page: &mut Page) {
             info.copy_engines,
             info.memory
         ));
-        let queues = info.hardware_queues.map_or("unknown".to_owned(), |queues| queues.to_string());
+        let queues = hardware_queues(info);
         let (version, kernel) = (info.driver_version, f.kernel_driver.as_deref());
         page.line(format_args!(
-            "  driver {} for CUDA {}.{}, stream priorities {} to {}, {queues} hardware queues",
+            "  driver {} for CUDA {}.{}, stream priorities {} to {}, {queues}",
             kernel.unwrap_or("(version unknown)"),
             version / 1000,
             version % 1000 / 10,
