@@ -183,7 +183,7 @@ fn made(
 fn page(ops: &[Op]) -> Page<'_> {
     let dag = Dag::new(ops, Kernels::OneAtATime);
     let settings = Settings { hazards: Some(1), ..Settings::default() };
-    let summary = summarize(ops, &dag, &settings, lints(ops, &dag));
+    let summary = summarize(ops, &dag, &settings, lints(ops, &dag, None));
     let text = "error[RACE/RAW]: made up, as everything on this page\n".to_owned();
     let kernel = |chunk| {
         let wanted = |op: &Op| op.kind == OpKind::Kernel && op.chunk == Some(chunk);

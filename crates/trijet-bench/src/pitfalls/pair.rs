@@ -110,7 +110,8 @@ impl Said {
             TimeSource::Model => Kernels::OneAtATime,
             _ => Kernels::Several,
         };
-        for remark in lint::lints(ops, &Dag::with_times(ops, kernels, trace.times)) {
+        let dag = Dag::with_times(ops, kernels, trace.times);
+        for remark in lint::lints(ops, &dag, trace.hardware_queues) {
             said.count(remark.rule.name());
             if Flag::Remark(remark.rule) == flag {
                 *said.estimate_ms.get_or_insert(0.0) += remark.saved.seconds() * 1e3;

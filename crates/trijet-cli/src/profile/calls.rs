@@ -75,6 +75,14 @@ pub(super) fn documented_name(name: &str) -> &str {
     }
 }
 
+/// Whether the function makes a stream wait for another one, or launches work that waits within itself.
+fn orders_streams(name: &str) -> bool {
+    matches!(
+        documented_name(name),
+        "cudaStreamWaitEvent" | "cuStreamWaitEvent" | "cudaGraphLaunch" | "cuGraphLaunch"
+    )
+}
+
 /// The class of the function `name`.
 pub(super) fn class(name: &str) -> Class {
     match documented_name(name) {
@@ -147,6 +155,7 @@ pub(super) struct Calls {
     /// outer call.
     by_correlation: Vec<(u32, u32)>,
     by_class: [OfClass; CLASSES.len()],
+    order_streams: bool,
     /// For each of `EFFECTS`, the time in calls with this effect or an earlier one.
     effects: [Cover; EFFECTS.len()],
 }
@@ -157,7 +166,8 @@ impl Calls {
         let is_call = |one: &&Activity| matches!(one.kind, ActivityKind::Call(_)) && is_timed(one);
         let mut found: Vec<&Activity> = trace.activities.iter().filter(is_call).collect();
         found.sort_by_key(|one| (one.thread, one.begin, Reverse(one.end)));
-        let mut calls = Self::default();
+        let ordering = found.iter().any(|one| orders_streams(trace.name(one)));
+        let mut calls = Self { order_streams: ordering, ..Self::default() };
         let mut outer: Option<(u32, u64)> = None;
         for one in found {
             let inside =
@@ -183,6 +193,11 @@ impl Calls {
             calls.effects[effect] = Cover::of(Union::of(times.map(|call| call.time.clone())));
         }
         calls
+    }
+
+    /// Whether a call made a stream wait for another one.
+    pub(super) fn order_streams(&self) -> bool {
+        self.order_streams
     }
 
     pub(super) fn count(&self) -> usize {

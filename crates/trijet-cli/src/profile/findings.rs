@@ -6,6 +6,7 @@ use super::calls::{Calls, Class};
 use super::engine::Engine;
 use super::idle::caused_by;
 use super::operations::Operations;
+use super::queues::{self, Shared};
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -84,6 +85,7 @@ pub(super) fn all(operations: &Operations<'_>, facts: &Facts<'_>) -> Vec<Finding
         small(operations, calls),
         sync_copies(operations, calls),
         lazy_loading(operations, &facts.loading),
+        queue_shared(operations, calls),
     ];
     let mut found: Vec<Finding> =
         rules.into_iter().flatten().filter(|finding| finding.cost.0 > 0).collect();
@@ -373,5 +375,24 @@ fn lazy_loading(operations: &Operations<'_>, loading: &Cover) -> Option<Finding>
         places,
         seen: format!("loading took {length}; it waits for running kernels"),
         fix: "launch each kernel once before the work begins, or set CUDA_MODULE_LOADING=EAGER",
+    })
+}
+
+fn queue_shared(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
+    let Shared { crowd, streams } = queues::shared(operations, calls)?;
+    let (cost, places) = cost(&crowd.waited);
+    Some(Finding {
+        key: "PERF/QUEUE-SHARED",
+        title: "ready kernels that waited while 8 ran, the number of hardware queues by default",
+        count: crowd.turns.len(),
+        cost,
+        places,
+        seen: format!(
+            "{} streams had operations in a row; the kernels waited for {} in sum, on the streams \
+             {streams}",
+            crowd.in_row, crowd.sum
+        ),
+        fix: "use no more streams than hardware queues, or set CUDA_DEVICE_MAX_CONNECTIONS to 32 \
+              before the program starts",
     })
 }

@@ -20,6 +20,7 @@ mod names;
 mod operations;
 mod page;
 mod process;
+mod queues;
 mod text;
 
 pub use device::{Device, EngineTime, KernelTime};

@@ -444,3 +444,35 @@ fn a_text_of_a_trace_does_not_reach_the_terminal_as_it_is() {
     assert!(text(&processes).contains("no?]0;title? ?library"), "{}", text(&processes));
     assert!(!json(&processes, None).to_string().contains('\u{202e}'));
 }
+
+/// Streams of two kernels, eight at a time: the first kernel of a stream begins when the first one of
+/// the stream that is eight before it ends.
+fn in_turns(streams: u32) -> Scenario {
+    let mut scenario = Scenario::new();
+    for stream in 0..streams {
+        let (call, turn) = (u64::from(stream) * 2, u64::from(stream / 8) * 1000);
+        let (begin, end) = (turn.max(call + 1), turn + 1000);
+        scenario.call("cudaLaunchKernel", [call, call + 1]).kernel(20 + stream, [begin, end]);
+        scenario.call("cudaLaunchKernel", [call + 1, call + 2]).kernel(20 + stream, [end, end + 5]);
+    }
+    scenario
+}
+
+#[test]
+fn kernels_that_wait_while_as_many_run_as_there_are_queues_are_a_finding() {
+    // The ninth stream is ready at 17 and the last one at 33. They begin at 1000 and 2000.
+    let (count, cost) = in_turns(17).finding("PERF/QUEUE-SHARED").expect("nine streams waited");
+    assert_eq!(count, 9);
+    assert!((1900..=2000).contains(&cost), "{cost}");
+    let device = in_turns(17).device();
+    let found = device.findings.iter().find(|finding| finding.key == "PERF/QUEUE-SHARED").unwrap();
+    assert!(found.seen.contains("streams 28, 29, 30, 31, 32, 33, 34, 35 and 1 more"), "{found:?}");
+    assert_eq!(in_turns(8).finding("PERF/QUEUE-SHARED"), None);
+}
+
+#[test]
+fn nothing_is_said_about_queues_where_events_may_explain_the_waits() {
+    let mut scenario = in_turns(17);
+    scenario.call("cudaStreamWaitEvent_v3020", [50, 51]);
+    assert_eq!(scenario.finding("PERF/QUEUE-SHARED"), None);
+}

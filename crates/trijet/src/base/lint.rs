@@ -30,6 +30,8 @@ pub enum Rule {
     SmallCopyStarved,
     /// More streams than operations that run at the same time.
     TooManyStreams,
+    /// Ready kernels that wait while as many run as there are hardware queues.
+    QueueShared,
     /// A kernel that is loaded after the first one has run.
     FirstUseLoad,
     /// Code of the program that delays the enqueues.
@@ -52,6 +54,7 @@ impl Rule {
             Self::SmallCopy => "PERF/SMALL-COPY",
             Self::SmallCopyStarved => "PERF/SMALL-COPY-STARVED",
             Self::TooManyStreams => "PERF/TOO-MANY-STREAMS",
+            Self::QueueShared => "PERF/QUEUE-SHARED",
             Self::FirstUseLoad => "PERF/FIRST-USE-LOAD",
             Self::HostLate => "PERF/HOST-LATE",
         }
@@ -76,6 +79,10 @@ impl Rule {
                 "use one stream per direction, or let a kernel copy small, urgent data"
             }
             Self::TooManyStreams => "use as many streams as operations run at once",
+            Self::QueueShared => {
+                "use no more streams than hardware queues, or ask for up to 32 queues: set \
+                 CUDA_DEVICE_MAX_CONNECTIONS before the program starts"
+            }
             Self::FirstUseLoad => "load every kernel before the first one runs",
             Self::HostLate => "enqueue earlier: move work of the host to another thread",
         }

@@ -11,26 +11,30 @@
 mod copies;
 mod host;
 mod memory;
+mod queues;
 mod run;
 mod streams;
 
+pub use crate::base::crowd::{Crowd, Turn, crowd};
 pub use crate::base::lint::{Lint, Rule};
 
 use crate::base::dag::{Dag, Kernels};
 use crate::base::ledger::Op;
 use run::Run;
 
-/// All warnings about a run, with the largest saving first.
+/// All warnings about a run, with the largest saving first. `hardware_queues` is the number of queues
+/// on which the driver dealt the streams (`DeviceInfo::hardware_queues`). Without it, there is no
+/// warning about queues that streams share.
 ///
 /// ```
 /// use trijet::trace::dag::{Dag, Kernels};
 /// use trijet::check::lint::lints;
-/// assert!(lints(&[], &Dag::new(&[], Kernels::Several)).is_empty());
+/// assert!(lints(&[], &Dag::new(&[], Kernels::Several), None).is_empty());
 /// ```
 #[must_use]
-pub fn lints(ops: &[Op], dag: &Dag) -> Vec<Lint> {
-    let run = Run::new(ops, dag);
-    let rules: [fn(&Run<'_>) -> Vec<Lint>; 13] = [
+pub fn lints(ops: &[Op], dag: &Dag, hardware_queues: Option<u32>) -> Vec<Lint> {
+    let run = Run::new(ops, dag, hardware_queues);
+    let rules: [fn(&Run<'_>) -> Vec<Lint>; 14] = [
         copies::pageable,
         copies::sync_copy,
         copies::small_copy,
@@ -44,14 +48,15 @@ pub fn lints(ops: &[Op], dag: &Dag) -> Vec<Lint> {
         streams::redundant_wait,
         streams::no_overlap,
         streams::too_many,
+        queues::shared,
     ];
     let mut found: Vec<Lint> = rules.iter().flat_map(|rule| rule(&run)).collect();
     found.sort_by_key(|lint| (std::cmp::Reverse(lint.saved), lint.rule));
     found
 }
 
-/// All warnings about a run, from its entries alone.
+/// All warnings about a run, from its entries alone. There is none about hardware queues.
 #[must_use]
 pub fn lints_of(ops: &[Op], kernels: Kernels) -> Vec<Lint> {
-    lints(ops, &Dag::new(ops, kernels))
+    lints(ops, &Dag::new(ops, kernels), None)
 }

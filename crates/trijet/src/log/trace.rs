@@ -23,6 +23,9 @@ pub struct Trace {
     pub lost: u64,
     /// Why the times are from pairs of events, if activities were requested.
     pub instead: Option<String>,
+    /// The hardware queues on which the driver dealt the streams, if their number is known
+    /// (`DeviceInfo::hardware_queues`).
+    pub hardware_queues: Option<u32>,
     /// The devices in the trace.
     pub devices: Vec<AboutDevice>,
 }

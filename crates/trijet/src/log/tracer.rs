@@ -292,7 +292,7 @@ impl Tracer {
         if let Some(collection) = &self.collection {
             (error, lost) = collection.take(&mut ops, || self.at(Reading::now(driver)))?;
         }
-        let (times, devices) = self.about(driver, &origins)?;
+        let (times, hardware_queues, devices) = self.about(driver, &origins)?;
         let works = |op: &&Op| op.kind.is_work() && op.engine != Engine::None;
         let untimed = ops.iter().filter(works).filter(|op| op.times.is_none());
         Ok(Trace {
@@ -301,19 +301,20 @@ impl Tracer {
             untimed: untimed.count(),
             lost,
             instead: self.instead.clone(),
+            hardware_queues,
             devices,
             ops,
         })
     }
 
-    /// The source of the times, and the devices in the trace.
+    /// The source of the times, the hardware queues of the process, and the devices in the trace.
     fn about(
         &self,
         driver: &dyn Driver,
         origins: &BTreeMap<DeviceId, Arc<Instant>>,
-    ) -> Result<(TimeSource, Vec<AboutDevice>)> {
+    ) -> Result<(TimeSource, Option<u32>, Vec<AboutDevice>)> {
         let mut times = TimeSource::Missing;
-        let mut devices = Vec::new();
+        let (mut queues, mut devices) = (None, Vec::new());
         for device in origins.keys() {
             let info = driver.device_info(*device)?;
             times = match info.clock {
@@ -324,9 +325,10 @@ impl Tracer {
                 Clock::Processor => TimeSource::HostClock,
                 Clock::Model => TimeSource::Model,
             };
+            queues = info.hardware_queues;
             let (name, driver) = (info.name, info.driver_version);
             devices.push(AboutDevice { device: device.0, name, driver });
         }
-        Ok((times, devices))
+        Ok((times, queues, devices))
     }
 }

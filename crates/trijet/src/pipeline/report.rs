@@ -100,6 +100,7 @@ pub struct Report {
     about: About,
     /// The kind of the device's clock.
     pub clock: Clock,
+    hardware_queues: Option<u32>,
     /// Where the times of the operations come from.
     pub times: TimeSource,
     /// Why the times come from pairs of events, where others were asked for.
@@ -181,6 +182,7 @@ impl Report {
             device: info.name.clone(),
             about: measured.trace.about(""),
             clock: info.clock,
+            hardware_queues: measured.trace.hardware_queues,
             times: measured.trace.times,
             instead: measured.trace.instead,
             untimed: measured.trace.untimed,
@@ -296,7 +298,8 @@ impl Report {
             hazards: self.found.as_ref().map(hazards),
             ..Settings::default()
         };
-        self.summary = Some(summarize(&ops, &dag, &settings, lints(&ops, &dag)));
+        self.summary =
+            Some(summarize(&ops, &dag, &settings, lints(&ops, &dag, self.hardware_queues)));
     }
 
     /// Sets the reader of the report, who decides which advice it has. The default is the author of

@@ -2,11 +2,13 @@
 
 use crate::live::{WORDS, recorded, role_streams};
 use crate::script::Script;
-use trijet::check::lint::{Lint, Rule, lints_of};
+use std::num::NonZeroU32;
+use trijet::check::lint::{Lint, Rule, lints, lints_of};
+use trijet::sim::{CostModel, Executor, HostConfig, Order};
 use trijet::testing::{MIX, WORK};
 use trijet::trace::Engine::{Compute, Upload};
-use trijet::trace::dag::Kernels;
-use trijet::trace::{Asked, HostCall, Op, OpKind, StreamClass, Waited};
+use trijet::trace::dag::{Dag, Kernels};
+use trijet::trace::{Asked, HostCall, Named, Op, OpKind, StreamClass, TimesFrom, Waited};
 use trijet::{Bytes, Device, Nanos, Result, StreamOptions};
 
 fn found(ops: &[Op], rule: Rule) -> Option<Lint> {
@@ -133,6 +135,133 @@ fn far_more_streams_than_work_at_once_are_flagged() {
     };
     flagged(&recorded(|device| program(device, 64)), Rule::TooManyStreams);
     silent(&recorded(|device| program(device, 2)), Rule::TooManyStreams);
+}
+
+/// A run with 8 hardware queues, to which the streams were dealt in turn. Each stream enqueues a
+/// kernel of 1000 and one of `second`, before the next stream does. The first kernel of a stream waits
+/// for that of the stream before it in its queue; the second one follows the first one.
+fn dealt(streams: u32, second: u64) -> Vec<Op> {
+    let mut s = Script::default();
+    for stream in 0..streams {
+        let (turn, at) = (u64::from(stream / 8) * 1_000_000, u64::from(stream) * 2);
+        let end = turn + 1_000_000;
+        s.called(Compute, stream, at..at + 1, turn.max(at + 1)..end);
+        s.called(Compute, stream, at + 1..at + 2, end..end + second);
+    }
+    s.ops
+}
+
+fn shared(ops: &[Op], queues: Option<u32>, kernels: Kernels) -> Option<Lint> {
+    let all = lints(ops, &Dag::new(ops, kernels), queues);
+    all.into_iter().find(|lint| lint.rule == Rule::QueueShared)
+}
+
+/// Nine streams wait: eight for one kernel, and one for two.
+#[test]
+fn more_streams_of_two_kernels_than_hardware_queues_are_flagged() {
+    let mut ops = dealt(17, 10_000);
+    let position = ops[16].position;
+    let name = OpKind::Name { of: Named::Stream };
+    let named = Op::new(name, trijet::trace::Engine::None, ops[16].device, position);
+    ops.push(Op { label: "late".into(), ..named });
+    let lint = shared(&ops, Some(8), Kernels::Several).expect("nine streams waited");
+    let text = &lint.text;
+    assert!(text.starts_with("17 streams had operations in a row, and there are 8"), "{text}");
+    assert!(
+        text.contains("9 kernels were ready") && text.contains("those of `late`, `lane 9`"),
+        "{text}"
+    );
+    assert!(text.ends_with("`lane 15` and 1 more"), "{text}");
+    assert!((Nanos(1_900_000)..=Nanos(2_000_000)).contains(&lint.saved), "{lint}");
+}
+
+#[test]
+fn as_many_streams_as_hardware_queues_are_not_flagged() {
+    assert_eq!(shared(&dealt(8, 10_000), Some(8), Kernels::Several), None);
+}
+
+/// The same times, but the driver has another number of queues, or an unknown one.
+#[test]
+fn waits_beside_another_number_of_kernels_are_not_blamed_on_queues() {
+    let ops = dealt(17, 10_000);
+    for queues in [Some(4), Some(16), Some(32), None] {
+        assert_eq!(shared(&ops, queues, Kernels::Several), None, "{queues:?}");
+    }
+}
+
+/// Kernels that fill the device run one after the other, whatever the queues.
+#[test]
+fn kernels_that_wait_for_a_full_device_are_not_blamed_on_queues() {
+    let mut s = Script::default();
+    for stream in 0..17 {
+        let (at, begin) = (u64::from(stream) * 2, u64::from(stream) * 200_000 + 100);
+        s.called(Compute, stream, at..at + 1, begin..begin + 100_000);
+        s.called(Compute, stream, at + 1..at + 2, begin + 100_000..begin + 200_000);
+    }
+    assert_eq!(shared(&s.ops, Some(8), Kernels::Several), None);
+    // Here the number of kernels at once varies, and is eight for a third of the time.
+    let mut s = Script::default();
+    for stream in 0..18_u32 {
+        let width = [6, 8, 4][stream as usize % 3];
+        for kernel in 0..2 {
+            let turn = u64::from(stream) * 2 + kernel;
+            for beside in 0..width {
+                let (lane, begin) = (stream * 8 + beside, turn * 100_000 + 1000);
+                s.called(Compute, lane, turn..turn + 1, begin..begin + 100_000);
+            }
+        }
+    }
+    assert_eq!(shared(&s.ops, Some(8), Kernels::Several), None);
+}
+
+/// Streams of one kernel each hold nothing back.
+#[test]
+fn lone_kernels_that_wait_are_not_blamed_on_queues() {
+    let mut s = Script::default();
+    for stream in 0..24 {
+        let turn = u64::from(stream / 8) * 100_000;
+        s.called(Compute, stream, 0..1, turn + 1..turn + 100_000);
+    }
+    assert_eq!(shared(&s.ops, Some(8), Kernels::Several), None);
+}
+
+/// Of nine streams with four queues, where the seed shares them, and with 32.
+#[test]
+fn a_run_of_the_host_device_is_flagged_only_if_streams_shared_queues() -> Result<()> {
+    let run = |seed, queues| -> Result<bool> {
+        let executor = Executor::Virtual(Order::Seeded(seed));
+        let hardware_queues = NonZeroU32::new(queues);
+        // The long kernel takes about a millisecond.
+        let cost = CostModel { op_rate: 3.2e6, ..CostModel::default() };
+        let config = HostConfig { executor, hardware_queues, cost, ..HostConfig::default() };
+        let device = Device::host(config)?.remove(0);
+        device.load(&WORK)?;
+        let streams = (0..9).map(|_| device.stream()).collect::<Result<Vec<_>>>()?;
+        let mut pairs = Vec::new();
+        for stream in &streams {
+            pairs.push([stream.alloc::<u32>(64)?, stream.alloc::<u32>(64)?]);
+        }
+        device.synchronize()?;
+        device.start_trace_from(&streams[0], TimesFrom::Activity)?;
+        for (stream, [x, y]) in streams.iter().zip(&mut pairs) {
+            stream.launch(&WORK, (50, &*x, &mut *y))?;
+            stream.launch(&WORK, (1, &*x, y))?;
+        }
+        device.synchronize()?;
+        let trace = device.take_trace()?;
+        assert_eq!(trace.hardware_queues, Some(queues));
+        let dag = Dag::with_times(&trace.ops, Kernels::Several, trace.times);
+        let all = lints(&trace.ops, &dag, Some(4));
+        Ok(all.iter().any(|lint| lint.rule == Rule::QueueShared))
+    };
+    let flagged = |queues| -> Result<usize> {
+        let seeds = (0..40).map(|seed| run(seed, queues)).collect::<Result<Vec<bool>>>()?;
+        Ok(seeds.into_iter().filter(|flagged| *flagged).count())
+    };
+    let (four, many) = (flagged(4)?, flagged(32)?);
+    // Most seeds draw durations that differ too much for the evidence.
+    assert!(four > 0 && many == 0, "{four} and {many} of 40");
+    Ok(())
 }
 
 /// Case 50.

@@ -94,7 +94,7 @@ fn more_slots_overlap_more() {
 fn a_summary_begins_with_the_time_and_the_limit() {
     let ops = recorded(|device| role_streams(device, 8, 1));
     let dag = Dag::new(&ops, Kernels::OneAtATime);
-    let lints = trijet::check::lint::lints(&ops, &dag);
+    let lints = trijet::check::lint::lints(&ops, &dag, None);
     let settings = Settings { hazards: Some(2), ..Settings::default() };
     let summary = summarize(&ops, &dag, &settings, lints);
     let text = summary.to_string();

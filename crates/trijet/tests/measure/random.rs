@@ -94,10 +94,10 @@ proptest! {
         prop_assert!(m.hidden.is_none_or(|hidden| (-1e-9..=1.0).contains(&hidden)));
         prop_assert!(m.finite >= m.bound);
         prop_assert!(m.efficiency.is_none_or(|efficiency| efficiency <= 1.0));
-        for lint in lints(&s.ops, &dag) {
+        for lint in lints(&s.ops, &dag, None) {
             prop_assert!(lint.saved <= Nanos(m.elapsed().0 + 5_000), "{lint}");
         }
-        let text = summarize(&s.ops, &dag, &Settings::default(), lints(&s.ops, &dag)).to_string();
+        let text = summarize(&s.ops, &dag, &Settings::default(), lints(&s.ops, &dag, None)).to_string();
         prop_assert!(text.lines().count() <= 20, "{text}");
     }
 

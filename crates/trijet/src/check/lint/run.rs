@@ -22,18 +22,20 @@ pub(super) struct Run<'a> {
     pub(super) engines: Vec<((DeviceId, Engine), Vec<usize>)>,
     /// The times when each engine worked, in the order of `engines`.
     pub(super) busy: Vec<Union>,
+    /// The hardware queues of each device, if their number is known.
+    pub(super) hardware_queues: Option<u32>,
     window: Range<u64>,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(ops: &'a [Op], dag: &'a Dag) -> Self {
+    pub(super) fn new(ops: &'a [Op], dag: &'a Dag, hardware_queues: Option<u32>) -> Self {
         let engines = by_engine(ops, dag);
         let busy: Vec<Union> = engines
             .iter()
             .map(|(_, list)| Union::of(list.iter().filter_map(|op| dag.work(*op))))
             .collect();
         let window = Union::all(&busy).hull().unwrap_or(0..0);
-        Self { ops, dag, engines, busy, window }
+        Self { ops, dag, engines, busy, hardware_queues, window }
     }
 
     /// The limiting engine, which is the one that worked for the longest time: its index in

@@ -1,0 +1,61 @@
+//! Kernels that waited as if their streams shared hardware queues.
+#![forbid(unsafe_code)]
+
+use super::activities::is_kernel;
+use super::calls::Calls;
+use super::operations::Operations;
+use std::collections::BTreeMap;
+use trijet::check::lint::{Crowd, Turn, crowd};
+use trijet::trace::activity::{Activity, ActivityKind};
+
+/// The hardware queues of CUDA, unless the environment of the program says another number.
+const HARDWARE_QUEUES: u32 = 8;
+/// The most streams that are named.
+const NAMED_MAX: usize = 8;
+
+/// The kernels that waited.
+pub(super) struct Shared {
+    pub(super) crowd: Crowd,
+    /// The numbers of their streams.
+    pub(super) streams: String,
+}
+
+/// Kernels that were ready and waited while exactly as many kernels ran as CUDA has hardware queues by
+/// default. A trace has neither the number of queues nor the order by events, so nothing is said about
+/// a program that lets streams wait for events or launches graphs.
+pub(super) fn shared(operations: &Operations<'_>, calls: &Calls) -> Option<Shared> {
+    if calls.order_streams() {
+        return None;
+    }
+    let mut streams: BTreeMap<(u32, u32), Vec<&Activity>> = BTreeMap::new();
+    for &one in &operations.all {
+        streams.entry((one.context, one.stream)).or_default().push(one);
+    }
+    let (mut turns, mut names) = (Vec::new(), Vec::new());
+    for (stream, mut its) in streams.into_values().enumerate() {
+        its.sort_by_key(|one| (one.begin, one.end));
+        names.push(its[0].stream);
+        for (at, one) in its.iter().enumerate().filter(|(_, one)| needs_queue(one)) {
+            let Some(call) = calls.enqueuing(one) else { continue };
+            let before = at.checked_sub(1).map_or(0, |before| its[before].end.0);
+            let next = its[at + 1..].iter().find(|next| needs_queue(next));
+            let next = next.and_then(|next| calls.enqueuing(next));
+            turns.push(Turn {
+                stream,
+                ready: call.time.end.max(before),
+                ran: one.begin.0..one.end.0,
+                is_followed: next.is_some_and(|next| next.time.end < one.end.0),
+            });
+        }
+    }
+    let found = crowd(&turns, HARDWARE_QUEUES)?;
+    let named = found.streams.iter().take(NAMED_MAX).map(|stream| names[*stream].to_string());
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = found.streams.len().saturating_sub(NAMED_MAX);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(Shared { streams: format!("{named}{more}"), crowd: found })
+}
+
+fn needs_queue(one: &Activity) -> bool {
+    is_kernel(one) || one.kind == ActivityKind::Fill
+}

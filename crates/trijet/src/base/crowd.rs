@@ -1,0 +1,133 @@
+//! Kernels that were ready and waited while exactly as many kernels ran as there are hardware queues
+//! (law A47).
+//!
+//! The driver does not tell which streams share a queue, so the times are the only evidence. Kernels
+//! also wait for a GPU that is full. That is another cause, unless it is full with exactly as many
+//! kernels as there are queues. So these waits count only if
+//! - more streams than queues had operations in a row, because only these hold a queue,
+//! - for at least half of all such waiting exactly as many kernels ran as there are queues, and
+//! - for at most a tenth of it fewer ran.
+//!
+//! Imports: `base`. Imported by: `check`.
+#![forbid(unsafe_code)]
+
+use crate::base::span::Union;
+use crate::base::units::Nanos;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// A GPU needs less than this from the end of a kernel to the begin of the next one of the stream.
+/// Nothing else begins to run because of this gap, so the stream counts as running.
+const GAP_MAX: u64 = 5_000;
+
+/// One run of a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// A number of its stream.
+    pub stream: usize,
+    /// The time at which it was enqueued, and everything that it follows was done.
+    pub ready: u64,
+    /// The interval in which it ran.
+    pub ran: Range<u64>,
+    /// Whether another operation that needs the queue was enqueued in its stream before its end.
+    pub is_followed: bool,
+}
+
+/// The kernels that waited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Crowd {
+    /// Their indices.
+    pub turns: Vec<usize>,
+    /// Their streams.
+    pub streams: BTreeSet<usize>,
+    /// The number of streams with operations in a row.
+    pub in_row: usize,
+    /// The sum of the times for which they waited while exactly as many kernels ran as there are
+    /// queues.
+    pub sum: Nanos,
+    /// The time in which one or more of them waited so.
+    pub waited: Union,
+}
+
+/// The kernels of one device that waited, by the evidence above; `None` if there is not enough of it.
+///
+/// ```
+/// use trijet::check::lint::{Turn, crowd};
+/// // Two queues and three streams of two kernels: the third stream waits for the first one.
+/// let turn = |stream, ready, ran, is_followed| Turn { stream, ready, ran, is_followed };
+/// let turns = [
+///     turn(0, 0, 0..100_000, true),
+///     turn(0, 100_000, 100_000..101_000, false),
+///     turn(1, 0, 0..100_000, true),
+///     turn(1, 100_000, 100_000..101_000, false),
+///     turn(2, 0, 100_000..200_000, true),
+///     turn(2, 200_000, 200_000..201_000, false),
+/// ];
+/// let found = crowd(&turns, 2).expect("it waited");
+/// assert_eq!((found.turns, found.sum.0), (vec![4], 100_000));
+/// assert_eq!(crowd(&turns, 3), None);
+/// ```
+#[must_use]
+pub fn crowd(turns: &[Turn], queues: u32) -> Option<Crowd> {
+    let rows: BTreeSet<usize> =
+        turns.iter().filter(|turn| turn.is_followed).map(|turn| turn.stream).collect();
+    let queues = usize::try_from(queues).unwrap_or(usize::MAX);
+    if rows.len() <= queues {
+        return None;
+    }
+    let (fewer, exactly) = running(turns, queues);
+    let (mut all, mut below, mut sum) = (0_u64, 0_u64, 0_u64);
+    let mut found = Vec::new();
+    for (index, turn) in turns.iter().enumerate() {
+        let wait = turn.ready..turn.ran.start.max(turn.ready);
+        let counted = exactly.overlap(&wait);
+        all = all.saturating_add(wait.end - wait.start);
+        below = below.saturating_add(fewer.overlap(&wait));
+        sum = sum.saturating_add(counted);
+        if counted > 0 {
+            found.push(index);
+        }
+    }
+    if sum == 0 || sum < all / 2 || below > all / 10 {
+        return None;
+    }
+    let waits = Union::of(found.iter().map(|at| turns[*at].ready..turns[*at].ran.start));
+    Some(Crowd {
+        streams: found.iter().map(|at| turns[*at].stream).collect(),
+        turns: found,
+        in_row: rows.len(),
+        sum: Nanos(sum),
+        waited: waits.and(&exactly),
+    })
+}
+
+/// The times in which fewer kernels ran than there are queues, from the first wait to the end, and
+/// those in which exactly as many ran.
+fn running(turns: &[Turn], queues: usize) -> (Union, Union) {
+    let mut sorted: Vec<&Turn> = turns.iter().collect();
+    sorted.sort_by_key(|turn| (turn.stream, turn.ran.start, turn.ran.end));
+    let mut moments: Vec<(u64, i64)> = Vec::new();
+    for (at, turn) in sorted.iter().enumerate() {
+        let next = sorted.get(at + 1).filter(|next| next.stream == turn.stream);
+        let gap = next.and_then(|next| next.ran.start.checked_sub(turn.ran.end));
+        let bridged = gap.filter(|gap| turn.is_followed && *gap <= GAP_MAX).unwrap_or(0);
+        moments.extend([(turn.ran.start, 1), (turn.ran.end + bridged, -1)]);
+    }
+    // At equal times, an end is counted before a begin.
+    moments.sort_unstable();
+    let first = turns.iter().map(|turn| turn.ready).min().unwrap_or(0);
+    let (mut now, mut from) = (0_i64, first);
+    let (mut fewer, mut exactly) = (Vec::new(), Vec::new());
+    for (time, change) in moments {
+        if time > from {
+            match usize::try_from(now).unwrap_or(0).cmp(&queues) {
+                std::cmp::Ordering::Less => fewer.push(from..time),
+                std::cmp::Ordering::Equal => exactly.push(from..time),
+                std::cmp::Ordering::Greater => {}
+            }
+            from = time;
+        }
+        now += change;
+    }
+    (Union::of(fewer), Union::of(exactly))
+}

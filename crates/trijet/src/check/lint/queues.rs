@@ -1,0 +1,85 @@
+//! Warnings about hardware queues that streams share.
+#![forbid(unsafe_code)]
+
+use super::run::Run;
+use crate::base::crowd::{Crowd, Turn, crowd};
+use crate::base::id::{DeviceId, LaneId};
+use crate::base::ledger::{Engine, Named, OpKind};
+use crate::base::lint::{Lint, Rule};
+use crate::base::units::Nanos;
+use crate::check::names::Names;
+use std::collections::{BTreeMap, HashMap};
+
+/// Waits that take no more than this part of the run are not worth a warning.
+const WAITED_SHARE: f64 = 0.05;
+/// The number of streams that a warning names.
+const NAMED_MAX: usize = 8;
+
+/// Kernels that were ready and waited while exactly as many kernels ran as there are hardware queues
+/// (law A47). `base::crowd` says which evidence is needed.
+///
+/// Saved: the time in which one or more of them waited so.
+pub(super) fn shared(run: &Run<'_>) -> Vec<Lint> {
+    let Some(queues) = run.hardware_queues else { return Vec::new() };
+    let mut devices: BTreeMap<DeviceId, (Vec<usize>, Vec<Turn>)> = BTreeMap::new();
+    // The last kernel of each stream, as an index into the list of its device.
+    let mut last: HashMap<LaneId, usize> = HashMap::new();
+    for (index, op) in run.ops.iter().enumerate() {
+        if !matches!(op.engine, Engine::Compute | Engine::Host) {
+            continue;
+        }
+        let Some(enqueued) = run.dag.enqueued(index) else { continue };
+        let (ops, turns) = devices.entry(op.device).or_default();
+        if let Some(at) = last.get(&op.position.lane) {
+            turns[*at].is_followed |= enqueued < turns[*at].ran.end;
+        }
+        let Some(ran) = run.dag.work(index).filter(|_| op.engine == Engine::Compute) else {
+            continue;
+        };
+        last.insert(op.position.lane, turns.len());
+        let held = run.dag.held_by(index).map_or(0, |held| held.until);
+        let ready = held.max(enqueued);
+        let stream = usize::try_from(op.position.lane.0).unwrap_or(usize::MAX);
+        turns.push(Turn { stream, ready, ran, is_followed: false });
+        ops.push(index);
+    }
+    let names = names(run);
+    let lint = |(ops, turns): (Vec<usize>, Vec<Turn>)| {
+        let found = crowd(&turns, queues)?;
+        let saved = found.waited.length();
+        let enough = saved.0 as f64 > run.elapsed() as f64 * WAITED_SHARE;
+        let concerned = found.turns.iter().map(|at| ops[*at]).collect();
+        enough.then(|| {
+            run.lint(Rule::QueueShared, saved.0, concerned, text(&found, queues, saved, &names))
+        })
+    };
+    devices.into_values().filter_map(lint).collect()
+}
+
+fn text(found: &Crowd, queues: u32, saved: Nanos, names: &Names) -> String {
+    let lane = |stream: &usize| LaneId(u32::try_from(*stream).unwrap_or(u32::MAX));
+    let named: Vec<String> =
+        found.streams.iter().take(NAMED_MAX).map(|stream| names.lane(lane(stream))).collect();
+    let more = found.streams.len() - named.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!(
+        "{} streams had operations in a row, and there are {queues} hardware queues; {} kernels were \
+         ready and waited for {} in sum, during {saved}, while exactly {queues} kernels ran: those \
+         of {}{more}",
+        found.in_row,
+        found.turns.len(),
+        found.sum,
+        named.join(", ")
+    )
+}
+
+/// The names of the streams. The last one of each counts.
+fn names(run: &Run<'_>) -> Names {
+    let mut names = Names::default();
+    for op in run.ops {
+        if op.kind == (OpKind::Name { of: Named::Stream }) {
+            names.lanes.insert(op.position.lane, op.label.to_string());
+        }
+    }
+    names
+}
