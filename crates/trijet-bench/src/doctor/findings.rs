@@ -115,6 +115,19 @@ pub struct Pair {
     pub agreeing: (usize, usize),
 }
 
+/// How many kernels ran at once, each in a stream of its own with an operation behind it.
+#[derive(Debug, Clone)]
+pub struct QueueShare {
+    /// The operation behind each kernel.
+    pub behind: &'static str,
+    /// The number of streams.
+    pub streams: u64,
+    /// The number of kernels that ran at once.
+    pub at_once: u64,
+    /// Repeats that gave this number, and all repeats.
+    pub agreeing: (usize, usize),
+}
+
 /// Limits of the device.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
@@ -202,6 +215,8 @@ pub struct Findings {
     pub pairs: Vec<Pair>,
     /// Limits.
     pub limits: Limits,
+    /// Kernels at once beside each kind of operation behind them.
+    pub queue_shares: Vec<QueueShare>,
     /// Ways to allocate.
     pub allocations: Vec<AllocPair>,
     /// Ways to launch.
@@ -230,6 +245,7 @@ impl Findings {
             blocked: Vec::new(),
             pairs: Vec::new(),
             limits: Limits::default(),
+            queue_shares: Vec::new(),
             allocations: Vec::new(),
             chains: Vec::new(),
             absent: Vec::new(),

@@ -129,6 +129,21 @@ pub fn queue_depth(launches: &[(f64, f64)], kernel_us: f64) -> Result<u64, u64> 
     }
 }
 
+/// How many equal kernels ran at once, by the time of all of `streams` streams with one each. They ran
+/// in as many waves as the time is multiples of that of one stream.
+///
+/// ```
+/// use trijet_bench::doctor::verdict::at_once;
+/// assert_eq!([at_once(16, 8_100.0, 4_000.0), at_once(16, 4_200.0, 4_000.0)], [8, 16]);
+/// ```
+#[must_use]
+pub fn at_once(streams: u64, whole_us: f64, one_us: f64) -> u64 {
+    // A float cast saturates.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
+    let waves = (whole_us / one_us).round().max(1.0) as u64;
+    streams.div_ceil(waves)
+}
+
 /// How many of several equal kernels ran at once: those that ended within one and a half times the
 /// length of one.
 #[must_use]
@@ -203,6 +218,14 @@ mod tests {
         // A host that was interrupted for a millisecond was not held up by the queue.
         launches[10].1 += 1000.0;
         assert_eq!(queue_depth(&launches, 30_000.0), Ok(1021));
+    }
+
+    /// A time that is not a multiple of a wave is rounded to the next one.
+    #[test]
+    fn kernels_at_once_follow_from_the_number_of_waves() {
+        assert_eq!([63.0, 32.3, 40.1, 39.0].map(|ms| at_once(64, ms * 1e3, 4e3)), [4, 8, 7, 7]);
+        assert_eq!(at_once(8, 3_900.0, 4_000.0), 8, "faster than one alone is one wave");
+        assert_eq!(at_once(8, 80_000.0, 4_000.0), 1, "more waves than streams are one at a time");
     }
 
     #[test]

@@ -23,7 +23,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
 fn the_first_line_names_the_host_device_and_the_advice_comes_last() {
     let ran = Workdir::new().trijet(&["doctor", "--device", "host"]);
     let steps = ran.progress();
-    assert!(steps.len() == 11 && steps[0] == "[1/11] new streams", "{steps:?}");
+    assert!(steps.len() == 12 && steps[0] == "[1/12] new streams", "{steps:?}");
     let printed = ran.done();
     let first = printed.lines().next().unwrap();
     assert!(first.contains("host device") && first.contains("not a GPU"), "{first}");
@@ -66,6 +66,8 @@ fn every_measurement_is_in_the_json_with_its_unit() {
     }
     assert!(value["limits"]["resident_grids"].as_u64().unwrap() >= 1, "{}", value["limits"]);
     assert_eq!(value["chains"].as_array().map(Vec::len), Some(0));
+    assert_eq!(value["shared_hardware_queues"].as_array().map(Vec::len), Some(0));
+    assert!(list(&value, "not_applicable").iter().any(|a| a["what"] == "shared hardware queues"));
     assert_eq!(value["failed"].as_array().map(Vec::len), Some(0));
     assert!(list(&value, "not_applicable").iter().all(|a| a["why"].as_str().is_some()));
     assert!(list(&value, "advice").iter().any(|a| a["key"] == "chunk_bytes"));

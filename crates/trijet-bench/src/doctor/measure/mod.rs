@@ -10,6 +10,7 @@ mod copies;
 mod defaults;
 mod limits;
 mod peers;
+mod sharing;
 mod work;
 
 pub(super) use allocations::{OURS_0, OURS_MAX, THRESHOLD_0, THRESHOLD_MAX};
@@ -26,7 +27,7 @@ use std::time::Instant;
 use trijet::{Device, Result};
 
 /// The measurements, in their order.
-const MEASUREMENTS: [(&str, Measurement); 10] = [
+const MEASUREMENTS: [(&str, Measurement); 11] = [
     ("calibration of the kernel", work::calibrate),
     ("other devices", peers::measure),
     ("copies", copies::measure),
@@ -35,6 +36,7 @@ const MEASUREMENTS: [(&str, Measurement); 10] = [
     ("default streams", defaults::measure),
     ("resident grids", limits::resident_grids),
     ("queue depth", limits::queue_depth),
+    ("shared hardware queues", sharing::measure),
     ("allocations", allocations::measure),
     ("chains of kernels", chains::measure),
 ];
@@ -95,6 +97,7 @@ fn without_a_gpu(bench: &mut Bench) {
         ("second-level cache, peer access", "a host device is this machine's processor"),
         ("bare driver calls, hops, stream words", "the host device has no driver below it"),
         ("cuMemAlloc, page locking, virtual memory", "these are calls of the CUDA driver"),
+        ("shared hardware queues", "a host device has none"),
         ("graphs and dependent launches", "these are calls of the CUDA driver"),
     ] {
         bench.absent(what, why);

@@ -44,6 +44,13 @@ pub(super) fn json(f: &Findings) -> Value {
             "repeats": p.agreeing.1,
         })).collect::<Vec<_>>(),
         "limits": limits(f),
+        "shared_hardware_queues": f.queue_shares.iter().map(|row| json!({
+            "behind_each_kernel": row.behind,
+            "streams": row.streams,
+            "kernels_at_once": row.at_once,
+            "agreeing_repeats": row.agreeing.0,
+            "repeats": row.agreeing.1,
+        })).collect::<Vec<_>>(),
         "allocations": f.allocations.iter().map(|a| json!({
             "way": a.way,
             "size_bytes": a.bytes.0,

@@ -76,6 +76,7 @@ pub(super) fn report(f: &Findings) -> String {
     blocked(f, &mut page);
     matrix(f, &mut page);
     limits(f, &mut page);
+    queues(f, &mut page);
     allocations(f, &mut page);
     chains(f, &mut page);
     for (title, list) in [("Not applicable here", &f.absent), ("FAILED", &f.failed)] {
@@ -334,6 +335,33 @@ fn limits(f: &Findings, page: &mut Page) {
     }
 }
 
+fn queues(f: &Findings, page: &mut Page) {
+    let mut sizes: Vec<u64> = f.queue_shares.iter().map(|row| row.streams).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    if sizes.is_empty() {
+        return;
+    }
+    page.title(
+        "Shared hardware queues: kernels at once, a stream for each, and one operation behind it",
+    );
+    let heads: String =
+        sizes.iter().map(|size| format!("{:>16}", format!("{size} streams"))).collect();
+    page.line(format_args!("  {:<26}{heads}", "behind each kernel"));
+    for row in f.queue_shares.iter().filter(|row| row.streams == sizes[0]) {
+        let of_kind = f.queue_shares.iter().filter(|other| other.behind == row.behind);
+        let cells: String = of_kind
+            .map(|cell| {
+                let (agree, all) = cell.agreeing;
+                let runs = if agree == all { String::new() } else { format!(" in {agree}/{all}") };
+                format!("{:>16}", format!("{}{runs}", cell.at_once))
+            })
+            .collect();
+        page.line(format_args!("  {:<26}{cells}", row.behind));
+    }
+    page.line(format_args!("  {}", hardware_queues(&f.device)));
+}
+
 fn allocations(f: &Findings, page: &mut Page) {
     if f.allocations.is_empty() {
         return;
@@ -395,12 +423,38 @@ fn chains(f: &Findings, page: &mut Page) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trijet_bench::doctor::findings::QueueShare;
 
     #[test]
     fn times_print_with_three_digits_and_the_unit_that_fits() {
         let ours = [0.05, 2.35, 23.6, 561.4, 999.6, 23_600.0].map(micros);
         assert_eq!(ours, ["0.05 us", "2.35 us", "23.6 us", "561 us", "1.00 ms", "23.6 ms"]);
         assert_eq!([496.0, 73_000.0].map(nanos), ["496 ns", "73.0 us"]);
+    }
+
+    #[test]
+    fn shared_queues_have_a_row_for_each_operation_and_a_column_for_each_number_of_streams() {
+        let device = trijet::Device::open(trijet::Select::Host(0)).unwrap();
+        let mut f = Findings::new(device.info().clone(), 0);
+        f.device.hardware_queues = Some(8);
+        let mut row = |behind, streams, at_once, agree| {
+            let agreeing = (agree, 7);
+            f.queue_shares.push(QueueShare { behind, streams, at_once, agreeing });
+        };
+        [("nothing", 16), ("a memset", 8)].into_iter().for_each(|(behind, twice)| {
+            row(behind, 8, 8, 7);
+            row(behind, 16, twice, 6);
+        });
+        let mut page = Page::default();
+        queues(&f, &mut page);
+        let lines: Vec<Vec<&str>> =
+            page.0.lines().map(|line| line.split_whitespace().collect()).collect();
+        let table = &lines[lines.len() - 4..];
+        assert_eq!(table[0][3..], ["8", "streams", "16", "streams"]);
+        assert_eq!(table[1], ["nothing", "8", "16", "in", "6/7"]);
+        assert_eq!(table[2], ["a", "memset", "8", "8", "in", "6/7"]);
+        assert_eq!(table[3].last(), Some(&"8"), "{}", page.0);
+        assert!(page.0.lines().all(|line| line.len() <= WIDTH), "{}", page.0);
     }
 
     #[test]
