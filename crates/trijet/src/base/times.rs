@@ -23,6 +23,15 @@ pub enum TimeSource {
 }
 
 impl TimeSource {
+    /// Whether the times are those of pairs of events in the streams.
+    #[must_use]
+    pub fn is_of_events(self) -> bool {
+        match self {
+            Self::Model | Self::HostClock | Self::EventPairs => true,
+            Self::Activity | Self::Missing => false,
+        }
+    }
+
     /// Whether an operation's time begins where its engine began the work. Otherwise it begins where
     /// the operation was ready, so that the time in the queue of an engine counts.
     #[must_use]
@@ -66,11 +75,13 @@ impl TimeSource {
 #[non_exhaustive]
 pub enum TimesFrom {
     /// Pairs of timed events. The time of an operation is from the moment at which it is ready to
-    /// its end. If several streams queue for one engine, it includes the time in the queue.
+    /// its end. If several streams queue for one engine, it includes the time in the queue. With more
+    /// streams than hardware queues, the events may hold streams back
+    /// ([`queued::held_by_events`](crate::trace::queued::held_by_events)).
     #[default]
     Events,
-    /// Activities of the engines, as for [`TimesFrom::Activity`], if they are available. Otherwise
-    /// pairs of events, and [`Trace::instead`](crate::Trace::instead) says why.
+    /// Activities of the engines, as for [`TimesFrom::Activity`], if they are available. No event is
+    /// recorded for them, except around host functions on a GPU. Otherwise pairs of events, and [`Trace::instead`](crate::Trace::instead) says why.
     ActivityIfThere,
     /// Activities of the engines: the time of an operation is from its begin to its end. On a GPU
     /// they come from CUPTI, whose library is opened at run time. In the virtual executor they are

@@ -16,7 +16,7 @@ use crate::log::Trace;
 use crate::order::domain::OrderingCounts;
 use crate::trace::file::About;
 use crate::trace::metrics::{CopyEngines, Metrics, Parameters, achieved_overlap, measure};
-use crate::trace::queued::queued;
+use crate::trace::queued::{held_by_events, queued};
 use crate::trace::summary::{Audience, Limit, Settings, Summary, TimeKind, summarize};
 use std::fmt;
 use std::ops::Range;
@@ -431,14 +431,17 @@ impl Report {
     }
 
     /// Limits of the times: engines for which operations of several streams queued, where times
-    /// include the queueing; operations without a time; and why the times do not come from where
-    /// they were asked for.
+    /// include the queueing; more streams with pairs of events than hardware queues; operations
+    /// without a time; and why the times do not come from where they were asked for.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut words: Vec<_> =
             self.instead.iter().map(|why| format!("not CUPTI: {why}")).collect();
         if self.times == TimeSource::EventPairs {
             words.extend(queued(&self.ops).iter().map(ToString::to_string));
+        }
+        if let (Some(queues), true) = (self.hardware_queues, self.times.is_of_events()) {
+            words.extend(held_by_events(&self.ops, queues).iter().map(ToString::to_string));
         }
         if self.without_trace {
             words

@@ -75,6 +75,50 @@ pub fn queued(ops: &[Op]) -> Vec<Queued> {
     found.collect()
 }
 
+/// Streams whose pairs of events may hold each other back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldByEvents {
+    /// The device.
+    pub device: DeviceId,
+    /// The number of streams that have operations with times.
+    pub streams: usize,
+    /// The number of hardware queues.
+    pub hardware_queues: u32,
+}
+
+impl fmt::Display for HeldByEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { streams, hardware_queues, .. } = self;
+        write!(
+            f,
+            "{streams} streams share {hardware_queues} hardware queues, so event pairs may hold streams \
+             back; the engines' own times do not"
+        )
+    }
+}
+
+/// The devices on which more streams have pairs of events than there are hardware queues. A timed event
+/// that waits for an operation of its stream holds back the streams that share its queue (law A47), so
+/// the trace itself may make the program slower.
+///
+/// ```
+/// assert!(trijet::trace::queued::held_by_events(&[], 8).is_empty());
+/// ```
+#[must_use]
+pub fn held_by_events(ops: &[Op], hardware_queues: u32) -> Vec<HeldByEvents> {
+    let mut devices: BTreeMap<DeviceId, BTreeSet<LaneId>> = BTreeMap::new();
+    for op in ops.iter().filter(|op| op.engine != Engine::None && op.times.is_some()) {
+        devices.entry(op.device).or_default().insert(op.position.lane);
+    }
+    let held = devices.into_iter().map(|(device, lanes)| HeldByEvents {
+        device,
+        streams: lanes.len(),
+        hardware_queues,
+    });
+    let queues = usize::try_from(hardware_queues).unwrap_or(usize::MAX);
+    held.filter(|held| held.streams > queues).collect()
+}
+
 /// The begin and the end of an operation, and its stream.
 type Interval = (u64, u64, LaneId);
 
@@ -123,6 +167,18 @@ mod tests {
             call: None,
             times: Some(Times { begin: Nanos(begin), end: Nanos(end) }),
         }
+    }
+
+    #[test]
+    fn pairs_of_events_on_more_streams_than_queues_may_hold_streams_back() {
+        let ops: Vec<Op> = (0..9).map(|lane| op(Engine::Compute, lane, 0, 100)).collect();
+        assert_eq!(held_by_events(&ops[..8], 8), []);
+        let expected = HeldByEvents { device: DeviceId(0), streams: 9, hardware_queues: 8 };
+        assert_eq!(held_by_events(&ops, 8), [expected]);
+        // The second operation of a stream needs no other queue, and one without a time no event.
+        let mut more = ops[..8].to_vec();
+        more.extend([op(Engine::Upload, 0, 200, 300), Op { times: None, ..ops[8].clone() }]);
+        assert_eq!(held_by_events(&more, 8), []);
     }
 
     #[test]
