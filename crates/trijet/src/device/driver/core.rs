@@ -66,8 +66,8 @@ pub struct DeviceInfo {
     /// stream whose next operation waits for its last one may hold back the streams that share its
     /// queue (law A47), so more streams than this may not run at once. The driver has 8, or as many
     /// as the environment variable `CUDA_DEVICE_MAX_CONNECTIONS` says (1 to 32) when the process uses
-    /// CUDA for the first time. Set it before the program starts; the command `trijet` asks for 32. A
-    /// host device has queues if `HostConfig::hardware_queues` says so.
+    /// CUDA for the first time. Set it before the program starts. A host device has queues if
+    /// `HostConfig::hardware_queues` says so.
     pub hardware_queues: Option<u32>,
     /// All memory of the device.
     pub memory: Bytes,
