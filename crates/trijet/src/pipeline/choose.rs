@@ -9,8 +9,8 @@
 use super::allocate::Resources;
 use super::builder::{Input, Output};
 use super::drive::load;
+use super::pass::pass;
 use super::plan::{ChunkChoice, Plan, PlanOptions, even};
-use super::prepared::{Tried, pass};
 use super::schedule::Schedule;
 use super::tune::{Model, measure};
 use super::validate::Job;
@@ -36,6 +36,20 @@ const CHUNKS_MAX: u64 = 8192;
 const WHOLE_MAX: Bytes = Bytes(64 << 20);
 /// The slots of a plan, where the caller has not chosen.
 const DEPTH: usize = 3;
+
+/// A way to run a job, and the least time that it took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tried {
+    /// How chunks share streams.
+    pub schedule: Schedule,
+    /// The bytes of a chunk's input.
+    pub chunk: Bytes,
+    /// The number of slots.
+    pub depth: usize,
+    /// From the call to the end of the last operation, in the fastest run.
+    pub time: Nanos,
+}
 
 /// A way to run the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

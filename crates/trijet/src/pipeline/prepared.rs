@@ -7,32 +7,17 @@
 
 use super::allocate::Resources;
 use super::builder::{Input, Output, Pipeline, invalid};
-use super::choose::choose;
-use super::drive::submit;
+use super::choose::{Tried, choose};
+use super::pass::pass;
 use super::plan::Plan;
-use super::schedule::{Schedule, turn};
+#[cfg(doc)]
+use super::schedule::Schedule;
 use super::stage::Stages;
 use super::validate::Job;
 use crate::base::error::Result;
-use crate::base::units::{Bytes, Nanos};
-use crate::memory::{Element, PinnedBuffer, View, ViewMut};
-use crate::stream::Stream;
+use crate::memory::{Element, PinnedBuffer};
 use std::fmt;
 use std::marker::PhantomData;
-
-/// A way to run a job, and the least time that it took.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Tried {
-    /// How chunks share streams.
-    pub schedule: Schedule,
-    /// The bytes of a chunk's input.
-    pub chunk: Bytes,
-    /// The number of slots.
-    pub depth: usize,
-    /// From the call to the end of the last operation, in the fastest run.
-    pub time: Nanos,
-}
 
 /// A pipeline that is ready to run between page-locked buffers of one length.
 ///
@@ -71,9 +56,10 @@ impl<'a> Pipeline<'a> {
     /// elements. The pipeline needs no source and no sink, and those that it has are not used.
     ///
     /// A tuned pipeline on a GPU is measured: it computes `y` from `x` in several ways, for 2 seconds
-    /// at most, and keeps the fastest. What `y` has afterwards is not specified. One of them is [`Schedule::InPlace`], which takes half the time
-    /// of copies for jobs of up to 256 KiB on an H200. A [chunk size](Self::chunk) or
-    /// [depth](Self::depth) that was set is kept, and with another schedule nothing is measured.
+    /// at most, and keeps the fastest. What `y` has afterwards is not specified. One of the ways is
+    /// [`Schedule::InPlace`], which takes half the time of copies for jobs of up to 256 KiB on an H200.
+    /// A [chunk size](Self::chunk) or [depth](Self::depth) that was set is kept, and with another
+    /// schedule nothing is measured.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -121,26 +107,4 @@ impl<T, U> Prepared<'_, T, U> {
     pub fn tried(&self) -> &[Tried] {
         &self.tried
     }
-}
-
-/// Enqueues every chunk of the plan, and waits for all of them.
-pub(super) fn pass(
-    resources: &mut Resources,
-    stages: &Stages<'_>,
-    input: View<'_, u8>,
-    mut output: ViewMut<'_, u8>,
-) -> Result<()> {
-    let Resources { plan, streams, slots, .. } = resources;
-    let bytes = |rows: u64, row_bytes: u64| Bytes(rows * row_bytes).to_usize();
-    let enqueued = plan.chunks.iter().try_for_each(|chunk| {
-        let first = bytes(chunk.input.start, stages.row_in());
-        let x = input.slice(first..first + bytes(chunk.rows_in(), stages.row_in()));
-        let first = bytes(chunk.rows.start, stages.row_out());
-        let y = first..first + bytes(chunk.rows_out(), stages.row_out());
-        let slot = turn(chunk.index, slots.len());
-        submit(chunk, streams, &mut slots[slot], stages, x, output.reborrow().slice(y))
-    });
-    // Every stream is waited for, also after an error.
-    let ended = streams.all().iter().map(Stream::synchronize).fold(Ok(()), Result::and);
-    enqueued.and(ended)
 }
