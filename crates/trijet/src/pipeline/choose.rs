@@ -8,7 +8,7 @@
 
 use super::allocate::Resources;
 use super::builder::{Input, Output};
-use super::drive::load;
+use super::enqueue::load;
 use super::pass::pass;
 use super::plan::{ChunkChoice, Plan, PlanOptions, even};
 use super::schedule::Schedule;

@@ -1,10 +1,11 @@
 //! The last step of a run: a report from its times and its trace.
 #![forbid(unsafe_code)]
 
-use super::allocate::{Resources, Streams};
+use super::allocate::Resources;
 use super::builder::Traced;
 use super::host_work::HostSpans;
 use super::report::{Cold, Measured, Report};
+use super::streams::Streams;
 use super::validate::Job;
 use crate::base::error::Result;
 use crate::base::units::{Bytes, Nanos};

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
-use super::drive::submit;
+use super::enqueue::submit;
 use super::schedule::turn;
 use super::stage::Stages;
 use crate::base::error::Result;

@@ -4,7 +4,8 @@
 use super::allocate::Resources;
 use super::budget::{Needs, fitting, has_room_for_trace};
 use super::builder::{Pipeline, Traced};
-use super::drive::{drive, load};
+use super::drive::drive;
+use super::enqueue::load;
 use super::measure::Measurement;
 use super::report::Report;
 use super::tune::tune;

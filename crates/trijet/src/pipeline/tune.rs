@@ -19,7 +19,7 @@
 
 use super::allocate::Resources;
 use super::builder::{Input, Output};
-use super::drive::{load, submit};
+use super::enqueue::{load, submit};
 use super::layout::Layout;
 use super::plan::{
     CHUNK_MAX, CHUNK_MIN, Chunk, ChunkChoice, Plan, PlanOptions, Ramp, even, ramp, usual_chunk,
