@@ -3,27 +3,22 @@
 
 use super::budget::{fitting, places};
 use super::builder::{Input, Output};
+use super::paced::Pace;
 use super::plan::Plan;
 use super::schedule::Table;
+use super::slot::Slot;
 use super::streams::Streams;
 use super::validate::Job;
 use crate::base::error::Result;
 use crate::base::units::Bytes;
-use crate::memory::{Buffer, PinnedBuffer};
-
-/// The memory of the device for one chunk in flight.
-pub(super) struct Slot {
-    /// The input, then each stage's output.
-    pub(super) buffers: Vec<Buffer<u8>>,
-    /// The stages use the memory of source and sink in place. The first and the last buffer are
-    /// empty then.
-    pub(super) in_place: bool,
-}
+use crate::memory::PinnedBuffer;
 
 /// Everything a run allocates.
 pub(super) struct Resources {
     pub(super) plan: Plan,
     pub(super) streams: Streams,
+    /// The pace of a run that leaves room for others.
+    pub(super) pace: Option<Pace>,
     pub(super) slots: Vec<Slot>,
     /// Page-locked buffers for the chunks of a source; none for an input that is page-locked.
     pub(super) pinned_in: Vec<PinnedBuffer<u8>>,
@@ -42,9 +37,11 @@ impl Resources {
     pub(super) fn try_allocate(job: &Job<'_, '_>, plan: Plan) -> Result<Self> {
         let (stages, slots) = (&job.stages, plan.slots());
         let table = Table::new(plan.schedule, stages.stages.len(), slots);
-        let streams = Streams::open(&job.device, table)?;
-        let (rows_in, rows_out) = (plan.input_rows_max(), plan.rows_max());
         let (places, in_place) = places(job, &plan);
+        let class = (plan.schedule, job.settings.class);
+        let streams = Streams::open(&job.device, table, class, in_place)?;
+        let pace = streams.bulk().map(|lanes| Pace::new(lanes, &job.device, slots)).transpose()?;
+        let (rows_in, rows_out) = (plan.input_rows_max(), plan.rows_max());
         let slot = |index: usize| {
             let stream = &streams.all()[index % streams.all().len()];
             let buffer =
@@ -67,6 +64,6 @@ impl Resources {
             Output::Sink(_) => pinned(rows_out.saturating_mul(stages.row_out()))?,
             Output::Pinned { .. } => Vec::new(),
         };
-        Ok(Self { plan, streams, slots, pinned_in, pinned_out })
+        Ok(Self { plan, streams, pace, slots, pinned_in, pinned_out })
     }
 }

@@ -3,6 +3,7 @@
 
 use super::calibrate::Calibration;
 use super::cancel::Cancel;
+use super::class::Class;
 use super::element::ElementType;
 use super::host_work::HostWork;
 use super::layout::Layout;
@@ -75,6 +76,7 @@ pub(super) struct Settings<'a> {
     pub(super) host_memory: Option<Bytes>,
     pub(super) times: TimesFrom,
     pub(super) drop_wait: Option<u64>,
+    pub(super) class: Class,
 }
 
 /// Whether the operations of a run are traced.
@@ -105,6 +107,7 @@ impl Default for Settings<'_> {
             host_memory: None,
             times: TimesFrom::Events,
             drop_wait: None,
+            class: Class::default(),
         }
     }
 }
@@ -255,6 +258,30 @@ impl<'a> Pipeline<'a> {
     #[must_use]
     pub fn depth(mut self, slots: usize) -> Self {
         self.settings.plan.depth = Some(slots);
+        self
+    }
+
+    /// What the run is among other runs on its device; [alone](Class::Alone) by default. The other classes
+    /// need a schedule whose copies have streams of their own, or for [`Class::Latency`] none.
+    ///
+    /// ```
+    /// use trijet::kernels::AFFINE_F32;
+    /// use trijet::pipeline::Class;
+    /// use trijet::{Device, Pipeline, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let (mut x, mut y) = (device.pinned::<f32>(64)?, device.pinned::<f32>(64)?);
+    /// let mut request = Pipeline::on(&device)
+    ///     .stage::<f32, f32>(|s, x, y| s.launch(&AFFINE_F32, (2.0f32, 1.0f32, x, y)))
+    ///     .class(Class::Latency)
+    ///     .prepare(&x, 8, &mut y)?;
+    /// x.write()?.fill(3.0);
+    /// request.run(&x, &mut y)?;
+    /// assert_eq!(y.read()?[63], 7.0);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[must_use]
+    pub fn class(mut self, class: Class) -> Self {
+        self.settings.class = class;
         self
     }
 

@@ -8,6 +8,7 @@
 
 use super::allocate::Resources;
 use super::builder::{Input, Output};
+use super::class::Class;
 use super::enqueue::load;
 use super::pass::pass;
 use super::plan::{ChunkChoice, Plan, PlanOptions, even};
@@ -75,31 +76,37 @@ pub(super) fn choose(job: &mut Job<'_, '_>) -> Result<(Resources, Vec<Tried>)> {
         job.settings.plan = PlanOptions { schedule, chunk, depth, chunk_choice, ..options };
     }
     let mut resources = Resources::allocate(job)?;
-    load(&mut resources, &job.stages)?;
+    load(&resources.streams, &mut resources.slots, &job.stages)?;
     Ok((resources, tried))
 }
 
 /// Measures the ways that may be best.
 fn search(job: &mut Job<'_, '_>) -> Result<Vec<Tried>> {
     let end = Instant::now() + BUDGET;
-    let model = measure(job)?;
+    let class = job.settings.class;
+    // The probes of the model copy in a stream of their own, which beside a bulk run takes seconds.
+    let model = if class == Class::Latency { None } else { measure(job)? };
     let wanted = (job.settings.plan.chunk, job.settings.plan.depth);
     let depth = wanted.1.unwrap_or(DEPTH);
     let total = Bytes(job.layout.bytes()?);
     let mut first = sizes(job, model.as_ref(), depth);
     let is_whole = wanted.0.is_none() && total <= WHOLE_MAX;
-    if is_whole && !job.stages.stages.is_empty() {
+    if is_whole && !job.stages.stages.is_empty() && class != Class::Bulk {
         first.insert(0, Way { schedule: Schedule::InPlace, chunk: total, depth: 1 });
     }
     if is_whole {
-        first.push(Way { schedule: Schedule::OneStream, chunk: total, depth: 1 });
+        let schedule = match class {
+            Class::Alone => Schedule::OneStream,
+            Class::Latency | Class::Bulk => Schedule::RoleStreams,
+        };
+        first.push(Way { schedule, chunk: total, depth: 1 });
     }
     let mut tried: Vec<Tried> = Vec::new();
     let count = first.len();
     for (number, way) in first.into_iter().enumerate() {
         try_way(job, way, end, count - number, &mut tried)?;
     }
-    for way in around(best(&tried), wanted.1) {
+    for way in around(best(&tried), wanted.1, class) {
         try_way(job, way, end, 1, &mut tried)?;
     }
     Ok(tried)
@@ -120,7 +127,8 @@ fn sizes(job: &Job<'_, '_>, model: Option<&Model>, depth: usize) -> Vec<Way> {
         .map(|bytes| {
             let full = (bytes / layout.row_bytes / granule * granule).max(granule);
             let time = |model: &Model| model.time(&even(layout.rows, full), depth);
-            (model.map_or(0.0, time), way(Bytes(bytes)))
+            // Without a model, the largest first.
+            (model.map_or(-(bytes as f64), time), way(Bytes(bytes)))
         })
         .collect();
     timed.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -128,14 +136,17 @@ fn sizes(job: &Job<'_, '_>, model: Option<&Model>, depth: usize) -> Vec<Way> {
 }
 
 /// Other streams and slots for the way that is best so far.
-fn around(best: Option<Way>, depth: Option<usize>) -> Vec<Way> {
+fn around(best: Option<Way>, depth: Option<usize>, class: Class) -> Vec<Way> {
     let Some(best) = best.filter(|best| best.schedule == Schedule::Tuned) else {
         return Vec::new();
     };
     let depths = depth.map_or(vec![2, 4, 8], |_| Vec::new());
     let slots = depths.into_iter().map(|depth| Way { depth, ..best });
-    let schedules = [Schedule::RoleStreams, Schedule::SlotStreams];
-    let streams = schedules.into_iter().map(|schedule| Way { schedule, ..best });
+    let schedules: &[_] = match class {
+        Class::Alone => &[Schedule::RoleStreams, Schedule::SlotStreams],
+        Class::Latency | Class::Bulk => &[Schedule::RoleStreams],
+    };
+    let streams = schedules.iter().map(|&schedule| Way { schedule, ..best });
     streams.chain(slots).collect()
 }
 
@@ -159,7 +170,7 @@ fn try_way(
         return Ok(());
     }
     let Some(mut resources) = allocate(job, way)? else { return Ok(()) };
-    load(&mut resources, &job.stages)?;
+    load(&resources.streams, &mut resources.slots, &job.stages)?;
     let (bytes, target) = match (&job.input, &mut job.output) {
         (Input::Pinned { bytes, .. }, Output::Pinned { target, .. }) => (*bytes, target),
         // Prepared jobs have page-locked data.

@@ -15,6 +15,7 @@ use super::validate::Job;
 use super::writer::Writer;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::panic::caught;
+use crate::memory::View;
 
 /// Reads, enqueues and writes every chunk.
 pub(super) fn drive(
@@ -26,7 +27,7 @@ pub(super) fn drive(
         job.device.drop_wait(number);
     }
     let Job { input, stages, output, settings, .. } = job;
-    let Resources { plan, streams, slots, pinned_in, pinned_out } = resources;
+    let Resources { plan, streams, pace, slots, pinned_in, pinned_out } = resources;
     let (pinned_in, pinned_out) = (std::mem::take(pinned_in), std::mem::take(pinned_out));
     let tally = Tally::new(plan, job.layout.rows, settings.progress.as_ref());
     let place = settings.host_work;
@@ -38,14 +39,29 @@ pub(super) fn drive(
         let mut reader = Reader::start(scope, place, reading, &plan.chunks, pinned_in)?;
         let writing = (grain_out, &spans.write, &tally, crews.sink.as_ref());
         let mut writer = Writer::start(scope, place, output, writing, pinned_out)?;
-        let driven = plan.chunks.iter().try_for_each(|chunk| {
-            check(&settings.cancel, chunk)?;
-            let slot = turn(chunk.index, slots.len());
-            let slot = &mut slots[slot];
-            reader.lend(chunk, |input| {
-                writer.lend(chunk, |output| submit(chunk, streams, slot, stages, input, output))
-            })
-        });
+        let driven = match pace {
+            None => plan.chunks.iter().try_for_each(|chunk| {
+                check(&settings.cancel, chunk)?;
+                let slot = turn(chunk.index, slots.len());
+                let slot = &mut slots[slot];
+                reader.lend(chunk, |input| {
+                    writer.lend(chunk, |output| submit(chunk, streams, slot, stages, input, output))
+                })
+            }),
+            Some(pace) => pace.steps(&plan.chunks).try_for_each(|(ahead, behind)| {
+                ahead.map_or(Ok(()), |chunk| check(&settings.cancel, chunk))?;
+                let mut read = |ahead: Option<(&Chunk, View<'_, u8>)>| match behind {
+                    Some(chunk) => writer.lend(chunk, |output| {
+                        pace.step(streams, (slots, stages), ahead, Some((chunk, output)))
+                    }),
+                    None => pace.step(streams, (slots, stages), ahead, None),
+                };
+                match ahead {
+                    Some(chunk) => reader.lend(chunk, |input| read(Some((chunk, input)))),
+                    None => read(None),
+                }
+            }),
+        };
         let written = writer.finish();
         let read = reader.finish();
         // The side that failed has the cause; the others only found its channel closed.

@@ -4,9 +4,9 @@
 //! streams follows from the uses of the slot's buffers.
 #![forbid(unsafe_code)]
 
-use super::allocate::{Resources, Slot};
 use super::plan::Chunk;
 use super::schedule::StageId;
+use super::slot::Slot;
 use super::stage::{StageCx, Stages};
 use super::streams::Streams;
 use crate::base::error::Result;
@@ -67,10 +67,10 @@ pub(super) fn kernels(
 }
 
 /// Calls every stage with an empty chunk, which loads its kernels and does nothing else.
-pub(super) fn load(resources: &mut Resources, stages: &Stages<'_>) -> Result<()> {
+pub(super) fn load(streams: &Streams, slots: &mut [Slot], stages: &Stages<'_>) -> Result<()> {
     let chunk = Chunk { index: 0, rows: 0..0, input: 0..0 };
-    let stream = resources.streams.first();
-    let Some(slot) = resources.slots.first_mut() else { return Ok(()) };
+    let stream = streams.first();
+    let Some(slot) = slots.first_mut() else { return Ok(()) };
     for (index, stage) in stages.stages.iter().enumerate() {
         let (before, after) = slot.buffers.split_at_mut(index + 1);
         let cx = StageCx { stream, chunk: &chunk, x_rows: 0..0, y_rows: 0..0 };

@@ -120,10 +120,10 @@ fn finish(device: &Device, streams: &Streams, outcome: &Result<()>) -> Result<Ve
         end.record(stream)?;
         Ok(end)
     };
-    let ends: Result<Vec<_>> = streams.all().iter().map(mark).collect();
-    let waits: Vec<_> = streams.all().iter().map(Stream::synchronize).collect();
+    let ends: Result<Vec<_>> = streams.all().iter().map(|stream| mark(stream)).collect();
+    let waited = streams.wait();
     if outcome.is_ok() {
-        waits.into_iter().collect::<Result<()>>()?;
+        waited?;
     }
     ends
 }

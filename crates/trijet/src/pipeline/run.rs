@@ -61,6 +61,6 @@ fn prepare(job: &mut Job<'_, '_>) -> Result<Resources> {
     if job.settings.traced == Traced::Yes && !has_room_for_trace(job, &resources.plan) {
         job.settings.traced = Traced::TooLarge;
     }
-    load(&mut resources, &job.stages)?;
+    load(&resources.streams, &mut resources.slots, &job.stages)?;
     Ok(resources)
 }

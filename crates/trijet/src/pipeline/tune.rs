@@ -184,7 +184,7 @@ pub(super) fn measure(job: &Job<'_, '_>) -> Result<Option<Model>> {
 /// The nanoseconds that upload, kernels and download of one chunk take, one after another.
 fn probe(job: &Job<'_, '_>, chunk: &Chunk, mut resources: Resources) -> Result<[u64; 3]> {
     let stages = &job.stages;
-    load(&mut resources, stages)?;
+    load(&resources.streams, &mut resources.slots, stages)?;
     let bytes_in = Bytes(chunk.rows_in() * stages.row_in()).to_usize();
     let bytes_out = Bytes(chunk.rows_out() * stages.row_out()).to_usize();
     let mut landing = job.device.pinned::<u8>(bytes_out)?;

@@ -12,10 +12,11 @@ use crate::device::driver::{DeviceInfo, ModuleHandle, PoolAttribute, PoolHandle}
 use crate::device::loaded::Loaded;
 use crate::log::calling;
 use crate::order::domain::Domain;
+use std::any::Any;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 /// Work that is put off until a call that may reach the driver.
 type Deferred = Box<dyn FnOnce() + Send>;
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub(super) may_release: AtomicBool,
     /// The thread that wakes tasks that await work of the device.
     pub(crate) completion: Completion,
+    /// The streams for copies that pipelines on the device share, while one of them has them.
+    pub(crate) copy_lanes: Mutex<Weak<dyn Any + Send + Sync>>,
     deferred: Mutex<Vec<Deferred>>,
     /// Errors of calls that could not return them, such as drops. `Device::close` reports them.
     pub(super) errors: Mutex<Vec<Error>>,
@@ -64,6 +67,7 @@ impl Shared {
             kernels: Table::default(),
             may_release: AtomicBool::new(false),
             completion: Completion::default(),
+            copy_lanes: Mutex::new(Weak::<()>::new()),
             deferred: Mutex::default(),
             errors: Mutex::default(),
         }

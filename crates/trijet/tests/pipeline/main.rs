@@ -1,6 +1,7 @@
 //! Pipelines: every byte arrives once and in order, with every schedule, in every order of the
 //! device, and after errors.
 
+mod classes;
 mod events;
 mod halos;
 mod in_place;

@@ -1,0 +1,127 @@
+//! Bulk runs in the lanes of a device: copies as the lanes take them, with waits of the host.
+//!
+//! A copy in a lane must never wait for a kernel there, since all copies behind it would wait too. So
+//! a chunk is downloaded two steps after its upload, when the host has seen the end of its kernels.
+//! Uploads and downloads take turns, because each of them may make the host wait.
+#![forbid(unsafe_code)]
+
+use super::enqueue::kernels;
+use super::lanes::{Lane, Lanes};
+use super::plan::Chunk;
+use super::schedule::{StageId, turn};
+use super::slot::Slot;
+use super::stage::Stages;
+use super::streams::Streams;
+use crate::base::error::Result;
+use crate::device::driver::Readiness;
+use crate::memory::{View, ViewMut};
+use crate::stream::{Device, Event};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How many chunks are uploaded before the first one is downloaded, where there are slots for it.
+const AHEAD: usize = 2;
+
+/// The pace of a bulk run.
+pub(super) struct Pace {
+    lanes: Arc<Lanes>,
+    /// The ends of the kernels in each slot.
+    ends: Vec<Event>,
+}
+
+impl Pace {
+    pub(super) fn new(lanes: &Arc<Lanes>, device: &Device, slots: usize) -> Result<Self> {
+        let ends = (0..slots).map(|_| device.event()).collect::<Result<_>>()?;
+        Ok(Self { lanes: Arc::clone(lanes), ends })
+    }
+
+    /// The steps of a run: a chunk to upload and to compute, and one to download.
+    pub(super) fn steps<'c>(
+        &self,
+        chunks: &'c [Chunk],
+    ) -> impl Iterator<Item = (Option<&'c Chunk>, Option<&'c Chunk>)> + use<'c> {
+        let ahead = AHEAD.min(self.ends.len().saturating_sub(1));
+        let steps = if chunks.is_empty() { 0 } else { chunks.len() + ahead };
+        let behind = move |step: usize| chunks.get(step.checked_sub(ahead)?);
+        (0..steps).map(move |step| (chunks.get(step), behind(step)))
+    }
+
+    /// Uploads and computes the chunk `ahead` from its input, and downloads the one `behind` to the memory
+    /// for its results.
+    pub(super) fn step(
+        &self,
+        streams: &Streams,
+        (slots, stages): (&mut [Slot], &Stages<'_>),
+        ahead: Option<(&Chunk, View<'_, u8>)>,
+        mut behind: Option<(&Chunk, ViewMut<'_, u8>)>,
+    ) -> Result<()> {
+        let takes_turns = match (&ahead, &behind) {
+            (Some((ahead, _)), Some((chunk, _))) if ahead.index != chunk.index => {
+                self.end(chunk).query()? == Readiness::Ready
+            }
+            _ => false,
+        };
+        let piece = self.lanes.piece();
+        let results = behind.as_ref().map_or(0, |(_, output)| output.len());
+        let mut downloads = pieces(results, piece);
+        if let Some((chunk, input)) = ahead {
+            for range in pieces(input.len(), piece) {
+                let mut to = slots[self.slot(chunk)].buffers[0].slice_mut(range.clone());
+                enqueue(&self.lanes.up, (StageId::Upload, chunk), &input.slice(range), &mut to)?;
+                if takes_turns && let (Some(range), Some(results)) = (downloads.next(), &mut behind)
+                {
+                    self.download((slots, stages), results, range)?;
+                }
+            }
+            kernels(chunk, streams, &mut slots[self.slot(chunk)], stages, None)?;
+            let last = match stages.stages.len() {
+                0 => StageId::Upload,
+                count => StageId::Kernels(count - 1),
+            };
+            self.end(chunk).record(streams.of(last, chunk))?;
+        }
+        let Some(results) = &mut behind else { return Ok(()) };
+        self.end(results.0).synchronize()?;
+        downloads.try_for_each(|range| self.download((slots, stages), results, range))
+    }
+
+    fn download(
+        &self,
+        (slots, stages): (&[Slot], &Stages<'_>),
+        (chunk, output): &mut (&Chunk, ViewMut<'_, u8>),
+        range: Range<usize>,
+    ) -> Result<()> {
+        let from = &slots[self.slot(chunk)].buffers[stages.stages.len()].slice(range.clone());
+        let mut to = output.reborrow().slice(range);
+        enqueue(&self.lanes.down, (StageId::Download, chunk), from, &mut to)
+    }
+
+    fn slot(&self, chunk: &Chunk) -> usize {
+        turn(chunk.index, self.ends.len())
+    }
+
+    /// The end of the kernels in the slot of a chunk.
+    fn end(&self, chunk: &Chunk) -> &Event {
+        &self.ends[self.slot(chunk)]
+    }
+}
+
+/// Enqueues a piece of a chunk in a lane.
+fn enqueue(
+    lane: &Lane,
+    (stage, chunk): (StageId, &Chunk),
+    from: &View<'_, u8>,
+    to: &mut ViewMut<'_, u8>,
+) -> Result<()> {
+    let copied = lane.enqueue(|stream| {
+        stream.set_chunk(Some(chunk.index));
+        stream.copy(from, to)
+    });
+    copied.map_err(|error| chunk.context(stage, error))
+}
+
+/// The ranges of `len` bytes in pieces.
+fn pieces(len: usize, piece: usize) -> impl Iterator<Item = Range<usize>> {
+    let piece = piece.min(len).max(1);
+    (0..len).step_by(piece).map(move |at| at..(at + piece).min(len))
+}
