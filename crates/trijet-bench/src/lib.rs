@@ -11,6 +11,7 @@ pub mod devices;
 pub mod doctor;
 pub mod enqueue;
 pub mod files;
+pub mod latency;
 mod manual;
 mod mapping;
 pub mod overlap;
@@ -29,8 +30,10 @@ pub mod tuner;
 pub use setting::Setting;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 9] =
-    ["overlap", "enqueue", "virtual", "check", "pitfalls", "files", "staging", "devices", "tuner"];
+pub const NAMES: [&str; 10] = [
+    "overlap", "enqueue", "virtual", "check", "pitfalls", "files", "staging", "devices", "tuner",
+    "latency",
+];
 
 /// Whether a benchmark runs on the device that it is given. The others open devices of their own, or
 /// start commands that do.
@@ -66,6 +69,7 @@ pub fn run(
         "staging" => staging::run(setting, steps),
         "devices" => devices::run(setting, steps),
         "tuner" => tuner::run(setting, steps),
+        "latency" => latency::run(setting, steps),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

@@ -11,7 +11,7 @@ use trijet_bench::results::Results;
 /// Benchmarks of trijet. The results go to standard output, and the steps to standard error.
 #[derive(Debug, Parser)]
 struct Options {
-    /// The benchmark: overlap, enqueue, virtual, pitfalls, files, staging, devices, tuner or check; check needs no GPU.
+    /// The benchmark: overlap, enqueue, virtual, pitfalls, files, staging, devices, tuner, latency or check; check needs no GPU.
     name: String,
     /// The number of the CUDA device.
     #[arg(long, default_value_t = 0)]

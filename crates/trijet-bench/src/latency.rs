@@ -1,0 +1,341 @@
+//! Small requests beside a bulk job that keeps both copy engines busy: how long a request takes, and
+//! what the bulk job loses. Times are those of the host, from the call to the end of the last
+//! operation.
+#![forbid(unsafe_code)]
+
+use crate::definition::parse;
+use crate::overlap::hash;
+use crate::progress::Steps;
+use crate::results::Results;
+use crate::setting::Setting;
+use crate::stats::Samples;
+use serde::Deserialize;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use trijet::pipeline::{Class, Prepared, Schedule};
+use trijet::testing::WORK;
+use trijet::{
+    Buffer, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result, Stream, StreamOptions,
+};
+
+/// The elements of a row.
+const ROW: usize = 256;
+/// Every so manieth element of the bulk job is compared.
+const STEP: usize = 1021;
+
+#[derive(Debug, Deserialize)]
+struct Definitions {
+    gpu: Definition,
+    host: Definition,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Definition {
+    small_kib: usize,
+    rounds: u32,
+    bulk_mib: usize,
+    seconds: f64,
+    requests: usize,
+    every_us: u64,
+}
+
+/// How requests are made.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    /// By a prepared pipeline of the class for small jobs, with this schedule.
+    Prepared(Schedule),
+    /// By hand: copies and a kernel on a stream of the highest priority.
+    OwnStream,
+}
+
+/// A case: its name, how requests are made, and the class of the bulk job beside them.
+type Case = (&'static str, Option<Way>, Option<Class>);
+
+/// The bulk job alone comes first, since the others are compared with it.
+const CASES: [Case; 7] = [
+    ("bulk alone", None, Some(Class::Alone)),
+    ("bulk alone, class Bulk", None, Some(Class::Bulk)),
+    ("requests alone", Some(Way::Prepared(Schedule::Tuned)), None),
+    ("requests beside bulk", Some(Way::Prepared(Schedule::Tuned)), Some(Class::Alone)),
+    ("requests beside bulk, class Bulk", Some(Way::Prepared(Schedule::Tuned)), Some(Class::Bulk)),
+    (
+        "requests by copies in shared streams, beside bulk, class Bulk",
+        Some(Way::Prepared(Schedule::RoleStreams)),
+        Some(Class::Bulk),
+    ),
+    ("requests on an own stream, beside bulk", Some(Way::OwnStream), Some(Class::Alone)),
+];
+
+/// Page-locked memory for a job, and the rounds of its kernel.
+struct Data {
+    x: PinnedBuffer<u32>,
+    y: PinnedBuffer<u32>,
+    rounds: u32,
+}
+
+impl Data {
+    fn new(device: &Device, bytes: usize, rounds: u32) -> Result<Self> {
+        let words = bytes / size_of::<u32>();
+        let (mut x, y) = (device.pinned::<u32>(words)?, device.pinned::<u32>(words)?);
+        x.write()?.iter_mut().zip(0u32..).for_each(|(x, n)| *x = n.wrapping_mul(0x9e37_79b1));
+        Ok(Self { x, y, rounds })
+    }
+
+    fn prepared(
+        &mut self,
+        device: &Device,
+        class: Class,
+        schedule: Schedule,
+    ) -> Result<Prepared<'static, u32, u32>> {
+        let rounds = self.rounds;
+        Pipeline::on(device)
+            .stage::<u32, u32>(move |s, x, y| s.launch(&WORK, (rounds, x, y)))
+            .class(class)
+            .schedule(schedule)
+            .prepare(&self.x, ROW, &mut self.y)
+    }
+
+    /// Compares every `step`th element with what the kernel must give.
+    fn verify(&self, what: &str, step: usize) -> Result<()> {
+        let (x, y) = (self.x.read()?, self.y.read()?);
+        let mut pairs = x.iter().zip(y.iter()).step_by(step);
+        if pairs.all(|(x, y)| hash(self.rounds, *x) == *y) {
+            return Ok(());
+        }
+        let cause = format!("{what}: an element has a wrong value");
+        Err(Error::new(ErrorKind::InvalidValue, "bench latency", cause))
+    }
+}
+
+/// The memory of requests by hand.
+struct ByHand {
+    stream: Stream,
+    x: Buffer<u32>,
+    y: Buffer<u32>,
+}
+
+/// Makes requests.
+enum Requests {
+    Prepared(Box<Prepared<'static, u32, u32>>),
+    ByHand(ByHand),
+}
+
+impl Requests {
+    fn new(device: &Device, data: &mut Data, way: Way) -> Result<Self> {
+        match way {
+            Way::Prepared(schedule) => {
+                Ok(Self::Prepared(Box::new(data.prepared(device, Class::Latency, schedule)?)))
+            }
+            Way::OwnStream => {
+                let urgent = StreamOptions::new().priority(device.info().priorities.1);
+                let stream = device.stream_with(urgent)?;
+                let (x, y) = (stream.alloc(data.x.len())?, stream.alloc(data.x.len())?);
+                Ok(Self::ByHand(ByHand { stream, x, y }))
+            }
+        }
+    }
+
+    /// The microseconds until the answer is there.
+    fn answer(&mut self, data: &mut Data) -> Result<f64> {
+        let start = Instant::now();
+        match self {
+            Self::Prepared(job) => job.run(&data.x, &mut data.y)?,
+            Self::ByHand(ByHand { stream, x, y }) => {
+                stream.copy(&data.x, x)?;
+                stream.launch(&WORK, (data.rounds, &*x, &mut *y))?;
+                stream.copy(y, &mut data.y)?;
+                stream.synchronize()?;
+            }
+        }
+        Ok(start.elapsed().as_secs_f64() * 1e6)
+    }
+
+    fn way(&self) -> String {
+        match self {
+            Self::Prepared(job) => format!("schedule {}", job.plan().schedule.name()),
+            Self::ByHand(_) => "copies and a kernel on a stream of the highest priority".to_owned(),
+        }
+    }
+}
+
+/// The bulk job while requests are made.
+#[derive(Debug, Default)]
+struct Bulk {
+    /// Gigabytes per second each way, over whole runs.
+    rate: Option<f64>,
+}
+
+/// Runs the bulk job in whole runs, as long as `goes_on` says so after a time, and compares the last
+/// result. `ready` is passed when the job is prepared and has run once.
+fn bulk(
+    device: &Device,
+    class: Class,
+    definition: &Definition,
+    ready: &Barrier,
+    goes_on: impl Fn(Duration) -> bool,
+) -> Result<Bulk> {
+    let prepared = || -> Result<_> {
+        let mut data = Data::new(device, definition.bulk_mib << 20, 1)?;
+        let mut job = data.prepared(device, class, Schedule::Tuned)?;
+        job.run(&data.x, &mut data.y)?;
+        data.y.write()?.iter_mut().step_by(STEP).for_each(|y| *y = 0);
+        Ok((data, job))
+    };
+    let prepared = prepared();
+    ready.wait();
+    let (mut data, mut job) = prepared?;
+    let (start, mut runs) = (Instant::now(), 0u32);
+    while runs == 0 || goes_on(start.elapsed()) {
+        job.run(&data.x, &mut data.y)?;
+        runs += 1;
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    data.verify("the bulk job", STEP)?;
+    let bytes = (definition.bulk_mib << 20) as f64;
+    Ok(Bulk { rate: Some(f64::from(runs) * bytes / seconds * 1e-9) })
+}
+
+/// The times of the requests of a case in microseconds, and how they were made.
+fn requests(
+    device: &Device,
+    way: Way,
+    definition: &Definition,
+    ready: &Barrier,
+) -> Result<(Samples, String)> {
+    let data = Data::new(device, definition.small_kib << 10, definition.rounds);
+    // Also after an error, or the bulk job would wait forever.
+    ready.wait();
+    let mut data = data?;
+    let mut requests = Requests::new(device, &mut data, way)?;
+    let (start, every) = (Instant::now(), Duration::from_micros(definition.every_us));
+    let mut times = Samples::default();
+    for number in 0..definition.requests {
+        if number > 0 && start.elapsed().as_secs_f64() > definition.seconds {
+            break;
+        }
+        let due = start + every * u32::try_from(number).unwrap_or(u32::MAX);
+        while Instant::now() < due {
+            std::hint::spin_loop();
+        }
+        data.x.write()?.fill(u32::try_from(number).unwrap_or(0));
+        let time = requests.answer(&mut data)?;
+        data.verify("a request", 1)?;
+        // The first one is the warm-up, unless it takes all the time.
+        if number > 0 || time * 1e-6 > definition.seconds {
+            times.push(time);
+        }
+    }
+    Ok((times, requests.way()))
+}
+
+/// Runs a case: the requests if it has some, otherwise the bulk job for as long.
+fn case(
+    device: &Device,
+    case: &Case,
+    definition: &Definition,
+) -> Result<(Option<(Samples, String)>, Bulk)> {
+    let (_, way, class) = *case;
+    let seconds = Duration::from_secs_f64(definition.seconds);
+    let Some(way) = way else {
+        let alone =
+            |class| bulk(device, class, definition, &Barrier::new(1), |so_far| so_far < seconds);
+        return Ok((None, class.map(alone).transpose()?.unwrap_or_default()));
+    };
+    let (ready, stop) = (Barrier::new(1 + usize::from(class.is_some())), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let beside = class.map(|class| {
+            let (ready, stop) = (&ready, &stop);
+            let goes_on = |_| !stop.load(Ordering::Relaxed);
+            scope.spawn(move || bulk(device, class, definition, ready, goes_on))
+        });
+        let answered = requests(device, way, definition, &ready);
+        stop.store(true, Ordering::Relaxed);
+        let panicked =
+            |_| Err(Error::new(ErrorKind::Panicked, "bench latency", "the bulk job panicked"));
+        let bulk = beside.map(|thread| thread.join().unwrap_or_else(panicked)).transpose()?;
+        Ok((Some(answered?), bulk.unwrap_or_default()))
+    })
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// `InvalidValue` for a wrong result; `OutOfMemory`; `Cancelled`; every error of the device.
+pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
+    let Definitions { gpu, host }: Definitions =
+        parse(include_str!("../definitions/latency.toml"))?;
+    let is_gpu = setting.device.info().compute.0 > 0;
+    measure(setting, if is_gpu { &gpu } else { &host }, steps)
+}
+
+fn measure(
+    setting: &Setting<'_>,
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
+    steps.expect(CASES.len() as u64);
+    let mut results = Results::of_device(setting.device);
+    results.note("verified", "every answer, and what the bulk job computed last");
+    let mut alone = None;
+    for one in &CASES {
+        steps.begin(one.0);
+        let (answered, bulk) = case(setting.device, one, definition)?;
+        if let Some((times, way)) = answered {
+            let note = format!("{way}; {} requests", times.count());
+            for (name, part) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("most", 1.0)] {
+                let time = Samples::one(times.quantile(part));
+                results.push_with(format!("{}: {name}", one.0), "us", time, None, &*note);
+            }
+        }
+        if let Some(rate) = bulk.rate {
+            let of = *alone.get_or_insert(rate);
+            let note = format!("{:.3} of the bulk job alone", rate / of);
+            let what = format!("{}: bulk, each way", one.0);
+            results.push_with(what, "GB/s", Samples::one(rate), None, note);
+        }
+    }
+    Ok(results)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::Step;
+    use trijet::Select;
+
+    #[test]
+    fn each_case_has_its_percentiles_and_its_rate() -> Result<()> {
+        let device = Device::open(Select::Host(0))?;
+        let definition = Definition {
+            small_kib: 4,
+            rounds: 1,
+            bulk_mib: 1,
+            seconds: 0.01,
+            requests: 5,
+            every_us: 1,
+        };
+        let mut show = |_: Step<'_>| ();
+        let setting = Setting::for_tests(&device);
+        let printed = measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
+        for (name, way, class) in CASES {
+            let has = |row: &str| printed.contains(&format!("{name}: {row}"));
+            assert_eq!(has("p99.9"), way.is_some(), "{name}: {printed}");
+            assert_eq!(has("bulk, each way"), class.is_some(), "{name}: {printed}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_wrong_answer_is_an_error() -> Result<()> {
+        let device = Device::open(Select::Host(0))?;
+        let mut data = Data::new(&device, 4096, 2)?;
+        let mut requests = Requests::new(&device, &mut data, Way::OwnStream)?;
+        requests.answer(&mut data)?;
+        data.verify("a request", 1)?;
+        data.y.write()?[77] ^= 1;
+        assert_eq!(data.verify("a request", 1).unwrap_err().kind(), ErrorKind::InvalidValue);
+        Ok(())
+    }
+}
