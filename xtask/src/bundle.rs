@@ -28,17 +28,7 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
     let mut programs = build(
         &root,
         &commit,
-        &[
-            "build",
-            "-p",
-            "trijet",
-            "-p",
-            "trijet-cli",
-            "-p",
-            "trijet-bench",
-            "--bins",
-            "--examples",
-        ],
+        &["build", "-p", "trijet", "-p", "trijet-cli", "--bins", "--examples"],
     )?;
     programs.extend(build(&root, &commit, &["build", "-p", "empty-driver"])?);
     // For `explore` on a host with many cores.
