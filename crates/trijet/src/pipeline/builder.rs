@@ -22,6 +22,7 @@ use crate::stream::Device;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
+use std::path::PathBuf;
 
 pub(super) enum Input<'a> {
     Source(Box<dyn Source + 'a>),
@@ -77,6 +78,8 @@ pub(super) struct Settings<'a> {
     pub(super) times: TimesFrom,
     pub(super) drop_wait: Option<u64>,
     pub(super) class: Class,
+    /// The file that remembers what `prepare` chose, and the name of the job in it.
+    pub(super) remember: Option<(PathBuf, String)>,
 }
 
 /// Whether the operations of a run are traced.
@@ -108,6 +111,7 @@ impl Default for Settings<'_> {
             times: TimesFrom::Events,
             drop_wait: None,
             class: Class::default(),
+            remember: None,
         }
     }
 }
@@ -282,6 +286,37 @@ impl<'a> Pipeline<'a> {
     #[must_use]
     pub fn class(mut self, class: Class) -> Self {
         self.settings.class = class;
+        self
+    }
+
+    /// Remembers in a file what [`prepare`](Self::prepare) has measured for this job, and measures nothing if
+    /// the file has it already. The library cannot see what kernels compute, so `name` stands for them; it
+    /// also compares the device, its driver, the class, the rows and the settings. A damaged file, or one
+    /// of another version of the library, counts as empty.
+    ///
+    /// ```
+    /// use trijet::kernels::AFFINE_F32;
+    /// use trijet::sim::{Executor, HostConfig, Order};
+    /// use trijet::{Device, Pipeline};
+    /// let executor = Executor::Virtual(Order::Greedy);
+    /// let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+    /// let (x, mut y) = (device.pinned::<f32>(64)?, device.pinned::<f32>(64)?);
+    /// let folder = tempfile::tempdir()?;
+    /// let mut prepare = || {
+    ///     Pipeline::on(&device)
+    ///         .stage::<f32, f32>(|s, x, y| s.launch(&AFFINE_F32, (2.0f32, 1.0f32, x, y)))
+    ///         .remember(folder.path().join("choices"), "2 x + 1")
+    ///         .prepare(&x, 8, &mut y)
+    /// };
+    /// let first = prepare()?;
+    /// let second = prepare()?;
+    /// assert_eq!(first.plan(), second.plan());
+    /// assert!(first.tried().len() > 1 && second.tried().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn remember(mut self, file: impl Into<PathBuf>, name: &str) -> Self {
+        self.settings.remember = Some((file.into(), name.to_owned()));
         self
     }
 

@@ -12,9 +12,11 @@ use super::class::Class;
 use super::enqueue::load;
 use super::pass::pass;
 use super::plan::{ChunkChoice, Plan, PlanOptions, even};
+use super::remember;
 use super::schedule::Schedule;
 use super::tune::{Model, measure};
 use super::validate::Job;
+use super::way::Way;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::Clock;
@@ -52,21 +54,12 @@ pub struct Tried {
     pub time: Nanos,
 }
 
-/// A way to run the job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Way {
-    schedule: Schedule,
-    chunk: Bytes,
-    depth: usize,
-}
-
 /// Chooses a plan for the job, and allocates for it.
 pub(super) fn choose(job: &mut Job<'_, '_>) -> Result<(Resources, Vec<Tried>)> {
     let steady = job.device.info().clock != Clock::Processor;
     let is_open = job.settings.plan.schedule == Schedule::Tuned && job.layout.rows > 0;
-    let tried = if steady && is_open { search(job)? } else { Vec::new() };
-    if let Some(best) = tried.iter().min_by_key(|tried| tried.time) {
-        let (schedule, chunk, depth) = (best.schedule, best.chunk, best.depth);
+    let (way, tried) = if steady && is_open { remembered(job)? } else { (None, Vec::new()) };
+    if let Some(Way { schedule, chunk, depth }) = way {
         let options = job.settings.plan.clone();
         let chunk_choice = match options.chunk {
             Some(_) => options.chunk_choice,
@@ -78,6 +71,17 @@ pub(super) fn choose(job: &mut Job<'_, '_>) -> Result<(Resources, Vec<Tried>)> {
     let mut resources = Resources::allocate(job)?;
     load(&resources.streams, &mut resources.slots, &job.stages)?;
     Ok((resources, tried))
+}
+
+/// The choice that is remembered for the job, or else the best one of those that are measured.
+fn remembered(job: &mut Job<'_, '_>) -> Result<(Option<Way>, Vec<Tried>)> {
+    if let Some(known) = remember::find(job)? {
+        return Ok((Some(known), Vec::new()));
+    }
+    let tried = search(job)?;
+    let best = best(&tried);
+    best.map_or(Ok(()), |best| remember::keep(job, best))?;
+    Ok((best, tried))
 }
 
 /// Measures the ways that may be best.

@@ -33,6 +33,7 @@ mod prepared;
 mod progress;
 mod reach;
 mod reader;
+mod remember;
 mod report;
 mod rows;
 mod run;
@@ -44,6 +45,7 @@ mod stage;
 mod streams;
 mod tune;
 mod validate;
+mod way;
 mod writer;
 
 pub use budget::Needs;

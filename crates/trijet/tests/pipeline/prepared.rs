@@ -201,3 +201,59 @@ fn a_job_runs_again_after_an_error_of_a_stage() -> Result<()> {
     assert_eq!(*y.read()?, *x.read()?);
     Ok(())
 }
+
+/// A pipeline whose choice is remembered in a file.
+fn remembered<'a>(
+    device: &Device,
+    file: &std::path::Path,
+    (name, len): (&str, usize),
+) -> Result<Prepared<'a, u32, u32>> {
+    let (x, mut y) = (numbers(device, len, 0), numbers(device, len, 0));
+    copying(device, 0).remember(file, name).prepare(&x, ROW, &mut y)
+}
+
+#[test]
+fn a_remembered_choice_is_taken_for_the_same_job_and_for_no_other() -> Result<()> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("choices");
+    let device = simulated(Order::Greedy);
+    let job = |name, len| remembered(&device, &file, (name, len));
+    let (small, large) = (100 * ROW, 40_000 * ROW);
+    for (name, len) in [("copy", small), ("copy", large), ("other", small)] {
+        let first = job(name, len)?;
+        assert!(!first.tried().is_empty(), "{name}, {len}: nothing is known yet");
+        let again = job(name, len)?;
+        assert_eq!((again.plan(), again.tried().len()), (first.plan(), 0), "{name}, {len}");
+    }
+    let (x, mut y) = (numbers(&device, small, 0), numbers(&device, small, 0));
+    let deeper = copying(&device, 0).remember(&file, "copy").depth(2).prepare(&x, ROW, &mut y)?;
+    assert!(!deeper.tried().is_empty(), "another depth is another job");
+    Ok(())
+}
+
+#[test]
+fn a_damaged_file_of_choices_counts_as_empty_and_is_replaced() -> Result<()> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("choices");
+    let device = simulated(Order::Greedy);
+    remembered(&device, &file, ("copy", 100 * ROW))?;
+    let whole = std::fs::read(&file).expect("it was written");
+    for len in 0..whole.len() {
+        std::fs::write(&file, &whole[..len]).expect("it can be written");
+        let job = remembered(&device, &file, ("copy", 100 * ROW))?;
+        assert!(!job.tried().is_empty(), "{len} of {} bytes", whole.len());
+    }
+    assert_eq!(std::fs::read(&file).expect("it was written"), whole);
+    Ok(())
+}
+
+#[test]
+fn a_file_of_choices_that_cannot_be_used_is_an_error_that_names_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let device = simulated(Order::Greedy);
+    for file in [folder.path().to_owned(), folder.path().join("missing/choices")] {
+        let error = remembered(&device, &file, ("copy", 100 * ROW)).expect_err("no such file");
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.to_string().contains(&file.display().to_string()), "{error}");
+    }
+}
