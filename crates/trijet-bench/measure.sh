@@ -54,6 +54,10 @@ trijet 560 bench files --device cuda:0 >"$out/files.csv"
 
 trijet 60 bench staging --device cuda:0 >"$out/staging.csv"
 
+trijet 300 bench tuner --device cuda:0 >"$out/tuner.csv"
+
+trijet 90 bench latency --device cuda:0 >"$out/latency.csv"
+
 trijet 200 bench virtual --device host >"$out/virtual.csv"
 
 trijet 100 bench check --device host >"$out/check.csv"
