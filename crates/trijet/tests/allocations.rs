@@ -5,7 +5,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Once;
 use trijet::kernels::AXPY;
-use trijet::{Buffer, Device, PinnedBuffer, Result, Select, Stream};
+use trijet::pipeline::{Class, Schedule};
+use trijet::{Buffer, Bytes, Device, PinnedBuffer, Pipeline, Result, Select, Stream};
 
 /// More operations than fill every ring: a stream keeps 64 events, and there are 8 streams.
 const WARM_UP: u32 = 1200;
@@ -151,6 +152,35 @@ fn manual_memory_allocates_nothing() -> Result<()> {
 }
 
 /// The count includes what an operation allocates: here, the closure.
+/// The streams, slots and events of a prepared pipeline stay between its runs, and enqueuing allocates
+/// nothing. Each wait of the host allocates once, for what it learns.
+#[test]
+fn a_run_of_a_prepared_pipeline_allocates_for_its_waits_only() -> Result<()> {
+    let device = device();
+    let (x, mut y) = (device.pinned::<f32>(64 * LEN)?, device.pinned::<f32>(64 * LEN)?);
+    // A bulk run of 8 chunks waits for each upload, each kernel, each download and at its end.
+    let schedules = [
+        (Schedule::InPlace, Class::Alone, 1),
+        (Schedule::OneStream, Class::Alone, 1),
+        (Schedule::RoleStreams, Class::Alone, 3),
+        (Schedule::Tuned, Class::Alone, 4),
+        (Schedule::Tuned, Class::Latency, 4),
+        (Schedule::RoleStreams, Class::Bulk, 3 * 8 + 3),
+    ];
+    for (schedule, class, waits) in schedules {
+        let mut job = Pipeline::on(&device)
+            .stage::<f32, f32>(|s, x, y| s.launch(&AXPY, (2.0, x, y)))
+            .schedule(schedule)
+            .class(class)
+            .chunk(Bytes(8 * LEN as u64 * 4))
+            .depth(3)
+            .prepare(&x, LEN, &mut y)?;
+        let count = allocations(|_| job.run(&x, &mut y))?;
+        assert!(count <= waits * u64::from(COUNTED), "{schedule:?}, {class:?}: {count}");
+    }
+    Ok(())
+}
+
 #[test]
 fn a_host_function_is_counted() -> Result<()> {
     let setup = setup(1)?;
