@@ -15,7 +15,8 @@ use trijet::{Buffer, Device, Readiness, Result, Stream, StreamOptions};
 const REQUESTS: usize = 50;
 const LEN: usize = 2_048;
 const STEPS: usize = 200;
-const BACKGROUND: usize = 100_003;
+/// The elements of the background work. A GPU needs more of them to be busy while requests come.
+const BACKGROUND: [usize; 2] = [100_003, 16_000_003];
 
 /// The answer to a request: `3 * x + 1`, weighed by a model that stays on the device.
 fn answer(device: &Device, s: &Stream, model: &Buffer<f32>, request: usize) -> Outcome<Vec<f32>> {
@@ -33,8 +34,9 @@ fn example(device: &Device) -> Outcome<String> {
     let (patient, urgent) = device.info().priorities;
     let with = |priority| device.stream_with(StreamOptions::new().priority(priority));
     let (background, online) = (with(patient)?, with(urgent)?);
-    let ones = background.upload(&[1.0_f32; BACKGROUND])?;
-    let mut sums = background.alloc_zeroed::<f32>(BACKGROUND)?;
+    let len = BACKGROUND[usize::from(device.info().compute.0 > 0)];
+    let ones = background.upload(&vec![1.0_f32; len])?;
+    let mut sums = background.alloc_zeroed::<f32>(len)?;
     let model = online.upload(&(0..LEN).map(sample).collect::<Vec<f32>>())?;
     let before = device.ordering().waits;
     let steps = (0..STEPS).map(|step| background.launch(&AXPY, (step as f32, &ones, &mut sums)));
