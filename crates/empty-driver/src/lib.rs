@@ -94,6 +94,8 @@ writes! {
     cuDeviceGetMemPool(out: usize = POOL);
     cuMemPoolGetAccess(out: c_int = 3);
     cuDeviceCanAccessPeer(out: c_int = 0);
+    cuOccupancyMaxActiveBlocksPerMultiprocessor(out: c_int = 8);
+    cuOccupancyMaxActiveClusters(out: c_int = 16);
 }
 
 writes_in_context! {

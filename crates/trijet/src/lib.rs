@@ -52,8 +52,8 @@ pub mod trace;
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::ledger::SourceOrder;
 pub use base::units::{Bytes, Nanos};
-pub use device::LaunchConfig;
 pub use device::driver::{Clock, DeviceInfo, PoolStats, Readiness};
+pub use device::{LaunchConfig, Occupancy};
 pub use launch::{Args, Kernel};
 pub use log::Trace;
 pub use memory::{

@@ -1,14 +1,29 @@
-//! The configuration of a launch: its grid, its blocks and their shared memory.
+//! The configuration of a launch: its grid, its blocks, their shared memory and its attributes.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::device::occupancy::Occupancy;
 
 /// The largest sides of a block (CUDA C++ Programming Guide, "Technical Specifications").
 const BLOCK_MAX: [u32; 3] = [1024, 1024, 64];
 /// The largest sides of a grid (as above).
 const GRID_MAX: [u32; 3] = [i32::MAX.cast_unsigned(), 65_535, 65_535];
+/// The most blocks of a cluster on every device that has clusters (CUDA C++ Programming Guide, "Thread
+/// Block Clusters").
+const CLUSTER_MAX: u32 = 8;
+/// The first compute capability with clusters.
+const CLUSTERS_SINCE: (u32, u32) = (9, 0);
+/// The compute capability of a host device, whose twins run one tile after another.
+const HOST: (u32, u32) = (0, 0);
 
-/// The configuration of a launch: what CUDA writes between `<<<` and `>>>`.
+/// What a device allows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) block_threads_max: u32,
+    pub(crate) compute: (u32, u32),
+}
+
+/// The configuration of a launch: what CUDA writes between `<<<` and `>>>`, and its attributes.
 ///
 /// ```
 /// use trijet::LaunchConfig;
@@ -26,14 +41,20 @@ pub struct LaunchConfig {
     pub block: [u32; 3],
     /// Dynamic shared memory of a block in bytes.
     pub shared_bytes: u32,
+    /// Blocks of a cluster in x, y and z; ones without clusters.
+    pub cluster: [u32; 3],
+    /// All blocks run at the same time, so that they may wait for each other.
+    pub cooperative: bool,
+    /// The priority of the kernel's blocks; that of its stream if there is none.
+    pub priority: Option<i32>,
 }
 
 impl LaunchConfig {
-    /// A grid of `grid` blocks of `block` threads, without dynamic shared memory.
+    /// A grid of `grid` blocks of `block` threads, without dynamic shared memory and attributes.
     #[must_use]
     #[inline]
     pub const fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
-        Self { grid, block, shared_bytes: 0 }
+        Self { grid, block, shared_bytes: 0, cluster: [1; 3], cooperative: false, priority: None }
     }
 
     /// At least one thread for each of `elements`, in blocks of `block` threads.
@@ -69,16 +90,79 @@ impl LaunchConfig {
         self
     }
 
-    fn block_threads(&self) -> u64 {
-        self.block.iter().fold(1, |n, side| n.saturating_mul(u64::from(*side)))
+    /// The same configuration with clusters of `blocks` in x, y and z, which run at the same time and
+    /// reach each other's shared memory. The grid must have whole clusters. A GPU needs compute
+    /// capability 9.0.
+    ///
+    /// ```
+    /// use trijet::LaunchConfig;
+    /// let config = LaunchConfig::new([6, 1, 1], [128, 1, 1]).cluster([2, 1, 1]);
+    /// assert_eq!(config.cluster, [2, 1, 1]);
+    /// ```
+    #[must_use]
+    #[inline]
+    pub const fn cluster(mut self, blocks: [u32; 3]) -> Self {
+        self.cluster = blocks;
+        self
     }
 
-    /// Checks the configuration against the limits of every device of CUDA, and against
-    /// `block_threads_max` of this one.
+    /// The same configuration as a cooperative launch: all blocks run at the same time. A grid that
+    /// does not fit onto the device is refused, also where other work would make room for it later.
+    #[must_use]
+    #[inline]
+    pub const fn cooperative(mut self) -> Self {
+        self.cooperative = true;
+        self
+    }
+
+    /// The same configuration with a priority of its own, see
+    /// [`DeviceInfo::priorities`](crate::DeviceInfo::priorities). As for streams, values out of range
+    /// are clamped.
+    #[must_use]
+    #[inline]
+    pub const fn priority(mut self, priority: i32) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// Whether the driver must be told more than the sizes.
+    #[inline]
+    pub(crate) fn has_attributes(&self) -> bool {
+        self.needs_room() || self.priority.is_some()
+    }
+
+    /// Whether only the driver knows if the device has room for it.
+    #[inline]
+    pub(crate) fn needs_room(&self) -> bool {
+        self.cooperative || self.cluster != [1; 3]
+    }
+
+    /// The product of three sides.
+    fn product(sides: [u32; 3]) -> u64 {
+        sides.iter().fold(1, |n, side| n.saturating_mul(u64::from(*side)))
+    }
+
+    /// The blocks of the grid.
+    pub(crate) fn blocks(&self) -> u64 {
+        Self::product(self.grid)
+    }
+
+    /// The threads of a block.
+    pub(crate) fn block_threads(&self) -> u64 {
+        Self::product(self.block)
+    }
+
+    /// The blocks of a cluster.
+    pub(crate) fn cluster_blocks(&self) -> u64 {
+        Self::product(self.cluster)
+    }
+
+    /// Checks the configuration against the limits of every device of CUDA, and of this one.
     ///
     /// # Errors
     /// A text that names the side, its value and its limit.
-    pub(crate) fn check(&self, block_threads_max: u32) -> std::result::Result<(), String> {
+    pub(crate) fn check(&self, limits: Limits) -> std::result::Result<(), String> {
+        let block_threads_max = limits.block_threads_max;
         let sides = [("block", self.block, BLOCK_MAX), ("grid", self.grid, GRID_MAX)];
         for (what, sides, limits) in sides {
             for (axis, (side, limit)) in ["x", "y", "z"].iter().zip(sides.iter().zip(limits)) {
@@ -94,13 +178,74 @@ impl LaunchConfig {
                 "a block of {x} x {y} x {z} has {threads} threads; the device allows {block_threads_max}"
             ));
         }
+        self.check_cluster(limits.compute)
+    }
+
+    /// Checks that a device of `multiprocessors` with this occupancy runs all blocks of a cooperative
+    /// launch at the same time, and at least one of its clusters.
+    ///
+    /// # Errors
+    /// A text with the number of blocks and the room for them.
+    pub(crate) fn check_room(
+        &self,
+        room: Occupancy,
+        multiprocessors: u64,
+    ) -> std::result::Result<(), String> {
+        let cluster = self.cluster_blocks();
+        if room.clusters == Some(0) {
+            return Err(format!(
+                "the device has no room for a cluster of {cluster} blocks of {} threads with {} bytes of \
+                 dynamic shared memory",
+                self.block_threads(),
+                self.shared_bytes
+            ));
+        }
+        let blocks = match room.clusters {
+            Some(clusters) => u64::from(clusters) * cluster,
+            None => u64::from(room.blocks) * multiprocessors,
+        };
+        if self.cooperative && self.blocks() > blocks {
+            return Err(format!(
+                "a cooperative launch of {} blocks; the device has room for {blocks} at the same time",
+                self.blocks()
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_cluster(&self, compute: (u32, u32)) -> std::result::Result<(), String> {
+        if self.cluster == [1; 3] {
+            return Ok(());
+        }
+        for (axis, (side, grid)) in ["x", "y", "z"].iter().zip(self.cluster.iter().zip(self.grid)) {
+            if *side == 0 {
+                return Err(format!("cluster.{axis} is 0; it must be at least 1"));
+            }
+            if !grid.is_multiple_of(*side) {
+                return Err(format!(
+                    "grid.{axis} is {grid}, which is not a multiple of cluster.{axis} {side}"
+                ));
+            }
+        }
+        let blocks = self.cluster_blocks();
+        if blocks > u64::from(CLUSTER_MAX) {
+            return Err(format!("a cluster of {blocks} blocks; {CLUSTER_MAX} are allowed"));
+        }
+        if compute != HOST && compute < CLUSTERS_SINCE {
+            let ((major, minor), (since, _)) = (compute, CLUSTERS_SINCE);
+            return Err(format!(
+                "clusters need compute capability {since}.0, and the device has {major}.{minor}"
+            ));
+        }
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::LaunchConfig;
+    use super::{LaunchConfig, Limits};
+
+    const LIMITS: Limits = Limits { block_threads_max: 1024, compute: (9, 0) };
 
     #[test]
     fn the_grid_covers_every_element_and_no_further_block() {
@@ -116,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_side_beyond_its_limit_is_named() {
-        let told = |grid, block| LaunchConfig::new(grid, block).check(1024).unwrap_err();
+        let told = |grid, block| LaunchConfig::new(grid, block).check(LIMITS).unwrap_err();
         assert_eq!(told([1; 3], [1, 1, 65]), "block.z is 65; it must be 1 to 64");
         assert_eq!(told([1; 3], [1, 0, 1]), "block.y is 0; it must be 1 to 1024");
         assert_eq!(told([1, 65_536, 1], [1; 3]), "grid.y is 65536; it must be 1 to 65535");
@@ -126,6 +271,25 @@ mod tests {
         );
         let large = "a block of 32 x 33 x 1 has 1056 threads; the device allows 1024";
         assert_eq!(told([1; 3], [32, 33, 1]), large);
-        assert_eq!(LaunchConfig::new([2; 3], [32, 32, 1]).check(1024), Ok(()));
+        assert_eq!(LaunchConfig::new([2; 3], [32, 32, 1]).check(LIMITS), Ok(()));
+    }
+
+    #[test]
+    fn a_cluster_that_the_grid_or_the_device_does_not_allow_is_named() {
+        let with = |cluster| LaunchConfig::new([12, 4, 1], [32, 1, 1]).cluster(cluster);
+        let told = |cluster| with(cluster).check(LIMITS).unwrap_err();
+        assert_eq!(told([1, 0, 1]), "cluster.y is 0; it must be at least 1");
+        assert_eq!(told([5, 1, 1]), "grid.x is 12, which is not a multiple of cluster.x 5");
+        assert_eq!(told([1, 1, 2]), "grid.z is 1, which is not a multiple of cluster.z 2");
+        assert_eq!(told([6, 2, 1]), "a cluster of 12 blocks; 8 are allowed");
+        for cluster in [[1, 1, 1], [2, 1, 1], [4, 2, 1], [1, 4, 1]] {
+            assert_eq!(with(cluster).check(LIMITS), Ok(()), "{cluster:?}");
+            let host = Limits { compute: (0, 0), ..LIMITS };
+            assert_eq!(with(cluster).check(host), Ok(()), "{cluster:?} on the host");
+        }
+        let old = Limits { compute: (8, 6), ..LIMITS };
+        let needs = "clusters need compute capability 9.0, and the device has 8.6";
+        assert_eq!(with([2, 1, 1]).check(old).unwrap_err(), needs);
+        assert_eq!(with([1, 1, 1]).check(old), Ok(()));
     }
 }

@@ -9,11 +9,13 @@ use super::params::ArgsFor;
 use super::spec::{Exactness, KernelSpec, Shape};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::{HostCall, OpKind};
-use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
 use crate::device::code::Code;
 use crate::device::driver::{Action, Image, Launch, ModuleHandle};
+use crate::device::launch_config::Limits;
 use crate::device::loaded::Loaded;
+use crate::device::{LaunchConfig, Occupancy};
+
 use crate::log::calling;
 use crate::stream::shared::Shared;
 use crate::stream::{Device, Stream};
@@ -198,19 +200,17 @@ impl Untyped {
 
     /// Refuses a configuration that the caller gave and that the device, or the declaration, does not
     /// allow. A grid of no blocks is allowed, since it launches nothing.
-    fn check_given(
-        &self,
-        config: &LaunchConfig,
-        args: &ArgBlock,
-        block_threads_max: u32,
-    ) -> Result<()> {
+    fn check_given(&self, config: &LaunchConfig, args: &ArgBlock, limits: Limits) -> Result<()> {
         let Shape::Given(check) = self.spec.shape else {
             let why = "its configuration follows from its arguments; call `launch`";
             return Err(self.refused(why));
         };
-        let blocks = config.grid.map(|side| side.max(1));
-        let some = LaunchConfig { grid: blocks, ..*config };
-        some.check(block_threads_max).map_err(|why| self.refused(&why))?;
+        let mut grid = config.grid;
+        grid.iter_mut().zip(config.cluster).for_each(|(side, cluster)| {
+            *side = if *side == 0 { cluster.max(1) } else { *side };
+        });
+        let some = LaunchConfig { grid, ..*config };
+        some.check(limits).map_err(|why| self.refused(&why))?;
         let (asked, most) = (config.shared_bytes, self.spec.shared_bytes_max);
         if asked > most {
             return Err(self.refused(&format!(
@@ -220,11 +220,24 @@ impl Untyped {
         check(args, config).map_err(|why| self.refused(&why))
     }
 
+    /// Refuses a launch that the device has no room for. The driver would refuse it without a reason.
+    fn check_room(&self, device: &Shared, loaded: &Loaded, config: &LaunchConfig) -> Result<()> {
+        let room = device.domain.driver().occupancy(loaded.function, config);
+        let room = room.map_err(|error| device.failed(error))?;
+        let multiprocessors = u64::from(device.info.multiprocessors);
+        config.check_room(room, multiprocessors).map_err(|why| self.refused(&why))
+    }
+
     #[cold]
     fn refused(&self, why: &str) -> Error {
         let cause = format!("`{}`: {why}", self.spec.name);
         Error::new(ErrorKind::InvalidValue, "launch", cause)
     }
+}
+
+fn limits(device: &Shared) -> Limits {
+    let info = &device.info;
+    Limits { block_threads_max: info.block_threads_max, compute: info.compute }
 }
 
 impl Device {
@@ -250,6 +263,36 @@ impl Device {
         calling::refuse("parameters")?;
         let loaded = kernel.code.loaded(self.shared(), Location::caller())?;
         Ok(loaded.parameters.as_deref().map(<[usize]>::to_vec))
+    }
+}
+
+impl Device {
+    /// How many blocks and clusters of a kernel run at the same time with this configuration, on a device
+    /// that does nothing else. The grid has no meaning here. The kernel is loaded if it was not.
+    ///
+    /// ```
+    /// use trijet::kernels::AXPY;
+    /// use trijet::{Device, LaunchConfig, Select};
+    /// let device = Device::open(Select::Auto)?;
+    /// let config = LaunchConfig::new([1, 1, 1], [256, 1, 1]);
+    /// let room = device.occupancy(&AXPY, &config)?;
+    /// let resident = room.blocks * device.info().multiprocessors;
+    /// assert!(resident > 0, "the largest grid of a cooperative launch");
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidValue` for blocks or clusters that no device allows; `Unsupported` for clusters on a driver
+    /// that has none; as for [`Device::load`].
+    #[track_caller]
+    pub fn occupancy<P>(&self, kernel: &Kernel<P>, config: &LaunchConfig) -> Result<Occupancy> {
+        calling::refuse("occupancy")?;
+        let (shared, kernel) = (self.shared(), &kernel.code);
+        let whole = LaunchConfig { grid: config.cluster.map(|side| side.max(1)), ..*config };
+        whole.check(limits(shared)).map_err(|why| kernel.refused(&why))?;
+        let loaded = kernel.loaded(shared, Location::caller())?;
+        let room = shared.domain.driver().occupancy(loaded.function, &whole);
+        room.map_err(|error| shared.failed(error))
     }
 }
 
@@ -335,16 +378,23 @@ impl Stream {
             return Err(kernel.refused(&format!("{} is out of reach of {device}", arg.span)));
         }
         if let Some(config) = &given {
-            kernel.check_given(config, &args.block, self.device().info.block_threads_max)?;
+            kernel.check_given(config, &args.block, limits(self.device()))?;
         }
         let loaded = kernel.loaded(self.device(), site)?;
         loaded.check(&args.block).map_err(|why| kernel.refused(&why))?;
-        let config = match given {
+        let mut config = match given {
             Some(config) => config,
             None => kernel.config(&args.block)?,
         };
+        if let Some(priority) = &mut config.priority {
+            let (patient, urgent) = self.device().info.priorities;
+            *priority = (*priority).clamp(urgent, patient);
+        }
         if config.grid.contains(&0) {
             return Ok(());
+        }
+        if config.needs_room() {
+            kernel.check_room(self.device(), loaded, &config)?;
         }
         let name = &kernel.spec.name;
         let launch = Launch { function: loaded.function, name, config, args: &args.block };

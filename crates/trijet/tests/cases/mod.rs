@@ -1,6 +1,7 @@
 //! The laws as functions of a device, so that the same cases run on every executor of the host
 //! device and on CUDA. `for_each_case` lists them; a case asserts what a user can observe.
 
+pub(crate) mod attributes;
 pub(crate) mod batches;
 pub(crate) mod copies;
 pub(crate) mod default_streams;
@@ -102,6 +103,11 @@ macro_rules! for_each_case {
             launches::a_kernel_takes_plain_pointers_and_any_configuration
             launches::a_shape_may_depend_on_data
             launches::a_configuration_is_checked_before_the_driver_is_called
+            attributes::blocks_of_a_cluster_read_what_their_leader_loaded
+            attributes::a_cluster_that_cannot_be_is_refused_before_the_driver_is_called
+            attributes::a_cooperative_launch_is_as_large_as_the_device_has_room
+            attributes::occupancy_falls_with_threads_and_counts_clusters
+            attributes::a_launch_may_have_a_priority_of_its_own
             slices::a_slice_may_change_as_soon_as_it_is_uploaded
             slices::a_download_waits_for_the_writers_of_all_streams
             slices::zeroed_memory_is_zero_where_the_memory_was_used_before

@@ -61,9 +61,17 @@ pub(crate) struct LaunchConfig {
     pub(crate) block: [c_uint; 3],
     pub(crate) shared_bytes: c_uint,
     pub(crate) stream: Handle,
-    /// `CUlaunchAttribute`; always none.
-    pub(crate) attrs: *mut c_void,
+    pub(crate) attrs: *mut LaunchAttribute,
     pub(crate) attr_count: c_uint,
+}
+
+/// `CUlaunchAttribute`.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaunchAttribute {
+    pub(crate) id: c_uint,
+    pub(crate) pad: c_uint,
+    pub(crate) value: [c_uint; 16],
 }
 
 macro_rules! symbols {
@@ -174,6 +182,10 @@ symbols! { DriverApi,
     func_parameter = "cuFuncGetParamInfo": fn(Handle, usize, *mut usize, *mut usize);
     launch = "cuLaunchKernelEx":
         fn(*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
+    active_blocks =
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor": fn(*mut c_int, Handle, c_int, usize);
+    active_clusters =
+        "cuOccupancyMaxActiveClusters": fn(*mut c_int, Handle, *const LaunchConfig);
 }
 
 /// The entry of a table, or the error that names the symbol.
@@ -216,6 +228,11 @@ mod tests {
         assert_eq!(offset_of!(LaunchConfig, stream), offset_of!(Theirs, hStream));
         assert_eq!(offset_of!(LaunchConfig, attrs), offset_of!(Theirs, attrs));
         assert_eq!(offset_of!(LaunchConfig, attr_count), offset_of!(Theirs, numAttrs));
+        type Attribute = sys::CUlaunchAttribute_st;
+        assert_eq!(size_of::<LaunchAttribute>(), size_of::<Attribute>());
+        assert_eq!(align_of::<LaunchAttribute>(), align_of::<Attribute>());
+        assert_eq!(offset_of!(LaunchAttribute, id), offset_of!(Attribute, id));
+        assert_eq!(offset_of!(LaunchAttribute, value), offset_of!(Attribute, value));
     }
 
     #[test]

@@ -14,7 +14,9 @@ use crate::device::driver::{
     Interop, ModuleHandle, Peers, PoolAccess, PoolAttribute, PoolHandle, Pools, Profiler,
     Readiness, Simulation, StreamHandle, StreamKind, Timing,
 };
+use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::{Memory, Space};
+use crate::device::occupancy::Occupancy;
 use crate::device::twin::Twin;
 use std::ffi::c_void;
 
@@ -54,6 +56,7 @@ impl Core for CudaDriver {
         module_load(device: DeviceId, label: &str, image: Image<'_>) -> Result<ModuleHandle>;
         function(module: ModuleHandle, entry: &str, shared_bytes: u32, twin: Option<Twin>)
             -> Result<FunctionHandle>;
+        occupancy(function: FunctionHandle, config: &LaunchConfig) -> Result<Occupancy>;
         parameters(function: FunctionHandle) -> Result<Option<Vec<usize>>>;
     }
 

@@ -1,6 +1,6 @@
 //! Modules, their kernels, and launches.
 
-use super::api::{LaunchConfig, need};
+use super::api::{Handle, LaunchAttribute, LaunchConfig, need};
 use super::context::{CudaDriver, cu, device_of, pack, raw};
 use super::error::{INVALID_VALUE, NOT_FOUND, check};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -8,12 +8,20 @@ use crate::base::id::DeviceId;
 use crate::device::args::ARGS_MAX;
 use crate::device::driver::{FunctionHandle, Image, Launch, ModuleHandle, StreamHandle};
 use crate::device::image::check_binary;
+use crate::device::launch_config::LaunchConfig as Config;
+use crate::device::occupancy::Occupancy;
 use crate::device::twin::Twin;
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CString, c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 const MAX_DYNAMIC_SHARED: c_int = 8;
+/// Members of `CUlaunchAttributeID`.
+const COOPERATIVE: c_uint = 2;
+const CLUSTER_DIMENSION: c_uint = 4;
+const PRIORITY: c_uint = 8;
+/// One of each.
+const ATTRIBUTES_MAX: usize = 3;
 /// Zeros after a text: the driver reads a short text as far as the header of a binary.
 const HEADER_BYTES: usize = 64;
 /// The most parameters: `cuda.h` allows 32764 bytes.
@@ -45,6 +53,57 @@ fn source_line(ptx: &str, number: usize) -> Option<String> {
         words.nth(1)
     });
     noted.last().map(str::to_owned)
+}
+
+/// The attributes of a launch.
+struct Attributes {
+    all: [LaunchAttribute; ATTRIBUTES_MAX],
+    count: usize,
+}
+
+impl Attributes {
+    fn of(config: &Config) -> Self {
+        let none = LaunchAttribute { id: 0, pad: 0, value: [0; 16] };
+        let mut attributes = Self { all: [none; ATTRIBUTES_MAX], count: 0 };
+        if config.cluster != [1; 3] {
+            attributes.push(CLUSTER_DIMENSION, &config.cluster);
+        }
+        if config.cooperative {
+            attributes.push(COOPERATIVE, &[1]);
+        }
+        if let Some(priority) = config.priority {
+            attributes.push(PRIORITY, &[priority.cast_unsigned()]);
+        }
+        attributes
+    }
+
+    fn push(&mut self, id: c_uint, value: &[c_uint]) {
+        let attribute = &mut self.all[self.count];
+        attribute.id = id;
+        attribute.value[..value.len()].copy_from_slice(value);
+        self.count += 1;
+    }
+}
+
+/// The configuration for the driver. It points to the attributes.
+#[inline]
+fn driver_config(
+    config: &Config,
+    stream: Handle,
+    attributes: Option<&mut Attributes>,
+) -> LaunchConfig {
+    let (attrs, count) = match attributes {
+        Some(attributes) => (attributes.all.as_mut_ptr(), attributes.count),
+        None => (null_mut(), 0),
+    };
+    LaunchConfig {
+        grid: config.grid,
+        block: config.block,
+        shared_bytes: config.shared_bytes,
+        stream,
+        attrs,
+        attr_count: u32::try_from(count).expect("a few attributes"),
+    }
 }
 
 impl CudaDriver {
@@ -169,16 +228,43 @@ impl CudaDriver {
         Ok(Some(sizes))
     }
 
+    pub(super) fn occupancy(&self, function: FunctionHandle, config: &Config) -> Result<Occupancy> {
+        let _entered = self.enter_of("occupancy", function.0)?;
+        let threads = c_int::try_from(config.block_threads()).unwrap_or(c_int::MAX);
+        let mut blocks = 0;
+        cu!(
+            self,
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+            active_blocks(&raw mut blocks, raw(function.0), threads, config.shared_bytes as usize),
+            "the function is live, since its module is never unloaded; the call writes the local variable"
+        )?;
+        let clusters = match config.cluster {
+            [1, 1, 1] => None,
+            cluster => Some(self.active_clusters(function, &Config { grid: cluster, ..*config })?),
+        };
+        Ok(Occupancy { blocks: u32::try_from(blocks).unwrap_or(0), clusters })
+    }
+
+    /// The driver wants a grid of whole clusters, and does not use it otherwise.
+    fn active_clusters(&self, function: FunctionHandle, config: &Config) -> Result<u32> {
+        let mut attributes = Attributes::of(config);
+        let config = driver_config(config, null_mut(), Some(&mut attributes));
+        let mut clusters = 0;
+        cu!(
+            self,
+            "cuOccupancyMaxActiveClusters",
+            active_clusters(&raw mut clusters, raw(function.0), &raw const config),
+            "the function is live, since its module is never unloaded; the configuration and the attributes \
+             that it points to are read during the call, which writes the local variable"
+        )?;
+        Ok(u32::try_from(clusters).unwrap_or(0))
+    }
+
     pub(super) fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()> {
         let _entered = self.enter_of("launch", stream.0)?;
-        let config = LaunchConfig {
-            grid: launch.config.grid,
-            block: launch.config.block,
-            shared_bytes: launch.config.shared_bytes,
-            stream: raw(stream.0),
-            attrs: null_mut(),
-            attr_count: 0,
-        };
+        // Most launches have no attribute, and need no memory for one.
+        let mut attributes = launch.config.has_attributes().then(|| Attributes::of(&launch.config));
+        let config = driver_config(&launch.config, raw(stream.0), attributes.as_mut());
         // The driver reads as many pointers as the kernel has arguments, and not the rest.
         let mut params = [const { MaybeUninit::<*mut c_void>::uninit() }; ARGS_MAX];
         for (param, word) in params.iter_mut().zip(launch.args.iter()) {
@@ -193,7 +279,7 @@ impl CudaDriver {
                 params.as_mut_ptr().cast(),
                 null_mut()
             ),
-            "the driver copies the arguments during the call. Their number and sizes are those of \
+            "the driver copies the attributes and the arguments during the call. Their number and sizes are those of \
              the parameters, which `Loaded` compares: before CUDA 12.4 it cannot, and the author of \
              the declaration is responsible, for which `Kernel::declare` is unsafe. The tokens of the spans outlive the launch; a replay of a capture would \
              outlive them, and the layers above refuse a capturing stream"

@@ -8,7 +8,9 @@ use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::ledger::StreamClass;
 use crate::base::units::{Bytes, Nanos};
+use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::Memory;
+use crate::device::occupancy::Occupancy;
 use crate::device::twin::Twin;
 use std::fmt::Debug;
 
@@ -281,6 +283,13 @@ pub(crate) trait Core: Debug + Send + Sync {
         shared_bytes: u32,
         twin: Option<Twin>,
     ) -> Result<FunctionHandle>;
+
+    /// How many blocks and clusters of a kernel run at the same time with this configuration, whose
+    /// grid has no meaning here.
+    ///
+    /// # Errors
+    /// `Unsupported` for clusters before CUDA 11.8; an error of the driver.
+    fn occupancy(&self, function: FunctionHandle, config: &LaunchConfig) -> Result<Occupancy>;
 
     /// The size in bytes of each parameter of a kernel, if the driver knows them.
     ///

@@ -15,6 +15,7 @@ use crate::device::args::ArgBlock;
 use crate::device::driver::{
     CopySpans, HostFn, Launch, Mode, PoolHandle, SourceOrder, StreamHandle,
 };
+use crate::device::launch_config::Limits;
 use crate::device::memory::{self, Memory, Span};
 use crate::device::twin::check_disjoint;
 use std::sync::Arc;
@@ -102,7 +103,8 @@ impl HostDriver {
 
     pub(super) fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()> {
         let config = launch.config;
-        if let Err(why) = config.check(BLOCK_THREADS_MAX) {
+        let limits = Limits { block_threads_max: BLOCK_THREADS_MAX, compute: (0, 0) };
+        if let Err(why) = config.check(limits) {
             return Err(refuse::value("launch", format!("`{}`: {why}", launch.name)));
         }
         check_disjoint(launch.name, launch.args)?;

@@ -7,6 +7,7 @@ use super::config::Executor;
 use super::events::LegacyRecord;
 use super::fault::{FaultKind, Verb};
 use super::ids::Points;
+use super::occupancy::occupancy;
 use super::order::May;
 use super::queues::Queues;
 use super::run::Run;
@@ -24,7 +25,9 @@ use crate::device::driver::{
     Interop, ModuleHandle, Peers, PoolAccess, PoolAttribute, PoolHandle, Pools, Profiler, Progress,
     Readiness, Script, Simulation, StreamHandle, StreamKind, Timing,
 };
+use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::{Memory, Space};
+use crate::device::occupancy::Occupancy;
 use crate::device::region::HostBytes;
 use crate::device::twin::Twin;
 use std::ffi::c_void;
@@ -287,6 +290,11 @@ impl Core for HostDriver {
         self.shared.functions.set(state.functions, function);
         state.functions += 1;
         Ok(FunctionHandle(state.functions as u64))
+    }
+
+    fn occupancy(&self, function: FunctionHandle, config: &LaunchConfig) -> Result<Occupancy> {
+        self.function_of(function)?;
+        Ok(occupancy(config, self.shared.threads as u64))
     }
 
     /// A twin reads its arguments by type, so there is nothing to compare.

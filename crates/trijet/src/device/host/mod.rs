@@ -25,6 +25,7 @@ mod laws;
 #[cfg(test)]
 mod losses;
 mod node;
+mod occupancy;
 pub(crate) mod order;
 mod pools;
 mod queues;

@@ -1,0 +1,57 @@
+//! How many blocks of a kernel a modelled device has room for.
+//!
+//! A host device runs twins tile by tile, and would run any grid. It refuses what a GPU would refuse, so
+//! that a program which asks for room without asking how much there is fails on both.
+#![forbid(unsafe_code)]
+
+use crate::device::launch_config::LaunchConfig;
+use crate::device::occupancy::Occupancy;
+
+/// A multiprocessor of an H200 (CUDA C++ Programming Guide, technical specifications of compute
+/// capability 9.0).
+const THREADS_MAX: u64 = 2048;
+const BLOCKS_MAX: u64 = 32;
+const SHARED_BYTES: u64 = 228 << 10;
+/// The shared memory that each block takes for the system.
+const RESERVED_BYTES: u64 = 1 << 10;
+/// Threads are given room in warps.
+const WARP: u64 = 32;
+
+/// The occupancy of a kernel whose registers and static shared memory never limit.
+pub(super) fn occupancy(config: &LaunchConfig, multiprocessors: u64) -> Occupancy {
+    let threads = config.block_threads().next_multiple_of(WARP).max(WARP);
+    let shared = u64::from(config.shared_bytes) + RESERVED_BYTES;
+    let blocks = BLOCKS_MAX.min(THREADS_MAX / threads).min(SHARED_BYTES / shared);
+    let clusters = (config.cluster != [1; 3]).then(|| {
+        let all = blocks * multiprocessors / config.cluster_blocks().max(1);
+        u32::try_from(all).unwrap_or(u32::MAX)
+    });
+    Occupancy { blocks: u32::try_from(blocks).unwrap_or(u32::MAX), clusters }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_shared_memory_and_a_fixed_number_limit_the_blocks() {
+        let blocks = |threads, shared| {
+            let config = LaunchConfig::new([1; 3], [threads, 1, 1]).shared_bytes(shared);
+            occupancy(&config, 132).blocks
+        };
+        assert_eq!(blocks(1024, 0), 2);
+        assert_eq!(blocks(1, 0), 32);
+        assert_eq!(blocks(96, 0), 21);
+        assert_eq!(blocks(97, 0), 16, "a started warp counts");
+        assert_eq!(blocks(32, 227 << 10), 1);
+        assert_eq!(blocks(32, 113 << 10), 2);
+    }
+
+    #[test]
+    fn clusters_share_the_room_of_all_multiprocessors() {
+        let config = LaunchConfig::new([8, 1, 1], [1024, 1, 1]);
+        assert_eq!(occupancy(&config, 132).clusters, None);
+        assert_eq!(occupancy(&config.cluster([8, 1, 1]), 132).clusters, Some(33));
+        assert_eq!(occupancy(&config.cluster([8, 1, 1]), 2).clusters, Some(0));
+    }
+}
