@@ -76,6 +76,9 @@ nothing! {
     cuDeviceSetMemPool cuMemPoolSetAccess cuMemFree_v2
     cuMemcpy cuMemcpyBatchAsync cuMemcpyBatchAsync_v2
     cuMemsetD8_v2 cuGraphDestroy cuCtxDestroy_v2
+    cuGraphKernelNodeSetAttribute cuGraphExecDestroy cuGraphLaunch
+    cuGraphExecKernelNodeSetParams_v2 cuGraphExecMemcpyNodeSetParams
+    cuGraphExecMemsetNodeSetParams
 }
 
 writes! {
@@ -104,6 +107,11 @@ writes_in_context! {
     cuStreamCreateWithPriority(out: usize = handle());
     cuStreamCreate(out: usize = handle());
     cuEventCreate(out: usize = handle());
+    cuGraphCreate(out: usize = handle());
+    cuGraphAddKernelNode_v2(out: usize = handle());
+    cuGraphAddMemcpyNode(out: usize = handle());
+    cuGraphAddMemsetNode(out: usize = handle());
+    cuGraphInstantiateWithFlags(out: usize = handle());
     cuMemAlloc_v2(out: usize = handle());
 }
 

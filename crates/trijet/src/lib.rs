@@ -25,6 +25,7 @@
 //! - [`Buffer`], [`PinnedBuffer`], [`View`]: memory whose use orders itself; [`memory`] has the rest.
 //! - [`Kernel`], [`kernels`]: your own kernels, and those that come along.
 //! - [`Pipeline`], [`pipeline`]: source, stages and sink over chunks, with a report.
+//! - [`graph`]: operations that are recorded once and launched many times.
 //! - [`staged`]: items of any sizes through stages that fan out and join again, each on its streams.
 //! - [`check`]: whether every conflict of a traced run is ordered.
 //! - [`trace`]: the entries of a run, the figures that follow from them, timelines and files.
@@ -36,6 +37,7 @@ mod base;
 pub mod check;
 mod device;
 pub mod explore;
+pub mod graph;
 pub mod kernels;
 mod launch;
 mod log;
@@ -54,6 +56,7 @@ pub use base::ledger::SourceOrder;
 pub use base::units::{Bytes, Nanos};
 pub use device::driver::{Clock, DeviceInfo, PoolStats, Readiness};
 pub use device::{LaunchConfig, Occupancy};
+pub use graph::Graph;
 pub use launch::{Args, Kernel};
 pub use log::Trace;
 pub use memory::{

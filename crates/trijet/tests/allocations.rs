@@ -4,6 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Once;
+use trijet::graph::Arguments;
 use trijet::kernels::AXPY;
 use trijet::pipeline::{Class, Schedule};
 use trijet::{Buffer, Bytes, Device, PinnedBuffer, Pipeline, Result, Select, Stream};
@@ -178,6 +179,27 @@ fn a_run_of_a_prepared_pipeline_allocates_for_its_waits_only() -> Result<()> {
         let count = allocations(|_| job.run(&x, &mut y))?;
         assert!(count <= waits * u64::from(COUNTED), "{schedule:?}, {class:?}: {count}");
     }
+    Ok(())
+}
+
+/// Also on CUDA the graph of the driver is made once, and a launch gives it what it has already.
+#[test]
+fn a_launch_of_a_graph_allocates_nothing() -> Result<()> {
+    let Setup { streams, host, mut x, mut y } = setup(1)?;
+    let mut graph = device().record(|g| {
+        g.argument(&host)?;
+        g.argument(&x)?;
+        g.argument(&y)?;
+        let (a, b) = (g.stream()?, g.stream()?);
+        a.copy(&host, &mut x)?;
+        a.fill_bytes(&mut y, 0)?;
+        b.launch(&AXPY, (2.0, &x, &mut y))
+    })?;
+    let count = allocations(|_| {
+        let arguments = Arguments::new().read(host.view()).write(x.view_mut()).write(y.view_mut());
+        streams[0].launch_graph(&mut graph, arguments)
+    })?;
+    assert_eq!(count, 0);
     Ok(())
 }
 

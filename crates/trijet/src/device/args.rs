@@ -135,6 +135,16 @@ impl ArgBlock {
         self.spans.try_push(arg).map_err(|_| full())
     }
 
+    /// Lets every span be at another place, in their order.
+    pub(crate) fn move_spans(&mut self, places: impl Iterator<Item = Span>) {
+        let Self { words, sizes, spans, .. } = self;
+        for (arg, place) in spans.iter_mut().zip(places) {
+            let word: usize = sizes[..arg.index].iter().map(|size| words_of(*size)).sum();
+            words[word] = place.address();
+            arg.span = place;
+        }
+    }
+
     /// Replaces all arguments by those of `other`, without an allocation.
     pub(in crate::device) fn copy_from(&mut self, other: &Self) {
         let Self { words, sizes, spans, signature } = other;

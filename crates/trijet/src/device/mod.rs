@@ -11,6 +11,7 @@ pub(crate) mod cuda;
 pub(crate) mod culprit;
 pub(crate) mod driver;
 pub(crate) mod fork;
+mod graph_table;
 pub(crate) mod host;
 pub(crate) mod image;
 pub(crate) mod launch_config;

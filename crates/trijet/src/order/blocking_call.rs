@@ -134,6 +134,7 @@ impl LaneRef {
             | Action::Fill { .. }
             | Action::Launch(_)
             | Action::HostFn { .. }
+            | Action::Graph { .. }
             | Action::Alloc { .. }
             | Action::Free(_) => false,
         };

@@ -31,6 +31,9 @@ impl LaneRef {
         if self.gate().is_simulated {
             self.pause();
         }
+        if let Some(recorder) = &self.recorder {
+            return self.record_instead(&**recorder, submission);
+        }
         let Some(shared) = self.needs_nothing(submission) else {
             return self.enqueue_slowly(submission, None);
         };

@@ -21,7 +21,7 @@ use crate::log::entry::Log;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`: the answer of CUDA to a call that a capture bars.
-const CAPTURE_UNSUPPORTED: i32 = 900;
+pub(super) const CAPTURE_UNSUPPORTED: i32 = 900;
 
 /// A stream at the gate.
 #[derive(Debug, Clone, Copy)]

@@ -6,6 +6,7 @@ use super::gate::{Gate, GateStream};
 use super::lane::Lane;
 use super::legacy::{LegacyOrder, Turn};
 use super::mark::Mark;
+use super::recorder::Recorder;
 use crate::base::error::{Error, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::StreamClass;
@@ -23,6 +24,8 @@ pub(crate) struct LaneRef {
     pub(crate) stream: GateStream,
     /// The part of the lane in the order with the legacy stream.
     pub(crate) legacy: Option<LegacyOrder>,
+    /// Takes the operations of the lane instead of the driver.
+    pub(super) recorder: Option<Arc<dyn Recorder>>,
 }
 
 impl LaneRef {
@@ -34,7 +37,12 @@ impl LaneRef {
         legacy: Option<LegacyOrder>,
     ) -> Self {
         let lane = Arc::clone(domain.lane(id));
-        Self { domain, id, lane, device: stream.device, stream, legacy }
+        Self { domain, id, lane, device: stream.device, stream, legacy, recorder: None }
+    }
+
+    /// The same lane with a recorder. It has no operation yet.
+    pub(crate) fn recorded(self, recorder: Arc<dyn Recorder>) -> Self {
+        Self { recorder: Some(recorder), ..self }
     }
 
     #[inline]

@@ -18,6 +18,8 @@ pub(crate) mod lane_ref;
 pub(crate) mod legacy;
 pub(crate) mod mark;
 pub(crate) mod prologue;
+pub(crate) mod recorded;
+pub(crate) mod recorder;
 pub(crate) mod submission;
 pub(crate) mod tracing;
 pub(crate) mod track;

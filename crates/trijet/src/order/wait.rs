@@ -109,6 +109,7 @@ impl LaneRef {
         (on, snapshot): (Position, &VectorClock),
         site: &'static Location<'static>,
     ) -> Result<()> {
+        self.refuse_recorded("stream wait")?;
         let turn = match &self.legacy {
             Some(legacy) => Some(self.take_turn(legacy, "stream wait")?),
             None => None,
@@ -180,6 +181,7 @@ impl LaneRef {
         event: EventHandle,
         site: &'static Location<'static>,
     ) -> Result<(Position, VectorClock)> {
+        self.refuse_recorded("event record")?;
         // Law A14: a record on the legacy stream stands for the blocking streams as well.
         let _turn = match &self.legacy {
             Some(legacy) => Some(self.take_turn(legacy, "event record")?),
@@ -227,6 +229,7 @@ impl LaneRef {
         op: &'static str,
         site: &'static Location<'static>,
     ) -> Result<(VectorClock, HostWait<'_>)> {
+        self.refuse_recorded(op)?;
         let _turn = match &self.legacy {
             Some(legacy) => Some(self.take_turn(legacy, op)?),
             None => None,

@@ -14,6 +14,7 @@ use crate::order::lane::Records;
 use crate::order::lane_ref::LaneRef;
 use crate::order::legacy::{self, LegacyOrder};
 use crate::order::mark::Mark;
+use crate::order::recorder::Recorder;
 use crate::order::submission::Submission;
 use crate::order::track::Use;
 use std::any::Any;
@@ -71,7 +72,17 @@ impl Stream {
         let opened = legacy::open(&**device.domain.driver(), device.id, class, priority);
         let handle = opened.map_err(|error| device.failed(error))?;
         let stream = GateStream { device: device.id, handle, maker: Maker::Library };
-        Self::open(device, class, stream, None)
+        Self::open(device, class, stream, (None, None))
+    }
+
+    /// A new stream whose operations go to `recorder` instead of the driver.
+    pub(crate) fn recorded(device: &Arc<Shared>, recorder: Arc<dyn Recorder>) -> Result<Self> {
+        calling::refuse("stream create")?;
+        let class = StreamClass::NonBlocking;
+        let opened = legacy::open(&**device.domain.driver(), device.id, class, 0);
+        let handle = opened.map_err(|error| device.failed(error))?;
+        let stream = GateStream { device: device.id, handle, maker: Maker::Library };
+        Self::open(device, class, stream, (None, Some(recorder)))
     }
 
     /// Assigns a lane to the driver's `stream`.
@@ -79,7 +90,7 @@ impl Stream {
         device: &Arc<Shared>,
         class: StreamClass,
         stream: GateStream,
-        owner: Option<Owner>,
+        (owner, recorder): (Option<Owner>, Option<Arc<dyn Recorder>>),
     ) -> Result<Self> {
         let shared = Arc::clone(device);
         let domain = Arc::clone(&shared.domain);
@@ -103,6 +114,10 @@ impl Stream {
             legacy.join(id, tenancy);
         }
         let lane = LaneRef::new(domain, id, stream, legacy);
+        let lane = match recorder {
+            Some(recorder) => lane.recorded(recorder),
+            None => lane,
+        };
         let chunk = AtomicU64::new(NO_CHUNK);
         Ok(Self(Arc::new(Inner { lane, device: shared, chunk, owner })))
     }

@@ -7,6 +7,7 @@ pub(crate) mod copies;
 pub(crate) mod default_streams;
 pub(crate) mod executor;
 mod gate;
+pub(crate) mod graphs;
 pub(crate) mod host;
 pub(crate) mod launches;
 pub(crate) mod ordering;
@@ -108,6 +109,12 @@ macro_rules! for_each_case {
             attributes::a_cooperative_launch_is_as_large_as_the_device_has_room
             attributes::occupancy_falls_with_threads_and_counts_clusters
             attributes::a_launch_may_have_a_priority_of_its_own
+            graphs::each_launch_of_a_graph_computes_what_its_operations_do
+            graphs::a_launch_takes_other_memory_of_the_same_size
+            graphs::a_launch_is_ordered_with_all_uses_of_its_memory
+            graphs::launches_of_one_graph_follow_each_other
+            graphs::what_a_graph_cannot_have_is_refused
+            graphs::arguments_that_do_not_fit_are_refused_by_number
             slices::a_slice_may_change_as_soon_as_it_is_uploaded
             slices::a_download_waits_for_the_writers_of_all_streams
             slices::zeroed_memory_is_zero_where_the_memory_was_used_before

@@ -6,7 +6,7 @@
 
 use super::library::{self, Library};
 use crate::base::error::{Error, ErrorKind, Result};
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
 pub(crate) type CuResult = c_int;
 pub(crate) type CuDevice = c_int;
@@ -72,6 +72,60 @@ pub(crate) struct LaunchAttribute {
     pub(crate) id: c_uint,
     pub(crate) pad: c_uint,
     pub(crate) value: [c_uint; 16],
+}
+
+/// `CUDA_KERNEL_NODE_PARAMS_v2`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KernelNode {
+    pub(crate) function: Handle,
+    pub(crate) grid: [c_uint; 3],
+    pub(crate) block: [c_uint; 3],
+    pub(crate) shared_bytes: c_uint,
+    pub(crate) params: *mut *mut c_void,
+    pub(crate) extra: *mut *mut c_void,
+    pub(crate) kernel: Handle,
+    pub(crate) context: Handle,
+}
+
+/// One side of a `CUDA_MEMCPY3D`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CopySide {
+    pub(crate) x_bytes: usize,
+    pub(crate) y: usize,
+    pub(crate) z: usize,
+    pub(crate) level: usize,
+    pub(crate) kind: c_uint,
+    pub(crate) host: *mut c_void,
+    pub(crate) device: CuPtr,
+    pub(crate) array: Handle,
+    pub(crate) reserved: *mut c_void,
+    pub(crate) pitch: usize,
+    pub(crate) height: usize,
+}
+
+/// `CUDA_MEMCPY3D`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CopyNode {
+    pub(crate) src: CopySide,
+    pub(crate) dst: CopySide,
+    pub(crate) width_bytes: usize,
+    pub(crate) height: usize,
+    pub(crate) depth: usize,
+}
+
+/// `CUDA_MEMSET_NODE_PARAMS`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FillNode {
+    pub(crate) dst: CuPtr,
+    pub(crate) pitch: usize,
+    pub(crate) value: c_uint,
+    pub(crate) element_bytes: c_uint,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
 }
 
 macro_rules! symbols {
@@ -182,6 +236,24 @@ symbols! { DriverApi,
     func_parameter = "cuFuncGetParamInfo": fn(Handle, usize, *mut usize, *mut usize);
     launch = "cuLaunchKernelEx":
         fn(*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
+    graph_create = "cuGraphCreate": fn(*mut Handle, c_uint);
+    graph_destroy = "cuGraphDestroy": fn(Handle);
+    graph_add_kernel = "cuGraphAddKernelNode_v2":
+        fn(*mut Handle, Handle, *const Handle, usize, *const KernelNode);
+    graph_add_copy = "cuGraphAddMemcpyNode":
+        fn(*mut Handle, Handle, *const Handle, usize, *const CopyNode, Handle);
+    graph_add_fill = "cuGraphAddMemsetNode":
+        fn(*mut Handle, Handle, *const Handle, usize, *const FillNode, Handle);
+    graph_set_attribute = "cuGraphKernelNodeSetAttribute": fn(Handle, c_uint, *const c_void);
+    graph_instantiate = "cuGraphInstantiateWithFlags": fn(*mut Handle, Handle, c_ulonglong);
+    graph_exec_destroy = "cuGraphExecDestroy": fn(Handle);
+    graph_launch = "cuGraphLaunch": fn(Handle, Handle);
+    graph_set_kernel =
+        "cuGraphExecKernelNodeSetParams_v2": fn(Handle, Handle, *const KernelNode);
+    graph_set_copy =
+        "cuGraphExecMemcpyNodeSetParams": fn(Handle, Handle, *const CopyNode, Handle);
+    graph_set_fill =
+        "cuGraphExecMemsetNodeSetParams": fn(Handle, Handle, *const FillNode, Handle);
     active_blocks =
         "cuOccupancyMaxActiveBlocksPerMultiprocessor": fn(*mut c_int, Handle, c_int, usize);
     active_clusters =
@@ -228,6 +300,28 @@ mod tests {
         assert_eq!(offset_of!(LaunchConfig, stream), offset_of!(Theirs, hStream));
         assert_eq!(offset_of!(LaunchConfig, attrs), offset_of!(Theirs, attrs));
         assert_eq!(offset_of!(LaunchConfig, attr_count), offset_of!(Theirs, numAttrs));
+        type Kernel = sys::CUDA_KERNEL_NODE_PARAMS_v2_st;
+        assert_eq!(size_of::<KernelNode>(), size_of::<Kernel>());
+        assert_eq!(offset_of!(KernelNode, shared_bytes), offset_of!(Kernel, sharedMemBytes));
+        assert_eq!(offset_of!(KernelNode, params), offset_of!(Kernel, kernelParams));
+        assert_eq!(offset_of!(KernelNode, context), offset_of!(Kernel, ctx));
+        type Copies = sys::CUDA_MEMCPY3D_st;
+        let side = |of: usize, field: usize| of + field;
+        let (src, dst) = (offset_of!(CopyNode, src), offset_of!(CopyNode, dst));
+        assert_eq!(size_of::<CopyNode>(), size_of::<Copies>());
+        assert_eq!(side(src, offset_of!(CopySide, kind)), offset_of!(Copies, srcMemoryType));
+        assert_eq!(side(src, offset_of!(CopySide, device)), offset_of!(Copies, srcDevice));
+        assert_eq!(side(src, offset_of!(CopySide, pitch)), offset_of!(Copies, srcPitch));
+        assert_eq!(side(dst, offset_of!(CopySide, x_bytes)), offset_of!(Copies, dstXInBytes));
+        assert_eq!(side(dst, offset_of!(CopySide, host)), offset_of!(Copies, dstHost));
+        assert_eq!(side(dst, offset_of!(CopySide, height)), offset_of!(Copies, dstHeight));
+        assert_eq!(offset_of!(CopyNode, width_bytes), offset_of!(Copies, WidthInBytes));
+        assert_eq!(offset_of!(CopyNode, depth), offset_of!(Copies, Depth));
+        type Fill = sys::CUDA_MEMSET_NODE_PARAMS_st;
+        assert_eq!(size_of::<FillNode>(), size_of::<Fill>());
+        assert_eq!(offset_of!(FillNode, value), offset_of!(Fill, value));
+        assert_eq!(offset_of!(FillNode, element_bytes), offset_of!(Fill, elementSize));
+        assert_eq!(offset_of!(FillNode, height), offset_of!(Fill, height));
         type Attribute = sys::CUlaunchAttribute_st;
         assert_eq!(size_of::<LaunchAttribute>(), size_of::<Attribute>());
         assert_eq!(align_of::<LaunchAttribute>(), align_of::<Attribute>());

@@ -7,12 +7,14 @@
 
 use super::api::{self, CuDevice, CuResult, DriverApi, Handle, need};
 use super::error::{INVALID_DEVICE, NOT_READY, check};
+use super::graph::Graph;
 use super::library;
 use super::locked::LockedPages;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::device::driver::Readiness;
 use crate::device::fork;
+use crate::device::graph_table::GraphTable;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -46,6 +48,7 @@ pub(in crate::device) struct CudaDriver {
     pub(super) contexts: Vec<OnceLock<Context>>,
     /// The page-locked memory that lies in mappings of ours.
     pub(super) locked: LockedPages,
+    pub(super) graphs: GraphTable<Graph>,
 }
 
 /// A context that is current in this thread until the guard drops. Other libraries of the thread use
@@ -117,6 +120,7 @@ impl CudaDriver {
             hardware_queues: library::hardware_queues(),
             contexts: Vec::new(),
             locked: LockedPages::default(),
+            graphs: GraphTable::default(),
         };
         cu!(this, "cuInit", init(0), "0 is the only defined flag, and the call keeps nothing")?;
         let mut version = 0;

@@ -10,9 +10,9 @@ use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{
-    Action, Activities, Core, DeviceInfo, Driver, EventHandle, Form, FunctionHandle, Image,
-    Interop, ModuleHandle, Peers, PoolAccess, PoolAttribute, PoolHandle, Pools, Profiler,
-    Readiness, Simulation, StreamHandle, StreamKind, Timing,
+    Action, Activities, Core, DeviceInfo, Driver, EventHandle, Form, FunctionHandle, GraphHandle,
+    Graphs, Image, Interop, ModuleHandle, Peers, PoolAccess, PoolAttribute, PoolHandle, Pools,
+    Profiler, Readiness, Simulation, StreamHandle, StreamKind, Timing,
 };
 use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::{Memory, Space};
@@ -71,6 +71,7 @@ impl Core for CudaDriver {
             Action::Fill { dst, value, form: Form::Sync } => self.fill_sync(stream, dst, *value),
             Action::HostFn { run, .. } => self.host_fn(stream, run),
             Action::Foreign { run, .. } => self.foreign(stream, run),
+            Action::Graph { graph, .. } => self.graph_launch(stream, *graph),
             Action::Alloc { pool, bytes, memory } => {
                 memory.set(Some(self.alloc(stream, *pool, *bytes)?));
                 Ok(())
@@ -100,6 +101,16 @@ impl Peers for CudaDriver {
         peer_possible(device: DeviceId, peer: DeviceId) -> Result<bool>;
         peer_enable(device: DeviceId, peer: DeviceId) -> Result<()>;
         peer_disable(device: DeviceId, peer: DeviceId) -> Result<()>;
+    }
+}
+
+impl Graphs for CudaDriver {
+    inherent! {
+        graph_create(device: DeviceId) -> Result<GraphHandle>;
+        graph_add(graph: GraphHandle, action: &Action<'_>, after: &[usize]) -> Result<()>;
+        graph_ready(graph: GraphHandle) -> Result<()>;
+        graph_update(graph: GraphHandle, node: usize, action: &Action<'_>) -> Result<()>;
+        graph_destroy(graph: GraphHandle) -> Result<()>;
     }
 }
 

@@ -12,6 +12,8 @@ mod devices;
 mod driver;
 mod error;
 mod events;
+mod graph;
+mod graphs;
 mod interop;
 mod library;
 mod locked;

@@ -56,13 +56,13 @@ fn source_line(ptx: &str, number: usize) -> Option<String> {
 }
 
 /// The attributes of a launch.
-struct Attributes {
+pub(super) struct Attributes {
     all: [LaunchAttribute; ATTRIBUTES_MAX],
     count: usize,
 }
 
 impl Attributes {
-    fn of(config: &Config) -> Self {
+    pub(super) fn of(config: &Config) -> Self {
         let none = LaunchAttribute { id: 0, pad: 0, value: [0; 16] };
         let mut attributes = Self { all: [none; ATTRIBUTES_MAX], count: 0 };
         if config.cluster != [1; 3] {
@@ -75,6 +75,11 @@ impl Attributes {
             attributes.push(PRIORITY, &[priority.cast_unsigned()]);
         }
         attributes
+    }
+
+    /// Those that were given.
+    pub(super) fn used(&self) -> &[LaunchAttribute] {
+        &self.all[..self.count]
     }
 
     fn push(&mut self, id: c_uint, value: &[c_uint]) {

@@ -5,7 +5,7 @@
 //! at the return of the call) are functions of the action. No other file repeats them.
 #![forbid(unsafe_code)]
 
-use super::handle::{FunctionHandle, PoolHandle};
+use super::handle::{FunctionHandle, GraphHandle, PoolHandle};
 use crate::base::error::Result;
 use crate::base::ledger::{Engine, Mode, OpKind, SourceOrder};
 use crate::base::units::Bytes;
@@ -106,6 +106,14 @@ pub(crate) enum Action<'a> {
         /// The bytes that the work reads and writes.
         touches: &'a [(Span, Mode)],
     },
+    /// Launches a graph: its nodes run in their order, after the previous launch of the same graph
+    /// (law A31).
+    Graph {
+        /// The graph.
+        graph: GraphHandle,
+        /// The bytes that its nodes read and write.
+        touches: &'a [(Span, Mode)],
+    },
     /// Allocates in stream order: usable in the stream from here on, elsewhere only after an edge
     /// (law A21). An allocation of no bytes is an allocation as well.
     Alloc {
@@ -174,7 +182,9 @@ impl Action<'_> {
             }
             // The copies of a batch go one way.
             Self::Batch { copies, .. } => copies.first().map_or(Engine::None, CopySpans::engine),
-            Self::Fill { .. } | Self::Launch(_) | Self::Foreign { .. } => Engine::Compute,
+            Self::Fill { .. } | Self::Launch(_) | Self::Foreign { .. } | Self::Graph { .. } => {
+                Engine::Compute
+            }
             Self::HostFn { .. } => Engine::Host,
             Self::Alloc { .. } | Self::Free(_) => Engine::None,
         }
@@ -196,6 +206,7 @@ impl Action<'_> {
             Self::Launch(_) => "user kernel",
             Self::HostFn { .. } => "host function",
             Self::Foreign { label, .. } => label,
+            Self::Graph { .. } => "graph",
             Self::Alloc { .. } => "alloc",
             Self::Free(_) => "free",
         }
@@ -210,7 +221,7 @@ impl Action<'_> {
             Self::Batch { order, .. } => OpKind::Batch(*order),
             Self::Fill { form: Form::Async, .. } => OpKind::Fill,
             Self::Fill { form: Form::Sync, .. } => OpKind::FillNow,
-            Self::Launch(_) | Self::Foreign { .. } => OpKind::Kernel,
+            Self::Launch(_) | Self::Foreign { .. } | Self::Graph { .. } => OpKind::Kernel,
             Self::HostFn { .. } => OpKind::HostFn,
             Self::Alloc { .. } => OpKind::Alloc,
             Self::Free(_) => OpKind::Free,
@@ -227,6 +238,7 @@ impl Action<'_> {
             Self::Launch(_)
             | Self::HostFn { .. }
             | Self::Foreign { .. }
+            | Self::Graph { .. }
             | Self::Alloc { .. }
             | Self::Free(_) => 0,
         }
@@ -251,7 +263,9 @@ impl Action<'_> {
             Self::Launch(launch) => {
                 launch.args.spans().iter().for_each(|arg| span(&arg.span, arg.mode))
             }
-            Self::HostFn { touches, .. } | Self::Foreign { touches, .. } => {
+            Self::HostFn { touches, .. }
+            | Self::Foreign { touches, .. }
+            | Self::Graph { touches, .. } => {
                 touches.iter().for_each(|(bytes, mode)| span(bytes, *mode))
             }
             Self::Alloc { .. } => {}
@@ -286,6 +300,7 @@ impl Action<'_> {
             | Self::Launch(_)
             | Self::HostFn { .. }
             | Self::Foreign { .. }
+            | Self::Graph { .. }
             | Self::Alloc { .. }
             | Self::Free(_) => AtReturn::Enqueued,
         }
@@ -312,6 +327,7 @@ impl Action<'_> {
             Self::Fill { form: Form::Async, .. }
             | Self::Launch(_)
             | Self::HostFn { .. }
+            | Self::Graph { .. }
             | Self::Alloc { .. }
             | Self::Free(_) => false,
         }

@@ -13,6 +13,9 @@ pub(crate) struct ModuleHandle(pub u64);
 /// A kernel of a loaded module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct FunctionHandle(pub u64);
+/// A graph that can be launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct GraphHandle(pub u64);
 /// A pool of stream-ordered memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PoolHandle(pub u64);

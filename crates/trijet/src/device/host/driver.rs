@@ -321,6 +321,7 @@ impl Core for HostDriver {
             Action::Fill { dst, value, form: Form::Sync } => self.fill_sync(stream, dst, *value),
             Action::Launch(launch) => self.launch(stream, launch),
             Action::HostFn { run, touches } => self.host_fn(stream, run, touches),
+            Action::Graph { graph, .. } => self.graph_launch(stream, *graph),
             Action::Foreign { label, .. } => {
                 let cause = format!("`{label}` is work of another library; run it on a GPU");
                 Err(Error::new(ErrorKind::NoTwin, "foreign work", cause))

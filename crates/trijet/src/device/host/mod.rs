@@ -18,6 +18,8 @@ mod driver;
 mod events;
 mod exec;
 pub(crate) mod fault;
+mod graph;
+mod graphs;
 mod heap;
 mod ids;
 #[cfg(test)]
@@ -59,9 +61,11 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::device::driver::{FunctionHandle, ModuleHandle};
 use crate::device::fork;
+use crate::device::graph_table::GraphTable;
 use baton::Baton;
 use clock::WallClock;
 use fault::Faults;
+use graph::Graph;
 use pools::Pools;
 use queues::Queues;
 use run::Run;
@@ -76,6 +80,7 @@ use table::Table;
 pub(crate) struct HostDriver {
     config: HostConfig,
     shared: Arc<Shared>,
+    graphs: GraphTable<Graph>,
 }
 
 impl fmt::Debug for HostDriver {
@@ -145,7 +150,7 @@ impl HostDriver {
             threads,
             functions: base::table::Table::default(),
         });
-        let driver = Self { config, shared };
+        let driver = Self { config, shared, graphs: GraphTable::default() };
         if works {
             threads::spawn(&driver.shared).map_err(|e| {
                 Error::new(

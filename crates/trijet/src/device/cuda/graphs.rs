@@ -1,0 +1,286 @@
+//! Graphs, built node by node. Nothing is captured, so no call of another thread can disturb it (law A33).
+
+use super::api::{CopyNode, CopySide, CuPtr, FillNode, Handle, KernelNode, need};
+use super::context::{CudaDriver, cu, pack, raw};
+use super::error::{INVALID_HANDLE, check, refused};
+use super::graph::Graph;
+use super::modules::Attributes;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::DeviceId;
+use crate::device::args::ARGS_MAX;
+use crate::device::driver::{Action, Form, GraphHandle, Launch, StreamHandle};
+use crate::device::memory::{Space, Span};
+use std::ffi::{c_uint, c_void};
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
+use std::sync::{Arc, Mutex};
+
+/// Members of `CUmemorytype`.
+const MEMORY_OF_HOST: c_uint = 1;
+const MEMORY_OF_DEVICE: c_uint = 2;
+
+impl CudaDriver {
+    fn graph(&self, graph: GraphHandle) -> Result<Arc<Mutex<Graph>>> {
+        self.graphs
+            .find(graph)
+            .ok_or_else(|| refused("graph", INVALID_HANDLE, "the graph was destroyed"))
+    }
+
+    pub(super) fn graph_create(&self, device: DeviceId) -> Result<GraphHandle> {
+        let _entered = self.enter("graph create", device)?;
+        let mut graph = null_mut();
+        cu!(
+            self,
+            "cuGraphCreate",
+            graph_create(&raw mut graph, 0),
+            "the call writes the local variable `graph`; 0 is the only defined flag"
+        )?;
+        let graph = Graph { device, graph: pack(device, graph), nodes: Vec::new(), exec: None };
+        Ok(self.graphs.add(graph))
+    }
+
+    pub(super) fn graph_add(
+        &self,
+        graph: GraphHandle,
+        action: &Action<'_>,
+        after: &[usize],
+    ) -> Result<()> {
+        let graph = self.graph(graph)?;
+        let mut graph = graph.lock().expect("no panic under this lock");
+        let _entered = self.enter("graph add", graph.device)?;
+        let context = self.context("graph add", graph.device)?.raw;
+        let before: Vec<Handle> = after.iter().map(|node| raw(graph.nodes[*node])).collect();
+        let (into, count, mut node) = (raw(graph.graph), before.len(), null_mut());
+        match action {
+            Action::Launch(launch) => {
+                with_kernel(launch, |params| {
+                    cu!(
+                        self,
+                        "cuGraphAddKernelNode",
+                        graph_add_kernel(&raw mut node, into, before.as_ptr(), count, params),
+                        "the graph and the nodes before are live while the lock is held; the driver copies the \
+                         parameters, whose arguments are those of the kernel by `Loaded`, during the call"
+                    )
+                })?;
+                self.graph_attributes(node, launch)?;
+            }
+            Action::Copy { dst, src, form: Form::Async } => {
+                let copy = copy_of(dst, src);
+                cu!(
+                    self,
+                    "cuGraphAddMemcpyNode",
+                    graph_add_copy(
+                        &raw mut node,
+                        into,
+                        before.as_ptr(),
+                        count,
+                        &raw const copy,
+                        context
+                    ),
+                    "the graph and the nodes before are live while the lock is held; the description is read \
+                     during the call, and a launch brings spans that are as long and alive"
+                )?;
+            }
+            Action::Fill { dst, value, form: Form::Async } => {
+                let fill = fill_of(dst, *value);
+                cu!(
+                    self,
+                    "cuGraphAddMemsetNode",
+                    graph_add_fill(
+                        &raw mut node,
+                        into,
+                        before.as_ptr(),
+                        count,
+                        &raw const fill,
+                        context
+                    ),
+                    "the graph and the nodes before are live while the lock is held; the call copies the \
+                     description of the bytes, which a launch brings alive"
+                )?;
+            }
+            Action::Copy { form: Form::Sync, .. }
+            | Action::Fill { form: Form::Sync, .. }
+            | Action::Batch { .. }
+            | Action::HostFn { .. }
+            | Action::Foreign { .. }
+            | Action::Graph { .. }
+            | Action::Alloc { .. }
+            | Action::Free(_) => return Err(no_node(action)),
+        }
+        let node = pack(graph.device, node);
+        graph.nodes.push(node);
+        Ok(())
+    }
+
+    /// Gives a node the attributes of its launch.
+    fn graph_attributes(&self, node: Handle, launch: &Launch<'_>) -> Result<()> {
+        if !launch.config.has_attributes() {
+            return Ok(());
+        }
+        for attribute in Attributes::of(&launch.config).used() {
+            cu!(
+                self,
+                "cuGraphKernelNodeSetAttribute",
+                graph_set_attribute(node, attribute.id, attribute.value.as_ptr().cast()),
+                "the node was added to a live graph just now; the value has the size of the union that the \
+                 driver reads"
+            )?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn graph_ready(&self, graph: GraphHandle) -> Result<()> {
+        let graph = self.graph(graph)?;
+        let mut graph = graph.lock().expect("no panic under this lock");
+        let _entered = self.enter("graph instantiate", graph.device)?;
+        let mut exec = null_mut();
+        cu!(
+            self,
+            "cuGraphInstantiateWithFlags",
+            graph_instantiate(&raw mut exec, raw(graph.graph), 0),
+            "the graph is live while its lock is held; the call writes the local variable `exec`"
+        )?;
+        graph.exec = Some(pack(graph.device, exec));
+        Ok(())
+    }
+
+    pub(super) fn graph_update(
+        &self,
+        graph: GraphHandle,
+        node: usize,
+        action: &Action<'_>,
+    ) -> Result<()> {
+        let graph = self.graph(graph)?;
+        let graph = graph.lock().expect("no panic under this lock");
+        let _entered = self.enter("graph update", graph.device)?;
+        let context = self.context("graph update", graph.device)?.raw;
+        let exec = raw(exec_of(&graph)?);
+        let node = raw(graph.nodes[node]);
+        match action {
+            Action::Launch(launch) => with_kernel(launch, |params| {
+                cu!(
+                    self,
+                    "cuGraphExecKernelNodeSetParams",
+                    graph_set_kernel(exec, node, params),
+                    "graph and node are live while the lock is held; launches that are pending keep their \
+                     parameters, and the new ones are copied during the call"
+                )
+            }),
+            Action::Copy { dst, src, form: Form::Async } => {
+                let copy = copy_of(dst, src);
+                cu!(
+                    self,
+                    "cuGraphExecMemcpyNodeSetParams",
+                    graph_set_copy(exec, node, &raw const copy, context),
+                    "graph and node are live while the lock is held; pending launches keep the spans that they \
+                     were given, which their users keep alive"
+                )
+            }
+            Action::Fill { dst, value, form: Form::Async } => {
+                let fill = fill_of(dst, *value);
+                cu!(
+                    self,
+                    "cuGraphExecMemsetNodeSetParams",
+                    graph_set_fill(exec, node, &raw const fill, context),
+                    "graph and node are live while the lock is held; a pending launch fills the bytes that it \
+                     was given"
+                )
+            }
+            Action::Copy { form: Form::Sync, .. }
+            | Action::Fill { form: Form::Sync, .. }
+            | Action::Batch { .. }
+            | Action::HostFn { .. }
+            | Action::Foreign { .. }
+            | Action::Graph { .. }
+            | Action::Alloc { .. }
+            | Action::Free(_) => Err(no_node(action)),
+        }
+    }
+
+    pub(super) fn graph_launch(&self, stream: StreamHandle, graph: GraphHandle) -> Result<()> {
+        let graph = self.graph(graph)?;
+        let graph = graph.lock().expect("no panic under this lock");
+        let _entered = self.enter_of("graph launch", stream.0)?;
+        let exec = exec_of(&graph)?;
+        cu!(
+            self,
+            "cuGraphLaunch",
+            graph_launch(raw(exec), raw(stream.0)),
+            "the graph is live while its lock is held, and stays so for the launch after a destruction; its \
+             memory was given by the launch and is freed in stream order after it"
+        )
+    }
+
+    pub(super) fn graph_destroy(&self, graph: GraphHandle) -> Result<()> {
+        let Some(graph) = self.graphs.remove(graph) else {
+            return Err(refused("graph destroy", INVALID_HANDLE, "the graph was destroyed"));
+        };
+        let graph = graph.lock().expect("no panic under this lock");
+        let _entered = self.enter("graph destroy", graph.device)?;
+        if let Some(exec) = graph.exec {
+            cu!(
+                self,
+                "cuGraphExecDestroy",
+                graph_exec_destroy(raw(exec)),
+                "it is destroyed once, since its number is gone from the table; the driver keeps what pending \
+                 launches need"
+            )?;
+        }
+        cu!(
+            self,
+            "cuGraphDestroy",
+            graph_destroy(raw(graph.graph)),
+            "it is destroyed once, since its number is gone from the table, and its executable form is gone"
+        )
+    }
+}
+
+fn exec_of(graph: &Graph) -> Result<u64> {
+    graph.exec.ok_or_else(|| refused("graph", INVALID_HANDLE, "the graph is not ready"))
+}
+
+fn no_node(action: &Action<'_>) -> Error {
+    let cause = format!("`{}` cannot be a node of a graph", action.label());
+    Error::new(ErrorKind::Unsupported, "graph", cause)
+}
+
+/// Calls `with` with the parameters of a kernel, which point to its arguments.
+fn with_kernel<R>(launch: &Launch<'_>, with: impl FnOnce(*const KernelNode) -> R) -> R {
+    // The driver reads as many pointers as the kernel has arguments, and not the rest.
+    let mut params = [const { MaybeUninit::<*mut c_void>::uninit() }; ARGS_MAX];
+    for (param, word) in params.iter_mut().zip(launch.args.iter()) {
+        param.write((&raw const *word).cast_mut().cast());
+    }
+    let node = KernelNode {
+        function: raw(launch.function.0),
+        grid: launch.config.grid,
+        block: launch.config.block,
+        shared_bytes: launch.config.shared_bytes,
+        params: params.as_mut_ptr().cast(),
+        extra: null_mut(),
+        kernel: null_mut(),
+        context: null_mut(),
+    };
+    with(&raw const node)
+}
+
+/// A copy of bytes in a row, as a box of one line.
+fn copy_of(dst: &Span, src: &Span) -> CopyNode {
+    let width_bytes = usize::try_from(dst.bytes()).unwrap_or(usize::MAX);
+    let side = |span: &Span| {
+        let (kind, host, device) = match span.memory().space() {
+            Space::Device(_) => (MEMORY_OF_DEVICE, null_mut(), span.address()),
+            Space::Pinned | Space::Pageable => (MEMORY_OF_HOST, span.address() as *mut c_void, 0),
+        };
+        let (x_bytes, y, z, level) = (0, 0, 0, 0);
+        let (array, reserved, pitch, height) = (null_mut(), null_mut(), width_bytes, 1);
+        CopySide { x_bytes, y, z, level, kind, host, device, array, reserved, pitch, height }
+    };
+    CopyNode { src: side(src), dst: side(dst), width_bytes, height: 1, depth: 1 }
+}
+
+fn fill_of(dst: &Span, value: u8) -> FillNode {
+    let width = usize::try_from(dst.bytes()).unwrap_or(usize::MAX);
+    let dst: CuPtr = dst.address();
+    FillNode { dst, pitch: 0, value: c_uint::from(value), element_bytes: 1, width, height: 1 }
+}

@@ -1,0 +1,44 @@
+//! The part of the contract about graphs: operations with an order among them, which are launched as one
+//! operation (law A31).
+#![forbid(unsafe_code)]
+
+use super::action::Action;
+use super::handle::GraphHandle;
+use crate::base::error::Result;
+use crate::base::id::DeviceId;
+use std::fmt::Debug;
+
+/// Graphs that can be launched with [`Action::Graph`].
+pub(crate) trait Graphs: Debug {
+    /// A graph without nodes.
+    ///
+    /// # Errors
+    /// `Unsupported` for a driver without graphs.
+    fn graph_create(&self, device: DeviceId) -> Result<GraphHandle>;
+
+    /// Adds a node, which follows the nodes `after`. Nodes are numbered from 0. An asynchronous copy
+    /// between page-locked and device memory, an asynchronous fill and a launch can be nodes.
+    ///
+    /// # Errors
+    /// `Unsupported` for another action; otherwise as for enqueuing the operation. The graph is as it
+    /// was then.
+    fn graph_add(&self, graph: GraphHandle, action: &Action<'_>, after: &[usize]) -> Result<()>;
+
+    /// Makes the graph ready to be launched. It gets no more nodes.
+    ///
+    /// # Errors
+    /// An error of the driver.
+    fn graph_ready(&self, graph: GraphHandle) -> Result<()>;
+
+    /// Replaces the operation of a node by another one of the same kind, for later launches.
+    ///
+    /// # Errors
+    /// `InvalidValue` for another kind or another kernel; otherwise as for enqueuing the operation.
+    fn graph_update(&self, graph: GraphHandle, node: usize, action: &Action<'_>) -> Result<()>;
+
+    /// Destroys a graph. Launches that are pending still run.
+    ///
+    /// # Errors
+    /// An error of the driver.
+    fn graph_destroy(&self, graph: GraphHandle) -> Result<()>;
+}

@@ -1,0 +1,113 @@
+//! Graphs on host devices: a launch enqueues the nodes in streams of the graph's own.
+//!
+//! The nodes of a chain share a stream, and other edges are waits for events. So a graph is explored in
+//! every order that its edges leave open, and a missing edge shows as for streams.
+#![forbid(unsafe_code)]
+
+use super::graph::{Graph, Lane, Node, Work};
+use super::{HostDriver, refuse};
+use crate::base::error::Result;
+use crate::base::id::DeviceId;
+use crate::device::driver::{Action, Core, GraphHandle, Graphs, StreamHandle, StreamKind, Timing};
+use std::sync::{Arc, Mutex};
+
+impl HostDriver {
+    fn graph(&self, graph: GraphHandle) -> Result<Arc<Mutex<Graph>>> {
+        self.graphs.find(graph).ok_or_else(|| refuse::handle("graph", "the graph was destroyed"))
+    }
+
+    /// A node goes on in the stream of a node that it follows, if that is the last one there.
+    fn lane_for(&self, graph: &mut Graph, after: &[usize]) -> Result<usize> {
+        if let Some(lane) = graph.lanes.iter().position(|lane| after.contains(&lane.last)) {
+            return Ok(lane);
+        }
+        let stream = self.stream_create(graph.device, StreamKind::NonBlocking, 0)?;
+        let end = self.event_create(graph.device, Timing::Off)?;
+        graph.lanes.push(Lane { stream, last: usize::MAX, end });
+        Ok(graph.lanes.len() - 1)
+    }
+
+    pub(super) fn graph_launch(&self, stream: StreamHandle, graph: GraphHandle) -> Result<()> {
+        let graph = self.graph(graph)?;
+        let graph = graph.lock().expect("no panic under this lock");
+        let Graph { nodes, lanes, begin, .. } = &*graph;
+        self.event_record(*begin, stream)?;
+        for lane in lanes {
+            self.stream_wait(lane.stream, *begin)?;
+            // Law A31: a launch follows the one before as a whole.
+            lanes.iter().try_for_each(|other| self.stream_wait(lane.stream, other.end))?;
+        }
+        for node in nodes {
+            let stream = lanes[node.lane].stream;
+            for before in node.waits.iter().filter_map(|before| nodes[*before].done) {
+                self.stream_wait(stream, before)?;
+            }
+            self.submit(stream, &node.work.action())?;
+            node.done.map_or(Ok(()), |done| self.event_record(done, stream))?;
+        }
+        for lane in lanes {
+            self.event_record(lane.end, lane.stream)?;
+            self.stream_wait(stream, lane.end)?;
+        }
+        Ok(())
+    }
+}
+
+impl Graphs for HostDriver {
+    fn graph_create(&self, device: DeviceId) -> Result<GraphHandle> {
+        let begin = self.event_create(device, Timing::Off)?;
+        let graph = Graph { device, nodes: Vec::new(), lanes: Vec::new(), begin };
+        Ok(self.graphs.add(graph))
+    }
+
+    fn graph_add(&self, graph: GraphHandle, action: &Action<'_>, after: &[usize]) -> Result<()> {
+        let (graph, work) = (self.graph(graph)?, Work::of(action)?);
+        let mut graph = graph.lock().expect("no panic under this lock");
+        let number = graph.nodes.len();
+        if let Some(missing) = after.iter().find(|before| **before >= number) {
+            let cause = format!("node {number} follows node {missing}, which does not exist yet");
+            return Err(refuse::value("graph add", cause));
+        }
+        let lane = self.lane_for(&mut graph, after)?;
+        graph.lanes[lane].last = number;
+        let of_others = |before: &usize| graph.nodes[*before].lane != lane;
+        let waits: Vec<_> = after.iter().copied().filter(of_others).collect();
+        for before in &waits {
+            if graph.nodes[*before].done.is_none() {
+                graph.nodes[*before].done = Some(self.event_create(graph.device, Timing::Off)?);
+            }
+        }
+        graph.nodes.push(Node { work, lane, waits, done: None });
+        Ok(())
+    }
+
+    /// A host device makes nothing of the nodes.
+    fn graph_ready(&self, graph: GraphHandle) -> Result<()> {
+        self.graph(graph).map(drop)
+    }
+
+    fn graph_update(&self, graph: GraphHandle, node: usize, action: &Action<'_>) -> Result<()> {
+        let (graph, work) = (self.graph(graph)?, Work::of(action)?);
+        let mut graph = graph.lock().expect("no panic under this lock");
+        match graph.nodes.get_mut(node) {
+            Some(node) if node.work.is_like(&work) => node.work = work,
+            _ => {
+                let cause = format!("node {node} is no `{}`", action.label());
+                return Err(refuse::value("graph update", cause));
+            }
+        }
+        Ok(())
+    }
+
+    fn graph_destroy(&self, graph: GraphHandle) -> Result<()> {
+        let Some(graph) = self.graphs.remove(graph) else {
+            return Err(refuse::handle("graph destroy", "the graph was destroyed"));
+        };
+        let graph = graph.lock().expect("no panic under this lock");
+        let Graph { nodes, lanes, begin, .. } = &*graph;
+        let events = nodes.iter().filter_map(|node| node.done).chain([*begin]);
+        let ends = lanes.iter().map(|lane| lane.end);
+        events.chain(ends).try_for_each(|event| self.event_destroy(event))?;
+        lanes.iter().try_for_each(|lane| self.stream_destroy(lane.stream))
+    }
+}

@@ -1,0 +1,269 @@
+//! A graph that can be launched.
+#![forbid(unsafe_code)]
+
+use super::arguments::Arguments;
+use super::node::{Node, Place};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::interval::RangeMap;
+use crate::base::ledger::Mode;
+use crate::device::driver::{Action, GraphHandle};
+use crate::device::memory::Span;
+use crate::log::calling;
+use crate::order::track::Use;
+use crate::stream::shared::Shared;
+use crate::stream::{Device, Stream};
+use smallvec::SmallVec;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// Memory of a kernel keeps its place within so many bytes: the check of the kernel has seen the addresses
+/// that it was recorded with, and may have asked for an alignment.
+const ALIGNMENT: u64 = 256;
+/// The most accesses of an operation.
+const ACCESSES_MAX: usize = 64;
+
+/// A recorded graph, see [`Device::record`].
+pub struct Graph {
+    device: Arc<Shared>,
+    /// `None` for a graph without nodes.
+    handle: Option<GraphHandle>,
+    nodes: Vec<Node>,
+    /// The memory that the graph of the driver has now.
+    spans: Vec<Span>,
+    /// What the nodes do to the bytes of the arguments, all together.
+    touches: Vec<Place>,
+    /// The same with the memory that the graph of the driver has now.
+    touched: Vec<(Span, Mode)>,
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph").field("nodes", &self.nodes.len()).finish_non_exhaustive()
+    }
+}
+
+fn invalid(cause: String) -> Error {
+    Error::new(ErrorKind::InvalidValue, "graph launch", cause)
+}
+
+/// The bytes of a place, where these spans stand for the arguments.
+fn span_of(place: &Place, spans: &[Span]) -> Span {
+    let whole = &spans[place.argument];
+    let first = whole.range().start;
+    whole.memory().span(first + place.range.start..first + place.range.end)
+}
+
+/// The memory of these places, and its use.
+fn touched(touches: &[Place], spans: &[Span]) -> Vec<(Span, Mode)> {
+    touches.iter().map(|place| (span_of(place, spans), place.mode)).collect()
+}
+
+/// The uses of all nodes. An argument with many parts counts as used whole, by as much as any part.
+fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<Place> {
+    let mut maps: Vec<RangeMap<(bool, bool)>> = Vec::new();
+    maps.resize_with(arguments.len(), RangeMap::default);
+    for place in nodes.iter().flat_map(|node| &node.places) {
+        maps[place.argument].update(place.range.clone(), Default::default, |(reads, writes)| {
+            *reads |= place.mode != Mode::Write;
+            *writes |= place.mode.writes();
+        });
+    }
+    let mode = |(reads, writes)| match (reads, writes) {
+        (_, false) => Mode::Read,
+        (false, true) => Mode::Write,
+        (true, true) => Mode::ReadWrite,
+    };
+    let each_max = (ACCESSES_MAX / arguments.len().max(1)).max(1);
+    let mut all = Vec::new();
+    for (argument, (map, span)) in maps.iter().zip(arguments).enumerate() {
+        let parts: Vec<_> = map.overlapping(0..span.bytes()).collect();
+        if parts.len() <= each_max {
+            let place = |(range, used): &(_, _)| Place {
+                argument,
+                range: Clone::clone(range),
+                mode: mode(*used),
+            };
+            all.extend(parts.into_iter().map(place));
+        } else {
+            // Bytes that no node touches are neither read nor written, so the others stay as they are.
+            let writes = parts.iter().any(|(_, (_, writes))| *writes);
+            let mode = if writes { Mode::ReadWrite } else { Mode::Read };
+            all.push(Place { argument, range: 0..span.bytes(), mode });
+        }
+    }
+    all
+}
+
+impl Graph {
+    pub(super) fn new(device: &Device, nodes: Vec<Node>, spans: Vec<Span>) -> Result<Self> {
+        let shared = Arc::clone(device.shared());
+        let touches = touches(&nodes, &spans);
+        if touches.len() > ACCESSES_MAX {
+            let (count, cause) = (spans.len(), "arguments; a graph has at most 64");
+            return Err(Error::new(ErrorKind::InvalidValue, "record", format!("{count} {cause}")));
+        }
+        let touched = touched(&touches, &spans);
+        let mut graph = Self { device: shared, handle: None, nodes, spans, touches, touched };
+        if !graph.nodes.is_empty() {
+            graph.create().map_err(|error| graph.device.failed(error))?;
+        }
+        Ok(graph)
+    }
+
+    /// Makes the graph of the driver.
+    fn create(&mut self) -> Result<()> {
+        let driver = Arc::clone(self.device.domain.driver());
+        let handle = driver.graph_create(self.device.id)?;
+        // From here on the drop destroys it.
+        self.handle = Some(handle);
+        for node in &self.nodes {
+            let span = |place: &Place| span_of(place, &self.spans);
+            node.with_action(span, |action| driver.graph_add(handle, action, &node.after))?;
+        }
+        driver.graph_ready(handle)
+    }
+
+    /// The number of its operations.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether it has no operation. A launch of it does nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    fn launch(
+        &mut self,
+        stream: &Stream,
+        arguments: &Arguments<'_>,
+        site: &'static Location<'static>,
+    ) -> Result<()> {
+        let (of, on) = (&self.device, stream.device());
+        if of.id != on.id || of.domain.id() != on.domain.id() {
+            return Err(invalid("the graph was recorded on another device".to_owned()));
+        }
+        self.check(arguments)?;
+        let Some(graph) = self.handle else { return Ok(()) };
+        self.update(graph, arguments).map_err(|error| self.device.failed(error))?;
+        let uses = self.touches.iter().map(|place| {
+            let Use { track, range, .. } = &arguments.all[place.argument].access;
+            let range = range.start + place.range.start..range.start + place.range.end;
+            Use { track, range, mode: place.mode }
+        });
+        let uses: SmallVec<[_; 16]> = uses.collect();
+        let action = Action::Graph { graph, touches: &self.touched };
+        stream.enqueue(action, &uses, site)
+    }
+
+    /// Refuses memory that cannot stand for the arguments.
+    fn check(&self, arguments: &Arguments<'_>) -> Result<()> {
+        let (given, wanted) = (arguments.all.len(), self.spans.len());
+        if given != wanted {
+            return Err(invalid(format!("it has {wanted} arguments, and {given} were given")));
+        }
+        for (number, (argument, was)) in arguments.all.iter().zip(&self.spans).enumerate() {
+            let (span, bytes) = (&argument.span, was.bytes());
+            if span.bytes() != bytes {
+                let given = span.bytes();
+                return Err(invalid(format!("argument {number} has {bytes} bytes, not {given}")));
+            }
+            if span.memory().space() != was.memory().space() {
+                let (given, wanted) = (span.memory().space(), was.memory().space());
+                let cause = format!("argument {number} is {wanted:?} memory, not {given:?}");
+                return Err(invalid(cause));
+            }
+            let moves = span.address() % ALIGNMENT != was.address() % ALIGNMENT;
+            if moves && self.nodes.iter().any(|node| node.is_kernel_with(number)) {
+                return Err(invalid(format!(
+                    "argument {number} begins at another place within {ALIGNMENT} bytes than while the graph \
+                     was recorded, and a kernel uses it"
+                )));
+            }
+            let written = |place: &&Place| place.argument == number && place.mode.writes();
+            if !argument.access.mode.writes() && self.touches.iter().any(|place| written(&place)) {
+                return Err(invalid(format!(
+                    "the graph writes argument {number}; pass it to `write`"
+                )));
+            }
+            let shared = arguments.all[..number].iter().position(|other| {
+                let writes = other.access.mode.writes() || argument.access.mode.writes();
+                writes && other.span.overlaps(span)
+            });
+            if let Some(other) = shared {
+                return Err(invalid(format!(
+                    "argument {number} shares bytes with argument {other}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the nodes of the driver's graph the memory of the arguments.
+    fn update(&mut self, graph: GraphHandle, arguments: &Arguments<'_>) -> Result<()> {
+        let is_other =
+            |number: usize| arguments.all[number].span.address() != self.spans[number].address();
+        let others: SmallVec<[bool; 16]> = (0..self.spans.len()).map(is_other).collect();
+        if !others.contains(&true) {
+            return Ok(());
+        }
+        let driver = Arc::clone(self.device.domain.driver());
+        let new = |place: &Place| {
+            let argument = &arguments.all[place.argument].span;
+            let first = argument.range().start;
+            argument.memory().span(first + place.range.start..first + place.range.end)
+        };
+        for (number, node) in self.nodes.iter().enumerate() {
+            if node.places.iter().any(|place| others[place.argument]) {
+                node.with_action(new, |action| driver.graph_update(graph, number, action))?;
+            }
+        }
+        for (span, argument) in self.spans.iter_mut().zip(&arguments.all) {
+            *span = argument.span.clone();
+        }
+        self.touched = touched(&self.touches, &self.spans);
+        Ok(())
+    }
+}
+
+impl Stream {
+    /// Launches a graph, with this memory as its arguments, in the order in which they were
+    /// named. It is one operation of the stream: it follows what used the memory before, on every stream,
+    /// and later uses follow it. It also follows its previous launch (law A31).
+    ///
+    /// The memory may be other memory than before. It has as many bytes as while the graph was recorded,
+    /// in the same kind of memory.
+    ///
+    /// # Errors
+    /// `InvalidValue` for other arguments than the graph has, or a stream of another device; what the
+    /// driver reports.
+    #[track_caller]
+    pub fn launch_graph(&self, graph: &mut Graph, arguments: Arguments<'_>) -> Result<()> {
+        calling::refuse("graph launch")?;
+        graph.launch(self, &arguments, Location::caller())
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        let Some(handle) = self.handle else { return };
+        let device = Arc::clone(&self.device);
+        let destroy = move || {
+            if let Err(error) = device.domain.driver().graph_destroy(handle) {
+                device.keep_error(error);
+            }
+        };
+        if calling::forked() {
+            return;
+        }
+        if calling::inside() {
+            // A host function must not call the driver (law A28).
+            self.device.defer(Box::new(destroy));
+        } else {
+            destroy();
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A node of a graph: an operation whose memory is named by arguments.
+#![forbid(unsafe_code)]
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::ledger::Mode;
+use crate::device::LaunchConfig;
+use crate::device::args::ArgBlock;
+use crate::device::driver::{Action, Form, FunctionHandle, Launch};
+use crate::device::memory::{Space, Span};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// Bytes of an argument, and their use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) argument: usize,
+    /// Counted from the beginning of the argument.
+    pub(super) range: Range<u64>,
+    pub(super) mode: Mode,
+}
+
+/// What a node does with its places.
+#[derive(Debug)]
+enum Work {
+    /// From the first place to the second one.
+    Copy,
+    Fill(u8),
+    Kernel {
+        function: FunctionHandle,
+        name: Cow<'static, str>,
+        config: LaunchConfig,
+        args: Box<ArgBlock>,
+    },
+}
+
+/// A node.
+#[derive(Debug)]
+pub(super) struct Node {
+    work: Work,
+    /// In the order of [`Action::each_access`].
+    pub(super) places: Vec<Place>,
+    /// The earlier nodes that must be complete before.
+    pub(super) after: Vec<usize>,
+}
+
+impl Node {
+    /// A node that does what an action does. It has no places and follows no other node yet.
+    pub(super) fn of(action: &Action<'_>) -> Result<Self> {
+        let work = match action {
+            Action::Copy { dst, src, form: Form::Async } => {
+                let is_pageable = |span: &Span| span.memory().space() == Space::Pageable;
+                if is_pageable(dst) || is_pageable(src) {
+                    return Err(unsupported("a copy of pageable memory"));
+                }
+                Work::Copy
+            }
+            Action::Fill { value, form: Form::Async, .. } => Work::Fill(*value),
+            Action::Launch(launch) => {
+                let Launch { function, name, config, args } = *launch;
+                Work::Kernel { function, name: name.clone(), config, args: Box::new(args.clone()) }
+            }
+            Action::Copy { form: Form::Sync, .. }
+            | Action::Fill { form: Form::Sync, .. }
+            | Action::Batch { .. }
+            | Action::HostFn { .. }
+            | Action::Foreign { .. }
+            | Action::Graph { .. }
+            | Action::Alloc { .. }
+            | Action::Free(_) => return Err(unsupported(action.label())),
+        };
+        Ok(Self { work, places: Vec::new(), after: Vec::new() })
+    }
+
+    /// Whether it is a launch that uses this argument.
+    pub(super) fn is_kernel_with(&self, argument: usize) -> bool {
+        matches!(self.work, Work::Kernel { .. })
+            && self.places.iter().any(|place| place.argument == argument)
+    }
+
+    /// Calls `with` with the action of the node, where `span` gives the memory of its places.
+    pub(super) fn with_action<R>(
+        &self,
+        span: impl Fn(&Place) -> Span,
+        with: impl FnOnce(&Action<'_>) -> R,
+    ) -> R {
+        match &self.work {
+            Work::Copy => {
+                let (src, dst) = (span(&self.places[0]), span(&self.places[1]));
+                with(&Action::Copy { dst: &dst, src: &src, form: Form::Async })
+            }
+            Work::Fill(value) => {
+                let dst = span(&self.places[0]);
+                with(&Action::Fill { dst: &dst, value: *value, form: Form::Async })
+            }
+            Work::Kernel { function, name, config, args } => {
+                let mut args = args.clone();
+                args.move_spans(self.places.iter().map(span));
+                with(&Action::Launch(Launch {
+                    function: *function,
+                    name,
+                    config: *config,
+                    args: &args,
+                }))
+            }
+        }
+    }
+}
+
+fn unsupported(what: &str) -> Error {
+    let cause = format!("{what} cannot be recorded; a graph has copies, fills and launches");
+    Error::new(ErrorKind::Unsupported, "record", cause)
+}

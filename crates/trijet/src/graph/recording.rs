@@ -1,0 +1,160 @@
+//! The recording of a graph.
+#![forbid(unsafe_code)]
+
+use super::edges::Edges;
+use super::exec::Graph;
+use super::node::{Node, Place};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::{BlockId, LaneId};
+use crate::device::memory::Span;
+use crate::log::calling;
+use crate::memory::AsView;
+use crate::order::recorder::Recorder;
+use crate::order::submission::Submission;
+use crate::stream::{Device, Stream};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+/// A graph that is being recorded, see [`Device::record`].
+#[derive(Debug)]
+pub struct Recording<'d> {
+    device: &'d Device,
+    nodes: Arc<Nodes>,
+}
+
+/// What was recorded so far. The streams of the recording share it.
+#[derive(Debug, Default)]
+struct Nodes(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    arguments: Vec<Argument>,
+    nodes: Vec<Node>,
+    edges: Edges,
+    has_ended: bool,
+}
+
+/// Memory that an argument stands for while the graph is recorded.
+#[derive(Debug)]
+struct Argument {
+    block: BlockId,
+    range: Range<u64>,
+    span: Span,
+}
+
+fn invalid(cause: String) -> Error {
+    Error::new(ErrorKind::InvalidValue, "record", cause)
+}
+
+impl State {
+    /// The argument that has these bytes of a block.
+    fn place(&self, block: BlockId, range: &Range<u64>) -> Option<(usize, Range<u64>)> {
+        let has = |known: &Argument| {
+            known.block == block && known.range.start <= range.start && range.end <= known.range.end
+        };
+        let argument = self.arguments.iter().position(has)?;
+        let first = self.arguments[argument].range.start;
+        Some((argument, range.start - first..range.end - first))
+    }
+}
+
+impl Recorder for Nodes {
+    fn take(&self, lane: LaneId, submission: &Submission<'_>) -> Result<()> {
+        let mut state = self.0.lock().expect("no panic under this lock");
+        let label = submission.action.label();
+        if state.has_ended {
+            return Err(invalid(format!("`{label}`: the recording of this stream has ended")));
+        }
+        let mut node = Node::of(&submission.action)?;
+        for access in submission.uses {
+            let Some((argument, range)) = state.place(access.track.id, &access.range) else {
+                return Err(invalid(format!(
+                    "`{label}` uses memory that is no argument of the graph; name it with \
+                     `Recording::argument` first"
+                )));
+            };
+            node.places.push(Place { argument, range, mode: access.mode });
+        }
+        node.after = state.edges.add(lane, &node.places);
+        state.nodes.push(node);
+        Ok(())
+    }
+}
+
+impl Recording<'_> {
+    /// A stream whose operations are recorded. They run when the graph is launched. Copies, fills and
+    /// launches can be recorded; other calls return `Unsupported` or `Capturing` (law A33).
+    ///
+    /// # Errors
+    /// As for [`Device::stream`].
+    pub fn stream(&self) -> Result<Stream> {
+        let recorder = Arc::clone(&self.nodes);
+        Stream::recorded(self.device.shared(), recorder)
+    }
+
+    /// Names memory as the next argument of the graph. Each operation of the recording uses memory of
+    /// arguments only. Arguments have no bytes in common, since those of a launch need not have them
+    /// either.
+    ///
+    /// # Errors
+    /// `InvalidValue` for memory that shares bytes with an earlier argument, or of another driver.
+    pub fn argument<V: AsView + ?Sized>(&self, memory: &V) -> Result<()> {
+        let view = memory.as_view();
+        let access = view.read_use();
+        self.device.shared().domain.own("record", access.track.domain)?;
+        let (block, range) = (access.track.id, access.range);
+        let mut state = self.nodes.0.lock().expect("no panic under this lock");
+        let overlaps = |known: &Argument| {
+            known.block == block && known.range.start < range.end && range.start < known.range.end
+        };
+        if let Some(known) = state.arguments.iter().position(overlaps) {
+            let number = state.arguments.len();
+            return Err(invalid(format!("argument {number} shares bytes with argument {known}")));
+        }
+        state.arguments.push(Argument { block, range, span: view.span() });
+        Ok(())
+    }
+}
+
+impl Device {
+    /// Records a graph: the operations that `work` enqueues in the streams of the recording. They do not
+    /// run. If `work` fails, nothing is left of the recording.
+    ///
+    /// ```
+    /// use trijet::graph::Arguments;
+    /// use trijet::kernels::AXPY;
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let s = device.stream()?;
+    /// let (x, mut y) = (s.upload(&[1.0_f32, 2.0])?, s.upload(&[10.0_f32, 20.0])?);
+    /// let mut twice = device.record(|g| {
+    ///     g.argument(&x)?;
+    ///     g.argument(&y)?;
+    ///     let s = g.stream()?;
+    ///     s.launch(&AXPY, (1.0_f32, &x, &mut y))?;
+    ///     s.launch(&AXPY, (1.0_f32, &x, &mut y))
+    /// })?;
+    /// s.launch_graph(&mut twice, Arguments::new().read(x.view()).write(y.view_mut()))?;
+    /// assert_eq!(s.download(&y)?, [12.0, 24.0]);
+    /// let mut z = s.upload(&[0.0_f32, 0.0])?;
+    /// s.launch_graph(&mut twice, Arguments::new().read(x.view()).write(z.view_mut()))?;
+    /// assert_eq!(s.download(&z)?, [2.0, 4.0]);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error of `work`; what the driver reports when it makes the graph.
+    pub fn record(&self, work: impl FnOnce(&Recording<'_>) -> Result<()>) -> Result<Graph> {
+        calling::refuse("record")?;
+        let recording = Recording { device: self, nodes: Arc::default() };
+        let outcome = work(&recording);
+        let mut state = recording.nodes.0.lock().expect("no panic under this lock");
+        state.has_ended = true;
+        let State { arguments, nodes, .. } = std::mem::take(&mut *state);
+        state.has_ended = true;
+        drop(state);
+        outcome?;
+        let spans = arguments.into_iter().map(|argument| argument.span).collect();
+        Graph::new(self, nodes, spans)
+    }
+}

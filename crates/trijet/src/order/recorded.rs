@@ -1,0 +1,35 @@
+//! Calls on lanes whose operations are collected instead of enqueued.
+#![forbid(unsafe_code)]
+
+use super::gate::CAPTURE_UNSUPPORTED;
+use super::lane_ref::LaneRef;
+use super::recorder::Recorder;
+use super::submission::Submission;
+use crate::base::error::{Error, ErrorKind, Result};
+
+impl LaneRef {
+    /// Gives an operation to the recorder of the lane.
+    #[cold]
+    pub(super) fn record_instead(
+        &self,
+        recorder: &dyn Recorder,
+        submission: &Submission<'_>,
+    ) -> Result<()> {
+        for access in submission.uses {
+            self.domain.own(submission.action.label(), access.track.domain)?;
+        }
+        recorder.take(self.id, submission)
+    }
+
+    /// Refuses a call that makes no sense for a lane whose operations are not enqueued.
+    pub(super) fn refuse_recorded(&self, op: &'static str) -> Result<()> {
+        if self.recorder.is_none() {
+            return Ok(());
+        }
+        let cause =
+            "the stream belongs to a recording; its operations run when the graph is launched";
+        Err(Error::new(ErrorKind::Capturing, op, cause)
+            .with_code(CAPTURE_UNSUPPORTED)
+            .on(self.device))
+    }
+}

@@ -1,0 +1,210 @@
+//! Graphs: recorded once, launched many times, ordered with everything around them.
+
+use super::words;
+use trijet::graph::Arguments;
+use trijet::kernels::{AXPY, FILL_U32};
+use trijet::testing::WORK;
+use trijet::{Buffer, Device, ErrorKind, Graph, PinnedBuffer, Result};
+
+const LEN: usize = 3000;
+
+fn numbers(seed: u64) -> Vec<u32> {
+    words(seed, LEN).iter().map(|word| (word % 1_000_000) as u32).collect()
+}
+
+/// Uploads `h`, hashes both halves in two streams, and downloads the result to `back`.
+fn two_halves(
+    device: &Device,
+    (h, back): (&PinnedBuffer<u32>, &mut PinnedBuffer<u32>),
+    (x, y): (&mut Buffer<u32>, &mut Buffer<u32>),
+) -> Result<Graph> {
+    device.record(|g| {
+        g.argument(h)?;
+        g.argument(back)?;
+        g.argument(x)?;
+        g.argument(y)?;
+        let (a, b) = (g.stream()?, g.stream()?);
+        a.copy(h, x)?;
+        let (first, second) = (0..LEN / 2, LEN / 2..LEN);
+        a.launch(&WORK, (1_u32, x.slice(first.clone()), y.slice_mut(first)))?;
+        b.launch(&WORK, (2_u32, x.slice(second.clone()), y.slice_mut(second)))?;
+        a.copy(y, back)
+    })
+}
+
+/// What it computes, by the same kernels without a graph.
+fn wanted(device: &Device, x: &[u32]) -> Result<Vec<u32>> {
+    let s = device.stream()?;
+    let (x, mut y) = (s.upload(x)?, s.alloc::<u32>(LEN)?);
+    s.launch(&WORK, (1_u32, x.slice(..LEN / 2), y.slice_mut(..LEN / 2)))?;
+    s.launch(&WORK, (2_u32, x.slice(LEN / 2..), y.slice_mut(LEN / 2..)))?;
+    s.download(&y)
+}
+
+pub(crate) fn each_launch_of_a_graph_computes_what_its_operations_do(
+    device: &Device,
+) -> Result<()> {
+    let s = device.stream()?;
+    let (mut h, mut back) = (device.pinned::<u32>(LEN)?, device.pinned::<u32>(LEN)?);
+    let (mut x, mut y) = (s.alloc::<u32>(LEN)?, s.alloc::<u32>(LEN)?);
+    let mut graph = two_halves(device, (&h, &mut back), (&mut x, &mut y))?;
+    assert_eq!(graph.len(), 4);
+    for seed in 0..4 {
+        h.write()?.copy_from_slice(&numbers(seed));
+        back.write()?.fill(0);
+        let arguments = Arguments::new().read(h.view()).write(back.view_mut());
+        // On a stream of its own each time: the previous launch may still run.
+        let arguments = arguments.write(x.view_mut()).write(y.view_mut());
+        device.stream()?.launch_graph(&mut graph, arguments)?;
+        assert_eq!(*back.read()?, *wanted(device, &numbers(seed))?, "launch {seed}");
+    }
+    Ok(())
+}
+
+pub(crate) fn a_launch_takes_other_memory_of_the_same_size(device: &Device) -> Result<()> {
+    let s = device.stream()?;
+    let (h, mut back) = (device.pinned::<u32>(LEN)?, device.pinned::<u32>(LEN)?);
+    let (mut x, mut y) = (s.alloc::<u32>(LEN)?, s.alloc::<u32>(LEN)?);
+    let mut graph = two_halves(device, (&h, &mut back), (&mut x, &mut y))?;
+    // What the graph was recorded with may be gone.
+    drop((h, back, x));
+    let mut landed = Vec::new();
+    for seed in 10..14 {
+        let (mut h, mut back) = (device.pinned::<u32>(LEN)?, device.pinned::<u32>(2 * LEN)?);
+        h.write()?.copy_from_slice(&numbers(seed));
+        let mut x = s.alloc::<u32>(LEN)?;
+        let arguments = Arguments::new().read(h.view()).write(back.slice_mut(LEN..));
+        let arguments = arguments.write(x.view_mut()).write(y.view_mut());
+        s.launch_graph(&mut graph, arguments)?;
+        // `x` is freed behind the launch.
+        landed.push((seed, h, back));
+    }
+    drop((graph, y));
+    for (seed, _h, back) in landed {
+        assert_eq!(back.read()?[LEN..], wanted(device, &numbers(seed))?, "seed {seed}");
+    }
+    device.synchronize()
+}
+
+pub(crate) fn a_launch_is_ordered_with_all_uses_of_its_memory(device: &Device) -> Result<()> {
+    let (a, b, c) = (device.stream()?, device.stream()?, device.stream()?);
+    let (mut x, mut y) = (a.alloc::<f32>(LEN)?, a.alloc::<f32>(LEN)?);
+    let mut add = device.record(|g| {
+        g.argument(&x)?;
+        g.argument(&y)?;
+        let s = g.stream()?;
+        s.launch(&AXPY, (1.0_f32, &x, &mut y))
+    })?;
+    let mut wanted = 0.0;
+    a.fill_bytes(&mut y, 0)?;
+    for step in 0..20_u8 {
+        // Each on another stream, and nothing but the memory orders them.
+        a.copy(&b.upload(&vec![f32::from(step); LEN])?, &mut x)?;
+        let s = if step % 2 == 0 { &b } else { &c };
+        s.launch_graph(&mut add, Arguments::new().read(x.view()).write(y.view_mut()))?;
+        a.launch(&AXPY, (2.0_f32, &x, &mut y))?;
+        wanted += 3.0 * f32::from(step);
+    }
+    assert!(c.download(&y)?.iter().all(|value| *value == wanted));
+    Ok(())
+}
+
+/// Law A31: a launch follows the one before of the same graph, also where their memory is not the same.
+pub(crate) fn launches_of_one_graph_follow_each_other(device: &Device) -> Result<()> {
+    let (a, b) = (device.stream()?, device.stream()?);
+    let mut buffers = (0..6).map(|_| a.alloc::<u32>(LEN)).collect::<Result<Vec<_>>>()?;
+    let mut fill = device.record(|g| {
+        g.argument(&buffers[0])?;
+        let s = g.stream()?;
+        s.launch(&FILL_U32, (7, &mut buffers[0]))
+    })?;
+    for (turn, buffer) in buffers.iter_mut().enumerate() {
+        let s = if turn % 2 == 0 { &a } else { &b };
+        s.launch_graph(&mut fill, Arguments::new().write(buffer.view_mut()))?;
+    }
+    for buffer in &buffers {
+        assert_eq!(a.download(buffer)?, vec![7; LEN]);
+    }
+    Ok(())
+}
+
+pub(crate) fn what_a_graph_cannot_have_is_refused(device: &Device) -> Result<()> {
+    let s = device.stream()?;
+    let (x, mut y) = (s.upload(&numbers(1))?, s.alloc_zeroed::<u32>(LEN)?);
+    let (mut kept, outside) = (None, device.event()?);
+    outside.record(&s)?;
+    let outcome = device.record(|g| {
+        g.argument(&x)?;
+        let a = g.stream()?;
+        let error = a.launch(&WORK, (0_u32, &x, &mut y)).expect_err("y is no argument");
+        assert!(error.to_string().contains("no argument of the graph"), "{error}");
+        let error = g.argument(&x.slice(5..6)).expect_err("it shares bytes with x");
+        assert!(error.to_string().contains("argument 1 shares bytes with argument 0"), "{error}");
+        let unsupported = [
+            a.host_fn(|| ()).expect_err("a host function"),
+            a.alloc::<u32>(5).map(drop).expect_err("an allocation"),
+        ];
+        for error in unsupported {
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        }
+        let barred = [
+            a.synchronize().expect_err("nothing is enqueued"),
+            device.event()?.record(&a).expect_err("no event stands for a recording"),
+            a.wait(&outside).expect_err("the event stands for work outside"),
+            a.query().expect_err("nothing is enqueued"),
+        ];
+        for error in barred {
+            assert_eq!((error.kind(), error.code()), (ErrorKind::Capturing, Some(900)), "{error}");
+        }
+        kept = Some(a);
+        Ok(())
+    });
+    let mut nothing = outcome?;
+    assert!(nothing.is_empty());
+    s.launch_graph(&mut nothing, Arguments::new().read(x.view()))?;
+    let late = kept.expect("the stream").launch(&WORK, (0_u32, &x, &mut y));
+    let error = late.expect_err("the recording has ended");
+    assert!(error.to_string().contains("has ended"), "{error}");
+    // An error of the caller leaves nothing behind.
+    let failed = device.record(|g| g.argument(&x).and(s.copy(&x.slice(..1), &mut y)));
+    let error = failed.expect_err("a copy between different lengths");
+    assert_eq!(error.kind(), ErrorKind::InvalidValue);
+    assert_eq!(s.download(&y)?, vec![0; LEN]);
+    Ok(())
+}
+
+pub(crate) fn arguments_that_do_not_fit_are_refused_by_number(device: &Device) -> Result<()> {
+    let s = device.stream()?;
+    let (mut x, mut y) = (s.upload(&numbers(1))?, s.alloc_zeroed::<u32>(LEN)?);
+    let mut graph = device.record(|g| {
+        g.argument(&x)?;
+        g.argument(&y)?;
+        let a = g.stream()?;
+        a.launch(&WORK, (0_u32, &x, &mut y))
+    })?;
+    let mut refused = |arguments: Arguments<'_>, why: &str| {
+        let error = s.launch_graph(&mut graph, arguments).expect_err("it does not fit");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
+        assert!(error.to_string().contains(why), "{error}");
+    };
+    refused(Arguments::new().read(x.view()), "it has 2 arguments, and 1 were given");
+    refused(
+        Arguments::new().read(x.slice(1..)).write(y.view_mut()),
+        "argument 0 has 12000 bytes, not 11996",
+    );
+    refused(
+        Arguments::new().read(x.view()).read(y.view()),
+        "the graph writes argument 1; pass it to `write`",
+    );
+    let long = s.alloc_zeroed::<u32>(LEN + 1)?;
+    let (moved, why) = (long.slice(1..), "argument 0 begins at another place within 256 bytes");
+    refused(Arguments::new().read(moved).write(y.view_mut()), why);
+    let host = device.pinned::<u32>(LEN)?;
+    refused(Arguments::new().read(host.view()).write(y.view_mut()), "argument 0 is Device");
+    let right = Arguments::new().read(x.view()).write(y.view_mut());
+    s.launch_graph(&mut graph, right)?;
+    assert_eq!(s.download(&y)?, numbers(1));
+    // To write an argument that is only read is allowed.
+    s.launch_graph(&mut graph, Arguments::new().write(x.view_mut()).write(y.view_mut()))?;
+    s.synchronize()
+}

@@ -1,0 +1,213 @@
+//! Random graphs compute what their operations do one after another, in every order of the device, and the
+//! checker has nothing to say about them.
+
+use std::ops::Range;
+use trijet::check::Options;
+use trijet::graph::Arguments;
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::testing::{Prng, WORK};
+use trijet::{Buffer, Device, Graph, PinnedBuffer, Result, Stream};
+
+const BUFFERS: usize = 4;
+const LEN: usize = 48;
+
+/// An operation of a program. Buffers and ranges are those of `x` and `y`.
+#[derive(Debug, Clone)]
+enum Op {
+    Upload { to: usize, range: Range<usize> },
+    Work { rounds: u32, from: usize, to: usize, range: Range<usize> },
+    Fill { to: usize, range: Range<usize>, value: u8 },
+    Download { from: usize, range: Range<usize> },
+}
+
+/// A number below `bound`.
+fn below<T: TryFrom<u64, Error: std::fmt::Debug>>(prng: &mut Prng, bound: usize) -> T {
+    prng.below(bound as u64).try_into().expect("a small number")
+}
+
+fn range(prng: &mut Prng) -> Range<usize> {
+    let (a, b): (usize, usize) = (below(prng, LEN), below(prng, LEN));
+    a.min(b)..a.max(b) + 1
+}
+
+fn program(prng: &mut Prng) -> Vec<(usize, Op)> {
+    let one = |prng: &mut Prng| {
+        let (from, to) = (below(prng, BUFFERS), below(prng, BUFFERS));
+        let (range, rounds) = (range(prng), below(prng, 3));
+        let op = match prng.below(6) {
+            0 => Op::Upload { to, range },
+            1 => Op::Fill { to, range, value: below(prng, 256) },
+            2 => Op::Download { from, range },
+            // A kernel reads one buffer and writes another one.
+            _ if from == to => Op::Fill { to, range, value: 1 },
+            _ => Op::Work { rounds, from, to, range },
+        };
+        (below(prng, 3), op)
+    };
+    (0..1 + prng.below(14)).map(|_| one(prng)).collect()
+}
+
+/// The memory of a run: an input, buffers on the device, and an output.
+struct Memory {
+    h: PinnedBuffer<u32>,
+    buffers: Vec<Buffer<u32>>,
+    back: PinnedBuffer<u32>,
+}
+
+impl Memory {
+    fn new(device: &Device, seed: u32) -> Result<Self> {
+        let s = device.stream()?;
+        let (mut h, mut back) = (device.pinned::<u32>(LEN)?, device.pinned::<u32>(LEN)?);
+        h.write()?.iter_mut().zip(seed * 1000..).for_each(|(x, n)| *x = n);
+        back.write()?.fill(7);
+        let buffer = |n| s.upload(&[n; LEN]);
+        Ok(Self { h, buffers: (0..4).map(buffer).collect::<Result<_>>()?, back })
+    }
+
+    fn enqueue(&mut self, s: &Stream, op: &Op) -> Result<()> {
+        let Self { h, buffers, back } = self;
+        match op.clone() {
+            Op::Upload { to, range } => {
+                s.copy(&h.slice(range.clone()), &mut buffers[to].slice_mut(range))
+            }
+            Op::Fill { to, range, value } => s.fill_bytes(&mut buffers[to].slice_mut(range), value),
+            Op::Download { from, range } => {
+                s.copy(&buffers[from].slice(range.clone()), &mut back.slice_mut(range))
+            }
+            Op::Work { rounds, from, to, range } => {
+                let [x, y] = buffers.get_disjoint_mut([from, to]).expect("two buffers");
+                s.launch(&WORK, (rounds, x.slice(range.clone()), y.slice_mut(range)))
+            }
+        }
+    }
+
+    fn launch(&mut self, s: &Stream, graph: &mut Graph) -> Result<()> {
+        let Self { h, buffers, back } = self;
+        let arguments = Arguments::new().read(h.view()).write(back.view_mut());
+        let arguments =
+            buffers.iter_mut().fold(arguments, |all, buffer| all.write(buffer.view_mut()));
+        s.launch_graph(graph, arguments)
+    }
+
+    /// What all memory holds, after all of its uses.
+    fn words(&self, s: &Stream) -> Result<Vec<Vec<u32>>> {
+        let mut all = vec![self.h.read()?.to_vec(), self.back.read()?.to_vec()];
+        for buffer in &self.buffers {
+            all.push(s.download(buffer)?);
+        }
+        Ok(all)
+    }
+}
+
+/// Records a program whose operations are in three streams.
+fn recorded(device: &Device, memory: &mut Memory, program: &[(usize, Op)]) -> Result<Graph> {
+    device.record(|g| {
+        g.argument(&memory.h)?;
+        g.argument(&memory.back)?;
+        memory.buffers.iter().try_for_each(|buffer| g.argument(buffer))?;
+        let streams = [g.stream()?, g.stream()?, g.stream()?];
+        program.iter().try_for_each(|(s, op)| memory.enqueue(&streams[*s], op))
+    })
+}
+
+/// What the program computes on two memories, run one operation after another.
+fn wanted(device: &Device, program: &[(usize, Op)]) -> Result<Vec<Vec<u32>>> {
+    let s = device.stream()?;
+    let mut memories = [Memory::new(device, 1)?, Memory::new(device, 2)?];
+    for which in LAUNCHES {
+        program.iter().try_for_each(|(_, op)| memories[which].enqueue(&s, op))?;
+    }
+    let [one, two] = memories;
+    Ok([one.words(&s)?, two.words(&s)?].concat())
+}
+
+/// The memory of each launch: the same twice, then other memory, then the first again.
+const LAUNCHES: [usize; 4] = [0, 0, 1, 0];
+
+fn found(device: &Device, program: &[(usize, Op)]) -> Result<Vec<Vec<u32>>> {
+    let streams = [device.stream()?, device.stream()?];
+    let mut memories = [Memory::new(device, 1)?, Memory::new(device, 2)?];
+    let mut graph = recorded(device, &mut memories[0], program)?;
+    assert_eq!(graph.len(), program.len());
+    for (number, which) in LAUNCHES.into_iter().enumerate() {
+        memories[which].launch(&streams[number % 2], &mut graph)?;
+    }
+    // Its launches may be pending.
+    drop(graph);
+    let [one, two] = memories;
+    Ok([one.words(&streams[0])?, two.words(&streams[1])?].concat())
+}
+
+fn open(executor: Executor) -> Device {
+    let config = HostConfig { executor, ..HostConfig::default() };
+    Device::builder().host(config).check(Options::default()).open().expect("a host device")
+}
+
+#[test]
+fn random_graphs_compute_what_their_operations_do_in_any_order_of_the_device() -> Result<()> {
+    for seed in 0..150 {
+        let program = program(&mut Prng::new(seed));
+        let wanted = wanted(&open(Executor::Virtual(Order::Greedy)), &program)?;
+        let orders = [Order::Greedy, Order::Seeded(seed), Order::Seeded(seed + 1000)];
+        for order in orders {
+            let device = open(Executor::Virtual(order.clone()));
+            assert_eq!(found(&device, &program)?, wanted, "seed {seed}, {order:?}: {program:?}");
+            let verdict = device.verdict().expect("it is checked");
+            assert_eq!(verdict.findings, [], "seed {seed}, {order:?}: {program:?}: {verdict}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn random_graphs_compute_what_their_operations_do_on_threads() -> Result<()> {
+    for seed in 1000..1030 {
+        let program = program(&mut Prng::new(seed));
+        let wanted = wanted(&open(Executor::Virtual(Order::Greedy)), &program)?;
+        assert_eq!(found(&open(Executor::Threads), &program)?, wanted, "seed {seed}: {program:?}");
+    }
+    Ok(())
+}
+
+/// Law A31: a launch follows the one before of the same graph, also on another stream. Here it is the only
+/// order: `held` is memory whose order is left to the program, and each launch has its own other memory.
+/// A copy to `held` and a copy from it are in two streams of the graph.
+#[test]
+fn a_launch_follows_the_one_before_of_the_same_graph() -> Result<()> {
+    for seed in 0..40 {
+        let device = open(Executor::Virtual(Order::Seeded(seed)));
+        let (a, b) = (device.stream()?, device.stream()?);
+        let mut held = device.alloc::<u32>(LEN)?;
+        // SAFETY: only launches of one graph use it, which follow each other, and in a launch its edges
+        // order the two copies. The device has ended all work when it is dropped.
+        unsafe { held.order_manually() };
+        let buffers = |first: u32| -> Result<[Buffer<u32>; 3]> {
+            Ok([a.upload(&[first; LEN])?, a.alloc_zeroed(LEN)?, a.alloc_zeroed(LEN)?])
+        };
+        let mut memory = [buffers(1)?, buffers(2)?];
+        let [x, y, z] = &mut memory[0];
+        let mut graph = device.record(|g| {
+            g.argument(x)?;
+            g.argument(y)?;
+            g.argument(z)?;
+            g.argument(&held)?;
+            let (one, two) = (g.stream()?, g.stream()?);
+            one.fill_bytes(z, 0)?;
+            two.copy(x, &mut held)?;
+            // It follows both: in the stream of the fill, and behind the copy to `held`.
+            two.copy(x, y)?;
+            one.copy(y, z)?;
+            one.copy(&held, y)
+        })?;
+        device.synchronize()?;
+        for (s, [x, y, z]) in [&a, &b].into_iter().zip(&mut memory) {
+            let arguments = Arguments::new().read(x.view()).write(y.view_mut()).write(z.view_mut());
+            s.launch_graph(&mut graph, arguments.write(held.view_mut()))?;
+        }
+        for (wanted, [_, y, _]) in (1..).zip(&memory) {
+            assert_eq!(a.download(y)?, [wanted; LEN], "seed {seed}, launch {wanted}");
+        }
+        device.synchronize()?;
+    }
+    Ok(())
+}
