@@ -50,7 +50,7 @@ mod writer;
 
 pub use budget::Needs;
 pub use builder::Pipeline;
-pub use calibrate::Calibration;
+pub use calibrate::{Calibration, Copies};
 pub use cancel::Cancel;
 pub use choose::Tried;
 pub use class::Class;
