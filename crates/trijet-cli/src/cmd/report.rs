@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use trijet::Report;
 use trijet::check::lint::Lint;
-use trijet::pipeline::EngineReport;
+use trijet::pipeline::{EngineReport, Limits};
 use trijet::trace::summary::{Audience, EngineSummary, Limit, Loss, Pair, Summary};
 
 pub(super) fn json(report: &Report) -> Value {
@@ -14,6 +14,15 @@ pub(super) fn json(report: &Report) -> Value {
             "busy_ns": e.busy.0,
             "isolated_ns": e.isolated.map(|t| t.0),
             "contention": e.contention,
+        })
+    };
+    let limits = |limits: &Limits| {
+        json!({
+            "bound_ns": limits.bound.0,
+            "with_copies_ns": limits.with_copies.0,
+            "with_ends_ns": limits.with_ends.0,
+            "of_copies_only": limits.of_copies_only,
+            "reached": limits.reached(report.elapsed),
         })
     };
     json!({
@@ -31,6 +40,7 @@ pub(super) fn json(report: &Report) -> Value {
         "elapsed_ns": report.elapsed.0,
         "wall_ns": report.wall.map(|t| t.0),
         "bound_ns": report.bound.map(|t| t.0),
+        "limits": report.limits.as_ref().map(limits),
         "efficiency": report.efficiency(),
         "overlap": report.overlap(),
         "engines": report.engines.iter().map(engine).collect::<Vec<_>>(),
@@ -101,6 +111,7 @@ fn summary(summary: &Summary) -> Value {
         "exposed_peer_ns": m.exposed_peer.0,
         "hidden": m.hidden,
         "limit": summary.limit.map(Limit::name),
+        "link_ns": summary.link.map(|t| t.0),
         "limiting": m.limiting.map(|engine| summary.engine_name(engine)),
         "engines": summary.engines.iter().map(engine).collect::<Vec<_>>(),
         "at_once": summary.pairs.iter().map(pair).collect::<Vec<_>>(),

@@ -292,7 +292,7 @@ fn the_report_as_json_counts_rows_and_bytes() {
     for engine in ["upload", "compute", "download"] {
         assert!(engines.contains(&engine), "{engine} is not among {engines:?}");
     }
-    for field in ["clock", "schedule", "efficiency", "overlap", "limiting", "summary", "waits"] {
+    for field in ["clock", "schedule", "limits", "efficiency", "limiting", "summary", "waits"] {
         assert!(report.get(field).is_some(), "{field} is missing");
     }
 }

@@ -29,6 +29,8 @@ fn four_schedules_give_one_result_and_a_drawing() {
         assert!(stair.contains("012") || stair.contains("00011"), "{stair}");
     }
     assert!(printed.contains("times from a model of an H200"), "{printed}");
+    let limits = row("limits: ").unwrap_or_else(|| panic!("no limits in {printed}"));
+    assert!(limits.contains(", with the cost of each copy ") && limits.contains(" of this run's "));
     // One run of each schedule gives its bytes, its time and its trace, and one more the time of the
     // kernels alone.
     assert!(printed.contains("processor computed the stack 5 times, in "), "{printed}");
@@ -78,6 +80,12 @@ fn the_comparison_as_json_has_four_schedules_of_one_result() {
         assert!(schedule["wall_ns"].is_null(), "a model has no wall clock: {schedule:#}");
         assert!(schedule["elapsed_ns"].as_u64() >= schedule["bound_ns"].as_u64());
         assert!(schedule["efficiency"].as_f64().unwrap() <= 1.0);
+        let limits = &schedule["limits"];
+        let ns = |name: &str| limits[name].as_u64().unwrap_or_else(|| panic!("{schedule:#}"));
+        assert_eq!(Some(ns("bound_ns")), schedule["bound_ns"].as_u64());
+        assert!(ns("bound_ns") < ns("with_copies_ns") && ns("with_copies_ns") < ns("with_ends_ns"));
+        assert!(limits["of_copies_only"] == false && limits["reached"].as_f64().unwrap() <= 1.0);
+        assert_eq!(schedule["summary"]["finite_ns"], limits["with_ends_ns"]);
         let summary = &schedule["summary"];
         assert_eq!(summary["hazards"], 0, "{summary:#}");
         for engine in summary["engines"].as_array().unwrap() {

@@ -198,7 +198,7 @@ impl Calibration {
         (first, last): (Bytes, Bytes),
     ) -> Nanos {
         let without = |copies: Copies, end: Bytes| Copies {
-            count: copies.count.saturating_sub(1),
+            count: copies.count.saturating_sub(end.0.min(1)),
             bytes: Bytes(copies.bytes.0.saturating_sub(end.0)),
         };
         let between = self.both_ns(without(up, first), without(down, last));
@@ -209,7 +209,7 @@ impl Calibration {
 
     /// The time of an upload of `first` bytes alone and of a download of `last` bytes alone.
     pub(super) fn fill_and_drain(&self, first: Bytes, last: Bytes) -> Nanos {
-        let copy = |bytes| Copies { count: 1, bytes };
+        let copy = |bytes: Bytes| Copies { count: bytes.0.min(1), bytes };
         Nanos(self.uploads_alone(copy(first)).0 + self.downloads_alone(copy(last)).0)
     }
 

@@ -1,7 +1,8 @@
 //! The report of a run: its bound, how close it came to it, and what each engine did.
 #![forbid(unsafe_code)]
 
-use super::calibrate::Calibration;
+use super::calibrate::{Calibration, Copies};
+use super::limits::{CopyTimes, Limits, limiting};
 use super::plan::Plan;
 use super::schedule::Schedule;
 use crate::base::dag::{Dag, Kernels};
@@ -24,10 +25,6 @@ use std::ops::Range;
 /// The engines of a pipeline, in the order of a chunk's stages.
 const ENGINES: [(Engine, &str); 3] =
     [(Engine::Upload, "upload"), (Engine::Compute, "compute"), (Engine::Download, "download")];
-
-/// The copies of both directions limit a run if they need longer than each engine by more than this
-/// part of its work. Less is noise of the calibration.
-const NEARLY: u64 = 50;
 
 /// The measurements of a run.
 pub(super) struct Measured {
@@ -90,6 +87,29 @@ struct Alone {
     kernels: Option<Nanos>,
 }
 
+fn length(op: &Op) -> u64 {
+    op.times.map_or(0, |times| times.end.0 - times.begin.0)
+}
+
+impl Alone {
+    /// The time that an operation of a run takes alone, if it is known. The kernels were observed for
+    /// `computed` nanoseconds together. In one stream, `serial`, nothing overlaps, so each operation was
+    /// measured alone.
+    fn time(&self, op: &Op, computed: u64, serial: bool) -> Option<Nanos> {
+        let copy = Copies { count: 1, bytes: Bytes(op.bytes) };
+        match op.engine {
+            Engine::Compute if let Some(all) = self.kernels => {
+                let share = length(op) as f64 / computed.max(1) as f64;
+                Some(Nanos::from_seconds(all.seconds() * share))
+            }
+            _ if serial => Some(Nanos(length(op))),
+            Engine::Upload => self.link.as_ref().map(|link| link.uploads_alone(copy)),
+            Engine::Download => self.link.as_ref().map(|link| link.downloads_alone(copy)),
+            Engine::Compute | Engine::Peer | Engine::Host | Engine::None => None,
+        }
+    }
+}
+
 /// The report of a run: what it did, and how close it came to its bound. It prints as a short
 /// table.
 #[derive(Debug, Clone)]
@@ -126,8 +146,11 @@ pub struct Report {
     /// modelled.
     pub wall: Option<Nanos>,
     /// The least time that copies and kernels allow; `None` without a calibration, and if the kernels
-    /// took longer than the copies and were not measured alone.
+    /// took longer than the copies with the cost of each, and were not measured alone.
     pub bound: Option<Nanos>,
+    /// The bound, the same with the cost of each copy, and with fill and drain; `None` without a
+    /// calibration, and if nothing was copied because the run was in place.
+    pub limits: Option<Limits>,
     /// The engines of the device and of the host; empty when the run was not traced.
     pub engines: Vec<EngineReport>,
     /// Waits, records and over-waits of the run.
@@ -137,7 +160,8 @@ pub struct Report {
     /// The entries of the trace.
     pub ops: Vec<Op>,
     /// What limits the run: the engine, the direction of the host or the link that needs the most
-    /// time; `None` when the run was not traced.
+    /// time alone; `None` when the run was not traced. See `docs/metrics.md` for what is named where
+    /// only busy times are known.
     pub limit: Option<Limit>,
     without_trace: bool,
     pub(super) window: Option<Range<u64>>,
@@ -195,6 +219,7 @@ impl Report {
             elapsed: measured.elapsed,
             wall: measured.wall,
             bound: None,
+            limits: None,
             engines: Vec::new(),
             ordering: OrderingCounts {
                 waits: after.waits - before.waits,
@@ -242,36 +267,19 @@ impl Report {
     /// Computes the figures that follow from the trace and from isolated work.
     fn judge(&mut self) {
         let link = self.alone.link.as_ref().filter(|_| !self.in_place);
-        let copies = link.map(|link| link.bound(self.bytes_in, self.bytes_out));
+        let copies =
+            link.map(|link| CopyTimes::new(link, &self.plan, self.bytes_in, self.bytes_out));
         let Some(window) = self.window.clone() else {
-            self.bound = copies;
+            self.limits = copies.as_ref().map(CopyTimes::limits);
+            self.bound = self.limits.map(|limits| limits.bound);
             return;
         };
         let dag = self.dag();
         let ops = self.settled(&dag);
-        let length = |op: &Op| op.times.map_or(0, |times| times.end.0 - times.begin.0);
-        let computed =
-            ops.iter().filter(|op| op.engine == Engine::Compute).map(length).sum::<u64>();
-        let linked = |op: &Op, time: fn(&Calibration) -> Nanos| {
-            let link = self.alone.link.as_ref()?;
-            Some(Nanos::from_seconds(op.bytes as f64 * time(link).seconds() / link.bytes.0 as f64))
-        };
-        // In one stream nothing overlaps, so each operation was measured alone.
+        let computed = ops.iter().filter(|op| op.engine == Engine::Compute).map(length).sum();
         let serial = self.plan.schedule == Schedule::OneStream;
-        let alone = |op: &Op| match op.engine {
-            Engine::Compute => match self.alone.kernels {
-                Some(all) => {
-                    let share = length(op) as f64 / computed.max(1) as f64;
-                    Some(Nanos::from_seconds(all.seconds() * share))
-                }
-                None => serial.then(|| Nanos(length(op))),
-            },
-            Engine::Upload if !serial => linked(op, |link| link.upload),
-            Engine::Download if !serial => linked(op, |link| link.download),
-            Engine::Upload | Engine::Download | Engine::Peer | Engine::Host | Engine::None => {
-                serial.then(|| Nanos(length(op)))
-            }
-        };
+        let times_alone = self.alone.clone();
+        let alone = |op: &Op| times_alone.time(op, computed, serial);
         let copy_engines = match self.clock {
             Clock::Processor => CopyEngines::Processors,
             Clock::Device | Clock::Model => CopyEngines::default(),
@@ -281,8 +289,12 @@ impl Report {
         let host = self.engines.iter().filter(|engine| engine.of_the_host()).cloned();
         let engines = ENGINES.iter().map(|(role, name)| part(&metrics, *role, name));
         self.engines = engines.chain(host).collect();
-        self.bound = copies.and_then(|copies| self.bound_of(copies));
-        self.limit = self.limit_of(&metrics, copies);
+        self.limits = copies.as_ref().map(|copies| self.limits_of(copies));
+        let complete = self.limits.filter(|limits| !limits.of_copies_only);
+        self.bound = complete.map(|limits| limits.bound);
+        let host = [("read", Limit::Reader), ("write", Limit::Writer)];
+        let host = host.map(|(name, limit)| (limit, self.busy(name)));
+        self.limit = limiting(&metrics, copies.as_ref(), host);
         let settings = Settings {
             window: Some(window),
             time_kind: if self.clock == Clock::Model {
@@ -290,10 +302,15 @@ impl Report {
             } else {
                 TimeKind::Measured
             },
-            parameters: Parameters { bound: self.bound, ..given },
+            parameters: Parameters {
+                bound: self.bound,
+                finite: complete.map(|limits| limits.with_ends),
+                ..given
+            },
             clock_error: Nanos(self.about.clock_error_ns),
             audience: self.audience,
             limit: self.limit,
+            link: copies.as_ref().map(CopyTimes::both),
             times: self.times,
             hazards: self.found.as_ref().map(hazards),
             ..Settings::default()
@@ -311,28 +328,15 @@ impl Report {
         self
     }
 
-    /// The least time that these copies and the kernels allow. `None` if the kernels took longer than
-    /// the copies and were not measured alone, since they might take less.
-    fn bound_of(&self, copies: Nanos) -> Option<Nanos> {
-        let Some(kernels) = self.engine("compute") else { return Some(copies) };
-        match kernels.isolated {
-            Some(alone) => Some(copies.max(alone)),
-            None => (kernels.busy <= copies).then_some(copies),
-        }
+    /// The time in which an engine was busy.
+    fn busy(&self, name: &str) -> Nanos {
+        self.engine(name).map_or(Nanos(0), |engine| engine.busy)
     }
 
-    /// What needs the most time: an engine, the link for the copies of both directions, or the host.
-    fn limit_of(&self, metrics: &Metrics, copies: Option<Nanos>) -> Option<Limit> {
-        let engine = metrics.limiting?;
-        let work = metrics.engines.iter().find(|e| e.engine == engine).map_or(0, |e| e.work.0);
-        let mut most = (Limit::Engine(engine), work);
-        let link = copies.filter(|time| time.0 > work + work / NEARLY);
-        most = link.map_or(most, |time| (Limit::Link, time.0));
-        for (name, limit) in [("read", Limit::Reader), ("write", Limit::Writer)] {
-            let busy = self.engine(name).map_or(0, |host| host.busy.0);
-            most = if busy > most.1 { (limit, busy) } else { most };
-        }
-        Some(most.0)
+    /// The limits of these copies and the kernels.
+    fn limits_of(&self, copies: &CopyTimes) -> Limits {
+        let alone = self.engine("compute").and_then(|kernels| kernels.isolated);
+        copies.limits_with(alone, self.busy("compute"))
     }
 
     /// Sets the isolated work of the kernels, measured in a run of one stream, and computes the
@@ -469,11 +473,11 @@ impl fmt::Display for Report {
             plan.depth
         )?;
         write!(f, "elapsed {} ({} in)", self.elapsed, rate(self.bytes_in, self.elapsed))?;
-        match (&self.summary, self.bound) {
-            (Some(summary), _) => write!(f, "\n{summary}")?,
-            (None, Some(bound)) => writeln!(f, ", bound of the copies {bound}")?,
-            (None, None) => writeln!(f)?,
+        if let Some(limits) = self.limits {
+            write!(f, "\n{}", limits.compared(self.elapsed))?;
         }
+        writeln!(f)?;
+        self.summary.iter().try_for_each(|summary| write!(f, "{summary}"))?;
         for host in self.engines.iter().filter(|engine| engine.of_the_host()) {
             let share = host.busy.0 as f64 / self.elapsed.0.max(1) as f64 * 100.0;
             let limits = match self.limit {

@@ -9,8 +9,8 @@
 //!   hidden share = 1 - exposed / |copies|;
 //! - bound T_lb = max W_e, or the bound that was measured; with one copy engine, the maximum of
 //!   W_upload + W_download, W_compute, and the others;
-//! - finite pipeline T_n = T_lb + (sum W_e - T_lb) / n; efficiency T_lb / T and T_n / T,
-//!   if T_lb was measured;
+//! - finite pipeline T_n = T_lb + (sum W_e - T_lb) / n, or what was computed from its plan; efficiency
+//!   T_lb / T and T_n / T, if T_lb was measured;
 //! - achieved overlap = (sum W_e - T) / (sum W_e - T_lb), of two engines and two chunks at least;
 //!   contention = observed / isolated time.
 #![forbid(unsafe_code)]
@@ -46,6 +46,9 @@ pub struct Parameters<'a> {
     pub copy_engines: CopyEngines,
     /// The shortest time that the machine allows, if it was measured. The default is max W_e.
     pub bound: Option<Nanos>,
+    /// The shortest time of a pipeline with this number of chunks, if it was computed from its copies
+    /// and kernels. The default is that of equal chunks.
+    pub finite: Option<Nanos>,
     /// The number of chunks. The default is the number of chunks that the operations name, or if
     /// they name none, the number of operations of the engine with the most work.
     pub chunks: Option<u64>,
@@ -56,19 +59,21 @@ pub struct Parameters<'a> {
 
 impl fmt::Debug for Parameters<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { copy_engines, bound, chunks, .. } = self;
+        let Self { copy_engines, bound, finite, chunks, .. } = self;
         f.debug_struct("Parameters")
             .field("copy_engines", copy_engines)
             .field("bound", bound)
+            .field("finite", finite)
             .field("chunks", chunks)
             .finish_non_exhaustive()
     }
 }
 
 impl Default for Parameters<'_> {
-    /// Two copy engines, the default bound and number of chunks, and no isolated times.
+    /// Two copy engines, the default bounds and number of chunks, and no isolated times.
     fn default() -> Self {
-        Self { copy_engines: CopyEngines::Two, bound: None, chunks: None, isolated: &|_| None }
+        let copy_engines = CopyEngines::Two;
+        Self { copy_engines, bound: None, finite: None, chunks: None, isolated: &|_| None }
     }
 }
 
@@ -290,7 +295,8 @@ pub fn measure(
     let lower = parameters.bound.unwrap_or(most);
     let work: u64 = engines.iter().map(|e| e.work.0).sum();
     let chunks = chunks(ops, &engines, parameters.chunks);
-    let finite = Nanos(lower.0 + work.saturating_sub(lower.0) / chunks);
+    let equal_chunks = Nanos(lower.0 + work.saturating_sub(lower.0) / chunks);
+    let finite = parameters.finite.unwrap_or(equal_chunks);
     let alone = engines.iter().any(|e| Some(e.engine) == limiting && e.isolated);
     let measured = elapsed > 0 && (parameters.bound.is_some() || alone);
     let ratio = |time: Nanos| measured.then(|| time.0 as f64 / elapsed as f64);

@@ -42,12 +42,15 @@ pub enum Limit {
     /// An engine of a device.
     Engine(DeviceEngine),
     /// The link, which uploads and downloads share: the two directions together need more time than
-    /// any engine alone.
+    /// any engine alone, or both need the same.
     Link,
     /// The thread of the host that reads the input.
     Reader,
     /// The thread of the host that writes the output.
     Writer,
+    /// It is not known: no engine was measured alone, and the engines that were busy the longest may
+    /// have slowed each other.
+    Unclear,
 }
 
 impl Limit {
@@ -59,6 +62,7 @@ impl Limit {
             Self::Link => "the link in both directions",
             Self::Reader => "the reader on the host",
             Self::Writer => "the writer on the host",
+            Self::Unclear => "unclear from busy times",
         }
     }
 }
@@ -93,6 +97,9 @@ pub struct Settings<'a> {
     /// What limits the run, if the caller knows it. The default is the link if the bound exceeds the
     /// work of every engine, and else the engine with the most work.
     pub limit: Option<Limit>,
+    /// The time that the copies of both directions need at once, with the cost of each copy, if it is
+    /// known.
+    pub link: Option<Nanos>,
     /// The number of hazards that the checker found; `None` if it did not run.
     pub hazards: Option<usize>,
     /// The known error between the clocks of the host and of the devices. Times that contradict an
@@ -157,11 +164,15 @@ pub struct Summary {
     pub time_kind: TimeKind,
     /// What limits the run; `None` if nothing was measured.
     pub limit: Option<Limit>,
+    /// The time that the copies of both directions need at once, with the cost of each copy, if it is
+    /// known.
+    pub link: Option<Nanos>,
     /// The engines that worked.
     pub engines: Vec<EngineSummary>,
     /// Each two engines of a device that worked.
     pub pairs: Vec<Pair>,
-    /// The idle time of the limiting engine, the most time first.
+    /// The idle time of the engine that limits, the most time first. If the link limits, it is that of
+    /// the copy engine with the most work; if no engine is named, of the engine with the most work.
     pub losses: Vec<Loss>,
     /// The critical path.
     pub critical: CriticalPath,
@@ -268,6 +279,26 @@ fn limit(metrics: &Metrics) -> Option<Limit> {
     Some(if is_link { Limit::Link } else { Limit::Engine(limiting) })
 }
 
+/// The engine whose idle time a run loses.
+fn losing(metrics: &Metrics, limit: Option<Limit>) -> Option<DeviceEngine> {
+    match limit {
+        Some(Limit::Engine(engine)) => Some(engine),
+        Some(Limit::Link) => {
+            let is_copy = |e: &&EngineMetrics| is_copy(e.engine.1);
+            metrics.engines.iter().filter(is_copy).max_by_key(|e| e.work).map(|e| e.engine)
+        }
+        Some(Limit::Reader | Limit::Writer | Limit::Unclear) | None => metrics.limiting,
+    }
+}
+
+/// Whether an engine copies between host and device.
+fn is_copy(engine: Engine) -> bool {
+    match engine {
+        Engine::Upload | Engine::Download => true,
+        Engine::Compute | Engine::Peer | Engine::Host | Engine::None => false,
+    }
+}
+
 /// Makes the summary of a run.
 ///
 /// ```
@@ -302,13 +333,14 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
     });
     let engines = engines.collect();
     lints.sort_by_key(|lint| std::cmp::Reverse(lint.saved));
+    let limit = settings.limit.or_else(|| limit(&metrics));
     Summary {
         time_kind: settings.time_kind,
-        limit: settings.limit.or_else(|| limit(&metrics)),
+        limit,
+        link: settings.link,
         engines,
         pairs: pairs(TracedRun { ops, dag, times: settings.times }, &busy),
-        losses: metrics
-            .limiting
+        losses: losing(&metrics, limit)
             .map_or_else(Vec::new, |engine| losses(&gaps, engine, settings.audience)),
         critical: critical_path(ops, dag, window, settings.latency),
         slack: slack(ops, dag),
@@ -336,19 +368,20 @@ impl Summary {
             TimeKind::Measured => "measured",
             TimeKind::Modelled => "modelled",
         };
+        let elapsed = self.metrics.elapsed();
         let mut text = match (self.metrics.efficiency, self.limit) {
             (Some(efficiency), Some(limit)) => format!(
-                "{} {kind}, bound {} ({}), efficiency {:.0} %",
-                self.metrics.elapsed(),
+                "{elapsed} {kind}, bound {} ({}), efficiency {:.0} %",
                 self.metrics.bound,
-                match limit {
-                    Limit::Reader | Limit::Writer => format!("the device; {} limits", limit.name()),
-                    Limit::Engine(_) | Limit::Link => limit.name().to_owned(),
-                },
+                self.bound_name(limit),
                 efficiency * 100.0
             ),
-            (None, Some(limit)) if self.metrics.elapsed().0 > 0 => {
-                format!("{} {kind}, limited by {}", self.metrics.elapsed(), limit.name())
+            (None, Some(Limit::Unclear)) => {
+                format!("{elapsed} {kind}, busy times do not tell what limits")
+            }
+            (None, Some(limit)) if elapsed.0 > 0 => {
+                let how = if self.is_known(limit) { "" } else { ", as observed" };
+                format!("{elapsed} {kind}, limited by {}{how}", limit.name())
             }
             _ => "nothing measured".to_owned(),
         };
@@ -358,6 +391,37 @@ impl Summary {
             None => format!("; not checked for hazards, {warnings}"),
         };
         text
+    }
+
+    /// Where the bound comes from, and what limits if that is something else.
+    fn bound_name(&self, limit: Limit) -> String {
+        let bound = self.metrics.bound;
+        // The works of the operations are rounded.
+        let reaches = |e: &&EngineSummary| {
+            let EngineMetrics { engine, work, isolated, .. } = e.metrics;
+            isolated && !is_copy(engine.1) && work.0 + work.0 / 1000 >= bound.0
+        };
+        let engine = self.engines.iter().find(reaches).map(|e| engine_name(e.metrics.engine.1));
+        let name = limit.name();
+        match (limit, engine) {
+            (Limit::Reader | Limit::Writer, _) => format!("the device; {name} limits"),
+            (Limit::Link | Limit::Engine((_, Engine::Upload | Engine::Download)), Some(engine)) => {
+                format!("{engine}; with the cost of each copy, {name} limits")
+            }
+            (Limit::Link | Limit::Engine(_) | Limit::Unclear, _) => name.to_owned(),
+        }
+    }
+
+    /// Whether the work of what limits is known, and not only how long it was busy.
+    fn is_known(&self, limit: Limit) -> bool {
+        match limit {
+            Limit::Engine(engine) => {
+                self.engines.iter().any(|e| e.metrics.engine == engine && e.metrics.isolated)
+            }
+            Limit::Link => self.link.is_some() || self.metrics.efficiency.is_some(),
+            Limit::Reader | Limit::Writer => true,
+            Limit::Unclear => false,
+        }
     }
 
     fn engine_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -375,10 +439,11 @@ impl Summary {
             writeln!(f, "{}", if limits { "  <- limits" } else { "" })?;
         }
         if self.limit == Some(Limit::Link) {
-            let bound = self.metrics.bound;
+            let work = self.link.unwrap_or(self.metrics.bound);
+            let alone = if self.is_known(Limit::Link) { "alone" } else { "observed" };
             writeln!(
                 f,
-                "{:>15} {:>24}  work {bound:>9} alone     <- limits",
+                "{:>15} {:>24}  work {work:>9} {alone:<8}  <- limits",
                 "link, both ways", ""
             )?;
         }

@@ -5,6 +5,7 @@ mod classes;
 mod events;
 mod halos;
 mod in_place;
+mod limits;
 mod memory;
 mod parallel;
 mod prepared;

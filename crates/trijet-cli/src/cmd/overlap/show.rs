@@ -46,6 +46,9 @@ pub(super) fn table(
     if let Some(ScheduleResult { report: best, .. }) = results.last() {
         print_timeline(best)?;
         print("")?;
+        if let Some(limits) = best.limits {
+            print(limits.compared(best.elapsed))?;
+        }
         if let Some(summary) = best.summary() {
             let summary = summary.to_string();
             let same = summary_is_of_the_row(best);

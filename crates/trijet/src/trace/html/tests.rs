@@ -125,7 +125,7 @@ fn a_loss_links_to_its_longest_gap_and_a_warning_to_its_operation() {
 fn a_page_has_the_figures_that_a_terminal_prints() {
     let ops = sample();
     let (page, summary) = (evil_page(&ops).render(), summary(&ops, Vec::new()));
-    assert!(page.contains("<p id=\"verdict\">35 ns measured, limited by compute; "));
+    assert!(page.contains("<p id=\"verdict\">35 ns measured, limited by compute, as observed; "));
     for line in summary.figures().lines() {
         assert!(page.contains(&format!("<li>{line}</li>")), "{line}");
     }

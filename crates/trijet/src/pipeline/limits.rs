@@ -1,0 +1,227 @@
+//! The limits of a run in chunks, and what needs the most time.
+//!
+//! A run is compared with three limits. Each includes one more thing that no run of the plan avoids:
+//!
+//! 1. the bytes at the rates of the link, or the kernels;
+//! 2. what each copy of the plan takes beyond its bytes;
+//! 3. the upload of the first chunk and the download of the last one, beside which the other direction
+//!    and the kernels can do nothing.
+//!
+//! What limits a run is what needs the most time alone. The observed time of an engine in a run is no
+//! such time: engines that work beside others take longer.
+#![forbid(unsafe_code)]
+
+use super::calibrate::{Calibration, Copies};
+use super::plan::Plan;
+use crate::base::ledger::Engine;
+use crate::base::units::{Bytes, Nanos};
+use crate::trace::metrics::{EngineMetrics, Metrics};
+use crate::trace::summary::Limit;
+use std::fmt;
+
+/// Times that differ by less than this part of them are equal. Less is noise of the calibration.
+const NEARLY: u64 = 50;
+
+/// How many times as long as alone an engine may take beside others. In a run whose engines were
+/// measured alone, the most was 1.16 (`overlap-4gib.txt`).
+const STRETCH: f64 = 1.25;
+
+/// Three limits of a run, each at least as long as the one before. It prints as a phrase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The least time of the bytes on the link, or of the kernels if these take longer. A copy costs
+    /// nothing beyond its bytes. It is [`Report::bound`](super::Report::bound), where that is known.
+    pub bound: Nanos,
+    /// The same with the cost of each copy of the plan.
+    pub with_copies: Nanos,
+    /// The same with fill and drain: the first upload and the last download are alone.
+    pub with_ends: Nanos,
+    /// The kernels may need more than these limits: they were not measured alone, and were busy for
+    /// longer than the copies need.
+    pub of_copies_only: bool,
+    is_of_kernels: bool,
+}
+
+impl Limits {
+    /// The last limit over the elapsed time of a run: 1 is perfect. `None` without an elapsed time.
+    #[must_use]
+    pub fn reached(&self, elapsed: Nanos) -> Option<f64> {
+        (elapsed.0 > 0).then(|| self.with_ends.0 as f64 / elapsed.0 as f64)
+    }
+
+    /// A line that compares a run with the limits.
+    #[must_use]
+    pub fn compared(&self, elapsed: Nanos) -> String {
+        let of = if self.of_copies_only { " of the copies" } else { "" };
+        let reached = self.reached(elapsed).unwrap_or(0.0);
+        format!("limits{of}: {self}, {reached:.2} of this run's {elapsed}")
+    }
+}
+
+impl fmt::Display for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let first = if self.is_of_kernels { "kernels" } else { "link" };
+        write!(
+            f,
+            "{first} {}, with the cost of each copy {}, with fill and drain {}",
+            self.bound, self.with_copies, self.with_ends
+        )
+    }
+}
+
+/// The least times of the copies of a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CopyTimes {
+    limits: Limits,
+    /// The uploads without a download, and the downloads without an upload, with the cost of each.
+    directions: [(Engine, Nanos); 2],
+    /// The first upload and the last download.
+    ends: Nanos,
+}
+
+impl CopyTimes {
+    /// The copies of a plan: an upload and a download for each chunk.
+    pub(super) fn new(link: &Calibration, plan: &Plan, all_in: Bytes, all_out: Bytes) -> Self {
+        let count = plan.chunks.len() as u64;
+        let (row_in, row_out) =
+            (all_in.0 / plan.rows_in().max(1), all_out.0 / plan.rows_out().max(1));
+        let first = plan.chunks.first().map_or(0, |chunk| chunk.rows_in() * row_in);
+        let last = plan.chunks.last().map_or(0, |chunk| chunk.rows_out() * row_out);
+        let (up, down) = (Copies { count, bytes: all_in }, Copies { count, bytes: all_out });
+        let ends = (Bytes(first), Bytes(last));
+        Self {
+            limits: Limits {
+                bound: link.bound(all_in, all_out),
+                with_copies: link.bound_with_copies(up, down),
+                with_ends: link.bound_with_fill_and_drain(up, down, ends),
+                of_copies_only: true,
+                is_of_kernels: false,
+            },
+            directions: [
+                (Engine::Upload, link.uploads_alone(up)),
+                (Engine::Download, link.downloads_alone(down)),
+            ],
+            ends: link.fill_and_drain(ends.0, ends.1),
+        }
+    }
+
+    /// The copies of both directions at once, with the cost of each.
+    pub(super) fn both(&self) -> Nanos {
+        self.limits.with_copies
+    }
+
+    /// The limits of the copies.
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// The limits of copies and kernels, with the time of the kernels alone, or the time that they were
+    /// busy in the run. Kernels that were busy for no longer than the copies need add nothing.
+    pub(super) fn limits_with(&self, alone: Option<Nanos>, busy: Nanos) -> Limits {
+        let Limits { bound, with_copies, with_ends, .. } = self.limits;
+        let Some(kernels) = alone else {
+            return Limits { of_copies_only: busy > with_copies, ..self.limits };
+        };
+        Limits {
+            bound: bound.max(kernels),
+            with_copies: with_copies.max(kernels),
+            with_ends: with_ends.max(Nanos(kernels.0 + self.ends.0)),
+            of_copies_only: false,
+            is_of_kernels: kernels > bound,
+        }
+    }
+}
+
+/// The time that something needs alone, as far as it is known: from `least` to `most`.
+#[derive(Debug, Clone, Copy)]
+struct Need {
+    limit: Limit,
+    least: f64,
+    most: f64,
+}
+
+impl Need {
+    fn known(limit: Limit, time: Nanos) -> Self {
+        Self { limit, least: time.0 as f64, most: time.0 as f64 }
+    }
+
+    fn observed(limit: Limit, time: Nanos) -> Self {
+        Self { least: time.0 as f64 / STRETCH, ..Self::known(limit, time) }
+    }
+
+    fn of(engine: &EngineMetrics) -> Self {
+        let need = if engine.isolated { Self::known } else { Self::observed };
+        need(Limit::Engine(engine.engine), engine.work)
+    }
+
+    fn is_known(&self) -> bool {
+        self.least >= self.most
+    }
+}
+
+/// Whether a time exceeds another by more than noise.
+fn exceeds(time: Nanos, other: Nanos) -> bool {
+    time.0 > other.0 + other.0 / NEARLY
+}
+
+/// What the copies need. It is the link, unless one direction alone needs as much as both at once, and
+/// more than the other.
+fn of_copies(metrics: &Metrics, times: Option<&CopyTimes>) -> Option<Need> {
+    let copies = |e: &&EngineMetrics| matches!(e.engine.1, Engine::Upload | Engine::Download);
+    let longest = metrics.engines.iter().filter(copies).max_by_key(|e| e.work)?;
+    if let Some(times) = times {
+        let [(_, up), (_, down)] = times.directions;
+        let (direction, alone) = if up > down { times.directions[0] } else { times.directions[1] };
+        let is_direction = !exceeds(times.both(), alone) && exceeds(alone, up.min(down));
+        let limit = match is_direction {
+            true => Limit::Engine((longest.engine.0, direction)),
+            false => Limit::Link,
+        };
+        return Some(Need::known(limit, times.both()));
+    }
+    let need = Need::of(longest);
+    let other = metrics.engines.iter().filter(copies).find(|e| e.engine != longest.engine);
+    let is_link = other.is_some_and(|other| match need.is_known() {
+        true => !exceeds(longest.work, other.work),
+        // Two directions that were busy for about the same time slowed each other.
+        false => other.work.0 as f64 * STRETCH >= need.most,
+    });
+    Some(if is_link { Need { limit: Limit::Link, ..need } } else { need })
+}
+
+/// What limits a run: what needs the most time alone. `host` has the busy times of the reader and the
+/// writer.
+///
+/// Where the kernels were not measured alone, they are named if they were busy for so much longer than
+/// the copies need that working beside these does not explain it. Otherwise the copies are named,
+/// if their time is known from a calibration; without one, neither is.
+pub(super) fn limiting(
+    metrics: &Metrics,
+    times: Option<&CopyTimes>,
+    host: [(Limit, Nanos); 2],
+) -> Option<Limit> {
+    let copies = of_copies(metrics, times);
+    let is_other = |e: &&EngineMetrics| !matches!(e.engine.1, Engine::Upload | Engine::Download);
+    let other = metrics.engines.iter().filter(is_other).max_by_key(|e| e.work).map(Need::of);
+    let mut most = match (copies, other) {
+        (Some(copies), Some(other)) => {
+            let larger = if copies.most >= other.most { copies } else { other };
+            if other.least > copies.most {
+                other
+            } else if copies.least >= other.most || times.is_some() {
+                copies
+            } else {
+                Need { limit: Limit::Unclear, ..larger }
+            }
+        }
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) => return None,
+    };
+    for (limit, busy) in host {
+        if busy.0 as f64 > most.most {
+            most = Need::known(limit, busy);
+        }
+    }
+    Some(most.limit)
+}

@@ -1,0 +1,302 @@
+//! The limits of a run, and what the report says limits it, on the modelled clock.
+
+use crate::{Checked, Memory, noise, simulated, threads};
+use proptest::prelude::*;
+use std::sync::OnceLock;
+use trijet::pipeline::{Calibration, Schedule};
+use trijet::sim::Order;
+use trijet::testing::WORK;
+use trijet::trace::{Engine, summary::Limit};
+use trijet::{Bytes, Device, Nanos, Pipeline, Report};
+
+/// The elements of a row of the jobs.
+const ROW: usize = 256;
+
+/// A job of `rows` rows of 1 KiB, with a kernel of so many rounds.
+#[derive(Debug, Clone, Copy)]
+struct Job {
+    rows: usize,
+    rounds: u32,
+    chunk: u64,
+    schedule: Schedule,
+    depth: usize,
+}
+
+/// A job of 1 MiB in chunks of 64 KiB.
+const PLAIN: Job =
+    Job { rows: 1024, rounds: 0, chunk: 64 << 10, schedule: Schedule::RoleStreams, depth: 3 };
+
+/// The rounds of a kernel that takes about so many times as long as the copies of its bytes both ways.
+fn rounds(times: f64) -> u32 {
+    let rounds = 14.0e12 * 4.0 / 7.0 / 50.8e9 * times;
+    (0..1 << 20).find(|n| f64::from(*n) >= rounds).expect("few rounds")
+}
+
+/// Modelled times do not vary, so all tests share one.
+fn calibration(device: &Device) -> Calibration {
+    static LINK: OnceLock<Calibration> = OnceLock::new();
+    LINK.get_or_init(|| Calibration::measure(device, Bytes(4 << 20)).expect("a calibration"))
+        .clone()
+}
+
+impl Job {
+    fn set<'a>(self, pipeline: Pipeline<'a>, link: Option<&Calibration>) -> Pipeline<'a> {
+        let pipeline = pipeline.schedule(self.schedule).chunk(Bytes(self.chunk)).depth(self.depth);
+        link.into_iter().fold(pipeline, Pipeline::calibrated)
+    }
+
+    /// As many bytes down as up.
+    fn run(self, device: &Device, link: Option<&Calibration>) -> Report {
+        let x = device.pinned::<u32>(self.rows * ROW).expect("memory");
+        let mut y = device.pinned::<u32>(self.rows * ROW).expect("memory");
+        let pipeline = Pipeline::on(device)
+            .pinned_source(&x, ROW)
+            .stage::<u32, u32>(move |s, x, y| s.launch(&WORK, (self.rounds, x, y)));
+        let pipeline = self.set(pipeline.pinned_sink(&mut y), link);
+        pipeline.run().expect("a run without faults")
+    }
+
+    /// Seven times as many bytes up as down: each chunk reads three chunks before it and after it.
+    fn run_up(self, device: &Device, link: Option<&Calibration>) -> Report {
+        let x = device.pinned::<u32>(self.rows * ROW).expect("memory");
+        let mut y = device.pinned::<u32>(self.rows * ROW).expect("memory");
+        let pipeline = Pipeline::on(device)
+            .pinned_source(&x, ROW)
+            .stage::<u32, u32>(move |s, x, y| {
+                let before = usize::try_from(s.y_rows().start - s.x_rows().start);
+                let own = before.expect("few rows") * ROW;
+                s.launch(&WORK, (self.rounds, x.slice(own..own + y.len()), y))
+            })
+            .halo(3 * (self.chunk / (4 * ROW as u64)).max(1));
+        let pipeline = self.set(pipeline.pinned_sink(&mut y), link);
+        pipeline.run().expect("a run without faults")
+    }
+
+    /// The same with the time of the kernels in one stream.
+    fn run_alone(self, device: &Device, link: &Calibration) -> Report {
+        let serial = Self { schedule: Schedule::OneStream, depth: 1, ..self };
+        let serial = serial.run(device, None);
+        let kernels = serial.engine("compute").and_then(|e| e.isolated).expect("all were alone");
+        self.run(device, Some(link)).with_kernels_alone(kernels)
+    }
+}
+
+fn is_compute(report: &Report) -> bool {
+    matches!(report.limit, Some(Limit::Engine((_, Engine::Compute))))
+}
+
+fn is_upload(report: &Report) -> bool {
+    matches!(report.limit, Some(Limit::Engine((_, Engine::Upload))))
+}
+
+/// Each limit includes the one before it, and no run is faster than the last one. The model slows a
+/// copy by the quarter, so a copy may be slowed for a little less than the other one runs.
+fn follow_each_other(report: &Report) {
+    let limits = report.limits.expect("calibrated");
+    assert!(limits.bound <= limits.with_copies, "{report}");
+    assert!(limits.with_copies <= limits.with_ends, "{report}");
+    let least = limits.with_ends.0 - limits.with_ends.0 / 50;
+    assert!(least <= report.elapsed.0, "{report}");
+    assert_eq!(report.bound, (!limits.of_copies_only).then_some(limits.bound), "{report}");
+}
+
+#[test]
+fn the_last_limit_is_near_a_run_of_many_chunks_that_the_link_limits() {
+    let device = simulated(Order::Greedy);
+    let link = calibration(&device);
+    for chunk in [256 << 10, 512 << 10] {
+        let report = Job { rows: 16 << 10, chunk, ..PLAIN }.run(&device, Some(&link));
+        follow_each_other(&report);
+        let reached = report.limits.and_then(|l| l.reached(report.elapsed)).expect("a time");
+        assert!(reached > 0.95, "chunks of {chunk}: {report}");
+    }
+}
+
+/// In tiny chunks the cost of each copy is most of its time.
+#[test]
+fn in_tiny_chunks_the_second_limit_is_far_above_the_first() {
+    let device = simulated(Order::Greedy);
+    let link = calibration(&device);
+    let report = Job { chunk: 8 << 10, ..PLAIN }.run(&device, Some(&link));
+    follow_each_other(&report);
+    let limits = report.limits.expect("calibrated");
+    assert!(limits.with_copies.0 > 5 * limits.bound.0, "{report}");
+    assert_eq!(report.limit, Some(Limit::Link), "{report}");
+    // Against the first limit alone, this run would look six times worse than it is.
+    assert!(report.efficiency().expect("a bound") < 0.2, "{report}");
+    assert!(limits.reached(report.elapsed).expect("a time") > 0.5, "{report}");
+}
+
+#[test]
+fn a_run_whose_copies_both_ways_take_the_longest_names_the_link() {
+    let device = simulated(Order::Greedy);
+    let link = calibration(&device);
+    let job = Job { rounds: rounds(0.3), ..PLAIN };
+    for report in
+        [job.run(&device, Some(&link)), job.run_alone(&device, &link), job.run(&device, None)]
+    {
+        assert_eq!(report.limit, Some(Limit::Link), "{report}");
+    }
+    let observed = job.run(&device, None);
+    let text = observed.to_string();
+    assert!(observed.limits.is_none() && !text.contains("limits:"), "{text}");
+    assert!(text.contains("limited by the link in both directions, as observed;"), "{text}");
+}
+
+#[test]
+fn a_run_whose_kernels_take_the_longest_names_compute() {
+    let device = simulated(Order::Greedy);
+    let link = calibration(&device);
+    let job = Job { rounds: rounds(3.0), ..PLAIN };
+    let alone = job.run_alone(&device, &link);
+    follow_each_other(&alone);
+    let text = alone.to_string();
+    assert!(is_compute(&alone) && text.contains("\nlimits: kernels "), "{text}");
+    assert!(text.contains("(compute), efficiency"), "{text}");
+    for report in [job.run(&device, Some(&link)), job.run(&device, None)] {
+        assert!(is_compute(&report), "{report}");
+        assert!(report.to_string().contains("limited by compute, as observed;"), "{report}");
+        assert!(report.bound.is_none(), "the kernels may be faster alone: {report}");
+    }
+    let text = job.run(&device, Some(&link)).to_string();
+    assert!(text.contains("\nlimits of the copies: link "), "{text}");
+}
+
+#[test]
+fn a_run_whose_uploads_take_the_longest_names_them() {
+    let device = simulated(Order::Greedy);
+    let link = calibration(&device);
+    let job = Job { rows: 4096, chunk: 256 << 10, ..PLAIN };
+    for report in [job.run_up(&device, Some(&link)), job.run_up(&device, None)] {
+        let is_link = report.limits.is_some() && report.limit == Some(Limit::Link);
+        assert!(is_upload(&report) || is_link, "{report}");
+    }
+    let observed = job.run_up(&device, None);
+    assert!(is_upload(&observed), "{observed}");
+}
+
+/// A report once named compute here. Kernels that work beside copies take longer than alone, so their
+/// busy time does not show that they need more than the link.
+#[test]
+fn kernels_that_were_busy_for_little_longer_than_the_copies_are_named_only_if_measured_alone() {
+    let device = simulated(Order::Greedy);
+    let link = calibration(&device);
+    let job = Job { rounds: rounds(1.75), ..PLAIN };
+    let observed = job.run(&device, Some(&link));
+    let copies = observed.limits.expect("calibrated").with_copies;
+    let busy = observed.engine("compute").expect("traced").busy;
+    assert!(busy > copies && busy.0 < copies.0 * 5 / 4, "the job has another shape: {observed}");
+    assert_eq!(observed.limit, Some(Limit::Link), "{observed}");
+    assert!(observed.bound.is_none(), "{observed}");
+    let text = observed.to_string();
+    assert!(text.contains(" modelled, limited by the link in both directions;"), "{text}");
+    let alone = job.run_alone(&device, &link);
+    assert!(is_compute(&alone), "{alone}");
+    let nothing = job.run(&device, None);
+    assert_eq!(nothing.limit, Some(Limit::Unclear), "{nothing}");
+    assert!(nothing.to_string().contains("busy times do not tell what limits"), "{nothing}");
+}
+
+/// Kernels take longer than the bytes of the copies, and less than the copies with the cost of each.
+#[test]
+fn a_bound_of_the_kernels_is_not_called_one_of_the_link() {
+    let device = simulated(Order::Greedy);
+    let link = calibration(&device);
+    let job = Job { chunk: 8 << 10, rounds: rounds(0.5), ..PLAIN };
+    let report = job.run_alone(&device, &link);
+    let limits = report.limits.expect("calibrated");
+    assert_eq!(report.limit, Some(Limit::Link), "{report}");
+    let text = report.to_string();
+    let words = "(compute; with the cost of each copy, the link in both directions limits)";
+    assert!(text.contains(words), "{text}");
+    let row =
+        format!("link, both ways                           work {:>9} alone", limits.with_copies);
+    assert!(text.lines().any(|line| line.starts_with(&row)), "{text}");
+}
+
+#[test]
+fn the_limits_are_a_line_below_the_elapsed_time() {
+    let device = simulated(Order::Greedy);
+    let link = calibration(&device);
+    let report = PLAIN.run(&device, Some(&link));
+    let limits = report.limits.expect("calibrated");
+    let text = report.to_string();
+    let line = text.lines().nth(3).expect("a line");
+    let wanted = format!(
+        "limits: link {}, with the cost of each copy {}, with fill and drain {}, ",
+        limits.bound, limits.with_copies, limits.with_ends
+    );
+    assert!(line.starts_with(&wanted), "{text}");
+    assert!(line.ends_with(&format!(" of this run's {}", report.elapsed)), "{text}");
+    let finite = report.summary().expect("traced").metrics.finite;
+    assert_eq!(finite, limits.with_ends, "one time with fill and drain: {text}");
+}
+
+/// Without a trace the kernels are unknown, so the limits are those of the copies.
+#[test]
+fn an_untraced_run_has_the_limits_of_its_copies() {
+    let device = simulated(Order::Greedy);
+    let link = calibration(&device);
+    let data = noise(5, 64 << 10);
+    let mut results: Vec<u8> = Vec::new();
+    let report = Pipeline::on(&device)
+        .source(Memory::new(data.clone(), 1 << 10))
+        .sink(&mut results)
+        .chunk(Bytes(16 << 10))
+        .calibrated(&link)
+        .untraced()
+        .run()
+        .expect("a run without faults");
+    assert_eq!(results, data);
+    let limits = report.limits.expect("calibrated");
+    assert!(limits.of_copies_only && report.bound == Some(limits.bound), "{report}");
+    assert!(report.to_string().contains("\nlimits of the copies: link "), "{report}");
+}
+
+#[test]
+fn a_run_in_place_has_no_limits() {
+    let device: Checked = threads();
+    let link = Calibration::measure(&device, Bytes(1 << 20)).expect("a calibration");
+    let report = Job { schedule: Schedule::Tuned, ..PLAIN }.run(&device, Some(&link));
+    assert!(report.in_place && report.limits.is_none() && report.bound.is_none(), "{report}");
+    assert!(!report.to_string().contains("limits:"), "{report}");
+    assert!(is_compute(&report), "the only engine that worked: {report}");
+}
+
+#[test]
+fn no_rows_have_limits_of_nothing() {
+    let device = simulated(Order::Greedy);
+    let link = calibration(&device);
+    let mut results: Vec<u8> = Vec::new();
+    let report = Pipeline::on(&device)
+        .source(Memory::new(Vec::new(), 10))
+        .sink(&mut results)
+        .calibrated(&link)
+        .run()
+        .expect("nothing to do");
+    let limits = report.limits.expect("calibrated");
+    assert_eq!(
+        (limits.bound, limits.with_copies, limits.with_ends),
+        (Nanos(0), Nanos(0), Nanos(0))
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn no_run_is_faster_than_its_limits(
+        rows in 1..600_usize, rounds in 0..300_u32, chunk in 1..150_u64, schedule in 0..4_usize,
+        depth in 1..5_usize, up_only in any::<bool>(),
+    ) {
+        let device = simulated(Order::Greedy);
+        let link = calibration(&device);
+        let schedule = crate::SCHEDULES[schedule];
+        let job = Job { rows, rounds, chunk: chunk << 10, schedule, depth };
+        let reports = match up_only {
+            true => vec![job.run_up(&device, Some(&link))],
+            false => vec![job.run(&device, Some(&link)), job.run_alone(&device, &link)],
+        };
+        reports.iter().for_each(follow_each_other);
+    }
+}
