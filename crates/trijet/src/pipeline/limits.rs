@@ -225,3 +225,131 @@ pub(super) fn limiting(
     }
     Some(most.limit)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::dag::{Dag, Kernels};
+    use crate::base::id::DeviceId;
+    use crate::pipeline::plan::{Chunk, ChunkChoice};
+    use crate::pipeline::schedule::Schedule;
+    use crate::trace::metrics::{Parameters, measure};
+    use std::iter::zip;
+
+    const GIB: Bytes = Bytes(1 << 30);
+    const ENGINES: [Engine; 3] = [Engine::Upload, Engine::Compute, Engine::Download];
+
+    fn us(time: u64) -> Nanos {
+        Nanos(time * 1000)
+    }
+
+    /// 1 GiB each way in chunks of 1 MiB, over a link of 53 and 50 GB/s, whose numbers are round.
+    fn in_small_chunks() -> CopyTimes {
+        let link = Calibration {
+            bytes: GIB,
+            upload: us(19 * 1024),
+            download: us(19 * 1024),
+            duplex: us(21 * 1024),
+            upload_copy: Nanos(2_600),
+            download_copy: Nanos(2_600),
+            duplex_copy: Nanos(3_600),
+        };
+        let rows = |index| index..index + 1;
+        let chunk = |index| Chunk { index, rows: rows(index), input: rows(index) };
+        let plan = Plan {
+            schedule: Schedule::RoleStreams,
+            depth: 3,
+            chunk_rows: 1,
+            chunk_choice: ChunkChoice::Caller,
+            chunks: (0..1024).map(chunk).collect(),
+        };
+        CopyTimes::new(&link, &plan, GIB, GIB)
+    }
+
+    /// The figures of engines that did so much work, measured alone or observed.
+    fn figures(works: [(u64, bool); 3]) -> Metrics {
+        let dag = Dag::new(&[], Kernels::Several);
+        let mut metrics = measure(&[], &dag, Some(0..1), &Parameters::default());
+        metrics.engines = zip(ENGINES, works)
+            .map(|(engine, (work, isolated))| EngineMetrics {
+                engine: (DeviceId(0), engine),
+                busy: us(work),
+                work: us(work),
+                isolated,
+                contention: None,
+                ops: 1024,
+            })
+            .collect();
+        metrics
+    }
+
+    fn named(works: [(u64, bool); 3], times: Option<&CopyTimes>) -> Option<&'static str> {
+        let host = [(Limit::Reader, Nanos(0)), (Limit::Writer, us(20_000))];
+        limiting(&figures(works), times, host).map(Limit::name)
+    }
+
+    #[test]
+    fn the_limits_of_small_chunks_are_bytes_then_copies_then_ends() {
+        let Limits { bound, with_copies, with_ends, .. } = in_small_chunks().limits();
+        // 1024 pairs of copies cost 3.6 us each.
+        assert_eq!((bound, with_copies), (us(21 * 1024), Nanos(25_190_400)));
+        // Instead of one pair of copies at once, one up and one down alone.
+        assert_eq!(with_ends.0, with_copies.0 - (21_000 + 3_600) + 2 * (19_000 + 2_600));
+    }
+
+    /// Kernels beside copies were busy for longer than these need, and compute was named.
+    #[test]
+    fn busy_kernels_are_named_only_where_contention_does_not_explain_it() {
+        let (times, link) = (in_small_chunks(), Some("the link in both directions"));
+        let busy = |kernels| [(22_000, true), (kernels, false), (22_000, true)];
+        for kernels in [2_000, 25_200, 31_400] {
+            assert_eq!(named(busy(kernels), Some(&times)), link, "busy for {kernels} us");
+        }
+        assert_eq!(named(busy(31_500), Some(&times)), Some("compute"));
+        let alone = |kernels| [(22_000, true), (kernels, true), (22_000, true)];
+        assert_eq!(named(alone(25_100), Some(&times)), link);
+        assert_eq!(named(alone(25_200), Some(&times)), Some("compute"));
+    }
+
+    #[test]
+    fn without_a_calibration_near_busy_times_name_nothing() {
+        let link = Some("the link in both directions");
+        for (works, name) in [
+            ([24_000, 19_000, 25_000], link),
+            ([24_000, 20_100, 25_000], Some("unclear from busy times")),
+            ([25_000, 25_500, 25_000], Some("unclear from busy times")),
+            ([20_000, 25_500, 20_000], Some("compute")),
+            ([30_000, 20_000, 25_000], link),
+            ([32_000, 20_000, 25_000], Some("upload")),
+            ([10_000, 10_000, 15_000], Some("the writer on the host")),
+        ] {
+            assert_eq!(named(works.map(|work| (work, false)), None), name, "{works:?}");
+        }
+        // In one stream all are measured alone.
+        for (works, name) in [
+            ([25_000, 25_500, 20_000], Some("compute")),
+            ([25_500, 25_000, 20_000], Some("upload")),
+            ([25_500, 20_000, 25_400], link),
+        ] {
+            assert_eq!(named(works.map(|work| (work, true)), None), name, "{works:?}");
+        }
+        assert_eq!(
+            limiting(&figures([(0, true); 3]), None, [(Limit::Reader, us(1)); 2]),
+            Some(Limit::Reader)
+        );
+    }
+
+    #[test]
+    fn kernels_count_in_the_limits_as_far_as_they_are_known() {
+        let times = in_small_chunks();
+        let copies = times.limits();
+        let known = times.limits_with(Some(us(30_000)), us(31_000));
+        assert_eq!((known.bound, known.with_copies), (us(30_000), us(30_000)));
+        assert_eq!(known.with_ends.0, 30_000_000 + 2 * (19_000 + 2_600));
+        assert!(!known.of_copies_only && known.to_string().starts_with("kernels 30.00 ms, "));
+        let hidden = times.limits_with(None, us(25_100));
+        assert_eq!(hidden, Limits { of_copies_only: false, ..copies });
+        assert_eq!(times.limits_with(None, us(25_200)), copies);
+        assert_eq!((copies.reached(Nanos(0)), copies.reached(copies.with_ends)), (None, Some(1.0)));
+    }
+}

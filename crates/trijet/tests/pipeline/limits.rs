@@ -167,12 +167,13 @@ fn a_run_whose_uploads_take_the_longest_names_them() {
     let device = simulated(Order::Greedy);
     let link = calibration(&device);
     let job = Job { rows: 4096, chunk: 256 << 10, ..PLAIN };
-    for report in [job.run_up(&device, Some(&link)), job.run_up(&device, None)] {
-        let is_link = report.limits.is_some() && report.limit == Some(Limit::Link);
-        assert!(is_upload(&report) || is_link, "{report}");
-    }
+    let known = job.run_up(&device, Some(&link));
+    follow_each_other(&known);
+    assert!(is_upload(&known), "{known}");
+    assert!(known.to_string().contains("(upload), efficiency "), "{known}");
     let observed = job.run_up(&device, None);
     assert!(is_upload(&observed), "{observed}");
+    assert!(observed.to_string().contains("limited by upload, as observed;"), "{observed}");
 }
 
 /// A report once named compute here. Kernels that work beside copies take longer than alone, so their
