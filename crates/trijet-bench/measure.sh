@@ -56,6 +56,8 @@ trijet 60 bench staging --device cuda:0 >"$out/staging.csv"
 
 trijet 300 bench tuner --device cuda:0 >"$out/tuner.csv"
 
+trijet 120 bench chains --device cuda:0 >"$out/chains.csv"
+
 trijet 90 bench latency --device cuda:0 >"$out/latency.csv"
 
 trijet 200 bench virtual --device host >"$out/virtual.csv"

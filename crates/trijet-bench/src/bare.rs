@@ -8,6 +8,7 @@ pub(crate) mod lab;
 pub(crate) mod peer;
 pub(crate) mod step;
 mod table;
+pub(crate) mod ticks;
 
 use libloading::Library;
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};

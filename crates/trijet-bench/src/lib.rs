@@ -5,6 +5,7 @@
 //! every figure.
 
 mod bare;
+pub mod chains;
 pub mod check;
 mod definition;
 pub mod devices;
@@ -30,9 +31,9 @@ pub mod tuner;
 pub use setting::Setting;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 11] = [
     "overlap", "enqueue", "virtual", "check", "pitfalls", "files", "staging", "devices", "tuner",
-    "latency",
+    "latency", "chains",
 ];
 
 /// Whether a benchmark runs on the device that it is given. The others open devices of their own, or
@@ -70,6 +71,7 @@ pub fn run(
         "devices" => devices::run(setting, steps),
         "tuner" => tuner::run(setting, steps),
         "latency" => latency::run(setting, steps),
+        "chains" => chains::run(setting, steps),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

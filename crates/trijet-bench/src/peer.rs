@@ -11,7 +11,9 @@
 #![forbid(unsafe_code)]
 
 use crate::process::{self, Ran};
+use crate::results::Results;
 use crate::rounds::Value;
+use crate::stats::Samples;
 use serde::Deserialize;
 use std::fs;
 use std::path::Path;
@@ -20,7 +22,8 @@ use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
 
 /// The scripts that definitions name as `{scripts}/NAME`.
-const SCRIPTS: [(&str, &str); 7] = [
+const SCRIPTS: [(&str, &str); 8] = [
+    ("chains_torch.py", include_str!("../peers/chains_torch.py")),
     ("small_jobs.sh", include_str!("../peers/small_jobs.sh")),
     ("small_jobs.cu", include_str!("../peers/small_jobs.cu")),
     ("small_jobs_torch.py", include_str!("../peers/small_jobs_torch.py")),
@@ -80,6 +83,32 @@ impl Peer {
         let limit = Duration::from_secs(self.limit_s);
         process::run(&command, limit).and_then(outcome).map_err(failed)
     }
+}
+
+/// Runs each peer once, with the number of samples, and adds what it printed to the results.
+///
+/// # Errors
+/// As [`Peer::run`]; `Io` for the scripts.
+pub(crate) fn figures(peers: &[Peer], samples: usize, results: &mut Results) -> Result<()> {
+    let scripts = Scripts::new()?;
+    for peer in peers {
+        if let Some(why) = peer.missing() {
+            results.note(peer.name.clone(), why);
+            continue;
+        }
+        let outcome = peer.run(&[scripts.words(), ("repeats", vec![samples.to_string()])])?;
+        let mut figures: Vec<(String, String, Samples)> = Vec::new();
+        for Value { what, unit, value } in outcome.values {
+            match figures.iter_mut().find(|figure| figure.0 == what) {
+                Some(figure) => figure.2.push(value),
+                None => figures.push((what, unit, Samples::one(value))),
+            }
+        }
+        for (what, unit, samples) in figures {
+            results.push_with(what, &unit, samples, None, outcome.note.clone());
+        }
+    }
+    Ok(())
 }
 
 /// The figures that a peer printed.

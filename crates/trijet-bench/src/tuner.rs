@@ -4,12 +4,11 @@
 
 use crate::definition::parse;
 use crate::overlap::hash;
-use crate::peer::{Peer, Scripts};
+use crate::peer::{self, Peer};
 use crate::progress::Steps;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
-use crate::stats::Samples;
 use serde::Deserialize;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -217,7 +216,7 @@ fn measure(
         }
     }
     steps.begin("peers");
-    peers(definition, &mut results)?;
+    peer::figures(&definition.peers, 101, &mut results)?;
     Ok(results)
 }
 
@@ -262,28 +261,6 @@ fn job(
     results.push_with(format!("{name}: chosen"), "us", samples(&sides[0]), bound, note);
     let what = format!("{name}: best of the grid");
     results.push_with(what, "us", samples(best), None, best.name.clone());
-    Ok(())
-}
-
-fn peers(definition: &Definition, results: &mut Results) -> Result<()> {
-    let scripts = Scripts::new()?;
-    for peer in &definition.peers {
-        if let Some(why) = peer.missing() {
-            results.note(peer.name.clone(), why);
-            continue;
-        }
-        let outcome = peer.run(&[scripts.words(), ("repeats", vec!["101".to_owned()])])?;
-        let mut figures: Vec<(String, String, Samples)> = Vec::new();
-        for Value { what, unit, value } in outcome.values {
-            match figures.iter_mut().find(|figure| figure.0 == what) {
-                Some(figure) => figure.2.push(value),
-                None => figures.push((what, unit, Samples::one(value))),
-            }
-        }
-        for (what, unit, samples) in figures {
-            results.push_with(what, &unit, samples, None, outcome.note.clone());
-        }
-    }
     Ok(())
 }
 

@@ -1,0 +1,231 @@
+//! Chains of short kernels, launched one by one and as a graph, by the library and by bare driver calls.
+//!
+//! The device's time is from the begin of the first kernel to the end of the last one, and the host's that
+//! of the calls. A graph is also launched with other memory each time, which changes all of its nodes.
+#![forbid(unsafe_code)]
+
+use crate::bare::chain::{ChainCost, Chains, Link};
+use crate::bare::lab::Lab;
+use crate::bare::ticks::TICK;
+use crate::definition::parse;
+use crate::peer::{self, Peer};
+use crate::progress::Steps;
+use crate::results::Results;
+use crate::rounds::{Side, Value, round, warm_up};
+use crate::setting::Setting;
+use serde::Deserialize;
+use std::time::Instant;
+use trijet::graph::Arguments;
+use trijet::{Buffer, Device, Error, ErrorKind, Graph, LaunchConfig, Result, Stream, TimedEvent};
+
+/// The threads of a block, as the bare chains have them.
+const THREADS: u32 = 32;
+
+#[derive(Debug, Deserialize)]
+struct Definitions {
+    gpu: Definition,
+    host: Definition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Definition {
+    lengths: Vec<u32>,
+    samples: usize,
+    #[serde(default)]
+    peers: Vec<Peer>,
+}
+
+/// A chain of the library.
+struct Chain {
+    stream: Stream,
+    /// Launches with other memory take them in turn.
+    words: [Buffer<u32>; 2],
+    blocks: u32,
+    length: u32,
+    between: [TimedEvent; 2],
+}
+
+impl Chain {
+    fn new(device: &Device, length: u32) -> Result<Self> {
+        let (stream, blocks) = (device.stream()?, device.info().multiprocessors);
+        let words = || stream.alloc_zeroed::<u32>(blocks as usize);
+        let words = [words()?, words()?];
+        let between = [device.timed_event()?, device.timed_event()?];
+        Ok(Self { stream, words, blocks, length, between })
+    }
+
+    fn config(&self) -> LaunchConfig {
+        LaunchConfig::new([self.blocks, 1, 1], [THREADS, 1, 1])
+    }
+
+    fn graph(&mut self, device: &Device) -> Result<Graph> {
+        let (config, length) = (self.config(), self.length);
+        let words = &mut self.words[0];
+        device.record(|g| {
+            g.argument(words)?;
+            let s = g.stream()?;
+            (0..length).try_for_each(|_| s.launch_with(&TICK, config, (&mut *words,)))
+        })
+    }
+
+    /// The time of `run`, which leaves `length` in each word of one buffer.
+    fn sample(
+        &mut self,
+        turn: usize,
+        run: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<Vec<Value>> {
+        self.stream.fill_bytes(&mut self.words[turn], 0)?;
+        self.stream.synchronize()?;
+        self.between[0].record(&self.stream)?;
+        let start = Instant::now();
+        run(self)?;
+        let host = start.elapsed();
+        self.between[1].record(&self.stream)?;
+        self.stream.synchronize()?;
+        if self.stream.download(&self.words[turn])?.iter().any(|word| *word != self.length) {
+            let cause = format!("a word is not {}", self.length);
+            return Err(Error::new(ErrorKind::InvalidValue, "bench chains", cause));
+        }
+        let device = self.between[1].elapsed_since(&self.between[0])?.seconds() * 1e9;
+        let per = f64::from(self.length);
+        Ok(values(device / per, host.as_secs_f64() * 1e9))
+    }
+
+    fn launches(&mut self) -> Result<Vec<Value>> {
+        let (config, length) = (self.config(), self.length);
+        self.sample(0, |chain| {
+            let words = &mut chain.words[0];
+            (0..length).try_for_each(|_| chain.stream.launch_with(&TICK, config, (&mut *words,)))
+        })
+    }
+
+    fn replay(&mut self, graph: &mut Graph, turn: usize) -> Result<Vec<Value>> {
+        self.sample(turn, |chain| {
+            let words = chain.words[turn].view_mut();
+            chain.stream.launch_graph(graph, Arguments::new().write(words))
+        })
+    }
+}
+
+fn values(device: f64, host: f64) -> Vec<Value> {
+    let ns = |what: &str, value| Value { what: what.to_owned(), unit: "ns".to_owned(), value };
+    vec![ns("device, each kernel", device), ns("host, all calls", host)]
+}
+
+/// The bare chains have the same kernel, and their costs are per call.
+fn of_bare(cost: ChainCost, calls: u32) -> Vec<Value> {
+    values(cost.kernel, cost.call * f64::from(calls))
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// `InvalidValue` for a wrong result; `Cancelled`; every error of the device.
+pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
+    let Definitions { gpu, host }: Definitions = parse(include_str!("../definitions/chains.toml"))?;
+    let is_gpu = setting.device.info().compute.0 > 0;
+    measure(setting, if is_gpu { &gpu } else { &host }, steps)
+}
+
+fn measure(
+    setting: &Setting<'_>,
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
+    let device = setting.device;
+    steps.expect(definition.lengths.len() as u64 + 1);
+    let mut results = Results::of_device(device);
+    results.note("verified", "the words of every sample, and those of the peers");
+    let lab = match device.info().compute.0 {
+        0 => None,
+        _ => Some(Lab::new(device.id().0)?),
+    };
+    for length in &definition.lengths {
+        steps.begin(&format!("{length} kernels"));
+        chains(setting, (*length, definition.samples), lab.as_ref(), &mut results)?;
+    }
+    steps.begin("peers");
+    peer::figures(&definition.peers, definition.samples, &mut results)?;
+    Ok(results)
+}
+
+/// All ways for chains of one length, in turn.
+fn chains(
+    setting: &Setting<'_>,
+    (length, samples): (u32, usize),
+    lab: Option<&Lab>,
+    results: &mut Results,
+) -> Result<()> {
+    let device = setting.device;
+    let bare = lab.map(|lab| Chains::new(lab, device.info().multiprocessors, false)).transpose()?;
+    let (mut one, mut same, mut other) =
+        (Chain::new(device, length)?, Chain::new(device, length)?, Chain::new(device, length)?);
+    let (mut graph, mut changed) = (same.graph(device)?, other.graph(device)?);
+    let mut turn = 0;
+    let mut sides = vec![
+        Side::new("launches", || one.launches()),
+        Side::new("graph", || same.replay(&mut graph, 0)),
+        Side::new("graph with other memory", || {
+            turn = 1 - turn;
+            other.replay(&mut changed, turn)
+        }),
+    ];
+    if let Some(bare) = &bare {
+        sides.push(Side::new("bare launches", || {
+            Ok(of_bare(bare.streamed(Link::Plain, length)?, length))
+        }));
+        sides.push(Side::new("bare graph", || {
+            let costs = bare.graphed(Link::Plain, length, 1)?;
+            let cost = costs.first().copied();
+            let missing = || Error::new(ErrorKind::Driver, "bench chains", "no sample");
+            Ok(of_bare(cost.ok_or_else(missing)?, 1))
+        }));
+    }
+    warm_up(&mut sides, &setting.cancel)?;
+    for number in 0..samples {
+        round(&mut sides, number, &setting.cancel)?;
+    }
+    for side in &sides {
+        let peer = if side.name == "launches" { "bare launches" } else { "bare graph" };
+        let bound = sides.iter().find(|other| other.name == peer && side.name != peer);
+        for figure in &side.figures {
+            let what = format!("{length} kernels, {}: {}", side.name, figure.what);
+            let bound = bound.map(|bound| bound.median(&figure.what));
+            results.push(what, &figure.unit, figure.samples.clone(), bound);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::Step;
+    use crate::setting::{assert_no_finding, checked_device};
+    use trijet::sim::Order;
+
+    #[test]
+    fn each_way_has_its_time_and_right_words() -> Result<()> {
+        let device = checked_device(Order::Greedy)?;
+        let definition = Definition { lengths: vec![5], samples: 3, peers: Vec::new() };
+        let mut show = |_: Step<'_>| ();
+        let setting = Setting::for_tests(&device);
+        let printed = measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
+        for way in ["launches", "graph", "graph with other memory"] {
+            for figure in ["device, each kernel", "host, all calls"] {
+                assert!(printed.contains(&format!("5 kernels, {way}: {figure}")), "{printed}");
+            }
+        }
+        assert_no_finding(&device, 20);
+        Ok(())
+    }
+
+    #[test]
+    fn a_chain_that_lacks_a_kernel_is_an_error() -> Result<()> {
+        let device = checked_device(Order::Greedy)?;
+        let mut chain = Chain::new(&device, 4)?;
+        let error = chain.sample(0, |_| Ok(())).expect_err("no kernel ran");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue);
+        Ok(())
+    }
+}
