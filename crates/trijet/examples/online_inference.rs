@@ -39,8 +39,7 @@ fn example(device: &Device) -> Outcome<String> {
     let mut sums = background.alloc_zeroed::<f32>(len)?;
     let model = online.upload(&(0..LEN).map(sample).collect::<Vec<f32>>())?;
     let before = device.ordering().waits;
-    let steps = (0..STEPS).map(|step| background.launch(&AXPY, (step as f32, &ones, &mut sums)));
-    steps.collect::<Result<()>>()?;
+    (0..STEPS).try_for_each(|n| background.launch(&AXPY, (n as f32, &ones, &mut sums)))?;
     let mut beside = 0;
     for request in 0..REQUESTS {
         let got = answer(device, &online, &model, request)?;
@@ -51,9 +50,7 @@ fn example(device: &Device) -> Outcome<String> {
     verify("waits between streams", &[device.ordering().waits - before], |_| 0)?;
     let total = (STEPS * (STEPS - 1) / 2) as f32;
     verify("background", &background.download(&sums)?, |_| total)?;
-    Ok(format!(
-        "{REQUESTS} answers in order, {beside} of them before {STEPS} background steps ended"
-    ))
+    Ok(format!("{REQUESTS} answers in order, {beside} of them before the background work ended"))
 }
 
 fn main() -> ExitCode {
