@@ -10,7 +10,7 @@ mod common;
 use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
 use trijet::kernels::{AFFINE_F32, AXPY};
-use trijet::{Buffer, Device, Readiness, Result, Stream, StreamOptions};
+use trijet::{Buffer, Device, Readiness, Stream, StreamOptions};
 
 const REQUESTS: usize = 50;
 const LEN: usize = 2_048;
