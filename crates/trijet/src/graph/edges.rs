@@ -38,14 +38,12 @@ impl Edges {
         let number = self.nodes.len();
         let mut after = Vec::new();
         let mut before: HashMap<LaneId, usize> = HashMap::new();
-        if let Some(&last) = self.last.get(&lane) {
-            after.push(last);
-            before.clone_from(&self.nodes[last].before);
-        }
+        let last = self.last.get(&lane).copied();
+        // From the latest one, so that what it implies needs no edge.
         for (earlier, node) in self.nodes.iter().enumerate().rev() {
             let is_implied = before.get(&node.lane).is_some_and(|known| *known >= earlier);
             let in_conflict = || places.iter().any(|a| node.places.iter().any(|b| conflict(a, b)));
-            if is_implied || !in_conflict() {
+            if is_implied || (last != Some(earlier) && !in_conflict()) {
                 continue;
             }
             after.push(earlier);
@@ -81,6 +79,15 @@ mod tests {
         assert_eq!(edges.add(a, &[place(0, 0..8, read), place(1, 0..4, write)]), [0]);
         assert_eq!(edges.add(b, &[place(0, 0..8, read), place(1, 4..8, write)]), [0]);
         assert_eq!(edges.add(b, &[place(1, 0..8, read), place(2, 0..8, write)]), [2, 1]);
+    }
+
+    #[test]
+    fn an_edge_of_a_stream_is_left_out_where_another_edge_implies_it() {
+        let mut edges = Edges::default();
+        let (a, b) = (LaneId(1), LaneId(2));
+        assert_eq!(edges.add(a, &[place(0, 0..8, Mode::Read)]), [] as [usize; 0]);
+        assert_eq!(edges.add(b, &[place(0, 0..8, Mode::Write)]), [0]);
+        assert_eq!(edges.add(a, &[place(0, 0..8, Mode::Read)]), [1]);
     }
 
     type Drawn = (u8, Vec<(u8, u8, u8, bool)>);
