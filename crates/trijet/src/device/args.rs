@@ -135,6 +135,18 @@ impl ArgBlock {
         self.spans.try_push(arg).map_err(|_| full())
     }
 
+    /// Whether the arguments differ in a value, not counting the places of spans.
+    pub(crate) fn differs(&self, other: &Self) -> bool {
+        let is_address = |word: usize| {
+            self.spans.iter().any(|arg| {
+                let at: usize = self.sizes[..arg.index].iter().map(|size| words_of(*size)).sum();
+                at == word
+            })
+        };
+        let mut words = self.words.iter().zip(&other.words).enumerate();
+        self.sizes != other.sizes || words.any(|(at, (a, b))| a != b && !is_address(at))
+    }
+
     /// Lets every span be at another place, in their order.
     pub(crate) fn move_spans(&mut self, places: impl Iterator<Item = Span>) {
         let Self { words, sizes, spans, .. } = self;

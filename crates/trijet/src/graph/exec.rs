@@ -35,6 +35,8 @@ pub struct Graph {
     touches: Vec<Place>,
     /// The same with the memory that the graph of the driver has now.
     touched: Vec<(Span, Mode)>,
+    /// The error of a change of which the driver made only a part.
+    broken: Option<Error>,
 }
 
 impl fmt::Debug for Graph {
@@ -104,7 +106,8 @@ impl Graph {
             return Err(Error::new(ErrorKind::InvalidValue, "record", format!("{count} {cause}")));
         }
         let touched = touched(&touches, &spans);
-        let mut graph = Self { device: shared, handle: None, nodes, spans, touches, touched };
+        let mut graph =
+            Self { device: shared, handle: None, nodes, spans, touches, touched, broken: None };
         if !graph.nodes.is_empty() {
             graph.create().map_err(|error| graph.device.failed(error))?;
         }
@@ -122,6 +125,56 @@ impl Graph {
             node.with_action(span, |action| driver.graph_add(handle, action, &node.after))?;
         }
         driver.graph_ready(handle)
+    }
+
+    /// Takes the place of the nodes, which differ in values only.
+    pub(super) fn change(
+        &mut self,
+        device: &Device,
+        nodes: Vec<Node>,
+        spans: &[Span],
+    ) -> Result<()> {
+        let refused = |cause| Err(Error::new(ErrorKind::InvalidValue, "record again", cause));
+        if !self.is_of(device.shared()) {
+            return refused("the graph was recorded on another device".to_owned());
+        }
+        let (had, has) = (self.nodes.len(), nodes.len());
+        if had != has {
+            return refused(format!("the graph had {had} operations, and has {has} now"));
+        }
+        let kind = |span: &Span| (span.bytes(), span.memory().space());
+        if !self.spans.iter().map(kind).eq(spans.iter().map(kind)) {
+            return refused("the graph had other arguments".to_owned());
+        }
+        let mut changed = Vec::new();
+        for (number, (node, new)) in self.nodes.iter().zip(&nodes).enumerate() {
+            match node.differs(new) {
+                Ok(true) => changed.push(number),
+                Ok(false) => {}
+                Err(why) => return refused(format!("operation {number}: {why}")),
+            }
+        }
+        let Some(handle) = self.handle else { return Ok(()) };
+        let driver = Arc::clone(self.device.domain.driver());
+        for (number, node) in nodes.into_iter().enumerate() {
+            if !changed.contains(&number) {
+                continue;
+            }
+            let span = |place: &Place| span_of(place, &self.spans);
+            let updated =
+                node.with_action(span, |action| driver.graph_update(handle, number, action));
+            if let Err(error) = updated {
+                // Some nodes are new and some are not.
+                self.broken = Some(error.again());
+                return Err(self.device.failed(error));
+            }
+            self.nodes[number] = node;
+        }
+        Ok(())
+    }
+
+    fn is_of(&self, device: &Shared) -> bool {
+        self.device.id == device.id && self.device.domain.id() == device.domain.id()
     }
 
     /// The number of its operations.
@@ -142,8 +195,10 @@ impl Graph {
         arguments: &Arguments<'_>,
         site: &'static Location<'static>,
     ) -> Result<()> {
-        let (of, on) = (&self.device, stream.device());
-        if of.id != on.id || of.domain.id() != on.domain.id() {
+        if let Some(error) = &self.broken {
+            return Err(error.again());
+        }
+        if !self.is_of(stream.device()) {
             return Err(invalid("the graph was recorded on another device".to_owned()));
         }
         self.check(arguments)?;
@@ -218,7 +273,12 @@ impl Graph {
         };
         for (number, node) in self.nodes.iter().enumerate() {
             if node.places.iter().any(|place| others[place.argument]) {
-                node.with_action(new, |action| driver.graph_update(graph, number, action))?;
+                let updated =
+                    node.with_action(new, |action| driver.graph_update(graph, number, action));
+                if let Err(error) = updated {
+                    self.broken = Some(error.again());
+                    return Err(error);
+                }
             }
         }
         for (span, argument) in self.spans.iter_mut().zip(&arguments.all) {

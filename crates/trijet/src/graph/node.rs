@@ -77,6 +77,51 @@ impl Node {
             && self.places.iter().any(|place| place.argument == argument)
     }
 
+    /// Whether the node does something else than `other`, of which it may take the place.
+    ///
+    /// # Errors
+    /// What makes it another node, in which case the graph is another one.
+    pub(super) fn differs(&self, other: &Self) -> std::result::Result<bool, String> {
+        let differs = self.works_otherwise(other)?;
+        if self.after != other.after {
+            return Err(format!("it follows {:?}, and followed {:?}", other.after, self.after));
+        }
+        if self.places != other.places {
+            return Err("it uses other bytes, or other arguments".to_owned());
+        }
+        Ok(differs)
+    }
+
+    fn works_otherwise(&self, other: &Self) -> std::result::Result<bool, String> {
+        match (&self.work, &other.work) {
+            (Work::Copy, Work::Copy) => Ok(false),
+            (Work::Fill(was), Work::Fill(value)) => Ok(was != value),
+            (
+                Work::Kernel { function: was, config: old, args: known, .. },
+                Work::Kernel { function, config, args, .. },
+            ) if was == function => {
+                // These become attributes of the node, which an update leaves as they are.
+                if (old.cluster, old.cooperative, old.priority)
+                    != (config.cluster, config.cooperative, config.priority)
+                {
+                    return Err("its launch has other attributes".to_owned());
+                }
+                Ok(old != config || known.differs(args))
+            }
+            (Work::Copy | Work::Fill(_) | Work::Kernel { .. }, _) => {
+                Err(format!("it is `{}`, and was `{}`", other.label(), self.label()))
+            }
+        }
+    }
+
+    fn label(&self) -> &str {
+        match &self.work {
+            Work::Copy => "copy",
+            Work::Fill(_) => "fill",
+            Work::Kernel { name, .. } => name,
+        }
+    }
+
     /// Calls `with` with the action of the node, where `span` gives the memory of its places.
     pub(super) fn with_action<R>(
         &self,

@@ -146,15 +146,62 @@ impl Device {
     /// The error of `work`; what the driver reports when it makes the graph.
     pub fn record(&self, work: impl FnOnce(&Recording<'_>) -> Result<()>) -> Result<Graph> {
         calling::refuse("record")?;
-        let recording = Recording { device: self, nodes: Arc::default() };
-        let outcome = work(&recording);
-        let mut state = recording.nodes.0.lock().expect("no panic under this lock");
-        state.has_ended = true;
-        let State { arguments, nodes, .. } = std::mem::take(&mut *state);
-        state.has_ended = true;
-        drop(state);
-        outcome?;
-        let spans = arguments.into_iter().map(|argument| argument.span).collect();
+        let (nodes, spans) = recorded(self, work)?;
         Graph::new(self, nodes, spans)
     }
+
+    /// Records the operations of a graph again, and changes the graph in place: the scalars and the
+    /// configurations of its kernels, and the values of its fills. Launches that are pending keep the old
+    /// ones. That costs much less than a new graph, which a driver has to prepare.
+    ///
+    /// ```
+    /// use trijet::graph::{Arguments, Recording};
+    /// use trijet::kernels::AXPY;
+    /// use trijet::{Device, Result, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let s = device.stream()?;
+    /// let (x, mut y) = (s.upload(&[1.0_f32, 2.0])?, s.upload(&[0.0_f32, 0.0])?);
+    /// let mut step = |a: f32| {
+    ///     let (x, y) = (&x, &mut y);
+    ///     move |g: &Recording<'_>| -> Result<()> {
+    ///         g.argument(x)?;
+    ///         g.argument(y)?;
+    ///         g.stream()?.launch(&AXPY, (a, x, y))
+    ///     }
+    /// };
+    /// let mut graph = device.record(step(1.0))?;
+    /// device.record_again(&mut graph, step(10.0))?;
+    /// s.launch_graph(&mut graph, Arguments::new().read(x.view()).write(y.view_mut()))?;
+    /// assert_eq!(s.download(&y)?, [10.0, 20.0]);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidValue`, with the number of the operation, if the graph would be another one: with other
+    /// operations, kernels, edges, attributes, arguments or bytes. It is as it was then, also after an error
+    /// of `work`. After an error of the driver, launches return that error.
+    pub fn record_again(
+        &self,
+        graph: &mut Graph,
+        work: impl FnOnce(&Recording<'_>) -> Result<()>,
+    ) -> Result<()> {
+        calling::refuse("record")?;
+        let (nodes, spans) = recorded(self, work)?;
+        graph.change(self, nodes, &spans)
+    }
+}
+
+/// The nodes that `work` records, and the memory of the arguments.
+fn recorded(
+    device: &Device,
+    work: impl FnOnce(&Recording<'_>) -> Result<()>,
+) -> Result<(Vec<Node>, Vec<Span>)> {
+    let recording = Recording { device, nodes: Arc::default() };
+    let outcome = work(&recording);
+    let ended = State { has_ended: true, ..State::default() };
+    let mut state = recording.nodes.0.lock().expect("no panic under this lock");
+    let State { arguments, nodes, .. } = std::mem::replace(&mut *state, ended);
+    drop(state);
+    outcome?;
+    Ok((nodes, arguments.into_iter().map(|argument| argument.span).collect()))
 }

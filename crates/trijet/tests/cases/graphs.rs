@@ -1,10 +1,10 @@
 //! Graphs: recorded once, launched many times, ordered with everything around them.
 
 use super::words;
-use trijet::graph::Arguments;
+use trijet::graph::{Arguments, Recording};
 use trijet::kernels::{AXPY, FILL_U32};
 use trijet::testing::WORK;
-use trijet::{Buffer, Device, ErrorKind, Graph, PinnedBuffer, Result};
+use trijet::{Buffer, Device, ErrorKind, Graph, PinnedBuffer, Result, Stream};
 
 const LEN: usize = 3000;
 
@@ -125,6 +125,80 @@ pub(crate) fn launches_of_one_graph_follow_each_other(device: &Device) -> Result
     for buffer in &buffers {
         assert_eq!(a.download(buffer)?, vec![7; LEN]);
     }
+    Ok(())
+}
+
+pub(crate) fn a_graph_is_changed_in_place_or_stays_as_it_was(device: &Device) -> Result<()> {
+    let s = device.stream()?;
+    let (x, mut y) = (s.upload(&[1.0_f32; LEN])?, s.alloc_zeroed::<f32>(LEN)?);
+    let other = s.upload(&[5.0_f32; LEN])?;
+    type Step = fn(&Stream, &Stream, &Buffer<f32>, &mut Buffer<f32>) -> Result<()>;
+    let mut record = |graph: Option<&mut Graph>, step: Step| -> Result<Option<Graph>> {
+        let work = |g: &Recording<'_>| {
+            g.argument(&x)?;
+            g.argument(&y)?;
+            step(&g.stream()?, &g.stream()?, &x, &mut y)
+        };
+        match graph {
+            None => device.record(work).map(Some),
+            Some(graph) => device.record_again(graph, work).map(|()| None),
+        }
+    };
+    let first: Step = |a, _, x, y| {
+        a.fill_bytes(y, 0)?;
+        a.launch(&AXPY, (2.0, x, y))
+    };
+    let mut graph = record(None, first)?.expect("a new graph");
+    let refused: [(Step, &str); 5] = [
+        (|a, _, _, y| a.fill_bytes(y, 0), "had 2 operations, and has 1"),
+        (
+            |a, _, x, y| {
+                a.fill_bytes(y, 0)?;
+                a.copy(x, y)
+            },
+            "operation 1: it is `copy`, and was `axpy_f32`",
+        ),
+        (
+            |a, _, x, y| {
+                a.fill_bytes(&mut y.slice_mut(1..), 0)?;
+                a.launch(&AXPY, (2.0, x, y))
+            },
+            "operation 0: it uses other bytes",
+        ),
+        (
+            |a, b, x, y| {
+                a.fill_bytes(&mut y.slice_mut(..1), 0)?;
+                b.launch(&AXPY, (2.0, x.slice(1..), y.slice_mut(1..)))
+            },
+            "operation 0: it uses other bytes",
+        ),
+        (
+            |a, _, x, y| {
+                a.launch(&AXPY, (2.0, x, &mut *y))?;
+                a.launch(&AXPY, (2.0, x, y))
+            },
+            "operation 0: it is `axpy_f32`, and was `fill`",
+        ),
+    ];
+    for (step, why) in refused {
+        let error = record(Some(&mut graph), step).expect_err("another graph");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue);
+        assert!(error.to_string().contains(why), "{error}, not {why}");
+    }
+    let sum = |graph: &mut Graph, x: &Buffer<f32>, y: &mut Buffer<f32>| {
+        s.launch_graph(graph, Arguments::new().read(x.view()).write(y.view_mut()))?;
+        s.download(y)
+    };
+    let mut z = s.alloc_zeroed::<f32>(LEN)?;
+    assert_eq!(sum(&mut graph, &other, &mut z)?, [10.0; LEN], "it is as it was");
+    // The values of the fill and of the kernel, while it has other memory than it was recorded with.
+    let second: Step = |a, _, x, y| {
+        a.fill_bytes(y, 0x40)?;
+        a.launch(&AXPY, (3.0, x, y))
+    };
+    record(Some(&mut graph), second)?;
+    let filled = f32::from_bits(0x4040_4040);
+    assert_eq!(sum(&mut graph, &other, &mut z)?, [filled + 15.0; LEN]);
     Ok(())
 }
 
