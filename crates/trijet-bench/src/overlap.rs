@@ -12,9 +12,9 @@ use crate::setting::Setting;
 use crate::stats::Samples;
 use serde::Deserialize;
 use std::cell::RefCell;
-use trijet::pipeline::{Calibration, Schedule};
+use trijet::pipeline::{Calibration, Chunk, Copies, Plan, Schedule};
 use trijet::testing::WORK;
-use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Report, Result};
+use trijet::{Bytes, Device, Error, ErrorKind, Nanos, PinnedBuffer, Pipeline, Report, Result};
 
 const ROW: usize = 1024;
 /// Up to this many rounds, the host recomputes every element.
@@ -205,6 +205,44 @@ impl<'a> Peers<'a> {
     }
 }
 
+/// The last of the three limits of a run: the link, with the cost of each copy, with fill and drain.
+fn last_limit(calibration: &Calibration, plan: &Plan, bytes: Bytes) -> Nanos {
+    let copies = Copies { count: plan.chunks.len() as u64, bytes };
+    let of = |chunk: Option<&Chunk>| {
+        let rows = chunk.map_or(0, |chunk| chunk.rows.end - chunk.rows.start);
+        Bytes(rows * (ROW * size_of::<u32>()) as u64)
+    };
+    let ends = (of(plan.chunks.first()), of(plan.chunks.last()));
+    calibration.bound_with_fill_and_drain(copies, copies, ends)
+}
+
+/// Rows about the link.
+fn link(calibration: &Calibration, results: &mut Results) {
+    for (what, time) in [
+        ("upload alone (best)", calibration.upload),
+        ("download alone (best)", calibration.download),
+        ("both directions (best)", calibration.duplex),
+    ] {
+        results.push(what, "ms", Samples::one(time.seconds() * 1e3), None);
+    }
+    for (what, cost) in [
+        ("each upload alone, beyond its bytes", calibration.upload_copy),
+        ("each download alone, beyond its bytes", calibration.download_copy),
+        ("each copy of both directions, beyond its bytes", calibration.duplex_copy),
+    ] {
+        results.push(what, "us", Samples::one(cost.seconds() * 1e6), None);
+    }
+}
+
+/// How close a case came to the last limit. In one stream, each chunk is filled and drained.
+fn limited(case: Case, limit: f64, samples: &Samples) -> String {
+    if case.schedule == Schedule::OneStream {
+        return String::new();
+    }
+    let part = limit / samples.quantile(0.5);
+    format!("with copies, fill and drain {limit:.3} ms: {part:.4} of the median")
+}
+
 fn measure(
     setting: &Setting<'_>,
     definition: &Definition,
@@ -234,9 +272,11 @@ fn measure(
     let cases = cases(definition, heavy_rounds.unwrap_or(0));
     let mut samples = vec![Samples::default(); cases.len()];
     let mut kernels = vec![None; cases.len()];
+    let mut limits = vec![0.0; cases.len()];
     steps.begin(&format!("verifying {} cases", cases.len()));
-    for (case, kernel) in cases.iter().zip(&mut kernels) {
+    for ((case, kernel), limit) in cases.iter().zip(&mut kernels).zip(&mut limits) {
         let report = bench.verify(*case)?;
+        *limit = last_limit(&calibration, &report.plan, bytes).seconds() * 1e3;
         *kernel = report.engine("compute").map(|e| e.work().seconds() * 1e3);
     }
     for repeat in 1..=definition.repeats {
@@ -254,15 +294,10 @@ fn measure(
     let mut results = Results::of_device(device);
     results
         .note("verified", "every case once: all elements without rounds, every 1021st with many");
-    for (what, time) in [
-        ("upload alone (best)", calibration.upload),
-        ("download alone (best)", calibration.download),
-        ("both directions (best)", calibration.duplex),
-    ] {
-        results.push(what, "ms", Samples::one(time.seconds() * 1e3), None);
-    }
-    for ((case, samples), kernel) in cases.iter().zip(samples).zip(kernels) {
-        results.push(case.name(), "ms", samples, Some(bound));
+    link(&calibration, &mut results);
+    for (((case, samples), kernel), limit) in cases.iter().zip(samples).zip(kernels).zip(limits) {
+        let note = limited(*case, limit, &samples);
+        results.push_with(case.name(), "ms", samples, Some(bound), note);
         if let Some(kernel) = kernel {
             results.push(
                 format!("kernel alone, {}", case.name()),
