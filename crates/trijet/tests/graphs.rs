@@ -169,6 +169,37 @@ fn random_graphs_compute_what_their_operations_do_on_threads() -> Result<()> {
     Ok(())
 }
 
+/// The checker knows that what a graph writes first, it does not read from outside.
+#[test]
+fn scratch_that_a_graph_writes_before_it_reads_needs_no_content() -> Result<()> {
+    let device = open(Executor::Virtual(Order::Greedy));
+    let s = device.stream()?;
+    let (x, mut y) = (s.upload(&[3_u32; LEN])?, s.alloc::<u32>(LEN)?);
+    let (mut scratch, mut half) = (s.alloc::<u32>(LEN)?, s.alloc::<u32>(LEN)?);
+    let record = |written: Range<usize>, scratch: &mut Buffer<u32>, y: &mut Buffer<u32>| {
+        device.record(|g| {
+            g.argument(&x)?;
+            g.argument(scratch)?;
+            g.argument(y)?;
+            let s = g.stream()?;
+            s.copy(&x.slice(written.clone()), &mut scratch.slice_mut(written))?;
+            s.copy(scratch, y)
+        })
+    };
+    let findings = || device.verdict().expect("it is checked").findings.len();
+    let mut graph = record(0..LEN, &mut scratch, &mut y)?;
+    let arguments = Arguments::new().read(x.view()).write(scratch.view_mut());
+    s.launch_graph(&mut graph, arguments.write(y.view_mut()))?;
+    assert_eq!(s.download(&y)?, [3; LEN]);
+    assert_eq!(findings(), 0);
+    let mut graph = record(0..LEN / 2, &mut half, &mut y)?;
+    let arguments = Arguments::new().read(x.view()).write(half.view_mut());
+    s.launch_graph(&mut graph, arguments.write(y.view_mut()))?;
+    device.synchronize()?;
+    assert_eq!(findings(), 1, "the second half was never written");
+    Ok(())
+}
+
 /// Law A31: a launch follows the one before of the same graph, also on another stream. Here it is the only
 /// order: `held` is memory whose order is left to the program, and each launch has its own other memory.
 /// A copy to `held` and a copy from it are in two streams of the graph.

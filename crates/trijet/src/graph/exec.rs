@@ -61,13 +61,14 @@ fn touched(touches: &[Place], spans: &[Span]) -> Vec<(Span, Mode)> {
     touches.iter().map(|place| (span_of(place, spans), place.mode)).collect()
 }
 
-/// The uses of all nodes. An argument with many parts counts as used whole, by as much as any part.
+/// The uses of all nodes, as seen from outside. An argument with many parts counts as used whole, by as much as any part.
 fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<Place> {
     let mut maps: Vec<RangeMap<(bool, bool)>> = Vec::new();
     maps.resize_with(arguments.len(), RangeMap::default);
     for place in nodes.iter().flat_map(|node| &node.places) {
         maps[place.argument].update(place.range.clone(), Default::default, |(reads, writes)| {
-            *reads |= place.mode != Mode::Write;
+            // Bytes that the graph has written itself are not read from outside.
+            *reads |= place.mode != Mode::Write && !*writes;
             *writes |= place.mode.writes();
         });
     }
