@@ -5,7 +5,6 @@ mod bundle;
 mod explore;
 mod files;
 mod fuzz;
-mod lint;
 mod loom;
 mod miri;
 mod mutants;

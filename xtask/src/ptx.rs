@@ -2,7 +2,8 @@
 //!
 //! The PTX depends only on the source and the pinned compiler. Its first line contains the hash of
 //! the source, so that a stale file is found without the compiler. Assembling it for three
-//! architectures proves that it uses nothing newer than its `.target`, and shows spills.
+//! architectures proves that it uses nothing newer than its `.target`, and shows spills. The lint is the
+//! one of the library.
 #![forbid(unsafe_code)]
 
 use std::ffi::{CStr, OsStr};
@@ -10,9 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::lint;
 use crate::nvrtc::Nvrtc;
 use crate::tools::{self, Result};
+use trijet::kernels::lint;
 
 /// The compiler options: the oldest supported virtual architecture, and no fused multiply-add, so
 /// that arithmetic is exact.
@@ -52,8 +53,9 @@ pub(crate) fn check() -> Result<()> {
             report_mistake(format!("{name} is out of date; run `cargo xtask ptx`"));
             continue;
         }
-        for found in lint::findings(&fresh) {
-            report_mistake(format!("{name}: {}: {}", found.entry, found.message));
+        // What is a remark about the kernel of a user is a mistake here.
+        for found in lint(&fresh) {
+            report_mistake(format!("{name}: {found}"));
         }
         for architecture in ARCHITECTURES {
             for entry in assemble(&ptxas, &target, architecture)? {
@@ -178,7 +180,33 @@ fn report(output: &str) -> Vec<Assembled> {
 #[cfg(test)]
 mod tests {
     use super::{file_name, hash_line, report, sources};
+    use crate::tools;
+    use std::ffi::OsStr;
     use std::fs;
+    use std::path::{Path, PathBuf};
+    use trijet::kernels::lint;
+
+    /// Every PTX file in a folder, and in the folders in it.
+    fn add_ptx(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                add_ptx(&path, found);
+            } else if path.extension() == Some(OsStr::new("ptx")) {
+                found.push(path);
+            }
+        }
+    }
+
+    #[test]
+    fn no_ptx_of_the_repository_has_a_finding() {
+        let mut files = Vec::new();
+        add_ptx(&tools::root().join("crates"), &mut files);
+        assert!(files.iter().any(|file| file.ends_with("bare/dependent.ptx")), "{files:?}");
+        for file in files {
+            assert_eq!(lint(&fs::read_to_string(&file).unwrap()), [], "{}", file.display());
+        }
+    }
 
     #[test]
     fn the_hash_is_fnv1a() {

@@ -116,6 +116,44 @@ fn two_texts_at_one_address_are_two_modules() -> Result<()> {
     Ok(())
 }
 
+/// The driver of empty functions takes every text, so these are refused before it is called. It is one
+/// for CUDA 13.0, and its device has compute capability 9.9.
+#[test]
+fn a_text_that_the_device_cannot_run_never_reaches_the_driver() -> Result<()> {
+    let (_alone, _) = alone();
+    let device = open()?;
+    assert_eq!((device.info().compute, device.info().driver_version), ((9, 9), 13_000));
+    let load = |code: Code| {
+        let shape = Shape::Given(|_, _| Ok(()));
+        // SAFETY: the kernels have no parameters and do nothing.
+        device.load(&unsafe { Kernel::<()>::declare(KernelSpec::new("step", code, shape)) })
+    };
+    for (head, words) in [
+        (
+            ".version 8.8\n.target sm_100",
+            "PTX/TARGET: `.target sm_100` needs compute capability 10.0",
+        ),
+        (".version 8.0\n.target sm_90a", "9.0 and no other, and the device has 9.9"),
+        (".version 9.1\n.target sm_90", "PTX/VERSION: `.version 9.1` needs a driver for CUDA 13.1"),
+    ] {
+        let text = format!("{head}\n.entry step() {{ ret; }}");
+        let ptx = load(Code::Ptx(text.clone().into())).expect_err("the device cannot run it");
+        // The empty compiler returns its source.
+        let compiled = load(Code::Source(text.into())).expect_err("as above");
+        for (error, file) in [(ptx, "step.ptx"), (compiled, "step.cu")] {
+            assert_eq!((error.kind(), error.code()), (ErrorKind::Compile, None), "{error}");
+            assert!(error.to_string().contains(words), "{error}");
+            assert!(error.to_string().contains(file), "{error}");
+        }
+    }
+    for head in [".version 9.0\n.target sm_90", ".version 8.0\n.target sm_80, debug", ""] {
+        let text = format!("{head}\n.entry step() {{ ret; }}");
+        load(Code::Ptx(text.clone().into()))?;
+        load(Code::Source(text.into()))?;
+    }
+    Ok(())
+}
+
 /// A program of the compiler once stayed when its log could not be read. The library was unloaded
 /// after each compile, while threads of it may still have run.
 #[test]

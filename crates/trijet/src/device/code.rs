@@ -9,7 +9,8 @@ use std::borrow::Cow;
 pub enum Code {
     /// PTX, compiled by the driver.
     Ptx(Cow<'static, str>),
-    /// A cubin or fatbin.
+    /// A cubin or fatbin. Its headers are checked, and its code is not: the driver decides whether it
+    /// fits the device.
     Cubin(Cow<'static, [u8]>),
     /// CUDA C++, compiled by the run-time compiler (NVRTC), which must be installed.
     Source(Cow<'static, str>),

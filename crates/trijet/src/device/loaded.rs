@@ -5,12 +5,23 @@
 #![forbid(unsafe_code)]
 
 use super::args::ArgBlock;
-use super::driver::FunctionHandle;
+use super::driver::{FunctionHandle, ModuleHandle};
+use super::launch_config::LaunchConfig;
+use super::ptx;
 use std::fmt::Display;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// In place of a signature: none was accepted yet.
 const NONE_YET: u64 = u64::MAX;
+
+/// A loaded module.
+#[derive(Debug, Clone)]
+pub(crate) struct LoadedModule {
+    pub(crate) handle: ModuleHandle,
+    /// What its PTX says. `None` for a binary, and for a source that a host device does not compile.
+    pub(crate) ptx: Option<Arc<ptx::Module>>,
+}
 
 /// A loaded kernel.
 #[derive(Debug)]
@@ -18,14 +29,36 @@ pub(crate) struct Loaded {
     pub(crate) function: FunctionHandle,
     /// The size of each parameter in bytes, if the driver knows them.
     pub(crate) parameters: Option<Box<[usize]>>,
+    /// What its PTX says, if it has any.
+    entry: Option<ptx::Entry>,
+    /// Whether the PTX restricts launches, which few kernels do.
+    is_demanding: bool,
     /// The signature of the last arguments that were accepted.
     accepted: AtomicU64,
 }
 
 impl Loaded {
-    pub(crate) fn new(function: FunctionHandle, parameters: Option<Vec<usize>>) -> Self {
+    pub(crate) fn new(
+        function: FunctionHandle,
+        parameters: Option<Vec<usize>>,
+        entry: Option<&ptx::Entry>,
+    ) -> Self {
         let parameters = parameters.map(Vec::into_boxed_slice);
-        Self { function, parameters, accepted: AtomicU64::new(NONE_YET) }
+        let is_demanding = entry.is_some_and(ptx::Entry::is_demanding);
+        let accepted = AtomicU64::new(NONE_YET);
+        Self { function, parameters, entry: entry.cloned(), is_demanding, accepted }
+    }
+
+    /// Refuses a configuration that the PTX of the kernel does not allow.
+    ///
+    /// # Errors
+    /// See [`ptx::Entry::check`].
+    #[inline(always)]
+    pub(crate) fn check_config(&self, config: &LaunchConfig) -> Result<(), String> {
+        if !self.is_demanding {
+            return Ok(());
+        }
+        self.entry.as_ref().map_or(Ok(()), |entry| entry.check(config))
     }
 
     /// Refuses arguments that differ from the kernel's parameters in number or in a size.

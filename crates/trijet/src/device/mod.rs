@@ -19,6 +19,7 @@ pub(crate) mod loaded;
 pub(crate) mod memory;
 mod occupancy;
 pub(crate) mod probe;
+pub(crate) mod ptx;
 pub(crate) mod region;
 pub(crate) mod twin;
 

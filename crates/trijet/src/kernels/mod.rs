@@ -7,6 +7,8 @@
 //! device sources are built with `--fmad=false`, integers wrap, and floats are rounded after every
 //! operation.
 //!
+//! PTX is compared with its device and its launches: see [`lint`] and [`PtxRule`].
+//!
 //! Every pointer parameter of an entry is followed by its length in elements. No entry reads or
 //! writes beyond these lengths.
 
@@ -23,6 +25,7 @@ pub use axpy::AXPY;
 pub use fill::{FILL_F32, FILL_U8, FILL_U16, FILL_U32, FILL_U64};
 
 pub use crate::device::args::{ArgBlock, SpanArg};
+pub use crate::device::ptx::{PtxFinding, PtxRule, lint};
 pub use crate::device::twin::{Cost, Tile, Twin};
 pub use crate::launch::{
     Arg, ArgsFor, CheckArgs, Code, Dynamic, Exactness, In, InOut, KernelSpec, Out, Ptr, Shape,

@@ -11,10 +11,10 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::{HostCall, OpKind};
 use crate::device::args::ArgBlock;
 use crate::device::code::Code;
-use crate::device::driver::{Action, Image, Launch, ModuleHandle};
+use crate::device::driver::{Action, Image, Launch};
 use crate::device::launch_config::Limits;
-use crate::device::loaded::Loaded;
-use crate::device::{LaunchConfig, Occupancy};
+use crate::device::loaded::{Loaded, LoadedModule};
+use crate::device::{LaunchConfig, Occupancy, ptx};
 
 use crate::log::calling;
 use crate::stream::shared::Shared;
@@ -23,8 +23,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A kernel with parameters `P`: a tuple of scalars, [`In`](super::In), [`Out`](super::Out),
 /// [`InOut`](super::InOut), and [`Ptr`](super::Ptr) of those; or [`Dynamic`](super::Dynamic).
@@ -50,6 +50,8 @@ pub struct Kernel<P> {
 struct Untyped {
     spec: KernelSpec,
     number: OnceLock<usize>,
+    /// What the PTX of the declaration says, from the first device that loads it.
+    ptx: OnceLock<Arc<ptx::Module>>,
 }
 
 impl<P> fmt::Debug for Kernel<P> {
@@ -76,8 +78,8 @@ impl<P> Kernel<P> {
     /// [`ArgBlock::count`] and [`ArgBlock::spans`], with the place and the mode of each span.
     #[must_use]
     pub const unsafe fn declare(spec: KernelSpec) -> Self {
-        let number = OnceLock::new();
-        Self { code: Untyped { spec, number }, params: PhantomData }
+        let code = Untyped { spec, number: OnceLock::new(), ptx: OnceLock::new() };
+        Self { code, params: PhantomData }
     }
 
     /// The name of the entry point.
@@ -124,9 +126,10 @@ impl Untyped {
         let spec = &self.spec;
         let driver = device.domain.driver();
         let function = driver
-            .function(module, &spec.name, spec.shared_bytes_max, spec.twin)
+            .function(module.handle, &spec.name, spec.shared_bytes_max, spec.twin)
             .map_err(|error| self.absent(device, error))?;
-        let loaded = Loaded::new(function, driver.parameters(function)?);
+        let entry = module.ptx.as_deref().and_then(|ptx| ptx.entry(&spec.name));
+        let loaded = Loaded::new(function, driver.parameters(function)?, entry);
         let loaded = device.kernels.set(self.number(), loaded);
         if let Some(begun) = begun {
             let kind = OpKind::Call(HostCall::Load);
@@ -139,24 +142,36 @@ impl Untyped {
     }
 
     /// The module of the code, which kernels of equal code share.
-    fn module(&self, device: &Shared) -> Result<ModuleHandle> {
+    fn module(&self, device: &Shared) -> Result<LoadedModule> {
         let mut modules = device.modules.lock().expect("no panic under this lock");
         if let Some(module) = modules.get(&self.spec.code) {
-            return Ok(*module);
+            return Ok(module.clone());
         }
         let file = self.spec.file_name();
         let load = |image| device.domain.driver().module_load(device.id, &file, image);
-        let module = match &self.spec.code {
-            Code::Ptx(text) => load(Image::Ptx(text))?,
-            Code::Cubin(bytes) => load(Image::Cubin(bytes))?,
+        let accept = |module: Arc<ptx::Module>| match ptx::refusal(&module, &device.info) {
+            Some(found) => {
+                let refused = Error::new(ErrorKind::Compile, "load", format!("{file}: {found}"));
+                Err(refused.on(device.id))
+            }
+            None => Ok(Some(module)),
+        };
+        let (ptx, handle) = match &self.spec.code {
+            Code::Ptx(text) => {
+                let scanned = self.ptx.get_or_init(|| Arc::new(ptx::scan(text)));
+                (accept(Arc::clone(scanned))?, load(Image::Ptx(text))?)
+            }
+            Code::Cubin(bytes) => (None, load(Image::Cubin(bytes))?),
             Code::Source(source) if device.info.compute.0 > 0 => {
-                let compute = device.info.compute;
-                load(Image::Compiled(&crate::device::compile(source, &file, compute)?))?
+                let compiled = crate::device::compile(source, &file, device.info.compute)?;
+                let scanned = Arc::new(ptx::scan(&compiled));
+                (accept(scanned)?, load(Image::Compiled(&compiled))?)
             }
             // Only its twin, if any, runs on the host device.
-            Code::Source(source) => load(Image::Ptx(source))?,
+            Code::Source(source) => (None, load(Image::Ptx(source))?),
         };
-        modules.insert(self.spec.code.clone(), module);
+        let module = LoadedModule { handle, ptx };
+        modules.insert(self.spec.code.clone(), module.clone());
         Ok(module)
     }
 
@@ -244,8 +259,28 @@ impl Device {
     /// Loads a kernel now. The first use of one can hold back every stream until running work
     /// ends (law A42), so load before a pipeline starts.
     ///
+    /// PTX, also that of a compiled source, is compared with the device and its driver before the
+    /// driver gets it, see [`PtxRule`](crate::kernels::PtxRule). Cubins and fatbins are not scanned.
+    ///
+    /// ```
+    /// use trijet::kernels::{Code, KernelSpec, Shape};
+    /// use trijet::{Device, ErrorKind, Kernel, Select};
+    /// const PTX: &str = ".version 8.0
+    /// .target sm_80
+    /// .address_size 64
+    /// .visible .entry sort() { .shared .b8 tile[65536]; ret; }";
+    /// let spec = KernelSpec::new("sort", Code::ptx(PTX), Shape::Given(|_, _| Ok(())));
+    /// // SAFETY: it has no parameters, and touches no memory but its own.
+    /// let sort = unsafe { Kernel::<()>::declare(spec) };
+    /// let refused = Device::open(Select::Host(0))?.load(&sort).unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::Compile);
+    /// assert!(refused.to_string().contains("65536 bytes of static shared memory"), "{refused}");
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
     /// # Errors
-    /// `Compile`, `NotFound`, `NoTwin`, or `Unsupported` without a compiler.
+    /// `Compile`, with the rule, the value and the limit or with the words of the compiler; `NotFound`,
+    /// `NoTwin`, or `Unsupported` without a compiler.
     #[track_caller]
     pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<()> {
         calling::refuse("load")?;
@@ -349,8 +384,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue`, with the name of the kernel, for arguments or a configuration that the device or
-    /// the declaration refuses, before the driver is called; `NoTwin` on the host device; an error of
+    /// `InvalidValue`, with the name of the kernel, for arguments or a configuration that the device, the
+    /// declaration or the PTX refuses, before the driver is called; `NoTwin` on the host device; an error of
     /// the driver.
     #[track_caller]
     pub fn launch_with<'a, P, A: ArgsFor<'a, P>>(
@@ -393,6 +428,7 @@ impl Stream {
         if config.grid.contains(&0) {
             return Ok(());
         }
+        loaded.check_config(&config).map_err(|why| kernel.refused(&why))?;
         if config.needs_room() {
             kernel.check_room(self.device(), loaded, &config)?;
         }

@@ -8,8 +8,8 @@ use crate::base::id::DeviceId;
 use crate::base::ledger::{HostCall, OpKind};
 use crate::base::table::Table;
 use crate::device::code::Code;
-use crate::device::driver::{DeviceInfo, ModuleHandle, PoolAttribute, PoolHandle};
-use crate::device::loaded::Loaded;
+use crate::device::driver::{DeviceInfo, PoolAttribute, PoolHandle};
+use crate::device::loaded::{Loaded, LoadedModule};
 use crate::log::calling;
 use crate::order::domain::Domain;
 use std::any::Any;
@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     pub(crate) pool: PoolHandle,
     choice: PoolChoice,
     /// Loaded modules by their code.
-    pub(crate) modules: Mutex<HashMap<Code, ModuleHandle>>,
+    pub(crate) modules: Mutex<HashMap<Code, LoadedModule>>,
     /// Loaded kernels by number. Every launch looks here.
     pub(crate) kernels: Table<Loaded>,
     /// Whether a synchronisation may make the pool return memory to the device.

@@ -1,0 +1,272 @@
+//! What a PTX text says about itself, and the launches that its entries allow.
+#![forbid(unsafe_code)]
+
+use crate::device::launch_config::LaunchConfig;
+
+/// The architectures on which a `.target` runs (PTX ISA, ".target").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// `sm_90`: this compute capability and later ones.
+    Later,
+    /// `sm_100f`: this compute capability and later ones with the same major number.
+    Family,
+    /// `sm_90a`: this compute capability only.
+    Only,
+}
+
+/// The architecture of a `.target`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Target {
+    /// As the text has it: `sm_90a`.
+    pub(super) name: String,
+    pub(super) compute: (u32, u32),
+    pub(super) reach: Reach,
+}
+
+impl Target {
+    /// Reads `sm_90a`. `None` for other words, about which the driver decides.
+    pub(super) fn read(name: &str) -> Option<Self> {
+        let rest = name.strip_prefix("sm_")?;
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let reach = match &rest[end..] {
+            "" => Reach::Later,
+            "f" => Reach::Family,
+            "a" => Reach::Only,
+            _ => return None,
+        };
+        let number: u32 = rest[..end].parse().ok()?;
+        Some(Self { name: name.to_owned(), compute: (number / 10, number % 10), reach })
+    }
+}
+
+/// What a PTX text says about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Module {
+    /// The version of PTX, major and minor.
+    pub(super) version: Option<(u32, u32)>,
+    /// The architectures of every `.target`.
+    pub(super) targets: Vec<Target>,
+    entries: Vec<Entry>,
+}
+
+impl Module {
+    pub(super) fn new(
+        version: Option<(u32, u32)>,
+        targets: Vec<Target>,
+        entries: Vec<Entry>,
+    ) -> Self {
+        Self { version, targets, entries }
+    }
+
+    /// The entries in the order of the text.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The entry of this name.
+    pub(crate) fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.name == name)
+    }
+}
+
+/// What the directives of an entry say about its launches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Demands {
+    /// `.reqntid`: the sides of a block.
+    pub(super) block: Option<[u32; 3]>,
+    /// `.maxntid`: the product of its sides is the most threads of a block.
+    pub(super) block_max: Option<[u32; 3]>,
+    /// `.reqnctapercluster`: the sides of a cluster.
+    pub(super) cluster: Option<[u32; 3]>,
+    /// `.explicitcluster`: a launch has to give its cluster.
+    pub(super) gives_cluster: bool,
+    /// `.maxclusterrank`: the most blocks of a cluster.
+    pub(super) cluster_max: Option<u32>,
+    /// `.blocksareclusters`: the sides of a grid count clusters.
+    pub(super) grid_of_clusters: bool,
+}
+
+/// An entry of a PTX text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(super) name: String,
+    pub(super) demands: Demands,
+    /// Whether it has a `griddepcontrol.wait`, in itself or in a function that it may call.
+    pub(super) waits: bool,
+    /// Whether it has a `griddepcontrol.launch_dependents`, likewise.
+    pub(super) triggers: bool,
+    /// The first `ld.global.nc` that stands before a wait.
+    pub(super) early_read: Option<String>,
+    /// The static shared memory of a block.
+    pub(super) shared_bytes: u64,
+}
+
+fn product(sides: [u32; 3]) -> u64 {
+    sides.iter().fold(1, |n, side| n.saturating_mul(u64::from(*side)))
+}
+
+fn sides([x, y, z]: [u32; 3]) -> String {
+    format!("{x} x {y} x {z}")
+}
+
+impl Entry {
+    /// Whether there are launches that [`Entry::check`] refuses.
+    pub(crate) fn is_demanding(&self) -> bool {
+        self.demands != Demands::default()
+    }
+
+    /// Refuses a launch that begins before the work ahead of it is complete (law A34): only a
+    /// `griddepcontrol.wait` makes that work visible to the kernel (law A35).
+    ///
+    /// # Errors
+    /// A text that says what the entry lacks.
+    pub(crate) fn check_dependent(&self) -> Result<(), String> {
+        if self.waits {
+            return Ok(());
+        }
+        let why = "its PTX has no `griddepcontrol.wait`, so a dependent launch of it would not wait for \
+                   the work before it";
+        Err(why.to_owned())
+    }
+
+    /// Compares the configuration of a launch with the directives of the entry. The driver refuses
+    /// what this refuses, and does not say why (PTX ISA, "Performance-Tuning Directives" and "Cluster
+    /// Dimension Directives").
+    ///
+    /// # Errors
+    /// A text that names the directive, its value and that of the launch.
+    pub(crate) fn check(&self, config: &LaunchConfig) -> Result<(), String> {
+        if let Some(block) = self.demands.block
+            && block != config.block
+        {
+            let (asked, given) = (sides(block), sides(config.block));
+            return Err(format!("a block of {given}; `.reqntid` of its PTX demands {asked}"));
+        }
+        let threads = config.block_threads();
+        if let Some(most) = self.demands.block_max.map(product)
+            && threads > most
+        {
+            return Err(format!(
+                "a block of {threads} threads; `.maxntid` of its PTX allows {most}"
+            ));
+        }
+        self.check_cluster(config)
+    }
+
+    fn check_cluster(&self, config: &LaunchConfig) -> Result<(), String> {
+        // Without clusters in the configuration, the driver takes those of the PTX.
+        let given = (config.cluster != [1; 3]).then_some(config.cluster);
+        match (self.demands.cluster, given) {
+            (Some(asked), Some(given)) if asked != given => {
+                return Err(format!(
+                    "a cluster of {}; `.reqnctapercluster` of its PTX demands {}",
+                    sides(given),
+                    sides(asked)
+                ));
+            }
+            (None, None) if self.demands.gives_cluster => {
+                return Err("no cluster; `.explicitcluster` of its PTX demands one".to_owned());
+            }
+            (Some(asked), None) if !self.demands.grid_of_clusters => {
+                for (axis, (side, grid)) in
+                    ["x", "y", "z"].iter().zip(asked.iter().zip(config.grid))
+                {
+                    if !grid.is_multiple_of((*side).max(1)) {
+                        return Err(format!(
+                            "grid.{axis} is {grid}, which is not a multiple of {side}, as \
+                             `.reqnctapercluster` of its PTX demands"
+                        ));
+                    }
+                }
+            }
+            _ => {}
+        }
+        let blocks = config.cluster_blocks();
+        if let Some(most) = self.demands.cluster_max
+            && blocks > u64::from(most)
+        {
+            return Err(format!(
+                "a cluster of {blocks} blocks; `.maxclusterrank` of its PTX allows {most}"
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::ptx::scan;
+
+    fn entry(directives: &str, body: &str) -> Entry {
+        scan(&format!(".visible .entry k()\n{directives}\n{{\n{body}\nret;\n}}")).entries()[0]
+            .clone()
+    }
+
+    fn config() -> LaunchConfig {
+        LaunchConfig::new([8, 4, 1], [128, 2, 1])
+    }
+
+    /// Hazard: the wait was compiled out, and the launch asks for an early begin.
+    #[test]
+    fn a_dependent_launch_needs_a_wait_in_the_kernel() {
+        let why = entry("", "// griddepcontrol.wait;").check_dependent().unwrap_err();
+        assert!(why.contains("no `griddepcontrol.wait`"), "{why}");
+        assert_eq!(entry("", "griddepcontrol.wait;").check_dependent(), Ok(()));
+    }
+
+    #[test]
+    fn a_cluster_is_the_one_of_the_ptx() {
+        let two = entry(".reqnctapercluster 2, 1", "");
+        let told = |config: LaunchConfig| two.check(&config).unwrap_err();
+        let other = "a cluster of 4 x 1 x 1; `.reqnctapercluster` of its PTX demands 2 x 1 x 1";
+        assert_eq!(told(config().cluster([4, 1, 1])), other);
+        assert_eq!(two.check(&config().cluster([2, 1, 1])), Ok(()));
+        assert_eq!(two.check(&config()), Ok(()), "the driver takes the cluster of the PTX");
+        let odd = told(LaunchConfig::new([7, 1, 1], [32, 1, 1]));
+        assert!(odd.starts_with("grid.x is 7, which is not a multiple of 2"), "{odd}");
+        let clusters = entry(".blocksareclusters .reqntid 32 .reqnctapercluster 2", "");
+        assert_eq!(clusters.check(&LaunchConfig::new([7, 1, 1], [32, 1, 1])), Ok(()));
+    }
+
+    #[test]
+    fn a_cluster_is_given_where_the_ptx_demands_one() {
+        let any = entry(".explicitcluster", "");
+        assert!(any.check(&config()).unwrap_err().contains("`.explicitcluster`"));
+        assert_eq!(any.check(&config().cluster([2, 1, 1])), Ok(()));
+        let both = entry(".explicitcluster .reqnctapercluster 2", "");
+        assert_eq!(both.check(&config()), Ok(()));
+    }
+
+    #[test]
+    fn a_cluster_has_at_most_as_many_blocks_as_the_ptx_says() {
+        let four = entry(".maxclusterrank 4", "");
+        let why = four.check(&config().cluster([4, 2, 1])).unwrap_err();
+        assert_eq!(why, "a cluster of 8 blocks; `.maxclusterrank` of its PTX allows 4");
+        assert_eq!(four.check(&config().cluster([2, 2, 1])), Ok(()));
+    }
+
+    #[test]
+    fn a_block_is_the_one_of_the_ptx() {
+        let exact = entry(".reqntid 128, 2", "");
+        assert_eq!(exact.check(&config()), Ok(()));
+        let why = exact.check(&LaunchConfig::new([8, 4, 1], [256, 1, 1])).unwrap_err();
+        assert_eq!(why, "a block of 256 x 1 x 1; `.reqntid` of its PTX demands 128 x 2 x 1");
+        // The product counts, and not the sides.
+        assert_eq!(entry(".maxntid 256", "").check(&config()), Ok(()));
+        let why = entry(".maxntid 16, 8", "").check(&config()).unwrap_err();
+        assert_eq!(why, "a block of 256 threads; `.maxntid` of its PTX allows 128");
+        assert!(!entry(".minnctapersm 2", "").is_demanding());
+    }
+
+    #[test]
+    fn a_target_names_its_architecture_and_how_far_it_reaches() {
+        let read = |name| Target::read(name).map(|target| (target.compute, target.reach));
+        assert_eq!(read("sm_80"), Some(((8, 0), Reach::Later)));
+        assert_eq!(read("sm_90a"), Some(((9, 0), Reach::Only)));
+        assert_eq!(read("sm_103f"), Some(((10, 3), Reach::Family)));
+        for other in ["sm_", "sm_90x", "sm_a", "compute_90", "sm_99999999999", "debug"] {
+            assert_eq!(read(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The functions of a module and what they reach: an entry waits if a function that it calls waits.
+//!
+//! The order of the text is taken for the order of execution. A function stands where it is first
+//! named. It is wrong about loops and jumps backwards.
+#![forbid(unsafe_code)]
+
+use super::facts::{Demands, Entry};
+use super::shared::{Variable, laid_out};
+use std::collections::{HashMap, HashSet};
+
+/// A part of a function's text that the rules ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Event<'a> {
+    /// `griddepcontrol.wait`.
+    Wait,
+    /// `griddepcontrol.launch_dependents`.
+    Trigger,
+    /// `ld.global.nc`, with its other parts.
+    ReadOnly(String),
+    /// A call of what this word is the name of, or the register.
+    Call(&'a str),
+    /// Another word: perhaps the name of a variable or a function.
+    Name(&'a str),
+}
+
+/// An entry or a function.
+#[derive(Debug, Default)]
+pub(super) struct Function<'a> {
+    pub(super) name: &'a str,
+    pub(super) is_entry: bool,
+    pub(super) demands: Demands,
+    pub(super) events: Vec<Event<'a>>,
+    /// The words among the events, each of which is there once.
+    pub(super) words: HashSet<&'a str>,
+    pub(super) shared: Vec<Variable<'a>>,
+}
+
+impl<'a> Function<'a> {
+    /// Adds a word unless it is there.
+    pub(super) fn names(&mut self, word: &'a str) {
+        if self.words.insert(word) {
+            self.events.push(Event::Name(word));
+        }
+    }
+}
+
+/// A module without its details.
+#[derive(Debug, Default)]
+pub(super) struct Flow<'a> {
+    pub(super) functions: Vec<Function<'a>>,
+    /// `.alias`: other names of functions.
+    pub(super) aliases: Vec<(&'a str, &'a str)>,
+    /// The variables outside of functions.
+    pub(super) shared: Vec<Variable<'a>>,
+}
+
+impl Flow<'_> {
+    /// The entries, with all that they reach.
+    pub(super) fn entries(&self) -> Vec<Entry> {
+        let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (number, function) in self.functions.iter().enumerate() {
+            if !function.is_entry {
+                by_name.entry(function.name).or_default().push(number);
+            }
+        }
+        for (alias, name) in &self.aliases {
+            if let Some(numbers) = by_name.get(name).cloned() {
+                let all = by_name.entry(alias).or_default();
+                all.extend(numbers);
+                all.sort_unstable();
+                all.dedup();
+            }
+        }
+        let entries = self
+            .functions
+            .iter()
+            .enumerate()
+            .filter(|(_, function)| function.is_entry && !function.name.is_empty());
+        entries.map(|(number, _)| self.entry(number, &by_name)).collect()
+    }
+
+    fn entry(&self, number: usize, by_name: &HashMap<&str, Vec<usize>>) -> Entry {
+        let function = &self.functions[number];
+        let (events, reached) = self.reached(number, by_name);
+        let last_wait = events.iter().rposition(|event| **event == Event::Wait);
+        let early_read = events[..last_wait.unwrap_or(0)].iter().find_map(|event| match event {
+            Event::ReadOnly(text) => Some(text.clone()),
+            Event::Wait | Event::Trigger | Event::Call(_) | Event::Name(_) => None,
+        });
+        let is_named = |variable: &&Variable<'_>| {
+            reached.iter().any(|at| self.functions[*at].words.contains(variable.name))
+        };
+        let outside = laid_out(0, self.shared.iter().filter(is_named));
+        let own = laid_out(outside, function.shared.iter());
+        // The places of the others are not known: this is the least that they take.
+        let others = reached.iter().filter(|at| **at != number);
+        let shared_bytes = others
+            .flat_map(|at| &self.functions[*at].shared)
+            .fold(own, |bytes, variable| bytes.saturating_add(variable.bytes));
+        Entry {
+            name: function.name.to_owned(),
+            demands: function.demands,
+            waits: last_wait.is_some(),
+            triggers: events.contains(&&Event::Trigger),
+            early_read,
+            shared_bytes,
+        }
+    }
+
+    /// The events of a function and of those that it may call, in the order of the text, and the
+    /// numbers of these functions.
+    fn reached(
+        &self,
+        first: usize,
+        by_name: &HashMap<&str, Vec<usize>>,
+    ) -> (Vec<&Event<'_>>, Vec<usize>) {
+        let every: Vec<usize> = by_name.values().flatten().copied().collect();
+        let mut is_reached = vec![false; self.functions.len()];
+        is_reached[first] = true;
+        let (mut events, mut order) = (Vec::new(), vec![first]);
+        // The functions whose texts are not read to the end, and how far they are read. A function is
+        // there once, so its length is bounded.
+        let mut open = vec![(first, 0)];
+        while let Some((number, at)) = open.last_mut() {
+            let Some(event) = self.functions[*number].events.get(*at) else {
+                open.pop();
+                continue;
+            };
+            *at += 1;
+            let called: &[usize] = match event {
+                Event::Name(word) => by_name.get(word).map_or(&[], Vec::as_slice),
+                // A call by a register may reach any function.
+                Event::Call(word) => by_name.get(word).unwrap_or(&every),
+                Event::Wait | Event::Trigger | Event::ReadOnly(_) => {
+                    events.push(event);
+                    continue;
+                }
+            };
+            for called in called.iter().rev() {
+                if !std::mem::replace(&mut is_reached[*called], true) {
+                    order.push(*called);
+                    open.push((*called, 0));
+                }
+            }
+        }
+        (events, order)
+    }
+}

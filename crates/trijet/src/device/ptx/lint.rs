@@ -1,0 +1,454 @@
+//! The rules for PTX.
+//!
+//! What the driver certainly refuses is refused here too, with the value and the limit. What is right
+//! in some programs and a race in others is a remark: see [`PtxRule`].
+#![forbid(unsafe_code)]
+
+use super::facts::{Module, Reach, Target};
+use super::scan::scan;
+use crate::device::driver::DeviceInfo;
+use std::fmt;
+
+/// The most static shared memory of a block (CUDA C++ Programming Guide, "Shared Memory" of the
+/// compute capabilities).
+const STATIC_SHARED_BYTES_MAX: u64 = 48 * 1024;
+
+/// The first version of CUDA whose assembler gives a block more static shared memory than that, where
+/// it assembles for one architecture alone (ptxas 13.0.88 does for sm_90a and sm_100a; ptxas 12.9 does
+/// not).
+const LARGER_SINCE: i32 = 13_000;
+/// The first compute capability with such targets (PTX ISA, ".target").
+const ALONE_SINCE: (u32, u32) = (9, 0);
+
+/// The versions of CUDA, as the driver writes them, and the PTX that each of them is the first to
+/// read (PTX ISA, "Release Notes", table of the release history).
+const PTX_OF_CUDA: [(i32, (u32, u32)); 20] = [
+    (11_000, (7, 0)),
+    (11_010, (7, 1)),
+    (11_020, (7, 2)),
+    (11_030, (7, 3)),
+    (11_040, (7, 4)),
+    (11_050, (7, 5)),
+    (11_060, (7, 6)),
+    (11_070, (7, 7)),
+    (11_080, (7, 8)),
+    (12_000, (8, 0)),
+    (12_010, (8, 1)),
+    (12_020, (8, 2)),
+    (12_030, (8, 3)),
+    (12_040, (8, 4)),
+    (12_050, (8, 5)),
+    (12_070, (8, 6)),
+    (12_080, (8, 7)),
+    (12_090, (8, 8)),
+    (13_000, (9, 0)),
+    (13_010, (9, 1)),
+];
+
+/// A rule for PTX.
+///
+/// ```
+/// use trijet::kernels::{PtxRule, lint};
+/// let ptx = ".version 8.0
+/// .target sm_90
+/// .address_size 64
+/// .visible .entry step() {
+///     griddepcontrol.launch_dependents;
+///     ret;
+/// }";
+/// let found = lint(ptx);
+/// assert_eq!(found[0].rule, PtxRule::TriggerWithoutWait);
+/// assert!(!found[0].is_refused, "the first kernel of a chain need not wait");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PtxRule {
+    /// The device runs the `.target`. Refused: `sm_100` on a device of compute capability 9.0, and
+    /// `sm_90a` on any other than 9.0. Needs a GPU.
+    Target,
+    /// The driver reads the `.version`. Refused: PTX 9.0 on a driver for CUDA 12.4. Needs a GPU. A
+    /// driver that is newer than this library reads everything.
+    Version,
+    /// The static shared memory of a block has at most 48 KiB. More has to be dynamic, see
+    /// [`KernelSpec::shared_bytes_max`](crate::kernels::KernelSpec::shared_bytes_max). Refused, except where a
+    /// driver from CUDA 13.0 on may assemble the text for one architecture alone, which allows more: then
+    /// it is a remark.
+    StaticShared,
+    /// An entry that lets its dependents begin (`griddepcontrol.launch_dependents`) waits for its own
+    /// predecessor (`griddepcontrol.wait`). A remark, because an entry that is launched as usual needs
+    /// no wait. A dependent launch of it is wrong.
+    TriggerWithoutWait,
+    /// No `ld.global.nc` stands before a wait: it may read old data, and they may stay in the cache. A
+    /// remark, because data that no kernel before it writes may be loaded there.
+    EarlyRead,
+}
+
+impl fmt::Display for PtxRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Target => "PTX/TARGET",
+            Self::Version => "PTX/VERSION",
+            Self::StaticShared => "PTX/STATIC-SHARED",
+            Self::TriggerWithoutWait => "PDL/TRIGGER-WITHOUT-WAIT",
+            Self::EarlyRead => "PDL/EARLY-READ",
+        })
+    }
+}
+
+/// A violation of a rule for PTX.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PtxFinding {
+    /// The rule.
+    pub rule: PtxRule,
+    /// The entry, unless the whole text violates the rule.
+    pub entry: Option<String>,
+    /// The value and the limit.
+    pub message: String,
+    /// Whether the text is refused when a kernel of it is loaded. Otherwise this is a remark.
+    pub is_refused: bool,
+}
+
+impl fmt::Display for PtxFinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.rule)?;
+        if let Some(entry) = &self.entry {
+            write!(f, "`{entry}`: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// All violations of [the rules](PtxRule) in a PTX text that need no device to be found. Loading a kernel
+/// refuses some of them, and what its device does not run; a host device refuses them too.
+///
+/// The text is scanned and not compiled: the driver may still refuse it for other reasons.
+///
+/// ```
+/// use trijet::kernels::{PtxRule, lint};
+/// let ptx = |bytes| format!(
+///     ".version 8.0
+///     .target sm_80
+///     .address_size 64
+///     .visible .entry sum() {{ .shared .align 4 .b8 tile[{bytes}]; ret; }}"
+/// );
+/// assert!(lint(&ptx(49152)).is_empty());
+/// let found = &lint(&ptx(49156))[0];
+/// assert_eq!(found.rule, PtxRule::StaticShared);
+/// let text = "PTX/STATIC-SHARED: `sum`: 49156 bytes of static shared memory; at most 49152 are allowed";
+/// assert!(found.to_string().starts_with(text), "{found}");
+/// assert!(found.is_refused);
+/// ```
+#[must_use]
+pub fn lint(ptx: &str) -> Vec<PtxFinding> {
+    findings(&scan(ptx), None)
+}
+
+/// The first finding for which a device refuses a module.
+pub(crate) fn refusal(module: &Module, device: &DeviceInfo) -> Option<PtxFinding> {
+    findings(module, Some(device)).into_iter().find(|found| found.is_refused)
+}
+
+fn findings(module: &Module, device: Option<&DeviceInfo>) -> Vec<PtxFinding> {
+    // A host device runs no PTX, and has no version.
+    let gpu = device.filter(|device| device.compute.0 > 0);
+    let mut all = Vec::new();
+    if let Some(gpu) = gpu {
+        all.extend(module.targets.iter().find_map(|target| target_beyond(target, gpu.compute)));
+        all.extend(module.version.and_then(|version| version_beyond(version, gpu.driver_version)));
+    }
+    let limited = is_limited(module, gpu);
+    for entry in module.entries() {
+        let mut add = |rule, is_refused, message| {
+            let entry = Some(entry.name.clone());
+            all.push(PtxFinding { rule, entry, message, is_refused });
+        };
+        if entry.shared_bytes > STATIC_SHARED_BYTES_MAX {
+            let message = format!(
+                "{} bytes of static shared memory; at most {STATIC_SHARED_BYTES_MAX} are allowed, and \
+                 more has to be dynamic",
+                entry.shared_bytes
+            );
+            add(PtxRule::StaticShared, limited, message);
+        }
+        if entry.triggers
+            && let Err(why) = entry.check_dependent()
+        {
+            add(PtxRule::TriggerWithoutWait, false, why);
+        }
+        if let Some(load) = &entry.early_read {
+            let message = format!(
+                "`{load}` before `griddepcontrol.wait`; load what earlier kernels write after the wait"
+            );
+            add(PtxRule::EarlyRead, false, message);
+        }
+    }
+    all
+}
+
+/// Whether every driver, or that of the device, keeps to the limit of static shared memory.
+fn is_limited(module: &Module, gpu: Option<&DeviceInfo>) -> bool {
+    match gpu {
+        Some(gpu) => gpu.driver_version < LARGER_SINCE || gpu.compute < ALONE_SINCE,
+        None => module.targets.iter().all(|target| target.reach != Reach::Only),
+    }
+}
+
+fn refused(rule: PtxRule, message: String) -> PtxFinding {
+    PtxFinding { rule, entry: None, message, is_refused: true }
+}
+
+/// PTX for an architecture runs on later ones, for a family on later ones of it, and with an `a` on the
+/// same one only (PTX ISA, ".target").
+fn target_beyond(target: &Target, device: (u32, u32)) -> Option<PtxFinding> {
+    // CUDA 13.0 has renamed sm_101 to sm_110.
+    const RENAMED: [(u32, u32); 2] = [(10, 1), (11, 0)];
+    let (wanted, is_renamed) = (target.compute, RENAMED.contains(&target.compute));
+    let ((major, minor), (of_major, of_minor)) = (wanted, device);
+    let (runs, needs) = match target.reach {
+        Reach::Later => (wanted <= device, format!("{major}.{minor} or later")),
+        Reach::Only => (wanted == device, format!("{major}.{minor} and no other")),
+        Reach::Family => (
+            major == of_major && minor <= of_minor,
+            format!("{major}.{minor} or a later {major}.x"),
+        ),
+    };
+    if runs || (is_renamed && RENAMED.contains(&device)) {
+        return None;
+    }
+    let message = format!(
+        "`.target {}` needs compute capability {needs}, and the device has {of_major}.{of_minor}",
+        target.name
+    );
+    Some(refused(PtxRule::Target, message))
+}
+
+fn version_beyond(version: (u32, u32), driver: i32) -> Option<PtxFinding> {
+    let newest = PTX_OF_CUDA.last().is_none_or(|(cuda, _)| driver > *cuda);
+    if newest {
+        return None;
+    }
+    // A version of CUDA without a row reads the PTX of the one before it.
+    let (_, most) = PTX_OF_CUDA.iter().rev().find(|(cuda, _)| *cuda <= driver)?;
+    if version <= *most {
+        return None;
+    }
+    let since = PTX_OF_CUDA.iter().find(|(_, ptx)| version <= *ptx);
+    let since = since.map_or_else(
+        || "a newer driver".to_owned(),
+        |(cuda, _)| format!("a driver for CUDA {}", cuda_version(*cuda)),
+    );
+    let message = format!(
+        "`.version {}.{}` needs {since}; this one is for CUDA {} and reads PTX {}.{} at most",
+        version.0,
+        version.1,
+        cuda_version(driver),
+        most.0,
+        most.1
+    );
+    Some(refused(PtxRule::Version, message))
+}
+
+fn cuda_version(number: i32) -> String {
+    format!("{}.{}", number / 1000, number % 1000 / 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::units::Bytes;
+    use crate::device::driver::Clock;
+
+    fn device(compute: (u32, u32), driver_version: i32) -> DeviceInfo {
+        DeviceInfo {
+            name: String::new(),
+            compute,
+            multiprocessors: 1,
+            copy_engines: 1,
+            hardware_queues: None,
+            memory: Bytes(1),
+            priorities: (0, 0),
+            block_threads_max: 1024,
+            shared_bytes: 48 << 10,
+            shared_bytes_optin: 227 << 10,
+            driver_version,
+            integrated: false,
+            clock: Clock::Device,
+        }
+    }
+
+    fn entry(name: &str, body: &str) -> String {
+        format!(".visible .entry {name}(\n\t.param .u64 p\n)\n{{\n{body}\n\tret;\n}}\n")
+    }
+
+    fn flagged(ptx: &str) -> Vec<String> {
+        lint(ptx).into_iter().filter_map(|found| found.entry).collect()
+    }
+
+    fn told(ptx: &str, device: &DeviceInfo) -> Option<String> {
+        refusal(&scan(ptx), device).map(|found| found.to_string())
+    }
+
+    #[test]
+    fn a_trigger_needs_a_wait_in_the_same_entry() {
+        let trigger = "\tgriddepcontrol.launch_dependents;";
+        let wait = "\tgriddepcontrol.wait;";
+        let split = entry("a", trigger) + &entry("b", wait);
+        assert_eq!(flagged(&split), ["a"]);
+        assert_eq!(lint(&split)[0].rule, PtxRule::TriggerWithoutWait);
+        let together = entry("a", &format!("{trigger}\n{wait}")) + &entry("b", wait);
+        assert_eq!(flagged(&together), [""; 0]);
+    }
+
+    #[test]
+    fn a_read_only_load_comes_after_the_wait() {
+        let load = "\tld.global.nc.u32 %r1, [%rd1];";
+        let wait = "\tgriddepcontrol.wait;";
+        let early = entry("a", &format!("{load}\n{wait}"));
+        assert_eq!(flagged(&early), ["a"]);
+        let text = "PDL/EARLY-READ: `a`: `ld.global.nc.u32` before `griddepcontrol.wait`";
+        assert!(lint(&early)[0].to_string().starts_with(text), "{}", lint(&early)[0]);
+        assert_eq!(flagged(&entry("a", &format!("{wait}\n{load}"))), [""; 0]);
+        assert_eq!(flagged(&(entry("a", load) + &entry("b", wait))), [""; 0]);
+        let plain = entry("a", &format!("\tld.global.u32 %r1, [%rd1];\n{wait}"));
+        assert_eq!(flagged(&plain), [""; 0]);
+    }
+
+    /// The first kernel of a chain need not wait, and weights may be read before a wait.
+    #[test]
+    fn what_is_right_in_some_programs_is_loaded() {
+        let first = entry("a", "griddepcontrol.launch_dependents;");
+        let early = entry("b", "ld.global.nc.u32 %r1, [%rd1]; griddepcontrol.wait;");
+        let both = first + &early;
+        assert_eq!(
+            lint(&both).iter().map(|found| found.is_refused).collect::<Vec<_>>(),
+            [false; 2]
+        );
+        for device in [device((9, 0), 12_040), device((0, 0), 0)] {
+            assert_eq!(told(&both, &device), None);
+        }
+    }
+
+    #[test]
+    fn static_shared_memory_is_summed_per_entry() {
+        let half = "\t.shared .align 8 .b8 tile[24576];";
+        let other = "\t.shared .align 4 .u32 rest[6144];";
+        assert_eq!(flagged(&entry("a", &format!("{half}\n{other}"))), [""; 0]);
+        let more = "\t.shared .u32 one;";
+        let over = entry("a", &format!("{half}\n{other}\n{more}"));
+        assert!(lint(&over)[0].message.starts_with("49156 bytes"), "{:?}", lint(&over));
+        assert_eq!(flagged(&(entry("a", half) + &entry("b", half) + &entry("c", half))), [""; 0]);
+    }
+
+    #[test]
+    fn a_module_variable_counts_where_it_is_used() {
+        let module = ".shared .align 16 .b8 big[65536];\n.extern .shared .b8 dynamic[];\n";
+        let using = entry("a", "\tmov.u64 %rd1, big;");
+        let other = entry("b", "\tmov.u64 %rd1, bigger;\n\tmov.u64 %rd2, dynamic;");
+        assert_eq!(flagged(&format!("{module}{using}{other}")), ["a"]);
+    }
+
+    /// The assembler of CUDA 13.0 gives more where it assembles for one architecture alone.
+    #[test]
+    fn too_much_shared_memory_is_refused_where_every_driver_would() {
+        let over = |target| format!(".target {target}\n{}", entry("a", ".shared .b8 x[49153];"));
+        let refused = |target, device: Option<DeviceInfo>| match device {
+            Some(device) => told(&over(target), &device).is_some(),
+            None => lint(&over(target))[0].is_refused,
+        };
+        assert!(refused("sm_90", None) && refused("sm_100f", None));
+        assert!(!refused("sm_90a", None));
+        assert!(refused("sm_90a", Some(device((9, 0), 12_090))));
+        assert!(refused("sm_80", Some(device((8, 9), 13_000))));
+        assert!(!refused("sm_90", Some(device((9, 0), 13_000))));
+        let host = || Some(device((0, 0), 0));
+        assert!(refused("sm_90", host()) && !refused("sm_90a", host()));
+    }
+
+    #[test]
+    fn a_target_runs_on_later_devices_of_its_reach() {
+        let on = |target: &str, compute| {
+            told(&format!(".version 8.0\n.target {target}\n"), &device(compute, 99_000))
+        };
+        for (target, compute) in [
+            ("sm_80", (8, 0)),
+            ("sm_80", (9, 0)),
+            ("sm_90", (10, 3)),
+            ("sm_90a", (9, 0)),
+            ("sm_100f", (10, 0)),
+            ("sm_100f", (10, 3)),
+            ("sm_101a", (11, 0)),
+            ("sm_90x", (8, 0)),
+            ("sm_999", (0, 0)),
+        ] {
+            assert_eq!(on(target, compute), None, "{target} on {compute:?}");
+        }
+        let later = "PTX/TARGET: `.target sm_100` needs compute capability 10.0 or later, and the device has 9.0";
+        assert_eq!(on("sm_100", (9, 0)).as_deref(), Some(later));
+        let only = on("sm_90a, debug", (10, 0)).expect("another architecture");
+        assert!(
+            only.contains("`.target sm_90a` needs compute capability 9.0 and no other"),
+            "{only}"
+        );
+        for (target, compute) in
+            [("sm_90", (8, 9)), ("sm_100f", (11, 0)), ("sm_103f", (10, 0)), ("sm_90a", (8, 6))]
+        {
+            assert!(on(target, compute).is_some(), "{target} on {compute:?}");
+        }
+        let two = ".target sm_80\n.target sm_100\n";
+        assert!(told(two, &device((9, 0), 13_000)).is_some(), "the highest one counts");
+    }
+
+    #[test]
+    fn a_driver_reads_the_ptx_of_its_cuda_and_older() {
+        let on =
+            |version: &str, driver| told(&format!(".version {version}\n"), &device((9, 0), driver));
+        for (version, driver) in [
+            ("8.0", 12_000),
+            ("8.3", 12_030),
+            ("8.4", 12_040),
+            ("8.5", 12_060),
+            ("8.7", 12_080),
+            ("8.8", 12_090),
+            ("9.0", 13_000),
+            ("1.4", 12_000),
+            ("99.0", 99_000),
+            ("99.0", 0),
+            ("8", 11_000),
+        ] {
+            assert_eq!(on(version, driver), None, "{version} on {driver}");
+        }
+        let text = "PTX/VERSION: `.version 9.0` needs a driver for CUDA 13.0; this one is for CUDA 12.4 and \
+                    reads PTX 8.4 at most";
+        assert_eq!(on("9.0", 12_040).as_deref(), Some(text));
+        for (version, driver) in
+            [("8.1", 12_000), ("8.6", 12_060), ("99.0", 13_010), ("8.10", 12_090)]
+        {
+            assert!(on(version, driver).is_some(), "{version} on {driver}");
+        }
+    }
+
+    #[test]
+    fn a_host_device_has_no_version_and_no_architecture() {
+        let text = ".version 99.0\n.target sm_999a\n";
+        assert_eq!(told(text, &device((0, 0), 0)), None);
+    }
+
+    #[test]
+    fn the_kernels_of_the_library_have_no_finding() {
+        for ptx in [
+            include_str!("../conform/kernels.ptx"),
+            include_str!("../../kernels/affine/affine.ptx"),
+            include_str!("../../kernels/axpy/axpy.ptx"),
+            include_str!("../../kernels/fill/fill.ptx"),
+            include_str!("../../kernels/median/median.ptx"),
+            include_str!("../../kernels/mix/mix.ptx"),
+            include_str!("../../kernels/work/work.ptx"),
+        ] {
+            assert_eq!(lint(ptx), []);
+            let module = scan(ptx);
+            assert!(!module.entries().is_empty());
+            assert_eq!(refusal(&module, &device((8, 0), 12_000)), None);
+        }
+    }
+}

@@ -1,0 +1,475 @@
+//! The scanner: from the tokens of a PTX text to its facts.
+//!
+//! It knows where directives, functions and their bodies begin and end, and skips the rest. Directives
+//! may stand in any order, and instructions in any layout (PTX ISA, "Syntax").
+#![forbid(unsafe_code)]
+
+use super::facts::{Demands, Module, Target};
+use super::flow::{Event, Flow, Function};
+use super::shared::{Variable, type_bytes, vector, whole};
+use super::tokens::{Token, Tokens};
+use std::iter::Peekable;
+
+/// The facts of a PTX text. They are empty for a text that is none.
+pub(crate) fn scan(ptx: &str) -> Module {
+    let mut scanner = Scanner::new(ptx);
+    scanner.run();
+    Module::new(scanner.version, scanner.targets, scanner.flow.entries())
+}
+
+struct Scanner<'a> {
+    tokens: Peekable<Tokens<'a>>,
+    /// The braces that are open.
+    depth: usize,
+    /// The function whose body is open.
+    open: Option<Function<'a>>,
+    /// Whether `.extern` stands in the declaration at hand.
+    is_extern: bool,
+    version: Option<(u32, u32)>,
+    targets: Vec<Target>,
+    flow: Flow<'a>,
+}
+
+impl<'a> Scanner<'a> {
+    fn new(ptx: &'a str) -> Self {
+        Self {
+            tokens: Tokens::new(ptx).peekable(),
+            depth: 0,
+            open: None,
+            is_extern: false,
+            version: None,
+            targets: Vec::new(),
+            flow: Flow::default(),
+        }
+    }
+
+    fn run(&mut self) {
+        while let Some(token) = self.tokens.next() {
+            match token {
+                Token::Mark(b'{') => self.depth += 1,
+                Token::Mark(b'}') => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 {
+                        self.flow.functions.extend(self.open.take());
+                    }
+                }
+                Token::Mark(b';') => self.is_extern = false,
+                Token::Dotted(".extern") => self.is_extern = true,
+                Token::Dotted(".shared") => self.shared(),
+                Token::Dotted(directive) if self.depth == 0 => self.outside(directive),
+                Token::Word(word) if self.open.is_some() => self.word(word),
+                Token::Dotted(_)
+                | Token::Word(_)
+                | Token::Number(_)
+                | Token::Quoted
+                | Token::Mark(_) => {}
+            }
+        }
+        self.flow.functions.extend(self.open.take());
+    }
+
+    /// The next token if it is this character, which is taken then.
+    fn takes(&mut self, mark: u8) -> bool {
+        self.tokens.next_if_eq(&Token::Mark(mark)).is_some()
+    }
+
+    fn take_word(&mut self) -> Option<&'a str> {
+        let Some(Token::Word(word)) = self.tokens.peek().copied() else { return None };
+        self.tokens.next();
+        Some(word)
+    }
+
+    fn take_number(&mut self) -> Option<&'a str> {
+        let Some(Token::Number(number)) = self.tokens.peek().copied() else { return None };
+        self.tokens.next();
+        Some(number)
+    }
+
+    fn take_small(&mut self) -> Option<u32> {
+        u32::try_from(whole(self.take_number()?)?).ok()
+    }
+
+    /// Up to three numbers with commas between them. Those that are not there are 1.
+    fn take_sides(&mut self) -> Option<[u32; 3]> {
+        let mut sides = [self.take_small()?, 1, 1];
+        for side in &mut sides[1..] {
+            if !self.takes(b',') {
+                break;
+            }
+            *side = self.take_small()?;
+        }
+        Some(sides)
+    }
+
+    /// Skips what stands between the parenthesis that was taken and the one that closes it.
+    fn skip_parentheses(&mut self) {
+        let mut depth = 1_usize;
+        while depth > 0 {
+            match self.tokens.next_if(|token| *token != Token::Mark(b'{')) {
+                Some(Token::Mark(b'(')) => depth += 1,
+                Some(Token::Mark(b')')) => depth -= 1,
+                Some(_) => {}
+                None => return,
+            }
+        }
+    }
+
+    /// A directive outside of functions.
+    fn outside(&mut self, directive: &str) {
+        match directive {
+            ".version" => {
+                let version = self.take_number().and_then(|number| {
+                    let (major, minor) = number.split_once('.')?;
+                    Some((major.parse().ok()?, minor.parse().ok()?))
+                });
+                self.version = self.version.or(version);
+            }
+            ".target" => {
+                // Words about textures and debugging may follow the architecture.
+                while let Some(word) = self.take_word() {
+                    self.targets.extend(Target::read(word));
+                    if !self.takes(b',') {
+                        break;
+                    }
+                }
+            }
+            ".alias" => {
+                if let Some(alias) = self.take_word()
+                    && self.takes(b',')
+                    && let Some(name) = self.take_word()
+                {
+                    self.flow.aliases.push((alias, name));
+                }
+            }
+            ".entry" => self.function(true),
+            ".func" => self.function(false),
+            _ => {}
+        }
+    }
+
+    /// The head of a function, up to its body or the end of its declaration.
+    fn function(&mut self, is_entry: bool) {
+        let mut name = None;
+        let mut demands = Demands::default();
+        let has_body = loop {
+            let Some(token) = self.tokens.next() else { break false };
+            match token {
+                Token::Mark(b'{') => break true,
+                Token::Mark(b';') => break false,
+                Token::Mark(b'(') => self.skip_parentheses(),
+                Token::Word(word) => name = name.or(Some(word)),
+                // Its text ends with a semicolon, which does not end the head.
+                Token::Dotted(".pragma") => {
+                    while !self.takes(b';') && self.tokens.next().is_some() {}
+                }
+                Token::Dotted(".reqntid") => demands.block = self.take_sides(),
+                Token::Dotted(".maxntid") => demands.block_max = self.take_sides(),
+                Token::Dotted(".reqnctapercluster") => demands.cluster = self.take_sides(),
+                Token::Dotted(".explicitcluster") => demands.gives_cluster = true,
+                Token::Dotted(".maxclusterrank") => demands.cluster_max = self.take_small(),
+                Token::Dotted(".blocksareclusters") => demands.grid_of_clusters = true,
+                Token::Dotted(_) | Token::Number(_) | Token::Quoted | Token::Mark(_) => {}
+            }
+        };
+        self.is_extern = false;
+        let name = name.unwrap_or("");
+        let function = Function { name, is_entry, demands, ..Function::default() };
+        if has_body {
+            self.depth = 1;
+            self.open = Some(function);
+        } else if !name.is_empty() {
+            self.flow.functions.push(function);
+        }
+    }
+
+    /// A word in a body: an instruction with the parts of its name, or an operand.
+    fn word(&mut self, word: &'a str) {
+        let is_wanted = ["ld", "griddepcontrol"].contains(&word);
+        let mut parts: Vec<&str> = Vec::new();
+        while let Some(Token::Dotted(part)) = self.tokens.peek().copied() {
+            self.tokens.next();
+            if is_wanted {
+                parts.push(part);
+            }
+        }
+        let callee = if word == "call" { self.callee() } else { None };
+        let Some(function) = &mut self.open else { return };
+        let has = |part| parts.contains(&part);
+        match word {
+            "griddepcontrol" if has(".wait") => function.events.push(Event::Wait),
+            "griddepcontrol" if has(".launch_dependents") => function.events.push(Event::Trigger),
+            "ld" if has(".global") && has(".nc") => {
+                function.events.push(Event::ReadOnly(format!("ld{}", parts.concat())));
+            }
+            "call" => {
+                if let Some(callee) = callee {
+                    function.words.insert(callee);
+                    function.events.push(Event::Call(callee));
+                }
+            }
+            register if register.starts_with('%') => {}
+            other => function.names(other),
+        }
+    }
+
+    /// What a call calls, behind the parameter for its result.
+    fn callee(&mut self) -> Option<&'a str> {
+        if self.takes(b'(') {
+            self.skip_parentheses();
+            self.takes(b',');
+        }
+        self.take_word()
+    }
+
+    /// The variables of a `.shared`, up to the end of their declaration.
+    fn shared(&mut self) {
+        let (mut align, mut lanes, mut bytes) = (None, 1, 0);
+        while let Some(Token::Dotted(part)) = self.tokens.peek().copied() {
+            self.tokens.next();
+            if part == ".align" {
+                align = self.take_number().and_then(whole);
+            } else if let Some(count) = vector(part) {
+                lanes = count;
+            } else if let Some(count) = type_bytes(part) {
+                bytes = count;
+            } else if part == ".attribute" && self.takes(b'(') {
+                self.skip_parentheses();
+            }
+        }
+        let align = align.unwrap_or_else(|| lanes.saturating_mul(bytes));
+        while let Some(name) = self.take_word() {
+            let mut size = lanes.saturating_mul(bytes);
+            while self.takes(b'[') {
+                // `[]` has no size here: such memory is dynamic.
+                size = size.saturating_mul(self.take_number().and_then(whole).unwrap_or(0));
+                self.takes(b']');
+            }
+            let variable = Variable { name, bytes: size, align };
+            if !self.is_extern {
+                match &mut self.open {
+                    Some(function) => function.shared.push(variable),
+                    None => self.flow.shared.push(variable),
+                }
+            }
+            if !self.takes(b',') {
+                break;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::facts::{Entry, Reach};
+    use super::{Module, scan};
+    use proptest::prelude::*;
+
+    /// The PTX of the library, and texts that use what it does not.
+    const TEXTS: [&str; 5] = [
+        include_str!("../conform/kernels.ptx"),
+        include_str!("../../kernels/axpy/axpy.ptx"),
+        include_str!("../../kernels/fill/fill.ptx"),
+        include_str!("../../kernels/work/work.ptx"),
+        WHOLE,
+    ];
+
+    const WHOLE: &str = "
+.version 8.3
+.target sm_90a, debug
+.address_size 64
+.extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);
+.extern .shared .align 16 .b8 dynamic[];
+.shared .align 16 .b8 tile[4][8], rest[3];
+.global .align 4 .u32 table[2] = {1, 2};
+.visible .func (.param .b32 out) helper(.param .b64 x)
+{
+    .shared .v4 .f32 pair;
+    griddepcontrol.wait;
+    ret;
+}
+.file 1 \"a } .entry no() { .cu\"
+.visible .entry first(
+    .param .u64 .ptr .global .align 4 x
+)
+.reqntid 128, 2, 1
+.reqnctapercluster 2 .explicitcluster .maxclusterrank 4
+.pragma \"nounroll\";
+{
+    .reg .b64 %rd<4>;
+    .loc 1 7 5
+    ld.global.nc.u32 %r1, [%rd1];
+    { .param .b64 p; call.uni (r), helper, (p); }
+    mov.u64 %rd2, tile;
+    griddepcontrol.launch_dependents;
+    ret;
+}
+.entry second() .maxntid 256 { ret; }
+.section .debug_str { info: .b8 103, 114, 0 }
+";
+
+    fn body(body: &str) -> String {
+        format!(".visible .entry k(.param .u64 p)\n{{\n{body}\nret;\n}}\n")
+    }
+
+    fn only(text: &str) -> Entry {
+        let module = scan(text);
+        assert_eq!(module.entries().len(), 1, "{text}");
+        module.entries()[0].clone()
+    }
+
+    fn names(module: &Module) -> Vec<&str> {
+        module.entries().iter().map(|entry| entry.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_whole_text_has_its_facts() {
+        let module = scan(WHOLE);
+        assert_eq!(module.version, Some((8, 3)));
+        let target = &module.targets[0];
+        assert_eq!((target.name.as_str(), target.compute), ("sm_90a", (9, 0)));
+        assert_eq!((target.reach, module.targets.len()), (Reach::Only, 1));
+        assert_eq!(names(&module), ["first", "second"]);
+        let first = module.entry("first").expect("it is there");
+        assert!(first.waits && first.triggers);
+        assert_eq!(first.early_read.as_deref(), Some("ld.global.nc.u32"));
+        let demands = first.demands;
+        assert_eq!((demands.block, demands.block_max), (Some([128, 2, 1]), None));
+        assert_eq!((demands.cluster, demands.gives_cluster), (Some([2, 1, 1]), true));
+        assert_eq!(demands.cluster_max, Some(4));
+        assert_eq!(first.shared_bytes, 32 + 16, "one of the module, and one of the function");
+        let second = module.entry("second").expect("it is there");
+        assert_eq!((second.waits, second.shared_bytes), (false, 0));
+        assert_eq!(second.demands.block_max, Some([256, 1, 1]));
+    }
+
+    #[test]
+    fn the_entries_of_a_text_are_found_by_name() {
+        let ptx = ".visible .entry gain(\n.param .u64 x) { ret; }\n.entry  _Z1a$b() {}\n.entry";
+        assert_eq!(names(&scan(ptx)), ["gain", "_Z1a$b"]);
+        assert_eq!(names(&scan(".func f() {}")), [""; 0]);
+        assert_eq!(
+            names(&scan(".version 8.0\n.target sm_80\n.entry f() {ret;} .entry g() {ret;}")),
+            ["f", "g"]
+        );
+        assert_eq!(names(&scan("these are no instructions")), [""; 0]);
+    }
+
+    #[test]
+    fn a_text_that_is_cut_has_the_facts_before_the_cut() {
+        for end in (0..WHOLE.len()).filter(|end| WHOLE.is_char_boundary(*end)) {
+            let module = scan(&WHOLE[..end]);
+            assert!(module.entries().len() <= 3, "{end}");
+        }
+        let cut = only(".entry k() { griddepcontrol.wait; ret");
+        assert!(cut.waits);
+    }
+
+    #[test]
+    fn a_wait_in_a_comment_or_a_quoted_text_does_not_count() {
+        for comment in [
+            "// griddepcontrol.wait;",
+            "/* griddepcontrol.wait; */",
+            "/*\n griddepcontrol.wait;\n // */",
+            ".pragma \"griddepcontrol.wait;\";",
+        ] {
+            assert!(!only(&body(comment)).waits, "{comment}");
+        }
+        let guarded = only(&body("@%p1 griddepcontrol .wait;"));
+        assert!(guarded.waits);
+        // The name of a variable.
+        assert!(!only(&body("mov.u64 %rd1, griddepcontrol; .reg .b32 wait;")).waits);
+    }
+
+    #[test]
+    fn a_read_only_load_counts_before_the_last_wait() {
+        let load = "ld.global.nc.L1::no_allocate.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1];";
+        let wait = "griddepcontrol.wait;";
+        let early = |text: &str| only(&body(text)).early_read;
+        let name = Some("ld.global.nc.L1::no_allocate.v4.u32".to_owned());
+        assert_eq!(early(&format!("{load}\n{wait}")), name);
+        assert_eq!(early(&format!("{wait}\n{load}\n{wait}")), name);
+        assert_eq!(early(&format!(".loc 1 7 5\n{load}\n{wait}")), name);
+        assert_eq!(early(&format!("{wait}\n{load}")), None);
+        assert_eq!(early(load), None);
+        assert_eq!(early(&format!("ld.global.u32 %r1, [%rd1];\n{wait}")), None);
+        assert_eq!(early(&format!("ld.const.u32 %nc, [%rd1];\n{wait}")), None);
+        let two = scan(&(body(load) + ".entry b() { griddepcontrol.wait; }"));
+        assert_eq!(two.entry("k").expect("it is there").early_read, None);
+    }
+
+    #[test]
+    fn a_function_waits_for_the_entry_that_calls_it() {
+        let wait = ".func inner() { griddepcontrol.wait; }\n.func outer() { call inner; }\n";
+        let waits = |more: &str, text: &str| only(&format!("{wait}{more}{}", body(text))).waits;
+        assert!(waits("", "call outer;"));
+        assert!(waits("", "call.uni (r), inner, (p);"));
+        assert!(!waits("", "bra out; out:"));
+        assert!(waits(".alias other, inner;", "call other;"));
+        assert!(waits("", "mov.u64 %rd1, inner;"), "perhaps it is called by its address");
+        assert!(waits("", "call %rd1, prototype;"), "the register may hold any function");
+        assert!(!waits(".extern .func vprintf (.param .b64 a);", "call vprintf, (a);"));
+        // An alias of itself once doubled what it stands for.
+        assert!(waits(&".alias inner, inner;\n".repeat(64), "call inner;"));
+        // Functions that call each other.
+        let ring =
+            ".func f() { call g; }\n.func g() { call f; griddepcontrol.launch_dependents; }\n";
+        let both = only(&format!("{ring}{}", body("call f;")));
+        assert!(both.triggers && !both.waits);
+    }
+
+    /// The figures are those of ptxas 13.0.88.
+    #[test]
+    fn static_shared_memory_is_what_the_assembler_gives() {
+        let forms = ".shared .v4 .f32 v; .shared .f16x2 y, z[3][2]; .shared .b8 q[0x10]; .shared .b8 o[010];";
+        assert_eq!(only(&body(forms)).shared_bytes, 68);
+        let nested = ".shared .b8 a[20]; { .shared .b8 b[30]; } { .shared .b8 b[30]; }";
+        assert_eq!(only(&body(nested)).shared_bytes, 80);
+        let outside = ".shared .b8 m[1]; .shared .align 16 .b8 n[16]; .shared .b8 unused[300];\n";
+        let inside = ".shared .align 4 .b8 b[4]; mov.u64 %rd1, n; mov.u64 %rd2, m;";
+        assert_eq!(only(&format!("{outside}{}", body(inside))).shared_bytes, 36);
+        // Instructions have parts of the same name.
+        let uses = "ld.shared.u32 %r1, [%rd1]; cvta.shared.u64 %rd1, %rd2; st .shared .u32 [x], 1;";
+        assert_eq!(only(&body(uses)).shared_bytes, 0);
+    }
+
+    #[test]
+    fn dynamic_shared_memory_is_not_static() {
+        let outside = ".extern .shared .align 16 .b8 d[];\n.extern .shared .b8 e[70000];\n";
+        let named = format!("{outside}{}", body("mov.u64 %rd1, d; mov.u64 %rd2, e;"));
+        assert_eq!(only(&named).shared_bytes, 0);
+    }
+
+    #[test]
+    fn sizes_beyond_all_numbers_are_the_largest_number() {
+        let huge =
+            body(".shared .b64 x[18446744073709551615][4]; .shared .b8 y[99999999999999999999];");
+        assert_eq!(only(&huge).shared_bytes, u64::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_has_an_answer(text in any::<String>()) {
+            let _answered = scan(&text);
+        }
+
+        /// Whatever a mutation does to a text, its comments are no part of it.
+        #[test]
+        fn a_mutated_text_has_an_answer_that_comments_do_not_change(
+            which in 0..TEXTS.len(),
+            edits in prop::collection::vec((any::<prop::sample::Index>(), 0..12_usize, 0..12_usize), 1..8),
+        ) {
+            const PARTS: [&str; 12] = [
+                "", "{", "}", "(", ";", "\"", "/*", "*/", "//", ".entry ", ".shared .b8 x[", "call ",
+            ];
+            let mut text = TEXTS[which].as_bytes().to_vec();
+            for (at, length, part) in edits {
+                let at = at.index(text.len() + 1);
+                let end = (at + length).min(text.len());
+                text.splice(at..end, PARTS[part].bytes());
+            }
+            let text = String::from_utf8(text).expect("the texts are ASCII");
+            let spaced = format!("/* .entry a() {{ */ // \"\n{text}");
+            prop_assert_eq!(scan(&text), scan(&spaced));
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Dependent launches (laws A34 to A36).
+//!
+//! A dependent launch gives up its order behind the kernel before it. The kernel restores it with a
+//! wait of its own, before it uses memory. That wait stands for the kernel before and nothing else, so
+//! a launch is dependent only where the kernel before is all that it follows: directly behind a kernel of its
+//! lane, and without a wait for another lane. Elsewhere it is an ordinary launch.
+#![forbid(unsafe_code)]
+
+use super::lane::State;
+use super::submission::Submission;
+use crate::device::driver::{Action, Launch};
+
+/// Whether the operation is a dependent launch.
+#[inline(always)]
+pub(super) fn is_dependent(submission: &Submission<'_>) -> bool {
+    matches!(submission.action, Action::Launch(Launch { config, .. }) if config.dependent)
+}
+
+/// The operation as an ordinary launch, if it is one that may not be dependent here.
+pub(super) fn in_full_order<'a>(
+    submission: &Submission<'a>,
+    state: &State,
+    waits: bool,
+) -> Option<Submission<'a>> {
+    if !is_dependent(submission) || (!waits && state.is_behind_kernel()) {
+        return None;
+    }
+    let Action::Launch(launch) = submission.action else { return None };
+    let mut launch = launch;
+    launch.config.dependent = false;
+    let Submission { at_return, may_wait, uses, chunk, site, slot, .. } = *submission;
+    Some(Submission {
+        action: Action::Launch(launch),
+        at_return,
+        may_wait,
+        uses,
+        chunk,
+        site,
+        slot,
+    })
+}

@@ -1,0 +1,104 @@
+//! The text of a kernel is compared with its device and its launches, before a driver is called.
+
+mod fuzzed;
+#[path = "../../../../fuzz/replay.rs"]
+mod replay;
+
+use trijet::kernels::{Code, Cost, InOut, KernelSpec, Shape, Tile, Twin, lint};
+use trijet::sim::HostConfig;
+use trijet::{Buffer, Device, Error, ErrorKind, Kernel, LaunchConfig, Result, Stream};
+
+fn open() -> Device {
+    Device::host(HostConfig::default()).expect("the machine starts a few threads").remove(0)
+}
+
+fn refused(outcome: Result<()>, kind: ErrorKind, words: &[&str]) {
+    let error: Error = outcome.expect_err("it is refused");
+    assert_eq!(error.kind(), kind, "{error}");
+    for word in words {
+        assert!(error.to_string().contains(word), "`{error}` does not contain `{word}`");
+    }
+}
+
+/// A kernel of this text with a twin that does nothing.
+fn kernel(text: &'static str) -> Kernel<(InOut<u64>,)> {
+    let twin = Twin {
+        tile_elements: |_| 16,
+        run: |_: &mut Tile<'_>| {},
+        cost: |_| Cost { bytes: 0, ops: 0 },
+    };
+    let spec = KernelSpec::new("step", Code::ptx(text), Shape::Given(|_, _| Ok(())));
+    // SAFETY: a host device runs the twin, which touches nothing.
+    unsafe { Kernel::declare(spec.twin(twin)) }
+}
+
+fn launch(stream: &Stream, text: &'static str, config: LaunchConfig) -> Result<()> {
+    let mut x: Buffer<u64> = stream.alloc(8)?;
+    stream.launch_with(&kernel(text), config, (&mut x,))
+}
+
+#[test]
+fn too_much_static_shared_memory_shows_without_a_gpu() -> Result<()> {
+    let device = open();
+    let over = ".version 8.0\n.target sm_80\n.entry step() { .shared .b64 x[6145]; ret; }";
+    let words = ["step.ptx: PTX/STATIC-SHARED: `step`: 49160 bytes", "at most 49152"];
+    refused(device.load(&kernel(over)), ErrorKind::Compile, &words);
+    device
+        .load(&kernel(".version 8.0\n.target sm_80\n.entry step() { .shared .b64 x[6144]; ret; }"))
+}
+
+/// A host device compiles no PTX, so it has no architecture and no version to compare.
+#[test]
+fn a_host_device_loads_every_target_version_and_text() -> Result<()> {
+    let device = open();
+    for text in [
+        ".version 99.0\n.target sm_999a\n.entry step() { ret; }",
+        ".entry other() { ret; }",
+        "no PTX at all",
+        "",
+    ] {
+        device.load(&kernel(text))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn remarks_refuse_no_load() -> Result<()> {
+    const FIRST: &str = ".entry step() { griddepcontrol.launch_dependents; ret; }";
+    const EARLY: &str = ".entry step() { ld.global.nc.u32 %r1, [%rd1]; griddepcontrol.wait; ret; }";
+    for text in [FIRST, EARLY] {
+        assert_eq!(lint(text).len(), 1, "{text}");
+        open().load(&kernel(text))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_launch_has_the_blocks_and_the_clusters_of_the_text() -> Result<()> {
+    const TEXT: &str = ".entry step() .reqntid 64 .reqnctapercluster 2 { ret; }";
+    let device = open();
+    let s = device.stream()?;
+    let config = LaunchConfig::new([4, 1, 1], [64, 1, 1]);
+    launch(&s, TEXT, config)?;
+    launch(&s, TEXT, config.cluster([2, 1, 1]))?;
+    let value = ErrorKind::InvalidValue;
+    let block = launch(&s, TEXT, LaunchConfig::new([4, 1, 1], [32, 1, 1]));
+    refused(
+        block,
+        value,
+        &["`step`", "a block of 32 x 1 x 1; `.reqntid` of its PTX demands 64 x 1 x 1"],
+    );
+    let cluster = launch(&s, TEXT, config.cluster([4, 1, 1]));
+    refused(cluster, value, &["a cluster of 4 x 1 x 1; `.reqnctapercluster`"]);
+    let grid = launch(&s, TEXT, LaunchConfig::new([3, 1, 1], [64, 1, 1]));
+    refused(grid, value, &["grid.x is 3, which is not a multiple of 2"]);
+    launch(&s, TEXT, LaunchConfig::new([0, 1, 1], [64, 1, 1]))?;
+    launch(&s, ".entry step() { ret; }", LaunchConfig::new([3, 1, 1], [32, 1, 1]))?;
+    s.synchronize()
+}
+
+/// The seeds of the fuzz target `ptx`, and random changes of them.
+#[test]
+fn any_bytes_are_scanned() {
+    replay::replay("ptx", 4000, fuzzed::check);
+}
