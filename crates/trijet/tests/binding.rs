@@ -165,7 +165,7 @@ fn a_compile_leaves_no_program_behind_and_keeps_the_compiler_loaded() -> Result<
         // SAFETY: the kernels have no parameters and do nothing.
         unsafe { Kernel::<()>::declare(KernelSpec::new("nothing", Code::source(text), shape)) }
     };
-    device.load(&kernel("// .entry nothing()"))?;
+    device.load(&kernel(".entry nothing() { ret; }"))?;
     for (text, words) in
         [("// no log", "no text (NVRTC error 11)"), ("\n#error nowhere", "nowhere")]
     {
@@ -193,7 +193,7 @@ fn code_is_compiled_and_searched_for_its_entry_without_a_device() -> Result<()> 
         KernelSpec::with_name(entry.to_owned(), Code::Source(text.to_owned().into()), shape)
             .file("own/gain.cu".to_owned())
     };
-    let two = "// .entry gain()\n// .entry loss()";
+    let two = "// .entry old() { ret; }\n.entry gain() { ret; }\n.entry loss() { ret; }";
     spec("gain", two).check_code((9, 0))?;
     let absent = spec("again", two).check_code((9, 0)).expect_err("there are two others");
     assert_eq!(absent.kind(), ErrorKind::NotFound);

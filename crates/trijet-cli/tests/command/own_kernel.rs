@@ -5,11 +5,11 @@
 use crate::workdir::{Ran, Workdir, noise};
 use std::path::PathBuf;
 
-/// A kernel whose comment is the PTX that the empty compiler makes of it.
+/// A kernel whose comment is the CUDA C++ that it stands for: the empty compiler returns its text.
 pub(crate) const GAIN: &str = "\
-// .entry gain(.param .u64 x, .param .u64 n, .param .u64 y, .param .u64 m, .param .f32 factor)
-extern \"C\" __global__ void gain(const unsigned char* x, unsigned long long n, unsigned char* y,
-                                unsigned long long m, float factor) {}
+.entry gain(.param .u64 x, .param .u64 n, .param .u64 y, .param .u64 m, .param .f32 factor) { ret; }
+// extern \"C\" __global__ void gain(const unsigned char* x, unsigned long long n, unsigned char* y,
+//                                 unsigned long long m, float factor) {}
 ";
 
 /// The library with empty functions, which cargo built with the tests.

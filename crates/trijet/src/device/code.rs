@@ -29,25 +29,3 @@ impl Code {
         Self::Source(Cow::Borrowed(text))
     }
 }
-
-/// The entries of a PTX text, in their order.
-pub(crate) fn entries(ptx: &str) -> impl Iterator<Item = &str> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || "_$%".contains(c);
-    ptx.split(".entry").skip(1).filter_map(move |rest| {
-        let name = rest.trim_start();
-        let end = name.find(|c| !is_name(c)).unwrap_or(name.len());
-        (rest.len() > name.len() && end > 0).then_some(&name[..end])
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_entries_of_a_text_are_found_by_name() {
-        let ptx = ".visible .entry gain(\n.param .u64 x) { ret; }\n.entry  _Z1a$b%() {}\n.entry";
-        assert_eq!(entries(ptx).collect::<Vec<_>>(), ["gain", "_Z1a$b%"]);
-        assert_eq!(entries(".func f() {}").count(), 0);
-    }
-}

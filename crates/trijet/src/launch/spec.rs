@@ -4,9 +4,9 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
-use crate::device::code::{Code, entries};
-use crate::device::image;
+use crate::device::code::Code;
 use crate::device::twin::Twin;
+use crate::device::{image, ptx};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -104,12 +104,15 @@ impl KernelSpec {
 
     /// The entries of the code, if they can be found.
     pub(super) fn entries(&self, compute: (u32, u32)) -> Result<Option<Vec<String>>> {
-        let names = |ptx: &str| Some(entries(ptx).map(str::to_owned).collect());
+        let names = |text: &str| {
+            let module = ptx::scan(text);
+            Some(module.entries().iter().map(|entry| entry.name().to_owned()).collect())
+        };
         match &self.code {
             Code::Source(source) => {
                 Ok(names(&crate::device::compile(source, &self.file_name(), compute)?))
             }
-            Code::Ptx(ptx) => Ok(names(ptx)),
+            Code::Ptx(text) => Ok(names(text)),
             Code::Cubin(bytes) => image::entries(bytes).map_err(|why| {
                 let cause = format!("{}: {why}", self.file_name());
                 Error::new(ErrorKind::Compile, "load", cause)

@@ -110,6 +110,11 @@ fn sides([x, y, z]: [u32; 3]) -> String {
 }
 
 impl Entry {
+    /// The name of the entry.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Whether there are launches that [`Entry::check`] refuses.
     pub(crate) fn is_demanding(&self) -> bool {
         self.demands != Demands::default()
