@@ -47,6 +47,8 @@ pub struct LaunchConfig {
     pub cooperative: bool,
     /// The priority of the kernel's blocks; that of its stream if there is none.
     pub priority: Option<i32>,
+    /// The kernel may begin before the one before it in its stream has ended.
+    pub dependent: bool,
 }
 
 impl LaunchConfig {
@@ -54,7 +56,9 @@ impl LaunchConfig {
     #[must_use]
     #[inline]
     pub const fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
-        Self { grid, block, shared_bytes: 0, cluster: [1; 3], cooperative: false, priority: None }
+        let (shared_bytes, cluster, priority) = (0, [1; 3], None);
+        let (cooperative, dependent) = (false, false);
+        Self { grid, block, shared_bytes, cluster, cooperative, priority, dependent }
     }
 
     /// At least one thread for each of `elements`, in blocks of `block` threads.
@@ -125,10 +129,25 @@ impl LaunchConfig {
         self
     }
 
+    /// The same configuration as a dependent launch (programmatic dependent launch, laws A34 to A36). The
+    /// kernel may begin when every block of the kernel before it in its stream has executed
+    /// `griddepcontrol.launch_dependents` or has ended, and it executes `griddepcontrol.wait` before it
+    /// uses memory. Kernels whose PTX has no such wait are refused.
+    ///
+    /// The results are those of an ordinary launch, and only the time differs. The launch is an ordinary
+    /// one behind a copy, a fill or a wait, in a [graph](crate::graph), and on a GPU before compute
+    /// capability 9.0.
+    #[must_use]
+    #[inline]
+    pub const fn dependent(mut self) -> Self {
+        self.dependent = true;
+        self
+    }
+
     /// Whether the driver must be told more than the sizes.
     #[inline]
     pub(crate) fn has_attributes(&self) -> bool {
-        self.needs_room() || self.priority.is_some()
+        self.needs_room() || self.priority.is_some() || self.dependent
     }
 
     /// Whether only the driver knows if the device has room for it.
@@ -178,7 +197,15 @@ impl LaunchConfig {
                 "a block of {x} x {y} x {z} has {threads} threads; the device allows {block_threads_max}"
             ));
         }
+        if self.cooperative && self.dependent {
+            return Err("a cooperative launch cannot be a dependent one".to_owned());
+        }
         self.check_cluster(limits.compute)
+    }
+
+    /// The first compute capability of dependent launches; a host device has them too.
+    pub(crate) fn has_dependents(compute: (u32, u32)) -> bool {
+        compute == HOST || compute >= CLUSTERS_SINCE
     }
 
     /// Checks that a device of `multiprocessors` with this occupancy runs all blocks of a cooperative
@@ -272,6 +299,13 @@ mod tests {
         let large = "a block of 32 x 33 x 1 has 1056 threads; the device allows 1024";
         assert_eq!(told([1; 3], [32, 33, 1]), large);
         assert_eq!(LaunchConfig::new([2; 3], [32, 32, 1]).check(LIMITS), Ok(()));
+    }
+
+    #[test]
+    fn a_cooperative_launch_is_no_dependent_one() {
+        let both = LaunchConfig::new([1; 3], [32, 1, 1]).cooperative().dependent();
+        let why = "a cooperative launch cannot be a dependent one";
+        assert_eq!(both.check(LIMITS).unwrap_err(), why);
     }
 
     #[test]

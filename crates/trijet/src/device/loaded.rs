@@ -55,10 +55,26 @@ impl Loaded {
     /// See [`ptx::Entry::check`].
     #[inline(always)]
     pub(crate) fn check_config(&self, config: &LaunchConfig) -> Result<(), String> {
+        if config.dependent {
+            self.check_dependent()?;
+        }
         if !self.is_demanding {
             return Ok(());
         }
         self.entry.as_ref().map_or(Ok(()), |entry| entry.check(config))
+    }
+
+    /// Refuses a dependent launch of a kernel that does not wait, as far as that is known.
+    #[cold]
+    fn check_dependent(&self) -> Result<(), String> {
+        match &self.entry {
+            Some(entry) => entry.check_dependent(),
+            None => {
+                let why = "it has no PTX that says whether it waits, so its launch cannot be a \
+                           dependent one";
+                Err(why.to_owned())
+            }
+        }
     }
 
     /// Refuses arguments that differ from the kernel's parameters in number or in a size.

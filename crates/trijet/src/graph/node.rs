@@ -56,7 +56,9 @@ impl Node {
             }
             Action::Fill { value, form: Form::Async, .. } => Work::Fill(*value),
             Action::Launch(launch) => {
-                let Launch { function, name, config, args } = *launch;
+                let Launch { function, name, mut config, args } = *launch;
+                // The edges of a graph are full ones.
+                config.dependent = false;
                 Work::Kernel { function, name: name.clone(), config, args: Box::new(args.clone()) }
             }
             Action::Copy { form: Form::Sync, .. }

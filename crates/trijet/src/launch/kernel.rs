@@ -68,7 +68,9 @@ impl<P> Kernel<P> {
     /// length in elements, and each [`Ptr`](super::Ptr) as a pointer alone. It touches no bytes
     /// outside its spans, and writes none of an [`In`](super::In). All of this holds for every list of
     /// arguments that the check of the declaration accepts, with every configuration that its shape
-    /// computes or accepts.
+    /// computes or accepts. Where it has a `griddepcontrol.wait`, each of its threads executes one before
+    /// it uses memory and before it ends, so that it may be launched as a
+    /// [dependent](LaunchConfig::dependent).
     ///
     /// With the parameters [`Dynamic`](super::Dynamic) safe code may launch it with any list of arguments:
     /// of any number and order, with scalars of any value, of which one may be an address, and with
@@ -429,6 +431,9 @@ impl Stream {
             return Ok(());
         }
         loaded.check_config(&config).map_err(|why| kernel.refused(&why))?;
+        if config.dependent && !LaunchConfig::has_dependents(self.device().info.compute) {
+            config.dependent = false;
+        }
         if config.needs_room() {
             kernel.check_room(self.device(), loaded, &config)?;
         }

@@ -6,6 +6,8 @@
 //! inside the driver takes a third one, see `blocking_call`.
 #![forbid(unsafe_code)]
 
+use super::dependent::{in_full_order, is_dependent};
+use super::gate::Maker;
 use super::lane::State;
 use super::lane_ref::LaneRef;
 use super::mark::Marks;
@@ -47,6 +49,7 @@ impl LaneRef {
         }
         let position = self.count(&mut state);
         state.last_shared = shared;
+        state.note_kernel(matches!(submission.action, Action::Launch(_)));
         let late = stamp(submission.uses, position, submission.at_return);
         drop(state);
         stamp_late(submission.uses, position, late, &[]);
@@ -66,7 +69,7 @@ impl LaneRef {
     #[inline(always)]
     fn needs_nothing(&self, submission: &Submission<'_>) -> Option<bool> {
         let frees = matches!(submission.action, Action::Free(_));
-        if self.legacy.is_some() || frees || submission.may_wait {
+        if self.legacy.is_some() || frees || submission.may_wait || is_dependent(submission) {
             return None;
         }
         let mut shared = false;
@@ -143,6 +146,10 @@ impl LaneRef {
             self.marks(turn.as_ref(), &mut needs, &mut marks)?;
         }
         let mut state = held.unwrap_or_else(|| self.lane().lock());
+        // Other code may enqueue in a stream of the program, and the legacy stream has an order of its own.
+        let is_alone = self.legacy.is_none() && self.stream.maker == Maker::Library;
+        let ordinary = in_full_order(submission, &state, !needs.is_empty() || !is_alone);
+        let submission = ordinary.as_ref().unwrap_or(submission);
         let mut prologue = Prologue::default();
         self.before(&mut state, submission, (&needs, &marks), &mut prologue)?;
         if submission.may_wait || state.may_be_full(&self.lane.done) {
@@ -160,6 +167,7 @@ impl LaneRef {
             turn.teach(vector, barrier_seen);
         }
         state.last_shared = shared;
+        state.note_kernel(matches!(action, Action::Launch(_)));
         self.after(&mut state, submission, position, &prologue);
         if let Some(turn) = turn {
             turn.hold_back(&state.vector);

@@ -87,6 +87,8 @@ pub(super) struct State {
     spare: Vec<Arc<Mark>>,
     /// Whether the last operation used memory that two lanes use.
     pub(super) last_shared: bool,
+    /// The number of the last operation, if it is a launch and no wait came after it.
+    behind_kernel: Option<u64>,
     /// The end of the last timed operation, if nothing was enqueued since.
     pub(super) last_end: Option<Arc<Instant>>,
     /// Timed events that can be recorded next.
@@ -273,6 +275,22 @@ impl State {
             Some(device) => error.on(device),
             None => error,
         })
+    }
+
+    /// Notes whether the last operation is a launch.
+    #[inline(always)]
+    pub(super) fn note_kernel(&mut self, is_launch: bool) {
+        self.behind_kernel = is_launch.then_some(self.seq);
+    }
+
+    /// Notes that a wait was enqueued.
+    pub(super) fn note_awaited(&mut self) {
+        self.behind_kernel = None;
+    }
+
+    /// Whether the next operation comes directly behind a launch.
+    pub(super) fn is_behind_kernel(&self) -> bool {
+        self.behind_kernel.is_some_and(|launch| launch == self.seq)
     }
 
     /// Adds what the calling thread knows to the vector: it precedes what the thread enqueues (law

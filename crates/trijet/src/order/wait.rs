@@ -94,6 +94,7 @@ impl LaneRef {
                 plain(kind.clone(), self.device, self.class(), (self.gate().log.domain, position))
             });
             (state.last_end, state.used) = (None, true);
+            state.note_awaited();
             if mark.position.seq > need.seq {
                 self.domain.over_waits.fetch_add(1, Ordering::Relaxed);
             }
@@ -118,6 +119,7 @@ impl LaneRef {
         let called = state.called(self.driver());
         self.gate().wait(self.stream, event)?;
         state.vector.join(snapshot);
+        state.note_awaited();
         state.learn_of_thread(self.gate().log.domain);
         if let Some(turn) = &turn {
             turn.hold_back(&state.vector);

@@ -1,7 +1,7 @@
 //! Attributes of launches: clusters, cooperative launches and priorities.
 
 use super::words;
-use trijet::kernels::{Code, Cost, In, KernelSpec, Out, Ptr, Shape, Tile, Twin};
+use trijet::kernels::{Code, Cost, In, InOut, KernelSpec, Out, Ptr, Shape, Tile, Twin};
 use trijet::{Device, ErrorKind, Kernel, LaunchConfig, Result};
 
 /// The leader of a cluster loads a value, and all blocks of the cluster read it from its shared memory.
@@ -169,4 +169,104 @@ pub(crate) fn a_launch_may_have_a_priority_of_its_own(device: &Device) -> Result
         assert_eq!(s.download(&y)?, [7; 5], "priority {priority}");
     }
     Ok(())
+}
+
+/// Each block adds one to the word of its number. `patient` lets the next kernel begin at once, and waits for the
+/// one before; `hasty` does not wait.
+const DEPENDENT: &str = "
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry patient(.param .u64 words)
+{
+    .reg .b32 %r<3>;
+    .reg .b64 %rd<5>;
+    griddepcontrol.launch_dependents;
+    griddepcontrol.wait;
+    ld.param.u64 %rd1, [words];
+    cvta.to.global.u64 %rd2, %rd1;
+    mov.u32 %r1, %ctaid.x;
+    mul.wide.u32 %rd3, %r1, 4;
+    add.s64 %rd4, %rd2, %rd3;
+    ld.global.u32 %r2, [%rd4];
+    add.u32 %r2, %r2, 1;
+    st.global.u32 [%rd4], %r2;
+    ret;
+}
+.visible .entry hasty(.param .u64 words)
+{
+    griddepcontrol.launch_dependents;
+    ret;
+}
+";
+
+fn add_one(tile: &mut Tile<'_>) {
+    tile.write::<u32>(0).iter_mut().for_each(|word| *word += 1);
+}
+
+const fn counting(name: &'static str) -> Kernel<(Ptr<InOut<u32>>,)> {
+    let shape = Shape::Given(|args, config| {
+        let (blocks, threads) = (config.grid, config.block);
+        if [blocks[0], 1, 1] == blocks
+            && threads == [1; 3]
+            && u64::from(blocks[0]) == args.spans()[0].elements
+        {
+            Ok(())
+        } else {
+            Err("one thread for each word".to_owned())
+        }
+    });
+    let cost = |_: &trijet::kernels::ArgBlock| Cost { bytes: 0, ops: 0 };
+    let twin = Twin { tile_elements: |_| 5, run: add_one, cost };
+    let spec = KernelSpec::new(name, Code::ptx(DEPENDENT), shape).twin(twin);
+    // SAFETY: both take one address. A block of `patient` touches the word of its number, of which there are
+    // as many as blocks, after it has waited; `hasty` touches nothing.
+    unsafe { Kernel::declare(spec) }
+}
+
+static PATIENT: Kernel<(Ptr<InOut<u32>>,)> = counting("patient");
+static HASTY: Kernel<(Ptr<InOut<u32>>,)> = counting("hasty");
+
+pub(crate) fn chains_of_dependent_launches_compute_what_ordinary_ones_do(
+    device: &Device,
+) -> Result<()> {
+    if largest_cluster(device) == 1 {
+        return Ok(()); // the PTX is for compute capability 9.0
+    }
+    let (a, b) = (device.stream()?, device.stream()?);
+    let mut words = a.alloc_zeroed::<u32>(300)?;
+    let dependent = LaunchConfig::new([300, 1, 1], [1, 1, 1]).dependent();
+    let mut count = 0;
+    // Behind kernels, behind a fill and a copy, and on another stream: some begin early, and all wait.
+    for turn in 0..40_u32 {
+        let s = if turn % 10 == 9 { &b } else { &a };
+        if turn % 8 == 7 {
+            s.copy(&s.upload(&vec![count; 300])?, &mut words)?;
+        }
+        let config =
+            if turn % 3 == 2 { LaunchConfig::new([300, 1, 1], [1, 1, 1]) } else { dependent };
+        s.launch_with(&PATIENT, config, (&mut words,))?;
+        count += 1;
+    }
+    assert_eq!(b.download(&words)?, vec![count; 300]);
+    Ok(())
+}
+
+pub(crate) fn a_dependent_launch_of_a_kernel_that_does_not_wait_is_refused(
+    device: &Device,
+) -> Result<()> {
+    let s = device.stream()?;
+    let mut words = s.alloc_zeroed::<u32>(5)?;
+    let config = LaunchConfig::new([5, 1, 1], [1, 1, 1]);
+    if largest_cluster(device) > 1 {
+        s.launch_with(&HASTY, config, (&mut words,))?;
+        let error = s.launch_with(&HASTY, config.dependent(), (&mut words,)).expect_err("no wait");
+        assert_eq!((error.kind(), error.code()), (ErrorKind::InvalidValue, None), "{error}");
+        let words = error.to_string();
+        assert!(words.contains("`hasty`: its PTX has no `griddepcontrol.wait`"), "{error}");
+    }
+    let both = config.cooperative().dependent();
+    let error = s.launch_with(&PATIENT, both, (&mut words,)).expect_err("not both");
+    assert!(error.to_string().contains("cannot be a dependent one"), "{error}");
+    s.synchronize()
 }

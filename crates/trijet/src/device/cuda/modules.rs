@@ -20,8 +20,9 @@ const MAX_DYNAMIC_SHARED: c_int = 8;
 const COOPERATIVE: c_uint = 2;
 const CLUSTER_DIMENSION: c_uint = 4;
 const PRIORITY: c_uint = 8;
+const PROGRAMMATIC_STREAM_SERIALIZATION: c_uint = 6;
 /// One of each.
-const ATTRIBUTES_MAX: usize = 3;
+const ATTRIBUTES_MAX: usize = 4;
 /// Zeros after a text: the driver reads a short text as far as the header of a binary.
 const HEADER_BYTES: usize = 64;
 /// The most parameters: `cuda.h` allows 32764 bytes.
@@ -73,6 +74,9 @@ impl Attributes {
         }
         if let Some(priority) = config.priority {
             attributes.push(PRIORITY, &[priority.cast_unsigned()]);
+        }
+        if config.dependent {
+            attributes.push(PROGRAMMATIC_STREAM_SERIALIZATION, &[1]);
         }
         attributes
     }
