@@ -15,7 +15,7 @@ pub enum Class {
     /// A small job that should end soon. Its kernels have the highest priority. It is best beside
     /// others when it works [in place](super::Schedule::InPlace), since its kernels then copy; a
     /// [prepared](super::Pipeline::prepare) job chooses that by itself if it is the fastest way. Otherwise
-    /// it copies in the shared streams, behind at most two pieces of bulk runs in each direction.
+    /// it copies in the shared streams, behind at most two copies of each bulk run in each direction.
     Latency,
     /// A large job that leaves room for small ones. It copies in the shared streams, with at most two
     /// copies under way in each direction. While a job of the class [`Latency`](Self::Latency) copies in

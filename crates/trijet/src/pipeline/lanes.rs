@@ -2,39 +2,25 @@
 //!
 //! A copy engine works on one of its streams as long as that has copies, and may come to another one
 //! seconds later. In one stream the copies keep their order, so what a small copy waits for is what was
-//! enqueued before it. Bulk runs therefore keep little enqueued.
+//! enqueued before it. Bulk runs therefore keep little enqueued, each for itself: a lock that all of them hold
+//! while they wait could stop the host threads of a simulation.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
 use crate::base::units::Bytes;
-use crate::stream::{Device, Event, Stream};
+use crate::stream::{Device, Stream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 /// The largest copy of a bulk run beside small jobs: 20 us on PCIe 5.
 pub(super) const PIECE: Bytes = Bytes(1 << 20);
-/// The copies of bulk runs that are under way in one direction: one at work, and one that follows it
-/// without a pause.
-const UNDER_WAY: usize = 2;
 
 /// The lanes of a device. They are there while a run has them.
 pub(super) struct Lanes {
-    pub(super) up: Lane,
-    pub(super) down: Lane,
+    pub(super) up: Arc<Stream>,
+    pub(super) down: Arc<Stream>,
     /// The small jobs that copy in the lanes.
     small: AtomicUsize,
-}
-
-/// The copies of one direction.
-pub(super) struct Lane {
-    pub(super) stream: Arc<Stream>,
-    turns: Mutex<Turns>,
-}
-
-/// The ends of the last copies of bulk runs, in turn.
-struct Turns {
-    ends: [Event; UNDER_WAY],
-    next: usize,
 }
 
 impl Lanes {
@@ -44,8 +30,8 @@ impl Lanes {
         if let Some(Ok(lanes)) = shared.upgrade().map(Arc::downcast::<Self>) {
             return Ok(lanes);
         }
-        let (up, down) =
-            (Lane::open(device, "shared upload")?, Lane::open(device, "shared download")?);
+        let open = |name| Ok(Arc::new(device.stream()?.named(name)));
+        let (up, down) = (open("shared upload")?, open("shared download")?);
         let lanes = Arc::new(Self { up, down, small: AtomicUsize::new(0) });
         let weak = Arc::downgrade(&lanes);
         *shared = weak;
@@ -58,26 +44,6 @@ impl Lanes {
             0 => usize::MAX,
             _ => PIECE.to_usize(),
         }
-    }
-}
-
-impl Lane {
-    fn open(device: &Device, name: &str) -> Result<Self> {
-        let stream = Arc::new(device.stream()?.named(name));
-        let ends = [device.event()?, device.event()?];
-        Ok(Self { stream, turns: Mutex::new(Turns { ends, next: 0 }) })
-    }
-
-    /// Enqueues a copy of a bulk run as soon as at most one other copy of bulk runs is under way.
-    pub(super) fn enqueue(&self, copy: impl FnOnce(&Stream) -> Result<()>) -> Result<()> {
-        let mut turns = self.turns.lock().expect("no panic under this lock");
-        let next = turns.next;
-        let end = &turns.ends[next];
-        end.synchronize()?;
-        copy(&self.stream)?;
-        end.record(&self.stream)?;
-        turns.next = (next + 1) % UNDER_WAY;
-        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::enqueue::kernels;
-use super::lanes::{Lane, Lanes};
+use super::lanes::Lanes;
 use super::plan::Chunk;
 use super::schedule::{StageId, turn};
 use super::slot::Slot;
@@ -15,16 +15,55 @@ use super::streams::Streams;
 use crate::base::error::Result;
 use crate::device::driver::Readiness;
 use crate::memory::{View, ViewMut};
-use crate::stream::{Device, Event};
+use crate::stream::{Device, Event, Stream};
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// How many chunks are uploaded before the first one is downloaded, where there are slots for it.
 const AHEAD: usize = 2;
 
+/// The copies of a run that are under way in one direction: one at work, and one that follows it without a
+/// pause.
+const UNDER_WAY: usize = 2;
+
+/// The copies of a run in one direction.
+struct Turns {
+    lane: Arc<Stream>,
+    /// The ends of the last copies, in turn.
+    ends: [Event; UNDER_WAY],
+    next: Cell<usize>,
+}
+
+impl Turns {
+    fn new(lane: &Arc<Stream>, device: &Device) -> Result<Self> {
+        let ends = [device.event()?, device.event()?];
+        Ok(Self { lane: Arc::clone(lane), ends, next: Cell::new(0) })
+    }
+
+    /// Enqueues a piece of a chunk as soon as at most one other copy of the run is under way.
+    fn enqueue(
+        &self,
+        (stage, chunk): (StageId, &Chunk),
+        from: &View<'_, u8>,
+        to: &mut ViewMut<'_, u8>,
+    ) -> Result<()> {
+        let end = &self.ends[self.next.get()];
+        let enqueued = end.synchronize().and_then(|()| {
+            self.lane.set_chunk(Some(chunk.index));
+            self.lane.copy(from, to)?;
+            end.record(&self.lane)
+        });
+        self.next.set((self.next.get() + 1) % UNDER_WAY);
+        enqueued.map_err(|error| chunk.context(stage, error))
+    }
+}
+
 /// The pace of a bulk run.
 pub(super) struct Pace {
     lanes: Arc<Lanes>,
+    up: Turns,
+    down: Turns,
     /// The ends of the kernels in each slot.
     ends: Vec<Event>,
 }
@@ -32,7 +71,8 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) fn new(lanes: &Arc<Lanes>, device: &Device, slots: usize) -> Result<Self> {
         let ends = (0..slots).map(|_| device.event()).collect::<Result<_>>()?;
-        Ok(Self { lanes: Arc::clone(lanes), ends })
+        let (up, down) = (Turns::new(&lanes.up, device)?, Turns::new(&lanes.down, device)?);
+        Ok(Self { lanes: Arc::clone(lanes), up, down, ends })
     }
 
     /// The steps of a run: a chunk to upload and to compute, and one to download.
@@ -67,7 +107,7 @@ impl Pace {
         if let Some((chunk, input)) = ahead {
             for range in pieces(input.len(), piece) {
                 let mut to = slots[self.slot(chunk)].buffers[0].slice_mut(range.clone());
-                enqueue(&self.lanes.up, (StageId::Upload, chunk), &input.slice(range), &mut to)?;
+                self.up.enqueue((StageId::Upload, chunk), &input.slice(range), &mut to)?;
                 if takes_turns && let (Some(range), Some(results)) = (downloads.next(), &mut behind)
                 {
                     self.download((slots, stages), results, range)?;
@@ -93,7 +133,7 @@ impl Pace {
     ) -> Result<()> {
         let from = &slots[self.slot(chunk)].buffers[stages.stages.len()].slice(range.clone());
         let mut to = output.reborrow().slice(range);
-        enqueue(&self.lanes.down, (StageId::Download, chunk), from, &mut to)
+        self.down.enqueue((StageId::Download, chunk), from, &mut to)
     }
 
     fn slot(&self, chunk: &Chunk) -> usize {
@@ -104,20 +144,6 @@ impl Pace {
     fn end(&self, chunk: &Chunk) -> &Event {
         &self.ends[self.slot(chunk)]
     }
-}
-
-/// Enqueues a piece of a chunk in a lane.
-fn enqueue(
-    lane: &Lane,
-    (stage, chunk): (StageId, &Chunk),
-    from: &View<'_, u8>,
-    to: &mut ViewMut<'_, u8>,
-) -> Result<()> {
-    let copied = lane.enqueue(|stream| {
-        stream.set_chunk(Some(chunk.index));
-        stream.copy(from, to)
-    });
-    copied.map_err(|error| chunk.context(stage, error))
 }
 
 /// The ranges of `len` bytes in pieces.

@@ -54,10 +54,8 @@ impl Streams {
         let (upload, download) =
             (table.stream(StageId::Upload, 0), table.stream(StageId::Download, 0));
         let open = |(number, name): (usize, &String)| match &shared {
-            Some(SharedLanes { lanes, .. }) if number == upload => Ok(Arc::clone(&lanes.up.stream)),
-            Some(SharedLanes { lanes, .. }) if number == download => {
-                Ok(Arc::clone(&lanes.down.stream))
-            }
+            Some(SharedLanes { lanes, .. }) if number == upload => Ok(Arc::clone(&lanes.up)),
+            Some(SharedLanes { lanes, .. }) if number == download => Ok(Arc::clone(&lanes.down)),
             Some(_) | None => Ok(Arc::new(device.stream_with(options)?.named(name))),
         };
         let streams = table.names().iter().enumerate().map(open).collect::<Result<_>>()?;
@@ -92,7 +90,7 @@ impl Streams {
         let Some(SharedLanes { lanes, ends, .. }) = &self.shared else {
             return self.streams.iter().map(|s| s.synchronize()).fold(Ok(()), Result::and);
         };
-        let both = [&lanes.up.stream, &lanes.down.stream];
+        let both = [&lanes.up, &lanes.down];
         let recorded = ends.iter().zip(both).map(|(end, lane)| end.record(lane));
         let recorded = recorded.fold(Ok(()), Result::and);
         let own = self.streams.iter().filter(|s| !both.iter().any(|lane| Arc::ptr_eq(lane, s)));

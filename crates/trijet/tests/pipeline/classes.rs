@@ -222,6 +222,28 @@ fn a_bulk_run_goes_on_after_an_error_of_a_stage() -> Result<()> {
     Ok(())
 }
 
+/// The host threads of a simulation take turns, and a lock that one of them holds stops all.
+#[test]
+fn two_bulk_runs_of_a_simulation_end() -> Result<()> {
+    for seed in 0..8 {
+        let device = simulated(if seed == 0 { Order::Greedy } else { Order::Seeded(seed) });
+        let run = |first: u32| {
+            let device = &device;
+            move || {
+                let (x, mut y) = (numbers(device, 90 * ROW, first), numbers(device, 90 * ROW, 0));
+                let pipeline = Pipeline::on(device).stage(copy).class(Class::Bulk);
+                let pipeline =
+                    pipeline.schedule(Schedule::RoleStreams).chunk(Bytes(7 * ROW as u64 * 4));
+                let mut job = pipeline.prepare(&x, ROW, &mut y).expect("a job");
+                job.run(&x, &mut y).expect("a run");
+                assert_eq!(*y.read().expect("it ended"), *x.read().expect("it ended"));
+            }
+        };
+        device.script(vec![Box::new(run(1)), Box::new(run(1000))]);
+    }
+    Ok(())
+}
+
 /// Two bulk runs at once, on threads of the host.
 #[test]
 fn two_bulk_runs_share_the_lanes() -> Result<()> {
