@@ -78,6 +78,7 @@ pub(super) struct Settings<'a> {
     pub(super) times: TimesFrom,
     pub(super) drop_wait: Option<u64>,
     pub(super) class: Class,
+    pub(super) is_replayed: bool,
     /// The file that remembers what `prepare` chose, and the name of the job in it.
     pub(super) remember: Option<(PathBuf, String)>,
 }
@@ -111,6 +112,7 @@ impl Default for Settings<'_> {
             times: TimesFrom::Events,
             drop_wait: None,
             class: Class::default(),
+            is_replayed: false,
             remember: None,
         }
     }
@@ -286,6 +288,36 @@ impl<'a> Pipeline<'a> {
     #[must_use]
     pub fn class(mut self, class: Class) -> Self {
         self.settings.class = class;
+        self
+    }
+
+    /// Makes the runs of a [prepared](Self::prepare) pipeline launches of one [graph](crate::graph). The host then
+    /// makes one call for a run instead of one for each operation, which matters where stages launch many
+    /// short kernels. `prepare` calls each stage once for each chunk, while the graph is recorded, and runs
+    /// call none: what a stage computes from the state of the program stays as it was then.
+    ///
+    /// Stages may launch kernels, copy and fill, with the memory that they are given. `prepare` returns the
+    /// error of a stage that does something else, and `InvalidValue` for [`Class::Bulk`], which waits between
+    /// its operations. [`run`](Self::run) ignores this.
+    ///
+    /// ```
+    /// use trijet::kernels::AFFINE_F32;
+    /// use trijet::{Device, Pipeline, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let (mut x, mut y) = (device.pinned::<f32>(640)?, device.pinned::<f32>(640)?);
+    /// let mut job = Pipeline::on(&device)
+    ///     .stage::<f32, f32>(|s, x, y| s.launch(&AFFINE_F32, (2.0f32, 1.0f32, x, y)))
+    ///     .stage::<f32, f32>(|s, x, y| s.launch(&AFFINE_F32, (3.0f32, 0.0f32, x, y)))
+    ///     .replayed()
+    ///     .prepare(&x, 8, &mut y)?;
+    /// x.write()?.fill(5.0);
+    /// job.run(&x, &mut y)?;
+    /// assert_eq!(y.read()?[639], 33.0);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[must_use]
+    pub fn replayed(mut self) -> Self {
+        self.settings.is_replayed = true;
         self
     }
 

@@ -3,11 +3,10 @@
 
 use super::allocate::Resources;
 use super::enqueue::submit;
-use super::plan::Chunk;
 use super::schedule::turn;
+use super::spans::Spans;
 use super::stage::Stages;
 use crate::base::error::Result;
-use crate::base::units::Bytes;
 use crate::memory::{View, ViewMut};
 
 /// Enqueues every chunk of the plan, and waits for all of them.
@@ -18,24 +17,16 @@ pub(super) fn pass(
     mut output: ViewMut<'_, u8>,
 ) -> Result<()> {
     let Resources { plan, streams, pace, slots, .. } = resources;
-    let bytes = |rows: u64, row_bytes: u64| Bytes(rows * row_bytes).to_usize();
-    let read = |chunk: &Chunk| {
-        let first = bytes(chunk.input.start, stages.row_in());
-        input.slice(first..first + bytes(chunk.rows_in(), stages.row_in()))
-    };
-    let written = |chunk: &Chunk| {
-        let first = bytes(chunk.rows.start, stages.row_out());
-        first..first + bytes(chunk.rows_out(), stages.row_out())
-    };
+    let spans = Spans(stages);
     let enqueued = match pace {
         None => plan.chunks.iter().try_for_each(|chunk| {
             let slot = turn(chunk.index, slots.len());
-            let y = output.reborrow().slice(written(chunk));
-            submit(chunk, streams, &mut slots[slot], stages, read(chunk), y)
+            let y = output.reborrow().slice(spans.output(chunk));
+            submit(chunk, streams, &mut slots[slot], stages, input.slice(spans.input(chunk)), y)
         }),
         Some(pace) => pace.steps(&plan.chunks).try_for_each(|(ahead, behind)| {
-            let ahead = ahead.map(|chunk| (chunk, read(chunk)));
-            let behind = behind.map(|chunk| (chunk, output.reborrow().slice(written(chunk))));
+            let ahead = ahead.map(|chunk| (chunk, input.slice(spans.input(chunk))));
+            let behind = behind.map(|chunk| (chunk, output.reborrow().slice(spans.output(chunk))));
             pace.step(streams, (slots, stages), ahead, behind)
         }),
     };

@@ -8,13 +8,16 @@
 use super::allocate::Resources;
 use super::builder::{Input, Output, Pipeline, invalid};
 use super::choose::{Tried, choose};
+use super::class::Class;
 use super::pass::pass;
 use super::plan::Plan;
+use super::replay::{record, replay};
 #[cfg(doc)]
 use super::schedule::Schedule;
 use super::stage::Stages;
 use super::validate::Job;
 use crate::base::error::Result;
+use crate::graph::Graph;
 use crate::memory::{Element, PinnedBuffer};
 use std::fmt;
 use std::marker::PhantomData;
@@ -39,6 +42,8 @@ use std::marker::PhantomData;
 pub struct Prepared<'a, T, U> {
     stages: Stages<'a>,
     resources: Resources,
+    /// The runs as launches of this graph.
+    graph: Option<Graph>,
     len_in: usize,
     len_out: usize,
     tried: Vec<Tried>,
@@ -71,9 +76,16 @@ impl<'a> Pipeline<'a> {
     ) -> Result<Prepared<'a, T, U>> {
         let (len_in, len_out) = (x.len(), y.len());
         let mut job = Job::between(self, Input::pinned(x, row_len), Output::pinned(y))?;
-        let (resources, tried) = choose(&mut job)?;
+        if job.settings.is_replayed && job.settings.class == Class::Bulk {
+            return Err(invalid("a bulk run waits between its operations; a graph cannot"));
+        }
+        let (mut resources, tried) = choose(&mut job)?;
+        let graph = match job.settings.is_replayed {
+            true => Some(record(&mut job, &mut resources)?),
+            false => None,
+        };
         let stages = job.stages;
-        Ok(Prepared { stages, resources, len_in, len_out, tried, elements: PhantomData })
+        Ok(Prepared { stages, resources, graph, len_in, len_out, tried, elements: PhantomData })
     }
 }
 
@@ -91,7 +103,10 @@ impl<T: Element, U: Element> Prepared<'_, T, U> {
             )));
         }
         let (x, y) = (x.view().as_bytes(), y.view_mut().into_bytes());
-        pass(&mut self.resources, &self.stages, x, y)
+        match &mut self.graph {
+            Some(graph) => replay(graph, &mut self.resources, x, y),
+            None => pass(&mut self.resources, &self.stages, x, y),
+        }
     }
 }
 

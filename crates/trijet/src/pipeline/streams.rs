@@ -6,6 +6,7 @@ use super::lanes::{Lanes, Small};
 use super::plan::Chunk;
 use super::schedule::{Schedule, StageId, Table};
 use crate::base::error::Result;
+use crate::graph::Recording;
 use crate::stream::{Device, Event, Stream, StreamOptions};
 use std::sync::Arc;
 
@@ -60,6 +61,18 @@ impl Streams {
         };
         let streams = table.names().iter().enumerate().map(open).collect::<Result<_>>()?;
         Ok(Self { table, streams, shared })
+    }
+
+    /// Streams whose operations are recorded.
+    pub(super) fn recorded(
+        recording: &Recording<'_>,
+        schedule: Schedule,
+        (stages, slots): (usize, usize),
+    ) -> Result<Self> {
+        let table = Table::new(schedule, stages, slots);
+        let open = |_| Ok(Arc::new(recording.stream()?));
+        let streams = table.names().iter().map(open).collect::<Result<_>>()?;
+        Ok(Self { table, streams, shared: None })
     }
 
     pub(super) fn all(&self) -> &[Arc<Stream>] {

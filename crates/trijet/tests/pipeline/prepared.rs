@@ -5,7 +5,9 @@ use trijet::kernels::{Code, Cost, In, KernelSpec, Out, Shape, Twin};
 use trijet::pipeline::{Prepared, Schedule};
 use trijet::sim::Order;
 use trijet::testing::WORK;
-use trijet::{Bytes, Device, ErrorKind, Kernel, Nanos, PinnedBuffer, Pipeline, Result};
+use trijet::{
+    Bytes, Device, ErrorKind, Kernel, Nanos, PinnedBuffer, Pipeline, Result, View, ViewMut,
+};
 
 const ROW: usize = 64;
 
@@ -256,4 +258,82 @@ fn a_file_of_choices_that_cannot_be_used_is_an_error_that_names_it() {
         assert_eq!(error.kind(), ErrorKind::Io);
         assert!(error.to_string().contains(&file.display().to_string()), "{error}");
     }
+}
+
+/// Gives each row the values of the rows around it: the sum of the row before and the row after.
+fn sums(
+    s: &trijet::pipeline::StageCx<'_>,
+    x: View<'_, u32>,
+    mut y: ViewMut<'_, u32>,
+) -> Result<()> {
+    let first = s.x_rows().start;
+    for (n, row) in s.y_rows().enumerate() {
+        let from = usize::try_from(row.saturating_sub(1).max(first) - first).expect("a small test");
+        let y = &mut y.reborrow().slice(ROW * n..ROW * (n + 1));
+        s.copy(&x.slice(ROW * from..ROW * (from + 1)), y)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_replayed_run_computes_what_an_ordinary_one_does_and_calls_no_stage() -> Result<()> {
+    let calls = std::sync::atomic::AtomicUsize::new(0);
+    let counted = || calls.load(std::sync::atomic::Ordering::Relaxed);
+    for device in [threads(), simulated(Order::Greedy), simulated(Order::Seeded(11))] {
+        for schedule in SCHEDULES.into_iter().chain([Schedule::InPlace]) {
+            for rows in [0, 1, 7, 60] {
+                let job = |is_replayed: bool| -> Result<_> {
+                    let (x, mut y) =
+                        (numbers(&device, rows * ROW, 0), numbers(&device, rows * ROW, 9));
+                    let pipeline = Pipeline::on(&device)
+                        .stage::<u32, u32>(|s, x, y| {
+                            calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                            s.launch(&WORK, (1, x, y))
+                        })
+                        .stage(sums)
+                        .halo(1)
+                        .schedule(schedule)
+                        .depth(3)
+                        .chunk(Bytes(8 * ROW as u64 * 4));
+                    let pipeline = if is_replayed { pipeline.replayed() } else { pipeline };
+                    pipeline.prepare(&x, ROW, &mut y)
+                };
+                let (mut ordinary, mut replayed) = (job(false)?, job(true)?);
+                for first in [5, 500, 5000] {
+                    let x = numbers(&device, rows * ROW, first);
+                    let (mut y, mut z) =
+                        (numbers(&device, rows * ROW, 1), numbers(&device, rows * ROW, 2));
+                    ordinary.run(&x, &mut y)?;
+                    let before = counted();
+                    replayed.run(&x, &mut z)?;
+                    assert_eq!(counted(), before, "no stage is called");
+                    assert_eq!(*z.read()?, *y.read()?, "{schedule:?}, {rows} rows, from {first}");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_stage_that_cannot_be_recorded_is_an_error_of_prepare() -> Result<()> {
+    let device = simulated(Order::Greedy);
+    let (x, mut y) = (numbers(&device, 10 * ROW, 0), numbers(&device, 10 * ROW, 0));
+    let pipeline = Pipeline::on(&device).stage::<u32, u32>(|s, x, mut y| {
+        s.copy(&x, &mut y)?;
+        s.host_fn(|| ())
+    });
+    let error = pipeline.replayed().prepare(&x, ROW, &mut y).expect_err("a host function");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("stage 0"), "{error}");
+    let other = device.stream()?.upload(&[0_u32; ROW])?;
+    let pipeline = Pipeline::on(&device).stage::<u32, u32>(|s, _, mut y| {
+        let rows = y.len() / ROW;
+        (0..rows).try_for_each(|n| s.copy(&other, &mut y.reborrow().slice(ROW * n..ROW * (n + 1))))
+    });
+    let error = pipeline.replayed().prepare(&x, ROW, &mut y).expect_err("memory of its own");
+    assert!(error.to_string().contains("no argument of the graph"), "{error}");
+    let bulk = copying(&device, 0).class(trijet::pipeline::Class::Bulk).replayed();
+    assert_eq!(bulk.prepare(&x, ROW, &mut y).unwrap_err().kind(), ErrorKind::InvalidValue);
+    Ok(())
 }

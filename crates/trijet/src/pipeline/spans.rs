@@ -1,0 +1,24 @@
+//! The bytes of a chunk in the input and in the output of a run.
+#![forbid(unsafe_code)]
+
+use super::plan::Chunk;
+use super::stage::Stages;
+use crate::base::units::Bytes;
+use std::ops::Range;
+
+/// Finds the bytes of chunks.
+pub(super) struct Spans<'a>(pub(super) &'a Stages<'a>);
+
+impl Spans<'_> {
+    /// Those that the first stage reads.
+    pub(super) fn input(&self, chunk: &Chunk) -> Range<usize> {
+        let row = self.0.row_in();
+        Bytes(chunk.input.start * row).to_usize()..Bytes(chunk.input.end * row).to_usize()
+    }
+
+    /// Those that the last stage writes.
+    pub(super) fn output(&self, chunk: &Chunk) -> Range<usize> {
+        let row = self.0.row_out();
+        Bytes(chunk.rows.start * row).to_usize()..Bytes(chunk.rows.end * row).to_usize()
+    }
+}
