@@ -169,6 +169,27 @@ fn random_graphs_compute_what_their_operations_do_on_threads() -> Result<()> {
     Ok(())
 }
 
+/// The graph of the driver never gets an address of another driver.
+#[test]
+fn memory_of_another_driver_is_refused_and_changes_nothing() -> Result<()> {
+    let [ours, other] = [open(Executor::Threads), open(Executor::Threads)];
+    let s = ours.stream()?;
+    let (x, mut y) = (s.upload(&[3_u32; LEN])?, s.alloc_zeroed::<u32>(LEN)?);
+    let foreign = other.stream()?.upload(&[9_u32; LEN])?;
+    let mut graph = ours.record(|g| {
+        g.argument(&x)?;
+        g.argument(&y)?;
+        assert!(g.argument(&foreign).is_err());
+        g.stream()?.copy(&x, &mut y)
+    })?;
+    let arguments = Arguments::new().read(foreign.view()).write(y.view_mut());
+    assert!(s.launch_graph(&mut graph, arguments).is_err());
+    assert_eq!(s.download(&y)?, [0; LEN]);
+    s.launch_graph(&mut graph, Arguments::new().read(x.view()).write(y.view_mut()))?;
+    assert_eq!(s.download(&y)?, [3; LEN]);
+    Ok(())
+}
+
 /// The checker knows that what a graph writes first, it does not read from outside.
 #[test]
 fn scratch_that_a_graph_writes_before_it_reads_needs_no_content() -> Result<()> {

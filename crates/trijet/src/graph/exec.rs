@@ -222,6 +222,8 @@ impl Graph {
             return Err(invalid(format!("it has {wanted} arguments, and {given} were given")));
         }
         for (number, (argument, was)) in arguments.all.iter().zip(&self.spans).enumerate() {
+            // Before the graph of the driver gets its address.
+            self.device.domain.own("graph launch", argument.access.track.domain)?;
             let (span, bytes) = (&argument.span, was.bytes());
             if span.bytes() != bytes {
                 let given = span.bytes();
