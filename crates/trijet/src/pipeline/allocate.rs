@@ -40,7 +40,8 @@ impl Resources {
         let (places, in_place) = places(job, &plan);
         let class = (plan.schedule, job.settings.class);
         let streams = Streams::open(&job.device, table, class, in_place)?;
-        let pace = streams.bulk().map(|lanes| Pace::new(lanes, &job.device, slots)).transpose()?;
+        let pace =
+            streams.bulk().map(|copies| Pace::new(copies, &job.device, slots)).transpose()?;
         let (rows_in, rows_out) = (plan.input_rows_max(), plan.rows_max());
         let slot = |index: usize| {
             let stream = &streams.all()[index % streams.all().len()];

@@ -1,12 +1,12 @@
-//! Bulk runs in the lanes of a device: copies as the lanes take them, with waits of the host.
+//! Bulk runs in the shared streams of a device: copies as the streams take them, with waits of the host.
 //!
-//! A copy in a lane must never wait for a kernel there, since all copies behind it would wait too. So
+//! A copy in a shared stream must never wait for a kernel there, since all copies behind it would wait too. So
 //! a chunk is downloaded two steps after its upload, when the host has seen the end of its kernels.
 //! Uploads and downloads take turns, because each of them may make the host wait.
 #![forbid(unsafe_code)]
 
+use super::copy_streams::CopyStreams;
 use super::enqueue::kernels;
-use super::lanes::Lanes;
 use super::plan::Chunk;
 use super::schedule::{StageId, turn};
 use super::slot::Slot;
@@ -29,16 +29,16 @@ const UNDER_WAY: usize = 2;
 
 /// The copies of a run in one direction.
 struct Turns {
-    lane: Arc<Stream>,
+    stream: Arc<Stream>,
     /// The ends of the last copies, in turn.
     ends: [Event; UNDER_WAY],
     next: Cell<usize>,
 }
 
 impl Turns {
-    fn new(lane: &Arc<Stream>, device: &Device) -> Result<Self> {
+    fn new(stream: &Arc<Stream>, device: &Device) -> Result<Self> {
         let ends = [device.event()?, device.event()?];
-        Ok(Self { lane: Arc::clone(lane), ends, next: Cell::new(0) })
+        Ok(Self { stream: Arc::clone(stream), ends, next: Cell::new(0) })
     }
 
     /// Enqueues a piece of a chunk as soon as at most one other copy of the run is under way.
@@ -50,9 +50,9 @@ impl Turns {
     ) -> Result<()> {
         let end = &self.ends[self.next.get()];
         let enqueued = end.synchronize().and_then(|()| {
-            self.lane.set_chunk(Some(chunk.index));
-            self.lane.copy(from, to)?;
-            end.record(&self.lane)
+            self.stream.set_chunk(Some(chunk.index));
+            self.stream.copy(from, to)?;
+            end.record(&self.stream)
         });
         self.next.set((self.next.get() + 1) % UNDER_WAY);
         enqueued.map_err(|error| chunk.context(stage, error))
@@ -61,7 +61,7 @@ impl Turns {
 
 /// The pace of a bulk run.
 pub(super) struct Pace {
-    lanes: Arc<Lanes>,
+    copies: Arc<CopyStreams>,
     up: Turns,
     down: Turns,
     /// The ends of the kernels in each slot.
@@ -69,10 +69,10 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(lanes: &Arc<Lanes>, device: &Device, slots: usize) -> Result<Self> {
+    pub(super) fn new(copies: &Arc<CopyStreams>, device: &Device, slots: usize) -> Result<Self> {
         let ends = (0..slots).map(|_| device.event()).collect::<Result<_>>()?;
-        let (up, down) = (Turns::new(&lanes.up, device)?, Turns::new(&lanes.down, device)?);
-        Ok(Self { lanes: Arc::clone(lanes), up, down, ends })
+        let (up, down) = (Turns::new(&copies.up, device)?, Turns::new(&copies.down, device)?);
+        Ok(Self { copies: Arc::clone(copies), up, down, ends })
     }
 
     /// The steps of a run: a chunk to upload and to compute, and one to download.
@@ -101,7 +101,7 @@ impl Pace {
             }
             _ => false,
         };
-        let piece = self.lanes.piece();
+        let piece = self.copies.piece();
         let results = behind.as_ref().map_or(0, |(_, output)| output.len());
         let mut downloads = pieces(results, piece);
         if let Some((chunk, input)) = ahead {

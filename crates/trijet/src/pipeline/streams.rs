@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::class::Class;
-use super::lanes::{Lanes, Small};
+use super::copy_streams::{CopyStreams, Small};
 use super::plan::Chunk;
 use super::schedule::{Schedule, StageId, Table};
 use crate::base::error::Result;
@@ -15,21 +15,21 @@ pub(super) struct Streams {
     table: Table,
     streams: Vec<Arc<Stream>>,
     /// The streams that are shared with other runs.
-    shared: Option<SharedLanes>,
+    shared: Option<SharedCopies>,
 }
 
-/// The part of a run in the lanes of its device.
-struct SharedLanes {
-    lanes: Arc<Lanes>,
+/// The part of a run in the shared streams of its device.
+struct SharedCopies {
+    copies: Arc<CopyStreams>,
     class: Class,
-    /// The ends of the run in both lanes.
+    /// The ends of the run in both streams.
     ends: [Event; 2],
     /// Kept for its drop.
     _small: Option<Small>,
 }
 
 impl Streams {
-    /// Opens the streams. Copies of runs that share the copy engines are in the lanes of the device; a run
+    /// Opens the streams. Copies of runs that share the copy engines are in the shared streams of the device; a run
     /// that copies in the streams of its kernels, or not at all, has no part in them.
     pub(super) fn open(
         device: &Device,
@@ -37,13 +37,14 @@ impl Streams {
         (schedule, class): (Schedule, Class),
         in_place: bool,
     ) -> Result<Self> {
-        let has_lanes = matches!(schedule, Schedule::RoleStreams | Schedule::Tuned) && !in_place;
+        let has_copy_streams =
+            matches!(schedule, Schedule::RoleStreams | Schedule::Tuned) && !in_place;
         let shared = match class {
-            Class::Latency | Class::Bulk if has_lanes => {
-                let lanes = Lanes::of(device)?;
+            Class::Latency | Class::Bulk if has_copy_streams => {
+                let copies = CopyStreams::of(device)?;
                 let ends = [device.event()?, device.event()?];
-                let small = (class == Class::Latency).then(|| Small::enter(&lanes));
-                Some(SharedLanes { lanes, class, ends, _small: small })
+                let small = (class == Class::Latency).then(|| Small::enter(&copies));
+                Some(SharedCopies { copies, class, ends, _small: small })
             }
             _ => None,
         };
@@ -55,8 +56,8 @@ impl Streams {
         let (upload, download) =
             (table.stream(StageId::Upload, 0), table.stream(StageId::Download, 0));
         let open = |(number, name): (usize, &String)| match &shared {
-            Some(SharedLanes { lanes, .. }) if number == upload => Ok(Arc::clone(&lanes.up)),
-            Some(SharedLanes { lanes, .. }) if number == download => Ok(Arc::clone(&lanes.down)),
+            Some(SharedCopies { copies, .. }) if number == upload => Ok(Arc::clone(&copies.up)),
+            Some(SharedCopies { copies, .. }) if number == download => Ok(Arc::clone(&copies.down)),
             Some(_) | None => Ok(Arc::new(device.stream_with(options)?.named(name))),
         };
         let streams = table.names().iter().enumerate().map(open).collect::<Result<_>>()?;
@@ -91,22 +92,22 @@ impl Streams {
         stream
     }
 
-    /// The lanes of a run that leaves room in them for others.
-    pub(super) fn bulk(&self) -> Option<&Arc<Lanes>> {
+    /// The shared streams of a run that leaves room in them for others.
+    pub(super) fn bulk(&self) -> Option<&Arc<CopyStreams>> {
         let shared = self.shared.as_ref()?;
-        (shared.class == Class::Bulk).then_some(&shared.lanes)
+        (shared.class == Class::Bulk).then_some(&shared.copies)
     }
 
     /// Waits for all operations of the run, also after an error. Of those that others enqueue in the
-    /// shared lanes, it waits for none that come later.
+    /// shared streams, it waits for none that come later.
     pub(super) fn wait(&self) -> Result<()> {
-        let Some(SharedLanes { lanes, ends, .. }) = &self.shared else {
+        let Some(SharedCopies { copies, ends, .. }) = &self.shared else {
             return self.streams.iter().map(|s| s.synchronize()).fold(Ok(()), Result::and);
         };
-        let both = [&lanes.up, &lanes.down];
-        let recorded = ends.iter().zip(both).map(|(end, lane)| end.record(lane));
+        let both = [&copies.up, &copies.down];
+        let recorded = ends.iter().zip(both).map(|(end, stream)| end.record(stream));
         let recorded = recorded.fold(Ok(()), Result::and);
-        let own = self.streams.iter().filter(|s| !both.iter().any(|lane| Arc::ptr_eq(lane, s)));
+        let own = self.streams.iter().filter(|s| !both.iter().any(|stream| Arc::ptr_eq(stream, s)));
         let ended = own.map(|s| s.synchronize()).fold(recorded, Result::and);
         ends.iter().map(Event::synchronize).fold(ended, Result::and)
     }

@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     /// The thread that wakes tasks that await work of the device.
     pub(crate) completion: Completion,
     /// The streams for copies that pipelines on the device share, while one of them has them.
-    pub(crate) copy_lanes: Mutex<Weak<dyn Any + Send + Sync>>,
+    pub(crate) copy_streams: Mutex<Weak<dyn Any + Send + Sync>>,
     deferred: Mutex<Vec<Deferred>>,
     /// Errors of calls that could not return them, such as drops. `Device::close` reports them.
     pub(super) errors: Mutex<Vec<Error>>,
@@ -67,7 +67,7 @@ impl Shared {
             kernels: Table::default(),
             may_release: AtomicBool::new(false),
             completion: Completion::default(),
-            copy_lanes: Mutex::new(Weak::<()>::new()),
+            copy_streams: Mutex::new(Weak::<()>::new()),
             deferred: Mutex::default(),
             errors: Mutex::default(),
         }

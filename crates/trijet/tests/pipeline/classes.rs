@@ -75,7 +75,7 @@ fn kernel_of<'a>(download: &Op, all: &'a [Op]) -> &'a Op {
     kernel.expect("each chunk has a kernel")
 }
 
-/// The law of the lanes: a small copy has at most two pieces of bulk runs before it, none of which waits
+/// The law of the shared streams: a small copy has at most two pieces of bulk runs before it, none of which waits
 /// for a kernel, and both runs compute what they compute alone.
 #[test]
 fn a_small_copy_waits_for_two_pieces_of_a_bulk_run_at_most() -> Result<()> {
@@ -113,7 +113,7 @@ fn a_small_copy_waits_for_two_pieces_of_a_bulk_run_at_most() -> Result<()> {
         for op in copies().filter(|op| op.engine == Engine::Download && op.bytes == PIECE) {
             let kernel = kernel_of(op, &trace.ops).times.expect("it ran");
             let call = op.call.expect("a call of the host").begin;
-            assert!(kernel.end <= call, "seed {seed}: {op:?} waits in the lane for a kernel");
+            assert!(kernel.end <= call, "seed {seed}: {op:?} waits in its stream for a kernel");
         }
         let mut behind_one = 0;
         for op in copies().filter(|op| op.bytes == SMALL as u64) {
@@ -170,7 +170,7 @@ fn a_class_that_its_schedule_does_not_allow_is_refused() -> Result<()> {
     ];
     for (class, schedule) in refused {
         let pipeline = Pipeline::on(&device).stage(copy).class(class).schedule(schedule);
-        let error = pipeline.prepare(&x, ROW, &mut y).expect_err("no lanes");
+        let error = pipeline.prepare(&x, ROW, &mut y).expect_err("no streams of copies");
         assert_eq!(error.kind(), ErrorKind::InvalidValue);
         assert!(error.to_string().contains(&format!("{schedule:?}")), "{error}");
     }
@@ -246,7 +246,7 @@ fn two_bulk_runs_of_a_simulation_end() -> Result<()> {
 
 /// Two bulk runs at once, on threads of the host.
 #[test]
-fn two_bulk_runs_share_the_lanes() -> Result<()> {
+fn two_bulk_runs_share_the_streams() -> Result<()> {
     let device = threads();
     std::thread::scope(|scope| {
         let run = |first: u32| {

@@ -15,27 +15,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The largest copy of a bulk run beside small jobs: 20 us on PCIe 5.
 pub(super) const PIECE: Bytes = Bytes(1 << 20);
 
-/// The lanes of a device. They are there while a run has them.
-pub(super) struct Lanes {
+/// The shared streams of a device. They are there while a run has them.
+pub(super) struct CopyStreams {
     pub(super) up: Arc<Stream>,
     pub(super) down: Arc<Stream>,
-    /// The small jobs that copy in the lanes.
+    /// The small jobs that copy in the streams.
     small: AtomicUsize,
 }
 
-impl Lanes {
-    /// The lanes of the device, which are opened if no run has them.
+impl CopyStreams {
+    /// Those of the device, which are opened if no run has them.
     pub(super) fn of(device: &Device) -> Result<Arc<Self>> {
-        let mut shared = device.shared().copy_lanes.lock().expect("no panic under this lock");
-        if let Some(Ok(lanes)) = shared.upgrade().map(Arc::downcast::<Self>) {
-            return Ok(lanes);
+        let mut shared = device.shared().copy_streams.lock().expect("no panic under this lock");
+        if let Some(Ok(copies)) = shared.upgrade().map(Arc::downcast::<Self>) {
+            return Ok(copies);
         }
         let open = |name| Ok(Arc::new(device.stream()?.named(name)));
         let (up, down) = (open("shared upload")?, open("shared download")?);
-        let lanes = Arc::new(Self { up, down, small: AtomicUsize::new(0) });
-        let weak = Arc::downgrade(&lanes);
+        let copies = Arc::new(Self { up, down, small: AtomicUsize::new(0) });
+        let weak = Arc::downgrade(&copies);
         *shared = weak;
-        Ok(lanes)
+        Ok(copies)
     }
 
     /// The largest copy that a bulk run may enqueue now.
@@ -47,13 +47,13 @@ impl Lanes {
     }
 }
 
-/// A small job that copies in the lanes.
-pub(super) struct Small(Arc<Lanes>);
+/// A small job that copies in the shared streams.
+pub(super) struct Small(Arc<CopyStreams>);
 
 impl Small {
-    pub(super) fn enter(lanes: &Arc<Lanes>) -> Self {
-        lanes.small.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(lanes))
+    pub(super) fn enter(copies: &Arc<CopyStreams>) -> Self {
+        copies.small.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(copies))
     }
 }
 
