@@ -27,6 +27,9 @@ const USAGE: &str = "usage: cargo xtask <task>
   files        let every file call of `trijet map` fail, kill its runs, and cut the power of its disk
   fuzz [SECONDS [TARGET]]
                run all fuzz targets, or one, for SECONDS each (default: 60)
+  graphs [PROGRAMS]
+               compare random graphs with a serial run of each, in three orders of the device
+               (default: 5000)
   loom         try every order of the steps of code that threads share without a lock
   miri         run the tests of unsafe code under Miri
   mutants [--list | ID..]
@@ -62,7 +65,8 @@ fn main() -> ExitCode {
         ["ptx", "--check"] => ptx::check(),
         ["results"] => results::write(),
         ["results", "--check"] => results::check(),
-        ["staged", rest @ ..] => staged::run(rest),
+        ["staged", rest @ ..] => staged::pipelines(rest),
+        ["graphs", rest @ ..] => staged::graphs(rest),
         _ => Err(USAGE.into()),
     };
     match outcome {

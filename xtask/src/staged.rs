@@ -1,6 +1,7 @@
-//! `staged`: random pipelines over items, compared with a serial run of each.
+//! `staged` and `graphs`: random pipelines over items, and random graphs, compared with a serial run of
+//! each.
 //!
-//! The tests of the library run some; this task runs as many as one likes.
+//! The tests of the library run some; these tasks run as many as one likes.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, root};
@@ -10,12 +11,25 @@ use std::process::Command;
 const PROGRAMS: &str = "5000";
 
 /// Runs so many random pipelines on each kind of host device.
-pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+pub(crate) fn pipelines(arguments: &[&str]) -> Result<()> {
+    run(["pipeline", "staged::random"], "TRIJET_STAGED", arguments)
+}
+
+/// Runs so many random graphs, each in three orders of the device.
+pub(crate) fn graphs(arguments: &[&str]) -> Result<()> {
+    run(["graphs", "any_order"], "TRIJET_GRAPHS", arguments)
+}
+
+fn run([program, filter]: [&str; 2], variable: &str, arguments: &[&str]) -> Result<()> {
     let programs = arguments.first().copied().unwrap_or(PROGRAMS);
     let status = Command::new("cargo")
-        .args(["test", "--package", "trijet", "--test", "pipeline", "staged::random"])
-        .env("TRIJET_STAGED", programs)
+        .args(["test", "--package", "trijet", "--test", program, filter])
+        .env(variable, programs)
         .current_dir(root())
         .status()?;
-    if status.success() { Ok(()) } else { Err("staged: a random pipeline has a wrong end".into()) }
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{program}: a program has a wrong end").into())
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 use trijet::check::Options;
-use trijet::graph::Arguments;
+use trijet::graph::{Arguments, Recording};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::{Prng, WORK};
 use trijet::{Buffer, Device, Graph, PinnedBuffer, Result, Stream};
@@ -100,21 +100,34 @@ impl Memory {
 }
 
 /// Records a program whose operations are in three streams.
-fn recorded(device: &Device, memory: &mut Memory, program: &[(usize, Op)]) -> Result<Graph> {
-    device.record(|g| {
-        g.argument(&memory.h)?;
-        g.argument(&memory.back)?;
-        memory.buffers.iter().try_for_each(|buffer| g.argument(buffer))?;
-        let streams = [g.stream()?, g.stream()?, g.stream()?];
-        program.iter().try_for_each(|(s, op)| memory.enqueue(&streams[*s], op))
-    })
+fn record(g: &Recording<'_>, memory: &mut Memory, program: &[(usize, Op)]) -> Result<()> {
+    g.argument(&memory.h)?;
+    g.argument(&memory.back)?;
+    memory.buffers.iter().try_for_each(|buffer| g.argument(buffer))?;
+    let streams = [g.stream()?, g.stream()?, g.stream()?];
+    program.iter().try_for_each(|(s, op)| memory.enqueue(&streams[*s], op))
+}
+
+/// The program with other values: an update of its graph.
+fn changed(program: &[(usize, Op)]) -> Vec<(usize, Op)> {
+    let mut program = program.to_vec();
+    for (_, op) in &mut program {
+        match op {
+            Op::Work { rounds, .. } => *rounds = 2 - *rounds,
+            Op::Fill { value, .. } => *value ^= 0x55,
+            Op::Upload { .. } | Op::Download { .. } => {}
+        }
+    }
+    program
 }
 
 /// What the program computes on two memories, run one operation after another.
 fn wanted(device: &Device, program: &[(usize, Op)]) -> Result<Vec<Vec<u32>>> {
     let s = device.stream()?;
     let mut memories = [Memory::new(device, 1)?, Memory::new(device, 2)?];
-    for which in LAUNCHES {
+    let changed = changed(program);
+    for (number, which) in LAUNCHES.into_iter().enumerate() {
+        let program = if number < CHANGED { program } else { &changed };
         program.iter().try_for_each(|(_, op)| memories[which].enqueue(&s, op))?;
     }
     let [one, two] = memories;
@@ -122,14 +135,19 @@ fn wanted(device: &Device, program: &[(usize, Op)]) -> Result<Vec<Vec<u32>>> {
 }
 
 /// The memory of each launch: the same twice, then other memory, then the first again.
-const LAUNCHES: [usize; 4] = [0, 0, 1, 0];
+const LAUNCHES: [usize; 5] = [0, 0, 1, 0, 1];
+/// The graph is changed before this launch.
+const CHANGED: usize = 3;
 
 fn found(device: &Device, program: &[(usize, Op)]) -> Result<Vec<Vec<u32>>> {
     let streams = [device.stream()?, device.stream()?];
     let mut memories = [Memory::new(device, 1)?, Memory::new(device, 2)?];
-    let mut graph = recorded(device, &mut memories[0], program)?;
+    let mut graph = device.record(|g| record(g, &mut memories[0], program))?;
     assert_eq!(graph.len(), program.len());
     for (number, which) in LAUNCHES.into_iter().enumerate() {
+        if number == CHANGED {
+            device.record_again(&mut graph, |g| record(g, &mut memories[0], &changed(program)))?;
+        }
         memories[which].launch(&streams[number % 2], &mut graph)?;
     }
     // Its launches may be pending.
@@ -145,7 +163,9 @@ fn open(executor: Executor) -> Device {
 
 #[test]
 fn random_graphs_compute_what_their_operations_do_in_any_order_of_the_device() -> Result<()> {
-    for seed in 0..150 {
+    // `cargo xtask graphs` runs more.
+    let more = std::env::var("TRIJET_GRAPHS").map(|text| text.parse().expect("a number"));
+    for seed in 0..more.unwrap_or(150) {
         let program = program(&mut Prng::new(seed));
         let wanted = wanted(&open(Executor::Virtual(Order::Greedy)), &program)?;
         let orders = [Order::Greedy, Order::Seeded(seed), Order::Seeded(seed + 1000)];
