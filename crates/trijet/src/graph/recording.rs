@@ -157,20 +157,19 @@ impl Device {
     /// ```
     /// use trijet::graph::{Arguments, Recording};
     /// use trijet::kernels::AXPY;
-    /// use trijet::{Device, Result, Select};
+    /// use trijet::{Buffer, Device, Result, Select};
+    ///
+    /// fn step(g: &Recording, a: f32, x: &Buffer<f32>, y: &mut Buffer<f32>) -> Result<()> {
+    ///     g.argument(x)?;
+    ///     g.argument(y)?;
+    ///     g.stream()?.launch(&AXPY, (a, x, y))
+    /// }
+    ///
     /// let device = Device::open(Select::Host(0))?;
     /// let s = device.stream()?;
     /// let (x, mut y) = (s.upload(&[1.0_f32, 2.0])?, s.upload(&[0.0_f32, 0.0])?);
-    /// let mut step = |a: f32| {
-    ///     let (x, y) = (&x, &mut y);
-    ///     move |g: &Recording<'_>| -> Result<()> {
-    ///         g.argument(x)?;
-    ///         g.argument(y)?;
-    ///         g.stream()?.launch(&AXPY, (a, x, y))
-    ///     }
-    /// };
-    /// let mut graph = device.record(step(1.0))?;
-    /// device.record_again(&mut graph, step(10.0))?;
+    /// let mut graph = device.record(|g| step(g, 1.0, &x, &mut y))?;
+    /// device.record_again(&mut graph, |g| step(g, 10.0, &x, &mut y))?;
     /// s.launch_graph(&mut graph, Arguments::new().read(x.view()).write(y.view_mut()))?;
     /// assert_eq!(s.download(&y)?, [10.0, 20.0]);
     /// # Ok::<(), trijet::Error>(())
