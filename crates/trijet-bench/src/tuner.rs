@@ -21,8 +21,11 @@ const ROW: usize = 256;
 const PROBE: (u32, usize) = (256, 16 << 20);
 /// Every so manieth element is compared, where a comparison of all would take seconds.
 const STEP: usize = 1021;
-/// From this size on, the grid has few ways: a run takes a third of a second and more.
-const LARGE: u64 = 4 << 30;
+/// From this size on, the grid has few ways and few repeats: with a long kernel a run takes a tenth of a
+/// second and more.
+const LARGE: u64 = 1 << 30;
+/// From this size on, the job has the first kernel only.
+const ONE_KERNEL: u64 = 4 << 30;
 /// The largest job that is tried in one piece and in place.
 const WHOLE_MAX: u64 = 64 << 20;
 
@@ -208,7 +211,7 @@ fn measure(
     let rounds = rounds_for(setting.device, &definition.kernels)?;
     for kib in &definition.sizes_kib {
         // Every way of a large job takes seconds with a long kernel.
-        let kernels = if (*kib as u64) << 10 >= LARGE { 1 } else { rounds.len() };
+        let kernels = if (*kib as u64) << 10 >= ONE_KERNEL { 1 } else { rounds.len() };
         for (part, rounds) in definition.kernels.iter().zip(&rounds).take(kernels) {
             let name = format!("{}, kernel {part} x a copy", Bytes((*kib as u64) << 10));
             steps.begin(&name);
