@@ -15,7 +15,6 @@ use crate::device::driver::{Action, Image, Launch};
 use crate::device::launch_config::Limits;
 use crate::device::loaded::{Loaded, LoadedModule};
 use crate::device::{LaunchConfig, Occupancy, ptx};
-
 use crate::log::calling;
 use crate::stream::shared::Shared;
 use crate::stream::{Device, Stream};

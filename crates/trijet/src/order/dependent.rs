@@ -25,17 +25,7 @@ pub(super) fn in_full_order<'a>(
     if !is_dependent(submission) || (!waits && state.is_behind_kernel()) {
         return None;
     }
-    let Action::Launch(launch) = submission.action else { return None };
-    let mut launch = launch;
+    let Action::Launch(mut launch) = submission.action else { return None };
     launch.config.dependent = false;
-    let Submission { at_return, may_wait, uses, chunk, site, slot, .. } = *submission;
-    Some(Submission {
-        action: Action::Launch(launch),
-        at_return,
-        may_wait,
-        uses,
-        chunk,
-        site,
-        slot,
-    })
+    Some(Submission { action: Action::Launch(launch), ..*submission })
 }

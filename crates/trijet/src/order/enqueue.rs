@@ -49,7 +49,9 @@ impl LaneRef {
         }
         let position = self.count(&mut state);
         state.last_shared = shared;
-        state.note_kernel(matches!(submission.action, Action::Launch(_)));
+        if matches!(submission.action, Action::Launch(_)) {
+            state.note_launch();
+        }
         let late = stamp(submission.uses, position, submission.at_return);
         drop(state);
         stamp_late(submission.uses, position, late, &[]);
@@ -167,7 +169,9 @@ impl LaneRef {
             turn.teach(vector, barrier_seen);
         }
         state.last_shared = shared;
-        state.note_kernel(matches!(action, Action::Launch(_)));
+        if matches!(action, Action::Launch(_)) {
+            state.note_launch();
+        }
         self.after(&mut state, submission, position, &prologue);
         if let Some(turn) = turn {
             turn.hold_back(&state.vector);

@@ -87,7 +87,7 @@ pub(super) struct State {
     spare: Vec<Arc<Mark>>,
     /// Whether the last operation used memory that two lanes use.
     pub(super) last_shared: bool,
-    /// The number of the last operation, if it is a launch and no wait came after it.
+    /// The number of the last launch, if no wait came after it.
     behind_kernel: Option<u64>,
     /// The end of the last timed operation, if nothing was enqueued since.
     pub(super) last_end: Option<Arc<Instant>>,
@@ -277,10 +277,11 @@ impl State {
         })
     }
 
-    /// Notes whether the last operation is a launch.
+    /// Notes that the last operation is a launch. Other operations need no note, since they have
+    /// other numbers.
     #[inline(always)]
-    pub(super) fn note_kernel(&mut self, is_launch: bool) {
-        self.behind_kernel = is_launch.then_some(self.seq);
+    pub(super) fn note_launch(&mut self) {
+        self.behind_kernel = Some(self.seq);
     }
 
     /// Notes that a wait was enqueued.

@@ -62,7 +62,7 @@ impl<'a> Pipeline<'a> {
     ///
     /// A tuned pipeline on a GPU is measured: it computes `y` from `x` in several ways, for 2 seconds
     /// at most, and keeps the fastest. What `y` has afterwards is not specified. One of the ways is
-    /// [`Schedule::InPlace`], which takes half the time of copies for jobs of up to 256 KiB on an H200.
+    /// [`Schedule::InPlace`], which needs no copies.
     /// A [chunk size](Self::chunk) or [depth](Self::depth) that was set is kept, and with another
     /// schedule nothing is measured.
     ///
