@@ -49,16 +49,15 @@ fn invalid(cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, "graph launch", cause)
 }
 
-/// The bytes of a place, where these spans stand for the arguments.
-fn span_of(place: &Place, spans: &[Span]) -> Span {
-    let whole = &spans[place.argument];
+/// The bytes of a place, where `whole` stands for its argument.
+fn span_of(place: &Place, whole: &Span) -> Span {
     let first = whole.range().start;
     whole.memory().span(first + place.range.start..first + place.range.end)
 }
 
 /// The memory of these places, and its use.
 fn touched(touches: &[Place], spans: &[Span]) -> Vec<(Span, Mode)> {
-    touches.iter().map(|place| (span_of(place, spans), place.mode)).collect()
+    touches.iter().map(|place| (span_of(place, &spans[place.argument]), place.mode)).collect()
 }
 
 /// The uses of all nodes, as seen from outside. An argument with many parts counts as used whole, by as much as any part.
@@ -122,7 +121,7 @@ impl Graph {
         // From here on the drop destroys it.
         self.handle = Some(handle);
         for node in &self.nodes {
-            let span = |place: &Place| span_of(place, &self.spans);
+            let span = |place: &Place| span_of(place, &self.spans[place.argument]);
             node.with_action(span, |action| driver.graph_add(handle, action, &node.after))?;
         }
         driver.graph_ready(handle)
@@ -161,7 +160,7 @@ impl Graph {
             if !changed.contains(&number) {
                 continue;
             }
-            let span = |place: &Place| span_of(place, &self.spans);
+            let span = |place: &Place| span_of(place, &self.spans[place.argument]);
             let updated =
                 node.with_action(span, |action| driver.graph_update(handle, number, action));
             if let Err(error) = updated {
@@ -269,11 +268,7 @@ impl Graph {
             return Ok(());
         }
         let driver = Arc::clone(self.device.domain.driver());
-        let new = |place: &Place| {
-            let argument = &arguments.all[place.argument].span;
-            let first = argument.range().start;
-            argument.memory().span(first + place.range.start..first + place.range.end)
-        };
+        let new = |place: &Place| span_of(place, &arguments.all[place.argument].span);
         for (number, node) in self.nodes.iter().enumerate() {
             if node.places.iter().any(|place| others[place.argument]) {
                 let updated =
