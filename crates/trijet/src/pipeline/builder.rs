@@ -297,8 +297,9 @@ impl<'a> Pipeline<'a> {
     /// call none: what a stage computes from the state of the program stays as it was then.
     ///
     /// Stages may launch kernels, copy and fill, with the memory that they are given. `prepare` returns the
-    /// error of a stage that does something else, and `InvalidValue` for [`Class::Bulk`], which waits between
-    /// its operations. [`run`](Self::run) ignores this.
+    /// error of a stage that does something else. It returns `InvalidValue` for [`Class::Bulk`], which waits
+    /// between its operations, and for [`Class::Latency`] with another schedule than
+    /// [`Schedule::InPlace`], since a graph does not copy in shared streams. [`run`](Self::run) ignores this.
     ///
     /// ```
     /// use trijet::kernels::AFFINE_F32;

@@ -6,13 +6,12 @@
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
-use super::builder::{Input, Output, Pipeline, invalid};
+use super::builder::{Input, Output, Pipeline, Settings, invalid};
 use super::choose::{Tried, choose};
 use super::class::Class;
 use super::pass::pass;
 use super::plan::Plan;
 use super::replay::{record, replay};
-#[cfg(doc)]
 use super::schedule::Schedule;
 use super::stage::Stages;
 use super::validate::Job;
@@ -76,9 +75,7 @@ impl<'a> Pipeline<'a> {
     ) -> Result<Prepared<'a, T, U>> {
         let (len_in, len_out) = (x.len(), y.len());
         let mut job = Job::between(self, Input::pinned(x, row_len), Output::pinned(y))?;
-        if job.settings.is_replayed && job.settings.class == Class::Bulk {
-            return Err(invalid("a bulk run waits between its operations; a graph cannot"));
-        }
+        check_replay(&job.settings)?;
         let (mut resources, tried) = choose(&mut job)?;
         let graph = match job.settings.is_replayed {
             true => Some(record(&mut job, &mut resources)?),
@@ -86,6 +83,21 @@ impl<'a> Pipeline<'a> {
         };
         let stages = job.stages;
         Ok(Prepared { stages, resources, graph, len_in, len_out, tried, elements: PhantomData })
+    }
+}
+
+/// Refuses a run as one graph where its copies must go through the streams that runs share.
+fn check_replay(settings: &Settings<'_>) -> Result<()> {
+    if !settings.is_replayed {
+        return Ok(());
+    }
+    match (settings.class, settings.plan.schedule) {
+        (Class::Bulk, _) => Err(invalid("a bulk run waits between its operations; a graph cannot")),
+        (Class::Alone, _) | (Class::Latency, Schedule::InPlace) => Ok(()),
+        (Class::Latency, schedule) => Err(invalid(format!(
+            "the copies of a graph do not go through the streams that runs of the class Latency \
+             share; choose the schedule InPlace, which has no copies, instead of {schedule:?}"
+        ))),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{SCHEDULES, simulated, threads};
 use trijet::kernels::{Code, Cost, In, KernelSpec, Out, Shape, Twin};
-use trijet::pipeline::{Prepared, Schedule};
+use trijet::pipeline::{Class, Prepared, Schedule};
 use trijet::sim::Order;
 use trijet::testing::WORK;
 use trijet::{
@@ -333,7 +333,25 @@ fn a_stage_that_cannot_be_recorded_is_an_error_of_prepare() -> Result<()> {
     });
     let error = pipeline.replayed().prepare(&x, ROW, &mut y).expect_err("memory of its own");
     assert!(error.to_string().contains("no argument of the graph"), "{error}");
-    let bulk = copying(&device, 0).class(trijet::pipeline::Class::Bulk).replayed();
-    assert_eq!(bulk.prepare(&x, ROW, &mut y).unwrap_err().kind(), ErrorKind::InvalidValue);
+    Ok(())
+}
+
+/// The copies of a graph are made by the streams of the graph, not by those that runs share.
+#[test]
+fn a_run_whose_copies_use_the_shared_streams_is_not_replayed() -> Result<()> {
+    let device = simulated(Order::Greedy);
+    let (x, mut y) = (numbers(&device, 10 * ROW, 0), numbers(&device, 10 * ROW, 0));
+    for (class, schedule) in [
+        (Class::Bulk, Schedule::RoleStreams),
+        (Class::Latency, Schedule::RoleStreams),
+        (Class::Latency, Schedule::Tuned),
+    ] {
+        let job = copying(&device, 0).class(class).schedule(schedule).replayed();
+        let error = job.prepare(&x, ROW, &mut y).expect_err("copies in shared streams");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue, "{class:?} {schedule:?}");
+    }
+    let job = copying(&device, 0).class(Class::Latency).schedule(Schedule::InPlace).replayed();
+    job.prepare(&x, ROW, &mut y)?.run(&x, &mut y)?;
+    assert_eq!(y.read()?[3], x.read()?[3]);
     Ok(())
 }
