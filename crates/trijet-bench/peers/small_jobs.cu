@@ -1,5 +1,6 @@
 // A peer of `trijet bench tuner`: small jobs by hand, in microseconds from the call to the end. One
-// kernel that reads and writes page-locked memory, and upload, kernel and download in one stream.
+// kernel that reads and writes page-locked memory, with 16 bytes or, as the kernel of the benchmark, with
+// 4 bytes for each thread, and upload, kernel and download in one stream.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -22,6 +23,15 @@ __global__ void flip(const uint4* x, uint4* y, size_t n) {
     }
 }
 
+__global__ void flip_word(const unsigned* x, unsigned* y, size_t n) {
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (size_t)blockDim.x)
+        y[i] = x[i] ^ 1;
+}
+
+enum Form { COPIES, VECTORS, WORDS, FORMS };
+const char* const NAMES[FORMS] = {
+    "copies in one stream", "kernel on the host's memory", "kernel on the host's memory, 4 bytes for each thread"};
+
 int main(int argc, char** argv) {
     int repeats = argc > 1 ? atoi(argv[1]) : 11;
     cudaStream_t stream;
@@ -37,12 +47,14 @@ int main(int argc, char** argv) {
         unsigned* words = (unsigned*)x;
         for (size_t i = 0; i < bytes / 4; i++) words[i] = (unsigned)(i * 2654435761u);
         int blocks = (int)std::min<size_t>(264, (n + 255) / 256);
-        for (int direct = 1; direct >= 0; direct--) {
+        for (int form = 0; form < FORMS; form++) {
             for (int run = -3; run < repeats; run++) {
                 if (run == -1) std::fill((unsigned*)y, (unsigned*)y + bytes / 4, 0u);
                 auto begin = std::chrono::steady_clock::now();
-                if (direct) {
+                if (form == VECTORS) {
                     flip<<<blocks, 256, 0, stream>>>(x, y, n);
+                } else if (form == WORDS) {
+                    flip_word<<<(int)(4 * n / 256), 256, 0, stream>>>((unsigned*)x, (unsigned*)y, 4 * n);
                 } else {
                     CHECK(cudaMemcpyAsync(dx, x, bytes, cudaMemcpyHostToDevice, stream));
                     flip<<<blocks, 256, 0, stream>>>(dx, dy, n);
@@ -57,8 +69,7 @@ int main(int argc, char** argv) {
                         return 1;
                     }
                 if (run >= 0)
-                    printf("CUDA C++, %zu KiB: %s\tus\t%.2f\n", kib,
-                           direct ? "kernel on the host's memory" : "copies in one stream", time.count());
+                    printf("CUDA C++, %zu KiB: %s\tus\t%.2f\n", kib, NAMES[form], time.count());
             }
         }
         CHECK(cudaFreeHost(x));
