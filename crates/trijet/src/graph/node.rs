@@ -5,8 +5,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
-use crate::device::driver::{Action, Form, FunctionHandle, Launch};
-use crate::device::memory::{Space, Span};
+use crate::device::driver::{Action, FunctionHandle, Launch, NodeAction};
+use crate::device::memory::Span;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -46,29 +46,15 @@ pub(super) struct Node {
 impl Node {
     /// A node that does what an action does. It has no places and follows no other node yet.
     pub(super) fn of(action: &Action<'_>) -> Result<Self> {
-        let work = match action {
-            Action::Copy { dst, src, form: Form::Async } => {
-                let is_pageable = |span: &Span| span.memory().space() == Space::Pageable;
-                if is_pageable(dst) || is_pageable(src) {
-                    return Err(unsupported("a copy of pageable memory"));
-                }
-                Work::Copy
-            }
-            Action::Fill { value, form: Form::Async, .. } => Work::Fill(*value),
-            Action::Launch(launch) => {
-                let Launch { function, name, mut config, args } = *launch;
+        let work = match action.as_node().map_err(unsupported)? {
+            NodeAction::Copy { .. } => Work::Copy,
+            NodeAction::Fill { value, .. } => Work::Fill(value),
+            NodeAction::Launch(launch) => {
+                let Launch { function, name, mut config, args } = launch;
                 // The edges of a graph are full ones.
                 config.dependent = false;
                 Work::Kernel { function, name: name.clone(), config, args: Box::new(args.clone()) }
             }
-            Action::Copy { form: Form::Sync, .. }
-            | Action::Fill { form: Form::Sync, .. }
-            | Action::Batch { .. }
-            | Action::HostFn { .. }
-            | Action::Foreign { .. }
-            | Action::Graph { .. }
-            | Action::Alloc { .. }
-            | Action::Free(_) => return Err(unsupported(action.label())),
         };
         Ok(Self { work, places: Vec::new(), after: Vec::new() })
     }
@@ -124,30 +110,25 @@ impl Node {
         }
     }
 
-    /// Calls `with` with the action of the node, where `span` gives the memory of its places.
+    /// Calls `with` with the operation of the node, where `span` gives the memory of its places.
     pub(super) fn with_action<R>(
         &self,
         span: impl Fn(&Place) -> Span,
-        with: impl FnOnce(&Action<'_>) -> R,
+        with: impl FnOnce(NodeAction<'_>) -> R,
     ) -> R {
         match &self.work {
             Work::Copy => {
                 let (src, dst) = (span(&self.places[0]), span(&self.places[1]));
-                with(&Action::Copy { dst: &dst, src: &src, form: Form::Async })
+                with(NodeAction::Copy { dst: &dst, src: &src })
             }
             Work::Fill(value) => {
-                let dst = span(&self.places[0]);
-                with(&Action::Fill { dst: &dst, value: *value, form: Form::Async })
+                with(NodeAction::Fill { dst: &span(&self.places[0]), value: *value })
             }
             Work::Kernel { function, name, config, args } => {
                 let mut args = args.clone();
                 args.move_spans(self.places.iter().map(span));
-                with(&Action::Launch(Launch {
-                    function: *function,
-                    name,
-                    config: *config,
-                    args: &args,
-                }))
+                let (function, config) = (*function, *config);
+                with(NodeAction::Launch(Launch { function, name, config, args: &args }))
             }
         }
     }

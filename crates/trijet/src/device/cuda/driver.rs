@@ -11,8 +11,8 @@ use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{
     Action, Activities, Core, DeviceInfo, Driver, EventHandle, Form, FunctionHandle, GraphHandle,
-    Graphs, Image, Interop, ModuleHandle, Peers, PoolAccess, PoolAttribute, PoolHandle, Pools,
-    Profiler, Readiness, Simulation, StreamHandle, StreamKind, Timing,
+    Graphs, Image, Interop, ModuleHandle, NodeAction, Peers, PoolAccess, PoolAttribute, PoolHandle,
+    Pools, Profiler, Readiness, Simulation, StreamHandle, StreamKind, Timing,
 };
 use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::{Memory, Space};
@@ -107,9 +107,9 @@ impl Peers for CudaDriver {
 impl Graphs for CudaDriver {
     inherent! {
         graph_create(device: DeviceId) -> Result<GraphHandle>;
-        graph_add(graph: GraphHandle, action: &Action<'_>, after: &[usize]) -> Result<()>;
+        graph_add(graph: GraphHandle, node: NodeAction<'_>, after: &[usize]) -> Result<()>;
         graph_ready(graph: GraphHandle) -> Result<()>;
-        graph_update(graph: GraphHandle, node: usize, action: &Action<'_>) -> Result<()>;
+        graph_update(graph: GraphHandle, number: usize, node: NodeAction<'_>) -> Result<()>;
         graph_destroy(graph: GraphHandle) -> Result<()>;
     }
 }

@@ -5,10 +5,10 @@ use super::context::{CudaDriver, cu, pack, raw};
 use super::error::{INVALID_HANDLE, check, refused};
 use super::graph::Graph;
 use super::modules::Attributes;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::device::args::ARGS_MAX;
-use crate::device::driver::{Action, Form, GraphHandle, Launch, StreamHandle};
+use crate::device::driver::{GraphHandle, Launch, NodeAction, StreamHandle};
 use crate::device::memory::{Space, Span};
 use std::ffi::{c_uint, c_void};
 use std::mem::MaybeUninit;
@@ -42,7 +42,7 @@ impl CudaDriver {
     pub(super) fn graph_add(
         &self,
         graph: GraphHandle,
-        action: &Action<'_>,
+        node: NodeAction<'_>,
         after: &[usize],
     ) -> Result<()> {
         let graph = self.graph(graph)?;
@@ -50,27 +50,27 @@ impl CudaDriver {
         let _entered = self.enter("graph add", graph.device)?;
         let context = self.context("graph add", graph.device)?.raw;
         let before: Vec<Handle> = after.iter().map(|node| raw(graph.nodes[*node])).collect();
-        let (into, count, mut node) = (raw(graph.graph), before.len(), null_mut());
-        match action {
-            Action::Launch(launch) => {
-                with_kernel(launch, |params| {
+        let (into, count, mut added) = (raw(graph.graph), before.len(), null_mut());
+        match node {
+            NodeAction::Launch(launch) => {
+                with_kernel(&launch, |params| {
                     cu!(
                         self,
                         "cuGraphAddKernelNode",
-                        graph_add_kernel(&raw mut node, into, before.as_ptr(), count, params),
+                        graph_add_kernel(&raw mut added, into, before.as_ptr(), count, params),
                         "the graph and the nodes before are live while the lock is held; the driver copies the \
                          parameters, whose arguments are those of the kernel by `Loaded`, during the call"
                     )
                 })?;
-                self.graph_attributes(node, launch)?;
+                self.graph_attributes(added, &launch)?;
             }
-            Action::Copy { dst, src, form: Form::Async } => {
+            NodeAction::Copy { dst, src } => {
                 let copy = copy_of(dst, src);
                 cu!(
                     self,
                     "cuGraphAddMemcpyNode",
                     graph_add_copy(
-                        &raw mut node,
+                        &raw mut added,
                         into,
                         before.as_ptr(),
                         count,
@@ -81,13 +81,13 @@ impl CudaDriver {
                      during the call, and a launch brings spans that are as long and alive"
                 )?;
             }
-            Action::Fill { dst, value, form: Form::Async } => {
-                let fill = fill_of(dst, *value);
+            NodeAction::Fill { dst, value } => {
+                let fill = fill_of(dst, value);
                 cu!(
                     self,
                     "cuGraphAddMemsetNode",
                     graph_add_fill(
-                        &raw mut node,
+                        &raw mut added,
                         into,
                         before.as_ptr(),
                         count,
@@ -98,17 +98,9 @@ impl CudaDriver {
                      description of the bytes, which a launch brings alive"
                 )?;
             }
-            Action::Copy { form: Form::Sync, .. }
-            | Action::Fill { form: Form::Sync, .. }
-            | Action::Batch { .. }
-            | Action::HostFn { .. }
-            | Action::Foreign { .. }
-            | Action::Graph { .. }
-            | Action::Alloc { .. }
-            | Action::Free(_) => return Err(no_node(action)),
         }
-        let node = pack(graph.device, node);
-        graph.nodes.push(node);
+        let added = pack(graph.device, added);
+        graph.nodes.push(added);
         Ok(())
     }
 
@@ -147,53 +139,45 @@ impl CudaDriver {
     pub(super) fn graph_update(
         &self,
         graph: GraphHandle,
-        node: usize,
-        action: &Action<'_>,
+        number: usize,
+        node: NodeAction<'_>,
     ) -> Result<()> {
         let graph = self.graph(graph)?;
         let graph = graph.lock().expect("no panic under this lock");
         let _entered = self.enter("graph update", graph.device)?;
         let context = self.context("graph update", graph.device)?.raw;
         let exec = raw(exec_of(&graph)?);
-        let node = raw(graph.nodes[node]);
-        match action {
-            Action::Launch(launch) => with_kernel(launch, |params| {
+        let known = raw(graph.nodes[number]);
+        match node {
+            NodeAction::Launch(launch) => with_kernel(&launch, |params| {
                 cu!(
                     self,
                     "cuGraphExecKernelNodeSetParams",
-                    graph_set_kernel(exec, node, params),
+                    graph_set_kernel(exec, known, params),
                     "graph and node are live while the lock is held; launches that are pending keep their \
                      parameters, and the new ones are copied during the call"
                 )
             }),
-            Action::Copy { dst, src, form: Form::Async } => {
+            NodeAction::Copy { dst, src } => {
                 let copy = copy_of(dst, src);
                 cu!(
                     self,
                     "cuGraphExecMemcpyNodeSetParams",
-                    graph_set_copy(exec, node, &raw const copy, context),
+                    graph_set_copy(exec, known, &raw const copy, context),
                     "graph and node are live while the lock is held; pending launches keep the spans that they \
                      were given, which their users keep alive"
                 )
             }
-            Action::Fill { dst, value, form: Form::Async } => {
-                let fill = fill_of(dst, *value);
+            NodeAction::Fill { dst, value } => {
+                let fill = fill_of(dst, value);
                 cu!(
                     self,
                     "cuGraphExecMemsetNodeSetParams",
-                    graph_set_fill(exec, node, &raw const fill, context),
+                    graph_set_fill(exec, known, &raw const fill, context),
                     "graph and node are live while the lock is held; a pending launch fills the bytes that it \
                      was given"
                 )
             }
-            Action::Copy { form: Form::Sync, .. }
-            | Action::Fill { form: Form::Sync, .. }
-            | Action::Batch { .. }
-            | Action::HostFn { .. }
-            | Action::Foreign { .. }
-            | Action::Graph { .. }
-            | Action::Alloc { .. }
-            | Action::Free(_) => Err(no_node(action)),
         }
     }
 
@@ -237,11 +221,6 @@ impl CudaDriver {
 
 fn exec_of(graph: &Graph) -> Result<u64> {
     graph.exec.ok_or_else(|| refused("graph", INVALID_HANDLE, "the graph is not ready"))
-}
-
-fn no_node(action: &Action<'_>) -> Error {
-    let cause = format!("`{}` cannot be a node of a graph", action.label());
-    Error::new(ErrorKind::Unsupported, "graph", cause)
 }
 
 /// Calls `with` with the parameters of a kernel, which point to its arguments.

@@ -2,13 +2,13 @@
 //! operation (law A31).
 #![forbid(unsafe_code)]
 
-use super::action::Action;
 use super::handle::GraphHandle;
+use super::node::NodeAction;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use std::fmt::Debug;
 
-/// Graphs that can be launched with [`Action::Graph`].
+/// Graphs that can be launched with [`Action::Graph`](super::Action::Graph).
 pub(crate) trait Graphs: Debug {
     /// A graph without nodes.
     ///
@@ -16,13 +16,11 @@ pub(crate) trait Graphs: Debug {
     /// `Unsupported` for a driver without graphs.
     fn graph_create(&self, device: DeviceId) -> Result<GraphHandle>;
 
-    /// Adds a node, which follows the nodes `after`. Nodes are numbered from 0. An asynchronous copy
-    /// between page-locked and device memory, an asynchronous fill and a launch can be nodes.
+    /// Adds a node, which follows the nodes `after`. Nodes are numbered from 0.
     ///
     /// # Errors
-    /// `Unsupported` for another action; otherwise as for enqueuing the operation. The graph is as it
-    /// was then.
-    fn graph_add(&self, graph: GraphHandle, action: &Action<'_>, after: &[usize]) -> Result<()>;
+    /// As for enqueuing the operation. The graph is as it was then.
+    fn graph_add(&self, graph: GraphHandle, node: NodeAction<'_>, after: &[usize]) -> Result<()>;
 
     /// Makes the graph ready to be launched. It gets no more nodes.
     ///
@@ -34,7 +32,7 @@ pub(crate) trait Graphs: Debug {
     ///
     /// # Errors
     /// `InvalidValue` for another kind or another kernel; otherwise as for enqueuing the operation.
-    fn graph_update(&self, graph: GraphHandle, node: usize, action: &Action<'_>) -> Result<()>;
+    fn graph_update(&self, graph: GraphHandle, number: usize, node: NodeAction<'_>) -> Result<()>;
 
     /// Destroys a graph. Launches that are pending still run.
     ///

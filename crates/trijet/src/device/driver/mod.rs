@@ -15,6 +15,7 @@ mod core;
 mod graphs;
 mod handle;
 mod interop;
+mod node;
 mod peers;
 mod pools;
 mod profiler;
@@ -28,6 +29,7 @@ pub(crate) use handle::{
     EventHandle, FunctionHandle, GraphHandle, ModuleHandle, PoolHandle, StreamHandle,
 };
 pub(crate) use interop::Interop;
+pub(crate) use node::NodeAction;
 pub(crate) use peers::Peers;
 pub use pools::{PoolAccess, PoolStats};
 pub(crate) use pools::{PoolAttribute, Pools};

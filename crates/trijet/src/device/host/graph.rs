@@ -1,10 +1,9 @@
 //! A graph of a host device: its nodes in streams of its own.
 #![forbid(unsafe_code)]
 
-use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::device::args::ArgBlock;
-use crate::device::driver::{Action, EventHandle, Form, FunctionHandle, Launch, StreamHandle};
+use crate::device::driver::{EventHandle, FunctionHandle, Launch, NodeAction, StreamHandle};
 use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::Span;
 use std::borrow::Cow;
@@ -59,43 +58,22 @@ pub(super) struct Lane {
 }
 
 impl Work {
-    pub(super) fn of(action: &Action<'_>) -> Result<Self> {
-        match action {
-            Action::Copy { dst, src, form: Form::Async } => {
-                Ok(Self::Copy { dst: (*dst).clone(), src: (*src).clone() })
-            }
-            Action::Fill { dst, value, form: Form::Async } => {
-                Ok(Self::Fill { dst: (*dst).clone(), value: *value })
-            }
-            Action::Launch(launch) => {
-                let Launch { function, name, config, args } = *launch;
-                Ok(Self::Kernel {
-                    function,
-                    name: name.clone(),
-                    config,
-                    args: Box::new(args.clone()),
-                })
-            }
-            Action::Copy { form: Form::Sync, .. }
-            | Action::Fill { form: Form::Sync, .. }
-            | Action::Batch { .. }
-            | Action::HostFn { .. }
-            | Action::Foreign { .. }
-            | Action::Graph { .. }
-            | Action::Alloc { .. }
-            | Action::Free(_) => {
-                let cause = format!("`{}` cannot be a node of a graph", action.label());
-                Err(Error::new(ErrorKind::Unsupported, "graph", cause))
+    pub(super) fn of(node: NodeAction<'_>) -> Self {
+        match node {
+            NodeAction::Copy { dst, src } => Self::Copy { dst: dst.clone(), src: src.clone() },
+            NodeAction::Fill { dst, value } => Self::Fill { dst: dst.clone(), value },
+            NodeAction::Launch(Launch { function, name, config, args }) => {
+                Self::Kernel { function, name: name.clone(), config, args: Box::new(args.clone()) }
             }
         }
     }
 
-    pub(super) fn action(&self) -> Action<'_> {
+    pub(super) fn node(&self) -> NodeAction<'_> {
         match self {
-            Self::Copy { dst, src } => Action::Copy { dst, src, form: Form::Async },
-            Self::Fill { dst, value } => Action::Fill { dst, value: *value, form: Form::Async },
+            Self::Copy { dst, src } => NodeAction::Copy { dst, src },
+            Self::Fill { dst, value } => NodeAction::Fill { dst, value: *value },
             Self::Kernel { function, name, config, args } => {
-                Action::Launch(Launch { function: *function, name, config: *config, args })
+                NodeAction::Launch(Launch { function: *function, name, config: *config, args })
             }
         }
     }

@@ -8,7 +8,9 @@ use super::graph::{Graph, Lane, Node, Work};
 use super::{HostDriver, refuse};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
-use crate::device::driver::{Action, Core, GraphHandle, Graphs, StreamHandle, StreamKind, Timing};
+use crate::device::driver::{
+    Core, GraphHandle, Graphs, NodeAction, StreamHandle, StreamKind, Timing,
+};
 use std::sync::{Arc, Mutex};
 
 impl HostDriver {
@@ -42,7 +44,7 @@ impl HostDriver {
             for before in node.waits.iter().filter_map(|before| nodes[*before].done) {
                 self.stream_wait(stream, before)?;
             }
-            self.submit(stream, &node.work.action())?;
+            self.submit(stream, &node.work.node().action())?;
             node.done.map_or(Ok(()), |done| self.event_record(done, stream))?;
         }
         for lane in lanes {
@@ -60,8 +62,8 @@ impl Graphs for HostDriver {
         Ok(self.graphs.add(graph))
     }
 
-    fn graph_add(&self, graph: GraphHandle, action: &Action<'_>, after: &[usize]) -> Result<()> {
-        let (graph, work) = (self.graph(graph)?, Work::of(action)?);
+    fn graph_add(&self, graph: GraphHandle, node: NodeAction<'_>, after: &[usize]) -> Result<()> {
+        let (graph, work) = (self.graph(graph)?, Work::of(node));
         let mut graph = graph.lock().expect("no panic under this lock");
         let number = graph.nodes.len();
         if let Some(missing) = after.iter().find(|before| **before >= number) {
@@ -86,13 +88,13 @@ impl Graphs for HostDriver {
         self.graph(graph).map(drop)
     }
 
-    fn graph_update(&self, graph: GraphHandle, node: usize, action: &Action<'_>) -> Result<()> {
-        let (graph, work) = (self.graph(graph)?, Work::of(action)?);
+    fn graph_update(&self, graph: GraphHandle, number: usize, node: NodeAction<'_>) -> Result<()> {
+        let (graph, work) = (self.graph(graph)?, Work::of(node));
         let mut graph = graph.lock().expect("no panic under this lock");
-        match graph.nodes.get_mut(node) {
+        match graph.nodes.get_mut(number) {
             Some(node) if node.work.is_like(&work) => node.work = work,
             _ => {
-                let cause = format!("node {node} is no `{}`", action.label());
+                let cause = format!("node {number} is no `{}`", node.action().label());
                 return Err(refuse::value("graph update", cause));
             }
         }
