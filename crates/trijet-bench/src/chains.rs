@@ -6,7 +6,7 @@
 
 use crate::bare::chain::{ChainCost, Chains, Link};
 use crate::bare::lab::Lab;
-use crate::bare::ticks::TICK;
+use crate::bare::ticks::{TICK, TRIGGER_THEN_WAIT, Tick, WAIT_THEN_TRIGGER};
 use crate::definition::parse;
 use crate::peer::{self, Peer};
 use crate::progress::Steps;
@@ -37,6 +37,8 @@ struct Definition {
 
 /// A chain of the library.
 struct Chain {
+    kernel: &'static Tick,
+    link: Link,
     stream: Stream,
     /// Launches with other memory take them in turn.
     words: [Buffer<u32>; 2],
@@ -46,25 +48,34 @@ struct Chain {
 }
 
 impl Chain {
-    fn new(device: &Device, length: u32) -> Result<Self> {
+    fn new(device: &Device, link: Link, length: u32) -> Result<Self> {
+        let kernel = match link {
+            Link::Empty | Link::Plain => &TICK,
+            Link::WaitThenTrigger => &WAIT_THEN_TRIGGER,
+            Link::TriggerThenWait => &TRIGGER_THEN_WAIT,
+        };
         let (stream, blocks) = (device.stream()?, device.info().multiprocessors);
         let words = || stream.alloc_zeroed::<u32>(blocks as usize);
         let words = [words()?, words()?];
         let between = [device.timed_event()?, device.timed_event()?];
-        Ok(Self { stream, words, blocks, length, between })
+        Ok(Self { kernel, link, stream, words, blocks, length, between })
     }
 
     fn config(&self) -> LaunchConfig {
-        LaunchConfig::new([self.blocks, 1, 1], [THREADS, 1, 1])
+        let config = LaunchConfig::new([self.blocks, 1, 1], [THREADS, 1, 1]);
+        match self.link {
+            Link::Empty | Link::Plain => config,
+            Link::WaitThenTrigger | Link::TriggerThenWait => config.dependent(),
+        }
     }
 
     fn graph(&mut self, device: &Device) -> Result<Graph> {
-        let (config, length) = (self.config(), self.length);
+        let (config, length, kernel) = (self.config(), self.length, self.kernel);
         let words = &mut self.words[0];
         device.record(|g| {
             g.argument(words)?;
             let s = g.stream()?;
-            (0..length).try_for_each(|_| s.launch_with(&TICK, config, (&mut *words,)))
+            (0..length).try_for_each(|_| s.launch_with(kernel, config, (&mut *words,)))
         })
     }
 
@@ -92,10 +103,10 @@ impl Chain {
     }
 
     fn launches(&mut self) -> Result<Vec<Value>> {
-        let (config, length) = (self.config(), self.length);
+        let (config, length, kernel) = (self.config(), self.length, self.kernel);
         self.sample(0, |chain| {
             let words = &mut chain.words[0];
-            (0..length).try_for_each(|_| chain.stream.launch_with(&TICK, config, (&mut *words,)))
+            (0..length).try_for_each(|_| chain.stream.launch_with(kernel, config, (&mut *words,)))
         })
     }
 
@@ -133,7 +144,13 @@ fn measure(
     steps: &mut Steps<'_>,
 ) -> Result<Results> {
     let device = setting.device;
-    steps.expect(definition.lengths.len() as u64 + 1);
+    // A host device runs dependent launches one after the other.
+    let has_dependents = matches!(device.info().compute, (0, _) | (9.., _));
+    let links: &[Link] = match has_dependents {
+        true => &[Link::Plain, Link::WaitThenTrigger, Link::TriggerThenWait],
+        false => &[Link::Plain],
+    };
+    steps.expect((definition.lengths.len() * links.len()) as u64 + 1);
     let mut results = Results::of_device(device);
     results.note("verified", "the words of every sample, and those of the peers");
     let lab = match device.info().compute.0 {
@@ -141,41 +158,55 @@ fn measure(
         _ => Some(Lab::new(device.id().0)?),
     };
     for length in &definition.lengths {
-        steps.begin(&format!("{length} kernels"));
-        chains(setting, (*length, definition.samples), lab.as_ref(), &mut results)?;
+        for link in links {
+            steps.begin(&format!("{length} kernels{}", kind(*link)));
+            chains(setting, (*link, *length, definition.samples), lab.as_ref(), &mut results)?;
+        }
     }
     steps.begin("peers");
     peer::figures(&definition.peers, definition.samples, &mut results)?;
     Ok(results)
 }
 
+/// The kernels of a chain in the names of results.
+fn kind(link: Link) -> &'static str {
+    match link {
+        Link::Empty | Link::Plain => "",
+        Link::WaitThenTrigger => ", dependent with a late trigger",
+        Link::TriggerThenWait => ", dependent with an early trigger",
+    }
+}
+
 /// All ways for chains of one length, in turn.
 fn chains(
     setting: &Setting<'_>,
-    (length, samples): (u32, usize),
+    (link, length, samples): (Link, u32, usize),
     lab: Option<&Lab>,
     results: &mut Results,
 ) -> Result<()> {
     let device = setting.device;
-    let bare = lab.map(|lab| Chains::new(lab, device.info().multiprocessors, false)).transpose()?;
-    let (mut one, mut same, mut other) =
-        (Chain::new(device, length)?, Chain::new(device, length)?, Chain::new(device, length)?);
+    let is_dependent = link != Link::Plain;
+    let bare =
+        lab.map(|lab| Chains::new(lab, device.info().multiprocessors, is_dependent)).transpose()?;
+    let chain = || Chain::new(device, link, length);
+    let (mut one, mut same, mut other) = (chain()?, chain()?, chain()?);
     let (mut graph, mut changed) = (same.graph(device)?, other.graph(device)?);
     let mut turn = 0;
     let mut sides = vec![
         Side::new("launches", || one.launches()),
         Side::new("graph", || same.replay(&mut graph, 0)),
-        Side::new("graph with other memory", || {
+    ];
+    if !is_dependent {
+        sides.push(Side::new("graph with other memory", || {
             turn = 1 - turn;
             other.replay(&mut changed, turn)
-        }),
-    ];
-    if let Some(bare) = &bare {
-        sides.push(Side::new("bare launches", || {
-            Ok(of_bare(bare.streamed(Link::Plain, length)?, length))
         }));
+    }
+    if let Some(bare) = &bare {
+        sides
+            .push(Side::new("bare launches", || Ok(of_bare(bare.streamed(link, length)?, length))));
         sides.push(Side::new("bare graph", || {
-            let costs = bare.graphed(Link::Plain, length, 1)?;
+            let costs = bare.graphed(link, length, 1)?;
             let cost = costs.first().copied();
             let missing = || Error::new(ErrorKind::Driver, "bench chains", "no sample");
             Ok(of_bare(cost.ok_or_else(missing)?, 1))
@@ -189,7 +220,7 @@ fn chains(
         let peer = if side.name == "launches" { "bare launches" } else { "bare graph" };
         let bound = sides.iter().find(|other| other.name == peer && side.name != peer);
         for figure in &side.figures {
-            let what = format!("{length} kernels, {}: {}", side.name, figure.what);
+            let what = format!("{length} kernels{}, {}: {}", kind(link), side.name, figure.what);
             let bound = bound.map(|bound| bound.median(&figure.what));
             results.push(what, &figure.unit, figure.samples.clone(), bound);
         }
@@ -216,6 +247,7 @@ mod tests {
                 assert!(printed.contains(&format!("5 kernels, {way}: {figure}")), "{printed}");
             }
         }
+        assert!(printed.contains("5 kernels, dependent with a late trigger, graph: "), "{printed}");
         assert_no_finding(&device, 20);
         Ok(())
     }
@@ -223,7 +255,7 @@ mod tests {
     #[test]
     fn a_chain_that_lacks_a_kernel_is_an_error() -> Result<()> {
         let device = checked_device(Order::Greedy)?;
-        let mut chain = Chain::new(&device, 4)?;
+        let mut chain = Chain::new(&device, Link::Plain, 4)?;
         let error = chain.sample(0, |_| Ok(())).expect_err("no kernel ran");
         assert_eq!(error.kind(), ErrorKind::InvalidValue);
         Ok(())

@@ -65,6 +65,24 @@ fn a_launch_is_dependent_only_directly_behind_a_launch() -> Result<()> {
         launch(&s, &mut x)
     })?;
     a.launch_graph(&mut graph, Arguments::new().write(x.view_mut()))?;
-    check("in a graph", false, told(&x))?;
+    check("in a graph, behind a launch", true, told(&x))?;
+    let mut graph = device.record(|g| {
+        g.argument(&x)?;
+        g.argument(&y)?;
+        let (s, other) = (g.stream()?, g.stream()?);
+        launch(&s, &mut x)?;
+        launch(&other, &mut y)?;
+        launch(&s, &mut y)
+    })?;
+    a.launch_graph(&mut graph, Arguments::new().write(x.view_mut()).write(y.view_mut()))?;
+    check("in a graph, behind a launch and a node of another stream", false, told(&y))?;
+    let mut graph = device.record(|g| {
+        g.argument(&x)?;
+        let (s, other) = (g.stream()?, g.stream()?);
+        launch(&other, &mut x)?;
+        launch(&s, &mut x)
+    })?;
+    a.launch_graph(&mut graph, Arguments::new().write(x.view_mut()))?;
+    check("in a graph, behind a launch of another stream only", false, told(&x))?;
     device.synchronize()
 }

@@ -17,7 +17,7 @@ const THREAD_LOCAL: i32 = 1;
 /// Launches of the graph in one sample.
 const LAUNCHES: u32 = 4;
 
-const PTX: &str = include_str!("dependent.ptx");
+pub(crate) const DEPENDENT_PTX: &str = include_str!("dependent.ptx");
 
 /// The kernel of a chain, and how its launches depend on each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl<'a> Chains<'a> {
         lab.enter()?;
         let (mut wait_then_trigger, mut trigger_then_wait) = (null_mut(), null_mut());
         if dependent {
-            let module = lab.module(PTX)?;
+            let module = lab.module(DEPENDENT_PTX)?;
             wait_then_trigger = lab.function(module, "wait_then_trigger")?;
             trigger_then_wait = lab.function(module, "trigger_then_wait")?;
         }

@@ -135,8 +135,9 @@ impl LaunchConfig {
     /// uses memory. Kernels whose PTX has no such wait are refused.
     ///
     /// The results are those of an ordinary launch, and only the time differs. The launch is an ordinary
-    /// one behind a copy, a fill or a wait, in a [graph](crate::graph), and on a GPU before compute
-    /// capability 9.0.
+    /// one behind a copy, a fill or a wait, and on a GPU before compute capability 9.0. In a
+    /// [graph](crate::graph) it is an ordinary one also where it follows a node of another stream, or with a
+    /// driver before CUDA 12.3.
     #[must_use]
     #[inline]
     pub const fn dependent(mut self) -> Self {

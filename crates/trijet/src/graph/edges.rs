@@ -33,6 +33,11 @@ fn conflict(a: &Place, b: &Place) -> bool {
 }
 
 impl Edges {
+    /// Whether a node is in this stream.
+    pub(super) fn is_in(&self, node: usize, lane: LaneId) -> bool {
+        self.nodes[node].lane == lane
+    }
+
     /// Adds a node of a stream. Returns the nodes that it follows, latest first.
     pub(super) fn add(&mut self, lane: LaneId, places: &[Place]) -> Vec<usize> {
         let number = self.nodes.len();

@@ -50,19 +50,27 @@ impl Node {
             NodeAction::Copy { .. } => Work::Copy,
             NodeAction::Fill { value, .. } => Work::Fill(value),
             NodeAction::Launch(launch) => {
-                let Launch { function, name, mut config, args } = launch;
-                // The edges of a graph are full ones.
-                config.dependent = false;
+                let Launch { function, name, config, args } = launch;
                 Work::Kernel { function, name: name.clone(), config, args: Box::new(args.clone()) }
             }
         };
         Ok(Self { work, places: Vec::new(), after: Vec::new() })
     }
 
+    pub(super) fn is_kernel(&self) -> bool {
+        matches!(self.work, Work::Kernel { .. })
+    }
+
+    /// Makes a dependent launch an ordinary one.
+    pub(super) fn set_full_order(&mut self) {
+        if let Work::Kernel { config, .. } = &mut self.work {
+            config.dependent = false;
+        }
+    }
+
     /// Whether it is a launch that uses this argument.
     pub(super) fn is_kernel_with(&self, argument: usize) -> bool {
-        matches!(self.work, Work::Kernel { .. })
-            && self.places.iter().any(|place| place.argument == argument)
+        self.is_kernel() && self.places.iter().any(|place| place.argument == argument)
     }
 
     /// Whether the node does something else than `other`, of which it may take the place.
@@ -88,10 +96,10 @@ impl Node {
                 Work::Kernel { function: was, config: old, args: known, .. },
                 Work::Kernel { function, config, args, .. },
             ) if was == function => {
-                // These become attributes of the node, which an update leaves as they are.
-                if (old.cluster, old.cooperative, old.priority)
-                    != (config.cluster, config.cooperative, config.priority)
-                {
+                // These become attributes of the node and of its edge, which an update leaves as they are.
+                let attributes =
+                    |c: &LaunchConfig| (c.cluster, c.cooperative, c.priority, c.dependent);
+                if attributes(old) != attributes(config) {
                     return Err("its launch has other attributes".to_owned());
                 }
                 Ok(old != config || known.differs(args))

@@ -76,6 +76,12 @@ impl Recorder for Nodes {
             node.places.push(Place { argument, range, mode: access.mode });
         }
         node.after = state.edges.add(lane, &node.places);
+        // As in a stream: only directly behind a launch, and with nothing else to wait for.
+        let is_behind_kernel = matches!(node.after[..], [before]
+            if state.nodes[before].is_kernel() && state.edges.is_in(before, lane));
+        if !is_behind_kernel {
+            node.set_full_order();
+        }
         state.nodes.push(node);
         Ok(())
     }

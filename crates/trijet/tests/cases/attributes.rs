@@ -1,6 +1,7 @@
 //! Attributes of launches: clusters, cooperative launches and priorities.
 
 use super::words;
+use trijet::graph::Arguments;
 use trijet::kernels::{Code, Cost, In, InOut, KernelSpec, Out, Ptr, Shape, Tile, Twin};
 use trijet::{Device, ErrorKind, Kernel, LaunchConfig, Result};
 
@@ -249,6 +250,43 @@ pub(crate) fn chains_of_dependent_launches_compute_what_ordinary_ones_do(
         count += 1;
     }
     assert_eq!(b.download(&words)?, vec![count; 300]);
+    Ok(())
+}
+
+/// In a graph a dependent launch is one by its edge.
+pub(crate) fn chains_of_dependent_launches_in_a_graph_compute_what_ordinary_ones_do(
+    device: &Device,
+) -> Result<()> {
+    if largest_cluster(device) == 1 {
+        return Ok(()); // the PTX is for compute capability 9.0
+    }
+    let ordinary = LaunchConfig::new([300, 1, 1], [1, 1, 1]);
+    let s = device.stream()?;
+    let (mut x, mut y) = (s.alloc_zeroed::<u32>(300)?, s.alloc_zeroed::<u32>(300)?);
+    let mut graph = device.record(|g| {
+        g.argument(&x)?;
+        g.argument(&y)?;
+        let (a, b) = (g.stream()?, g.stream()?);
+        for turn in 0..40_u32 {
+            let config = if turn % 5 == 4 { ordinary } else { ordinary.dependent() };
+            // Behind launches and behind a fill, of the same and of the other stream.
+            let s = if turn % 7 > 4 { &b } else { &a };
+            if turn == 20 {
+                s.fill_bytes(&mut x, 0)?;
+            }
+            s.launch_with(&PATIENT, config, (&mut x,))?;
+            if turn % 3 == 0 {
+                b.launch_with(&PATIENT, ordinary.dependent(), (&mut y,))?;
+            }
+        }
+        Ok(())
+    })?;
+    for launch in 1..=20 {
+        let arguments = Arguments::new().write(x.view_mut()).write(y.view_mut());
+        s.launch_graph(&mut graph, arguments)?;
+        assert_eq!(s.download(&x)?, [20; 300], "launch {launch}");
+        assert_eq!(s.download(&y)?, [14 * launch; 300], "launch {launch}");
+    }
     Ok(())
 }
 

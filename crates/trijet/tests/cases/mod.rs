@@ -110,6 +110,7 @@ macro_rules! for_each_case {
             attributes::occupancy_falls_with_threads_and_counts_clusters
             attributes::a_launch_may_have_a_priority_of_its_own
             attributes::chains_of_dependent_launches_compute_what_ordinary_ones_do
+            attributes::chains_of_dependent_launches_in_a_graph_compute_what_ordinary_ones_do
             attributes::a_dependent_launch_of_a_kernel_that_does_not_wait_is_refused
             graphs::each_launch_of_a_graph_computes_what_its_operations_do
             graphs::a_launch_takes_other_memory_of_the_same_size

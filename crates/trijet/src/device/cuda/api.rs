@@ -128,6 +128,16 @@ pub(crate) struct FillNode {
     pub(crate) height: usize,
 }
 
+/// `CUgraphEdgeData`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EdgeData {
+    pub(crate) from_port: u8,
+    pub(crate) to_port: u8,
+    pub(crate) kind: u8,
+    pub(crate) reserved: [u8; 5],
+}
+
 macro_rules! symbols {
     ($table:ident, $($field:ident = $symbol:literal: fn($($arg:ty),* $(,)?);)*) => {
         /// One entry for each symbol that is used.
@@ -244,6 +254,8 @@ symbols! { DriverApi,
         fn(*mut Handle, Handle, *const Handle, usize, *const CopyNode, Handle);
     graph_add_fill = "cuGraphAddMemsetNode":
         fn(*mut Handle, Handle, *const Handle, usize, *const FillNode, Handle);
+    graph_add_edges = "cuGraphAddDependencies_v2":
+        fn(Handle, *const Handle, *const Handle, *const EdgeData, usize);
     graph_set_attribute = "cuGraphKernelNodeSetAttribute": fn(Handle, c_uint, *const c_void);
     graph_instantiate = "cuGraphInstantiateWithFlags": fn(*mut Handle, Handle, c_ulonglong);
     graph_exec_destroy = "cuGraphExecDestroy": fn(Handle);
@@ -322,6 +334,10 @@ mod tests {
         assert_eq!(offset_of!(FillNode, value), offset_of!(Fill, value));
         assert_eq!(offset_of!(FillNode, element_bytes), offset_of!(Fill, elementSize));
         assert_eq!(offset_of!(FillNode, height), offset_of!(Fill, height));
+        type Edge = sys::CUgraphEdgeData_st;
+        assert_eq!(size_of::<EdgeData>(), size_of::<Edge>());
+        assert_eq!(offset_of!(EdgeData, from_port), offset_of!(Edge, from_port));
+        assert_eq!(offset_of!(EdgeData, kind), offset_of!(Edge, type_));
         type Attribute = sys::CUlaunchAttribute_st;
         assert_eq!(size_of::<LaunchAttribute>(), size_of::<Attribute>());
         assert_eq!(align_of::<LaunchAttribute>(), align_of::<Attribute>());

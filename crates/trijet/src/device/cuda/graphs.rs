@@ -1,6 +1,6 @@
 //! Graphs, built node by node. Nothing is captured, so no call of another thread can disturb it (law A33).
 
-use super::api::{CopyNode, CopySide, CuPtr, FillNode, Handle, KernelNode, need};
+use super::api::{CopyNode, CopySide, CuPtr, EdgeData, FillNode, Handle, KernelNode, need};
 use super::context::{CudaDriver, cu, pack, raw};
 use super::error::{INVALID_HANDLE, check, refused};
 use super::graph::Graph;
@@ -9,6 +9,7 @@ use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::device::args::ARGS_MAX;
 use crate::device::driver::{GraphHandle, Launch, NodeAction, StreamHandle};
+use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::{Space, Span};
 use std::ffi::{c_uint, c_void};
 use std::mem::MaybeUninit;
@@ -18,6 +19,8 @@ use std::sync::{Arc, Mutex};
 /// Members of `CUmemorytype`.
 const MEMORY_OF_HOST: c_uint = 1;
 const MEMORY_OF_DEVICE: c_uint = 2;
+/// From `CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC`, with `CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC`.
+const PROGRAMMATIC: EdgeData = EdgeData { from_port: 1, to_port: 0, kind: 1, reserved: [0; 5] };
 
 impl CudaDriver {
     fn graph(&self, graph: GraphHandle) -> Result<Arc<Mutex<Graph>>> {
@@ -50,7 +53,10 @@ impl CudaDriver {
         let _entered = self.enter("graph add", graph.device)?;
         let context = self.context("graph add", graph.device)?.raw;
         let before: Vec<Handle> = after.iter().map(|node| raw(graph.nodes[*node])).collect();
-        let (into, count, mut added) = (raw(graph.graph), before.len(), null_mut());
+        let (into, mut added) = (raw(graph.graph), null_mut());
+        // Older drivers have ordinary edges only.
+        let is_dependent = is_dependent(node) && self.api.graph_add_edges.is_some();
+        let count = if is_dependent { 0 } else { before.len() };
         match node {
             NodeAction::Launch(launch) => {
                 with_kernel(&launch, |params| {
@@ -99,9 +105,24 @@ impl CudaDriver {
                 )?;
             }
         }
-        let added = pack(graph.device, added);
-        graph.nodes.push(added);
+        let packed = pack(graph.device, added);
+        graph.nodes.push(packed);
+        if is_dependent {
+            self.graph_programmatic(into, &before, added)?;
+        }
         Ok(())
+    }
+
+    /// Adds the edges of a dependent launch.
+    fn graph_programmatic(&self, graph: Handle, before: &[Handle], node: Handle) -> Result<()> {
+        let (nodes, edges) = (vec![node; before.len()], vec![PROGRAMMATIC; before.len()]);
+        cu!(
+            self,
+            "cuGraphAddDependencies",
+            graph_add_edges(graph, before.as_ptr(), nodes.as_ptr(), edges.as_ptr(), before.len()),
+            "the three lists are equally long, and their nodes are live nodes of the graph, whose lock the \
+             caller holds"
+        )
     }
 
     /// Gives a node the attributes of its launch.
@@ -109,7 +130,9 @@ impl CudaDriver {
         if !launch.config.has_attributes() {
             return Ok(());
         }
-        for attribute in Attributes::of(&launch.config).used() {
+        // A node is dependent by its edge.
+        let config = LaunchConfig { dependent: false, ..launch.config };
+        for attribute in Attributes::of(&config).used() {
             cu!(
                 self,
                 "cuGraphKernelNodeSetAttribute",
@@ -221,6 +244,10 @@ impl CudaDriver {
 
 fn exec_of(graph: &Graph) -> Result<u64> {
     graph.exec.ok_or_else(|| refused("graph", INVALID_HANDLE, "the graph is not ready"))
+}
+
+fn is_dependent(node: NodeAction<'_>) -> bool {
+    matches!(node, NodeAction::Launch(Launch { config, .. }) if config.dependent)
 }
 
 /// Calls `with` with the parameters of a kernel, which point to its arguments.
