@@ -5,62 +5,73 @@
 #![forbid(unsafe_code)]
 
 use super::node::Place;
-use crate::base::id::LaneId;
-use std::collections::HashMap;
+use crate::base::interval::RangeMap;
 
-/// The nodes so far, with what each of them follows.
-#[derive(Debug, Default)]
-pub(super) struct Edges {
-    nodes: Vec<Known>,
-    /// The last node of each stream.
-    last: HashMap<LaneId, usize>,
+/// The nodes that use some bytes of an argument.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Users {
+    /// The last one that writes them.
+    writer: Option<usize>,
+    /// Those that have read them since.
+    readers: Vec<usize>,
 }
 
-/// A node and what comes before it.
-#[derive(Debug)]
-struct Known {
-    lane: LaneId,
-    places: Vec<Place>,
-    /// The last node of each stream that comes before this one or is this one.
-    before: HashMap<LaneId, usize>,
-}
+/// What comes before a node: the last node of each stream, the node itself among them.
+type Before = Vec<Option<usize>>;
 
-fn conflict(a: &Place, b: &Place) -> bool {
-    a.argument == b.argument
-        && a.range.start < b.range.end
-        && b.range.start < a.range.end
-        && (a.mode.writes() || b.mode.writes())
-}
-
-impl Edges {
-    /// Whether a node is in this stream.
-    pub(super) fn is_in(&self, node: usize, lane: LaneId) -> bool {
-        self.nodes[node].lane == lane
-    }
-
-    /// Adds a node of a stream. Returns the nodes that it follows, latest first.
-    pub(super) fn add(&mut self, lane: LaneId, places: &[Place]) -> Vec<usize> {
-        let number = self.nodes.len();
-        let mut after = Vec::new();
-        let mut before: HashMap<LaneId, usize> = HashMap::new();
-        let last = self.last.get(&lane).copied();
-        // From the latest one, so that what it implies needs no edge.
-        for (earlier, node) in self.nodes.iter().enumerate().rev() {
-            let is_implied = before.get(&node.lane).is_some_and(|known| *known >= earlier);
-            let in_conflict = || places.iter().any(|a| node.places.iter().any(|b| conflict(a, b)));
-            if is_implied || (last != Some(earlier) && !in_conflict()) {
-                continue;
-            }
-            after.push(earlier);
-            for (lane, known) in &node.before {
-                let entry = before.entry(*lane).or_insert(*known);
-                *entry = (*entry).max(*known);
+/// The nodes that each node follows, latest first. A node has the number of its stream and its places.
+pub(super) fn edges<'a>(nodes: impl Iterator<Item = (usize, &'a [Place])>) -> Vec<Vec<usize>> {
+    let mut users: Vec<RangeMap<Users>> = Vec::new();
+    let mut befores: Vec<(usize, Before)> = Vec::new();
+    let mut last = Before::new();
+    let mut all = Vec::new();
+    for (number, (stream, places)) in nodes.enumerate() {
+        last.resize(last.len().max(stream + 1), None);
+        let count = places.iter().map(|place| place.argument + 1).max().unwrap_or(0);
+        users.resize_with(users.len().max(count), RangeMap::default);
+        let mut candidates: Vec<usize> = last[stream].into_iter().collect();
+        for place in places {
+            for (_, users) in users[place.argument].overlapping(place.range.clone()) {
+                candidates.extend(users.writer);
+                if place.mode.writes() {
+                    candidates.extend(&users.readers);
+                }
             }
         }
-        before.insert(lane, number);
-        self.last.insert(lane, number);
-        self.nodes.push(Known { lane, places: places.to_vec(), before });
-        after
+        candidates.sort_unstable_by(|a, b| b.cmp(a));
+        candidates.dedup();
+        let mut before = Before::new();
+        // From the latest one, so that what it implies needs no edge.
+        candidates.retain(|earlier| {
+            let (stream, of) = &befores[*earlier];
+            if before.get(*stream).is_some_and(|known| *known >= Some(*earlier)) {
+                return false;
+            }
+            before.resize(before.len().max(of.len()), None);
+            before.iter_mut().zip(of).for_each(|(known, of)| *known = (*known).max(*of));
+            true
+        });
+        before.resize(before.len().max(stream + 1), None);
+        before[stream] = Some(number);
+        befores.push((stream, before));
+        last[stream] = Some(number);
+        note(&mut users, places, number);
+        all.push(candidates);
+    }
+    all
+}
+
+/// Notes the uses of a node. It writes what it also reads.
+fn note(users: &mut [RangeMap<Users>], places: &[Place], number: usize) {
+    let reads = places.iter().filter(|place| !place.mode.writes());
+    for place in reads {
+        users[place.argument]
+            .update(place.range.clone(), Users::default, |users| users.readers.push(number));
+    }
+    for place in places.iter().filter(|place| place.mode.writes()) {
+        let written = Users { writer: Some(number), readers: Vec::new() };
+        users[place.argument]
+            .update(place.range.clone(), Users::default, |users| *users = written.clone());
     }
 }
 
@@ -71,28 +82,41 @@ mod tests {
     use proptest::prelude::*;
     use std::ops::Range;
 
+    fn conflict(a: &Place, b: &Place) -> bool {
+        a.argument == b.argument
+            && a.range.start < b.range.end
+            && b.range.start < a.range.end
+            && (a.mode.writes() || b.mode.writes())
+    }
+
     fn place(argument: usize, range: Range<u64>, mode: Mode) -> Place {
         Place { argument, range, mode }
     }
 
+    fn found(nodes: &[(usize, Vec<Place>)]) -> Vec<Vec<usize>> {
+        edges(nodes.iter().map(|(stream, places)| (*stream, &places[..])))
+    }
+
     #[test]
     fn a_diamond_has_four_edges() {
-        let mut edges = Edges::default();
-        let (a, b) = (LaneId(1), LaneId(2));
         let (read, write) = (Mode::Read, Mode::Write);
-        assert_eq!(edges.add(a, &[place(0, 0..8, write)]), [] as [usize; 0]);
-        assert_eq!(edges.add(a, &[place(0, 0..8, read), place(1, 0..4, write)]), [0]);
-        assert_eq!(edges.add(b, &[place(0, 0..8, read), place(1, 4..8, write)]), [0]);
-        assert_eq!(edges.add(b, &[place(1, 0..8, read), place(2, 0..8, write)]), [2, 1]);
+        let nodes = [
+            (0, vec![place(0, 0..8, write)]),
+            (0, vec![place(0, 0..8, read), place(1, 0..4, write)]),
+            (1, vec![place(0, 0..8, read), place(1, 4..8, write)]),
+            (1, vec![place(1, 0..8, read), place(2, 0..8, write)]),
+        ];
+        assert_eq!(found(&nodes), [vec![], vec![0], vec![0], vec![2, 1]]);
     }
 
     #[test]
     fn an_edge_of_a_stream_is_left_out_where_another_edge_implies_it() {
-        let mut edges = Edges::default();
-        let (a, b) = (LaneId(1), LaneId(2));
-        assert_eq!(edges.add(a, &[place(0, 0..8, Mode::Read)]), [] as [usize; 0]);
-        assert_eq!(edges.add(b, &[place(0, 0..8, Mode::Write)]), [0]);
-        assert_eq!(edges.add(a, &[place(0, 0..8, Mode::Read)]), [1]);
+        let nodes = [
+            (0, vec![place(0, 0..8, Mode::Read)]),
+            (1, vec![place(0, 0..8, Mode::Write)]),
+            (0, vec![place(0, 0..8, Mode::Read)]),
+        ];
+        assert_eq!(found(&nodes), [vec![], vec![0], vec![1]]);
     }
 
     type Drawn = (u8, Vec<(u8, u8, u8, bool)>);
@@ -116,11 +140,9 @@ mod tests {
             ),
         ) {
             let nodes: Vec<Drawn> = nodes;
-            let mut edges = Edges::default();
-            let after: Vec<Vec<usize>> = nodes
-                .iter()
-                .map(|(lane, drawn)| edges.add(LaneId(u32::from(*lane)), &places(drawn)))
-                .collect();
+            let placed: Vec<_> =
+                nodes.iter().map(|(stream, drawn)| (usize::from(*stream), places(drawn))).collect();
+            let after = found(&placed);
             let direct = |i: usize, j: usize| {
                 let ((a, x), (b, y)) = (&nodes[i], &nodes[j]);
                 let (x, y) = (places(x), places(y));
@@ -128,21 +150,21 @@ mod tests {
             };
             let count = nodes.len();
             let mut wanted = vec![vec![false; count]; count];
-            let mut found = wanted.clone();
+            let mut implied = wanted.clone();
             for j in 0..count {
                 for i in (0..j).rev() {
                     let by = |has: &dyn Fn(usize, usize) -> bool, all: &[Vec<bool>]| {
                         has(i, j) || (i + 1..j).any(|k| has(k, j) && all[i][k])
                     };
                     wanted[i][j] = by(&direct, &wanted);
-                    found[i][j] = by(&|i, j| after[j].contains(&i), &found);
+                    implied[i][j] = by(&|i, j| after[j].contains(&i), &implied);
                 }
             }
-            prop_assert_eq!(&wanted, &found, "{:?} {:?}", &nodes, &after);
+            prop_assert_eq!(&wanted, &implied, "{:?} {:?}", &nodes, &after);
             for (j, of) in after.iter().enumerate() {
                 for i in of {
-                    let implied = of.iter().any(|k| k != i && found[*i][*k]);
-                    prop_assert!(!implied, "{i} -> {j} is implied: {after:?} of {nodes:?}");
+                    let superfluous = of.iter().any(|k| k != i && implied[*i][*k]);
+                    prop_assert!(!superfluous, "{i} -> {j} is implied: {after:?} of {nodes:?}");
                 }
             }
         }

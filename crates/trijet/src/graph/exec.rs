@@ -146,20 +146,17 @@ impl Graph {
         if !self.spans.iter().map(kind).eq(spans.iter().map(kind)) {
             return refused("the graph had other arguments".to_owned());
         }
-        let mut changed = Vec::new();
+        let mut changed = Vec::with_capacity(had);
         for (number, (node, new)) in self.nodes.iter().zip(&nodes).enumerate() {
             match node.differs(new) {
-                Ok(true) => changed.push(number),
-                Ok(false) => {}
+                Ok(differs) => changed.push(differs),
                 Err(why) => return refused(format!("operation {number}: {why}")),
             }
         }
         let Some(handle) = self.handle else { return Ok(()) };
         let driver = Arc::clone(self.device.domain.driver());
-        for (number, node) in nodes.into_iter().enumerate() {
-            if !changed.contains(&number) {
-                continue;
-            }
+        let changed = nodes.into_iter().enumerate().zip(changed).filter(|(_, differs)| *differs);
+        for ((number, node), _) in changed {
             let span = |place: &Place| span_of(place, &self.spans[place.argument]);
             let updated =
                 node.with_action(span, |action| driver.graph_update(handle, number, action));

@@ -1,6 +1,7 @@
 //! A node of a graph: an operation whose memory is named by arguments.
 #![forbid(unsafe_code)]
 
+use super::edges::edges;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::LaunchConfig;
@@ -37,15 +38,19 @@ enum Work {
 #[derive(Debug)]
 pub(super) struct Node {
     work: Work,
+    /// The number of its stream in the recording.
+    pub(super) stream: usize,
+    /// Whether it is a dependent launch, by its edges.
+    is_dependent: bool,
     /// In the order of [`Action::each_access`].
     pub(super) places: Vec<Place>,
-    /// The earlier nodes that must be complete before.
+    /// The earlier nodes that must be complete before, see [`connect`].
     pub(super) after: Vec<usize>,
 }
 
 impl Node {
-    /// A node that does what an action does. It has no places and follows no other node yet.
-    pub(super) fn of(action: &Action<'_>) -> Result<Self> {
+    /// A node of a stream that does what an action does. It has no places and follows no other node yet.
+    pub(super) fn of(action: &Action<'_>, stream: usize) -> Result<Self> {
         let work = match action.as_node().map_err(unsupported)? {
             NodeAction::Copy { .. } => Work::Copy,
             NodeAction::Fill { value, .. } => Work::Fill(value),
@@ -54,18 +59,11 @@ impl Node {
                 Work::Kernel { function, name: name.clone(), config, args: Box::new(args.clone()) }
             }
         };
-        Ok(Self { work, places: Vec::new(), after: Vec::new() })
+        Ok(Self { work, stream, is_dependent: false, places: Vec::new(), after: Vec::new() })
     }
 
     pub(super) fn is_kernel(&self) -> bool {
         matches!(self.work, Work::Kernel { .. })
-    }
-
-    /// Makes a dependent launch an ordinary one.
-    pub(super) fn set_full_order(&mut self) {
-        if let Work::Kernel { config, .. } = &mut self.work {
-            config.dependent = false;
-        }
     }
 
     /// Whether it is a launch that uses this argument.
@@ -135,10 +133,25 @@ impl Node {
             Work::Kernel { function, name, config, args } => {
                 let mut args = args.clone();
                 args.move_spans(self.places.iter().map(span));
-                let (function, config) = (*function, *config);
+                let (function, mut config) = (*function, *config);
+                config.dependent = self.is_dependent;
                 with(NodeAction::Launch(Launch { function, name, config, args: &args }))
             }
         }
+    }
+}
+
+/// Gives the nodes their edges.
+pub(super) fn connect(nodes: &mut [Node]) {
+    let all = edges(nodes.iter().map(|node| (node.stream, &node.places[..])));
+    for (number, after) in all.into_iter().enumerate() {
+        // As in a stream: only directly behind a launch, and with nothing else to wait for.
+        let is_behind_kernel = matches!(after[..], [before]
+            if nodes[before].is_kernel() && nodes[before].stream == nodes[number].stream);
+        let node = &mut nodes[number];
+        let wanted = matches!(&node.work, Work::Kernel { config, .. } if config.dependent);
+        node.is_dependent = wanted && is_behind_kernel;
+        node.after = after;
     }
 }
 

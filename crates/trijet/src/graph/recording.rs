@@ -1,9 +1,8 @@
 //! The recording of a graph.
 #![forbid(unsafe_code)]
 
-use super::edges::Edges;
 use super::exec::Graph;
-use super::node::{Node, Place};
+use super::node::{Node, Place, connect};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{BlockId, LaneId};
 use crate::device::memory::Span;
@@ -30,7 +29,8 @@ struct Nodes(Mutex<State>);
 struct State {
     arguments: Vec<Argument>,
     nodes: Vec<Node>,
-    edges: Edges,
+    /// The streams that have nodes.
+    streams: Vec<LaneId>,
     has_ended: bool,
 }
 
@@ -65,7 +65,9 @@ impl Recorder for Nodes {
         if state.has_ended {
             return Err(invalid(format!("`{label}`: the recording of this stream has ended")));
         }
-        let mut node = Node::of(&submission.action)?;
+        let known = state.streams.iter().position(|known| *known == lane);
+        let stream = known.unwrap_or(state.streams.len());
+        let mut node = Node::of(&submission.action, stream)?;
         for access in submission.uses {
             let Some((argument, range)) = state.place(access.track.id, &access.range) else {
                 return Err(invalid(format!(
@@ -75,12 +77,8 @@ impl Recorder for Nodes {
             };
             node.places.push(Place { argument, range, mode: access.mode });
         }
-        node.after = state.edges.add(lane, &node.places);
-        // As in a stream: only directly behind a launch, and with nothing else to wait for.
-        let is_behind_kernel = matches!(node.after[..], [before]
-            if state.nodes[before].is_kernel() && state.edges.is_in(before, lane));
-        if !is_behind_kernel {
-            node.set_full_order();
+        if known.is_none() {
+            state.streams.push(lane);
         }
         state.nodes.push(node);
         Ok(())
@@ -152,7 +150,8 @@ impl Device {
     /// The error of `work`; what the driver reports when it makes the graph.
     pub fn record(&self, work: impl FnOnce(&Recording<'_>) -> Result<()>) -> Result<Graph> {
         calling::refuse("record")?;
-        let (nodes, spans) = recorded(self, work)?;
+        let (mut nodes, spans) = recorded(self, work)?;
+        connect(&mut nodes);
         Graph::new(self, nodes, spans)
     }
 
@@ -191,7 +190,8 @@ impl Device {
         work: impl FnOnce(&Recording<'_>) -> Result<()>,
     ) -> Result<()> {
         calling::refuse("record")?;
-        let (nodes, spans) = recorded(self, work)?;
+        let (mut nodes, spans) = recorded(self, work)?;
+        connect(&mut nodes);
         graph.change(self, nodes, &spans)
     }
 }
