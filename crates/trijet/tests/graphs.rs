@@ -100,7 +100,7 @@ impl Memory {
 }
 
 /// Records a program whose operations are in three streams.
-fn record(g: &Recording<'_>, memory: &mut Memory, program: &[(usize, Op)]) -> Result<()> {
+fn record(g: &Recording, memory: &mut Memory, program: &[(usize, Op)]) -> Result<()> {
     g.argument(&memory.h)?;
     g.argument(&memory.back)?;
     memory.buffers.iter().try_for_each(|buffer| g.argument(buffer))?;

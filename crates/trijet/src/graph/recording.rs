@@ -12,12 +12,12 @@ use crate::order::recorder::Recorder;
 use crate::order::submission::Submission;
 use crate::stream::{Device, Stream};
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A graph that is being recorded, see [`Device::record`].
 #[derive(Debug)]
-pub struct Recording<'d> {
-    device: &'d Device,
+pub struct Recording {
+    device: Device,
     nodes: Arc<Nodes>,
 }
 
@@ -47,6 +47,13 @@ fn invalid(cause: String) -> Error {
 }
 
 impl State {
+    /// What was recorded. The streams stay.
+    fn take(&mut self) -> (Vec<Node>, Vec<Span>) {
+        let arguments = std::mem::take(&mut self.arguments);
+        let spans = arguments.into_iter().map(|argument| argument.span).collect();
+        (std::mem::take(&mut self.nodes), spans)
+    }
+
     /// The argument that has these bytes of a block.
     fn place(&self, block: BlockId, range: &Range<u64>) -> Option<(usize, Range<u64>)> {
         let has = |known: &Argument| {
@@ -58,9 +65,22 @@ impl State {
     }
 }
 
+impl Nodes {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no panic under this lock")
+    }
+
+    /// Ends the recording, and takes what was recorded.
+    fn end(&self) -> (Vec<Node>, Vec<Span>) {
+        let mut state = self.state();
+        state.has_ended = true;
+        state.take()
+    }
+}
+
 impl Recorder for Nodes {
     fn take(&self, lane: LaneId, submission: &Submission<'_>) -> Result<()> {
-        let mut state = self.0.lock().expect("no panic under this lock");
+        let mut state = self.state();
         let label = submission.action.label();
         if state.has_ended {
             return Err(invalid(format!("`{label}`: the recording of this stream has ended")));
@@ -85,7 +105,7 @@ impl Recorder for Nodes {
     }
 }
 
-impl Recording<'_> {
+impl Recording {
     /// A stream whose operations are recorded. They run when the graph is launched. Copies, fills and
     /// launches can be recorded; other calls return `Unsupported` or `Capturing` (law A33).
     ///
@@ -107,7 +127,7 @@ impl Recording<'_> {
         let access = view.read_use();
         self.device.shared().domain.own("record", access.track.domain)?;
         let (block, range) = (access.track.id, access.range);
-        let mut state = self.nodes.0.lock().expect("no panic under this lock");
+        let mut state = self.nodes.state();
         let overlaps = |known: &Argument| {
             known.block == block && known.range.start < range.end && range.start < known.range.end
         };
@@ -148,10 +168,9 @@ impl Device {
     ///
     /// # Errors
     /// The error of `work`; what the driver reports when it makes the graph.
-    pub fn record(&self, work: impl FnOnce(&Recording<'_>) -> Result<()>) -> Result<Graph> {
+    pub fn record(&self, work: impl FnOnce(&Recording) -> Result<()>) -> Result<Graph> {
         calling::refuse("record")?;
-        let (mut nodes, spans) = recorded(self, work)?;
-        connect(&mut nodes);
+        let (nodes, spans) = recorded(self, work)?;
         Graph::new(self, nodes, spans)
     }
 
@@ -187,11 +206,10 @@ impl Device {
     pub fn record_again(
         &self,
         graph: &mut Graph,
-        work: impl FnOnce(&Recording<'_>) -> Result<()>,
+        work: impl FnOnce(&Recording) -> Result<()>,
     ) -> Result<()> {
         calling::refuse("record")?;
-        let (mut nodes, spans) = recorded(self, work)?;
-        connect(&mut nodes);
+        let (nodes, spans) = recorded(self, work)?;
         graph.change(self, nodes, &spans)
     }
 }
@@ -199,14 +217,12 @@ impl Device {
 /// The nodes that `work` records, and the memory of the arguments.
 fn recorded(
     device: &Device,
-    work: impl FnOnce(&Recording<'_>) -> Result<()>,
+    work: impl FnOnce(&Recording) -> Result<()>,
 ) -> Result<(Vec<Node>, Vec<Span>)> {
-    let recording = Recording { device, nodes: Arc::default() };
+    let recording = Recording { device: device.clone(), nodes: Arc::default() };
     let outcome = work(&recording);
-    let ended = State { has_ended: true, ..State::default() };
-    let mut state = recording.nodes.0.lock().expect("no panic under this lock");
-    let State { arguments, nodes, .. } = std::mem::replace(&mut *state, ended);
-    drop(state);
+    let (mut nodes, spans) = recording.nodes.end();
     outcome?;
-    Ok((nodes, arguments.into_iter().map(|argument| argument.span).collect()))
+    connect(&mut nodes);
+    Ok((nodes, spans))
 }

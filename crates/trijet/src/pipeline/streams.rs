@@ -66,7 +66,7 @@ impl Streams {
 
     /// Streams whose operations are recorded.
     pub(super) fn recorded(
-        recording: &Recording<'_>,
+        recording: &Recording,
         schedule: Schedule,
         (stages, slots): (usize, usize),
     ) -> Result<Self> {

@@ -134,7 +134,7 @@ pub(crate) fn a_graph_is_changed_in_place_or_stays_as_it_was(device: &Device) ->
     let other = s.upload(&[5.0_f32; LEN])?;
     type Step = fn(&Stream, &Stream, &Buffer<f32>, &mut Buffer<f32>) -> Result<()>;
     let mut record = |graph: Option<&mut Graph>, step: Step| -> Result<Option<Graph>> {
-        let work = |g: &Recording<'_>| {
+        let work = |g: &Recording| {
             g.argument(&x)?;
             g.argument(&y)?;
             step(&g.stream()?, &g.stream()?, &x, &mut y)
