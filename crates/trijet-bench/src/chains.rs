@@ -10,6 +10,7 @@ use crate::bare::ticks::{TICK, TRIGGER_THEN_WAIT, Tick, WAIT_THEN_TRIGGER};
 use crate::definition::parse;
 use crate::peer::{self, Peer};
 use crate::progress::Steps;
+use crate::replayed::pipelines;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
@@ -150,7 +151,7 @@ fn measure(
         true => &[Link::Plain, Link::WaitThenTrigger, Link::TriggerThenWait],
         false => &[Link::Plain],
     };
-    steps.expect((definition.lengths.len() * links.len()) as u64 + 1);
+    steps.expect((definition.lengths.len() * links.len()) as u64 + 2);
     let mut results = Results::of_device(device);
     results.note("verified", "the words of every sample, and those of the peers");
     let lab = match device.info().compute.0 {
@@ -163,6 +164,8 @@ fn measure(
             chains(setting, (*link, *length, definition.samples), lab.as_ref(), &mut results)?;
         }
     }
+    steps.begin("a pipeline of short kernels");
+    pipelines(setting, definition.samples, &mut results)?;
     steps.begin("peers");
     peer::figures(&definition.peers, definition.samples, &mut results)?;
     Ok(results)
@@ -248,6 +251,7 @@ mod tests {
             }
         }
         assert!(printed.contains("5 kernels, dependent with a late trigger, graph: "), "{printed}");
+        assert!(printed.contains("short kernels, automatic replay: a run"), "{printed}");
         assert_no_finding(&device, 20);
         Ok(())
     }

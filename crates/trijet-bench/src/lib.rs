@@ -20,6 +20,7 @@ mod peer;
 pub mod pitfalls;
 mod process;
 pub mod progress;
+mod replayed;
 pub mod results;
 mod rounds;
 mod setting;

@@ -4,7 +4,7 @@
 //! of which one writes them. An edge that others imply is left out.
 #![forbid(unsafe_code)]
 
-use super::node::Place;
+use super::node::{Node, Place};
 use crate::base::interval::RangeMap;
 
 /// The nodes that use some bytes of an argument.
@@ -19,8 +19,18 @@ struct Users {
 /// What comes before a node: the last node of each stream, the node itself among them.
 type Before = Vec<Option<usize>>;
 
+/// Gives the nodes their edges.
+pub(super) fn connect(nodes: &mut [Node]) {
+    let all = edges(nodes.iter().map(|node| (node.stream, &node.places[..])));
+    for (number, after) in all.into_iter().enumerate() {
+        let is_behind_launch = matches!(after[..], [before]
+            if nodes[before].is_kernel() && nodes[before].stream == nodes[number].stream);
+        nodes[number].follow(after, is_behind_launch);
+    }
+}
+
 /// The nodes that each node follows, latest first. A node has the number of its stream and its places.
-pub(super) fn edges<'a>(nodes: impl Iterator<Item = (usize, &'a [Place])>) -> Vec<Vec<usize>> {
+fn edges<'a>(nodes: impl Iterator<Item = (usize, &'a [Place])>) -> Vec<Vec<usize>> {
     let mut users: Vec<RangeMap<Users>> = Vec::new();
     let mut befores: Vec<(usize, Before)> = Vec::new();
     let mut last = Before::new();

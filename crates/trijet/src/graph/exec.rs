@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::arguments::Arguments;
+use super::edges::connect;
 use super::node::{Node, Place};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::interval::RangeMap;
@@ -168,6 +169,23 @@ impl Graph {
             self.nodes[number] = node;
         }
         Ok(())
+    }
+
+    /// Gives nodes their edges: those of this graph, where they use the same bytes in the same streams.
+    pub(super) fn connect_like(&self, nodes: &mut [Node]) {
+        let same = |(node, known): (&Node, &Node)| {
+            node.stream == known.stream && node.places == known.places
+        };
+        if nodes.len() == self.nodes.len() && nodes.iter().zip(&self.nodes).all(same) {
+            nodes.iter_mut().zip(&self.nodes).for_each(|(node, known)| node.follow_as(known));
+        } else {
+            connect(nodes);
+        }
+    }
+
+    /// The number of its launches of kernels.
+    pub(crate) fn launches(&self) -> usize {
+        self.nodes.iter().filter(|node| node.is_kernel()).count()
     }
 
     fn is_of(&self, device: &Shared) -> bool {

@@ -1,7 +1,6 @@
 //! A node of a graph: an operation whose memory is named by arguments.
 #![forbid(unsafe_code)]
 
-use super::edges::edges;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::LaunchConfig;
@@ -44,7 +43,7 @@ pub(super) struct Node {
     is_dependent: bool,
     /// In the order of [`Action::each_access`].
     pub(super) places: Vec<Place>,
-    /// The earlier nodes that must be complete before, see [`connect`].
+    /// The earlier nodes that must be complete before, see [`super::edges::connect`].
     pub(super) after: Vec<usize>,
 }
 
@@ -60,6 +59,27 @@ impl Node {
             }
         };
         Ok(Self { work, stream, is_dependent: false, places: Vec::new(), after: Vec::new() })
+    }
+
+    /// The priority of a launch that has none.
+    pub(super) fn set_priority(&mut self, priority: Option<i32>) {
+        if let Work::Kernel { config, .. } = &mut self.work {
+            config.priority = config.priority.or(priority);
+        }
+    }
+
+    /// Follows these nodes. `is_behind_launch` says that there is nothing to follow but a launch before it in its
+    /// stream, as a dependent launch needs it.
+    pub(super) fn follow(&mut self, after: Vec<usize>, is_behind_launch: bool) {
+        let wants = matches!(&self.work, Work::Kernel { config, .. } if config.dependent);
+        self.is_dependent = wants && is_behind_launch;
+        self.after = after;
+    }
+
+    /// Takes over the edges of a node that uses the same bytes in the same stream.
+    pub(super) fn follow_as(&mut self, other: &Self) {
+        self.after.clone_from(&other.after);
+        self.is_dependent = other.is_dependent;
     }
 
     pub(super) fn is_kernel(&self) -> bool {
@@ -138,20 +158,6 @@ impl Node {
                 with(NodeAction::Launch(Launch { function, name, config, args: &args }))
             }
         }
-    }
-}
-
-/// Gives the nodes their edges.
-pub(super) fn connect(nodes: &mut [Node]) {
-    let all = edges(nodes.iter().map(|node| (node.stream, &node.places[..])));
-    for (number, after) in all.into_iter().enumerate() {
-        // As in a stream: only directly behind a launch, and with nothing else to wait for.
-        let is_behind_kernel = matches!(after[..], [before]
-            if nodes[before].is_kernel() && nodes[before].stream == nodes[number].stream);
-        let node = &mut nodes[number];
-        let wanted = matches!(&node.work, Work::Kernel { config, .. } if config.dependent);
-        node.is_dependent = wanted && is_behind_kernel;
-        node.after = after;
     }
 }
 

@@ -1,8 +1,9 @@
 //! The recording of a graph.
 #![forbid(unsafe_code)]
 
+use super::edges::connect;
 use super::exec::Graph;
-use super::node::{Node, Place, connect};
+use super::node::{Node, Place};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{BlockId, LaneId};
 use crate::device::memory::Span;
@@ -31,6 +32,10 @@ struct State {
     nodes: Vec<Node>,
     /// The streams that have nodes.
     streams: Vec<LaneId>,
+    /// The priority of launches that have none.
+    priority: Option<i32>,
+    /// Whether an operation was refused.
+    has_refused: bool,
     has_ended: bool,
 }
 
@@ -49,9 +54,36 @@ fn invalid(cause: String) -> Error {
 impl State {
     /// What was recorded. The streams stay.
     fn take(&mut self) -> (Vec<Node>, Vec<Span>) {
+        self.has_refused = false;
         let arguments = std::mem::take(&mut self.arguments);
         let spans = arguments.into_iter().map(|argument| argument.span).collect();
         (std::mem::take(&mut self.nodes), spans)
+    }
+
+    /// Adds a node.
+    fn add(&mut self, lane: LaneId, submission: &Submission<'_>) -> Result<()> {
+        let label = submission.action.label();
+        if self.has_ended {
+            return Err(invalid(format!("`{label}`: the recording of this stream has ended")));
+        }
+        let known = self.streams.iter().position(|known| *known == lane);
+        let stream = known.unwrap_or(self.streams.len());
+        let mut node = Node::of(&submission.action, stream)?;
+        node.set_priority(self.priority);
+        for access in submission.uses {
+            let Some((argument, range)) = self.place(access.track.id, &access.range) else {
+                return Err(invalid(format!(
+                    "`{label}` uses memory that is no argument of the graph; name it with \
+                     `Recording::argument` first"
+                )));
+            };
+            node.places.push(Place { argument, range, mode: access.mode });
+        }
+        if known.is_none() {
+            self.streams.push(lane);
+        }
+        self.nodes.push(node);
+        Ok(())
     }
 
     /// The argument that has these bytes of a block.
@@ -81,31 +113,45 @@ impl Nodes {
 impl Recorder for Nodes {
     fn take(&self, lane: LaneId, submission: &Submission<'_>) -> Result<()> {
         let mut state = self.state();
-        let label = submission.action.label();
-        if state.has_ended {
-            return Err(invalid(format!("`{label}`: the recording of this stream has ended")));
-        }
-        let known = state.streams.iter().position(|known| *known == lane);
-        let stream = known.unwrap_or(state.streams.len());
-        let mut node = Node::of(&submission.action, stream)?;
-        for access in submission.uses {
-            let Some((argument, range)) = state.place(access.track.id, &access.range) else {
-                return Err(invalid(format!(
-                    "`{label}` uses memory that is no argument of the graph; name it with \
-                     `Recording::argument` first"
-                )));
-            };
-            node.places.push(Place { argument, range, mode: access.mode });
-        }
-        if known.is_none() {
-            state.streams.push(lane);
-        }
-        state.nodes.push(node);
-        Ok(())
+        let taken = state.add(lane, submission);
+        state.has_refused |= taken.is_err();
+        taken
     }
 }
 
 impl Recording {
+    /// A recording that goes on: its streams stay, and what they have recorded is taken out again and again.
+    /// Launches without a priority get this one.
+    pub(crate) fn continuing(device: &Device, priority: Option<i32>) -> Self {
+        let recording = Self { device: device.clone(), nodes: Arc::default() };
+        recording.nodes.state().priority = priority;
+        recording
+    }
+
+    /// A graph of what was recorded since the last call.
+    pub(crate) fn graph(&self) -> Result<Graph> {
+        let (mut nodes, spans) = self.nodes.state().take();
+        connect(&mut nodes);
+        Graph::new(&self.device, nodes, spans)
+    }
+
+    /// Changes a graph into what was recorded since the last call, as [`Device::record_again`] does.
+    pub(crate) fn change(&self, graph: &mut Graph) -> Result<()> {
+        let (mut nodes, spans) = self.nodes.state().take();
+        graph.connect_like(&mut nodes);
+        graph.change(&self.device, nodes, &spans)
+    }
+
+    /// Whether an operation was refused since the last call.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.nodes.state().has_refused
+    }
+
+    /// Forgets what was recorded since the last call.
+    pub(crate) fn discard(&self) {
+        self.nodes.state().take();
+    }
+
     /// A stream whose operations are recorded. They run when the graph is launched. Copies, fills and
     /// launches can be recorded; other calls return `Unsupported` or `Capturing` (law A33).
     ///

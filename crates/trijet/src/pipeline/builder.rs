@@ -10,6 +10,7 @@ use super::layout::Layout;
 use super::plan::{ChunkChoice, Plan, PlanOptions, Ramp};
 use super::progress::{OnProgress, Progress};
 use super::reach::Reach;
+use super::replay::Replay;
 use super::schedule::Schedule;
 use super::sink::Sink;
 use super::source::Source;
@@ -17,7 +18,7 @@ use super::stage::{Stage, StageCx};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::times::TimesFrom;
 use crate::base::units::Bytes;
-use crate::memory::{Buffer, Element, PageLocked, PinnedBuffer, View, ViewMut};
+use crate::memory::{AsView, Buffer, Element, PageLocked, PinnedBuffer, View, ViewMut};
 use crate::stream::Device;
 use std::borrow::Cow;
 use std::fmt;
@@ -78,7 +79,9 @@ pub(super) struct Settings<'a> {
     pub(super) times: TimesFrom,
     pub(super) drop_wait: Option<u64>,
     pub(super) class: Class,
-    pub(super) is_replayed: bool,
+    pub(super) replay: Replay,
+    /// Memory that stages read besides their input.
+    pub(super) reads: Vec<View<'a, u8>>,
     /// The file that remembers what `prepare` chose, and the name of the job in it.
     pub(super) remember: Option<(PathBuf, String)>,
 }
@@ -112,7 +115,8 @@ impl Default for Settings<'_> {
             times: TimesFrom::Events,
             drop_wait: None,
             class: Class::default(),
-            is_replayed: false,
+            replay: Replay::default(),
+            reads: Vec::new(),
             remember: None,
         }
     }
@@ -291,34 +295,41 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Makes the runs of a [prepared](Self::prepare) pipeline launches of one [graph](crate::graph). The host then
-    /// makes one call for a run instead of one for each operation, which matters where stages launch many
-    /// short kernels. `prepare` calls each stage once for each chunk, while the graph is recorded, and runs
-    /// call none: what a stage computes from the state of the program stays as it was then.
+    /// Whether the runs of a [prepared](Self::prepare) pipeline are launches of a graph; by default, where a run
+    /// has many short launches. [`run`](Self::run) ignores this.
     ///
-    /// Stages may launch kernels, copy and fill, with the memory that they are given. `prepare` returns the
-    /// error of a stage that does something else. It returns `InvalidValue` for [`Class::Bulk`], which waits
-    /// between its operations, and for [`Class::Latency`] with another schedule than
-    /// [`Schedule::InPlace`], since a graph does not copy in shared streams. [`run`](Self::run) ignores this.
+    /// `prepare` returns `InvalidValue` for [`Replay::Fixed`] with [`Class::Bulk`], which waits between
+    /// its operations, and with [`Class::Latency`] and another schedule than [`Schedule::InPlace`], since
+    /// a graph does not copy in shared streams.
     ///
     /// ```
     /// use trijet::kernels::AFFINE_F32;
+    /// use trijet::pipeline::Replay;
     /// use trijet::{Device, Pipeline, Select};
     /// let device = Device::open(Select::Host(0))?;
     /// let (mut x, mut y) = (device.pinned::<f32>(640)?, device.pinned::<f32>(640)?);
     /// let mut job = Pipeline::on(&device)
     ///     .stage::<f32, f32>(|s, x, y| s.launch(&AFFINE_F32, (2.0f32, 1.0f32, x, y)))
     ///     .stage::<f32, f32>(|s, x, y| s.launch(&AFFINE_F32, (3.0f32, 0.0f32, x, y)))
-    ///     .replayed()
+    ///     .replay(Replay::Fixed)
     ///     .prepare(&x, 8, &mut y)?;
     /// x.write()?.fill(5.0);
     /// job.run(&x, &mut y)?;
     /// assert_eq!(y.read()?[639], 33.0);
+    /// assert!(job.replayed().to_string().starts_with("replayed"));
     /// # Ok::<(), trijet::Error>(())
     /// ```
     #[must_use]
-    pub fn replayed(mut self) -> Self {
-        self.settings.is_replayed = true;
+    pub fn replay(mut self, replay: Replay) -> Self {
+        self.settings.replay = replay;
+        self
+    }
+
+    /// Names memory that stages read besides their input, such as weights. A [graph](Self::replay) of runs needs
+    /// to know it; other runs do not.
+    #[must_use]
+    pub fn reads<V: AsView + ?Sized>(mut self, memory: &'a V) -> Self {
+        self.settings.reads.push(memory.as_view().as_bytes());
         self
     }
 

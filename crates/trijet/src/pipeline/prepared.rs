@@ -6,18 +6,20 @@
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
-use super::builder::{Input, Output, Pipeline, Settings, invalid};
+use super::builder::{Input, Output, Pipeline, invalid};
 use super::choose::{Tried, choose};
 use super::class::Class;
 use super::pass::pass;
 use super::plan::Plan;
-use super::replay::{record, replay};
+use super::replay::{Replay, Replayed};
+use super::replayer::{Ends, Recorder, Replayer, Stop};
+#[cfg(doc)]
 use super::schedule::Schedule;
 use super::stage::Stages;
 use super::validate::Job;
 use crate::base::error::Result;
-use crate::graph::Graph;
-use crate::memory::{Element, PinnedBuffer};
+use crate::memory::{Element, PinnedBuffer, View};
+use crate::stream::Device;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -39,12 +41,15 @@ use std::marker::PhantomData;
 /// # Ok::<(), trijet::Error>(())
 /// ```
 pub struct Prepared<'a, T, U> {
+    device: Device,
+    class: Class,
     stages: Stages<'a>,
     resources: Resources,
-    /// The runs as launches of this graph.
-    graph: Option<Graph>,
-    len_in: usize,
-    len_out: usize,
+    /// Other memory that the stages read.
+    reads: Vec<View<'a, u8>>,
+    replayer: Replayer,
+    /// The lengths of the data.
+    lens: (usize, usize),
     tried: Vec<Tried>,
     elements: PhantomData<fn(&T) -> U>,
 }
@@ -75,29 +80,25 @@ impl<'a> Pipeline<'a> {
     ) -> Result<Prepared<'a, T, U>> {
         let (len_in, len_out) = (x.len(), y.len());
         let mut job = Job::between(self, Input::pinned(x, row_len), Output::pinned(y))?;
-        check_replay(&job.settings)?;
+        let (class, schedule) = (job.settings.class, job.settings.plan.schedule);
+        let mut replayer = Replayer::new(job.settings.replay, class, schedule);
+        if let (Replay::Fixed, Replayer::Off(why)) = (job.settings.replay, &replayer) {
+            return Err(invalid(why.clone()));
+        }
         let (mut resources, tried) = choose(&mut job)?;
-        let graph = match job.settings.is_replayed {
-            true => Some(record(&mut job, &mut resources)?),
-            false => None,
-        };
-        let stages = job.stages;
-        Ok(Prepared { stages, resources, graph, len_in, len_out, tried, elements: PhantomData })
-    }
-}
-
-/// Refuses a run as one graph where its copies must go through the streams that runs share.
-fn check_replay(settings: &Settings<'_>) -> Result<()> {
-    if !settings.is_replayed {
-        return Ok(());
-    }
-    match (settings.class, settings.plan.schedule) {
-        (Class::Bulk, _) => Err(invalid("a bulk run waits between its operations; a graph cannot")),
-        (Class::Alone, _) | (Class::Latency, Schedule::InPlace) => Ok(()),
-        (Class::Latency, schedule) => Err(invalid(format!(
-            "the copies of a graph do not go through the streams that runs of the class Latency \
-             share; choose the schedule InPlace, which has no copies, instead of {schedule:?}"
-        ))),
+        let Job { device, input, output, stages, settings, .. } = job;
+        if settings.replay == Replay::Fixed
+            && let (Input::Pinned { bytes: input, .. }, Output::Pinned { target: output, .. }) =
+                (input, output)
+        {
+            let mut ends = Ends { input, output, reads: &settings.reads };
+            let recorder = Recorder::new(&device, class, &resources)?;
+            let graph = recorder.graph(&mut resources, &stages, &mut ends);
+            replayer = Replayer::Fixed(graph.map_err(Stop::into_error)?);
+        }
+        let (reads, elements) = (settings.reads, PhantomData);
+        let lens = (len_in, len_out);
+        Ok(Prepared { device, class, stages, resources, reads, replayer, lens, tried, elements })
     }
 }
 
@@ -108,17 +109,19 @@ impl<T: Element, U: Element> Prepared<'_, T, U> {
     /// `InvalidValue` for buffers of other lengths; the error of a stage, with its chunk; what the
     /// driver reports. After an error nothing more is enqueued, and everything enqueued has ended.
     pub fn run(&mut self, x: &PinnedBuffer<T>, y: &mut PinnedBuffer<U>) -> Result<()> {
-        if (x.len(), y.len()) != (self.len_in, self.len_out) {
-            let (x, y, len_in, len_out) = (x.len(), y.len(), self.len_in, self.len_out);
+        if (x.len(), y.len()) != self.lens {
+            let (x, y, (len_in, len_out)) = (x.len(), y.len(), self.lens);
             return Err(invalid(format!(
                 "it was prepared for {len_in} elements in and {len_out} out, and got {x} and {y}"
             )));
         }
-        let (x, y) = (x.view().as_bytes(), y.view_mut().into_bytes());
-        match &mut self.graph {
-            Some(graph) => replay(graph, &mut self.resources, x, y),
-            None => pass(&mut self.resources, &self.stages, x, y),
+        let Self { device, class, stages, resources, reads, replayer, .. } = self;
+        let input = x.view().as_bytes();
+        let ends = Ends { input, output: y.view_mut().into_bytes(), reads };
+        if replayer.run((device, *class), resources, stages, ends)? {
+            return Ok(());
         }
+        pass(resources, stages, input, y.view_mut().into_bytes())
     }
 }
 
@@ -127,6 +130,12 @@ impl<T, U> Prepared<'_, T, U> {
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.resources.plan
+    }
+
+    /// Whether the last run was a launch of a graph, see [`Pipeline::replay`].
+    #[must_use]
+    pub fn replayed(&self) -> Replayed {
+        self.replayer.state()
     }
 
     /// The ways that were measured, the chosen one among them; none where nothing was measured.

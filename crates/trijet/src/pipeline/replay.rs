@@ -1,52 +1,53 @@
-//! A plan as one graph: recorded when a pipeline is prepared, launched in each of its runs.
+//! Whether the runs of a prepared pipeline are launches of a graph.
 #![forbid(unsafe_code)]
 
-use super::allocate::Resources;
-use super::builder::{Input, Output, invalid};
-use super::enqueue::submit;
-use super::schedule::turn;
-use super::spans::Spans;
-use super::streams::Streams;
-use super::validate::Job;
-use crate::base::error::Result;
-use crate::graph::{Arguments, Graph};
-use crate::memory::{View, ViewMut};
+use std::fmt;
 
-/// Records the operations of a plan between the page-locked data of a job, which stand for those of each
-/// run.
-pub(super) fn record(job: &mut Job<'_, '_>, resources: &mut Resources) -> Result<Graph> {
-    let Job { device, input, output, stages, .. } = job;
-    let (Input::Pinned { bytes: input, .. }, Output::Pinned { target: output, .. }) =
-        (input, output)
-    else {
-        return Err(invalid("only page-locked data can stand for those of a graph"));
-    };
-    device.record(|g| {
-        let Resources { plan, slots, .. } = resources;
-        g.argument(input)?;
-        g.argument(output)?;
-        slots.iter().flat_map(|slot| &slot.buffers).try_for_each(|buffer| g.argument(buffer))?;
-        let streams = Streams::recorded(g, plan.schedule, (stages.stages.len(), slots.len()))?;
-        let spans = Spans(stages);
-        plan.chunks.iter().try_for_each(|chunk| {
-            let slot = turn(chunk.index, slots.len());
-            let y = output.reborrow().slice(spans.output(chunk));
-            submit(chunk, &streams, &mut slots[slot], stages, input.slice(spans.input(chunk)), y)
-        })
-    })
+/// Whether the runs of a [prepared](super::Pipeline::prepare) pipeline are launches of one
+/// [graph](crate::graph).
+///
+/// The host then makes one call for a run instead of one for each operation, and the device needs less time
+/// between kernels. That matters where stages launch many short kernels. The copies of a run cost the same in a
+/// graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Replay {
+    /// From the second run on, if a run has at least 8 launches, and two for each copy or fill. Each run calls
+    /// the stages, as ever, and what they enqueue is compared with the graph: other scalars and other memory change
+    /// its nodes. Once they enqueue other operations, or operations that a graph cannot have, this run
+    /// and later ones are ordinary; its stages are then called twice. [`Prepared::replayed`](super::Prepared::replayed)
+    /// tells.
+    #[default]
+    Automatic,
+    /// In every run. `prepare` calls each stage once for each chunk, and runs call none: what a stage
+    /// computes from the state of the program stays as it was then. `prepare` returns the error of a
+    /// stage that enqueues what a graph cannot have.
+    Fixed,
+    /// In no run.
+    Never,
 }
 
-/// Launches the graph, and waits for it.
-pub(super) fn replay(
-    graph: &mut Graph,
-    resources: &mut Resources,
-    input: View<'_, u8>,
-    output: ViewMut<'_, u8>,
-) -> Result<()> {
-    let Resources { streams, slots, .. } = resources;
-    let arguments = Arguments::new().read(input).write(output);
-    let buffers = slots.iter_mut().flat_map(|slot| &mut slot.buffers);
-    let arguments = buffers.fold(arguments, |all, buffer| all.write(buffer.view_mut()));
-    streams.first().launch_graph(graph, arguments)?;
-    streams.first().synchronize()
+/// Whether the last run of a [prepared](super::Pipeline::prepare) pipeline was a launch of a graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Replayed {
+    /// Not yet: the second run decides.
+    Undecided,
+    /// It was a launch of a graph with so many operations.
+    Yes {
+        /// The operations of the graph.
+        operations: usize,
+    },
+    /// It was not, and no later one will be, for this reason.
+    No(String),
+}
+
+impl fmt::Display for Replayed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Undecided => f.write_str("not replayed yet"),
+            Self::Yes { operations } => write!(f, "replayed, {operations} operations"),
+            Self::No(reason) => write!(f, "not replayed: {reason}"),
+        }
+    }
 }

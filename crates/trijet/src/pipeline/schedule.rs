@@ -69,7 +69,7 @@ impl fmt::Display for StageId {
 }
 
 /// The streams of a run by stage and chunk. Streams are numbered from 0.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table {
     /// The name of each stream.
     names: Vec<String>,

@@ -64,16 +64,11 @@ impl Streams {
         Ok(Self { table, streams, shared })
     }
 
-    /// Streams whose operations are recorded.
-    pub(super) fn recorded(
-        recording: &Recording,
-        schedule: Schedule,
-        (stages, slots): (usize, usize),
-    ) -> Result<Self> {
-        let table = Table::new(schedule, stages, slots);
+    /// The same streams in a recording.
+    pub(super) fn recorded(&self, recording: &Recording) -> Result<Self> {
         let open = |_| Ok(Arc::new(recording.stream()?));
-        let streams = table.names().iter().map(open).collect::<Result<_>>()?;
-        Ok(Self { table, streams, shared: None })
+        let streams = self.streams.iter().map(open).collect::<Result<_>>()?;
+        Ok(Self { table: self.table.clone(), streams, shared: None })
     }
 
     pub(super) fn all(&self) -> &[Arc<Stream>] {

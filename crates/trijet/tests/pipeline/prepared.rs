@@ -1,12 +1,13 @@
 //! Prepared pipelines: many runs over one plan, which whole runs have chosen.
 
 use crate::{SCHEDULES, simulated, threads};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use trijet::kernels::{Code, Cost, In, KernelSpec, Out, Shape, Twin};
-use trijet::pipeline::{Class, Prepared, Schedule};
+use trijet::pipeline::{Class, Prepared, Replay, Replayed, Schedule};
 use trijet::sim::Order;
 use trijet::testing::WORK;
 use trijet::{
-    Bytes, Device, ErrorKind, Kernel, Nanos, PinnedBuffer, Pipeline, Result, View, ViewMut,
+    Buffer, Bytes, Device, ErrorKind, Kernel, Nanos, PinnedBuffer, Pipeline, Result, View, ViewMut,
 };
 
 const ROW: usize = 64;
@@ -295,7 +296,8 @@ fn a_replayed_run_computes_what_an_ordinary_one_does_and_calls_no_stage() -> Res
                         .schedule(schedule)
                         .depth(3)
                         .chunk(Bytes(8 * ROW as u64 * 4));
-                    let pipeline = if is_replayed { pipeline.replayed() } else { pipeline };
+                    let pipeline =
+                        if is_replayed { pipeline.replay(Replay::Fixed) } else { pipeline };
                     pipeline.prepare(&x, ROW, &mut y)
                 };
                 let (mut ordinary, mut replayed) = (job(false)?, job(true)?);
@@ -323,7 +325,8 @@ fn a_stage_that_cannot_be_recorded_is_an_error_of_prepare() -> Result<()> {
         s.copy(&x, &mut y)?;
         s.host_fn(|| ())
     });
-    let error = pipeline.replayed().prepare(&x, ROW, &mut y).expect_err("a host function");
+    let error =
+        pipeline.replay(Replay::Fixed).prepare(&x, ROW, &mut y).expect_err("a host function");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("stage 0"), "{error}");
     let other = device.stream()?.upload(&[0_u32; ROW])?;
@@ -331,7 +334,8 @@ fn a_stage_that_cannot_be_recorded_is_an_error_of_prepare() -> Result<()> {
         let rows = y.len() / ROW;
         (0..rows).try_for_each(|n| s.copy(&other, &mut y.reborrow().slice(ROW * n..ROW * (n + 1))))
     });
-    let error = pipeline.replayed().prepare(&x, ROW, &mut y).expect_err("memory of its own");
+    let error =
+        pipeline.replay(Replay::Fixed).prepare(&x, ROW, &mut y).expect_err("memory of its own");
     assert!(error.to_string().contains("no argument of the graph"), "{error}");
     Ok(())
 }
@@ -346,12 +350,145 @@ fn a_run_whose_copies_use_the_shared_streams_is_not_replayed() -> Result<()> {
         (Class::Latency, Schedule::RoleStreams),
         (Class::Latency, Schedule::Tuned),
     ] {
-        let job = copying(&device, 0).class(class).schedule(schedule).replayed();
+        let job = copying(&device, 0).class(class).schedule(schedule).replay(Replay::Fixed);
         let error = job.prepare(&x, ROW, &mut y).expect_err("copies in shared streams");
         assert_eq!(error.kind(), ErrorKind::InvalidValue, "{class:?} {schedule:?}");
     }
-    let job = copying(&device, 0).class(Class::Latency).schedule(Schedule::InPlace).replayed();
+    let job =
+        copying(&device, 0).class(Class::Latency).schedule(Schedule::InPlace).replay(Replay::Fixed);
     job.prepare(&x, ROW, &mut y)?.run(&x, &mut y)?;
     assert_eq!(y.read()?[3], x.read()?[3]);
+    Ok(())
+}
+
+/// Hashes with numbers of rounds that a test may change, and one that reads other memory.
+fn chain<'a>(device: &Device, rounds: &'a AtomicU32, weights: &'a Buffer<u32>) -> Pipeline<'a> {
+    Pipeline::on(device)
+        .stage::<u32, u32>(|s, x, mut y| {
+            (0..5).try_for_each(|n| s.launch(&WORK, (rounds.load(Relaxed) * n, x, y.reborrow())))
+        })
+        .stage::<u32, u32>(|s, x, mut y| {
+            s.launch(&WORK, (0, weights.slice(..y.len()), y.reborrow()))?;
+            s.launch(&WORK, (rounds.load(Relaxed), x, y))
+        })
+        .schedule(Schedule::RoleStreams)
+        .chunk(Bytes(8 * ROW as u64 * 4))
+}
+
+/// The law of an automatic replay: each run computes what an ordinary one does, with the data, the memory and
+/// the scalars of that run.
+#[test]
+fn an_automatic_replay_follows_each_run() -> Result<()> {
+    for device in [threads(), simulated(Order::Greedy), simulated(Order::Seeded(5))] {
+        let rounds = AtomicU32::new(3);
+        let weights = device.stream()?.upload(&[7_u32; 8 * ROW])?;
+        for schedule in [Schedule::RoleStreams, Schedule::SlotStreams, Schedule::InPlace] {
+            let (x, mut y) = (numbers(&device, 60 * ROW, 0), numbers(&device, 60 * ROW, 1));
+            let job = |replay| chain(&device, &rounds, &weights).reads(&weights).replay(replay);
+            let job = |replay| job(replay).schedule(schedule);
+            let job = |replay| match schedule {
+                // All rows are one chunk.
+                Schedule::InPlace => copies_of_rows(&device, &rounds).replay(replay),
+                _ => job(replay),
+            };
+            let mut ordinary = job(Replay::Never).prepare(&x, ROW, &mut y)?;
+            let mut automatic = job(Replay::Automatic).prepare(&x, ROW, &mut y)?;
+            for (run, now) in [3, 3, 3, 4, 4, 3].into_iter().enumerate() {
+                rounds.store(now, Relaxed);
+                let x = numbers(&device, 60 * ROW, u32::try_from(run).expect("few"));
+                let (mut y, mut z) = (numbers(&device, 60 * ROW, 1), numbers(&device, 60 * ROW, 2));
+                ordinary.run(&x, &mut y)?;
+                automatic.run(&x, &mut z)?;
+                assert_eq!(*z.read()?, *y.read()?, "{schedule:?}, run {run}");
+                let is_replayed = matches!(automatic.replayed(), Replayed::Yes { .. });
+                assert_eq!(is_replayed, run > 0, "run {run}: {}", automatic.replayed());
+            }
+            assert_eq!(ordinary.replayed(), Replayed::No("it was asked not to be".to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// Ten hashes in one chunk.
+fn copies_of_rows<'a>(device: &Device, rounds: &'a AtomicU32) -> Pipeline<'a> {
+    let hash = |pipeline: Pipeline<'a>| {
+        pipeline.stage::<u32, u32>(move |s, x, y| s.launch(&WORK, (rounds.load(Relaxed), x, y)))
+    };
+    (0..10).fold(Pipeline::on(device).schedule(Schedule::InPlace), |pipeline, _| hash(pipeline))
+}
+
+#[test]
+fn a_run_that_is_no_graph_is_an_ordinary_one_and_says_why() -> Result<()> {
+    let device = simulated(Order::Greedy);
+    let (rounds, turn) = (AtomicU32::new(2), AtomicU32::new(0));
+    let weights = device.stream()?.upload(&[7_u32; 8 * ROW])?;
+    let plain = || chain(&device, &rounds, &weights);
+    let few = copying(&device, 1).schedule(Schedule::RoleStreams).chunk(Bytes(8 * ROW as u64 * 4));
+    let calls = plain().stage::<u32, u32>(|s, x, mut y| {
+        s.copy(&x, &mut y)?;
+        s.host_fn(|| ())
+    });
+    let other = plain().reads(&weights).stage::<u32, u32>(|s, x, mut y| {
+        // Another operation from the third run on.
+        if turn.load(Relaxed) > 2 {
+            s.fill_bytes(&mut y, 0)?
+        }
+        s.launch(&WORK, (1, x, y))
+    });
+    let twice = plain().reads(&weights).reads(&weights);
+    for (name, job, why, first_off) in [
+        ("few launches", few, "a graph pays", 2),
+        ("memory that was not named", plain(), "no argument of the graph", 2),
+        ("a host function", calls.reads(&weights), "cannot be recorded", 2),
+        ("other operations", other, "operations, and has", 3),
+        ("memory that was named twice", twice, "shares bytes", 2),
+    ] {
+        let (x, mut y) = (numbers(&device, 60 * ROW, 0), numbers(&device, 60 * ROW, 1));
+        let mut automatic = job.prepare(&x, ROW, &mut y)?;
+        let mut results = Vec::new();
+        for run in 1..6 {
+            turn.store(run, Relaxed);
+            automatic.run(&x, &mut y)?;
+            results.push(y.read()?.to_vec());
+            let is_off = matches!(automatic.replayed(), Replayed::No(_));
+            assert_eq!(is_off, run >= first_off, "{name}, run {run}: {}", automatic.replayed());
+        }
+        assert!(automatic.replayed().to_string().contains(why), "{}", automatic.replayed());
+        assert!(results.iter().all(|result| *result == results[0]), "{name}");
+    }
+    Ok(())
+}
+
+/// The error of a stage is that of the run, and is not taken for a reason to run in another way.
+#[test]
+fn the_error_of_a_stage_is_the_error_of_a_replayed_run() -> Result<()> {
+    let device = simulated(Order::Greedy);
+    let (rounds, calls) = (AtomicU32::new(2), AtomicU32::new(0));
+    let weights = device.stream()?.upload(&[7_u32; 8 * ROW])?;
+    for fails_in in [2, 4] {
+        let turn = AtomicU32::new(0);
+        let job = chain(&device, &rounds, &weights).reads(&weights).stage::<u32, u32>(|s, x, y| {
+            if turn.load(Relaxed) == fails_in {
+                calls.fetch_add(1, Relaxed);
+                return Err(trijet::Error::new(ErrorKind::Cancelled, "stage", "enough"));
+            }
+            s.launch(&WORK, (1, x, y))
+        });
+        let (x, mut y) = (numbers(&device, 60 * ROW, 0), numbers(&device, 60 * ROW, 1));
+        let mut automatic = job.prepare(&x, ROW, &mut y)?;
+        for run in 1..6 {
+            turn.store(run, Relaxed);
+            let before = calls.load(Relaxed);
+            match automatic.run(&x, &mut y) {
+                Ok(()) => assert_ne!(run, fails_in),
+                Err(error) => {
+                    assert_eq!((run, error.kind()), (fails_in, ErrorKind::Cancelled));
+                    assert!(error.to_string().contains("stage 2"), "{error}");
+                    assert_eq!(calls.load(Relaxed) - before, 1, "the stage is called once");
+                }
+            }
+        }
+        assert!(matches!(automatic.replayed(), Replayed::Yes { .. }), "{}", automatic.replayed());
+    }
     Ok(())
 }

@@ -1,0 +1,93 @@
+//! A pipeline of many short kernels: its runs as ordinary ones, and as launches of a graph.
+#![forbid(unsafe_code)]
+
+use crate::overlap::hash;
+use crate::results::Results;
+use crate::rounds::{Side, Value, round, warm_up};
+use crate::setting::Setting;
+use std::time::Instant;
+use trijet::pipeline::{Prepared, Replay, Replayed, Schedule};
+use trijet::testing::WORK;
+use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result};
+
+const ROW: usize = 256;
+/// The elements of a chunk, and the chunks of a run.
+const CHUNK: usize = 16 << 10;
+const CHUNKS: usize = 8;
+/// The kernels of a chunk.
+const KERNELS: u32 = 30;
+
+/// A pipeline with its data. It begins with `rounds` rounds of the hash.
+struct Job {
+    x: PinnedBuffer<u32>,
+    y: PinnedBuffer<u32>,
+    pipeline: Prepared<'static, u32, u32>,
+}
+
+fn wrong(cause: String) -> Error {
+    Error::new(ErrorKind::InvalidValue, "bench chains", cause)
+}
+
+impl Job {
+    fn new(device: &Device, replay: Replay) -> Result<Self> {
+        let mut x = device.pinned::<u32>(CHUNKS * CHUNK)?;
+        x.write()?.iter_mut().zip(0..).for_each(|(word, n)| *word = n);
+        let mut y = device.pinned::<u32>(CHUNKS * CHUNK)?;
+        let pipeline = Pipeline::on(device)
+            .stage::<u32, u32>(|s, x, mut y| {
+                // Each writes all results, so each follows the one before.
+                (1..=KERNELS).try_for_each(|rounds| s.launch(&WORK, (rounds, x, y.reborrow())))
+            })
+            .schedule(Schedule::RoleStreams)
+            .chunk(Bytes(CHUNK as u64 * 4))
+            .replay(replay)
+            .prepare(&x, ROW, &mut y)?;
+        Ok(Self { x, y, pipeline })
+    }
+
+    /// The time of a run, whose results are compared.
+    fn sample(&mut self) -> Result<Vec<Value>> {
+        self.y.write()?.fill(0);
+        let start = Instant::now();
+        self.pipeline.run(&self.x, &mut self.y)?;
+        let value = start.elapsed().as_secs_f64() * 1e6;
+        let (x, y) = (self.x.read()?, self.y.read()?);
+        if x.iter().zip(y.iter()).step_by(97).any(|(x, y)| hash(KERNELS, *x) != *y) {
+            return Err(wrong("a result of a pipeline is wrong".to_owned()));
+        }
+        Ok(vec![Value { what: "a run".to_owned(), unit: "us".to_owned(), value }])
+    }
+}
+
+/// All ways of the pipeline, in turn.
+pub(crate) fn pipelines(
+    setting: &Setting<'_>,
+    samples: usize,
+    results: &mut Results,
+) -> Result<()> {
+    let job = |replay| Job::new(setting.device, replay);
+    let (mut never, mut automatic, mut fixed) =
+        (job(Replay::Never)?, job(Replay::Automatic)?, job(Replay::Fixed)?);
+    let mut sides = [
+        Side::new("ordinary runs", || never.sample()),
+        Side::new("automatic replay", || automatic.sample()),
+        Side::new("fixed replay", || fixed.sample()),
+    ];
+    warm_up(&mut sides, &setting.cancel)?;
+    for number in 0..samples {
+        round(&mut sides, number, &setting.cancel)?;
+    }
+    for side in &sides {
+        for figure in &side.figures {
+            let launches = KERNELS as usize * CHUNKS;
+            let what =
+                format!("pipeline of {launches} short kernels, {}: {}", side.name, figure.what);
+            results.push(what, &figure.unit, figure.samples.clone(), None);
+        }
+    }
+    drop(sides);
+    match automatic.pipeline.replayed() {
+        Replayed::Yes { .. } => Ok(()),
+        other => Err(wrong(format!("the automatic replay was none: {other}"))),
+    }
+}

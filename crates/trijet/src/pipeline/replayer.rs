@@ -1,0 +1,240 @@
+//! The runs of a prepared pipeline as launches of one graph.
+#![forbid(unsafe_code)]
+
+use super::allocate::Resources;
+use super::class::Class;
+use super::enqueue::submit;
+use super::replay::{Replay, Replayed};
+use super::schedule::{Schedule, turn};
+use super::spans::Spans;
+use super::stage::Stages;
+use super::streams::Streams;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::graph::{Arguments, Graph, Recording};
+use crate::memory::{View, ViewMut};
+use crate::stream::Device;
+
+/// The least number of launches in a run for which a graph pays.
+const LAUNCHES_MIN: usize = 8;
+/// The least number of launches for each other operation. Copies cost the same in a graph as in a stream.
+const LAUNCHES_FOR_EACH: usize = 2;
+
+/// What a prepared pipeline has of its graph.
+pub(super) enum Replayer {
+    /// The next run is ordinary, and the one after it is recorded.
+    First,
+    Second,
+    Fixed(Graph),
+    Patched {
+        recorder: Box<Recorder>,
+        graph: Graph,
+    },
+    Off(String),
+}
+
+/// The data of a run.
+pub(super) struct Ends<'r, 'a> {
+    pub(super) input: View<'a, u8>,
+    pub(super) output: ViewMut<'a, u8>,
+    /// Other memory that the stages read.
+    pub(super) reads: &'r [View<'r, u8>],
+}
+
+/// Why a run is not a launch of a graph.
+pub(super) enum Stop {
+    /// The run has failed.
+    Failed(Error),
+    /// The run can be made without a graph.
+    NoGraph(Error),
+}
+
+impl Stop {
+    pub(super) fn into_error(self) -> Error {
+        let (Self::Failed(error) | Self::NoGraph(error)) = self;
+        error
+    }
+}
+
+/// An error of the graph itself. Only the loss of the device is one of a run without it, too.
+fn of_graph(error: Error) -> Stop {
+    if error.is_loss() { Stop::Failed(error) } else { Stop::NoGraph(error) }
+}
+
+/// Streams whose operations are recorded again and again.
+pub(super) struct Recorder {
+    recording: Recording,
+    streams: Streams,
+}
+
+impl Recorder {
+    pub(super) fn new(device: &Device, class: Class, resources: &Resources) -> Result<Self> {
+        let urgent = device.info().priorities.1;
+        let priority = (class == Class::Latency).then_some(urgent);
+        let recording = Recording::continuing(device, priority);
+        let streams = resources.streams.recorded(&recording)?;
+        Ok(Self { recording, streams })
+    }
+
+    /// Records a run.
+    fn record(
+        &self,
+        resources: &mut Resources,
+        stages: &Stages<'_>,
+        ends: &mut Ends<'_, '_>,
+    ) -> std::result::Result<(), Stop> {
+        let (g, Ends { input, output, reads }) = (&self.recording, ends);
+        g.discard();
+        let Resources { plan, slots, .. } = resources;
+        let mut buffers = slots.iter().flat_map(|slot| &slot.buffers);
+        g.argument(input)
+            .and_then(|()| g.argument(output))
+            .and_then(|()| reads.iter().try_for_each(|view| g.argument(view)))
+            .and_then(|()| buffers.try_for_each(|buffer| g.argument(buffer)))
+            .map_err(of_graph)?;
+        let spans = Spans(stages);
+        let recorded = plan.chunks.iter().try_for_each(|chunk| {
+            let slot = turn(chunk.index, slots.len());
+            let x = input.slice(spans.input(chunk));
+            let y = output.reborrow().slice(spans.output(chunk));
+            submit(chunk, &self.streams, &mut slots[slot], stages, x, y)
+        });
+        // A stage has errors of its own, which an ordinary run would have as well.
+        recorded.map_err(|error| {
+            let is_refused = g.has_refused() || error.kind() == ErrorKind::Capturing;
+            if is_refused { Stop::NoGraph(error) } else { Stop::Failed(error) }
+        })
+    }
+
+    /// A graph of a run.
+    pub(super) fn graph(
+        &self,
+        resources: &mut Resources,
+        stages: &Stages<'_>,
+        ends: &mut Ends<'_, '_>,
+    ) -> std::result::Result<Graph, Stop> {
+        self.record(resources, stages, ends)?;
+        self.recording.graph().map_err(of_graph)
+    }
+}
+
+impl Replayer {
+    /// Before the first run.
+    pub(super) fn new(wish: Replay, class: Class, schedule: Schedule) -> Self {
+        match (wish, check(class, schedule)) {
+            (Replay::Never, _) => Self::Off("it was asked not to be".to_owned()),
+            (Replay::Automatic | Replay::Fixed, Err(why)) => Self::Off(why.to_owned()),
+            (Replay::Automatic | Replay::Fixed, Ok(())) => Self::First,
+        }
+    }
+
+    pub(super) fn state(&self) -> Replayed {
+        match self {
+            Self::First | Self::Second => Replayed::Undecided,
+            Self::Fixed(graph) | Self::Patched { graph, .. } => {
+                Replayed::Yes { operations: graph.len() }
+            }
+            Self::Off(why) => Replayed::No(why.clone()),
+        }
+    }
+
+    /// Runs as a launch of the graph, if there is one or this run makes it. Returns whether it did.
+    pub(super) fn run(
+        &mut self,
+        job: (&Device, Class),
+        resources: &mut Resources,
+        stages: &Stages<'_>,
+        mut ends: Ends<'_, '_>,
+    ) -> Result<bool> {
+        let graph = match self {
+            Self::Off(_) => return Ok(false),
+            Self::First => {
+                *self = Self::Second;
+                return Ok(false);
+            }
+            Self::Fixed(graph) => Ok(graph),
+            Self::Second | Self::Patched { .. } => self.recorded(job, resources, stages, &mut ends),
+        };
+        match graph.and_then(|graph| launch(graph, resources, ends)) {
+            Ok(()) => Ok(true),
+            Err(Stop::NoGraph(error)) if !matches!(self, Self::Fixed(_)) => {
+                *self = Self::Off(error.to_string());
+                Ok(false)
+            }
+            Err(stop) => Err(stop.into_error()),
+        }
+    }
+
+    /// The graph of this run: a new one, or the one that there is with its changes.
+    fn recorded(
+        &mut self,
+        (device, class): (&Device, Class),
+        resources: &mut Resources,
+        stages: &Stages<'_>,
+        ends: &mut Ends<'_, '_>,
+    ) -> std::result::Result<&mut Graph, Stop> {
+        if let Self::Patched { recorder, graph } = self {
+            recorder.record(resources, stages, ends)?;
+            recorder.recording.change(graph).map_err(of_graph)?;
+        } else {
+            let recorder = Recorder::new(device, class, resources).map_err(of_graph)?;
+            let recorder = Box::new(recorder);
+            let graph = recorder.graph(resources, stages, ends)?;
+            pays(&graph).map_err(Stop::NoGraph)?;
+            *self = Self::Patched { recorder, graph };
+        }
+        match self {
+            Self::Patched { graph, .. } => Ok(graph),
+            Self::First | Self::Second | Self::Fixed(_) | Self::Off(_) => {
+                unreachable!("the graph was made above")
+            }
+        }
+    }
+}
+
+/// Why runs cannot be launches of a graph.
+pub(super) fn check(class: Class, schedule: Schedule) -> std::result::Result<(), &'static str> {
+    match (class, schedule) {
+        (Class::Bulk, _) => Err("a bulk run waits between its operations; a graph cannot"),
+        (Class::Alone, _) | (Class::Latency, Schedule::InPlace) => Ok(()),
+        (
+            Class::Latency,
+            Schedule::OneStream | Schedule::SlotStreams | Schedule::RoleStreams | Schedule::Tuned,
+        ) => Err(
+            "the copies of a graph do not go through the streams that runs of the class Latency share; \
+             choose the schedule InPlace, which has no copies",
+        ),
+    }
+}
+
+/// Refuses a graph that gains nothing.
+fn pays(graph: &Graph) -> Result<()> {
+    let launches = graph.launches();
+    let others = graph.len() - launches;
+    if launches >= LAUNCHES_MIN && launches >= LAUNCHES_FOR_EACH * others {
+        return Ok(());
+    }
+    let cause = format!(
+        "a run has {launches} launches and {others} copies and fills; a graph pays from \
+         {LAUNCHES_MIN} launches on, and {LAUNCHES_FOR_EACH} for each of the others"
+    );
+    Err(Error::new(ErrorKind::Unsupported, "replay", cause))
+}
+
+/// Launches the graph, and waits for it.
+fn launch(
+    graph: &mut Graph,
+    resources: &mut Resources,
+    ends: Ends<'_, '_>,
+) -> std::result::Result<(), Stop> {
+    let Resources { streams, slots, .. } = resources;
+    let arguments = Arguments::new().read(ends.input).write(ends.output);
+    let arguments = ends.reads.iter().fold(arguments, |all, view| all.read(*view));
+    let buffers = slots.iter_mut().flat_map(|slot| &mut slot.buffers);
+    let arguments = buffers.fold(arguments, |all, buffer| all.write(buffer.view_mut()));
+    streams.first().launch_graph(graph, arguments).map_err(|error| match error.kind() {
+        // Refused before the driver was called: memory at another place within 256 bytes.
+        ErrorKind::InvalidValue => Stop::NoGraph(error),
+        _ => Stop::Failed(error),
+    })?;
+    streams.first().synchronize().map_err(Stop::Failed)
+}
