@@ -14,10 +14,48 @@ const LEN: usize = 48;
 /// An operation of a program. Buffers and ranges are those of `x` and `y`.
 #[derive(Debug, Clone)]
 enum Op {
-    Upload { to: usize, range: Range<usize> },
-    Work { rounds: u32, from: usize, to: usize, range: Range<usize> },
-    Fill { to: usize, range: Range<usize>, value: u8 },
-    Download { from: usize, range: Range<usize> },
+    Upload {
+        to: usize,
+        range: Range<usize>,
+    },
+    Work {
+        rounds: u32,
+        from: usize,
+        to: usize,
+        range: Range<usize>,
+    },
+    Fill {
+        to: usize,
+        range: Range<usize>,
+        value: u8,
+    },
+    Download {
+        from: usize,
+        range: Range<usize>,
+    },
+    /// Three kernels with memory of the graph between them. That of the first one is dropped before that of the
+    /// third is allocated.
+    Scratch {
+        rounds: u32,
+        from: usize,
+        to: usize,
+        range: Range<usize>,
+    },
+    /// Operations in three streams of a graph of their own.
+    Part(Vec<(usize, Op)>),
+}
+
+impl Op {
+    /// The nodes that it becomes.
+    fn nodes(&self) -> usize {
+        match self {
+            Self::Scratch { .. } => 4,
+            Self::Part(program) => program.iter().map(|(_, op)| op.nodes()).sum(),
+            Self::Upload { .. } | Self::Work { .. } | Self::Fill { .. } | Self::Download { .. } => {
+                1
+            }
+        }
+    }
 }
 
 /// A number below `bound`.
@@ -30,21 +68,24 @@ fn range(prng: &mut Prng) -> Range<usize> {
     a.min(b)..a.max(b) + 1
 }
 
-fn program(prng: &mut Prng) -> Vec<(usize, Op)> {
+/// A program of at most `most` operations. Graphs are at most so `deep` within each other.
+fn program(prng: &mut Prng, most: u64, deep: u32) -> Vec<(usize, Op)> {
     let one = |prng: &mut Prng| {
         let (from, to) = (below(prng, BUFFERS), below(prng, BUFFERS));
         let (range, rounds) = (range(prng), below(prng, 3));
-        let op = match prng.below(6) {
+        let op = match prng.below(8) {
             0 => Op::Upload { to, range },
             1 => Op::Fill { to, range, value: below(prng, 256) },
             2 => Op::Download { from, range },
             // A kernel reads one buffer and writes another one.
+            3 if deep > 0 => Op::Part(program(prng, 5, deep - 1)),
+            4 if from != to => Op::Scratch { rounds, from, to, range },
             _ if from == to => Op::Fill { to, range, value: 1 },
             _ => Op::Work { rounds, from, to, range },
         };
         (below(prng, 3), op)
     };
-    (0..1 + prng.below(14)).map(|_| one(prng)).collect()
+    (0..1 + prng.below(most)).map(|_| one(prng)).collect()
 }
 
 /// The memory of a run: an input, buffers on the device, and an output.
@@ -64,9 +105,29 @@ impl Memory {
         Ok(Self { h, buffers: (0..4).map(buffer).collect::<Result<_>>()?, back })
     }
 
-    fn enqueue(&mut self, s: &Stream, op: &Op) -> Result<()> {
+    /// Enqueues an operation, or records it on a device.
+    fn enqueue(&mut self, s: &Stream, op: &Op, records: Option<&Device>) -> Result<()> {
+        if let Op::Part(program) = op {
+            let Some(device) = records else {
+                return program.iter().try_for_each(|(_, op)| self.enqueue(s, op, None));
+            };
+            let mut part = device.record(|g| record(device, g, self, program))?;
+            return self.launch(s, &mut part);
+        }
         let Self { h, buffers, back } = self;
         match op.clone() {
+            Op::Part(_) => unreachable!("handled above"),
+            Op::Scratch { rounds, from, to, range } => {
+                let [x, y] = buffers.get_disjoint_mut([from, to]).expect("two buffers");
+                let mut first = s.alloc::<u32>(range.len())?;
+                s.launch(&WORK, (rounds, x.slice(range.clone()), &mut first))?;
+                let mut second = s.alloc::<u32>(range.len())?;
+                s.launch(&WORK, (1, &first, &mut second))?;
+                drop(first);
+                let mut third = s.alloc::<u32>(range.len())?;
+                s.launch(&WORK, (1, &second, &mut third))?;
+                s.launch(&WORK, (rounds, &third, y.slice_mut(range)))
+            }
             Op::Upload { to, range } => {
                 s.copy(&h.slice(range.clone()), &mut buffers[to].slice_mut(range))
             }
@@ -100,12 +161,17 @@ impl Memory {
 }
 
 /// Records a program whose operations are in three streams.
-fn record(g: &Recording, memory: &mut Memory, program: &[(usize, Op)]) -> Result<()> {
+fn record(
+    device: &Device,
+    g: &Recording,
+    memory: &mut Memory,
+    program: &[(usize, Op)],
+) -> Result<()> {
     g.argument(&memory.h)?;
     g.argument(&memory.back)?;
     memory.buffers.iter().try_for_each(|buffer| g.argument(buffer))?;
     let streams = [g.stream()?, g.stream()?, g.stream()?];
-    program.iter().try_for_each(|(s, op)| memory.enqueue(&streams[*s], op))
+    program.iter().try_for_each(|(s, op)| memory.enqueue(&streams[*s], op, Some(device)))
 }
 
 /// The program with other values: an update of its graph.
@@ -113,7 +179,8 @@ fn changed(program: &[(usize, Op)]) -> Vec<(usize, Op)> {
     let mut program = program.to_vec();
     for (_, op) in &mut program {
         match op {
-            Op::Work { rounds, .. } => *rounds = 2 - *rounds,
+            Op::Part(part) => *part = changed(part),
+            Op::Work { rounds, .. } | Op::Scratch { rounds, .. } => *rounds = 2 - *rounds,
             Op::Fill { value, .. } => *value ^= 0x55,
             Op::Upload { .. } | Op::Download { .. } => {}
         }
@@ -128,7 +195,7 @@ fn wanted(device: &Device, program: &[(usize, Op)]) -> Result<Vec<Vec<u32>>> {
     let changed = changed(program);
     for (number, which) in LAUNCHES.into_iter().enumerate() {
         let program = if number < CHANGED { program } else { &changed };
-        program.iter().try_for_each(|(_, op)| memories[which].enqueue(&s, op))?;
+        program.iter().try_for_each(|(_, op)| memories[which].enqueue(&s, op, None))?;
     }
     let [one, two] = memories;
     Ok([one.words(&s)?, two.words(&s)?].concat())
@@ -142,11 +209,12 @@ const CHANGED: usize = 3;
 fn found(device: &Device, program: &[(usize, Op)]) -> Result<Vec<Vec<u32>>> {
     let streams = [device.stream()?, device.stream()?];
     let mut memories = [Memory::new(device, 1)?, Memory::new(device, 2)?];
-    let mut graph = device.record(|g| record(g, &mut memories[0], program))?;
-    assert_eq!(graph.len(), program.len());
+    let mut graph = device.record(|g| record(device, g, &mut memories[0], program))?;
+    assert_eq!(graph.len(), program.iter().map(|(_, op)| op.nodes()).sum::<usize>());
     for (number, which) in LAUNCHES.into_iter().enumerate() {
         if number == CHANGED {
-            device.record_again(&mut graph, |g| record(g, &mut memories[0], &changed(program)))?;
+            let program = changed(program);
+            device.record_again(&mut graph, |g| record(device, g, &mut memories[0], &program))?;
         }
         memories[which].launch(&streams[number % 2], &mut graph)?;
     }
@@ -166,7 +234,7 @@ fn random_graphs_compute_what_their_operations_do_in_any_order_of_the_device() -
     // `cargo xtask graphs` runs more.
     let more = std::env::var("TRIJET_GRAPHS").map(|text| text.parse().expect("a number"));
     for seed in 0..more.unwrap_or(150) {
-        let program = program(&mut Prng::new(seed));
+        let program = program(&mut Prng::new(seed), 14, 2);
         let wanted = wanted(&open(Executor::Virtual(Order::Greedy)), &program)?;
         let orders = [Order::Greedy, Order::Seeded(seed), Order::Seeded(seed + 1000)];
         for order in orders {
@@ -182,7 +250,7 @@ fn random_graphs_compute_what_their_operations_do_in_any_order_of_the_device() -
 #[test]
 fn random_graphs_compute_what_their_operations_do_on_threads() -> Result<()> {
     for seed in 1000..1030 {
-        let program = program(&mut Prng::new(seed));
+        let program = program(&mut Prng::new(seed), 14, 2);
         let wanted = wanted(&open(Executor::Virtual(Order::Greedy)), &program)?;
         assert_eq!(found(&open(Executor::Threads), &program)?, wanted, "seed {seed}: {program:?}");
     }
@@ -282,4 +350,43 @@ fn a_launch_follows_the_one_before_of_the_same_graph() -> Result<()> {
         device.synchronize()?;
     }
     Ok(())
+}
+
+/// Memory of a recording has no order with anything outside of its graph, so nothing outside can use it.
+#[test]
+fn memory_of_a_recording_is_used_by_its_graph_alone() -> Result<()> {
+    let device = open(Executor::Virtual(Order::Greedy));
+    let s = device.stream()?;
+    let (x, mut y) = (s.upload(&[3_u32; LEN])?, s.alloc_zeroed::<u32>(LEN)?);
+    let mut escaped = None;
+    let mut late = None;
+    let mut graph = device.record(|g| {
+        g.argument(&x)?;
+        g.argument(&y)?;
+        let s = g.stream()?;
+        let mut scratch = s.alloc::<u32>(LEN)?;
+        assert!(g.argument(&scratch).is_err(), "it is memory of the graph already");
+        s.copy(&x, &mut scratch)?;
+        s.copy(&scratch, &mut y)?;
+        escaped = Some(scratch);
+        late = Some(s);
+        Ok(())
+    })?;
+    let (mut escaped, late) = (escaped.expect("it was kept"), late.expect("it was kept"));
+    let refused = |outcome: Result<()>| {
+        let error = outcome.expect_err("it belongs to the graph");
+        assert!(error.to_string().contains("stream of a recording"), "{error}");
+    };
+    refused(s.copy(&escaped, &mut y));
+    refused(s.fill_bytes(&mut escaped, 0));
+    refused(s.launch(&WORK, (1, &escaped, &mut y)));
+    refused(s.launch_graph(&mut graph, Arguments::new().read(escaped.view()).write(y.view_mut())));
+    refused(device.record(|g| g.argument(&escaped)).map(drop));
+    let error = late.alloc::<u32>(LEN).expect_err("the recording has ended");
+    assert!(error.to_string().contains("has ended"), "{error}");
+    s.launch_graph(&mut graph, Arguments::new().read(x.view()).write(y.view_mut()))?;
+    assert_eq!(s.download(&y)?, [3; LEN]);
+    drop(graph);
+    refused(escaped.into_dlpack().map(drop));
+    device.close()
 }

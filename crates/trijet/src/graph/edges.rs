@@ -1,7 +1,8 @@
 //! The edges of a graph: what each node must follow.
 //!
 //! Nodes of one stream follow each other. A node of another stream follows those that use the same bytes,
-//! of which one writes them. An edge that others imply is left out.
+//! of which one writes them. A graph within the graph is a part of a stream: its nodes follow what comes before it
+//! there, and not each other. An edge that others imply is left out.
 #![forbid(unsafe_code)]
 
 use super::node::{Node, Place};
@@ -21,7 +22,7 @@ type Before = Vec<Option<usize>>;
 
 /// Gives the nodes their edges.
 pub(super) fn connect(nodes: &mut [Node]) {
-    let all = edges(nodes.iter().map(|node| (node.stream, &node.places[..])));
+    let all = edges(nodes.iter().map(|node| (node.stream, &node.within[..], &node.places[..])));
     for (number, after) in all.into_iter().enumerate() {
         let is_behind_launch = matches!(after[..], [before]
             if nodes[before].is_kernel() && nodes[before].stream == nodes[number].stream);
@@ -29,17 +30,24 @@ pub(super) fn connect(nodes: &mut [Node]) {
     }
 }
 
-/// The nodes that each node follows, latest first. A node has the number of its stream and its places.
-fn edges<'a>(nodes: impl Iterator<Item = (usize, &'a [Place])>) -> Vec<Vec<usize>> {
+/// The number of the stream of a node, the streams of which its graph is a part, and its places.
+type Uses<'a> = (usize, &'a [usize], &'a [Place]);
+
+/// The nodes that each node follows, latest first.
+fn edges<'a>(nodes: impl Iterator<Item = Uses<'a>>) -> Vec<Vec<usize>> {
     let mut users: Vec<RangeMap<Users>> = Vec::new();
     let mut befores: Vec<(usize, Before)> = Vec::new();
-    let mut last = Before::new();
+    // A node writes its stream, and reads those of which its graph is a part.
+    let mut streams: Vec<Users> = Vec::new();
     let mut all = Vec::new();
-    for (number, (stream, places)) in nodes.enumerate() {
-        last.resize(last.len().max(stream + 1), None);
+    for (number, (stream, within, places)) in nodes.enumerate() {
+        let count = within.iter().chain([&stream]).max().map_or(0, |most| most + 1);
+        streams.resize(streams.len().max(count), Users::default());
         let count = places.iter().map(|place| place.argument + 1).max().unwrap_or(0);
         users.resize_with(users.len().max(count), RangeMap::default);
-        let mut candidates: Vec<usize> = last[stream].into_iter().collect();
+        let mut candidates = streams[stream].readers.clone();
+        candidates.extend(streams[stream].writer);
+        candidates.extend(within.iter().filter_map(|within| streams[*within].writer));
         for place in places {
             for (_, users) in users[place.argument].overlapping(place.range.clone()) {
                 candidates.extend(users.writer);
@@ -64,7 +72,8 @@ fn edges<'a>(nodes: impl Iterator<Item = (usize, &'a [Place])>) -> Vec<Vec<usize
         before.resize(before.len().max(stream + 1), None);
         before[stream] = Some(number);
         befores.push((stream, before));
-        last[stream] = Some(number);
+        streams[stream] = Users { writer: Some(number), readers: Vec::new() };
+        within.iter().for_each(|within| streams[*within].readers.push(number));
         note(&mut users, places, number);
         all.push(candidates);
     }
@@ -104,7 +113,7 @@ mod tests {
     }
 
     fn found(nodes: &[(usize, Vec<Place>)]) -> Vec<Vec<usize>> {
-        edges(nodes.iter().map(|(stream, places)| (*stream, &places[..])))
+        edges(nodes.iter().map(|(stream, places)| (*stream, &[][..], &places[..])))
     }
 
     #[test]
@@ -127,6 +136,13 @@ mod tests {
             (0, vec![place(0, 0..8, Mode::Read)]),
         ];
         assert_eq!(found(&nodes), [vec![], vec![0], vec![1]]);
+    }
+
+    #[test]
+    fn a_graph_within_is_a_part_of_its_stream() {
+        // Two nodes of a graph between two nodes of stream 0, with no bytes in common.
+        let nodes: [Uses<'_>; 4] = [(0, &[], &[]), (1, &[0], &[]), (2, &[0], &[]), (0, &[], &[])];
+        assert_eq!(edges(nodes.into_iter()), [vec![], vec![0], vec![0], vec![2, 1]]);
     }
 
     type Drawn = (u8, Vec<(u8, u8, u8, bool)>);

@@ -1,15 +1,18 @@
 //! A graph that can be launched.
 #![forbid(unsafe_code)]
 
-use super::arguments::Arguments;
+use super::arguments::{Argument, Arguments};
 use super::edges::connect;
 use super::node::{Node, Place};
+use super::nodes::{Nodes, Recorded};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::interval::RangeMap;
 use crate::base::ledger::Mode;
 use crate::device::driver::{Action, GraphHandle};
 use crate::device::memory::Span;
 use crate::log::calling;
+use crate::memory::Buffer;
+use crate::order::recorder::Recorder;
 use crate::order::track::Use;
 use crate::stream::shared::Shared;
 use crate::stream::{Device, Stream};
@@ -30,8 +33,10 @@ pub struct Graph {
     /// `None` for a graph without nodes.
     handle: Option<GraphHandle>,
     nodes: Vec<Node>,
-    /// The memory that the graph of the driver has now.
+    /// The memory that the graph of the driver has now; that of the heap comes last.
     spans: Vec<Span>,
+    /// The memory that was allocated while the graph was recorded.
+    heap: Vec<Buffer<u8>>,
     /// What the nodes do to the bytes of the arguments, all together.
     touches: Vec<Place>,
     /// The same with the memory that the graph of the driver has now.
@@ -48,6 +53,14 @@ impl fmt::Debug for Graph {
 
 fn invalid(cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, "graph launch", cause)
+}
+
+/// The arguments, and behind them the memory of the graph itself.
+fn with_heap<'l: 's, 's>(arguments: Arguments<'l>, heap: &'s mut [Buffer<u8>]) -> Arguments<'s> {
+    // A `SmallVec` does not take elements of a shorter life in place.
+    let shorter = |argument: Argument<'l>| -> Argument<'s> { argument };
+    let arguments = Arguments { all: arguments.all.into_iter().map(shorter).collect() };
+    heap.iter_mut().fold(arguments, |all, chunk| all.write(chunk.view_mut()))
 }
 
 /// The bytes of a place, where `whole` stands for its argument.
@@ -99,7 +112,8 @@ fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<Place> {
 }
 
 impl Graph {
-    pub(super) fn new(device: &Device, nodes: Vec<Node>, spans: Vec<Span>) -> Result<Self> {
+    pub(super) fn new(device: &Device, recorded: Recorded) -> Result<Self> {
+        let Recorded { nodes, spans, heap } = recorded;
         let shared = Arc::clone(device.shared());
         let touches = touches(&nodes, &spans);
         if touches.len() > ACCESSES_MAX {
@@ -107,8 +121,8 @@ impl Graph {
             return Err(Error::new(ErrorKind::InvalidValue, "record", format!("{count} {cause}")));
         }
         let touched = touched(&touches, &spans);
-        let mut graph =
-            Self { device: shared, handle: None, nodes, spans, touches, touched, broken: None };
+        let (device, handle, broken) = (shared, None, None);
+        let mut graph = Self { device, handle, nodes, spans, heap, touches, touched, broken };
         if !graph.nodes.is_empty() {
             graph.create().map_err(|error| graph.device.failed(error))?;
         }
@@ -129,12 +143,8 @@ impl Graph {
     }
 
     /// Takes the place of the nodes, which differ in values only.
-    pub(super) fn change(
-        &mut self,
-        device: &Device,
-        nodes: Vec<Node>,
-        spans: &[Span],
-    ) -> Result<()> {
+    pub(super) fn change(&mut self, device: &Device, recorded: Recorded) -> Result<()> {
+        let Recorded { nodes, spans, .. } = recorded;
         let refused = |cause| Err(Error::new(ErrorKind::InvalidValue, "record again", cause));
         if !self.is_of(device.shared()) {
             return refused("the graph was recorded on another device".to_owned());
@@ -145,7 +155,7 @@ impl Graph {
         }
         let kind = |span: &Span| (span.bytes(), span.memory().space());
         if !self.spans.iter().map(kind).eq(spans.iter().map(kind)) {
-            return refused("the graph had other arguments".to_owned());
+            return refused("the graph had other arguments, or other memory of its own".to_owned());
         }
         let mut changed = Vec::with_capacity(had);
         for (number, (node, new)) in self.nodes.iter().zip(&nodes).enumerate() {
@@ -173,9 +183,7 @@ impl Graph {
 
     /// Gives nodes their edges: those of this graph, where they use the same bytes in the same streams.
     pub(super) fn connect_like(&self, nodes: &mut [Node]) {
-        let same = |(node, known): (&Node, &Node)| {
-            node.stream == known.stream && node.places == known.places
-        };
+        let same = |(node, known): (&Node, &Node)| node.is_beside(known);
         if nodes.len() == self.nodes.len() && nodes.iter().zip(&self.nodes).all(same) {
             nodes.iter_mut().zip(&self.nodes).for_each(|(node, known)| node.follow_as(known));
         } else {
@@ -207,7 +215,7 @@ impl Graph {
     fn launch(
         &mut self,
         stream: &Stream,
-        arguments: &Arguments<'_>,
+        arguments: Arguments<'_>,
         site: &'static Location<'static>,
     ) -> Result<()> {
         if let Some(error) = &self.broken {
@@ -216,7 +224,39 @@ impl Graph {
         if !self.is_of(stream.device()) {
             return Err(invalid("the graph was recorded on another device".to_owned()));
         }
-        self.check(arguments)?;
+        self.check(&arguments)?;
+        if let Some(recorder) = stream.lane().recorder() {
+            return self.record_in(&**recorder, stream, &arguments);
+        }
+        for argument in &arguments.all {
+            self.device.domain.own("graph launch", argument.access.track.domain)?;
+        }
+        let mut heap = std::mem::take(&mut self.heap);
+        let launched = self.launch_checked(stream, &with_heap(arguments, &mut heap), site);
+        self.heap = heap;
+        launched
+    }
+
+    /// Becomes a part of the graph that the stream records.
+    fn record_in(
+        &self,
+        recorder: &dyn Recorder,
+        stream: &Stream,
+        arguments: &Arguments<'_>,
+    ) -> Result<()> {
+        let nodes = recorder.as_any().downcast_ref::<Nodes>().expect("there is one recorder");
+        let streams = self.nodes.iter().flat_map(|node| node.within.iter().chain([&node.stream]));
+        let streams = streams.max().map_or(0, |most| most + 1);
+        let heap: Vec<u64> = self.heap.iter().map(|chunk| chunk.view().span().bytes()).collect();
+        nodes.add_graph(stream.lane().id, (&self.nodes, streams), arguments, &heap)
+    }
+
+    fn launch_checked(
+        &mut self,
+        stream: &Stream,
+        arguments: &Arguments<'_>,
+        site: &'static Location<'static>,
+    ) -> Result<()> {
         let Some(graph) = self.handle else { return Ok(()) };
         self.update(graph, arguments).map_err(|error| self.device.failed(error))?;
         let uses = self.touches.iter().map(|place| {
@@ -231,13 +271,11 @@ impl Graph {
 
     /// Refuses memory that cannot stand for the arguments.
     fn check(&self, arguments: &Arguments<'_>) -> Result<()> {
-        let (given, wanted) = (arguments.all.len(), self.spans.len());
+        let (given, wanted) = (arguments.all.len(), self.spans.len() - self.heap.len());
         if given != wanted {
             return Err(invalid(format!("it has {wanted} arguments, and {given} were given")));
         }
         for (number, (argument, was)) in arguments.all.iter().zip(&self.spans).enumerate() {
-            // Before the graph of the driver gets its address.
-            self.device.domain.own("graph launch", argument.access.track.domain)?;
             let (span, bytes) = (&argument.span, was.bytes());
             if span.bytes() != bytes {
                 let given = span.bytes();
@@ -310,13 +348,17 @@ impl Stream {
     /// The memory may be other memory than before. It has as many bytes as while the graph was recorded,
     /// in the same kind of memory.
     ///
+    /// In a stream of a [recording](super::Recording), copies of its operations become a part of the other graph.
+    /// They follow what the stream has, and what it gets later follows them. Later changes of this graph do not
+    /// change the other one.
+    ///
     /// # Errors
     /// `InvalidValue` for other arguments than the graph has, or a stream of another device; what the
     /// driver reports.
     #[track_caller]
     pub fn launch_graph(&self, graph: &mut Graph, arguments: Arguments<'_>) -> Result<()> {
         calling::refuse("graph launch")?;
-        graph.launch(self, &arguments, Location::caller())
+        graph.launch(self, arguments, Location::caller())
     }
 }
 

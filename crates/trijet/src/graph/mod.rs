@@ -3,14 +3,16 @@
 //! A [`Recording`] has streams whose operations do not run. What they read and write gives the order among
 //! them, as for all streams of the library: nodes of one stream follow each other, and nodes of two streams
 //! only where they use the same bytes. The memory of a recording is named by arguments, and each launch
-//! says which memory stands for them. So a graph keeps no buffer, and a launch is ordered with everything
-//! else that uses its memory.
+//! says which memory stands for them. So a graph keeps no buffer of the program, and a launch is ordered with everything
+//! else that uses its memory. What a stream of the recording allocates belongs to the graph.
 #![forbid(unsafe_code)]
 
 mod arguments;
 mod edges;
 mod exec;
+mod heap;
 mod node;
+mod nodes;
 mod recording;
 
 pub use arguments::Arguments;

@@ -20,7 +20,7 @@ pub(super) struct Place {
 }
 
 /// What a node does with its places.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Work {
     /// From the first place to the second one.
     Copy,
@@ -39,6 +39,8 @@ pub(super) struct Node {
     work: Work,
     /// The number of its stream in the recording.
     pub(super) stream: usize,
+    /// The streams of which its graph is a part, from the innermost one.
+    pub(super) within: Vec<usize>,
     /// Whether it is a dependent launch, by its edges.
     is_dependent: bool,
     /// In the order of [`Action::each_access`].
@@ -58,7 +60,8 @@ impl Node {
                 Work::Kernel { function, name: name.clone(), config, args: Box::new(args.clone()) }
             }
         };
-        Ok(Self { work, stream, is_dependent: false, places: Vec::new(), after: Vec::new() })
+        let (within, places, after) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { work, stream, within, is_dependent: false, places, after })
     }
 
     /// The priority of a launch that has none.
@@ -66,6 +69,25 @@ impl Node {
         if let Work::Kernel { config, .. } = &mut self.work {
             config.priority = config.priority.or(priority);
         }
+    }
+
+    /// A copy in a graph that has this node's graph as a part of `stream`. The streams of this node's graph are
+    /// numbered from `first` on.
+    pub(super) fn copied_into(&self, stream: usize, first: usize) -> Self {
+        let within = self.within.iter().map(|within| first + within);
+        Self {
+            work: self.work.clone(),
+            stream: first + self.stream,
+            within: within.chain([stream]).collect(),
+            is_dependent: false,
+            places: self.places.clone(),
+            after: Vec::new(),
+        }
+    }
+
+    /// Whether it uses the same bytes in the same stream.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        (self.stream, &self.within) == (other.stream, &other.within) && self.places == other.places
     }
 
     /// Follows these nodes. `is_behind_launch` says that there is nothing to follow but a launch before it in its

@@ -3,17 +3,12 @@
 
 use super::edges::connect;
 use super::exec::Graph;
-use super::node::{Node, Place};
-use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::{BlockId, LaneId};
-use crate::device::memory::Span;
+use super::nodes::{Nodes, Recorded};
+use crate::base::error::Result;
 use crate::log::calling;
 use crate::memory::AsView;
-use crate::order::recorder::Recorder;
-use crate::order::submission::Submission;
 use crate::stream::{Device, Stream};
-use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// A graph that is being recorded, see [`Device::record`].
 #[derive(Debug)]
@@ -22,144 +17,46 @@ pub struct Recording {
     nodes: Arc<Nodes>,
 }
 
-/// What was recorded so far. The streams of the recording share it.
-#[derive(Debug, Default)]
-struct Nodes(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    arguments: Vec<Argument>,
-    nodes: Vec<Node>,
-    /// The streams that have nodes.
-    streams: Vec<LaneId>,
-    /// The priority of launches that have none.
-    priority: Option<i32>,
-    /// Whether an operation was refused.
-    has_refused: bool,
-    has_ended: bool,
-}
-
-/// Memory that an argument stands for while the graph is recorded.
-#[derive(Debug)]
-struct Argument {
-    block: BlockId,
-    range: Range<u64>,
-    span: Span,
-}
-
-fn invalid(cause: String) -> Error {
-    Error::new(ErrorKind::InvalidValue, "record", cause)
-}
-
-impl State {
-    /// What was recorded. The streams stay.
-    fn take(&mut self) -> (Vec<Node>, Vec<Span>) {
-        self.has_refused = false;
-        let arguments = std::mem::take(&mut self.arguments);
-        let spans = arguments.into_iter().map(|argument| argument.span).collect();
-        (std::mem::take(&mut self.nodes), spans)
-    }
-
-    /// Adds a node.
-    fn add(&mut self, lane: LaneId, submission: &Submission<'_>) -> Result<()> {
-        let label = submission.action.label();
-        if self.has_ended {
-            return Err(invalid(format!("`{label}`: the recording of this stream has ended")));
-        }
-        let known = self.streams.iter().position(|known| *known == lane);
-        let stream = known.unwrap_or(self.streams.len());
-        let mut node = Node::of(&submission.action, stream)?;
-        node.set_priority(self.priority);
-        for access in submission.uses {
-            let Some((argument, range)) = self.place(access.track.id, &access.range) else {
-                return Err(invalid(format!(
-                    "`{label}` uses memory that is no argument of the graph; name it with \
-                     `Recording::argument` first"
-                )));
-            };
-            node.places.push(Place { argument, range, mode: access.mode });
-        }
-        if known.is_none() {
-            self.streams.push(lane);
-        }
-        self.nodes.push(node);
-        Ok(())
-    }
-
-    /// The argument that has these bytes of a block.
-    fn place(&self, block: BlockId, range: &Range<u64>) -> Option<(usize, Range<u64>)> {
-        let has = |known: &Argument| {
-            known.block == block && known.range.start <= range.start && range.end <= known.range.end
-        };
-        let argument = self.arguments.iter().position(has)?;
-        let first = self.arguments[argument].range.start;
-        Some((argument, range.start - first..range.end - first))
-    }
-}
-
-impl Nodes {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("no panic under this lock")
-    }
-
-    /// Ends the recording, and takes what was recorded.
-    fn end(&self) -> (Vec<Node>, Vec<Span>) {
-        let mut state = self.state();
-        state.has_ended = true;
-        state.take()
-    }
-}
-
-impl Recorder for Nodes {
-    fn take(&self, lane: LaneId, submission: &Submission<'_>) -> Result<()> {
-        let mut state = self.state();
-        let taken = state.add(lane, submission);
-        state.has_refused |= taken.is_err();
-        taken
-    }
-}
-
 impl Recording {
     /// A recording that goes on: its streams stay, and what they have recorded is taken out again and again.
     /// Launches without a priority get this one.
     pub(crate) fn continuing(device: &Device, priority: Option<i32>) -> Self {
-        let recording = Self { device: device.clone(), nodes: Arc::default() };
-        recording.nodes.state().priority = priority;
-        recording
+        Self { device: device.clone(), nodes: Arc::new(Nodes::new(device, priority)) }
     }
 
     /// A graph of what was recorded since the last call.
     pub(crate) fn graph(&self) -> Result<Graph> {
-        let (mut nodes, spans) = self.nodes.state().take();
-        connect(&mut nodes);
-        Graph::new(&self.device, nodes, spans)
+        let mut recorded = self.nodes.take();
+        connect(&mut recorded.nodes);
+        Graph::new(&self.device, recorded)
     }
 
     /// Changes a graph into what was recorded since the last call, as [`Device::record_again`] does.
     pub(crate) fn change(&self, graph: &mut Graph) -> Result<()> {
-        let (mut nodes, spans) = self.nodes.state().take();
-        graph.connect_like(&mut nodes);
-        graph.change(&self.device, nodes, &spans)
+        let mut recorded = self.nodes.take();
+        graph.connect_like(&mut recorded.nodes);
+        graph.change(&self.device, recorded)
     }
 
     /// Whether an operation was refused since the last call.
     pub(crate) fn has_refused(&self) -> bool {
-        self.nodes.state().has_refused
+        self.nodes.has_refused()
     }
 
     /// Forgets what was recorded since the last call.
     pub(crate) fn discard(&self) {
-        self.nodes.state().take();
+        self.nodes.discard();
     }
 
-    /// A stream whose operations are recorded. They run when the graph is launched. Copies, fills and
-    /// launches can be recorded; other calls return `Unsupported` or `Capturing` (law A33).
+    /// A stream whose operations are recorded. They run when the graph is launched. Copies, fills,
+    /// launches of kernels and of other graphs can be recorded; other calls return `Unsupported` or
+    /// `Capturing` (law A33). Memory that the stream [allocates](Stream::alloc) belongs to the graph.
     ///
     /// # Errors
     /// As for [`Device::stream`].
     pub fn stream(&self) -> Result<Stream> {
-        let recorder = Arc::clone(&self.nodes);
-        Stream::recorded(self.device.shared(), recorder)
+        let nodes = Arc::clone(&self.nodes);
+        Stream::recorded(self.device.shared(), nodes)
     }
 
     /// Names memory as the next argument of the graph. Each operation of the recording uses memory of
@@ -169,20 +66,7 @@ impl Recording {
     /// # Errors
     /// `InvalidValue` for memory that shares bytes with an earlier argument, or of another driver.
     pub fn argument<V: AsView + ?Sized>(&self, memory: &V) -> Result<()> {
-        let view = memory.as_view();
-        let access = view.read_use();
-        self.device.shared().domain.own("record", access.track.domain)?;
-        let (block, range) = (access.track.id, access.range);
-        let mut state = self.nodes.state();
-        let overlaps = |known: &Argument| {
-            known.block == block && known.range.start < range.end && range.start < known.range.end
-        };
-        if let Some(known) = state.arguments.iter().position(overlaps) {
-            let number = state.arguments.len();
-            return Err(invalid(format!("argument {number} shares bytes with argument {known}")));
-        }
-        state.arguments.push(Argument { block, range, span: view.span() });
-        Ok(())
+        self.nodes.argument(&memory.as_view().as_bytes())
     }
 }
 
@@ -216,8 +100,7 @@ impl Device {
     /// The error of `work`; what the driver reports when it makes the graph.
     pub fn record(&self, work: impl FnOnce(&Recording) -> Result<()>) -> Result<Graph> {
         calling::refuse("record")?;
-        let (nodes, spans) = recorded(self, work)?;
-        Graph::new(self, nodes, spans)
+        Graph::new(self, recorded(self, work)?)
     }
 
     /// Records the operations of a graph again, and changes the graph in place: the scalars and the
@@ -255,20 +138,16 @@ impl Device {
         work: impl FnOnce(&Recording) -> Result<()>,
     ) -> Result<()> {
         calling::refuse("record")?;
-        let (nodes, spans) = recorded(self, work)?;
-        graph.change(self, nodes, &spans)
+        graph.change(self, recorded(self, work)?)
     }
 }
 
-/// The nodes that `work` records, and the memory of the arguments.
-fn recorded(
-    device: &Device,
-    work: impl FnOnce(&Recording) -> Result<()>,
-) -> Result<(Vec<Node>, Vec<Span>)> {
-    let recording = Recording { device: device.clone(), nodes: Arc::default() };
+/// What `work` records.
+fn recorded(device: &Device, work: impl FnOnce(&Recording) -> Result<()>) -> Result<Recorded> {
+    let recording = Recording::continuing(device, None);
     let outcome = work(&recording);
-    let (mut nodes, spans) = recording.nodes.end();
+    let mut recorded = recording.nodes.end();
     outcome?;
-    connect(&mut nodes);
-    Ok((nodes, spans))
+    connect(&mut recorded.nodes);
+    Ok(recorded)
 }

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::block::Block;
-use super::pool;
+use super::{pool, temporary};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
@@ -444,13 +444,20 @@ impl Stream {
     /// arbitrary. Dropping the buffer frees it in stream order, after every user on every stream
     /// (law A22).
     ///
+    /// In a stream of a [recording](crate::graph::Recording) the memory belongs to the graph, and only its
+    /// operations can use it. Operations that are recorded after the drop may use the same memory, and then follow
+    /// the earlier ones.
+    ///
     /// # Errors
     /// `OutOfMemory`, with the requested size and the free memory; `InvalidValue` if the size
     /// overflows or an element has no bytes.
     #[track_caller]
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes_of::<T>("alloc", len)?;
-        let block = pool::alloc(self, bytes, Location::caller())?;
+        let block = match self.lane().recorder() {
+            None => pool::alloc(self, bytes, Location::caller())?,
+            Some(recorder) => temporary::alloc(self, &**recorder, bytes)?,
+        };
         Ok(Buffer::new(block, len))
     }
 }

@@ -236,6 +236,7 @@ impl<T: DlElement> Buffer<T> {
     #[track_caller]
     pub fn into_dlpack(self) -> Result<NonNull<DlManagedTensor>> {
         calling::refuse("DLPack")?;
+        self.block.domain().own("DLPack", self.block.track.domain)?;
         let range = self.view().range();
         self.block.host_wait(range, Mode::Write, Location::caller())?;
         let device = match self.block.whole().memory().space() {

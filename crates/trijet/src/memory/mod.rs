@@ -17,6 +17,7 @@ mod pinned;
 mod pool;
 mod scope;
 mod source;
+mod temporary;
 mod transfer;
 
 pub use crate::device::driver::PoolAccess;

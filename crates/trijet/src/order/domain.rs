@@ -7,6 +7,7 @@ use super::host_fn::HostFns;
 use super::lane::{LANES_MAX, Lane, Opening, Records};
 use super::legacy::{Blocking, LegacyOrder};
 use super::mark::Mark;
+use super::recorder::OF_A_RECORDING;
 use super::track::Track;
 use crate::base::atomic::Pick;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -113,6 +114,12 @@ fn of_another_driver(op: &'static str) -> Error {
     Error::new(ErrorKind::InvalidValue, op, cause)
 }
 
+#[cold]
+fn of_a_recording(op: &'static str) -> Error {
+    let cause = "a buffer was allocated in a stream of a recording; only operations of its graph can use it";
+    Error::new(ErrorKind::InvalidValue, op, cause)
+}
+
 impl Domain {
     pub(crate) fn new(driver: Arc<dyn Driver>) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -166,7 +173,11 @@ impl Domain {
     /// Refuses an object of another domain: its positions and handles mean something else here.
     #[inline]
     pub(crate) fn own(&self, op: &'static str, domain: u64) -> Result<()> {
-        if domain == self.id() { Ok(()) } else { Err(of_another_driver(op)) }
+        match domain {
+            _ if domain == self.id() => Ok(()),
+            OF_A_RECORDING => Err(of_a_recording(op)),
+            _ => Err(of_another_driver(op)),
+        }
     }
 
     /// The lane with the number, which `free_lane` has given out.

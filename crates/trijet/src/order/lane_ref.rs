@@ -40,6 +40,11 @@ impl LaneRef {
         Self { domain, id, lane, device: stream.device, stream, legacy, recorder: None }
     }
 
+    /// What takes its operations, if they are not enqueued.
+    pub(crate) fn recorder(&self) -> Option<&Arc<dyn Recorder>> {
+        self.recorder.as_ref()
+    }
+
     /// The same lane with a recorder. It has no operation yet.
     pub(crate) fn recorded(self, recorder: Arc<dyn Recorder>) -> Self {
         Self { recorder: Some(recorder), ..self }

@@ -3,7 +3,7 @@
 
 use super::gate::CAPTURE_UNSUPPORTED;
 use super::lane_ref::LaneRef;
-use super::recorder::Recorder;
+use super::recorder::{OF_A_RECORDING, Recorder};
 use super::submission::Submission;
 use crate::base::error::{Error, ErrorKind, Result};
 
@@ -16,7 +16,9 @@ impl LaneRef {
         submission: &Submission<'_>,
     ) -> Result<()> {
         for access in submission.uses {
-            self.domain.own(submission.action.label(), access.track.domain)?;
+            if access.track.domain != OF_A_RECORDING {
+                self.domain.own(submission.action.label(), access.track.domain)?;
+            }
         }
         recorder.take(self.id, submission)
     }

@@ -2,9 +2,18 @@
 #![forbid(unsafe_code)]
 
 use super::submission::Submission;
+use super::track::Track;
 use crate::base::error::Result;
-use crate::base::id::LaneId;
+use crate::base::id::{BlockId, LaneId};
+use crate::base::units::Bytes;
+use crate::device::memory::Span;
+use std::any::Any;
 use std::fmt::Debug;
+use std::sync::Arc;
+
+/// The domain of memory that only the operations of a recording use. It is no domain of a driver, so every
+/// other use is refused.
+pub(crate) const OF_A_RECORDING: u64 = u64::MAX;
 
 /// Collects the operations of lanes. They stamp no memory.
 pub(crate) trait Recorder: Debug + Send + Sync {
@@ -13,4 +22,28 @@ pub(crate) trait Recorder: Debug + Send + Sync {
     /// # Errors
     /// An operation that cannot be collected, or the end of the recording.
     fn take(&self, lane: LaneId, submission: &Submission<'_>) -> Result<()>;
+
+    /// Memory for the operations of the recording.
+    ///
+    /// # Errors
+    /// `OutOfMemory`; the end of the recording.
+    fn alloc(&self, bytes: Bytes) -> Result<Temporary>;
+
+    /// The recorder itself, for the module that made it.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// Memory of a recording.
+#[derive(Debug)]
+pub(crate) struct Temporary {
+    pub(crate) span: Span,
+    pub(crate) track: Track,
+    /// Takes the memory back.
+    pub(crate) home: Arc<dyn Home>,
+}
+
+/// Where the memory of a recording goes when its buffer is dropped.
+pub(crate) trait Home: Debug + Send + Sync {
+    /// Takes the memory back. Operations that are recorded later may use it.
+    fn give_back(&self, block: BlockId);
 }

@@ -1,0 +1,184 @@
+//! The memory of a graph: what is allocated while it is recorded.
+//!
+//! The addresses are fixed. A range whose buffer was dropped is given out again, to operations that are
+//! recorded later; they use the same bytes, so they get edges as all operations that do. Two graphs share no
+//! memory of this kind, and the launches of one graph follow each other (law A31).
+#![forbid(unsafe_code)]
+
+use crate::base::error::Result;
+use crate::base::id::BlockId;
+use crate::base::ledger::Place;
+use crate::base::units::Bytes;
+use crate::device::memory::Span;
+use crate::memory::Buffer;
+use crate::order::recorder::{Home, OF_A_RECORDING, Temporary};
+use crate::order::track::Track;
+use crate::stream::Device;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Allocations begin at a multiple of this, as those of the driver's pools.
+const ALIGNMENT: u64 = 512;
+/// The size of the first chunk, unless an allocation is larger. Later chunks double the heap.
+const CHUNK_MIN: u64 = 64 << 10;
+
+#[derive(Debug)]
+pub(super) struct Heap {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    chunks: Vec<Chunk>,
+    /// The chunk and the range of each buffer.
+    used: HashMap<BlockId, (usize, Range<u64>)>,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    /// Until a graph takes it.
+    buffer: Option<Buffer<u8>>,
+    span: Span,
+    /// In order, and not touching each other.
+    free: Vec<Range<u64>>,
+}
+
+impl Chunk {
+    /// Takes the first free range of this size.
+    fn take(&mut self, bytes: u64) -> Option<Range<u64>> {
+        let index = self.free.iter().position(|free| free.end - free.start >= bytes)?;
+        let free = &mut self.free[index];
+        let taken = free.start..free.start + bytes;
+        free.start = taken.end;
+        if free.is_empty() {
+            self.free.remove(index);
+        }
+        Some(taken)
+    }
+
+    fn give_back(&mut self, range: Range<u64>) {
+        let index = self.free.partition_point(|free| free.end <= range.start);
+        self.free.insert(index, range);
+        for left in [index, index.saturating_sub(1)] {
+            if left + 1 < self.free.len() && self.free[left].end == self.free[left + 1].start {
+                self.free[left].end = self.free[left + 1].end;
+                self.free.remove(left + 1);
+            }
+        }
+    }
+}
+
+impl State {
+    fn take(&mut self, bytes: u64) -> Option<(usize, Range<u64>)> {
+        let mut chunks = self.chunks.iter_mut().enumerate();
+        chunks.find_map(|(number, chunk)| chunk.take(bytes).map(|range| (number, range)))
+    }
+
+    /// Adds a chunk that has room for `bytes`.
+    fn grow(&mut self, device: &Device, bytes: u64) -> Result<()> {
+        let all: u64 = self.chunks.iter().map(|chunk| chunk.span.bytes()).sum();
+        let bytes = bytes.max(all).max(CHUNK_MIN);
+        let buffer = device.stream()?.alloc::<u8>(Bytes(bytes).to_usize())?;
+        let span = buffer.view().span();
+        let free = std::iter::once(0..bytes).collect();
+        self.chunks.push(Chunk { buffer: Some(buffer), span, free });
+        Ok(())
+    }
+}
+
+impl Heap {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic under this lock")
+    }
+
+    pub(super) fn alloc(self: &Arc<Self>, device: &Device, bytes: Bytes) -> Result<Temporary> {
+        let size = bytes.0.max(1).next_multiple_of(ALIGNMENT);
+        let mut state = self.state();
+        let (number, range) = match state.take(size) {
+            Some(taken) => taken,
+            None => {
+                state.grow(device, size)?;
+                state.take(size).expect("the new chunk is large enough")
+            }
+        };
+        let track = Track::new(OF_A_RECORDING, bytes.0, Place::Device);
+        let first = range.start;
+        state.used.insert(track.id, (number, range));
+        let chunk = &state.chunks[number].span;
+        let start = chunk.range().start + first;
+        let span = chunk.memory().span(start..start + bytes.0);
+        Ok(Temporary { span, track, home: Arc::<Self>::clone(self) })
+    }
+
+    /// Gives the bytes of a buffer out again.
+    pub(super) fn release(&self, block: BlockId) {
+        let mut state = self.state();
+        if let Some((number, range)) = state.used.remove(&block) {
+            state.chunks[number].give_back(range);
+        }
+    }
+
+    /// The chunk that has the bytes of a buffer, and their range there.
+    pub(super) fn place(&self, block: BlockId, range: &Range<u64>) -> Option<(usize, Range<u64>)> {
+        let state = self.state();
+        let (chunk, whole) = state.used.get(&block)?;
+        Some((*chunk, whole.start + range.start..whole.start + range.end))
+    }
+
+    /// The memory of the chunks, and the buffers of those that no graph has taken.
+    pub(super) fn take(&self) -> (Vec<Span>, Vec<Buffer<u8>>) {
+        let mut state = self.state();
+        let spans = state.chunks.iter().map(|chunk| chunk.span.clone()).collect();
+        (spans, state.chunks.iter_mut().filter_map(|chunk| chunk.buffer.take()).collect())
+    }
+}
+
+impl Home for Heap {
+    fn give_back(&self, block: BlockId) {
+        self.release(block);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Executor, HostConfig, Order};
+
+    /// The law: buffers that live at one time have no bytes in common, and when all are gone, one can have all
+    /// the memory again.
+    #[test]
+    fn buffers_that_live_at_one_time_share_no_bytes() -> Result<()> {
+        let executor = Executor::Virtual(Order::Greedy);
+        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+        let heap = Heap::new();
+        let mut prng = crate::base::prng::Prng::new(7);
+        let mut live: Vec<(BlockId, u64, Range<u64>)> = Vec::new();
+        for _ in 0..2000 {
+            if prng.below(5) < 3 {
+                let bytes = prng.below(40_000);
+                let Temporary { span, track, .. } = heap.alloc(&device, Bytes(bytes))?;
+                let range = span.address()..span.address() + bytes;
+                assert_eq!(range.start % ALIGNMENT, 0);
+                for (_, _, other) in &live {
+                    assert!(range.end <= other.start || other.end <= range.start || bytes == 0);
+                }
+                live.push((track.id, bytes, range));
+            } else if !live.is_empty() {
+                let index = usize::try_from(prng.below(live.len() as u64)).expect("few");
+                heap.release(live.swap_remove(index).0);
+            }
+        }
+        live.drain(..).for_each(|(block, _, _)| heap.release(block));
+        let state = heap.state();
+        assert!(state.used.is_empty());
+        for chunk in &state.chunks {
+            assert_eq!((chunk.free.len(), &chunk.free[0]), (1, &(0..chunk.span.bytes())));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,233 @@
+//! What a recording has collected. Its streams share it.
+#![forbid(unsafe_code)]
+
+use super::arguments::Arguments;
+use super::heap::Heap;
+use super::node::{Node, Place};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::{BlockId, LaneId};
+use crate::base::units::Bytes;
+use crate::device::memory::Span;
+use crate::memory::{Buffer, View};
+use crate::order::recorder::{Recorder, Temporary};
+use crate::order::submission::Submission;
+use crate::order::track::Use;
+use crate::stream::Device;
+use std::any::Any;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// While a recording goes on, the chunks of its heap are arguments from this number on.
+const HEAP: usize = usize::MAX / 2;
+
+/// The operations of a recording, and the memory that they use.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    pub(super) nodes: Vec<Node>,
+    /// The memory of the arguments; that of the heap comes last.
+    pub(super) spans: Vec<Span>,
+    /// The chunks of the heap, unless an earlier graph of the recording has them.
+    pub(super) heap: Vec<Buffer<u8>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Nodes {
+    device: Device,
+    state: Mutex<State>,
+    heap: Arc<Heap>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    arguments: Vec<Argument>,
+    nodes: Vec<Node>,
+    /// The streams that have nodes. Those of graphs within the graph have no lane.
+    streams: Vec<Option<LaneId>>,
+    /// The priority of launches that have none.
+    priority: Option<i32>,
+    /// Whether an operation was refused.
+    has_refused: bool,
+    has_ended: bool,
+}
+
+/// Memory that an argument stands for while the graph is recorded.
+#[derive(Debug)]
+struct Argument {
+    block: BlockId,
+    range: Range<u64>,
+    span: Span,
+}
+
+fn invalid(cause: String) -> Error {
+    Error::new(ErrorKind::InvalidValue, "record", cause)
+}
+
+impl State {
+    /// The number of a stream.
+    fn stream(&mut self, lane: LaneId) -> usize {
+        let known = self.streams.iter().position(|known| *known == Some(lane));
+        known.unwrap_or_else(|| {
+            self.streams.push(Some(lane));
+            self.streams.len() - 1
+        })
+    }
+
+    /// Adds a node.
+    fn add(&mut self, heap: &Heap, lane: LaneId, submission: &Submission<'_>) -> Result<()> {
+        let label = submission.action.label();
+        self.refuse_ended(label)?;
+        let mut node = Node::of(&submission.action, self.stream(lane))?;
+        node.set_priority(self.priority);
+        for access in submission.uses {
+            let (argument, range) = self.place(heap, label, access)?;
+            node.places.push(Place { argument, range, mode: access.mode });
+        }
+        self.nodes.push(node);
+        Ok(())
+    }
+
+    fn refuse_ended(&self, label: &str) -> Result<()> {
+        if self.has_ended {
+            return Err(invalid(format!("`{label}`: the recording of this stream has ended")));
+        }
+        Ok(())
+    }
+
+    /// The argument that has these bytes, or the chunk of the heap.
+    fn place(&self, heap: &Heap, label: &str, used: &Use<'_>) -> Result<(usize, Range<u64>)> {
+        let (block, range) = (used.track.id, &used.range);
+        let has = |known: &Argument| {
+            known.block == block && known.range.start <= range.start && range.end <= known.range.end
+        };
+        if let Some(argument) = self.arguments.iter().position(has) {
+            let first = self.arguments[argument].range.start;
+            return Ok((argument, range.start - first..range.end - first));
+        }
+        match heap.place(block, range) {
+            Some((chunk, range)) => Ok((HEAP + chunk, range)),
+            None => Err(invalid(format!(
+                "`{label}` uses memory that is no argument of the graph; name it with \
+                 `Recording::argument` first"
+            ))),
+        }
+    }
+}
+
+impl Nodes {
+    pub(super) fn new(device: &Device, priority: Option<i32>) -> Self {
+        let state = Mutex::new(State { priority, ..State::default() });
+        Self { device: device.clone(), state, heap: Heap::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic under this lock")
+    }
+
+    /// What was recorded. The streams and the heap stay.
+    pub(super) fn take(&self) -> Recorded {
+        let (memory, heap) = self.heap.take();
+        let mut state = self.state();
+        state.has_refused = false;
+        let arguments = std::mem::take(&mut state.arguments);
+        let mut nodes = std::mem::take(&mut state.nodes);
+        let count = arguments.len();
+        let places = nodes.iter_mut().flat_map(|node| &mut node.places);
+        for place in places.filter(|place| place.argument >= HEAP) {
+            place.argument = count + place.argument - HEAP;
+        }
+        let spans = arguments.into_iter().map(|argument| argument.span);
+        Recorded { nodes, spans: spans.chain(memory).collect(), heap }
+    }
+
+    /// Ends the recording.
+    pub(super) fn end(&self) -> Recorded {
+        self.state().has_ended = true;
+        self.take()
+    }
+
+    /// Forgets what was recorded. The streams and the heap stay.
+    pub(super) fn discard(&self) {
+        let mut state = self.state();
+        state.has_refused = false;
+        state.arguments.clear();
+        state.nodes.clear();
+    }
+
+    pub(super) fn has_refused(&self) -> bool {
+        self.state().has_refused
+    }
+
+    /// Names memory as the next argument.
+    pub(super) fn argument(&self, memory: &View<'_, u8>) -> Result<()> {
+        let access = memory.read_use();
+        self.device.shared().domain.own("record", access.track.domain)?;
+        let (block, range) = (access.track.id, access.range);
+        let mut state = self.state();
+        let overlaps = |known: &Argument| {
+            known.block == block && known.range.start < range.end && range.start < known.range.end
+        };
+        if let Some(known) = state.arguments.iter().position(overlaps) {
+            let number = state.arguments.len();
+            return Err(invalid(format!("argument {number} shares bytes with argument {known}")));
+        }
+        state.arguments.push(Argument { block, range, span: memory.span() });
+        Ok(())
+    }
+
+    /// Adds copies of the nodes of another graph, which becomes a part of a stream: it follows what the stream
+    /// has, and what the stream gets later follows it. `heap` are the sizes of the memory that it has of its
+    /// own, and `streams` the number of its streams.
+    pub(super) fn add_graph(
+        &self,
+        lane: LaneId,
+        (nodes, streams): (&[Node], usize),
+        arguments: &Arguments<'_>,
+        heap: &[u64],
+    ) -> Result<()> {
+        let mut state = self.state();
+        state.refuse_ended("graph")?;
+        let mut at = Vec::new();
+        for argument in &arguments.all {
+            at.push(state.place(&self.heap, "graph", &argument.access)?);
+        }
+        let mut lent = Vec::new();
+        for bytes in heap {
+            let Temporary { track, .. } = self.heap.alloc(&self.device, Bytes(*bytes))?;
+            let (chunk, range) = self.heap.place(track.id, &(0..*bytes)).expect("just allocated");
+            at.push((HEAP + chunk, range));
+            lent.push(track.id);
+        }
+        let (stream, first) = (state.stream(lane), state.streams.len());
+        state.streams.extend(std::iter::repeat_n(None, streams));
+        for node in nodes {
+            let mut node = node.copied_into(stream, first);
+            for place in &mut node.places {
+                let (argument, range) = &at[place.argument];
+                place.range = range.start + place.range.start..range.start + place.range.end;
+                place.argument = *argument;
+            }
+            state.nodes.push(node);
+        }
+        // What is recorded later may use the same bytes, and then follows.
+        lent.into_iter().for_each(|block| self.heap.release(block));
+        Ok(())
+    }
+}
+
+impl Recorder for Nodes {
+    fn take(&self, lane: LaneId, submission: &Submission<'_>) -> Result<()> {
+        let mut state = self.state();
+        let taken = state.add(&self.heap, lane, submission);
+        state.has_refused |= taken.is_err();
+        taken
+    }
+
+    fn alloc(&self, bytes: Bytes) -> Result<Temporary> {
+        self.state().refuse_ended("alloc")?;
+        self.heap.alloc(&self.device, bytes)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

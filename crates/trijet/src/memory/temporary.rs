@@ -1,0 +1,37 @@
+//! Blocks of a recording: memory that the operations of one graph share.
+#![forbid(unsafe_code)]
+
+use super::block::Block;
+use super::source::BlockSource;
+use crate::base::error::Result;
+use crate::base::units::Bytes;
+use crate::device::memory::Memory;
+use crate::order::recorder::{Home, Recorder, Temporary};
+use crate::order::track::Track;
+use crate::stream::Stream;
+use crate::stream::shared::Shared;
+use std::sync::Arc;
+
+#[derive(Debug)]
+struct Source {
+    device: Arc<Shared>,
+    home: Arc<dyn Home>,
+}
+
+/// Allocates `bytes` of the graph that `recorder` records.
+pub(super) fn alloc(stream: &Stream, recorder: &dyn Recorder, bytes: Bytes) -> Result<Block> {
+    let Temporary { span, track, home } = recorder.alloc(bytes)?;
+    let source = Source { device: Arc::clone(stream.device()), home };
+    Ok(Block::with_track(Arc::new(source), span, track))
+}
+
+impl BlockSource for Source {
+    fn device(&self) -> &Arc<Shared> {
+        &self.device
+    }
+
+    /// The memory stays with the graph.
+    fn give_back(self: Arc<Self>, _: Memory, track: Track) {
+        self.home.give_back(track.id);
+    }
+}
