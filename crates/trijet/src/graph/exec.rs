@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use super::arguments::{Argument, Arguments};
-use super::edges::connect;
 use super::node::{Node, Place};
 use super::nodes::{Nodes, Recorded};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -142,32 +141,31 @@ impl Graph {
         driver.graph_ready(handle)
     }
 
-    /// Takes the place of the nodes, which differ in values only.
-    pub(super) fn change(&mut self, device: &Device, recorded: Recorded) -> Result<()> {
-        let Recorded { nodes, spans, .. } = recorded;
-        let refused = |cause| Err(Error::new(ErrorKind::InvalidValue, "record again", cause));
-        if !self.is_of(device.shared()) {
-            return refused("the graph was recorded on another device".to_owned());
-        }
-        let (had, has) = (self.nodes.len(), nodes.len());
-        if had != has {
-            return refused(format!("the graph had {had} operations, and has {has} now"));
-        }
-        let kind = |span: &Span| (span.bytes(), span.memory().space());
-        if !self.spans.iter().map(kind).eq(spans.iter().map(kind)) {
-            return refused("the graph had other arguments, or other memory of its own".to_owned());
-        }
-        let mut changed = Vec::with_capacity(had);
-        for (number, (node, new)) in self.nodes.iter().zip(&nodes).enumerate() {
-            match node.differs(new) {
-                Ok(differs) => changed.push(differs),
-                Err(why) => return refused(format!("operation {number}: {why}")),
-            }
-        }
+    /// Changes the graph into what `work` records, if that differs in values only.
+    ///
+    /// # Errors
+    /// The outer error is that of `work`; the inner one tells why the graph could not be changed.
+    pub(super) fn change<E>(
+        &mut self,
+        nodes: &Nodes,
+        work: impl FnOnce() -> std::result::Result<(), E>,
+    ) -> std::result::Result<Result<()>, E> {
+        nodes.compare(std::mem::take(&mut self.nodes), self.spans.len() - self.heap.len());
+        let outcome = work();
+        let (comparison, mismatch) = nodes.compared(&self.spans);
+        self.nodes = comparison.known;
+        outcome?;
+        Ok(match mismatch {
+            Some(why) => Err(Error::new(ErrorKind::InvalidValue, "record again", why)),
+            None => self.apply(comparison.changes),
+        })
+    }
+
+    /// Puts nodes with other values in the place of those of these numbers.
+    fn apply(&mut self, changes: Vec<(usize, Node)>) -> Result<()> {
         let Some(handle) = self.handle else { return Ok(()) };
-        let driver = Arc::clone(self.device.domain.driver());
-        let changed = nodes.into_iter().enumerate().zip(changed).filter(|(_, differs)| *differs);
-        for ((number, node), _) in changed {
+        for (number, node) in changes {
+            let driver = self.device.domain.driver();
             let span = |place: &Place| span_of(place, &self.spans[place.argument]);
             let updated =
                 node.with_action(span, |action| driver.graph_update(handle, number, action));
@@ -181,22 +179,12 @@ impl Graph {
         Ok(())
     }
 
-    /// Gives nodes their edges: those of this graph, where they use the same bytes in the same streams.
-    pub(super) fn connect_like(&self, nodes: &mut [Node]) {
-        let same = |(node, known): (&Node, &Node)| node.is_beside(known);
-        if nodes.len() == self.nodes.len() && nodes.iter().zip(&self.nodes).all(same) {
-            nodes.iter_mut().zip(&self.nodes).for_each(|(node, known)| node.follow_as(known));
-        } else {
-            connect(nodes);
-        }
-    }
-
     /// The number of its launches of kernels.
     pub(crate) fn launches(&self) -> usize {
         self.nodes.iter().filter(|node| node.is_kernel()).count()
     }
 
-    fn is_of(&self, device: &Shared) -> bool {
+    pub(super) fn is_of(&self, device: &Shared) -> bool {
         self.device.id == device.id && self.device.domain.id() == device.domain.id()
     }
 

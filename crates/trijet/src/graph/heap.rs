@@ -130,6 +130,12 @@ impl Heap {
         Some((*chunk, whole.start + range.start..whole.start + range.end))
     }
 
+    /// Whether its chunks are as large as these spans.
+    pub(super) fn has_sizes(&self, spans: &[Span]) -> bool {
+        let state = self.state();
+        state.chunks.iter().map(|chunk| chunk.span.bytes()).eq(spans.iter().map(Span::bytes))
+    }
+
     /// The memory of the chunks, and the buffers of those that no graph has taken.
     pub(super) fn take(&self) -> (Vec<Span>, Vec<Buffer<u8>>) {
         let mut state = self.state();

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod comparison;
 mod edges;
 mod exec;
 mod heap;

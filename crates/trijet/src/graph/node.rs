@@ -33,6 +33,51 @@ enum Work {
     },
 }
 
+/// What a change of a node can change, or finds to be another node.
+#[derive(Debug)]
+enum Values<'a> {
+    Copy,
+    Fill(u8),
+    Kernel {
+        function: FunctionHandle,
+        name: &'a Cow<'static, str>,
+        config: LaunchConfig,
+        args: &'a ArgBlock,
+    },
+}
+
+impl<'a> Values<'a> {
+    fn of(node: &NodeAction<'a>) -> Self {
+        match node {
+            NodeAction::Copy { .. } => Self::Copy,
+            NodeAction::Fill { value, .. } => Self::Fill(*value),
+            NodeAction::Launch(Launch { function, name, config, args }) => {
+                Self::Kernel { function: *function, name, config: *config, args }
+            }
+        }
+    }
+
+    fn label(&self) -> &str {
+        match self {
+            Self::Copy => "copy",
+            Self::Fill(_) => "fill",
+            Self::Kernel { name, .. } => name,
+        }
+    }
+}
+
+impl Work {
+    fn values(&self) -> Values<'_> {
+        match self {
+            Self::Copy => Values::Copy,
+            Self::Fill(value) => Values::Fill(*value),
+            Self::Kernel { function, name, config, args } => {
+                Values::Kernel { function: *function, name, config: *config, args }
+            }
+        }
+    }
+}
+
 /// A node.
 #[derive(Debug)]
 pub(super) struct Node {
@@ -85,11 +130,6 @@ impl Node {
         }
     }
 
-    /// Whether it uses the same bytes in the same stream.
-    pub(super) fn is_beside(&self, other: &Self) -> bool {
-        (self.stream, &self.within) == (other.stream, &other.within) && self.places == other.places
-    }
-
     /// Follows these nodes. `is_behind_launch` says that there is nothing to follow but a launch before it in its
     /// stream, as a dependent launch needs it.
     pub(super) fn follow(&mut self, after: Vec<usize>, is_behind_launch: bool) {
@@ -113,48 +153,68 @@ impl Node {
         self.is_kernel() && self.places.iter().any(|place| place.argument == argument)
     }
 
-    /// Whether the node does something else than `other`, of which it may take the place.
+    /// Whether the node does something else than `other`, which may take its place.
     ///
     /// # Errors
     /// What makes it another node, in which case the graph is another one.
     pub(super) fn differs(&self, other: &Self) -> std::result::Result<bool, String> {
-        let differs = self.works_otherwise(other)?;
-        if self.after != other.after {
-            return Err(format!("it follows {:?}, and followed {:?}", other.after, self.after));
-        }
-        if self.places != other.places {
-            return Err("it uses other bytes, or other arguments".to_owned());
-        }
+        let differs = self.works_otherwise(&other.work.values())?;
+        self.is_beside((other.stream, &other.within), &other.places)?;
         Ok(differs)
     }
 
-    fn works_otherwise(&self, other: &Self) -> std::result::Result<bool, String> {
-        match (&self.work, &other.work) {
-            (Work::Copy, Work::Copy) => Ok(false),
-            (Work::Fill(was), Work::Fill(value)) => Ok(was != value),
-            (
-                Work::Kernel { function: was, config: old, args: known, .. },
-                Work::Kernel { function, config, args, .. },
-            ) if was == function => {
-                // These become attributes of the node and of its edge, which an update leaves as they are.
-                let attributes =
-                    |c: &LaunchConfig| (c.cluster, c.cooperative, c.priority, c.dependent);
-                if attributes(old) != attributes(config) {
-                    return Err("its launch has other attributes".to_owned());
-                }
-                Ok(old != config || known.differs(args))
-            }
-            (Work::Copy | Work::Fill(_) | Work::Kernel { .. }, _) => {
-                Err(format!("it is `{}`, and was `{}`", other.label(), self.label()))
-            }
+    /// The same for an operation of a stream.
+    pub(super) fn differs_from(
+        &self,
+        action: &Action<'_>,
+        priority: Option<i32>,
+        at: (usize, &[usize]),
+        places: &[Place],
+    ) -> std::result::Result<bool, String> {
+        let node = action.as_node().map_err(|name| format!("it is `{name}` now"))?;
+        let mut values = Values::of(&node);
+        if let Values::Kernel { config, .. } = &mut values {
+            config.priority = config.priority.or(priority);
         }
+        let differs = self.works_otherwise(&values)?;
+        self.is_beside(at, places)?;
+        Ok(differs)
     }
 
-    fn label(&self) -> &str {
-        match &self.work {
-            Work::Copy => "copy",
-            Work::Fill(_) => "fill",
-            Work::Kernel { name, .. } => name,
+    /// Refuses another stream and other bytes.
+    fn is_beside(
+        &self,
+        at: (usize, &[usize]),
+        places: &[Place],
+    ) -> std::result::Result<(), String> {
+        if (self.stream, &self.within[..]) != at {
+            return Err("it is in another stream".to_owned());
+        }
+        if self.places != places {
+            return Err("it uses other bytes, or other arguments".to_owned());
+        }
+        Ok(())
+    }
+
+    fn works_otherwise(&self, other: &Values<'_>) -> std::result::Result<bool, String> {
+        match (self.work.values(), other) {
+            (Values::Copy, Values::Copy) => Ok(false),
+            (Values::Fill(was), Values::Fill(value)) => Ok(was != *value),
+            (
+                Values::Kernel { function: was, config: old, args: known, .. },
+                Values::Kernel { function, config, args, .. },
+            ) if was == *function => {
+                let attributes =
+                    |c: &LaunchConfig| (c.cluster, c.cooperative, c.priority, c.dependent);
+                // These become attributes of the node and of its edge, which an update leaves as they are.
+                if attributes(&old) != attributes(config) {
+                    return Err("its launch has other attributes".to_owned());
+                }
+                Ok(old != *config || known.differs(args))
+            }
+            (was @ (Values::Copy | Values::Fill(_) | Values::Kernel { .. }), _) => {
+                Err(format!("it is `{}`, and was `{}`", other.label(), was.label()))
+            }
         }
     }
 
@@ -183,7 +243,7 @@ impl Node {
     }
 }
 
-fn unsupported(what: &str) -> Error {
+pub(super) fn unsupported(what: &str) -> Error {
     let cause = format!("{what} cannot be recorded; a graph has copies, fills and launches");
     Error::new(ErrorKind::Unsupported, "record", cause)
 }

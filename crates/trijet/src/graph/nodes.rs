@@ -2,10 +2,12 @@
 #![forbid(unsafe_code)]
 
 use super::arguments::Arguments;
+use super::comparison::Comparison;
 use super::heap::Heap;
-use super::node::{Node, Place};
+use super::node::{Node, Place, unsupported};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{BlockId, LaneId};
+use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
 use crate::device::memory::Span;
 use crate::memory::{Buffer, View};
@@ -13,12 +15,15 @@ use crate::order::recorder::{Recorder, Temporary};
 use crate::order::submission::Submission;
 use crate::order::track::Use;
 use crate::stream::Device;
+use smallvec::SmallVec;
 use std::any::Any;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// While a recording goes on, the chunks of its heap are arguments from this number on.
 const HEAP: usize = usize::MAX / 2;
+
+const OTHER_MEMORY: &str = "the graph had other arguments, or other memory of its own";
 
 /// The operations of a recording, and the memory that they use.
 #[derive(Debug)]
@@ -45,6 +50,8 @@ struct State {
     streams: Vec<Option<LaneId>>,
     /// The priority of launches that have none.
     priority: Option<i32>,
+    /// The graph with which operations are compared, instead of being collected.
+    comparison: Option<Comparison>,
     /// Whether an operation was refused.
     has_refused: bool,
     has_ended: bool,
@@ -72,16 +79,32 @@ impl State {
         })
     }
 
+    /// The number of the first of so many streams of a graph within the graph.
+    fn part(&mut self, streams: usize) -> usize {
+        let first = self.streams.len();
+        self.streams.extend(std::iter::repeat_n(None, streams));
+        first
+    }
+
     /// Adds a node.
     fn add(&mut self, heap: &Heap, lane: LaneId, submission: &Submission<'_>) -> Result<()> {
         let label = submission.action.label();
         self.refuse_ended(label)?;
-        let mut node = Node::of(&submission.action, self.stream(lane))?;
-        node.set_priority(self.priority);
+        let (stream, priority) = (self.stream(lane), self.priority);
+        // Before memory that cannot be named is what an operation is refused for.
+        submission.action.as_node().map_err(unsupported)?;
+        let mut places = SmallVec::<[Place; 8]>::new();
         for access in submission.uses {
             let (argument, range) = self.place(heap, label, access)?;
-            node.places.push(Place { argument, range, mode: access.mode });
+            places.push(Place { argument, range, mode: access.mode });
         }
+        if let Some(comparison) = &mut self.comparison {
+            comparison.operation(&submission.action, (stream, priority), &places);
+            return Ok(());
+        }
+        let mut node = Node::of(&submission.action, stream)?;
+        node.set_priority(priority);
+        node.places = places.into_vec();
         self.nodes.push(node);
         Ok(())
     }
@@ -103,8 +126,9 @@ impl State {
             let first = self.arguments[argument].range.start;
             return Ok((argument, range.start - first..range.end - first));
         }
+        let heap_first = self.comparison.as_ref().map_or(HEAP, |comparison| comparison.arguments);
         match heap.place(block, range) {
-            Some((chunk, range)) => Ok((HEAP + chunk, range)),
+            Some((chunk, range)) => Ok((heap_first + chunk, range)),
             None => Err(invalid(format!(
                 "`{label}` uses memory that is no argument of the graph; name it with \
                  `Recording::argument` first"
@@ -139,6 +163,25 @@ impl Nodes {
         Recorded { nodes, spans: spans.chain(memory).collect(), heap }
     }
 
+    /// Compares what is recorded from now on with the nodes of a graph.
+    pub(super) fn compare(&self, nodes: Vec<Node>, arguments: usize) {
+        self.discard();
+        self.state().comparison = Some(Comparison::new(nodes, arguments));
+    }
+
+    /// Ends the comparison. `spans` is the memory of the graph.
+    pub(super) fn compared(&self, spans: &[Span]) -> (Comparison, Option<String>) {
+        let mut state = self.state();
+        let comparison = state.comparison.take().expect("`compare` began it");
+        let kind = |span: &Span| (span.bytes(), span.memory().space());
+        let arguments = state.arguments.iter().map(|argument| kind(&argument.span));
+        let (named, own) = spans.split_at(comparison.arguments.min(spans.len()));
+        let is_like = arguments.eq(named.iter().map(kind)) && self.heap.has_sizes(own);
+        let other = || (!is_like).then(|| OTHER_MEMORY.to_owned());
+        let mismatch = comparison.mismatch().or_else(other);
+        (comparison, mismatch)
+    }
+
     /// Ends the recording.
     pub(super) fn end(&self) -> Recorded {
         self.state().has_ended = true;
@@ -151,6 +194,7 @@ impl Nodes {
         state.has_refused = false;
         state.arguments.clear();
         state.nodes.clear();
+        state.comparison = None;
     }
 
     pub(super) fn has_refused(&self) -> bool {
@@ -193,12 +237,12 @@ impl Nodes {
         let mut lent = Vec::new();
         for bytes in heap {
             let Temporary { track, .. } = self.heap.alloc(&self.device, Bytes(*bytes))?;
-            let (chunk, range) = self.heap.place(track.id, &(0..*bytes)).expect("just allocated");
-            at.push((HEAP + chunk, range));
+            let used = Use { track: &track, range: 0..*bytes, mode: Mode::Write };
+            at.push(state.place(&self.heap, "graph", &used)?);
             lent.push(track.id);
         }
-        let (stream, first) = (state.stream(lane), state.streams.len());
-        state.streams.extend(std::iter::repeat_n(None, streams));
+        let stream = state.stream(lane);
+        let first = state.part(streams);
         for node in nodes {
             let mut node = node.copied_into(stream, first);
             for place in &mut node.places {
@@ -206,7 +250,10 @@ impl Nodes {
                 place.range = range.start + place.range.start..range.start + place.range.end;
                 place.argument = *argument;
             }
-            state.nodes.push(node);
+            match &mut state.comparison {
+                Some(comparison) => comparison.node(node),
+                None => state.nodes.push(node),
+            }
         }
         // What is recorded later may use the same bytes, and then follows.
         lent.into_iter().for_each(|block| self.heap.release(block));

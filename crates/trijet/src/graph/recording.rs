@@ -4,7 +4,7 @@
 use super::edges::connect;
 use super::exec::Graph;
 use super::nodes::{Nodes, Recorded};
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::log::calling;
 use crate::memory::AsView;
 use crate::stream::{Device, Stream};
@@ -31,11 +31,16 @@ impl Recording {
         Graph::new(&self.device, recorded)
     }
 
-    /// Changes a graph into what was recorded since the last call, as [`Device::record_again`] does.
-    pub(crate) fn change(&self, graph: &mut Graph) -> Result<()> {
-        let mut recorded = self.nodes.take();
-        graph.connect_like(&mut recorded.nodes);
-        graph.change(&self.device, recorded)
+    /// Changes a graph into what `work` records, as [`Device::record_again`] does.
+    ///
+    /// # Errors
+    /// The outer error is that of `work`; the inner one tells why the graph could not be changed.
+    pub(crate) fn change<E>(
+        &self,
+        graph: &mut Graph,
+        work: impl FnOnce() -> std::result::Result<(), E>,
+    ) -> std::result::Result<Result<()>, E> {
+        graph.change(&self.nodes, work)
     }
 
     /// Whether an operation was refused since the last call.
@@ -130,7 +135,7 @@ impl Device {
     ///
     /// # Errors
     /// `InvalidValue`, with the number of the operation, if the graph would be another one: with other
-    /// operations, kernels, edges, attributes, arguments or bytes. It is as it was then, also after an error
+    /// operations, kernels, streams, attributes, arguments or bytes. It is as it was then, also after an error
     /// of `work`. After an error of the driver, launches return that error.
     pub fn record_again(
         &self,
@@ -138,7 +143,14 @@ impl Device {
         work: impl FnOnce(&Recording) -> Result<()>,
     ) -> Result<()> {
         calling::refuse("record")?;
-        graph.change(self, recorded(self, work)?)
+        if !graph.is_of(self.shared()) {
+            let cause = "the graph was recorded on another device";
+            return Err(Error::new(ErrorKind::InvalidValue, "record again", cause));
+        }
+        let recording = Recording::continuing(self, None);
+        let changed = graph.change(&recording.nodes, || work(&recording));
+        recording.nodes.end();
+        changed?
     }
 }
 

@@ -83,7 +83,6 @@ impl Recorder {
         ends: &mut Ends<'_, '_>,
     ) -> std::result::Result<(), Stop> {
         let (g, Ends { input, output, reads }) = (&self.recording, ends);
-        g.discard();
         let Resources { plan, slots, .. } = resources;
         let mut buffers = slots.iter().flat_map(|slot| &slot.buffers);
         g.argument(input)
@@ -112,6 +111,7 @@ impl Recorder {
         stages: &Stages<'_>,
         ends: &mut Ends<'_, '_>,
     ) -> std::result::Result<Graph, Stop> {
+        self.recording.discard();
         self.record(resources, stages, ends)?;
         self.recording.graph().map_err(of_graph)
     }
@@ -173,8 +173,9 @@ impl Replayer {
         ends: &mut Ends<'_, '_>,
     ) -> std::result::Result<&mut Graph, Stop> {
         if let Self::Patched { recorder, graph } = self {
-            recorder.record(resources, stages, ends)?;
-            recorder.recording.change(graph).map_err(of_graph)?;
+            let recorder = &**recorder;
+            let record = || recorder.record(resources, stages, ends);
+            recorder.recording.change(graph, record)?.map_err(of_graph)?;
         } else {
             let recorder = Recorder::new(device, class, resources).map_err(of_graph)?;
             let recorder = Box::new(recorder);
