@@ -4,9 +4,10 @@
 use std::ops::Range;
 use trijet::check::Options;
 use trijet::graph::{Arguments, Recording};
+use trijet::kernels::{ArgBlock, Code, Cost, InOut, KernelSpec, Ptr, Shape, Tile, Twin};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::{Prng, WORK};
-use trijet::{Buffer, Device, Graph, PinnedBuffer, Result, Stream};
+use trijet::{Buffer, Device, Graph, Kernel, LaunchConfig, PinnedBuffer, Result, Stream};
 
 const BUFFERS: usize = 4;
 const LEN: usize = 48;
@@ -41,6 +42,12 @@ enum Op {
         to: usize,
         range: Range<usize>,
     },
+    /// Kernels that each add one, of which all but the first are dependent launches.
+    Chain {
+        to: usize,
+        range: Range<usize>,
+        count: u32,
+    },
     /// Operations in three streams of a graph of their own.
     Part(Vec<(usize, Op)>),
 }
@@ -50,6 +57,7 @@ impl Op {
     fn nodes(&self) -> usize {
         match self {
             Self::Scratch { .. } => 4,
+            Self::Chain { count, .. } => *count as usize,
             Self::Part(program) => program.iter().map(|(_, op)| op.nodes()).sum(),
             Self::Upload { .. } | Self::Work { .. } | Self::Fill { .. } | Self::Download { .. } => {
                 1
@@ -57,6 +65,20 @@ impl Op {
         }
     }
 }
+
+/// Adds one to each word, after it has waited for the kernel before.
+static ADD_ONE: Kernel<(Ptr<InOut<u32>>,)> = {
+    const PTX: &str = ".version 8.0\n.target sm_90\n.address_size 64\n\
+        .visible .entry add_one(.param .u64 words)\n{\n    griddepcontrol.wait;\n    ret;\n}\n";
+    let run: fn(&mut Tile<'_>) = |tile| {
+        tile.write::<u32>(0).iter_mut().for_each(|word| *word = word.wrapping_add(1));
+    };
+    let cost = |_: &ArgBlock| Cost { bytes: 0, ops: 0 };
+    let twin = Twin { tile_elements: |_| 8, run, cost };
+    let spec = KernelSpec::new("add_one", Code::ptx(PTX), Shape::Given(|_, _| Ok(()))).twin(twin);
+    // SAFETY: it takes one address, and touches nothing: only host devices run this test.
+    unsafe { Kernel::declare(spec) }
+};
 
 /// A number below `bound`.
 fn below<T: TryFrom<u64, Error: std::fmt::Debug>>(prng: &mut Prng, bound: usize) -> T {
@@ -73,12 +95,13 @@ fn program(prng: &mut Prng, most: u64, deep: u32) -> Vec<(usize, Op)> {
     let one = |prng: &mut Prng| {
         let (from, to) = (below(prng, BUFFERS), below(prng, BUFFERS));
         let (range, rounds) = (range(prng), below(prng, 3));
-        let op = match prng.below(8) {
+        let op = match prng.below(9) {
             0 => Op::Upload { to, range },
             1 => Op::Fill { to, range, value: below(prng, 256) },
             2 => Op::Download { from, range },
             // A kernel reads one buffer and writes another one.
             3 if deep > 0 => Op::Part(program(prng, 5, deep - 1)),
+            5 => Op::Chain { to, range, count: 1 + below::<u32>(prng, 4) },
             4 if from != to => Op::Scratch { rounds, from, to, range },
             _ if from == to => Op::Fill { to, range, value: 1 },
             _ => Op::Work { rounds, from, to, range },
@@ -117,6 +140,13 @@ impl Memory {
         let Self { h, buffers, back } = self;
         match op.clone() {
             Op::Part(_) => unreachable!("handled above"),
+            Op::Chain { to, range, count } => (0..count).try_for_each(|turn| {
+                let y = buffers[to].slice_mut(range.clone());
+                let words = u32::try_from(y.len()).expect("a short buffer");
+                let config = LaunchConfig::new([words, 1, 1], [1; 3]);
+                let config = if turn == 0 { config } else { config.dependent() };
+                s.launch_with(&ADD_ONE, config, (y,))
+            }),
             Op::Scratch { rounds, from, to, range } => {
                 let [x, y] = buffers.get_disjoint_mut([from, to]).expect("two buffers");
                 let mut first = s.alloc::<u32>(range.len())?;
@@ -182,7 +212,7 @@ fn changed(program: &[(usize, Op)]) -> Vec<(usize, Op)> {
             Op::Part(part) => *part = changed(part),
             Op::Work { rounds, .. } | Op::Scratch { rounds, .. } => *rounds = 2 - *rounds,
             Op::Fill { value, .. } => *value ^= 0x55,
-            Op::Upload { .. } | Op::Download { .. } => {}
+            Op::Upload { .. } | Op::Download { .. } | Op::Chain { .. } => {}
         }
     }
     program

@@ -5,10 +5,11 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
-use crate::device::driver::{Action, FunctionHandle, Launch, NodeAction};
+use crate::device::driver::{Action, FunctionHandle, HostFn, Launch, NodeAction};
 use crate::device::memory::Span;
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Bytes of an argument, and their use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub(super) struct Place {
 }
 
 /// What a node does with its places.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 enum Work {
     /// From the first place to the second one.
     Copy,
@@ -31,6 +32,13 @@ enum Work {
         config: LaunchConfig,
         args: Box<ArgBlock>,
     },
+    HostFn(HostFn),
+}
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.values().label())
+    }
 }
 
 /// What a change of a node can change, or finds to be another node.
@@ -44,6 +52,7 @@ enum Values<'a> {
         config: LaunchConfig,
         args: &'a ArgBlock,
     },
+    HostFn,
 }
 
 impl<'a> Values<'a> {
@@ -51,6 +60,7 @@ impl<'a> Values<'a> {
         match node {
             NodeAction::Copy { .. } => Self::Copy,
             NodeAction::Fill { value, .. } => Self::Fill(*value),
+            NodeAction::HostFn(_) => Self::HostFn,
             NodeAction::Launch(Launch { function, name, config, args }) => {
                 Self::Kernel { function: *function, name, config: *config, args }
             }
@@ -62,6 +72,7 @@ impl<'a> Values<'a> {
             Self::Copy => "copy",
             Self::Fill(_) => "fill",
             Self::Kernel { name, .. } => name,
+            Self::HostFn => "host function",
         }
     }
 }
@@ -71,6 +82,7 @@ impl Work {
         match self {
             Self::Copy => Values::Copy,
             Self::Fill(value) => Values::Fill(*value),
+            Self::HostFn(_) => Values::HostFn,
             Self::Kernel { function, name, config, args } => {
                 Values::Kernel { function: *function, name, config: *config, args }
             }
@@ -100,6 +112,7 @@ impl Node {
         let work = match action.as_node().map_err(unsupported)? {
             NodeAction::Copy { .. } => Work::Copy,
             NodeAction::Fill { value, .. } => Work::Fill(value),
+            NodeAction::HostFn(run) => Work::HostFn(Arc::clone(run)),
             NodeAction::Launch(launch) => {
                 let Launch { function, name, config, args } = launch;
                 Work::Kernel { function, name: name.clone(), config, args: Box::new(args.clone()) }
@@ -198,7 +211,8 @@ impl Node {
 
     fn works_otherwise(&self, other: &Values<'_>) -> std::result::Result<bool, String> {
         match (self.work.values(), other) {
-            (Values::Copy, Values::Copy) => Ok(false),
+            // A closure cannot be compared; the first one stays.
+            (Values::Copy, Values::Copy) | (Values::HostFn, Values::HostFn) => Ok(false),
             (Values::Fill(was), Values::Fill(value)) => Ok(was != *value),
             (
                 Values::Kernel { function: was, config: old, args: known, .. },
@@ -212,9 +226,10 @@ impl Node {
                 }
                 Ok(old != *config || known.differs(args))
             }
-            (was @ (Values::Copy | Values::Fill(_) | Values::Kernel { .. }), _) => {
-                Err(format!("it is `{}`, and was `{}`", other.label(), was.label()))
-            }
+            (
+                was @ (Values::Copy | Values::Fill(_) | Values::Kernel { .. } | Values::HostFn),
+                _,
+            ) => Err(format!("it is `{}`, and was `{}`", other.label(), was.label())),
         }
     }
 
@@ -232,6 +247,7 @@ impl Node {
             Work::Fill(value) => {
                 with(NodeAction::Fill { dst: &span(&self.places[0]), value: *value })
             }
+            Work::HostFn(run) => with(NodeAction::HostFn(run)),
             Work::Kernel { function, name, config, args } => {
                 let mut args = args.clone();
                 args.move_spans(self.places.iter().map(span));
@@ -244,6 +260,8 @@ impl Node {
 }
 
 pub(super) fn unsupported(what: &str) -> Error {
-    let cause = format!("{what} cannot be recorded; a graph has copies, fills and launches");
+    let cause = format!(
+        "{what} cannot be recorded; a graph has copies, fills, launches and `Recording::host_fn`"
+    );
     Error::new(ErrorKind::Unsupported, "record", cause)
 }

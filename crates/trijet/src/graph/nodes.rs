@@ -14,7 +14,7 @@ use crate::memory::{Buffer, View};
 use crate::order::recorder::{Recorder, Temporary};
 use crate::order::submission::Submission;
 use crate::order::track::Use;
-use crate::stream::Device;
+use crate::stream::{Device, Stream};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::ops::Range;
@@ -91,6 +91,9 @@ impl State {
         let label = submission.action.label();
         self.refuse_ended(label)?;
         let (stream, priority) = (self.stream(lane), self.priority);
+        if submission.slot.is_some() {
+            return Err(unsupported("a host function that runs once"));
+        }
         // Before memory that cannot be named is what an operation is refused for.
         submission.action.as_node().map_err(unsupported)?;
         let mut places = SmallVec::<[Place; 8]>::new();
@@ -199,6 +202,16 @@ impl Nodes {
 
     pub(super) fn has_refused(&self) -> bool {
         self.state().has_refused
+    }
+
+    /// Refuses a stream of another recording, or of none.
+    pub(super) fn demand(&self, stream: &Stream) -> Result<()> {
+        let recorder = stream.lane().recorder();
+        let is_own = |other: &Self| std::ptr::eq(other, self);
+        if recorder.and_then(|r| r.as_any().downcast_ref()).is_some_and(is_own) {
+            return Ok(());
+        }
+        Err(invalid("the stream does not belong to this recording".to_owned()))
     }
 
     /// Names memory as the next argument.

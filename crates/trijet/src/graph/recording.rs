@@ -8,6 +8,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::log::calling;
 use crate::memory::AsView;
 use crate::stream::{Device, Stream};
+use std::panic::Location;
 use std::sync::Arc;
 
 /// A graph that is being recorded, see [`Device::record`].
@@ -54,14 +55,47 @@ impl Recording {
     }
 
     /// A stream whose operations are recorded. They run when the graph is launched. Copies, fills,
-    /// launches of kernels and of other graphs can be recorded; other calls return `Unsupported` or
-    /// `Capturing` (law A33). Memory that the stream [allocates](Stream::alloc) belongs to the graph.
+    /// launches of kernels and of other graphs can be recorded, and [host functions](Self::host_fn); other
+    /// calls return `Unsupported` or `Capturing` (law A33). Memory that the stream [allocates](Stream::alloc) belongs to the graph.
     ///
     /// # Errors
     /// As for [`Device::stream`].
     pub fn stream(&self) -> Result<Stream> {
         let nodes = Arc::clone(&self.nodes);
         Stream::recorded(self.device.shared(), nodes)
+    }
+
+    /// Records a host function: each launch of the graph calls `run` on a thread of the driver, when the stream
+    /// reaches it (law A27). The graph owns `run`, which is dropped when the graph is gone and no launch is
+    /// pending. As for [`Stream::host_fn`], `run` must not call the driver, and a panic of it is
+    /// the error of a later synchronisation. A signal that it sets orders no memory. A graph that is
+    /// [recorded again](Device::record_again) keeps the first `run`.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    /// use trijet::graph::Arguments;
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let (s, count) = (device.stream()?, Arc::new(AtomicU32::new(0)));
+    /// let counted = Arc::clone(&count);
+    /// let mut graph = device.record(|g| {
+    ///     let s = g.stream()?;
+    ///     g.host_fn(&s, move || drop(counted.fetch_add(1, Relaxed)))
+    /// })?;
+    /// s.launch_graph(&mut graph, Arguments::new())?;
+    /// s.launch_graph(&mut graph, Arguments::new())?;
+    /// s.synchronize()?;
+    /// assert_eq!(count.load(Relaxed), 2);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidValue` for a stream that does not belong to the recording.
+    #[track_caller]
+    pub fn host_fn(&self, stream: &Stream, run: impl Fn() + Send + Sync + 'static) -> Result<()> {
+        self.nodes.demand(stream)?;
+        stream.record_host_fn(Box::new(run), Location::caller())
     }
 
     /// Names memory as the next argument of the graph. Each operation of the recording uses memory of

@@ -31,6 +31,23 @@ use std::sync::{Arc, Mutex};
 /// A closure of the user.
 pub(crate) type UserFn = Box<dyn FnOnce() + Send>;
 
+/// A closure of the user that runs in each launch of a graph.
+pub(crate) type RepeatedFn = Box<dyn Fn() + Send + Sync>;
+
+/// A closure that is called many times.
+struct Repeated {
+    run: Option<RepeatedFn>,
+    at: At,
+}
+
+impl Drop for Repeated {
+    /// The driver may drop it, on a thread of its own: then the drop must not call the driver, nor panic.
+    fn drop(&mut self) {
+        let run = self.run.take();
+        drop(calling::run_inside(self.at, || caught(|| drop(run))));
+    }
+}
+
 /// A closure that is pending, has run, or was dropped.
 #[derive(Clone)]
 pub(crate) struct Slot(Arc<Pending>);
@@ -105,16 +122,42 @@ impl HostFns {
             let at = At { position, device, class };
             let (outcome, refused) = calling::run_inside(at, || caught(run));
             this.tracers.note_ran(&at);
-            for call in refused {
-                this.tracers.note_refused(call, device, site);
-            }
-            if let Err(words) = outcome {
-                let cause = format!("it panicked: {words}");
-                let error = Error::new(ErrorKind::Panicked, "host function", cause);
-                this.panics.lock().expect("no user code under this lock").push(error);
-            }
+            this.report((outcome, refused), device, site);
         });
         (slot, call)
+    }
+
+    /// Returns a function for the driver of `device` that calls `run` each time. `run` is dropped with it.
+    pub(crate) fn repeated(
+        self: &Arc<Self>,
+        (device, lane, class): (DeviceId, LaneId, StreamClass),
+        site: &'static Location<'static>,
+        run: RepeatedFn,
+    ) -> HostFn {
+        // A launch of a graph has a number, and its nodes have none.
+        let at = At { position: Position { lane, seq: 0 }, device, class };
+        let (this, repeated) = (Arc::clone(self), Repeated { run: Some(run), at });
+        Arc::new(move || {
+            let Repeated { run: Some(run), at } = &repeated else { return };
+            this.report(calling::run_inside(*at, || caught(run)), device, site);
+        })
+    }
+
+    /// Keeps a panic of a function, and notes the calls that were refused to it.
+    fn report(
+        &self,
+        (outcome, refused): (std::result::Result<(), String>, Vec<&'static str>),
+        device: DeviceId,
+        site: &'static Location<'static>,
+    ) {
+        for call in refused {
+            self.tracers.note_refused(call, device, site);
+        }
+        if let Err(words) = outcome {
+            let cause = format!("it panicked: {words}");
+            let error = Error::new(ErrorKind::Panicked, "host function", cause);
+            self.panics.lock().expect("no user code under this lock").push(error);
+        }
     }
 
     /// Returns the oldest panic that no call has reported.

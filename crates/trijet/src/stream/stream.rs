@@ -9,7 +9,7 @@ use crate::device::driver::{Action, Driver, Readiness};
 use crate::device::memory::Span;
 use crate::log::calling;
 use crate::order::gate::{GateStream, Maker};
-use crate::order::host_fn::UserFn;
+use crate::order::host_fn::{RepeatedFn, UserFn};
 use crate::order::lane::Records;
 use crate::order::lane_ref::LaneRef;
 use crate::order::legacy::{self, LegacyOrder};
@@ -201,6 +201,18 @@ impl Stream {
         let action = Action::HostFn { run: &call, touches };
         let submission = Submission { slot: Some(&slot), ..self.submission(action, uses, site) };
         lane.enqueue(&submission).inspect_err(|_| slot.empty())
+    }
+
+    /// Records a host function, which runs in each launch of a graph.
+    pub(crate) fn record_host_fn(
+        &self,
+        run: RepeatedFn,
+        site: &'static Location<'static>,
+    ) -> Result<()> {
+        let lane = self.lane();
+        let at = (lane.device, lane.id, lane.class());
+        let run = lane.domain.host_fns.repeated(at, site, run);
+        self.enqueue(Action::HostFn { run: &run, touches: &[] }, &[], site)
     }
 
     /// A future of everything enqueued so far. Later work does not delay it. It does not report a

@@ -1,6 +1,8 @@
 //! Graphs: recorded once, launched many times, ordered with everything around them.
 
 use super::words;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use trijet::graph::{Arguments, Recording};
 use trijet::kernels::{AXPY, FILL_U32};
 use trijet::testing::WORK;
@@ -199,6 +201,62 @@ pub(crate) fn a_graph_is_changed_in_place_or_stays_as_it_was(device: &Device) ->
     record(Some(&mut graph), second)?;
     let filled = f32::from_bits(0x4040_4040);
     assert_eq!(sum(&mut graph, &other, &mut z)?, [filled + 15.0; LEN]);
+    Ok(())
+}
+
+/// Tells when it is dropped.
+struct Tells(Sender<()>);
+
+impl Drop for Tells {
+    fn drop(&mut self) {
+        // A test that has failed does not listen any more.
+        let _ended = self.0.send(());
+    }
+}
+
+/// Law A27 for each launch. The closure belongs to the graph, and is dropped once.
+pub(crate) fn a_host_function_of_a_graph_runs_in_each_launch(device: &Device) -> Result<()> {
+    let s = device.stream()?;
+    let mut x = s.alloc_zeroed::<u32>(LEN)?;
+    let (seen, (sender, dropped)) = (Arc::new(Mutex::new(Vec::new())), channel());
+    let mut graph = device.record(|g| {
+        g.argument(&x)?;
+        let (a, b) = (g.stream()?, g.stream()?);
+        for turn in 0..3 {
+            let (seen, tells) = (Arc::clone(&seen), Tells(sender.clone()));
+            g.host_fn(&a, move || {
+                let _owned = &tells;
+                seen.lock().expect("no panic here").push(turn);
+            })?;
+            a.launch(&FILL_U32, (turn, &mut x))?;
+        }
+        let error = a.host_fn(|| ()).expect_err("it runs once");
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        let error = g.host_fn(&s, || ()).expect_err("a stream of no recording");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
+        b.fill_bytes(&mut x.slice_mut(..1), 0)
+    })?;
+    for launch in 1..=4 {
+        s.launch_graph(&mut graph, Arguments::new().write(x.view_mut()))?;
+        assert_eq!(s.download(&x)?[1..], [2; LEN - 1]);
+        assert_eq!(*seen.lock().expect("no panic there"), [0, 1, 2].repeat(launch));
+    }
+    s.launch_graph(&mut graph, Arguments::new().write(x.view_mut()))?;
+    // Its last launch may be pending.
+    drop((graph, sender));
+    s.synchronize()?;
+    assert_eq!(seen.lock().expect("no panic there").len(), 15);
+    for _ in 0..3 {
+        dropped.recv().expect("the graph is gone");
+    }
+    assert!(dropped.recv().is_err(), "each was dropped once");
+    let mut panics = device.record(|g| g.host_fn(&g.stream()?, || panic!("on purpose")))?;
+    for _ in 0..2 {
+        s.launch_graph(&mut panics, Arguments::new())?;
+        let error = s.synchronize().expect_err("the function panicked");
+        assert_eq!(error.kind(), ErrorKind::Panicked);
+        assert!(error.to_string().contains("on purpose"), "{error}");
+    }
     Ok(())
 }
 

@@ -117,6 +117,7 @@ macro_rules! for_each_case {
             graphs::a_launch_is_ordered_with_all_uses_of_its_memory
             graphs::launches_of_one_graph_follow_each_other
             graphs::a_graph_is_changed_in_place_or_stays_as_it_was
+            graphs::a_host_function_of_a_graph_runs_in_each_launch
             graphs::what_a_graph_cannot_have_is_refused
             graphs::arguments_that_do_not_fit_are_refused_by_number
             slices::a_slice_may_change_as_soon_as_it_is_uploaded

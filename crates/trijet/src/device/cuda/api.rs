@@ -128,6 +128,14 @@ pub(crate) struct FillNode {
     pub(crate) height: usize,
 }
 
+/// `CUDA_HOST_NODE_PARAMS`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostFnNode {
+    pub(crate) function: HostFnPtr,
+    pub(crate) data: *mut c_void,
+}
+
 /// `CUgraphEdgeData`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -254,6 +262,12 @@ symbols! { DriverApi,
         fn(*mut Handle, Handle, *const Handle, usize, *const CopyNode, Handle);
     graph_add_fill = "cuGraphAddMemsetNode":
         fn(*mut Handle, Handle, *const Handle, usize, *const FillNode, Handle);
+    graph_add_host_fn = "cuGraphAddHostNode":
+        fn(*mut Handle, Handle, *const Handle, usize, *const HostFnNode);
+    graph_retain = "cuGraphRetainUserObject": fn(Handle, Handle, c_uint, c_uint);
+    user_object_create = "cuUserObjectCreate":
+        fn(*mut Handle, *mut c_void, HostFnPtr, c_uint, c_uint);
+    user_object_release = "cuUserObjectRelease": fn(Handle, c_uint);
     graph_add_edges = "cuGraphAddDependencies_v2":
         fn(Handle, *const Handle, *const Handle, *const EdgeData, usize);
     graph_set_attribute = "cuGraphKernelNodeSetAttribute": fn(Handle, c_uint, *const c_void);
@@ -334,6 +348,10 @@ mod tests {
         assert_eq!(offset_of!(FillNode, value), offset_of!(Fill, value));
         assert_eq!(offset_of!(FillNode, element_bytes), offset_of!(Fill, elementSize));
         assert_eq!(offset_of!(FillNode, height), offset_of!(Fill, height));
+        type HostNode = sys::CUDA_HOST_NODE_PARAMS_st;
+        assert_eq!(size_of::<HostFnNode>(), size_of::<HostNode>());
+        assert_eq!(offset_of!(HostFnNode, function), offset_of!(HostNode, fn_));
+        assert_eq!(offset_of!(HostFnNode, data), offset_of!(HostNode, userData));
         type Edge = sys::CUgraphEdgeData_st;
         assert_eq!(size_of::<EdgeData>(), size_of::<Edge>());
         assert_eq!(offset_of!(EdgeData, from_port), offset_of!(Edge, from_port));

@@ -1,14 +1,17 @@
 //! Graphs, built node by node. Nothing is captured, so no call of another thread can disturb it (law A33).
 
-use super::api::{CopyNode, CopySide, CuPtr, EdgeData, FillNode, Handle, KernelNode, need};
+use super::api::{
+    CopyNode, CopySide, CuPtr, EdgeData, FillNode, Handle, HostFnNode, KernelNode, need,
+};
 use super::context::{CudaDriver, cu, pack, raw};
 use super::error::{INVALID_HANDLE, check, refused};
 use super::graph::Graph;
 use super::modules::Attributes;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
+use crate::base::panic::caught;
 use crate::device::args::ARGS_MAX;
-use crate::device::driver::{GraphHandle, Launch, NodeAction, StreamHandle};
+use crate::device::driver::{GraphHandle, HostFn, Launch, NodeAction, StreamHandle};
 use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::{Space, Span};
 use std::ffi::{c_uint, c_void};
@@ -21,6 +24,32 @@ const MEMORY_OF_HOST: c_uint = 1;
 const MEMORY_OF_DEVICE: c_uint = 2;
 /// From `CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC`, with `CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC`.
 const PROGRAMMATIC: EdgeData = EdgeData { from_port: 1, to_port: 0, kind: 1, reserved: [0; 5] };
+
+/// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`, the only flag, and `CU_GRAPH_USER_OBJECT_MOVE`.
+const NO_DESTRUCTOR_SYNC: c_uint = 1;
+const MOVE: c_uint = 1;
+
+/// Calls the host function of a node.
+///
+/// # Safety
+/// `data` points to a `HostFn` that the graph of the node owns.
+unsafe extern "C" fn repeat(data: *mut c_void) {
+    // SAFETY: the contract of this function. The user object of the graph keeps the box until no launch is
+    // pending: false if the node were in a graph without it.
+    let run = unsafe { &*data.cast::<HostFn>() };
+    // A panic must not unwind into the frames of the driver.
+    drop(caught(&**run));
+}
+
+/// Drops the host function of a node.
+///
+/// # Safety
+/// `data` comes from `Box::into_raw` of a `Box<HostFn>`, and no node calls it any more.
+unsafe extern "C" fn forget(data: *mut c_void) {
+    // SAFETY: the contract of this function; the user object calls it once.
+    let run = unsafe { Box::from_raw(data.cast::<HostFn>()) };
+    drop(caught(|| drop(run)));
+}
 
 impl CudaDriver {
     fn graph(&self, graph: GraphHandle) -> Result<Arc<Mutex<Graph>>> {
@@ -104,6 +133,7 @@ impl CudaDriver {
                      description of the bytes, which a launch brings alive"
                 )?;
             }
+            NodeAction::HostFn(run) => added = self.graph_add_host_fn(into, &before, run)?,
         }
         let packed = pack(graph.device, added);
         graph.nodes.push(packed);
@@ -111,6 +141,55 @@ impl CudaDriver {
             self.graph_programmatic(into, &before, added)?;
         }
         Ok(())
+    }
+
+    /// Adds a host function, and lets the graph own it.
+    fn graph_add_host_fn(&self, graph: Handle, before: &[Handle], run: &HostFn) -> Result<Handle> {
+        let data = Box::into_raw(Box::new(Arc::clone(run))).cast::<c_void>();
+        let (mut object, mut added) = (null_mut(), null_mut());
+        let created = cu!(
+            self,
+            "cuUserObjectCreate",
+            user_object_create(&raw mut object, data, forget, 1, NO_DESTRUCTOR_SYNC),
+            "the object owns the box from here on, and calls `forget` once, when its last user is gone"
+        );
+        if let Err(error) = created {
+            // SAFETY: a refused call keeps no pointer, so the box is still owned here: false if the object
+            // existed.
+            drop(unsafe { Box::from_raw(data.cast::<HostFn>()) });
+            return Err(error);
+        }
+        let retained = cu!(
+            self,
+            "cuGraphRetainUserObject",
+            graph_retain(graph, object, 1, MOVE),
+            "the graph is live while the caller holds its lock; it takes over the only reference, and its \
+             executable forms and their pending launches have references of their own"
+        );
+        if let Err(error) = retained {
+            cu!(
+                self,
+                "cuUserObjectRelease",
+                user_object_release(object, 1),
+                "the refused call left the reference here"
+            )?;
+            return Err(error);
+        }
+        let node = HostFnNode { function: repeat, data };
+        cu!(
+            self,
+            "cuGraphAddHostNode",
+            graph_add_host_fn(
+                &raw mut added,
+                graph,
+                before.as_ptr(),
+                before.len(),
+                &raw const node
+            ),
+            "the graph and the nodes before are live while the lock is held; the graph owns the box at `data` \
+             by its user object"
+        )?;
+        Ok(added)
     }
 
     /// Adds the edges of a dependent launch.
@@ -191,6 +270,8 @@ impl CudaDriver {
                      were given, which their users keep alive"
                 )
             }
+            // The first one stays.
+            NodeAction::HostFn(_) => Ok(()),
             NodeAction::Fill { dst, value } => {
                 let fill = fill_of(dst, value);
                 cu!(

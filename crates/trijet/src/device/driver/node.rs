@@ -1,11 +1,11 @@
 //! The operation of a node of a graph.
 #![forbid(unsafe_code)]
 
-use super::action::{Action, Form, Launch};
+use super::action::{Action, Form, HostFn, Launch};
 use crate::device::memory::{Space, Span};
 
 /// What a node of a graph does: the operations that a graph can have, as data.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) enum NodeAction<'a> {
     /// Copies `src` to `dst`, equally long, between page-locked and device memory.
     Copy {
@@ -23,6 +23,8 @@ pub(crate) enum NodeAction<'a> {
     },
     /// Launches a kernel.
     Launch(Launch<'a>),
+    /// Calls a function on a thread of the driver, in each launch.
+    HostFn(&'a HostFn),
 }
 
 impl Action<'_> {
@@ -41,6 +43,7 @@ impl Action<'_> {
                 Ok(NodeAction::Fill { dst, value: *value })
             }
             Self::Launch(launch) => Ok(NodeAction::Launch(*launch)),
+            Self::HostFn { run, touches: [] } => Ok(NodeAction::HostFn(run)),
             Self::Copy { form: Form::Sync, .. }
             | Self::Fill { form: Form::Sync, .. }
             | Self::Batch { .. }
@@ -60,6 +63,7 @@ impl<'a> NodeAction<'a> {
             Self::Copy { dst, src } => Action::Copy { dst, src, form: Form::Async },
             Self::Fill { dst, value } => Action::Fill { dst, value, form: Form::Async },
             Self::Launch(launch) => Action::Launch(launch),
+            Self::HostFn(run) => Action::HostFn { run, touches: &[] },
         }
     }
 }

@@ -3,13 +3,15 @@
 
 use crate::base::id::DeviceId;
 use crate::device::args::ArgBlock;
-use crate::device::driver::{EventHandle, FunctionHandle, Launch, NodeAction, StreamHandle};
+use crate::device::driver::{
+    EventHandle, FunctionHandle, HostFn, Launch, NodeAction, StreamHandle,
+};
 use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::Span;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// The operation of a node, with its parts.
-#[derive(Debug)]
 pub(super) enum Work {
     Copy {
         dst: Span,
@@ -25,6 +27,13 @@ pub(super) enum Work {
         config: LaunchConfig,
         args: Box<ArgBlock>,
     },
+    HostFn(HostFn),
+}
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.node().action().fmt(f)
+    }
 }
 
 #[derive(Debug)]
@@ -62,6 +71,7 @@ impl Work {
         match node {
             NodeAction::Copy { dst, src } => Self::Copy { dst: dst.clone(), src: src.clone() },
             NodeAction::Fill { dst, value } => Self::Fill { dst: dst.clone(), value },
+            NodeAction::HostFn(run) => Self::HostFn(Arc::clone(run)),
             NodeAction::Launch(Launch { function, name, config, args }) => {
                 Self::Kernel { function, name: name.clone(), config, args: Box::new(args.clone()) }
             }
@@ -72,6 +82,7 @@ impl Work {
         match self {
             Self::Copy { dst, src } => NodeAction::Copy { dst, src },
             Self::Fill { dst, value } => NodeAction::Fill { dst, value: *value },
+            Self::HostFn(run) => NodeAction::HostFn(run),
             Self::Kernel { function, name, config, args } => {
                 NodeAction::Launch(Launch { function: *function, name, config: *config, args })
             }

@@ -92,7 +92,11 @@ impl Graphs for HostDriver {
         let (graph, work) = (self.graph(graph)?, Work::of(node));
         let mut graph = graph.lock().expect("no panic under this lock");
         match graph.nodes.get_mut(number) {
-            Some(node) if node.work.is_like(&work) => node.work = work,
+            Some(node) if node.work.is_like(&work) => {
+                if !matches!(work, Work::HostFn(_)) {
+                    node.work = work;
+                }
+            }
             _ => {
                 let cause = format!("node {number} is no `{}`", node.action().label());
                 return Err(refuse::value("graph update", cause));
