@@ -10,6 +10,7 @@ use crate::base::id::BlockId;
 use crate::base::ledger::Place;
 use crate::base::units::Bytes;
 use crate::device::memory::Span;
+use crate::log::calling;
 use crate::memory::Buffer;
 use crate::order::recorder::{Home, OF_A_RECORDING, Temporary};
 use crate::order::track::Track;
@@ -79,7 +80,8 @@ impl State {
     fn grow(&mut self, device: &Device, bytes: u64) -> Result<()> {
         let all: u64 = self.chunks.iter().map(|chunk| chunk.span.bytes()).sum();
         let bytes = bytes.max(all).max(CHUNK_MIN);
-        let buffer = device.stream()?.alloc::<u8>(Bytes(bytes).to_usize())?;
+        let allocate = || device.stream()?.alloc::<u8>(Bytes(bytes).to_usize());
+        let buffer = calling::not_recorded(allocate)?;
         let span = buffer.view().span();
         let free = std::iter::once(0..bytes).collect();
         self.chunks.push(Chunk { buffer: Some(buffer), span, free });

@@ -40,6 +40,8 @@ pub(super) struct Nodes {
     device: Device,
     state: Mutex<State>,
     heap: Arc<Heap>,
+    /// Whether its streams can allocate.
+    allocates: bool,
 }
 
 #[derive(Debug, Default)]
@@ -141,9 +143,9 @@ impl State {
 }
 
 impl Nodes {
-    pub(super) fn new(device: &Device, priority: Option<i32>) -> Self {
+    pub(super) fn new(device: &Device, priority: Option<i32>, allocates: bool) -> Self {
         let state = Mutex::new(State { priority, ..State::default() });
-        Self { device: device.clone(), state, heap: Heap::new() }
+        Self { device: device.clone(), state, heap: Heap::new(), allocates }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -283,7 +285,13 @@ impl Recorder for Nodes {
     }
 
     fn alloc(&self, bytes: Bytes) -> Result<Temporary> {
-        self.state().refuse_ended("alloc")?;
+        let mut state = self.state();
+        state.refuse_ended("alloc")?;
+        if !self.allocates {
+            state.has_refused = true;
+            return Err(unsupported("an allocation"));
+        }
+        drop(state);
         self.heap.alloc(&self.device, bytes)
     }
 

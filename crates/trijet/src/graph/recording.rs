@@ -20,9 +20,11 @@ pub struct Recording {
 
 impl Recording {
     /// A recording that goes on: its streams stay, and what they have recorded is taken out again and again.
-    /// Launches without a priority get this one.
-    pub(crate) fn continuing(device: &Device, priority: Option<i32>) -> Self {
-        Self { device: device.clone(), nodes: Arc::new(Nodes::new(device, priority)) }
+    /// Launches without a priority get this one. Whether its streams `allocate` is for the caller to say: what they
+    /// allocate is of no use outside of the graph.
+    pub(crate) fn continuing(device: &Device, priority: Option<i32>, allocates: bool) -> Self {
+        let nodes = Arc::new(Nodes::new(device, priority, allocates));
+        Self { device: device.clone(), nodes }
     }
 
     /// A graph of what was recorded since the last call.
@@ -181,7 +183,7 @@ impl Device {
             let cause = "the graph was recorded on another device";
             return Err(Error::new(ErrorKind::InvalidValue, "record again", cause));
         }
-        let recording = Recording::continuing(self, None);
+        let recording = Recording::continuing(self, None, true);
         let changed = graph.change(&recording.nodes, || work(&recording));
         recording.nodes.end();
         changed?
@@ -190,7 +192,7 @@ impl Device {
 
 /// What `work` records.
 fn recorded(device: &Device, work: impl FnOnce(&Recording) -> Result<()>) -> Result<Recorded> {
-    let recording = Recording::continuing(device, None);
+    let recording = Recording::continuing(device, None, true);
     let outcome = work(&recording);
     let mut recorded = recording.nodes.end();
     outcome?;

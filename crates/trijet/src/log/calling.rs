@@ -15,9 +15,20 @@ use std::cell::{Cell, RefCell};
 const REFUSED_MAX: usize = 16;
 
 thread_local! {
-    static INSIDE: Cell<Option<At>> = const { Cell::new(None) };
+    static DOES: Cell<Does> = const { Cell::new(Does::Program) };
     /// The refused calls of the host function that this thread runs.
     static REFUSED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What this thread does.
+#[derive(Debug, Clone, Copy)]
+enum Does {
+    /// It runs the program.
+    Program,
+    /// It runs a host function.
+    HostFn(At),
+    /// It runs code of the program whose operations are recorded.
+    Recorded,
 }
 
 /// Refuses a call that may reach the driver, if this thread runs a host function or if the process
@@ -45,7 +56,40 @@ fn refused(op: &'static str) -> Error {
 /// process is a child of `fork`.
 #[inline]
 pub(crate) fn inside() -> bool {
-    INSIDE.get().is_some() || forked()
+    running().is_some() || forked()
+}
+
+/// Whether this thread may enqueue operations in every stream.
+#[inline]
+pub(crate) fn is_free() -> bool {
+    matches!(DOES.get(), Does::Program) && !forked()
+}
+
+/// Whether this thread runs code whose operations are recorded.
+pub(crate) fn records() -> bool {
+    matches!(DOES.get(), Does::Recorded)
+}
+
+/// Runs code whose operations are recorded. It can enqueue in streams of the recording only.
+pub(crate) fn recorded<R>(run: impl FnOnce() -> R) -> R {
+    doing(Does::Recorded, run)
+}
+
+/// Runs code of the library itself among code whose operations are recorded.
+pub(crate) fn not_recorded<R>(run: impl FnOnce() -> R) -> R {
+    doing(if records() { Does::Program } else { DOES.get() }, run)
+}
+
+fn doing<R>(does: Does, run: impl FnOnce() -> R) -> R {
+    /// Goes back also after a panic.
+    struct Before(Does);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            DOES.set(self.0);
+        }
+    }
+    let _before = Before(DOES.replace(does));
+    run()
 }
 
 /// Whether the process is a child of `fork`. A child must not take locks either, because a thread
@@ -58,15 +102,16 @@ pub(crate) fn forked() -> bool {
 /// The host function that this thread runs, if any.
 #[inline]
 pub(crate) fn running() -> Option<At> {
-    INSIDE.get()
+    match DOES.get() {
+        Does::HostFn(at) => Some(at),
+        Does::Program | Does::Recorded => None,
+    }
 }
 
 /// Runs the host function at `at`. Returns the result of `run`, and the calls that were refused
 /// meanwhile.
 pub(crate) fn run_inside<R>(at: At, run: impl FnOnce() -> R) -> (R, Vec<&'static str>) {
-    INSIDE.set(Some(at));
-    let outcome = run();
-    INSIDE.set(None);
+    let outcome = doing(Does::HostFn(at), run);
     (outcome, REFUSED.take())
 }
 

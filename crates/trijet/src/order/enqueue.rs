@@ -27,8 +27,8 @@ impl LaneRef {
     #[inline]
     pub(crate) fn enqueue(&self, submission: &Submission<'_>) -> Result<()> {
         debug_assert!(submission.agrees(), "{submission:?}");
-        if calling::inside() {
-            refuse(submission)?;
+        if !calling::is_free() {
+            self.refuse(submission)?;
         }
         if self.gate().is_simulated {
             self.pause();
@@ -55,6 +55,18 @@ impl LaneRef {
         let late = stamp(submission.uses, position, submission.at_return);
         drop(state);
         stamp_late(submission.uses, position, late, &[]);
+        Ok(())
+    }
+
+    /// Refuses a call of a thread that must not call the driver, or that records and this is no stream of
+    /// the recording.
+    #[cold]
+    fn refuse(&self, submission: &Submission<'_>) -> Result<()> {
+        let label = submission.action.label();
+        calling::refuse(label)?;
+        if calling::records() && self.recorder.is_none() {
+            return Err(self.not_recorded(label));
+        }
         Ok(())
     }
 
@@ -216,10 +228,4 @@ impl LaneRef {
         }
         Ok(shared)
     }
-}
-
-/// Refuses a call of a thread that must not call the driver.
-#[cold]
-fn refuse(submission: &Submission<'_>) -> Result<()> {
-    calling::refuse(submission.action.label())
 }

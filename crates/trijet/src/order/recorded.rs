@@ -23,6 +23,13 @@ impl LaneRef {
         recorder.take(self.id, submission)
     }
 
+    /// The error of an operation in another stream than those of the recording, which would run before those that
+    /// are recorded.
+    pub(super) fn not_recorded(&self, op: &'static str) -> Error {
+        let cause = "the operations of this code are recorded, and the stream does not belong to the recording";
+        Error::new(ErrorKind::Capturing, op, cause).with_code(CAPTURE_UNSUPPORTED).on(self.device)
+    }
+
     /// Refuses a call that makes no sense for a lane whose operations are not enqueued.
     pub(super) fn refuse_recorded(&self, op: &'static str) -> Result<()> {
         if self.recorder.is_none() {

@@ -92,7 +92,7 @@ impl<'a> Pipeline<'a> {
                 (input, output)
         {
             let mut ends = Ends { input, output, reads: &settings.reads };
-            let recorder = Recorder::new(&device, class, &resources)?;
+            let recorder = Recorder::new((&device, class), &resources, Replay::Fixed)?;
             let graph = recorder.graph(&mut resources, &stages, &mut ends);
             replayer = Replayer::Fixed(graph.map_err(Stop::into_error)?);
         }

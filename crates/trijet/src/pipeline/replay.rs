@@ -14,14 +14,14 @@ use std::fmt;
 pub enum Replay {
     /// From the second run on, if a run has at least 8 launches, and two for each copy or fill. Each run calls
     /// the stages, as ever, and what they enqueue is compared with the graph: other scalars and other memory change
-    /// its nodes. Once they enqueue other operations, or operations that a graph cannot have, this run
-    /// and later ones are ordinary; its stages are then called twice. [`Prepared::replayed`](super::Prepared::replayed)
+    /// its nodes. Once they enqueue other operations, or operations that a graph cannot have, allocate
+    /// memory, or use a stream of their own, this run and later ones are ordinary; its stages are then called twice. [`Prepared::replayed`](super::Prepared::replayed)
     /// tells.
     #[default]
     Automatic,
     /// In every run. `prepare` calls each stage once for each chunk, and runs call none: what a stage
-    /// computes from the state of the program stays as it was then. `prepare` returns the error of a
-    /// stage that enqueues what a graph cannot have.
+    /// computes from the state of the program stays as it was then, and memory that it allocates belongs to the
+    /// graph. `prepare` returns the error of a stage that enqueues what a graph cannot have.
     Fixed,
     /// In no run.
     Never,

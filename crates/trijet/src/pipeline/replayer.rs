@@ -11,6 +11,7 @@ use super::stage::Stages;
 use super::streams::Streams;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::graph::{Arguments, Graph, Recording};
+use crate::log::calling;
 use crate::memory::{View, ViewMut};
 use crate::stream::Device;
 
@@ -67,10 +68,16 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn new(device: &Device, class: Class, resources: &Resources) -> Result<Self> {
+    /// With an automatic replay, a buffer that a stage allocates might be one that it keeps for runs without
+    /// a graph.
+    pub(super) fn new(
+        (device, class): (&Device, Class),
+        resources: &Resources,
+        wish: Replay,
+    ) -> Result<Self> {
         let urgent = device.info().priorities.1;
         let priority = (class == Class::Latency).then_some(urgent);
-        let recording = Recording::continuing(device, priority);
+        let recording = Recording::continuing(device, priority, wish == Replay::Fixed);
         let streams = resources.streams.recorded(&recording)?;
         Ok(Self { recording, streams })
     }
@@ -91,11 +98,13 @@ impl Recorder {
             .and_then(|()| buffers.try_for_each(|buffer| g.argument(buffer)))
             .map_err(of_graph)?;
         let spans = Spans(stages);
-        let recorded = plan.chunks.iter().try_for_each(|chunk| {
-            let slot = turn(chunk.index, slots.len());
-            let x = input.slice(spans.input(chunk));
-            let y = output.reborrow().slice(spans.output(chunk));
-            submit(chunk, &self.streams, &mut slots[slot], stages, x, y)
+        let recorded = calling::recorded(|| {
+            plan.chunks.iter().try_for_each(|chunk| {
+                let slot = turn(chunk.index, slots.len());
+                let x = input.slice(spans.input(chunk));
+                let y = output.reborrow().slice(spans.output(chunk));
+                submit(chunk, &self.streams, &mut slots[slot], stages, x, y)
+            })
         });
         // A stage has errors of its own, which an ordinary run would have as well.
         recorded.map_err(|error| {
@@ -167,7 +176,7 @@ impl Replayer {
     /// The graph of this run: a new one, or the one that there is with its changes.
     fn recorded(
         &mut self,
-        (device, class): (&Device, Class),
+        job: (&Device, Class),
         resources: &mut Resources,
         stages: &Stages<'_>,
         ends: &mut Ends<'_, '_>,
@@ -177,7 +186,7 @@ impl Replayer {
             let record = || recorder.record(resources, stages, ends);
             recorder.recording.change(graph, record)?.map_err(of_graph)?;
         } else {
-            let recorder = Recorder::new(device, class, resources).map_err(of_graph)?;
+            let recorder = Recorder::new(job, resources, Replay::Automatic).map_err(of_graph)?;
             let recorder = Box::new(recorder);
             let graph = recorder.graph(resources, stages, ends)?;
             pays(&graph).map_err(Stop::NoGraph)?;

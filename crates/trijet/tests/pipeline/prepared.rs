@@ -436,12 +436,21 @@ fn a_run_that_is_no_graph_is_an_ordinary_one_and_says_why() -> Result<()> {
         s.launch(&WORK, (1, x, y))
     });
     let twice = plain().reads(&weights).reads(&weights);
+    let allocates = plain().reads(&weights).stage::<u32, u32>(|s, x, y| {
+        let mut scratch = s.alloc::<u32>(x.len())?;
+        s.launch(&WORK, (1, x, &mut scratch))?;
+        s.launch(&WORK, (1, &scratch, y))
+    });
+    let own = device.stream()?;
+    let beside = plain().reads(&weights).stage::<u32, u32>(|_, x, y| own.launch(&WORK, (1, x, y)));
     for (name, job, why, first_off) in [
         ("few launches", few, "a graph pays", 2),
         ("memory that was not named", plain(), "no argument of the graph", 2),
         ("a host function", calls.reads(&weights), "cannot be recorded", 2),
         ("other operations", other, "operations, and has", 3),
         ("memory that was named twice", twice, "shares bytes", 2),
+        ("an allocation", allocates, "an allocation cannot be recorded", 2),
+        ("a stream of its own", beside, "does not belong to the recording", 2),
     ] {
         let (x, mut y) = (numbers(&device, 60 * ROW, 0), numbers(&device, 60 * ROW, 1));
         let mut automatic = job.prepare(&x, ROW, &mut y)?;
@@ -489,6 +498,35 @@ fn the_error_of_a_stage_is_the_error_of_a_replayed_run() -> Result<()> {
             }
         }
         assert!(matches!(automatic.replayed(), Replayed::Yes { .. }), "{}", automatic.replayed());
+    }
+    Ok(())
+}
+
+/// The memory that a stage allocates belongs to the graph of a fixed replay.
+#[test]
+fn a_fixed_replay_has_the_scratch_memory_of_its_stages() -> Result<()> {
+    for device in [threads(), simulated(Order::Greedy), simulated(Order::Seeded(9))] {
+        let job = |replay| {
+            Pipeline::on(&device)
+                .stage::<u32, u32>(|s, x, y| {
+                    let mut scratch = s.alloc::<u32>(x.len())?;
+                    s.launch(&WORK, (1, x, &mut scratch))?;
+                    s.launch(&WORK, (1, &scratch, y))
+                })
+                .schedule(Schedule::SlotStreams)
+                .chunk(Bytes(8 * ROW as u64 * 4))
+                .replay(replay)
+        };
+        let (x, mut y) = (numbers(&device, 60 * ROW, 0), numbers(&device, 60 * ROW, 1));
+        let mut ordinary = job(Replay::Never).prepare(&x, ROW, &mut y)?;
+        let mut fixed = job(Replay::Fixed).prepare(&x, ROW, &mut y)?;
+        for run in 0..4 {
+            let x = numbers(&device, 60 * ROW, run);
+            let mut z = numbers(&device, 60 * ROW, 2);
+            ordinary.run(&x, &mut y)?;
+            fixed.run(&x, &mut z)?;
+            assert_eq!(*z.read()?, *y.read()?, "run {run}");
+        }
     }
     Ok(())
 }
