@@ -15,15 +15,55 @@ use crate::nvrtc::Nvrtc;
 use crate::tools::{self, Result};
 use trijet::kernels::lint;
 
-/// The compiler options: the oldest supported virtual architecture, and no fused multiply-add, so
-/// that arithmetic is exact.
-const OPTIONS: [&CStr; 3] = [c"--gpu-architecture=compute_80", c"--std=c++17", c"--fmad=false"];
+/// The compiler options beside the architecture: no fused multiply-add, so that arithmetic is exact.
+const OPTIONS: [&CStr; 2] = [c"--std=c++17", c"--fmad=false"];
 
-/// The lines that the PTX must have: drivers from version 525 on accept PTX 8.0.
-const REQUIRED_LINES: [&str; 2] = [".version 8.0", ".target sm_80"];
+/// The PTX version that the PTX must have: drivers from version 525 on accept it.
+const VERSION: &str = ".version 8.0";
 
-/// The architectures that the PTX is assembled for: Ampere, Hopper, Blackwell.
-const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90a", "sm_100a"];
+/// What the sources are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// The oldest supported architecture: Ampere.
+    Oldest,
+    /// Clusters, bulk copies and dependent launches: Hopper. A source asks for it with a line
+    /// `// target: sm_90`.
+    Hopper,
+}
+
+impl Target {
+    /// The target that a source asks for.
+    fn of(name: &str, source: &str) -> Result<Self> {
+        match source.lines().find_map(|line| line.strip_prefix("// target: ")) {
+            None => Ok(Self::Oldest),
+            Some("sm_90") => Ok(Self::Hopper),
+            Some(other) => Err(format!("{name}: `// target: {other}`; only sm_90 is known").into()),
+        }
+    }
+
+    fn option(self) -> &'static CStr {
+        match self {
+            Self::Oldest => c"--gpu-architecture=compute_80",
+            Self::Hopper => c"--gpu-architecture=compute_90",
+        }
+    }
+
+    /// The line that the PTX must have.
+    fn line(self) -> &'static str {
+        match self {
+            Self::Oldest => ".target sm_80",
+            Self::Hopper => ".target sm_90",
+        }
+    }
+
+    /// The architectures that the PTX is assembled for: Ampere, Hopper, Blackwell.
+    fn architectures(self) -> &'static [&'static str] {
+        match self {
+            Self::Oldest => &["sm_80", "sm_90a", "sm_100a"],
+            Self::Hopper => &["sm_90", "sm_90a", "sm_100a"],
+        }
+    }
+}
 
 /// Writes the `.ptx` beside every `.cu`.
 pub(crate) fn generate() -> Result<()> {
@@ -57,7 +97,8 @@ pub(crate) fn check() -> Result<()> {
         for found in lint(&fresh) {
             report_mistake(format!("{name}: {found}"));
         }
-        for architecture in ARCHITECTURES {
+        let target_of = Target::of(&name, &fs::read_to_string(&source)?)?;
+        for architecture in target_of.architectures() {
             for entry in assemble(&ptxas, &target, architecture)? {
                 println!("{architecture:8} {:16} {}", entry.name, entry.usage);
                 if entry.spills {
@@ -72,7 +113,8 @@ pub(crate) fn check() -> Result<()> {
     let examples = files_of(&tools::root().join("crates/trijet/examples/vision_pipeline"))?;
     for source in templates.into_iter().chain(examples) {
         let (name, text) = (file_name(&source), fs::read_to_string(&source)?);
-        if let Err(error) = nvrtc.compile(&name, &text, &OPTIONS[..2]) {
+        let options = [Target::Oldest.option(), OPTIONS[0]];
+        if let Err(error) = nvrtc.compile(&name, &text, &options) {
             report_mistake(format!("{name}: {error}"));
         }
     }
@@ -123,8 +165,9 @@ fn hash_line(source: &[u8]) -> String {
 fn compiled(nvrtc: &Nvrtc, source: &Path) -> Result<String> {
     let name = file_name(source);
     let text = fs::read_to_string(source)?;
-    let ptx = nvrtc.compile(&name, &text, &OPTIONS)?;
-    for required in REQUIRED_LINES {
+    let target = Target::of(&name, &text)?;
+    let ptx = nvrtc.compile(&name, &text, &[&[target.option()], &OPTIONS[..]].concat())?;
+    for required in [VERSION, target.line()] {
         if !ptx.lines().any(|line| line == required) {
             return Err(format!("{name}: the PTX has no line `{required}`").into());
         }
@@ -179,7 +222,7 @@ fn report(output: &str) -> Vec<Assembled> {
 
 #[cfg(test)]
 mod tests {
-    use super::{file_name, hash_line, report, sources};
+    use super::{Target, file_name, hash_line, report, sources};
     use crate::tools;
     use std::ffi::OsStr;
     use std::fs;
@@ -223,6 +266,21 @@ mod tests {
             let ptx = fs::read_to_string(source.with_extension("ptx")).unwrap();
             let line = hash_line(&fs::read(&source).unwrap());
             assert!(ptx.starts_with(&line), "{}: run `cargo xtask ptx`", file_name(&source));
+        }
+    }
+
+    #[test]
+    fn a_source_names_its_target_or_gets_the_oldest() {
+        let of = |source| Target::of("k.cu", source);
+        assert_eq!(of("// k\n\nextern").unwrap(), Target::Oldest);
+        assert_eq!(of("// k\n// target: sm_90\n").unwrap(), Target::Hopper);
+        let error = of("// target: sm_90a\n").unwrap_err().to_string();
+        assert_eq!(error, "k.cu: `// target: sm_90a`; only sm_90 is known");
+        // The PTX that is checked in was made for it.
+        for source in sources().unwrap() {
+            let target = Target::of("", &fs::read_to_string(&source).unwrap()).unwrap();
+            let ptx = fs::read_to_string(source.with_extension("ptx")).unwrap();
+            assert!(ptx.lines().any(|line| line == target.line()), "{}", file_name(&source));
         }
     }
 
