@@ -1,6 +1,7 @@
 //! Common parts of the elementwise kernels: their shape, tiles of equal size, and a cost in bytes.
 #![forbid(unsafe_code)]
 
+use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
 use crate::device::twin::{Cost, Tile, Twin};
 use crate::launch::{Code, KernelSpec, Shape};
@@ -48,4 +49,13 @@ pub(super) fn tile_input<'a, T: bytemuck::Pod>(
     let all: &[T] = tile.read(index);
     let first = tile.first.min(all.len());
     &all[first..(first + len).min(all.len())]
+}
+
+/// Refuses a configuration whose blocks, or whose threads of a block, do not lie in a line.
+pub(super) fn refuse_unless_line(config: &LaunchConfig) -> Result<(), String> {
+    let ([_, 1, 1], [_, 1, 1]) = (config.grid, config.block) else {
+        let (grid, block) = (config.grid, config.block);
+        return Err(format!("a grid of {grid:?} blocks of {block:?}; it uses x only"));
+    };
+    Ok(())
 }

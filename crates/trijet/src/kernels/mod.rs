@@ -7,7 +7,9 @@
 //! device sources are built with `--fmad=false`, integers wrap, and floats are rounded after every
 //! operation.
 //!
-//! PTX is compared with its device and its launches: see [`lint`] and [`PtxRule`].
+//! PTX is compared with its device and its launches: see [`lint`] and [`PtxRule`]. Most kernels run on
+//! compute capability 8.0 and later. Those that need 9.0 say so, and an older GPU refuses them with
+//! [`PtxRule::Target`] when they are loaded.
 //!
 //! Every pointer parameter of an entry is followed by its length in elements. No entry reads or
 //! writes beyond these lengths.
@@ -18,6 +20,7 @@ mod elementwise;
 mod fill;
 pub mod median;
 pub(crate) mod mix;
+pub mod warp_specialized;
 pub(crate) mod work;
 
 pub use affine::{AFFINE_F32, AFFINE_U8, AFFINE_U16};

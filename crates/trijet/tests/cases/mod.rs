@@ -9,6 +9,7 @@ pub(crate) mod executor;
 mod gate;
 pub(crate) mod graphs;
 pub(crate) mod host;
+pub(crate) mod kernels;
 pub(crate) mod launches;
 pub(crate) mod ordering;
 pub(crate) mod pageable;
@@ -112,6 +113,7 @@ macro_rules! for_each_case {
             attributes::chains_of_dependent_launches_compute_what_ordinary_ones_do
             attributes::chains_of_dependent_launches_in_a_graph_compute_what_ordinary_ones_do
             attributes::a_dependent_launch_of_a_kernel_that_does_not_wait_is_refused
+            kernels::a_sum_by_warps_with_roles_has_any_length_alignment_and_grid
             graphs::each_launch_of_a_graph_computes_what_its_operations_do
             graphs::a_launch_takes_other_memory_of_the_same_size
             graphs::a_launch_is_ordered_with_all_uses_of_its_memory

@@ -19,7 +19,7 @@ use std::process::Command;
 use trijet::kernels::median::{MedianPixel, Rows, median};
 use trijet::kernels::{
     AFFINE_F32, AFFINE_U8, AFFINE_U16, AXPY, Code, Dynamic, FILL_F32, FILL_U8, FILL_U32,
-    KernelSpec, Shape,
+    KernelSpec, Shape, warp_specialized,
 };
 use trijet::testing::{MIX, Prng, WORK};
 use trijet::{Args, Device, Element, ErrorKind, Kernel, Result, Select, Stream, View, ViewMut};
@@ -81,6 +81,21 @@ fn the_elementwise_kernels_equal_their_twins() {
         same("fill u8", &x, &y, &|s, _, y| s.launch(&FILL_U8, (7u8, y)));
         let (x, y) = (cast::<u16>(&a, len), cast::<u16>(&b, len));
         same("affine u16", &x, &y, &|s, x, y| s.launch(&AFFINE_U16, (-0.5f32, 6e4f32, x, y)));
+    }
+}
+
+#[test]
+fn the_kernels_for_compute_capability_9_equal_their_twins() {
+    const BLOCKS: u32 = 7;
+    for (seed, rows) in [(1, 0), (2, 1), (3, 100), (4, 30_001)] {
+        let noise = words(seed, rows * 7);
+        let any = |len| cast::<f32>(&noise, len);
+        let (x, z) = (any(rows * 5), vec![0.0f32; rows * 5]);
+        same("warp-specialised sum", &x, &z, &|s, x, z| {
+            let (y, config) =
+                (s.upload(&any(rows * 5))?, warp_specialized::config(rows * 5, BLOCKS));
+            s.launch_with(&warp_specialized::ADD, config, (x, &y, z))
+        });
     }
 }
 

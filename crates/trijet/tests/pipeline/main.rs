@@ -5,6 +5,7 @@ mod classes;
 mod events;
 mod halos;
 mod in_place;
+mod kernels;
 mod limits;
 mod memory;
 mod parallel;

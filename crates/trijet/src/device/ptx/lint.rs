@@ -451,4 +451,16 @@ mod tests {
             assert_eq!(refusal(&module, &device((8, 0), 12_000)), None);
         }
     }
+
+    #[test]
+    fn kernels_for_a_later_device_are_refused_by_an_older_one() {
+        for ptx in [include_str!("../../kernels/warp_specialized/warp_specialized.ptx")] {
+            assert_eq!(lint(ptx), []);
+            for later in [(9, 0), (10, 0), (12, 0)] {
+                assert_eq!(told(ptx, &device(later, 12_000)), None, "{later:?}");
+            }
+            let why = "PTX/TARGET: `.target sm_90` needs compute capability 9.0 or later, and the device has 8.9";
+            assert_eq!(told(ptx, &device((8, 9), 13_000)).as_deref(), Some(why));
+        }
+    }
 }

@@ -1,0 +1,76 @@
+//! A sum by blocks whose warps have different roles: one loads, one adds, one stores. Each of them works on
+//! another tile of a ring in shared memory, so copies and arithmetic overlap inside a block too.
+//!
+//! Needs compute capability 9.0 on a GPU, for bulk copies: see [`PtxRule::Target`](super::PtxRule::Target).
+
+pub(crate) mod host;
+
+use super::elementwise::{refuse_unless_line, tile_input, twin};
+use crate::device::LaunchConfig;
+use crate::device::args::ArgBlock;
+use crate::device::twin::Tile;
+use crate::launch::equal_lengths;
+use crate::launch::{Code, In, Kernel, KernelSpec, Out, Shape};
+
+/// The device code, generated from `warp_specialized.cu`.
+pub(crate) const PTX: &str = include_str!("warp_specialized.ptx");
+
+/// The threads of a block: a warp for each role.
+const THREADS: u32 = 96;
+
+/// The elements of a tile. A block takes every n-th tile, where n is the number of blocks.
+pub const TILE: usize = 1024;
+
+/// The configuration of a launch over `elements`: a block for each tile, and at most `blocks_max`. A
+/// block overlaps its roles only over several tiles, so blocks for all multiprocessors, and no more, are a
+/// good choice.
+///
+/// ```
+/// use trijet::kernels::warp_specialized;
+/// assert_eq!(warp_specialized::config(1025, 132).grid, [2, 1, 1]);
+/// assert_eq!(warp_specialized::config(1 << 20, 132).grid, [132, 1, 1]);
+/// assert_eq!(warp_specialized::config(0, 132).grid, [0, 1, 1], "it launches nothing");
+/// ```
+#[must_use]
+pub fn config(elements: usize, blocks_max: u32) -> LaunchConfig {
+    let tiles = u32::try_from(elements.div_ceil(TILE)).unwrap_or(u32::MAX);
+    LaunchConfig::new([tiles.min(blocks_max), 1, 1], [THREADS, 1, 1])
+}
+
+fn tile(tile: &mut Tile<'_>) {
+    let z = tile.write::<f32>(4);
+    let len = z.len();
+    host::add(tile_input(tile, 0, len), tile_input(tile, 2, len), z);
+}
+
+fn check_shape(_: &ArgBlock, config: &LaunchConfig) -> Result<(), String> {
+    refuse_unless_line(config)?;
+    match config.block[0] {
+        THREADS => Ok(()),
+        threads => Err(format!("blocks of {threads} threads; {THREADS} are needed")),
+    }
+}
+
+/// `z[i] = x[i] + y[i]` in single precision. Its arguments are `(&x, &y, &mut z)`, which have equal lengths
+/// and begin at any elements; [`config`] makes its configurations.
+///
+/// ```
+/// use trijet::kernels::warp_specialized::{ADD, config};
+/// use trijet::{Device, Select};
+/// let device = Device::open(Select::Host(0))?;
+/// let s = device.stream()?;
+/// let (x, y) = (s.upload(&[1.0, 2.0, 3.0])?, s.upload(&[10.0, 20.0, 30.0])?);
+/// let mut z = s.alloc::<f32>(3)?;
+/// s.launch_with(&ADD, config(3, device.info().multiprocessors), (&x, &y, &mut z))?;
+/// assert_eq!(s.download(&z)?, [11.0, 22.0, 33.0]);
+/// # Ok::<(), trijet::Error>(())
+/// ```
+pub static ADD: Kernel<(In<f32>, In<f32>, Out<f32>)> = {
+    let shape = Shape::Given(check_shape);
+    let spec =
+        KernelSpec::new("warp_specialized_add_f32", Code::ptx(PTX), shape).check(equal_lengths);
+    // SAFETY: it takes (const float*, u64, const float*, u64, float*, u64), and stays within the three
+    // lengths, also where a tile is cut: bulk copies move whole units inside a span only. Any line of
+    // blocks of 96 threads is right.
+    unsafe { Kernel::declare(spec.twin(twin(tile))) }
+};

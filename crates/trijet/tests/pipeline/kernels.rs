@@ -1,0 +1,73 @@
+//! The kernels with overlap inside, driven by several streams over many chunks: two levels of overlap. The checker
+//! sees every run, and must have no finding.
+
+use crate::{SCHEDULES, simulated, threads};
+use std::fmt::Debug;
+use trijet::kernels::warp_specialized;
+use trijet::pipeline::{HostWork, StageCx, rows_of};
+use trijet::sim::Order;
+use trijet::testing::Prng;
+use trijet::{Buffer, Bytes, Device, Element, Pipeline, Result, View, ViewMut};
+
+/// Elements of a row: no multiple of the 4 that a bulk copy moves.
+const WIDTH: usize = 37;
+const ROWS: usize = 250;
+/// Rows of a full chunk.
+const CHUNK: usize = 20;
+
+fn floats(seed: u64, len: usize) -> Vec<f32> {
+    let mut draw = Prng::new(seed);
+    (0..len).map(|_| draw.below(32) as f32 - 16.0).collect()
+}
+
+/// Runs a stage over chunks, with every schedule and in drawn orders.
+fn check<T: Element + PartialEq + Debug>(
+    x: &[T],
+    wanted: &[T],
+    prepared: impl Fn(&Device) -> Result<Buffer<f32>>,
+    stage: impl Fn(&StageCx<'_>, View<'_, T>, &Buffer<f32>, ViewMut<'_, T>) -> Result<()>,
+) {
+    let mut devices = vec![threads(), simulated(Order::Greedy)];
+    devices.extend((0..3).map(|seed| simulated(Order::Seeded(seed))));
+    for (number, device) in devices.iter().enumerate() {
+        let resident = prepared(device).expect("a small buffer");
+        for schedule in SCHEDULES {
+            let what = format!("device {number}, {schedule:?}");
+            let mut found: Vec<T> = Vec::new();
+            let run = Pipeline::on(device)
+                .source(rows_of(x, WIDTH))
+                .stage(|s, x, y| stage(s, x, &resident, y))
+                .chunk(Bytes((CHUNK * WIDTH * size_of::<T>()) as u64))
+                .depth(3)
+                .schedule(schedule)
+                .host_work(HostWork::Threads)
+                .sink(&mut found)
+                .run();
+            let report = run.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(report.plan.chunks.len(), ROWS.div_ceil(CHUNK), "{what}");
+            assert!(found == wanted, "{what}: the results differ");
+        }
+        let verdict = device.verdict().expect("it is checked");
+        assert_eq!(verdict.findings, [], "{verdict}");
+        assert!(verdict.accesses > 0, "{verdict}");
+    }
+}
+
+#[test]
+fn sums_by_warps_with_roles_over_many_chunks() {
+    let (x, bias) = (floats(1, ROWS * WIDTH), floats(2, CHUNK * WIDTH));
+    // Each chunk begins a new run of the resident numbers, which begin at an odd element.
+    let wanted: Vec<f32> = x
+        .chunks(CHUNK * WIDTH)
+        .flat_map(|chunk| chunk.iter().zip(&bias).map(|(x, y)| x + y).collect::<Vec<_>>())
+        .collect();
+    check(
+        &x,
+        &wanted,
+        |device| device.stream()?.upload(&[&[0.0][..], &bias].concat()),
+        |s, x, bias, z| {
+            let (len, config) = (x.len(), warp_specialized::config(x.len(), 3));
+            s.launch_with(&warp_specialized::ADD, config, (x, bias.slice(1..=len), z))
+        },
+    );
+}
