@@ -16,6 +16,7 @@
 
 mod affine;
 mod axpy;
+pub mod cluster;
 mod elementwise;
 mod fill;
 pub mod median;

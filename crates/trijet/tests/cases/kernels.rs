@@ -5,7 +5,7 @@
 
 use super::words;
 use std::fmt::Debug;
-use trijet::kernels::warp_specialized;
+use trijet::kernels::{cluster, warp_specialized};
 use trijet::testing::Prng;
 use trijet::{Device, ErrorKind, Kernel, LaunchConfig, Result};
 
@@ -105,4 +105,80 @@ pub(crate) fn a_sum_by_warps_with_roles_has_any_length_alignment_and_grid(
         assert!(refused.to_string().contains(why), "{refused}");
     }
     Ok(())
+}
+
+/// Small integers as floats, whose products and sums are exact, and the product in integers.
+fn matrices(
+    seed: u64,
+    [rows, inner, columns]: [usize; 3],
+) -> (Vec<f32>, Vec<f32>, impl Iterator<Item = f32>) {
+    let small = |seed: u64, len: usize| -> Vec<i64> {
+        words(seed, len).iter().map(|word| i64::from((word >> 59) as i8) - 16).collect()
+    };
+    let (x, w) = (small(seed, rows * inner), small(seed + 1000, inner * columns));
+    let floats = |values: &[i64]| values.iter().map(|value| *value as f32).collect();
+    let (fx, fw) = (floats(&x), floats(&w));
+    let product = (0..rows * columns).map(move |at| {
+        let (row, column) = (at / columns, at % columns);
+        // From the last one to the first one, unlike the kernel.
+        (0..inner).rev().map(|k| x[row * inner + k] * w[k * columns + column]).sum::<i64>() as f32
+    });
+    (fx, fw, product)
+}
+
+pub(crate) fn clusters_of_each_size_compute_the_same_product(device: &Device) -> Result<()> {
+    use cluster::{MATMUL, config};
+    let Some(scale) = scale(device, &MATMUL, 750) else { return Ok(()) };
+    let streams = [device.stream()?, device.stream()?];
+    let most = if scale.is_small { 70 } else { 200 };
+    for seed in 0..scale.turns {
+        let mut draw = Prng::new(seed);
+        let [rows, columns] = [(); 2].map(|()| length(&mut draw, most));
+        let inner = below(&mut draw, 130);
+        let (x, w, product) = matrices(seed, [rows, inner, columns]);
+        let offset = below(&mut draw, 5);
+        let mut wanted = vec![-7.5; offset + rows * columns + 5];
+        wanted[offset..].iter_mut().zip(product).for_each(|(y, sum)| *y = sum);
+        let (dx, dw) = (streams[0].upload(&x)?, streams[1].upload(&w)?);
+        let sides = |side: usize| u32::try_from(side).expect("at most 200");
+        let mut launched = Vec::new();
+        for (turn, cluster) in [1, 2, 4, 8].into_iter().enumerate() {
+            let s = &streams[turn % 2];
+            let mut dy = s.upload(&vec![-7.5; wanted.len()])?;
+            let config = config(rows as u64, sides(columns), cluster);
+            let y = dy.slice_mut(offset..offset + rows * columns);
+            s.launch_with(&MATMUL, config, (sides(inner), sides(columns), &dx, &dw, y))?;
+            launched.push((cluster, dy));
+        }
+        for (cluster, y) in launched {
+            let what = format!(
+                "seed {seed}: {rows} rows of {inner} by {columns} columns in clusters of {cluster}"
+            );
+            same(&streams[1].download(&y)?, &wanted, &what);
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn a_product_refuses_sizes_and_shapes_that_do_not_fit(device: &Device) -> Result<()> {
+    use cluster::{MATMUL, config};
+    if scale(device, &MATMUL, 1).is_none() {
+        return Ok(());
+    }
+    let s = device.stream()?;
+    let (x, w, mut y) = (s.alloc::<f32>(40)?, s.alloc::<f32>(32)?, s.alloc::<f32>(80)?);
+    let mut refused = |inner: u32, columns: u32, config: LaunchConfig, why: &str| {
+        let args = (inner, columns, &x, &w, &mut y);
+        let error = s.launch_with(&MATMUL, config, args).expect_err("refused");
+        assert_eq!((error.kind(), error.code()), (ErrorKind::InvalidValue, None), "{error}");
+        assert!(error.to_string().contains(why), "{error}, not {why}");
+    };
+    let right = config(10, 8, 2);
+    refused(4, 0, right, "a matrix of 0 columns");
+    refused(4, 7, right, "y has 80 elements, which are no rows of 7");
+    refused(5, 8, right, "x has 40 elements; 10 rows of 5 are needed");
+    refused(4, 8, right.cluster([1, 2, 1]), "grid.y is 1");
+    refused(4, 8, config(33, 8, 2), "a grid of [4, 1, 1] blocks");
+    refused(4, 8, config(10, 8, 3), "clusters of [3, 1, 1] blocks; 1, 2, 4 or 8");
+    s.launch_with(&MATMUL, right, (4, 8, &x, &w, &mut y))
 }

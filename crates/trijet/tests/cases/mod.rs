@@ -114,6 +114,8 @@ macro_rules! for_each_case {
             attributes::chains_of_dependent_launches_in_a_graph_compute_what_ordinary_ones_do
             attributes::a_dependent_launch_of_a_kernel_that_does_not_wait_is_refused
             kernels::a_sum_by_warps_with_roles_has_any_length_alignment_and_grid
+            kernels::clusters_of_each_size_compute_the_same_product
+            kernels::a_product_refuses_sizes_and_shapes_that_do_not_fit
             graphs::each_launch_of_a_graph_computes_what_its_operations_do
             graphs::a_launch_takes_other_memory_of_the_same_size
             graphs::a_launch_is_ordered_with_all_uses_of_its_memory

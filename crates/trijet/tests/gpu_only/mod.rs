@@ -19,7 +19,7 @@ use std::process::Command;
 use trijet::kernels::median::{MedianPixel, Rows, median};
 use trijet::kernels::{
     AFFINE_F32, AFFINE_U8, AFFINE_U16, AXPY, Code, Dynamic, FILL_F32, FILL_U8, FILL_U32,
-    KernelSpec, Shape, warp_specialized,
+    KernelSpec, Shape, cluster, warp_specialized,
 };
 use trijet::testing::{MIX, Prng, WORK};
 use trijet::{Args, Device, Element, ErrorKind, Kernel, Result, Select, Stream, View, ViewMut};
@@ -95,6 +95,11 @@ fn the_kernels_for_compute_capability_9_equal_their_twins() {
             let (y, config) =
                 (s.upload(&any(rows * 5))?, warp_specialized::config(rows * 5, BLOCKS));
             s.launch_with(&warp_specialized::ADD, config, (x, &y, z))
+        });
+        let w = cast::<f32>(&words(seed + 100, 5 * 7), 5 * 7);
+        same("product by clusters", &x, &any(rows * 7), &|s, x, y| {
+            let (w, config) = (s.upload(&w)?, cluster::config(rows as u64, 7, 4));
+            s.launch_with(&cluster::MATMUL, config, (5, 7, x, &w, y))
         });
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::{SCHEDULES, simulated, threads};
 use std::fmt::Debug;
-use trijet::kernels::warp_specialized;
+use trijet::kernels::{cluster, warp_specialized};
 use trijet::pipeline::{HostWork, StageCx, rows_of};
 use trijet::sim::Order;
 use trijet::testing::Prng;
@@ -68,6 +68,30 @@ fn sums_by_warps_with_roles_over_many_chunks() {
         |s, x, bias, z| {
             let (len, config) = (x.len(), warp_specialized::config(x.len(), 3));
             s.launch_with(&warp_specialized::ADD, config, (x, bias.slice(1..=len), z))
+        },
+    );
+}
+
+#[test]
+fn products_by_clusters_over_many_chunks() {
+    let (x, w) = (floats(3, ROWS * WIDTH), floats(4, WIDTH * WIDTH));
+    // Small integers: every order of the sum gives the same float.
+    let wanted: Vec<f32> = x
+        .chunks(WIDTH)
+        .flat_map(|row| {
+            (0..WIDTH).map(|column| {
+                row.iter().enumerate().rev().map(|(k, x)| x * w[k * WIDTH + column]).sum()
+            })
+        })
+        .collect();
+    check(
+        &x,
+        &wanted,
+        |device| device.stream()?.upload(&w),
+        |s, x, w, y| {
+            let (width, rows) = (37, (x.len() / WIDTH) as u64);
+            let config = cluster::config(rows, width, 4);
+            s.launch_with(&cluster::MATMUL, config, (width, width, x, w, y))
         },
     );
 }

@@ -454,7 +454,10 @@ mod tests {
 
     #[test]
     fn kernels_for_a_later_device_are_refused_by_an_older_one() {
-        for ptx in [include_str!("../../kernels/warp_specialized/warp_specialized.ptx")] {
+        for ptx in [
+            include_str!("../../kernels/cluster/cluster.ptx"),
+            include_str!("../../kernels/warp_specialized/warp_specialized.ptx"),
+        ] {
             assert_eq!(lint(ptx), []);
             for later in [(9, 0), (10, 0), (12, 0)] {
                 assert_eq!(told(ptx, &device(later, 12_000)), None, "{later:?}");

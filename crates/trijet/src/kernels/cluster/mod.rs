@@ -1,0 +1,119 @@
+//! A product of matrices by clusters of blocks: the first block of a cluster, its leader, loads each tile of
+//! the second matrix, and all blocks read it from the leader's shared memory (distributed shared memory).
+//!
+//! Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](super::PtxRule::Target).
+
+pub(crate) mod host;
+
+use crate::device::LaunchConfig;
+use crate::device::args::ArgBlock;
+use crate::device::twin::{Cost, Tile, Twin};
+use crate::launch::{Code, In, Kernel, KernelSpec, Out, Shape};
+
+/// The device code, generated from `cluster.cu`.
+pub(crate) const PTX: &str = include_str!("cluster.ptx");
+
+/// The parameters of [`MATMUL`]: `(inner, columns, x, w, y)`.
+pub type Params = (u32, u32, In<f32>, In<f32>, Out<f32>);
+
+const THREADS: u32 = 256;
+/// The rows and columns of the result that a block computes.
+const ROWS: u64 = 16;
+const COLUMNS: u64 = 64;
+
+/// The configuration of a launch whose result has `rows` rows of `columns`, in clusters of `cluster` blocks
+/// below each other: 1, 2, 4 or 8. The last cluster of a column may have blocks without rows.
+///
+/// ```
+/// use trijet::kernels::cluster;
+/// let config = cluster::config(100, 65, 4);
+/// assert_eq!((config.grid, config.cluster), ([8, 2, 1], [4, 1, 1]));
+/// ```
+#[must_use]
+pub fn config(rows: u64, columns: u32, cluster: u32) -> LaunchConfig {
+    let side = |blocks: u64| u32::try_from(blocks).unwrap_or(u32::MAX);
+    let below = rows.div_ceil(ROWS).next_multiple_of(u64::from(cluster.max(1)));
+    let grid = [side(below), side(u64::from(columns).div_ceil(COLUMNS)), 1];
+    LaunchConfig::new(grid, [THREADS, 1, 1]).cluster([cluster, 1, 1])
+}
+
+/// The rows of the result.
+fn rows(args: &ArgBlock) -> u64 {
+    args.spans()[2].elements / u64::from(args.scalar::<u32>(1)).max(1)
+}
+
+fn check(args: &ArgBlock) -> Result<(), String> {
+    let (inner, columns) = (args.scalar::<u32>(0), args.scalar::<u32>(1));
+    let [x, w, y] = args.spans() else { return Err("three matrices are needed".to_owned()) };
+    if columns == 0 {
+        return Err("a matrix of 0 columns".to_owned());
+    }
+    if !y.elements.is_multiple_of(u64::from(columns)) {
+        return Err(format!("y has {} elements, which are no rows of {columns}", y.elements));
+    }
+    let rows = rows(args);
+    let wanted = [("x", x, rows, inner), ("w", w, u64::from(inner), columns)];
+    for (name, matrix, rows, row) in wanted {
+        if rows.checked_mul(u64::from(row)) != Some(matrix.elements) {
+            let found = matrix.elements;
+            return Err(format!("{name} has {found} elements; {rows} rows of {row} are needed"));
+        }
+    }
+    Ok(())
+}
+
+fn check_shape(args: &ArgBlock, given: &LaunchConfig) -> Result<(), String> {
+    let cluster = given.cluster[0];
+    if given.cluster != [cluster, 1, 1] || !matches!(cluster, 1 | 2 | 4 | 8) {
+        return Err(format!("clusters of {:?} blocks; 1, 2, 4 or 8 in x are", given.cluster));
+    }
+    let wanted = config(rows(args), args.scalar(1), cluster);
+    if (given.grid, given.block) != (wanted.grid, wanted.block) {
+        return Err(format!(
+            "a grid of {:?} blocks of {:?}; {:?} of {:?} are needed",
+            given.grid, given.block, wanted.grid, wanted.block
+        ));
+    }
+    Ok(())
+}
+
+/// Elements of whole rows, about as many as a block computes.
+fn tile_elements(args: &ArgBlock) -> u64 {
+    u64::from(args.scalar::<u32>(1)) * ROWS
+}
+
+fn tile(tile: &mut Tile<'_>) {
+    let (inner, columns) = (tile.scalar::<u32>(0) as usize, tile.scalar::<u32>(1) as usize);
+    let (x, w, y) = (tile.read::<f32>(2), tile.read::<f32>(4), tile.write::<f32>(6));
+    host::matmul(inner, columns, &x[tile.first / columns * inner..], w, y);
+}
+
+fn cost(args: &ArgBlock) -> Cost {
+    let bytes = args.spans().iter().map(|arg| arg.bytes()).sum();
+    Cost { bytes, ops: 2 * args.spans()[2].elements * u64::from(args.scalar::<u32>(0)) }
+}
+
+/// `y = x * w` in single precision. Its arguments are `(inner, columns, &x, &w, &mut y)`: `x` has rows of
+/// `inner` elements, `w` has `inner` rows of `columns`, and `y` as many rows as `x`, of `columns`. Each
+/// element is the sum of its products in order, rounded after every operation. [`config`] makes its
+/// configurations.
+///
+/// ```
+/// use trijet::kernels::cluster::{MATMUL, config};
+/// use trijet::{Device, Select};
+/// let device = Device::open(Select::Host(0))?;
+/// let s = device.stream()?;
+/// let (x, w) = (s.upload(&[1.0, 2.0, 3.0, 4.0])?, s.upload(&[5.0, 6.0, 7.0, 8.0])?);
+/// let mut y = s.alloc::<f32>(4)?;
+/// s.launch_with(&MATMUL, config(2, 2, 8), (2, 2, &x, &w, &mut y))?;
+/// assert_eq!(s.download(&y)?, [19.0, 22.0, 43.0, 50.0]);
+/// # Ok::<(), trijet::Error>(())
+/// ```
+pub static MATMUL: Kernel<Params> = {
+    let shape = Shape::Given(check_shape);
+    let spec = KernelSpec::new("cluster_matmul_f32", Code::ptx(PTX), shape).check(check);
+    // SAFETY: it takes (u32, u32, const float*, u64, const float*, u64, float*, u64), and compares each index
+    // with its length. The shape has a block for each part of y, and whole clusters, whose blocks all
+    // reach every barrier.
+    unsafe { Kernel::declare(spec.twin(Twin { tile_elements, run: tile, cost })) }
+};
