@@ -17,6 +17,7 @@
 mod affine;
 mod axpy;
 pub mod cluster;
+pub mod dependent;
 mod elementwise;
 mod fill;
 pub mod median;

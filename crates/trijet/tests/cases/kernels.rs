@@ -5,9 +5,10 @@
 
 use super::words;
 use std::fmt::Debug;
+use trijet::kernels::dependent::{CONSUME, PRODUCE, Trigger};
 use trijet::kernels::{cluster, warp_specialized};
 use trijet::testing::Prng;
-use trijet::{Device, ErrorKind, Kernel, LaunchConfig, Result};
+use trijet::{Buffer, Device, ErrorKind, Kernel, LaunchConfig, Result, Stream};
 
 /// How long a case is.
 struct Scale {
@@ -181,4 +182,83 @@ pub(crate) fn a_product_refuses_sizes_and_shapes_that_do_not_fit(device: &Device
     refused(4, 8, config(33, 8, 2), "a grid of [4, 1, 1] blocks");
     refused(4, 8, config(10, 8, 3), "clusters of [3, 1, 1] blocks; 1, 2, 4 or 8");
     s.launch_with(&MATMUL, right, (4, 8, &x, &w, &mut y))
+}
+
+/// The hash of the kernels, from its description: xorshift32, and an odd multiply with an increment.
+fn hashed(rounds: u32, v: u32) -> u32 {
+    (0..rounds).fold(v, |v, _| {
+        let v = v ^ (v << 13);
+        let v = v ^ (v >> 17);
+        let v = v ^ (v << 5);
+        v.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15)
+    })
+}
+
+/// A chain as it is drawn: what each kernel gets, in which shape, and whether it is a dependent launch.
+struct Link {
+    salt: u32,
+    rounds: u32,
+    trigger: Trigger,
+    config: LaunchConfig,
+}
+
+fn link(draw: &mut Prng) -> Link {
+    let blocks = u32::try_from(length(draw, 64)).expect("at most 64");
+    let threads = [32, 96, 256, 1024][below(draw, 4)];
+    let config = LaunchConfig::new([blocks, 1, 1], [threads, 1, 1]);
+    Link {
+        salt: (draw.next_u64() >> 32) as u32,
+        rounds: u32::try_from(draw.below(100)).expect("small"),
+        trigger: [Trigger::Early, Trigger::Late][below(draw, 2)],
+        // Most of them are dependent.
+        config: if draw.below(5) == 0 { config } else { config.dependent() },
+    }
+}
+
+/// Runs a chain between two buffers, and returns the one with the result.
+fn run_chain(s: &Stream, links: &[Link], buffers: &mut [Buffer<u32>; 2]) -> Result<usize> {
+    let [a, b] = buffers;
+    for (turn, Link { salt, rounds, trigger, config }) in links.iter().enumerate() {
+        let (x, y) = if turn % 2 == 1 { (&mut *a, &mut *b) } else { (&mut *b, &mut *a) };
+        if turn == 0 {
+            s.launch_with(&PRODUCE, *config, (*salt, 20 * rounds, *trigger, y))?;
+        } else {
+            s.launch_with(&CONSUME, *config, (*salt, *rounds, *trigger, &*x, y))?;
+        }
+    }
+    Ok((links.len() + 1) % 2)
+}
+
+/// A pair is a chain of two. Every link overwrites what the link before it has read, and reads what other blocks
+/// have written.
+pub(crate) fn chains_of_producers_and_consumers_compute_what_their_descriptions_say(
+    device: &Device,
+) -> Result<()> {
+    let Some(scale) = scale(device, &PRODUCE, 350) else { return Ok(()) };
+    let streams = [device.stream()?, device.stream()?];
+    let most = if scale.is_small { 600 } else { 50_000 };
+    for seed in 0..scale.turns {
+        let mut draw = Prng::new(seed);
+        let (len, count) = (length(&mut draw, most), 2 + below(&mut draw, 18));
+        let links: Vec<Link> = (0..count).map(|_| link(&mut draw)).collect();
+        let mut wanted: Vec<u32> = (0..u32::try_from(len).expect("a small test"))
+            .map(|i| hashed(20 * links[0].rounds, links[0].salt.wrapping_add(i)))
+            .collect();
+        for link in &links[1..] {
+            let key = hashed(link.rounds, link.salt);
+            wanted = wanted.iter().rev().map(|x| hashed(1, x ^ key)).collect();
+        }
+        // The chains of both streams share no memory, so they run side by side.
+        let mut results = Vec::new();
+        for s in &streams {
+            let mut buffers = [s.alloc_zeroed::<u32>(len)?, s.alloc_zeroed::<u32>(len)?];
+            let last = run_chain(s, &links, &mut buffers)?;
+            results.push((buffers, last));
+        }
+        for (buffers, last) in results {
+            let found = device.stream()?.download(&buffers[last])?;
+            same(&found, &wanted, &format!("seed {seed}: {count} links over {len} elements"));
+        }
+    }
+    Ok(())
 }

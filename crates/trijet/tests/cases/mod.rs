@@ -116,6 +116,7 @@ macro_rules! for_each_case {
             kernels::a_sum_by_warps_with_roles_has_any_length_alignment_and_grid
             kernels::clusters_of_each_size_compute_the_same_product
             kernels::a_product_refuses_sizes_and_shapes_that_do_not_fit
+            kernels::chains_of_producers_and_consumers_compute_what_their_descriptions_say
             graphs::each_launch_of_a_graph_computes_what_its_operations_do
             graphs::a_launch_takes_other_memory_of_the_same_size
             graphs::a_launch_is_ordered_with_all_uses_of_its_memory

@@ -19,10 +19,12 @@ use std::process::Command;
 use trijet::kernels::median::{MedianPixel, Rows, median};
 use trijet::kernels::{
     AFFINE_F32, AFFINE_U8, AFFINE_U16, AXPY, Code, Dynamic, FILL_F32, FILL_U8, FILL_U32,
-    KernelSpec, Shape, cluster, warp_specialized,
+    KernelSpec, Shape, cluster, dependent, warp_specialized,
 };
 use trijet::testing::{MIX, Prng, WORK};
-use trijet::{Args, Device, Element, ErrorKind, Kernel, Result, Select, Stream, View, ViewMut};
+use trijet::{
+    Args, Device, Element, ErrorKind, Kernel, LaunchConfig, Result, Select, Stream, View, ViewMut,
+};
 
 fn cuda() -> Device {
     Device::open(Select::Cuda(0)).expect("a CUDA device")
@@ -100,6 +102,17 @@ fn the_kernels_for_compute_capability_9_equal_their_twins() {
         same("product by clusters", &x, &any(rows * 7), &|s, x, y| {
             let (w, config) = (s.upload(&w)?, cluster::config(rows as u64, 7, 4));
             s.launch_with(&cluster::MATMUL, config, (5, 7, x, &w, y))
+        });
+        let y = cast::<u32>(&noise, rows);
+        same("dependent pair", &y, &y, &|s, _, y| {
+            let (mut x, config) = (s.alloc(rows)?, LaunchConfig::new([BLOCKS, 1, 1], [96, 1, 1]));
+            let config = config.dependent();
+            s.launch_with(
+                &dependent::PRODUCE,
+                config,
+                (3, 999, dependent::Trigger::Early, &mut x),
+            )?;
+            s.launch_with(&dependent::CONSUME, config, (5, 50, dependent::Trigger::Late, &x, y))
         });
     }
 }

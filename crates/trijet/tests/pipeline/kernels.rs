@@ -3,11 +3,12 @@
 
 use crate::{SCHEDULES, simulated, threads};
 use std::fmt::Debug;
+use trijet::kernels::dependent::{CONSUME, Trigger};
 use trijet::kernels::{cluster, warp_specialized};
 use trijet::pipeline::{HostWork, StageCx, rows_of};
 use trijet::sim::Order;
 use trijet::testing::Prng;
-use trijet::{Buffer, Bytes, Device, Element, Pipeline, Result, View, ViewMut};
+use trijet::{Buffer, Bytes, Device, Element, LaunchConfig, Pipeline, Result, View, ViewMut};
 
 /// Elements of a row: no multiple of the 4 that a bulk copy moves.
 const WIDTH: usize = 37;
@@ -92,6 +93,30 @@ fn products_by_clusters_over_many_chunks() {
             let (width, rows) = (37, (x.len() / WIDTH) as u64);
             let config = cluster::config(rows, width, 4);
             s.launch_with(&cluster::MATMUL, config, (width, width, x, w, y))
+        },
+    );
+}
+
+/// Two kernels turn the order of a chunk around twice.
+#[test]
+fn dependent_pairs_over_many_chunks() {
+    let mut draw = Prng::new(5);
+    let x: Vec<u32> = (0..ROWS * WIDTH).map(|_| (draw.next_u64() >> 32) as u32).collect();
+    let hashed = |v: u32| {
+        let v = v ^ (v << 13);
+        let v = v ^ (v >> 17);
+        (v ^ (v << 5)).wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15)
+    };
+    let wanted: Vec<u32> = x.iter().map(|x| hashed(hashed(x ^ 11) ^ hashed(7))).collect();
+    check(
+        &x,
+        &wanted,
+        |device| device.stream()?.alloc(0),
+        |s, x, _, y| {
+            let config = LaunchConfig::new([5, 1, 1], [64, 1, 1]);
+            let mut scratch = s.alloc::<u32>(x.len())?;
+            s.launch_with(&CONSUME, config, (11, 0, Trigger::Early, x, &mut scratch))?;
+            s.launch_with(&CONSUME, config.dependent(), (7, 1, Trigger::Late, &scratch, y))
         },
     );
 }

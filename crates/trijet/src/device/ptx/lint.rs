@@ -456,6 +456,7 @@ mod tests {
     fn kernels_for_a_later_device_are_refused_by_an_older_one() {
         for ptx in [
             include_str!("../../kernels/cluster/cluster.ptx"),
+            include_str!("../../kernels/dependent/dependent.ptx"),
             include_str!("../../kernels/warp_specialized/warp_specialized.ptx"),
         ] {
             assert_eq!(lint(ptx), []);

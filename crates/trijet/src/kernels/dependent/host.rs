@@ -1,0 +1,57 @@
+//! The twins of `dependent`: the same computations on the host, over slices.
+#![forbid(unsafe_code)]
+
+use crate::kernels::work::host::work;
+
+/// The hash of one word.
+fn hashed(rounds: u32, v: u32) -> u32 {
+    let mut y = [0];
+    work(rounds, &[v], &mut y);
+    y[0]
+}
+
+/// The elements from `first` on of a sequence whose element `i` is the hash of `seed + i`.
+#[expect(clippy::cast_possible_truncation, reason = "the device too adds the low 32 bits of i")]
+pub(crate) fn produce(seed: u32, rounds: u32, first: usize, y: &mut [u32]) {
+    for (i, y) in (first..).zip(y) {
+        *y = hashed(rounds, seed.wrapping_add(i as u32));
+    }
+}
+
+/// The elements from `first` on of a sequence whose element `i` is the hash of the element of `x` at the
+/// same distance from its end, with a key.
+pub(crate) fn consume(salt: u32, rounds: u32, first: usize, x: &[u32], y: &mut [u32]) {
+    let key = hashed(rounds, salt);
+    for (y, x) in y.iter_mut().zip(x.iter().rev().skip(first)) {
+        *y = hashed(1, x ^ key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{consume, produce};
+
+    #[test]
+    fn a_part_is_that_of_the_whole() {
+        let mut whole = [0; 10];
+        produce(u32::MAX - 3, 5, 0, &mut whole);
+        let mut part = [0; 4];
+        produce(u32::MAX - 3, 5, 3, &mut part);
+        assert_eq!(part, whole[3..7]);
+        let mut other = [0; 10];
+        consume(9, 2, 0, &whole, &mut other);
+        consume(9, 2, 6, &whole, &mut part);
+        assert_eq!(part, other[6..]);
+    }
+
+    #[test]
+    fn the_consumer_reads_from_the_end() {
+        let mut y = [0; 3];
+        consume(0, 0, 0, &[0, 0, 1], &mut y);
+        // One round, of which the twin of `work` is tested.
+        assert_eq!(
+            y,
+            [270_369_u32.wrapping_mul(0x9e37_79b1), 0, 0].map(|v| v.wrapping_add(0x7f4a_7c15))
+        );
+    }
+}

@@ -1,0 +1,90 @@
+//! A producer and a consumer for dependent launches ([`LaunchConfig::dependent`]): each begins while the kernel
+//! before it still runs, and waits inside for its results. A chain is a producer and any number of consumers.
+//!
+//! Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](super::PtxRule::Target).
+
+pub(crate) mod host;
+
+use super::elementwise::{refuse_unless_line, twin};
+use crate::device::LaunchConfig;
+use crate::device::args::ArgBlock;
+use crate::device::twin::{Cost, Tile, Twin};
+use crate::launch::{Code, In, Kernel, KernelSpec, Out, Shape, any_lengths, equal_lengths};
+use bytemuck::NoUninit;
+
+/// The device code, generated from `dependent.cu`.
+pub(crate) const PTX: &str = include_str!("dependent.ptx");
+
+/// The parameters of [`CONSUME`]: `(salt, rounds, trigger, x, y)`.
+pub type Consumer = (u32, u32, Trigger, In<u32>, Out<u32>);
+
+/// Instructions of one round of the hash, as in `work.cu`.
+const OPS_PER_ROUND: u64 = 7;
+
+/// When a kernel lets the next one of its stream begin, if that is a dependent launch. The results are the
+/// same: what the next kernel needs, it waits for (law A35).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, NoUninit)]
+#[repr(u32)]
+pub enum Trigger {
+    /// After the results are written: only the end of the kernel overlaps the next one.
+    Late = 0,
+    /// At once: everything that the next kernel does before its wait overlaps.
+    Early = 1,
+}
+
+fn check_shape(_: &ArgBlock, config: &LaunchConfig) -> Result<(), String> {
+    refuse_unless_line(config)
+}
+
+fn produced(tile: &mut Tile<'_>) {
+    let y = tile.write::<u32>(3);
+    host::produce(tile.scalar(0), tile.scalar(1), tile.first, y);
+}
+
+fn consumed(tile: &mut Tile<'_>) {
+    let y = tile.write::<u32>(5);
+    host::consume(tile.scalar(0), tile.scalar(1), tile.first, tile.read(3), y);
+}
+
+fn cost_of_producer(args: &ArgBlock) -> Cost {
+    let y = &args.spans()[0];
+    let rounds = u64::from(args.scalar::<u32>(1));
+    Cost { bytes: y.bytes(), ops: y.elements * rounds * OPS_PER_ROUND }
+}
+
+/// `y[i]` is the hash of `seed + i` after `rounds` rounds, those of [`WORK`](crate::testing::WORK). Its
+/// arguments are `(seed, rounds, trigger, &mut y)`, and any line of blocks will do.
+pub static PRODUCE: Kernel<(u32, u32, Trigger, Out<u32>)> = {
+    let shape = Shape::Given(check_shape);
+    let spec = KernelSpec::new("dependent_produce_u32", Code::ptx(PTX), shape).check(any_lengths);
+    let twin = Twin { cost: cost_of_producer, ..twin(produced) };
+    // SAFETY: it takes (u32, u32, u32, u32*, u64) and stays within the length. Every thread waits before its
+    // first access.
+    unsafe { Kernel::declare(spec.twin(twin)) }
+};
+
+/// `y[i]` is one round of the hash over `x[len - 1 - i] ^ key`, where the key is the hash of `salt` after
+/// `rounds` rounds, which are computed before the wait. Its arguments are `(salt, rounds, trigger, &x, &mut
+/// y)`; `x` and `y` have equal lengths, and any line of blocks will do.
+///
+/// ```
+/// use trijet::kernels::dependent::{CONSUME, PRODUCE, Trigger};
+/// use trijet::{Device, LaunchConfig, Select};
+/// let device = Device::open(Select::Host(0))?;
+/// let s = device.stream()?;
+/// let (mut x, mut y) = (s.alloc::<u32>(1000)?, s.alloc::<u32>(1000)?);
+/// let config = LaunchConfig::new([4, 1, 1], [256, 1, 1]);
+/// s.launch_with(&PRODUCE, config, (1, 100, Trigger::Early, &mut x))?;
+/// s.launch_with(&CONSUME, config.dependent(), (2, 100, Trigger::Early, &x, &mut y))?;
+/// let dependent = s.download(&y)?;
+/// s.launch_with(&CONSUME, config, (2, 100, Trigger::Late, &x, &mut y))?;
+/// assert_eq!(s.download(&y)?, dependent, "only the time differs");
+/// # Ok::<(), trijet::Error>(())
+/// ```
+pub static CONSUME: Kernel<Consumer> = {
+    let shape = Shape::Given(check_shape);
+    let spec = KernelSpec::new("dependent_consume_u32", Code::ptx(PTX), shape).check(equal_lengths);
+    // SAFETY: it takes (u32, u32, u32, const u32*, u64, u32*, u64) and stays within both lengths. What stands
+    // before the wait of each thread uses no memory.
+    unsafe { Kernel::declare(spec.twin(twin(consumed))) }
+};
