@@ -20,9 +20,18 @@ struct Users {
 /// What comes before a node: the last node of each stream, the node itself among them.
 type Before = Vec<Option<usize>>;
 
-/// Gives the nodes their edges.
-pub(super) fn connect(nodes: &mut [Node]) {
-    let all = edges(nodes.iter().map(|node| (node.stream, &node.within[..], &node.places[..])));
+/// Gives the nodes their edges, but for the one with the number `dropped`, counted from 1.
+pub(super) fn connect(nodes: &mut [Node], dropped: Option<usize>) {
+    let mut all = edges(nodes.iter().map(|node| (node.stream, &node.within[..], &node.places[..])));
+    if let Some(mut left) = dropped {
+        for after in &mut all {
+            if (1..=after.len()).contains(&left) {
+                after.remove(left - 1);
+                break;
+            }
+            left = left.saturating_sub(after.len());
+        }
+    }
     for (number, after) in all.into_iter().enumerate() {
         let is_behind_launch = matches!(after[..], [before]
             if nodes[before].is_kernel() && nodes[before].stream == nodes[number].stream);

@@ -4,6 +4,7 @@
 use super::arguments::{Argument, Arguments};
 use super::node::{Node, Place};
 use super::nodes::{Nodes, Recorded};
+use super::verify::race;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::interval::RangeMap;
 use crate::base::ledger::Mode;
@@ -114,6 +115,11 @@ impl Graph {
     pub(super) fn new(device: &Device, recorded: Recorded) -> Result<Self> {
         let Recorded { nodes, spans, heap } = recorded;
         let shared = Arc::clone(device.shared());
+        if shared.domain.log().tracers.has_checker()
+            && let Some(race) = race(&nodes, &spans, spans.len() - heap.len())
+        {
+            return Err(Error::new(ErrorKind::InvalidValue, "record", race));
+        }
         let touches = touches(&nodes, &spans);
         if touches.len() > ACCESSES_MAX {
             let (count, cause) = (spans.len(), "arguments; a graph has at most 64");

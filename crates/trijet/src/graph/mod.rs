@@ -15,6 +15,7 @@ mod heap;
 mod node;
 mod nodes;
 mod recording;
+mod verify;
 
 pub use arguments::Arguments;
 pub use exec::Graph;

@@ -166,6 +166,11 @@ impl Node {
         self.is_kernel() && self.places.iter().any(|place| place.argument == argument)
     }
 
+    /// The name of its kernel, or of its operation.
+    pub(super) fn label(&self) -> String {
+        self.work.values().label().to_owned()
+    }
+
     /// Whether the node does something else than `other`, which may take its place.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 
 use super::arguments::Arguments;
 use super::comparison::Comparison;
+use super::edges::connect;
 use super::heap::Heap;
 use super::node::{Node, Place, unsupported};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -25,7 +26,7 @@ const HEAP: usize = usize::MAX / 2;
 
 const OTHER_MEMORY: &str = "the graph had other arguments, or other memory of its own";
 
-/// The operations of a recording, and the memory that they use.
+/// The operations of a recording with their edges, and the memory that they use.
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub(super) nodes: Vec<Node>,
@@ -52,6 +53,8 @@ struct State {
     streams: Vec<Option<LaneId>>,
     /// The priority of launches that have none.
     priority: Option<i32>,
+    /// The number of the edge that is left out.
+    dropped_edge: Option<usize>,
     /// The graph with which operations are compared, instead of being collected.
     comparison: Option<Comparison>,
     /// Whether an operation was refused.
@@ -159,11 +162,13 @@ impl Nodes {
         state.has_refused = false;
         let arguments = std::mem::take(&mut state.arguments);
         let mut nodes = std::mem::take(&mut state.nodes);
+        let dropped = state.dropped_edge.take();
         let count = arguments.len();
         let places = nodes.iter_mut().flat_map(|node| &mut node.places);
         for place in places.filter(|place| place.argument >= HEAP) {
             place.argument = count + place.argument - HEAP;
         }
+        connect(&mut nodes, dropped);
         let spans = arguments.into_iter().map(|argument| argument.span);
         Recorded { nodes, spans: spans.chain(memory).collect(), heap }
     }
@@ -200,6 +205,10 @@ impl Nodes {
         state.arguments.clear();
         state.nodes.clear();
         state.comparison = None;
+    }
+
+    pub(super) fn drop_edge(&self, number: usize) {
+        self.state().dropped_edge = Some(number);
     }
 
     pub(super) fn has_refused(&self) -> bool {

@@ -1,7 +1,6 @@
 //! The recording of a graph.
 #![forbid(unsafe_code)]
 
-use super::edges::connect;
 use super::exec::Graph;
 use super::nodes::{Nodes, Recorded};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -29,9 +28,7 @@ impl Recording {
 
     /// A graph of what was recorded since the last call.
     pub(crate) fn graph(&self) -> Result<Graph> {
-        let mut recorded = self.nodes.take();
-        connect(&mut recorded.nodes);
-        Graph::new(&self.device, recorded)
+        Graph::new(&self.device, self.nodes.take())
     }
 
     /// Changes a graph into what `work` records, as [`Device::record_again`] does.
@@ -98,6 +95,32 @@ impl Recording {
     pub fn host_fn(&self, stream: &Stream, run: impl Fn() + Send + Sync + 'static) -> Result<()> {
         self.nodes.demand(stream)?;
         stream.record_host_fn(Box::new(run), Location::caller())
+    }
+
+    /// Leaves out one edge of the graph: the `number`-th, counted from 1 in the order of the nodes that follow. This
+    /// shows what the edge is good for, as [`Device::drop_wait`] does for streams. On a
+    /// [checked](crate::Builder::check) device the graph is then refused, if no other edges order the two.
+    ///
+    /// ```
+    /// use trijet::check::Options;
+    /// use trijet::kernels::AXPY;
+    /// use trijet::{Device, Select};
+    /// let device = Device::builder().select(Select::Host(0)).check(Options::default()).open()?;
+    /// let s = device.stream()?;
+    /// let (x, mut y) = (s.upload(&[1.0_f32, 2.0])?, s.upload(&[0.0_f32, 0.0])?);
+    /// let outcome = device.record(|g| {
+    ///     g.argument(&x)?;
+    ///     g.argument(&y)?;
+    ///     g.drop_edge(1);
+    ///     g.stream()?.launch(&AXPY, (1.0_f32, &x, &mut y))?;
+    ///     g.stream()?.launch(&AXPY, (2.0_f32, &x, &mut y))
+    /// });
+    /// let error = outcome.expect_err("the two sums race");
+    /// assert!(error.to_string().contains("operation 0 (`axpy_f32`) writes bytes 0..8 of argument 1"));
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    pub fn drop_edge(&self, number: usize) {
+        self.nodes.drop_edge(number);
     }
 
     /// Names memory as the next argument of the graph. Each operation of the recording uses memory of
@@ -194,8 +217,7 @@ impl Device {
 fn recorded(device: &Device, work: impl FnOnce(&Recording) -> Result<()>) -> Result<Recorded> {
     let recording = Recording::continuing(device, None, true);
     let outcome = work(&recording);
-    let mut recorded = recording.nodes.end();
+    let recorded = recording.nodes.end();
     outcome?;
-    connect(&mut recorded.nodes);
     Ok(recorded)
 }

@@ -112,6 +112,11 @@ impl Tracers {
         Ok(tracer)
     }
 
+    /// Whether there is a checker.
+    pub(crate) fn has_checker(&self) -> bool {
+        self.attached().checker.is_some()
+    }
+
     /// The verdict of the checker so far, if there is one. It counts waits that have not ended as
     /// such, so a program that hangs has a verdict, too.
     pub(crate) fn verdict(&self) -> Option<Verdict> {

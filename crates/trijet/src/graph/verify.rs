@@ -1,0 +1,80 @@
+//! The check of a graph before it is made, on devices that are checked: whether its edges order every conflict.
+//!
+//! It compares addresses, and derives the order from the edges alone. What `edges` knows about streams and arguments is
+//! not used, so that a mistake there is found here.
+#![forbid(unsafe_code)]
+
+use super::node::{Node, Place};
+use crate::device::memory::Span;
+use std::ops::Range;
+
+/// A use of bytes by a node.
+struct Access<'a> {
+    node: usize,
+    place: &'a Place,
+    addresses: Range<u64>,
+}
+
+/// The first two nodes that use the same bytes without an order, of which one writes them. The first of the
+/// `spans` are those of `arguments`, and the others memory of the graph.
+pub(super) fn race(nodes: &[Node], spans: &[Span], arguments: usize) -> Option<String> {
+    let before = before(nodes);
+    let mut accesses = Vec::new();
+    for (number, node) in nodes.iter().enumerate() {
+        for place in &node.places {
+            let first = spans[place.argument].address();
+            let addresses = first + place.range.start..first + place.range.end;
+            accesses.push(Access { node: number, place, addresses });
+        }
+    }
+    // So that a pass finds overlapping ones behind each other.
+    accesses.sort_by_key(|access| access.addresses.start);
+    for (index, one) in accesses.iter().enumerate() {
+        let behind = accesses[index + 1..].iter();
+        for other in behind.take_while(|other| other.addresses.start < one.addresses.end) {
+            let (early, late) = if one.node < other.node { (one, other) } else { (other, one) };
+            let writes = one.place.mode.writes() || other.place.mode.writes();
+            if writes && early.node != late.node && !has(&before[late.node], early.node) {
+                return Some(describe(nodes, arguments, early, late));
+            }
+        }
+    }
+    None
+}
+
+fn describe(nodes: &[Node], arguments: usize, early: &Access<'_>, late: &Access<'_>) -> String {
+    let does = |access: &Access<'_>| if access.place.mode.writes() { "writes" } else { "reads" };
+    let (a, b) = (early.node, late.node);
+    let Place { argument, range, .. } = early.place;
+    let memory = match argument.checked_sub(arguments) {
+        None => format!("argument {argument}"),
+        Some(chunk) => format!("part {chunk} of the graph's own memory"),
+    };
+    format!(
+        "a race: operation {a} (`{}`) {} bytes {range:?} of {memory}, operation {b} (`{}`) {} \
+         some of them, and no edge orders the two",
+        nodes[a].label(),
+        does(early),
+        nodes[b].label(),
+        does(late)
+    )
+}
+
+/// The nodes before each node, a bit for each.
+fn before(nodes: &[Node]) -> Vec<Vec<u64>> {
+    let words = nodes.len().div_ceil(64);
+    let mut all: Vec<Vec<u64>> = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let mut bits = vec![0; words];
+        for earlier in &node.after {
+            bits.iter_mut().zip(&all[*earlier]).for_each(|(bits, earlier)| *bits |= earlier);
+            bits[earlier / 64] |= 1 << (earlier % 64);
+        }
+        all.push(bits);
+    }
+    all
+}
+
+fn has(bits: &[u64], number: usize) -> bool {
+    bits[number / 64] & 1 << (number % 64) != 0
+}
