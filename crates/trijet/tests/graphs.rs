@@ -5,7 +5,7 @@ use std::ops::Range;
 use trijet::check::Options;
 use trijet::graph::{Arguments, Recording};
 use trijet::kernels::{ArgBlock, Code, Cost, InOut, KernelSpec, Ptr, Shape, Tile, Twin};
-use trijet::sim::{Executor, HostConfig, Order};
+use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::testing::{Prng, WORK};
 use trijet::{Buffer, Device, Graph, Kernel, LaunchConfig, PinnedBuffer, Result, Stream};
 
@@ -419,4 +419,167 @@ fn memory_of_a_recording_is_used_by_its_graph_alone() -> Result<()> {
     drop(graph);
     refused(escaped.into_dlpack().map(drop));
     device.close()
+}
+
+/// The pair of case 44: a graph without an edge that its bytes need is refused on a checked device, and names
+/// both nodes; the same graph with all edges is not. On an unchecked device it runs, and in some order of the
+/// device its results are wrong.
+#[test]
+fn a_graph_without_a_needed_edge_is_flagged_and_its_twin_is_silent() -> Result<()> {
+    let (mut flagged, mut wrong) = (0, 0);
+    for seed in 0..150 {
+        let program = program(&mut Prng::new(seed), 10, 1);
+        let checked = open(Executor::Virtual(Order::Greedy));
+        let dropped = 1 + usize::try_from(seed % 12).expect("few");
+        let mut memory = Memory::new(&checked, 1)?;
+        let mut attempt = |dropped: Option<usize>| {
+            checked.record(|g| {
+                dropped.into_iter().for_each(|number| g.drop_edge(number));
+                record(&checked, g, &mut memory, &program)
+            })
+        };
+        attempt(None)?;
+        let Err(error) = attempt(Some(dropped)) else { continue };
+        flagged += 1;
+        let text = error.to_string();
+        assert!(text.contains("a race: operation ") && text.contains("no edge orders"), "{text}");
+        // Without a checker it runs.
+        let executor = Executor::Virtual(Order::Seeded(seed));
+        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+        let (s, mut memory) = (device.stream()?, Memory::new(&device, 1)?);
+        let mut graph = device.record(|g| {
+            g.drop_edge(dropped);
+            record(&device, g, &mut memory, &program)
+        })?;
+        memory.launch(&s, &mut graph)?;
+        let found = memory.words(&s)?;
+        let mut serial = Memory::new(&device, 1)?;
+        program.iter().try_for_each(|(_, op)| serial.enqueue(&s, op, None))?;
+        wrong += u32::from(serial.words(&s)? != found);
+    }
+    assert!(flagged > 30, "{flagged} of 150 programs need the edge");
+    assert!(wrong > 5, "of {flagged} flagged graphs, {wrong} had wrong results in the drawn order");
+    Ok(())
+}
+
+fn faulty(faults: Vec<Fault>) -> Result<Device> {
+    let executor = Executor::Virtual(Order::Greedy);
+    Ok(Device::host(HostConfig { executor, faults, ..HostConfig::default() })?.remove(0))
+}
+
+/// A fill, a copy and a kernel in two streams of a graph.
+fn three(device: &Device, (x, y): (&mut Buffer<u32>, &mut Buffer<u32>)) -> Result<Graph> {
+    device.record(|g| {
+        g.argument(x)?;
+        g.argument(y)?;
+        let (a, b) = (g.stream()?, g.stream()?);
+        a.fill_bytes(x, 1)?;
+        b.copy(&x.slice(..LEN / 2), &mut y.slice_mut(..LEN / 2))?;
+        a.launch(&WORK, (0, x.slice(LEN / 2..), y.slice_mut(LEN / 2..)))
+    })
+}
+
+/// A launch is one call: it enqueues all nodes or none.
+#[test]
+fn a_launch_that_the_driver_refuses_enqueues_nothing() -> Result<()> {
+    let verbs = [
+        Verb::GraphLaunch,
+        Verb::EventRecord,
+        Verb::StreamWait,
+        Verb::Fill,
+        Verb::Copy,
+        Verb::Launch,
+    ];
+    let mut refused = 0;
+    for (verb, nth) in verbs.into_iter().flat_map(|verb| (1..20).map(move |nth| (verb, nth))) {
+        let device = faulty(vec![Fault { verb, nth, kind: FaultKind::Refused }])?;
+        let run = || -> Result<(bool, Vec<u32>)> {
+            let s = device.stream()?;
+            let (mut x, mut y) = (s.alloc_zeroed::<u32>(LEN)?, s.alloc_zeroed::<u32>(LEN)?);
+            let mut graph = three(&device, (&mut x, &mut y))?;
+            let arguments = Arguments::new().write(x.view_mut()).write(y.view_mut());
+            let launched = s.launch_graph(&mut graph, arguments).is_ok();
+            Ok((launched, s.download(&y)?))
+        };
+        // Other calls may have been refused instead.
+        if let Ok((launched, found)) = run() {
+            let wanted = if launched { 0x0101_0101 } else { 0 };
+            assert_eq!(found, [wanted; LEN], "{verb:?} {nth}");
+            refused += u32::from(!launched);
+        }
+    }
+    assert!(refused > 0);
+    Ok(())
+}
+
+#[test]
+fn a_graph_of_which_a_part_was_changed_is_refused_until_it_is_dropped() -> Result<()> {
+    let device = faulty(vec![Fault { verb: Verb::GraphUpdate, nth: 2, kind: FaultKind::Refused }])?;
+    let s = device.stream()?;
+    let buffers = || Ok::<_, trijet::Error>((s.alloc_zeroed(LEN)?, s.alloc_zeroed(LEN)?));
+    let ((mut x, mut y), (mut v, mut w)) = (buffers()?, buffers()?);
+    let mut graph = three(&device, (&mut x, &mut y))?;
+    let arguments = Arguments::new().write(v.view_mut()).write(w.view_mut());
+    let error = s.launch_graph(&mut graph, arguments).expect_err("the second change is refused");
+    for (x, y) in [(&mut x, &mut y), (&mut v, &mut w)] {
+        let arguments = Arguments::new().write(x.view_mut()).write(y.view_mut());
+        let again = s.launch_graph(&mut graph, arguments).expect_err("some nodes are changed");
+        assert_eq!(again.to_string(), error.to_string());
+        assert_eq!(s.download(y)?, [0; LEN]);
+    }
+    drop(graph);
+    let mut graph = three(&device, (&mut v, &mut w))?;
+    s.launch_graph(&mut graph, Arguments::new().write(v.view_mut()).write(w.view_mut()))?;
+    assert_eq!(s.download(&w)?, [0x0101_0101; LEN]);
+    device.close()
+}
+
+#[test]
+fn a_launch_on_a_lost_device_is_an_error_and_ends() -> Result<()> {
+    for kind in [FaultKind::Faults, FaultKind::DeviceLost] {
+        for nth in 1..4 {
+            let device = faulty(vec![Fault { verb: Verb::Fill, nth, kind }])?;
+            let s = device.stream()?;
+            let (mut x, mut y) = (s.alloc::<u32>(LEN)?, s.alloc::<u32>(LEN)?);
+            let mut graph = three(&device, (&mut x, &mut y))?;
+            let mut launch = || {
+                let arguments = Arguments::new().write(x.view_mut()).write(y.view_mut());
+                s.launch_graph(&mut graph, arguments).and_then(|()| s.synchronize())
+            };
+            let first = (1..=nth).find_map(|_| launch().err()).expect("the device is lost");
+            let later = launch().expect_err("it stays lost");
+            assert_eq!(later.kind(), first.kind(), "{kind:?} {nth}: {later} after {first}");
+            let error =
+                device.record(|g| g.argument(&x)).and_then(|_| three(&device, (&mut x, &mut y)));
+            assert_eq!(error.expect_err("no graph is made").kind(), first.kind());
+            drop(graph);
+            assert!(device.close().is_err());
+        }
+    }
+    Ok(())
+}
+
+/// More nodes than a stream can hold (law A41).
+#[test]
+fn a_graph_may_have_thousands_of_nodes() -> Result<()> {
+    for executor in
+        [Executor::Virtual(Order::Greedy), Executor::Virtual(Order::Seeded(3)), Executor::Threads]
+    {
+        let device = open(executor);
+        let s = device.stream()?;
+        let mut x = s.alloc_zeroed::<u32>(8)?;
+        let mut graph = device.record(|g| {
+            g.argument(&x)?;
+            let s = g.stream()?;
+            (0..3000).try_for_each(|_| {
+                let config = LaunchConfig::new([8, 1, 1], [1; 3]);
+                s.launch_with(&ADD_ONE, config, (&mut x,))
+            })
+        })?;
+        for _ in 0..2 {
+            s.launch_graph(&mut graph, Arguments::new().write(x.view_mut()))?;
+        }
+        assert_eq!(s.download(&x)?, [6000; 8]);
+    }
+    Ok(())
 }

@@ -5,6 +5,7 @@
 use super::clock::WallClock;
 use super::cost::CostModel;
 use super::fault::{self, FaultKind, Verb};
+use super::graphs::launches_graph;
 use super::ids::{NodeId, Point, Points, SlotId};
 use super::order::May;
 use super::queues::Queues;
@@ -104,7 +105,9 @@ impl HostDriver {
             | Verb::Fill
             | Verb::ModuleLoad
             | Verb::Launch
-            | Verb::PoolQuery => self.enter(),
+            | Verb::PoolQuery
+            | Verb::GraphLaunch
+            | Verb::GraphUpdate => self.enter(),
         };
         let found = &mut *state;
         let slot = found.queues.resolve(op, stream, || found.baton.thread_key())?;
@@ -125,6 +128,7 @@ impl HostDriver {
     ) -> Result<Option<FaultKind>> {
         match state.faults.count(verb) {
             None => Ok(None),
+            Some(FaultKind::Refused | FaultKind::RefusedFrom) if launches_graph() => Ok(None),
             Some(kind) => self.inject(state, verb, device, kind),
         }
     }

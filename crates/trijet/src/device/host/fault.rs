@@ -44,6 +44,10 @@ pub enum Verb {
     Launch,
     /// Reading an attribute of a pool.
     PoolQuery,
+    /// Launching a graph. Its nodes count as operations of their verbs, but cannot be refused one by one.
+    GraphLaunch,
+    /// Changing a node of a graph.
+    GraphUpdate,
 }
 
 /// The effect of a fault.
@@ -168,7 +172,9 @@ pub(super) fn refusal(verb: Verb) -> Error {
         | Verb::Free
         | Verb::Copy
         | Verb::Fill
-        | Verb::PoolQuery => (ErrorKind::Driver, 999),
+        | Verb::PoolQuery
+        | Verb::GraphLaunch
+        | Verb::GraphUpdate => (ErrorKind::Driver, 999),
     };
     Error::new(kind, op, "the call was refused (injected fault)").with_code(code)
 }
@@ -191,6 +197,8 @@ pub(super) fn name(verb: Verb) -> &'static str {
         Verb::ModuleLoad => "module load",
         Verb::Launch => "launch",
         Verb::PoolQuery => "pool attribute",
+        Verb::GraphLaunch => "graph launch",
+        Verb::GraphUpdate => "graph update",
     }
 }
 

@@ -4,6 +4,7 @@
 //! every order that its edges leave open, and a missing edge shows as for streams.
 #![forbid(unsafe_code)]
 
+use super::fault::Verb;
 use super::graph::{Graph, Lane, Node, Work};
 use super::{HostDriver, refuse};
 use crate::base::error::Result;
@@ -11,7 +12,18 @@ use crate::base::id::DeviceId;
 use crate::device::driver::{
     Core, GraphHandle, Graphs, NodeAction, StreamHandle, StreamKind, Timing,
 };
+use std::cell::Cell;
 use std::sync::{Arc, Mutex};
+
+thread_local! {
+    /// Whether this thread launches a graph. A launch is one call, which a driver refuses as a whole.
+    static LAUNCHES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calls of this thread are parts of the launch of a graph.
+pub(super) fn launches_graph() -> bool {
+    LAUNCHES.get()
+}
 
 impl HostDriver {
     fn graph(&self, graph: GraphHandle) -> Result<Arc<Mutex<Graph>>> {
@@ -32,7 +44,15 @@ impl HostDriver {
     pub(super) fn graph_launch(&self, stream: StreamHandle, graph: GraphHandle) -> Result<()> {
         let graph = self.graph(graph)?;
         let graph = graph.lock().expect("no panic under this lock");
-        let Graph { nodes, lanes, begin, .. } = &*graph;
+        drop(self.begin(Verb::GraphLaunch, graph.device)?);
+        LAUNCHES.set(true);
+        let launched = self.enqueue_nodes(stream, &graph);
+        LAUNCHES.set(false);
+        launched
+    }
+
+    fn enqueue_nodes(&self, stream: StreamHandle, graph: &Graph) -> Result<()> {
+        let Graph { nodes, lanes, begin, .. } = graph;
         self.event_record(*begin, stream)?;
         for lane in lanes {
             self.stream_wait(lane.stream, *begin)?;
@@ -91,6 +111,7 @@ impl Graphs for HostDriver {
     fn graph_update(&self, graph: GraphHandle, number: usize, node: NodeAction<'_>) -> Result<()> {
         let (graph, work) = (self.graph(graph)?, Work::of(node));
         let mut graph = graph.lock().expect("no panic under this lock");
+        drop(self.begin(Verb::GraphUpdate, graph.device)?);
         match graph.nodes.get_mut(number) {
             Some(node) if node.work.is_like(&work) => {
                 if !matches!(work, Work::HostFn(_)) {
