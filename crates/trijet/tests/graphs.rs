@@ -583,3 +583,19 @@ fn a_graph_may_have_thousands_of_nodes() -> Result<()> {
     }
     Ok(())
 }
+
+/// A graph whose nodes were lost would keep the memory of its last launch.
+#[test]
+fn a_graph_is_refused_after_a_panic_of_the_code_that_records_it_again() -> Result<()> {
+    let device = open(Executor::Virtual(Order::Greedy));
+    let s = device.stream()?;
+    let (mut x, mut y) = (s.alloc_zeroed::<u32>(LEN)?, s.alloc_zeroed::<u32>(LEN)?);
+    let mut graph = three(&device, (&mut x, &mut y))?;
+    let again = || device.record_again(&mut graph, |_| panic!("on purpose"));
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(again)).is_err());
+    let arguments = Arguments::new().write(x.view_mut()).write(y.view_mut());
+    let error = s.launch_graph(&mut graph, arguments).expect_err("its nodes are gone");
+    assert!(error.to_string().contains("panicked"), "{error}");
+    assert_eq!(s.download(&y)?, [0; LEN]);
+    Ok(())
+}

@@ -43,6 +43,8 @@ pub struct Graph {
     touched: Vec<(Span, Mode)>,
     /// The error of a change of which the driver made only a part.
     broken: Option<Error>,
+    /// Whether the nodes are with a recording. They do not come back from one that panics.
+    is_compared: bool,
 }
 
 impl fmt::Debug for Graph {
@@ -126,8 +128,17 @@ impl Graph {
             return Err(Error::new(ErrorKind::InvalidValue, "record", format!("{count} {cause}")));
         }
         let touched = touched(&touches, &spans);
-        let (device, handle, broken) = (shared, None, None);
-        let mut graph = Self { device, handle, nodes, spans, heap, touches, touched, broken };
+        let mut graph = Self {
+            device: shared,
+            handle: None,
+            nodes,
+            spans,
+            heap,
+            touches,
+            touched,
+            broken: None,
+            is_compared: false,
+        };
         if !graph.nodes.is_empty() {
             graph.create().map_err(|error| graph.device.failed(error))?;
         }
@@ -156,10 +167,12 @@ impl Graph {
         nodes: &Nodes,
         work: impl FnOnce() -> std::result::Result<(), E>,
     ) -> std::result::Result<Result<()>, E> {
+        self.is_compared = true;
         nodes.compare(std::mem::take(&mut self.nodes), self.spans.len() - self.heap.len());
         let outcome = work();
         let (comparison, mismatch) = nodes.compared(&self.spans);
         self.nodes = comparison.known;
+        self.is_compared = false;
         outcome?;
         Ok(match mismatch {
             Some(why) => Err(Error::new(ErrorKind::InvalidValue, "record again", why)),
@@ -214,6 +227,9 @@ impl Graph {
     ) -> Result<()> {
         if let Some(error) = &self.broken {
             return Err(error.again());
+        }
+        if self.is_compared {
+            return Err(invalid("the code that recorded it again panicked".to_owned()));
         }
         if !self.is_of(stream.device()) {
             return Err(invalid("the graph was recorded on another device".to_owned()));
