@@ -76,6 +76,11 @@ struct Run {
 };
 
 // The place of a role in the ring, by its own turns.
+//
+// In its n-th turn in a slot (n = 0, 1, ..) a role waits for phase n of the barrier that says what it needs is
+// there, and for phase n - 1 of the one that says what it overwrites is no longer needed. The numbers alternate
+// between 0 and 1. That suffices, because phase n + 1 of a barrier cannot end before each lane that waits for
+// phase n has gone on: the arrivals of phase n + 1 follow, over the other barriers, an arrival of that lane.
 struct Turn {
   u32 slot = 0, phase = 0;
   DEV void next() {
@@ -136,9 +141,9 @@ extern "C" __global__ void __launch_bounds__(3 * LANES)
       const float* sums = zs[slot] + zr.offset;
       if (lane == 0 && zr.bulk > 0) bulk_store(z + first + zr.head, sums + zr.head, zr.bulk);
       if (lane < zr.rest) z[first + zr.outside(lane)] = sums[zr.outside(lane)];
-      // The slot is free when the copy has read it, which is before its bytes have arrived.
+      // The slot is free when the copy has read it, which is before its bytes have arrived. The lane that waits
+      // for that is one of those that arrive.
       if (lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-      __syncwarp();
       barrier_arrive(&stored[slot]);
     }
   }
