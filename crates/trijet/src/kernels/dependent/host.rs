@@ -45,6 +45,16 @@ mod tests {
     }
 
     #[test]
+    fn the_device_source_gives_the_same_words() {
+        // From dependent.cu, compiled for a CPU and run as one thread.
+        let (mut x, mut y) = ([0; 5], [0; 5]);
+        produce(u32::MAX - 1, 10, 0, &mut x);
+        assert_eq!(x, [0x09e2_56f2, 0xa112_ee85, 0x326c_9373, 0x9815_2b6f, 0xfd87_5415]);
+        consume(7, 3, 0, &x, &mut y);
+        assert_eq!(y, [0x7762_bffe, 0xd880_b882, 0xda2f_d951, 0x7c6d_0d9f, 0x132a_f997]);
+    }
+
+    #[test]
     fn the_consumer_reads_from_the_end() {
         let mut y = [0; 3];
         consume(0, 0, 0, &[0, 0, 1], &mut y);

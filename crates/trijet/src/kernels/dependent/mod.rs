@@ -88,3 +88,26 @@ pub static CONSUME: Kernel<Consumer> = {
     // before the wait of each thread uses no memory.
     unsafe { Kernel::declare(spec.twin(twin(consumed))) }
 };
+
+#[cfg(test)]
+mod tests {
+    use super::PTX;
+
+    /// What the declarations promise, and no GPU has to be asked: laws A34 and A35.
+    #[test]
+    fn memory_is_used_after_the_wait_and_both_triggers_are_there() {
+        let entries: Vec<&str> = PTX.split(".visible .entry").skip(1).collect();
+        assert_eq!(entries.len(), 2);
+        for entry in entries {
+            let (before, after) = entry.split_once("griddepcontrol.wait;").expect("it waits");
+            for access in ["ld.global", "st.global", "atom.", "red."] {
+                assert!(!before.contains(access), "`{access}` before the wait: {entry}");
+            }
+            assert!(after.contains("st.global"), "{entry}");
+            for part in [before, after] {
+                assert_eq!(part.matches("griddepcontrol.launch_dependents;").count(), 1, "{entry}");
+            }
+            assert_eq!(entry.matches("ret;").count(), 1, "no end before the wait: {entry}");
+        }
+    }
+}
