@@ -7,6 +7,7 @@
 use crate::bare::chain::{ChainCost, Chains, Link};
 use crate::bare::lab::Lab;
 use crate::bare::ticks::{TICK, TRIGGER_THEN_WAIT, Tick, WAIT_THEN_TRIGGER};
+use crate::changed::changes;
 use crate::definition::parse;
 use crate::peer::{self, Peer};
 use crate::progress::Steps;
@@ -32,6 +33,8 @@ struct Definitions {
 struct Definition {
     lengths: Vec<u32>,
     samples: usize,
+    /// The kernels of the graph that is changed.
+    changes: usize,
     #[serde(default)]
     peers: Vec<Peer>,
 }
@@ -151,7 +154,7 @@ fn measure(
         true => &[Link::Plain, Link::WaitThenTrigger, Link::TriggerThenWait],
         false => &[Link::Plain],
     };
-    steps.expect((definition.lengths.len() * links.len()) as u64 + 2);
+    steps.expect((definition.lengths.len() * links.len()) as u64 + 3);
     let mut results = Results::of_device(device);
     results.note("verified", "the words of every sample, and those of the peers");
     let lab = match device.info().compute.0 {
@@ -166,6 +169,8 @@ fn measure(
     }
     steps.begin("a pipeline of short kernels");
     pipelines(setting, definition.samples, &mut results)?;
+    steps.begin("changes of a graph");
+    changes(setting, (definition.changes, definition.samples), &mut results)?;
     steps.begin("peers");
     peer::figures(&definition.peers, definition.samples, &mut results)?;
     Ok(results)
@@ -241,7 +246,8 @@ mod tests {
     #[test]
     fn each_way_has_its_time_and_right_words() -> Result<()> {
         let device = checked_device(Order::Greedy)?;
-        let definition = Definition { lengths: vec![5], samples: 3, peers: Vec::new() };
+        let definition =
+            Definition { lengths: vec![5], samples: 3, changes: 20, peers: Vec::new() };
         let mut show = |_: Step<'_>| ();
         let setting = Setting::for_tests(&device);
         let printed = measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
@@ -252,6 +258,7 @@ mod tests {
         }
         assert!(printed.contains("5 kernels, dependent with a late trigger, graph: "), "{printed}");
         assert!(printed.contains("short kernels, automatic replay: a run"), "{printed}");
+        assert!(printed.contains("20 kernels, a new graph: host"), "{printed}");
         assert_no_finding(&device, 20);
         Ok(())
     }

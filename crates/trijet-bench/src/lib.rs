@@ -6,6 +6,7 @@
 
 mod bare;
 pub mod chains;
+mod changed;
 pub mod check;
 mod definition;
 pub mod devices;

@@ -1,0 +1,98 @@
+//! What a change of a graph costs: recorded again with no, some or all kernels changed, and made anew.
+#![forbid(unsafe_code)]
+
+use crate::overlap::hash;
+use crate::results::Results;
+use crate::rounds::{Side, Value, round, warm_up};
+use crate::setting::Setting;
+use std::time::Instant;
+use trijet::graph::{Arguments, Recording};
+use trijet::testing::WORK;
+use trijet::{Buffer, Device, Error, ErrorKind, Graph, Result, Stream};
+
+/// The elements that each of them writes.
+const LEN: usize = 256;
+
+/// A graph of which each kernel hashes the input into a part of its own.
+struct Changes {
+    device: Device,
+    stream: Stream,
+    x: Buffer<u32>,
+    y: Buffer<u32>,
+    graph: Graph,
+    /// The rounds of each kernel.
+    rounds: Vec<u32>,
+}
+
+fn record(g: &Recording, x: &Buffer<u32>, y: &mut Buffer<u32>, rounds: &[u32]) -> Result<()> {
+    g.argument(x)?;
+    g.argument(y)?;
+    let s = g.stream()?;
+    rounds.iter().enumerate().try_for_each(|(kernel, rounds)| {
+        let part = y.slice_mut(kernel * LEN..(kernel + 1) * LEN);
+        s.launch(&WORK, (*rounds, x, part))
+    })
+}
+
+impl Changes {
+    fn new(device: &Device, kernels: usize) -> Result<Self> {
+        let stream = device.stream()?;
+        let words: Vec<u32> = (0..).take(LEN).collect();
+        let (x, mut y) = (stream.upload(&words)?, stream.alloc_zeroed::<u32>(kernels * LEN)?);
+        let rounds = vec![1; kernels];
+        let graph = device.record(|g| record(g, &x, &mut y, &rounds))?;
+        Ok(Self { device: device.clone(), stream, x, y, graph, rounds })
+    }
+
+    /// Changes every `step`-th kernel, in place or by a new graph, and compares what a launch computes.
+    fn sample(&mut self, step: Option<usize>, is_new: bool) -> Result<Vec<Value>> {
+        let Self { device, stream, x, y, graph, rounds } = self;
+        if let Some(step) = step {
+            rounds.iter_mut().step_by(step).for_each(|rounds| *rounds = 1 + *rounds % 3);
+        }
+        let start = Instant::now();
+        if is_new {
+            *graph = device.record(|g| record(g, x, y, rounds))?;
+        } else {
+            device.record_again(graph, |g| record(g, x, y, rounds))?;
+        }
+        let value = start.elapsed().as_secs_f64() * 1e6;
+        stream.launch_graph(graph, Arguments::new().read(x.view()).write(y.view_mut()))?;
+        let found = stream.download(y)?;
+        let parts = found.chunks(LEN).zip(rounds.iter());
+        for (kernel, (part, rounds)) in parts.enumerate() {
+            if (0..).zip(part).any(|(x, y)| hash(*rounds, x) != *y) {
+                let cause = format!("kernel {kernel} has not {rounds} rounds");
+                return Err(Error::new(ErrorKind::InvalidValue, "bench chains", cause));
+            }
+        }
+        Ok(vec![Value { what: "host".to_owned(), unit: "us".to_owned(), value }])
+    }
+}
+
+/// All changes, in turn.
+pub(crate) fn changes(
+    setting: &Setting<'_>,
+    (kernels, samples): (usize, usize),
+    results: &mut Results,
+) -> Result<()> {
+    let graph = || Changes::new(setting.device, kernels);
+    let (mut same, mut some, mut all, mut anew) = (graph()?, graph()?, graph()?, graph()?);
+    let mut sides = [
+        Side::new("recorded again, nothing changed", || same.sample(None, false)),
+        Side::new("recorded again, every tenth kernel changed", || some.sample(Some(10), false)),
+        Side::new("recorded again, all kernels changed", || all.sample(Some(1), false)),
+        Side::new("a new graph", || anew.sample(Some(1), true)),
+    ];
+    warm_up(&mut sides, &setting.cancel)?;
+    for number in 0..samples {
+        round(&mut sides, number, &setting.cancel)?;
+    }
+    for side in &sides {
+        for figure in &side.figures {
+            let what = format!("graph of {kernels} kernels, {}: {}", side.name, figure.what);
+            results.push(what, &figure.unit, figure.samples.clone(), None);
+        }
+    }
+    Ok(())
+}
