@@ -3,6 +3,7 @@
 use super::api::{
     CopyNode, CopySide, CuPtr, EdgeData, FillNode, Handle, HostFnNode, KernelNode, need,
 };
+use super::arguments::with_pointers;
 use super::context::{CudaDriver, cu, pack, raw};
 use super::error::{INVALID_HANDLE, check, refused};
 use super::graph::Graph;
@@ -10,12 +11,10 @@ use super::modules::Attributes;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::panic::caught;
-use crate::device::args::ARGS_MAX;
 use crate::device::driver::{GraphHandle, HostFn, Launch, NodeAction, StreamHandle};
 use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::{Space, Span};
 use std::ffi::{c_uint, c_void};
-use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex};
 
@@ -333,22 +332,19 @@ fn is_dependent(node: NodeAction<'_>) -> bool {
 
 /// Calls `with` with the parameters of a kernel, which point to its arguments.
 fn with_kernel<R>(launch: &Launch<'_>, with: impl FnOnce(*const KernelNode) -> R) -> R {
-    // The driver reads as many pointers as the kernel has arguments, and not the rest.
-    let mut params = [const { MaybeUninit::<*mut c_void>::uninit() }; ARGS_MAX];
-    for (param, word) in params.iter_mut().zip(launch.args.iter()) {
-        param.write((&raw const *word).cast_mut().cast());
-    }
-    let node = KernelNode {
-        function: raw(launch.function.0),
-        grid: launch.config.grid,
-        block: launch.config.block,
-        shared_bytes: launch.config.shared_bytes,
-        params: params.as_mut_ptr().cast(),
-        extra: null_mut(),
-        kernel: null_mut(),
-        context: null_mut(),
-    };
-    with(&raw const node)
+    with_pointers(launch.args, |params| {
+        let node = KernelNode {
+            function: raw(launch.function.0),
+            grid: launch.config.grid,
+            block: launch.config.block,
+            shared_bytes: launch.config.shared_bytes,
+            params,
+            extra: null_mut(),
+            kernel: null_mut(),
+            context: null_mut(),
+        };
+        with(&raw const node)
+    })
 }
 
 /// A copy of bytes in a row, as a box of one line.

@@ -4,6 +4,7 @@
 
 mod allocs;
 mod api;
+mod arguments;
 mod capture;
 mod context;
 mod copies;

@@ -1,18 +1,17 @@
 //! Modules, their kernels, and launches.
 
 use super::api::{Handle, LaunchAttribute, LaunchConfig, need};
+use super::arguments::with_pointers;
 use super::context::{CudaDriver, cu, device_of, pack, raw};
 use super::error::{INVALID_VALUE, NOT_FOUND, check};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::device::args::ARGS_MAX;
 use crate::device::driver::{FunctionHandle, Image, Launch, ModuleHandle, StreamHandle};
 use crate::device::image::check_binary;
 use crate::device::launch_config::LaunchConfig as Config;
 use crate::device::occupancy::Occupancy;
 use crate::device::twin::Twin;
 use std::ffi::{CString, c_int, c_uint, c_void};
-use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 const MAX_DYNAMIC_SHARED: c_int = 8;
@@ -274,25 +273,17 @@ impl CudaDriver {
         // Most launches have no attribute, and need no memory for one.
         let mut attributes = launch.config.has_attributes().then(|| Attributes::of(&launch.config));
         let config = driver_config(&launch.config, raw(stream.0), attributes.as_mut());
-        // The driver reads as many pointers as the kernel has arguments, and not the rest.
-        let mut params = [const { MaybeUninit::<*mut c_void>::uninit() }; ARGS_MAX];
-        for (param, word) in params.iter_mut().zip(launch.args.iter()) {
-            param.write((&raw const *word).cast_mut().cast());
-        }
-        cu!(
-            self,
-            "cuLaunchKernelEx",
-            launch(
-                &raw const config,
-                raw(launch.function.0),
-                params.as_mut_ptr().cast(),
-                null_mut()
-            ),
-            "the driver copies the attributes and the arguments during the call. Their number and sizes are those of \
-             the parameters, which `Loaded` compares: before CUDA 12.4 it cannot, and the author of \
-             the declaration is responsible, for which `Kernel::declare` is unsafe. The tokens of the spans outlive the launch; a replay of a capture would \
-             outlive them, and the layers above refuse a capturing stream"
-        )
+        with_pointers(launch.args, |params| {
+            cu!(
+                self,
+                "cuLaunchKernelEx",
+                launch(&raw const config, raw(launch.function.0), params, null_mut()),
+                "the driver copies the attributes and the arguments during the call. Their number and sizes are those of \
+                 the parameters, which `Loaded` compares: before CUDA 12.4 it cannot, and the author of \
+                 the declaration is responsible, for which `Kernel::declare` is unsafe. The tokens of the spans outlive the launch; a replay of a capture would \
+                 outlive them, and the layers above refuse a capturing stream"
+            )
+        })
         .map_err(|error| error.context(format!("kernel `{}`", launch.name)))
     }
 }
