@@ -5,22 +5,26 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::memory::Span;
+use crate::device::tiling::{ElementType, MAP_BYTES, TiledArg, Tiling};
 use arrayvec::ArrayVec;
 use bytemuck::{NoUninit, Pod};
 
-/// The most bytes of arguments. The hardware allows 4 KiB; the shipped kernels need under 128.
-pub(crate) const BYTES_MAX: usize = 256;
+/// The most bytes of arguments. The hardware allows 4 KiB; the shipped kernels need two tilings of 128
+/// bytes and under 128 for the rest.
+pub(crate) const BYTES_MAX: usize = 640;
 /// The most arguments. A span counts twice, as its address and its length.
 pub(crate) const ARGS_MAX: usize = 32;
 const WORDS_MAX: usize = BYTES_MAX / 8;
 /// The most spans.
 pub(crate) const SPANS_MAX: usize = ARGS_MAX / 2;
+/// The most tilings.
+pub(crate) const TILED_MAX: usize = 4;
 
 /// A span passed to a kernel.
 #[derive(Debug, Clone)]
 pub struct SpanArg {
-    /// The index of the address among the arguments. Unless the kernel takes the pointer alone, the
-    /// length follows it.
+    /// The index of the address among the arguments. Unless the kernel takes the pointer alone, or a
+    /// [tiling](ArgBlock::tiled), the length follows it.
     pub index: usize,
     /// The memory.
     pub(crate) span: Span,
@@ -49,6 +53,7 @@ pub struct ArgBlock {
     /// The size of each argument in bytes.
     sizes: ArrayVec<u16, ARGS_MAX>,
     spans: ArrayVec<SpanArg, SPANS_MAX>,
+    tiled: ArrayVec<TiledArg, TILED_MAX>,
     signature: u64,
 }
 
@@ -61,7 +66,8 @@ fn words_of(size: u16) -> usize {
 #[cold]
 fn full() -> Error {
     let cause = format!(
-        "a launch holds at most {ARGS_MAX} arguments of {BYTES_MAX} bytes in all, and {SPANS_MAX} spans"
+        "a launch holds at most {ARGS_MAX} arguments of {BYTES_MAX} bytes in all, {SPANS_MAX} spans and \
+         {TILED_MAX} tilings"
     );
     Error::new(ErrorKind::InvalidValue, "launch", cause)
 }
@@ -135,6 +141,29 @@ impl ArgBlock {
         self.spans.try_push(arg).map_err(|_| full())
     }
 
+    /// Appends `span` as a matrix. Its words have the address and room for the form that a driver encodes,
+    /// which it does when it gets the arguments.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidValue`] when the block is full.
+    pub(crate) fn push_tiled(
+        &mut self,
+        span: Span,
+        mode: Mode,
+        elements: u64,
+        element: ElementType,
+        tiling: Tiling,
+    ) -> Result<()> {
+        let (index, element_bytes) = (self.sizes.len(), element.bytes() as u64);
+        let mut words = [0; MAP_BYTES / 8];
+        words[0] = span.address();
+        self.push_size(MAP_BYTES)?;
+        self.words.try_extend_from_slice(&words).map_err(|_| full())?;
+        self.tiled.try_push(TiledArg { index, tiling, element }).map_err(|_| full())?;
+        let arg = SpanArg { index, span, mode, elements, element_bytes };
+        self.spans.try_push(arg).map_err(|_| full())
+    }
+
     /// Whether the arguments differ in a value, not counting the places of spans.
     pub(crate) fn differs(&self, other: &Self) -> bool {
         let is_address = |word: usize| {
@@ -144,7 +173,9 @@ impl ArgBlock {
             })
         };
         let mut words = self.words.iter().zip(&other.words).enumerate();
-        self.sizes != other.sizes || words.any(|(at, (a, b))| a != b && !is_address(at))
+        self.sizes != other.sizes
+            || self.tiled != other.tiled
+            || words.any(|(at, (a, b))| a != b && !is_address(at))
     }
 
     /// Lets every span be at another place, in their order.
@@ -159,11 +190,12 @@ impl ArgBlock {
 
     /// Replaces all arguments by those of `other`, without an allocation.
     pub(in crate::device) fn copy_from(&mut self, other: &Self) {
-        let Self { words, sizes, spans, signature } = other;
+        let Self { words, sizes, spans, tiled, signature } = other;
         self.clear();
         self.words.extend(words.iter().copied());
         self.sizes.extend(sizes.iter().copied());
         self.spans.extend(spans.iter().cloned());
+        self.tiled.extend(tiled.iter().copied());
         self.signature = *signature;
     }
 
@@ -172,6 +204,7 @@ impl ArgBlock {
         self.words.clear();
         self.sizes.clear();
         self.spans.clear();
+        self.tiled.clear();
         self.signature = 0;
     }
 
@@ -232,5 +265,12 @@ impl ArgBlock {
     #[inline]
     pub fn spans(&self) -> &[SpanArg] {
         &self.spans
+    }
+
+    /// The tilings in argument order. Each is one argument, and its memory is one of the spans.
+    #[must_use]
+    #[inline]
+    pub fn tiled(&self) -> &[TiledArg] {
+        &self.tiled
     }
 }

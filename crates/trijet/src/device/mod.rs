@@ -21,6 +21,7 @@ mod occupancy;
 pub(crate) mod probe;
 pub(crate) mod ptx;
 pub(crate) mod region;
+pub(crate) mod tiling;
 pub(crate) mod twin;
 
 pub use host::cost::CostModel;

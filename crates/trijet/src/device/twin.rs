@@ -9,6 +9,7 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::args::ArgBlock;
 use crate::device::launch_config::LaunchConfig;
+use crate::device::tiling::{Matrix, Tiling};
 use bytemuck::Pod;
 use smallvec::SmallVec;
 
@@ -66,6 +67,25 @@ impl<'a> Tile<'a> {
         let (_, bytes) = self.reads.iter().find(|(i, _)| *i == index).expect("a read-only span");
         // An empty slice has no address that could be aligned.
         if bytes.is_empty() { &[] } else { bytemuck::cast_slice(bytes) }
+    }
+
+    /// The whole matrix that is argument `index`, which the kernel reads by boxes.
+    ///
+    /// # Panics
+    /// When `index` is not a read-only tiling of `T`.
+    #[must_use]
+    pub fn matrix<T: Pod>(&self, index: usize) -> Matrix<'a, T> {
+        Matrix { elements: self.read(index), tiling: self.tiling(index) }
+    }
+
+    /// The tiling that is argument `index`. The tile's part of one that is written is a run of its span, and has
+    /// also the elements between its rows, which the kernel does not write.
+    ///
+    /// # Panics
+    /// When `index` is not a tiling.
+    #[must_use]
+    pub fn tiling(&self, index: usize) -> Tiling {
+        self.args.tiled().iter().find(|arg| arg.index == index).expect("a tiling").tiling
     }
 
     /// This tile's part of the written span whose address is argument `index`. A tile takes each

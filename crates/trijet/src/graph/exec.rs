@@ -356,7 +356,7 @@ impl Stream {
     /// and later uses follow it. It also follows its previous launch (law A31).
     ///
     /// The memory may be other memory than before. It has as many bytes as while the graph was recorded,
-    /// in the same kind of memory.
+    /// in the same kind of memory. Tilings are encoded again for it.
     ///
     /// In a stream of a [recording](super::Recording), copies of its operations become a part of the other graph.
     /// They follow what the stream has, and what it gets later follows them. Later changes of this graph do not

@@ -31,10 +31,11 @@ pub use fill::{FILL_F32, FILL_U8, FILL_U16, FILL_U32, FILL_U64};
 
 pub use crate::device::args::{ArgBlock, SpanArg};
 pub use crate::device::ptx::{PtxFinding, PtxRule, lint};
+pub use crate::device::tiling::{ElementType, Matrix, Swizzle, TiledArg, TiledElement, Tiling};
 pub use crate::device::twin::{Cost, Tile, Twin};
 pub use crate::launch::{
     Arg, ArgsFor, CheckArgs, Code, Dynamic, Exactness, In, InOut, KernelSpec, Out, Ptr, Shape,
-    any_lengths, equal_lengths,
+    Tiled, any_lengths, equal_lengths,
 };
 
 /// The result of a float operation as the device writes it. There, the bits of a NaN are always the

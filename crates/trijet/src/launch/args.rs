@@ -5,7 +5,8 @@
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
 use crate::device::args::{ArgBlock, SPANS_MAX};
-use crate::memory::{Element, View, ViewMut};
+use crate::device::tiling::TiledElement;
+use crate::memory::{Element, TiledView, TiledViewMut, View, ViewMut};
 use crate::order::track::Use;
 use arrayvec::ArrayVec;
 use bytemuck::NoUninit;
@@ -114,6 +115,25 @@ impl<'a> Args<'a> {
             Passed::Pointer => self.block.push_pointer(view.span(), Mode::Read, elements, bytes)?,
         }
         self.uses.push(view.read_use());
+        Ok(())
+    }
+
+    pub(super) fn push_tiled<T: TiledElement>(&mut self, tiled: &TiledView<'a, T>) -> Result<()> {
+        let TiledView { view, tiling } = tiled;
+        let elements = view.len() as u64;
+        self.block.push_tiled(view.span(), Mode::Read, elements, T::TYPE, *tiling)?;
+        self.uses.push(view.read_use());
+        Ok(())
+    }
+
+    pub(super) fn push_tiled_mut<T: TiledElement>(
+        &mut self,
+        tiled: &TiledViewMut<'a, T>,
+        mode: Mode,
+    ) -> Result<()> {
+        let TiledViewMut { view, tiling } = tiled;
+        self.block.push_tiled(view.span(), mode, view.len() as u64, T::TYPE, *tiling)?;
+        self.uses.push(view.write_use(mode));
         Ok(())
     }
 

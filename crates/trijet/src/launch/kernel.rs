@@ -26,7 +26,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A kernel with parameters `P`: a tuple of scalars, [`In`](super::In), [`Out`](super::Out),
-/// [`InOut`](super::InOut), and [`Ptr`](super::Ptr) of those; or [`Dynamic`](super::Dynamic).
+/// [`InOut`](super::InOut), and [`Ptr`](super::Ptr) or [`Tiled`](super::Tiled) of those; or
+/// [`Dynamic`](super::Dynamic).
 ///
 /// ```
 /// use trijet::kernels::AXPY;
@@ -64,8 +65,10 @@ impl<P> Kernel<P> {
     ///
     /// # Safety
     /// The entry point has exactly the parameters `P`: each span as a pointer followed by a 64-bit
-    /// length in elements, and each [`Ptr`](super::Ptr) as a pointer alone. It touches no bytes
-    /// outside its spans, and writes none of an [`In`](super::In). All of this holds for every list of
+    /// length in elements, each [`Ptr`](super::Ptr) as a pointer alone, and each [`Tiled`](super::Tiled) as
+    /// a tensor map. It touches no bytes outside its spans, and writes none of an [`In`](super::In). The
+    /// caller chooses the boxes of a tiling, and a copy of a box fills as much shared memory: see
+    /// [`ArgBlock::tiled`]. All of this holds for every list of
     /// arguments that the check of the declaration accepts, with every configuration that its shape
     /// computes or accepts. Where it has a `griddepcontrol.wait`, each of its threads executes one before
     /// it uses memory and before it ends, so that it may be launched as a
@@ -244,6 +247,19 @@ impl Untyped {
         config.check_room(room, multiprocessors).map_err(|why| self.refused(&why))
     }
 
+    /// Refuses tilings on a GPU that lacks them. The twins of a host device have them.
+    #[cold]
+    fn check_tiled(&self, compute: (u32, u32)) -> Result<()> {
+        let (host, since) = ((0, 0), (9, 0));
+        if compute == host || compute >= since {
+            return Ok(());
+        }
+        let (major, minor) = compute;
+        let why =
+            format!("tilings need compute capability 9.0, and the device has {major}.{minor}");
+        Err(self.refused(&why))
+    }
+
     #[cold]
     fn refused(&self, why: &str) -> Error {
         let cause = format!("`{}`: {why}", self.spec.name);
@@ -415,6 +431,9 @@ impl Stream {
         }
         if let Some(config) = &given {
             kernel.check_given(config, &args.block, limits(self.device()))?;
+        }
+        if !args.block.tiled().is_empty() {
+            kernel.check_tiled(self.device().info.compute)?;
         }
         let loaded = kernel.loaded(self.device(), site)?;
         loaded.check(&args.block).map_err(|why| kernel.refused(&why))?;

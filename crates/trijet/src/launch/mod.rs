@@ -8,5 +8,5 @@ mod spec;
 pub use crate::device::code::Code;
 pub use args::Args;
 pub use kernel::Kernel;
-pub use params::{Arg, ArgsFor, Dynamic, In, InOut, Out, Ptr};
+pub use params::{Arg, ArgsFor, Dynamic, In, InOut, Out, Ptr, Tiled};
 pub use spec::{CheckArgs, Exactness, KernelSpec, Shape, any_lengths, equal_lengths};

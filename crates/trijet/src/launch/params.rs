@@ -4,8 +4,10 @@
 
 use super::args::{Args, Passed};
 use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind};
 use crate::base::ledger::Mode;
-use crate::memory::{AsView, AsViewMut, Buffer, Element, View, ViewMut};
+use crate::device::tiling::TiledElement;
+use crate::memory::{AsView, AsViewMut, Buffer, Element, TiledView, TiledViewMut, View, ViewMut};
 use bytemuck::NoUninit;
 use std::marker::PhantomData;
 
@@ -22,6 +24,11 @@ pub struct InOut<T>(PhantomData<fn() -> T>);
 /// lengths in another way: `Ptr<In<f32>>` is `const float*`.
 #[derive(Debug)]
 pub struct Ptr<P>(PhantomData<fn() -> P>);
+/// An [`In`], [`Out`] or [`InOut`] that the kernel copies by boxes of a matrix: `Tiled<In<f32>>` is `const
+/// __grid_constant__ CUtensorMap`, a structure of 128 bytes, aligned to 64 (Tensor Memory Accelerator). Its
+/// arguments are [views with a tiling](crate::View::tiled).
+#[derive(Debug)]
+pub struct Tiled<P>(PhantomData<fn() -> P>);
 /// The parameters of a kernel that is known only at run time: the arguments that the caller collected
 /// in [`Args`]. The check of the kernel's declaration says which lists the kernel takes.
 #[derive(Debug)]
@@ -118,6 +125,30 @@ written! {
     [Ptr<InOut<T>>] ReadWrite Pointer;
 }
 
+impl<T: TiledElement> sealed::One<Tiled<In<T>>> for TiledView<'_, T> {}
+
+impl<'a, T: TiledElement> Arg<'a, Tiled<In<T>>> for TiledView<'a, T> {
+    fn push(self, args: &mut Args<'a>) -> Result<()> {
+        args.push_tiled(&self)
+    }
+}
+
+macro_rules! tiled {
+    ($($param:ident $mode:ident;)*) => {$(
+        impl<T: TiledElement> sealed::One<Tiled<$param<T>>> for TiledViewMut<'_, T> {}
+
+        impl<'a, T: TiledElement> Arg<'a, Tiled<$param<T>>> for TiledViewMut<'a, T> {
+            fn push(self, args: &mut Args<'a>) -> Result<()> {
+                args.push_tiled_mut(&self, Mode::$mode)
+            }
+        }
+    )*};
+}
+tiled! {
+    Out Write;
+    InOut ReadWrite;
+}
+
 /// Values that can stand for all parameters `P` of a kernel. Sealed, like [`Arg`].
 pub trait ArgsFor<'a, P>: sealed::All<P> {
     /// Appends them in order.
@@ -132,6 +163,10 @@ impl sealed::All<Dynamic> for Args<'_> {}
 impl<'a> ArgsFor<'a, Dynamic> for Args<'a> {
     #[inline(always)]
     fn push_all(self, args: &mut Args<'a>) -> Result<()> {
+        if !self.block.tiled().is_empty() {
+            let cause = "a kernel with dynamic parameters takes no tilings";
+            return Err(Error::new(ErrorKind::InvalidValue, "launch", cause));
+        }
         *args = self;
         Ok(())
     }
@@ -170,4 +205,66 @@ tuples! {
     (A: P, B: Q, C: R, D: S, E: T, F: U, G: V, H: W, I: X)
     (A: P, B: Q, C: R, D: S, E: T, F: U, G: V, H: W, I: X, J: Y)
     (A: P, B: Q, C: R, D: S, E: T, F: U, G: V, H: W, I: X, J: Y, K: Z)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arg, ArgsFor, Dynamic, In, InOut, Tiled};
+    use crate::base::error::{ErrorKind, Result};
+    use crate::base::ledger::Mode;
+    use crate::device::HostConfig;
+    use crate::device::tiling::{ElementType, Tiling};
+    use crate::launch::Args;
+    use crate::stream::Device;
+
+    const TILING: Tiling = Tiling::new([10, 10], [8, 16]);
+
+    #[test]
+    fn a_tiling_is_one_argument_and_uses_its_view() -> Result<()> {
+        let s = Device::host(HostConfig::default())?.remove(0).stream()?;
+        let (x, mut y) = (s.alloc::<u64>(100)?, s.alloc::<u64>(120)?);
+        let mut args = Args::new();
+        let (from, to) = (x.view().tiled(TILING)?, y.view_mut().tiled(TILING.pitch(12))?);
+        Arg::<u32>::push(7, &mut args)?;
+        Arg::<Tiled<In<u64>>>::push(from, &mut args)?;
+        Arg::<Tiled<InOut<u64>>>::push(to, &mut args)?;
+        Arg::<u32>::push(8, &mut args)?;
+        assert_eq!(args.block.sizes(), [4, 128, 128, 4]);
+        assert_eq!(args.block.scalar::<u32>(3), 8, "behind the room for the encoded form");
+        let spans = args.block.spans().iter().map(|arg| (arg.index, arg.elements, arg.mode));
+        assert_eq!(spans.collect::<Vec<_>>(), [(1, 100, Mode::Read), (2, 120, Mode::ReadWrite)]);
+        let tiled = args.block.tiled().iter().map(|arg| (arg.index, arg.tiling.pitch, arg.element));
+        assert_eq!(
+            tiled.collect::<Vec<_>>(),
+            [(1, 10, ElementType::U64), (2, 12, ElementType::U64)]
+        );
+        let uses = args.uses.iter().map(|access| (access.range.clone(), access.mode));
+        assert_eq!(uses.collect::<Vec<_>>(), [(0..800, Mode::Read), (0..960, Mode::ReadWrite)]);
+        Ok(())
+    }
+
+    /// The check of such a kernel sees lists of pointers and scalars, and need not know of tilings.
+    #[test]
+    fn a_kernel_with_dynamic_parameters_takes_no_tilings() -> Result<()> {
+        let s = Device::host(HostConfig::default())?.remove(0).stream()?;
+        let x = s.alloc::<u64>(100)?;
+        let mut args = Args::new();
+        Arg::<Tiled<In<u64>>>::push(x.view().tiled(TILING)?, &mut args)?;
+        let refused = ArgsFor::<Dynamic>::push_all(args, &mut Args::new()).expect_err("refused");
+        assert_eq!(refused.kind(), ErrorKind::InvalidValue);
+        assert!(refused.to_string().contains("takes no tilings"), "{refused}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_fifth_tiling_is_refused() -> Result<()> {
+        let s = Device::host(HostConfig::default())?.remove(0).stream()?;
+        let x = s.alloc::<u64>(100)?;
+        let mut args = Args::new();
+        let mut push = || Arg::<Tiled<In<u64>>>::push(x.view().tiled(TILING)?, &mut args);
+        (0..4).try_for_each(|_| push())?;
+        let refused = push().expect_err("refused");
+        assert!(refused.to_string().contains("16 spans and 4 tilings"), "{refused}");
+        Ok(())
+    }
 }

@@ -18,6 +18,7 @@ mod pool;
 mod scope;
 mod source;
 mod temporary;
+mod tiled;
 mod transfer;
 
 pub use crate::device::driver::PoolAccess;
@@ -29,3 +30,4 @@ pub use foreign_work::Uses;
 pub use host_fn::{Declared, Held, HostUse, Locked};
 pub use pinned::{OnHost, PageableBuffer, PinnedBuffer, ReadGuard, ReadReady, WriteGuard};
 pub use scope::Scope;
+pub use tiled::{TiledView, TiledViewMut};

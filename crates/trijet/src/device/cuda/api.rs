@@ -88,6 +88,13 @@ pub(crate) struct KernelNode {
     pub(crate) context: Handle,
 }
 
+/// `CUtensorMap`, with the alignment of CUDA 13; before, it was 64.
+#[repr(C, align(128))]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TensorMap {
+    pub(crate) words: [u64; 16],
+}
+
 /// One side of a `CUDA_MEMCPY3D`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -280,6 +287,10 @@ symbols! { DriverApi,
         "cuGraphExecMemcpyNodeSetParams": fn(Handle, Handle, *const CopyNode, Handle);
     graph_set_fill =
         "cuGraphExecMemsetNodeSetParams": fn(Handle, Handle, *const FillNode, Handle);
+    encode_tiled = "cuTensorMapEncodeTiled": fn(
+        *mut TensorMap, c_int, c_uint, Handle, *const u64, *const u64, *const c_uint, *const c_uint,
+        c_int, c_int, c_int, c_int,
+    );
     active_blocks =
         "cuOccupancyMaxActiveBlocksPerMultiprocessor": fn(*mut c_int, Handle, c_int, usize);
     active_clusters =
@@ -331,6 +342,8 @@ mod tests {
         assert_eq!(offset_of!(KernelNode, shared_bytes), offset_of!(Kernel, sharedMemBytes));
         assert_eq!(offset_of!(KernelNode, params), offset_of!(Kernel, kernelParams));
         assert_eq!(offset_of!(KernelNode, context), offset_of!(Kernel, ctx));
+        assert_eq!(size_of::<TensorMap>(), size_of::<sys::CUtensorMap_st>());
+        assert!(align_of::<TensorMap>() >= align_of::<sys::CUtensorMap_st>());
         type Copies = sys::CUDA_MEMCPY3D_st;
         let side = |of: usize, field: usize| of + field;
         let (src, dst) = (offset_of!(CopyNode, src), offset_of!(CopyNode, dst));

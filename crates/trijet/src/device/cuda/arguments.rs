@@ -1,17 +1,171 @@
-//! The arguments of a launch as the driver takes them: a pointer to each.
-#![forbid(unsafe_code)]
+//! The arguments of a launch as the driver takes them: a pointer to each, and tilings in encoded form.
 
-use crate::device::args::{ARGS_MAX, ArgBlock};
-use std::ffi::c_void;
+use super::api::{CuResult, DriverApi, Handle, TensorMap, need};
+use super::error::check;
+use crate::base::error::Result;
+use crate::device::args::{ARGS_MAX, ArgBlock, TILED_MAX};
+use crate::device::tiling::{ElementType, Swizzle, TiledArg};
+use arrayvec::ArrayVec;
+use std::ffi::{c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 
+/// Members of `CUtensorMapInterleave`, `CUtensorMapL2promotion` and `CUtensorMapFloatOOBfill`.
+const NO_INTERLEAVE: c_int = 0;
+const PROMOTION_128_BYTES: c_int = 2;
+const ZEROS_OUTSIDE: c_int = 0;
+
+/// The pointers. Those beyond the last argument are never read.
+type Pointers = [MaybeUninit<*mut c_void>; ARGS_MAX];
+
 /// Calls `with` with pointers to the arguments.
+///
+/// # Errors
+/// `Unsupported` for a tiling on a driver that cannot encode one; those of `with`.
 #[inline]
-pub(super) fn with_pointers<R>(args: &ArgBlock, with: impl FnOnce(*mut *mut c_void) -> R) -> R {
+pub(super) fn with_pointers<R>(
+    api: &DriverApi,
+    args: &ArgBlock,
+    with: impl FnOnce(*mut *mut c_void) -> Result<R>,
+) -> Result<R> {
     // The driver reads as many pointers as the kernel has arguments, and not the rest.
-    let mut params = [const { MaybeUninit::<*mut c_void>::uninit() }; ARGS_MAX];
+    let mut params: Pointers = [const { MaybeUninit::uninit() }; ARGS_MAX];
     for (param, word) in params.iter_mut().zip(args.iter()) {
         param.write((&raw const *word).cast_mut().cast());
     }
+    if args.tiled().is_empty() {
+        return with(params.as_mut_ptr().cast());
+    }
+    // A function of its own, so that other launches have no space for encoded tilings.
+    with_tilings(api, args, &mut params, with)
+}
+
+/// Encodes the tilings, and points their arguments to them.
+#[cold]
+#[inline(never)]
+fn with_tilings<R>(
+    api: &DriverApi,
+    args: &ArgBlock,
+    params: &mut Pointers,
+    with: impl FnOnce(*mut *mut c_void) -> Result<R>,
+) -> Result<R> {
+    let mut maps = ArrayVec::<TensorMap, TILED_MAX>::new();
+    for arg in args.tiled() {
+        let span = args.spans().iter().find(|span| span.index == arg.index);
+        let address = span.expect("a tiling has a span").span.address();
+        maps.push(encode(api, arg, address)?);
+    }
+    for (arg, map) in args.tiled().iter().zip(&mut maps) {
+        params[arg.index].write((&raw mut *map).cast());
+    }
     with(params.as_mut_ptr().cast())
+}
+
+/// The encoded form of a tiling of the memory at `address`.
+fn encode(api: &DriverApi, arg: &TiledArg, address: u64) -> Result<TensorMap> {
+    const SYMBOL: &str = "cuTensorMapEncodeTiled";
+    let encode = need(api.encode_tiled, SYMBOL)?;
+    let TiledArg { tiling, element, .. } = arg;
+    let mut map = TensorMap::default();
+    // Columns come first: the dimensions go from the one whose elements follow each other.
+    let sides = [tiling.columns as u64, tiling.rows as u64];
+    let pitch_bytes = [tiling.pitch_bytes(*element)];
+    let boxes: [c_uint; 2] = [tiling.box_columns, tiling.box_rows];
+    let steps: [c_uint; 2] = [1, 1];
+    // SAFETY: the type is the documented signature. The map is a local variable with its alignment, the arrays
+    // have the two dimensions and the one pitch that a matrix has, and all are used during the call only. The
+    // memory at `address` is not accessed: false for a driver that looked at it, to which it is as alive
+    // as to the launch.
+    let code: CuResult = unsafe {
+        encode(
+            &raw mut map,
+            type_of(*element),
+            2,
+            address as Handle,
+            sides.as_ptr(),
+            pitch_bytes.as_ptr(),
+            boxes.as_ptr(),
+            steps.as_ptr(),
+            NO_INTERLEAVE,
+            swizzle_of(tiling.swizzle),
+            PROMOTION_128_BYTES,
+            ZEROS_OUTSIDE,
+        )
+    };
+    check(api, SYMBOL, code)?;
+    Ok(map)
+}
+
+/// The member of `CUtensorMapDataType`.
+fn type_of(element: ElementType) -> c_int {
+    match element {
+        ElementType::U8 => 0,
+        ElementType::U16 => 1,
+        ElementType::U32 => 2,
+        ElementType::I32 => 3,
+        ElementType::U64 => 4,
+        ElementType::I64 => 5,
+        ElementType::F16 => 6,
+        ElementType::F32 => 7,
+        ElementType::F64 => 8,
+        ElementType::BF16 => 9,
+    }
+}
+
+/// The member of `CUtensorMapSwizzle`.
+fn swizzle_of(swizzle: Swizzle) -> c_int {
+    match swizzle {
+        Swizzle::None => 0,
+        Swizzle::Bytes128 => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::error::ErrorKind;
+    use crate::device::tiling::Tiling;
+    use cudarc::driver::sys;
+
+    #[test]
+    fn the_numbers_are_those_of_the_reference_binding() {
+        use sys::CUtensorMapDataType_enum as Type;
+        let types = [
+            (ElementType::U8, Type::CU_TENSOR_MAP_DATA_TYPE_UINT8),
+            (ElementType::U16, Type::CU_TENSOR_MAP_DATA_TYPE_UINT16),
+            (ElementType::U32, Type::CU_TENSOR_MAP_DATA_TYPE_UINT32),
+            (ElementType::I32, Type::CU_TENSOR_MAP_DATA_TYPE_INT32),
+            (ElementType::U64, Type::CU_TENSOR_MAP_DATA_TYPE_UINT64),
+            (ElementType::I64, Type::CU_TENSOR_MAP_DATA_TYPE_INT64),
+            (ElementType::F16, Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16),
+            (ElementType::F32, Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32),
+            (ElementType::F64, Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT64),
+            (ElementType::BF16, Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16),
+        ];
+        for (ours, theirs) in types {
+            assert_eq!(type_of(ours), theirs as c_int, "{ours:?}");
+        }
+        use sys::CUtensorMapSwizzle_enum as Order;
+        assert_eq!(swizzle_of(Swizzle::None), Order::CU_TENSOR_MAP_SWIZZLE_NONE as c_int);
+        assert_eq!(swizzle_of(Swizzle::Bytes128), Order::CU_TENSOR_MAP_SWIZZLE_128B as c_int);
+        use sys::CUtensorMapInterleave_enum as Interleave;
+        assert_eq!(NO_INTERLEAVE, Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE as c_int);
+        use sys::CUtensorMapL2promotion_enum as Promotion;
+        let promotion = Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
+        assert_eq!(PROMOTION_128_BYTES, promotion as c_int);
+        use sys::CUtensorMapFloatOOBfill_enum as Outside;
+        assert_eq!(ZEROS_OUTSIDE, Outside::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE as c_int);
+    }
+
+    #[test]
+    fn a_driver_that_cannot_encode_a_tiling_is_told_by_the_name_of_the_function() {
+        // Any library that is no driver.
+        // SAFETY: the library of mathematics of the system has no initialiser that could do harm.
+        let library = unsafe { libloading::Library::new("libm.so.6") };
+        let api = DriverApi::load(library.expect("every system has it"));
+        let tiling = Tiling::new([4, 4], [4, 4]);
+        let arg = TiledArg { index: 0, tiling, element: ElementType::F32 };
+        let error = encode(&api, &arg, 0x100).expect_err("it has no such function");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("has no `cuTensorMapEncodeTiled`"), "{error}");
+    }
 }

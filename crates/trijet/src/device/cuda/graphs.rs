@@ -1,7 +1,7 @@
 //! Graphs, built node by node. Nothing is captured, so no call of another thread can disturb it (law A33).
 
 use super::api::{
-    CopyNode, CopySide, CuPtr, EdgeData, FillNode, Handle, HostFnNode, KernelNode, need,
+    CopyNode, CopySide, CuPtr, DriverApi, EdgeData, FillNode, Handle, HostFnNode, KernelNode, need,
 };
 use super::arguments::with_pointers;
 use super::context::{CudaDriver, cu, pack, raw};
@@ -87,7 +87,7 @@ impl CudaDriver {
         let count = if is_dependent { 0 } else { before.len() };
         match node {
             NodeAction::Launch(launch) => {
-                with_kernel(&launch, |params| {
+                with_kernel(&self.api, &launch, |params| {
                     cu!(
                         self,
                         "cuGraphAddKernelNode",
@@ -250,7 +250,7 @@ impl CudaDriver {
         let exec = raw(exec_of(&graph)?);
         let known = raw(graph.nodes[number]);
         match node {
-            NodeAction::Launch(launch) => with_kernel(&launch, |params| {
+            NodeAction::Launch(launch) => with_kernel(&self.api, &launch, |params| {
                 cu!(
                     self,
                     "cuGraphExecKernelNodeSetParams",
@@ -331,8 +331,12 @@ fn is_dependent(node: NodeAction<'_>) -> bool {
 }
 
 /// Calls `with` with the parameters of a kernel, which point to its arguments.
-fn with_kernel<R>(launch: &Launch<'_>, with: impl FnOnce(*const KernelNode) -> R) -> R {
-    with_pointers(launch.args, |params| {
+fn with_kernel<R>(
+    api: &DriverApi,
+    launch: &Launch<'_>,
+    with: impl FnOnce(*const KernelNode) -> Result<R>,
+) -> Result<R> {
+    with_pointers(api, launch.args, |params| {
         let node = KernelNode {
             function: raw(launch.function.0),
             grid: launch.config.grid,

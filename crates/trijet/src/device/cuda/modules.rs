@@ -273,7 +273,7 @@ impl CudaDriver {
         // Most launches have no attribute, and need no memory for one.
         let mut attributes = launch.config.has_attributes().then(|| Attributes::of(&launch.config));
         let config = driver_config(&launch.config, raw(stream.0), attributes.as_mut());
-        with_pointers(launch.args, |params| {
+        with_pointers(&self.api, launch.args, |params| {
             cu!(
                 self,
                 "cuLaunchKernelEx",

@@ -1,0 +1,319 @@
+//! Tilings: how the copy engine of a multiprocessor sees memory as a matrix, of which it copies boxes.
+//!
+//! CUDA calls the encoded form a tensor map, and the unit that uses it the Tensor Memory Accelerator. Every
+//! limit of `cuTensorMapEncodeTiled` (CUDA Driver API, "Tensor Map Object Management") is checked here, since
+//! the driver refuses a tiling without a reason.
+#![forbid(unsafe_code)]
+
+use bytemuck::Pod;
+
+/// The size of an encoded tiling, which is a parameter of the kernel.
+pub(crate) const MAP_BYTES: usize = 128;
+/// The most rows and columns.
+const SIDE_MAX: u64 = 1 << 32;
+/// The rows of a matrix begin less than this far apart.
+const PITCH_BYTES_END: u64 = 1 << 40;
+/// The most rows and columns of a box.
+const BOX_MAX: u32 = 256;
+/// What divides the address of the matrix, its pitch, and the rows of a box, in bytes.
+const UNIT_BYTES: u64 = 16;
+/// The rows that [`Swizzle::Bytes128`] permutes.
+const SWIZZLED_BYTES: u64 = 128;
+
+/// The type of the elements of a tiling, in whose arithmetic the copy engine reduces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum ElementType {
+    U8,
+    U16,
+    U32,
+    I32,
+    U64,
+    I64,
+    F16,
+    F32,
+    F64,
+    BF16,
+}
+
+impl ElementType {
+    /// The size of an element in bytes.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::U8 => 1,
+            Self::U16 | Self::F16 | Self::BF16 => 2,
+            Self::U32 | Self::I32 | Self::F32 => 4,
+            Self::U64 | Self::I64 | Self::F64 => 8,
+        }
+    }
+}
+
+/// An element that a tiling can have.
+pub trait TiledElement: Pod + Send + Sync {
+    /// Its type, of the same size.
+    const TYPE: ElementType;
+}
+
+macro_rules! elements {
+    ($($element:ty: $name:ident)*) => {$(
+        impl TiledElement for $element {
+            const TYPE: ElementType = ElementType::$name;
+        }
+    )*};
+}
+elements! { u8: U8 u16: U16 u32: U32 i32: I32 u64: U64 i64: I64 f32: F32 f64: F64 }
+
+/// The order of the bytes of a box in shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Swizzle {
+    /// The rows of the box follow each other.
+    None,
+    /// The rows of the box have 128 bytes, which are 8 parts of 16 bytes. Part `p` of row `r` is at the place
+    /// of part `p ^ (r % 8)`, so threads that read a column use different banks. The box begins at a
+    /// multiple of 1024 bytes.
+    Bytes128,
+}
+
+/// How a kernel sees memory: as a matrix, of which it copies boxes to and from shared memory
+/// (`cp.async.bulk.tensor.2d`). Elements of a box outside of the matrix are read as zeros and are not
+/// written.
+///
+/// ```
+/// use trijet::kernels::{Swizzle, Tiling};
+/// // 100 rows of 50 elements, 64 elements apart, in boxes of 16 rows and 32 columns.
+/// let tiling = Tiling::new([100, 50], [16, 32]).pitch(64).swizzle(Swizzle::Bytes128);
+/// assert_eq!((tiling.rows, tiling.columns, tiling.pitch), (100, 50, 64));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Tiling {
+    /// The rows of the matrix: 1 to 2^32.
+    pub rows: usize,
+    /// The columns of the matrix: 1 to 2^32.
+    pub columns: usize,
+    /// The elements from the begin of one row to the begin of the next: at least the columns, a multiple of 16
+    /// bytes, and less than 2^40 bytes.
+    pub pitch: usize,
+    /// The rows of a box: 1 to 256.
+    pub box_rows: u32,
+    /// The columns of a box: 1 to 256, a multiple of 16 bytes, and at most 128 bytes with
+    /// [`Swizzle::Bytes128`].
+    pub box_columns: u32,
+    /// The order of a box in shared memory.
+    pub swizzle: Swizzle,
+}
+
+impl Tiling {
+    /// A matrix of `[rows, columns]`, whose rows follow each other, in boxes of `[rows, columns]`, which are not
+    /// swizzled.
+    #[must_use]
+    pub const fn new(matrix: [usize; 2], boxes: [u32; 2]) -> Self {
+        let ([rows, columns], [box_rows, box_columns]) = (matrix, boxes);
+        Self { rows, columns, pitch: columns, box_rows, box_columns, swizzle: Swizzle::None }
+    }
+
+    /// The same tiling of rows that begin `elements` apart.
+    #[must_use]
+    pub const fn pitch(mut self, elements: usize) -> Self {
+        self.pitch = elements;
+        self
+    }
+
+    /// The same tiling with another order in shared memory.
+    #[must_use]
+    pub const fn swizzle(mut self, swizzle: Swizzle) -> Self {
+        self.swizzle = swizzle;
+        self
+    }
+
+    /// The bytes from one row to the next. Only for a tiling that was checked.
+    pub(crate) fn pitch_bytes(&self, element: ElementType) -> u64 {
+        (self.pitch * element.bytes()) as u64
+    }
+
+    /// Checks the tiling of `elements` elements at `address` against the limits of every device.
+    ///
+    /// # Errors
+    /// A text that names what is wrong, its value and its limit.
+    pub(crate) fn check(
+        &self,
+        element: ElementType,
+        address: u64,
+        elements: usize,
+    ) -> Result<(), String> {
+        for (what, side) in [("rows", self.rows), ("columns", self.columns)] {
+            if side == 0 || side as u64 > SIDE_MAX {
+                return Err(format!("the matrix has {side} {what}; 1 to {SIDE_MAX} are allowed"));
+            }
+        }
+        if self.pitch < self.columns {
+            let Self { pitch, columns, .. } = self;
+            return Err(format!("a pitch of {pitch} elements, and the rows have {columns}"));
+        }
+        let bytes = element.bytes() as u64;
+        let pitch_bytes = (self.pitch as u64).checked_mul(bytes);
+        if !pitch_bytes.is_some_and(|b| b < PITCH_BYTES_END && b.is_multiple_of(UNIT_BYTES)) {
+            return Err(format!(
+                "a pitch of {} elements of {bytes} bytes; a multiple of {UNIT_BYTES} bytes, less than \
+                 {PITCH_BYTES_END}, is needed",
+                self.pitch
+            ));
+        }
+        // Both factors are below 2^40.
+        let end = (self.rows as u128 - 1) * self.pitch as u128 + self.columns as u128;
+        if end > elements as u128 {
+            return Err(format!("the matrix ends at element {end}, and the view has {elements}"));
+        }
+        if !address.is_multiple_of(UNIT_BYTES) {
+            return Err(format!(
+                "the matrix begins at address {address:#x}; a multiple of {UNIT_BYTES} is needed"
+            ));
+        }
+        self.check_box(bytes)
+    }
+
+    fn check_box(&self, element_bytes: u64) -> Result<(), String> {
+        for (what, side) in [("rows", self.box_rows), ("columns", self.box_columns)] {
+            if side == 0 || side > BOX_MAX {
+                return Err(format!("a box has {side} {what}; 1 to {BOX_MAX} are allowed"));
+            }
+        }
+        let row_bytes = u64::from(self.box_columns) * element_bytes;
+        if !row_bytes.is_multiple_of(UNIT_BYTES) {
+            return Err(format!(
+                "the rows of a box have {row_bytes} bytes; a multiple of {UNIT_BYTES} is needed"
+            ));
+        }
+        if self.swizzle == Swizzle::Bytes128 && row_bytes > SWIZZLED_BYTES {
+            return Err(format!(
+                "the rows of a box have {row_bytes} bytes; a swizzle of {SWIZZLED_BYTES} allows \
+                 {SWIZZLED_BYTES}"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// An argument of a launch that is a tiling of one of its spans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TiledArg {
+    /// The index among the arguments, which is also that of its span.
+    pub index: usize,
+    /// The tiling.
+    pub tiling: Tiling,
+    /// The type of its elements.
+    pub element: ElementType,
+}
+
+/// A matrix that a kernel reads by boxes, for its twin.
+#[derive(Debug, Clone, Copy)]
+pub struct Matrix<'a, T> {
+    pub(crate) elements: &'a [T],
+    /// The tiling that the launch passed.
+    pub tiling: Tiling,
+}
+
+impl<'a, T: Pod> Matrix<'a, T> {
+    /// The element at a place, as a box has it: zero outside of the matrix.
+    #[must_use]
+    #[inline]
+    pub fn at(&self, row: usize, column: usize) -> T {
+        let Tiling { rows, columns, pitch, .. } = self.tiling;
+        if row < rows && column < columns {
+            self.elements[row * pitch + column]
+        } else {
+            T::zeroed()
+        }
+    }
+
+    /// A row of the matrix.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    #[must_use]
+    pub fn row(&self, row: usize) -> &'a [T] {
+        assert!(row < self.tiling.rows, "there is no row {row}");
+        &self.elements[row * self.tiling.pitch..][..self.tiling.columns]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ElementType, Matrix, Swizzle, Tiling};
+
+    /// A tiling of u32 that every device takes.
+    const RIGHT: Tiling = Tiling::new([10, 20], [8, 32]);
+
+    #[test]
+    fn the_smallest_and_the_largest_tilings_are_accepted() {
+        let right = |tiling: Tiling, elements| {
+            assert_eq!(tiling.check(ElementType::U32, 0x100, elements), Ok(()), "{tiling:?}");
+        };
+        right(RIGHT, 200);
+        // The last row need not have the whole pitch.
+        right(RIGHT.pitch(24), 9 * 24 + 20);
+        right(RIGHT.swizzle(Swizzle::Bytes128), 200);
+        right(Tiling::new([1, 1], [1, 4]).pitch(4), 1);
+        right(Tiling::new([1 << 32, 4], [256, 256]), 1 << 34);
+        right(Tiling::new([1, 1 << 32], [256, 256]), 1 << 32);
+        right(Tiling::new([1, 1], [1, 4]).pitch((1 << 38) - 4), 1);
+    }
+
+    #[test]
+    fn each_limit_is_named_with_the_value_that_breaks_it() {
+        let told = |tiling: Tiling| tiling.check(ElementType::U32, 0x100, 200).unwrap_err();
+        let with = |change: fn(&mut Tiling)| {
+            let mut tiling = RIGHT;
+            change(&mut tiling);
+            told(tiling)
+        };
+        let whole = "1 to 4294967296 are allowed";
+        assert_eq!(with(|t| t.rows = 0), format!("the matrix has 0 rows; {whole}"));
+        assert_eq!(
+            with(|t| t.columns = (1 << 32) + 1),
+            format!("the matrix has 4294967297 columns; {whole}")
+        );
+        assert_eq!(with(|t| t.pitch = 19), "a pitch of 19 elements, and the rows have 20");
+        let pitch = |elements: usize| {
+            format!(
+                "a pitch of {elements} elements of 4 bytes; a multiple of 16 bytes, less than \
+                 1099511627776, is needed"
+            )
+        };
+        assert_eq!(with(|t| t.pitch = 21), pitch(21));
+        assert_eq!(with(|t| t.pitch = 1 << 38), pitch(1 << 38));
+        assert_eq!(with(|t| t.pitch = usize::MAX), pitch(usize::MAX));
+        let end = "the matrix ends at element 220, and the view has 200";
+        assert_eq!(with(|t| t.rows = 11), end);
+        assert_eq!(with(|t| t.box_rows = 0), "a box has 0 rows; 1 to 256 are allowed");
+        assert_eq!(with(|t| t.box_rows = 257), "a box has 257 rows; 1 to 256 are allowed");
+        assert_eq!(with(|t| t.box_columns = 260), "a box has 260 columns; 1 to 256 are allowed");
+        assert_eq!(
+            with(|t| t.box_columns = 3),
+            "the rows of a box have 12 bytes; a multiple of 16 is needed"
+        );
+        assert_eq!(
+            told(Tiling { box_columns: 36, swizzle: Swizzle::Bytes128, ..RIGHT }),
+            "the rows of a box have 144 bytes; a swizzle of 128 allows 128"
+        );
+        assert_eq!(
+            RIGHT.check(ElementType::U32, 0x108, 200).unwrap_err(),
+            "the matrix begins at address 0x108; a multiple of 16 is needed"
+        );
+        let bytes = Tiling::new([4, 40], [4, 16]).check(ElementType::U8, 0, 160).unwrap_err();
+        assert!(bytes.starts_with("a pitch of 40 elements of 1 bytes"), "{bytes}");
+    }
+
+    #[test]
+    fn a_matrix_is_zero_outside() {
+        let elements: Vec<u8> = (1..=40).collect();
+        let matrix = Matrix { elements: &elements, tiling: Tiling::new([3, 5], [1, 16]).pitch(16) };
+        assert_eq!([matrix.at(0, 0), matrix.at(1, 4), matrix.at(2, 0)], [1, 21, 33]);
+        assert_eq!([matrix.at(0, 5), matrix.at(3, 0), matrix.at(usize::MAX, 9)], [0; 3]);
+        assert_eq!(matrix.row(2), [33, 34, 35, 36, 37]);
+    }
+}

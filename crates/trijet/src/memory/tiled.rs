@@ -1,0 +1,71 @@
+//! Views with a tiling: memory that a kernel copies by boxes.
+#![forbid(unsafe_code)]
+
+use super::buffer::{View, ViewMut};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::device::memory::{Space, Span};
+use crate::device::tiling::{TiledElement, Tiling};
+
+/// Elements that a kernel reads by boxes of a matrix, see [`View::tiled`].
+#[derive(Debug, Clone, Copy)]
+pub struct TiledView<'a, T> {
+    pub(crate) view: View<'a, T>,
+    pub(crate) tiling: Tiling,
+}
+
+/// Elements that a kernel writes by boxes of a matrix, see [`ViewMut::tiled`].
+#[derive(Debug)]
+pub struct TiledViewMut<'a, T> {
+    pub(crate) view: ViewMut<'a, T>,
+    pub(crate) tiling: Tiling,
+}
+
+fn check<T: TiledElement>(tiling: &Tiling, span: &Span, elements: usize) -> Result<()> {
+    const { assert!(size_of::<T>() == T::TYPE.bytes(), "an element has the size of its type") };
+    let why = match span.memory().space() {
+        Space::Device(_) => tiling.check(T::TYPE, span.address(), elements).err(),
+        Space::Pinned | Space::Pageable => {
+            Some(format!("{span}; a tiling needs memory of a device"))
+        }
+    };
+    match why {
+        Some(why) => Err(Error::new(ErrorKind::InvalidValue, "tiling", why)),
+        None => Ok(()),
+    }
+}
+
+impl<'a, T: TiledElement> View<'a, T> {
+    /// The same memory as an argument for a kernel that reads it by boxes, a [`Tiled`](crate::kernels::Tiled)
+    /// parameter.
+    ///
+    /// ```
+    /// use trijet::kernels::Tiling;
+    /// use trijet::{Device, Select};
+    /// let s = Device::open(Select::Host(0))?.stream()?;
+    /// let x = s.alloc_zeroed::<f32>(1000)?;
+    /// x.view().tiled(Tiling::new([50, 20], [8, 32]))?;
+    /// let refused = x.view().tiled(Tiling::new([51, 20], [8, 32])).unwrap_err();
+    /// assert!(refused.to_string().contains("the matrix ends at element 1020, and the view has 1000"));
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidValue`, with the value and its limit, for a tiling that no device takes, one that ends beyond the
+    /// view, and memory of the host.
+    pub fn tiled(self, tiling: Tiling) -> Result<TiledView<'a, T>> {
+        check::<T>(&tiling, &self.span(), self.len())?;
+        Ok(TiledView { view: self, tiling })
+    }
+}
+
+impl<'a, T: TiledElement> ViewMut<'a, T> {
+    /// As [`View::tiled`], for a kernel that writes the memory by boxes. Elements of the view outside of the
+    /// matrix keep their values.
+    ///
+    /// # Errors
+    /// As for [`View::tiled`].
+    pub fn tiled(self, tiling: Tiling) -> Result<TiledViewMut<'a, T>> {
+        check::<T>(&tiling, &self.span(), self.len())?;
+        Ok(TiledViewMut { view: self, tiling })
+    }
+}
