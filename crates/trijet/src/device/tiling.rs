@@ -71,9 +71,9 @@ elements! { u8: U8 u16: U16 u32: U32 i32: I32 u64: U64 i64: I64 f32: F32 f64: F6
 pub enum Swizzle {
     /// The rows of the box follow each other.
     None,
-    /// The rows of the box have 128 bytes, which are 8 parts of 16 bytes. Part `p` of row `r` is at the place
-    /// of part `p ^ (r % 8)`, so threads that read a column use different banks. The box begins at a
-    /// multiple of 1024 bytes.
+    /// The rows of the box lie 128 bytes apart, as 8 parts of 16 bytes. Part `p` of row `r` is at the place of
+    /// part `p ^ (r % 8)`, so 8 rows have the elements of a column in different banks. The box begins at
+    /// a multiple of 1024 bytes.
     Bytes128,
 }
 

@@ -22,6 +22,7 @@ mod elementwise;
 mod fill;
 pub mod median;
 pub(crate) mod mix;
+pub mod multicast;
 pub mod warp_specialized;
 pub(crate) mod work;
 

@@ -18,6 +18,7 @@ pub(crate) mod ready;
 mod reference;
 pub(crate) mod reuse;
 pub(crate) mod slices;
+pub(crate) mod tiled;
 mod transfer;
 
 pub(crate) use gate::Gate;
@@ -129,6 +130,10 @@ macro_rules! for_each_case {
             slices::a_download_waits_for_the_writers_of_all_streams
             slices::zeroed_memory_is_zero_where_the_memory_was_used_before
             slices::a_fill_sets_every_element_and_no_other
+            tiled::the_blocks_of_a_cluster_share_the_tiles_of_a_matrix
+            tiled::boxes_are_read_and_written_within_their_matrix
+            tiled::a_graph_copies_boxes_of_the_memory_of_each_launch
+            tiled::tilings_and_matrices_that_do_not_fit_are_refused
             reuse::memory_of_the_same_stream_is_reused_in_stream_order
             reuse::memory_reused_across_an_event_comes_after_its_users
             reuse::memory_in_use_is_never_given_to_another_stream

@@ -1,0 +1,150 @@
+//! A product of matrices by clusters of blocks: the copy engine loads each tile of the first matrix once for
+//! all blocks of a cluster (multicast), and each block loads its own tiles of the second one.
+//!
+//! Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](super::PtxRule::Target).
+
+pub(crate) mod host;
+
+use crate::base::error::Result;
+use crate::device::LaunchConfig;
+use crate::device::args::ArgBlock;
+use crate::device::tiling::{Swizzle, Tiling};
+use crate::device::twin::{Cost, Tile, Twin};
+use crate::launch::{Code, In, Kernel, KernelSpec, Out, Shape, Tiled};
+use crate::memory::{TiledView, View};
+
+/// The device code, generated from `multicast.cu`.
+pub(crate) const PTX: &str = include_str!("multicast.ptx");
+
+/// The parameters of [`MATMUL`]: `(x, w, y, [rows, inner, columns])`.
+pub type Params = (Tiled<In<f32>>, Tiled<In<f32>>, Out<f32>, [u32; 3]);
+
+/// Eight warps that compute and one that loads.
+const THREADS: u32 = 288;
+/// The rows and columns of the result that a block computes at a time.
+const SIDE: u32 = 32;
+/// The boxes of x and of w, in rows and columns.
+const BOX_OF_X: [u32; 2] = [8, SIDE];
+const BOX_OF_W: [u32; 2] = [SIDE, SIDE];
+/// Places in a matrix are numbers of 32 bits with a sign, and blocks of the last cluster may be beyond its end.
+const SIDE_MAX: u32 = (1 << 31) - 1024;
+
+/// The first matrix of a product: `[rows, columns]`, with `pitch` elements from row to row.
+///
+/// # Errors
+/// As for [`View::tiled`].
+pub fn left(x: View<'_, f32>, sides: [usize; 2], pitch: usize) -> Result<TiledView<'_, f32>> {
+    x.tiled(Tiling::new(sides, BOX_OF_X).pitch(pitch))
+}
+
+/// The second matrix of a product, as for [`left`].
+///
+/// # Errors
+/// As for [`View::tiled`].
+pub fn right(w: View<'_, f32>, sides: [usize; 2], pitch: usize) -> Result<TiledView<'_, f32>> {
+    w.tiled(Tiling::new(sides, BOX_OF_W).pitch(pitch))
+}
+
+/// A configuration with a block for each part of a result of `rows` rows and `columns` columns, in clusters of
+/// `cluster` neighbours: 1, 2, 4 or 8. Fewer clusters compute the same, since each one goes on with the next
+/// part.
+///
+/// ```
+/// use trijet::kernels::multicast;
+/// let config = multicast::config(100, 65, 2);
+/// assert_eq!((config.grid, config.cluster), ([16, 1, 1], [2, 1, 1]));
+/// ```
+#[must_use]
+pub fn config(rows: u32, columns: u32, cluster: u32) -> LaunchConfig {
+    let cluster = cluster.max(1);
+    let groups = columns.div_ceil(SIDE).div_ceil(cluster);
+    let clusters = u64::from(rows.div_ceil(SIDE)) * u64::from(groups);
+    // As many blocks as a grid can have are enough for any result.
+    let most = u64::from(i32::MAX.cast_unsigned() / cluster);
+    let clusters = u32::try_from(clusters.min(most)).expect("at most 2^31 - 1");
+    LaunchConfig::new([clusters * cluster, 1, 1], [THREADS, 1, 1]).cluster([cluster, 1, 1])
+}
+
+fn check(args: &ArgBlock) -> std::result::Result<(), String> {
+    let [rows, inner, columns] = args.scalar::<[u32; 3]>(4);
+    let ([x, w], [_, _, y]) = (args.tiled(), args.spans()) else {
+        return Err("two tilings and a span are needed".to_owned());
+    };
+    let wanted = [("x", x, [rows, inner], BOX_OF_X), ("w", w, [inner, columns], BOX_OF_W)];
+    for (name, matrix, sides, boxes) in wanted {
+        let Tiling { rows, columns, box_rows, box_columns, swizzle, .. } = matrix.tiling;
+        if sides.map(|side| side as usize) != [rows, columns] {
+            let [r, c] = sides;
+            return Err(format!("{name} has {rows} rows of {columns}; {r} rows of {c} are needed"));
+        }
+        if sides.iter().any(|side| *side > SIDE_MAX) {
+            return Err(format!("{name} has {rows} rows of {columns}; {SIDE_MAX} are allowed"));
+        }
+        if ([box_rows, box_columns], swizzle) != (boxes, Swizzle::None) {
+            let [r, c] = boxes;
+            return Err(format!(
+                "{name} has boxes of {box_rows} rows of {box_columns}; {r} of {c} without a swizzle are \
+                 needed"
+            ));
+        }
+    }
+    let (found, needed) = (y.elements, u64::from(rows) * u64::from(columns));
+    if found != needed {
+        return Err(format!("y has {found} elements; {rows} rows of {columns} are {needed}"));
+    }
+    Ok(())
+}
+
+fn check_shape(_: &ArgBlock, given: &LaunchConfig) -> std::result::Result<(), String> {
+    let cluster = given.cluster[0];
+    if given.cluster != [cluster, 1, 1] || !matches!(cluster, 1 | 2 | 4 | 8) {
+        return Err(format!("clusters of {:?} blocks; 1, 2, 4 or 8 in x are", given.cluster));
+    }
+    if given.grid[1..] != [1, 1] || given.block != [THREADS, 1, 1] {
+        return Err(format!(
+            "a grid of {:?} blocks of {:?}; one in x only, of [{THREADS}, 1, 1], is needed",
+            given.grid, given.block
+        ));
+    }
+    Ok(())
+}
+
+fn tile(tile: &mut Tile<'_>) {
+    let (x, w) = (tile.matrix(0), tile.matrix(1));
+    host::matmul(&x, &w, tile.first, tile.write(2));
+}
+
+fn cost(args: &ArgBlock) -> Cost {
+    let [rows, inner, columns] = args.scalar::<[u32; 3]>(4).map(u64::from);
+    let bytes = 4 * (rows * inner + inner * columns + rows * columns);
+    Cost { bytes, ops: 2 * (rows * columns).saturating_mul(inner) }
+}
+
+/// `y = x * w` in single precision. Its arguments are `(x, w, &mut y, [rows, inner, columns])`: `x` has `rows`
+/// rows of `inner` elements and `w` has `inner` rows of `columns`, as [`left`] and [`right`] make them, and `y`
+/// has `rows` rows of `columns` that follow each other. Each element is the sum of its products in order,
+/// rounded after every operation. [`config`] makes configurations.
+///
+/// ```
+/// use trijet::kernels::multicast::{MATMUL, config, left, right};
+/// use trijet::{Device, Select};
+/// let device = Device::open(Select::Host(0))?;
+/// let s = device.stream()?;
+/// // Two rows of two elements, 4 elements apart: rows begin at multiples of 16 bytes.
+/// let x = s.upload(&[1.0, 2.0, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0])?;
+/// let w = s.upload(&[5.0, 6.0, 0.0, 0.0, 7.0, 8.0, 0.0, 0.0])?;
+/// let mut y = s.alloc::<f32>(4)?;
+/// let (x, w) = (left(x.view(), [2, 2], 4)?, right(w.view(), [2, 2], 4)?);
+/// s.launch_with(&MATMUL, config(2, 2, 4), (x, w, &mut y, [2, 2, 2]))?;
+/// assert_eq!(s.download(&y)?, [19.0, 22.0, 43.0, 50.0]);
+/// # Ok::<(), trijet::Error>(())
+/// ```
+pub static MATMUL: Kernel<Params> = {
+    let shape = Shape::Given(check_shape);
+    let spec = KernelSpec::new("multicast_matmul_f32", Code::ptx(PTX), shape).check(check);
+    let twin = Twin { tile_elements: |_| 1024, run: tile, cost };
+    // SAFETY: it takes (CUtensorMap, CUtensorMap, float*, u64, three u32), and compares each index of y with its
+    // length. The check demands boxes as large as their places in shared memory, and sides of which no place is
+    // beyond 31 bits. With the shapes, all blocks of a cluster take the same steps, so each barrier is reached.
+    unsafe { Kernel::declare(spec.twin(twin)) }
+};
