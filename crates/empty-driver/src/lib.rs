@@ -8,10 +8,12 @@
 
 mod compiler;
 mod objects;
+mod tilings;
 
 pub use compiler::*;
+pub use tilings::*;
 
-use objects::{handle, lock};
+use objects::{INVALID_VALUE, handle, lock};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -70,14 +72,14 @@ nothing! {
     cuMemFreeHost cuMemcpyAsync cuMemcpyHtoDAsync_v2
     cuMemHostRegister_v2 cuMemHostUnregister
     cuMemcpyDtoHAsync_v2 cuMemsetD8Async cuFuncLoad
-    cuFuncSetAttribute cuLaunchKernelEx cuLaunchHostFunc
+    cuFuncSetAttribute cuLaunchHostFunc
     cuDevicePrimaryCtxRelease_v2 cuMemPoolGetAttribute cuGetErrorName
     cuGetErrorString cuCtxEnablePeerAccess cuCtxDisablePeerAccess
     cuDeviceSetMemPool cuMemPoolSetAccess cuMemFree_v2
     cuMemcpy cuMemcpyBatchAsync cuMemcpyBatchAsync_v2
     cuMemsetD8_v2 cuGraphDestroy cuCtxDestroy_v2
     cuGraphKernelNodeSetAttribute cuGraphExecDestroy cuGraphLaunch
-    cuGraphExecKernelNodeSetParams_v2 cuGraphExecMemcpyNodeSetParams
+    cuGraphExecMemcpyNodeSetParams
     cuGraphExecMemsetNodeSetParams
 }
 
@@ -85,7 +87,6 @@ writes! {
     cuDriverGetVersion(out: c_int = 13_000);
     cuDeviceGetCount(out: c_int = 1);
     cuDeviceGet(out: c_int = 0);
-    cuDeviceGetAttribute(out: c_int = 9);
     cuDeviceTotalMem_v2(out: usize = 1 << 37);
     cuEventElapsedTime(out: f32 = 0.0);
     cuDevicePrimaryCtxRetain(out: usize = CONTEXT);
@@ -108,14 +109,12 @@ writes_in_context! {
     cuStreamCreate(out: usize = handle());
     cuEventCreate(out: usize = handle());
     cuGraphCreate(out: usize = handle());
-    cuGraphAddKernelNode_v2(out: usize = handle());
     cuGraphAddMemcpyNode(out: usize = handle());
     cuGraphAddMemsetNode(out: usize = handle());
     cuGraphInstantiateWithFlags(out: usize = handle());
     cuMemAlloc_v2(out: usize = handle());
 }
 
-const INVALID_VALUE: c_int = 1;
 const INVALID_CONTEXT: c_int = 201;
 const NOT_FOUND: c_int = 500;
 
@@ -350,7 +349,9 @@ pub unsafe extern "C" fn cuModuleGetFunction(
         return NOT_FOUND;
     };
     let new = handle();
-    lock(&FUNCTIONS).insert(new, list.split(',').filter_map(size).collect());
+    let sizes: Vec<usize> = list.split(',').filter_map(size).collect();
+    tilings::loaded(new, &sizes);
+    lock(&FUNCTIONS).insert(new, sizes);
     // SAFETY: `function` is writable by the contract of this function.
     unsafe { function.write(new) };
     0
@@ -376,6 +377,41 @@ pub unsafe extern "C" fn cuFuncGetParamInfo(
     // SAFETY: `bytes` is writable by the contract of this function.
     unsafe { bytes.write(*size) };
     0
+}
+
+/// An attribute of the device: the most threads of a block are as on a GPU, and every other one is 9.
+///
+/// # Safety
+/// `out` points to a writable number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetAttribute(out: *mut c_int, attribute: c_int) -> c_int {
+    /// `CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK`.
+    const BLOCK_THREADS_MAX: c_int = 1;
+    let value = if attribute == BLOCK_THREADS_MAX { 1024 } else { 9 };
+    // SAFETY: `out` is writable by the contract of this function.
+    unsafe { out.write(value) };
+    0
+}
+
+/// Adds a node, if a context is current.
+///
+/// # Safety
+/// `out` points to a writable handle, and `node` to parameters as for a launch.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphAddKernelNode_v2(
+    out: *mut usize,
+    _graph: usize,
+    _before: usize,
+    _count: usize,
+    node: *const KernelNode,
+) -> c_int {
+    if CURRENT.get() == 0 {
+        return INVALID_CONTEXT;
+    }
+    // SAFETY: `out` is writable by the contract of this function.
+    unsafe { out.write(handle()) };
+    // SAFETY: `node` has the parameters that the function below reads; it uses nothing else.
+    unsafe { cuGraphExecKernelNodeSetParams_v2(0, 0, node) }
 }
 
 /// The handle of the only context.

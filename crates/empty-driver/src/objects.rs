@@ -1,7 +1,11 @@
 //! Handles, and the tables of what they stand for.
 
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A `CUresult`: an argument is wrong.
+pub(super) const INVALID_VALUE: c_int = 1;
 
 /// A handle that differs from all earlier ones.
 pub(super) fn handle() -> usize {

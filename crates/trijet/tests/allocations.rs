@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::sync::Once;
 use trijet::graph::Arguments;
 use trijet::kernels::AXPY;
+use trijet::kernels::multicast::{MATMUL, config, left, right};
 use trijet::pipeline::{Class, Schedule};
 use trijet::{Buffer, Bytes, Device, PinnedBuffer, Pipeline, Result, Select, Stream};
 
@@ -179,6 +180,19 @@ fn a_run_of_a_prepared_pipeline_allocates_for_its_waits_only() -> Result<()> {
         let count = allocations(|_| job.run(&x, &mut y))?;
         assert!(count <= waits * u64::from(COUNTED), "{schedule:?}, {class:?}: {count}");
     }
+    Ok(())
+}
+
+/// The encoded forms of tilings are on the stack.
+#[test]
+fn tilings_allocate_nothing() -> Result<()> {
+    let Setup { streams, x, mut y, .. } = setup(2)?;
+    let found = allocations(|i| {
+        let (x, w) = (left(x.view(), [16, 16], 16)?, right(x.view(), [16, 16], 16)?);
+        let s = &streams[i as usize % 2];
+        s.launch_with(&MATMUL, config(16, 16, 1), (x, w, &mut y, [16; 3]))
+    })?;
+    assert_eq!(found, 0);
     Ok(())
 }
 

@@ -5,6 +5,7 @@ mod captured;
 mod contexts;
 mod parameters;
 mod raw_driver;
+mod tilings;
 
 use std::path::Path;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -65,6 +66,18 @@ fn each_call_leaves_the_current_context() -> Result<()> {
 fn a_launch_passes_the_parameters_of_the_kernel() -> Result<()> {
     let (_alone, _) = alone();
     parameters::a_launch_passes_the_parameters_of_the_kernel(&open()?)
+}
+
+#[test]
+fn a_launch_passes_the_encoded_form_of_its_tilings() -> Result<()> {
+    let (_alone, file) = alone();
+    tilings::a_launch_passes_the_encoded_form_of_its_tilings(&open()?, file)
+}
+
+#[test]
+fn a_graph_encodes_the_tilings_of_the_memory_of_each_launch() -> Result<()> {
+    let (_alone, file) = alone();
+    tilings::a_graph_encodes_the_tilings_of_the_memory_of_each_launch(&open()?, file)
 }
 
 #[test]

@@ -1,0 +1,155 @@
+//! Tilings: an encoded one is the list of what it was made of, and the launches that pass one are remembered.
+
+use super::objects::{INVALID_VALUE, lock};
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_uint};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The words of a `CUtensorMap`.
+const WORDS: usize = 16;
+type Map = [u64; WORDS];
+
+/// Whether a kernel takes one. Other launches look at nothing.
+static ARE_PASSED: AtomicBool = AtomicBool::new(false);
+/// The places of the tilings among the parameters of functions, by handle.
+static PLACES: Mutex<BTreeMap<usize, Vec<usize>>> = Mutex::new(BTreeMap::new());
+/// The tilings of the last launch or node that passed some.
+static LAST: Mutex<[Map; 4]> = Mutex::new([[0; WORDS]; 4]);
+
+/// A function with parameters of these sizes was loaded.
+pub(super) fn loaded(function: usize, sizes: &[usize]) {
+    let is_map = |place: &usize| sizes[*place] == size_of::<Map>();
+    let places: Vec<usize> = (0..sizes.len()).filter(is_map).collect();
+    if !places.is_empty() {
+        lock(&PLACES).insert(function, places);
+        ARE_PASSED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Remembers the tilings among the arguments of a kernel.
+///
+/// # Safety
+/// `params` points to as many pointers as the kernel has parameters, and they to values of their sizes.
+unsafe fn remember(function: usize, params: *const *const Map) {
+    if !ARE_PASSED.load(Ordering::Relaxed) {
+        return;
+    }
+    let functions = lock(&PLACES);
+    let Some(places) = functions.get(&function) else { return };
+    let mut last = lock(&LAST);
+    *last = [[0; WORDS]; 4];
+    for (map, place) in last.iter_mut().zip(places) {
+        // SAFETY: the kernel has a parameter of this number, by the contract of this function.
+        let param = unsafe { params.add(*place) };
+        // SAFETY: its pointer is readable by the contract of this function.
+        let value = unsafe { param.read() };
+        // SAFETY: the value is a tiling, by its size.
+        *map = unsafe { value.read_unaligned() };
+    }
+}
+
+/// Writes the tilings of the last launch or node that passed some: four, of which the rest are zeros.
+///
+/// # Safety
+/// `maps` points to space for four.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn emptyLastTilings(maps: *mut [Map; 4]) -> c_int {
+    // SAFETY: `maps` is writable by the contract of this function.
+    unsafe { maps.write(*lock(&LAST)) };
+    0
+}
+
+/// Encodes a matrix: its address, the columns, the rows, the bytes of a row, the columns and the rows of a box,
+/// the steps in both directions, the type, and the other four choices. It is refused unless the map is aligned and
+/// has two dimensions.
+///
+/// # Safety
+/// `map` points to space for it, and the lists have an element for each dimension, `pitches` one less.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuTensorMapEncodeTiled(
+    map: *mut Map,
+    element: c_int,
+    rank: c_uint,
+    address: usize,
+    sides: *const [u64; 2],
+    pitches: *const [u64; 1],
+    boxes: *const [c_uint; 2],
+    steps: *const [c_uint; 2],
+    interleave: c_int,
+    swizzle: c_int,
+    promotion: c_int,
+    outside: c_int,
+) -> c_int {
+    if rank != 2 || !map.addr().is_multiple_of(64) {
+        return INVALID_VALUE;
+    }
+    // SAFETY: two sides, by the contract of this function.
+    let sides = unsafe { sides.read() };
+    // SAFETY: one pitch, by the contract of this function.
+    let [pitch] = unsafe { pitches.read() };
+    // SAFETY: two sides of a box, by the contract of this function.
+    let boxes = unsafe { boxes.read() }.map(u64::from);
+    // SAFETY: two steps, by the contract of this function.
+    let steps = unsafe { steps.read() }.map(u64::from);
+    let mut words = [0; WORDS];
+    words[..8].copy_from_slice(&[
+        address as u64,
+        sides[0],
+        sides[1],
+        pitch,
+        boxes[0],
+        boxes[1],
+        steps[0],
+        steps[1],
+    ]);
+    for (word, number) in
+        words[8..].iter_mut().zip([element, interleave, swizzle, promotion, outside])
+    {
+        *word = u64::from(number.cast_unsigned());
+    }
+    // SAFETY: `map` is writable by the contract of this function.
+    unsafe { map.write(words) };
+    0
+}
+
+/// Launches nothing.
+///
+/// # Safety
+/// `params` points to as many pointers as the kernel has parameters, and they to values of their sizes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuLaunchKernelEx(
+    _config: usize,
+    function: usize,
+    params: *const *const Map,
+) -> c_int {
+    // SAFETY: by the contract of this function.
+    unsafe { remember(function, params) };
+    0
+}
+
+/// The beginning of `CUDA_KERNEL_NODE_PARAMS`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct KernelNode {
+    function: usize,
+    sizes: [c_uint; 7],
+    params: *const *const Map,
+}
+
+/// Changes nothing.
+///
+/// # Safety
+/// `node` points to parameters as for a launch.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
+    _exec: usize,
+    _place: usize,
+    node: *const KernelNode,
+) -> c_int {
+    // SAFETY: `node` is readable by the contract of this function.
+    let KernelNode { function, params, .. } = unsafe { node.read() };
+    // SAFETY: by the contract of this function.
+    unsafe { remember(function, params) };
+    0
+}
