@@ -248,7 +248,7 @@ fn upload(s: &Stream, seed: u64) -> Result<Buffers> {
 }
 
 /// Records the product of the first `inner` columns of x and rows of w.
-fn record(g: &Recording<'_>, inner: u32, [x, w, y]: &mut Buffers) -> Result<()> {
+fn record(g: &Recording, inner: u32, [x, w, y]: &mut Buffers) -> Result<()> {
     g.argument(x)?;
     g.argument(w)?;
     g.argument(y)?;
