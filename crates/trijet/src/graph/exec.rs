@@ -198,11 +198,6 @@ impl Graph {
         Ok(())
     }
 
-    /// The number of its launches of kernels.
-    pub(crate) fn launches(&self) -> usize {
-        self.nodes.iter().filter(|node| node.is_kernel()).count()
-    }
-
     pub(super) fn is_of(&self, device: &Shared) -> bool {
         self.device.id == device.id && self.device.domain.id() == device.domain.id()
     }

@@ -207,6 +207,12 @@ impl Nodes {
         state.comparison = None;
     }
 
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let state = self.state();
+        let launches = state.nodes.iter().filter(|node| node.is_kernel()).count();
+        (launches, state.nodes.len() - launches)
+    }
+
     pub(super) fn drop_edge(&self, number: usize) {
         self.state().dropped_edge = Some(number);
     }

@@ -43,6 +43,11 @@ impl Recording {
         graph.change(&self.nodes, work)
     }
 
+    /// The launches of kernels, and the other operations, that were recorded since the last call.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        self.nodes.counts()
+    }
+
     /// Whether an operation was refused since the last call.
     pub(crate) fn has_refused(&self) -> bool {
         self.nodes.has_refused()

@@ -93,7 +93,7 @@ impl<'a> Pipeline<'a> {
         {
             let mut ends = Ends { input, output, reads: &settings.reads };
             let recorder = Recorder::new((&device, class), &resources, Replay::Fixed)?;
-            let graph = recorder.graph(&mut resources, &stages, &mut ends);
+            let graph = recorder.graph(Replay::Fixed, &mut resources, &stages, &mut ends);
             replayer = Replayer::Fixed(graph.map_err(Stop::into_error)?);
         }
         let (reads, elements) = (settings.reads, PhantomData);

@@ -12,7 +12,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Replay {
-    /// From the second run on, if a run has at least 8 launches, and two for each copy or fill. Each run calls
+    /// From the second run on, if a run has at least 8 launches, two for each copy or fill, and at most 1024 chunks. Each run calls
     /// the stages, as ever, and what they enqueue is compared with the graph: other scalars and other memory change
     /// its nodes. Once they enqueue other operations, or operations that a graph cannot have, allocate
     /// memory, or use a stream of their own, this run and later ones are ordinary; its stages are then called twice. [`Prepared::replayed`](super::Prepared::replayed)

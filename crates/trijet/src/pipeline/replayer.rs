@@ -17,6 +17,9 @@ use crate::stream::Device;
 
 /// The least number of launches in a run for which a graph pays.
 const LAUNCHES_MIN: usize = 8;
+/// The most chunks of a run that is recorded. A recording keeps every operation, and a run of more chunks takes long
+/// enough for the host to be ahead of the device.
+const CHUNKS_MAX: usize = 1024;
 /// The least number of launches for each other operation. Copies cost the same in a graph as in a stream.
 const LAUNCHES_FOR_EACH: usize = 2;
 
@@ -113,15 +116,19 @@ impl Recorder {
         })
     }
 
-    /// A graph of a run.
+    /// A graph of a run, unless an automatic replay gains nothing.
     pub(super) fn graph(
         &self,
+        wish: Replay,
         resources: &mut Resources,
         stages: &Stages<'_>,
         ends: &mut Ends<'_, '_>,
     ) -> std::result::Result<Graph, Stop> {
         self.recording.discard();
         self.record(resources, stages, ends)?;
+        if wish == Replay::Automatic {
+            pays(self.recording.counts()).map_err(Stop::NoGraph)?;
+        }
         self.recording.graph().map_err(of_graph)
     }
 }
@@ -154,6 +161,10 @@ impl Replayer {
         stages: &Stages<'_>,
         mut ends: Ends<'_, '_>,
     ) -> Result<bool> {
+        let chunks = resources.plan.chunks.len();
+        if matches!(self, Self::First) && chunks > CHUNKS_MAX {
+            *self = Self::Off(format!("a run has {chunks} chunks, and at most {CHUNKS_MAX} pay"));
+        }
         let graph = match self {
             Self::Off(_) => return Ok(false),
             Self::First => {
@@ -188,8 +199,7 @@ impl Replayer {
         } else {
             let recorder = Recorder::new(job, resources, Replay::Automatic).map_err(of_graph)?;
             let recorder = Box::new(recorder);
-            let graph = recorder.graph(resources, stages, ends)?;
-            pays(&graph).map_err(Stop::NoGraph)?;
+            let graph = recorder.graph(Replay::Automatic, resources, stages, ends)?;
             *self = Self::Patched { recorder, graph };
         }
         match self {
@@ -216,10 +226,8 @@ pub(super) fn check(class: Class, schedule: Schedule) -> std::result::Result<(),
     }
 }
 
-/// Refuses a graph that gains nothing.
-fn pays(graph: &Graph) -> Result<()> {
-    let launches = graph.launches();
-    let others = graph.len() - launches;
+/// Refuses a graph of so many launches and other operations that gains nothing.
+fn pays((launches, others): (usize, usize)) -> Result<()> {
     if launches >= LAUNCHES_MIN && launches >= LAUNCHES_FOR_EACH * others {
         return Ok(());
     }

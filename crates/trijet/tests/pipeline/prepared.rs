@@ -530,3 +530,18 @@ fn a_fixed_replay_has_the_scratch_memory_of_its_stages() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn a_run_of_very_many_chunks_is_not_recorded() -> Result<()> {
+    let device = simulated(Order::Greedy);
+    let rounds = AtomicU32::new(1);
+    let weights = device.stream()?.upload(&[7_u32; ROW])?;
+    let (x, mut y) = (numbers(&device, 1025 * ROW, 0), numbers(&device, 1025 * ROW, 1));
+    let job = chain(&device, &rounds, &weights).reads(&weights).chunk(Bytes(ROW as u64 * 4));
+    let mut job = job.prepare(&x, ROW, &mut y)?;
+    for _ in 0..3 {
+        job.run(&x, &mut y)?;
+        assert!(job.replayed().to_string().contains("1025 chunks"), "{}", job.replayed());
+    }
+    Ok(())
+}
