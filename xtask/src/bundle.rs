@@ -1,8 +1,8 @@
 //! `bundle`: builds a folder with everything that a GPU host without Rust needs to test and measure
 //! one commit.
 //!
-//! The folder `bundle/` contains stripped release binaries, the examples, the GPU tests, and a
-//! script that runs them. The messages of cargo name the files that it built, so that this code
+//! The folder `bundle/` contains stripped release binaries, the examples, the GPU tests, a
+//! script that runs them, and one that runs cases of kernels under compute-sanitizer. The messages of cargo name the files that it built, so that this code
 //! does not depend on the layout of the target folder. The commit is compiled in (`TRIJET_COMMIT`)
 //! and written beside the binaries. A tree with changes is marked, because its results belong to no
 //! commit.
@@ -54,8 +54,9 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
         total_bytes += bytes;
     }
     fs::write(folder.join("COMMIT"), format!("{commit}\n"))?;
-    let script = folder.join("run.sh");
-    fs::copy(root.join("xtask/src/bundle_run.sh"), &script)?;
+    for script in ["run.sh", "sanitize.sh"] {
+        fs::copy(root.join("xtask/src").join(format!("bundle_{script}")), folder.join(script))?;
+    }
     println!("{total_bytes:>12}  bytes in {} programs at {commit}", programs.len());
     Ok(())
 }
