@@ -41,6 +41,8 @@ macro_rules! fixed {
 }
 
 fixed! {
+    a_graph_gets_one_buffer_to_read_and_to_write
+    weights_of_a_replay_are_dropped
     a_dynamic_launch_reads_and_writes_one_buffer
     a_host_function_borrows_a_local
     a_host_function_keeps_what_one_thread_owns
