@@ -8,6 +8,7 @@ use crate::bare::chain::{ChainCost, Chains, Link};
 use crate::bare::lab::Lab;
 use crate::bare::ticks::{TICK, TRIGGER_THEN_WAIT, Tick, WAIT_THEN_TRIGGER};
 use crate::changed::changes;
+use crate::decode;
 use crate::definition::parse;
 use crate::peer::{self, Peer};
 use crate::progress::Steps;
@@ -35,6 +36,7 @@ struct Definition {
     samples: usize,
     /// The kernels of the graph that is changed.
     changes: usize,
+    decode: decode::Definition,
     #[serde(default)]
     peers: Vec<Peer>,
 }
@@ -154,7 +156,7 @@ fn measure(
         true => &[Link::Plain, Link::WaitThenTrigger, Link::TriggerThenWait],
         false => &[Link::Plain],
     };
-    steps.expect((definition.lengths.len() * links.len()) as u64 + 3);
+    steps.expect((definition.lengths.len() * links.len()) as u64 + 4);
     let mut results = Results::of_device(device);
     results.note("verified", "the words of every sample, and those of the peers");
     let lab = match device.info().compute.0 {
@@ -171,6 +173,9 @@ fn measure(
     pipelines(setting, definition.samples, &mut results)?;
     steps.begin("changes of a graph");
     changes(setting, (definition.changes, definition.samples), &mut results)?;
+    steps.begin("chains over memory");
+    let decoded = (&definition.decode, has_dependents);
+    decode::decode(setting, decoded, definition.samples, &mut results)?;
     steps.begin("peers");
     peer::figures(&definition.peers, definition.samples, &mut results)?;
     Ok(results)
@@ -246,8 +251,13 @@ mod tests {
     #[test]
     fn each_way_has_its_time_and_right_words() -> Result<()> {
         let device = checked_device(Order::Greedy)?;
-        let definition =
-            Definition { lengths: vec![5], samples: 3, changes: 20, peers: Vec::new() };
+        let definition = Definition {
+            lengths: vec![5],
+            samples: 3,
+            changes: 20,
+            decode: decode::Definition { sizes_kib: vec![1], kernels: 5, preambles: vec![0, 3] },
+            peers: Vec::new(),
+        };
         let mut show = |_: Step<'_>| ();
         let setting = Setting::for_tests(&device);
         let printed = measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
@@ -259,6 +269,8 @@ mod tests {
         assert!(printed.contains("5 kernels, dependent with a late trigger, graph: "), "{printed}");
         assert!(printed.contains("short kernels, automatic replay: a run"), "{printed}");
         assert!(printed.contains("20 kernels, a new graph: host"), "{printed}");
+        let early = "5 kernels of 1 KiB, 3 rounds before the wait, dependent with an early trigger";
+        assert!(printed.contains(&format!("{early}: each kernel")), "{printed}");
         assert_no_finding(&device, 20);
         Ok(())
     }
