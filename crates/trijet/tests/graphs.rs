@@ -2,6 +2,7 @@
 //! checker has nothing to say about them.
 
 use std::ops::Range;
+use std::sync::Mutex;
 use trijet::check::Options;
 use trijet::graph::{Arguments, Recording};
 use trijet::kernels::{ArgBlock, Code, Cost, InOut, KernelSpec, Ptr, Shape, Tile, Twin};
@@ -598,4 +599,63 @@ fn a_graph_is_refused_after_a_panic_of_the_code_that_records_it_again() -> Resul
     assert!(error.to_string().contains("panicked"), "{error}");
     assert_eq!(s.download(&y)?, [0; LEN]);
     Ok(())
+}
+
+/// Threads record, change, launch and drop graphs at the same time. They share an input and one output.
+#[test]
+fn graphs_of_several_threads_do_not_disturb_each_other() -> Result<()> {
+    for executor in [Executor::Threads, Executor::Virtual(Order::Seeded(8))] {
+        let device = open(executor);
+        let x = device.stream()?.upload(&[5_u32; LEN])?;
+        let sum = Mutex::new(device.stream()?.alloc_zeroed::<u32>(LEN)?);
+        let work = &|thread: u32| -> Result<()> {
+            let s = device.stream()?;
+            let mut y = s.alloc_zeroed::<u32>(LEN)?;
+            let step = |g: &Recording, y: &mut Buffer<u32>, rounds: u32| {
+                g.argument(&x)?;
+                g.argument(y)?;
+                let (a, b) = (g.stream()?, g.stream()?);
+                let mut scratch = a.alloc::<u32>(LEN)?;
+                a.launch(&WORK, (rounds, &x, &mut scratch))?;
+                b.launch(&WORK, (1, &scratch, y))
+            };
+            let config = LaunchConfig::new([u32::try_from(LEN).expect("few"), 1, 1], [1; 3]);
+            for turn in 0..12 {
+                let mut graph = device.record(|g| step(g, &mut y, thread))?;
+                let wanted = |rounds| hashed(1, hashed(rounds, 5));
+                for rounds in [thread, thread + turn] {
+                    device.record_again(&mut graph, |g| step(g, &mut y, rounds))?;
+                    let arguments = Arguments::new().read(x.view()).write(y.view_mut());
+                    s.launch_graph(&mut graph, arguments)?;
+                    assert_eq!(s.download(&y)?, [wanted(rounds); LEN], "thread {thread}");
+                }
+                let mut sum = sum.lock().expect("no panic under this lock");
+                let mut add = device.record(|g| {
+                    g.argument(&*sum)?;
+                    g.stream()?.launch_with(&ADD_ONE, config, (&mut *sum,))
+                })?;
+                s.launch_graph(&mut add, Arguments::new().write(sum.view_mut()))?;
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| -> Result<()> {
+            let threads: Vec<_> = (0..4).map(|n| scope.spawn(move || work(n))).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+        })?;
+        let sum = sum.into_inner().expect("no panic under this lock");
+        assert_eq!(device.stream()?.download(&sum)?, [48; LEN]);
+        let verdict = device.verdict().expect("it is checked");
+        assert_eq!(verdict.findings, [], "{verdict}");
+    }
+    Ok(())
+}
+
+/// The hash of `WORK`.
+fn hashed(rounds: u32, x: u32) -> u32 {
+    (0..rounds).fold(x, |mut v, _| {
+        v ^= v << 13;
+        v ^= v >> 17;
+        v ^= v << 5;
+        v.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15)
+    })
 }
