@@ -224,6 +224,7 @@ fn from_file(definition: &Definition, streams: u32) -> Result<Many> {
         dropped: 0,
         order: None,
         devices: Vec::new(),
+        hardware_queues: None,
     };
     let file = BufWriter::new(File::create(&scratch.0).map_err(failed)?);
     let mut writer = Writer::new(file, &about)?;

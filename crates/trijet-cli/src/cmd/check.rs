@@ -65,8 +65,7 @@ fn check_file(path: &Path, assume: Assume) -> Result<Checked> {
     };
     let timed = held.as_ref().filter(|_| about.times != TimeSource::Missing);
     let graph = |ops| Dag::with_times(ops, kernels, about.times);
-    // A ledger file does not have the number of hardware queues.
-    let lints = timed.map(|ops| lints(ops, &graph(ops), None));
+    let lints = timed.map(|ops| lints(ops, &graph(ops), about.hardware_queues));
     let verdict = held.map_or_else(|| checker.finish(), |ops| check_with(&ops, options));
     Ok(Checked { about, verdict, lints })
 }

@@ -60,6 +60,7 @@ impl Trace {
             dropped: 0,
             order: None,
             devices: self.devices.clone(),
+            hardware_queues: self.hardware_queues,
         }
     }
 }

@@ -8,6 +8,7 @@ use trijet::sim::{CostModel, Executor, HostConfig, Order};
 use trijet::testing::{MIX, WORK};
 use trijet::trace::Engine::{Compute, Upload};
 use trijet::trace::dag::{Dag, Kernels};
+use trijet::trace::file::{Reader, Writer};
 use trijet::trace::{Asked, HostCall, Named, Op, OpKind, StreamClass, TimesFrom, Waited};
 use trijet::{Bytes, Device, Nanos, Result, StreamOptions};
 
@@ -250,8 +251,16 @@ fn a_run_of_the_host_device_is_flagged_only_if_streams_shared_queues() -> Result
         device.synchronize()?;
         let trace = device.take_trace()?;
         assert_eq!(trace.hardware_queues, Some(queues));
-        let dag = Dag::with_times(&trace.ops, Kernels::Several, trace.times);
-        let all = lints(&trace.ops, &dag, Some(4));
+        // As `trijet check` has it from a file.
+        let mut file = Writer::new(Vec::new(), &trace.about("nine streams"))?;
+        trace.ops.iter().try_for_each(|op| file.push(op))?;
+        let bytes = file.finish()?;
+        let reader = Reader::new(&bytes[..])?;
+        let about = reader.about().clone();
+        assert_eq!(about.hardware_queues, Some(queues));
+        let ops = reader.collect::<Result<Vec<_>>>()?;
+        let dag = Dag::with_times(&ops, Kernels::Several, about.times);
+        let all = lints(&ops, &dag, Some(4));
         Ok(all.iter().any(|lint| lint.rule == Rule::QueueShared))
     };
     let flagged = |queues| -> Result<usize> {

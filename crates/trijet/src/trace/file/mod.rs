@@ -1,7 +1,7 @@
 //! The ledger file: a trace, with a description of the run and the source of its times.
 //!
 //! ```text
-//! file  := "TRIJETL3" block*                    the last block is End
+//! file  := "TRIJETL4" block*                    the last block is End
 //! block := kind:u8 length:u32 crc:u32 payload   little-endian; crc is CRC-32 of magic and payload
 //! ```
 //! Payloads are `postcard` (variable-length integers). One `About` block comes first. A `Texts`
@@ -12,8 +12,9 @@
 //! that it has not checked. An error names the byte.
 //!
 //! Version 2 added signals. Version 3 added to each access whether the program or the library
-//! orders it. A reader accepts all three versions: the kinds of operations keep their numbers. In
-//! version 1 a checksum is that of the payload alone.
+//! orders it. Version 4 added the number of hardware queues to the description. A reader accepts all four
+//! versions: the kinds of operations keep their numbers. In version 1 a checksum is that of the
+//! payload alone.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -28,9 +29,11 @@ use crate::base::times::TimeSource;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-const MAGIC: [u8; 8] = *b"TRIJETL3";
+const MAGIC: [u8; 8] = *b"TRIJETL4";
 /// The last bytes of the magics of the older versions.
-const OLDER: [u8; 2] = *b"12";
+const OLDER: [u8; 3] = *b"123";
+/// The last byte of the magic since which accesses say what orders them.
+const SINCE_ORDERED: u8 = b'3';
 
 /// The checksum of a magic and a payload: it does not match if the version byte is damaged.
 fn checksum(magic: [u8; 8], payload: &[u8]) -> u32 {
@@ -92,6 +95,28 @@ pub struct About {
     pub order: Option<String>,
     /// The devices of the run.
     pub devices: Vec<AboutDevice>,
+    /// The hardware queues on which the driver dealt the streams, if they are known.
+    pub hardware_queues: Option<u32>,
+}
+
+/// A description before version 4, without the number of hardware queues.
+#[derive(Deserialize)]
+struct OldAbout {
+    tool: String,
+    program: String,
+    times: TimeSource,
+    clock_error_ns: u64,
+    dropped: u64,
+    order: Option<String>,
+    devices: Vec<AboutDevice>,
+}
+
+impl From<OldAbout> for About {
+    fn from(old: OldAbout) -> Self {
+        let OldAbout { tool, program, times, clock_error_ns, dropped, order, devices } = old;
+        let hardware_queues = None;
+        Self { tool, program, times, clock_error_ns, dropped, order, devices, hardware_queues }
+    }
 }
 
 /// The totals in the last block.

@@ -2,7 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::row::{OldRow, Previous, Row};
-use super::{About, End, Kind, MAGIC, OLDER, OPS_MAX, PAYLOAD_MAX, TEXTS_MAX, checksum};
+use super::{
+    About, End, Kind, MAGIC, OLDER, OPS_MAX, OldAbout, PAYLOAD_MAX, SINCE_ORDERED, TEXTS_MAX,
+    checksum,
+};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Op;
 use std::io::Read;
@@ -57,6 +60,7 @@ impl<R: Read> Reader<R> {
             dropped: 0,
             order: None,
             devices: Vec::new(),
+            hardware_queues: None,
         };
         let mut reader = Self {
             input,
@@ -81,7 +85,7 @@ impl<R: Read> Reader<R> {
         if magic != MAGIC && !OLDER.contains(&magic[7]) {
             let version = char::from(magic[7]).escape_default();
             let cause =
-                format!("a ledger file of version {version}; this program reads versions 1 to 3");
+                format!("a ledger file of version {version}; this program reads versions 1 to 4");
             return Err(Error::new(ErrorKind::InvalidValue, "read ledger", cause));
         }
         reader.magic = magic;
@@ -89,7 +93,8 @@ impl<R: Read> Reader<R> {
         if reader.block()? != Kind::About {
             return Err(damaged(MAGIC.len() as u64, "the first block is not the description"));
         }
-        reader.about = reader.decode()?;
+        reader.about =
+            if magic == MAGIC { reader.decode()? } else { reader.decode::<OldAbout>()?.into() };
         Ok(reader)
     }
 
@@ -186,7 +191,7 @@ impl<R: Read> Reader<R> {
         let rest = &self.payload[self.taken..];
         let damaged_row = |cause| damaged(self.at, cause);
         let (previous, texts) = (&mut self.previous, &self.texts);
-        let (op, after) = if self.magic == MAGIC {
+        let (op, after) = if self.magic[7] >= SINCE_ORDERED {
             let (row, after) = postcard::take_from_bytes::<Row>(rest).map_err(damaged_row)?;
             (row.op(previous, texts), after)
         } else {

@@ -21,6 +21,7 @@ fn about() -> About {
         dropped: 3,
         order: Some("seeded:7".to_owned()),
         devices: vec![AboutDevice { device: 0, name: "H200".to_owned(), driver: 13_000 }],
+        hardware_queues: Some(8),
     }
 }
 
@@ -214,19 +215,34 @@ fn many_operations_need_many_blocks_and_few_bytes() {
 #[test]
 fn a_file_of_another_version_or_format_is_refused() {
     let mut bytes = write(&[]).expect("memory takes all");
-    bytes[7] = b'4';
-    let error = read(&bytes).expect_err("version 4");
-    assert!(error.to_string().contains("version 4"), "{error}");
+    bytes[7] = b'5';
+    let error = read(&bytes).expect_err("version 5");
+    assert!(error.to_string().contains("version 5"), "{error}");
     assert!(
         read(b"PK\x03\x04 a zip").expect_err("a zip").to_string().contains("not a ledger file")
     );
 }
 
-/// Version 1 has the same bytes with other checksums, and no signals.
+/// The same file with the description of versions before 4.
+fn with_old_description(bytes: &[u8]) -> Vec<u8> {
+    let About { tool, program, times, clock_error_ns, dropped, order, devices, .. } = about();
+    let old = (tool, program, times, clock_error_ns, dropped, order, devices);
+    let payload = postcard::to_allocvec(&old).expect("a few bytes");
+    let length = bytes[9..13].try_into().expect("four bytes");
+    let rest = 17 + usize::try_from(u32::from_le_bytes(length)).expect("a short block");
+    let mut all = bytes[..9].to_vec();
+    all.extend(u32::try_from(payload.len()).expect("short").to_le_bytes());
+    all.extend([0; 4]);
+    all.extend(payload);
+    all.extend(&bytes[rest..]);
+    all
+}
+
+/// Version 1 has the same bytes with another description and other checksums, and no signals.
 #[test]
 fn a_file_of_the_first_version_is_read() {
     let bytes = write(&[plain("kernel", 7)]).expect("memory takes all");
-    let mut first = bytes.clone();
+    let mut first = with_old_description(&bytes);
     first[..8].copy_from_slice(b"TRIJETL1");
     assert!(read(&first).expect_err("its checksums are").to_string().contains("checksum"));
     let mut at = 8;
@@ -242,7 +258,7 @@ fn a_file_of_the_first_version_is_read() {
     let number = |kind: &OpKind| postcard::to_allocvec(kind).expect("a few bytes")[0];
     let wait = OpKind::Wait { event: 0, on: plain("", 0).position, by: Asked::User };
     assert_eq!((number(&OpKind::Alloc), number(&OpKind::HostFn), number(&wait)), (0, 8, 18));
-    assert_eq!(&bytes[..8], b"TRIJETL3");
+    assert_eq!(&bytes[..8], b"TRIJETL4");
 }
 
 /// Accesses of version 2 do not say whether the program or the library orders them, so the program
@@ -257,6 +273,17 @@ fn a_file_of_the_second_version_is_read() {
     assert_eq!(copies.count(), 14, "seven chunks, up and down");
     let mut accesses = ops.iter().flat_map(|op| &op.accesses);
     assert!(accesses.all(|access| access.ordered == OrderedBy::Program));
+}
+
+/// Descriptions of version 3 do not have the number of hardware queues, and its accesses are those of now.
+#[test]
+fn a_file_of_the_third_version_is_read() {
+    let bytes = include_bytes!("../../../tests/golden/version-3.ledger");
+    let reader = Reader::new(bytes.as_slice()).expect("it is whole");
+    assert_eq!((reader.about().hardware_queues, reader.about().devices.len()), (None, 1));
+    let ops: Vec<Op> = reader.collect::<Result<_>>().expect("it is whole");
+    let mut accesses = ops.iter().flat_map(|op| &op.accesses);
+    assert!(accesses.any(|access| access.ordered == OrderedBy::Library));
 }
 
 /// A length above the limit is refused before memory is allocated for it.
