@@ -52,6 +52,7 @@ impl<W: Write> Writer<W> {
     ///     dropped: 0,
     ///     order: None,
     ///     devices: Vec::new(),
+    ///     hardware_queues: None,
     /// };
     /// let bytes = Writer::new(Vec::new(), &about)?.finish()?;
     /// let mut reader = Reader::new(bytes.as_slice())?;
