@@ -8,6 +8,7 @@ use crate::device::memory::Span;
 use crate::device::tiling::{ElementType, MAP_BYTES, TiledArg, Tiling};
 use arrayvec::ArrayVec;
 use bytemuck::{NoUninit, Pod};
+use smallvec::SmallVec;
 
 /// The most bytes of arguments. The hardware allows 4 KiB; the shipped kernels need two tilings of 128
 /// bytes and under 128 for the rest.
@@ -70,6 +71,64 @@ fn full() -> Error {
          {TILED_MAX} tilings"
     );
     Error::new(ErrorKind::InvalidValue, "launch", cause)
+}
+
+/// The arguments of a launch that a graph keeps: as many bytes as they have, since a graph has many.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptArgs {
+    words: SmallVec<[u64; 8]>,
+    sizes: SmallVec<[u16; 8]>,
+    spans: SmallVec<[KeptSpan; 3]>,
+    tiled: Box<[TiledArg]>,
+    signature: u64,
+}
+
+/// A span without its memory.
+#[derive(Debug, Clone, Copy)]
+struct KeptSpan {
+    index: usize,
+    /// The place of its address among the words.
+    word: usize,
+    mode: Mode,
+    elements: u64,
+    element_bytes: u64,
+}
+
+/// The values of arguments, for a comparison.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ArgValues<'a> {
+    words: &'a [u64],
+    sizes: &'a [u16],
+    tiled: &'a [TiledArg],
+}
+
+impl KeptArgs {
+    pub(crate) fn values(&self) -> ArgValues<'_> {
+        ArgValues { words: &self.words, sizes: &self.sizes, tiled: &self.tiled }
+    }
+
+    /// Whether other arguments differ in a value, not counting the places of spans.
+    pub(crate) fn differ(&self, other: &ArgValues<'_>) -> bool {
+        let mut words = self.words.iter().zip(other.words).enumerate();
+        self.sizes[..] != *other.sizes
+            || self.tiled[..] != *other.tiled
+            || words.any(|(at, (a, b))| a != b && self.spans.iter().all(|span| span.word != at))
+    }
+
+    /// The arguments of a launch, with this memory as their spans, in order.
+    pub(crate) fn with_memory(&self, memory: impl Iterator<Item = Span>) -> ArgBlock {
+        let mut args = ArgBlock::default();
+        args.words.extend(self.words.iter().copied());
+        args.sizes.extend(self.sizes.iter().copied());
+        args.tiled.extend(self.tiled.iter().copied());
+        args.signature = self.signature;
+        for (kept, span) in self.spans.iter().zip(memory) {
+            let KeptSpan { index, word, mode, elements, element_bytes } = *kept;
+            args.words[word] = span.address();
+            args.spans.push(SpanArg { index, span, mode, elements, element_bytes });
+        }
+        args
+    }
 }
 
 // The methods that append are inlined into the launch, where the sizes of all arguments, and so the
@@ -164,27 +223,23 @@ impl ArgBlock {
         self.spans.try_push(arg).map_err(|_| full())
     }
 
-    /// Whether the arguments differ in a value, not counting the places of spans.
-    pub(crate) fn differs(&self, other: &Self) -> bool {
-        let is_address = |word: usize| {
-            self.spans.iter().any(|arg| {
-                let at: usize = self.sizes[..arg.index].iter().map(|size| words_of(*size)).sum();
-                at == word
-            })
-        };
-        let mut words = self.words.iter().zip(&other.words).enumerate();
-        self.sizes != other.sizes
-            || self.tiled != other.tiled
-            || words.any(|(at, (a, b))| a != b && !is_address(at))
+    pub(crate) fn values(&self) -> ArgValues<'_> {
+        ArgValues { words: &self.words, sizes: &self.sizes, tiled: &self.tiled }
     }
 
-    /// Lets every span be at another place, in their order.
-    pub(crate) fn move_spans(&mut self, places: impl Iterator<Item = Span>) {
-        let Self { words, sizes, spans, .. } = self;
-        for (arg, place) in spans.iter_mut().zip(places) {
-            let word: usize = sizes[..arg.index].iter().map(|size| words_of(*size)).sum();
-            words[word] = place.address();
-            arg.span = place;
+    /// The arguments as a graph keeps them, without memory.
+    pub(crate) fn kept(&self) -> KeptArgs {
+        let span = |arg: &SpanArg| {
+            let word = self.sizes[..arg.index].iter().map(|size| words_of(*size)).sum();
+            let SpanArg { index, mode, elements, element_bytes, .. } = *arg;
+            KeptSpan { index, word, mode, elements, element_bytes }
+        };
+        KeptArgs {
+            words: self.words.as_slice().into(),
+            sizes: self.sizes.as_slice().into(),
+            spans: self.spans.iter().map(span).collect(),
+            tiled: self.tiled.as_slice().into(),
+            signature: self.signature,
         }
     }
 

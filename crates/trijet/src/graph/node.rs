@@ -4,7 +4,7 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::LaunchConfig;
-use crate::device::args::ArgBlock;
+use crate::device::args::{ArgValues, KeptArgs};
 use crate::device::driver::{Action, FunctionHandle, HostFn, Launch, NodeAction};
 use crate::device::memory::Span;
 use std::borrow::Cow;
@@ -30,7 +30,7 @@ enum Work {
         function: FunctionHandle,
         name: Cow<'static, str>,
         config: LaunchConfig,
-        args: Box<ArgBlock>,
+        args: Box<KeptArgs>,
     },
     HostFn(HostFn),
 }
@@ -50,7 +50,7 @@ enum Values<'a> {
         function: FunctionHandle,
         name: &'a Cow<'static, str>,
         config: LaunchConfig,
-        args: &'a ArgBlock,
+        args: ArgValues<'a>,
     },
     HostFn,
 }
@@ -62,7 +62,7 @@ impl<'a> Values<'a> {
             NodeAction::Fill { value, .. } => Self::Fill(*value),
             NodeAction::HostFn(_) => Self::HostFn,
             NodeAction::Launch(Launch { function, name, config, args }) => {
-                Self::Kernel { function: *function, name, config: *config, args }
+                Self::Kernel { function: *function, name, config: *config, args: args.values() }
             }
         }
     }
@@ -84,6 +84,7 @@ impl Work {
             Self::Fill(value) => Values::Fill(*value),
             Self::HostFn(_) => Values::HostFn,
             Self::Kernel { function, name, config, args } => {
+                let args = args.values();
                 Values::Kernel { function: *function, name, config: *config, args }
             }
         }
@@ -115,7 +116,7 @@ impl Node {
             NodeAction::HostFn(run) => Work::HostFn(Arc::clone(run)),
             NodeAction::Launch(launch) => {
                 let Launch { function, name, config, args } = launch;
-                Work::Kernel { function, name: name.clone(), config, args: Box::new(args.clone()) }
+                Work::Kernel { function, name: name.clone(), config, args: Box::new(args.kept()) }
             }
         };
         let (within, places, after) = (Vec::new(), Vec::new(), Vec::new());
@@ -215,26 +216,25 @@ impl Node {
     }
 
     fn works_otherwise(&self, other: &Values<'_>) -> std::result::Result<bool, String> {
-        match (self.work.values(), other) {
+        match (&self.work, other) {
             // A closure cannot be compared; the first one stays.
-            (Values::Copy, Values::Copy) | (Values::HostFn, Values::HostFn) => Ok(false),
-            (Values::Fill(was), Values::Fill(value)) => Ok(was != *value),
+            (Work::Copy, Values::Copy) | (Work::HostFn(_), Values::HostFn) => Ok(false),
+            (Work::Fill(was), Values::Fill(value)) => Ok(was != value),
             (
-                Values::Kernel { function: was, config: old, args: known, .. },
+                Work::Kernel { function: was, config: old, args: known, .. },
                 Values::Kernel { function, config, args, .. },
-            ) if was == *function => {
+            ) if was == function => {
                 let attributes =
                     |c: &LaunchConfig| (c.cluster, c.cooperative, c.priority, c.dependent);
                 // These become attributes of the node and of its edge, which an update leaves as they are.
-                if attributes(&old) != attributes(config) {
+                if attributes(old) != attributes(config) {
                     return Err("its launch has other attributes".to_owned());
                 }
-                Ok(old != *config || known.differs(args))
+                Ok(old != config || known.differ(args))
             }
-            (
-                was @ (Values::Copy | Values::Fill(_) | Values::Kernel { .. } | Values::HostFn),
-                _,
-            ) => Err(format!("it is `{}`, and was `{}`", other.label(), was.label())),
+            (was @ (Work::Copy | Work::Fill(_) | Work::Kernel { .. } | Work::HostFn(_)), _) => {
+                Err(format!("it is `{}`, and was `{}`", other.label(), was.values().label()))
+            }
         }
     }
 
@@ -254,8 +254,7 @@ impl Node {
             }
             Work::HostFn(run) => with(NodeAction::HostFn(run)),
             Work::Kernel { function, name, config, args } => {
-                let mut args = args.clone();
-                args.move_spans(self.places.iter().map(span));
+                let args = args.with_memory(self.places.iter().map(span));
                 let (function, mut config) = (*function, *config);
                 config.dependent = self.is_dependent;
                 with(NodeAction::Launch(Launch { function, name, config, args: &args }))
