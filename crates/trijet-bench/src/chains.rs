@@ -23,6 +23,9 @@ use trijet::{Buffer, Device, Error, ErrorKind, Graph, LaunchConfig, Result, Stre
 
 /// The threads of a block, as the bare chains have them.
 const THREADS: u32 = 32;
+/// Launches of a graph in a sample, one right after the other, as of the bare graphs: the time in which the host
+/// makes the first launch is a part of the device's.
+const LAUNCHES: u32 = 4;
 
 #[derive(Debug, Deserialize)]
 struct Definitions {
@@ -85,13 +88,15 @@ impl Chain {
         })
     }
 
-    /// The time of `run`, which leaves `length` in each word of one buffer.
+    /// The time of `run`, which makes `calls` calls and adds these numbers to each word of the buffers.
     fn sample(
         &mut self,
-        turn: usize,
+        (calls, added): (u32, [u32; 2]),
         run: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<Vec<Value>> {
-        self.stream.fill_bytes(&mut self.words[turn], 0)?;
+        for words in &mut self.words {
+            self.stream.fill_bytes(words, 0)?;
+        }
         self.stream.synchronize()?;
         self.between[0].record(&self.stream)?;
         let start = Instant::now();
@@ -99,31 +104,40 @@ impl Chain {
         let host = start.elapsed();
         self.between[1].record(&self.stream)?;
         self.stream.synchronize()?;
-        if self.stream.download(&self.words[turn])?.iter().any(|word| *word != self.length) {
-            let cause = format!("a word is not {}", self.length);
-            return Err(Error::new(ErrorKind::InvalidValue, "bench chains", cause));
+        for (words, added) in self.words.iter().zip(added) {
+            if self.stream.download(words)?.iter().any(|word| *word != added) {
+                let cause = format!("a word is not {added}");
+                return Err(Error::new(ErrorKind::InvalidValue, "bench chains", cause));
+            }
         }
         let device = self.between[1].elapsed_since(&self.between[0])?.seconds() * 1e9;
-        let per = f64::from(self.length);
-        Ok(values(device / per, host.as_secs_f64() * 1e9))
+        let kernels = f64::from(added.iter().sum::<u32>());
+        Ok(values(device / kernels, host.as_secs_f64() * 1e9 / f64::from(calls)))
     }
 
     fn launches(&mut self) -> Result<Vec<Value>> {
         let (config, length, kernel) = (self.config(), self.length, self.kernel);
-        self.sample(0, |chain| {
+        self.sample((1, [length, 0]), |chain| {
             let words = &mut chain.words[0];
             (0..length).try_for_each(|_| chain.stream.launch_with(kernel, config, (&mut *words,)))
         })
     }
 
-    fn replay(&mut self, graph: &mut Graph, turn: usize) -> Result<Vec<Value>> {
-        self.sample(turn, |chain| {
-            let words = chain.words[turn].view_mut();
-            chain.stream.launch_graph(graph, Arguments::new().write(words))
+    /// Launches the graph a few times, over these buffers in turn.
+    fn replay(&mut self, graph: &mut Graph, buffers: &[usize]) -> Result<Vec<Value>> {
+        let turns = || buffers.iter().cycle().take(LAUNCHES as usize);
+        let mut added = [0; 2];
+        turns().for_each(|buffer| added[*buffer] += self.length);
+        self.sample((LAUNCHES, added), |chain| {
+            turns().try_for_each(|buffer| {
+                let words = chain.words[*buffer].view_mut();
+                chain.stream.launch_graph(graph, Arguments::new().write(words))
+            })
         })
     }
 }
 
+/// The host's time is that of a graph's launch, or of all launches of a chain.
 fn values(device: f64, host: f64) -> Vec<Value> {
     let ns = |what: &str, value| Value { what: what.to_owned(), unit: "ns".to_owned(), value };
     vec![ns("device, each kernel", device), ns("host, all calls", host)]
@@ -172,7 +186,7 @@ fn measure(
     steps.begin("a pipeline of short kernels");
     pipelines(setting, definition.samples, &mut results)?;
     steps.begin("changes of a graph");
-    changes(setting, (definition.changes, definition.samples), &mut results)?;
+    changes(setting, (definition.changes, definition.samples), lab.as_ref(), &mut results)?;
     steps.begin("chains over memory");
     let decoded = (&definition.decode, has_dependents);
     decode::decode(setting, decoded, definition.samples, &mut results)?;
@@ -204,16 +218,12 @@ fn chains(
     let chain = || Chain::new(device, link, length);
     let (mut one, mut same, mut other) = (chain()?, chain()?, chain()?);
     let (mut graph, mut changed) = (same.graph(device)?, other.graph(device)?);
-    let mut turn = 0;
     let mut sides = vec![
         Side::new("launches", || one.launches()),
-        Side::new("graph", || same.replay(&mut graph, 0)),
+        Side::new("graph", || same.replay(&mut graph, &[0])),
     ];
     if !is_dependent {
-        sides.push(Side::new("graph with other memory", || {
-            turn = 1 - turn;
-            other.replay(&mut changed, turn)
-        }));
+        sides.push(Side::new("graph with other memory", || other.replay(&mut changed, &[1, 0])));
     }
     if let Some(bare) = &bare {
         sides
@@ -279,7 +289,7 @@ mod tests {
     fn a_chain_that_lacks_a_kernel_is_an_error() -> Result<()> {
         let device = checked_device(Order::Greedy)?;
         let mut chain = Chain::new(&device, Link::Plain, 4)?;
-        let error = chain.sample(0, |_| Ok(())).expect_err("no kernel ran");
+        let error = chain.sample((1, [4, 0]), |_| Ok(())).expect_err("no kernel ran");
         assert_eq!(error.kind(), ErrorKind::InvalidValue);
         Ok(())
     }

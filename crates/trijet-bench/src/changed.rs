@@ -1,10 +1,13 @@
 //! What a change of a graph costs: recorded again with no, some or all kernels changed, and made anew.
 #![forbid(unsafe_code)]
 
+use crate::bare::chain::Chains;
+use crate::bare::lab::Lab;
 use crate::overlap::hash;
 use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
+use crate::stats::Samples;
 use std::time::Instant;
 use trijet::graph::{Arguments, Recording};
 use trijet::testing::WORK;
@@ -70,10 +73,12 @@ impl Changes {
     }
 }
 
-/// All changes, in turn.
+/// All changes, in turn, and behind them the bare calls that capture a graph of as many kernels again and update
+/// the one before with it as a whole.
 pub(crate) fn changes(
     setting: &Setting<'_>,
     (kernels, samples): (usize, usize),
+    lab: Option<&Lab>,
     results: &mut Results,
 ) -> Result<()> {
     let graph = || Changes::new(setting.device, kernels);
@@ -93,6 +98,15 @@ pub(crate) fn changes(
             let what = format!("graph of {kernels} kernels, {}: {}", side.name, figure.what);
             results.push(what, &figure.unit, figure.samples.clone(), None);
         }
+    }
+    let Some(lab) = lab else { return Ok(()) };
+    let bare = Chains::new(lab, setting.device.info().multiprocessors, false)?;
+    let costs = bare.updated(u32::try_from(kernels).unwrap_or(u32::MAX), samples)?;
+    for (part, what) in ["captured again", "updated as a whole"].into_iter().enumerate() {
+        let what = format!("graph of {kernels} kernels, bare, {what}: host");
+        let mut samples = Samples::default();
+        costs.iter().for_each(|cost| samples.push(cost[part] / 1e3));
+        results.push(what, "us", samples, None);
     }
     Ok(())
 }

@@ -5,8 +5,9 @@
 //! chain ran, one after the other.
 
 use super::lab::Lab;
-use super::table::{Attribute, Handle, ask};
+use super::table::{Attribute, Handle, UpdateResult, ask};
 use std::ptr::null_mut;
+use std::time::Instant;
 use trijet::{Error, ErrorKind, Result};
 
 /// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`, switched on.
@@ -69,11 +70,15 @@ impl<'a> Chains<'a> {
     }
 
     fn submit(&self, link: Link, kernels: u32) -> Result<()> {
+        self.submit_blocks(link, kernels, self.blocks)
+    }
+
+    fn submit_blocks(&self, link: Link, kernels: u32, blocks: u32) -> Result<()> {
         let (function, blocks, mut attributes) = match link {
             Link::Empty => (self.lab.pass, 1, Vec::new()),
-            Link::Plain => (self.lab.tick, self.blocks, Vec::new()),
-            Link::WaitThenTrigger => (self.wait_then_trigger, self.blocks, vec![DEPENDENT]),
-            Link::TriggerThenWait => (self.trigger_then_wait, self.blocks, vec![DEPENDENT]),
+            Link::Plain => (self.lab.tick, blocks, Vec::new()),
+            Link::WaitThenTrigger => (self.wait_then_trigger, blocks, vec![DEPENDENT]),
+            Link::TriggerThenWait => (self.trigger_then_wait, blocks, vec![DEPENDENT]),
         };
         if function.is_null() {
             return Err(Error::new(
@@ -107,7 +112,7 @@ impl<'a> Chains<'a> {
         self.lab.clear()?;
         let mut host = 0.0;
         let device = self.lab.device_ns(|| {
-            let start = std::time::Instant::now();
+            let start = Instant::now();
             self.submit(link, kernels)?;
             host = start.elapsed().as_secs_f64() * 1e9;
             Ok(())
@@ -117,10 +122,10 @@ impl<'a> Chains<'a> {
         Ok(ChainCost { kernel: device / per, call: host / per })
     }
 
-    fn capture(&self, link: Link, kernels: u32) -> Result<Handle> {
+    fn capture(&self, link: Link, kernels: u32, blocks: u32) -> Result<Handle> {
         let (table, stream) = (&self.lab.table, self.lab.stream);
         ask!(table, capture_begin(stream, THREAD_LOCAL), "an own stream with nothing pending")?;
-        let submitted = self.submit(link, kernels);
+        let submitted = self.submit_blocks(link, kernels, blocks);
         let mut graph = null_mut();
         ask!(table, capture_end(stream, &raw mut graph), "the capture was begun above")?;
         submitted.map(|()| graph)
@@ -133,7 +138,7 @@ impl<'a> Chains<'a> {
     /// `InvalidValue` for a wrong count; every error of the driver.
     pub(crate) fn graphed(&self, link: Link, kernels: u32, samples: u32) -> Result<Vec<ChainCost>> {
         let (table, stream) = (&self.lab.table, self.lab.stream);
-        let graph = self.capture(link, kernels)?;
+        let graph = self.capture(link, kernels, self.blocks)?;
         let mut exec = null_mut();
         ask!(table, graph_instantiate(&raw mut exec, graph, 0), "a graph that capture gave")?;
         let mut costs = Vec::new();
@@ -141,7 +146,7 @@ impl<'a> Chains<'a> {
             self.lab.clear()?;
             let mut call = 0.0;
             let device = self.lab.device_ns(|| {
-                let start = std::time::Instant::now();
+                let start = Instant::now();
                 for _ in 0..LAUNCHES {
                     ask!(table, graph_launch(exec, stream), "instantiated above, not destroyed")?;
                 }
@@ -154,6 +159,42 @@ impl<'a> Chains<'a> {
         }
         ask!(table, exec_destroy(exec), "its launches are complete")?;
         ask!(table, graph_destroy(graph), "its only exec is destroyed")?;
+        costs.remove(0);
+        Ok(costs)
+    }
+
+    /// Captures a chain anew, with a block less in each kernel at every second time, and updates the graph of the
+    /// one before with it. Each sample is the host's time of the capture and of the update, in nanoseconds.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a wrong count; every error of the driver.
+    pub(crate) fn updated(&self, kernels: u32, samples: usize) -> Result<Vec<[f64; 2]>> {
+        let (table, stream) = (&self.lab.table, self.lab.stream);
+        let first = self.capture(Link::Plain, kernels, self.blocks)?;
+        let mut exec = null_mut();
+        ask!(table, graph_instantiate(&raw mut exec, first, 0), "a graph that capture gave")?;
+        ask!(table, graph_destroy(first), "its exec does not need it")?;
+        let mut costs = Vec::new();
+        for number in 0..=samples {
+            let blocks = self.blocks - u32::from(number % 2 == 0);
+            self.lab.clear()?;
+            let start = Instant::now();
+            let graph = self.capture(Link::Plain, kernels, blocks)?;
+            let captured = start.elapsed();
+            let mut result = UpdateResult { result: 0, nodes: [null_mut(); 2] };
+            ask!(table, graph_update(exec, graph, &raw mut result), "both are alive and alike")?;
+            let all = start.elapsed();
+            ask!(table, graph_launch(exec, stream), "instantiated above, not destroyed")?;
+            let words = self.lab.words(usize::try_from(self.blocks).unwrap_or(usize::MAX))?;
+            let wanted = |(word, count): (u32, &u32)| *count == u32::from(word < blocks) * kernels;
+            if !(0..).zip(&words).all(wanted) {
+                let cause = format!("{blocks} blocks of an updated graph counted {words:?}");
+                return Err(Error::new(ErrorKind::InvalidValue, "chain", cause));
+            }
+            ask!(table, graph_destroy(graph), "the exec does not need it")?;
+            costs.push([captured, all - captured].map(|time| time.as_secs_f64() * 1e9));
+        }
+        ask!(table, exec_destroy(exec), "its launches are complete")?;
         costs.remove(0);
         Ok(costs)
     }

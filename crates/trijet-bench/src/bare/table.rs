@@ -28,6 +28,14 @@ pub(super) struct Config {
     pub(super) attr_count: c_uint,
 }
 
+/// `CUgraphExecUpdateResultInfo`.
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct UpdateResult {
+    pub(super) result: c_int,
+    pub(super) nodes: [Handle; 2],
+}
+
 /// `CUmemLocation`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -122,6 +130,7 @@ table! {
     capture_begin = "cuStreamBeginCapture_v2": fn(Handle, c_int);
     capture_end = "cuStreamEndCapture": fn(Handle, *mut Handle);
     graph_instantiate = "cuGraphInstantiateWithFlags": fn(*mut Handle, Handle, u64);
+    graph_update = "cuGraphExecUpdate_v2": fn(Handle, Handle, *mut UpdateResult);
     graph_launch = "cuGraphLaunch": fn(Handle, Handle);
     graph_destroy = "cuGraphDestroy": fn(Handle);
     exec_destroy = "cuGraphExecDestroy": fn(Handle);
