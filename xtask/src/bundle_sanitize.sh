@@ -25,7 +25,8 @@ trap 'rm -f "$log"' EXIT
 failed=0
 for tool in memcheck racecheck synccheck; do
     for case in "${cases[@]}"; do
-        timeout "$limit_s" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+        # The library asks the driver for parameters until it refuses: refused calls are no errors here.
+        timeout "$limit_s" compute-sanitizer --tool "$tool" --report-api-errors no --error-exitcode 9 \
             tests/gpu "$case" --test-threads=1 > "$log" 2>&1
         status=$?
         if [ "$status" -eq 0 ] && grep -q "test result: ok. [1-9]" "$log"; then
