@@ -206,7 +206,9 @@ impl Node {
         at: (usize, &[usize]),
         places: &[Place],
     ) -> std::result::Result<(), String> {
-        if (self.stream, &self.within[..]) != at {
+        // Not by slices: a comparison of two empty ones by `memcmp` takes 50 ns on processors with AVX-512, since its
+        // masked load of an address that is not mapped needs an assist.
+        if self.stream != at.0 || !self.within.iter().eq(at.1) {
             return Err("it is in another stream".to_owned());
         }
         if self.places != places {
