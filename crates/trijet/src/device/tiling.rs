@@ -78,8 +78,9 @@ pub enum Swizzle {
 }
 
 /// How a kernel sees memory: as a matrix, of which it copies boxes to and from shared memory
-/// (`cp.async.bulk.tensor.2d`). Elements of a box outside of the matrix are read as zeros and are not
-/// written.
+/// (`cp.async.bulk.tensor.2d`). Elements of a box outside of the matrix are read as zeros. They are not written,
+/// except up to the end of the unit of 16 bytes in which the columns of a row end (measured on an H200 by the case
+/// `boxes_are_read_and_written_within_their_matrix`).
 ///
 /// ```
 /// use trijet::kernels::{Swizzle, Tiling};
@@ -132,6 +133,13 @@ impl Tiling {
     /// The bytes from one row to the next. Only for a tiling that was checked.
     pub(crate) fn pitch_bytes(&self, element: ElementType) -> u64 {
         (self.pitch * element.bytes()) as u64
+    }
+
+    /// The end of what writes of boxes touch, in elements. Only for a tiling that was checked.
+    pub(crate) fn written_end(&self, element: ElementType) -> u128 {
+        let unit = UNIT_BYTES / element.bytes() as u64;
+        let row = (self.columns as u128).next_multiple_of(u128::from(unit));
+        (self.rows as u128 - 1) * self.pitch as u128 + row
     }
 
     /// Checks the tiling of `elements` elements at `address` against the limits of every device.

@@ -59,13 +59,23 @@ impl<'a, T: TiledElement> View<'a, T> {
 }
 
 impl<'a, T: TiledElement> ViewMut<'a, T> {
-    /// As [`View::tiled`], for a kernel that writes the memory by boxes. Elements of the view outside of the
-    /// matrix keep their values.
+    /// As [`View::tiled`], for a kernel that writes the memory by boxes.
+    ///
+    /// The copy engine writes whole units of 16 bytes: of a row whose columns end within a unit, the elements up to
+    /// the end of the unit are overwritten too, by what the kernel has in the box there. All other elements
+    /// outside of the matrix keep their values.
     ///
     /// # Errors
-    /// As for [`View::tiled`].
+    /// As for [`View::tiled`]; also if the last unit of the last row ends beyond the view.
     pub fn tiled(self, tiling: Tiling) -> Result<TiledViewMut<'a, T>> {
         check::<T>(&tiling, &self.span(), self.len())?;
+        let (end, elements) = (tiling.written_end(T::TYPE), self.len());
+        if end > elements as u128 {
+            let cause = format!(
+                "boxes are written in whole units of 16 bytes, up to element {end}, and the view has {elements}"
+            );
+            return Err(Error::new(ErrorKind::InvalidValue, "tiling", cause));
+        }
         Ok(TiledViewMut { view: self, tiling })
     }
 }
