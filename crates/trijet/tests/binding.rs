@@ -44,9 +44,9 @@ fn open() -> Result<Device> {
 }
 
 #[test]
-fn a_captured_stream_refuses_every_call() -> Result<()> {
+fn a_captured_stream_takes_operations_and_refuses_other_calls() -> Result<()> {
     let (_alone, file) = alone();
-    captured::a_captured_stream_refuses_every_call(&open()?, file)
+    captured::a_captured_stream_takes_operations_and_refuses_other_calls(&open()?, file, 0)
 }
 
 #[test]

@@ -36,6 +36,9 @@ impl LaneRef {
         if let Some(recorder) = &self.recorder {
             return self.record_instead(&**recorder, submission);
         }
+        if self.stream.maker == Maker::Program && self.gate().is_captured(self.stream)? {
+            return self.enqueue_captured(submission);
+        }
         let Some(shared) = self.needs_nothing(submission) else {
             return self.enqueue_slowly(submission, None);
         };

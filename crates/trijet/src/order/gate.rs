@@ -5,8 +5,8 @@
 //! the state of its stream and of its device:
 //!
 //! - live: the call reaches the driver;
-//! - capturing (law A33): the call is refused, since it would become part of a graph. Only a stream
-//!   that the program made itself can be in this state;
+//! - capturing (law A33): the call is refused, except for operations that can be a part of the graph, see
+//!   `captured`. Only a stream that the program made itself can be in this state;
 //! - lost (law A40): the call is refused with the error that the device was lost with.
 //!
 //! The gate is passed under the lock of a lane, so nothing here runs code of the user: a caller
@@ -16,7 +16,9 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::table::Table;
-use crate::device::driver::{Action, Driver, EventHandle, Progress, Readiness, StreamHandle};
+use crate::device::driver::{
+    Action, CaptureState, Driver, EventHandle, Progress, Readiness, StreamHandle,
+};
 use crate::log::entry::Log;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -84,6 +86,18 @@ impl Gate {
             };
         }
         self.pass(self.stream_state(on)?, on.device, |driver| driver.submit(on.handle, action))
+    }
+
+    /// Whether other code captures a stream. The answer may be another one at the next call.
+    pub(super) fn is_captured(&self, on: GateStream) -> Result<bool> {
+        Ok(matches!(self.stream_state(on)?, Passage::Capturing))
+    }
+
+    /// Gives an operation to the capture of a stream.
+    pub(super) fn submit_captured(&self, on: GateStream, action: &Action<'_>) -> Result<()> {
+        self.pass(self.device_state(on.device), on.device, |driver| {
+            driver.submit(on.handle, action)
+        })
     }
 
     /// Records an event.
@@ -159,7 +173,7 @@ impl Gate {
         let state = self.device_state(on.device);
         if on.maker == Maker::Program
             && matches!(state, Passage::Live)
-            && self.log.driver.stream_is_capturing(on.handle)?
+            && self.log.driver.capture_state(on.handle)? != CaptureState::None
         {
             return Ok(Passage::Capturing);
         }

@@ -8,6 +8,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 pub(crate) mod blocking_call;
+mod captured;
 pub(crate) mod dependent;
 pub(crate) mod domain;
 pub(crate) mod enqueue;

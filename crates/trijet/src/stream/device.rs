@@ -226,7 +226,9 @@ impl Device {
         self.0.domain.driver().script(threads);
     }
 
-    /// Waits until the work of all streams of the device is complete (law A10).
+    /// Waits until the work of all streams of the device is complete (law A10). While other code captures a stream of
+    /// the device into a graph, the driver refuses this, and the capture ends with an error; [`Stream::synchronize`]
+    /// disturbs no capture.
     ///
     /// # Errors
     /// The error of work that failed, a panic of a host function, or `Stalled`.

@@ -1,14 +1,17 @@
-//! Streams and events that are shared with other libraries, in both directions.
+//! Streams and events that are shared with other libraries, in both directions, and captures of such streams.
 
 use super::device::Device;
 use super::event::Event;
+use super::shared::Shared;
 use super::stream::{Owner, Stream};
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::device::driver::{Action, CaptureMode, GraphHandle};
 use crate::log::calling;
 use crate::order::gate::{GateStream, Maker};
 use std::any::Any;
 use std::ffi::c_void;
 use std::panic::Location;
+use std::sync::Arc;
 
 impl Device {
     /// A stream that another library created. Operations that are enqueued through it are ordered
@@ -16,7 +19,10 @@ impl Device {
     /// keeps the stream alive. It is dropped after the last buffer that was allocated in the
     /// stream.
     ///
-    /// While the stream is being captured into a graph, every call on it returns `Capturing`.
+    /// While the stream is being captured into a graph, copies, fills and launches become a part of that graph, in the
+    /// order of the capture. Each of them first waits on the host for earlier work of other streams that it must
+    /// follow. All other calls return `Capturing`, and leave the capture as it is: allocations, host functions,
+    /// records, waits, queries and synchronisations, and copies of memory that is not page-locked.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -33,6 +39,9 @@ impl Device {
     /// # Safety
     /// `raw` is a created stream of this device, not a default stream, and stays valid until
     /// `owner` is dropped.
+    ///
+    /// The memory of an operation that becomes a part of a graph stays allocated as long as the graph, and the caller
+    /// orders the launches of the graph and every other use of the memory: the library does not see them.
     ///
     /// # Errors
     /// `InvalidValue` for a default stream and beyond 1024 streams of a driver; what the driver
@@ -97,5 +106,111 @@ impl Event {
     pub fn as_raw(&self) -> *mut c_void {
         let (device, event) = self.raw();
         device.domain.driver().event_to_raw(event)
+    }
+}
+
+/// A capture of a stream that the program made, as another library begins one. For tests of code that runs beside
+/// captures.
+///
+/// ```
+/// use trijet::testing::{Capture, CaptureMode};
+/// use trijet::{Device, Select};
+/// let device = Device::open(Select::Host(0))?;
+/// let theirs = device.stream()?;
+/// let mut x = theirs.upload(&[1_u8; 4])?;
+/// theirs.synchronize()?;
+/// // SAFETY: the stream is alive, since it moves into its owner; `x` outlives the graph, and one stream has all
+/// // of its uses.
+/// let ours = unsafe { device.stream_from_raw(theirs.as_raw(), theirs)? };
+///
+/// let capture = Capture::begin(&ours, CaptureMode::ThreadLocal)?;
+/// ours.fill_bytes(&mut x, 7)?;
+/// let captured = capture.end()?;
+/// assert_eq!(ours.download(&x)?, [1; 4]);
+/// // SAFETY: the same.
+/// unsafe { captured.launch(&ours)? };
+/// assert_eq!(ours.download(&x)?, [7; 4]);
+/// # Ok::<(), trijet::Error>(())
+/// ```
+///
+/// A drop ends it, and discards the graph.
+#[derive(Debug)]
+pub struct Capture<'a> {
+    stream: &'a Stream,
+    has_ended: bool,
+}
+
+/// The graph of a [`Capture`].
+#[derive(Debug)]
+pub struct Captured {
+    device: Arc<Shared>,
+    graph: GraphHandle,
+}
+
+impl<'a> Capture<'a> {
+    /// Begins to capture a stream of [`Device::stream_from_raw`].
+    ///
+    /// # Errors
+    /// `InvalidValue` for a stream of the library, which nothing else can capture; what the driver
+    /// reports.
+    pub fn begin(stream: &'a Stream, mode: CaptureMode) -> Result<Self> {
+        calling::refuse("capture")?;
+        let on = stream.lane().stream;
+        if on.maker == Maker::Library {
+            let cause = "the library made the stream, so nothing else can capture it";
+            return Err(Error::new(ErrorKind::InvalidValue, "capture", cause));
+        }
+        let begun = stream.lane().driver().capture_begin(on.handle, mode);
+        begun.map_err(|error| stream.device().failed(error))?;
+        Ok(Self { stream, has_ended: false })
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// What made the capture invalid.
+    pub fn end(mut self) -> Result<Captured> {
+        self.has_ended = true;
+        self.ended()
+    }
+
+    fn ended(&self) -> Result<Captured> {
+        let (lane, device) = (self.stream.lane(), self.stream.device());
+        let graph = lane.driver().capture_end(lane.stream.handle);
+        let graph = graph.map_err(|error| device.failed(error))?;
+        Ok(Captured { device: Arc::clone(device), graph })
+    }
+}
+
+impl Drop for Capture<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            // An invalid capture has no graph, and this one was not wanted.
+            drop(self.ended());
+        }
+    }
+}
+
+impl Captured {
+    /// Launches the graph.
+    ///
+    /// # Safety
+    /// The memory of its operations is alive until they are complete, and ordered with every other use by the
+    /// caller.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    #[track_caller]
+    pub unsafe fn launch(&self, stream: &Stream) -> Result<()> {
+        calling::refuse("graph launch")?;
+        stream.enqueue(Action::Graph { graph: self.graph, touches: &[] }, &[], Location::caller())
+    }
+}
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        if let Err(error) = self.device.domain.driver().graph_destroy(self.graph) {
+            self.device.keep_error(error);
+        }
     }
 }

@@ -5,7 +5,7 @@ pub(crate) mod builder;
 mod completion;
 pub(crate) mod device;
 pub(crate) mod event;
-mod foreign;
+pub(crate) mod foreign;
 pub(crate) mod options;
 mod pool;
 mod pool_choice;

@@ -3,6 +3,7 @@
 
 pub(crate) mod attributes;
 pub(crate) mod batches;
+pub(crate) mod captures;
 pub(crate) mod copies;
 pub(crate) mod default_streams;
 pub(crate) mod executor;
@@ -118,6 +119,9 @@ macro_rules! for_each_case {
             kernels::clusters_of_each_size_compute_the_same_product
             kernels::a_product_refuses_sizes_and_shapes_that_do_not_fit
             kernels::chains_of_producers_and_consumers_compute_what_their_descriptions_say
+            captures::operations_in_a_captured_stream_become_a_part_of_its_graph
+            captures::an_operation_of_a_capture_comes_after_earlier_work_of_all_streams
+            captures::what_cannot_be_captured_is_refused_and_the_capture_goes_on
             graphs::each_launch_of_a_graph_computes_what_its_operations_do
             graphs::a_launch_takes_other_memory_of_the_same_size
             graphs::a_launch_is_ordered_with_all_uses_of_its_memory

@@ -142,9 +142,13 @@ fn medians<T: MedianPixel>(bits: u32) {
 }
 
 #[test]
-fn a_captured_stream_refuses_every_call() -> Result<()> {
+fn a_captured_stream_takes_operations_and_refuses_other_calls() -> Result<()> {
     let _alone = crate::alone();
-    captured::a_captured_stream_refuses_every_call(&cuda(), Path::new("libcuda.so.1"))
+    captured::a_captured_stream_takes_operations_and_refuses_other_calls(
+        &cuda(),
+        Path::new("libcuda.so.1"),
+        2,
+    )
 }
 
 #[test]

@@ -7,8 +7,8 @@ use super::tools::Tools;
 use crate::base::error::{Error, Result};
 use crate::base::id::DeviceId;
 use crate::device::driver::{
-    Action, Clock, Driver, EventHandle, FunctionHandle, ModuleHandle, PoolHandle, Script,
-    StreamHandle,
+    Action, Clock, Driver, EventHandle, FunctionHandle, GraphHandle, ModuleHandle, PoolHandle,
+    Script, StreamHandle,
 };
 use crate::device::memory::{Memory, Space};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +68,7 @@ pub(super) enum Object {
     Memory(Memory, FreedBy),
     Module(ModuleHandle, DeviceId),
     Function(FunctionHandle, String),
+    Graph(GraphHandle),
 }
 
 /// The words of host functions, in order.
@@ -190,6 +191,10 @@ impl<'a> Machine<'a> {
             "release" => self.release(),
             "say" => self.say(words),
             "log" => Ok(self.log.take()),
+            "begin" => self.capture_begin(words),
+            "end" => self.capture_end(words),
+            "state" => self.capture_state(words),
+            "replay" => self.replay(words),
             "pool" => self.pool(words),
             "default" => self.pool_default(words),
             "current" => self.pool_current(words),
@@ -267,6 +272,7 @@ impl<'a> Machine<'a> {
     /// Opens every gate, waits for all work, and destroys all objects. Only failures are printed.
     fn clean_up(&mut self, out: &mut (dyn Write + Send)) -> io::Result<()> {
         self.gates.clear();
+        self.end_captures();
         let mut failures = self.wait_for_devices();
         let objects = std::mem::take(&mut self.objects);
         let permanent = std::mem::take(&mut self.permanent);
@@ -275,7 +281,8 @@ impl<'a> Machine<'a> {
             Object::Event(_) => 1,
             Object::Stream(..) => 2,
             Object::Pool(_) => 3,
-            Object::Module(..) | Object::Function(..) => 4,
+            Object::Graph(_) => 4,
+            Object::Module(..) | Object::Function(..) => 5,
         };
         let mut owned: Vec<_> =
             objects.into_iter().filter(|(name, _)| !permanent.contains(name)).collect();
@@ -314,6 +321,7 @@ impl<'a> Machine<'a> {
             Object::Event(event) => driver.event_destroy(event)?,
             Object::Stream(stream, _) => driver.stream_destroy(stream)?,
             Object::Pool(pool) => driver.pool_destroy(pool)?,
+            Object::Graph(graph) => driver.graph_destroy(graph)?,
             // Modules cannot be unloaded.
             Object::Memory(..) | Object::Module(..) | Object::Function(..) => {}
         }

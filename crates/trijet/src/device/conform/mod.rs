@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod captures;
 mod gate;
 mod kernels;
 mod machine;
@@ -47,6 +48,7 @@ const FILES: &[(&str, &str)] = &[
     ("memory", include_str!("memory.txt")),
     ("peers", include_str!("peers.txt")),
     ("kernels", include_str!("kernels.txt")),
+    ("captures", include_str!("captures.txt")),
 ];
 
 fn sequences() -> impl Iterator<Item = Sequence<'static>> {

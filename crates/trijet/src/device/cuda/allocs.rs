@@ -26,6 +26,7 @@ impl CudaDriver {
         bytes: Bytes,
     ) -> Result<Memory> {
         let _entered = self.enter_of("alloc", stream.0)?;
+        let _relaxed = self.relaxed();
         let size = usize::try_from(bytes.0).unwrap_or(usize::MAX);
         let mut address = 0;
         // The memory is on the device of the pool, which may be another one than the stream's.
@@ -59,6 +60,7 @@ impl CudaDriver {
 
     pub(super) fn free(&self, stream: StreamHandle, memory: &Memory) -> Result<()> {
         let _entered = self.enter_of("free", stream.0)?;
+        let _relaxed = self.relaxed();
         cu!(
             self,
             "cuMemFreeAsync",
@@ -71,6 +73,7 @@ impl CudaDriver {
 
     pub(super) fn device_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory> {
         let _entered = self.enter("device alloc", device)?;
+        let _relaxed = self.relaxed();
         let size = usize::try_from(bytes.0).unwrap_or(usize::MAX);
         let mut address = 0;
         let outcome = cu!(
@@ -90,6 +93,7 @@ impl CudaDriver {
             return Err(refused("cuMemFree", INVALID_VALUE, cause));
         };
         let _entered = self.enter("device free", home)?;
+        let _relaxed = self.relaxed();
         cu!(
             self,
             "cuMemFree",
@@ -111,6 +115,7 @@ impl CudaDriver {
 
     pub(super) fn pinned_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory> {
         let _entered = self.enter("pinned alloc", device)?;
+        let _relaxed = self.relaxed();
         let size = usize::try_from(bytes.0).unwrap_or(usize::MAX).max(1);
         if let Some(memory) = self.locked_mapping(size) {
             return Ok(memory);
@@ -199,6 +204,7 @@ impl CudaDriver {
             return Err(refused("cuMemFreeHost", INVALID_VALUE, cause));
         }
         let _entered = self.enter_any("pinned free")?;
+        let _relaxed = self.relaxed();
         if let Some(mapping) = self.locked.take(memory.address()) {
             return self.unlock(mapping);
         }

@@ -213,6 +213,8 @@ symbols! { DriverApi,
     stream_query = "cuStreamQuery": fn(Handle);
     stream_flags = "cuStreamGetFlags": fn(Handle, *mut c_uint);
     stream_is_capturing = "cuStreamIsCapturing": fn(Handle, *mut c_int);
+    capture_begin = "cuStreamBeginCapture_v2": fn(Handle, c_int);
+    capture_end = "cuStreamEndCapture": fn(Handle, *mut Handle);
     stream_wait = "cuStreamWaitEvent": fn(Handle, Handle, c_uint);
     event_create = "cuEventCreate": fn(*mut Handle, c_uint);
     event_destroy = "cuEventDestroy_v2": fn(Handle);

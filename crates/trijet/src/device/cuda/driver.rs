@@ -10,9 +10,10 @@ use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{
-    Action, Activities, Core, DeviceInfo, Driver, EventHandle, Form, FunctionHandle, GraphHandle,
-    Graphs, Image, Interop, ModuleHandle, NodeAction, Peers, PoolAccess, PoolAttribute, PoolHandle,
-    Pools, Profiler, Readiness, Simulation, StreamHandle, StreamKind, Timing,
+    Action, Activities, CaptureMode, CaptureState, Captures, Core, DeviceInfo, Driver, EventHandle,
+    Form, FunctionHandle, GraphHandle, Graphs, Image, Interop, ModuleHandle, NodeAction, Peers,
+    PoolAccess, PoolAttribute, PoolHandle, Pools, Profiler, Readiness, Simulation, StreamHandle,
+    StreamKind, Timing,
 };
 use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::{Memory, Space};
@@ -42,7 +43,6 @@ impl Core for CudaDriver {
         stream_synchronize(stream: StreamHandle) -> Result<()>;
         stream_query(stream: StreamHandle) -> Result<Readiness>;
         stream_wait(stream: StreamHandle, event: EventHandle) -> Result<()>;
-        stream_is_capturing(stream: StreamHandle) -> Result<bool>;
         event_create(device: DeviceId, timing: Timing) -> Result<EventHandle>;
         event_destroy(event: EventHandle) -> Result<()>;
         event_record(event: EventHandle, stream: StreamHandle) -> Result<()>;
@@ -111,6 +111,14 @@ impl Graphs for CudaDriver {
         graph_ready(graph: GraphHandle) -> Result<()>;
         graph_update(graph: GraphHandle, number: usize, node: NodeAction<'_>) -> Result<()>;
         graph_destroy(graph: GraphHandle) -> Result<()>;
+    }
+}
+
+impl Captures for CudaDriver {
+    inherent! {
+        capture_begin(stream: StreamHandle, mode: CaptureMode) -> Result<()>;
+        capture_end(stream: StreamHandle) -> Result<GraphHandle>;
+        capture_state(stream: StreamHandle) -> Result<CaptureState>;
     }
 }
 

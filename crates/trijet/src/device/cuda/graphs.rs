@@ -24,10 +24,6 @@ const MEMORY_OF_DEVICE: c_uint = 2;
 /// From `CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC`, with `CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC`.
 const PROGRAMMATIC: EdgeData = EdgeData { from_port: 1, to_port: 0, kind: 1, reserved: [0; 5] };
 
-/// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`, the only flag, and `CU_GRAPH_USER_OBJECT_MOVE`.
-const NO_DESTRUCTOR_SYNC: c_uint = 1;
-const MOVE: c_uint = 1;
-
 /// Calls the host function of a node.
 ///
 /// # Safety
@@ -38,16 +34,6 @@ unsafe extern "C" fn repeat(data: *mut c_void) {
     let run = unsafe { &*data.cast::<HostFn>() };
     // A panic must not unwind into the frames of the driver.
     drop(caught(&**run));
-}
-
-/// Drops the host function of a node.
-///
-/// # Safety
-/// `data` comes from `Box::into_raw` of a `Box<HostFn>`, and no node calls it any more.
-unsafe extern "C" fn forget(data: *mut c_void) {
-    // SAFETY: the contract of this function; the user object calls it once.
-    let run = unsafe { Box::from_raw(data.cast::<HostFn>()) };
-    drop(caught(|| drop(run)));
 }
 
 impl CudaDriver {
@@ -144,36 +130,8 @@ impl CudaDriver {
 
     /// Adds a host function, and lets the graph own it.
     fn graph_add_host_fn(&self, graph: Handle, before: &[Handle], run: &HostFn) -> Result<Handle> {
-        let data = Box::into_raw(Box::new(Arc::clone(run))).cast::<c_void>();
-        let (mut object, mut added) = (null_mut(), null_mut());
-        let created = cu!(
-            self,
-            "cuUserObjectCreate",
-            user_object_create(&raw mut object, data, forget, 1, NO_DESTRUCTOR_SYNC),
-            "the object owns the box from here on, and calls `forget` once, when its last user is gone"
-        );
-        if let Err(error) = created {
-            // SAFETY: a refused call keeps no pointer, so the box is still owned here: false if the object
-            // existed.
-            drop(unsafe { Box::from_raw(data.cast::<HostFn>()) });
-            return Err(error);
-        }
-        let retained = cu!(
-            self,
-            "cuGraphRetainUserObject",
-            graph_retain(graph, object, 1, MOVE),
-            "the graph is live while the caller holds its lock; it takes over the only reference, and its \
-             executable forms and their pending launches have references of their own"
-        );
-        if let Err(error) = retained {
-            cu!(
-                self,
-                "cuUserObjectRelease",
-                user_object_release(object, 1),
-                "the refused call left the reference here"
-            )?;
-            return Err(error);
-        }
+        let data = self.own_by_graph(graph, Arc::clone(run))?;
+        let mut added = null_mut();
         let node = HostFnNode { function: repeat, data };
         cu!(
             self,

@@ -5,7 +5,7 @@
 mod allocs;
 mod api;
 mod arguments;
-mod capture;
+mod captures;
 mod context;
 mod copies;
 mod cupti;
@@ -20,8 +20,10 @@ mod library;
 mod locked;
 mod modules;
 mod nvrtc;
+mod owned;
 mod peers;
 mod pools;
+mod relaxed;
 mod streams;
 
 use crate::base::error::Result;

@@ -140,6 +140,7 @@ impl CudaDriver {
             }
         };
         let _entered = self.enter("module load", device)?;
+        let _relaxed = self.relaxed();
         let mut log = vec![0u8; 8192];
         let mut options = [JIT_ERROR_BUFFER, JIT_ERROR_BUFFER_BYTES];
         let mut values: [*mut c_void; 2] =
@@ -181,6 +182,7 @@ impl CudaDriver {
     ) -> Result<FunctionHandle> {
         let device = device_of(module.0);
         let _entered = self.enter("function", device)?;
+        let _relaxed = self.relaxed();
         let missing = || {
             let cause = format!("the module has no kernel `{entry}`");
             Error::new(ErrorKind::NotFound, "function", cause).with_code(NOT_FOUND).on(device)

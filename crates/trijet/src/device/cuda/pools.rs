@@ -34,6 +34,7 @@ fn is_switch(attribute: PoolAttribute) -> bool {
 impl CudaDriver {
     pub(super) fn pool_create(&self, device: DeviceId, max: Bytes) -> Result<PoolHandle> {
         let _entered = self.enter("pool create", device)?;
+        let _relaxed = self.relaxed();
         let ordinal = self.context("pool create", device)?.ordinal;
         // `CU_MEM_ALLOCATION_TYPE_PINNED`, and no handles for other processes.
         let props = MemPoolProps {
@@ -58,6 +59,7 @@ impl CudaDriver {
 
     pub(super) fn pool_destroy(&self, pool: PoolHandle) -> Result<()> {
         let _entered = self.enter_of("pool destroy", pool.0)?;
+        let _relaxed = self.relaxed();
         cu!(
             self,
             "cuMemPoolDestroy",
@@ -68,6 +70,7 @@ impl CudaDriver {
     }
 
     pub(super) fn pool_default(&self, device: DeviceId) -> Result<PoolHandle> {
+        let _relaxed = self.relaxed();
         let ordinal = self.context("default pool", device)?.ordinal;
         let mut pool = null_mut();
         cu!(
@@ -81,6 +84,7 @@ impl CudaDriver {
     }
 
     pub(super) fn pool_current(&self, device: DeviceId) -> Result<PoolHandle> {
+        let _relaxed = self.relaxed();
         let ordinal = self.context("current pool", device)?.ordinal;
         let mut pool = null_mut();
         cu!(
@@ -94,6 +98,7 @@ impl CudaDriver {
     }
 
     pub(super) fn pool_set_current(&self, device: DeviceId, pool: PoolHandle) -> Result<()> {
+        let _relaxed = self.relaxed();
         let ordinal = self.context("set current pool", device)?.ordinal;
         cu!(
             self,
@@ -106,6 +111,7 @@ impl CudaDriver {
 
     pub(super) fn pool_get(&self, pool: PoolHandle, attribute: PoolAttribute) -> Result<u64> {
         let _entered = self.enter_of("pool get", pool.0)?;
+        let _relaxed = self.relaxed();
         let mut value = [0u64; ATTRIBUTE_WORDS];
         cu!(
             self,
@@ -124,6 +130,7 @@ impl CudaDriver {
         value: u64,
     ) -> Result<()> {
         let _entered = self.enter_of("pool set", pool.0)?;
+        let _relaxed = self.relaxed();
         if is_switch(attribute) && u32::try_from(value).is_err() {
             let cause = format!("{value} does not fit the 32 bits of attribute {}", attribute.0);
             return Err(refused("cuMemPoolSetAttribute", INVALID_VALUE, cause));
@@ -146,6 +153,7 @@ impl CudaDriver {
             return Ok(());
         }
         let _entered = self.enter_of("pool trim", pool.0)?;
+        let _relaxed = self.relaxed();
         let keep = usize::try_from(keep.0).unwrap_or(usize::MAX);
         cu!(
             self,
@@ -162,6 +170,7 @@ impl CudaDriver {
         access: PoolAccess,
     ) -> Result<()> {
         let _entered = self.enter_of("pool set access", pool.0)?;
+        let _relaxed = self.relaxed();
         let flags = match access {
             PoolAccess::None => ACCESS_NONE,
             PoolAccess::Read => ACCESS_READ,
@@ -179,6 +188,7 @@ impl CudaDriver {
 
     pub(super) fn pool_access(&self, pool: PoolHandle, device: DeviceId) -> Result<PoolAccess> {
         let _entered = self.enter_of("pool access", pool.0)?;
+        let _relaxed = self.relaxed();
         let (mut flags, mut place) = (ACCESS_NONE, location(device));
         cu!(
             self,

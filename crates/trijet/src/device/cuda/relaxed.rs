@@ -1,10 +1,10 @@
-//! Queries and waits beside the capture of a graph by another thread.
+//! The capture mode of calls that captures would bar.
 //!
-//! While any thread captures in the global mode, the driver refuses queries, waits and some other
-//! calls of every thread, and such a call ends the capture with an error (law A33). Queries and waits
-//! change no memory, and the threads of this library make them at any time. So they are made in the
-//! relaxed mode, in which the driver does not refuse them. A query of work that is itself captured is
-//! refused in every mode.
+//! While a thread captures a stream in the global mode, the driver refuses queries, waits, allocations and some
+//! other calls of every thread, and such a call ends the capture with an error (law A33). The library makes
+//! them at any time, in threads of its own too, and none of them has to do with a capture of another stream. So
+//! they are made in the relaxed mode, in which the driver does not refuse them. A query of work that is
+//! itself captured is refused in every mode.
 
 use super::api::DriverApi;
 use super::context::CudaDriver;
@@ -22,7 +22,7 @@ pub(super) struct Relaxed<'a> {
 }
 
 impl CudaDriver {
-    /// Lets this thread query and wait while other threads capture, until the guard drops.
+    /// Lets this thread query, wait, allocate and free while streams are captured, until the guard drops.
     pub(super) fn relaxed(&self) -> Relaxed<'_> {
         Relaxed { api: &self.api, before: exchange(&self.api, RELAXED) }
     }

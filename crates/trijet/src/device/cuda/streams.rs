@@ -7,12 +7,10 @@ use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::panic::caught;
 use crate::device::driver::{EventHandle, HostFn, Readiness, StreamHandle, StreamKind};
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_uint, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::Arc;
 
-/// `CU_STREAM_CAPTURE_STATUS_NONE`. An invalidated capture has another status until it is ended.
-const NOT_CAPTURING: c_int = 0;
 const STREAM_NON_BLOCKING: c_uint = 1;
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`: numbers in place of pointers, for streams of the
 /// current context.
@@ -102,18 +100,6 @@ impl CudaDriver {
         // which a default stream needs: its number means a stream of the current context.
         let code = unsafe { function(raw(stream.0)) };
         self.readiness("cuStreamQuery", code)
-    }
-
-    pub(super) fn stream_is_capturing(&self, stream: StreamHandle) -> Result<bool> {
-        let _entered = self.enter_of("stream is capturing", stream.0)?;
-        let mut status: c_int = 0;
-        cu!(
-            self,
-            "cuStreamIsCapturing",
-            stream_is_capturing(raw(stream.0), &raw mut status),
-            "the stream is live; the call writes the local variable `status`"
-        )?;
-        Ok(status != NOT_CAPTURING)
     }
 
     pub(super) fn stream_wait(&self, stream: StreamHandle, event: EventHandle) -> Result<()> {

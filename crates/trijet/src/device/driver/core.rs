@@ -189,12 +189,6 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// An error of the driver.
     fn stream_wait(&self, stream: StreamHandle, event: EventHandle) -> Result<()>;
 
-    /// Whether the stream is being captured into a graph (law A33).
-    ///
-    /// # Errors
-    /// An error of the driver.
-    fn stream_is_capturing(&self, stream: StreamHandle) -> Result<bool>;
-
     /// Enqueues an operation. An [`Action::Alloc`] receives its memory before the call returns.
     ///
     /// # Errors

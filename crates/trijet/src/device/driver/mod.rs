@@ -1,7 +1,7 @@
 //! The driver contract: what a device must do, at the level of the CUDA driver API.
 //!
 //! The contract has parts, and a driver implements the parts that it has. Every driver has a
-//! [`Core`], [`Pools`], [`Peers`], [`Graphs`] and [`Interop`]. A [`Profiler`] measures when engines work, and a
+//! [`Core`], [`Pools`], [`Peers`], [`Graphs`], [`Captures`] and [`Interop`]. A [`Profiler`] measures when engines work, and a
 //! [`Simulation`] controls time and the order of host threads; not every driver has one.
 //!
 //! Handles are plain numbers that only the driver that made them understands. Every verb may be
@@ -11,6 +11,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod action;
+mod captures;
 mod core;
 mod graphs;
 mod handle;
@@ -24,6 +25,8 @@ mod simulation;
 pub use self::core::{Clock, DeviceInfo, Readiness};
 pub(crate) use self::core::{Core, Image, StreamKind, Timing};
 pub(crate) use action::{Action, AtReturn, CopySpans, Form, HostFn, Launch};
+pub use captures::CaptureMode;
+pub(crate) use captures::{CaptureState, Captures};
 pub(crate) use graphs::Graphs;
 pub(crate) use handle::{
     EventHandle, FunctionHandle, GraphHandle, ModuleHandle, PoolHandle, StreamHandle,
@@ -41,7 +44,7 @@ use crate::base::error::Result;
 pub(crate) use crate::base::ledger::{Mode, SourceOrder};
 
 /// A driver: one per process for CUDA, any number of host drivers.
-pub(crate) trait Driver: Core + Pools + Peers + Graphs + Interop {
+pub(crate) trait Driver: Core + Pools + Peers + Graphs + Captures + Interop {
     /// Its profiler, if it has one.
     fn profiler(&self) -> Option<&dyn Profiler>;
 

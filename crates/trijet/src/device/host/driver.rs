@@ -74,6 +74,7 @@ impl Core for HostDriver {
     }
 
     fn synchronize(&self, device: DeviceId) -> Result<()> {
+        self.refuse_captured_device(device)?;
         let state = self.begin(Verb::Synchronize, device)?;
         state.touch(Object::Pools, true);
         self.wait_device("synchronize", state, device).map(drop)
@@ -108,12 +109,14 @@ impl Core for HostDriver {
     }
 
     fn stream_synchronize(&self, stream: StreamHandle) -> Result<()> {
+        self.refuse_captured("stream synchronize", stream)?;
         let Call { state, slot, .. } = self.begin_on(Verb::Synchronize, stream)?;
         state.touch(Object::Pools, true);
         self.wait_slot("stream synchronize", state, slot, Switch::Threads).map(drop)
     }
 
     fn stream_query(&self, stream: StreamHandle) -> Result<Readiness> {
+        self.refuse_captured("stream query", stream)?;
         let Call { state, slot, .. } = self.begin_on(Verb::Query, stream)?;
         let mut state = self.catch_up(state)?;
         state.queues.check_lost(state.queues.slots[slot.index()].device)?;
@@ -122,6 +125,9 @@ impl Core for HostDriver {
     }
 
     fn stream_wait(&self, stream: StreamHandle, event: EventHandle) -> Result<()> {
+        if self.capture_waits(stream, event)? {
+            return Ok(());
+        }
         let Call { mut state, slot, .. } = self.begin_on(Verb::StreamWait, stream)?;
         let now = state.call_time(&self.shared.clock, |cost| cost.event_call);
         state.touch(Object::Event(event.0), false);
@@ -131,11 +137,6 @@ impl Core for HostDriver {
         Ok(())
     }
 
-    /// Host devices have no graphs.
-    fn stream_is_capturing(&self, _: StreamHandle) -> Result<bool> {
-        Ok(false)
-    }
-
     fn event_create(&self, device: DeviceId, timing: Timing) -> Result<EventHandle> {
         let mut state = self.begin(Verb::EventCreate, device)?;
         state.touch(Object::Pools, true);
@@ -143,12 +144,16 @@ impl Core for HostDriver {
     }
 
     fn event_destroy(&self, event: EventHandle) -> Result<()> {
+        self.forget_captured_event(event);
         let mut state = self.enter();
         state.touch(Object::Event(event.0), true);
         state.queues.event_destroy(event)
     }
 
     fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<()> {
+        if self.capture_records(event, stream)? {
+            return Ok(());
+        }
         let call = self.begin_on(Verb::EventRecord, stream)?;
         let never = call.never_completes();
         let Call { mut state, slot, .. } = call;
@@ -170,11 +175,13 @@ impl Core for HostDriver {
     }
 
     fn event_query(&self, event: EventHandle) -> Result<Readiness> {
+        self.refuse_captured_event("event query", event)?;
         let (_state, incomplete) = self.query_event(event)?;
         Ok(incomplete.map_or(Readiness::Ready, |_| Readiness::NotReady))
     }
 
     fn event_synchronize(&self, event: EventHandle) -> Result<()> {
+        self.refuse_captured_event("event synchronize", event)?;
         let op = "event synchronize";
         let mut state = self.enter();
         let device = state.queues.device_of_event(op, event)?;
@@ -303,6 +310,9 @@ impl Core for HostDriver {
     }
 
     fn submit(&self, stream: StreamHandle, action: &Action<'_>) -> Result<()> {
+        if self.capture_takes(stream, action)? {
+            return Ok(());
+        }
         match action {
             Action::Alloc { pool, bytes, memory } => {
                 memory.set(Some(self.alloc(stream, *pool, *bytes)?));
@@ -504,6 +514,7 @@ impl Profiler for HostDriver {
 
 impl Simulation for HostDriver {
     fn event_poll(&self, event: EventHandle) -> Result<Progress> {
+        self.refuse_captured_event("event query", event)?;
         // The lock is not released before `advance`: another thread could complete the rest, and
         // `advance` would find nothing to do.
         let (state, incomplete) = self.query_event(event)?;

@@ -11,6 +11,8 @@ mod actions;
 mod activity;
 mod baton;
 mod calls;
+mod captured;
+mod captures;
 mod clock;
 mod config;
 pub(crate) mod cost;
@@ -63,6 +65,7 @@ use crate::device::driver::{FunctionHandle, ModuleHandle};
 use crate::device::fork;
 use crate::device::graph_table::GraphTable;
 use baton::Baton;
+use captured::AllCaptures;
 use clock::WallClock;
 use fault::Faults;
 use graph::Graph;
@@ -81,6 +84,7 @@ pub(crate) struct HostDriver {
     config: HostConfig,
     shared: Arc<Shared>,
     graphs: GraphTable<Graph>,
+    captures: AllCaptures,
 }
 
 impl fmt::Debug for HostDriver {
@@ -150,7 +154,12 @@ impl HostDriver {
             threads,
             functions: base::table::Table::default(),
         });
-        let driver = Self { config, shared, graphs: GraphTable::default() };
+        let driver = Self {
+            config,
+            shared,
+            graphs: GraphTable::default(),
+            captures: AllCaptures::default(),
+        };
         if works {
             threads::spawn(&driver.shared).map_err(|e| {
                 Error::new(

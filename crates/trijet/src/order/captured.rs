@@ -1,0 +1,38 @@
+//! Operations in streams that other code captures into a graph (law A33).
+//!
+//! The operation becomes a part of that graph. It does not run now, and it may run often, when the other code says so.
+//! So it stamps no memory and has no position: its maker orders the launches of the graph, see
+//! `Device::stream_from_raw`. What it must follow now, a graph cannot wait for: the calling thread waits for it.
+#![forbid(unsafe_code)]
+
+use super::gate::CAPTURE_UNSUPPORTED;
+use super::lane_ref::LaneRef;
+use super::submission::Submission;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::device::driver::NodeAction;
+
+impl LaneRef {
+    /// Gives an operation to the capture of the stream.
+    #[cold]
+    pub(super) fn enqueue_captured(&self, submission: &Submission<'_>) -> Result<()> {
+        let Submission { action, uses, site, .. } = submission;
+        let label = action.label();
+        let node = action.as_node().ok().filter(|node| !matches!(node, NodeAction::HostFn(_)));
+        if node.is_none() {
+            let cause = "the stream is being captured into a graph, and this cannot become a part of it; end the \
+                         capture first";
+            return Err(Error::new(ErrorKind::Capturing, label, cause)
+                .with_code(CAPTURE_UNSUPPORTED)
+                .on(self.device));
+        }
+        for access in *uses {
+            self.domain.own(label, access.track.domain)?;
+            if access.track.is_manual() {
+                continue;
+            }
+            self.domain.host_wait_for((access.track, access.range.clone()), access.mode, site)?;
+        }
+        let submitted = self.gate().submit_captured(self.stream, action);
+        submitted.map_err(|error| self.domain.failed(self.device, error))
+    }
+}
