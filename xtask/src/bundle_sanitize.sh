@@ -15,6 +15,8 @@ cases=(
     a_graph_copies_boxes
     blocks_of_a_cluster
     chains_of_dependent
+    products_of_bf16_have
+    chains_of_products
 )
 command -v compute-sanitizer > /dev/null || {
     echo "compute-sanitizer is not in PATH; it comes with the CUDA toolkit" >&2

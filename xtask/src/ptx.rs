@@ -1,7 +1,7 @@
 //! `ptx` and `ptx --check`: generate or check the PTX of every kernel source.
 //!
 //! The PTX depends only on the source and the pinned compiler. Its first line contains the hash of
-//! the source, so that a stale file is found without the compiler. Assembling it for three
+//! the source, so that a stale file is found without the compiler. Assembling it for its
 //! architectures proves that it uses nothing newer than its `.target`, and shows spills. The lint is the
 //! one of the library.
 #![forbid(unsafe_code)]
@@ -29,6 +29,9 @@ enum Target {
     /// Clusters, bulk copies and dependent launches: Hopper. A source asks for it with a line
     /// `// target: sm_90`.
     Hopper,
+    /// Also instructions that no other architecture has: multiplication by warpgroups. A source asks for it with
+    /// a line `// target: sm_90a`.
+    HopperAlone,
 }
 
 impl Target {
@@ -37,7 +40,10 @@ impl Target {
         match source.lines().find_map(|line| line.strip_prefix("// target: ")) {
             None => Ok(Self::Oldest),
             Some("sm_90") => Ok(Self::Hopper),
-            Some(other) => Err(format!("{name}: `// target: {other}`; only sm_90 is known").into()),
+            Some("sm_90a") => Ok(Self::HopperAlone),
+            Some(other) => {
+                Err(format!("{name}: `// target: {other}`; sm_90 and sm_90a are known").into())
+            }
         }
     }
 
@@ -45,6 +51,7 @@ impl Target {
         match self {
             Self::Oldest => c"--gpu-architecture=compute_80",
             Self::Hopper => c"--gpu-architecture=compute_90",
+            Self::HopperAlone => c"--gpu-architecture=compute_90a",
         }
     }
 
@@ -53,14 +60,16 @@ impl Target {
         match self {
             Self::Oldest => ".target sm_80",
             Self::Hopper => ".target sm_90",
+            Self::HopperAlone => ".target sm_90a",
         }
     }
 
-    /// The architectures that the PTX is assembled for: Ampere, Hopper, Blackwell.
+    /// The architectures that the PTX is assembled for, of Ampere, Hopper and Blackwell.
     fn architectures(self) -> &'static [&'static str] {
         match self {
             Self::Oldest => &["sm_80", "sm_90a", "sm_100a"],
             Self::Hopper => &["sm_90", "sm_90a", "sm_100a"],
+            Self::HopperAlone => &["sm_90a"],
         }
     }
 }
@@ -274,8 +283,9 @@ mod tests {
         let of = |source| Target::of("k.cu", source);
         assert_eq!(of("// k\n\nextern").unwrap(), Target::Oldest);
         assert_eq!(of("// k\n// target: sm_90\n").unwrap(), Target::Hopper);
-        let error = of("// target: sm_90a\n").unwrap_err().to_string();
-        assert_eq!(error, "k.cu: `// target: sm_90a`; only sm_90 is known");
+        assert_eq!(of("// target: sm_90a\n").unwrap(), Target::HopperAlone);
+        let error = of("// target: sm_70\n").unwrap_err().to_string();
+        assert_eq!(error, "k.cu: `// target: sm_70`; sm_90 and sm_90a are known");
         // The PTX that is checked in was made for it.
         for source in sources().unwrap() {
             let target = Target::of("", &fs::read_to_string(&source).unwrap()).unwrap();

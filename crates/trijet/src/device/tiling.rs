@@ -63,7 +63,10 @@ macro_rules! elements {
         }
     )*};
 }
-elements! { u8: U8 u16: U16 u32: U32 i32: I32 u64: U64 i64: I64 f32: F32 f64: F64 }
+elements! {
+    u8: U8 u16: U16 u32: U32 i32: I32 u64: U64 i64: I64 f32: F32 f64: F64
+    half::f16: F16 half::bf16: BF16
+}
 
 /// The order of the bytes of a box in shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,9 +94,9 @@ pub enum Swizzle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Tiling {
-    /// The rows of the matrix: 1 to 2^32.
+    /// The rows of the matrix: at most 2^32. A launch whose grid has blocks needs one at least.
     pub rows: usize,
-    /// The columns of the matrix: 1 to 2^32.
+    /// The columns of the matrix, likewise.
     pub columns: usize,
     /// The elements from the begin of one row to the begin of the next: at least the columns, a multiple of 16
     /// bytes, and less than 2^40 bytes.
@@ -135,8 +138,16 @@ impl Tiling {
         (self.pitch * element.bytes()) as u64
     }
 
+    /// Whether the matrix has no element. No copy engine takes such a matrix.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows == 0 || self.columns == 0
+    }
+
     /// The end of what writes of boxes touch, in elements. Only for a tiling that was checked.
     pub(crate) fn written_end(&self, element: ElementType) -> u128 {
+        if self.is_empty() {
+            return 0;
+        }
         let unit = UNIT_BYTES / element.bytes() as u64;
         let row = (self.columns as u128).next_multiple_of(u128::from(unit));
         (self.rows as u128 - 1) * self.pitch as u128 + row
@@ -153,8 +164,10 @@ impl Tiling {
         elements: usize,
     ) -> Result<(), String> {
         for (what, side) in [("rows", self.rows), ("columns", self.columns)] {
-            if side == 0 || side as u64 > SIDE_MAX {
-                return Err(format!("the matrix has {side} {what}; 1 to {SIDE_MAX} are allowed"));
+            if side as u64 > SIDE_MAX {
+                return Err(format!(
+                    "the matrix has {side} {what}; at most {SIDE_MAX} are allowed"
+                ));
             }
         }
         if self.pitch < self.columns {
@@ -171,7 +184,8 @@ impl Tiling {
             ));
         }
         // Both factors are below 2^40.
-        let end = (self.rows as u128 - 1) * self.pitch as u128 + self.columns as u128;
+        let end = (self.rows as u128).saturating_sub(1) * self.pitch as u128
+            + if self.rows == 0 { 0 } else { self.columns as u128 };
         if end > elements as u128 {
             return Err(format!("the matrix ends at element {end}, and the view has {elements}"));
         }
@@ -279,8 +293,7 @@ mod tests {
             change(&mut tiling);
             told(tiling)
         };
-        let whole = "1 to 4294967296 are allowed";
-        assert_eq!(with(|t| t.rows = 0), format!("the matrix has 0 rows; {whole}"));
+        let whole = "at most 4294967296 are allowed";
         assert_eq!(
             with(|t| t.columns = (1 << 32) + 1),
             format!("the matrix has 4294967297 columns; {whole}")

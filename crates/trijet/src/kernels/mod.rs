@@ -20,6 +20,7 @@ pub mod cluster;
 pub mod dependent;
 mod elementwise;
 mod fill;
+pub mod gemm;
 pub mod median;
 pub(crate) mod mix;
 pub mod multicast;

@@ -448,6 +448,9 @@ impl Stream {
         if config.grid.contains(&0) {
             return Ok(());
         }
+        if let Some(number) = args.block.tiled().iter().position(|arg| arg.tiling.is_empty()) {
+            return Err(kernel.refused(&format!("tiling {number} is of a matrix without elements")));
+        }
         loaded.check_config(&config).map_err(|why| kernel.refused(&why))?;
         if config.dependent && !LaunchConfig::has_dependents(self.device().info.compute) {
             config.dependent = false;

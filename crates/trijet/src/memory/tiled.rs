@@ -23,9 +23,9 @@ pub struct TiledViewMut<'a, T> {
 fn check<T: TiledElement>(tiling: &Tiling, span: &Span, elements: usize) -> Result<()> {
     const { assert!(size_of::<T>() == T::TYPE.bytes(), "an element has the size of its type") };
     let why = match span.memory().space() {
-        Space::Device(_) => tiling.check(T::TYPE, span.address(), elements).err(),
-        Space::Pinned | Space::Pageable => {
-            Some(format!("{span}; a tiling needs memory of a device"))
+        Space::Device(_) | Space::Pinned => tiling.check(T::TYPE, span.address(), elements).err(),
+        Space::Pageable => {
+            Some(format!("{span}; a tiling needs page-locked memory or that of a device"))
         }
     };
     match why {
@@ -51,7 +51,7 @@ impl<'a, T: TiledElement> View<'a, T> {
     ///
     /// # Errors
     /// `InvalidValue`, with the value and its limit, for a tiling that no device takes, one that ends beyond the
-    /// view, and memory of the host.
+    /// view, and pageable memory.
     pub fn tiled(self, tiling: Tiling) -> Result<TiledView<'a, T>> {
         check::<T>(&tiling, &self.span(), self.len())?;
         Ok(TiledView { view: self, tiling })

@@ -8,6 +8,7 @@ pub(crate) mod copies;
 pub(crate) mod default_streams;
 pub(crate) mod executor;
 mod gate;
+pub(crate) mod gemm;
 pub(crate) mod graphs;
 pub(crate) mod host;
 pub(crate) mod kernels;
@@ -119,6 +120,9 @@ macro_rules! for_each_case {
             kernels::clusters_of_each_size_compute_the_same_product
             kernels::a_product_refuses_sizes_and_shapes_that_do_not_fit
             kernels::chains_of_producers_and_consumers_compute_what_their_descriptions_say
+            gemm::products_of_bf16_have_any_size
+            gemm::chains_of_products_as_dependent_launches_compute_what_ordinary_ones_do
+            gemm::a_product_of_bf16_refuses_what_does_not_fit
             captures::operations_in_a_captured_stream_become_a_part_of_its_graph
             captures::an_operation_of_a_capture_comes_after_earlier_work_of_all_streams
             captures::what_cannot_be_captured_is_refused_and_the_capture_goes_on
@@ -136,6 +140,7 @@ macro_rules! for_each_case {
             slices::a_fill_sets_every_element_and_no_other
             tiled::the_blocks_of_a_cluster_share_the_tiles_of_a_matrix
             tiled::boxes_are_read_and_written_within_their_matrix
+            tiled::boxes_of_page_locked_memory_are_read_and_written
             tiled::a_graph_copies_boxes_of_the_memory_of_each_launch
             tiled::tilings_and_matrices_that_do_not_fit_are_refused
             reuse::memory_of_the_same_stream_is_reused_in_stream_order

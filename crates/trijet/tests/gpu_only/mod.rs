@@ -16,6 +16,7 @@ mod times;
 use crate::cases::words;
 use std::path::Path;
 use std::process::Command;
+use trijet::kernels::gemm::{self, bf16};
 use trijet::kernels::median::{MedianPixel, Rows, median};
 use trijet::kernels::{
     AFFINE_F32, AFFINE_U8, AFFINE_U16, AXPY, Code, Dynamic, FILL_F32, FILL_U8, FILL_U32,
@@ -102,6 +103,30 @@ fn the_kernels_for_compute_capability_9_equal_their_twins() {
         same("product by clusters", &x, &any(rows * 7), &|s, x, y| {
             let (w, config) = (s.upload(&w)?, cluster::config(rows as u64, 7, 4));
             s.launch_with(&cluster::MATMUL, config, (5, 7, x, &w, y))
+        });
+        // Small integers, whose sums are exact: 1024 of at most 64.
+        let small = |words: &[u64], len: usize| -> Vec<bf16> {
+            words
+                .iter()
+                .take(len)
+                .map(|w| bf16::from_f32(f32::from((w >> 60) as u8) - 8.0))
+                .collect()
+        };
+        let (x, w) = (small(&noise, rows * 7 / 8 * 8), small(&words(seed + 200, 64), 64));
+        same("product on tensor cores", &x, &x, &|s, x, y| {
+            let rows = x.len() / 8;
+            if rows == 0 {
+                return Ok(());
+            }
+            let w = s.upload(&w)?;
+            let sizes = [u32::try_from(rows).expect("a small test"), 8, 8];
+            let args = (
+                gemm::left(x, [rows, 8], 8)?,
+                gemm::right(w.view(), [8, 8], 8)?,
+                gemm::result(y, [rows, 8], 8)?,
+                sizes,
+            );
+            s.launch_with(&gemm::MATMUL, gemm::config(sizes[0], 8, 4), args)
         });
         let y = cast::<u32>(&noise, rows);
         same("dependent pair", &y, &y, &|s, _, y| {

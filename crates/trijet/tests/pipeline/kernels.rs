@@ -4,6 +4,7 @@
 use crate::{SCHEDULES, simulated, threads};
 use std::fmt::Debug;
 use trijet::kernels::dependent::{CONSUME, Trigger};
+use trijet::kernels::gemm::{self, bf16};
 use trijet::kernels::{cluster, warp_specialized};
 use trijet::pipeline::{HostWork, StageCx, rows_of};
 use trijet::sim::Order;
@@ -21,12 +22,12 @@ fn floats(seed: u64, len: usize) -> Vec<f32> {
     (0..len).map(|_| draw.below(32) as f32 - 16.0).collect()
 }
 
-/// Runs a stage over chunks, with every schedule and in drawn orders.
-fn check<T: Element + PartialEq + Debug>(
-    x: &[T],
+/// Runs a stage over chunks of rows of `width` elements, with every schedule and in drawn orders.
+fn check<T: Element + PartialEq + Debug, R>(
+    (x, width): (&[T], usize),
     wanted: &[T],
-    prepared: impl Fn(&Device) -> Result<Buffer<f32>>,
-    stage: impl Fn(&StageCx<'_>, View<'_, T>, &Buffer<f32>, ViewMut<'_, T>) -> Result<()>,
+    prepared: impl Fn(&Device) -> Result<Buffer<R>>,
+    stage: impl Fn(&StageCx<'_>, View<'_, T>, &Buffer<R>, ViewMut<'_, T>) -> Result<()>,
 ) {
     let mut devices = vec![threads(), simulated(Order::Greedy)];
     devices.extend((0..3).map(|seed| simulated(Order::Seeded(seed))));
@@ -36,9 +37,9 @@ fn check<T: Element + PartialEq + Debug>(
             let what = format!("device {number}, {schedule:?}");
             let mut found: Vec<T> = Vec::new();
             let run = Pipeline::on(device)
-                .source(rows_of(x, WIDTH))
+                .source(rows_of(x, width))
                 .stage(|s, x, y| stage(s, x, &resident, y))
-                .chunk(Bytes((CHUNK * WIDTH * size_of::<T>()) as u64))
+                .chunk(Bytes((CHUNK * width * size_of::<T>()) as u64))
                 .depth(3)
                 .schedule(schedule)
                 .host_work(HostWork::Threads)
@@ -63,7 +64,7 @@ fn sums_by_warps_with_roles_over_many_chunks() {
         .flat_map(|chunk| chunk.iter().zip(&bias).map(|(x, y)| x + y).collect::<Vec<_>>())
         .collect();
     check(
-        &x,
+        (&x, WIDTH),
         &wanted,
         |device| device.stream()?.upload(&[&[0.0][..], &bias].concat()),
         |s, x, bias, z| {
@@ -86,13 +87,45 @@ fn products_by_clusters_over_many_chunks() {
         })
         .collect();
     check(
-        &x,
+        (&x, WIDTH),
         &wanted,
         |device| device.stream()?.upload(&w),
         |s, x, w, y| {
             let (width, rows) = (37, (x.len() / WIDTH) as u64);
             let config = cluster::config(rows, width, 4);
             s.launch_with(&cluster::MATMUL, config, (width, width, x, w, y))
+        },
+    );
+}
+
+#[test]
+fn products_on_tensor_cores_over_many_chunks() {
+    // Rows of boxes begin at multiples of 16 bytes.
+    const WIDTH: usize = 40;
+    let bf16s = |x: &[f32]| -> Vec<bf16> { x.iter().map(|x| bf16::from_f32(*x)).collect() };
+    let (x, w) = (floats(6, ROWS * WIDTH), floats(7, WIDTH * WIDTH));
+    let element = |row: &[f32], column: usize| -> f32 {
+        row.iter().zip(&w[column * WIDTH..]).map(|(x, w)| x * w).sum()
+    };
+    let wanted: Vec<f32> = x
+        .chunks(WIDTH)
+        .flat_map(|row| (0..WIDTH).map(move |column| (row, column)))
+        .map(|(row, column)| element(row, column))
+        .collect();
+    check(
+        (&bf16s(&x), WIDTH),
+        &bf16s(&wanted),
+        |device| device.stream()?.upload(&bf16s(&w)),
+        |s, x, w, y| {
+            let rows = x.len() / WIDTH;
+            let sizes = [rows, WIDTH, WIDTH].map(|side| u32::try_from(side).expect("a small test"));
+            let args = (
+                gemm::left(x, [rows, WIDTH], WIDTH)?,
+                gemm::right(w.view(), [WIDTH, WIDTH], WIDTH)?,
+                gemm::result(y, [rows, WIDTH], WIDTH)?,
+                sizes,
+            );
+            s.launch_with(&gemm::MATMUL, gemm::config(sizes[0], sizes[1], 4), args)
         },
     );
 }
@@ -109,9 +142,9 @@ fn dependent_pairs_over_many_chunks() {
     };
     let wanted: Vec<u32> = x.iter().map(|x| hashed(hashed(x ^ 11) ^ hashed(7))).collect();
     check(
-        &x,
+        (&x, WIDTH),
         &wanted,
-        |device| device.stream()?.alloc(0),
+        |device| device.stream()?.alloc::<u32>(0),
         |s, x, _, y| {
             let config = LaunchConfig::new([5, 1, 1], [64, 1, 1]);
             let mut scratch = s.alloc::<u32>(x.len())?;
