@@ -14,6 +14,7 @@ pub mod devices;
 pub mod doctor;
 pub mod enqueue;
 pub mod files;
+pub mod gemm;
 pub mod latency;
 mod manual;
 mod mapping;
@@ -34,9 +35,9 @@ pub mod tuner;
 pub use setting::Setting;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 12] = [
     "overlap", "enqueue", "virtual", "check", "pitfalls", "files", "staging", "devices", "tuner",
-    "latency", "chains",
+    "latency", "chains", "gemm",
 ];
 
 /// Whether a benchmark runs on the device that it is given. The others open devices of their own, or
@@ -75,6 +76,7 @@ pub fn run(
         "tuner" => tuner::run(setting, steps),
         "latency" => latency::run(setting, steps),
         "chains" => chains::run(setting, steps),
+        "gemm" => gemm::run(setting, steps),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

@@ -22,8 +22,9 @@ use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
 
 /// The scripts that definitions name as `{scripts}/NAME`.
-const SCRIPTS: [(&str, &str); 8] = [
+const SCRIPTS: [(&str, &str); 9] = [
     ("chains_torch.py", include_str!("../peers/chains_torch.py")),
+    ("gemm_torch.py", include_str!("../peers/gemm_torch.py")),
     ("small_jobs.sh", include_str!("../peers/small_jobs.sh")),
     ("small_jobs.cu", include_str!("../peers/small_jobs.cu")),
     ("small_jobs_torch.py", include_str!("../peers/small_jobs_torch.py")),
