@@ -51,7 +51,16 @@ enum Op {
     },
     /// Operations in three streams of a graph of their own.
     Part(Vec<(usize, Op)>),
+    /// The same on the condition that this word is not zero. One that repeats halves the word four times in each turn.
+    Condition {
+        word: usize,
+        repeats: bool,
+        program: Vec<(usize, Op)>,
+    },
 }
+
+/// What the conditions are at first. No operation writes them but those that repeat.
+const CONDITIONS: [u32; 4] = [0, 1, 9, 0x2345];
 
 impl Op {
     /// The nodes that it becomes.
@@ -60,9 +69,11 @@ impl Op {
             Self::Scratch { .. } => 4,
             Self::Chain { count, .. } => *count as usize,
             Self::Part(program) => program.iter().map(|(_, op)| op.nodes()).sum(),
-            Self::Upload { .. } | Self::Work { .. } | Self::Fill { .. } | Self::Download { .. } => {
-                1
-            }
+            Self::Upload { .. }
+            | Self::Work { .. }
+            | Self::Fill { .. }
+            | Self::Download { .. }
+            | Self::Condition { .. } => 1,
         }
     }
 }
@@ -81,6 +92,18 @@ static ADD_ONE: Kernel<(Ptr<InOut<u32>>,)> = {
     unsafe { Kernel::declare(spec) }
 };
 
+/// Halves a word four times.
+static LOWER: Kernel<(Ptr<InOut<u32>>,)> = {
+    let run: fn(&mut Tile<'_>) = |tile| {
+        tile.write::<u32>(0).iter_mut().for_each(|word| *word >>= 4);
+    };
+    let cost = |_: &ArgBlock| Cost { bytes: 0, ops: 0 };
+    let twin = Twin { tile_elements: |_| 1, run, cost };
+    let spec = KernelSpec::new("lower", Code::ptx(""), Shape::Given(|_, _| Ok(()))).twin(twin);
+    // SAFETY: it has no code: only host devices run this test.
+    unsafe { Kernel::declare(spec) }
+};
+
 /// A number below `bound`.
 fn below<T: TryFrom<u64, Error: std::fmt::Debug>>(prng: &mut Prng, bound: usize) -> T {
     prng.below(bound as u64).try_into().expect("a small number")
@@ -96,12 +119,16 @@ fn program(prng: &mut Prng, most: u64, deep: u32) -> Vec<(usize, Op)> {
     let one = |prng: &mut Prng| {
         let (from, to) = (below(prng, BUFFERS), below(prng, BUFFERS));
         let (range, rounds) = (range(prng), below(prng, 3));
-        let op = match prng.below(9) {
+        let op = match prng.below(10) {
             0 => Op::Upload { to, range },
             1 => Op::Fill { to, range, value: below(prng, 256) },
             2 => Op::Download { from, range },
             // A kernel reads one buffer and writes another one.
             3 if deep > 0 => Op::Part(program(prng, 5, deep - 1)),
+            6 if deep > 0 => {
+                let (word, repeats) = (below(prng, CONDITIONS.len()), prng.below(2) == 0);
+                Op::Condition { word, repeats, program: program(prng, 4, deep - 1) }
+            }
             5 => Op::Chain { to, range, count: 1 + below::<u32>(prng, 4) },
             4 if from != to => Op::Scratch { rounds, from, to, range },
             _ if from == to => Op::Fill { to, range, value: 1 },
@@ -117,6 +144,7 @@ struct Memory {
     h: PinnedBuffer<u32>,
     buffers: Vec<Buffer<u32>>,
     back: PinnedBuffer<u32>,
+    conditions: Vec<Buffer<u32>>,
 }
 
 impl Memory {
@@ -126,7 +154,10 @@ impl Memory {
         h.write()?.iter_mut().zip(seed * 1000..).for_each(|(x, n)| *x = n);
         back.write()?.fill(7);
         let buffer = |n| s.upload(&[n; LEN]);
-        Ok(Self { h, buffers: (0..4).map(buffer).collect::<Result<_>>()?, back })
+        let buffers = (0..4).map(buffer).collect::<Result<_>>()?;
+        let condition = |value| s.upload(&[value]);
+        let conditions = CONDITIONS.into_iter().map(condition).collect::<Result<_>>()?;
+        Ok(Self { h, buffers, back, conditions })
     }
 
     /// Enqueues an operation, or records it on a device.
@@ -138,9 +169,12 @@ impl Memory {
             let mut part = device.record(|g| record(device, g, self, program))?;
             return self.launch(s, &mut part);
         }
-        let Self { h, buffers, back } = self;
+        if let Op::Condition { word, repeats, program } = op {
+            return self.conditional(s, (*word, *repeats), program, records);
+        }
+        let Self { h, buffers, back, .. } = self;
         match op.clone() {
-            Op::Part(_) => unreachable!("handled above"),
+            Op::Part(_) | Op::Condition { .. } => unreachable!("handled above"),
             Op::Chain { to, range, count } => (0..count).try_for_each(|turn| {
                 let y = buffers[to].slice_mut(range.clone());
                 let words = u32::try_from(y.len()).expect("a short buffer");
@@ -173,18 +207,54 @@ impl Memory {
         }
     }
 
-    fn launch(&mut self, s: &Stream, graph: &mut Graph) -> Result<()> {
-        let Self { h, buffers, back } = self;
+    /// Enqueues operations as often as the host finds the condition to be set, or records them with their condition.
+    fn conditional(
+        &mut self,
+        s: &Stream,
+        (word, repeats): (usize, bool),
+        program: &[(usize, Op)],
+        records: Option<&Device>,
+    ) -> Result<()> {
+        let one = LaunchConfig::new([1; 3], [1; 3]);
+        let Some(device) = records else {
+            while s.download(&self.conditions[word])?[0] != 0 {
+                program.iter().try_for_each(|(_, op)| self.enqueue(s, op, None))?;
+                if !repeats {
+                    break;
+                }
+                s.launch_with(&LOWER, one, (&mut self.conditions[word],))?;
+            }
+            return Ok(());
+        };
+        let mut body = device.record(|g| {
+            record(device, g, self, program)?;
+            if repeats {
+                g.stream()?.launch_with(&LOWER, one, (&mut self.conditions[word],))?;
+            }
+            Ok(())
+        })?;
+        let condition = 2 + self.buffers.len() + word;
+        match repeats {
+            true => s.launch_graph_while(condition, &mut body, self.arguments()),
+            false => s.launch_graph_if(condition, &mut body, self.arguments()),
+        }
+    }
+
+    fn arguments(&mut self) -> Arguments<'_> {
+        let Self { h, buffers, back, conditions } = self;
         let arguments = Arguments::new().read(h.view()).write(back.view_mut());
-        let arguments =
-            buffers.iter_mut().fold(arguments, |all, buffer| all.write(buffer.view_mut()));
-        s.launch_graph(graph, arguments)
+        let all = buffers.iter_mut().chain(conditions);
+        all.fold(arguments, |all, buffer| all.write(buffer.view_mut()))
+    }
+
+    fn launch(&mut self, s: &Stream, graph: &mut Graph) -> Result<()> {
+        s.launch_graph(graph, self.arguments())
     }
 
     /// What all memory holds, after all of its uses.
     fn words(&self, s: &Stream) -> Result<Vec<Vec<u32>>> {
         let mut all = vec![self.h.read()?.to_vec(), self.back.read()?.to_vec()];
-        for buffer in &self.buffers {
+        for buffer in self.buffers.iter().chain(&self.conditions) {
             all.push(s.download(buffer)?);
         }
         Ok(all)
@@ -200,7 +270,7 @@ fn record(
 ) -> Result<()> {
     g.argument(&memory.h)?;
     g.argument(&memory.back)?;
-    memory.buffers.iter().try_for_each(|buffer| g.argument(buffer))?;
+    memory.buffers.iter().chain(&memory.conditions).try_for_each(|buffer| g.argument(buffer))?;
     let streams = [g.stream()?, g.stream()?, g.stream()?];
     program.iter().try_for_each(|(s, op)| memory.enqueue(&streams[*s], op, Some(device)))
 }
@@ -210,7 +280,7 @@ fn changed(program: &[(usize, Op)]) -> Vec<(usize, Op)> {
     let mut program = program.to_vec();
     for (_, op) in &mut program {
         match op {
-            Op::Part(part) => *part = changed(part),
+            Op::Part(part) | Op::Condition { program: part, .. } => *part = changed(part),
             Op::Work { rounds, .. } | Op::Scratch { rounds, .. } => *rounds = 2 - *rounds,
             Op::Fill { value, .. } => *value ^= 0x55,
             Op::Upload { .. } | Op::Download { .. } | Op::Chain { .. } => {}

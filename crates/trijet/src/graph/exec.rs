@@ -3,12 +3,12 @@
 
 use super::arguments::{Argument, Arguments};
 use super::node::{Node, Place};
-use super::nodes::{Nodes, Recorded};
+use super::nodes::{Nodes, Part, Recorded};
 use super::verify::race;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::interval::RangeMap;
 use crate::base::ledger::Mode;
-use crate::device::driver::{Action, GraphHandle};
+use crate::device::driver::{Action, GraphHandle, Repeats};
 use crate::device::memory::Span;
 use crate::log::calling;
 use crate::memory::Buffer;
@@ -158,6 +158,17 @@ impl Graph {
         driver.graph_ready(handle)
     }
 
+    /// Makes the graph of the driver anew: operations on a condition cannot be changed in place.
+    fn create_again(&mut self) -> Result<()> {
+        let old = self.handle.take();
+        if let Err(error) = self.create() {
+            self.broken = Some(error.again());
+            return Err(error);
+        }
+        let driver = self.device.domain.driver();
+        old.map_or(Ok(()), |old| driver.graph_destroy(old))
+    }
+
     /// Changes the graph into what `work` records, if that differs in values only.
     ///
     /// # Errors
@@ -183,6 +194,10 @@ impl Graph {
     /// Puts nodes with other values in the place of those of these numbers.
     fn apply(&mut self, changes: Vec<(usize, Node)>) -> Result<()> {
         let Some(handle) = self.handle else { return Ok(()) };
+        if changes.iter().any(|(_, node)| node.is_conditional()) {
+            changes.into_iter().for_each(|(number, node)| self.nodes[number] = node);
+            return self.create_again().map_err(|error| self.device.failed(error));
+        }
         for (number, node) in changes {
             let driver = self.device.domain.driver();
             let span = |place: &Place| span_of(place, &self.spans[place.argument]);
@@ -214,12 +229,8 @@ impl Graph {
         self.nodes.is_empty()
     }
 
-    fn launch(
-        &mut self,
-        stream: &Stream,
-        arguments: Arguments<'_>,
-        site: &'static Location<'static>,
-    ) -> Result<()> {
+    /// Refuses a graph, a stream and arguments that do not fit.
+    pub(super) fn demand(&self, stream: &Stream, arguments: &Arguments<'_>) -> Result<()> {
         if let Some(error) = &self.broken {
             return Err(error.again());
         }
@@ -229,9 +240,18 @@ impl Graph {
         if !self.is_of(stream.device()) {
             return Err(invalid("the graph was recorded on another device".to_owned()));
         }
-        self.check(&arguments)?;
+        self.check(arguments)
+    }
+
+    fn launch(
+        &mut self,
+        stream: &Stream,
+        arguments: Arguments<'_>,
+        site: &'static Location<'static>,
+    ) -> Result<()> {
+        self.demand(stream, &arguments)?;
         if let Some(recorder) = stream.lane().recorder() {
-            return self.record_in(&**recorder, stream, &arguments);
+            return self.record_in(&**recorder, stream, None, &arguments);
         }
         for argument in &arguments.all {
             self.device.domain.own("graph launch", argument.access.track.domain)?;
@@ -242,18 +262,24 @@ impl Graph {
         launched
     }
 
-    /// Becomes a part of the graph that the stream records.
-    fn record_in(
+    /// Becomes a part of the graph that the stream records, if there is a `condition` on that condition.
+    pub(super) fn record_in(
         &self,
         recorder: &dyn Recorder,
         stream: &Stream,
+        condition: Option<(Repeats, usize)>,
         arguments: &Arguments<'_>,
     ) -> Result<()> {
         let nodes = recorder.as_any().downcast_ref::<Nodes>().expect("there is one recorder");
         let streams = self.nodes.iter().flat_map(|node| node.within.iter().chain([&node.stream]));
         let streams = streams.max().map_or(0, |most| most + 1);
         let heap: Vec<u64> = self.heap.iter().map(|chunk| chunk.view().span().bytes()).collect();
-        nodes.add_graph(stream.lane().id, (&self.nodes, streams), arguments, &heap)
+        let (touches, lane) = (&self.touches[..], stream.lane().id);
+        let part = Part { nodes: &self.nodes, touches, streams, heap: &heap };
+        match condition {
+            None => nodes.add_graph(lane, &part, arguments),
+            Some(condition) => nodes.add_conditional(lane, condition, &part, arguments),
+        }
     }
 
     fn launch_checked(
@@ -264,6 +290,8 @@ impl Graph {
     ) -> Result<()> {
         let Some(graph) = self.handle else { return Ok(()) };
         self.update(graph, arguments).map_err(|error| self.device.failed(error))?;
+        // A change of operations on a condition makes another one.
+        let graph = self.handle.unwrap_or(graph);
         let uses = self.touches.iter().map(|place| {
             let Use { track, range, .. } = &arguments.all[place.argument].access;
             let range = range.start + place.range.start..range.start + place.range.end;
@@ -325,10 +353,15 @@ impl Graph {
         if !others.contains(&true) {
             return Ok(());
         }
+        let moves = |node: &Node| node.places.iter().any(|place| others[place.argument]);
+        if self.nodes.iter().any(|node| node.is_conditional() && moves(node)) {
+            self.keep(arguments);
+            return self.create_again();
+        }
         let driver = Arc::clone(self.device.domain.driver());
         let new = |place: &Place| span_of(place, &arguments.all[place.argument].span);
         for (number, node) in self.nodes.iter().enumerate() {
-            if node.places.iter().any(|place| others[place.argument]) {
+            if moves(node) {
                 let updated =
                     node.with_action(new, |action| driver.graph_update(graph, number, action));
                 if let Err(error) = updated {
@@ -337,11 +370,16 @@ impl Graph {
                 }
             }
         }
+        self.keep(arguments);
+        Ok(())
+    }
+
+    /// Notes the memory that the graph of the driver has.
+    fn keep(&mut self, arguments: &Arguments<'_>) {
         for (span, argument) in self.spans.iter_mut().zip(&arguments.all) {
             *span = argument.span.clone();
         }
         self.touched = touched(&self.touches, &self.spans);
-        Ok(())
     }
 }
 

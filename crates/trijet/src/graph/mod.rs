@@ -9,6 +9,7 @@
 
 mod arguments;
 mod comparison;
+mod conditional;
 mod edges;
 mod exec;
 mod heap;

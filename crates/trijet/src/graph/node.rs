@@ -5,7 +5,9 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::LaunchConfig;
 use crate::device::args::{ArgValues, KeptArgs};
-use crate::device::driver::{Action, FunctionHandle, HostFn, Launch, NodeAction};
+use crate::device::driver::{
+    Action, Conditional, FunctionHandle, HostFn, Launch, NodeAction, OwnedNode, Repeats,
+};
 use crate::device::memory::Span;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -33,6 +35,12 @@ enum Work {
         args: Box<KeptArgs>,
     },
     HostFn(HostFn),
+    /// Operations on a condition, one word at this place.
+    Conditional {
+        repeats: Repeats,
+        condition: Place,
+        body: Vec<Node>,
+    },
 }
 
 impl std::fmt::Debug for Work {
@@ -53,6 +61,7 @@ enum Values<'a> {
         args: ArgValues<'a>,
     },
     HostFn,
+    Conditional,
 }
 
 impl<'a> Values<'a> {
@@ -61,6 +70,7 @@ impl<'a> Values<'a> {
             NodeAction::Copy { .. } => Self::Copy,
             NodeAction::Fill { value, .. } => Self::Fill(*value),
             NodeAction::HostFn(_) => Self::HostFn,
+            NodeAction::Conditional(_) => Self::Conditional,
             NodeAction::Launch(Launch { function, name, config, args }) => {
                 Self::Kernel { function: *function, name, config: *config, args: args.values() }
             }
@@ -73,6 +83,7 @@ impl<'a> Values<'a> {
             Self::Fill(_) => "fill",
             Self::Kernel { name, .. } => name,
             Self::HostFn => "host function",
+            Self::Conditional => "conditional",
         }
     }
 }
@@ -83,6 +94,7 @@ impl Work {
             Self::Copy => Values::Copy,
             Self::Fill(value) => Values::Fill(*value),
             Self::HostFn(_) => Values::HostFn,
+            Self::Conditional { .. } => Values::Conditional,
             Self::Kernel { function, name, config, args } => {
                 let args = args.values();
                 Values::Kernel { function: *function, name, config: *config, args }
@@ -92,7 +104,7 @@ impl Work {
 }
 
 /// A node.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Node {
     work: Work,
     /// The number of its stream in the recording.
@@ -114,6 +126,7 @@ impl Node {
             NodeAction::Copy { .. } => Work::Copy,
             NodeAction::Fill { value, .. } => Work::Fill(value),
             NodeAction::HostFn(run) => Work::HostFn(Arc::clone(run)),
+            NodeAction::Conditional(_) => return Err(unsupported("a condition")),
             NodeAction::Launch(launch) => {
                 let Launch { function, name, config, args } = launch;
                 Work::Kernel { function, name: name.clone(), config, args: Box::new(args.kept()) }
@@ -121,6 +134,52 @@ impl Node {
         };
         let (within, places, after) = (Vec::new(), Vec::new(), Vec::new());
         Ok(Self { work, stream, within, is_dependent: false, places, after })
+    }
+
+    /// A node of a stream that performs these nodes on a condition. `touches` are their places all together. What they
+    /// write counts as written, though it may stay as it was: the order is the same, and memory need not have a content
+    /// before it.
+    pub(super) fn conditional(
+        repeats: Repeats,
+        condition: Place,
+        body: Vec<Self>,
+        mut touches: Vec<Place>,
+        stream: usize,
+    ) -> Self {
+        let reads = |place: &Place| {
+            let (whole, part) = (&place.range, &condition.range);
+            place.argument == condition.argument
+                && whole.start <= part.start
+                && part.end <= whole.end
+        };
+        if !touches.iter().any(reads) {
+            touches.push(condition.clone());
+        }
+        let work = Work::Conditional { repeats, condition, body };
+        let (within, after) = (Vec::new(), Vec::new());
+        Self { work, stream, within, is_dependent: false, places: touches, after }
+    }
+
+    /// A copy for the body of a condition, which keeps its edges.
+    pub(super) fn copied_as_body(&self) -> Self {
+        Self { after: self.after.clone(), ..self.copied_into(0, 0) }
+    }
+
+    pub(super) fn is_host_fn(&self) -> bool {
+        matches!(self.work, Work::HostFn(_))
+    }
+
+    pub(super) fn is_conditional(&self) -> bool {
+        matches!(self.work, Work::Conditional { .. })
+    }
+
+    /// Every place of the node, also those of its body.
+    pub(super) fn each_place(&mut self, each: &mut impl FnMut(&mut Place)) {
+        self.places.iter_mut().for_each(&mut *each);
+        if let Work::Conditional { condition, body, .. } = &mut self.work {
+            each(condition);
+            body.iter_mut().for_each(|node| node.each_place(each));
+        }
     }
 
     /// The priority of a launch that has none.
@@ -162,9 +221,13 @@ impl Node {
         matches!(self.work, Work::Kernel { .. })
     }
 
-    /// Whether it is a launch that uses this argument.
+    /// Whether it is a launch that uses this argument, or has one.
     pub(super) fn is_kernel_with(&self, argument: usize) -> bool {
-        self.is_kernel() && self.places.iter().any(|place| place.argument == argument)
+        match &self.work {
+            Work::Kernel { .. } => self.places.iter().any(|place| place.argument == argument),
+            Work::Conditional { body, .. } => body.iter().any(|node| node.is_kernel_with(argument)),
+            Work::Copy | Work::Fill(_) | Work::HostFn(_) => false,
+        }
     }
 
     /// The name of its kernel, or of its operation.
@@ -177,7 +240,23 @@ impl Node {
     /// # Errors
     /// What makes it another node, in which case the graph is another one.
     pub(super) fn differs(&self, other: &Self) -> std::result::Result<bool, String> {
-        let differs = self.works_otherwise(&other.work.values())?;
+        let differs = match (&self.work, &other.work) {
+            (
+                Work::Conditional { repeats, condition, body },
+                Work::Conditional { repeats: other, condition: at, body: others },
+            ) => {
+                let is_same = repeats == other && condition == at && body.len() == others.len();
+                if !is_same {
+                    return Err("it has another condition, or another body".to_owned());
+                }
+                let mut differs = false;
+                for (node, other) in body.iter().zip(others) {
+                    differs |= node.differs(other).map_err(|why| format!("in its body, {why}"))?;
+                }
+                differs
+            }
+            _ => self.works_otherwise(&other.work.values())?,
+        };
         self.is_beside((other.stream, &other.within), &other.places)?;
         Ok(differs)
     }
@@ -234,10 +313,20 @@ impl Node {
                 }
                 Ok(old != config || known.differ(args))
             }
-            (was @ (Work::Copy | Work::Fill(_) | Work::Kernel { .. } | Work::HostFn(_)), _) => {
-                Err(format!("it is `{}`, and was `{}`", other.label(), was.values().label()))
-            }
+            (
+                was @ (Work::Copy
+                | Work::Fill(_)
+                | Work::Kernel { .. }
+                | Work::HostFn(_)
+                | Work::Conditional { .. }),
+                _,
+            ) => Err(format!("it is `{}`, and was `{}`", other.label(), was.values().label())),
         }
+    }
+
+    /// The operation of the node, where `span` gives the memory of its places.
+    fn owned(&self, span: &dyn Fn(&Place) -> Span) -> OwnedNode {
+        self.with_action(span, OwnedNode::of)
     }
 
     /// Calls `with` with the operation of the node, where `span` gives the memory of its places.
@@ -255,6 +344,16 @@ impl Node {
                 with(NodeAction::Fill { dst: &span(&self.places[0]), value: *value })
             }
             Work::HostFn(run) => with(NodeAction::HostFn(run)),
+            Work::Conditional { repeats, condition, body } => {
+                let own = |node: &Self| (node.owned(&span), node.after.clone());
+                let touched = |place: &Place| (span(place), place.mode);
+                with(NodeAction::Conditional(&Conditional {
+                    repeats: *repeats,
+                    condition: span(condition),
+                    body: body.iter().map(own).collect(),
+                    touches: self.places.iter().map(touched).collect(),
+                }))
+            }
             Work::Kernel { function, name, config, args } => {
                 let args = args.with_memory(self.places.iter().map(span));
                 let (function, mut config) = (*function, *config);

@@ -10,6 +10,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{BlockId, LaneId};
 use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
+use crate::device::driver::Repeats;
 use crate::device::memory::Span;
 use crate::memory::{Buffer, View};
 use crate::order::recorder::{Recorder, Temporary};
@@ -49,7 +50,8 @@ pub(super) struct Nodes {
 struct State {
     arguments: Vec<Argument>,
     nodes: Vec<Node>,
-    /// The streams that have nodes. Those of graphs within the graph have no lane.
+    /// The streams, in the order in which they were made. Those that are gone, and those of graphs within the graph,
+    /// have no lane.
     streams: Vec<Option<LaneId>>,
     /// The priority of launches that have none.
     priority: Option<i32>,
@@ -70,6 +72,28 @@ struct Argument {
     span: Span,
 }
 
+/// The number of an argument, and the bytes of it.
+type At = (usize, Range<u64>);
+
+/// A graph that becomes a part of another one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part<'a> {
+    pub(super) nodes: &'a [Node],
+    /// What all nodes use.
+    pub(super) touches: &'a [Place],
+    /// The number of its streams.
+    pub(super) streams: usize,
+    /// The sizes of the memory that it has of its own.
+    pub(super) heap: &'a [u64],
+}
+
+/// Lets a place of a graph be one of the graph that it becomes a part of.
+fn shift(place: &mut Place, at: &[At]) {
+    let (argument, range) = &at[place.argument];
+    place.range = range.start + place.range.start..range.start + place.range.end;
+    place.argument = *argument;
+}
+
 fn invalid(cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, "record", cause)
 }
@@ -82,6 +106,13 @@ impl State {
             self.streams.push(Some(lane));
             self.streams.len() - 1
         })
+    }
+
+    /// Gives a new stream the next number. It may have the lane of one that is gone.
+    fn open(&mut self, lane: LaneId) {
+        let gone = self.streams.iter_mut().filter(|known| **known == Some(lane));
+        gone.for_each(|known| *known = None);
+        self.streams.push(Some(lane));
     }
 
     /// The number of the first of so many streams of a graph within the graph.
@@ -115,6 +146,14 @@ impl State {
         node.places = places.into_vec();
         self.nodes.push(node);
         Ok(())
+    }
+
+    /// Adds a node, or compares it.
+    fn take(&mut self, node: Node) {
+        match &mut self.comparison {
+            Some(comparison) => comparison.node(node),
+            None => self.nodes.push(node),
+        }
     }
 
     fn refuse_ended(&self, label: &str) -> Result<()> {
@@ -155,6 +194,11 @@ impl Nodes {
         self.state.lock().expect("no panic under this lock")
     }
 
+    /// Notes a new stream.
+    pub(super) fn open(&self, lane: LaneId) {
+        self.state().open(lane);
+    }
+
     /// What was recorded. The streams and the heap stay.
     pub(super) fn take(&self) -> Recorded {
         let (memory, heap) = self.heap.take();
@@ -164,10 +208,12 @@ impl Nodes {
         let mut nodes = std::mem::take(&mut state.nodes);
         let dropped = state.dropped_edge.take();
         let count = arguments.len();
-        let places = nodes.iter_mut().flat_map(|node| &mut node.places);
-        for place in places.filter(|place| place.argument >= HEAP) {
-            place.argument = count + place.argument - HEAP;
-        }
+        let mut number = |place: &mut Place| {
+            if place.argument >= HEAP {
+                place.argument = count + place.argument - HEAP;
+            }
+        };
+        nodes.iter_mut().for_each(|node| node.each_place(&mut number));
         connect(&mut nodes, dropped);
         let spans = arguments.into_iter().map(|argument| argument.span);
         Recorded { nodes, spans: spans.chain(memory).collect(), heap }
@@ -249,45 +295,76 @@ impl Nodes {
     }
 
     /// Adds copies of the nodes of another graph, which becomes a part of a stream: it follows what the stream
-    /// has, and what the stream gets later follows it. `heap` are the sizes of the memory that it has of its
-    /// own, and `streams` the number of its streams.
+    /// has, and what the stream gets later follows it.
     pub(super) fn add_graph(
         &self,
         lane: LaneId,
-        (nodes, streams): (&[Node], usize),
+        graph: &Part<'_>,
         arguments: &Arguments<'_>,
-        heap: &[u64],
     ) -> Result<()> {
         let mut state = self.state();
         state.refuse_ended("graph")?;
+        let (at, lent) = self.places(&state, graph, arguments)?;
+        let stream = state.stream(lane);
+        let first = state.part(graph.streams);
+        for node in graph.nodes {
+            let mut node = node.copied_into(stream, first);
+            node.each_place(&mut |place| shift(place, &at));
+            state.take(node);
+        }
+        // What is recorded later may use the same bytes, and then follows.
+        lent.into_iter().for_each(|block| self.heap.release(block));
+        Ok(())
+    }
+
+    /// Adds copies of the nodes of another graph as one node, which performs them on a condition.
+    pub(super) fn add_conditional(
+        &self,
+        lane: LaneId,
+        (repeats, condition): (Repeats, usize),
+        graph: &Part<'_>,
+        arguments: &Arguments<'_>,
+    ) -> Result<()> {
+        let mut state = self.state();
+        state.refuse_ended("conditional")?;
+        if graph.nodes.is_empty() {
+            return Err(invalid("a graph without operations has no condition".to_owned()));
+        }
+        if graph.nodes.iter().any(Node::is_host_fn) {
+            return Err(unsupported("a host function in a graph with a condition"));
+        }
+        let (at, lent) = self.places(&state, graph, arguments)?;
+        let (argument, range) = at[condition].clone();
+        let condition = Place { argument, range, mode: Mode::Read };
+        let mut body: Vec<Node> = graph.nodes.iter().map(Node::copied_as_body).collect();
+        body.iter_mut().for_each(|node| node.each_place(&mut |place| shift(place, &at)));
+        let mut touches = graph.touches.to_vec();
+        touches.iter_mut().for_each(|place| shift(place, &at));
+        let stream = state.stream(lane);
+        state.take(Node::conditional(repeats, condition, body, touches, stream));
+        lent.into_iter().for_each(|block| self.heap.release(block));
+        Ok(())
+    }
+
+    /// The places of the arguments of a graph, and of memory that is lent to it as its own.
+    fn places(
+        &self,
+        state: &State,
+        graph: &Part<'_>,
+        arguments: &Arguments<'_>,
+    ) -> Result<(Vec<At>, Vec<BlockId>)> {
         let mut at = Vec::new();
         for argument in &arguments.all {
             at.push(state.place(&self.heap, "graph", &argument.access)?);
         }
         let mut lent = Vec::new();
-        for bytes in heap {
+        for bytes in graph.heap {
             let Temporary { track, .. } = self.heap.alloc(&self.device, Bytes(*bytes))?;
             let used = Use { track: &track, range: 0..*bytes, mode: Mode::Write };
             at.push(state.place(&self.heap, "graph", &used)?);
             lent.push(track.id);
         }
-        let stream = state.stream(lane);
-        let first = state.part(streams);
-        for node in nodes {
-            let mut node = node.copied_into(stream, first);
-            for place in &mut node.places {
-                let (argument, range) = &at[place.argument];
-                place.range = range.start + place.range.start..range.start + place.range.end;
-                place.argument = *argument;
-            }
-            match &mut state.comparison {
-                Some(comparison) => comparison.node(node),
-                None => state.nodes.push(node),
-            }
-        }
-        // What is recorded later may use the same bytes, and then follows.
-        lent.into_iter().for_each(|block| self.heap.release(block));
-        Ok(())
+        Ok((at, lent))
     }
 }
 

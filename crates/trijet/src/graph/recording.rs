@@ -65,8 +65,9 @@ impl Recording {
     /// # Errors
     /// As for [`Device::stream`].
     pub fn stream(&self) -> Result<Stream> {
-        let nodes = Arc::clone(&self.nodes);
-        Stream::recorded(self.device.shared(), nodes)
+        let stream = Stream::recorded(self.device.shared(), Arc::<Nodes>::clone(&self.nodes))?;
+        self.nodes.open(stream.lane().id);
+        Ok(stream)
     }
 
     /// Records a host function: each launch of the graph calls `run` on a thread of the driver, when the stream

@@ -4,6 +4,7 @@
 pub(crate) mod attributes;
 pub(crate) mod batches;
 pub(crate) mod captures;
+pub(crate) mod conditional;
 pub(crate) mod copies;
 pub(crate) mod default_streams;
 pub(crate) mod executor;
@@ -134,6 +135,9 @@ macro_rules! for_each_case {
             graphs::a_host_function_of_a_graph_runs_in_each_launch
             graphs::what_a_graph_cannot_have_is_refused
             graphs::arguments_that_do_not_fit_are_refused_by_number
+            conditional::operations_on_a_condition_are_performed_as_often_as_it_holds
+            conditional::conditions_are_within_each_other
+            conditional::what_has_no_condition_is_refused
             slices::a_slice_may_change_as_soon_as_it_is_uploaded
             slices::a_download_waits_for_the_writers_of_all_streams
             slices::zeroed_memory_is_zero_where_the_memory_was_used_before

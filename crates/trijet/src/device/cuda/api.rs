@@ -143,6 +143,41 @@ pub(crate) struct HostFnNode {
     pub(crate) data: *mut c_void,
 }
 
+/// `CUDA_CONDITIONAL_NODE_PARAMS`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConditionalParams {
+    pub(crate) handle: u64,
+    pub(crate) kind: c_int,
+    pub(crate) size: c_uint,
+    /// Written by the driver: the graphs of the bodies.
+    pub(crate) bodies: *mut Handle,
+    pub(crate) context: Handle,
+}
+
+/// `CUgraphNodeParams` of a conditional node: its union is as large as 29 words.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodeParams {
+    kind: c_int,
+    reserved: [c_int; 3],
+    pub(crate) conditional: ConditionalParams,
+    rest: [u64; 25],
+    reserved_too: u64,
+}
+
+impl NodeParams {
+    /// Asks for one body.
+    pub(crate) fn conditional(handle: u64, kind: c_int, context: Handle) -> Self {
+        /// `CU_GRAPH_NODE_TYPE_CONDITIONAL`.
+        const CONDITIONAL: c_int = 13;
+        let bodies = std::ptr::null_mut();
+        let conditional = ConditionalParams { handle, kind, size: 1, bodies, context };
+        let (kind, reserved, rest) = (CONDITIONAL, [0; 3], [0; 25]);
+        Self { kind, reserved, conditional, rest, reserved_too: 0 }
+    }
+}
+
 /// `CUgraphEdgeData`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -273,6 +308,10 @@ symbols! { DriverApi,
         fn(*mut Handle, Handle, *const Handle, usize, *const FillNode, Handle);
     graph_add_host_fn = "cuGraphAddHostNode":
         fn(*mut Handle, Handle, *const Handle, usize, *const HostFnNode);
+    graph_condition = "cuGraphConditionalHandleCreate":
+        fn(*mut u64, Handle, Handle, c_uint, c_uint);
+    graph_add_node = "cuGraphAddNode_v2":
+        fn(*mut Handle, Handle, *const Handle, *const EdgeData, usize, *mut NodeParams);
     graph_retain = "cuGraphRetainUserObject": fn(Handle, Handle, c_uint, c_uint);
     user_object_create = "cuUserObjectCreate":
         fn(*mut Handle, *mut c_void, HostFnPtr, c_uint, c_uint);
@@ -376,6 +415,25 @@ mod tests {
         assert_eq!(align_of::<LaunchAttribute>(), align_of::<Attribute>());
         assert_eq!(offset_of!(LaunchAttribute, id), offset_of!(Attribute, id));
         assert_eq!(offset_of!(LaunchAttribute, value), offset_of!(Attribute, value));
+    }
+
+    #[test]
+    fn conditional_nodes_have_the_layout_of_the_reference_binding() {
+        type Theirs = sys::CUgraphNodeParams_st;
+        type Conditional = sys::CUDA_CONDITIONAL_NODE_PARAMS;
+        assert_eq!(size_of::<NodeParams>(), size_of::<Theirs>());
+        assert_eq!(align_of::<NodeParams>(), align_of::<Theirs>());
+        assert_eq!(offset_of!(NodeParams, kind), offset_of!(Theirs, type_));
+        let union = offset_of!(Theirs, __bindgen_anon_1);
+        assert_eq!(offset_of!(NodeParams, conditional), union);
+        assert_eq!(offset_of!(NodeParams, reserved_too), offset_of!(Theirs, reserved2));
+        assert_eq!(size_of::<ConditionalParams>(), size_of::<Conditional>());
+        assert_eq!(offset_of!(ConditionalParams, kind), offset_of!(Conditional, type_));
+        assert_eq!(offset_of!(ConditionalParams, size), offset_of!(Conditional, size));
+        assert_eq!(offset_of!(ConditionalParams, bodies), offset_of!(Conditional, phGraph_out));
+        assert_eq!(offset_of!(ConditionalParams, context), offset_of!(Conditional, ctx));
+        let kind = sys::CUgraphNodeType_enum::CU_GRAPH_NODE_TYPE_CONDITIONAL as c_int;
+        assert_eq!(NodeParams::conditional(0, 0, std::ptr::null_mut()).kind, kind);
     }
 
     #[test]

@@ -12,12 +12,12 @@ use super::library;
 use super::locked::LockedPages;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::device::driver::Readiness;
+use crate::device::driver::{FunctionHandle, Readiness};
 use crate::device::fork;
 use crate::device::graph_table::GraphTable;
 use std::ffi::c_int;
 use std::ptr::null_mut;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 /// The oldest driver whose API we use, as the driver counts: CUDA 12.0.
 const VERSION_MIN: c_int = 12_000;
@@ -49,6 +49,8 @@ pub(in crate::device) struct CudaDriver {
     /// The page-locked memory that lies in mappings of ours.
     pub(super) locked: LockedPages,
     pub(super) graphs: GraphTable<Graph>,
+    /// The kernel that sets the conditions of graphs, for each device that has such a graph.
+    pub(super) set_conditions: Mutex<Vec<(DeviceId, FunctionHandle)>>,
 }
 
 /// A context that is current in this thread until the guard drops. Other libraries of the thread use
@@ -121,6 +123,7 @@ impl CudaDriver {
             contexts: Vec::new(),
             locked: LockedPages::default(),
             graphs: GraphTable::default(),
+            set_conditions: Mutex::default(),
         };
         cu!(this, "cuInit", init(0), "0 is the only defined flag, and the call keeps nothing")?;
         let mut version = 0;

@@ -9,6 +9,7 @@ pub(crate) const INVALID_DEVICE: CuResult = 101;
 pub(crate) const INVALID_HANDLE: CuResult = 400;
 pub(crate) const NOT_FOUND: CuResult = 500;
 pub(crate) const NOT_READY: CuResult = 600;
+pub(crate) const NOT_SUPPORTED: CuResult = 801;
 
 /// The kind of error of a code. Law A40 lists the codes after which the context is lost.
 fn kind(code: CuResult) -> ErrorKind {

@@ -5,7 +5,7 @@ use super::api::{
 };
 use super::arguments::with_pointers;
 use super::context::{CudaDriver, cu, pack, raw};
-use super::error::{INVALID_HANDLE, check, refused};
+use super::error::{INVALID_HANDLE, NOT_SUPPORTED, check, refused};
 use super::graph::Graph;
 use super::modules::Attributes;
 use crate::base::error::Result;
@@ -65,9 +65,24 @@ impl CudaDriver {
         let graph = self.graph(graph)?;
         let mut graph = graph.lock().expect("no panic under this lock");
         let _entered = self.enter("graph add", graph.device)?;
-        let context = self.context("graph add", graph.device)?.raw;
         let before: Vec<Handle> = after.iter().map(|node| raw(graph.nodes[*node])).collect();
-        let (into, mut added) = (raw(graph.graph), null_mut());
+        let into = raw(graph.graph);
+        let added = self.add_node(graph.device, into, node, &before)?;
+        let packed = pack(graph.device, added);
+        graph.nodes.push(packed);
+        Ok(())
+    }
+
+    /// Adds a node to a graph, or to the body of a condition, whose lock the caller holds.
+    pub(super) fn add_node(
+        &self,
+        device: DeviceId,
+        into: Handle,
+        node: NodeAction<'_>,
+        before: &[Handle],
+    ) -> Result<Handle> {
+        let context = self.context("graph add", device)?.raw;
+        let mut added = null_mut();
         // Older drivers have ordinary edges only.
         let is_dependent = is_dependent(node) && self.api.graph_add_edges.is_some();
         let count = if is_dependent { 0 } else { before.len() };
@@ -118,14 +133,15 @@ impl CudaDriver {
                      description of the bytes, which a launch brings alive"
                 )?;
             }
-            NodeAction::HostFn(run) => added = self.graph_add_host_fn(into, &before, run)?,
+            NodeAction::HostFn(run) => added = self.graph_add_host_fn(into, before, run)?,
+            NodeAction::Conditional(parts) => {
+                added = self.add_conditional(device, into, parts, before)?;
+            }
         }
-        let packed = pack(graph.device, added);
-        graph.nodes.push(packed);
         if is_dependent {
-            self.graph_programmatic(into, &before, added)?;
+            self.graph_programmatic(into, before, added)?;
         }
-        Ok(())
+        Ok(added)
     }
 
     /// Adds a host function, and lets the graph own it.
@@ -229,6 +245,10 @@ impl CudaDriver {
             }
             // The first one stays.
             NodeAction::HostFn(_) => Ok(()),
+            NodeAction::Conditional(_) => {
+                let cause = "the operations on a condition cannot be changed; make another graph";
+                Err(refused("graph update", NOT_SUPPORTED, cause))
+            }
             NodeAction::Fill { dst, value } => {
                 let fill = fill_of(dst, value);
                 cu!(

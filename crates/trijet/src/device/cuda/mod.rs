@@ -6,6 +6,7 @@ mod allocs;
 mod api;
 mod arguments;
 mod captures;
+mod conditions;
 mod context;
 mod copies;
 mod cupti;

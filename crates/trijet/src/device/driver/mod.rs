@@ -32,7 +32,7 @@ pub(crate) use handle::{
     EventHandle, FunctionHandle, GraphHandle, ModuleHandle, PoolHandle, StreamHandle,
 };
 pub(crate) use interop::Interop;
-pub(crate) use node::NodeAction;
+pub(crate) use node::{Conditional, NodeAction, OwnedNode, Repeats};
 pub(crate) use peers::Peers;
 pub use pools::{PoolAccess, PoolStats};
 pub(crate) use pools::{PoolAttribute, Pools};

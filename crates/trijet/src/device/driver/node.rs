@@ -2,7 +2,13 @@
 #![forbid(unsafe_code)]
 
 use super::action::{Action, Form, HostFn, Launch};
+use super::handle::FunctionHandle;
+use crate::base::ledger::Mode;
+use crate::device::args::ArgBlock;
+use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::{Space, Span};
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// What a node of a graph does: the operations that a graph can have, as data.
 #[derive(Clone, Copy)]
@@ -25,6 +31,107 @@ pub(crate) enum NodeAction<'a> {
     Launch(Launch<'a>),
     /// Calls a function on a thread of the driver, in each launch.
     HostFn(&'a HostFn),
+    /// Performs other operations on a condition.
+    Conditional(&'a Conditional),
+}
+
+/// How often the operations of a [`Conditional`] are performed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeats {
+    /// Once, if the word is not zero.
+    Once,
+    /// Again and again, as long as the word is not zero before them.
+    WhileSet,
+}
+
+/// Operations that a graph performs on a condition. To the graph they are one node.
+#[derive(Debug, Clone)]
+pub(crate) struct Conditional {
+    pub(crate) repeats: Repeats,
+    /// One `u32` of device memory.
+    pub(crate) condition: Span,
+    /// The operations, each with the numbers of those before it. None is a host function.
+    pub(crate) body: Vec<(OwnedNode, Vec<usize>)>,
+    /// What all of them use.
+    pub(crate) touches: Vec<(Span, Mode)>,
+}
+
+/// The operation of a node, with its parts.
+#[derive(Clone)]
+pub(crate) enum OwnedNode {
+    /// As [`NodeAction::Copy`].
+    Copy {
+        /// The target.
+        dst: Span,
+        /// The source.
+        src: Span,
+    },
+    /// As [`NodeAction::Fill`].
+    Fill {
+        /// The target.
+        dst: Span,
+        /// The value.
+        value: u8,
+    },
+    /// As [`NodeAction::Launch`].
+    Kernel {
+        /// The kernel.
+        function: FunctionHandle,
+        /// Its name.
+        name: Cow<'static, str>,
+        /// The configuration.
+        config: LaunchConfig,
+        /// The arguments.
+        args: Box<ArgBlock>,
+    },
+    /// As [`NodeAction::HostFn`].
+    HostFn(HostFn),
+    /// As [`NodeAction::Conditional`].
+    Conditional(Box<Conditional>),
+}
+
+impl std::fmt::Debug for OwnedNode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.node().label())
+    }
+}
+
+impl OwnedNode {
+    pub(crate) fn of(node: NodeAction<'_>) -> Self {
+        match node {
+            NodeAction::Copy { dst, src } => Self::Copy { dst: dst.clone(), src: src.clone() },
+            NodeAction::Fill { dst, value } => Self::Fill { dst: dst.clone(), value },
+            NodeAction::HostFn(run) => Self::HostFn(Arc::clone(run)),
+            NodeAction::Launch(Launch { function, name, config, args }) => {
+                Self::Kernel { function, name: name.clone(), config, args: Box::new(args.clone()) }
+            }
+            NodeAction::Conditional(conditional) => {
+                Self::Conditional(Box::new(conditional.clone()))
+            }
+        }
+    }
+
+    pub(crate) fn node(&self) -> NodeAction<'_> {
+        match self {
+            Self::Copy { dst, src } => NodeAction::Copy { dst, src },
+            Self::Fill { dst, value } => NodeAction::Fill { dst, value: *value },
+            Self::HostFn(run) => NodeAction::HostFn(run),
+            Self::Kernel { function, name, config, args } => {
+                NodeAction::Launch(Launch { function: *function, name, config: *config, args })
+            }
+            Self::Conditional(conditional) => NodeAction::Conditional(conditional),
+        }
+    }
+
+    /// Whether a graph can take `other` in the place of this one.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Kernel { function, .. }, Self::Kernel { function: other, .. }) => {
+                function == other
+            }
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
 }
 
 impl Action<'_> {
@@ -57,13 +164,28 @@ impl Action<'_> {
 }
 
 impl<'a> NodeAction<'a> {
-    /// The same operation for a stream.
-    pub(crate) fn action(self) -> Action<'a> {
-        match self {
+    /// The same operation for a stream, which has no conditions.
+    ///
+    /// # Errors
+    /// The operations that are performed on a condition.
+    pub(crate) fn action(self) -> Result<Action<'a>, &'a Conditional> {
+        Ok(match self {
             Self::Copy { dst, src } => Action::Copy { dst, src, form: Form::Async },
             Self::Fill { dst, value } => Action::Fill { dst, value, form: Form::Async },
             Self::Launch(launch) => Action::Launch(launch),
             Self::HostFn(run) => Action::HostFn { run, touches: &[] },
+            Self::Conditional(conditional) => return Err(conditional),
+        })
+    }
+
+    /// The name of the operation.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Copy { .. } => "copy",
+            Self::Fill { .. } => "fill",
+            Self::Launch(_) => "launch",
+            Self::HostFn(_) => "host function",
+            Self::Conditional(_) => "conditional",
         }
     }
 }

@@ -1,23 +1,25 @@
 //! The actions of the driver contract: one function for each kind.
 #![forbid(unsafe_code)]
 
+use super::calls::Call;
 use super::fault::{FaultKind, Verb};
 use super::order::May;
 use super::pools::Pools;
 use super::queues::Queues;
 use super::touches::Object;
-use super::work::{HostFnCall, Work};
-use super::{HostDriver, refuse};
+use super::work::{Body, HostFnCall, Kernel, Work};
+use super::{Function, HostDriver, refuse};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::DeviceId;
 use crate::base::panic::caught;
 use crate::base::units::Bytes;
 use crate::device::args::ArgBlock;
 use crate::device::driver::{
-    CopySpans, HostFn, Launch, Mode, PoolHandle, SourceOrder, StreamHandle,
+    Conditional, CopySpans, HostFn, Launch, Mode, OwnedNode, PoolHandle, SourceOrder, StreamHandle,
 };
 use crate::device::launch_config::Limits;
 use crate::device::memory::{self, Memory, Span};
-use crate::device::twin::check_disjoint;
+use crate::device::twin::{Cost, check_disjoint};
 use std::sync::Arc;
 
 /// The most threads of a block. Host devices have the limits of a GPU, so that a shape that they
@@ -102,6 +104,24 @@ impl HostDriver {
     }
 
     pub(super) fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()> {
+        let (function, asked) = self.asked(launch)?;
+        let mut call = self.begin_on(Verb::Launch, stream)?;
+        let device = call.device();
+        demand_home(function, device)?;
+        let has_stray = strays(&call, launch.args);
+        let named = (&function.name, function.twin);
+        let mut kernel = call.state.queues.kernel(named, launch.args, launch.config);
+        (kernel.tile_elements, kernel.cost) = asked;
+        kernel.linked = linked(launch.args);
+        let (mut state, id) = self.push(call, Work::Kernel(kernel), &[])?;
+        if has_stray {
+            state.attach_fault(id, FaultKind::Faults);
+        }
+        Ok(())
+    }
+
+    /// The function of a launch that the device accepts, with the answers of its twin.
+    fn asked(&self, launch: &Launch<'_>) -> Result<(&Function, (u64, Cost))> {
         let config = launch.config;
         let limits = Limits { block_threads_max: BLOCK_THREADS_MAX, compute: (0, 0) };
         if let Err(why) = config.check(limits) {
@@ -109,7 +129,7 @@ impl HostDriver {
         }
         check_disjoint(launch.name, launch.args)?;
         let function = self.function_of(launch.function)?;
-        let (name, twin, home) = (&function.name, function.twin, function.device);
+        let (name, twin) = (&function.name, function.twin);
         if config.shared_bytes > function.shared_bytes {
             let (asked, most) = (config.shared_bytes, function.shared_bytes);
             let cause = format!(
@@ -119,31 +139,67 @@ impl HostDriver {
         }
         // Functions of the user are called here, where no lock of the driver is held.
         let ask = || ((twin.tile_elements)(launch.args), (twin.cost)(launch.args));
-        let (tile_elements, cost) = caught(ask).map_err(|words| {
+        let asked = caught(ask).map_err(|words| {
             let cause =
                 format!("the twin of `{name}` panicked in `tile_elements` or `cost`: {words}");
             Error::new(ErrorKind::Panicked, "launch", cause)
         })?;
-        let mut call = self.begin_on(Verb::Launch, stream)?;
-        let device = call.device();
-        if home != device {
-            return Err(refuse::handle(
-                "launch",
-                format!("`{name}` was loaded on {home}, and the stream belongs to {device}"),
-            ));
-        }
-        // Law A39: a launch on memory that the device cannot use succeeds, and the kernel faults.
-        let mut memories = launch.args.spans().iter().map(|arg| arg.span.memory());
-        let has_stray = !memories.all(|memory| call.state.pools.reaches(device, memory));
-        let mut kernel = call.state.queues.kernel((name, twin), launch.args, config);
-        (kernel.tile_elements, kernel.cost) = (tile_elements, cost);
-        kernel.linked = linked(launch.args);
-        let (mut state, id) = self.push(call, Work::Kernel(kernel), &[])?;
-        if has_stray {
-            state.attach_fault(id, FaultKind::Faults);
-        }
-        Ok(())
+        Ok((function, asked))
     }
+
+    /// Enqueues operations that are performed on a condition, as one operation.
+    pub(super) fn conditional(&self, stream: StreamHandle, parts: &Conditional) -> Result<()> {
+        let body = self.body(parts)?;
+        let call = self.begin_on(Verb::Launch, stream)?;
+        self.push(call, Work::Conditional(Box::new(body)), &[]).map(drop)
+    }
+
+    /// The operations of a body, and those of bodies within.
+    fn body(&self, parts: &Conditional) -> Result<Body> {
+        let mut works = Vec::new();
+        for (node, _) in &parts.body {
+            works.push(match node {
+                OwnedNode::Copy { dst, src } => {
+                    check_spans(dst, src)?;
+                    Work::Copy(CopySpans { dst: dst.clone(), src: src.clone() })
+                }
+                OwnedNode::Fill { dst, value } => Work::Fill { dst: dst.clone(), value: *value },
+                OwnedNode::Kernel { function, name, config, args } => {
+                    let launch = Launch { function: *function, name, config: *config, args };
+                    let (found, (tile_elements, cost)) = self.asked(&launch)?;
+                    let (name, twin, linked) = (Arc::clone(&found.name), found.twin, linked(args));
+                    let (args, config) = (ArgBlock::clone(args), *config);
+                    let kernel = Kernel { name, twin, args, config, tile_elements, cost, linked };
+                    Work::Kernel(Box::new(kernel))
+                }
+                OwnedNode::Conditional(inner) => Work::Conditional(Box::new(self.body(inner)?)),
+                OwnedNode::HostFn(_) => {
+                    let cause = "a host function cannot be performed on a condition";
+                    return Err(refuse::unsupported("conditional", cause));
+                }
+            });
+        }
+        let Conditional { repeats, condition, touches, .. } = parts;
+        let (condition, mut touches) = (condition.clone(), touches.clone());
+        touches.push((condition.clone(), Mode::Read));
+        Ok(Body { repeats: *repeats, condition, works, touches })
+    }
+}
+
+/// Refuses a kernel that was loaded on another device.
+fn demand_home(function: &Function, device: DeviceId) -> Result<()> {
+    let (name, home) = (&function.name, function.device);
+    if home == device {
+        return Ok(());
+    }
+    let cause = format!("`{name}` was loaded on {home}, and the stream belongs to {device}");
+    Err(refuse::handle("launch", cause))
+}
+
+/// Whether a launch uses memory that the device cannot use. It succeeds, and the kernel faults (law A39).
+fn strays(call: &Call<'_>, args: &ArgBlock) -> bool {
+    let mut memories = args.spans().iter().map(|arg| arg.span.memory());
+    !memories.all(|memory| call.state.pools.reaches(call.device(), memory))
 }
 
 /// The bytes of host memory that a kernel reads, or writes if these are more.

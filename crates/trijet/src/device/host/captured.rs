@@ -4,12 +4,13 @@
 //! makes the capture invalid.
 #![forbid(unsafe_code)]
 
-use super::graph::Work;
 use super::ids::SlotId;
 use super::slot::Kind;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::device::driver::{Action, CaptureMode, CaptureState, EventHandle, NodeAction};
+use crate::device::driver::{
+    Action, CaptureMode, CaptureState, EventHandle, NodeAction, OwnedNode,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -54,7 +55,7 @@ pub(super) struct Capture {
     thread: u64,
     is_invalid: bool,
     /// The operations, each with the nodes before it.
-    pub(super) nodes: Vec<(Work, Vec<usize>)>,
+    pub(super) nodes: Vec<(OwnedNode, Vec<usize>)>,
     streams: BTreeMap<SlotId, Captured>,
 }
 
@@ -151,7 +152,7 @@ impl State {
         let number = capture.nodes.len();
         let stream = capture.streams.get_mut(&at.slot).expect("`valid` has found it");
         let after = std::mem::replace(&mut stream.after, vec![number]);
-        capture.nodes.push((Work::of(node), after));
+        capture.nodes.push((OwnedNode::of(node), after));
         Ok(true)
     }
 

@@ -1,11 +1,11 @@
 //! The execution of operations: copies, fills and tiles of kernels, under range locks.
 #![forbid(unsafe_code)]
 
-use super::work::{Kernel, SEGMENTS, Work};
+use super::work::{Body, Kernel, SEGMENTS, Work};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::base::panic::caught;
-use crate::device::driver::CopySpans;
+use crate::device::driver::{CopySpans, Repeats};
 use crate::device::memory::Span;
 use crate::device::region::{Bytes, RangeGuard, RangeGuards};
 use crate::device::twin::{Tile, Writes};
@@ -14,6 +14,8 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::thread::Builder;
 
+/// The most turns of a body that is repeated. A GPU has no limit, and hangs.
+const TURNS_MAX: u32 = 1_000_000;
 /// Kernels that write fewer bytes than this run on one thread.
 const SPLIT_BYTES: u64 = 256 * 1024;
 
@@ -46,10 +48,30 @@ pub(super) fn run(work: &Work, part: Range<u64>, threads: usize) -> Result<()> {
             Ok(())
         }
         Work::Kernel(kernel) => tiles(kernel, part, threads),
+        Work::Conditional(body) => conditional(body, threads),
         Work::Mark | Work::Time { .. } | Work::Free(_) | Work::HostFn(_) | Work::Lent { .. } => {
             Ok(())
         }
     }
+}
+
+/// Performs the operations of a body as often as its condition says.
+fn conditional(body: &Body, threads: usize) -> Result<()> {
+    let what = "conditional";
+    for _ in 0..TURNS_MAX {
+        let condition = lock(&body.condition, body.condition.range(), Mode::Read, what)?;
+        let is_set = condition.bytes().iter().any(|byte| *byte != 0);
+        drop(condition);
+        if !is_set {
+            return Ok(());
+        }
+        body.works.iter().try_for_each(|work| run(work, 0..work.units(), threads))?;
+        if body.repeats == Repeats::Once {
+            return Ok(());
+        }
+    }
+    let cause = format!("the condition of a graph was still set after {TURNS_MAX} turns");
+    Err(Error::new(ErrorKind::Launch, what, cause))
 }
 
 /// A part of a span, as a range of its memory.

@@ -139,6 +139,7 @@ impl Faults {
             | Work::Copy(_)
             | Work::Batch(_)
             | Work::Fill { .. }
+            | Work::Conditional(_)
             | Work::Lent { .. } => "an illegal memory access was encountered".to_owned(),
         };
         Err(Error::new(ErrorKind::Launch, node.work.name(), cause).with_code(700))

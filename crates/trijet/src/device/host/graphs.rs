@@ -5,12 +5,12 @@
 #![forbid(unsafe_code)]
 
 use super::fault::Verb;
-use super::graph::{Graph, Lane, Node, Work};
+use super::graph::{Graph, Lane, Node};
 use super::{HostDriver, refuse};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::device::driver::{
-    Core, GraphHandle, Graphs, NodeAction, StreamHandle, StreamKind, Timing,
+    Core, GraphHandle, Graphs, NodeAction, OwnedNode, StreamHandle, StreamKind, Timing,
 };
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
@@ -64,7 +64,10 @@ impl HostDriver {
             for before in node.waits.iter().filter_map(|before| nodes[*before].done) {
                 self.stream_wait(stream, before)?;
             }
-            self.submit(stream, &node.work.node().action())?;
+            match node.work.node().action() {
+                Ok(action) => self.submit(stream, &action)?,
+                Err(conditional) => self.conditional(stream, conditional)?,
+            }
             node.done.map_or(Ok(()), |done| self.event_record(done, stream))?;
         }
         for lane in lanes {
@@ -83,7 +86,7 @@ impl Graphs for HostDriver {
     }
 
     fn graph_add(&self, graph: GraphHandle, node: NodeAction<'_>, after: &[usize]) -> Result<()> {
-        let (graph, work) = (self.graph(graph)?, Work::of(node));
+        let (graph, work) = (self.graph(graph)?, OwnedNode::of(node));
         let mut graph = graph.lock().expect("no panic under this lock");
         let number = graph.nodes.len();
         if let Some(missing) = after.iter().find(|before| **before >= number) {
@@ -109,17 +112,17 @@ impl Graphs for HostDriver {
     }
 
     fn graph_update(&self, graph: GraphHandle, number: usize, node: NodeAction<'_>) -> Result<()> {
-        let (graph, work) = (self.graph(graph)?, Work::of(node));
+        let (graph, work) = (self.graph(graph)?, OwnedNode::of(node));
         let mut graph = graph.lock().expect("no panic under this lock");
         drop(self.begin(Verb::GraphUpdate, graph.device)?);
         match graph.nodes.get_mut(number) {
             Some(node) if node.work.is_like(&work) => {
-                if !matches!(work, Work::HostFn(_)) {
+                if !matches!(work, OwnedNode::HostFn(_)) {
                     node.work = work;
                 }
             }
             _ => {
-                let cause = format!("node {number} is no `{}`", node.action().label());
+                let cause = format!("node {number} is no `{}`", node.label());
                 return Err(refuse::value("graph update", cause));
             }
         }

@@ -287,6 +287,7 @@ impl Queues {
             | Work::Batch(_)
             | Work::Fill { .. }
             | Work::HostFn(_)
+            | Work::Conditional(_)
             | Work::Lent { .. } => {}
         }
         for next in &after {
@@ -383,6 +384,7 @@ impl Queues {
                 | Work::Batch(_)
                 | Work::Fill { .. }
                 | Work::Kernel(_)
+                | Work::Conditional(_)
                 | Work::HostFn(_) => {}
             }
             // A free loses its work too: its pool is lost with the device.

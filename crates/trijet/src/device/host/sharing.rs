@@ -133,7 +133,11 @@ impl Sharing {
 /// Whether the operation takes a place in the hardware queue of its stream.
 pub(super) fn needs_queue(work: &Work) -> bool {
     match work {
-        Work::Kernel(_) | Work::Fill { .. } | Work::HostFn(_) | Work::Time { .. } => true,
+        Work::Kernel(_)
+        | Work::Fill { .. }
+        | Work::HostFn(_)
+        | Work::Conditional(_)
+        | Work::Time { .. } => true,
         Work::Mark | Work::Free(_) | Work::Copy(_) | Work::Batch(_) | Work::Lent { .. } => false,
     }
 }

@@ -304,6 +304,7 @@ impl Simulation {
                 | Work::Copy(_)
                 | Work::Batch(_)
                 | Work::Fill { .. }
+                | Work::Conditional(_)
                 | Work::Lent { .. } => Nanos(self.cost.on_device(work.bytes()).0 / parts),
             },
         }

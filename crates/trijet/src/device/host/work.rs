@@ -4,7 +4,7 @@
 use crate::base::ledger::{Engine, Mode};
 use crate::base::panic::caught;
 use crate::device::args::ArgBlock;
-use crate::device::driver::{CopySpans, EventHandle, HostFn};
+use crate::device::driver::{CopySpans, EventHandle, HostFn, Repeats};
 use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::{Memory, Span};
 use crate::device::twin::{Cost, Twin};
@@ -53,6 +53,16 @@ impl HostFnCall {
     }
 }
 
+/// Operations that are performed on a condition, one after the other.
+#[derive(Debug)]
+pub(super) struct Body {
+    pub(super) repeats: Repeats,
+    pub(super) condition: Span,
+    /// In an order that their edges allow.
+    pub(super) works: Vec<Work>,
+    pub(super) touches: Vec<(Span, Mode)>,
+}
+
 /// The work of an operation.
 pub(super) enum Work {
     /// No work: the operation takes a place in the order. A wait, a barrier, or the record of an
@@ -74,11 +84,19 @@ pub(super) enum Work {
     },
     Kernel(Box<Kernel>),
     HostFn(HostFnCall),
+    /// The operations of a graph that are performed on a condition.
+    Conditional(Box<Body>),
     /// A thread has taken the work and runs it without the lock.
     Lent {
         /// Whether the work uses bytes.
         touches: bool,
     },
+}
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 impl Work {
@@ -92,6 +110,7 @@ impl Work {
             Self::Fill { .. } => "fill",
             Self::Kernel(_) => "kernel",
             Self::HostFn(_) => "host function",
+            Self::Conditional(_) => "conditional",
             Self::Lent { .. } => "a running operation",
         }
     }
@@ -102,7 +121,7 @@ impl Work {
             Self::Copy(spans) => engine_of_copy(spans),
             // The copies of a batch go one way.
             Self::Batch(copies) => copies.first().map_or(Engine::None, engine_of_copy),
-            Self::Fill { .. } | Self::Kernel(_) => Engine::Compute,
+            Self::Fill { .. } | Self::Kernel(_) | Self::Conditional(_) => Engine::Compute,
             Self::HostFn(_) => Engine::Host,
             Self::Mark | Self::Time { .. } | Self::Free(_) | Self::Lent { .. } => Engine::None,
         }
@@ -119,6 +138,7 @@ impl Work {
             | Self::Time { .. }
             | Self::Free(_)
             | Self::HostFn(_)
+            | Self::Conditional(_)
             | Self::Lent { .. } => 1,
         }
     }
@@ -134,6 +154,7 @@ impl Work {
             | Self::Free(_)
             | Self::Kernel(_)
             | Self::HostFn(_)
+            | Self::Conditional(_)
             | Self::Lent { .. } => 0,
         }
     }
@@ -155,6 +176,9 @@ impl Work {
             }
             Self::HostFn(called) => {
                 called.touches.iter().for_each(|(span, mode)| each(span, *mode));
+            }
+            Self::Conditional(body) => {
+                body.touches.iter().for_each(|(span, mode)| each(span, *mode));
             }
             Self::Mark | Self::Time { .. } | Self::Free(_) | Self::Lent { .. } => {}
         }

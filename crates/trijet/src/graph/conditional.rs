@@ -1,0 +1,110 @@
+//! Operations that a graph performs on a condition.
+#![forbid(unsafe_code)]
+
+use super::arguments::Arguments;
+use super::exec::Graph;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::device::driver::Repeats;
+use crate::device::memory::Space;
+use crate::log::calling;
+use crate::stream::Stream;
+
+/// The bytes of a condition.
+const CONDITION_BYTES: u64 = 4;
+
+impl Stream {
+    /// Records copies of a graph's operations that each launch of the recorded graph performs if a condition is not
+    /// zero when the launch gets there. The condition is the argument of `graph` with the number `condition`, one `u32`
+    /// of device memory, which the operations need not use. To the recorded graph they are one operation, which
+    /// reads the condition and may write what `graph` writes.
+    ///
+    /// A launch with other memory, and a change of these operations, make the recorded graph anew in the driver. That takes
+    /// as long as the first time.
+    ///
+    /// ```
+    /// use trijet::graph::Arguments;
+    /// use trijet::kernels::AXPY;
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let s = device.stream()?;
+    /// let (x, mut y, mut flag) = (s.upload(&[1.0_f32])?, s.upload(&[10.0_f32])?, s.upload(&[1_u32])?);
+    /// let mut sum = device.record(|g| {
+    ///     g.argument(&flag)?;
+    ///     g.argument(&x)?;
+    ///     g.argument(&y)?;
+    ///     g.stream()?.launch(&AXPY, (1.0_f32, &x, &mut y))
+    /// })?;
+    /// let mut graph = device.record(|g| {
+    ///     g.argument(&flag)?;
+    ///     g.argument(&x)?;
+    ///     g.argument(&y)?;
+    ///     let arguments = Arguments::new().read(flag.view()).read(x.view()).write(y.view_mut());
+    ///     g.stream()?.launch_graph_if(0, &mut sum, arguments)
+    /// })?;
+    /// for value in [1, 0, 7] {
+    ///     s.fill_bytes(&mut flag, value)?;
+    ///     let arguments = Arguments::new().read(flag.view()).read(x.view()).write(y.view_mut());
+    ///     s.launch_graph(&mut graph, arguments)?;
+    /// }
+    /// assert_eq!(s.download(&y)?, [12.0]);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Unsupported` for a stream that is not of a [recording](super::Recording), and for a graph with host functions;
+    /// `InvalidValue` for a condition that is not 4 bytes of device memory, a graph without operations, and
+    /// as for [`Stream::launch_graph`]. A driver before CUDA 12.4 has no conditions, which the end of the recording
+    /// reports.
+    pub fn launch_graph_if(
+        &self,
+        condition: usize,
+        graph: &mut Graph,
+        arguments: Arguments<'_>,
+    ) -> Result<()> {
+        self.record_conditional((Repeats::Once, condition), graph, &arguments)
+    }
+
+    /// As [`Stream::launch_graph_if`], again and again as long as the condition is not zero before the operations, which
+    /// write it. A condition that stays set hangs a GPU; a host device reports an error after a million turns.
+    ///
+    /// # Errors
+    /// As for [`Stream::launch_graph_if`].
+    pub fn launch_graph_while(
+        &self,
+        condition: usize,
+        graph: &mut Graph,
+        arguments: Arguments<'_>,
+    ) -> Result<()> {
+        self.record_conditional((Repeats::WhileSet, condition), graph, &arguments)
+    }
+
+    fn record_conditional(
+        &self,
+        (repeats, condition): (Repeats, usize),
+        graph: &Graph,
+        arguments: &Arguments<'_>,
+    ) -> Result<()> {
+        calling::refuse("conditional")?;
+        let Some(recorder) = self.lane().recorder() else {
+            let cause = "the stream belongs to no recording; only a graph has conditions";
+            return Err(Error::new(ErrorKind::Unsupported, "conditional", cause));
+        };
+        graph.demand(self, arguments)?;
+        let refused = |cause| Err(Error::new(ErrorKind::InvalidValue, "conditional", cause));
+        let Some(argument) = arguments.all.get(condition) else {
+            let count = arguments.all.len();
+            return refused(format!(
+                "the condition is argument {condition}, and there are {count}"
+            ));
+        };
+        let span = &argument.span;
+        let is_of_device = matches!(span.memory().space(), Space::Device(_));
+        if !is_of_device || span.bytes() != CONDITION_BYTES {
+            return refused(format!(
+                "the condition, argument {condition}, is {span}; {CONDITION_BYTES} bytes of device memory are \
+                 needed"
+            ));
+        }
+        graph.record_in(&**recorder, self, Some((repeats, condition)), arguments)
+    }
+}

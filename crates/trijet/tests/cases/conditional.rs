@@ -1,0 +1,198 @@
+//! Operations that a graph performs on a condition: once, or as long as it holds.
+
+use trijet::graph::Arguments;
+use trijet::kernels::{ArgBlock, Code, Cost, In, InOut, KernelSpec, Out, Shape, Tile, Twin};
+use trijet::{Buffer, Device, ErrorKind, Graph, Kernel, LaunchConfig, Result, Stream};
+
+/// `above` tells whether the sum of squares exceeds a bound, and `scale` multiplies each element.
+const CODE: &str = r#"
+extern "C" __global__ void above(float bound, const float* x, unsigned long long n, unsigned* flag, unsigned long long) {
+    float sum = 0;
+    for (unsigned long long i = 0; i < n; i++) sum += x[i] * x[i];
+    flag[0] = sum > bound;
+}
+extern "C" __global__ void scale(float by, float* x, unsigned long long n) {
+    for (unsigned long long i = 0; i < n; i++) x[i] *= by;
+}
+"#;
+
+fn free(_: &ArgBlock) -> Cost {
+    Cost { bytes: 0, ops: 0 }
+}
+
+static ABOVE: Kernel<(f32, In<f32>, Out<u32>)> = {
+    let run: fn(&mut Tile<'_>) = |tile| {
+        let (bound, x) = (tile.scalar::<f32>(0), tile.read::<f32>(1));
+        tile.write::<u32>(3)[0] = u32::from(x.iter().map(|x| x * x).sum::<f32>() > bound);
+    };
+    let twin = Twin { tile_elements: |_| 1, run, cost: free };
+    let check = |args: &ArgBlock| match args.spans()[1].elements {
+        1 => Ok(()),
+        elements => Err(format!("the flag has {elements} elements")),
+    };
+    let spec = KernelSpec::new("above", Code::source(CODE), Shape::Given(|_, _| Ok(())));
+    // SAFETY: it takes (float, const float*, u64, unsigned*, u64), and writes one element, which the check demands.
+    unsafe { Kernel::declare(spec.check(check).twin(twin)) }
+};
+
+static SCALE: Kernel<(f32, InOut<f32>)> = {
+    let run: fn(&mut Tile<'_>) = |tile| {
+        let by = tile.scalar::<f32>(0);
+        tile.write::<f32>(1).iter_mut().for_each(|x| *x *= by);
+    };
+    let twin = Twin { tile_elements: |_| 1 << 20, run, cost: free };
+    let spec = KernelSpec::new("scale", Code::source(CODE), Shape::Given(|_, _| Ok(())));
+    // SAFETY: it takes (float, float*, u64), and stays within the length.
+    unsafe { Kernel::declare(spec.twin(twin)) }
+};
+
+const ONE: LaunchConfig = LaunchConfig::new([1; 3], [1; 3]);
+const BOUND: f32 = 100.0;
+const LEN: usize = 50;
+
+/// Whole numbers, whose squares and sums are exact.
+fn numbers(value: f32) -> Vec<f32> {
+    (0..LEN).map(|at| if at % 5 == 0 { value } else { 0.0 }).collect()
+}
+
+fn sum_of_squares(x: &[f32]) -> f32 {
+    x.iter().map(|x| x * x).sum()
+}
+
+/// A graph over `(flag, x)` that halves x if the flag is set, and asks again.
+fn halve(device: &Device, flag: &mut Buffer<u32>, x: &mut Buffer<f32>) -> Result<Graph> {
+    device.record(|g| {
+        g.argument(flag)?;
+        g.argument(x)?;
+        let s = g.stream()?;
+        s.launch_with(&SCALE, ONE, (0.5, &mut *x))?;
+        s.launch_with(&ABOVE, ONE, (BOUND, &*x, flag))
+    })
+}
+
+fn both<'a>(flag: &'a mut Buffer<u32>, x: &'a mut Buffer<f32>) -> Arguments<'a> {
+    Arguments::new().write(flag.view_mut()).write(x.view_mut())
+}
+
+/// A graph that asks whether x is large, and halves it once, or until it is not.
+fn clip(
+    device: &Device,
+    (flag, x): (&mut Buffer<u32>, &mut Buffer<f32>),
+    repeats: bool,
+) -> Result<Graph> {
+    let mut body = halve(device, flag, x)?;
+    device.record(|g| {
+        g.argument(flag)?;
+        g.argument(x)?;
+        let s = g.stream()?;
+        s.launch_with(&ABOVE, ONE, (BOUND, &*x, &mut *flag))?;
+        match repeats {
+            true => s.launch_graph_while(0, &mut body, both(flag, x)),
+            false => s.launch_graph_if(0, &mut body, both(flag, x)),
+        }
+    })
+}
+
+fn clipped(mut x: Vec<f32>, repeats: bool) -> Vec<f32> {
+    while sum_of_squares(&x) > BOUND {
+        x.iter_mut().for_each(|x| *x *= 0.5);
+        if !repeats {
+            break;
+        }
+    }
+    x
+}
+
+/// Two streams and two memories: a launch with other memory makes the graph anew, and each is in order with what other
+/// streams do to its memory.
+pub(crate) fn operations_on_a_condition_are_performed_as_often_as_it_holds(
+    device: &Device,
+) -> Result<()> {
+    let streams = [device.stream()?, device.stream()?];
+    for repeats in [false, true] {
+        let mut flags = [streams[0].alloc_zeroed::<u32>(1)?, streams[1].alloc_zeroed::<u32>(1)?];
+        let mut xs = [streams[0].upload(&numbers(1.0))?, streams[1].upload(&numbers(1.0))?];
+        let mut graph = clip(device, (&mut flags[0], &mut xs[0]), repeats)?;
+        assert_eq!(graph.len(), 2, "the operations on the condition are one");
+        for (turn, value) in [1.0, 4.0, 64.0, 3.0, 1024.0, 0.0, 16.0].into_iter().enumerate() {
+            let (memory, stream) = (turn / 2 % 2, turn % 2);
+            let h = numbers(value);
+            xs[memory] = streams[1 - stream].upload(&h)?;
+            let s: &Stream = &streams[stream];
+            s.launch_graph(&mut graph, both(&mut flags[memory], &mut xs[memory]))?;
+            let found = streams[1 - stream].download(&xs[memory])?;
+            assert_eq!(found, clipped(h, repeats), "value {value}, repeats: {repeats}");
+        }
+    }
+    Ok(())
+}
+
+/// A condition within the body of another one, and memory of the graph in both.
+pub(crate) fn conditions_are_within_each_other(device: &Device) -> Result<()> {
+    let s = device.stream()?;
+    let (mut outer, mut inner) = (s.alloc_zeroed::<u32>(1)?, s.alloc_zeroed::<u32>(1)?);
+    let mut x = s.upload(&numbers(1.0))?;
+    let mut body = halve(device, &mut inner, &mut x)?;
+    let mut middle = device.record(|g| {
+        g.argument(&outer)?;
+        g.argument(&inner)?;
+        g.argument(&x)?;
+        let s = g.stream()?;
+        let mut own = s.alloc::<f32>(LEN)?;
+        s.copy(&x, &mut own)?;
+        s.launch_with(&ABOVE, ONE, (4.0 * BOUND, &own, &mut inner))?;
+        s.launch_graph_while(0, &mut body, both(&mut inner, &mut x))
+    })?;
+    let mut graph = device.record(|g| {
+        g.argument(&outer)?;
+        g.argument(&inner)?;
+        g.argument(&x)?;
+        let all = Arguments::new().read(outer.view()).write(inner.view_mut()).write(x.view_mut());
+        g.stream()?.launch_graph_if(0, &mut middle, all)
+    })?;
+    for (is_set, value) in [(0_u32, 64.0), (1, 64.0), (7, 6.0), (1, 2.0)] {
+        outer = s.upload(&[is_set])?;
+        x = s.upload(&numbers(value))?;
+        let all = Arguments::new().read(outer.view()).write(inner.view_mut()).write(x.view_mut());
+        s.launch_graph(&mut graph, all)?;
+        let begins = is_set != 0 && sum_of_squares(&numbers(value)) > 4.0 * BOUND;
+        let wanted = if begins { clipped(numbers(value), true) } else { numbers(value) };
+        assert_eq!(s.download(&x)?, wanted, "{is_set} and {value}");
+    }
+    Ok(())
+}
+
+pub(crate) fn what_has_no_condition_is_refused(device: &Device) -> Result<()> {
+    let s = device.stream()?;
+    let (mut flag, mut x) = (s.alloc_zeroed::<u32>(1)?, s.upload(&numbers(1.0))?);
+    let mut body = halve(device, &mut flag, &mut x)?;
+    let error = s.launch_graph_if(0, &mut body, both(&mut flag, &mut x)).expect_err("no recording");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("the stream belongs to no recording"), "{error}");
+    let mut told = |condition: usize, body: &mut Graph, kind: ErrorKind, why: &str| {
+        let error = device
+            .record(|g| {
+                g.argument(&flag)?;
+                g.argument(&x)?;
+                g.stream()?.launch_graph_while(condition, body, both(&mut flag, &mut x))
+            })
+            .expect_err("refused");
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(why), "{error}, not {why}");
+    };
+    let invalid = ErrorKind::InvalidValue;
+    told(1, &mut body, invalid, "the condition, argument 1, is");
+    told(2, &mut body, invalid, "the condition is argument 2, and there are 2");
+    let arguments = |g: &trijet::graph::Recording| -> Result<()> {
+        g.argument(&s.alloc_zeroed::<u32>(1)?)?;
+        g.argument(&s.alloc_zeroed::<f32>(LEN)?)
+    };
+    let mut empty = device.record(arguments)?;
+    told(0, &mut empty, invalid, "a graph without operations has no condition");
+    let mut calls = device.record(|g| {
+        arguments(g)?;
+        g.host_fn(&g.stream()?, || ())
+    })?;
+    told(0, &mut calls, ErrorKind::Unsupported, "a host function in a graph with a condition");
+    Ok(())
+}
