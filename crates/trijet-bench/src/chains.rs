@@ -6,8 +6,9 @@
 
 use crate::bare::chain::{ChainCost, Chains, Link};
 use crate::bare::lab::Lab;
-use crate::bare::ticks::{TICK, TRIGGER_THEN_WAIT, Tick, WAIT_THEN_TRIGGER};
+use crate::bare::ticks::{STEPS, TICK, TRIGGER_THEN_WAIT, Tick, WAIT_THEN_TRIGGER};
 use crate::changed::changes;
+use crate::clusters::clusters;
 use crate::decode;
 use crate::definition::parse;
 use crate::peer::{self, Peer};
@@ -40,6 +41,8 @@ struct Definition {
     /// The kernels of the graph that is changed.
     changes: usize,
     decode: decode::Definition,
+    /// The products that each element of a kernel with clusters sums.
+    clusters: u32,
     #[serde(default)]
     peers: Vec<Peer>,
 }
@@ -123,6 +126,15 @@ impl Chain {
         })
     }
 
+    /// The same number of steps in one kernel, whose blocks wait for each other after each step.
+    fn persistent(&mut self, arrived: &mut Buffer<u32>) -> Result<Vec<Value>> {
+        let (config, length) = (self.config().cooperative(), self.length);
+        self.stream.fill_bytes(arrived, 0)?;
+        self.sample((1, [length, 0]), |chain| {
+            chain.stream.launch_with(&STEPS, config, (length, &mut chain.words[0], &mut *arrived))
+        })
+    }
+
     /// Launches the graph a few times, over these buffers in turn.
     fn replay(&mut self, graph: &mut Graph, buffers: &[usize]) -> Result<Vec<Value>> {
         let turns = || buffers.iter().cycle().take(LAUNCHES as usize);
@@ -170,7 +182,7 @@ fn measure(
         true => &[Link::Plain, Link::WaitThenTrigger, Link::TriggerThenWait],
         false => &[Link::Plain],
     };
-    steps.expect((definition.lengths.len() * links.len()) as u64 + 4);
+    steps.expect((definition.lengths.len() * links.len()) as u64 + 5);
     let mut results = Results::of_device(device);
     results.note("verified", "the words of every sample, and those of the peers");
     let lab = match device.info().compute.0 {
@@ -185,6 +197,8 @@ fn measure(
     }
     steps.begin("a pipeline of short kernels");
     pipelines(setting, definition.samples, &mut results)?;
+    steps.begin("kernels with clusters");
+    clusters(setting, (definition.clusters, definition.samples), &mut results)?;
     steps.begin("changes of a graph");
     changes(setting, (definition.changes, definition.samples), lab.as_ref(), &mut results)?;
     steps.begin("chains over memory");
@@ -217,6 +231,7 @@ fn chains(
         lab.map(|lab| Chains::new(lab, device.info().multiprocessors, is_dependent)).transpose()?;
     let chain = || Chain::new(device, link, length);
     let (mut one, mut same, mut other) = (chain()?, chain()?, chain()?);
+    let (mut whole, mut arrived) = (chain()?, device.stream()?.alloc_zeroed::<u32>(1)?);
     let (mut graph, mut changed) = (same.graph(device)?, other.graph(device)?);
     let mut sides = vec![
         Side::new("launches", || one.launches()),
@@ -224,6 +239,7 @@ fn chains(
     ];
     if !is_dependent {
         sides.push(Side::new("graph with other memory", || other.replay(&mut changed, &[1, 0])));
+        sides.push(Side::new("persistent kernel", || whole.persistent(&mut arrived)));
     }
     if let Some(bare) = &bare {
         sides
@@ -266,12 +282,13 @@ mod tests {
             samples: 3,
             changes: 20,
             decode: decode::Definition { sizes_kib: vec![1], kernels: 5, preambles: vec![0, 3] },
+            clusters: 9,
             peers: Vec::new(),
         };
         let mut show = |_: Step<'_>| ();
         let setting = Setting::for_tests(&device);
         let printed = measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
-        for way in ["launches", "graph", "graph with other memory"] {
+        for way in ["launches", "graph", "graph with other memory", "persistent kernel"] {
             for figure in ["device, each kernel", "host, all calls"] {
                 assert!(printed.contains(&format!("5 kernels, {way}: {figure}")), "{printed}");
             }
@@ -279,6 +296,7 @@ mod tests {
         assert!(printed.contains("5 kernels, dependent with a late trigger, graph: "), "{printed}");
         assert!(printed.contains("short kernels, automatic replay: a run"), "{printed}");
         assert!(printed.contains("20 kernels, a new graph: host"), "{printed}");
+        assert!(printed.contains("clusters, in two streams: both"), "{printed}");
         let early = "5 kernels of 1 KiB, 3 rounds before the wait, dependent with an early trigger";
         assert!(printed.contains(&format!("{early}: each kernel")), "{printed}");
         assert_no_finding(&device, 20);

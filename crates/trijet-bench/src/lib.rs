@@ -8,6 +8,7 @@ mod bare;
 pub mod chains;
 mod changed;
 pub mod check;
+mod clusters;
 mod decode;
 mod definition;
 pub mod devices;

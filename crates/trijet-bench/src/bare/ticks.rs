@@ -43,3 +43,45 @@ pub(crate) static WAIT_THEN_TRIGGER: Tick =
 pub(crate) static TRIGGER_THEN_WAIT: Tick =
     // SAFETY: as `TICK`; it touches memory behind its wait only.
     unsafe { Kernel::declare(spec("trigger_then_wait", DEPENDENT_PTX)) };
+
+/// As many steps in one launch: between two of them all blocks wait for each other.
+const STEPS_CODE: &str = r#"
+extern "C" __global__ void steps(unsigned count, unsigned* words, unsigned long long blocks, unsigned* arrived,
+                                 unsigned long long) {
+    for (unsigned step = 1; step <= count; step++) {
+        if (threadIdx.x == 0) words[blockIdx.x] += 1;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            unsigned all = step * gridDim.x, now;
+            asm volatile("red.release.gpu.global.add.u32 [%0], 1;" :: "l"(arrived) : "memory");
+            do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(arrived) : "memory");
+            while (now < all);
+        }
+        __syncthreads();
+    }
+}
+"#;
+
+/// A persistent kernel: `(count, words, arrived)`, where `arrived` is one word that is zero.
+pub(crate) static STEPS: Kernel<(u32, InOut<u32>, InOut<u32>)> = {
+    let run: fn(&mut Tile<'_>) = |tile| {
+        let count: u32 = tile.scalar(0);
+        tile.write::<u32>(1).iter_mut().for_each(|word| *word = word.wrapping_add(count));
+        tile.write::<u32>(3).iter_mut().for_each(|word| *word = word.wrapping_add(1));
+    };
+    let cost = |args: &ArgBlock| Cost { bytes: 2 * args.spans()[0].bytes(), ops: 0 };
+    let twin = Twin { tile_elements: |_| 1 << 16, run, cost };
+    let shape = Shape::Given(|args, config| {
+        let [words, arrived] = args.spans() else { return Err("two spans are needed".to_owned()) };
+        let fits = config.cooperative
+            && [u64::from(config.grid[0]), 1, 1]
+                == [words.elements, config.grid[1].into(), config.grid[2].into()]
+            && arrived.elements == 1;
+        if fits { Ok(()) } else { Err("words and blocks that do not fit".to_owned()) }
+    });
+    let spec = KernelSpec::new("steps", Code::source(STEPS_CODE), shape).twin(twin);
+    // SAFETY: it takes (unsigned, unsigned*, u64, unsigned*, u64). Block n adds to word n, of which there are as many as
+    // blocks, and all add to one more word. All blocks are resident, since the shape demands a cooperative launch, so
+    // each wait ends.
+    unsafe { Kernel::declare(spec) }
+};

@@ -1,0 +1,94 @@
+//! Two kernels with clusters, in one stream and in two: launches with clusters do not wait for each other.
+#![forbid(unsafe_code)]
+
+use crate::results::Results;
+use crate::rounds::{Side, Value, round, warm_up};
+use crate::setting::Setting;
+use trijet::kernels::cluster::{MATMUL, config};
+use trijet::{Buffer, Device, Error, ErrorKind, Event, Result, Stream, TimedEvent};
+
+/// The rows and columns of each result: eight blocks, so that two kernels have room beside each other.
+const SIDE: u32 = 32;
+const CLUSTER: u32 = 2;
+
+/// Two products with one factor, in two streams or in one.
+struct Pair {
+    stream: Stream,
+    /// The stream of the second one, unless it is the same.
+    other: Option<Stream>,
+    /// Order the other stream with the first one, at the begin and at the end.
+    events: [Event; 2],
+    inner: u32,
+    x: Buffer<f32>,
+    w: Buffer<f32>,
+    results: [Buffer<f32>; 2],
+    between: [TimedEvent; 2],
+}
+
+impl Pair {
+    fn new(device: &Device, inner: u32, is_split: bool) -> Result<Self> {
+        let first = device.stream()?;
+        let other = is_split.then(|| device.stream()).transpose()?;
+        let events = [device.event()?, device.event()?];
+        let ones = vec![1.0_f32; (SIDE * inner) as usize];
+        let (x, w) = (first.upload(&ones)?, first.upload(&ones)?);
+        let result = || first.alloc_zeroed::<f32>((SIDE * SIDE) as usize);
+        let results = [result()?, result()?];
+        let between = [device.timed_event()?, device.timed_event()?];
+        Ok(Self { stream: first, other, events, inner, x, w, results, between })
+    }
+
+    /// The time from the begin of the first kernel to the end of both.
+    fn sample(&mut self) -> Result<Vec<Value>> {
+        let Self { stream: a, other, events, inner, x, w, results: [y, z], between } = self;
+        let [begin, end] = events;
+        let b = other.as_ref().unwrap_or(a);
+        a.fill_bytes(y, 0)?;
+        a.fill_bytes(z, 0)?;
+        a.synchronize()?;
+        let config = config(u64::from(SIDE), SIDE, CLUSTER);
+        between[0].record(a)?;
+        begin.record(a)?;
+        b.wait(begin)?;
+        a.launch_with(&MATMUL, config, (*inner, SIDE, &*x, &*w, &mut *y))?;
+        b.launch_with(&MATMUL, config, (*inner, SIDE, &*x, &*w, &mut *z))?;
+        end.record(b)?;
+        a.wait(end)?;
+        between[1].record(a)?;
+        for result in [y, z] {
+            if a.download(result)?.iter().any(|sum| *sum != *inner as f32) {
+                let cause = "a product by clusters is wrong";
+                return Err(Error::new(ErrorKind::InvalidValue, "bench chains", cause));
+            }
+        }
+        let value = between[1].elapsed_since(&between[0])?.seconds() * 1e6;
+        Ok(vec![Value { what: "both".to_owned(), unit: "us".to_owned(), value }])
+    }
+}
+
+/// Both ways, in turn.
+pub(crate) fn clusters(
+    setting: &Setting<'_>,
+    (inner, samples): (u32, usize),
+    results: &mut Results,
+) -> Result<()> {
+    if matches!(setting.device.info().compute.0, 1..9) {
+        results.note("kernels with clusters", "not run: they need compute capability 9.0");
+        return Ok(());
+    }
+    let pair = |is_split| Pair::new(setting.device, inner, is_split);
+    let (mut one, mut two) = (pair(false)?, pair(true)?);
+    let mut sides =
+        [Side::new("in one stream", || one.sample()), Side::new("in two streams", || two.sample())];
+    warm_up(&mut sides, &setting.cancel)?;
+    for number in 0..samples {
+        round(&mut sides, number, &setting.cancel)?;
+    }
+    for side in &sides {
+        for figure in &side.figures {
+            let what = format!("two kernels with clusters, {}: {}", side.name, figure.what);
+            results.push(what, &figure.unit, figure.samples.clone(), None);
+        }
+    }
+    Ok(())
+}
