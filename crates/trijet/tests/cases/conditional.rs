@@ -1,6 +1,6 @@
 //! Operations that a graph performs on a condition: once, or as long as it holds.
 
-use trijet::graph::Arguments;
+use trijet::graph::{Arguments, Recording};
 use trijet::kernels::{ArgBlock, Code, Cost, In, InOut, KernelSpec, Out, Shape, Tile, Twin};
 use trijet::{Buffer, Device, ErrorKind, Graph, Kernel, LaunchConfig, Result, Stream};
 
@@ -59,13 +59,13 @@ fn sum_of_squares(x: &[f32]) -> f32 {
     x.iter().map(|x| x * x).sum()
 }
 
-/// A graph over `(flag, x)` that halves x if the flag is set, and asks again.
-fn halve(device: &Device, flag: &mut Buffer<u32>, x: &mut Buffer<f32>) -> Result<Graph> {
+/// A graph over `(flag, x)` that makes x smaller if the flag is set, and asks again.
+fn lower(device: &Device, by: f32, flag: &mut Buffer<u32>, x: &mut Buffer<f32>) -> Result<Graph> {
     device.record(|g| {
         g.argument(flag)?;
         g.argument(x)?;
         let s = g.stream()?;
-        s.launch_with(&SCALE, ONE, (0.5, &mut *x))?;
+        s.launch_with(&SCALE, ONE, (by, &mut *x))?;
         s.launch_with(&ABOVE, ONE, (BOUND, &*x, flag))
     })
 }
@@ -74,28 +74,26 @@ fn both<'a>(flag: &'a mut Buffer<u32>, x: &'a mut Buffer<f32>) -> Arguments<'a> 
     Arguments::new().write(flag.view_mut()).write(x.view_mut())
 }
 
-/// A graph that asks whether x is large, and halves it once, or until it is not.
+/// Asks whether x is large, and makes it smaller by a graph once, or until it is not.
 fn clip(
-    device: &Device,
+    g: &Recording,
+    body: &mut Graph,
     (flag, x): (&mut Buffer<u32>, &mut Buffer<f32>),
     repeats: bool,
-) -> Result<Graph> {
-    let mut body = halve(device, flag, x)?;
-    device.record(|g| {
-        g.argument(flag)?;
-        g.argument(x)?;
-        let s = g.stream()?;
-        s.launch_with(&ABOVE, ONE, (BOUND, &*x, &mut *flag))?;
-        match repeats {
-            true => s.launch_graph_while(0, &mut body, both(flag, x)),
-            false => s.launch_graph_if(0, &mut body, both(flag, x)),
-        }
-    })
+) -> Result<()> {
+    g.argument(flag)?;
+    g.argument(x)?;
+    let s = g.stream()?;
+    s.launch_with(&ABOVE, ONE, (BOUND, &*x, &mut *flag))?;
+    match repeats {
+        true => s.launch_graph_while(0, body, both(flag, x)),
+        false => s.launch_graph_if(0, body, both(flag, x)),
+    }
 }
 
-fn clipped(mut x: Vec<f32>, repeats: bool) -> Vec<f32> {
+fn clipped(mut x: Vec<f32>, by: f32, repeats: bool) -> Vec<f32> {
     while sum_of_squares(&x) > BOUND {
-        x.iter_mut().for_each(|x| *x *= 0.5);
+        x.iter_mut().for_each(|x| *x *= by);
         if !repeats {
             break;
         }
@@ -112,16 +110,26 @@ pub(crate) fn operations_on_a_condition_are_performed_as_often_as_it_holds(
     for repeats in [false, true] {
         let mut flags = [streams[0].alloc_zeroed::<u32>(1)?, streams[1].alloc_zeroed::<u32>(1)?];
         let mut xs = [streams[0].upload(&numbers(1.0))?, streams[1].upload(&numbers(1.0))?];
-        let mut graph = clip(device, (&mut flags[0], &mut xs[0]), repeats)?;
+        let mut body = lower(device, 0.5, &mut flags[0], &mut xs[0])?;
+        let first = (&mut flags[0], &mut xs[0]);
+        let mut graph = device.record(|g| clip(g, &mut body, first, repeats))?;
         assert_eq!(graph.len(), 2, "the operations on the condition are one");
+        let mut by = 0.5;
         for (turn, value) in [1.0, 4.0, 64.0, 3.0, 1024.0, 0.0, 16.0].into_iter().enumerate() {
             let (memory, stream) = (turn / 2 % 2, turn % 2);
+            if turn == 4 {
+                // The same operations with another value, within the body.
+                by = 0.25;
+                let mut body = lower(device, by, &mut flags[memory], &mut xs[memory])?;
+                let again = (&mut flags[memory], &mut xs[memory]);
+                device.record_again(&mut graph, |g| clip(g, &mut body, again, repeats))?;
+            }
             let h = numbers(value);
             xs[memory] = streams[1 - stream].upload(&h)?;
             let s: &Stream = &streams[stream];
             s.launch_graph(&mut graph, both(&mut flags[memory], &mut xs[memory]))?;
             let found = streams[1 - stream].download(&xs[memory])?;
-            assert_eq!(found, clipped(h, repeats), "value {value}, repeats: {repeats}");
+            assert_eq!(found, clipped(h, by, repeats), "value {value}, repeats: {repeats}");
         }
     }
     Ok(())
@@ -132,7 +140,7 @@ pub(crate) fn conditions_are_within_each_other(device: &Device) -> Result<()> {
     let s = device.stream()?;
     let (mut outer, mut inner) = (s.alloc_zeroed::<u32>(1)?, s.alloc_zeroed::<u32>(1)?);
     let mut x = s.upload(&numbers(1.0))?;
-    let mut body = halve(device, &mut inner, &mut x)?;
+    let mut body = lower(device, 0.5, &mut inner, &mut x)?;
     let mut middle = device.record(|g| {
         g.argument(&outer)?;
         g.argument(&inner)?;
@@ -156,7 +164,7 @@ pub(crate) fn conditions_are_within_each_other(device: &Device) -> Result<()> {
         let all = Arguments::new().read(outer.view()).write(inner.view_mut()).write(x.view_mut());
         s.launch_graph(&mut graph, all)?;
         let begins = is_set != 0 && sum_of_squares(&numbers(value)) > 4.0 * BOUND;
-        let wanted = if begins { clipped(numbers(value), true) } else { numbers(value) };
+        let wanted = if begins { clipped(numbers(value), 0.5, true) } else { numbers(value) };
         assert_eq!(s.download(&x)?, wanted, "{is_set} and {value}");
     }
     Ok(())
@@ -165,7 +173,7 @@ pub(crate) fn conditions_are_within_each_other(device: &Device) -> Result<()> {
 pub(crate) fn what_has_no_condition_is_refused(device: &Device) -> Result<()> {
     let s = device.stream()?;
     let (mut flag, mut x) = (s.alloc_zeroed::<u32>(1)?, s.upload(&numbers(1.0))?);
-    let mut body = halve(device, &mut flag, &mut x)?;
+    let mut body = lower(device, 0.5, &mut flag, &mut x)?;
     let error = s.launch_graph_if(0, &mut body, both(&mut flag, &mut x)).expect_err("no recording");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("the stream belongs to no recording"), "{error}");
@@ -183,7 +191,7 @@ pub(crate) fn what_has_no_condition_is_refused(device: &Device) -> Result<()> {
     let invalid = ErrorKind::InvalidValue;
     told(1, &mut body, invalid, "the condition, argument 1, is");
     told(2, &mut body, invalid, "the condition is argument 2, and there are 2");
-    let arguments = |g: &trijet::graph::Recording| -> Result<()> {
+    let arguments = |g: &Recording| -> Result<()> {
         g.argument(&s.alloc_zeroed::<u32>(1)?)?;
         g.argument(&s.alloc_zeroed::<f32>(LEN)?)
     };
