@@ -7,7 +7,7 @@ use trijet::check::Options;
 use trijet::graph::{Arguments, Recording};
 use trijet::kernels::{ArgBlock, Code, Cost, InOut, KernelSpec, Ptr, Shape, Tile, Twin};
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
-use trijet::testing::{Prng, WORK};
+use trijet::testing::{Capture, CaptureMode, Prng, WORK};
 use trijet::{Buffer, Device, Graph, Kernel, LaunchConfig, PinnedBuffer, Result, Stream};
 
 const BUFFERS: usize = 4;
@@ -325,6 +325,50 @@ fn found(device: &Device, program: &[(usize, Op)]) -> Result<Vec<Vec<u32>>> {
     Ok([one.words(&streams[0])?, two.words(&streams[1])?].concat())
 }
 
+/// The operations that a capture takes.
+fn plain(program: &[(usize, Op)]) -> impl Iterator<Item = &Op> {
+    program.iter().map(|(_, op)| op).filter(|op| {
+        matches!(
+            op,
+            Op::Upload { .. }
+                | Op::Work { .. }
+                | Op::Fill { .. }
+                | Op::Download { .. }
+                | Op::Chain { .. }
+        )
+    })
+}
+
+/// What the program computes in a stream that other code captures, launched three times. Without a capture it is
+/// run as often.
+fn by_capture(
+    device: &Device,
+    program: &[(usize, Op)],
+    is_captured: bool,
+) -> Result<Vec<Vec<u32>>> {
+    const TIMES: usize = 3;
+    let (s, theirs) = (device.stream()?, device.stream()?);
+    let mut memory = Memory::new(device, 1)?;
+    if !is_captured {
+        for _ in 0..TIMES {
+            plain(program).try_for_each(|op| memory.enqueue(&s, op, None))?;
+        }
+        return memory.words(&s);
+    }
+    // SAFETY: the stream moves into its owner. The memory outlives the graph, and is used elsewhere only after the
+    // launches have ended.
+    let theirs = unsafe { device.stream_from_raw(theirs.as_raw(), theirs)? };
+    let capture = Capture::begin(&theirs, CaptureMode::ThreadLocal)?;
+    plain(program).try_for_each(|op| memory.enqueue(&theirs, op, None))?;
+    let captured = capture.end()?;
+    for _ in 0..TIMES {
+        // SAFETY: as above.
+        unsafe { captured.launch(&theirs)? };
+    }
+    theirs.synchronize()?;
+    memory.words(&s)
+}
+
 fn open(executor: Executor) -> Device {
     let config = HostConfig { executor, ..HostConfig::default() };
     Device::builder().host(config).check(Options::default()).open().expect("a host device")
@@ -337,10 +381,13 @@ fn random_graphs_compute_what_their_operations_do_in_any_order_of_the_device() -
     for seed in 0..more.unwrap_or(150) {
         let program = program(&mut Prng::new(seed), 14, 2);
         let wanted = wanted(&open(Executor::Virtual(Order::Greedy)), &program)?;
+        let serial = by_capture(&open(Executor::Virtual(Order::Greedy)), &program, false)?;
         let orders = [Order::Greedy, Order::Seeded(seed), Order::Seeded(seed + 1000)];
         for order in orders {
             let device = open(Executor::Virtual(order.clone()));
             assert_eq!(found(&device, &program)?, wanted, "seed {seed}, {order:?}: {program:?}");
+            let captured = by_capture(&device, &program, true)?;
+            assert_eq!(captured, serial, "captured, seed {seed}, {order:?}: {program:?}");
             let verdict = device.verdict().expect("it is checked");
             assert_eq!(verdict.findings, [], "seed {seed}, {order:?}: {program:?}: {verdict}");
         }
