@@ -32,6 +32,8 @@ pub enum Rule {
     TooManyStreams,
     /// Ready kernels that wait while as many run as there are hardware queues.
     QueueShared,
+    /// A graph that is launched in several streams, where its launches wait for each other.
+    GraphSerialized,
     /// A kernel that is loaded after the first one has run.
     FirstUseLoad,
     /// Code of the program that delays the enqueues.
@@ -55,6 +57,7 @@ impl Rule {
             Self::SmallCopyStarved => "PERF/SMALL-COPY-STARVED",
             Self::TooManyStreams => "PERF/TOO-MANY-STREAMS",
             Self::QueueShared => "PERF/QUEUE-SHARED",
+            Self::GraphSerialized => "PERF/GRAPH-SERIALIZED",
             Self::FirstUseLoad => "PERF/FIRST-USE-LOAD",
             Self::HostLate => "PERF/HOST-LATE",
         }
@@ -83,6 +86,7 @@ impl Rule {
                 "use no more streams than hardware queues, or ask for up to 32 queues: set \
                  CUDA_DEVICE_MAX_CONNECTIONS before the program starts"
             }
+            Self::GraphSerialized => "record a graph for each stream",
             Self::FirstUseLoad => "load every kernel before the first one runs",
             Self::HostLate => "enqueue earlier: move work of the host to another thread",
         }

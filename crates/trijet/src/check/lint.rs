@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod copies;
+mod graphs;
 mod host;
 mod memory;
 mod queues;
@@ -34,7 +35,7 @@ use run::Run;
 #[must_use]
 pub fn lints(ops: &[Op], dag: &Dag, hardware_queues: Option<u32>) -> Vec<Lint> {
     let run = Run::new(ops, dag, hardware_queues);
-    let rules: [fn(&Run<'_>) -> Vec<Lint>; 14] = [
+    let rules: [fn(&Run<'_>) -> Vec<Lint>; 15] = [
         copies::pageable,
         copies::sync_copy,
         copies::small_copy,
@@ -49,6 +50,7 @@ pub fn lints(ops: &[Op], dag: &Dag, hardware_queues: Option<u32>) -> Vec<Lint> {
         streams::no_overlap,
         streams::too_many,
         queues::shared,
+        graphs::serialized,
     ];
     let mut found: Vec<Lint> = rules.iter().flat_map(|rule| rule(&run)).collect();
     found.sort_by_key(|lint| (std::cmp::Reverse(lint.saved), lint.rule));

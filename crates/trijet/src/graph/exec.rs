@@ -24,6 +24,8 @@ use std::sync::Arc;
 /// Memory of a kernel keeps its place within so many bytes: the check of the kernel has seen the addresses
 /// that it was recorded with, and may have asked for an alignment.
 const ALIGNMENT: u64 = 256;
+/// The most operations that the name of a graph has.
+const NAMED_MAX: usize = 4;
 /// The most accesses of an operation.
 const ACCESSES_MAX: usize = 64;
 
@@ -33,6 +35,8 @@ pub struct Graph {
     /// `None` for a graph without nodes.
     handle: Option<GraphHandle>,
     nodes: Vec<Node>,
+    /// Its name in traces.
+    name: String,
     /// The memory that the graph of the driver has now; that of the heap comes last.
     spans: Vec<Span>,
     /// The memory that was allocated while the graph was recorded.
@@ -51,6 +55,22 @@ impl fmt::Debug for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Graph").field("nodes", &self.nodes.len()).finish_non_exhaustive()
     }
+}
+
+/// A name that other graphs of the driver do not have, with those of the first operations.
+fn name(handle: Option<GraphHandle>, nodes: &[Node]) -> String {
+    let mut labels: Vec<String> = Vec::new();
+    for node in nodes {
+        let label = node.label();
+        if labels.len() == NAMED_MAX {
+            break;
+        }
+        if !labels.contains(&label) {
+            labels.push(label);
+        }
+    }
+    let number = handle.map_or(0, |handle| handle.0);
+    format!("graph {number}: {}", labels.join(", "))
 }
 
 fn invalid(cause: String) -> Error {
@@ -131,6 +151,7 @@ impl Graph {
         let mut graph = Self {
             device: shared,
             handle: None,
+            name: String::new(),
             nodes,
             spans,
             heap,
@@ -142,6 +163,7 @@ impl Graph {
         if !graph.nodes.is_empty() {
             graph.create().map_err(|error| graph.device.failed(error))?;
         }
+        graph.name = name(graph.handle, &graph.nodes);
         Ok(graph)
     }
 
@@ -298,7 +320,7 @@ impl Graph {
             Use { track, range, mode: place.mode }
         });
         let uses: SmallVec<[_; 16]> = uses.collect();
-        let action = Action::Graph { graph, touches: &self.touched };
+        let action = Action::Graph { graph, touches: &self.touched, name: &self.name };
         stream.enqueue(action, &uses, site)
     }
 

@@ -32,7 +32,6 @@ use crate::base::ledger::{Effect, Engine, HostCall, Op, OpKind};
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Action, AtReturn};
 use crate::log::entry::plain;
-use std::borrow::Cow;
 use std::sync::MutexGuard;
 
 /// The state of the lane before the call.
@@ -160,7 +159,7 @@ impl LaneRef {
     fn host_op(&self, submission: &Submission<'_>, seq: u64, kind: OpKind) -> Op {
         let at = (self.gate().log.domain, Position { lane: self.id, seq });
         Op {
-            label: Cow::Borrowed(submission.action.label()),
+            label: submission.action.entry_label(),
             site: Some(submission.site.into()),
             chunk: submission.chunk,
             ..plain(kind, self.device, self.class(), at)

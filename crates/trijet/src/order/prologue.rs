@@ -15,7 +15,6 @@ use crate::log::entry::calls_in;
 use crate::log::instant::Instant;
 use crate::log::reading::Reading;
 use crate::log::thread;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The extras of one operation that the calls after it need.
@@ -150,7 +149,7 @@ impl LaneRef {
             stream: self.class(),
             accesses: accesses(submission.uses),
             bytes: action.bytes(),
-            label: Cow::Borrowed(action.label()),
+            label: action.entry_label(),
             chunk: submission.chunk,
             site: Some(submission.site.into()),
             thread: thread::number(),

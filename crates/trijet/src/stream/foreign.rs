@@ -203,7 +203,8 @@ impl Captured {
     #[track_caller]
     pub unsafe fn launch(&self, stream: &Stream) -> Result<()> {
         calling::refuse("graph launch")?;
-        stream.enqueue(Action::Graph { graph: self.graph, touches: &[] }, &[], Location::caller())
+        let action = Action::Graph { graph: self.graph, touches: &[], name: "captured graph" };
+        stream.enqueue(action, &[], Location::caller())
     }
 }
 

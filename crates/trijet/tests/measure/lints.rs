@@ -4,6 +4,7 @@ use crate::live::{WORDS, recorded, role_streams};
 use crate::script::Script;
 use std::num::NonZeroU32;
 use trijet::check::lint::{Lint, Rule, lints, lints_of};
+use trijet::graph::Arguments;
 use trijet::sim::{CostModel, Executor, HostConfig, Order};
 use trijet::testing::{MIX, WORK};
 use trijet::trace::Engine::{Compute, Upload};
@@ -271,6 +272,69 @@ fn a_run_of_the_host_device_is_flagged_only_if_streams_shared_queues() -> Result
     // Most seeds draw durations that differ too much for the evidence.
     assert!(four > 0 && many == 0, "{four} and {many} of 40");
     Ok(())
+}
+
+/// Case 42: one graph over two memories, launched in two streams, and its twin with a graph for each.
+#[test]
+fn launches_of_one_graph_in_two_streams_are_flagged() -> Result<()> {
+    let run = |graphs: usize| -> Result<Vec<Op>> {
+        let device = Device::host(HostConfig {
+            executor: Executor::Virtual(Order::Greedy),
+            cost: CostModel { op_rate: 3.2e6, ..CostModel::default() },
+            ..HostConfig::default()
+        })?
+        .remove(0);
+        let streams = [device.stream()?, device.stream()?];
+        let mut pairs = Vec::new();
+        for _ in &streams {
+            pairs.push((streams[0].alloc_zeroed::<u32>(64)?, streams[0].alloc_zeroed::<u32>(64)?));
+        }
+        let mut all = Vec::new();
+        for (x, y) in pairs.iter_mut().take(graphs) {
+            all.push(device.record(|g| {
+                g.argument(x)?;
+                g.argument(y)?;
+                g.stream()?.launch(&WORK, (50, &*x, y))
+            })?);
+        }
+        device.synchronize()?;
+        device.start_trace_from(&streams[0], TimesFrom::Activity)?;
+        for turn in 0..4 {
+            let ((x, y), graph) = (&mut pairs[turn % 2], &mut all[turn % graphs]);
+            let arguments = Arguments::new().read(x.view()).write(y.view_mut());
+            streams[turn % 2].launch_graph(graph, arguments)?;
+        }
+        device.synchronize()?;
+        Ok(device.take_trace()?.ops)
+    };
+    let lint_of = |ops: &[Op]| {
+        let all = lints_of(ops, Kernels::Several);
+        all.into_iter().find(|lint| lint.rule == Rule::GraphSerialized)
+    };
+    let lint = lint_of(&run(1)?).expect("each launch waited for the one in the other stream");
+    assert_eq!(lint.ops.len(), 3, "{lint}");
+    assert!(lint.text.contains("3 launches of a graph waited"), "{lint}");
+    assert_eq!(lint_of(&run(2)?), None);
+    Ok(())
+}
+
+/// The cost of a launch that waits, computed by hand: it was enqueued at 2.
+#[test]
+fn a_serialized_launch_costs_the_time_that_no_other_cause_explains() {
+    let mut s = Script::default();
+    s.called(Compute, 0, 0..1, 1..30).label = "graph 1: work".into();
+    s.called(Compute, 1, 1..2, 30..60).label = "graph 1: work".into();
+    let ops = s.ops;
+    let all = lints_of(&ops, Kernels::Several);
+    let found = all.iter().find(|lint| lint.rule == Rule::GraphSerialized).expect("it waited");
+    assert_eq!((found.saved, &found.ops[..]), (Nanos(28), &[1][..]));
+    for (lane, label) in [(0, "graph 1: work"), (1, "graph 2: work")] {
+        let mut s = Script::default();
+        s.called(Compute, 0, 0..1, 1..30).label = "graph 1: work".into();
+        s.called(Compute, lane, 1..2, 30..60).label = label.into();
+        let all = lints_of(&s.ops, Kernels::Several);
+        assert!(all.iter().all(|lint| lint.rule != Rule::GraphSerialized), "{label} in {lane}");
+    }
 }
 
 /// Case 50.

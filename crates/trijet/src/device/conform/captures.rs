@@ -43,7 +43,7 @@ impl Machine<'_> {
             return Err(Failure::Unclear);
         };
         let (stream, _) = self.stream_named(words)?;
-        self.driver.submit(stream, &Action::Graph { graph, touches: &[] })?;
+        self.driver.submit(stream, &Action::Graph { graph, touches: &[], name: "graph" })?;
         Ok(String::new())
     }
 

@@ -113,6 +113,8 @@ pub(crate) enum Action<'a> {
         graph: GraphHandle,
         /// The bytes that its nodes read and write.
         touches: &'a [(Span, Mode)],
+        /// Its name in traces: it tells it from other graphs, and names its operations.
+        name: &'a str,
     },
     /// Allocates in stream order: usable in the stream from here on, elsewhere only after an edge
     /// (law A21). An allocation of no bytes is an allocation as well.
@@ -209,6 +211,21 @@ impl Action<'_> {
             Self::Graph { .. } => "graph",
             Self::Alloc { .. } => "alloc",
             Self::Free(_) => "free",
+        }
+    }
+
+    /// The name in the entry of the ledger. That of a graph tells it from other ones, and costs an allocation.
+    pub(crate) fn entry_label(&self) -> Cow<'static, str> {
+        match self {
+            Self::Graph { name, .. } => Cow::Owned((*name).to_owned()),
+            Self::Copy { .. }
+            | Self::Batch { .. }
+            | Self::Fill { .. }
+            | Self::Launch(_)
+            | Self::HostFn { .. }
+            | Self::Foreign { .. }
+            | Self::Alloc { .. }
+            | Self::Free(_) => Cow::Borrowed(self.label()),
         }
     }
 
