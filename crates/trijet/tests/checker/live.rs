@@ -2,6 +2,7 @@
 //! The library writes the ledgers.
 
 use trijet::check::{Class, Conflict, Options, Verdict, check, check_with};
+use trijet::graph::Arguments;
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::testing::MIX;
 use trijet::trace::Op;
@@ -178,6 +179,32 @@ fn a_consumer_on_another_device_waits_for_the_copy() -> Result<()> {
         assert_eq!(classes, if ordered { &[][..] } else { &race[..] });
     }
     Ok(())
+}
+
+/// Case 43 and its cure: a graph writes what a kernel of another stream reads.
+#[test]
+fn a_launch_of_a_graph_races_by_the_names_of_its_operations() {
+    let program = |ordered: bool| {
+        recorded(|device, a, b| {
+            let (x, mut d, mut y) = (by_hand(a, 64)?, by_hand(a, 64)?, by_hand(a, 64)?);
+            let mut graph = device.record(|g| {
+                g.argument(&x)?;
+                g.argument(&d)?;
+                g.stream()?.launch(&MIX, (1, &x, &mut d))
+            })?;
+            let event = device.event()?;
+            a.launch_graph(&mut graph, Arguments::new().read(x.view()).write(d.view_mut()))?;
+            if ordered {
+                event.record(a)?;
+                b.wait(&event)?;
+            }
+            b.launch(&MIX, (2, &d, &mut y))
+        })
+    };
+    let (classes, verdict) = found(&program(false));
+    assert_eq!(classes, [Class::Race(Conflict::Raw)], "{verdict}");
+    assert!(verdict.to_string().contains("`graph 1: mix"), "{verdict}");
+    assert_eq!(found(&program(true)).0, []);
 }
 
 /// The finding names the pair of a wait that `drop_wait` left out, and its cure.
