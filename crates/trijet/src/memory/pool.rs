@@ -7,7 +7,7 @@
 
 use super::block::Block;
 use super::source::BlockSource;
-use crate::base::error::Result;
+use crate::base::error::{ErrorKind, Result};
 use crate::base::ledger::{Mode, Place, StreamClass};
 use crate::base::units::Bytes;
 use crate::device::driver::Action;
@@ -85,7 +85,10 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
     let submission = Submission::new(Action::Free(&memory), &uses, Location::caller());
     let outcome = stream.lane().enqueue(&submission);
     let Err(error) = outcome else { return };
-    if when == When::Last || error.is_loss() {
+    if error.kind() == ErrorKind::Capturing {
+        // A later call tries again, until the capture has ended.
+        later(memory, track, stream, when);
+    } else if when == When::Last || error.is_loss() {
         stream.device().keep_error(error);
     } else {
         later(memory, track, stream, When::Last);

@@ -40,7 +40,11 @@ pub(crate) fn operations_in_a_captured_stream_become_a_part_of_its_graph(
         let capture = Capture::begin(&theirs, mode)?;
         theirs.copy(&h, &mut y.slice_mut(..LEN))?;
         theirs.launch(&AXPY, (5.0, &dx, y.slice_mut(..LEN)))?;
-        theirs.fill_bytes(&mut y.slice_mut(LEN..), 0x40)?;
+        // As a program does that takes the stream anew for each call.
+        // SAFETY: the stream lives as long as `theirs`.
+        let again = unsafe { device.stream_from_raw(theirs.as_raw(), ())? };
+        again.fill_bytes(&mut y.slice_mut(LEN..), 0x40)?;
+        drop(again);
         let captured = capture.end()?;
         assert_eq!(s.download(&y)?, [0.0; 2 * LEN], "nothing runs before the launch");
         for values in [&first, &second] {
@@ -85,6 +89,8 @@ pub(crate) fn what_cannot_be_captured_is_refused_and_the_capture_goes_on(
         let (s, theirs) = (device.stream()?, theirs(device)?);
         let (event, timed, recorded) = (device.event()?, device.timed_event()?, device.event()?);
         let (pageable, mut x) = (vec![1_u8; 64], s.upload(&[1_u8; 64])?);
+        // Its memory is freed in the captured stream.
+        let dropped = theirs.alloc::<u32>(1000)?;
         recorded.record(&s)?;
         theirs.synchronize()?;
         let capture = Capture::begin(&theirs, mode)?;
@@ -110,6 +116,7 @@ pub(crate) fn what_cannot_be_captured_is_refused_and_the_capture_goes_on(
             drop((y, device.pinned::<u8>(4096)?, device.stream()?, device.event()?));
             s.synchronize()
         };
+        drop(dropped);
         beside()?;
         std::thread::scope(|scope| scope.spawn(beside).join().expect("no panic"))?;
         theirs.fill_bytes(&mut x, 9)?;

@@ -135,6 +135,48 @@ pub(crate) fn operations_on_a_condition_are_performed_as_often_as_it_holds(
     Ok(())
 }
 
+/// Copies from and to page-locked memory, within the device, and fills, in two streams of the body.
+pub(crate) fn copies_and_fills_are_performed_on_a_condition(device: &Device) -> Result<()> {
+    let s = device.stream()?;
+    let mut flag = s.alloc_zeroed::<u32>(1)?;
+    let (mut from, mut to) = (device.pinned::<f32>(LEN)?, device.pinned::<f32>(LEN)?);
+    let [mut x, mut y] = [s.alloc_zeroed::<f32>(LEN)?, s.alloc_zeroed::<f32>(LEN)?];
+    let mut body = device.record(|g| {
+        g.argument(&flag)?;
+        g.argument(&from)?;
+        g.argument(&to)?;
+        g.argument(&x)?;
+        g.argument(&y)?;
+        let (a, b) = (g.stream()?, g.stream()?);
+        a.copy(&from, &mut x)?;
+        b.copy(&x, &mut y)?;
+        a.copy(&y.slice(5..), &mut to.slice_mut(5..))?;
+        b.fill_bytes(&mut x, 0)
+    })?;
+    let mut graph = device.record(|g| {
+        g.argument(&flag)?;
+        g.argument(&from)?;
+        g.argument(&to)?;
+        g.argument(&x)?;
+        g.argument(&y)?;
+        let all = Arguments::new().read(flag.view()).read(from.view()).write(to.view_mut());
+        g.stream()?.launch_graph_if(0, &mut body, all.write(x.view_mut()).write(y.view_mut()))
+    })?;
+    for (is_set, value) in [(0_u32, 2.0), (1, 3.0), (0, 4.0), (9, 5.0)] {
+        flag = s.upload(&[is_set])?;
+        from.write()?.fill(value);
+        to.write()?.fill(-1.0);
+        x = s.upload(&[1.0_f32; LEN])?;
+        let all = Arguments::new().read(flag.view()).read(from.view()).write(to.view_mut());
+        s.launch_graph(&mut graph, all.write(x.view_mut()).write(y.view_mut()))?;
+        let (copied, filled) = if is_set != 0 { (value, 0.0) } else { (-1.0, 1.0) };
+        assert_eq!(to.read()?[..5], [-1.0; 5]);
+        assert_eq!(to.read()?[5..], [copied; LEN - 5], "{is_set} and {value}");
+        assert_eq!(s.download(&x)?, [filled; LEN], "{is_set} and {value}");
+    }
+    Ok(())
+}
+
 /// A condition within the body of another one, and memory of the graph in both.
 pub(crate) fn conditions_are_within_each_other(device: &Device) -> Result<()> {
     let s = device.stream()?;

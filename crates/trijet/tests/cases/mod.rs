@@ -136,6 +136,7 @@ macro_rules! for_each_case {
             graphs::what_a_graph_cannot_have_is_refused
             graphs::arguments_that_do_not_fit_are_refused_by_number
             conditional::operations_on_a_condition_are_performed_as_often_as_it_holds
+            conditional::copies_and_fills_are_performed_on_a_condition
             conditional::conditions_are_within_each_other
             conditional::what_has_no_condition_is_refused
             slices::a_slice_may_change_as_soon_as_it_is_uploaded
