@@ -22,7 +22,9 @@ impl Device {
     /// While the stream is being captured into a graph, copies, fills and launches become a part of that graph, in the
     /// order of the capture. Each of them first waits on the host for earlier work of other streams that it must
     /// follow. All other calls return `Capturing`, and leave the capture as it is: allocations, host functions,
-    /// records, waits, queries and synchronisations, and copies of memory that is not page-locked.
+    /// records, waits, queries and synchronisations, and copies of memory that is not page-locked. CUDA does not tell
+    /// whether a captured stream is a blocking one, so a stream that is passed here during a capture counts as
+    /// non-blocking.
     ///
     /// ```
     /// use trijet::{Device, Select};

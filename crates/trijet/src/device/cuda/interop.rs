@@ -6,7 +6,7 @@ use super::error::{INVALID_VALUE, check, refused};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::units::Bytes;
-use crate::device::driver::{EventHandle, StreamHandle, StreamKind};
+use crate::device::driver::{CaptureState, EventHandle, StreamHandle, StreamKind};
 use crate::device::memory::{Memory, Space};
 use crate::device::region::HostBytes;
 use std::ffi::{c_uint, c_void};
@@ -32,6 +32,12 @@ impl CudaDriver {
             return Err(refused("cuStreamGetFlags", INVALID_VALUE, cause));
         }
         let _entered = self.enter("stream from raw", device)?;
+        let handle = StreamHandle(pack(device, raw));
+        // Measured on an H200: the driver refuses to tell the flags of a stream that is captured. One that counts as
+        // non-blocking is ordered with the legacy stream by waits, which are right for both kinds.
+        if self.capture_state(handle)? != CaptureState::None {
+            return Ok((handle, StreamKind::NonBlocking));
+        }
         let mut flags = 0;
         cu!(
             self,
@@ -45,7 +51,7 @@ impl CudaDriver {
             0 => StreamKind::Blocking,
             _ => StreamKind::NonBlocking,
         };
-        Ok((StreamHandle(pack(device, raw)), kind))
+        Ok((handle, kind))
     }
 
     pub(super) fn event_to_raw(&self, event: EventHandle) -> *mut c_void {
