@@ -17,7 +17,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::table::Table;
 use crate::device::driver::{
-    Action, CaptureState, Driver, EventHandle, Progress, Readiness, StreamHandle,
+    Action, CaptureState, Driver, EventHandle, Progress, Readiness, StreamHandle, Timing,
 };
 use crate::log::entry::Log;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -97,6 +97,17 @@ impl Gate {
     pub(super) fn submit_captured(&self, on: GateStream, action: &Action<'_>) -> Result<()> {
         self.pass(self.device_state(on.device), on.device, |driver| {
             driver.submit(on.handle, action)
+        })
+    }
+
+    /// Lets `to` wait for what `from` has, of which one is captured, so that both are then.
+    pub(crate) fn order_captured(&self, from: GateStream, to: GateStream) -> Result<()> {
+        self.pass(self.device_state(from.device), from.device, |driver| {
+            let event = driver.event_create(from.device, Timing::Off)?;
+            let recorded = driver.event_record(event, from.handle);
+            let ordered = recorded.and_then(|()| driver.stream_wait(to.handle, event));
+            driver.event_destroy(event)?;
+            ordered
         })
     }
 

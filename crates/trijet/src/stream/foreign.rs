@@ -149,6 +149,16 @@ pub struct Captured {
     graph: GraphHandle,
 }
 
+/// A stream that the program made, at the gate.
+fn of_program(stream: &Stream) -> Result<GateStream> {
+    let on = stream.lane().stream;
+    if on.maker == Maker::Program {
+        return Ok(on);
+    }
+    let cause = "the library made the stream, so nothing else can capture it";
+    Err(Error::new(ErrorKind::InvalidValue, "capture", cause))
+}
+
 impl<'a> Capture<'a> {
     /// Begins to capture a stream of [`Device::stream_from_raw`].
     ///
@@ -157,14 +167,33 @@ impl<'a> Capture<'a> {
     /// reports.
     pub fn begin(stream: &'a Stream, mode: CaptureMode) -> Result<Self> {
         calling::refuse("capture")?;
-        let on = stream.lane().stream;
-        if on.maker == Maker::Library {
-            let cause = "the library made the stream, so nothing else can capture it";
-            return Err(Error::new(ErrorKind::InvalidValue, "capture", cause));
-        }
+        let on = of_program(stream)?;
         let begun = stream.lane().driver().capture_begin(on.handle, mode);
         begun.map_err(|error| stream.device().failed(error))?;
         Ok(Self { stream, has_ended: false })
+    }
+
+    /// Lets another stream of the program wait for what the captured one has: it joins the capture, until the end.
+    ///
+    /// # Errors
+    /// As for [`Capture::begin`].
+    pub fn fork(&self, other: &Stream) -> Result<()> {
+        Self::order(self.stream, other)
+    }
+
+    /// Lets the captured stream wait for what another one of the capture has. Without this, the end is an error
+    /// (904, law A33).
+    ///
+    /// # Errors
+    /// As for [`Capture::begin`].
+    pub fn join(&self, other: &Stream) -> Result<()> {
+        Self::order(other, self.stream)
+    }
+
+    fn order(from: &Stream, to: &Stream) -> Result<()> {
+        let (first, second) = (of_program(from)?, of_program(to)?);
+        let ordered = to.lane().gate().order_captured(first, second);
+        ordered.map_err(|error| to.device().failed(error))
     }
 
     /// Ends it.
