@@ -8,7 +8,9 @@ use trijet::graph::{Arguments, Recording};
 use trijet::kernels::{ArgBlock, Code, Cost, InOut, KernelSpec, Ptr, Shape, Tile, Twin};
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::testing::{Capture, CaptureMode, Prng, WORK};
-use trijet::{Buffer, Device, Graph, Kernel, LaunchConfig, PinnedBuffer, Result, Stream};
+use trijet::{
+    Buffer, Device, ErrorKind, Graph, Kernel, LaunchConfig, PinnedBuffer, Result, Stream,
+};
 
 const BUFFERS: usize = 4;
 const LEN: usize = 48;
@@ -392,6 +394,30 @@ fn random_graphs_compute_what_their_operations_do_in_any_order_of_the_device() -
             assert_eq!(verdict.findings, [], "seed {seed}, {order:?}: {program:?}: {verdict}");
         }
     }
+    Ok(())
+}
+
+/// A GPU would hang. The device is lost, as after any operation that fails.
+#[test]
+fn a_condition_that_stays_set_is_an_error_of_the_host_device() -> Result<()> {
+    let device = open(Executor::Virtual(Order::Greedy));
+    let s = device.stream()?;
+    let (flag, mut x) = (s.upload(&[1_u32])?, s.alloc_zeroed::<u32>(1)?);
+    let mut body = device.record(|g| {
+        g.argument(&flag)?;
+        g.argument(&x)?;
+        g.stream()?.fill_bytes(&mut x, 7)
+    })?;
+    let mut graph = device.record(|g| {
+        g.argument(&flag)?;
+        g.argument(&x)?;
+        let all = Arguments::new().read(flag.view()).write(x.view_mut());
+        g.stream()?.launch_graph_while(0, &mut body, all)
+    })?;
+    s.launch_graph(&mut graph, Arguments::new().read(flag.view()).write(x.view_mut()))?;
+    let error = s.synchronize().expect_err("a million turns have passed");
+    assert_eq!(error.kind(), ErrorKind::Launch, "{error}");
+    assert!(error.to_string().contains("still set after 1000000 turns"), "{error}");
     Ok(())
 }
 
