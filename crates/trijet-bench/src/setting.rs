@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
-use trijet::{Cancel, Device};
+use trijet::{Cancel, Clock, Device, PoolChoice, Result, Select};
 
 /// The device of a benchmark, the command that it starts, and a way to stop it.
 #[derive(Debug)]
@@ -16,6 +16,20 @@ pub struct Setting<'a> {
 }
 
 /// A host device in virtual time, with a checker.
+/// A handle of the same device that allocates from a pool of the driver. Of a device with its own configuration, it is
+/// a host device of the process.
+///
+/// # Errors
+/// Every error of the device.
+pub(crate) fn pooled(device: &Device) -> Result<Device> {
+    let id = device.id().0;
+    let select = match device.info().clock {
+        Clock::Device => Select::Cuda(id),
+        Clock::Processor | Clock::Model => Select::Host(id),
+    };
+    Device::builder().select(select).pool(PoolChoice::Own).open()
+}
+
 #[cfg(test)]
 pub(crate) fn checked_device(order: trijet::sim::Order) -> trijet::Result<Device> {
     use trijet::sim::{Executor, HostConfig};

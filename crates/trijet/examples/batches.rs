@@ -36,7 +36,7 @@ fn example(device: &Device) -> Outcome<String> {
         verify(&format!("batch {k}"), batch, |i| 3.0 * sample(BATCH * k + i) + 1.0)?;
     }
     device.synchronize()?;
-    verify("bytes still allocated", &[device.pool_stats()?.used.0], |_| 0)?;
+    verify("bytes still allocated", &[device.memory_stats()?.used.0], |_| 0)?;
     let (count, last) = (starts.len(), N % BATCH);
     Ok(format!("{count} batches on {STREAMS} streams, the last one of {last}, {waits} waits"))
 }

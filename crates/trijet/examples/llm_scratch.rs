@@ -27,7 +27,7 @@ fn batches(device: &Device) -> Outcome<[Nanos; 2]> {
     let (mut weights, mut scratch) = (other.alloc(locked.len())?, [None, None]);
     let [begin, one, end] = [device.timed_event()?, device.timed_event()?, device.timed_event()?];
     device.synchronize()?;
-    let held = device.pool_stats()?.used.0;
+    let held = device.memory_stats()?.used.0;
     for (n, tokens) in TOKENS.into_iter().enumerate() {
         other.copy(&locked, &mut weights)?;
         [&begin, &one, &end][n.min(2)].record(&other)?;
@@ -40,7 +40,7 @@ fn batches(device: &Device) -> Outcome<[Nanos; 2]> {
     end.synchronize()?;
     let at = |i: usize| (TOKENS[i / WIDTH] - 1) * WIDTH + i % WIDTH;
     verify("last rows", &rows.read()?, |i| 3.0 * sample(at(i)) + (i / WIDTH) as f32)?;
-    let peak = device.pool_stats()?.used_high.0 - held;
+    let peak = device.memory_stats()?.used_high.0 - held;
     verify("waits between streams, and peak", &[device.ordering().waits, peak], |i| [0, PEAK][i])?;
     Ok([one.elapsed_since(&begin)?, end.elapsed_since(&begin)?])
 }

@@ -48,7 +48,7 @@ fn example(device: &Device) -> Outcome<String> {
             verify(&format!("batch {k}"), &output.read()?, |i| 2.0 * sample(k + i) + 3.0)?;
         }
         device.synchronize()?;
-        verify("bytes left", &[device.pool_stats()?.used.0], |_| 0)?;
+        verify("bytes left", &[device.memory_stats()?.used.0], |_| 0)?;
         (runs, consumed) = (runs + 1, consumed + stop);
     }
     Ok(format!("{consumed} batches in order over {runs} runs, none lost, 0 B left"))

@@ -49,7 +49,7 @@ fn example(device: &Device) -> Outcome<String> {
         verify(&format!("round {round}"), &output.read()?, expected)?;
     }
     device.synchronize()?;
-    verify("bytes left", &[device.pool_stats()?.used.0], |_| 0)?;
+    verify("bytes left", &[device.memory_stats()?.used.0], |_| 0)?;
     Ok(format!("{ROUNDS} rounds, {failed} with an error in the block, nothing left behind"))
 }
 

@@ -1,7 +1,7 @@
 //! Scratch memory of the size that each batch needs, from the stream-ordered pool.
 //!
 //! Allocation and free are operations of the stream (laws A21, A22). A pool may return unused
-//! memory at every synchronization (law A25); `pool_keep` sets how much it keeps. So the pool
+//! memory at every synchronization (law A25); `keep_memory` sets how much it keeps. So the pool
 //! reserves nothing new after the first round of sizes, and nothing is in use at the end.
 
 mod common;
@@ -31,19 +31,19 @@ fn batch(device: &Device, s: &Stream, len: usize) -> Outcome<()> {
 }
 
 fn example(device: &Device) -> Outcome<String> {
-    device.pool_keep(Bytes(u64::MAX))?;
+    device.keep_memory(Bytes(u64::MAX))?;
     let s = device.stream()?;
     let mut reserved = Vec::new();
     for _ in 0..ROUNDS {
         for len in LENGTHS {
             batch(device, &s, len)?;
         }
-        reserved.push(device.pool_stats()?.reserved);
+        reserved.push(device.memory_stats()?.reserved);
     }
     verify("reserved after round", &reserved, |_| reserved[0])?;
-    let full = device.pool_stats()?;
-    device.pool_trim(Bytes(0))?;
-    let trimmed = device.pool_stats()?;
+    let full = device.memory_stats()?;
+    device.trim_memory(Bytes(0))?;
+    let trimmed = device.memory_stats()?;
     verify("used, then reserved after the trim", &[full.used, trimmed.reserved], |_| Bytes(0))?;
     let batches = ROUNDS * LENGTHS.len();
     let (kept, high) = (full.reserved, full.used_high);

@@ -38,6 +38,7 @@ pub mod check;
 mod device;
 pub mod explore;
 pub mod graph;
+mod heap;
 pub mod kernels;
 mod launch;
 mod log;
@@ -54,7 +55,7 @@ pub mod trace;
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::ledger::SourceOrder;
 pub use base::units::{Bytes, Nanos};
-pub use device::driver::{Clock, DeviceInfo, PoolStats, Readiness};
+pub use device::driver::{Clock, DeviceInfo, Readiness};
 pub use device::{LaunchConfig, Occupancy};
 pub use graph::Graph;
 pub use launch::{Args, Kernel};
@@ -65,8 +66,8 @@ pub use memory::{
 };
 pub use pipeline::{Cancel, Pipeline, Report, Sink, Source};
 pub use stream::{
-    Builder, Device, Event, PoolChoice, Ready, Select, Signal, Stream, StreamOptions, Ticket,
-    TimedEvent,
+    Builder, Device, Event, HeapStats, MemoryStats, PoolChoice, Ready, Select, Signal, Stream,
+    StreamOptions, Ticket, TimedEvent,
 };
 
 /// The program of the README, kept honest.

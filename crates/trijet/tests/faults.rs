@@ -519,7 +519,7 @@ impl World {
         self.streams.clear();
         // The frees of the dropped buffers are complete after this.
         if whole && self.settle() {
-            let used = self.device.pool_stats().expect("the device is not lost").used;
+            let used = self.device.memory_stats().expect("the device is not lost").used;
             // Memory stays allocated if its free, or a wait before it, is always refused.
             let kept = self.fault.kind == FaultKind::RefusedFrom;
             assert!(kept || used == Bytes(0), "{used} leaks\n{}", self.log);

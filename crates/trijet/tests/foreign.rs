@@ -190,7 +190,8 @@ fn a_ticket_of_a_foreign_stream_stands_for_the_work_of_others() -> Result<()> {
 
 #[test]
 fn the_owner_of_a_stream_is_dropped_after_the_last_buffer_of_the_stream() -> Result<()> {
-    let device = device();
+    let config = HostConfig { ranges: false, ..HostConfig::default() };
+    let device = Device::host(config)?.remove(0);
     let theirs = device.stream()?;
     let (owner, drops) = Owner::new(0);
     // SAFETY: `theirs` outlives everything here.

@@ -293,7 +293,7 @@ fn a_buffer_may_outlive_other_thread_local_values() -> Result<()> {
         thread.join().expect("the thread ends without a panic");
     });
     device.synchronize()?;
-    assert_eq!(device.pool_stats()?.used, Bytes(0));
+    assert_eq!(device.memory_stats()?.used, Bytes(0));
     Ok(())
 }
 
@@ -375,7 +375,8 @@ fn a_query_does_not_wait_for_a_host_function() -> Result<()> {
 #[test]
 fn a_free_waits_for_every_user_whatever_was_left_out() -> Result<()> {
     for executor in EXECUTORS {
-        let device = open(&executor);
+        let config = HostConfig { executor, ranges: false, ..HostConfig::default() };
+        let device = Device::host(config)?.remove(0);
         let (home, a, b) = (device.stream()?, device.stream()?, device.stream()?);
         let mut x = home.alloc::<u64>(64)?;
         a.fill_bytes(&mut x, 1)?;
@@ -407,7 +408,7 @@ fn an_allocation_that_the_system_refuses_changes_nothing() -> Result<()> {
         let stream = device.stream()?;
         let error = stream.alloc::<u8>(1 << 60).expect_err("no address space is that large");
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
-        assert_eq!(device.pool_stats()?.used, Bytes(0), "{executor:?}");
+        assert_eq!(device.memory_stats()?.used, Bytes(0), "{executor:?}");
     }
     Ok(())
 }

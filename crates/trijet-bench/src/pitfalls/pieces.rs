@@ -274,9 +274,9 @@ impl Program for Pooled {
         if side == Side::Good {
             return self.steps();
         }
-        self.device.pool_keep(Bytes(0))?;
+        self.device.keep_memory(Bytes(0))?;
         let outcome = self.steps();
-        self.device.pool_keep(Bytes(u64::MAX))?;
+        self.device.keep_memory(Bytes(u64::MAX))?;
         outcome
     }
 

@@ -131,8 +131,8 @@ fn prepare<T: Pixel>(
         data,
     };
     // The pool statistics of the job must not include the calibration.
-    device.pool_trim(Bytes(0))?;
-    device.pool_reset_high()?;
+    device.trim_memory(Bytes(0))?;
+    device.reset_memory_high()?;
     Ok(job)
 }
 
@@ -169,7 +169,7 @@ fn run_job<T: Pixel>(
     if options.json {
         let schedules: Vec<_> = results.iter().map(|result| report::json(&result.report)).collect();
         let digests: Vec<_> = results.iter().map(|result| result.digest.to_string()).collect();
-        let pool = device.pool_stats()?;
+        let pool = device.memory_stats()?;
         let mut value = serde_json::json!({
             "job": description,
             "link": job.calibration.to_string(),

@@ -3,9 +3,9 @@
 #![forbid(unsafe_code)]
 
 #[cfg(all(loom, test))]
-use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[cfg(not(all(loom, test)))]
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The largest number up to which work is known to be complete. It never falls.
 #[derive(Debug, Default)]
@@ -57,9 +57,67 @@ impl Pick {
     }
 }
 
+/// A list of numbers to which threads add without waiting for each other. One thread at a time takes all of
+/// them. Each number is in the list at most once; the link of a number leads to the next one.
+#[derive(Debug)]
+pub(crate) struct Stack(AtomicU32);
+
+/// The end of the list.
+const END: u32 = u32::MAX;
+
+impl Default for Stack {
+    fn default() -> Self {
+        Self(AtomicU32::new(END))
+    }
+}
+
+impl Stack {
+    /// Whether it has no number, as far as this thread can see.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == END
+    }
+
+    /// Adds a number, which is not in the list and not `u32::MAX`.
+    pub(crate) fn push(&self, number: u32, link: &AtomicU32) {
+        let mut first = self.0.load(Ordering::Relaxed);
+        loop {
+            link.store(first, Ordering::Relaxed);
+            // Release: the thread that takes the number sees the link, and what this thread did before.
+            match self.0.compare_exchange_weak(first, number, Ordering::Release, Ordering::Relaxed)
+            {
+                Ok(_) => return,
+                Err(other) => first = other,
+            }
+        }
+    }
+
+    /// Takes all numbers, the last one first. A number may be added again when `each` is called with it.
+    pub(crate) fn take<'a>(&self, link: impl Fn(u32) -> &'a AtomicU32, mut each: impl FnMut(u32)) {
+        let mut number = self.0.swap(END, Ordering::Acquire);
+        while number != END {
+            let next = link(number).load(Ordering::Relaxed);
+            each(number);
+            number = next;
+        }
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_taken_once_and_the_last_one_first() {
+        let links: [AtomicU32; 4] = Default::default();
+        let (stack, mut taken) = (Stack::default(), Vec::new());
+        assert!(stack.is_empty());
+        [2, 0, 3].into_iter().for_each(|number| stack.push(number, &links[number as usize]));
+        stack.take(|number| &links[number as usize], |number| taken.push(number));
+        assert_eq!(taken, [3, 0, 2]);
+        assert!(stack.is_empty());
+        stack.take(|number| &links[number as usize], |_| panic!("it is empty"));
+    }
 
     #[test]
     fn a_watermark_never_falls() {
@@ -87,6 +145,50 @@ mod every_order {
     use super::*;
     use loom::sync::Arc;
     use loom::thread;
+
+    /// Two threads add numbers while a third one takes them; one number is added again after it was taken. The
+    /// thread that takes a number sees what the other one did before it added the number.
+    #[test]
+    fn every_number_is_taken_as_often_as_it_was_added() {
+        loom::model(|| {
+            struct List {
+                stack: Stack,
+                links: [AtomicU32; 2],
+                values: [AtomicU64; 2],
+            }
+            let new = || AtomicU64::new(0);
+            let list = Arc::new(List {
+                stack: Stack::default(),
+                links: [AtomicU32::new(0), AtomicU32::new(0)],
+                values: [new(), new()],
+            });
+            let push = |list: &List, number: u32, value| {
+                list.values[number as usize].store(value, Ordering::Relaxed);
+                list.stack.push(number, &list.links[number as usize]);
+            };
+            let take = |list: &List, taken: &mut Vec<(u32, u64)>| {
+                let value = |number: u32| list.values[number as usize].load(Ordering::Relaxed);
+                let link = |number: u32| &list.links[number as usize];
+                list.stack.take(link, |number| taken.push((number, value(number))));
+            };
+            let (first, second) = (Arc::clone(&list), Arc::clone(&list));
+            let one = thread::spawn(move || push(&first, 0, 5));
+            let two = thread::spawn(move || push(&second, 1, 6));
+            let mut taken = Vec::new();
+            take(&list, &mut taken);
+            let again = taken.contains(&(0, 5));
+            if again {
+                push(&list, 0, 7);
+            }
+            one.join().expect("it does not panic");
+            two.join().expect("it does not panic");
+            take(&list, &mut taken);
+            taken.sort_unstable();
+            let expected: &[_] = if again { &[(0, 5), (0, 7), (1, 6)] } else { &[(0, 5), (1, 6)] };
+            assert_eq!(taken, expected);
+            assert!(list.stack.is_empty());
+        });
+    }
 
     /// A thread that sees the end of a copy may pass on its bytes.
     #[test]

@@ -337,6 +337,15 @@ pub enum OpKind {
     /// A future of memory was made. The thread that gets the memory from it follows what the thread
     /// that made it knew to be complete. So the future does not wait for that again.
     Lent,
+    /// A heap gave an allocation its memory. Other allocations may have had the bytes before, and their
+    /// operations may be pending.
+    FromHeap {
+        /// The place of the first byte in the heap of the entry's device. Memory with other places is other
+        /// memory.
+        place: u64,
+    },
+    /// An allocation gave its memory back to its heap. Its operations may be pending.
+    ToHeap,
 }
 
 /// The order that an entry belongs to.
@@ -355,6 +364,10 @@ pub(crate) enum Scope {
 pub(crate) enum Effect {
     /// The memory exists from now on.
     Allocates,
+    /// A heap gives the memory, whose bytes may have had other users.
+    Obtains,
+    /// A heap takes the memory back.
+    Returns,
     /// The memory does not exist any more.
     Frees,
     /// The memory is read or written.
@@ -392,6 +405,8 @@ impl OpKind {
             | Self::Name { .. }
             | Self::ThreadGone
             | Self::Lent
+            | Self::FromHeap { .. }
+            | Self::ToHeap
             | Self::Handle { .. } => Scope::Outside,
         }
     }
@@ -401,6 +416,8 @@ impl OpKind {
         match self {
             Self::Alloc | Self::AllocNow => Effect::Allocates,
             Self::Free | Self::FreeNow => Effect::Frees,
+            Self::FromHeap { .. } => Effect::Obtains,
+            Self::ToHeap => Effect::Returns,
             Self::Begin | Self::Lent => Effect::Announces,
             Self::Copy
             | Self::CopyNow

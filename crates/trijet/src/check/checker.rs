@@ -102,12 +102,15 @@ impl Checker {
             self.verdict.poisoned += 1;
         }
         self.check_entry(op, &step, index);
-        // An entry that only announces a use touches no memory.
-        let touches = op.kind.effect() != Effect::Announces;
+        // An entry that announces a use touches no memory, and neither does an allocation from a heap.
+        let touches = !matches!(op.kind.effect(), Effect::Announces | Effect::Obtains);
         let uses = || {
             let uses = op.accesses.iter().filter(|access| access.range.start < access.range.end);
             uses.filter(|_| touches)
         };
+        if let OpKind::FromHeap { place } = op.kind {
+            self.obtain(op, place, index);
+        }
         for access in uses() {
             self.verdict.accesses += 1;
             self.check_access(op, &step, access);
@@ -142,6 +145,16 @@ impl Checker {
             self.batch(op, index);
         } else if op.kind == OpKind::Call(HostCall::InHostFn) {
             self.call_in_host_fn(op);
+        }
+    }
+
+    /// A heap gave a block its memory.
+    fn obtain(&mut self, op: &Op, place: u64, index: u64) {
+        let Self { shadow, order, .. } = self;
+        for Access { block, range, .. } in &op.accesses {
+            let memory = (op.device, place, range.end);
+            shadow.obtain(*block, memory, |at| order.is_complete(at));
+            shadow.block(*block).born = Some(index);
         }
     }
 
@@ -238,7 +251,14 @@ impl Checker {
             || op.kind.effect() == Effect::Frees
             || op.kind == OpKind::Host;
         let follows = |at| if by_library { before.covers(at) } else { before.sure.covers(at) };
-        held.unordered((range, *mode), index, follows, &mut unordered);
+        // Memory goes back to a heap while operations use it.
+        if op.kind != OpKind::ToHeap {
+            held.unordered((range, *mode), index, follows, &mut unordered);
+        }
+        let born = held.born;
+        // A read of bytes without content reads nothing that an earlier owner of the bytes writes.
+        let of_owner = |found: &Unordered| born.is_none_or(|born| found.earlier.op > born);
+        unordered.retain(|found| *mode != Mode::Read || of_owner(found));
         let unwritten = match (mode, held.born) {
             (Mode::Write, _) | (_, None) => None,
             // An operation without declared accesses may have written the bytes.
@@ -266,9 +286,16 @@ impl Checker {
         if self.shadow.freed(*block).is_some() {
             return;
         }
-        if op.kind.effect() == Effect::Frees {
-            self.program_names.free(*block);
-            return self.shadow.free(*block, index);
+        match op.kind.effect() {
+            Effect::Frees => {
+                self.program_names.free(*block);
+                return self.shadow.free(*block, index);
+            }
+            Effect::Returns => {
+                self.program_names.free(*block);
+                return self.shadow.give_back(*block, index);
+            }
+            Effect::Allocates | Effect::Obtains | Effect::Uses | Effect::Announces => {}
         }
         let touch = Touch { op: index, at: step.end(step.moment(op, access)) };
         let held = self.shadow.block(*block);
@@ -296,7 +323,12 @@ impl Checker {
             (true, false) => Conflict::Waw,
             (false, _) => Conflict::War,
         };
-        let class = classify(first, second, conflict, access.place);
+        let born = self.shadow.born(access.block);
+        let class = if born.is_some_and(|born| first.kind != OpKind::Alloc && first.op < born) {
+            Class::ReuseRacesUse
+        } else {
+            classify(first, second, conflict, access.place)
+        };
         let same = |finding: &&mut Finding| {
             finding.class == class
                 && finding.block == Some(access.block)
@@ -332,7 +364,7 @@ impl Checker {
     }
 
     fn used_after_free(&mut self, op: &Op, block: BlockId, range: &Range<u64>, free: Option<u64>) {
-        let again = op.kind.effect() == Effect::Frees;
+        let again = matches!(op.kind.effect(), Effect::Frees | Effect::Returns);
         let class = if again { Class::DoubleFree } else { Class::UseAfterFree };
         let mut finding = Finding::new(class, self.current_party(), vec!["A22"]);
         finding.first = free.and_then(|free| find(&self.parties, free)).cloned();

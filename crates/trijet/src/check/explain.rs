@@ -104,6 +104,7 @@ impl Context<'_> {
             }
             Class::Race(_)
             | Class::Host(_)
+            | Class::ReuseRacesUse
             | Class::UseAfterFree
             | Class::DoubleFree
             | Class::Leak

@@ -40,6 +40,8 @@ pub enum Class {
     Race(Conflict),
     /// A use that does not follow the allocation (law A21).
     UseBeforeAlloc,
+    /// A use of memory of a heap that does not follow a use of an allocation that had the bytes before.
+    ReuseRacesUse,
     /// A free that does not follow a use (laws A22 and A24).
     FreeRacesUse,
     /// A use that was enqueued after the call that frees (law A22).
@@ -80,6 +82,7 @@ impl Class {
             Self::Race(Conflict::War) => "RACE/WAR",
             Self::Race(Conflict::Waw) => "RACE/WAW",
             Self::UseBeforeAlloc => "LIFETIME/USE-BEFORE-ALLOC",
+            Self::ReuseRacesUse => "LIFETIME/REUSE-RACES-USE",
             Self::FreeRacesUse => "LIFETIME/FREE-RACES-USE",
             Self::UseAfterFree => "LIFETIME/USE-AFTER-FREE",
             Self::DoubleFree => "LIFETIME/DOUBLE-FREE",
@@ -109,6 +112,7 @@ impl Class {
             Self::Race(_)
             | Self::Host(_)
             | Self::UseBeforeAlloc
+            | Self::ReuseRacesUse
             | Self::FreeRacesUse
             | Self::FreeInFlight
             | Self::UseAfterFree

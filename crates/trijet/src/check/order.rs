@@ -113,7 +113,11 @@ impl Order {
             | OpKind::Handle { .. }
             | OpKind::Lent
             | OpKind::ThreadGone => {}
-            OpKind::Host | OpKind::AllocNow | OpKind::FreeNow => {
+            OpKind::Host
+            | OpKind::AllocNow
+            | OpKind::FreeNow
+            | OpKind::FromHeap { .. }
+            | OpKind::ToHeap => {
                 known.lanes.edges.note_block(op);
                 step.call = known.threads.call(thread);
             }
@@ -175,6 +179,8 @@ impl Order {
             | OpKind::HostFn
             | OpKind::AllocNow
             | OpKind::FreeNow
+            | OpKind::FromHeap { .. }
+            | OpKind::ToHeap
             | OpKind::Fault { .. }
             | OpKind::Record { .. }
             | OpKind::Sync { .. }
@@ -220,6 +226,11 @@ impl Order {
     /// A thread that knows that `stamp` is complete.
     pub(super) fn thread_that_knows(&self, stamp: Stamp) -> Option<&Thread> {
         self.known.threads.thread_that_knows(stamp)
+    }
+
+    /// Whether any thread knows that `stamp` is complete, or the library found it complete.
+    pub(super) fn is_complete(&self, stamp: Stamp) -> bool {
+        self.known.settled.covers(stamp) || self.known.threads.any_knows(stamp)
     }
 
     /// The stream with this index in the order.

@@ -72,6 +72,11 @@ impl Text<'_> {
             (Class::UseBeforeAlloc, _) => {
                 format!("{second} uses {bytes}, which {first} may not have allocated yet")
             }
+            (Class::ReuseRacesUse, _) => {
+                format!(
+                    "{second} uses {bytes}, which {first} of an earlier allocation may still use"
+                )
+            }
             (Class::FreeRacesUse | Class::FreeInFlight, _) => {
                 format!("{second} frees {bytes} while {first} may still use it")
             }

@@ -4,18 +4,19 @@
 //! The last uses are enough. An access that follows a write follows everything before the write
 //! that the write itself follows, and a conflict that the write did not follow was already
 //! reported. A block is one allocation until it is freed, so memory at a reused address is another
-//! block.
+//! block. The memory of a heap is the exception: there the library orders the uses of an allocation behind
+//! those of the allocations that had its bytes before, so a block of a heap inherits their last uses.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::order::Stamp;
 use crate::base::hash::NumberMap;
-use crate::base::id::{BlockId, LaneId};
+use crate::base::id::{BlockId, DeviceId, LaneId};
 use crate::base::interval::RangeMap;
 use crate::base::ledger::Mode;
 use crate::base::vector_clock::VectorClock;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// The number of frees whose entries are kept. Of an older free, only the block's number is kept.
@@ -83,6 +84,8 @@ pub(super) struct Block {
     pub(super) born: Option<u64>,
     /// The entry of its first use.
     pub(super) first_use: Option<u64>,
+    /// Its device and its place in the heap, if it is memory of one.
+    place: Option<(DeviceId, u64)>,
 }
 
 /// An earlier use that conflicts with the current access and is not ordered before it.
@@ -146,12 +149,17 @@ impl Block {
     }
 
     fn retire(&mut self, known: &VectorClock) {
-        self.entries.retain(|entry| {
-            entry.write = entry.write.filter(|touch| !known.covers(touch.at));
-            entry.reads.retain(|touch| !known.covers(touch.at));
-            *entry != Entry::default()
-        });
+        retire(&mut self.entries, &|at| known.covers(at));
     }
+}
+
+/// Forgets the uses that are complete.
+fn retire(entries: &mut RangeMap<Entry>, is_complete: &impl Fn(Stamp) -> bool) {
+    entries.retain(|entry| {
+        entry.write = entry.write.filter(|touch| !is_complete(touch.at));
+        entry.reads.retain(|touch| !is_complete(touch.at));
+        *entry != Entry::default()
+    });
 }
 
 /// All allocations.
@@ -162,6 +170,8 @@ pub(super) struct Shadow {
     freed: RangeMap<()>,
     /// The last of them, each with the entry of its free.
     frees: VecDeque<(BlockId, u64)>,
+    /// The last uses of the free memory of heaps, by place.
+    heaps: BTreeMap<DeviceId, RangeMap<Entry>>,
 }
 
 fn number(block: BlockId) -> Range<u64> {
@@ -172,6 +182,11 @@ fn number(block: BlockId) -> Range<u64> {
 impl Shadow {
     pub(super) fn block(&mut self, id: BlockId) -> &mut Block {
         self.blocks.entry(id).or_default()
+    }
+
+    /// The entry of the allocation of a block.
+    pub(super) fn born(&self, id: BlockId) -> Option<u64> {
+        self.blocks.get(&id)?.born
     }
 
     /// `None` if the block was not freed. Otherwise the entry of its free, if that is still kept.
@@ -190,6 +205,47 @@ impl Shadow {
         self.frees.push_back((block, op));
     }
 
+    /// Gives a block memory of a heap, whose last uses it inherits as far as they are not complete.
+    pub(super) fn obtain(
+        &mut self,
+        id: BlockId,
+        (device, place, bytes): (DeviceId, u64, u64),
+        is_complete: impl Fn(Stamp) -> bool,
+    ) {
+        let mut entries = RangeMap::default();
+        entries.update(0..bytes, Entry::default, |entry: &mut Entry| entry.fresh = true);
+        let free = self.heaps.entry(device).or_default();
+        let whole = place..place.saturating_add(bytes);
+        for (range, old) in free.overlapping(whole.clone()) {
+            let range = range.start.max(whole.start) - place..range.end.min(whole.end) - place;
+            entries.update(range, Entry::default, |entry| {
+                entry.write = old.write.filter(|touch| !is_complete(touch.at));
+                entry.reads = old.reads.clone();
+                entry.reads.retain(|touch| !is_complete(touch.at));
+            });
+        }
+        free.update(whole, Entry::default, |entry| *entry = Entry::default());
+        free.retain(|entry| *entry != Entry::default());
+        let block = self.block(id);
+        (block.entries, block.place) = (entries, Some((device, place)));
+    }
+
+    /// A heap takes the memory of a block back, with its last uses.
+    pub(super) fn give_back(&mut self, id: BlockId, op: u64) {
+        let block = self.blocks.remove(&id);
+        if let Some(Block { entries, place: Some((device, place)), .. }) = block {
+            let free = self.heaps.entry(device).or_default();
+            for (range, entry) in entries.iter() {
+                let range = place + range.start..place + range.end;
+                let entry = Entry { fresh: false, ..entry.clone() };
+                if entry != Entry::default() {
+                    free.update(range, Entry::default, |kept| *kept = entry.clone());
+                }
+            }
+        }
+        self.free(id, op);
+    }
+
     /// The blocks that the trace allocates and does not free, each with the entry of its
     /// allocation, in order.
     pub(super) fn leaked(&self) -> Vec<(BlockId, u64)> {
@@ -206,29 +262,36 @@ impl Shadow {
             block.retire(known);
             block.born.is_some() || block.entries.iter().next().is_some()
         });
+        for entries in self.heaps.values_mut() {
+            retire(entries, &|at| known.covers(at));
+        }
     }
 
     /// Adds the entries that findings may still name.
     pub(super) fn named(&self, named: &mut Vec<u64>) {
         for block in self.blocks.values() {
             named.extend(block.born.iter().chain(&block.first_use));
-            for (_, entry) in block.entries.iter() {
-                named.extend(entry.write.iter().chain(entry.reads.iter()).map(|touch| touch.op));
-            }
         }
+        named.extend(self.touches().map(|touch| touch.op));
         named.extend(self.frees.iter().map(|(_, op)| *op));
     }
 
     /// The components of the uses that are kept.
     pub(super) fn components(&self) -> BTreeSet<LaneId> {
-        let entries = self.blocks.values().flat_map(|block| block.entries.iter());
-        let uses = entries.flat_map(|(_, entry)| entry.write.iter().chain(entry.reads.iter()));
-        uses.map(|touch| touch.at.lane).collect()
+        self.touches().map(|touch| touch.at.lane).collect()
+    }
+
+    /// The uses that are kept.
+    fn touches(&self) -> impl Iterator<Item = &Touch> {
+        let blocks = self.blocks.values().map(|block| &block.entries);
+        let entries = blocks.chain(self.heaps.values()).flat_map(RangeMap::iter);
+        entries.flat_map(|(_, entry)| entry.write.iter().chain(entry.reads.iter()))
     }
 
     /// The number of blocks and byte ranges that are kept.
     pub(super) fn held_state(&self) -> usize {
         let of_blocks = self.blocks.values().map(|block| 1 + block.entries.iter().count());
-        of_blocks.sum::<usize>() + self.freed.iter().count()
+        let of_heaps = self.heaps.values().map(|entries| entries.iter().count());
+        of_blocks.chain(of_heaps).sum::<usize>() + self.freed.iter().count()
     }
 }

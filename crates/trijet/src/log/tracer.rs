@@ -52,6 +52,8 @@ fn number_by_appearance(ops: &mut [Op]) {
             | OpKind::HostFn
             | OpKind::AllocNow
             | OpKind::FreeNow
+            | OpKind::FromHeap { .. }
+            | OpKind::ToHeap
             | OpKind::Fault { .. }
             | OpKind::Record { .. }
             | OpKind::Wait { .. }

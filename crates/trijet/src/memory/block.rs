@@ -26,6 +26,8 @@ pub(crate) struct Block {
     whole: Span,
     pub(crate) track: Track,
     source: Arc<dyn BlockSource>,
+    /// The number that the source knows it by, if it numbers its blocks.
+    number: u32,
 }
 
 impl Block {
@@ -38,7 +40,13 @@ impl Block {
 
     /// A block of the bytes `whole` with the stamps of `track`.
     pub(super) fn with_track(source: Arc<dyn BlockSource>, whole: Span, track: Track) -> Self {
-        Self { whole, track, source }
+        Self { whole, track, source, number: 0 }
+    }
+
+    /// The block with the number that its source knows it by.
+    pub(super) fn numbered(mut self, number: u32) -> Self {
+        self.number = number;
+        self
     }
 
     /// The bytes `range` of the block.
@@ -83,7 +91,7 @@ impl Block {
         &self.device().domain
     }
 
-    fn device(&self) -> &Arc<Shared> {
+    fn device(&self) -> &Shared {
         self.source.device()
     }
 
@@ -120,7 +128,7 @@ impl Block {
         let points = marks.map(|marks| marks.into_iter().map(Point::Mark).collect());
         let access = || self.track.access(range, mode);
         self.domain().log().note_host(OpKind::Lent, self.device().id, access, site);
-        Waiting::new(self.device(), points, site)
+        Waiting::new(&Arc::clone(&self.source).device_handle(), points, site)
     }
 }
 
@@ -132,7 +140,7 @@ impl Drop for Block {
         self.domain().log().tracers.forget_block(self.track.id);
         let nothing = Track::new(self.domain().id(), 0, Place::Device);
         let track = std::mem::replace(&mut self.track, nothing);
-        Arc::clone(&self.source).give_back(self.whole.memory().clone(), track);
+        Arc::clone(&self.source).give_back(self.whole.memory().clone(), track, self.number);
     }
 }
 
@@ -150,11 +158,15 @@ mod tests {
     struct Lasting(Arc<Shared>);
 
     impl BlockSource for Lasting {
-        fn device(&self) -> &Arc<Shared> {
+        fn device(&self) -> &Shared {
             &self.0
         }
 
-        fn give_back(self: Arc<Self>, _: Memory, _: Track) {}
+        fn device_handle(self: Arc<Self>) -> Arc<Shared> {
+            Arc::clone(&self.0)
+        }
+
+        fn give_back(self: Arc<Self>, _: Memory, _: Track, _: u32) {}
     }
 
     /// A device without threads of its own: Miri takes one that outlives the tests for a leak.

@@ -6,13 +6,14 @@
 #![forbid(unsafe_code)]
 
 use super::block::Block;
-use super::{pool, temporary};
+use super::{heap, pool, temporary};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
 use crate::device::memory::Span;
 use crate::order::track::Use;
 use crate::stream::Stream;
+use crate::stream::shared::Source;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
@@ -455,7 +456,10 @@ impl Stream {
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes_of::<T>("alloc", len)?;
         let block = match self.lane().recorder() {
-            None => pool::alloc(self, bytes, Location::caller())?,
+            None => match &self.device().source {
+                Source::Heap(heap) => heap::alloc(self, heap, bytes, Location::caller())?,
+                Source::Pool(pool, _) => pool::alloc(self, *pool, bytes, Location::caller())?,
+            },
             Some(recorder) => temporary::alloc(self, &**recorder, bytes)?,
         };
         Ok(Buffer::new(block, len))

@@ -58,11 +58,15 @@ pub(super) fn import(
 }
 
 impl BlockSource for ForeignSource {
-    fn device(&self) -> &Arc<Shared> {
+    fn device(&self) -> &Shared {
         &self.device
     }
 
-    fn give_back(self: Arc<Self>, memory: Memory, track: Track) {
+    fn device_handle(self: Arc<Self>) -> Arc<Shared> {
+        Arc::clone(&self.device)
+    }
+
+    fn give_back(self: Arc<Self>, memory: Memory, track: Track, _: u32) {
         let owner = self.owner.lock().expect("no panic under this lock").take();
         let Some(owner) = owner else { return };
         let mut users = Needs::new();

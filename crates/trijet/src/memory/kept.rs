@@ -60,11 +60,15 @@ pub(super) fn alloc(device: &Arc<Shared>, bytes: Bytes, space: Space) -> Result<
 struct KeptSource(Arc<Shared>);
 
 impl BlockSource for KeptSource {
-    fn device(&self) -> &Arc<Shared> {
+    fn device(&self) -> &Shared {
         &self.0
     }
 
-    fn give_back(self: Arc<Self>, memory: Memory, track: Track) {
+    fn device_handle(self: Arc<Self>) -> Arc<Shared> {
+        Arc::clone(&self.0)
+    }
+
+    fn give_back(self: Arc<Self>, memory: Memory, track: Track, _: u32) {
         let kept = &self.0.domain.kept;
         kept.lock().expect("no panic under this lock").push((memory, track));
     }
@@ -131,6 +135,7 @@ pub(super) fn is_idle(domain: &Arc<Domain>, track: &Track) -> Result<bool> {
             return Ok(false);
         }
         domain.observe(&mark.snapshot);
+        domain.note_settled(&mark);
     }
     Ok(true)
 }

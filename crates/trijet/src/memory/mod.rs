@@ -10,6 +10,7 @@ mod copy;
 pub mod dlpack;
 mod foreign;
 mod foreign_work;
+mod heap;
 mod host_fn;
 mod kept;
 mod manual;

@@ -10,7 +10,7 @@ use super::source::BlockSource;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::ledger::{Mode, Place, StreamClass};
 use crate::base::units::Bytes;
-use crate::device::driver::Action;
+use crate::device::driver::{Action, PoolHandle};
 use crate::device::memory::Memory;
 use crate::log::calling;
 use crate::order::submission::Submission;
@@ -24,13 +24,14 @@ use std::sync::Arc;
 /// Allocates `bytes` in stream order.
 pub(super) fn alloc(
     stream: &Stream,
+    pool: PoolHandle,
     bytes: Bytes,
     site: &'static Location<'static>,
 ) -> Result<Block> {
     stream.device().run_deferred();
     let track = Track::new(stream.lane().domain.id(), bytes.0, Place::Device);
     let uses = [Use { track: &track, range: 0..bytes.0, mode: Mode::Write }];
-    let pool = Some(stream.device().pool);
+    let pool = Some(pool);
     let memory = Cell::new(None);
     let alloc = Action::Alloc { pool, bytes: Bytes(bytes.0.max(1)), memory: &memory };
     stream.enqueue(alloc, &uses, site)?;
@@ -40,11 +41,15 @@ pub(super) fn alloc(
 }
 
 impl BlockSource for Inner {
-    fn device(&self) -> &Arc<Shared> {
+    fn device(&self) -> &Shared {
         self.device()
     }
 
-    fn give_back(self: Arc<Self>, memory: Memory, track: Track) {
+    fn device_handle(self: Arc<Self>) -> Arc<Shared> {
+        Arc::<Shared>::clone(Self::device(&self))
+    }
+
+    fn give_back(self: Arc<Self>, memory: Memory, track: Track, _: u32) {
         free(memory, track, self, When::Dropped);
     }
 }

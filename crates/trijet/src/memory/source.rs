@@ -10,9 +10,12 @@ use std::sync::Arc;
 /// A source of blocks. Each file that implements it also has the function that makes its blocks.
 pub(crate) trait BlockSource: fmt::Debug + Send + Sync {
     /// The device that the blocks belong to.
-    fn device(&self) -> &Arc<Shared>;
+    fn device(&self) -> &Shared;
+
+    /// A handle of the device that the blocks belong to.
+    fn device_handle(self: Arc<Self>) -> Arc<Shared>;
 
     /// Takes the memory of a block back when its last buffer is dropped. Operations in `track` may
-    /// still use the memory; this does not wait for them.
-    fn give_back(self: Arc<Self>, memory: Memory, track: Track);
+    /// still use the memory; this does not wait for them. `number` is the one that the source gave the block.
+    fn give_back(self: Arc<Self>, memory: Memory, track: Track, number: u32);
 }

@@ -26,12 +26,16 @@ pub(super) fn alloc(stream: &Stream, recorder: &dyn Recorder, bytes: Bytes) -> R
 }
 
 impl BlockSource for Source {
-    fn device(&self) -> &Arc<Shared> {
+    fn device(&self) -> &Shared {
         &self.device
     }
 
+    fn device_handle(self: Arc<Self>) -> Arc<Shared> {
+        Arc::clone(&self.device)
+    }
+
     /// The memory stays with the graph.
-    fn give_back(self: Arc<Self>, _: Memory, track: Track) {
+    fn give_back(self: Arc<Self>, _: Memory, track: Track, _: u32) {
         self.home.give_back(track.id);
     }
 }

@@ -27,7 +27,7 @@ impl LaneRef {
         }
         for access in *uses {
             self.domain.own(label, access.track.domain)?;
-            if access.track.is_manual() {
+            if access.track.is_manual() && !access.track.has_users_before() {
                 continue;
             }
             self.domain.host_wait_for((access.track, access.range.clone()), access.mode, site)?;

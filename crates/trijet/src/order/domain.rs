@@ -17,6 +17,7 @@ use crate::base::table::Table;
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Driver, EventHandle, Readiness};
 use crate::device::memory::Memory;
+use crate::heap::Heap;
 use crate::log::entry::{Log, calls_in, plain};
 use crate::log::instant::Instants;
 use crate::log::tracers::{Attached, Tracers};
@@ -100,6 +101,9 @@ pub(crate) struct Domain {
     /// Memory of no stream that has no owner now. It is kept for the next allocation, because
     /// freeing it may wait for the device. Operations may still use it; its track names them.
     pub(crate) kept: Mutex<Vec<(Memory, Track)>>,
+    /// The heap of each device. It stays when the last handle of its device is dropped, because operations may
+    /// still use its memory.
+    heaps: Mutex<BTreeMap<DeviceId, Arc<Heap>>>,
 }
 
 impl std::fmt::Debug for Domain {
@@ -141,6 +145,7 @@ impl Domain {
             over_waits: AtomicU64::new(0),
             dropped: Mutex::default(),
             kept: Mutex::default(),
+            heaps: Mutex::default(),
         })
     }
 
@@ -274,6 +279,12 @@ impl Domain {
         gone
     }
 
+    /// The heap of a device.
+    pub(crate) fn heap(&self, device: DeviceId) -> Arc<Heap> {
+        let mut heaps = self.heaps.lock().expect("no panic under this lock");
+        Arc::clone(heaps.entry(device).or_insert_with(|| Arc::new(Heap::new(device))))
+    }
+
     /// The order among the blocking streams and the legacy stream of a device.
     pub(crate) fn blocking(&self, device: DeviceId) -> Arc<Blocking> {
         let mut legacy = self.legacy.lock().expect("no panic under this lock");
@@ -359,6 +370,14 @@ impl Domain {
         for position in complete.positions() {
             self.lane(position.lane).done.raise(position.seq);
         }
+    }
+
+    /// Appends the entry of an event that a query of the library found complete.
+    pub(crate) fn note_settled(&self, mark: &Mark) {
+        let kind = OpKind::Settled { event: mark.event.0 };
+        let at = (self.id(), mark.position);
+        let tracers = &self.log().tracers;
+        tracers.note(|| plain(kind.clone(), mark.device, StreamClass::NonBlocking, at));
     }
 
     /// Whether a thread, or a query by the library, has found `position` to be complete.

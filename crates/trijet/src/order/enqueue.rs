@@ -61,11 +61,27 @@ impl LaneRef {
         Ok(())
     }
 
+    /// Refuses a call of the stream that enqueues nothing, wherever an operation would be refused.
+    #[inline]
+    pub(crate) fn admit(&self, op: &'static str) -> Result<()> {
+        if !calling::is_free() {
+            self.refuse_of(op)?;
+        }
+        if self.gate().is_simulated {
+            self.pause();
+        }
+        self.refuse_recorded(op)?;
+        self.gate().admit(self.stream)
+    }
+
     /// Refuses a call of a thread that must not call the driver, or that records and this is no stream of
     /// the recording.
     #[cold]
     fn refuse(&self, submission: &Submission<'_>) -> Result<()> {
-        let label = submission.action.label();
+        self.refuse_of(submission.action.label())
+    }
+
+    fn refuse_of(&self, label: &'static str) -> Result<()> {
         calling::refuse(label)?;
         if calling::records() && self.recorder.is_none() {
             return Err(self.not_recorded(label));
@@ -97,6 +113,9 @@ impl LaneRef {
                 return None;
             }
             if track.is_manual() {
+                if track.has_users_before() {
+                    return None;
+                }
                 continue;
             }
             if track.has_other_user(&access.range, access.mode, self.id) {
@@ -211,6 +230,7 @@ impl LaneRef {
                 self.domain.own(action.label(), track.domain)?;
             }
             if track.is_manual() {
+                track.users_before(implied, needs);
                 continue;
             }
             track.users(&access.range, access.mode, implied, needs);

@@ -88,6 +88,15 @@ impl Gate {
         self.pass(self.stream_state(on)?, on.device, |driver| driver.submit(on.handle, action))
     }
 
+    /// Refuses a call of a stream that makes no call of the driver.
+    #[inline]
+    pub(super) fn admit(&self, on: GateStream) -> Result<()> {
+        if on.maker == Maker::Library && !self.any_lost.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.pass(self.stream_state(on)?, on.device, |_| Ok(()))
+    }
+
     /// Whether other code captures a stream. The answer may be another one at the next call.
     pub(super) fn is_captured(&self, on: GateStream) -> Result<bool> {
         Ok(matches!(self.stream_state(on)?, Passage::Capturing))

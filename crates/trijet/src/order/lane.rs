@@ -180,6 +180,22 @@ impl Lane {
         }
     }
 
+    /// Whether everything that the lane enqueues from now on comes after all of these positions.
+    pub(crate) fn covers(&self, positions: &[Position]) -> bool {
+        let state = self.lock();
+        positions.iter().all(|position| state.vector.covers(*position))
+    }
+
+    /// Calls `look` with the positions that everything which the lane enqueues from now on comes after.
+    pub(crate) fn with_vector<R>(&self, look: impl FnOnce(&VectorClock) -> R) -> R {
+        look(&self.lock().vector)
+    }
+
+    /// The oldest event that was recorded after an operation; `None` if there is none.
+    pub(crate) fn recorded_mark(&self, seq: u64) -> Option<Arc<Mark>> {
+        self.lock().mark_of(seq).cloned()
+    }
+
     /// The device of its stream, or of the last one that it had.
     pub(crate) fn device(&self) -> Option<DeviceId> {
         self.lock().device

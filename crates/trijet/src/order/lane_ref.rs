@@ -51,7 +51,7 @@ impl LaneRef {
     }
 
     #[inline]
-    pub(super) fn lane(&self) -> &Lane {
+    pub(crate) fn lane(&self) -> &Lane {
         &self.lane
     }
 

@@ -140,6 +140,9 @@ pub(crate) struct Track {
     shared: AtomicBool,
     /// Whether it is manual memory: the program orders its uses, and no waits are inserted.
     manual: AtomicBool,
+    /// The last users of the bytes before they were allocated. A write follows them, and so does every use of
+    /// manual memory.
+    before: SmallVec<[Position; 2]>,
     /// Users that no stamp names: those whose wait was left out on request, so that a later stamp
     /// hides them, and those of manual memory that found no slot. The host must not access the
     /// bytes before they are complete.
@@ -170,7 +173,44 @@ impl Track {
             first_lane: AtomicU32::new(0),
             shared: AtomicBool::new(false),
             manual: AtomicBool::new(false),
+            before: SmallVec::new(),
             left_out: Mutex::default(),
+        }
+    }
+
+    /// The track of an allocation of bytes that were used before: `before` are their last users, the latest of
+    /// each lane. A write follows them. A read of bytes that were not written follows nothing, because they have no
+    /// content.
+    pub(crate) fn following(
+        domain: u64,
+        bytes: u64,
+        place: Place,
+        before: SmallVec<[Position; 2]>,
+    ) -> Self {
+        let track = Self { before, ..Self::new(domain, bytes, place) };
+        for user in &track.before {
+            if !track.stamp(&(0..bytes), Mode::Read, *user) {
+                track.stamp_ranged(&(0..bytes), Mode::Read, *user);
+            }
+        }
+        track
+    }
+
+    /// The size of the allocation.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether its bytes had users before it was allocated that may be pending.
+    #[inline]
+    pub(crate) fn has_users_before(&self) -> bool {
+        !self.before.is_empty()
+    }
+
+    /// Adds the users of the bytes before they were allocated.
+    pub(crate) fn users_before(&self, implied: impl Fn(Position) -> bool, needs: &mut Needs) {
+        for user in self.before.iter().filter(|user| !implied(**user)) {
+            add_need(needs, *user);
         }
     }
 

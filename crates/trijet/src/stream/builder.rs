@@ -25,7 +25,7 @@ use crate::device::HostConfig;
 #[must_use = "nothing is opened yet"]
 pub struct Builder {
     target: Target,
-    pool: PoolChoice,
+    pool: Option<PoolChoice>,
     check: Option<Options>,
 }
 
@@ -75,7 +75,8 @@ impl Builder {
         self
     }
 
-    /// Chooses the pool that the devices allocate from.
+    /// Makes the devices allocate from a pool of the driver instead of the heap of the library. An allocation and a
+    /// free are then operations of a stream.
     ///
     /// ```
     /// use trijet::{Device, PoolChoice, Select};
@@ -84,7 +85,7 @@ impl Builder {
     /// # Ok::<(), trijet::Error>(())
     /// ```
     pub fn pool(mut self, pool: PoolChoice) -> Self {
-        self.pool = pool;
+        self.pool = Some(pool);
         self
     }
 

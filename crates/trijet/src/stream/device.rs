@@ -3,7 +3,7 @@
 
 use super::options::StreamOptions;
 use super::pool_choice::{self, PoolChoice};
-use super::shared::Shared;
+use super::shared::{Shared, Source};
 use super::stream::Stream;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::id::DeviceId;
@@ -75,10 +75,10 @@ impl Device {
     /// `InCallback` inside a host function. [`Select::Auto`] opens a host device if there is no
     /// CUDA driver or no CUDA device.
     pub fn open(select: Select) -> Result<Self> {
-        Self::open_with(select, PoolChoice::Own)
+        Self::open_with(select, None)
     }
 
-    pub(super) fn open_with(select: Select, pool: PoolChoice) -> Result<Self> {
+    pub(super) fn open_with(select: Select, pool: Option<PoolChoice>) -> Result<Self> {
         calling::refuse("open")?;
         match select {
             Select::Cuda(ordinal) => Self::of(&cuda_domain()?, DeviceId(ordinal), pool),
@@ -113,10 +113,10 @@ impl Device {
     /// # Errors
     /// `Unsupported` if the system starts no more threads; `InCallback` inside a host function.
     pub fn host(config: HostConfig) -> Result<Vec<Self>> {
-        Self::host_with(config, PoolChoice::Own)
+        Self::host_with(config, None)
     }
 
-    pub(super) fn host_with(config: HostConfig, pool: PoolChoice) -> Result<Vec<Self>> {
+    pub(super) fn host_with(config: HostConfig, pool: Option<PoolChoice>) -> Result<Vec<Self>> {
         calling::refuse("open")?;
         let count = config.devices;
         let domain = Domain::new(open_host(config)?);
@@ -127,7 +127,7 @@ impl Device {
     pub(crate) fn explored(config: HostConfig, search: &Arc<Mutex<Search>>) -> Result<Vec<Self>> {
         let count = config.devices;
         let domain = Domain::new(open_explored(config, search)?);
-        (0..count).map(|id| Self::of(&domain, DeviceId(id), PoolChoice::Own)).collect()
+        (0..count).map(|id| Self::of(&domain, DeviceId(id), None)).collect()
     }
 
     /// The properties of all CUDA devices.
@@ -141,10 +141,21 @@ impl Device {
         (0..count).map(|id| domain.driver().device_info(DeviceId(id))).collect()
     }
 
-    fn of(domain: &Arc<Domain>, id: DeviceId, pool: PoolChoice) -> Result<Self> {
+    fn of(domain: &Arc<Domain>, id: DeviceId, pool: Option<PoolChoice>) -> Result<Self> {
         let info = domain.driver().device_info(id)?;
-        let handle = pool_choice::choose(&**domain.driver(), id, pool)?;
-        Ok(Self(Arc::new(Shared::new(domain, id, info, (handle, pool)))))
+        let heap = domain.heap(id);
+        let has_ranges = heap.sizes(&**domain.driver()).is_some();
+        let choice = match pool {
+            None if !has_ranges => Some(PoolChoice::Own),
+            chosen => chosen,
+        };
+        let source = match choice {
+            None => Source::Heap(heap),
+            Some(choice) => {
+                Source::Pool(pool_choice::choose(&**domain.driver(), id, choice)?, choice)
+            }
+        };
+        Ok(Self(Arc::new(Shared::new(domain, id, info, source))))
     }
 
     /// The properties of the device.
@@ -240,10 +251,13 @@ impl Device {
         let known = domain.known_on(*id);
         let on = (*id, StreamClass::NonBlocking, None);
         let noted = domain.log().note_sync(Waited::Device, on, Location::caller());
-        let synchronized = self.0.watch_pool(false, || domain.gate.synchronize_device(*id));
+        let synchronized = self.0.synchronized(|| {
+            domain.gate.synchronize_device(*id)?;
+            noted.succeeded();
+            domain.learn(&known);
+            Ok(())
+        });
         synchronized.map_err(|error| self.0.failed(error))?;
-        noted.succeeded();
-        domain.learn(&known);
         domain.host_fns.take_panic()
     }
 

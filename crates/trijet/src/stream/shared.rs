@@ -8,33 +8,44 @@ use crate::base::id::DeviceId;
 use crate::base::ledger::{HostCall, OpKind};
 use crate::base::table::Table;
 use crate::device::code::Code;
-use crate::device::driver::{DeviceInfo, PoolAttribute, PoolHandle};
+use crate::device::driver::{DeviceInfo, PoolAccess, PoolAttribute, PoolHandle};
 use crate::device::loaded::{Loaded, LoadedModule};
+use crate::heap::Heap;
 use crate::log::calling;
 use crate::order::domain::Domain;
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 /// Work that is put off until a call that may reach the driver.
 type Deferred = Box<dyn FnOnce() + Send>;
+
+/// What a device takes memory from that it allocates for streams.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// The heap of the library.
+    Heap(Arc<Heap>),
+    /// A pool of the driver.
+    Pool(PoolHandle, PoolChoice),
+}
 
 /// An opened device.
 pub(crate) struct Shared {
     pub(crate) domain: Arc<Domain>,
     pub(crate) id: DeviceId,
     pub(crate) info: DeviceInfo,
-    /// The pool that `alloc` takes from.
-    pub(crate) pool: PoolHandle,
-    choice: PoolChoice,
+    /// What `alloc` takes memory from.
+    pub(crate) source: Source,
     /// Loaded modules by their code.
     pub(crate) modules: Mutex<HashMap<Code, LoadedModule>>,
     /// Loaded kernels by number. Every launch looks here.
     pub(crate) kernels: Table<Loaded>,
-    /// Whether a synchronisation may make the pool return memory to the device.
-    pub(super) may_release: AtomicBool,
+    /// The bytes above which a synchronisation returns unused memory to the device.
+    pub(super) keep: AtomicU64,
+    /// The access of other devices to the memory of a heap, where there is any.
+    pub(super) access: Mutex<Vec<(DeviceId, PoolAccess)>>,
     /// The thread that wakes tasks that await work of the device.
     pub(crate) completion: Completion,
     /// The streams for copies that pipelines on the device share, while one of them has them.
@@ -55,17 +66,17 @@ impl Shared {
         domain: &Arc<Domain>,
         id: DeviceId,
         info: DeviceInfo,
-        (pool, choice): (PoolHandle, PoolChoice),
+        source: Source,
     ) -> Self {
         Self {
             domain: Arc::clone(domain),
             id,
             info,
-            pool,
-            choice,
+            source,
             modules: Mutex::default(),
             kernels: Table::default(),
-            may_release: AtomicBool::new(false),
+            keep: AtomicU64::new(u64::MAX),
+            access: Mutex::default(),
             completion: Completion::default(),
             copy_streams: Mutex::new(Weak::<()>::new()),
             deferred: Mutex::default(),
@@ -84,27 +95,56 @@ impl Shared {
         self.errors.lock().expect("no panic under this lock").push(error);
     }
 
-    /// Runs a call in which the pool may return memory to the device (law A25), and appends an
-    /// entry of how much it was. A call that has `trimmed` the pool always may; other calls may if
-    /// the threshold was lowered.
-    pub(crate) fn watch_pool(&self, trimmed: bool, run: impl FnOnce() -> Result<()>) -> Result<()> {
-        let may_release = trimmed || self.may_release.load(Ordering::Relaxed);
-        if !may_release || !self.domain.log().tracers.is_on() {
+    /// The bytes that the heap or the pool holds from the device.
+    pub(super) fn reserved(&self) -> Result<u64> {
+        match &self.source {
+            Source::Heap(heap) => Ok(heap.mapped()),
+            Source::Pool(pool, _) => self.domain.driver().pool_get(*pool, PoolAttribute::RESERVED),
+        }
+    }
+
+    /// Runs a synchronisation, after which memory above the threshold returns to the device (law A25).
+    pub(crate) fn synchronized(&self, run: impl FnOnce() -> Result<()>) -> Result<()> {
+        let keep = self.keep.load(Ordering::Relaxed);
+        if keep == u64::MAX {
             return run();
         }
-        let reserved = || self.domain.driver().pool_get(self.pool, PoolAttribute::RESERVED);
-        let before = reserved();
+        self.watch_release(|| {
+            run()?;
+            match &self.source {
+                Source::Heap(heap) => self.trim_heap(heap, keep),
+                // The driver has returned it.
+                Source::Pool(..) => Ok(()),
+            }
+        })
+    }
+
+    /// Returns the memory of a heap that nothing uses to the device, until at most `keep` bytes are held.
+    pub(super) fn trim_heap(&self, heap: &Heap, keep: u64) -> Result<()> {
+        heap.retire(|user| self.domain.is_done(user));
+        heap.trim(&**self.domain.driver(), keep).map(drop)
+    }
+
+    /// Runs a call in which memory may return to the device, and appends an entry of how much it was.
+    pub(super) fn watch_release(&self, run: impl FnOnce() -> Result<()>) -> Result<()> {
+        if !self.domain.log().tracers.is_on() {
+            return run();
+        }
+        let before = self.reserved();
         run()?;
         // The program did not ask for these numbers. If reading them fails, only the entry is left
         // out.
-        let (Ok(before), Ok(after)) = (before, reserved()) else { return Ok(()) };
+        let (Ok(before), Ok(after)) = (before, self.reserved()) else { return Ok(()) };
         let released = before.saturating_sub(after);
         // The duration of the release is unknown, because it is part of the duration of the call.
         if let (true, Some(begun)) = (released > 0, self.domain.log().begin_call()) {
             let kind = OpKind::Call(HostCall::Release);
             self.domain.log().note_call(begun, kind, self.id, |op| {
                 op.bytes = released;
-                op.label = Cow::Borrowed("pool");
+                op.label = Cow::Borrowed(match &self.source {
+                    Source::Heap(_) => "heap",
+                    Source::Pool(..) => "pool",
+                });
             });
         }
         Ok(())
@@ -135,11 +175,14 @@ impl Drop for Shared {
             return;
         }
         self.run_deferred();
-        if self.choice != PoolChoice::Own {
-            return;
-        }
-        // Destroying a pool never blocks; its memory goes with its last allocation (law A26).
-        if let Err(error) = self.domain.driver().pool_destroy(self.pool) {
+        // Neither call blocks. The memory of a pool goes with its last allocation (law A26), and memory of a
+        // heap whose users may be pending stays with the heap.
+        let returned = match &self.source {
+            Source::Heap(heap) => self.trim_heap(heap, 0),
+            Source::Pool(pool, PoolChoice::Own) => self.domain.driver().pool_destroy(*pool),
+            Source::Pool(_, PoolChoice::Default | PoolChoice::Current) => Ok(()),
+        };
+        if let Err(error) = returned {
             // No caller is left for this error. `close()` would have reported its cause.
             drop(error);
         }

@@ -147,10 +147,13 @@ impl Stream {
         let lane = self.lane();
         let (vector, noted) = lane.known("stream synchronize", Location::caller())?;
         let device = self.device();
-        let synchronized = device.watch_pool(false, || lane.gate().synchronize_stream(lane.stream));
+        let synchronized = device.synchronized(|| {
+            lane.gate().synchronize_stream(lane.stream)?;
+            noted.succeeded();
+            lane.domain.learn(&vector);
+            Ok(())
+        });
         synchronized.map_err(|error| device.failed(error))?;
-        noted.succeeded();
-        lane.domain.learn(&vector);
         lane.domain.host_fns.take_panic()
     }
 

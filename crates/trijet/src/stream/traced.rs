@@ -28,11 +28,16 @@ fn open_while(device: &Device, begin: impl FnOnce() -> Result<()>) -> Result<Vec
     })
 }
 
+/// A device whose allocations are operations of streams.
+fn pooled() -> Result<Device> {
+    Ok(Device::host(HostConfig { ranges: false, ..HostConfig::default() })?.remove(0))
+}
+
 /// A trace that starts while another thread opens streams has each of them once.
 #[test]
 fn streams_that_open_while_a_trace_starts_are_traced_once() -> Result<()> {
     for round in 0..300 {
-        let device = Device::host(HostConfig::default())?.remove(0);
+        let device = pooled()?;
         let first = device.stream()?;
         let opened = open_while(&device, || device.start_trace(&first))?;
         for stream in &opened {
@@ -54,7 +59,7 @@ fn streams_that_open_while_a_trace_starts_are_traced_once() -> Result<()> {
 #[test]
 fn a_checker_reads_once_what_a_stream_does_that_opens_while_it_starts() -> Result<()> {
     for round in 0..300 {
-        let device = Device::host(HostConfig::default())?.remove(0);
+        let device = pooled()?;
         let check = || device.shared().domain.check(Options::default());
         let opened = open_while(&device, check)?;
         let before = device.verdict().expect("it is checked").accesses;
@@ -74,10 +79,11 @@ fn a_pool_query_that_fails_costs_the_entry_and_not_the_call() -> Result<()> {
     for nth in [1, 2, 3] {
         let refused = Fault { verb: Verb::PoolQuery, nth, kind: FaultKind::Refused };
         let executor = Executor::Virtual(Order::Greedy);
-        let config = HostConfig { executor, faults: vec![refused], ..HostConfig::default() };
+        let config =
+            HostConfig { executor, faults: vec![refused], ranges: false, ..HostConfig::default() };
         let device = Device::host(config)?.remove(0);
         let stream = device.stream()?;
-        device.pool_keep(Bytes(0))?;
+        device.keep_memory(Bytes(0))?;
         device.start_trace(&stream)?;
         // The buffer is freed at once. The pool returns the memory when the stream is waited for.
         stream.alloc::<u8>(1 << 20)?;

@@ -151,6 +151,8 @@ fn category(op: &Op) -> &'static str {
         | OpKind::Free
         | OpKind::AllocNow
         | OpKind::FreeNow
+        | OpKind::FromHeap { .. }
+        | OpKind::ToHeap
         | OpKind::HostFn
         | OpKind::Host
         | OpKind::Fault { .. }
@@ -209,6 +211,8 @@ fn call(op: &Op) -> (&'static str, String) {
         OpKind::Sync { what: Waited::Device, .. } => "cudaDeviceSynchronize",
         OpKind::AllocNow => "cudaMalloc",
         OpKind::FreeNow => "cudaFree",
+        OpKind::FromHeap { .. } => "alloc",
+        OpKind::ToHeap => "free",
         OpKind::Call(HostCall::Load) => "cudaLibraryLoadData",
         OpKind::Call(HostCall::Release) => "cudaMemPoolTrimTo",
         OpKind::Gone { .. } => "cudaEventDestroy",

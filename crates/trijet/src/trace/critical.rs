@@ -88,6 +88,8 @@ pub fn category(ops: &[Op], node: Node) -> Category {
         | OpKind::Free
         | OpKind::AllocNow
         | OpKind::FreeNow
+        | OpKind::FromHeap { .. }
+        | OpKind::ToHeap
         | OpKind::Call(HostCall::Release) => Category::Alloc,
         OpKind::Call(HostCall::Load) => Category::Load,
         OpKind::CopyNow | OpKind::FillNow => Category::Copy,

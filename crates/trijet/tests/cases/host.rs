@@ -102,7 +102,7 @@ pub(crate) fn the_api_refuses_calls_inside_a_host_function(device: &Device) -> R
             ("host function", inner.host_fn(|| ()).map_err(|e| e.kind())),
             ("read", host.read().map(|_| ()).map_err(|e| e.kind())),
             ("write", host.write().map(|_| ()).map_err(|e| e.kind())),
-            ("pool", within.pool_stats().map(|_| ()).map_err(|e| e.kind())),
+            ("pool", within.memory_stats().map(|_| ()).map_err(|e| e.kind())),
         ];
         // The handles go back to the test, so that none is dropped in a host function.
         let lent = (within, inner, x, y, host, event, ticket);
@@ -127,11 +127,11 @@ pub(crate) fn a_buffer_dropped_inside_a_host_function_is_freed_later(
     let event = device.event()?;
     event.record(&other)?;
     other.copy(&x, &mut landed)?;
-    assert!(device.pool_stats()?.used.0 > 0);
+    assert!(device.memory_stats()?.used.0 > 0);
     stream.host_fn(move || drop((x, event)))?;
     stream.synchronize()?;
     device.synchronize()?;
-    assert_eq!(device.pool_stats()?.used.0, 0);
+    assert_eq!(device.memory_stats()?.used.0, 0);
     assert_eq!(&*landed.read()?, &words(7, 64));
     Ok(())
 }

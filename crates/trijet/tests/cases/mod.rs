@@ -168,6 +168,6 @@ pub(crate) fn check(device: Device, case: fn(&Device) -> Result<()>) {
     // Twice: the first wait may run host functions that put frees off until the second.
     device.synchronize().expect("nothing failed");
     device.synchronize().expect("nothing failed");
-    assert_eq!(device.pool_stats().expect("the device answers").used.0, 0, "memory leaked");
+    assert_eq!(device.memory_stats().expect("the device answers").used.0, 0, "memory leaked");
     device.close().expect("no drop had an error to keep");
 }

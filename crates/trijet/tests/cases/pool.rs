@@ -10,22 +10,23 @@ const MEBIBYTE: usize = 1 << 20;
 /// Law M-C2.
 pub(crate) fn used_memory_follows_alloc_and_free(device: &Device) -> Result<()> {
     let stream = device.stream()?;
-    assert_eq!(device.pool_stats()?.used.0, 0);
+    assert_eq!(device.memory_stats()?.used.0, 0);
+    device.reset_memory_high()?;
     let x = stream.alloc::<u8>(3 * MEBIBYTE)?;
     let y = stream.alloc::<u8>(MEBIBYTE)?;
-    let full = device.pool_stats()?;
+    let full = device.memory_stats()?;
     assert!(full.used.0 >= 4 << 20, "{full:?}");
     assert!(full.reserved >= full.used, "{full:?}");
     drop(x);
     stream.synchronize()?;
-    let half = device.pool_stats()?;
+    let half = device.memory_stats()?;
     assert!((1 << 20..3 << 20).contains(&half.used.0), "{half:?}");
     assert_eq!(half.used_high, full.used);
-    device.pool_reset_high()?;
-    assert_eq!(device.pool_stats()?.used_high, half.used);
+    device.reset_memory_high()?;
+    assert_eq!(device.memory_stats()?.used_high, half.used);
     drop(y);
     stream.synchronize()?;
-    let empty = device.pool_stats()?;
+    let empty = device.memory_stats()?;
     assert_eq!(empty.used.0, 0);
     assert_eq!(empty.reserved, full.reserved, "by default a synchronisation returns nothing");
     Ok(())
@@ -42,12 +43,12 @@ pub(crate) fn memory_above_the_threshold_is_returned_at_a_synchronisation(
     };
     fill()?;
     stream.synchronize()?;
-    let kept = device.pool_stats()?.reserved;
+    let kept = device.memory_stats()?.reserved;
     assert!(kept.0 >= 64 << 20, "{kept} kept");
-    device.pool_keep(Bytes(0))?;
+    device.keep_memory(Bytes(0))?;
     fill()?;
     stream.synchronize()?;
-    let returned = device.pool_stats()?;
+    let returned = device.memory_stats()?;
     assert!(returned.reserved < kept, "{returned:?} after {kept}");
     Ok(())
 }
@@ -58,11 +59,11 @@ pub(crate) fn trimming_keeps_what_is_in_use(device: &Device) -> Result<()> {
     let mut x = upload(device, &stream, &words(1, MEBIBYTE / 8))?;
     drop(stream.alloc::<u8>(64 * MEBIBYTE)?);
     stream.synchronize()?;
-    let full = device.pool_stats()?.reserved;
-    device.pool_trim(Bytes(u64::MAX))?;
-    assert_eq!(device.pool_stats()?.reserved, full, "the pool holds less than it may keep");
-    device.pool_trim(Bytes(0))?;
-    let trimmed = device.pool_stats()?;
+    let full = device.memory_stats()?.reserved;
+    device.trim_memory(Bytes(u64::MAX))?;
+    assert_eq!(device.memory_stats()?.reserved, full, "the pool holds less than it may keep");
+    device.trim_memory(Bytes(0))?;
+    let trimmed = device.memory_stats()?;
     assert!(trimmed.reserved < full, "{trimmed:?} after {full}");
     assert!(trimmed.reserved >= trimmed.used, "{trimmed:?}");
     assert_eq!(download(device, &stream, &x)?, words(1, MEBIBYTE / 8));

@@ -106,7 +106,7 @@ pub(crate) fn memory_seen_complete_is_reused_by_any_stream(device: &Device) -> R
         stream.fill_bytes(&mut x.slice_mut(..64), 1)?;
         drop(x);
         stream.synchronize()?;
-        let now = device.pool_stats()?.reserved;
+        let now = device.memory_stats()?.reserved;
         assert!(round == 0 || now == reserved, "round {round}: {reserved}, then {now}");
         reserved = now;
     }
@@ -143,7 +143,7 @@ pub(crate) fn trimming_while_a_stream_is_held_up_takes_nothing_in_use(
     let gate = Gate::on(device, &stream)?;
     stream.copy(&x, &mut landed)?;
     drop(x);
-    device.pool_trim(Bytes(0))?;
+    device.trim_memory(Bytes(0))?;
     let mut next = stream.alloc::<u64>(LEN)?;
     stream.fill_bytes(&mut next, 0)?;
     gate.open();

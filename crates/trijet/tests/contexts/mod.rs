@@ -73,9 +73,9 @@ fn calls(device: &Device, mut same: impl FnMut(&str)) -> Result<()> {
     same("fill now");
     device.memory()?;
     same("memory");
-    device.pool_stats()?;
-    device.pool_keep(Bytes(1 << 20))?;
-    device.pool_trim(Bytes(0))?;
+    device.memory_stats()?;
+    device.keep_memory(Bytes(1 << 20))?;
+    device.trim_memory(Bytes(0))?;
     same("pool");
     drop((x, y, h));
     same("free");

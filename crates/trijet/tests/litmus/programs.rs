@@ -202,16 +202,16 @@ pub(super) fn finished_free_of_another_stream(device: &Device) -> Result<&'stati
 /// Law A25: a free that is complete, which the host has not seen.
 pub(super) fn trim_of_an_unseen_free(device: &Device) -> Result<&'static str> {
     let (a, c) = (device.stream()?, device.stream()?);
-    device.pool_trim(Bytes(0))?;
+    device.trim_memory(Bytes(0))?;
     let mut x = a.alloc::<u8>(33 << 20)?;
     a.fill_bytes(&mut x.slice_mut(..8), 1)?;
     a.synchronize()?;
     drop(x);
     busy(device, &c, SHORT)?;
     c.synchronize()?;
-    let before = device.pool_stats()?.reserved;
-    device.pool_trim(Bytes(0))?;
-    let after = device.pool_stats()?.reserved;
+    let before = device.memory_stats()?.reserved;
+    device.trim_memory(Bytes(0))?;
+    let after = device.memory_stats()?.reserved;
     device.synchronize()?;
     Ok(if after < before { "returned" } else { "kept" })
 }

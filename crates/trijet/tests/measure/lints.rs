@@ -365,6 +365,7 @@ fn a_second_wait_for_the_same_work_is_flagged() {
         let (a, b) = (device.stream()?, device.stream()?);
         let event = device.event()?;
         let (x, mut y) = (a.alloc::<u32>(64)?, a.alloc::<u32>(64)?);
+        a.launch(&WORK, (1, &x, &mut y))?;
         for _ in 0..waits {
             if work_between {
                 a.launch(&WORK, (1, &x, &mut y))?;
@@ -549,17 +550,17 @@ fn a_good_pipeline_gets_no_remark() {
 fn a_pool_that_keeps_nothing_is_flagged_in_a_program_that_runs() {
     let program = |device: &Device, keep: Bytes| -> Result<()> {
         let stream = device.stream()?;
-        device.pool_keep(keep)?;
+        device.keep_memory(keep)?;
         for _ in 0..4 {
             let (x, mut y) = (stream.alloc::<u32>(WORDS)?, stream.alloc::<u32>(WORDS)?);
             stream.launch(&WORK, (50, &x, &mut y))?;
             drop((x, y));
             device.synchronize()?;
         }
-        device.pool_keep(Bytes(u64::MAX))
+        device.keep_memory(Bytes(u64::MAX))
     };
     let faulty = recorded(|device| program(device, Bytes(0)));
-    let given: u64 = faulty.iter().filter(|op| op.label == "pool").map(|op| op.bytes).sum();
+    let given: u64 = faulty.iter().filter(|op| op.label == "heap").map(|op| op.bytes).sum();
     assert!(given >= 4 * 2 * 4 * WORDS as u64, "{given} bytes were given back");
     flagged(&faulty, Rule::PoolThrash);
     silent(&recorded(|device| program(device, Bytes(u64::MAX))), Rule::PoolThrash);

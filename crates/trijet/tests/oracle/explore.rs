@@ -54,7 +54,9 @@ pub(crate) fn config(program: &Program) -> HostConfig {
     let refused =
         |(verb, nth): &(Verb, u64)| Fault { verb: *verb, nth: *nth, kind: FaultKind::Refused };
     let faults = program.refusals.iter().map(refused).collect();
-    HostConfig { devices, faults, ..HostConfig::default() }
+    // Half of the programs allocate from heaps, and the others from pools.
+    let steps: usize = program.phases.iter().flat_map(|phase| &phase.scripts).map(Vec::len).sum();
+    HostConfig { devices, faults, ranges: steps.is_multiple_of(2), ..HostConfig::default() }
 }
 
 /// Host devices for a program.

@@ -151,10 +151,12 @@ impl Reader {
             OpKind::Call(HostCall::Failed) => {
                 self.history.begun.retain(|(thread, _), _| *thread != op.thread);
             }
+            OpKind::FromHeap { .. } => drop(self.accesses(op)),
             // These order no accesses that the judge looks at.
             OpKind::Call(_)
             | OpKind::AllocNow
             | OpKind::FreeNow
+            | OpKind::ToHeap
             | OpKind::Fault { .. }
             | OpKind::Ran
             | OpKind::Name { .. }
@@ -225,7 +227,7 @@ impl Reader {
                 Place::Pageable => Memory::Pageable,
             };
             self.history.memory.insert(access.block.0, memory);
-            if op.kind == OpKind::Alloc {
+            if matches!(op.kind, OpKind::Alloc | OpKind::FromHeap { .. }) {
                 let device = usize::try_from(op.device.0).expect("a few devices");
                 self.history.homes.insert(access.block.0, device);
             }

@@ -266,8 +266,12 @@ fn run(devices: &[Device], program: &Small) -> Vec<u8> {
 }
 
 fn explored(program: &Small, strategy: Strategy) -> Exploration<Vec<u8>> {
+    explored_on(&HostConfig::default(), program, strategy)
+}
+
+fn explored_on(config: &HostConfig, program: &Small, strategy: Strategy) -> Exploration<Vec<u8>> {
     let run = |devices: &[Device]| run(devices, program);
-    explore(&HostConfig::default(), strategy, run).expect("it does the same again")
+    explore(config, strategy, run).expect("it does the same again")
 }
 
 /// The comparison of a search that was complete with drawn orders.
@@ -346,7 +350,7 @@ pub(crate) fn compare(seeds: Range<u64>, orders: u64) -> Tally {
     total
 }
 
-/// A free waits in its own stream for the last user in another one. A query of its stream shows
+/// A free to a pool waits in its own stream for the last user in another one. A query of its stream shows
 /// whether the free is complete.
 #[test]
 fn a_search_branches_on_what_a_step_completes_in_another_stream() {
@@ -356,7 +360,8 @@ fn a_search_branches_on_what_a_step_completes_in_another_stream() {
         Step::QueryStream { on: 0 },
     ];
     let program = Small { streams: vec![Kind::Blocking, Kind::PerThread], steps };
-    let found = explored(&program, Strategy::Exhaustive { runs_max: RUNS_MAX });
+    let pools = HostConfig { ranges: false, ..HostConfig::default() };
+    let found = explored_on(&pools, &program, Strategy::Exhaustive { runs_max: RUNS_MAX });
     let mut answers: Vec<u8> = found.outcomes.iter().map(|outcome| outcome.value[0]).collect();
     answers.sort_unstable();
     assert_eq!((answers, found.complete), (vec![0, 1], true));

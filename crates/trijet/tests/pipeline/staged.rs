@@ -341,7 +341,7 @@ fn random_programs(seeds: std::ops::Range<u64>, device: impl Fn(u64) -> Checked)
             ),
         }
         device.synchronize().expect(&case);
-        assert_eq!(device.pool_stats().expect(&case).used.0, 0, "{case}: memory is left");
+        assert_eq!(device.memory_stats().expect(&case).used.0, 0, "{case}: memory is left");
     }
 }
 

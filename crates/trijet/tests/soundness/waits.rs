@@ -295,7 +295,7 @@ fn dropping_memory_of_a_full_stream_does_not_wait() -> Result<()> {
     let (stream, other) = (device.stream()?, device.stream()?);
     let (x, mut y) = (stream.alloc::<u8>(64)?, stream.alloc::<u8>(64)?);
     let mut z = other.alloc::<u8>(64)?;
-    let used = device.pool_stats()?.used;
+    let used = device.memory_stats()?.used;
     let gate = Gate::on(&stream)?;
     // The last user of `z` is `stream`, and its owner is another stream.
     stream.fill_bytes(&mut z, 1)?;
@@ -313,7 +313,7 @@ fn dropping_memory_of_a_full_stream_does_not_wait() -> Result<()> {
     // A call that waits makes the frees that were put off.
     device.synchronize()?;
     device.synchronize()?;
-    assert!(device.pool_stats()?.used < used, "it is freed in the end");
+    assert!(device.memory_stats()?.used < used, "it is freed in the end");
     Ok(())
 }
 

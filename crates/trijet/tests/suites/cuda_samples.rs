@@ -225,7 +225,7 @@ pub(crate) fn repeated_allocations_take_no_more_memory_after_the_first_round() -
     const LEN: usize = 1 << 18;
     Case {
         program: |device, _| {
-            device.pool_keep(Bytes(u64::MAX))?;
+            device.keep_memory(Bytes(u64::MAX))?;
             let (s, a) = (device.stream()?, source(device, &words(5, LEN))?);
             let mut c = device.pinned::<u64>(LEN)?;
             let mut reserved = Vec::new();
@@ -238,7 +238,7 @@ pub(crate) fn repeated_allocations_take_no_more_memory_after_the_first_round() -
                 s.copy(&on_c, &mut c)?;
                 drop(on_c);
                 s.synchronize()?;
-                reserved.push(device.pool_stats()?.reserved);
+                reserved.push(device.memory_stats()?.reserved);
             }
             assert!(reserved.iter().all(|now| *now == reserved[0]), "{reserved:?}");
             let expected = mixed([3], &words(5, LEN), vec![0; 1 << 18]);

@@ -98,7 +98,7 @@ pub(crate) fn check(open: impl Fn() -> Device, case: fn() -> Case) {
             assert_eq!(seen, case.sees, "{twin:?}: {verdict}");
         }
         device.synchronize().expect("nothing failed");
-        assert_eq!(device.pool_stats().expect("the device answers").used.0, 0, "memory leaked");
+        assert_eq!(device.memory_stats().expect("the device answers").used.0, 0, "memory leaked");
         device.close().expect("no drop had an error to keep");
     }
 }

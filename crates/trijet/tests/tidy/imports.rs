@@ -14,6 +14,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("check", 1),
     ("device", 2),
     ("log", 3),
+    ("heap", 3),
     ("order", 4),
     ("stream", 5),
     ("memory", 6),

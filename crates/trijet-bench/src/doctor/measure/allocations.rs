@@ -46,9 +46,9 @@ fn library(
     wait: bool,
     repeats: usize,
 ) -> Result<AllocPair> {
-    device.pool_keep(Bytes(if wait { 0 } else { u64::MAX }))?;
+    device.keep_memory(Bytes(if wait { 0 } else { u64::MAX }))?;
     let pair_ns = samples(repeats, || ours(s, bytes, wait));
-    device.pool_keep(Bytes(u64::MAX))?;
+    device.keep_memory(Bytes(u64::MAX))?;
     let way = if wait { OURS_0 } else { OURS_MAX };
     Ok(AllocPair { way, bytes, pair_ns: pair_ns? })
 }

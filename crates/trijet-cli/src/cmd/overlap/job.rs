@@ -116,8 +116,8 @@ impl<T: Pixel> Job<T> {
         let large = self.pipeline(Schedule::OneStream).run();
         self.chunk = chunk;
         // The pool statistics of the job must not include the large chunks.
-        self.device.pool_trim(Bytes(0))?;
-        self.device.pool_reset_high()?;
+        self.device.trim_memory(Bytes(0))?;
+        self.device.reset_memory_high()?;
         Ok(work(report).min(work(&large?)))
     }
 

@@ -299,6 +299,8 @@ impl Builder<'_> {
             }
             OpKind::AllocNow
             | OpKind::FreeNow
+            | OpKind::FromHeap { .. }
+            | OpKind::ToHeap
             | OpKind::Host
             | OpKind::Fault { .. }
             | OpKind::Call(_)

@@ -19,10 +19,10 @@ impl BlockDevices {
     /// Reads an entry: an allocation adds blocks, a free removes them.
     pub(super) fn note(&mut self, op: &Op) {
         match op.kind.effect() {
-            Effect::Allocates => {
+            Effect::Allocates | Effect::Obtains => {
                 self.0.extend(on_device(op).map(|access| (access.block, op.device)));
             }
-            Effect::Frees => {
+            Effect::Frees | Effect::Returns => {
                 for access in on_device(op) {
                     self.0.remove(&access.block);
                 }

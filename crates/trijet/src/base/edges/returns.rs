@@ -35,6 +35,8 @@ pub(crate) fn passed_at_return(op: &Op, laws: Laws) -> Option<Point> {
         | OpKind::HostFn
         | OpKind::AllocNow
         | OpKind::FreeNow
+        | OpKind::FromHeap { .. }
+        | OpKind::ToHeap
         | OpKind::Fault { .. }
         | OpKind::Record { .. }
         | OpKind::Sync { .. }
@@ -67,6 +69,8 @@ pub(crate) fn may_wait(op: &Op) -> bool {
         | OpKind::HostFn
         | OpKind::AllocNow
         | OpKind::FreeNow
+        | OpKind::FromHeap { .. }
+        | OpKind::ToHeap
         | OpKind::Fault { .. }
         | OpKind::Record { .. }
         | OpKind::Sync { .. }

@@ -46,6 +46,8 @@ impl Role {
             | OpKind::HostFn => Self::Work,
             OpKind::AllocNow
             | OpKind::FreeNow
+            | OpKind::FromHeap { .. }
+            | OpKind::ToHeap
             | OpKind::Fault { .. }
             | OpKind::Sync { .. }
             | OpKind::Host

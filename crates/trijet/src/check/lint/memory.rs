@@ -28,19 +28,24 @@ pub(super) fn sync_alloc(run: &Run<'_>) -> Vec<Lint> {
     looped.into_iter().filter_map(lint).collect()
 }
 
-/// A pool releases memory at synchronisations, and then allocates it again.
+/// Whether it is an allocation for a stream.
+fn is_alloc(kind: &OpKind) -> bool {
+    matches!(kind, OpKind::Alloc | OpKind::FromHeap { .. })
+}
+
+/// A pool or a heap releases memory at synchronisations, and then allocates it again.
 ///
 /// Saved: the time of each release that an allocation on the same device follows, and the time of
 /// the first such allocation beyond the shortest stream-ordered allocation of the run.
 pub(super) fn pool_thrash(run: &Run<'_>) -> Vec<Lint> {
-    let allocs = || (0..run.ops.len()).filter(|op| run.ops[*op].kind == OpKind::Alloc);
+    let allocs = || (0..run.ops.len()).filter(|op| is_alloc(&run.ops[*op].kind));
     let Some(quick) = allocs().map(|op| run.call_time(op)).min() else { return Vec::new() };
     let mut released: Option<usize> = None;
     let (mut saved, mut concerned) = (0, Vec::new());
     for (index, op) in run.ops.iter().enumerate() {
         if op.kind == OpKind::Call(HostCall::Release) {
             released = Some(index);
-        } else if op.kind == OpKind::Alloc {
+        } else if is_alloc(&op.kind) {
             let same = released.take_if(|release| run.ops[*release].device == op.device);
             if let Some(release) = same {
                 saved += run.call_time(release) + run.call_time(index) - quick;

@@ -71,7 +71,11 @@ impl Step {
     pub(in crate::check) fn moment(&self, op: &Op, access: &Access) -> Moment {
         let reads = !access.mode.writes();
         match op.kind {
-            OpKind::Host | OpKind::AllocNow | OpKind::FreeNow => Moment::Call,
+            OpKind::Host
+            | OpKind::AllocNow
+            | OpKind::FreeNow
+            | OpKind::FromHeap { .. }
+            | OpKind::ToHeap => Moment::Call,
             OpKind::Batch(order) if reads => match order {
                 SourceOrder::Stream => Moment::Work,
                 SourceOrder::DuringCall => Moment::Call,

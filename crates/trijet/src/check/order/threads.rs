@@ -82,6 +82,13 @@ impl Threads {
         }
     }
 
+    /// Whether any thread knows that `stamp` is complete, also if it has ended.
+    pub(super) fn any_knows(&self, stamp: Stamp) -> bool {
+        let knows =
+            |thread: &Thread| thread.known.sure.covers(stamp) || thread.known.seen.covers(stamp);
+        self.retired.covers(stamp) || self.list.iter().any(knows)
+    }
+
     /// A new version.
     pub(super) fn version(&mut self) -> u64 {
         self.versions += 1;

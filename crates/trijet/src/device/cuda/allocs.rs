@@ -105,7 +105,7 @@ impl CudaDriver {
 
     /// Adds the size that was asked for and the free memory to the error of an allocation.
     #[cold]
-    fn explain(&self, error: Error, device: DeviceId, bytes: Bytes) -> Error {
+    pub(super) fn explain(&self, error: Error, device: DeviceId, bytes: Bytes) -> Error {
         let doing = match self.memory_info(device) {
             Ok((free, total)) => format!("{bytes} asked for, {free} of {total} free"),
             Err(_) => format!("{bytes} asked for"),

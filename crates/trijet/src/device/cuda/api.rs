@@ -35,6 +35,17 @@ pub(crate) struct MemPoolProps {
     pub(crate) reserved: [u8; 54],
 }
 
+/// `CUmemAllocationProp`, with its flags as bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AllocationProps {
+    pub(crate) kind: c_int,
+    pub(crate) handle_types: c_int,
+    pub(crate) location: MemLocation,
+    pub(crate) security: *mut c_void,
+    pub(crate) flags: [u8; 8],
+}
+
 /// `CUmemAccessDesc`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -273,6 +284,16 @@ symbols! { DriverApi,
     free = "cuMemFreeAsync": fn(CuPtr, Handle);
     device_alloc = "cuMemAlloc_v2": fn(*mut CuPtr, usize);
     device_free = "cuMemFree_v2": fn(CuPtr);
+    range_granule = "cuMemGetAllocationGranularity":
+        fn(*mut usize, *const AllocationProps, c_uint);
+    range_reserve = "cuMemAddressReserve": fn(*mut CuPtr, usize, usize, CuPtr, c_ulonglong);
+    range_free = "cuMemAddressFree": fn(CuPtr, usize);
+    memory_create =
+        "cuMemCreate": fn(*mut u64, usize, *const AllocationProps, c_ulonglong);
+    memory_release = "cuMemRelease": fn(u64);
+    memory_map = "cuMemMap": fn(CuPtr, usize, usize, u64, c_ulonglong);
+    memory_unmap = "cuMemUnmap": fn(CuPtr, usize);
+    memory_access = "cuMemSetAccess": fn(CuPtr, usize, *const MemAccess, usize);
     host_alloc = "cuMemHostAlloc": fn(*mut *mut c_void, usize, c_uint);
     host_free = "cuMemFreeHost": fn(*mut c_void);
     host_register = "cuMemHostRegister_v2": fn(*mut c_void, usize, c_uint);
@@ -446,6 +467,20 @@ mod tests {
         assert_eq!(offset_of!(MemPoolProps, security), offset_of!(Theirs, win32SecurityAttributes));
         assert_eq!(offset_of!(MemPoolProps, max_size), offset_of!(Theirs, maxSize));
         assert_eq!(offset_of!(MemPoolProps, usage), offset_of!(Theirs, usage));
+    }
+
+    #[test]
+    fn allocation_properties_have_the_layout_of_the_reference_binding() {
+        type Theirs = sys::CUmemAllocationProp_st;
+        assert_eq!(size_of::<AllocationProps>(), size_of::<Theirs>());
+        assert_eq!(align_of::<AllocationProps>(), align_of::<Theirs>());
+        assert_eq!(offset_of!(AllocationProps, kind), offset_of!(Theirs, type_));
+        let handles = offset_of!(Theirs, requestedHandleTypes);
+        assert_eq!(offset_of!(AllocationProps, handle_types), handles);
+        assert_eq!(offset_of!(AllocationProps, location), offset_of!(Theirs, location));
+        let security = offset_of!(Theirs, win32HandleMetaData);
+        assert_eq!(offset_of!(AllocationProps, security), security);
+        assert_eq!(offset_of!(AllocationProps, flags), offset_of!(Theirs, allocFlags));
     }
 
     #[test]

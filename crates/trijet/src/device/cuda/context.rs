@@ -10,6 +10,7 @@ use super::error::{INVALID_DEVICE, NOT_READY, check};
 use super::graph::Graph;
 use super::library;
 use super::locked::LockedPages;
+use super::mapped::Mapped;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::device::driver::{FunctionHandle, Readiness};
@@ -48,6 +49,7 @@ pub(in crate::device) struct CudaDriver {
     pub(super) contexts: Vec<OnceLock<Context>>,
     /// The page-locked memory that lies in mappings of ours.
     pub(super) locked: LockedPages,
+    pub(super) mapped: Mutex<Mapped>,
     pub(super) graphs: GraphTable<Graph>,
     /// The kernel that sets the conditions of graphs, for each device that has such a graph.
     pub(super) set_conditions: Mutex<Vec<(DeviceId, FunctionHandle)>>,
@@ -122,6 +124,7 @@ impl CudaDriver {
             hardware_queues: library::hardware_queues(),
             contexts: Vec::new(),
             locked: LockedPages::default(),
+            mapped: Mutex::default(),
             graphs: GraphTable::default(),
             set_conditions: Mutex::default(),
         };

@@ -12,14 +12,15 @@ use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{
     Action, Activities, CaptureMode, CaptureState, Captures, Core, DeviceInfo, Driver, EventHandle,
     Form, FunctionHandle, GraphHandle, Graphs, Image, Interop, ModuleHandle, NodeAction, Peers,
-    PoolAccess, PoolAttribute, PoolHandle, Pools, Profiler, Readiness, Simulation, StreamHandle,
-    StreamKind, Timing,
+    PoolAccess, PoolAttribute, PoolHandle, Pools, Profiler, RangeSizes, Ranges, Readiness,
+    Simulation, StreamHandle, StreamKind, Timing,
 };
 use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::{Memory, Space};
 use crate::device::occupancy::Occupancy;
 use crate::device::twin::Twin;
 use std::ffi::c_void;
+use std::ops::Range;
 
 /// Implements each verb by the inherent method of the same name, which takes precedence.
 macro_rules! inherent {
@@ -91,6 +92,16 @@ impl Pools for CudaDriver {
         pool_get(pool: PoolHandle, attribute: PoolAttribute) -> Result<u64>;
         pool_set(pool: PoolHandle, attribute: PoolAttribute, value: u64) -> Result<()>;
         pool_trim(pool: PoolHandle, keep: Bytes) -> Result<()>;
+    }
+}
+
+impl Ranges for CudaDriver {
+    inherent! {
+        range_sizes(device: DeviceId) -> Result<RangeSizes>;
+        range_reserve(device: DeviceId, bytes: Bytes) -> Result<Memory>;
+        range_map(range: &Memory, at: Range<u64>) -> Result<()>;
+        range_unmap(range: &Memory, at: Range<u64>) -> Result<()>;
+        range_free(range: &Memory) -> Result<()>;
     }
 }
 

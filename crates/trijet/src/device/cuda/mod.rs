@@ -19,11 +19,13 @@ mod graphs;
 mod interop;
 mod library;
 mod locked;
+mod mapped;
 mod modules;
 mod nvrtc;
 mod owned;
 mod peers;
 mod pools;
+mod ranges;
 mod relaxed;
 mod streams;
 

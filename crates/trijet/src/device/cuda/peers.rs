@@ -21,6 +21,7 @@ impl CudaDriver {
     }
 
     pub(super) fn peer_enable(&self, device: DeviceId, peer: DeviceId) -> Result<()> {
+        self.range_peer(device, peer, true)?;
         let _entered = self.enter("peer enable", device)?;
         let there = self.context("peer enable", peer)?.raw;
         cu!(
@@ -33,6 +34,7 @@ impl CudaDriver {
     }
 
     pub(super) fn peer_disable(&self, device: DeviceId, peer: DeviceId) -> Result<()> {
+        self.range_peer(device, peer, false)?;
         let _entered = self.enter("peer disable", device)?;
         let there = self.context("peer disable", peer)?.raw;
         cu!(

@@ -11,11 +11,11 @@ use std::ffi::c_int;
 use std::ptr::null_mut;
 
 /// `CU_MEM_LOCATION_TYPE_DEVICE`.
-const ON_DEVICE: c_int = 1;
+pub(super) const ON_DEVICE: c_int = 1;
 /// `CUmemAccess_flags`.
-const ACCESS_NONE: c_int = 0;
+pub(super) const ACCESS_NONE: c_int = 0;
 const ACCESS_READ: c_int = 1;
-const ACCESS_READ_WRITE: c_int = 3;
+pub(super) const ACCESS_READ_WRITE: c_int = 3;
 /// Space for the value of any attribute, also one of a later driver. The values of today have 4 or
 /// 8 bytes, in the low end of the first word.
 const ATTRIBUTE_WORDS: usize = 8;

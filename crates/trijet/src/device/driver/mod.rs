@@ -1,7 +1,7 @@
 //! The driver contract: what a device must do, at the level of the CUDA driver API.
 //!
 //! The contract has parts, and a driver implements the parts that it has. Every driver has a
-//! [`Core`], [`Pools`], [`Peers`], [`Graphs`], [`Captures`] and [`Interop`]. A [`Profiler`] measures when engines work, and a
+//! [`Core`], [`Pools`], [`Ranges`], [`Peers`], [`Graphs`], [`Captures`] and [`Interop`]. A [`Profiler`] measures when engines work, and a
 //! [`Simulation`] controls time and the order of host threads; not every driver has one.
 //!
 //! Handles are plain numbers that only the driver that made them understands. Every verb may be
@@ -20,6 +20,7 @@ mod node;
 mod peers;
 mod pools;
 mod profiler;
+mod ranges;
 mod simulation;
 
 pub use self::core::{Clock, DeviceInfo, Readiness};
@@ -34,9 +35,10 @@ pub(crate) use handle::{
 pub(crate) use interop::Interop;
 pub(crate) use node::{Conditional, NodeAction, OwnedNode, Repeats};
 pub(crate) use peers::Peers;
-pub use pools::{PoolAccess, PoolStats};
+pub use pools::PoolAccess;
 pub(crate) use pools::{PoolAttribute, Pools};
 pub(crate) use profiler::{Activities, Activity, Profiler};
+pub(crate) use ranges::{RangeSizes, Ranges};
 pub use simulation::Script;
 pub(crate) use simulation::{Progress, Simulation};
 
@@ -44,7 +46,9 @@ use crate::base::error::Result;
 pub(crate) use crate::base::ledger::{Mode, SourceOrder};
 
 /// A driver: one per process for CUDA, any number of host drivers.
-pub(crate) trait Driver: Core + Pools + Peers + Graphs + Captures + Interop {
+pub(crate) trait Driver:
+    Core + Pools + Ranges + Peers + Graphs + Captures + Interop
+{
     /// Its profiler, if it has one.
     fn profiler(&self) -> Option<&dyn Profiler>;
 

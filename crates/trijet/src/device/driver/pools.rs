@@ -7,20 +7,6 @@ use crate::base::id::DeviceId;
 use crate::base::units::Bytes;
 use std::fmt::Debug;
 
-/// Statistics of a pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct PoolStats {
-    /// The memory that the pool holds from the device.
-    pub reserved: Bytes,
-    /// The most memory that the pool held since the last reset.
-    pub reserved_high: Bytes,
-    /// The memory that is allocated.
-    pub used: Bytes,
-    /// The most memory that was allocated since the last reset.
-    pub used_high: Bytes,
-}
-
 /// An attribute of a pool, by its number in `cuda.h` (`CUmemPool_attribute`). A number that the
 /// driver does not know is refused with `InvalidValue`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -100,6 +100,7 @@ impl HostDriver {
             | Verb::HostFn
             | Verb::Free
             | Verb::DeviceAlloc
+            | Verb::RangeMap
             | Verb::PinnedAlloc
             | Verb::Copy
             | Verb::Fill

@@ -28,6 +28,9 @@ pub struct HostConfig {
     pub devices: u32,
     /// The memory of each device. It is taken from the system when it is allocated.
     pub memory: Bytes,
+    /// Whether memory can be mapped into ranges of addresses. Without, the library has no heap, and allocates
+    /// from a pool of the driver, as with [`Builder::pool`](crate::Builder::pool).
+    pub ranges: bool,
     /// The cost model of the virtual executor.
     pub cost: CostModel,
     /// The hardware queues of each device, for the virtual executor with modelled time. More streams
@@ -48,6 +51,7 @@ impl Default for HostConfig {
             executor: Executor::Threads,
             devices: 1,
             memory: Bytes(16 << 30),
+            ranges: true,
             cost: CostModel::default(),
             hardware_queues: None,
             never_ends: None,

@@ -32,6 +32,8 @@ pub enum Verb {
     Free,
     /// Allocating device memory that belongs to no stream.
     DeviceAlloc,
+    /// Mapping memory for a heap.
+    RangeMap,
     /// Allocating page-locked memory.
     PinnedAlloc,
     /// Enqueuing a copy or a batch of copies.
@@ -162,6 +164,7 @@ pub(super) fn refusal(verb: Verb) -> Error {
         | Verb::EventCreate
         | Verb::Alloc
         | Verb::DeviceAlloc
+        | Verb::RangeMap
         | Verb::PinnedAlloc => (ErrorKind::OutOfMemory, 2),
         Verb::Launch => (ErrorKind::Driver, 701),
         Verb::ModuleLoad => (ErrorKind::Compile, 209),
@@ -192,6 +195,7 @@ pub(super) fn name(verb: Verb) -> &'static str {
         Verb::Alloc => "alloc",
         Verb::Free => "free",
         Verb::DeviceAlloc => "device alloc",
+        Verb::RangeMap => "range map",
         Verb::PinnedAlloc => "pinned alloc",
         Verb::Copy => "copy",
         Verb::Fill => "fill",

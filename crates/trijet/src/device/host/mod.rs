@@ -28,12 +28,14 @@ mod ids;
 mod laws;
 #[cfg(test)]
 mod losses;
+mod mapped;
 mod node;
 mod occupancy;
 pub(crate) mod order;
 mod pools;
 mod queues;
 mod races;
+mod ranges;
 mod refuse;
 mod run;
 pub(crate) mod search;

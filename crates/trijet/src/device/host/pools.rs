@@ -4,6 +4,7 @@
 
 use super::heap::{After, Extent, Heap, growth};
 use super::ids::{NodeId, Point, SlotId};
+use super::mapped::Ranges;
 use super::order::May;
 use super::queues::Queues;
 use super::refuse;
@@ -55,6 +56,7 @@ pub(super) struct Pools {
     plain: BTreeMap<u64, (DeviceId, u64)>,
     /// Pairs of devices: the first one can use the plain memory of the second one (law A39).
     peers: Vec<(DeviceId, DeviceId)>,
+    pub(super) ranges: Ranges,
 }
 
 /// A live stream-ordered allocation.
@@ -199,6 +201,7 @@ impl Pools {
             pinned: BTreeSet::new(),
             plain: BTreeMap::new(),
             peers: Vec::new(),
+            ranges: Ranges::default(),
         }
     }
 
@@ -307,7 +310,7 @@ impl Pools {
     pub(super) fn free_bytes(&self, device: DeviceId) -> (Bytes, Bytes) {
         let pools = self.pools.values().filter(|p| p.device == device).map(|p| p.heap.reserved);
         let plain = self.plain.values().filter(|(home, _)| *home == device).map(|(_, size)| *size);
-        let held: u64 = pools.chain(plain).sum();
+        let held = pools.chain(plain).sum::<u64>() + self.ranges.mapped(device);
         (Bytes(self.capacity - held.min(self.capacity)), Bytes(self.capacity))
     }
 

@@ -94,7 +94,7 @@ impl<'a> Stage<'a> {
             (Call::Alloc(mib), _) => drop(b.alloc::<u8>(mib * MIB)?),
             (Call::Grow(_), _) => {
                 self.device.synchronize()?;
-                self.device.pool_trim(Bytes(0))?;
+                self.device.trim_memory(Bytes(0))?;
             }
             (Call::Free(mib), _) => self.buffer = Some(b.alloc(mib * MIB)?),
             (Call::Trim, _) => drop(b.alloc::<u8>(64 * MIB)?),
@@ -120,7 +120,7 @@ impl<'a> Stage<'a> {
                 self.buffer = None;
                 Ok(())
             }
-            Call::Trim => self.device.pool_trim(Bytes(0)),
+            Call::Trim => self.device.trim_memory(Bytes(0)),
             Call::Event => self.device.event().map(drop),
             Call::Stream => self.device.stream().map(drop),
             Call::Pinned => b.copy(&self.pinned, &mut self.far),

@@ -1,0 +1,158 @@
+//! The growth of a heap: memory is mapped at the end of a range of addresses, or into a hole, and unmapped
+//! where no block uses it.
+#![forbid(unsafe_code)]
+
+use super::mapping::Mapping;
+use super::nodes::{GRANULE, List, Users};
+use super::space::Taken;
+use super::{Heap, State};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::units::Bytes;
+use crate::device::driver::{Driver, RangeSizes};
+use crate::device::memory::Memory;
+
+/// Memory that is about to be mapped, as a live block.
+struct Plan {
+    piece: Taken,
+    range: Memory,
+}
+
+fn bytes(piece: &Taken) -> std::ops::Range<u64> {
+    piece.start * GRANULE..(piece.start + piece.granules) * GRANULE
+}
+
+impl State {
+    /// The bytes that the heap holds from the device.
+    pub(crate) fn mapped(&self) -> u64 {
+        self.mappings.iter().map(Mapping::mapped).sum()
+    }
+
+    /// Chooses the addresses of `granules` new granules, which continue the free block at the end of a range if
+    /// there is one. `None` if no range has room.
+    fn plan(&mut self, granules: u64, unit: u64) -> Option<Plan> {
+        let (space, mappings) = (&mut self.space, &self.mappings);
+        if let Some(piece) = space.take_hole(granules.next_multiple_of(unit)) {
+            let range = mappings[piece.range as usize].range().clone();
+            return Some(Plan { piece, range });
+        }
+        for (number, mapping) in mappings.iter().enumerate().rev() {
+            let number = u32::try_from(number).expect("fewer than 2^32 ranges");
+            let wanted = granules - space.free_at_end(number).min(granules - 1);
+            let wanted = wanted.next_multiple_of(unit);
+            if space.extent(number) + wanted <= mapping.granules() {
+                let piece = space.extend(number, wanted);
+                return Some(Plan { piece, range: mapping.range().clone() });
+            }
+        }
+        None
+    }
+
+    /// Takes the addresses of a range that has no memory.
+    fn take_empty_range(&mut self) -> Option<Memory> {
+        let Self { space, mappings, .. } = self;
+        let mut empty = (0..).zip(mappings).filter(|(number, _)| space.extent(*number) == 0);
+        empty.find_map(|(_, mapping)| mapping.take_range())
+    }
+}
+
+impl Heap {
+    /// Maps memory for a block of `granules`, which is in the shared list afterwards, unless another thread
+    /// takes it first.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if the device has no more; an error of the driver.
+    pub(crate) fn grow(&self, driver: &dyn Driver, granules: u64) -> Result<()> {
+        let Some(sizes) = self.sizes(driver) else {
+            return Err(Error::new(ErrorKind::Unsupported, "alloc", "the driver has no ranges"));
+        };
+        let unit = |bytes: Bytes| (bytes.0 / GRANULE).max(1);
+        match self.grow_by(driver, sizes, (granules, unit(sizes.step))) {
+            Err(error) if error.kind() == ErrorKind::OutOfMemory && sizes.step != sizes.granule => {
+                self.grow_by(driver, sizes, (granules, unit(sizes.granule)))
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn grow_by(
+        &self,
+        driver: &dyn Driver,
+        sizes: RangeSizes,
+        (granules, unit): (u64, u64),
+    ) -> Result<()> {
+        let plan = loop {
+            let planned = self.lock_plain().plan(granules, unit);
+            match planned {
+                Some(plan) => break plan,
+                None => self.reserve(driver, sizes, granules.next_multiple_of(unit) * GRANULE)?,
+            }
+        };
+        let mapped = driver.range_map(&plan.range, bytes(&plan.piece));
+        let mut state = self.lock_plain();
+        state.counts.calls += 1;
+        let Taken { index, range, start, granules, .. } = plan.piece;
+        if let Err(error) = mapped {
+            state.space.take_away(index);
+            return Err(error);
+        }
+        state.mappings[range as usize].pieces.insert(start, granules);
+        state.space.give(index, Users::new(), List::Shared);
+        state.counts.mapped_high = state.counts.mapped_high.max(state.mapped());
+        Ok(())
+    }
+
+    /// Reserves a new range of addresses, for at least `least` bytes.
+    fn reserve(&self, driver: &dyn Driver, sizes: RangeSizes, least: u64) -> Result<()> {
+        let range = driver.range_reserve(self.device, Bytes(sizes.range.0.max(least)))?;
+        let mut state = self.lock_plain();
+        state.counts.calls += 1;
+        state.space.add_range();
+        state.mappings.push(Mapping::new(range));
+        Ok(())
+    }
+
+    /// Unmaps memory that no block and no operation uses, until at most `keep` bytes are held. Returns the
+    /// number of bytes.
+    ///
+    /// # Errors
+    /// An error of the driver.
+    pub(crate) fn trim(&self, driver: &dyn Driver, keep: u64) -> Result<u64> {
+        let mut released = 0;
+        while let Some(Plan { piece, range }) = self.take_idle_piece(keep) {
+            let unmapped = driver.range_unmap(&range, bytes(&piece));
+            let mut state = self.lock_plain();
+            state.counts.calls += 1;
+            if let Err(error) = unmapped {
+                state.space.give(piece.index, Users::new(), List::Shared);
+                return Err(error);
+            }
+            state.mappings[piece.range as usize].pieces.remove(&piece.start);
+            state.space.take_away(piece.index);
+            released += piece.granules * GRANULE;
+        }
+        loop {
+            let Some(empty) = self.lock_plain().take_empty_range() else { return Ok(released) };
+            driver.range_free(&empty)?;
+        }
+    }
+
+    /// Takes a piece of memory of which no byte is used, the last one first.
+    fn take_idle_piece(&self, keep: u64) -> Option<Plan> {
+        let mut state = self.lock_plain();
+        let held = state.mapped();
+        let State { space, mappings, .. } = &mut *state;
+        for (number, mapping) in mappings.iter().enumerate().rev() {
+            let number = u32::try_from(number).expect("fewer than 2^32 ranges");
+            for (start, granules) in mapping.pieces.iter().rev() {
+                if held.saturating_sub(granules * GRANULE) < keep {
+                    continue;
+                }
+                let Some(index) = space.take_part(number, *start, *granules) else { continue };
+                let (start, granules, users) = (*start, *granules, Users::new());
+                let piece = Taken { index, range: number, start, granules, users };
+                return Some(Plan { piece, range: mapping.range().clone() });
+            }
+        }
+        None
+    }
+}

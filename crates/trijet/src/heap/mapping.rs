@@ -1,0 +1,40 @@
+//! A range of addresses, and the memory that is mapped there.
+#![forbid(unsafe_code)]
+
+use super::nodes::GRANULE;
+use crate::device::memory::Memory;
+use std::collections::BTreeMap;
+
+/// A range of addresses, and the memory that is mapped there.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    /// `None` after the addresses were given back.
+    range: Option<Memory>,
+    /// The length of each piece of memory by its begin, in granules. A piece is unmapped as a whole.
+    pub(super) pieces: BTreeMap<u64, u64>,
+}
+
+impl Mapping {
+    /// A range without memory.
+    pub(super) fn new(range: Memory) -> Self {
+        Self { range: Some(range), pieces: BTreeMap::new() }
+    }
+
+    /// Takes the addresses, which belong to no block any more.
+    pub(super) fn take_range(&mut self) -> Option<Memory> {
+        self.range.take()
+    }
+
+    pub(super) fn range(&self) -> &Memory {
+        self.range.as_ref().expect("a range with blocks keeps its addresses")
+    }
+
+    pub(super) fn granules(&self) -> u64 {
+        self.range.as_ref().map_or(0, Memory::bytes) / GRANULE
+    }
+
+    /// The bytes that are mapped.
+    pub(crate) fn mapped(&self) -> u64 {
+        self.pieces.values().sum::<u64>() * GRANULE
+    }
+}

@@ -1,0 +1,176 @@
+//! Heaps: memory of a device that the library hands out again by itself, without a call of the driver.
+//!
+//! A heap takes memory from its device in steps, and maps it into ranges of addresses, so that it grows at
+//! the end of what it has. `space` says which bytes are free and after which operations; `growth` maps and
+//! unmaps memory. Which block an allocation gets is decided above, where lanes are known.
+//!
+//! The lock of a heap is never held during a call of the driver. A thread that frees memory while another
+//! one has the lock leaves the block in a list, which the next owner of the lock empties.
+//!
+//! Imports: `base`, `device`.
+#![forbid(unsafe_code)]
+#![deny(clippy::wildcard_enum_match_arm)]
+
+mod bins;
+mod growth;
+mod mapping;
+mod nodes;
+mod space;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use nodes::{GRANULE, Index, List, Users};
+pub(crate) use space::{Reuse, Space, Taken};
+
+use crate::base::atomic::Stack;
+use crate::base::id::{DeviceId, Position};
+use crate::base::table::Table;
+use crate::device::driver::{Driver, RangeSizes};
+use crate::device::memory::{Memory, Span};
+use mapping::Mapping;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+
+/// The heap of a device.
+#[derive(Debug)]
+pub(crate) struct Heap {
+    device: DeviceId,
+    state: Mutex<State>,
+    /// The sizes of its ranges; `None` if the driver has none for this device.
+    sizes: OnceLock<Option<RangeSizes>>,
+    /// Blocks that were freed while another thread had the lock, each with its users.
+    returned: Stack,
+    returns: Table<Return>,
+}
+
+/// A block that waits in the list of returned ones.
+#[derive(Debug, Default)]
+struct Return {
+    next: AtomicU32,
+    users: Mutex<Users>,
+}
+
+/// What the lock of a heap covers.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) space: Space,
+    pub(crate) mappings: Vec<Mapping>,
+    pub(crate) counts: Counts,
+}
+
+/// What a heap has done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counts {
+    /// Allocations by [`Reuse`].
+    pub(crate) reuses: [u64; 6],
+    /// Calls of the driver.
+    pub(crate) calls: u64,
+    /// The most bytes that were live, and that it held from the device, since the last reset.
+    pub(crate) live_high: u64,
+    pub(crate) mapped_high: u64,
+}
+
+impl Heap {
+    /// A heap without memory.
+    pub(crate) fn new(device: DeviceId) -> Self {
+        Self {
+            device,
+            state: Mutex::default(),
+            sizes: OnceLock::new(),
+            returned: Stack::default(),
+            returns: Table::default(),
+        }
+    }
+
+    /// The sizes of its ranges; `None` if the driver has no ranges of addresses for this device.
+    pub(crate) fn sizes(&self, driver: &dyn Driver) -> Option<RangeSizes> {
+        *self.sizes.get_or_init(|| driver.range_sizes(self.device).ok())
+    }
+
+    /// Takes the lock, without the blocks that other threads returned meanwhile.
+    pub(crate) fn lock_plain(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic under this lock")
+    }
+
+    /// The bytes that it holds from the device.
+    pub(crate) fn mapped(&self) -> u64 {
+        self.lock_plain().mapped()
+    }
+
+    /// Moves the blocks whose users are all complete to the shared list.
+    pub(crate) fn retire(&self, is_done: impl Fn(Position) -> bool) {
+        self.lock_plain().space.retire(is_done);
+    }
+
+    /// Takes the lock, and frees the blocks that other threads returned meanwhile: `list` says to which list a
+    /// block with these users belongs.
+    #[inline]
+    pub(crate) fn lock(&self, list: impl Fn(&mut Users) -> List) -> MutexGuard<'_, State> {
+        let mut state = self.lock_plain();
+        self.take_returned(&mut state, list);
+        state
+    }
+
+    /// Frees a live block, without waiting for another thread.
+    #[inline]
+    pub(crate) fn give(&self, index: Index, mut users: Users, list: impl Fn(&mut Users) -> List) {
+        match self.state.try_lock() {
+            Ok(mut state) => {
+                let to = list(&mut users);
+                state.space.give(index, users, to);
+                self.take_returned(&mut state, list);
+            }
+            Err(TryLockError::WouldBlock) => self.leave(index, users),
+            // A thread that panicked under the lock left the heap in an unknown state: the block leaks.
+            Err(TryLockError::Poisoned(_)) => {}
+        }
+    }
+
+    /// Leaves a block for the next owner of the lock.
+    #[cold]
+    fn leave(&self, index: Index, users: Users) {
+        let number = index as usize;
+        let place = self.returns.get(number);
+        let place = place.unwrap_or_else(|| self.returns.set(number, Return::default()));
+        *place.users.lock().expect("no panic under this lock") = users;
+        self.returned.push(index, &place.next);
+    }
+
+    #[inline]
+    fn take_returned(&self, state: &mut State, list: impl Fn(&mut Users) -> List) {
+        if self.returned.is_empty() {
+            return;
+        }
+        let place = |index: u32| self.returns.get(index as usize).expect("it was left there");
+        self.returned.take(
+            |index| &place(index).next,
+            |index| {
+                let mut users = std::mem::take(
+                    &mut *place(index).users.lock().expect("no panic under this lock"),
+                );
+                let to = list(&mut users);
+                state.space.give(index, users, to);
+            },
+        );
+    }
+}
+
+impl State {
+    /// The bytes of a block.
+    pub(crate) fn span(&self, taken: &Taken) -> Span {
+        let start = taken.start * GRANULE;
+        self.memory(taken).span(start..start + taken.granules * GRANULE)
+    }
+
+    /// The range in which a block lies.
+    fn memory(&self, taken: &Taken) -> &Memory {
+        self.mappings[taken.range as usize].range()
+    }
+
+    /// Counts an allocation.
+    #[inline]
+    pub(crate) fn count(&mut self, reuse: Reuse) {
+        self.counts.reuses[reuse as usize] += 1;
+        self.counts.live_high = self.counts.live_high.max(self.space.live() * GRANULE);
+    }
+}

@@ -1,0 +1,170 @@
+//! The blocks of a heap, by number: each has its neighbours in memory, and its place in the lists of free
+//! blocks.
+#![forbid(unsafe_code)]
+
+use crate::base::id::{LaneId, Position};
+use smallvec::SmallVec;
+use std::ops;
+
+/// The number of a block.
+pub(crate) type Index = u32;
+/// No block.
+pub(super) const NONE: Index = u32::MAX;
+
+/// The size of which every block is a multiple, in bytes.
+pub(crate) const GRANULE: u64 = 256;
+
+/// The operations that memory was last used by, the latest of each lane.
+pub(crate) type Users = SmallVec<[Position; 2]>;
+
+/// Adds the users of `more`, keeping the latest of each lane.
+pub(super) fn join(users: &mut Users, more: &[Position]) {
+    for position in more {
+        match users.iter_mut().find(|user| user.lane == position.lane) {
+            Some(user) => user.seq = user.seq.max(position.seq),
+            None => users.push(*position),
+        }
+    }
+}
+
+/// What a block is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// An allocation has it.
+    Live,
+    /// It is free, in one of the lists.
+    Free(List),
+    /// It is a part of the range without memory.
+    Hole,
+    /// The number belongs to no block.
+    Unused,
+}
+
+/// The lists of free blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum List {
+    /// All users are complete.
+    Shared,
+    /// The lane comes after all users.
+    Lane(LaneId),
+    /// There are users in several lanes, and none of them comes after all.
+    Mixed,
+}
+
+/// A block.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    pub(super) range: u32,
+    /// The first granule within the range.
+    pub(super) start: u64,
+    pub(super) granules: u64,
+    pub(super) state: State,
+    /// The neighbours in the range.
+    pub(super) before: Index,
+    pub(super) after: Index,
+    /// The neighbours in the cell of the size.
+    pub(super) previous: Index,
+    pub(super) next: Index,
+    /// The neighbours in the list, by key.
+    pub(super) older: Index,
+    pub(super) newer: Index,
+    /// The users that may be pending.
+    pub(super) users: Users,
+    /// A number at which the list is sorted: when the lane's operation of this number is not complete, no
+    /// later block of the list is looked at.
+    pub(super) key: u64,
+    /// The time of its free, as a number of frees.
+    pub(super) given: u64,
+}
+
+/// All blocks of a heap.
+#[derive(Debug, Default)]
+pub(super) struct Nodes {
+    nodes: Vec<Node>,
+    /// Numbers without a block.
+    unused: Vec<Index>,
+}
+
+impl Nodes {
+    /// Adds a block between two neighbours of the range.
+    pub(super) fn add(
+        &mut self,
+        (range, start, granules): (u32, u64, u64),
+        state: State,
+        (before, after): (Index, Index),
+    ) -> Index {
+        let node = Node {
+            range,
+            start,
+            granules,
+            state,
+            before,
+            after,
+            previous: NONE,
+            next: NONE,
+            older: NONE,
+            newer: NONE,
+            users: Users::new(),
+            key: 0,
+            given: 0,
+        };
+        let index = match self.unused.pop() {
+            Some(index) => {
+                self[index] = node;
+                index
+            }
+            None => {
+                self.nodes.push(node);
+                Index::try_from(self.nodes.len() - 1).expect("fewer than 2^32 blocks")
+            }
+        };
+        if before != NONE {
+            self[before].after = index;
+        }
+        if after != NONE {
+            self[after].before = index;
+        }
+        index
+    }
+
+    /// Removes a block that is the last one of its range.
+    pub(super) fn remove_last(&mut self, index: Index) {
+        let before = self[index].before;
+        if before != NONE {
+            self[before].after = NONE;
+        }
+        self[index].state = State::Unused;
+        self.unused.push(index);
+    }
+
+    /// Adds `index` to the block before it, which begins where it ends. The number of `index` is free then.
+    pub(super) fn merge_into_before(&mut self, index: Index) -> Index {
+        let Node { before, after, granules, .. } = self[index];
+        self[before].granules += granules;
+        self[before].after = after;
+        if after != NONE {
+            self[after].before = before;
+        }
+        let Node { users, state, .. } = &mut self[index];
+        let users = std::mem::take(users);
+        *state = State::Unused;
+        join(&mut self[before].users, &users);
+        self.unused.push(index);
+        before
+    }
+}
+
+impl ops::Index<Index> for Nodes {
+    type Output = Node;
+    #[inline(always)]
+    fn index(&self, index: Index) -> &Node {
+        &self.nodes[index as usize]
+    }
+}
+
+impl ops::IndexMut<Index> for Nodes {
+    #[inline(always)]
+    fn index_mut(&mut self, index: Index) -> &mut Node {
+        &mut self.nodes[index as usize]
+    }
+}

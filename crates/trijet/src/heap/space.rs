@@ -1,0 +1,580 @@
+//! Which bytes of a heap are free, and after which operations.
+//!
+//! A free block keeps the operations that used its bytes last. If a lane comes after all of them, the block
+//! is in the list of that lane, which may use it at once. When all of them are complete, it goes to the
+//! shared list, which every lane may use. Blocks of one list are joined with their neighbours. Who takes a
+//! block gets its users, too, and orders the first access behind those that are pending: so a block that
+//! is chosen badly costs a wait, and never the bytes of another allocation.
+//!
+//! It makes no call of a driver and knows no lock, and its questions about lanes go to its caller.
+#![forbid(unsafe_code)]
+
+use super::bins::Bins;
+use super::nodes::{GRANULE, Index, List, NONE, Node, Nodes, State, Users};
+use crate::base::id::{LaneId, Position};
+
+/// How far a freed block is moved back in the list of its lane, to where its key belongs. Beyond, it gets
+/// the key of the block before it.
+const MOVED_BACK_MAX: usize = 32;
+/// Blocks of a list that are looked at beyond one that has to stay.
+const PASSED_MAX: usize = 8;
+
+/// The blocks of a list.
+#[derive(Debug)]
+struct Free {
+    bins: Bins,
+    /// The ends of the list by key.
+    oldest: Index,
+    newest: Index,
+    granules: u64,
+}
+
+impl Default for Free {
+    fn default() -> Self {
+        Self { bins: Bins::default(), oldest: NONE, newest: NONE, granules: 0 }
+    }
+}
+
+/// A range of addresses.
+#[derive(Debug)]
+struct Range {
+    first: Index,
+    last: Index,
+}
+
+/// The free and the live blocks of a heap.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    nodes: Nodes,
+    ranges: Vec<Range>,
+    shared: Free,
+    mixed: Free,
+    lanes: Vec<Option<Box<Free>>>,
+    /// The number of frees so far.
+    frees: u64,
+    live: u64,
+    /// The number of granules in holes.
+    holes: u64,
+}
+
+/// A free block that was taken for an allocation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) index: Index,
+    pub(crate) range: u32,
+    /// The first granule within the range.
+    pub(crate) start: u64,
+    pub(crate) granules: u64,
+    /// The operations that its first access follows.
+    pub(crate) users: Users,
+}
+
+impl Taken {
+    /// A number for its first byte, which no byte of another range has.
+    pub(crate) fn place(&self) -> u64 {
+        (u64::from(self.range) << 48) | (self.start * GRANULE)
+    }
+}
+
+impl Space {
+    /// The granules of live blocks.
+    pub(crate) fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// The granules of the free blocks that every lane may use.
+    pub(crate) fn shared(&self) -> u64 {
+        self.shared.granules
+    }
+
+    /// The lanes that have free blocks of their own, each with its granules.
+    pub(crate) fn of_lanes(&self) -> impl Iterator<Item = (LaneId, u64)> + '_ {
+        let lanes = (0..).zip(&self.lanes);
+        let held = lanes.filter_map(|(lane, free)| Some((LaneId(lane), free.as_ref()?.granules)));
+        held.filter(|(_, granules)| *granules > 0)
+    }
+
+    /// The granules of free blocks with users in several lanes, of which none comes after the others.
+    pub(crate) fn mixed(&self) -> u64 {
+        self.mixed.granules
+    }
+
+    /// The granules of all free blocks.
+    pub(crate) fn free(&self) -> u64 {
+        self.shared() + self.mixed() + self.of_lanes().map(|(_, granules)| granules).sum::<u64>()
+    }
+
+    /// The granules of the largest free block.
+    pub(crate) fn largest(&self) -> u64 {
+        let lanes = self.lanes.iter().flatten().map(|free| &**free);
+        let lists = [&self.shared, &self.mixed].into_iter().chain(lanes);
+        lists.map(|free| free.bins.largest(&self.nodes)).max().unwrap_or(0)
+    }
+
+    /// A new range of addresses without memory.
+    pub(crate) fn add_range(&mut self) -> u32 {
+        self.ranges.push(Range { first: NONE, last: NONE });
+        u32::try_from(self.ranges.len() - 1).expect("fewer than 2^32 ranges")
+    }
+
+    /// Extends a range by memory, as a live block.
+    pub(crate) fn extend(&mut self, range: u32, granules: u64) -> Taken {
+        let Range { last, .. } = self.ranges[range as usize];
+        let start = if last == NONE { 0 } else { self.end(last) };
+        let index = self.nodes.add((range, start, granules), State::Live, (last, NONE));
+        let of = &mut self.ranges[range as usize];
+        of.last = index;
+        if of.first == NONE {
+            of.first = index;
+        }
+        self.live += granules;
+        self.taken(index)
+    }
+
+    /// Takes the memory of a live block away. A block at the end of its range is gone afterwards, and another
+    /// one is a hole.
+    pub(crate) fn take_away(&mut self, index: Index) {
+        self.live -= self.nodes[index].granules;
+        self.holes += self.nodes[index].granules;
+        self.nodes[index].state = State::Hole;
+        let Node { before, after, range, .. } = self.nodes[index];
+        if after != NONE && self.nodes[after].state == State::Hole {
+            self.merge(after);
+        }
+        let mut index = index;
+        if before != NONE && self.nodes[before].state == State::Hole {
+            index = self.merge(index);
+        }
+        if self.nodes[index].after == NONE {
+            let before = self.nodes[index].before;
+            self.holes -= self.nodes[index].granules;
+            self.nodes.remove_last(index);
+            let of = &mut self.ranges[range as usize];
+            of.last = before;
+            if before == NONE {
+                of.first = NONE;
+            }
+        }
+    }
+
+    /// The granules of the block at the end of a range, if it is one that every lane may use.
+    pub(crate) fn free_at_end(&self, range: u32) -> u64 {
+        match self.ranges[range as usize].last {
+            NONE => 0,
+            last if self.nodes[last].state == State::Free(List::Shared) => {
+                self.nodes[last].granules
+            }
+            _ => 0,
+        }
+    }
+
+    /// The number of the granules of a range up to the end of its last block.
+    pub(crate) fn extent(&self, range: u32) -> u64 {
+        match self.ranges[range as usize].last {
+            NONE => 0,
+            last => self.end(last),
+        }
+    }
+
+    /// A hole of at least `granules` within a range, for memory to be mapped there again: it is live afterwards.
+    pub(crate) fn take_hole(&mut self, granules: u64) -> Option<Taken> {
+        if self.holes < granules {
+            return None;
+        }
+        let holes = self.blocks().filter(|index| self.nodes[*index].state == State::Hole);
+        let fits = holes.filter(|index| self.nodes[*index].granules >= granules);
+        let index = fits.min_by_key(|index| self.nodes[*index].granules)?;
+        let Node { range, start, before, .. } = self.nodes[index];
+        self.live += granules;
+        self.holes -= granules;
+        if self.nodes[index].granules == granules {
+            self.nodes[index].state = State::Live;
+            return Some(self.taken(index));
+        }
+        self.nodes[index].start += granules;
+        self.nodes[index].granules -= granules;
+        let front = self.nodes.add((range, start, granules), State::Live, (before, index));
+        self.set_first(range, front);
+        Some(self.taken(front))
+    }
+
+    /// A free block of at least `granules` for `lane`, which may use it without a wait: one of the lane, or
+    /// one whose users are complete.
+    #[inline]
+    pub(crate) fn take(&mut self, lane: LaneId, granules: u64) -> Option<(Taken, Reuse)> {
+        if let Some(Some(own)) = self.lanes.get(lane.0 as usize)
+            && let Some(index) = own.bins.find(&self.nodes, granules)
+        {
+            return Some((self.split(index, granules), Reuse::Own));
+        }
+        let index = self.shared.bins.find(&self.nodes, granules)?;
+        Some((self.split(index, granules), Reuse::Complete))
+    }
+
+    /// A free block of another list all of whose users `follows` accepts. At most `most` blocks are looked at.
+    pub(crate) fn take_following(
+        &mut self,
+        granules: u64,
+        most: usize,
+        follows: impl Fn(Position) -> bool,
+    ) -> Option<Taken> {
+        let lanes = self.lanes.iter().flatten().map(|free| &**free);
+        let lists = lanes.chain([&self.mixed]).filter(|free| free.oldest != NONE);
+        let blocks = lists.flat_map(|free| free.bins.fitting(&self.nodes, granules)).take(most);
+        let fits = |index: &Index| self.nodes[*index].users.iter().all(|user| follows(*user));
+        let index = { blocks }.find(fits)?;
+        Some(self.split(index, granules))
+    }
+
+    /// Neighbouring free blocks of any lists, of at least `granules` together: those whose last free is the
+    /// longest ago.
+    pub(crate) fn take_any(&mut self, granules: u64) -> Option<Taken> {
+        let run = |first: Index| {
+            let (mut last, mut found, mut given) = (first, 0, 0);
+            loop {
+                let node = &self.nodes[last];
+                let State::Free(_) = node.state else { return None };
+                found += node.granules;
+                given = node.given.max(given);
+                if found >= granules {
+                    return Some((given, first, last, found - granules));
+                }
+                last = (node.after != NONE).then_some(node.after)?;
+            }
+        };
+        let (_, first, last, rest) = self.blocks().filter_map(run).min()?;
+        let mut at = first;
+        let mut all = None;
+        loop {
+            let wanted = self.nodes[at].granules - if at == last { rest } else { 0 };
+            let after = self.nodes[at].after;
+            let part = self.split(at, wanted).index;
+            all = Some(match all {
+                None => part,
+                Some(_) => self.merge(part),
+            });
+            if at == last {
+                break;
+            }
+            at = after;
+        }
+        all.map(|index| self.taken(index))
+    }
+
+    /// Frees a live block, whose last users are `users`.
+    pub(crate) fn give(&mut self, index: Index, users: Users, list: List) {
+        self.live -= self.nodes[index].granules;
+        self.frees += 1;
+        let key = users.iter().map(|user| match list {
+            List::Lane(lane) if user.lane == lane => user.seq,
+            List::Lane(_) | List::Shared | List::Mixed => 0,
+        });
+        let key = key.max().unwrap_or(0);
+        (self.nodes[index].users, self.nodes[index].key) = (users, key);
+        self.nodes[index].given = self.frees;
+        self.join_list(index, list);
+    }
+
+    /// Moves the blocks whose users are all complete to the shared list.
+    pub(crate) fn retire(&mut self, is_done: impl Fn(Position) -> bool) {
+        for lane in 0..u32::try_from(self.lanes.len()).unwrap_or(u32::MAX) {
+            self.retire_list(List::Lane(LaneId(lane)), &is_done);
+        }
+        self.retire_list(List::Mixed, &is_done);
+    }
+
+    fn retire_list(&mut self, list: List, is_done: &impl Fn(Position) -> bool) {
+        let Some(free) = self.list(list) else { return };
+        let (mut at, mut passed) = (free.oldest, 0);
+        while at != NONE && passed < PASSED_MAX {
+            let Node { newer, key, .. } = self.nodes[at];
+            if self.nodes[at].users.iter().all(|user| is_done(*user)) {
+                self.leave_list(at);
+                self.nodes[at].users.clear();
+                // It may be joined with a neighbour of the shared list only, so `newer` stays.
+                self.join_list(at, List::Shared);
+            } else {
+                match list {
+                    List::Lane(lane) if !is_done(Position { lane, seq: key }) => return,
+                    List::Lane(_) | List::Mixed | List::Shared => passed += 1,
+                }
+            }
+            at = newer;
+        }
+    }
+
+    /// The positions of which one or all are pending in the way of each free block of another list than the
+    /// shared one, the longest waiting first in each.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = &Users> + '_ {
+        let lanes = self.lanes.iter().flatten().map(|free| &**free);
+        let heads = lanes.chain([&self.mixed]).map(|free| free.oldest).filter(|at| *at != NONE);
+        heads.map(|at| &self.nodes[at].users)
+    }
+
+    /// A part of a shared block that covers `granules` of a range, to take its memory away.
+    pub(crate) fn take_part(&mut self, range: u32, start: u64, granules: u64) -> Option<Index> {
+        let blocks = self.blocks_of(range);
+        let covers = |index: &Index| {
+            self.nodes[*index].start <= start && self.end(*index) >= start + granules
+        };
+        let index = blocks
+            .filter(covers)
+            .find(|index| matches!(self.nodes[*index].state, State::Free(List::Shared)))?;
+        let skipped = start - self.nodes[index].start;
+        let front = (skipped > 0).then(|| self.split(index, skipped).index);
+        let index = match front {
+            Some(front) => self.nodes[front].after,
+            None => index,
+        };
+        let part = self.split(index, granules).index;
+        if let Some(front) = front {
+            self.live -= skipped;
+            self.join_list(front, List::Shared);
+        }
+        Some(part)
+    }
+
+    /// Takes `granules` from the front of a free block. The rest stays in its list.
+    #[inline]
+    fn split(&mut self, index: Index, granules: u64) -> Taken {
+        self.live += granules;
+        let Node { range, start, before, state, granules: whole, .. } = self.nodes[index];
+        let State::Free(list) = state else { unreachable!("block {index} is free") };
+        if whole == granules {
+            self.leave_list(index);
+            self.nodes[index].state = State::Live;
+            return self.taken(index);
+        }
+        let Self { nodes, shared, mixed, lanes, .. } = self;
+        let free = list_of(shared, mixed, lanes, list);
+        free.bins.remove(nodes, index);
+        nodes[index].start += granules;
+        nodes[index].granules -= granules;
+        free.bins.insert(nodes, index);
+        free.granules -= granules;
+        let users = nodes[index].users.clone();
+        let front = nodes.add((range, start, granules), State::Live, (before, index));
+        nodes[front].users = users;
+        self.set_first(range, front);
+        self.taken(front)
+    }
+
+    /// Notes a block that may be the first one of its range.
+    fn set_first(&mut self, range: u32, index: Index) {
+        if self.nodes[index].before == NONE {
+            self.ranges[range as usize].first = index;
+        }
+    }
+
+    /// Merges a block with the one before it.
+    fn merge(&mut self, index: Index) -> Index {
+        let (range, is_last) = (self.nodes[index].range, self.nodes[index].after == NONE);
+        let before = self.nodes.merge_into_before(index);
+        if is_last {
+            self.ranges[range as usize].last = before;
+        }
+        before
+    }
+
+    /// Adds a block to a list, and joins it with its neighbours of the same list.
+    fn join_list(&mut self, index: Index, list: List) {
+        let mut index = index;
+        let Node { before, after, .. } = self.nodes[index];
+        // Users of several lanes are not mixed further: blocks with different ones are complete at
+        // different times.
+        if list != List::Mixed {
+            if after != NONE && self.nodes[after].state == State::Free(list) {
+                self.leave_list(after);
+                self.merge_keys(index, after);
+                self.merge(after);
+            }
+            if before != NONE && self.nodes[before].state == State::Free(list) {
+                self.leave_list(before);
+                self.merge_keys(before, index);
+                index = self.merge(index);
+            }
+        }
+        let Self { nodes, shared, mixed, lanes, .. } = self;
+        if let List::Lane(lane) = list
+            && lanes.len() <= lane.0 as usize
+        {
+            lanes.resize_with(lane.0 as usize + 1, || None);
+        }
+        let free = list_of(shared, mixed, lanes, list);
+        nodes[index].state = State::Free(list);
+        free.granules += nodes[index].granules;
+        free.bins.insert(nodes, index);
+        if list != List::Shared {
+            sort_in(nodes, free, index);
+        }
+    }
+
+    fn merge_keys(&mut self, into: Index, from: Index) {
+        let Node { key, given, .. } = self.nodes[from];
+        let into = &mut self.nodes[into];
+        (into.key, into.given) = (into.key.max(key), into.given.max(given));
+    }
+
+    /// Removes a free block from its list.
+    #[inline]
+    fn leave_list(&mut self, index: Index) {
+        let State::Free(list) = self.nodes[index].state else { return };
+        let Self { nodes, shared, mixed, lanes, .. } = self;
+        let free = list_of(shared, mixed, lanes, list);
+        free.bins.remove(nodes, index);
+        free.granules -= nodes[index].granules;
+        if list == List::Shared {
+            return;
+        }
+        let Node { older, newer, .. } = nodes[index];
+        match older {
+            NONE => free.oldest = newer,
+            _ => nodes[older].newer = newer,
+        }
+        match newer {
+            NONE => free.newest = older,
+            _ => nodes[newer].older = older,
+        }
+    }
+
+    fn list(&self, list: List) -> Option<&Free> {
+        match list {
+            List::Shared => Some(&self.shared),
+            List::Mixed => Some(&self.mixed),
+            List::Lane(lane) => self.lanes.get(lane.0 as usize)?.as_deref(),
+        }
+    }
+
+    fn end(&self, index: Index) -> u64 {
+        self.nodes[index].start + self.nodes[index].granules
+    }
+
+    /// All blocks, holes included, range by range.
+    fn blocks(&self) -> impl Iterator<Item = Index> + '_ {
+        (0..).take(self.ranges.len()).flat_map(|range| self.blocks_of(range))
+    }
+
+    fn blocks_of(&self, range: u32) -> impl Iterator<Item = Index> + '_ {
+        let some = |index: Index| (index != NONE).then_some(index);
+        let first = some(self.ranges[range as usize].first);
+        std::iter::successors(first, move |index| some(self.nodes[*index].after))
+    }
+
+    fn taken(&self, index: Index) -> Taken {
+        let Node { range, start, granules, users, .. } = &self.nodes[index];
+        let users = users.clone();
+        Taken { index, range: *range, start: *start, granules: *granules, users }
+    }
+}
+
+#[cfg(test)]
+impl Space {
+    /// Checks the links and the sums of all lists.
+    pub(crate) fn check(&self) {
+        let (mut live, mut holes) = (0, 0);
+        let mut by_list = std::collections::BTreeMap::<String, u64>::new();
+        for (number, range) in (0..).zip(&self.ranges) {
+            let (mut end, mut before, mut last) = (0, NONE, State::Live);
+            for index in self.blocks_of(number) {
+                let node = &self.nodes[index];
+                assert_eq!((node.range, node.start, node.before), (number, end, before));
+                let joins =
+                    matches!(node.state, State::Free(List::Shared | List::Lane(_)) | State::Hole);
+                assert!(!joins || before == NONE || last != node.state, "{node:?} is not joined");
+                match node.state {
+                    State::Live => live += node.granules,
+                    State::Free(list) => {
+                        *by_list.entry(format!("{list:?}")).or_default() += node.granules
+                    }
+                    State::Hole => {
+                        holes += node.granules;
+                        assert_ne!(node.after, NONE, "a range ends with memory");
+                    }
+                    State::Unused => panic!("{node:?} is in a range"),
+                }
+                (end, before, last) = (end + node.granules, index, node.state);
+            }
+            assert_eq!(range.last, before);
+        }
+        assert_eq!((live, holes), (self.live, self.holes));
+        let lanes = self.lanes.iter().enumerate();
+        let lanes = lanes.filter_map(|(lane, free)| {
+            Some((List::Lane(LaneId(u32::try_from(lane).expect("few"))), &**free.as_ref()?))
+        });
+        for (list, free) in lanes.chain([(List::Shared, &self.shared), (List::Mixed, &self.mixed)])
+        {
+            let held = by_list.remove(&format!("{list:?}")).unwrap_or(0);
+            assert_eq!(held, free.granules, "{list:?}");
+            let binned: u64 =
+                free.bins.fitting(&self.nodes, 0).map(|index| self.nodes[index].granules).sum();
+            assert_eq!(held, binned, "{list:?}");
+            let some = |index: Index| (index != NONE).then_some(index);
+            let order =
+                std::iter::successors(some(free.oldest), |index| some(self.nodes[*index].newer));
+            let order: Vec<Index> = order.collect();
+            assert!(order.is_sorted_by_key(|index| self.nodes[*index].key), "{list:?}");
+            let sum: u64 = order.iter().map(|index| self.nodes[*index].granules).sum();
+            assert_eq!(sum, if list == List::Shared { 0 } else { held }, "{list:?}");
+        }
+        assert!(by_list.is_empty());
+    }
+}
+
+/// Why an allocation may use freed memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Reuse {
+    /// The lane of the allocation comes after all users.
+    Own,
+    /// All users are complete.
+    Complete,
+    /// The lane has waited for users of other lanes.
+    Following,
+    /// A query found the users complete.
+    Queried,
+    /// The first access waits for the users.
+    Awaiting,
+    /// No operation had used the memory: it is new.
+    New,
+}
+
+fn list_of<'a>(
+    shared: &'a mut Free,
+    mixed: &'a mut Free,
+    lanes: &'a mut [Option<Box<Free>>],
+    list: List,
+) -> &'a mut Free {
+    match list {
+        List::Shared => shared,
+        List::Mixed => mixed,
+        List::Lane(lane) => lanes[lane.0 as usize].get_or_insert_default(),
+    }
+}
+
+/// Adds a block to the list by key.
+fn sort_in(nodes: &mut Nodes, free: &mut Free, index: Index) {
+    let mut older = free.newest;
+    let key = nodes[index].key;
+    if free.oldest != NONE && key <= nodes[free.oldest].key {
+        older = NONE;
+    }
+    let mut moved = 0;
+    while older != NONE && nodes[older].key > key {
+        if moved == MOVED_BACK_MAX {
+            // It waits for a later operation than it has to.
+            nodes[index].key = nodes[older].key;
+            break;
+        }
+        moved += 1;
+        older = nodes[older].older;
+    }
+    let newer = if older == NONE { free.oldest } else { nodes[older].newer };
+    (nodes[index].older, nodes[index].newer) = (older, newer);
+    match older {
+        NONE => free.oldest = index,
+        _ => nodes[older].newer = index,
+    }
+    match newer {
+        NONE => free.newest = index,
+        _ => nodes[newer].older = index,
+    }
+}

@@ -1,0 +1,282 @@
+//! The memory that a device allocates for streams: its statistics, its threshold, and the access of other
+//! code and devices.
+#![forbid(unsafe_code)]
+
+use super::device::Device;
+use super::shared::Source;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::units::Bytes;
+use crate::device::driver::{PoolAccess, PoolAttribute, PoolHandle};
+use crate::heap::{GRANULE, Reuse};
+use crate::log::calling;
+use std::sync::atomic::Ordering;
+
+/// Statistics of the memory that a device allocates for streams, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct MemoryStats {
+    /// The memory that is held from the device.
+    pub reserved: Bytes,
+    /// The most memory that was held since the last reset.
+    pub reserved_high: Bytes,
+    /// The memory that is allocated.
+    pub used: Bytes,
+    /// The most memory that was allocated since the last reset.
+    pub used_high: Bytes,
+}
+
+/// What the heap of a device did so far, and how its free memory lies. Counts go on over resets.
+///
+/// ```
+/// use trijet::{Device, Select};
+/// let device = Device::open(Select::Host(0))?;
+/// let stream = device.stream()?;
+/// for _ in 0..3 {
+///     drop(stream.alloc::<u8>(1000)?);
+/// }
+/// let stats = device.heap_stats().expect("it has a heap");
+/// assert!(stats.new <= 1 && stats.complete >= 2, "the memory was allocated again");
+/// # Ok::<(), trijet::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct HeapStats {
+    /// Allocations of memory after whose users the stream of the allocation came anyway, because it had
+    /// enqueued the last of them.
+    pub own: u64,
+    /// Allocations of memory that had no user, or whose users were complete.
+    pub complete: u64,
+    /// Allocations of memory whose users the stream had waited for.
+    pub following: u64,
+    /// Allocations of memory that was complete when the library asked the driver.
+    pub queried: u64,
+    /// Allocations of memory in use, after whose users the first write of the allocation comes.
+    pub awaiting: u64,
+    /// Allocations for which the heap took memory from the device.
+    pub new: u64,
+    /// Calls of the driver.
+    pub calls: u64,
+    /// The largest free block.
+    pub largest_free: Bytes,
+    /// The free memory that every stream may use at once.
+    pub free: Bytes,
+    /// The free memory that waits for work of streams.
+    pub pending: Bytes,
+}
+
+impl Device {
+    /// The statistics of the memory that [`Stream::alloc`](super::Stream::alloc) allocates (law M-C2). Other handles
+    /// of the same device share it.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub fn memory_stats(&self) -> Result<MemoryStats> {
+        calling::refuse("memory statistics")?;
+        let shared = self.shared();
+        let pool = match &shared.source {
+            Source::Heap(heap) => {
+                let state = heap.lock_plain();
+                return Ok(MemoryStats {
+                    reserved: Bytes(state.mapped()),
+                    reserved_high: Bytes(state.counts.mapped_high),
+                    used: Bytes(state.space.live() * GRANULE),
+                    used_high: Bytes(state.counts.live_high),
+                });
+            }
+            Source::Pool(pool, _) => *pool,
+        };
+        let get = |what| {
+            let value = shared.domain.driver().pool_get(pool, what);
+            value.map(Bytes).map_err(|error| shared.failed(error))
+        };
+        Ok(MemoryStats {
+            reserved: get(PoolAttribute::RESERVED)?,
+            reserved_high: get(PoolAttribute::RESERVED_HIGH)?,
+            used: get(PoolAttribute::USED)?,
+            used_high: get(PoolAttribute::USED_HIGH)?,
+        })
+    }
+
+    /// What the heap of the device did so far; `None` if the device allocates from a pool.
+    #[must_use]
+    pub fn heap_stats(&self) -> Option<HeapStats> {
+        let Source::Heap(heap) = &self.shared().source else { return None };
+        let state = heap.lock_plain();
+        let (counts, space) = (&state.counts, &state.space);
+        let of = |reuse: Reuse| counts.reuses[reuse as usize];
+        Some(HeapStats {
+            own: of(Reuse::Own),
+            complete: of(Reuse::Complete),
+            following: of(Reuse::Following),
+            queried: of(Reuse::Queried),
+            awaiting: of(Reuse::Awaiting),
+            new: of(Reuse::New),
+            calls: counts.calls,
+            largest_free: Bytes(space.largest() * GRANULE),
+            free: Bytes(space.shared() * GRANULE),
+            pending: Bytes((space.free() - space.shared()) * GRANULE),
+        })
+    }
+
+    /// Sets the high-water marks to the current values.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub fn reset_memory_high(&self) -> Result<()> {
+        calling::refuse("memory statistics")?;
+        match &self.shared().source {
+            Source::Heap(heap) => {
+                let mut state = heap.lock_plain();
+                state.counts.live_high = state.space.live() * GRANULE;
+                state.counts.mapped_high = state.mapped();
+                Ok(())
+            }
+            Source::Pool(pool, _) => {
+                self.pool_set(*pool, PoolAttribute::RESERVED_HIGH, 0)?;
+                self.pool_set(*pool, PoolAttribute::USED_HIGH, 0)
+            }
+        }
+    }
+
+    /// Sets the release threshold: how much memory may be held when a synchronisation returns unused memory
+    /// to the device (law A25). `u64::MAX` bytes keep everything, which is the default of the heap and of
+    /// [`PoolChoice::Own`](super::PoolChoice::Own); 0 leaves unused memory to other processes.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub fn keep_memory(&self, keep: Bytes) -> Result<()> {
+        calling::refuse("memory threshold")?;
+        self.shared().keep.store(keep.0, Ordering::Relaxed);
+        match &self.shared().source {
+            Source::Heap(_) => Ok(()),
+            Source::Pool(pool, _) => self.pool_set(*pool, PoolAttribute::THRESHOLD, keep.0),
+        }
+    }
+
+    fn pool_set(&self, pool: PoolHandle, what: PoolAttribute, value: u64) -> Result<()> {
+        let shared = self.shared();
+        let set = shared.domain.driver().pool_set(pool, what, value);
+        set.map_err(|error| shared.failed(error))
+    }
+
+    /// Returns unused memory to the device until at most `keep` is held. Memory in use stays (law A25), and
+    /// so does memory that was freed and whose users were not found complete. A heap returns memory in the
+    /// pieces that it took.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub fn trim_memory(&self, keep: Bytes) -> Result<()> {
+        calling::refuse("memory trim")?;
+        self.run_deferred();
+        let shared = self.shared();
+        let trimmed = shared.watch_release(|| match &shared.source {
+            Source::Heap(heap) => shared.trim_heap(heap, keep.0),
+            Source::Pool(pool, _) => shared.domain.driver().pool_trim(*pool, keep),
+        });
+        trimmed.map_err(|error| shared.failed(error))
+    }
+
+    /// Makes the pool that [`Stream::alloc`](super::Stream::alloc) takes from the current pool of
+    /// the device (law A26). Other code of this process that calls `cudaMallocAsync` without naming
+    /// a pool then takes from it, too.
+    ///
+    /// # Errors
+    /// `Unsupported` if the device allocates from its heap; what the driver reports.
+    pub fn share_pool(&self) -> Result<()> {
+        calling::refuse("share pool")?;
+        let shared = self.shared();
+        let Source::Pool(pool, _) = &shared.source else {
+            let cause = "the device allocates from the heap of the library; open it with \
+                         `Builder::pool` to allocate from a pool of the driver";
+            return Err(Error::new(ErrorKind::Unsupported, "share pool", cause));
+        };
+        let set = shared.domain.driver().pool_set_current(shared.id, *pool);
+        set.map_err(|error| shared.failed(error))
+    }
+
+    /// Whether operations of this device can reach the memory of `peer`.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a device of another driver; what the driver reports.
+    pub fn can_access(&self, peer: &Self) -> Result<bool> {
+        calling::refuse("peer access")?;
+        let shared = self.shared();
+        shared.domain.own("peer access", peer.shared().domain.id())?;
+        let possible = shared.domain.driver().peer_possible(shared.id, peer.shared().id);
+        possible.map_err(|error| shared.failed(error))
+    }
+
+    /// Sets the access of `peer` to the memory of this device, to existing and future allocations,
+    /// in this direction only (law A39). Copies between devices need no access.
+    ///
+    /// ```
+    /// use trijet::memory::PoolAccess;
+    /// use trijet::Device;
+    /// use trijet::sim::HostConfig;
+    /// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
+    /// let (a, b) = (&devices[0], &devices[1]);
+    /// assert!(b.can_access(a)?);
+    /// a.set_access(b, PoolAccess::ReadWrite)?;
+    /// assert_eq!(a.access_of(b)?, PoolAccess::ReadWrite);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidValue` for a device of another driver and for this device itself; what the driver
+    /// reports if `peer` cannot reach the memory.
+    pub fn set_access(&self, peer: &Self, access: PoolAccess) -> Result<()> {
+        calling::refuse("peer access")?;
+        let (shared, other) = (self.shared(), peer.shared());
+        shared.domain.own("peer access", other.domain.id())?;
+        let before = self.access_of(peer)?;
+        let driver = shared.domain.driver();
+        if shared.id == other.id || access == PoolAccess::Read {
+            let cause = "a device keeps its own access, and that of other devices is for reading and writing";
+            return Err(Error::new(ErrorKind::InvalidValue, "peer access", cause));
+        }
+        if let Source::Pool(pool, _) = &shared.source {
+            let set = driver.pool_set_access(*pool, other.id, access);
+            set.map_err(|error| shared.failed(error))?;
+        }
+        // For memory that belongs to no stream, CUDA has two states only: access and no access.
+        let plain = match (before, access) {
+            (PoolAccess::None, PoolAccess::Read | PoolAccess::ReadWrite) => {
+                driver.peer_enable(other.id, shared.id)
+            }
+            (PoolAccess::Read | PoolAccess::ReadWrite, PoolAccess::None) => {
+                driver.peer_disable(other.id, shared.id)
+            }
+            (PoolAccess::None, PoolAccess::None)
+            | (
+                PoolAccess::Read | PoolAccess::ReadWrite,
+                PoolAccess::Read | PoolAccess::ReadWrite,
+            ) => Ok(()),
+        };
+        plain.map_err(|error| shared.failed(error))?;
+        let mut all = shared.access.lock().expect("no panic under this lock");
+        all.retain(|(device, _)| *device != other.id);
+        all.push((other.id, access));
+        Ok(())
+    }
+
+    /// The access of `peer` to the memory of this device.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a device of another driver; what the driver reports.
+    pub fn access_of(&self, peer: &Self) -> Result<PoolAccess> {
+        calling::refuse("peer access")?;
+        let (shared, other) = (self.shared(), peer.shared());
+        shared.domain.own("peer access", other.domain.id())?;
+        let pool = match &shared.source {
+            Source::Heap(_) if shared.id == other.id => return Ok(PoolAccess::ReadWrite),
+            Source::Heap(_) => {
+                let all = shared.access.lock().expect("no panic under this lock");
+                let found = all.iter().find(|(device, _)| *device == other.id);
+                return Ok(found.map_or(PoolAccess::None, |(_, access)| *access));
+            }
+            Source::Pool(pool, _) => *pool,
+        };
+        let access = shared.domain.driver().pool_access(pool, other.id);
+        access.map_err(|error| shared.failed(error))
+    }
+}
