@@ -2,8 +2,9 @@
 #![forbid(unsafe_code)]
 
 use crate::results::Results;
-use crate::rounds::{Side, Value, round, warm_up};
+use crate::rounds::{Side, Value};
 use crate::setting::Setting;
+use crate::turns::record;
 use trijet::kernels::cluster::{MATMUL, config};
 use trijet::{Buffer, Device, Error, ErrorKind, Event, Result, Stream, TimedEvent};
 
@@ -80,15 +81,11 @@ pub(crate) fn clusters(
     let (mut one, mut two) = (pair(false)?, pair(true)?);
     let mut sides =
         [Side::new("in one stream", || one.sample()), Side::new("in two streams", || two.sample())];
-    warm_up(&mut sides, &setting.cancel)?;
-    for number in 0..samples {
-        round(&mut sides, number, &setting.cancel)?;
-    }
-    for side in &sides {
-        for figure in &side.figures {
-            let what = format!("two kernels with clusters, {}: {}", side.name, figure.what);
-            results.push(what, &figure.unit, figure.samples.clone(), None);
-        }
-    }
-    Ok(())
+    record(
+        setting,
+        &mut sides,
+        samples,
+        |side| format!("two kernels with clusters, {side}"),
+        results,
+    )
 }

@@ -6,8 +6,9 @@ use crate::definition::parse;
 use crate::peer::{self, Peer};
 use crate::progress::Steps;
 use crate::results::Results;
-use crate::rounds::{Side, Value, round, warm_up};
+use crate::rounds::{Side, Value};
 use crate::setting::Setting;
+use crate::turns::record;
 use serde::Deserialize;
 use trijet::graph::Arguments;
 use trijet::kernels::gemm::{MATMUL, bf16, config, left, result, right};
@@ -229,27 +230,6 @@ fn measure(
     steps.begin("peers");
     peer::figures(peers, *samples, &mut results)?;
     Ok(results)
-}
-
-/// Takes the samples of all sides in turn.
-fn record(
-    setting: &Setting<'_>,
-    sides: &mut [Side<'_>],
-    samples: usize,
-    name: impl Fn(&str) -> String,
-    results: &mut Results,
-) -> Result<()> {
-    warm_up(sides, &setting.cancel)?;
-    for number in 0..samples {
-        round(sides, number, &setting.cancel)?;
-    }
-    for side in sides.iter() {
-        for figure in &side.figures {
-            let what = format!("{}: {}", name(side.name.as_str()), figure.what);
-            results.push(what, &figure.unit, figure.samples.clone(), None);
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

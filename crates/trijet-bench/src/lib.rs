@@ -19,6 +19,7 @@ pub mod gemm;
 pub mod latency;
 mod manual;
 mod mapping;
+pub mod memory;
 pub mod overlap;
 mod peer;
 pub mod pitfalls;
@@ -32,13 +33,14 @@ pub mod simulate;
 pub mod staging;
 pub mod stats;
 pub mod tuner;
+mod turns;
 
 pub use setting::Setting;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 12] = [
+pub const NAMES: [&str; 13] = [
     "overlap", "enqueue", "virtual", "check", "pitfalls", "files", "staging", "devices", "tuner",
-    "latency", "chains", "gemm",
+    "latency", "chains", "gemm", "memory",
 ];
 
 /// Whether a benchmark runs on the device that it is given. The others open devices of their own, or
@@ -78,6 +80,7 @@ pub fn run(
         "latency" => latency::run(setting, steps),
         "chains" => chains::run(setting, steps),
         "gemm" => gemm::run(setting, steps),
+        "memory" => memory::run(setting, steps),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

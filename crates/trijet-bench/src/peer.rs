@@ -22,9 +22,12 @@ use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
 
 /// The scripts that definitions name as `{scripts}/NAME`.
-const SCRIPTS: [(&str, &str); 9] = [
+const SCRIPTS: [(&str, &str); 12] = [
     ("chains_torch.py", include_str!("../peers/chains_torch.py")),
     ("gemm_torch.py", include_str!("../peers/gemm_torch.py")),
+    ("memory_pools.cu", include_str!("../peers/memory_pools.cu")),
+    ("memory_pools.sh", include_str!("../peers/memory_pools.sh")),
+    ("memory_python.py", include_str!("../peers/memory_python.py")),
     ("small_jobs.sh", include_str!("../peers/small_jobs.sh")),
     ("small_jobs.cu", include_str!("../peers/small_jobs.cu")),
     ("small_jobs_torch.py", include_str!("../peers/small_jobs_torch.py")),

@@ -1,0 +1,228 @@
+//! Allocation: pairs of an allocation and its free, and many allocations of random sizes that come and go, from the
+//! heap of the library and from pools of the driver, beside other allocators.
+#![forbid(unsafe_code)]
+
+use crate::definition::parse;
+use crate::peer::{self, Peer};
+use crate::progress::Steps;
+use crate::results::Results;
+use crate::rounds::{Side, Value};
+use crate::setting::{Setting, pooled};
+use crate::turns::record;
+use serde::Deserialize;
+use std::time::Instant;
+use trijet::testing::Prng;
+use trijet::{Buffer, Bytes, Clock, Device, Error, ErrorKind, Result, Stream};
+
+#[derive(Debug, Deserialize)]
+struct Definitions {
+    gpu: Definition,
+    host: Definition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Definition {
+    samples: usize,
+    /// Pairs in a sample.
+    pairs: u32,
+    /// The sizes of pairs, in bytes.
+    sizes: Vec<usize>,
+    /// The numbers of allocations of random sizes.
+    random: Vec<u32>,
+    /// The largest of these sizes, in bytes.
+    size_max: u64,
+    /// The most bytes that are allocated at once.
+    live_max: u64,
+    #[serde(default)]
+    peers: Vec<Peer>,
+}
+
+fn value(what: &str, unit: &str, value: f64) -> Value {
+    Value { what: what.to_owned(), unit: unit.to_owned(), value }
+}
+
+/// Allocates and frees again, without a use of the memory.
+fn pairs(stream: &Stream, bytes: usize, count: u32) -> Result<Vec<Value>> {
+    let start = Instant::now();
+    for _ in 0..count {
+        drop(stream.alloc::<u8>(bytes)?);
+    }
+    let ns = start.elapsed().as_secs_f64() * 1e9 / f64::from(count);
+    stream.synchronize()?;
+    Ok(vec![value("allocation and free", "ns", ns)])
+}
+
+/// Allocates and frees again behind a fill of the first bytes, as a program does with scratch memory. The time of the
+/// fill is part of it.
+fn used_pairs(stream: &Stream, bytes: usize, count: u32) -> Result<Vec<Value>> {
+    let (mut ns, mut done) = (0.0, 0);
+    while done < count {
+        // Fewer operations than a stream holds, so that no call waits for room.
+        let batch = (count - done).min(200);
+        let start = Instant::now();
+        for _ in 0..batch {
+            let mut x = stream.alloc::<u8>(bytes)?;
+            stream.fill_bytes(&mut x.slice_mut(..64), 1)?;
+        }
+        ns += start.elapsed().as_secs_f64() * 1e9;
+        stream.synchronize()?;
+        done += batch;
+    }
+    Ok(vec![value("allocation, fill and free", "ns", ns / f64::from(count))])
+}
+
+/// The live allocations of a random program, by address: no two of them may share a byte.
+#[derive(Default)]
+struct Live {
+    buffers: Vec<Buffer<u8>>,
+    bytes: u64,
+    peak: u64,
+}
+
+/// The rule of `random_allocations` of RAPIDS rmm: of 100 steps, 73 allocate a random size, unless too much is
+/// allocated, and the others free a random allocation.
+fn random(
+    device: &Device,
+    stream: &Stream,
+    definition: &Definition,
+    count: u32,
+) -> Result<Vec<Value>> {
+    let mut draw = Prng::new(7);
+    let (mut live, mut ops, mut made) = (Live::default(), 0u32, 0);
+    device.trim_memory(Bytes(0))?;
+    device.reset_memory_high()?;
+    let calls = device.heap_stats().map(|stats| stats.calls);
+    let start = Instant::now();
+    while made < count {
+        let bytes = 1 + draw.below(definition.size_max);
+        let fits = live.bytes + bytes <= definition.live_max;
+        if live.buffers.is_empty() || fits && draw.below(100) < 73 {
+            live.buffers.push(stream.alloc::<u8>(usize::try_from(bytes).unwrap_or(usize::MAX))?);
+            live.bytes += bytes;
+            live.peak = live.peak.max(live.bytes);
+            made += 1;
+        } else {
+            let at = usize::try_from(draw.below(live.buffers.len() as u64)).unwrap_or(0);
+            let freed = live.buffers.swap_remove(at);
+            live.bytes -= freed.len() as u64;
+        }
+        ops += 1;
+    }
+    let ns = start.elapsed().as_secs_f64() * 1e9 / f64::from(ops);
+    disjoint(live.buffers.iter().map(|buffer| (buffer.address(), buffer.len() as u64)))?;
+    let reserved = device.memory_stats()?.reserved_high;
+    let mut values = vec![
+        value("each operation", "ns", ns),
+        value("peak reserved over peak live", "ratio", reserved.0 as f64 / live.peak as f64),
+    ];
+    if let (Some(before), Some(after)) = (calls, device.heap_stats().map(|stats| stats.calls)) {
+        values.push(value("calls of the driver", "calls", (after - before) as f64));
+    }
+    drop(live);
+    stream.synchronize()?;
+    Ok(values)
+}
+
+/// Refuses allocations, each with its address and size, that share bytes.
+fn disjoint(live: impl Iterator<Item = (u64, u64)>) -> Result<()> {
+    let mut all: Vec<(u64, u64)> = live.collect();
+    all.sort_unstable();
+    if all.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0) {
+        let cause = "two live allocations share bytes";
+        return Err(Error::new(ErrorKind::InvalidValue, "bench memory", cause));
+    }
+    Ok(())
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// `InvalidValue` if live allocations share bytes; every error of the device and of a peer.
+pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
+    let Definitions { gpu, host } = parse(include_str!("../definitions/memory.toml"))?;
+    let is_gpu = setting.device.info().clock == Clock::Device;
+    measure(setting, if is_gpu { &gpu } else { &host }, steps)
+}
+
+fn measure(
+    setting: &Setting<'_>,
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
+    let (heap, pool) = (setting.device, &pooled(setting.device)?);
+    steps.expect((definition.sizes.len() + definition.random.len() + 1) as u64);
+    let mut results = Results::of_device(heap);
+    results.note("verified", "no two live allocations of a random program share a byte");
+    let streams = (heap.stream()?, pool.stream()?);
+    for bytes in &definition.sizes {
+        steps.begin("pairs");
+        let size = Bytes(*bytes as u64);
+        let count = definition.pairs;
+        let mut sides = [
+            Side::new(format!("pairs of {size}, heap"), || pairs(&streams.0, *bytes, count)),
+            Side::new(format!("pairs of {size}, pool"), || pairs(&streams.1, *bytes, count)),
+            Side::new(format!("used pairs of {size}, heap"), || {
+                used_pairs(&streams.0, *bytes, count)
+            }),
+            Side::new(format!("used pairs of {size}, pool"), || {
+                used_pairs(&streams.1, *bytes, count)
+            }),
+        ];
+        record(setting, &mut sides, definition.samples, str::to_owned, &mut results)?;
+    }
+    for count in &definition.random {
+        steps.begin("random sizes");
+        let of = |device, stream| random(device, stream, definition, *count);
+        let mut sides = [
+            Side::new(format!("{count} random sizes, heap"), || of(heap, &streams.0)),
+            Side::new(format!("{count} random sizes, pool"), || of(pool, &streams.1)),
+        ];
+        record(setting, &mut sides, definition.samples.min(10), str::to_owned, &mut results)?;
+    }
+    steps.begin("peers");
+    peer::figures(&definition.peers, definition.samples, &mut results)?;
+    Ok(results)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::Step;
+    use crate::setting::{assert_no_finding, checked_device};
+    use trijet::sim::Order;
+
+    #[test]
+    fn pairs_and_random_sizes_have_their_times_and_the_heap_its_calls() -> Result<()> {
+        let device = checked_device(Order::Greedy)?;
+        let definition = Definition {
+            samples: 2,
+            pairs: 3,
+            sizes: vec![4096],
+            random: vec![200],
+            size_max: 1 << 16,
+            live_max: 1 << 20,
+            peers: Vec::new(),
+        };
+        let mut show = |_: Step<'_>| ();
+        let setting = Setting::for_tests(&device);
+        let printed = measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
+        for row in [
+            "pairs of 4 KiB, heap: allocation and free",
+            "used pairs of 4 KiB, pool: allocation, fill and free",
+            "200 random sizes, heap: each operation",
+            "200 random sizes, heap: calls of the driver",
+            "200 random sizes, pool: peak reserved over peak live",
+        ] {
+            assert!(printed.contains(row), "{row}: {printed}");
+        }
+        assert_no_finding(&device, 10);
+        Ok(())
+    }
+
+    #[test]
+    fn live_allocations_that_share_bytes_are_refused() {
+        disjoint([(512, 256), (0, 512), (768, 1)].into_iter()).expect("they lie beside each other");
+        let error = disjoint([(512, 257), (0, 512), (768, 1)].into_iter()).expect_err("one byte");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue);
+    }
+}
