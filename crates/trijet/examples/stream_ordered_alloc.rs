@@ -1,8 +1,8 @@
-//! Scratch memory of the size that each batch needs, from the stream-ordered pool.
+//! Scratch memory of the size that each batch needs, from the heap of the device.
 //!
-//! Allocation and free are operations of the stream (laws A21, A22). A pool may return unused
-//! memory at every synchronization (law A25); `keep_memory` sets how much it keeps. So the pool
-//! reserves nothing new after the first round of sizes, and nothing is in use at the end.
+//! A freed buffer is allocated again in the order of its users, without a call of the driver. Unused
+//! memory may return to the device at every synchronization (law A25); `keep_memory` sets how much is
+//! kept. So nothing new is reserved after the first round of sizes, and nothing is in use at the end.
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! `trijet overlap`: one job under four schedules, each compared with the bound of the machine.
 //!
 //! The job cleans a stack of images: a median filter writes into scratch memory from the
-//! stream-ordered pool, then the contrast is stretched. The images are in page-locked memory, so
+//! heap of the device, then the contrast is stretched. The images are in page-locked memory, so
 //! that only upload, kernels and download take time. All four results must be equal.
 #![forbid(unsafe_code)]
 

@@ -441,9 +441,13 @@ impl<T> fmt::Debug for ViewMut<'_, T> {
 }
 
 impl Stream {
-    /// Allocates device memory for `len` elements in stream order (law A21); the values are
-    /// arbitrary. Dropping the buffer frees it in stream order, after every user on every stream
-    /// (law A22).
+    /// Allocates device memory for `len` elements; the values are arbitrary. The memory is from the heap of the
+    /// device, which chooses memory that this stream can use without a wait. Other streams can use it, too: the
+    /// first operation that writes the memory follows the operations that used it before, if any are pending.
+    /// Dropping the buffer gives the memory back. Neither is a call of the driver, unless the heap grows.
+    ///
+    /// A device that was opened with [`Builder::pool`](crate::Builder::pool) allocates and frees in stream
+    /// order instead (laws A21 and A22).
     ///
     /// In a stream of a [recording](crate::graph::Recording) the memory belongs to the graph, and only its
     /// operations can use it. Operations that are recorded after the drop may use the same memory, and then follow

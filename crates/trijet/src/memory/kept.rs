@@ -164,8 +164,7 @@ fn take_idle(device: &Shared) -> Option<(Memory, Track)> {
 
 impl Device {
     /// Allocates device memory for `len` elements that belongs to no stream; the values are
-    /// arbitrary. Every stream may use it at once, whereas other streams wait for an allocation by
-    /// [`Stream::alloc`](crate::Stream::alloc). When the buffer is dropped, the memory is kept for
+    /// arbitrary. When the buffer is dropped, the memory is kept for
     /// later allocations of the device, see [`Device::release_memory`].
     ///
     /// ```

@@ -11,7 +11,7 @@ use crate::log::calling;
 use crate::stream::Stream;
 
 impl Stream {
-    /// Allocates device memory in stream order and copies `data` to it. The slice may be changed as
+    /// Allocates device memory, as [`Stream::alloc`] does, and copies `data` to it. The slice may be changed as
     /// soon as this returns; the upload runs in the stream.
     ///
     /// ```
@@ -51,7 +51,7 @@ impl Stream {
         Ok(staged.read()?.to_vec())
     }
 
-    /// Allocates device memory for `len` elements in stream order and sets every byte to 0.
+    /// Allocates device memory for `len` elements, as [`Stream::alloc`] does, and sets every byte to 0.
     ///
     /// ```
     /// use trijet::{Device, Select};

@@ -68,7 +68,7 @@ pub(super) fn table(
     }
     let pool = device.memory_stats()?;
     print(format_args!(
-        "stream-ordered pool (scratch memory and slots): {} reserved, at most {} used",
+        "heap (scratch memory and slots): {} reserved, at most {} used",
         pool.reserved, pool.used_high
     ))
 }
