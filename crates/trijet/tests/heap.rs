@@ -90,6 +90,35 @@ fn memory_that_is_ordered_by_hand_follows_the_earlier_owner_of_its_bytes() -> Re
     Ok(())
 }
 
+/// An empty buffer has memory of a granule, which it never uses. Its drop must not make the granule look unused: the
+/// next owner once wrote it while the operation of the owner before was pending.
+#[test]
+fn an_empty_buffer_keeps_the_earlier_users_of_its_memory() -> Result<()> {
+    for seed in 0..40 {
+        let config = HostConfig {
+            executor: Executor::Virtual(Order::Seeded(seed)),
+            memory: Bytes(4096),
+            ..HostConfig::default()
+        };
+        let device = Device::builder().host(config).check(Options::default()).open()?;
+        let (a, b) = (device.stream()?, device.stream()?);
+        let rest = a.alloc::<u8>(4096 - 256)?;
+        let mut landed = device.pinned::<u8>(256)?;
+        let mut x = a.alloc::<u8>(256)?;
+        a.fill_bytes(&mut x, 1)?;
+        a.copy(&x, &mut landed)?;
+        drop(x);
+        drop(b.alloc::<u8>(0)?);
+        let mut y = b.alloc::<u8>(256)?;
+        b.fill_bytes(&mut y, 2)?;
+        assert!(landed.read()?.iter().all(|byte| *byte == 1), "seed {seed}");
+        b.synchronize()?;
+        demand_clean(&device);
+        drop(rest);
+    }
+    Ok(())
+}
+
 #[test]
 fn a_drop_makes_no_call_and_enqueues_nothing() -> Result<()> {
     let device = Device::host(HostConfig::default())?.remove(0);

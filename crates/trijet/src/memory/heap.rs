@@ -94,6 +94,8 @@ impl BlockSource for Shared {
         drop(memory);
         let mut needs = Needs::new();
         track.all_users(&(0..u64::MAX), Mode::Write, |user| domain.is_done(user), &mut needs);
+        // No stamp names the users of the granule of an empty allocation.
+        track.users_before(|user| domain.is_done(user), &mut needs);
         heap.give(number, needs.into_iter().collect(), |users| list(domain, users));
     }
 }
