@@ -36,9 +36,13 @@ pub(crate) fn on(id: u32) -> bool {
 /// A test program and what to run of it, the quickest first.
 const RUNS: &[(&str, &[&str])] = &[
     ("semantics", &["greedy::", "seeded::"]),
+    ("heap", &[]),
     ("soundness", &[]),
     ("oracle", &["serially"]),
-    ("trijet", &["log::", "order::", "stream::", "memory::", "device::host::", "explore::"]),
+    (
+        "trijet",
+        &["log::", "order::", "heap::", "stream::", "memory::", "device::host::", "explore::"],
+    ),
     ("faults", &["a_fault", "a_loss"]),
     ("host_only", &[]),
     ("tenancy", &[]),
