@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,6 +54,17 @@ impl Position {
     pub(crate) fn unpack(packed: u64) -> Option<Self> {
         let lane = LaneId(u32::try_from(packed >> SEQ_BITS).unwrap_or(u32::MAX));
         (packed > 0).then_some(Self { lane, seq: packed & ((1 << SEQ_BITS) - 1) })
+    }
+}
+
+/// Adds `position`, keeping only the latest of each lane.
+pub(crate) fn keep_latest<A: smallvec::Array<Item = Position>>(
+    positions: &mut SmallVec<A>,
+    position: Position,
+) {
+    match positions.iter_mut().find(|kept| kept.lane == position.lane) {
+        Some(kept) => kept.seq = kept.seq.max(position.seq),
+        None => positions.push(position),
     }
 }
 

@@ -50,7 +50,7 @@ struct Return {
     users: Mutex<Users>,
 }
 
-/// What the lock of a heap covers.
+/// The contents of a heap, under its lock.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) space: Space,
@@ -58,7 +58,7 @@ pub(crate) struct State {
     pub(crate) counts: Counts,
 }
 
-/// What a heap has done so far.
+/// Counters of a heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counts {
     /// Allocations by [`Reuse`].

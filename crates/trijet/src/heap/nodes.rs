@@ -2,7 +2,7 @@
 //! blocks.
 #![forbid(unsafe_code)]
 
-use crate::base::id::{LaneId, Position};
+use crate::base::id::{LaneId, Position, keep_latest};
 use smallvec::SmallVec;
 use std::ops;
 
@@ -17,17 +17,7 @@ pub(crate) const GRANULE: u64 = 256;
 /// The operations that memory was last used by, the latest of each lane.
 pub(crate) type Users = SmallVec<[Position; 2]>;
 
-/// Adds the users of `more`, keeping the latest of each lane.
-pub(super) fn join(users: &mut Users, more: &[Position]) {
-    for position in more {
-        match users.iter_mut().find(|user| user.lane == position.lane) {
-            Some(user) => user.seq = user.seq.max(position.seq),
-            None => users.push(*position),
-        }
-    }
-}
-
-/// What a block is used for.
+/// The use of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// An allocation has it.
@@ -148,7 +138,9 @@ impl Nodes {
         let Node { users, state, .. } = &mut self[index];
         let users = std::mem::take(users);
         *state = State::Unused;
-        join(&mut self[before].users, &users);
+        for user in users {
+            keep_latest(&mut self[before].users, user);
+        }
         self.unused.push(index);
         before
     }

@@ -2,9 +2,9 @@
 //!
 //! A free block keeps the operations that used its bytes last. If a lane comes after all of them, the block
 //! is in the list of that lane, which may use it at once. When all of them are complete, it goes to the
-//! shared list, which every lane may use. Blocks of one list are joined with their neighbours. Who takes a
-//! block gets its users, too, and orders the first access behind those that are pending: so a block that
-//! is chosen badly costs a wait, and never the bytes of another allocation.
+//! shared list, which every lane may use. Blocks of one list are joined with their neighbours. An
+//! allocation gets the users of its block, too, and its first access follows those that are pending: so a
+//! block that is chosen badly costs a wait, and never the bytes of another allocation.
 //!
 //! It makes no call of a driver and knows no lock, and its questions about lanes go to its caller.
 #![forbid(unsafe_code)]

@@ -43,7 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a granule is.
+/// The state of a granule.
 #[derive(Debug, Clone, PartialEq)]
 enum Granule {
     Live(u32),

@@ -17,7 +17,7 @@
 //! used.
 #![forbid(unsafe_code)]
 
-use crate::base::id::{BlockId, LaneId, Position};
+use crate::base::id::{BlockId, LaneId, Position, keep_latest};
 use crate::base::interval::RangeMap;
 use crate::base::ledger::{Access, Mode, OrderedBy, Place};
 use smallvec::SmallVec;
@@ -31,14 +31,6 @@ const SLOTS: usize = 8;
 /// Positions to wait for, the latest of each lane. Those of all slots fit without the heap.
 pub(crate) type Needs = SmallVec<[Position; SLOTS + 2]>;
 
-/// Adds `position`, keeping only the latest of its lane.
-pub(crate) fn add_need(needs: &mut Needs, position: Position) {
-    match needs.iter_mut().find(|need| need.lane == position.lane) {
-        Some(need) => need.seq = need.seq.max(position.seq),
-        None => needs.push(position),
-    }
-}
-
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Stamp {
     write: Option<Position>,
@@ -48,10 +40,7 @@ struct Stamp {
 
 impl Stamp {
     fn read(&mut self, position: Position) {
-        match self.reads.iter_mut().find(|read| read.lane == position.lane) {
-            Some(read) => read.seq = read.seq.max(position.seq),
-            None => self.reads.push(position),
-        }
+        keep_latest(&mut self.reads, position);
     }
 }
 
@@ -210,7 +199,7 @@ impl Track {
     /// Adds the users of the bytes before they were allocated.
     pub(crate) fn users_before(&self, implied: impl Fn(Position) -> bool, needs: &mut Needs) {
         for user in self.before.iter().filter(|user| !implied(**user)) {
-            add_need(needs, *user);
+            keep_latest(needs, *user);
         }
     }
 
@@ -288,7 +277,7 @@ impl Track {
     ) {
         self.each_user(range, mode, |position| {
             if !implied(position) {
-                add_need(needs, position);
+                keep_latest(needs, position);
             }
         });
     }
@@ -349,7 +338,7 @@ impl Track {
     ) {
         for position in self.left_out.lock().expect("no code panics under this lock").iter() {
             if !implied(*position) {
-                add_need(needs, *position);
+                keep_latest(needs, *position);
             }
         }
         self.users(range, mode, implied, needs);
@@ -359,7 +348,7 @@ impl Track {
     pub(crate) fn keep_unstamped(&self, positions: &[Position]) {
         let mut left_out = self.left_out.lock().expect("no code panics under this lock");
         for position in positions {
-            add_need(&mut left_out, *position);
+            keep_latest(&mut left_out, *position);
         }
     }
 

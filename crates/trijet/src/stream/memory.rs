@@ -25,7 +25,7 @@ pub struct MemoryStats {
     pub used_high: Bytes,
 }
 
-/// What the heap of a device did so far, and how its free memory lies. Counts go on over resets.
+/// Counters of the heap of a device, and sizes of its free memory. Resets leave the counters as they are.
 ///
 /// ```
 /// use trijet::{Device, Select};
@@ -97,7 +97,7 @@ impl Device {
         })
     }
 
-    /// What the heap of the device did so far; `None` if the device allocates from a pool.
+    /// The counters of the heap of the device; `None` if the device allocates from a pool.
     #[must_use]
     pub fn heap_stats(&self) -> Option<HeapStats> {
         let Source::Heap(heap) = &self.shared().source else { return None };

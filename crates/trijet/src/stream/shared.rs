@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, Weak};
 /// Work that is put off until a call that may reach the driver.
 type Deferred = Box<dyn FnOnce() + Send>;
 
-/// What a device takes memory from that it allocates for streams.
+/// The source of the memory that a device allocates for streams.
 #[derive(Debug)]
 pub(crate) enum Source {
     /// The heap of the library.
@@ -36,7 +36,7 @@ pub(crate) struct Shared {
     pub(crate) domain: Arc<Domain>,
     pub(crate) id: DeviceId,
     pub(crate) info: DeviceInfo,
-    /// What `alloc` takes memory from.
+    /// The source of the memory of `alloc`.
     pub(crate) source: Source,
     /// Loaded modules by their code.
     pub(crate) modules: Mutex<HashMap<Code, LoadedModule>>,
