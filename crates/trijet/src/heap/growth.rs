@@ -62,7 +62,7 @@ impl Heap {
     /// # Errors
     /// `OutOfMemory` if the device has no more; an error of the driver.
     pub(crate) fn grow(&self, driver: &dyn Driver, granules: u64) -> Result<()> {
-        let Some(sizes) = self.sizes(driver) else {
+        let Some(sizes) = self.sizes(driver)? else {
             return Err(Error::new(ErrorKind::Unsupported, "alloc", "the driver has no ranges"));
         };
         let unit = |bytes: Bytes| (bytes.0 / GRANULE).max(1);

@@ -23,7 +23,8 @@ pub(crate) use nodes::{GRANULE, Index, List, Users};
 pub(crate) use space::{Reuse, Space, Taken};
 
 use crate::base::atomic::Stack;
-use crate::base::id::{DeviceId, Position};
+use crate::base::error::{ErrorKind, Result};
+use crate::base::id::DeviceId;
 use crate::base::table::Table;
 use crate::device::driver::{Driver, RangeSizes};
 use crate::device::memory::{Memory, Span};
@@ -83,23 +84,24 @@ impl Heap {
     }
 
     /// The sizes of its ranges; `None` if the driver has no ranges of addresses for this device.
-    pub(crate) fn sizes(&self, driver: &dyn Driver) -> Option<RangeSizes> {
-        *self.sizes.get_or_init(|| driver.range_sizes(self.device).ok())
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub(crate) fn sizes(&self, driver: &dyn Driver) -> Result<Option<RangeSizes>> {
+        if let Some(sizes) = self.sizes.get() {
+            return Ok(*sizes);
+        }
+        let sizes = match driver.range_sizes(self.device) {
+            Ok(sizes) => Some(sizes),
+            Err(error) if error.kind() == ErrorKind::Unsupported => None,
+            Err(error) => return Err(error),
+        };
+        Ok(*self.sizes.get_or_init(|| sizes))
     }
 
     /// Takes the lock, without the blocks that other threads returned meanwhile.
-    pub(crate) fn lock_plain(&self) -> MutexGuard<'_, State> {
+    fn lock_plain(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no panic under this lock")
-    }
-
-    /// The bytes that it holds from the device.
-    pub(crate) fn mapped(&self) -> u64 {
-        self.lock_plain().mapped()
-    }
-
-    /// Moves the blocks whose users are all complete to the shared list.
-    pub(crate) fn retire(&self, is_done: impl Fn(Position) -> bool) {
-        self.lock_plain().space.retire(is_done);
     }
 
     /// Takes the lock, and frees the blocks that other threads returned meanwhile: `list` says to which list a

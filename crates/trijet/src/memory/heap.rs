@@ -14,7 +14,7 @@ use crate::base::ledger::{Access, Mode, OpKind, OrderedBy, Place};
 use crate::base::units::Bytes;
 use crate::device::driver::Readiness;
 use crate::device::memory::{Memory, Span};
-use crate::heap::{GRANULE, Heap, List, Reuse, State, Taken, Users};
+use crate::heap::{GRANULE, Heap, Reuse, State, Taken, Users};
 use crate::order::domain::Domain;
 use crate::order::lane_ref::LaneRef;
 use crate::order::track::{Needs, Track};
@@ -96,29 +96,14 @@ impl BlockSource for Shared {
         track.all_users(&(0..u64::MAX), Mode::Write, |user| domain.is_done(user), &mut needs);
         // No stamp names the users of the granule of an empty allocation.
         track.users_before(|user| domain.is_done(user), &mut needs);
-        heap.give(number, needs.into_iter().collect(), |users| list(domain, users));
-    }
-}
-
-/// The list of a free block with these users, of which those that are complete are removed.
-fn list(domain: &Domain, users: &mut Users) -> List {
-    users.retain(|user| !domain.is_done(*user));
-    match &users[..] {
-        [] => List::Shared,
-        [only] => List::Lane(only.lane),
-        several => {
-            let follows = |lane| domain.lane(lane).covers(several);
-            let last = several.iter().map(|user| user.lane).find(|lane| follows(*lane));
-            last.map_or(List::Mixed, List::Lane)
-        }
+        domain.give_to_heap(heap, number, needs.into_iter().collect());
     }
 }
 
 /// Takes a block of `granules` for the first use in a lane.
 fn take(heap: &Heap, lane: &LaneRef, granules: u64) -> Result<(Span, Taken)> {
     let domain = &*lane.domain;
-    let lists = |users: &mut Users| list(domain, users);
-    let mut state = heap.lock(lists);
+    let mut state = domain.lock_heap(heap);
     if let Some((taken, reuse)) = state.space.take(lane.id, granules) {
         return Ok(counted(&mut state, taken, reuse));
     }
@@ -135,7 +120,7 @@ fn take(heap: &Heap, lane: &LaneRef, granules: u64) -> Result<(Span, Taken)> {
     let awaited: Vec<Users> = state.space.awaited().take(QUERIES_MAX).cloned().collect();
     drop(state);
     if query(domain, &awaited)? {
-        let mut state = heap.lock(lists);
+        let mut state = domain.lock_heap(heap);
         state.space.retire(|user| domain.is_done(user));
         if let Some((taken, _)) = state.space.take(lane.id, granules) {
             return Ok(counted(&mut state, taken, Reuse::Queried));
@@ -148,7 +133,6 @@ fn take(heap: &Heap, lane: &LaneRef, granules: u64) -> Result<(Span, Taken)> {
 #[cold]
 fn take_more(heap: &Heap, lane: &LaneRef, granules: u64) -> Result<(Span, Taken)> {
     let domain = &*lane.domain;
-    let lists = |users: &mut Users| list(domain, users);
     let driver = &**domain.driver();
     let mut refused = None;
     for _ in 0..GROWTHS_MAX {
@@ -159,24 +143,24 @@ fn take_more(heap: &Heap, lane: &LaneRef, granules: u64) -> Result<(Span, Taken)
             refused = Some(error);
             break;
         }
-        let mut state = heap.lock(lists);
+        let mut state = domain.lock_heap(heap);
         if let Some((taken, _)) = state.space.take(lane.id, granules) {
             return Ok(counted(&mut state, taken, Reuse::New));
         }
     }
-    let mut state = heap.lock(lists);
+    let mut state = domain.lock_heap(heap);
     if let Some(taken) = state.space.take_any(granules) {
         return Ok(counted(&mut state, taken, Reuse::Awaiting));
     }
     drop(state);
     // Memory that is free in pieces may be enough for one of this size.
     if heap.trim(driver, 0)? > 0 && heap.grow(driver, granules).is_ok() {
-        let mut state = heap.lock(lists);
+        let mut state = domain.lock_heap(heap);
         if let Some((taken, _)) = state.space.take(lane.id, granules) {
             return Ok(counted(&mut state, taken, Reuse::New));
         }
     }
-    let state = heap.lock(lists);
+    let state = domain.lock_heap(heap);
     Err(exhausted(&state, lane, granules, refused))
 }
 

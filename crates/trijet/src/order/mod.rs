@@ -12,6 +12,7 @@ mod captured;
 pub(crate) mod dependent;
 pub(crate) mod domain;
 pub(crate) mod enqueue;
+mod freed;
 pub(crate) mod gate;
 pub(crate) mod host_fn;
 pub(crate) mod host_wait;

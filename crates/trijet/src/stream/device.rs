@@ -144,7 +144,7 @@ impl Device {
     fn of(domain: &Arc<Domain>, id: DeviceId, pool: Option<PoolChoice>) -> Result<Self> {
         let info = domain.driver().device_info(id)?;
         let heap = domain.heap(id);
-        let has_ranges = heap.sizes(&**domain.driver()).is_some();
+        let has_ranges = heap.sizes(&**domain.driver())?.is_some();
         let choice = match pool {
             None if !has_ranges => Some(PoolChoice::Own),
             chosen => chosen,

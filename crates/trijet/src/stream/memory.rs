@@ -75,7 +75,7 @@ impl Device {
         let shared = self.shared();
         let pool = match &shared.source {
             Source::Heap(heap) => {
-                let state = heap.lock_plain();
+                let state = shared.domain.lock_heap(heap);
                 return Ok(MemoryStats {
                     reserved: Bytes(state.mapped()),
                     reserved_high: Bytes(state.counts.mapped_high),
@@ -100,8 +100,9 @@ impl Device {
     /// The counters of the heap of the device; `None` if the device allocates from a pool.
     #[must_use]
     pub fn heap_stats(&self) -> Option<HeapStats> {
-        let Source::Heap(heap) = &self.shared().source else { return None };
-        let state = heap.lock_plain();
+        let shared = self.shared();
+        let Source::Heap(heap) = &shared.source else { return None };
+        let state = shared.domain.lock_heap(heap);
         let (counts, space) = (&state.counts, &state.space);
         let of = |reuse: Reuse| counts.reuses[reuse as usize];
         Some(HeapStats {
@@ -124,9 +125,10 @@ impl Device {
     /// What the driver reports.
     pub fn reset_memory_high(&self) -> Result<()> {
         calling::refuse("memory statistics")?;
-        match &self.shared().source {
+        let shared = self.shared();
+        match &shared.source {
             Source::Heap(heap) => {
-                let mut state = heap.lock_plain();
+                let mut state = shared.domain.lock_heap(heap);
                 state.counts.live_high = state.space.live() * GRANULE;
                 state.counts.mapped_high = state.mapped();
                 Ok(())

@@ -98,7 +98,7 @@ impl Shared {
     /// The bytes that the heap or the pool holds from the device.
     pub(super) fn reserved(&self) -> Result<u64> {
         match &self.source {
-            Source::Heap(heap) => Ok(heap.mapped()),
+            Source::Heap(heap) => Ok(self.domain.lock_heap(heap).mapped()),
             Source::Pool(pool, _) => self.domain.driver().pool_get(*pool, PoolAttribute::RESERVED),
         }
     }
@@ -121,7 +121,7 @@ impl Shared {
 
     /// Returns the memory of a heap that nothing uses to the device, until at most `keep` bytes are held.
     pub(super) fn trim_heap(&self, heap: &Heap, keep: u64) -> Result<()> {
-        heap.retire(|user| self.domain.is_done(user));
+        self.domain.lock_heap(heap).space.retire(|user| self.domain.is_done(user));
         heap.trim(&**self.domain.driver(), keep).map(drop)
     }
 
