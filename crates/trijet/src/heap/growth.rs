@@ -11,6 +11,19 @@ use crate::base::units::Bytes;
 use crate::device::driver::{Driver, RangeSizes};
 use crate::device::memory::Memory;
 
+/// A large heap grows by this part of what it has. The time of a growth hardly depends on its size (measured:
+/// crates/trijet-bench/results/h200/memory.csv), so memory grows in a number of calls that is logarithmic.
+const GROWTH_PART: u64 = 64;
+
+/// The sizes of a growth, in granules.
+#[derive(Debug, Clone, Copy)]
+struct Growth {
+    /// Memory is mapped in multiples of this size.
+    unit: u64,
+    /// Memory at the end of a range grows in multiples of this size, which is a multiple of `unit`.
+    step: u64,
+}
+
 /// Memory that is about to be mapped, as a live block.
 struct Plan {
     piece: Taken,
@@ -24,12 +37,12 @@ fn bytes(piece: &Taken) -> std::ops::Range<u64> {
 impl State {
     /// The bytes that the heap holds from the device.
     pub(crate) fn mapped(&self) -> u64 {
-        self.mappings.iter().map(Mapping::mapped).sum()
+        self.mapped
     }
 
     /// Chooses the addresses of `granules` new granules, which continue the free block at the end of a range if
     /// there is one. `None` if no range has room.
-    fn plan(&mut self, granules: u64, unit: u64) -> Option<Plan> {
+    fn plan(&mut self, granules: u64, Growth { unit, step }: Growth) -> Option<Plan> {
         let (space, mappings) = (&mut self.space, &self.mappings);
         if let Some(piece) = space.take_hole(granules.next_multiple_of(unit)) {
             let range = mappings[piece.range as usize].range().clone();
@@ -38,7 +51,7 @@ impl State {
         for (number, mapping) in mappings.iter().enumerate().rev() {
             let number = u32::try_from(number).expect("fewer than 2^32 ranges");
             let wanted = granules - space.free_at_end(number).min(granules - 1);
-            let wanted = wanted.next_multiple_of(unit);
+            let wanted = wanted.next_multiple_of(step);
             if space.extent(number) + wanted <= mapping.granules() {
                 let piece = space.extend(number, wanted);
                 return Some(Plan { piece, range: mapping.range().clone() });
@@ -65,26 +78,36 @@ impl Heap {
         let Some(sizes) = self.sizes(driver)? else {
             return Err(Error::new(ErrorKind::Unsupported, "alloc", "the driver has no ranges"));
         };
-        let unit = |bytes: Bytes| (bytes.0 / GRANULE).max(1);
-        match self.grow_by(driver, sizes, (granules, unit(sizes.step))) {
-            Err(error) if error.kind() == ErrorKind::OutOfMemory && sizes.step != sizes.granule => {
-                self.grow_by(driver, sizes, (granules, unit(sizes.granule)))
+        let [unit, least] = [sizes.step, sizes.granule].map(|bytes| (bytes.0 / GRANULE).max(1));
+        let part = self.lock_plain().mapped / GRANULE / GROWTH_PART;
+        let step = (part - part % unit).max(unit);
+        let mut outcome = self.grow_by(driver, sizes, granules, Growth { unit, step });
+        for unit in [unit, least].into_iter().filter(|unit| *unit < step) {
+            match outcome {
+                Err(error) if error.kind() == ErrorKind::OutOfMemory => {
+                    let growth = Growth { unit, step: unit };
+                    outcome = self.grow_by(driver, sizes, granules, growth);
+                }
+                Ok(()) | Err(_) => break,
             }
-            outcome => outcome,
         }
+        outcome
     }
 
     fn grow_by(
         &self,
         driver: &dyn Driver,
         sizes: RangeSizes,
-        (granules, unit): (u64, u64),
+        granules: u64,
+        growth: Growth,
     ) -> Result<()> {
         let plan = loop {
-            let planned = self.lock_plain().plan(granules, unit);
+            let planned = self.lock_plain().plan(granules, growth);
             match planned {
                 Some(plan) => break plan,
-                None => self.reserve(driver, sizes, granules.next_multiple_of(unit) * GRANULE)?,
+                None => {
+                    self.reserve(driver, sizes, granules.next_multiple_of(growth.step) * GRANULE)?
+                }
             }
         };
         let mapped = driver.range_map(&plan.range, bytes(&plan.piece));
@@ -96,8 +119,9 @@ impl Heap {
             return Err(error);
         }
         state.mappings[range as usize].pieces.insert(start, granules);
+        state.mapped += granules * GRANULE;
         state.space.give(index, Users::new(), List::Shared);
-        state.counts.mapped_high = state.counts.mapped_high.max(state.mapped());
+        state.counts.mapped_high = state.counts.mapped_high.max(state.mapped);
         Ok(())
     }
 
@@ -127,6 +151,7 @@ impl Heap {
                 return Err(error);
             }
             state.mappings[piece.range as usize].pieces.remove(&piece.start);
+            state.mapped -= piece.granules * GRANULE;
             state.space.take_away(piece.index);
             released += piece.granules * GRANULE;
         }

@@ -32,9 +32,4 @@ impl Mapping {
     pub(super) fn granules(&self) -> u64 {
         self.range.as_ref().map_or(0, Memory::bytes) / GRANULE
     }
-
-    /// The bytes that are mapped.
-    pub(crate) fn mapped(&self) -> u64 {
-        self.pieces.values().sum::<u64>() * GRANULE
-    }
 }

@@ -27,7 +27,7 @@ use crate::base::error::{ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::table::Table;
 use crate::device::driver::{Driver, RangeSizes};
-use crate::device::memory::{Memory, Span};
+use crate::device::memory::Span;
 use mapping::Mapping;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
@@ -56,6 +56,8 @@ struct Return {
 pub(crate) struct State {
     pub(crate) space: Space,
     pub(crate) mappings: Vec<Mapping>,
+    /// The bytes that the heap holds from the device.
+    mapped: u64,
     pub(crate) counts: Counts,
 }
 
@@ -158,15 +160,11 @@ impl Heap {
 }
 
 impl State {
-    /// The bytes of a block.
-    pub(crate) fn span(&self, taken: &Taken) -> Span {
+    /// The first `bytes` bytes of a block.
+    #[inline]
+    pub(crate) fn span(&self, taken: &Taken, bytes: u64) -> Span {
         let start = taken.start * GRANULE;
-        self.memory(taken).span(start..start + taken.granules * GRANULE)
-    }
-
-    /// The range in which a block lies.
-    fn memory(&self, taken: &Taken) -> &Memory {
-        self.mappings[taken.range as usize].range()
+        self.mappings[taken.range as usize].range().span(start..start + bytes)
     }
 
     /// Counts an allocation.

@@ -6,7 +6,7 @@
 
 use super::source::BlockSource;
 use crate::base::error::Result;
-use crate::base::ledger::{Mode, Named, OpKind, Place};
+use crate::base::ledger::{Mode, Named, OpKind};
 use crate::device::memory::Span;
 use crate::log::calling;
 use crate::order::domain::Domain;
@@ -25,28 +25,37 @@ pub(crate) struct Block {
     /// would count a share in the memory.
     whole: Span,
     pub(crate) track: Track,
-    source: Arc<dyn BlockSource>,
+    /// `None` when it is dropped, and the source has itself.
+    source: Option<Arc<dyn BlockSource>>,
     /// The number that the source knows it by, if it numbers its blocks.
     number: u32,
 }
 
 impl Block {
     /// A block of the bytes `whole` without stamps.
-    pub(super) fn new(source: Arc<dyn BlockSource>, whole: Span) -> Self {
+    pub(super) fn new(source: Arc<dyn BlockSource>, whole: Span) -> Arc<Self> {
         let place = whole.memory().space().place();
         let track = Track::new(source.device().domain.id(), whole.bytes(), place);
         Self::with_track(source, whole, track)
     }
 
     /// A block of the bytes `whole` with the stamps of `track`.
-    pub(super) fn with_track(source: Arc<dyn BlockSource>, whole: Span, track: Track) -> Self {
-        Self { whole, track, source, number: 0 }
+    pub(super) fn with_track(source: Arc<dyn BlockSource>, whole: Span, track: Track) -> Arc<Self> {
+        Self::numbered(source, whole, track, 0)
     }
 
-    /// The block with the number that its source knows it by.
-    pub(super) fn numbered(mut self, number: u32) -> Self {
-        self.number = number;
-        self
+    /// A block of the bytes `whole` with the stamps of `track`, which its source knows by a number.
+    ///
+    /// It is inlined so that the track is built where it stays: every copy of it costs as much as the rest of an
+    /// allocation.
+    #[inline(always)]
+    pub(super) fn numbered(
+        source: Arc<dyn BlockSource>,
+        whole: Span,
+        track: Track,
+        number: u32,
+    ) -> Arc<Self> {
+        Arc::new(Self { whole, track, source: Some(source), number })
     }
 
     /// The bytes `range` of the block.
@@ -92,7 +101,12 @@ impl Block {
     }
 
     fn device(&self) -> &Shared {
-        self.source.device()
+        self.source().device()
+    }
+
+    #[inline]
+    fn source(&self) -> &Arc<dyn BlockSource> {
+        self.source.as_ref().expect("a live block has a source")
     }
 
     /// Makes the calling thread wait for the operations that an access by the host must follow.
@@ -128,7 +142,7 @@ impl Block {
         let points = marks.map(|marks| marks.into_iter().map(Point::Mark).collect());
         let access = || self.track.access(range, mode);
         self.domain().log().note_host(OpKind::Lent, self.device().id, access, site);
-        Waiting::new(&Arc::clone(&self.source).device_handle(), points, site)
+        Waiting::new(&Arc::clone(self.source()).device_handle(), points, site)
     }
 }
 
@@ -138,9 +152,9 @@ impl Drop for Block {
             return;
         }
         self.domain().log().tracers.forget_block(self.track.id);
-        let nothing = Track::new(self.domain().id(), 0, Place::Device);
-        let track = std::mem::replace(&mut self.track, nothing);
-        Arc::clone(&self.source).give_back(self.whole.memory().clone(), track, self.number);
+        if let Some(source) = self.source.take() {
+            source.give_back(self.whole.memory(), &mut self.track, self.number);
+        }
     }
 }
 
@@ -166,7 +180,7 @@ mod tests {
             Arc::clone(&self.0)
         }
 
-        fn give_back(self: Arc<Self>, _: Memory, _: Track, _: u32) {}
+        fn give_back(self: Arc<Self>, _: &Memory, _: &mut Track, _: u32) {}
     }
 
     /// A device without threads of its own: Miri takes one that outlives the tests for a leak.

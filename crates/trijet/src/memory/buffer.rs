@@ -144,8 +144,8 @@ impl<T: Element, S> Buffer<T, S> {
         self
     }
 
-    pub(crate) fn new(block: Block, len: usize) -> Self {
-        Self { block: Arc::new(block), start: 0, len, types: PhantomData }
+    pub(crate) fn new(block: Arc<Block>, len: usize) -> Self {
+        Self { block, start: 0, len, types: PhantomData }
     }
 
     /// The address of the first element, as kernels and other libraries see it.

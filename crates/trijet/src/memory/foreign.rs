@@ -47,7 +47,7 @@ pub(super) fn import(
     space: Space,
     (address, bytes): (u64, Bytes),
     owner: Box<dyn Any + Send>,
-) -> Result<Block> {
+) -> Result<Arc<Block>> {
     calling::refuse("foreign memory")?;
     let shared = Arc::clone(device.shared());
     let imported = shared.domain.driver().memory_from_raw(space, address, bytes);
@@ -66,12 +66,12 @@ impl BlockSource for ForeignSource {
         Arc::clone(&self.device)
     }
 
-    fn give_back(self: Arc<Self>, memory: Memory, track: Track, _: u32) {
+    fn give_back(self: Arc<Self>, memory: &Memory, track: &mut Track, _: u32) {
         let owner = self.owner.lock().expect("no panic under this lock").take();
         let Some(owner) = owner else { return };
         let mut users = Needs::new();
         track.all_users(&(0..u64::MAX), Mode::Write, |_| false, &mut users);
-        let device = Arc::clone(&self.device);
+        let (device, memory, track) = (Arc::clone(&self.device), memory.clone(), track.take());
         if calling::inside() || !device.domain.has_room_for_marks(users.iter()) {
             defer(device, memory, track, owner);
         } else {

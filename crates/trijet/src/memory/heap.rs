@@ -17,7 +17,7 @@ use crate::device::memory::{Memory, Span};
 use crate::heap::{GRANULE, Heap, Reuse, State, Taken, Users};
 use crate::order::domain::Domain;
 use crate::order::lane_ref::LaneRef;
-use crate::order::track::{Needs, Track};
+use crate::order::track::Track;
 use crate::stream::shared::{Shared, Source};
 use crate::stream::stream::Stream;
 use std::borrow::Cow;
@@ -37,14 +37,13 @@ pub(super) fn alloc(
     heap: &Heap,
     bytes: Bytes,
     site: &'static Location<'static>,
-) -> Result<Block> {
+) -> Result<Arc<Block>> {
     let device = stream.device();
     device.run_deferred();
     let lane = stream.lane();
     lane.admit("alloc")?;
     let begun = device.domain.log().begin_call();
-    let granules = bytes.0.max(1).div_ceil(GRANULE);
-    let (span, taken) = take(heap, lane, granules).map_err(|error| device.failed(error))?;
+    let (whole, taken) = take(heap, lane, bytes).map_err(|error| device.failed(error))?;
     let place = taken.place();
     let Taken { index, users, .. } = taken;
     let domain = &device.domain;
@@ -58,9 +57,7 @@ pub(super) fn alloc(
             op.site = Some(site.into());
         });
     }
-    let start = span.range().start;
-    let whole = span.memory().span(start..start + bytes.0);
-    Ok(Block::with_track(Arc::<Shared>::clone(device), whole, track).numbered(index))
+    Ok(Block::numbered(Arc::<Shared>::clone(device), whole, track, index))
 }
 
 fn access(track: &Track, bytes: u64) -> Access {
@@ -82,40 +79,39 @@ impl BlockSource for Shared {
         self
     }
 
-    fn give_back(self: Arc<Self>, memory: Memory, track: Track, number: u32) {
+    fn give_back(self: Arc<Self>, _: &Memory, track: &mut Track, number: u32) {
         let Source::Heap(heap) = &self.source else { return };
         let domain = &*self.domain;
         if let Some(begun) = domain.log().begin_call() {
             domain.log().note_call(begun, OpKind::ToHeap, self.id, |op| {
-                op.accesses.push(access(&track, track.bytes()));
+                op.accesses.push(access(track, track.bytes()));
                 op.label = Cow::Borrowed("free");
             });
         }
-        drop(memory);
-        let mut needs = Needs::new();
-        track.all_users(&(0..u64::MAX), Mode::Write, |user| domain.is_done(user), &mut needs);
-        // No stamp names the users of the granule of an empty allocation.
-        track.users_before(|user| domain.is_done(user), &mut needs);
-        domain.give_to_heap(heap, number, needs.into_iter().collect());
+        let mut users = Users::new();
+        track.all_users(&(0..u64::MAX), Mode::Write, |user| domain.is_done(user), &mut users);
+        domain.give_to_heap(heap, number, users);
     }
 }
 
-/// Takes a block of `granules` for the first use in a lane.
-fn take(heap: &Heap, lane: &LaneRef, granules: u64) -> Result<(Span, Taken)> {
+/// Takes a block of `bytes` for the first use in a lane.
+#[inline(always)]
+fn take(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)> {
+    let granules = granules(bytes);
     let domain = &*lane.domain;
     let mut state = domain.lock_heap(heap);
     if let Some((taken, reuse)) = state.space.take(lane.id, granules) {
-        return Ok(counted(&mut state, taken, reuse));
+        return Ok(counted(&mut state, bytes, taken, reuse));
     }
     let followed = lane.lane().with_vector(|vector| {
         state.space.take_following(granules, LOOKED_AT_MAX, |user| vector.covers(user))
     });
     if let Some(taken) = followed {
-        return Ok(counted(&mut state, taken, Reuse::Following));
+        return Ok(counted(&mut state, bytes, taken, Reuse::Following));
     }
     state.space.retire(|user| domain.is_done(user));
     if let Some((taken, reuse)) = state.space.take(lane.id, granules) {
-        return Ok(counted(&mut state, taken, reuse));
+        return Ok(counted(&mut state, bytes, taken, reuse));
     }
     let awaited: Vec<Users> = state.space.awaited().take(QUERIES_MAX).cloned().collect();
     drop(state);
@@ -123,15 +119,16 @@ fn take(heap: &Heap, lane: &LaneRef, granules: u64) -> Result<(Span, Taken)> {
         let mut state = domain.lock_heap(heap);
         state.space.retire(|user| domain.is_done(user));
         if let Some((taken, _)) = state.space.take(lane.id, granules) {
-            return Ok(counted(&mut state, taken, Reuse::Queried));
+            return Ok(counted(&mut state, bytes, taken, Reuse::Queried));
         }
     }
-    take_more(heap, lane, granules)
+    take_more(heap, lane, bytes)
 }
 
 /// Takes a block of new memory, or of memory that is still in use, whose users the first access follows.
 #[cold]
-fn take_more(heap: &Heap, lane: &LaneRef, granules: u64) -> Result<(Span, Taken)> {
+fn take_more(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)> {
+    let granules = granules(bytes);
     let domain = &*lane.domain;
     let driver = &**domain.driver();
     let mut refused = None;
@@ -145,28 +142,33 @@ fn take_more(heap: &Heap, lane: &LaneRef, granules: u64) -> Result<(Span, Taken)
         }
         let mut state = domain.lock_heap(heap);
         if let Some((taken, _)) = state.space.take(lane.id, granules) {
-            return Ok(counted(&mut state, taken, Reuse::New));
+            return Ok(counted(&mut state, bytes, taken, Reuse::New));
         }
     }
     let mut state = domain.lock_heap(heap);
     if let Some(taken) = state.space.take_any(granules) {
-        return Ok(counted(&mut state, taken, Reuse::Awaiting));
+        return Ok(counted(&mut state, bytes, taken, Reuse::Awaiting));
     }
     drop(state);
     // Memory that is free in pieces may be enough for one of this size.
     if heap.trim(driver, 0)? > 0 && heap.grow(driver, granules).is_ok() {
         let mut state = domain.lock_heap(heap);
         if let Some((taken, _)) = state.space.take(lane.id, granules) {
-            return Ok(counted(&mut state, taken, Reuse::New));
+            return Ok(counted(&mut state, bytes, taken, Reuse::New));
         }
     }
     let state = domain.lock_heap(heap);
     Err(exhausted(&state, lane, granules, refused))
 }
 
-fn counted(state: &mut State, taken: Taken, reuse: Reuse) -> (Span, Taken) {
+fn granules(bytes: Bytes) -> u64 {
+    bytes.0.max(1).div_ceil(GRANULE)
+}
+
+#[inline(always)]
+fn counted(state: &mut State, bytes: Bytes, taken: Taken, reuse: Reuse) -> (Span, Taken) {
     state.count(reuse);
-    (state.span(&taken), taken)
+    (state.span(&taken, bytes.0), taken)
 }
 
 /// Asks the driver whether the work that free memory waits for is complete, as far as events for it were

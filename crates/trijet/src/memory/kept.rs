@@ -37,7 +37,7 @@ fn op_name(space: Space) -> &'static str {
 
 /// Allocates `bytes`: kept memory that no operation uses any more, or new memory.
 #[track_caller]
-pub(super) fn alloc(device: &Arc<Shared>, bytes: Bytes, space: Space) -> Result<Block> {
+pub(super) fn alloc(device: &Arc<Shared>, bytes: Bytes, space: Space) -> Result<Arc<Block>> {
     let op = op_name(space);
     calling::refuse(op)?;
     let shared = Arc::clone(device);
@@ -68,9 +68,9 @@ impl BlockSource for KeptSource {
         Arc::clone(&self.0)
     }
 
-    fn give_back(self: Arc<Self>, memory: Memory, track: Track, _: u32) {
+    fn give_back(self: Arc<Self>, memory: &Memory, track: &mut Track, _: u32) {
         let kept = &self.0.domain.kept;
-        kept.lock().expect("no panic under this lock").push((memory, track));
+        kept.lock().expect("no panic under this lock").push((memory.clone(), track.take()));
     }
 }
 

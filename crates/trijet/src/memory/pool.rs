@@ -27,7 +27,7 @@ pub(super) fn alloc(
     pool: PoolHandle,
     bytes: Bytes,
     site: &'static Location<'static>,
-) -> Result<Block> {
+) -> Result<Arc<Block>> {
     stream.device().run_deferred();
     let track = Track::new(stream.lane().domain.id(), bytes.0, Place::Device);
     let uses = [Use { track: &track, range: 0..bytes.0, mode: Mode::Write }];
@@ -49,8 +49,8 @@ impl BlockSource for Inner {
         Arc::<Shared>::clone(Self::device(&self))
     }
 
-    fn give_back(self: Arc<Self>, memory: Memory, track: Track, _: u32) {
-        free(memory, track, self, When::Dropped);
+    fn give_back(self: Arc<Self>, memory: &Memory, track: &mut Track, _: u32) {
+        free(memory.clone(), track.take(), self, When::Dropped);
     }
 }
 

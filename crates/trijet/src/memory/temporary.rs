@@ -19,7 +19,7 @@ struct Source {
 }
 
 /// Allocates `bytes` of the graph that `recorder` records.
-pub(super) fn alloc(stream: &Stream, recorder: &dyn Recorder, bytes: Bytes) -> Result<Block> {
+pub(super) fn alloc(stream: &Stream, recorder: &dyn Recorder, bytes: Bytes) -> Result<Arc<Block>> {
     let Temporary { span, track, home } = recorder.alloc(bytes)?;
     let source = Source { device: Arc::clone(stream.device()), home };
     Ok(Block::with_track(Arc::new(source), span, track))
@@ -35,7 +35,7 @@ impl BlockSource for Source {
     }
 
     /// The memory stays with the graph.
-    fn give_back(self: Arc<Self>, _: Memory, track: Track, _: u32) {
+    fn give_back(self: Arc<Self>, _: &Memory, track: &mut Track, _: u32) {
         self.home.give_back(track.id);
     }
 }

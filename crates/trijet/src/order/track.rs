@@ -23,7 +23,7 @@ use crate::base::ledger::{Access, Mode, OrderedBy, Place};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// Lanes whose last access of the whole is kept in a slot. Reads of other lanes go to the map.
 const SLOTS: usize = 8;
@@ -49,6 +49,16 @@ impl Stamp {
 struct Slots([AtomicU64; SLOTS]);
 
 impl Slots {
+    /// The first positions of a list, as many as there are slots.
+    #[inline]
+    fn of(positions: &[Position]) -> Self {
+        let slots = Self::default();
+        for (slot, position) in slots.0.iter().zip(positions) {
+            slot.store(position.pack(), Ordering::Relaxed);
+        }
+        slots
+    }
+
     /// Calls `each` with every position.
     #[inline(always)]
     fn each(&self, mut each: impl FnMut(Position)) {
@@ -121,7 +131,8 @@ pub(crate) struct Track {
     ranged: AtomicBool,
     /// Whether it has several owners. All stamps are then in the map.
     parts: AtomicBool,
-    stamps: Mutex<RangeMap<Stamp>>,
+    /// Made by the first access that needs it.
+    rare: OnceLock<Box<Rare>>,
     /// The first lane that used it, plus one; 0 while none has.
     first_lane: AtomicU32,
     /// Whether two lanes use it. An operation on it is then recorded before the next one of its
@@ -132,10 +143,41 @@ pub(crate) struct Track {
     /// The last users of the bytes before they were allocated. A write follows them, and so does every use of
     /// manual memory.
     before: SmallVec<[Position; 2]>,
+}
+
+/// The part of a track that few allocations need. A track is moved when its allocation is made, and is small
+/// without it.
+#[derive(Debug, Default)]
+struct Rare {
+    /// The stamps of parts.
+    stamps: Mutex<RangeMap<Stamp>>,
     /// Users that no stamp names: those whose wait was left out on request, so that a later stamp
     /// hides them, and those of manual memory that found no slot. The host must not access the
     /// bytes before they are complete.
     left_out: Mutex<Needs>,
+}
+
+impl Rare {
+    /// The stamps of readers of the whole that find no slot, if there are any.
+    #[inline]
+    fn of_readers(bytes: u64, readers: &[Position]) -> OnceLock<Box<Self>> {
+        match readers.get(SLOTS..) {
+            None | Some([]) => OnceLock::new(),
+            Some(more) => OnceLock::from(Self::with_readers(bytes, more)),
+        }
+    }
+
+    #[cold]
+    fn with_readers(bytes: u64, readers: &[Position]) -> Box<Self> {
+        let rare = Box::<Self>::default();
+        let mut stamps = rare.stamps.lock().expect("no code panics under the stamps");
+        // An empty allocation keeps the users of its memory, too, for the next owner.
+        stamps.update(0..bytes.max(1), Stamp::default, |stamp| {
+            readers.iter().for_each(|position| stamp.read(*position));
+        });
+        drop(stamps);
+        rare
+    }
 }
 
 /// One access of an operation to a tracked allocation.
@@ -149,40 +191,39 @@ pub(crate) struct Use<'a> {
 impl Track {
     /// The track of an allocation of `bytes` bytes without users.
     pub(crate) fn new(domain: u64, bytes: u64, place: Place) -> Self {
-        Self {
-            id: BlockId::fresh(),
-            domain,
-            place,
-            bytes,
-            writes: Slots::default(),
-            reads: Slots::default(),
-            ranged: AtomicBool::new(false),
-            parts: AtomicBool::new(false),
-            stamps: Mutex::default(),
-            first_lane: AtomicU32::new(0),
-            shared: AtomicBool::new(false),
-            manual: AtomicBool::new(false),
-            before: SmallVec::new(),
-            left_out: Mutex::default(),
-        }
+        Self::following(domain, bytes, place, SmallVec::new())
     }
 
     /// The track of an allocation of bytes that were used before: `before` are their last users, the latest of
     /// each lane. A write follows them. A read of bytes that were not written follows nothing, because they have no
     /// content.
+    #[inline(always)]
     pub(crate) fn following(
         domain: u64,
         bytes: u64,
         place: Place,
         before: SmallVec<[Position; 2]>,
     ) -> Self {
-        let track = Self { before, ..Self::new(domain, bytes, place) };
-        for user in &track.before {
-            if !track.stamp(&(0..bytes), Mode::Read, *user) {
-                track.stamp_ranged(&(0..bytes), Mode::Read, *user);
-            }
+        Self {
+            id: BlockId::fresh(),
+            domain,
+            place,
+            bytes,
+            writes: Slots::default(),
+            reads: Slots::of(&before),
+            ranged: AtomicBool::new(before.len() > SLOTS),
+            parts: AtomicBool::new(false),
+            rare: Rare::of_readers(bytes, &before),
+            first_lane: AtomicU32::new(0),
+            shared: AtomicBool::new(false),
+            manual: AtomicBool::new(false),
+            before,
         }
-        track
+    }
+
+    /// Takes the stamps, and leaves a track of no bytes.
+    pub(crate) fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::new(self.domain, 0, self.place))
     }
 
     /// The size of the allocation.
@@ -240,8 +281,12 @@ impl Track {
         range.start == 0 && range.end >= self.bytes
     }
 
+    fn rare(&self) -> &Rare {
+        self.rare.get_or_init(Box::default)
+    }
+
     fn lock(&self) -> MutexGuard<'_, RangeMap<Stamp>> {
-        self.stamps.lock().expect("no code panics under the stamps")
+        self.rare().stamps.lock().expect("no code panics under the stamps")
     }
 
     /// Notes that `lane` uses it. Returns whether two lanes do.
@@ -268,12 +313,12 @@ impl Track {
     /// Adds to `needs` what an access must follow: the last write, and for a write every reader.
     /// Leaves out the positions that are `implied`.
     #[inline]
-    pub(crate) fn users(
+    pub(crate) fn users<A: smallvec::Array<Item = Position>>(
         &self,
         range: &Range<u64>,
         mode: Mode,
         implied: impl Fn(Position) -> bool,
-        needs: &mut Needs,
+        needs: &mut SmallVec<A>,
     ) {
         self.each_user(range, mode, |position| {
             if !implied(position) {
@@ -329,15 +374,16 @@ impl Track {
 
     /// Adds what an access by the host, a free or the next owner must follow: the users, and those
     /// that no stamp names.
-    pub(crate) fn all_users(
+    pub(crate) fn all_users<A: smallvec::Array<Item = Position>>(
         &self,
         range: &Range<u64>,
         mode: Mode,
         implied: impl Fn(Position) -> bool,
-        needs: &mut Needs,
+        needs: &mut SmallVec<A>,
     ) {
-        for position in self.left_out.lock().expect("no code panics under this lock").iter() {
-            if !implied(*position) {
+        if let Some(rare) = self.rare.get() {
+            let left_out = rare.left_out.lock().expect("no code panics under this lock");
+            for position in left_out.iter().filter(|position| !implied(**position)) {
                 keep_latest(needs, *position);
             }
         }
@@ -346,7 +392,7 @@ impl Track {
 
     /// Keeps users that no stamp will name, so that a free waits for them.
     pub(crate) fn keep_unstamped(&self, positions: &[Position]) {
-        let mut left_out = self.left_out.lock().expect("no code panics under this lock");
+        let mut left_out = self.rare().left_out.lock().expect("no code panics under this lock");
         for position in positions {
             keep_latest(&mut left_out, *position);
         }
@@ -496,6 +542,23 @@ mod tests {
         stamp(&track, 0..64, Mode::Read, at(1, 5));
         assert_eq!(needs(&track, 0..1, Mode::Write), [at(0, 1), at(1, 5), at(2, 7)]);
         assert_eq!(needs(&track, 0..64, Mode::Read), [at(0, 1)]);
+    }
+
+    #[test]
+    fn an_allocation_keeps_every_earlier_user_of_its_bytes_until_it_is_written() {
+        for users in [1, 2, SLOTS, SLOTS + 1, 3 * SLOTS] {
+            let before: Vec<Position> = (0..).take(users).map(|lane| at(lane, 7)).collect();
+            for bytes in [0, 64] {
+                let track =
+                    Track::following(0, bytes, Place::Device, before.iter().copied().collect());
+                assert_eq!(needs(&track, 0..u64::MAX, Mode::Write), before, "{bytes} bytes");
+                assert_eq!(needs(&track, 0..u64::MAX, Mode::Read), [], "{bytes} bytes");
+                stamp(&track, 0..64, Mode::Write, at(100, 1));
+                if bytes > 0 {
+                    assert_eq!(needs(&track, 0..u64::MAX, Mode::Write), [at(100, 1)]);
+                }
+            }
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::order::domain::Domain;
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 /// Work that is put off until a call that may reach the driver.
@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     /// The streams for copies that pipelines on the device share, while one of them has them.
     pub(crate) copy_streams: Mutex<Weak<dyn Any + Send + Sync>>,
     deferred: Mutex<Vec<Deferred>>,
+    /// Whether there is deferred work: every allocation asks.
+    any_deferred: AtomicBool,
     /// Errors of calls that could not return them, such as drops. `Device::close` reports them.
     pub(super) errors: Mutex<Vec<Error>>,
 }
@@ -80,6 +82,7 @@ impl Shared {
             completion: Completion::default(),
             copy_streams: Mutex::new(Weak::<()>::new()),
             deferred: Mutex::default(),
+            any_deferred: AtomicBool::new(false),
             errors: Mutex::default(),
         }
     }
@@ -157,11 +160,18 @@ impl Shared {
             return;
         }
         self.deferred.lock().expect("no panic under this lock").push(work);
+        self.any_deferred.store(true, Ordering::Release);
     }
 
     /// Runs the work that was put off.
     pub(crate) fn run_deferred(&self) {
-        let work = std::mem::take(&mut *self.deferred.lock().expect("no panic under this lock"));
+        if !self.any_deferred.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut deferred = self.deferred.lock().expect("no panic under this lock");
+        self.any_deferred.store(false, Ordering::Relaxed);
+        let work = std::mem::take(&mut *deferred);
+        drop(deferred);
         for work in work {
             work();
         }
