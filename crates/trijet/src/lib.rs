@@ -58,6 +58,7 @@ pub use base::units::{Bytes, Nanos};
 pub use device::driver::{Clock, DeviceInfo, Readiness};
 pub use device::{LaunchConfig, Occupancy};
 pub use graph::Graph;
+pub use heap::HeapMode;
 pub use launch::{Args, Kernel};
 pub use log::Trace;
 pub use memory::{

@@ -1,9 +1,9 @@
 //! The heap of a device: memory that is handed out again without a call of the driver, and in the order of its users.
 
 use trijet::check::Options;
-use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
+use trijet::sim::{CostModel, Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::trace::OpKind;
-use trijet::{Bytes, Device, ErrorKind, Result};
+use trijet::{Bytes, Device, ErrorKind, HeapMode, Nanos, PoolChoice, Result};
 
 /// A checked device with room for one buffer of `BYTES`.
 const BYTES: usize = 64 << 10;
@@ -196,5 +196,178 @@ fn a_device_without_ranges_allocates_from_a_pool() -> Result<()> {
         ops.iter().any(|op| op.kind == OpKind::Alloc)
             && ops.iter().any(|op| op.kind == OpKind::Free)
     );
+    Ok(())
+}
+
+/// Two streams that use memory in turns, with a wait of the host between, on a device whose kernels take `latency`.
+/// Returns where each buffer lay, relative to the first.
+fn places(mode: HeapMode, latency: u64) -> Result<Vec<u64>> {
+    let cost = CostModel { kernel_latency: Nanos(latency), ..CostModel::default() };
+    let executor = Executor::Virtual(Order::Greedy);
+    let config = HostConfig { executor, cost, ..HostConfig::default() };
+    let device = Device::builder().host(config).check(Options::default()).open()?;
+    device.set_heap_mode(mode)?;
+    let streams = [device.stream()?, device.stream()?];
+    let mut kept = Vec::new();
+    let mut places = Vec::new();
+    for step in 0..40usize {
+        let [s, other] =
+            if step % 3 == 0 { [&streams[0], &streams[1]] } else { [&streams[1], &streams[0]] };
+        let mut x = s.alloc::<u8>(8192 * (1 + step % 4))?;
+        s.fill_bytes(&mut x, 1)?;
+        places.push(x.address());
+        if step % 5 == 0 {
+            s.synchronize()?;
+        }
+        if step % 4 == 1 {
+            other.fill_bytes(&mut x, 2)?;
+        }
+        // A recorded event, which the heap may query.
+        other.ticket()?;
+        kept.push(x);
+        if step % 2 == 1 {
+            kept.swap_remove(step % kept.len());
+        }
+    }
+    streams[0].synchronize()?;
+    streams[1].synchronize()?;
+    demand_clean(&device);
+    let first = places[0];
+    Ok(places.into_iter().map(|place| place.wrapping_sub(first)).collect())
+}
+
+#[test]
+fn the_deterministic_mode_gives_the_same_memory_however_long_work_takes() -> Result<()> {
+    let latencies = [0, 100, 10_000, 1_000_000];
+    let of = |mode| {
+        latencies.map(|latency| places(mode, latency)).into_iter().collect::<Result<Vec<_>>>()
+    };
+    let mut places = of(HeapMode::Deterministic)?;
+    places.dedup();
+    assert_eq!(places.len(), 1, "the completion of operations changed a place");
+    let mut places = of(HeapMode::Speed)?;
+    places.dedup();
+    assert!(places.len() > 1, "the program does not depend on completion, and shows nothing");
+    Ok(())
+}
+
+#[test]
+fn the_footprint_mode_takes_memory_in_use_before_new_memory() -> Result<()> {
+    for (mode, new) in [(HeapMode::Speed, 2), (HeapMode::Footprint, 1)] {
+        let executor = Executor::Virtual(Order::Greedy);
+        let config = HostConfig { executor, ..HostConfig::default() };
+        let device = Device::builder().host(config).check(Options::default()).open()?;
+        device.set_heap_mode(mode)?;
+        let (a, b) = (device.stream()?, device.stream()?);
+        let mut x = a.alloc::<u8>(BYTES)?;
+        a.fill_bytes(&mut x, 1)?;
+        drop(x);
+        let mut y = b.alloc::<u8>(BYTES)?;
+        b.fill_bytes(&mut y, 2)?;
+        b.synchronize()?;
+        let stats = device.heap_stats().expect("it has a heap");
+        assert_eq!((stats.new, stats.awaiting), (new, 2 - new), "{mode}");
+        demand_clean(&device);
+    }
+    Ok(())
+}
+
+/// A stream never waits behind memory then; the host may wait instead, if it asks for that.
+#[test]
+fn the_never_wait_mode_refuses_memory_in_use_and_says_what_would_help() -> Result<()> {
+    let device = small(Order::Greedy)?;
+    device.set_heap_mode(HeapMode::NeverWait)?;
+    let (a, b) = (device.stream()?.named("loader"), device.stream()?);
+    let mut x = a.alloc::<u8>(BYTES)?;
+    a.fill_bytes(&mut x, 1)?;
+    drop(x);
+    let error = b.alloc::<u8>(BYTES).expect_err("its only memory is in use");
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    let text = error.to_string();
+    let parts = [
+        "64 KiB asked for",
+        "wait for the work of stream `loader`",
+        "in another mode than never-wait",
+    ];
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is not in: {text}");
+    }
+    let waits = device.ordering().waits;
+    let mut y = b.alloc_waiting::<u8>(BYTES)?;
+    b.fill_bytes(&mut y, 2)?;
+    assert_eq!(device.ordering().waits, waits, "the host has waited, so the stream does not");
+    let error = a.alloc_waiting::<u8>(1).expect_err("live memory does not come back");
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    demand_clean(&device);
+    Ok(())
+}
+
+/// Memory that is free in pieces, each behind pending work, can be mapped again where one piece fits.
+#[test]
+fn waiting_joins_pieces_of_memory_that_are_in_use() -> Result<()> {
+    let config = HostConfig {
+        executor: Executor::Virtual(Order::Greedy),
+        memory: Bytes(4 * BYTES as u64),
+        ..HostConfig::default()
+    };
+    let device = Device::builder().host(config).check(Options::default()).open()?;
+    let s = device.stream()?;
+    let mut buffers = (0..4).map(|_| s.alloc::<u8>(BYTES)).collect::<Result<Vec<_>>>()?;
+    for buffer in &mut buffers {
+        s.fill_bytes(buffer, 1)?;
+    }
+    let kept = [buffers.remove(3), buffers.remove(1)];
+    drop(buffers);
+    let error = s.alloc::<u8>(2 * BYTES).expect_err("no two neighbours are free");
+    assert!(error.to_string().contains("`alloc_waiting` would wait"), "{error}");
+    let mut y = s.alloc_waiting::<u8>(2 * BYTES)?;
+    s.fill_bytes(&mut y, 3)?;
+    s.synchronize()?;
+    demand_clean(&device);
+    drop(kept);
+    Ok(())
+}
+
+#[test]
+fn a_pool_gives_memory_that_the_host_waited_for() -> Result<()> {
+    let config = HostConfig {
+        executor: Executor::Virtual(Order::Greedy),
+        memory: Bytes(4 << 20),
+        ..HostConfig::default()
+    };
+    let device = Device::builder().host(config).pool(PoolChoice::Own).open()?;
+    let (a, b) = (device.stream()?, device.stream()?);
+    let mut x = a.alloc::<u8>(4 << 20)?;
+    a.fill_bytes(&mut x, 1)?;
+    drop(x);
+    b.alloc_waiting::<u8>(4 << 20)?;
+    for refused in [device.set_heap_mode(HeapMode::Speed), device.limit_memory(None)] {
+        assert_eq!(refused.expect_err("it has no heap").kind(), ErrorKind::Unsupported);
+    }
+    Ok(())
+}
+
+#[test]
+fn the_heap_holds_no_more_than_its_limit() -> Result<()> {
+    let device = Device::host(HostConfig::default())?.remove(0);
+    let s = device.stream()?;
+    let x = s.alloc::<u8>(8 * BYTES)?;
+    device.limit_memory(Some(Bytes(4 * BYTES as u64)))?;
+    assert_eq!(device.memory_stats()?.reserved, Bytes(8 * BYTES as u64), "memory in use stays");
+    drop(x);
+    s.synchronize()?;
+    device.limit_memory(Some(Bytes(4 * BYTES as u64)))?;
+    assert!(device.memory_stats()?.reserved <= Bytes(4 * BYTES as u64));
+    let mut live = Vec::new();
+    let error = loop {
+        match s.alloc::<u8>(BYTES) {
+            Ok(buffer) => live.push(buffer),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(live.len(), 4, "the limit is used up");
+    assert!(error.to_string().contains("the heap may hold 256 KiB"), "{error}");
+    device.limit_memory(None)?;
+    live.push(s.alloc::<u8>(BYTES)?);
     Ok(())
 }

@@ -15,6 +15,25 @@ use crate::device::memory::Memory;
 /// crates/trijet-bench/results/h200/memory.csv), so memory grows in a number of calls that is logarithmic.
 const GROWTH_PART: u64 = 64;
 
+/// How much memory a trim unmaps. Memory is unmapped in the pieces that it was mapped in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Trim {
+    /// As much as leaves the heap with at least these bytes.
+    Keep(u64),
+    /// Until the heap holds at most these bytes.
+    To(u64),
+}
+
+impl Trim {
+    /// Whether a heap that holds `held` bytes gives a piece back.
+    fn takes(self, held: u64, piece: u64) -> bool {
+        match self {
+            Self::Keep(least) => held.saturating_sub(piece) >= least,
+            Self::To(most) => held > most,
+        }
+    }
+}
+
 /// The sizes of a growth, in granules.
 #[derive(Debug, Clone, Copy)]
 struct Growth {
@@ -35,29 +54,61 @@ fn bytes(piece: &Taken) -> std::ops::Range<u64> {
 }
 
 impl State {
-    /// The bytes that the heap holds from the device.
+    /// The bytes that the heap holds from the device, or is about to take.
     pub(crate) fn mapped(&self) -> u64 {
         self.mapped
     }
 
     /// Chooses the addresses of `granules` new granules, which continue the free block at the end of a range if
     /// there is one. `None` if no range has room.
-    fn plan(&mut self, granules: u64, Growth { unit, step }: Growth) -> Option<Plan> {
-        let (space, mappings) = (&mut self.space, &self.mappings);
-        if let Some(piece) = space.take_hole(granules.next_multiple_of(unit)) {
-            let range = mappings[piece.range as usize].range().clone();
-            return Some(Plan { piece, range });
+    ///
+    /// # Errors
+    /// `OutOfMemory` if the heap must not hold so much.
+    fn plan(&mut self, granules: u64, Growth { unit, step }: Growth) -> Result<Option<Plan>> {
+        let wanted = granules.next_multiple_of(unit);
+        if self.demand_room(wanted).is_ok()
+            && let Some(piece) = self.space.take_hole(wanted)
+        {
+            let range = self.mappings[piece.range as usize].range().clone();
+            self.mapped += wanted * GRANULE;
+            return Ok(Some(Plan { piece, range }));
         }
+        let Self { space, mappings, .. } = self;
         for (number, mapping) in mappings.iter().enumerate().rev() {
             let number = u32::try_from(number).expect("fewer than 2^32 ranges");
             let wanted = granules - space.free_at_end(number).min(granules - 1);
             let wanted = wanted.next_multiple_of(step);
             if space.extent(number) + wanted <= mapping.granules() {
-                let piece = space.extend(number, wanted);
-                return Some(Plan { piece, range: mapping.range().clone() });
+                let range = mapping.range().clone();
+                self.demand_room(wanted)?;
+                self.mapped += wanted * GRANULE;
+                let piece = self.space.extend(number, wanted);
+                return Ok(Some(Plan { piece, range }));
             }
         }
-        None
+        Ok(None)
+    }
+
+    /// The bytes of the pieces of memory that no live block uses. They can be mapped elsewhere when the users of
+    /// their free blocks are complete.
+    pub(crate) fn movable(&self) -> u64 {
+        let mappings = (0..).zip(&self.mappings);
+        let pieces = mappings.flat_map(|(number, mapping)| {
+            mapping.pieces.iter().map(move |(start, granules)| (number, *start, *granules))
+        });
+        let free =
+            pieces.filter(|(range, start, granules)| self.space.is_free(*range, *start, *granules));
+        free.map(|(_, _, granules)| granules * GRANULE).sum()
+    }
+
+    /// Refuses a growth beyond the limit.
+    fn demand_room(&self, granules: u64) -> Result<()> {
+        let Some(limit) = self.limit else { return Ok(()) };
+        if self.mapped.saturating_add(granules * GRANULE) <= limit {
+            return Ok(());
+        }
+        let cause = format!("the heap may hold {} and holds {}", Bytes(limit), Bytes(self.mapped));
+        Err(Error::new(ErrorKind::OutOfMemory, "alloc", cause))
     }
 
     /// Takes the addresses of a range that has no memory.
@@ -102,7 +153,7 @@ impl Heap {
         growth: Growth,
     ) -> Result<()> {
         let plan = loop {
-            let planned = self.lock_plain().plan(granules, growth);
+            let planned = self.lock_plain().plan(granules, growth)?;
             match planned {
                 Some(plan) => break plan,
                 None => {
@@ -115,11 +166,11 @@ impl Heap {
         state.counts.calls += 1;
         let Taken { index, range, start, granules, .. } = plan.piece;
         if let Err(error) = mapped {
+            state.mapped -= granules * GRANULE;
             state.space.take_away(index);
             return Err(error);
         }
         state.mappings[range as usize].pieces.insert(start, granules);
-        state.mapped += granules * GRANULE;
         state.space.give(index, Users::new(), List::Shared);
         state.counts.mapped_high = state.counts.mapped_high.max(state.mapped);
         Ok(())
@@ -135,14 +186,13 @@ impl Heap {
         Ok(())
     }
 
-    /// Unmaps memory that no block and no operation uses, until at most `keep` bytes are held. Returns the
-    /// number of bytes.
+    /// Unmaps memory that no block and no operation uses. Returns the number of bytes.
     ///
     /// # Errors
     /// An error of the driver.
-    pub(crate) fn trim(&self, driver: &dyn Driver, keep: u64) -> Result<u64> {
+    pub(crate) fn trim(&self, driver: &dyn Driver, trim: Trim) -> Result<u64> {
         let mut released = 0;
-        while let Some(Plan { piece, range }) = self.take_idle_piece(keep) {
+        while let Some(Plan { piece, range }) = self.take_idle_piece(trim) {
             let unmapped = driver.range_unmap(&range, bytes(&piece));
             let mut state = self.lock_plain();
             state.counts.calls += 1;
@@ -162,14 +212,14 @@ impl Heap {
     }
 
     /// Takes a piece of memory of which no byte is used, the last one first.
-    fn take_idle_piece(&self, keep: u64) -> Option<Plan> {
+    fn take_idle_piece(&self, trim: Trim) -> Option<Plan> {
         let mut state = self.lock_plain();
         let held = state.mapped();
         let State { space, mappings, .. } = &mut *state;
         for (number, mapping) in mappings.iter().enumerate().rev() {
             let number = u32::try_from(number).expect("fewer than 2^32 ranges");
             for (start, granules) in mapping.pieces.iter().rev() {
-                if held.saturating_sub(granules * GRANULE) < keep {
+                if !trim.takes(held, granules * GRANULE) {
                     continue;
                 }
                 let Some(index) = space.take_part(number, *start, *granules) else { continue };

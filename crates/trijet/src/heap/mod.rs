@@ -14,11 +14,14 @@
 mod bins;
 mod growth;
 mod mapping;
+mod mode;
 mod nodes;
 mod space;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use growth::Trim;
+pub use mode::HeapMode;
 pub(crate) use nodes::{GRANULE, Index, List, Users};
 pub(crate) use space::{Reuse, Space, Taken};
 
@@ -29,6 +32,7 @@ use crate::base::table::Table;
 use crate::device::driver::{Driver, RangeSizes};
 use crate::device::memory::Span;
 use mapping::Mapping;
+use mode::SharedMode;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
@@ -36,6 +40,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 #[derive(Debug)]
 pub(crate) struct Heap {
     device: DeviceId,
+    mode: SharedMode,
     state: Mutex<State>,
     /// The sizes of its ranges; `None` if the driver has none for this device.
     sizes: OnceLock<Option<RangeSizes>>,
@@ -56,8 +61,10 @@ struct Return {
 pub(crate) struct State {
     pub(crate) space: Space,
     pub(crate) mappings: Vec<Mapping>,
-    /// The bytes that the heap holds from the device.
+    /// The bytes that the heap holds from the device, or is about to take.
     mapped: u64,
+    /// The most bytes that it may hold; `None` if the device is the limit.
+    pub(crate) limit: Option<u64>,
     pub(crate) counts: Counts,
 }
 
@@ -78,11 +85,22 @@ impl Heap {
     pub(crate) fn new(device: DeviceId) -> Self {
         Self {
             device,
+            mode: SharedMode::default(),
             state: Mutex::default(),
             sizes: OnceLock::new(),
             returned: Stack::default(),
             returns: Table::default(),
         }
+    }
+
+    /// The mode of allocations.
+    #[inline]
+    pub(crate) fn mode(&self) -> HeapMode {
+        self.mode.get()
+    }
+
+    pub(crate) fn set_mode(&self, mode: HeapMode) {
+        self.mode.set(mode);
     }
 
     /// The sizes of its ranges; `None` if the driver has no ranges of addresses for this device.

@@ -9,6 +9,8 @@
 //! It makes no call of a driver and knows no lock, and its questions about lanes go to its caller.
 #![forbid(unsafe_code)]
 
+mod survey;
+
 use super::bins::Bins;
 use super::nodes::{GRANULE, Index, List, NONE, Node, Nodes, State, Users};
 use crate::base::id::{LaneId, Position};
@@ -77,40 +79,6 @@ impl Taken {
 }
 
 impl Space {
-    /// The granules of live blocks.
-    pub(crate) fn live(&self) -> u64 {
-        self.live
-    }
-
-    /// The granules of the free blocks that every lane may use.
-    pub(crate) fn shared(&self) -> u64 {
-        self.shared.granules
-    }
-
-    /// The lanes that have free blocks of their own, each with its granules.
-    pub(crate) fn of_lanes(&self) -> impl Iterator<Item = (LaneId, u64)> + '_ {
-        let lanes = (0..).zip(&self.lanes);
-        let held = lanes.filter_map(|(lane, free)| Some((LaneId(lane), free.as_ref()?.granules)));
-        held.filter(|(_, granules)| *granules > 0)
-    }
-
-    /// The granules of free blocks with users in several lanes, of which none comes after the others.
-    pub(crate) fn mixed(&self) -> u64 {
-        self.mixed.granules
-    }
-
-    /// The granules of all free blocks.
-    pub(crate) fn free(&self) -> u64 {
-        self.shared() + self.mixed() + self.of_lanes().map(|(_, granules)| granules).sum::<u64>()
-    }
-
-    /// The granules of the largest free block.
-    pub(crate) fn largest(&self) -> u64 {
-        let lanes = self.lanes.iter().flatten().map(|free| &**free);
-        let lists = [&self.shared, &self.mixed].into_iter().chain(lanes);
-        lists.map(|free| free.bins.largest(&self.nodes)).max().unwrap_or(0)
-    }
-
     /// A new range of addresses without memory.
     pub(crate) fn add_range(&mut self) -> u32 {
         self.ranges.push(Range { first: NONE, last: NONE });
@@ -301,14 +269,6 @@ impl Space {
             }
             at = newer;
         }
-    }
-
-    /// The positions of which one or all are pending in the way of each free block of another list than the
-    /// shared one, the longest waiting first in each.
-    pub(crate) fn awaited(&self) -> impl Iterator<Item = &Users> + '_ {
-        let lanes = self.lanes.iter().flatten().map(|free| &**free);
-        let heads = lanes.chain([&self.mixed]).map(|free| free.oldest).filter(|at| *at != NONE);
-        heads.map(|at| &self.nodes[at].users)
     }
 
     /// A part of a shared block that covers `granules` of a range, to take its memory away.

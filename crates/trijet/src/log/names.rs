@@ -80,6 +80,13 @@ impl Names {
         self.any.store(true, Ordering::Relaxed);
     }
 
+    /// The name of the stream that has a lane.
+    pub(super) fn of_stream(&self, lane: LaneId) -> Option<String> {
+        let all = self.lock();
+        let found = all.iter().find(|name| name.of == Named::Stream && name.position.lane == lane);
+        found.map(|name| name.text.clone())
+    }
+
     pub(super) fn remove(&self, of: Named, position: Position) {
         if self.any.load(Ordering::Relaxed) {
             self.lock().retain(|name| !name.names(of, position));

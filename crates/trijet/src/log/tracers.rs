@@ -5,7 +5,7 @@
 use super::names::{NOWHERE, Name, Names};
 use super::tracer::Tracer;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::{BlockId, DeviceId, Position};
+use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 use crate::base::ledger::{Ledger, Named, Op, StreamClass};
 use crate::check::{Checker, Options, Verdict};
 use smallvec::SmallVec;
@@ -154,6 +154,11 @@ impl Tracers {
         text: &str,
     ) {
         self.name(&Name::of_stream(stream, position, text));
+    }
+
+    /// The name of the stream that has a lane.
+    pub(crate) fn stream_name(&self, lane: LaneId) -> Option<String> {
+        self.names.of_stream(lane)
     }
 
     /// Names an allocation or an event of `device`.

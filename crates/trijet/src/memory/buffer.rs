@@ -468,4 +468,46 @@ impl Stream {
         };
         Ok(Buffer::new(block, len))
     }
+
+    /// Allocates as [`alloc`](Stream::alloc) does. If the device has no memory left, the calling thread waits for the
+    /// operations that use freed memory, those of the memory that was freed first before others, until there is
+    /// enough.
+    ///
+    /// Such a wait ends only if the operations do: a thread that holds up one of them, or another process that it
+    /// waits for, must not wait here. So `alloc` never does it by itself.
+    ///
+    /// ```
+    /// use trijet::sim::HostConfig;
+    /// use trijet::{Bytes, Device, HeapMode};
+    /// let config = HostConfig { memory: Bytes(1 << 20), ..HostConfig::default() };
+    /// let device = Device::host(config)?.remove(0);
+    /// device.set_heap_mode(HeapMode::NeverWait)?;
+    /// let (a, b) = (device.stream()?, device.stream()?);
+    /// let mut x = a.alloc::<u8>(1 << 20)?;
+    /// a.fill_bytes(&mut x, 1)?;
+    /// drop(x);
+    /// let y = b.alloc_waiting::<u8>(1 << 20)?;
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `alloc`: `OutOfMemory` if the memory of live buffers leaves too little.
+    #[track_caller]
+    pub fn alloc_waiting<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
+        let site = Location::caller();
+        let (Source::Heap(heap), None) = (&self.device().source, self.lane().recorder()) else {
+            let refused = match self.alloc(len) {
+                Err(error) if error.kind() == ErrorKind::OutOfMemory => error,
+                outcome => return outcome,
+            };
+            if self.lane().recorder().is_some() {
+                return Err(refused);
+            }
+            // A pool gives memory out again when a wait of the host has shown that it is complete (law A25).
+            self.device().synchronize(site)?;
+            return self.alloc(len);
+        };
+        let block = heap::alloc_waiting(self, heap, bytes_of::<T>("alloc", len)?, site)?;
+        Ok(Buffer::new(block, len))
+    }
 }

@@ -3,18 +3,21 @@
 //! The memory of a dropped block goes back at once, with the positions of its last users. An allocation
 //! takes, in this order: memory whose users its stream comes after; memory whose users are complete; memory
 //! whose users its stream has waited for; memory that a query finds complete; new memory of the device; and at
-//! last, memory whose users are pending. The users that may be pending stay with the memory: the first
-//! operation that writes it follows them, on whatever stream it runs.
+//! last, memory whose users are pending. The mode of the heap leaves some of these out, or changes their order. The
+//! users that may be pending stay with the memory: the first operation that writes it follows them, on whatever
+//! stream it runs.
 #![forbid(unsafe_code)]
 
 use super::block::Block;
+use super::exhausted::exhausted;
 use super::source::BlockSource;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{ErrorKind, Result};
+use crate::base::id::Position;
 use crate::base::ledger::{Access, Mode, OpKind, OrderedBy, Place};
 use crate::base::units::Bytes;
 use crate::device::driver::Readiness;
 use crate::device::memory::{Memory, Span};
-use crate::heap::{GRANULE, Heap, Reuse, State, Taken, Users};
+use crate::heap::{GRANULE, Heap, HeapMode, Reuse, State, Taken, Trim, Users};
 use crate::order::domain::Domain;
 use crate::order::lane_ref::LaneRef;
 use crate::order::track::Track;
@@ -89,7 +92,9 @@ impl BlockSource for Shared {
             });
         }
         let mut users = Users::new();
-        track.all_users(&(0..u64::MAX), Mode::Write, |user| domain.is_done(user), &mut users);
+        let mode = heap.mode();
+        let is_done = |user| domain.counts_as_done(mode, user);
+        track.all_users(&(0..u64::MAX), Mode::Write, is_done, &mut users);
         domain.give_to_heap(heap, number, users);
     }
 }
@@ -109,20 +114,39 @@ fn take(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)> {
     if let Some(taken) = followed {
         return Ok(counted(&mut state, bytes, taken, Reuse::Following));
     }
-    state.space.retire(|user| domain.is_done(user));
-    if let Some((taken, reuse)) = state.space.take(lane.id, granules) {
-        return Ok(counted(&mut state, bytes, taken, reuse));
-    }
-    let awaited: Vec<Users> = state.space.awaited().take(QUERIES_MAX).cloned().collect();
-    drop(state);
-    if query(domain, &awaited)? {
-        let mut state = domain.lock_heap(heap);
-        state.space.retire(|user| domain.is_done(user));
-        if let Some((taken, _)) = state.space.take(lane.id, granules) {
-            return Ok(counted(&mut state, bytes, taken, Reuse::Queried));
+    if heap.mode().asks_for_completion() {
+        domain.retire_in_heap(heap, &mut state);
+        if let Some((taken, reuse)) = state.space.take(lane.id, granules) {
+            return Ok(counted(&mut state, bytes, taken, reuse));
         }
+        drop(state);
+        if let Some(found) = take_queried(heap, lane, bytes, QUERIES_MAX)? {
+            return Ok(found);
+        }
+    } else {
+        drop(state);
     }
     take_more(heap, lane, bytes)
+}
+
+/// Takes a block that up to `queries` queries of the driver find complete.
+#[cold]
+fn take_queried(
+    heap: &Heap,
+    lane: &LaneRef,
+    bytes: Bytes,
+    queries: usize,
+) -> Result<Option<(Span, Taken)>> {
+    let domain = &*lane.domain;
+    let awaited: Vec<Users> =
+        domain.lock_heap(heap).space.awaited().take(queries).cloned().collect();
+    if !query(domain, &awaited)? {
+        return Ok(None);
+    }
+    let mut state = domain.lock_heap(heap);
+    domain.retire_in_heap(heap, &mut state);
+    let taken = state.space.take(lane.id, granules(bytes));
+    Ok(taken.map(|(taken, _)| counted(&mut state, bytes, taken, Reuse::Queried)))
 }
 
 /// Takes a block of new memory, or of memory that is still in use, whose users the first access follows.
@@ -131,6 +155,17 @@ fn take_more(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)>
     let granules = granules(bytes);
     let domain = &*lane.domain;
     let driver = &**domain.driver();
+    let mode = heap.mode();
+    let take_any = || {
+        let mut state = domain.lock_heap(heap);
+        let taken = state.space.take_any(granules)?;
+        Some(counted(&mut state, bytes, taken, Reuse::Awaiting))
+    };
+    if mode == HeapMode::Footprint
+        && let Some(found) = take_any()
+    {
+        return Ok(found);
+    }
     let mut refused = None;
     for _ in 0..GROWTHS_MAX {
         if let Err(error) = heap.grow(driver, granules) {
@@ -145,20 +180,24 @@ fn take_more(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)>
             return Ok(counted(&mut state, bytes, taken, Reuse::New));
         }
     }
-    let mut state = domain.lock_heap(heap);
-    if let Some(taken) = state.space.take_any(granules) {
-        return Ok(counted(&mut state, bytes, taken, Reuse::Awaiting));
+    if mode.asks_for_completion()
+        && let Some(found) = take_queried(heap, lane, bytes, usize::MAX)?
+    {
+        return Ok(found);
     }
-    drop(state);
+    if mode != HeapMode::NeverWait
+        && let Some(found) = take_any()
+    {
+        return Ok(found);
+    }
     // Memory that is free in pieces may be enough for one of this size.
-    if heap.trim(driver, 0)? > 0 && heap.grow(driver, granules).is_ok() {
+    if heap.trim(driver, Trim::Keep(0))? > 0 && heap.grow(driver, granules).is_ok() {
         let mut state = domain.lock_heap(heap);
         if let Some((taken, _)) = state.space.take(lane.id, granules) {
             return Ok(counted(&mut state, bytes, taken, Reuse::New));
         }
     }
-    let state = domain.lock_heap(heap);
-    Err(exhausted(&state, lane, granules, refused))
+    Err(exhausted(heap, lane, bytes, refused))
 }
 
 fn granules(bytes: Bytes) -> u64 {
@@ -176,6 +215,9 @@ fn counted(state: &mut State, bytes: Bytes, taken: Taken, reuse: Reuse) -> (Span
 fn query(domain: &Domain, awaited: &[Users]) -> Result<bool> {
     let mut found = false;
     for user in awaited.iter().flatten() {
+        if domain.is_done(*user) {
+            continue;
+        }
         let Some(mark) = domain.lane(user.lane).recorded_mark(user.seq) else { continue };
         if domain.gate.query_event(mark.device, mark.event)? == Readiness::Ready {
             domain.observe(&mark.snapshot);
@@ -186,26 +228,27 @@ fn query(domain: &Domain, awaited: &[Users]) -> Result<bool> {
     Ok(found)
 }
 
-/// Why there is no memory for an allocation.
-fn exhausted(state: &State, lane: &LaneRef, granules: u64, refused: Option<Error>) -> Error {
-    let space = &state.space;
-    let bytes = |granules: u64| Bytes(granules * GRANULE);
-    let mut cause = format!(
-        "{} asked for; the heap of {} holds {}, of which {} are in use and {} are free",
-        bytes(granules),
-        lane.device,
-        Bytes(state.mapped()),
-        bytes(space.live()),
-        bytes(space.free()),
-    );
-    if space.free() > 0 {
-        cause += &format!(", the largest free block with {}", bytes(space.largest()));
+/// Allocates as [`alloc`] does. If there is no memory, the calling thread waits for the operations that free memory
+/// was used by, those of the longest free memory first, until there is enough.
+pub(super) fn alloc_waiting(
+    stream: &Stream,
+    heap: &Heap,
+    bytes: Bytes,
+    site: &'static Location<'static>,
+) -> Result<Arc<Block>> {
+    let domain = &stream.device().domain;
+    loop {
+        let error = match alloc(stream, heap, bytes, site) {
+            Err(error) if error.kind() == ErrorKind::OutOfMemory => error,
+            outcome => return outcome,
+        };
+        let pending = |user: &Position| !domain.is_done(*user);
+        let earliest = domain.lock_heap(heap).space.earliest_freed(pending);
+        let Some(users) = earliest else { return Err(error) };
+        for user in users.into_iter().filter(pending) {
+            let mark = domain.host_mark(user)?;
+            domain.host_wait(&mark, site)?;
+        }
+        domain.retire_in_heap(heap, &mut domain.lock_heap(heap));
     }
-    for (other, granules) in space.of_lanes() {
-        cause += &format!("; {} wait for the work of lane {}", bytes(granules), other.0);
-    }
-    if let Some(refused) = refused {
-        cause += &format!("; the device refused more: {refused}");
-    }
-    Error::new(ErrorKind::OutOfMemory, "alloc", cause).on(lane.device)
 }

@@ -8,6 +8,7 @@ pub(crate) mod block;
 mod buffer;
 mod copy;
 pub mod dlpack;
+mod exhausted;
 mod foreign;
 mod foreign_work;
 mod heap;

@@ -2,25 +2,45 @@
 #![forbid(unsafe_code)]
 
 use super::domain::Domain;
-use crate::heap::{Heap, Index, List, State, Users};
+use crate::base::id::Position;
+use crate::heap::{Heap, HeapMode, Index, List, State, Users};
+use crate::log::thread;
 use std::sync::MutexGuard;
 
 impl Domain {
     /// Takes the lock of a heap, with the blocks that other threads returned meanwhile in their lists.
     #[inline]
     pub(crate) fn lock_heap<'h>(&self, heap: &'h Heap) -> MutexGuard<'h, State> {
-        heap.lock(|users| self.list(users))
+        let mode = heap.mode();
+        heap.lock(|users| self.list(mode, users))
     }
 
     /// Frees a block of a heap that `users` used, without waiting for another thread.
     #[inline]
     pub(crate) fn give_to_heap(&self, heap: &Heap, index: Index, users: Users) {
-        heap.give(index, users, |users| self.list(users));
+        let mode = heap.mode();
+        heap.give(index, users, |users| self.list(mode, users));
+    }
+
+    /// Whether a heap may use memory again because this user of it is complete.
+    #[inline]
+    pub(crate) fn counts_as_done(&self, mode: HeapMode, user: Position) -> bool {
+        mode.asks_for_completion() && self.is_done(user)
+    }
+
+    /// Moves the free blocks of a heap whose users are all complete to the shared list.
+    pub(crate) fn retire_in_heap(&self, heap: &Heap, state: &mut State) {
+        if heap.mode().asks_for_completion() {
+            state.space.retire(|user| self.is_done(user));
+        } else {
+            // What the program waited for is the same in each run, and what else is complete is not.
+            thread::with_known(self.id(), |known| state.space.retire(|user| known.covers(user)));
+        }
     }
 
     /// The list of a free block with these users, of which those that are complete are removed.
-    fn list(&self, users: &mut Users) -> List {
-        users.retain(|user| !self.is_done(*user));
+    fn list(&self, mode: HeapMode, users: &mut Users) -> List {
+        users.retain(|user| !self.counts_as_done(mode, *user));
         match &users[..] {
             [] => List::Shared,
             [only] => List::Lane(only.lane),

@@ -57,7 +57,7 @@ impl Domain {
     }
 
     /// The mark of an operation that the calling thread waits for. Notes the loss of a device.
-    fn host_mark(&self, need: Position) -> Result<Arc<Mark>> {
+    pub(crate) fn host_mark(&self, need: Position) -> Result<Arc<Mark>> {
         let device = || self.lane(need.lane).device().unwrap_or(DeviceId(0));
         self.mark_for(need).map_err(|error| self.failed(device(), error))
     }

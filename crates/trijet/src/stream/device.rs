@@ -7,7 +7,7 @@ use super::shared::{Shared, Source};
 use super::stream::Stream;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::ledger::{StreamClass, Waited};
+use crate::base::ledger::StreamClass;
 use crate::base::times::TimesFrom;
 use crate::base::units::Bytes;
 use crate::device::driver::{DeviceInfo, Script};
@@ -245,20 +245,7 @@ impl Device {
     /// The error of work that failed, a panic of a host function, or `Stalled`.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
-        calling::refuse("synchronize")?;
-        self.run_deferred();
-        let Shared { domain, id, .. } = &*self.0;
-        let known = domain.known_on(*id);
-        let on = (*id, StreamClass::NonBlocking, None);
-        let noted = domain.log().note_sync(Waited::Device, on, Location::caller());
-        let synchronized = self.0.synchronized(|| {
-            domain.gate.synchronize_device(*id)?;
-            noted.succeeded();
-            domain.learn(&known);
-            Ok(())
-        });
-        synchronized.map_err(|error| self.0.failed(error))?;
-        domain.host_fns.take_panic()
+        self.0.synchronize(Location::caller())
     }
 
     /// Waits until all work of the device is complete, runs the frees that were put off, and

@@ -7,7 +7,7 @@ use super::shared::Source;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Bytes;
 use crate::device::driver::{PoolAccess, PoolAttribute, PoolHandle};
-use crate::heap::{GRANULE, Reuse};
+use crate::heap::{GRANULE, Heap, HeapMode, Reuse, Trim};
 use crate::log::calling;
 use std::sync::atomic::Ordering;
 
@@ -161,6 +161,51 @@ impl Device {
         set.map_err(|error| shared.failed(error))
     }
 
+    /// Sets the mode of the heap for later allocations. Other handles of the same device share it. For the same ranges
+    /// in each run, set [`HeapMode::Deterministic`] before the first allocation.
+    ///
+    /// # Errors
+    /// `Unsupported` if the device allocates from a pool.
+    pub fn set_heap_mode(&self, mode: HeapMode) -> Result<()> {
+        self.heap("heap mode")?.set_mode(mode);
+        Ok(())
+    }
+
+    /// Sets the most memory that the heap may hold from the device; `None` leaves the device as the limit. Unused memory
+    /// above it is returned at once. Memory in use stays, and the heap does not grow then. Other handles of the same
+    /// device share the limit.
+    ///
+    /// ```
+    /// use trijet::{Bytes, Device, ErrorKind, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// device.limit_memory(Some(Bytes(1 << 20)))?;
+    /// let error = device.stream()?.alloc::<u8>(2 << 20).expect_err("the limit is 1 MiB");
+    /// assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Unsupported` if the device allocates from a pool; what the driver reports.
+    pub fn limit_memory(&self, limit: Option<Bytes>) -> Result<()> {
+        let shared = self.shared();
+        let heap = self.heap("memory limit")?;
+        shared.domain.lock_heap(heap).limit = limit.map(|limit| limit.0);
+        let Some(limit) = limit else { return Ok(()) };
+        let trimmed = shared.watch_release(|| shared.trim_heap(heap, Trim::To(limit.0)));
+        trimmed.map_err(|error| shared.failed(error))
+    }
+
+    fn heap(&self, op: &'static str) -> Result<&Heap> {
+        calling::refuse(op)?;
+        match &self.shared().source {
+            Source::Heap(heap) => Ok(heap),
+            Source::Pool(..) => {
+                let cause = "the device allocates from a pool of the driver, which has no mode and no limit";
+                Err(Error::new(ErrorKind::Unsupported, op, cause))
+            }
+        }
+    }
+
     /// Returns unused memory to the device until at most `keep` is held. Memory in use stays (law A25), and
     /// so does memory that was freed and whose users were not found complete. A heap returns memory in the
     /// pieces that it took.
@@ -172,7 +217,7 @@ impl Device {
         self.run_deferred();
         let shared = self.shared();
         let trimmed = shared.watch_release(|| match &shared.source {
-            Source::Heap(heap) => shared.trim_heap(heap, keep.0),
+            Source::Heap(heap) => shared.trim_heap(heap, Trim::Keep(keep.0)),
             Source::Pool(pool, _) => shared.domain.driver().pool_trim(*pool, keep),
         });
         trimmed.map_err(|error| shared.failed(error))

@@ -5,17 +5,18 @@ use super::completion::Completion;
 use super::pool_choice::PoolChoice;
 use crate::base::error::{Error, Result};
 use crate::base::id::DeviceId;
-use crate::base::ledger::{HostCall, OpKind};
+use crate::base::ledger::{HostCall, OpKind, StreamClass, Waited};
 use crate::base::table::Table;
 use crate::device::code::Code;
 use crate::device::driver::{DeviceInfo, PoolAccess, PoolAttribute, PoolHandle};
 use crate::device::loaded::{Loaded, LoadedModule};
-use crate::heap::Heap;
+use crate::heap::{Heap, Trim};
 use crate::log::calling;
 use crate::order::domain::Domain;
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -106,6 +107,24 @@ impl Shared {
         }
     }
 
+    /// Waits until the work of all streams of the device is complete.
+    pub(crate) fn synchronize(&self, site: &'static Location<'static>) -> Result<()> {
+        calling::refuse("synchronize")?;
+        self.run_deferred();
+        let Self { domain, id, .. } = self;
+        let known = domain.known_on(*id);
+        let on = (*id, StreamClass::NonBlocking, None);
+        let noted = domain.log().note_sync(Waited::Device, on, site);
+        let synchronized = self.synchronized(|| {
+            domain.gate.synchronize_device(*id)?;
+            noted.succeeded();
+            domain.learn(&known);
+            Ok(())
+        });
+        synchronized.map_err(|error| self.failed(error))?;
+        domain.host_fns.take_panic()
+    }
+
     /// Runs a synchronisation, after which memory above the threshold returns to the device (law A25).
     pub(crate) fn synchronized(&self, run: impl FnOnce() -> Result<()>) -> Result<()> {
         let keep = self.keep.load(Ordering::Relaxed);
@@ -115,17 +134,17 @@ impl Shared {
         self.watch_release(|| {
             run()?;
             match &self.source {
-                Source::Heap(heap) => self.trim_heap(heap, keep),
+                Source::Heap(heap) => self.trim_heap(heap, Trim::Keep(keep)),
                 // The driver has returned it.
                 Source::Pool(..) => Ok(()),
             }
         })
     }
 
-    /// Returns the memory of a heap that nothing uses to the device, until at most `keep` bytes are held.
-    pub(super) fn trim_heap(&self, heap: &Heap, keep: u64) -> Result<()> {
-        self.domain.lock_heap(heap).space.retire(|user| self.domain.is_done(user));
-        heap.trim(&**self.domain.driver(), keep).map(drop)
+    /// Returns memory of a heap that nothing uses to the device.
+    pub(super) fn trim_heap(&self, heap: &Heap, trim: Trim) -> Result<()> {
+        self.domain.retire_in_heap(heap, &mut self.domain.lock_heap(heap));
+        heap.trim(&**self.domain.driver(), trim).map(drop)
     }
 
     /// Runs a call in which memory may return to the device, and appends an entry of how much it was.
@@ -188,7 +207,7 @@ impl Drop for Shared {
         // Neither call blocks. The memory of a pool goes with its last allocation (law A26), and memory of a
         // heap whose users may be pending stays with the heap.
         let returned = match &self.source {
-            Source::Heap(heap) => self.trim_heap(heap, 0),
+            Source::Heap(heap) => self.trim_heap(heap, Trim::Keep(0)),
             Source::Pool(pool, PoolChoice::Own) => self.domain.driver().pool_destroy(*pool),
             Source::Pool(_, PoolChoice::Default | PoolChoice::Current) => Ok(()),
         };

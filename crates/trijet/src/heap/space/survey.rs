@@ -1,0 +1,81 @@
+//! A survey of a space: how much is free, for which operations it waits, and which block waits the longest.
+#![forbid(unsafe_code)]
+
+use super::super::nodes::{Index, NONE, State, Users};
+use super::Space;
+use crate::base::id::{LaneId, Position};
+
+impl Space {
+    /// The granules of live blocks.
+    pub(crate) fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// The granules of the free blocks that every lane may use.
+    pub(crate) fn shared(&self) -> u64 {
+        self.shared.granules
+    }
+
+    /// The lanes that have free blocks of their own, each with its granules.
+    pub(crate) fn of_lanes(&self) -> impl Iterator<Item = (LaneId, u64)> + '_ {
+        let lanes = (0..).zip(&self.lanes);
+        let held = lanes.filter_map(|(lane, free)| Some((LaneId(lane), free.as_ref()?.granules)));
+        held.filter(|(_, granules)| *granules > 0)
+    }
+
+    /// The granules of free blocks with users in several lanes, of which none comes after the others.
+    pub(crate) fn mixed(&self) -> u64 {
+        self.mixed.granules
+    }
+
+    /// The granules of all free blocks.
+    pub(crate) fn free(&self) -> u64 {
+        self.shared() + self.mixed() + self.of_lanes().map(|(_, granules)| granules).sum::<u64>()
+    }
+
+    /// The granules of the largest free block.
+    pub(crate) fn largest(&self) -> u64 {
+        let lanes = self.lanes.iter().flatten().map(|free| &**free);
+        let lists = [&self.shared, &self.mixed].into_iter().chain(lanes);
+        lists.map(|free| free.bins.largest(&self.nodes)).max().unwrap_or(0)
+    }
+
+    /// The positions of which one or all are pending in the way of each free block of another list than the
+    /// shared one, the longest waiting first in each.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = &Users> + '_ {
+        let lanes = self.lanes.iter().flatten().map(|free| &**free);
+        let heads = lanes.chain([&self.mixed]).map(|free| free.oldest).filter(|at| *at != NONE);
+        heads.map(|at| &self.nodes[at].users)
+    }
+
+    /// The users of the free block whose last free is the longest ago, of those with a user that is `pending`.
+    pub(crate) fn earliest_freed(&self, pending: impl Fn(&Position) -> bool) -> Option<Users> {
+        let free = self.blocks().filter(|at| matches!(self.nodes[*at].state, State::Free(_)));
+        let awaited = free.filter(|at| self.nodes[*at].users.iter().any(&pending));
+        let index = awaited.min_by_key(|at| self.nodes[*at].given)?;
+        Some(self.nodes[index].users.clone())
+    }
+
+    /// The granules of the longest run of free blocks of any lists.
+    pub(crate) fn longest_run(&self) -> u64 {
+        let mut runs = vec![0];
+        for index in self.blocks() {
+            let node = &self.nodes[index];
+            if node.before == NONE || !matches!(node.state, State::Free(_)) {
+                runs.push(0);
+            }
+            if let (State::Free(_), Some(run)) = (node.state, runs.last_mut()) {
+                *run += node.granules;
+            }
+        }
+        runs.into_iter().max().unwrap_or(0)
+    }
+
+    /// Whether no live block uses a part of a range.
+    pub(crate) fn is_free(&self, range: u32, start: u64, granules: u64) -> bool {
+        let within =
+            |index: &Index| self.nodes[*index].start < start + granules && self.end(*index) > start;
+        let mut blocks = self.blocks_of(range).filter(within);
+        blocks.all(|index| matches!(self.nodes[index].state, State::Free(_)))
+    }
+}

@@ -1,0 +1,58 @@
+//! The error of an allocation for which the heap has no memory: what is free, why it is of no use, and what would
+//! help.
+#![forbid(unsafe_code)]
+
+use crate::base::error::{Error, ErrorKind};
+use crate::base::units::Bytes;
+use crate::heap::{GRANULE, Heap, HeapMode};
+use crate::order::lane_ref::LaneRef;
+
+/// The error of an allocation of `bytes`, after the device refused more memory with `refused`.
+#[cold]
+pub(super) fn exhausted(
+    heap: &Heap,
+    lane: &LaneRef,
+    bytes: Bytes,
+    refused: Option<Error>,
+) -> Error {
+    let domain = &*lane.domain;
+    let mode = heap.mode();
+    let state = domain.lock_heap(heap);
+    let space = &state.space;
+    let wanted = bytes.0.max(1).next_multiple_of(GRANULE);
+    let of = |granules: u64| Bytes(granules * GRANULE);
+    let mut cause = format!(
+        "{} asked for; the heap of {} holds {}, of which {} are in use and {} are free",
+        Bytes(wanted),
+        lane.device,
+        Bytes(state.mapped()),
+        of(space.live()),
+        of(space.free()),
+    );
+    if space.free() > 0 {
+        cause += &format!(", the largest free block with {}", of(space.largest()));
+    }
+    for (other, granules) in space.of_lanes() {
+        let name = domain.log().tracers.stream_name(other);
+        let name =
+            name.map_or_else(|| format!("lane {}", other.0), |name| format!("stream `{name}`"));
+        cause += &format!("; {} wait for the work of {name}", of(granules));
+    }
+    if space.mixed() > 0 {
+        cause += &format!("; {} wait for the work of several streams", of(space.mixed()));
+    }
+    if let Some(refused) = refused {
+        cause += &format!("; the device refused more: {refused}");
+    }
+    let run = space.longest_run() * GRANULE;
+    if mode == HeapMode::NeverWait && run >= wanted {
+        cause += &format!(
+            "; in another mode than {mode}, the allocation would take {} that are in use, and its first write would \
+             follow their users",
+            Bytes(wanted)
+        );
+    } else if run >= wanted || state.movable() >= wanted {
+        cause += "; `alloc_waiting` would wait until enough memory is complete";
+    }
+    Error::new(ErrorKind::OutOfMemory, "alloc", cause).on(lane.device)
+}
