@@ -85,6 +85,23 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         });
     }
 
+    /// Joins each entry with the one behind it that it touches, if `join` has a value for both.
+    pub(crate) fn coarsen(&mut self, join: impl Fn(&T, &T) -> Option<T>) {
+        self.entries.dedup_by(|right, left| {
+            let touches = left.0.end == right.0.start;
+            let Some(joined) = touches.then(|| join(&left.1, &right.1)).flatten() else {
+                return false;
+            };
+            (left.0.end, left.1) = (right.0.end, joined);
+            true
+        });
+    }
+
+    /// The number of entries.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Removes all entries, and keeps the memory for new ones.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();

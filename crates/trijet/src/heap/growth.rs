@@ -7,6 +7,7 @@ use super::nodes::{GRANULE, List, Users};
 use super::space::Taken;
 use super::{Heap, State};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::Position;
 use crate::base::units::Bytes;
 use crate::device::driver::{Driver, RangeSizes};
 use crate::device::memory::Memory;
@@ -70,7 +71,7 @@ impl State {
             && let Some(piece) = self.space.take_hole(wanted)
         {
             let range = self.mappings[piece.range as usize].range().clone();
-            self.mapped += wanted * GRANULE;
+            self.take_room(wanted)?;
             return Ok(Some(Plan { piece, range }));
         }
         let Self { space, mappings, .. } = self;
@@ -80,8 +81,7 @@ impl State {
             let wanted = wanted.next_multiple_of(step);
             if space.extent(number) + wanted <= mapping.granules() {
                 let range = mapping.range().clone();
-                self.demand_room(wanted)?;
-                self.mapped += wanted * GRANULE;
+                self.take_room(wanted)?;
                 let piece = self.space.extend(number, wanted);
                 return Ok(Some(Plan { piece, range }));
             }
@@ -99,6 +99,25 @@ impl State {
         let free =
             pieces.filter(|(range, start, granules)| self.space.is_free(*range, *start, *granules));
         free.map(|(_, _, granules)| granules * GRANULE).sum()
+    }
+
+    /// Counts memory that is about to be mapped.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if the heap must not hold so much.
+    pub(super) fn take_room(&mut self, granules: u64) -> Result<()> {
+        self.demand_room(granules)?;
+        self.mapped += granules * GRANULE;
+        Ok(())
+    }
+
+    /// Counts memory that was unmapped, or not mapped.
+    pub(super) fn return_room(&mut self, granules: u64) {
+        self.mapped -= granules * GRANULE;
+    }
+
+    pub(super) fn note_high(&mut self) {
+        self.counts.mapped_high = self.counts.mapped_high.max(self.mapped);
     }
 
     /// Refuses a growth beyond the limit.
@@ -166,13 +185,13 @@ impl Heap {
         state.counts.calls += 1;
         let Taken { index, range, start, granules, .. } = plan.piece;
         if let Err(error) = mapped {
-            state.mapped -= granules * GRANULE;
+            state.return_room(granules);
             state.space.take_away(index);
             return Err(error);
         }
         state.mappings[range as usize].pieces.insert(start, granules);
         state.space.give(index, Users::new(), List::Shared);
-        state.counts.mapped_high = state.counts.mapped_high.max(state.mapped);
+        state.note_high();
         Ok(())
     }
 
@@ -186,12 +205,18 @@ impl Heap {
         Ok(())
     }
 
-    /// Unmaps memory that no block and no operation uses. Returns the number of bytes.
+    /// Unmaps memory that no block and no operation uses, that of parked ranges first. Returns the number of bytes.
     ///
     /// # Errors
     /// An error of the driver.
-    pub(crate) fn trim(&self, driver: &dyn Driver, trim: Trim) -> Result<u64> {
-        let mut released = 0;
+    pub(crate) fn trim(
+        &self,
+        driver: &dyn Driver,
+        trim: Trim,
+        is_done: impl Fn(&Position) -> bool,
+    ) -> Result<u64> {
+        let takes = |held, bytes| trim.takes(held, bytes);
+        let mut released = self.release_parked(driver, takes, is_done)?;
         while let Some(Plan { piece, range }) = self.take_idle_piece(trim) {
             let unmapped = driver.range_unmap(&range, bytes(&piece));
             let mut state = self.lock_plain();
@@ -201,7 +226,7 @@ impl Heap {
                 return Err(error);
             }
             state.mappings[piece.range as usize].pieces.remove(&piece.start);
-            state.mapped -= piece.granules * GRANULE;
+            state.return_room(piece.granules);
             state.space.take_away(piece.index);
             released += piece.granules * GRANULE;
         }

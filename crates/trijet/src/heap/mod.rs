@@ -12,7 +12,10 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod bins;
+mod growing;
+mod growing_range;
 mod growth;
+mod mapper;
 mod mapping;
 mod mode;
 mod nodes;
@@ -20,6 +23,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use growing_range::GrowingRange;
 pub(crate) use growth::Trim;
 pub use mode::HeapMode;
 pub(crate) use nodes::{GRANULE, Index, List, Users};
@@ -31,6 +35,8 @@ use crate::base::id::DeviceId;
 use crate::base::table::Table;
 use crate::device::driver::{Driver, RangeSizes};
 use crate::device::memory::Span;
+use growing_range::Parking;
+use mapper::Mapper;
 use mapping::Mapping;
 use mode::SharedMode;
 use std::sync::atomic::AtomicU32;
@@ -47,6 +53,7 @@ pub(crate) struct Heap {
     /// Blocks that were freed while another thread had the lock, each with its users.
     returned: Stack,
     returns: Table<Return>,
+    mapper: Mapper,
 }
 
 /// A block that waits in the list of returned ones.
@@ -61,6 +68,8 @@ struct Return {
 pub(crate) struct State {
     pub(crate) space: Space,
     pub(crate) mappings: Vec<Mapping>,
+    /// The growing ranges.
+    parking: Parking,
     /// The bytes that the heap holds from the device, or is about to take.
     mapped: u64,
     /// The most bytes that it may hold; `None` if the device is the limit.
@@ -90,6 +99,7 @@ impl Heap {
             sizes: OnceLock::new(),
             returned: Stack::default(),
             returns: Table::default(),
+            mapper: Mapper::default(),
         }
     }
 
@@ -185,10 +195,21 @@ impl State {
         self.mappings[taken.range as usize].range().span(start..start + bytes)
     }
 
+    /// The bytes that are allocated, with the memory of growing buffers.
+    #[inline]
+    pub(crate) fn live(&self) -> u64 {
+        self.space.live() * GRANULE + self.parking.live
+    }
+
+    #[inline]
+    fn note_live(&mut self) {
+        self.counts.live_high = self.counts.live_high.max(self.live());
+    }
+
     /// Counts an allocation.
     #[inline]
     pub(crate) fn count(&mut self, reuse: Reuse) {
         self.counts.reuses[reuse as usize] += 1;
-        self.counts.live_high = self.counts.live_high.max(self.space.live() * GRANULE);
+        self.note_live();
     }
 }

@@ -18,6 +18,7 @@ use crate::base::units::Bytes;
 use crate::device::driver::Readiness;
 use crate::device::memory::{Memory, Span};
 use crate::heap::{GRANULE, Heap, HeapMode, Reuse, State, Taken, Trim, Users};
+use crate::log::entry::Begun;
 use crate::order::domain::Domain;
 use crate::order::lane_ref::LaneRef;
 use crate::order::track::Track;
@@ -52,18 +53,29 @@ pub(super) fn alloc(
     let domain = &device.domain;
     let track = Track::following(domain.id(), bytes.0, Place::Device, users);
     if let Some(begun) = begun {
-        let kind = OpKind::FromHeap { place };
-        domain.log().note_call(begun, kind, device.id, |op| {
-            op.accesses.push(access(&track, bytes.0));
-            op.label = Cow::Borrowed("alloc");
-            op.bytes = bytes.0;
-            op.site = Some(site.into());
-        });
+        note_from_heap(device, begun, (&track, place), bytes.0, site);
     }
     Ok(Block::numbered(Arc::<Shared>::clone(device), whole, track, index))
 }
 
-fn access(track: &Track, bytes: u64) -> Access {
+/// Appends the entry of an allocation of `bytes` from a heap.
+pub(super) fn note_from_heap(
+    device: &Shared,
+    begun: Begun,
+    (track, place): (&Track, u64),
+    bytes: u64,
+    site: &'static Location<'static>,
+) {
+    let log = device.domain.log();
+    log.note_call(begun, OpKind::FromHeap { place }, device.id, |op| {
+        op.accesses.push(access(track, bytes));
+        op.label = Cow::Borrowed("alloc");
+        op.bytes = bytes;
+        op.site = Some(site.into());
+    });
+}
+
+pub(super) fn access(track: &Track, bytes: u64) -> Access {
     Access {
         block: track.id,
         place: Place::Device,
@@ -191,7 +203,9 @@ fn take_more(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)>
         return Ok(found);
     }
     // Memory that is free in pieces may be enough for one of this size.
-    if heap.trim(driver, Trim::Keep(0))? > 0 && heap.grow(driver, granules).is_ok() {
+    if heap.trim(driver, Trim::Keep(0), |user| domain.is_done(*user))? > 0
+        && heap.grow(driver, granules).is_ok()
+    {
         let mut state = domain.lock_heap(heap);
         if let Some((taken, _)) = state.space.take(lane.id, granules) {
             return Ok(counted(&mut state, bytes, taken, Reuse::New));

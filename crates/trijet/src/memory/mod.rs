@@ -11,6 +11,7 @@ pub mod dlpack;
 mod exhausted;
 mod foreign;
 mod foreign_work;
+mod growing;
 mod heap;
 mod host_fn;
 mod kept;
@@ -29,6 +30,7 @@ pub use buffer::{
 };
 pub use copy::Batch;
 pub use foreign_work::Uses;
+pub use growing::GrowingBuffer;
 pub use host_fn::{Declared, Held, HostUse, Locked};
 pub use pinned::{OnHost, PageableBuffer, PinnedBuffer, ReadGuard, ReadReady, WriteGuard};
 pub use scope::Scope;

@@ -61,7 +61,7 @@ pub(crate) struct Gate {
     any_lost: AtomicBool,
     /// Whether the driver controls time and host threads. It never changes, and asking the driver is
     /// a call.
-    pub(super) is_simulated: bool,
+    pub(crate) is_simulated: bool,
 }
 
 impl Gate {

@@ -28,6 +28,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 /// Lanes whose last access of the whole is kept in a slot. Reads of other lanes go to the map.
 const SLOTS: usize = 8;
 
+/// Byte ranges whose stamps are kept exactly. When there are more, neighbours that one lane wrote are joined: a buffer
+/// that grows by an element at a time would have as many as elements, and an access of the whole would look at each.
+const RANGES_KEPT: usize = 64;
+
 /// Positions to wait for, the latest of each lane. Those of all slots fit without the heap.
 pub(crate) type Needs = SmallVec<[Position; SLOTS + 2]>;
 
@@ -41,6 +45,18 @@ struct Stamp {
 impl Stamp {
     fn read(&mut self, position: Position) {
         keep_latest(&mut self.reads, position);
+    }
+
+    /// A stamp for the bytes of two, if one lane wrote both: what follows the later write follows the earlier one, too.
+    fn joined(&self, other: &Self) -> Option<Self> {
+        let write = match (self.write, other.write) {
+            (Some(one), Some(two)) if one.lane == two.lane => Some(one.max(two)),
+            (None, None) => None,
+            _ => return None,
+        };
+        let mut reads = self.reads.clone();
+        other.reads.iter().for_each(|read| keep_latest(&mut reads, *read));
+        Some(Self { write, reads })
     }
 }
 
@@ -123,6 +139,8 @@ pub(crate) struct Track {
     pub(crate) place: Place,
     /// The size of the allocation.
     bytes: u64,
+    /// The bytes that it may use now, from its front on. It is never made smaller.
+    extent: AtomicU64,
     /// The last write of the whole; of manual memory, the last write in each lane.
     writes: Slots,
     /// The last reads of the whole since that write, one of each lane.
@@ -209,6 +227,7 @@ impl Track {
             domain,
             place,
             bytes,
+            extent: AtomicU64::new(bytes),
             writes: Slots::default(),
             reads: Slots::of(&before),
             ranged: AtomicBool::new(before.len() > SLOTS),
@@ -229,6 +248,17 @@ impl Track {
     /// The size of the allocation.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Sets the number of bytes that it may use, from none on. An access of them counts as one of the whole: it follows
+    /// and stands for accesses of bytes that are behind, which is more than has to be.
+    pub(crate) fn grow(&self, extent: u64) {
+        self.extent.fetch_max(extent, Ordering::Relaxed);
+    }
+
+    /// An allocation that uses none of its bytes, until it grows.
+    pub(crate) fn growing(self) -> Self {
+        Self { extent: AtomicU64::new(0), ..self }
     }
 
     /// Whether its bytes had users before it was allocated that may be pending.
@@ -278,7 +308,7 @@ impl Track {
 
     #[inline]
     fn is_whole(&self, range: &Range<u64>) -> bool {
-        range.start == 0 && range.end >= self.bytes
+        range.start == 0 && range.end >= self.extent.load(Ordering::Relaxed)
     }
 
     fn rare(&self) -> &Rare {
@@ -457,6 +487,9 @@ impl Track {
                 stamp.read(position);
             }
         });
+        if stamps.len() >= RANGES_KEPT && stamps.len().is_power_of_two() {
+            stamps.coarsen(Stamp::joined);
+        }
         self.ranged.store(true, Ordering::Relaxed);
     }
 
@@ -559,6 +592,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Appends by one lane, with readers of some elements: few ranges are kept, and each byte is followed by its own
+    /// users at least.
+    #[test]
+    fn many_small_writes_of_a_lane_keep_few_stamps_and_every_order() {
+        let track = Track::new(0, 10_000, Place::Device);
+        for n in 0..2000u64 {
+            stamp(&track, n..n + 1, Mode::Write, at(0, n + 1));
+            if n % 7 == 0 {
+                stamp(&track, n..n + 1, Mode::Read, at(1 + u32::from(n % 2 == 0), n + 1));
+            }
+        }
+        assert!(track.lock().len() <= RANGES_KEPT, "{} ranges", track.lock().len());
+        for n in 0..2000 {
+            let found = needs(&track, n..n + 1, Mode::Write);
+            assert!(found.iter().any(|user| user.lane == LaneId(0) && user.seq > n));
+            let reader = LaneId(1 + u32::from(n % 2 == 0));
+            let is_read = found.iter().any(|user| user.lane == reader && user.seq > n);
+            assert!(n % 7 != 0 || is_read, "byte {n}: {found:?}");
+        }
+        assert_eq!(needs(&track, 3000..3001, Mode::Write), [], "bytes without a user");
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub struct HeapStats {
     pub free: Bytes,
     /// The free memory that waits for work of streams.
     pub pending: Bytes,
+    /// The memory of growing buffers that were dropped, for the next ones.
+    pub parked: Bytes,
 }
 
 impl Device {
@@ -79,7 +81,7 @@ impl Device {
                 return Ok(MemoryStats {
                     reserved: Bytes(state.mapped()),
                     reserved_high: Bytes(state.counts.mapped_high),
-                    used: Bytes(state.space.live() * GRANULE),
+                    used: Bytes(state.live()),
                     used_high: Bytes(state.counts.live_high),
                 });
             }
@@ -116,6 +118,7 @@ impl Device {
             largest_free: Bytes(space.largest() * GRANULE),
             free: Bytes(space.shared() * GRANULE),
             pending: Bytes((space.free() - space.shared()) * GRANULE),
+            parked: Bytes(state.parked()),
         })
     }
 
@@ -129,7 +132,7 @@ impl Device {
         match &shared.source {
             Source::Heap(heap) => {
                 let mut state = shared.domain.lock_heap(heap);
-                state.counts.live_high = state.space.live() * GRANULE;
+                state.counts.live_high = state.live();
                 state.counts.mapped_high = state.mapped();
                 Ok(())
             }

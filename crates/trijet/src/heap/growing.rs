@@ -1,0 +1,224 @@
+//! Growing ranges: ranges of addresses of their own, into which a heap maps memory from the front on.
+//!
+//! Memory is mapped only behind the bytes that an operation may use, so no work is waited for. A range that is not
+//! used any more keeps its memory and is parked for the next user, with the operations that used it last.
+#![forbid(unsafe_code)]
+
+use super::growing_range::{GrowingRange, Parked, RANGES_MAX};
+use super::nodes::{GRANULE, Users};
+use super::{Heap, State};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::Position;
+use crate::base::units::Bytes;
+use crate::device::driver::{Driver, RangeSizes};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+impl Heap {
+    /// A growing range of at least `bytes` without memory, or a parked one, with its last users.
+    ///
+    /// # Errors
+    /// `Unsupported` if the device has no ranges; `OutOfMemory` if there are not so many addresses.
+    pub(crate) fn growing(
+        &self,
+        driver: &dyn Driver,
+        bytes: u64,
+        is_done: impl Fn(&Position) -> bool,
+    ) -> Result<(Arc<GrowingRange>, Users)> {
+        if let Some(Parked { range, users }) = self.take_parked(bytes, is_done) {
+            range.refused.store(false, Ordering::Relaxed);
+            return Ok((range, users));
+        }
+        let sizes = self.range_sizes(driver)?;
+        let too_large = || {
+            let cause = format!("{} are more than there are addresses", Bytes(bytes));
+            Error::new(ErrorKind::OutOfMemory, "growing", cause)
+        };
+        let whole = bytes.max(1).checked_next_multiple_of(sizes.granule.0).ok_or_else(too_large)?;
+        let number = self.lock_plain().parking.take_number().ok_or_else(|| {
+            let cause = format!("a heap has at most {RANGES_MAX} growing ranges");
+            Error::new(ErrorKind::OutOfMemory, "growing", cause)
+        })?;
+        let reserved = driver.range_reserve(self.device, Bytes(whole));
+        self.lock_plain().counts.calls += 1;
+        let memory = reserved.inspect_err(|_| self.lock_plain().parking.unused.push(number))?;
+        let range = GrowingRange {
+            memory,
+            number,
+            mapped: AtomicU64::new(0),
+            is_parked: AtomicBool::new(false),
+            pieces: Mutex::default(),
+            asked: AtomicU64::new(0),
+            refused: AtomicBool::new(false),
+        };
+        Ok((Arc::new(range), Users::new()))
+    }
+
+    /// The parked range of at least `bytes` that has the most memory, those whose users are complete before others.
+    fn take_parked(&self, bytes: u64, is_done: impl Fn(&Position) -> bool) -> Option<Parked> {
+        let mut state = self.lock_plain();
+        let parking = &mut state.parking;
+        let of = |parked: &Parked| (parked.users.iter().all(&is_done), parked.range.mapped());
+        let all = parking.parked.iter().enumerate();
+        let fits = all.filter(|(_, parked)| parked.range.memory.bytes() >= bytes);
+        let (index, _) = fits.max_by_key(|(_, parked)| of(parked))?;
+        let parked = parking.parked.swap_remove(index);
+        parked.range.is_parked.store(false, Ordering::Relaxed);
+        parking.live += parked.range.mapped();
+        state.note_live();
+        Some(parked)
+    }
+
+    /// Parks a range, which the operations `users` used last.
+    pub(crate) fn park(&self, range: Arc<GrowingRange>, users: Users) {
+        let mut state = self.lock_plain();
+        range.is_parked.store(true, Ordering::Relaxed);
+        state.parking.live -= range.mapped();
+        state.parking.parked.push(Parked { range, users });
+    }
+
+    /// Maps memory so that a range has at least `to` bytes.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if the device has no more; an error of the driver.
+    pub(crate) fn extend(&self, driver: &dyn Driver, range: &GrowingRange, to: u64) -> Result<()> {
+        let sizes = self.range_sizes(driver)?;
+        let mut pieces = range.pieces.lock().expect("no panic under this lock");
+        let begin = range.mapped();
+        if begin >= to {
+            return Ok(());
+        }
+        let whole = range.memory.bytes();
+        let least = to.next_multiple_of(sizes.granule.0).min(whole);
+        let end = least.max(begin + range.unit(sizes)).min(whole);
+        let end = match self.map_growing(driver, range, begin..end) {
+            Err(error) if error.kind() == ErrorKind::OutOfMemory && least < end => {
+                self.map_growing(driver, range, begin..least)?;
+                least
+            }
+            outcome => outcome.map(|()| end)?,
+        };
+        pieces.push(end);
+        Ok(())
+    }
+
+    /// Asks for memory so that a range has `to` bytes, and does not wait for it.
+    pub(crate) fn ask_ahead(
+        self: &Arc<Self>,
+        driver: &Arc<dyn Driver>,
+        range: &Arc<GrowingRange>,
+        to: u64,
+    ) {
+        let (heap, driver, range) = (Arc::downgrade(self), Arc::clone(driver), Arc::clone(range));
+        self.mapper.run(Box::new(move || {
+            if let Some(heap) = heap.upgrade() {
+                heap.extend_ahead(&*driver, &range, to);
+            }
+        }));
+    }
+
+    /// Maps memory before it is needed. If there is none, the range is not asked for more.
+    fn extend_ahead(&self, driver: &dyn Driver, range: &GrowingRange, to: u64) {
+        // The call that needs the memory reports the error.
+        let refused = self.extend(driver, range, to).is_err();
+        range.refused.store(refused, Ordering::Relaxed);
+    }
+
+    fn map_growing(
+        &self,
+        driver: &dyn Driver,
+        range: &GrowingRange,
+        at: std::ops::Range<u64>,
+    ) -> Result<()> {
+        let bytes = at.end - at.start;
+        self.lock_plain().take_room(bytes / GRANULE)?;
+        let end = at.end;
+        let mapped = driver.range_map(&range.memory, at);
+        let mut state = self.lock_plain();
+        state.counts.calls += 1;
+        if let Err(error) = mapped {
+            state.return_room(bytes / GRANULE);
+            return Err(error);
+        }
+        range.mapped.store(end, Ordering::Release);
+        if !range.is_parked.load(Ordering::Relaxed) {
+            state.parking.live += bytes;
+            state.note_live();
+        }
+        state.note_high();
+        Ok(())
+    }
+
+    /// Takes the memory of parked ranges away that `takes` and whose users are complete. Returns the number of bytes.
+    pub(super) fn release_parked(
+        &self,
+        driver: &dyn Driver,
+        takes: impl Fn(u64, u64) -> bool,
+        is_done: impl Fn(&Position) -> bool,
+    ) -> Result<u64> {
+        let mut released = 0;
+        while let Some(range) = self.take_idle_range(&takes, &is_done) {
+            let bytes = range.mapped();
+            self.release(driver, range)?;
+            released += bytes;
+        }
+        Ok(released)
+    }
+
+    /// Takes a parked range that nothing uses, and that no thread maps memory into.
+    fn take_idle_range(
+        &self,
+        takes: impl Fn(u64, u64) -> bool,
+        is_done: impl Fn(&Position) -> bool,
+    ) -> Option<GrowingRange> {
+        let mut state = self.lock_plain();
+        let held = state.mapped();
+        let parking = &mut state.parking;
+        let is_idle = |parked: &Parked| {
+            parked.users.iter().all(&is_done) && takes(held, parked.range.mapped())
+        };
+        for index in 0..parking.parked.len() {
+            if !is_idle(&parking.parked[index]) {
+                continue;
+            }
+            let Parked { range, users } = parking.parked.swap_remove(index);
+            match Arc::try_unwrap(range) {
+                Ok(range) => return Some(range),
+                Err(range) => {
+                    parking.parked.push(Parked { range, users });
+                    let last = parking.parked.len() - 1;
+                    parking.parked.swap(index, last);
+                }
+            }
+        }
+        None
+    }
+
+    fn release(&self, driver: &dyn Driver, range: GrowingRange) -> Result<()> {
+        let pieces = range.pieces.into_inner().expect("no panic under this lock");
+        let mut begin = 0;
+        for end in pieces {
+            driver.range_unmap(&range.memory, begin..end)?;
+            let mut state = self.lock_plain();
+            state.counts.calls += 1;
+            state.return_room((end - begin) / GRANULE);
+            begin = end;
+        }
+        driver.range_free(&range.memory)?;
+        self.lock_plain().counts.calls += 1;
+        self.lock_plain().parking.unused.push(range.number);
+        Ok(())
+    }
+
+    fn range_sizes(&self, driver: &dyn Driver) -> Result<RangeSizes> {
+        let cause = "the driver has no ranges of addresses";
+        self.sizes(driver)?.ok_or_else(|| Error::new(ErrorKind::Unsupported, "growing", cause))
+    }
+}
+
+impl State {
+    /// The bytes of memory in parked ranges.
+    pub(crate) fn parked(&self) -> u64 {
+        self.parking.parked.iter().map(|parked| parked.range.mapped()).sum()
+    }
+}

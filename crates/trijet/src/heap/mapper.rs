@@ -1,0 +1,35 @@
+//! The thread that maps memory ahead of its use.
+//!
+//! It starts when it is first needed, and ends with its heap. Without it, memory is mapped by the call that needs it.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, channel};
+
+type Task = Box<dyn FnOnce() + Send>;
+
+/// The tasks of the thread; `None` if the system refused to start one.
+#[derive(Default)]
+pub(super) struct Mapper(OnceLock<Option<Sender<Task>>>);
+
+impl Mapper {
+    /// Gives a task to the thread.
+    pub(super) fn run(&self, task: Task) {
+        let Some(tasks) = self.0.get_or_init(start) else { return };
+        // The thread lives as long as the heap. If it is gone, the call that needs the memory maps it.
+        let Ok(()) = tasks.send(task) else { return };
+    }
+}
+
+fn start() -> Option<Sender<Task>> {
+    let (sender, receiver) = channel::<Task>();
+    let thread = std::thread::Builder::new().name("trijet-mapper".to_owned());
+    thread.spawn(move || receiver.into_iter().for_each(|task| task())).ok().map(|_| sender)
+}
+
+impl fmt::Debug for Mapper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Mapper")
+    }
+}

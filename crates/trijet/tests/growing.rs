@@ -1,0 +1,315 @@
+//! Growing buffers: they grow at the same address while operations use them, and their memory serves the next one.
+
+use trijet::check::Options;
+use trijet::memory::GrowingBuffer;
+use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
+use trijet::testing::Prng;
+use trijet::{Bytes, Device, ErrorKind, PoolChoice, Result, Stream};
+
+const PAGE: usize = 4096;
+
+fn checked(order: Order, memory: usize) -> Result<Device> {
+    let config = HostConfig {
+        executor: Executor::Virtual(order),
+        memory: Bytes(memory as u64),
+        ..HostConfig::default()
+    };
+    Device::builder().host(config).check(Options::default()).open()
+}
+
+fn demand_clean(device: &Device) {
+    let verdict = device.verdict().expect("it is checked");
+    assert_eq!(verdict.findings, [], "{verdict}");
+}
+
+fn calls(device: &Device) -> u64 {
+    device.heap_stats().expect("it has a heap").calls
+}
+
+/// A number below `count`.
+fn index(draw: &mut Prng, count: usize) -> usize {
+    usize::try_from(draw.below(count as u64)).expect("it is below a usize")
+}
+
+/// A sequence of `len` pieces, each written when it is appended.
+fn sequence(s: &Stream, len: usize, value: u8) -> Result<GrowingBuffer<u8>> {
+    let mut x = s.growing::<u8>(64 * PAGE)?;
+    for piece in 0..len {
+        x.grow_to((piece + 1) * PAGE)?;
+        s.fill_bytes(&mut x.slice_mut(piece * PAGE..), value)?;
+    }
+    Ok(x)
+}
+
+/// Work that cannot end before the growth has returned.
+#[test]
+fn a_buffer_grows_while_an_operation_uses_it() -> Result<()> {
+    let device = Device::host(HostConfig::default())?.remove(0);
+    let s = device.stream()?;
+    let mut x = sequence(&s, 1, 1)?;
+    let address = x.address();
+    let signal = device.signal();
+    let waits = signal.clone();
+    s.host_fn(move || waits.wait())?;
+    s.fill_bytes(&mut x, 2)?;
+    x.grow_to(64 * PAGE)?;
+    s.fill_bytes(&mut x.slice_mut(63 * PAGE..), 3)?;
+    signal.set();
+    let mut landed = device.pinned::<u8>(64 * PAGE)?;
+    s.copy(&x, &mut landed)?;
+    let landed = landed.read()?;
+    assert!(landed[..PAGE].iter().all(|byte| *byte == 2));
+    assert!(landed[63 * PAGE..].iter().all(|byte| *byte == 3));
+    assert_eq!(x.address(), address);
+    Ok(())
+}
+
+/// The next user's first write follows the operations of the user before.
+#[test]
+fn the_memory_of_a_dropped_buffer_serves_the_next_one_in_order() -> Result<()> {
+    for order in [Order::Greedy].into_iter().chain((0..60).map(Order::Seeded)) {
+        let device = checked(order.clone(), 64 * PAGE)?;
+        let (a, b) = (device.stream()?, device.stream()?);
+        let mut landed = [device.pinned::<u8>(6 * PAGE)?, device.pinned::<u8>(6 * PAGE)?];
+        let [first, second] = &mut landed;
+        let x = sequence(&a, 6, 1)?;
+        let address = x.address();
+        a.copy(&x, first)?;
+        drop(x);
+        let before = calls(&device);
+        let y = sequence(&b, 6, 2)?;
+        assert_eq!((y.address(), calls(&device)), (address, before), "its memory is used again");
+        b.copy(&y, second)?;
+        assert!(first.read()?.iter().all(|byte| *byte == 1), "{order:?}");
+        assert!(second.read()?.iter().all(|byte| *byte == 2), "{order:?}");
+        demand_clean(&device);
+    }
+    Ok(())
+}
+
+/// The bytes at the end of a parked range were used by an operation that the new user meets only when it grows there.
+#[test]
+fn bytes_that_are_reached_later_follow_their_earlier_users_too() -> Result<()> {
+    for seed in 0..60 {
+        let device = checked(Order::Seeded(seed), 64 * PAGE)?;
+        let (a, b, c) = (device.stream()?, device.stream()?, device.stream()?);
+        let mut landed = device.pinned::<u8>(PAGE)?;
+        let x = sequence(&a, 8, 1)?;
+        a.copy(&x.slice(7 * PAGE..), &mut landed)?;
+        drop(x);
+        let mut y = b.growing::<u8>(64 * PAGE)?;
+        y.grow_to(PAGE)?;
+        b.fill_bytes(&mut y.slice_mut(..100), 2)?;
+        y.grow_to(8 * PAGE)?;
+        c.fill_bytes(&mut y.slice_mut(7 * PAGE..), 3)?;
+        assert!(landed.read()?.iter().all(|byte| *byte == 1), "seed {seed}");
+        c.copy(&y.slice(7 * PAGE..), &mut landed)?;
+        assert!(landed.read()?.iter().all(|byte| *byte == 3), "seed {seed}");
+        demand_clean(&device);
+    }
+    Ok(())
+}
+
+/// Sequences of random lengths come and go. Once as many have lived at once as ever will, nothing is mapped any more.
+#[test]
+fn sequences_that_come_and_go_make_no_call_of_the_driver() -> Result<()> {
+    let device = checked(Order::Greedy, 1 << 30)?;
+    let streams = [device.stream()?, device.stream()?];
+    let mut draw = Prng::new(11);
+    let mut live: Vec<GrowingBuffer<u8>> = Vec::new();
+    for slot in 0..8 {
+        live.push(sequence(&streams[slot % 2], 64, 1)?);
+    }
+    let before = calls(&device);
+    for step in 0..400usize {
+        let s = &streams[step % 2];
+        let at = index(&mut draw, live.len());
+        if draw.below(8) == 0 {
+            drop(live.swap_remove(at));
+            live.push(s.growing(64 * PAGE)?);
+            continue;
+        }
+        let len = live[at].len();
+        if len < 64 * PAGE {
+            live[at].grow_to(len + PAGE)?;
+            s.fill_bytes(&mut live[at].slice_mut(len..), 2)?;
+        }
+    }
+    assert_eq!(calls(&device), before);
+    drop(live);
+    device.synchronize()?;
+    demand_clean(&device);
+    let stats = device.heap_stats().expect("it has a heap");
+    assert_eq!(stats.parked, Bytes(8 * 64 * PAGE as u64));
+    assert_eq!(device.memory_stats()?.used, Bytes(0));
+    device.trim_memory(Bytes(0))?;
+    assert_eq!(device.memory_stats()?.reserved, Bytes(0), "parked memory is returned");
+    Ok(())
+}
+
+/// Appends, writes of parts and of the whole, and copies, in three streams: each copy has the bytes of the calls before.
+#[test]
+fn random_uses_of_growing_buffers_have_the_values_of_their_order() -> Result<()> {
+    for seed in 0..60 {
+        let device = checked(Order::Seeded(seed), 1 << 22)?;
+        let streams = [device.stream()?, device.stream()?, device.stream()?];
+        let mut draw = Prng::new(seed);
+        let mut live: Vec<(GrowingBuffer<u8>, Vec<u8>)> = Vec::new();
+        let mut landed = Vec::new();
+        for step in 0..120u8 {
+            let s = &streams[index(&mut draw, 3)];
+            if live.is_empty() || draw.below(12) == 0 && live.len() < 3 {
+                live.push((s.growing(16 * PAGE)?, Vec::new()));
+            }
+            let at = index(&mut draw, live.len());
+            let (x, model) = &mut live[at];
+            match draw.below(10) {
+                0 => drop(live.swap_remove(at)),
+                1 => {
+                    let len = index(&mut draw, model.len() + 1);
+                    x.truncate(len);
+                    model.truncate(len);
+                }
+                2..=5 => {
+                    let (old, more) = (model.len(), 1 + index(&mut draw, PAGE));
+                    let len = (old + more).min(x.len_max());
+                    x.grow_to(len)?;
+                    s.fill_bytes(&mut x.slice_mut(old..), step)?;
+                    model.resize(len, step);
+                }
+                6 => {
+                    s.fill_bytes(x, step)?;
+                    model.fill(step);
+                }
+                7 => {
+                    let from = index(&mut draw, model.len() + 1);
+                    s.fill_bytes(&mut x.slice_mut(from..), step)?;
+                    model[from..].fill(step);
+                }
+                _ if model.is_empty() => {}
+                _ => {
+                    let from = index(&mut draw, model.len());
+                    let mut host = device.pinned::<u8>(model.len() - from)?;
+                    s.copy(&x.slice(from..), &mut host)?;
+                    landed.push((host, model[from..].to_vec()));
+                }
+            }
+        }
+        for (host, expected) in &landed {
+            assert!(*host.read()? == expected[..], "seed {seed}");
+        }
+        demand_clean(&device);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_growth_beyond_the_reservation_and_other_bad_sizes_are_refused_by_name() -> Result<()> {
+    let device = checked(Order::Greedy, 1 << 20)?;
+    let s = device.stream()?;
+    let mut x = s.growing::<u32>(100)?;
+    x.grow_to(60)?;
+    s.fill(&mut x, 7)?;
+    for len in [59, 101, usize::MAX] {
+        let error = x.grow_to(len).expect_err("it is out of range");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue);
+        let text = error.to_string();
+        assert!(
+            text.contains(&format!(
+                "{len} elements asked for; the buffer has 60 and may have up to 100"
+            )),
+            "{text}"
+        );
+    }
+    assert_eq!(x.prepare(101).expect_err("it is out of range").kind(), ErrorKind::InvalidValue);
+    assert_eq!((x.len(), x.len_max(), x.is_empty()), (60, 100, false));
+    let mut landed = device.pinned::<u32>(60)?;
+    s.copy(&x, &mut landed)?;
+    assert_eq!(*landed.read()?, [7; 60]);
+    for len in [usize::MAX / 4, usize::MAX] {
+        let kind = s.growing::<u32>(len).expect_err("it overflows").kind();
+        assert_eq!(kind, ErrorKind::InvalidValue, "{len}");
+    }
+    let kind = s.growing::<u8>(1 << 62).expect_err("there are not so many addresses").kind();
+    assert_eq!(kind, ErrorKind::OutOfMemory);
+    let none = s.growing::<u8>(0)?;
+    assert!(none.is_empty());
+    Ok(())
+}
+
+#[test]
+fn a_device_with_a_pool_has_no_growing_buffers() -> Result<()> {
+    let device = Device::builder().host(HostConfig::default()).pool(PoolChoice::Own).open()?;
+    let error = device.stream()?.growing::<u8>(64).expect_err("it has no heap");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    Ok(())
+}
+
+/// A buffer that cannot grow keeps its elements; memory that nothing uses makes room, on either side.
+#[test]
+fn memory_that_nothing_uses_makes_room_for_growth_and_growth_for_it() -> Result<()> {
+    let device = checked(Order::Greedy, 64 * PAGE)?;
+    let s = device.stream()?;
+    let block = s.alloc::<u8>(32 * PAGE)?;
+    let mut x = sequence(&s, 32, 1)?;
+    let error = x.grow_to(33 * PAGE).expect_err("the device is full");
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    assert_eq!(x.len(), 32 * PAGE);
+    drop(block);
+    x.grow_to(64 * PAGE)?;
+    s.fill_bytes(&mut x.slice_mut(32 * PAGE..), 2)?;
+    let mut landed = device.pinned::<u8>(64 * PAGE)?;
+    s.copy(&x, &mut landed)?;
+    assert_eq!(landed.read()?[32 * PAGE - 1..=32 * PAGE], [1, 2]);
+    drop(x);
+    let mut block = s.alloc::<u8>(48 * PAGE)?;
+    s.fill_bytes(&mut block, 3)?;
+    s.synchronize()?;
+    demand_clean(&device);
+    Ok(())
+}
+
+/// The driver refuses the memory of the first growth in both sizes that are tried.
+#[test]
+fn a_refused_growth_changes_nothing() -> Result<()> {
+    let refused = |nth| Fault { verb: Verb::RangeMap, nth, kind: FaultKind::Refused };
+    let config = HostConfig {
+        executor: Executor::Virtual(Order::Greedy),
+        faults: vec![refused(1), refused(2)],
+        ..HostConfig::default()
+    };
+    let device = Device::host(config)?.remove(0);
+    let s = device.stream()?;
+    let mut x = s.growing::<u8>(64 * PAGE)?;
+    assert_eq!(x.grow_to(PAGE).expect_err("it is refused").kind(), ErrorKind::OutOfMemory);
+    assert_eq!((x.len(), x.mapped(), device.memory_stats()?.reserved), (0, Bytes(0), Bytes(0)));
+    x.grow_to(PAGE)?;
+    s.fill_bytes(&mut x, 1)?;
+    s.synchronize()
+}
+
+/// With the thread that maps ahead, on real threads.
+#[test]
+fn a_buffer_grows_beside_the_thread_that_maps_ahead() -> Result<()> {
+    let device = Device::host(HostConfig::default())?.remove(0);
+    let s = device.stream()?;
+    for round in 0..20u8 {
+        let mut all = (0..4).map(|_| s.growing::<u8>(1 << 20)).collect::<Result<Vec<_>>>()?;
+        for piece in 0..256 {
+            for x in &mut all {
+                x.grow_to((piece + 1) * PAGE)?;
+                s.fill_bytes(&mut x.slice_mut(piece * PAGE..), round)?;
+            }
+        }
+        let mut landed = device.pinned::<u8>(1 << 20)?;
+        for x in &all {
+            s.copy(x, &mut landed)?;
+            assert!(landed.read()?.iter().all(|byte| *byte == round));
+        }
+        if round % 4 == 0 {
+            drop(all);
+            device.trim_memory(Bytes(0))?;
+        }
+    }
+    device.close()
+}
