@@ -16,6 +16,7 @@ pub mod doctor;
 pub mod enqueue;
 pub mod files;
 pub mod gemm;
+pub mod growth;
 pub mod latency;
 mod manual;
 mod mapping;
@@ -38,9 +39,9 @@ mod turns;
 pub use setting::Setting;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 14] = [
     "overlap", "enqueue", "virtual", "check", "pitfalls", "files", "staging", "devices", "tuner",
-    "latency", "chains", "gemm", "memory",
+    "latency", "chains", "gemm", "memory", "growth",
 ];
 
 /// Whether a benchmark runs on the device that it is given. The others open devices of their own, or
@@ -81,6 +82,7 @@ pub fn run(
         "chains" => chains::run(setting, steps),
         "gemm" => gemm::run(setting, steps),
         "memory" => memory::run(setting, steps),
+        "growth" => growth::run(setting, steps),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

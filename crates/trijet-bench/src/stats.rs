@@ -14,6 +14,12 @@ impl Samples {
         Self(vec![value])
     }
 
+    /// Many samples, in any order.
+    pub(crate) fn of(mut values: Vec<f64>) -> Self {
+        values.sort_unstable_by(f64::total_cmp);
+        Self(values)
+    }
+
     /// Adds one sample.
     pub fn push(&mut self, value: f64) {
         let at = self.0.partition_point(|other| *other < value);

@@ -154,6 +154,7 @@ macro_rules! for_each_case {
             reuse::memory_reused_across_the_legacy_stream_comes_after_its_users
             reuse::memory_seen_complete_is_reused_by_any_stream
             reuse::memory_is_used_in_another_stream_after_its_allocation
+            reuse::a_buffer_grows_beside_its_operations_and_leaves_its_memory
             reuse::trimming_while_a_stream_is_held_up_takes_nothing_in_use
         }
     };

@@ -3,7 +3,7 @@
 
 use super::{Gate, download, mix, upload, words};
 use trijet::testing::MIX;
-use trijet::{Bytes, Device, Result, StreamOptions};
+use trijet::{Bytes, Device, ErrorKind, Result, StreamOptions};
 
 const LEN: usize = 1 << 15;
 
@@ -148,5 +148,41 @@ pub(crate) fn trimming_while_a_stream_is_held_up_takes_nothing_in_use(
     stream.fill_bytes(&mut next, 0)?;
     gate.open();
     assert_eq!(&*landed.read()?, &values);
+    Ok(())
+}
+
+/// A buffer grows at its address while an operation on it is held up (law M-F1), and the memory of a dropped one serves
+/// the next one, whose operations follow its users.
+pub(crate) fn a_buffer_grows_beside_its_operations_and_leaves_its_memory(
+    device: &Device,
+) -> Result<()> {
+    let (a, b) = (device.stream()?, device.stream()?);
+    if device.heap_stats().is_none() {
+        let error = a.growing::<u64>(LEN).expect_err("a pool has no growing buffers");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        return Ok(());
+    }
+    let mut landed = device.pinned::<u64>(LEN)?;
+    for round in 0..5 {
+        let values = words(30 + round, LEN);
+        let host = upload(device, &a, &values)?;
+        let mut x = a.growing::<u64>(64 * LEN)?;
+        let address = x.address();
+        x.grow_to(LEN)?;
+        let gate = Gate::on(device, &a)?;
+        a.copy(&host, &mut x)?;
+        x.grow_to(64 * LEN)?;
+        a.copy(&host, &mut x.slice_mut(63 * LEN..))?;
+        a.copy(&x.slice(63 * LEN..), &mut landed)?;
+        assert_eq!(x.address(), address);
+        drop(x);
+        let mut next = b.growing::<u64>(64 * LEN)?;
+        next.grow_to(64 * LEN)?;
+        b.fill_bytes(&mut next, 0xbb)?;
+        gate.open();
+        assert_eq!(&*landed.read()?, &values, "round {round}");
+        b.copy(&next.slice(63 * LEN..), &mut landed)?;
+        assert_eq!(landed.read()?[LEN - 1], 0xbbbb_bbbb_bbbb_bbbb);
+    }
     Ok(())
 }
