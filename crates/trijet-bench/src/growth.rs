@@ -82,9 +82,10 @@ struct Layer {
 }
 
 impl Layer {
-    fn new(way: Way, s: &Stream, most: usize) -> Result<Self> {
+    /// A layer with memory for `used` bytes, if its way has memory before it grows.
+    fn new(way: Way, s: &Stream, used: usize, most: usize) -> Result<Self> {
         let memory = match way {
-            Way::Growing => Memory::Growing(s.growing(most)?),
+            Way::Growing => Memory::Growing(s.growing(used, most)?),
             Way::Largest => Memory::One(s.alloc(most)?),
             Way::Doubling => Memory::One(s.alloc(0)?),
             Way::Paged => Memory::Pages(Vec::new()),
@@ -200,7 +201,8 @@ impl Run<'_> {
         let Definition { layers, token_bytes, length_max, .. } = *self.definition;
         let prompt = length(draw, self.definition.prompt_median).min(length_max - 1);
         let generated = length(draw, self.definition.generated_median);
-        let layer = |_| Layer::new(self.way, self.stream, length_max * token_bytes);
+        let (used, most) = (prompt * token_bytes, length_max * token_bytes);
+        let layer = |_| Layer::new(self.way, self.stream, used, most);
         let layers = (0..layers).map(layer).collect::<Result<_>>()?;
         let end = (prompt + generated).min(length_max);
         let value = u8::try_from(number % 251).unwrap_or(0);

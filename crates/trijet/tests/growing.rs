@@ -33,7 +33,7 @@ fn index(draw: &mut Prng, count: usize) -> usize {
 
 /// A sequence of `len` pieces, each written when it is appended.
 fn sequence(s: &Stream, len: usize, value: u8) -> Result<GrowingBuffer<u8>> {
-    let mut x = s.growing::<u8>(64 * PAGE)?;
+    let mut x = s.growing::<u8>(0, 64 * PAGE)?;
     for piece in 0..len {
         x.grow_to((piece + 1) * PAGE)?;
         s.fill_bytes(&mut x.slice_mut(piece * PAGE..), value)?;
@@ -97,7 +97,7 @@ fn bytes_that_are_reached_later_follow_their_earlier_users_too() -> Result<()> {
         let x = sequence(&a, 8, 1)?;
         a.copy(&x.slice(7 * PAGE..), &mut landed)?;
         drop(x);
-        let mut y = b.growing::<u8>(64 * PAGE)?;
+        let mut y = b.growing::<u8>(0, 64 * PAGE)?;
         y.grow_to(PAGE)?;
         b.fill_bytes(&mut y.slice_mut(..100), 2)?;
         y.grow_to(8 * PAGE)?;
@@ -126,7 +126,7 @@ fn sequences_that_come_and_go_make_no_call_of_the_driver() -> Result<()> {
         let at = index(&mut draw, live.len());
         if draw.below(8) == 0 {
             drop(live.swap_remove(at));
-            live.push(s.growing(64 * PAGE)?);
+            live.push(s.growing(0, 64 * PAGE)?);
             continue;
         }
         let len = live[at].len();
@@ -159,7 +159,7 @@ fn random_uses_of_growing_buffers_have_the_values_of_their_order() -> Result<()>
         for step in 0..120u8 {
             let s = &streams[index(&mut draw, 3)];
             if live.is_empty() || draw.below(12) == 0 && live.len() < 3 {
-                live.push((s.growing(16 * PAGE)?, Vec::new()));
+                live.push((s.growing(0, 16 * PAGE)?, Vec::new()));
             }
             let at = index(&mut draw, live.len());
             let (x, model) = &mut live[at];
@@ -207,7 +207,7 @@ fn random_uses_of_growing_buffers_have_the_values_of_their_order() -> Result<()>
 fn a_growth_beyond_the_reservation_and_other_bad_sizes_are_refused_by_name() -> Result<()> {
     let device = checked(Order::Greedy, 1 << 20)?;
     let s = device.stream()?;
-    let mut x = s.growing::<u32>(100)?;
+    let mut x = s.growing::<u32>(0, 100)?;
     x.grow_to(60)?;
     s.fill(&mut x, 7)?;
     for len in [59, 101, usize::MAX] {
@@ -227,12 +227,12 @@ fn a_growth_beyond_the_reservation_and_other_bad_sizes_are_refused_by_name() -> 
     s.copy(&x, &mut landed)?;
     assert_eq!(*landed.read()?, [7; 60]);
     for len in [usize::MAX / 4, usize::MAX] {
-        let kind = s.growing::<u32>(len).expect_err("it overflows").kind();
+        let kind = s.growing::<u32>(0, len).expect_err("it overflows").kind();
         assert_eq!(kind, ErrorKind::InvalidValue, "{len}");
     }
-    let kind = s.growing::<u8>(1 << 62).expect_err("there are not so many addresses").kind();
+    let kind = s.growing::<u8>(0, 1 << 62).expect_err("there are not so many addresses").kind();
     assert_eq!(kind, ErrorKind::OutOfMemory);
-    let none = s.growing::<u8>(0)?;
+    let none = s.growing::<u8>(0, 0)?;
     assert!(none.is_empty());
     Ok(())
 }
@@ -240,7 +240,7 @@ fn a_growth_beyond_the_reservation_and_other_bad_sizes_are_refused_by_name() -> 
 #[test]
 fn a_device_with_a_pool_has_no_growing_buffers() -> Result<()> {
     let device = Device::builder().host(HostConfig::default()).pool(PoolChoice::Own).open()?;
-    let error = device.stream()?.growing::<u8>(64).expect_err("it has no heap");
+    let error = device.stream()?.growing::<u8>(0, 64).expect_err("it has no heap");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     Ok(())
 }
@@ -280,7 +280,7 @@ fn a_refused_growth_changes_nothing() -> Result<()> {
     };
     let device = Device::host(config)?.remove(0);
     let s = device.stream()?;
-    let mut x = s.growing::<u8>(64 * PAGE)?;
+    let mut x = s.growing::<u8>(0, 64 * PAGE)?;
     assert_eq!(x.grow_to(PAGE).expect_err("it is refused").kind(), ErrorKind::OutOfMemory);
     assert_eq!((x.len(), x.mapped(), device.memory_stats()?.reserved), (0, Bytes(0), Bytes(0)));
     x.grow_to(PAGE)?;
@@ -294,7 +294,7 @@ fn a_buffer_grows_beside_the_thread_that_maps_ahead() -> Result<()> {
     let device = Device::host(HostConfig::default())?.remove(0);
     let s = device.stream()?;
     for round in 0..20u8 {
-        let mut all = (0..4).map(|_| s.growing::<u8>(1 << 20)).collect::<Result<Vec<_>>>()?;
+        let mut all = (0..4).map(|_| s.growing::<u8>(0, 1 << 20)).collect::<Result<Vec<_>>>()?;
         for piece in 0..256 {
             for x in &mut all {
                 x.grow_to((piece + 1) * PAGE)?;

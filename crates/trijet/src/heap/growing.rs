@@ -15,17 +15,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 impl Heap {
-    /// A growing range of at least `bytes` without memory, or a parked one, with its last users.
+    /// A growing range of `bytes` or more, of which `used` are used at once, and its last users: a new one without
+    /// memory, or a parked one.
     ///
     /// # Errors
     /// `Unsupported` if the device has no ranges; `OutOfMemory` if there are not so many addresses.
     pub(crate) fn growing(
         &self,
         driver: &dyn Driver,
-        bytes: u64,
+        (used, bytes): (u64, u64),
         is_done: impl Fn(&Position) -> bool,
     ) -> Result<(Arc<GrowingRange>, Users)> {
-        if let Some(Parked { range, users }) = self.take_parked(bytes, is_done) {
+        if let Some(Parked { range, users }) = self.take_parked((used, bytes), is_done) {
             range.refused.store(false, Ordering::Relaxed);
             return Ok((range, users));
         }
@@ -54,14 +55,23 @@ impl Heap {
         Ok((Arc::new(range), Users::new()))
     }
 
-    /// The parked range of at least `bytes` that has the most memory, those whose users are complete before others.
-    fn take_parked(&self, bytes: u64, is_done: impl Fn(&Position) -> bool) -> Option<Parked> {
+    /// A parked range of `bytes` or more: the one with the least memory of those that have `used` bytes, and otherwise
+    /// the one with the most. Of two with the same memory, the one whose users are complete.
+    fn take_parked(
+        &self,
+        (used, bytes): (u64, u64),
+        is_done: impl Fn(&Position) -> bool,
+    ) -> Option<Parked> {
         let mut state = self.lock_plain();
         let parking = &mut state.parking;
-        let of = |parked: &Parked| (parked.users.iter().all(&is_done), parked.range.mapped());
+        let of = |parked: &Parked| {
+            let mapped = parked.range.mapped();
+            let distance = if mapped < used { u64::MAX - mapped } else { mapped - used };
+            (distance, !parked.users.iter().all(&is_done))
+        };
         let all = parking.parked.iter().enumerate();
         let fits = all.filter(|(_, parked)| parked.range.memory.bytes() >= bytes);
-        let (index, _) = fits.max_by_key(|(_, parked)| of(parked))?;
+        let (index, _) = fits.min_by_key(|(_, parked)| of(parked))?;
         let parked = parking.parked.swap_remove(index);
         parked.range.is_parked.store(false, Ordering::Relaxed);
         parking.live += parked.range.mapped();

@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// use trijet::{Device, Select};
 /// let device = Device::open(Select::Host(0))?;
 /// let s = device.stream()?;
-/// let mut tokens = s.growing::<u32>(1 << 20)?;
+/// let mut tokens = s.growing::<u32>(0, 1 << 20)?;
 /// let address = tokens.address();
 /// for token in 0..1000 {
 ///     tokens.grow_to(token + 1)?;
@@ -57,16 +57,17 @@ struct Growing {
 }
 
 impl Stream {
-    /// A growing buffer without elements, which may have up to `len_max`. Only addresses are taken for these, unless the
-    /// memory of an earlier growing buffer can be used again. The first operation that writes the buffer then follows
-    /// the operations that used the memory before.
+    /// A growing buffer of `len` elements, which may have up to `len_max`; the values are arbitrary. For these, only
+    /// addresses are taken. The memory may be that of a growing buffer that was dropped. The first operation that writes
+    /// the buffer then follows the operations that used the memory before.
     ///
     /// # Errors
-    /// `OutOfMemory` if there are not so many addresses; `InvalidValue` if the size overflows or an element has no
-    /// bytes; `Unsupported` for a device that allocates from a pool, and in a stream of a recording.
+    /// `OutOfMemory` if there is not so much memory, or are not so many addresses; `InvalidValue` if the size overflows,
+    /// an element has no bytes, or `len` is more than `len_max`; `Unsupported` for a device that allocates from a pool, and
+    /// in a stream of a recording.
     #[track_caller]
-    pub fn growing<T: Element>(&self, len_max: usize) -> Result<GrowingBuffer<T>> {
-        let bytes = bytes_of::<T>("growing", len_max)?;
+    pub fn growing<T: Element>(&self, len: usize, len_max: usize) -> Result<GrowingBuffer<T>> {
+        let [used, bytes] = [bytes_of::<T>("growing", len)?, bytes_of::<T>("growing", len_max)?];
         let device = self.device();
         device.run_deferred();
         self.lane().admit("growing")?;
@@ -78,7 +79,7 @@ impl Stream {
         let domain = &device.domain;
         let begun = domain.log().begin_call();
         let is_done = |user: &_| domain.counts_as_done(heap.mode(), *user);
-        let reserved = heap.growing(&**domain.driver(), bytes.0, is_done);
+        let reserved = heap.growing(&**domain.driver(), (used.0, bytes.0), is_done);
         let (range, users) = reserved.map_err(|error| device.failed(error))?;
         let whole = range.memory().bytes();
         let track = Track::following(domain.id(), whole, Place::Device, users).growing();
@@ -88,7 +89,9 @@ impl Stream {
         let source = Growing { device: Arc::clone(device), range: Arc::clone(&range) };
         let block = Block::with_track(Arc::new(source), range.memory().span(0..whole), track);
         let device = Arc::clone(device);
-        Ok(GrowingBuffer { buffer: Buffer::new(block, 0), range, device, len_max })
+        let mut growing = GrowingBuffer { buffer: Buffer::new(block, 0), range, device, len_max };
+        growing.grow_to(len)?;
+        Ok(growing)
     }
 }
 

@@ -158,7 +158,7 @@ pub(crate) fn a_buffer_grows_beside_its_operations_and_leaves_its_memory(
 ) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     if device.heap_stats().is_none() {
-        let error = a.growing::<u64>(LEN).expect_err("a pool has no growing buffers");
+        let error = a.growing::<u64>(0, LEN).expect_err("a pool has no growing buffers");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         return Ok(());
     }
@@ -166,7 +166,7 @@ pub(crate) fn a_buffer_grows_beside_its_operations_and_leaves_its_memory(
     for round in 0..5 {
         let values = words(30 + round, LEN);
         let host = upload(device, &a, &values)?;
-        let mut x = a.growing::<u64>(64 * LEN)?;
+        let mut x = a.growing::<u64>(0, 64 * LEN)?;
         let address = x.address();
         x.grow_to(LEN)?;
         let gate = Gate::on(device, &a)?;
@@ -176,7 +176,7 @@ pub(crate) fn a_buffer_grows_beside_its_operations_and_leaves_its_memory(
         a.copy(&x.slice(63 * LEN..), &mut landed)?;
         assert_eq!(x.address(), address);
         drop(x);
-        let mut next = b.growing::<u64>(64 * LEN)?;
+        let mut next = b.growing::<u64>(0, 64 * LEN)?;
         next.grow_to(64 * LEN)?;
         b.fill_bytes(&mut next, 0xbb)?;
         gate.open();
