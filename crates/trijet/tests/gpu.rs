@@ -33,6 +33,18 @@ macro_rules! tests {
 }
 cases::for_each_case!(tests);
 
+/// 10^8 allocations in 16 threads and 32 streams. It takes minutes: `--ignored a_soak`.
+#[test]
+#[ignore = "it takes minutes"]
+fn a_soak_of_many_allocations_shares_no_live_bytes_and_leaks_nothing() {
+    let _alone = alone();
+    let device = Device::open(Select::Cuda(0)).expect("a CUDA device");
+    let size = cases::churn::Churn { threads: 16, streams: 2, allocations: 6_250_000 };
+    let begin = std::time::Instant::now();
+    cases::churn::churn(&device, size).expect("it succeeds");
+    println!("{size:?}: {:?}, {:?}", begin.elapsed(), device.heap_stats());
+}
+
 /// Cases of other projects' suites.
 mod other_suites {
     use super::{alone, suites};

@@ -41,8 +41,10 @@ pub(crate) enum List {
     Mixed,
 }
 
-/// A block.
+/// A block. It fills one line of the processor's cache: most steps of an allocation read blocks that were not read for
+/// long.
 #[derive(Debug, Clone)]
+#[repr(align(64))]
 pub(super) struct Node {
     pub(super) range: u32,
     /// The first granule within the range.
@@ -58,6 +60,11 @@ pub(super) struct Node {
     /// The neighbours in the list, by key.
     pub(super) older: Index,
     pub(super) newer: Index,
+}
+
+/// The operations that a free block of another list than the shared one waits for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wait {
     /// The users that may be pending.
     pub(super) users: Users,
     /// A number at which the list is sorted: when the lane's operation of this number is not complete, no
@@ -71,6 +78,7 @@ pub(super) struct Node {
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
     nodes: Vec<Node>,
+    waits: Vec<Wait>,
     /// Numbers without a block.
     unused: Vec<Index>,
 }
@@ -94,9 +102,6 @@ impl Nodes {
             next: NONE,
             older: NONE,
             newer: NONE,
-            users: Users::new(),
-            key: 0,
-            given: 0,
         };
         let index = match self.unused.pop() {
             Some(index) => {
@@ -105,6 +110,7 @@ impl Nodes {
             }
             None => {
                 self.nodes.push(node);
+                self.waits.push(Wait::default());
                 Index::try_from(self.nodes.len() - 1).expect("fewer than 2^32 blocks")
             }
         };
@@ -135,14 +141,30 @@ impl Nodes {
         if after != NONE {
             self[after].before = before;
         }
-        let Node { users, state, .. } = &mut self[index];
-        let users = std::mem::take(users);
-        *state = State::Unused;
-        for user in users {
-            keep_latest(&mut self[before].users, user);
-        }
+        self[index].state = State::Unused;
         self.unused.push(index);
         before
+    }
+
+    /// What a free block waits for. That of a block of the shared list, and of one that is not free, says nothing.
+    #[inline]
+    pub(super) fn wait(&self, index: Index) -> &Wait {
+        &self.waits[index as usize]
+    }
+
+    #[inline]
+    pub(super) fn wait_mut(&mut self, index: Index) -> &mut Wait {
+        &mut self.waits[index as usize]
+    }
+
+    /// Lets `into` wait for what `from` waits for, too.
+    pub(super) fn join_waits(&mut self, into: Index, from: Index) {
+        let Wait { users, key, given } = std::mem::take(self.wait_mut(from));
+        let into = self.wait_mut(into);
+        (into.key, into.given) = (into.key.max(key), into.given.max(given));
+        for user in users {
+            keep_latest(&mut into.users, user);
+        }
     }
 }
 

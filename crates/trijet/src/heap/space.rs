@@ -12,8 +12,8 @@
 mod survey;
 
 use super::bins::Bins;
-use super::nodes::{GRANULE, Index, List, NONE, Node, Nodes, State, Users};
-use crate::base::id::{LaneId, Position};
+use super::nodes::{GRANULE, Index, List, NONE, Node, Nodes, State, Users, Wait};
+use crate::base::id::{LaneId, Position, keep_latest};
 
 /// How far a freed block is moved back in the list of its lane, to where its key belongs. Beyond, it gets
 /// the key of the block before it.
@@ -96,7 +96,7 @@ impl Space {
             of.first = index;
         }
         self.live += granules;
-        self.taken(index)
+        self.taken(index, Users::new())
     }
 
     /// Takes the memory of a live block away. A block at the end of its range is gone afterwards, and another
@@ -157,13 +157,13 @@ impl Space {
         self.holes -= granules;
         if self.nodes[index].granules == granules {
             self.nodes[index].state = State::Live;
-            return Some(self.taken(index));
+            return Some(self.taken(index, Users::new()));
         }
         self.nodes[index].start += granules;
         self.nodes[index].granules -= granules;
         let front = self.nodes.add((range, start, granules), State::Live, (before, index));
         self.set_first(range, front);
-        Some(self.taken(front))
+        Some(self.taken(front, Users::new()))
     }
 
     /// A free block of at least `granules` for `lane`, which may use it without a wait: one of the lane, or
@@ -189,7 +189,7 @@ impl Space {
         let lanes = self.lanes.iter().flatten().map(|free| &**free);
         let lists = lanes.chain([&self.mixed]).filter(|free| free.oldest != NONE);
         let blocks = lists.flat_map(|free| free.bins.fitting(&self.nodes, granules)).take(most);
-        let fits = |index: &Index| self.nodes[*index].users.iter().all(|user| follows(*user));
+        let fits = |index: &Index| self.nodes.wait(*index).users.iter().all(|user| follows(*user));
         let index = { blocks }.find(fits)?;
         Some(self.split(index, granules))
     }
@@ -201,9 +201,11 @@ impl Space {
             let (mut last, mut found, mut given) = (first, 0, 0);
             loop {
                 let node = &self.nodes[last];
-                let State::Free(_) = node.state else { return None };
+                let State::Free(list) = node.state else { return None };
                 found += node.granules;
-                given = node.given.max(given);
+                if list != List::Shared {
+                    given = self.nodes.wait(last).given.max(given);
+                }
                 if found >= granules {
                     return Some((given, first, last, found - granules));
                 }
@@ -212,34 +214,40 @@ impl Space {
         };
         let (_, first, last, rest) = self.blocks().filter_map(run).min()?;
         let mut at = first;
-        let mut all = None;
+        let mut all: Option<Taken> = None;
         loop {
             let wanted = self.nodes[at].granules - if at == last { rest } else { 0 };
             let after = self.nodes[at].after;
-            let part = self.split(at, wanted).index;
+            let part = self.split(at, wanted);
             all = Some(match all {
                 None => part,
-                Some(_) => self.merge(part),
+                Some(mut all) => {
+                    self.merge(part.index);
+                    all.granules += part.granules;
+                    part.users.iter().for_each(|user| keep_latest(&mut all.users, *user));
+                    all
+                }
             });
             if at == last {
                 break;
             }
             at = after;
         }
-        all.map(|index| self.taken(index))
+        all
     }
 
     /// Frees a live block, whose last users are `users`.
     pub(crate) fn give(&mut self, index: Index, users: Users, list: List) {
         self.live -= self.nodes[index].granules;
         self.frees += 1;
-        let key = users.iter().map(|user| match list {
-            List::Lane(lane) if user.lane == lane => user.seq,
-            List::Lane(_) | List::Shared | List::Mixed => 0,
-        });
-        let key = key.max().unwrap_or(0);
-        (self.nodes[index].users, self.nodes[index].key) = (users, key);
-        self.nodes[index].given = self.frees;
+        if list != List::Shared {
+            let key = users.iter().map(|user| match list {
+                List::Lane(lane) if user.lane == lane => user.seq,
+                List::Lane(_) | List::Shared | List::Mixed => 0,
+            });
+            let key = key.max().unwrap_or(0);
+            *self.nodes.wait_mut(index) = Wait { users, key, given: self.frees };
+        }
         self.join_list(index, list);
     }
 
@@ -255,10 +263,11 @@ impl Space {
         let Some(free) = self.list(list) else { return };
         let (mut at, mut passed) = (free.oldest, 0);
         while at != NONE && passed < PASSED_MAX {
-            let Node { newer, key, .. } = self.nodes[at];
-            if self.nodes[at].users.iter().all(|user| is_done(*user)) {
+            let Node { newer, .. } = self.nodes[at];
+            let Wait { users, key, .. } = self.nodes.wait(at);
+            let key = *key;
+            if users.iter().all(|user| is_done(*user)) {
                 self.leave_list(at);
-                self.nodes[at].users.clear();
                 // It may be joined with a neighbour of the shared list only, so `newer` stays.
                 self.join_list(at, List::Shared);
             } else {
@@ -300,10 +309,14 @@ impl Space {
         self.live += granules;
         let Node { range, start, before, state, granules: whole, .. } = self.nodes[index];
         let State::Free(list) = state else { unreachable!("block {index} is free") };
+        let users = match list {
+            List::Shared => Users::new(),
+            List::Lane(_) | List::Mixed => self.nodes.wait(index).users.clone(),
+        };
         if whole == granules {
             self.leave_list(index);
             self.nodes[index].state = State::Live;
-            return self.taken(index);
+            return self.taken(index, users);
         }
         let Self { nodes, shared, mixed, lanes, .. } = self;
         let free = list_of(shared, mixed, lanes, list);
@@ -312,11 +325,9 @@ impl Space {
         nodes[index].granules -= granules;
         free.bins.insert(nodes, index);
         free.granules -= granules;
-        let users = nodes[index].users.clone();
         let front = nodes.add((range, start, granules), State::Live, (before, index));
-        nodes[front].users = users;
         self.set_first(range, front);
-        self.taken(front)
+        self.taken(front, users)
     }
 
     /// Notes a block that may be the first one of its range.
@@ -345,12 +356,12 @@ impl Space {
         if list != List::Mixed {
             if after != NONE && self.nodes[after].state == State::Free(list) {
                 self.leave_list(after);
-                self.merge_keys(index, after);
+                self.join_waits(list, index, after);
                 self.merge(after);
             }
             if before != NONE && self.nodes[before].state == State::Free(list) {
                 self.leave_list(before);
-                self.merge_keys(before, index);
+                self.join_waits(list, before, index);
                 index = self.merge(index);
             }
         }
@@ -369,10 +380,10 @@ impl Space {
         }
     }
 
-    fn merge_keys(&mut self, into: Index, from: Index) {
-        let Node { key, given, .. } = self.nodes[from];
-        let into = &mut self.nodes[into];
-        (into.key, into.given) = (into.key.max(key), into.given.max(given));
+    fn join_waits(&mut self, list: List, into: Index, from: Index) {
+        if list != List::Shared {
+            self.nodes.join_waits(into, from);
+        }
     }
 
     /// Removes a free block from its list.
@@ -420,10 +431,9 @@ impl Space {
         std::iter::successors(first, move |index| some(self.nodes[*index].after))
     }
 
-    fn taken(&self, index: Index) -> Taken {
-        let Node { range, start, granules, users, .. } = &self.nodes[index];
-        let users = users.clone();
-        Taken { index, range: *range, start: *start, granules: *granules, users }
+    fn taken(&self, index: Index, users: Users) -> Taken {
+        let Node { range, start, granules, .. } = self.nodes[index];
+        Taken { index, range, start, granules, users }
     }
 }
 
@@ -472,7 +482,7 @@ impl Space {
             let order =
                 std::iter::successors(some(free.oldest), |index| some(self.nodes[*index].newer));
             let order: Vec<Index> = order.collect();
-            assert!(order.is_sorted_by_key(|index| self.nodes[*index].key), "{list:?}");
+            assert!(order.is_sorted_by_key(|index| self.nodes.wait(*index).key), "{list:?}");
             let sum: u64 = order.iter().map(|index| self.nodes[*index].granules).sum();
             assert_eq!(sum, if list == List::Shared { 0 } else { held }, "{list:?}");
         }
@@ -513,15 +523,15 @@ fn list_of<'a>(
 /// Adds a block to the list by key.
 fn sort_in(nodes: &mut Nodes, free: &mut Free, index: Index) {
     let mut older = free.newest;
-    let key = nodes[index].key;
-    if free.oldest != NONE && key <= nodes[free.oldest].key {
+    let key = nodes.wait(index).key;
+    if free.oldest != NONE && key <= nodes.wait(free.oldest).key {
         older = NONE;
     }
     let mut moved = 0;
-    while older != NONE && nodes[older].key > key {
+    while older != NONE && nodes.wait(older).key > key {
         if moved == MOVED_BACK_MAX {
             // It waits for a later operation than it has to.
-            nodes[index].key = nodes[older].key;
+            nodes.wait_mut(index).key = nodes.wait(older).key;
             break;
         }
         moved += 1;

@@ -4,6 +4,7 @@
 pub(crate) mod attributes;
 pub(crate) mod batches;
 pub(crate) mod captures;
+pub(crate) mod churn;
 pub(crate) mod conditional;
 pub(crate) mod copies;
 pub(crate) mod default_streams;
@@ -156,6 +157,7 @@ macro_rules! for_each_case {
             reuse::memory_is_used_in_another_stream_after_its_allocation
             reuse::a_buffer_grows_beside_its_operations_and_leaves_its_memory
             reuse::trimming_while_a_stream_is_held_up_takes_nothing_in_use
+            churn::threads_that_allocate_and_free_never_share_live_bytes
         }
     };
 }

@@ -1,7 +1,7 @@
 //! A survey of a space: how much is free, for which operations it waits, and which block waits the longest.
 #![forbid(unsafe_code)]
 
-use super::super::nodes::{Index, NONE, State, Users};
+use super::super::nodes::{Index, List, NONE, State, Users};
 use super::Space;
 use crate::base::id::{LaneId, Position};
 
@@ -45,15 +45,17 @@ impl Space {
     pub(crate) fn awaited(&self) -> impl Iterator<Item = &Users> + '_ {
         let lanes = self.lanes.iter().flatten().map(|free| &**free);
         let heads = lanes.chain([&self.mixed]).map(|free| free.oldest).filter(|at| *at != NONE);
-        heads.map(|at| &self.nodes[at].users)
+        heads.map(|at| &self.nodes.wait(at).users)
     }
 
     /// The users of the free block whose last free is the longest ago, of those with a user that is `pending`.
     pub(crate) fn earliest_freed(&self, pending: impl Fn(&Position) -> bool) -> Option<Users> {
-        let free = self.blocks().filter(|at| matches!(self.nodes[*at].state, State::Free(_)));
-        let awaited = free.filter(|at| self.nodes[*at].users.iter().any(&pending));
-        let index = awaited.min_by_key(|at| self.nodes[*at].given)?;
-        Some(self.nodes[index].users.clone())
+        let waits = |at: &Index| {
+            matches!(self.nodes[*at].state, State::Free(List::Lane(_) | List::Mixed))
+                && self.nodes.wait(*at).users.iter().any(&pending)
+        };
+        let index = self.blocks().filter(waits).min_by_key(|at| self.nodes.wait(*at).given)?;
+        Some(self.nodes.wait(index).users.clone())
     }
 
     /// The granules of the longest run of free blocks of any lists.
