@@ -1,15 +1,17 @@
 //! Many threads that allocate, use and free memory of one heap: no byte has two owners, and no work of one owner
 //! reaches the bytes of the next.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, RwLock};
 use trijet::testing::Prng;
 use trijet::{Buffer, Device, PinnedBuffer, Result, Stream};
 
 /// The size of which every address of a heap is a multiple.
 const GRANULE: u64 = 256;
-/// Granules that are told apart. Live memory lies closer together than these.
-const GRANULES: u64 = 1 << 22;
+/// The granules of a region, for which there is one table.
+const REGION: u64 = 1 << 16;
 /// The most buffers of a thread at once, and the largest one in bytes.
 const LIVE_MAX: usize = 48;
 const SIZE_MAX: u64 = 32 << 10;
@@ -28,28 +30,38 @@ pub(crate) struct Churn {
     pub(crate) allocations: u64,
 }
 
-/// The owner of each granule; 0 for none.
-struct Owners(Vec<AtomicU32>);
+/// The owner of each granule, by region; 0 for none.
+#[derive(Default)]
+struct Owners(RwLock<BTreeMap<u64, Arc<[AtomicU32]>>>);
 
 impl Owners {
-    fn of(&self, buffer: &Buffer<u8>) -> impl Iterator<Item = &AtomicU32> {
-        let first = buffer.address() / GRANULE;
-        let granules = (buffer.len() as u64).div_ceil(GRANULE);
-        let index =
-            |granule: u64| usize::try_from(granule % GRANULES).expect("it is below a usize");
-        (first..first + granules).map(move |granule| &self.0[index(granule)])
+    fn region(&self, number: u64) -> Arc<[AtomicU32]> {
+        let known = self.0.read().expect("no panic under this lock").get(&number).cloned();
+        known.unwrap_or_else(|| {
+            let mut all = self.0.write().expect("no panic under this lock");
+            let new = || (0..REGION).map(|_| AtomicU32::new(0)).collect();
+            Arc::clone(all.entry(number).or_insert_with(new))
+        })
     }
 
     #[track_caller]
     fn pass(&self, buffer: &Buffer<u8>, from: u32, to: u32) {
-        for owner in self.of(buffer) {
-            assert_eq!(
-                owner.swap(to, Ordering::Relaxed),
-                from,
-                "{:#x} has two owners",
-                buffer.address()
-            );
+        let first = buffer.address() / GRANULE;
+        let mut region = self.region(first / REGION);
+        for granule in first..first + (buffer.len() as u64).div_ceil(GRANULE) {
+            if granule.is_multiple_of(REGION) {
+                region = self.region(granule / REGION);
+            }
+            let at = usize::try_from(granule % REGION).expect("it is below a usize");
+            let owner = region[at].swap(to, Ordering::Relaxed);
+            assert_eq!(owner, from, "{:#x} has two owners", buffer.address());
         }
+    }
+
+    fn demand_none(&self) {
+        let all = self.0.read().expect("no panic under this lock");
+        let owned = all.values().flat_map(|region| region.iter());
+        assert!(owned.into_iter().all(|owner| owner.load(Ordering::Relaxed) == 0));
     }
 }
 
@@ -148,7 +160,7 @@ impl Worker<'_> {
 /// and that nothing leaked.
 pub(crate) fn churn(device: &Device, churn: Churn) -> Result<()> {
     let before = device.memory_stats()?.used;
-    let owners = Owners((0..GRANULES).map(|_| AtomicU32::new(0)).collect());
+    let owners = Owners::default();
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..churn.threads).map(|_| channel()).unzip();
     let mut workers = Vec::new();
     for (number, from) in receivers.into_iter().enumerate() {
@@ -172,7 +184,7 @@ pub(crate) fn churn(device: &Device, churn: Churn) -> Result<()> {
         threads.into_iter().try_for_each(|thread| thread.join().expect("a worker panicked"))
     })?;
     device.synchronize()?;
-    assert!(owners.0.iter().all(|owner| owner.load(Ordering::Relaxed) == 0));
+    owners.demand_none();
     assert_eq!(device.memory_stats()?.used, before, "memory leaked");
     Ok(())
 }
