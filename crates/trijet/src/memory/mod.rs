@@ -7,6 +7,7 @@
 pub(crate) mod block;
 mod buffer;
 mod copy;
+mod direct_work;
 pub mod dlpack;
 mod exhausted;
 mod foreign;

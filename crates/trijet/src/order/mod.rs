@@ -10,6 +10,7 @@
 pub(crate) mod blocking_call;
 mod captured;
 pub(crate) mod dependent;
+mod direct;
 pub(crate) mod domain;
 pub(crate) mod enqueue;
 mod freed;

@@ -1,0 +1,75 @@
+//! Work that other code enqueues directly in a stream, which the library learns of afterwards.
+//!
+//! Nothing is enqueued for such work here. Its position stands for everything that the stream holds when the position is
+//! taken. Only an event that is recorded later stands for the position, so no query or wait finds it complete early. The
+//! turn of the legacy stream is not taken: without an operation of the library, no stream is held back, and the library
+//! claims no order that a wait does not give.
+#![forbid(unsafe_code)]
+
+use super::lane::Records;
+use super::lane_ref::LaneRef;
+use super::mark::Marks;
+use super::submission::Submission;
+use super::track::{Needs, Track};
+use crate::base::error::Result;
+use crate::base::id::Position;
+use crate::base::ledger::Mode;
+use crate::device::driver::Action;
+use crate::log::thread;
+use std::ops::Range;
+use std::panic::Location;
+
+impl LaneRef {
+    /// Makes everything that the stream is given from now on follow every user of the memory, those of an earlier owner of
+    /// the bytes included.
+    pub(crate) fn follow_users(
+        &self,
+        (track, range): (&Track, Range<u64>),
+        site: &'static Location<'static>,
+    ) -> Result<()> {
+        self.admit_direct("follow users", track)?;
+        let implied = |user: Position| user.lane == self.id;
+        let mut needs = Needs::new();
+        track.all_users(&range, Mode::Write, implied, &mut needs);
+        track.users_before(implied, &mut needs);
+        if needs.is_empty() {
+            return Ok(());
+        }
+        thread::with_known(self.domain.id(), |known| needs.retain(|user| !known.covers(*user)));
+        let mut marks = Marks::new();
+        let waited = self.marks(None, &mut needs, &mut marks).and_then(|()| {
+            let run = |_| Ok(());
+            let action = Action::Foreign { label: "direct work", run: &run, touches: &[] };
+            let mut left_out = Needs::new();
+            let mut state = self.lane().lock();
+            let submission = Submission::new(action, &[], site);
+            let waited = self.wait_for(&mut state, &submission, (&needs, &marks), &mut left_out);
+            drop(state);
+            track.keep_unstamped(&left_out);
+            waited
+        });
+        waited.map_err(|error| self.domain.failed(self.device, error))
+    }
+
+    /// Notes that work which the stream holds now uses the memory.
+    pub(crate) fn note_user(&self, track: &Track) -> Result<()> {
+        self.admit_direct("note user", track)?;
+        let mut state = self.lane().lock();
+        let position = self.count(&mut state);
+        // Other work came after the last operation of the library.
+        state.last_end = None;
+        let recorded = match state.records {
+            Records::OnDemand => Ok(()),
+            Records::AtOnce => state.record(self.gate(), self.id).map(drop),
+        };
+        drop(state);
+        track.keep_unstamped(&[position]);
+        recorded.map_err(|error| self.domain.failed(self.device, error))
+    }
+
+    fn admit_direct(&self, op: &'static str, track: &Track) -> Result<()> {
+        self.refuse_recorded(op)?;
+        self.domain.own(op, track.domain)?;
+        self.legacy.as_ref().map_or(Ok(()), |legacy| legacy.demand_own_thread(op))
+    }
+}
