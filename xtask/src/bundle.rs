@@ -31,6 +31,8 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
         &["build", "-p", "trijet", "-p", "trijet-cli", "--bins", "--examples"],
     )?;
     programs.extend(build(&root, &commit, &["build", "-p", "empty-driver"])?);
+    // For PyTorch and other programs, and for `trijet bench training`.
+    programs.extend(build(&root, &commit, &["build", "-p", "trijet-alloc"])?);
     // For `explore` on a host with many cores.
     programs.extend(build(&root, &commit, &["build", "-p", "xtask"])?);
     programs.extend(build(&root, &commit, &ORACLE)?.into_iter().filter(|p| p.name == "oracle"));

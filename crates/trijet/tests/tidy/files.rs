@@ -12,7 +12,7 @@ const SKIPPED: &[&str] = &[".git", ".venv", "__pycache__", "bundle", "node_modul
 
 /// Kinds of file that the walk reads.
 const TEXT: &[&str] =
-    &["rs", "md", "toml", "txt", "csv", "sh", "cu", "cuh", "ptx", "py", "yml", "yaml"];
+    &["rs", "md", "toml", "txt", "csv", "sh", "c", "h", "cu", "cuh", "ptx", "py", "yml", "yaml"];
 
 /// One broken rule at one line. `line` counts from one.
 pub(crate) struct Finding {

@@ -1,0 +1,195 @@
+//! An allocator over the heap of one device.
+//!
+//! An allocation follows the users that its bytes may still have: if the stream does not follow them anyway, it waits for
+//! them. A free takes a position on its stream and on each recorded one, and gives the bytes back with these positions. An
+//! event that the library records later stands for them, so the next owner on another stream waits for that work.
+#![forbid(unsafe_code)]
+
+use crate::table::{Block, Table};
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use trijet::{Buffer, Bytes, Device, Error, ErrorKind, Result, Stream};
+
+/// An allocator of device memory for code that enqueues its work without Trijet.
+///
+/// ```
+/// use std::sync::Arc;
+/// use trijet::{Device, Select};
+/// use trijet_alloc::Allocator;
+/// let device = Device::open(Select::Host(0))?;
+/// let stream = Arc::new(device.stream()?);
+/// let allocator = Allocator::new(device);
+/// let address = allocator.alloc(1000, &stream)?;
+/// // Other code enqueues work on the bytes in `stream.as_raw()`.
+/// allocator.free(address, 1000, &stream)?;
+/// assert!(allocator.free(address, 1000, &stream).is_err(), "it was freed before");
+/// # Ok::<(), trijet::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Allocator {
+    device: Device,
+    live: Table,
+}
+
+/// What an allocator has allocated, and what it cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// The memory that is allocated, rounded up to whole units of the heap.
+    pub live: Bytes,
+    /// The most memory that was allocated at once.
+    pub live_high: Bytes,
+    /// The memory that is held from the device.
+    pub reserved: Bytes,
+    /// The most memory that was held from the device.
+    pub reserved_high: Bytes,
+    /// Calls of the driver that took memory from the device, recorded events or made streams wait. A pool of the driver
+    /// does not count its calls.
+    pub driver_calls: u64,
+    /// The waits among these calls.
+    pub waits: u64,
+}
+
+fn refused(op: &'static str, cause: String) -> Error {
+    Error::new(ErrorKind::InvalidValue, op, cause)
+}
+
+impl Allocator {
+    /// An allocator that takes memory from `device`. Another allocator of the same device takes from the same heap.
+    #[must_use]
+    pub fn new(device: Device) -> Self {
+        Self { device, live: Table::default() }
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Allocates `bytes`, and returns their address. What is enqueued in `stream` from now on can use the memory, and so can
+    /// work that follows the stream from here. If there is no memory, it waits for all work of the device and tries once
+    /// more, because memory that was freed in pieces can then be joined.
+    ///
+    /// # Errors
+    /// `InvalidValue` for no bytes, and for more than half of the address space; `OutOfMemory`; `Capturing` while the stream
+    /// is being captured into a graph; what the driver reports.
+    pub fn alloc(&self, bytes: usize, stream: &Stream) -> Result<u64> {
+        if bytes == 0 || isize::try_from(bytes).is_err() {
+            let cause = format!("{bytes} bytes asked for; 1 to {} can be", isize::MAX);
+            return Err(refused("alloc", cause));
+        }
+        let total = self.device.info().memory;
+        if bytes as u64 > total.0 {
+            let cause = format!("{} asked for; the device has {total} in all", Bytes(bytes as u64));
+            return Err(Error::new(ErrorKind::OutOfMemory, "alloc", cause));
+        }
+        let buffer = self.buffer(bytes, stream)?;
+        let address = buffer.address();
+        self.live.insert(address, Block { buffer, others: Vec::new() });
+        Ok(address)
+    }
+
+    fn buffer(&self, bytes: usize, stream: &Stream) -> Result<Buffer<u8>> {
+        let attempt = || {
+            let buffer = stream.alloc::<u8>(bytes)?;
+            stream.follow_users(&buffer)?;
+            Ok(buffer)
+        };
+        attempt().or_else(|error: Error| {
+            if error.kind() != ErrorKind::OutOfMemory || self.device.synchronize().is_err() {
+                return Err(error);
+            }
+            attempt()
+        })
+    }
+
+    /// Frees the allocation of `bytes` at `address`. All work that `stream` holds now, and each recorded stream, may use the
+    /// memory; its next owner follows that work. A refused free changes nothing.
+    ///
+    /// # Errors
+    /// `InvalidValue` if no live allocation begins at the address, or if it has another size, and for a stream of another
+    /// driver.
+    pub fn free(&self, address: u64, bytes: usize, stream: &Stream) -> Result<()> {
+        let block = match self.live.shard(address).entry(address) {
+            Entry::Vacant(_) => return Err(unknown("free", address)),
+            Entry::Occupied(found) if found.get().buffer.len() == bytes => found.remove(),
+            Entry::Occupied(found) => {
+                let len = found.get().buffer.len();
+                let cause = format!("{address:#x} has {len} bytes, not {bytes}");
+                return Err(refused("free", cause));
+            }
+        };
+        let mut users = block.others.iter().map(|other| &**other).chain([stream]);
+        let noted = users.try_for_each(|user| user.note_user(&block.buffer));
+        drop(users);
+        if noted.is_err() {
+            // Its users are not known, so the memory stays allocated.
+            self.live.insert(address, block);
+        }
+        noted
+    }
+
+    /// Says that work of another stream uses the allocation at `address`: all work that `stream` holds when the allocation
+    /// is freed.
+    ///
+    /// # Errors
+    /// `InvalidValue` if no live allocation begins at the address.
+    pub fn record_stream(&self, address: u64, stream: &Arc<Stream>) -> Result<()> {
+        let mut shard = self.live.shard(address);
+        let Some(block) = shard.get_mut(&address) else {
+            return Err(unknown("record stream", address));
+        };
+        if !block.others.iter().any(|other| Arc::ptr_eq(other, stream)) {
+            block.others.push(Arc::clone(stream));
+        }
+        Ok(())
+    }
+
+    /// Ends the use of a recorded stream: its work until now uses the allocations that it was recorded for, and it gets no
+    /// more. Call this before the stream is destroyed.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a stream of another driver.
+    pub fn forget_stream(&self, stream: &Arc<Stream>) -> Result<()> {
+        self.live.each(|block| {
+            if let Some(at) = block.others.iter().position(|other| Arc::ptr_eq(other, stream)) {
+                stream.note_user(&block.buffer)?;
+                block.others.swap_remove(at);
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether a live allocation begins at an address.
+    #[must_use]
+    pub fn has(&self, address: u64) -> bool {
+        self.live.has(address)
+    }
+
+    /// What the device has allocated so far, by other handles of the device too.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub fn statistics(&self) -> Result<Statistics> {
+        let memory = self.device.memory_stats()?;
+        let order = self.device.ordering();
+        let of_heap = self.device.heap_stats().map_or(0, |stats| stats.calls);
+        Ok(Statistics {
+            live: memory.used,
+            live_high: memory.used_high,
+            reserved: memory.reserved,
+            reserved_high: memory.reserved_high,
+            driver_calls: of_heap + order.waits + order.records,
+            waits: order.waits,
+        })
+    }
+}
+
+/// The error of an address that no allocation has.
+fn unknown(op: &'static str, address: u64) -> Error {
+    let cause = format!(
+        "no live allocation begins at {address:#x}: it was freed before, or another allocator made it"
+    );
+    refused(op, cause)
+}

@@ -1,0 +1,207 @@
+//! The C interface, which `include/trijet_alloc.h` describes: numbers and pointers of C become devices, streams and addresses.
+
+use crate::failure::{self, Shown};
+use crate::opened::{HOST_DEVICE, Opened, all, existing, opened};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+use trijet::{Device, Error, ErrorKind, Result, Stream};
+
+/// `cudaStreamLegacy`, another handle of the stream 0.
+const LEGACY: usize = 1;
+/// `cudaStreamPerThread`.
+const PER_THREAD: usize = 2;
+
+/// The structure `trijet_alloc_statistics` of the header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct TrijetAllocStatistics {
+    /// Bytes that are allocated.
+    pub live: u64,
+    /// The most bytes that were allocated at once.
+    pub live_high: u64,
+    /// Bytes that are held from the device.
+    pub reserved: u64,
+    /// The most bytes that were held from the device.
+    pub reserved_high: u64,
+    /// Calls of the driver.
+    pub driver_calls: u64,
+    /// Waits of streams among these calls.
+    pub waits: u64,
+}
+
+/// The key of a stream: its handle, and 0 for each handle of the legacy stream.
+fn key(device: c_int, stream: *mut c_void) -> usize {
+    match stream.addr() {
+        LEGACY if device != HOST_DEVICE => 0,
+        other => other,
+    }
+}
+
+/// The stream of the caller. `check` runs before an unknown handle is given to the driver.
+///
+/// # Safety
+/// `raw` is a live stream of the device, and stays one until it is forgotten.
+unsafe fn stream(
+    opened: &Opened,
+    (number, raw): (c_int, *mut c_void),
+    check: impl FnOnce() -> Result<()>,
+) -> Result<Arc<Stream>> {
+    let key = key(number, raw);
+    let adopt = |device: &Device| {
+        check()?;
+        match key {
+            0 => device.legacy_stream(),
+            PER_THREAD if number != HOST_DEVICE => {
+                let cause = "the default stream of a thread cannot be used; create a stream";
+                Err(Error::new(ErrorKind::InvalidValue, "stream", cause))
+            }
+            _ => {
+                // SAFETY: by this function's contract the handle is a live stream until `trijet_forget_stream` drops
+                // the adopted one. The handles of default streams went to the branches above.
+                unsafe { device.stream_from_raw(raw, ()) }
+            }
+        }
+    };
+    opened.stream(key, adopt)
+}
+
+/// The error of an address that no allocation of a device has. Names the device that has it.
+fn not_of(device: c_int, address: u64) -> Error {
+    let owner = all().find(|(_, opened)| opened.allocator.has(address));
+    let cause = match owner {
+        Some((owner, _)) => {
+            format!("{address:#x} is an allocation of device {owner}, not of device {device}")
+        }
+        None => format!(
+            "no live allocation begins at {address:#x}: it was freed before, or another allocator made it"
+        ),
+    };
+    Error::new(ErrorKind::InvalidValue, "trijet_free", cause)
+}
+
+/// Allocates device memory, see the header. Null if there is none.
+///
+/// # Safety
+/// `stream` is 0 or a live stream of the device, and stays one until [`trijet_forget_stream`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn trijet_alloc(
+    size: usize,
+    device: c_int,
+    stream: *mut c_void,
+) -> *mut c_void {
+    static SHOWN: Shown = Shown::new("trijet_alloc");
+    if size == 0 {
+        let error = Error::new(ErrorKind::InvalidValue, "trijet_alloc", "0 bytes asked for");
+        return failure::quiet(std::ptr::null_mut(), &error);
+    }
+    failure::entered(&SHOWN, std::ptr::null_mut(), || {
+        let opened = opened(device)?;
+        // SAFETY: by the contract of the function around.
+        let stream = unsafe { self::stream(opened, (device, stream), || Ok(())) }?;
+        let address = opened.allocator.alloc(size, &stream)?;
+        let address = usize::try_from(address).unwrap_or(0);
+        Ok(std::ptr::with_exposed_provenance_mut(address))
+    })
+}
+
+/// Frees an allocation, see the header.
+///
+/// # Safety
+/// As for [`trijet_alloc`]. After this call, nothing is enqueued that uses the memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn trijet_free(
+    ptr: *mut c_void,
+    size: usize,
+    device: c_int,
+    stream: *mut c_void,
+) {
+    static SHOWN: Shown = Shown::new("trijet_free");
+    if ptr.is_null() {
+        return;
+    }
+    failure::entered(&SHOWN, (), || {
+        let address = ptr.addr() as u64;
+        let Some(opened) = existing(device)? else { return Err(not_of(device, address)) };
+        let check = || match opened.allocator.has(address) {
+            true => Ok(()),
+            false => Err(not_of(device, address)),
+        };
+        // SAFETY: `trijet_free` demands a live stream, as `self::stream` does.
+        let stream = unsafe { self::stream(opened, (device, stream), check) }?;
+        let freed = opened.allocator.free(address, size, &stream);
+        // The other errors name what is wrong; an unknown address may be that of another device.
+        freed.map_err(|error| if check().is_ok() { error } else { not_of(device, address) })
+    });
+}
+
+/// Says that work of `stream` uses an allocation, see the header.
+///
+/// # Safety
+/// As for [`trijet_alloc`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn trijet_record_stream(ptr: *mut c_void, stream: *mut c_void) {
+    static SHOWN: Shown = Shown::new("trijet_record_stream");
+    if ptr.is_null() {
+        return;
+    }
+    failure::entered(&SHOWN, (), || {
+        let address = ptr.addr() as u64;
+        let owner = all().find(|(_, opened)| opened.allocator.has(address));
+        let Some((device, opened)) = owner else {
+            let cause = format!("no live allocation begins at {address:#x}");
+            return Err(Error::new(ErrorKind::InvalidValue, "trijet_record_stream", cause));
+        };
+        // SAFETY: the caller of `trijet_record_stream` keeps the stream alive until it is forgotten.
+        let stream = unsafe { self::stream(opened, (device, stream), || Ok(())) }?;
+        opened.allocator.record_stream(address, &stream)
+    });
+}
+
+/// Forgets a stream before it is destroyed, see the header. Returns 0, or 1 if it failed.
+#[unsafe(no_mangle)]
+pub extern "C" fn trijet_forget_stream(device: c_int, stream: *mut c_void) -> c_int {
+    static SHOWN: Shown = Shown::new("trijet_forget_stream");
+    failure::entered(&SHOWN, 1, || {
+        let key = key(device, stream);
+        existing(device)?.map_or(Ok(()), |opened| opened.forget(key))?;
+        Ok(0)
+    })
+}
+
+/// Writes the statistics of a device, see the header. Returns 0, or 1 if it failed.
+///
+/// # Safety
+/// `out` is null or points to a structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn trijet_alloc_stats(
+    device: c_int,
+    out: *mut TrijetAllocStatistics,
+) -> c_int {
+    static SHOWN: Shown = Shown::new("trijet_alloc_stats");
+    failure::entered(&SHOWN, 1, || {
+        if out.is_null() {
+            let cause = "the place for the statistics is null";
+            return Err(Error::new(ErrorKind::InvalidValue, "trijet_alloc_stats", cause));
+        }
+        let of = |opened: &Opened| opened.allocator.statistics();
+        let found = existing(device)?.map_or_else(|| Ok(Default::default()), of)?;
+        let written = TrijetAllocStatistics {
+            live: found.live.0,
+            live_high: found.live_high.0,
+            reserved: found.reserved.0,
+            reserved_high: found.reserved_high.0,
+            driver_calls: found.driver_calls,
+            waits: found.waits,
+        };
+        // SAFETY: it is not null, so it points to a structure of the caller, by this function's contract.
+        unsafe { out.write(written) };
+        Ok(0)
+    })
+}
+
+/// The message of the last call of this thread that failed; null if none did. It is valid until another call of the thread
+/// fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn trijet_alloc_last_error() -> *const c_char {
+    failure::last()
+}

@@ -1,0 +1,103 @@
+//! The errors of calls that cannot return them: the message of a thread, and the first messages on standard error.
+#![forbid(unsafe_code)]
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char};
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use trijet::{Error, ErrorKind, Result, probe};
+
+thread_local! {
+    static LAST: RefCell<Option<CString>> = const { RefCell::new(None) };
+}
+
+/// A kind of call whose first error is printed.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    call: &'static str,
+    printed: AtomicBool,
+}
+
+impl Shown {
+    pub(crate) const fn new(call: &'static str) -> Self {
+        Self { call, printed: AtomicBool::new(false) }
+    }
+}
+
+/// Keeps the message of an error for [`last`].
+fn keep(error: &Error) {
+    let text = error.to_string().replace('\0', " ");
+    let text = CString::new(text).unwrap_or_default();
+    // A thread that ends has no message any more.
+    drop(LAST.try_with(|last| last.replace(Some(text))));
+}
+
+/// The message of the last call of this thread that failed; null if none did. It is valid until another call fails.
+pub(crate) fn last() -> *const c_char {
+    let found =
+        LAST.try_with(|last| last.borrow().as_ref().map_or(std::ptr::null(), |s| s.as_ptr()));
+    found.unwrap_or(std::ptr::null())
+}
+
+/// Runs a call that C code makes, and returns `refused` if it fails. A panic is an error. The first error of the call is
+/// printed, because callers such as PyTorch do not ask for the message. No bytes asked for is an error that is not printed:
+/// PyTorch asks for none for an empty tensor.
+pub(crate) fn entered<R>(shown: &Shown, refused: R, run: impl FnOnce() -> Result<R>) -> R {
+    let call = || {
+        probe::refuse_in_child(shown.call)?;
+        run()
+    };
+    let error = match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(value)) => return value,
+        Ok(Err(error)) => error,
+        Err(payload) => {
+            // The drop of a foreign payload might panic again.
+            std::mem::forget(payload);
+            Error::new(ErrorKind::Panicked, shown.call, "it panicked; standard error says where")
+        }
+    };
+    keep(&error);
+    if !shown.printed.swap(true, Ordering::Relaxed) {
+        // There is no other place for the message if standard error is closed.
+        let call = shown.call;
+        drop(writeln!(std::io::stderr(), "{error} (further errors of {call} are not shown)"));
+    }
+    refused
+}
+
+/// Keeps an error that is not printed, and returns `refused`.
+pub(crate) fn quiet<R>(refused: R, error: &Error) -> R {
+    keep(error);
+    refused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message() -> Option<String> {
+        LAST.with_borrow(|last| last.as_ref().map(|text| text.to_string_lossy().into_owned()))
+    }
+
+    #[test]
+    fn a_panic_becomes_a_message_and_does_not_unwind() {
+        static SHOWN: Shown = Shown::new("a call");
+        assert_eq!(message(), None);
+        assert_eq!(entered(&SHOWN, 7, || Ok(3)), 3);
+        assert_eq!(message(), None);
+        assert_eq!(entered(&SHOWN, 7, || panic!("broken")), 7);
+        assert!(message().is_some_and(|text| text.contains("it panicked")));
+    }
+
+    #[test]
+    fn a_message_stays_with_its_thread() {
+        static SHOWN: Shown = Shown::new("a call");
+        let error = |what: &'static str| Err(Error::new(ErrorKind::InvalidValue, "a call", what));
+        entered(&SHOWN, (), || error("of this thread\0with a zero"));
+        std::thread::spawn(move || entered(&SHOWN, (), || error("of another one")))
+            .join()
+            .expect("ends");
+        assert!(message().is_some_and(|text| text.contains("of this thread with a zero")));
+    }
+}

@@ -1,0 +1,87 @@
+//! The devices that C code allocates from, by their numbers. They are opened at the first call and never closed, so nothing
+//! calls the driver when the process ends.
+#![forbid(unsafe_code)]
+
+use crate::allocator::Allocator;
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use trijet::{Device, Error, ErrorKind, Result, Select, Stream};
+
+/// The number that stands for the host device.
+pub(crate) const HOST_DEVICE: c_int = -1;
+/// The most CUDA devices.
+const DEVICES_MAX: usize = 64;
+
+/// A device, and the streams of the caller that are known so far.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) allocator: Allocator,
+    streams: RwLock<HashMap<usize, Arc<Stream>>>,
+}
+
+static ALL: [OnceLock<Opened>; DEVICES_MAX + 1] = [const { OnceLock::new() }; DEVICES_MAX + 1];
+
+fn slot(device: c_int) -> Result<&'static OnceLock<Opened>> {
+    let index = usize::try_from(device.wrapping_add(1)).ok();
+    index.and_then(|index| ALL.get(index)).ok_or_else(|| {
+        let cause = format!("{device} is not the number of a device");
+        Error::new(ErrorKind::NoDevice, "open", cause)
+    })
+}
+
+/// The device with a number. Opens it at the first call.
+pub(crate) fn opened(device: c_int) -> Result<&'static Opened> {
+    static OPENING: Mutex<()> = Mutex::new(());
+    let slot = slot(device)?;
+    if let Some(opened) = slot.get() {
+        return Ok(opened);
+    }
+    let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(opened) = slot.get() {
+        return Ok(opened);
+    }
+    let select = u32::try_from(device).map_or(Select::Host(0), Select::Cuda);
+    let allocator = Allocator::new(Device::open(select)?);
+    Ok(slot.get_or_init(|| Opened { allocator, streams: RwLock::default() }))
+}
+
+/// The device with a number, if it was opened.
+pub(crate) fn existing(device: c_int) -> Result<Option<&'static Opened>> {
+    Ok(slot(device)?.get())
+}
+
+/// The devices that have been opened, with their numbers.
+pub(crate) fn all() -> impl Iterator<Item = (c_int, &'static Opened)> {
+    (HOST_DEVICE..).zip(&ALL).filter_map(|(number, slot)| Some((number, slot.get()?)))
+}
+
+impl Opened {
+    /// The stream with the number `key`, which `adopt` makes known.
+    pub(crate) fn stream(
+        &self,
+        key: usize,
+        adopt: impl FnOnce(&Device) -> Result<Stream>,
+    ) -> Result<Arc<Stream>> {
+        let known = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stream) = known.get(&key) {
+            return Ok(Arc::clone(stream));
+        }
+        drop(known);
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stream) = streams.get(&key) {
+            return Ok(Arc::clone(stream));
+        }
+        let stream = Arc::new(adopt(self.allocator.device())?);
+        streams.insert(key, Arc::clone(&stream));
+        Ok(stream)
+    }
+
+    /// Forgets a stream, if it is known. Its work until now stays a user of the memory.
+    pub(crate) fn forget(&self, key: usize) -> Result<()> {
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        let stream = streams.remove(&key);
+        drop(streams);
+        stream.map_or(Ok(()), |stream| self.allocator.forget_stream(&stream))
+    }
+}

@@ -1,0 +1,58 @@
+//! The live allocations by their addresses.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use trijet::{Buffer, Result, Stream};
+
+/// Parts of the table, each with a lock of its own. A power of two.
+const SHARDS: usize = 64;
+/// The bits of an address that blocks of a heap share: they begin at multiples of 256 bytes.
+const GRANULE_BITS: u32 = 8;
+
+/// A live allocation.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) buffer: Buffer<u8>,
+    /// Streams besides that of the free whose work may use the memory.
+    pub(crate) others: Vec<Arc<Stream>>,
+}
+
+type Shard = HashMap<u64, Block>;
+
+/// The live allocations of a device.
+#[derive(Debug)]
+pub(crate) struct Table([Mutex<Shard>; SHARDS]);
+
+impl Default for Table {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Mutex::default()))
+    }
+}
+
+impl Table {
+    /// The part that has an address, locked. No code of the caller runs under the lock.
+    pub(crate) fn shard(&self, address: u64) -> MutexGuard<'_, Shard> {
+        // The product moves the low bits, in which neighbours differ, to the top.
+        let mixed = (address >> GRANULE_BITS).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let index = (mixed >> (u64::BITS - SHARDS.ilog2())) as usize;
+        self.0[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn insert(&self, address: u64, block: Block) {
+        self.shard(address).insert(address, block);
+    }
+
+    /// Calls `run` with every live allocation, until it fails.
+    pub(crate) fn each(&self, mut run: impl FnMut(&mut Block) -> Result<()>) -> Result<()> {
+        for shard in &self.0 {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.values_mut().try_for_each(&mut run)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn has(&self, address: u64) -> bool {
+        self.shard(address).contains_key(&address)
+    }
+}
