@@ -58,6 +58,8 @@ trijet 300 bench tuner --device cuda:0 >"$out/tuner.csv"
 
 trijet 120 bench chains --device cuda:0 >"$out/chains.csv"
 
+trijet 560 bench training --device cuda:0 >"$out/training.csv"
+
 trijet 90 bench latency --device cuda:0 >"$out/latency.csv"
 
 trijet 200 bench virtual --device host >"$out/virtual.csv"

@@ -33,22 +33,23 @@ mod setting;
 pub mod simulate;
 pub mod staging;
 pub mod stats;
+pub mod training;
 pub mod tuner;
 mod turns;
 
 pub use setting::Setting;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 15] = [
     "overlap", "enqueue", "virtual", "check", "pitfalls", "files", "staging", "devices", "tuner",
-    "latency", "chains", "gemm", "memory", "growth",
+    "latency", "chains", "gemm", "memory", "growth", "training",
 ];
 
 /// Whether a benchmark runs on the device that it is given. The others open devices of their own, or
 /// start commands that do.
 #[must_use]
 pub fn uses_device(name: &str) -> bool {
-    !["virtual", "check", "files", "devices"].contains(&name)
+    !["virtual", "check", "files", "devices", "training"].contains(&name)
 }
 
 /// Whether a benchmark has large files while it runs. It ends with `Cancelled`, and removes them,
@@ -83,6 +84,7 @@ pub fn run(
         "gemm" => gemm::run(setting, steps),
         "memory" => memory::run(setting, steps),
         "growth" => growth::run(setting, steps),
+        "training" => training::run(setting, steps),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

@@ -22,7 +22,8 @@ use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
 
 /// The scripts that definitions name as `{scripts}/NAME`.
-const SCRIPTS: [(&str, &str); 12] = [
+const SCRIPTS: [(&str, &str); 13] = [
+    ("alloc_training.py", include_str!("../peers/alloc_training.py")),
     ("chains_torch.py", include_str!("../peers/chains_torch.py")),
     ("gemm_torch.py", include_str!("../peers/gemm_torch.py")),
     ("memory_pools.cu", include_str!("../peers/memory_pools.cu")),
@@ -67,6 +68,11 @@ impl Peer {
     pub(crate) fn missing(&self) -> Option<String> {
         let probed = process::run(&self.probe, PROBE_LIMIT);
         probed.err().map(|why| format!("not run: {why}"))
+    }
+
+    /// Whether the command has a word such as `{library}`.
+    pub(crate) fn names(&self, word: &str) -> bool {
+        self.command.iter().any(|argument| argument.contains(word))
     }
 
     /// The script of the command.

@@ -1,0 +1,183 @@
+//! Training steps in PyTorch over the heap of the library and over PyTorch's own allocators. The programs run in turn, and their
+//! losses must have the same bits.
+#![forbid(unsafe_code)]
+
+use crate::definition::parse;
+use crate::peer::{Outcome, Peer, Scripts};
+use crate::progress::Steps;
+use crate::results::Results;
+use crate::rounds::{Side, Value};
+use crate::setting::Setting;
+use crate::turns::record;
+use serde::Deserialize;
+use std::cell::RefCell;
+use std::path::Path;
+use trijet::{Clock, Error, ErrorKind, Result};
+
+/// The allocator as a library, beside the command.
+const LIBRARY: &str = "libtrijet_alloc.so";
+/// The figure of a program that is a digest of its losses.
+const DIGEST: &str = "losses";
+
+#[derive(Debug, Deserialize)]
+struct Definitions {
+    gpu: Definition,
+    host: Definition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Definition {
+    samples: usize,
+    #[serde(default)]
+    allocators: Vec<Peer>,
+}
+
+/// What the programs have shown of themselves so far.
+#[derive(Debug, Default)]
+struct Shown {
+    /// The digest of the first program, and its name.
+    digest: Option<(f64, String)>,
+    note: String,
+}
+
+impl Shown {
+    /// Compares the losses of a program with those of the first one. Returns its other figures.
+    fn compare(&mut self, name: &str, outcome: Outcome) -> Result<Vec<Value>> {
+        let wrong = |cause| Err(Error::new(ErrorKind::InvalidValue, "bench training", cause));
+        let (digests, figures): (Vec<Value>, Vec<Value>) =
+            outcome.values.into_iter().partition(|value| value.what == DIGEST);
+        let [digest] = &digests[..] else {
+            return wrong(format!("{name} printed {} digests of its losses, not 1", digests.len()));
+        };
+        match &self.digest {
+            Some((first, of)) if *first != digest.value => {
+                return wrong(format!("the losses of {name} differ from those of {of}"));
+            }
+            Some(_) => {}
+            None => self.digest = Some((digest.value, name.to_owned())),
+        }
+        self.note = outcome.note;
+        Ok(figures)
+    }
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// `InvalidValue` if the losses of two programs differ; every error of the device and of a program.
+pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
+    let Definitions { gpu, host } = parse(include_str!("../definitions/training.toml"))?;
+    let is_gpu = setting.device.info().clock == Clock::Device;
+    measure(setting, if is_gpu { &gpu } else { &host }, steps)
+}
+
+fn measure(
+    setting: &Setting<'_>,
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
+    let mut results = Results::of_device(setting.device);
+    if definition.allocators.is_empty() {
+        results.note("training", "not run: PyTorch allocates device memory on a GPU only");
+        return Ok(results);
+    }
+    steps.expect(1);
+    steps.begin("training in turn");
+    let library = setting.trijet.with_file_name(LIBRARY);
+    let (scripts, shown) = (Scripts::new()?, RefCell::<Shown>::default());
+    let mut sides = Vec::new();
+    for peer in &definition.allocators {
+        if let Some(why) = missing(peer, &library) {
+            results.note(peer.name.clone(), why);
+            continue;
+        }
+        let words = [scripts.words(), ("library", vec![library.display().to_string()])];
+        let shown = &shown;
+        sides.push(Side::new(peer.name.clone(), move || {
+            let outcome = peer.run(&words)?;
+            shown.borrow_mut().compare(&peer.name, outcome)
+        }));
+    }
+    if sides.is_empty() {
+        return Ok(results);
+    }
+    let count = sides.len();
+    record(setting, &mut sides, definition.samples, str::to_owned, &mut results)?;
+    drop(sides);
+    let note = shown.into_inner().note;
+    results
+        .note("verified", format!("the losses of {count} allocators have the same bits; {note}"));
+    Ok(results)
+}
+
+/// The reason why a program cannot run here.
+fn missing(peer: &Peer, library: &Path) -> Option<String> {
+    if peer.names("{library}") && !library.exists() {
+        return Some(format!(
+            "not run: {LIBRARY} is not beside the command; `cargo xtask bundle` puts it there"
+        ));
+    }
+    peer.missing()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::Step;
+    use crate::setting::checked_device;
+    use trijet::sim::Order;
+
+    /// Measures programs of the shell, each with what it prints. Returns the rows.
+    fn measured(programs: &[(&str, &str)]) -> Result<String> {
+        let quoted = |text: &str| format!("{text:?}");
+        let allocators: String = programs
+            .iter()
+            .map(|(name, script)| {
+                format!(
+                    "[[allocators]]\nname = {}\nprobe = [\"true\"]\ncommand = [\"sh\", \"-c\", {}]\nlimit_s = 60\n",
+                    quoted(name),
+                    quoted(script)
+                )
+            })
+            .collect();
+        let definition: Definition = parse(&format!("samples = 2\n{allocators}"))?;
+        let device = checked_device(Order::Greedy)?;
+        let mut show = |_: Step<'_>| ();
+        let setting = Setting::for_tests(&device);
+        Ok(measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string())
+    }
+
+    const SAME: &str = "printf 'each step\\tms\\t2\\nlosses\\tdigest\\t77\\n'";
+
+    #[test]
+    fn programs_with_the_same_losses_have_rows_and_the_digest_has_none() -> Result<()> {
+        let printed = measured(&[("one", SAME), ("two", SAME), ("three", "echo {library}")])?;
+        for row in
+            ["one: each step,ms,2.000,", "two: each step,ms,2.000,", "not run: libtrijet_alloc.so"]
+        {
+            assert!(printed.contains(row), "{row}: {printed}");
+        }
+        assert!(printed.contains("the losses of 2 allocators have the same bits"), "{printed}");
+        assert!(!printed.contains("digest"), "{printed}");
+        Ok(())
+    }
+
+    #[test]
+    fn other_losses_and_missing_ones_are_refused() {
+        let other = "printf 'each step\\tms\\t2\\nlosses\\tdigest\\t78\\n'";
+        let error = measured(&[("one", SAME), ("two", other)]).expect_err("one bit differs");
+        assert!(error.to_string().contains("two differ from those of one"), "{error}");
+        let none = "printf 'each step\\tms\\t2\\n'";
+        let error = measured(&[("one", none)]).expect_err("no digest");
+        assert!(error.to_string().contains("0 digests"), "{error}");
+    }
+
+    #[test]
+    fn a_host_device_has_a_row_that_says_why() -> Result<()> {
+        let device = checked_device(Order::Greedy)?;
+        let mut show = |_: Step<'_>| ();
+        let printed = run(&Setting::for_tests(&device), &mut Steps::new(&mut show))?.to_string();
+        assert!(printed.contains("not run: PyTorch"), "{printed}");
+        Ok(())
+    }
+}
