@@ -13,9 +13,11 @@ import time
 import zlib
 
 ALLOCATOR, LIBRARY = sys.argv[1:3]
-SETTINGS = {"native": "", "expandable": "expandable_segments:True", "async": "backend:cudaMallocAsync", "trijet": ""}
-# PyTorch reads these when it is imported, and cuBLAS when it is first used.
-os.environ["PYTORCH_CUDA_ALLOC_CONF"] = SETTINGS[ALLOCATOR]
+SETTINGS = {"expandable": "expandable_segments:True", "async": "backend:cudaMallocAsync"}
+# PyTorch reads this when it is imported, and cuBLAS the next one when it is first used.
+os.environ.pop("PYTORCH_CUDA_ALLOC_CONF", None)
+if ALLOCATOR in SETTINGS:
+    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = SETTINGS[ALLOCATOR]
 os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
 
 import torch
@@ -107,6 +109,8 @@ def train():
 
 
 def main():
+    if ALLOCATOR not in ("native", "expandable", "async", "trijet"):
+        sys.exit(f"there is no allocator {ALLOCATOR}")
     library = install() if ALLOCATOR == "trijet" else None
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False
