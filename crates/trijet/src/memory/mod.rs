@@ -4,6 +4,7 @@
 //! From them follows what a use on another stream must wait for. When the last buffer of a block is
 //! dropped, the memory is given back after every user on every stream, and the drop does not wait.
 
+mod alloc;
 pub(crate) mod block;
 mod buffer;
 mod copy;

@@ -1,0 +1,81 @@
+//! Allocation of device memory, from the source of a device.
+#![forbid(unsafe_code)]
+
+use super::buffer::{Buffer, Element, bytes_of};
+use super::{heap, pool, temporary};
+use crate::base::error::{ErrorKind, Result};
+use crate::stream::Stream;
+use crate::stream::shared::Source;
+use std::panic::Location;
+
+impl Stream {
+    /// Allocates device memory for `len` elements; the values are arbitrary. The memory is from the heap of the
+    /// device, which chooses memory that this stream can use without a wait. Other streams can use it, too: the
+    /// first operation that writes the memory follows the operations that used it before, if any are pending.
+    /// Dropping the buffer gives the memory back. Neither is a call of the driver, unless the heap grows.
+    ///
+    /// A device that was opened with [`Builder::pool`](crate::Builder::pool) allocates and frees in stream
+    /// order instead (laws A21 and A22).
+    ///
+    /// In a stream of a [recording](crate::graph::Recording) the memory belongs to the graph, and only its
+    /// operations can use it. Operations that are recorded after the drop may use the same memory, and then follow
+    /// the earlier ones.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, with the requested size and the free memory; `InvalidValue` if the size
+    /// overflows or an element has no bytes.
+    #[track_caller]
+    pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
+        let bytes = bytes_of::<T>("alloc", len)?;
+        let block = match self.lane().recorder() {
+            None => match &self.device().source {
+                Source::Heap(heap) => heap::alloc(self, heap, bytes, Location::caller())?,
+                Source::Pool(pool, _) => pool::alloc(self, *pool, bytes, Location::caller())?,
+            },
+            Some(recorder) => temporary::alloc(self, &**recorder, bytes)?,
+        };
+        Ok(Buffer::new(block, len))
+    }
+
+    /// Allocates as [`alloc`](Stream::alloc) does. If the device has no memory left, the calling thread waits for the
+    /// operations that use freed memory, those of the memory that was freed first before others, until there is
+    /// enough.
+    ///
+    /// Such a wait ends only if the operations do: a thread that holds up one of them, or another process that it
+    /// waits for, must not wait here. So `alloc` never does it by itself.
+    ///
+    /// ```
+    /// use trijet::sim::HostConfig;
+    /// use trijet::{Bytes, Device, HeapMode};
+    /// let config = HostConfig { memory: Bytes(1 << 20), ..HostConfig::default() };
+    /// let device = Device::host(config)?.remove(0);
+    /// device.set_heap_mode(HeapMode::NeverWait)?;
+    /// let (a, b) = (device.stream()?, device.stream()?);
+    /// let mut x = a.alloc::<u8>(1 << 20)?;
+    /// a.fill_bytes(&mut x, 1)?;
+    /// drop(x);
+    /// let y = b.alloc_waiting::<u8>(1 << 20)?;
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `alloc`: `OutOfMemory` if the memory of live buffers leaves too little.
+    #[track_caller]
+    pub fn alloc_waiting<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
+        let site = Location::caller();
+        let (Source::Heap(heap), None) = (&self.device().source, self.lane().recorder()) else {
+            let refused = match self.alloc(len) {
+                Err(error) if error.kind() == ErrorKind::OutOfMemory => error,
+                outcome => return outcome,
+            };
+            if self.lane().recorder().is_some() {
+                return Err(refused);
+            }
+            // A pool gives memory out again when a wait of the host has shown that it is complete (law A25).
+            self.device().synchronize(site)?;
+            return self.alloc(len);
+        };
+        let block = heap::alloc_waiting(self, heap, bytes_of::<T>("alloc", len)?, site)?;
+        Ok(Buffer::new(block, len))
+    }
+}
