@@ -27,12 +27,16 @@ use trijet::{Builder, Device, Error, ErrorKind, Result, Select};
 
 /// Opens the device. The host device is opened in place of a GPU for `auto` only.
 fn open(name: DeviceName, check: &LiveCheck) -> Result<Device> {
-    let select = match name {
+    with_check(builder(name), check).open()
+}
+
+/// The options for opening a device by its name.
+fn builder(name: DeviceName) -> Builder {
+    Device::builder().select(match name {
         DeviceName::Auto => Select::Auto,
         DeviceName::Cuda(ordinal) => Select::Cuda(ordinal),
         DeviceName::Host => Select::Host(0),
-    };
-    with_check(Device::builder().select(select), check).open()
+    })
 }
 
 /// Adds the checker to a device that is about to be opened, if `--check` is given.

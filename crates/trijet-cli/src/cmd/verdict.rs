@@ -5,36 +5,61 @@ use super::print;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use trijet::check::{Finding, Names, Party, Verdict};
-use trijet::{Device, Result};
+use trijet::memory::Damage;
+use trijet::{Device, ErrorKind, Result};
 
-/// The verdict about everything that a command has done on its device; `None` without `--check`.
+/// The verdict about everything that a command has done on its devices; empty without `--check`.
 #[derive(Debug, Default)]
-pub(super) struct Live(Option<Verdict>);
+pub(super) struct Live {
+    verdict: Option<Verdict>,
+    /// The bytes that were written beside buffers, on devices with red zones.
+    damage: Vec<Damage>,
+}
 
 impl Live {
     /// Takes the verdict about all calls so far.
     pub(super) fn of(device: &Device) -> Self {
-        Self(device.verdict())
+        Self { verdict: device.verdict(), damage: Vec::new() }
+    }
+
+    /// Takes the verdict about all calls for devices of one driver, which has one checker, and looks at their memory.
+    pub(super) fn of_all(devices: &[Device]) -> Result<Self> {
+        let mut live = devices.first().map(Self::of).unwrap_or_default();
+        for device in devices {
+            match device.check_memory() {
+                Ok(damage) => live.damage.extend(damage),
+                // It was opened without red zones.
+                Err(error) if error.kind() == ErrorKind::Unsupported => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(live)
     }
 
     /// Adds the verdict to the JSON object of a command, as its field `check`.
     pub(super) fn add_to(&self, value: &mut Value) {
-        if let Some(verdict) = &self.0 {
+        if let Some(verdict) = &self.verdict {
             value["check"] = self::json(verdict);
+            value["check"]["damaged_memory"] =
+                self.damage.iter().map(ToString::to_string).collect::<Value>();
         }
     }
 
     /// Prints the verdict and its findings.
     pub(super) fn print(&self) -> Result<()> {
-        match &self.0 {
-            Some(verdict) => print(format_args!("check: {}", verdict.text(&Names::default()))),
-            None => Ok(()),
+        let Some(verdict) = &self.verdict else { return Ok(()) };
+        for damage in &self.damage {
+            print(format_args!("error[MEMORY/OVERRUN]: {damage}"))?;
         }
+        print(format_args!("check: {}", verdict.text(&Names::default())))
     }
 
     /// The exit status of a command that is otherwise successful.
     pub(super) fn exit_code(&self) -> ExitCode {
-        self.0.as_ref().map_or(ExitCode::SUCCESS, exit_code)
+        if !self.damage.is_empty() {
+            return ExitCode::FAILURE;
+        }
+        self.verdict.as_ref().map_or(ExitCode::SUCCESS, exit_code)
     }
 }
 
@@ -90,4 +115,33 @@ fn party(party: &Party) -> Value {
         "position": (!party.is_of_thread()).then_some(party.position.seq),
         "thread": party.thread,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trijet::sim::HostConfig;
+
+    /// A kernel that writes past its buffer is found by `map --check`, whatever the order of its calls.
+    #[test]
+    fn bytes_beside_a_buffer_make_the_command_fail() -> Result<()> {
+        let options = trijet::check::Options::default();
+        let device =
+            Device::builder().host(HostConfig::default()).check(options).red_zones().open()?;
+        let s = device.stream()?;
+        let mut x = s.alloc::<u8>(100)?;
+        s.fill_bytes(&mut x, 1)?;
+        let devices = [device];
+        assert_eq!(Live::of_all(&devices)?.exit_code(), ExitCode::SUCCESS);
+        // SAFETY: the byte belongs to the heap, and only the zone behind `x` has it.
+        let mut past = unsafe { devices[0].from_raw::<u8>(x.address() + 100, 1, ())? };
+        s.fill_bytes(&mut past, 1)?;
+        let live = Live::of_all(&devices)?;
+        assert_eq!(live.exit_code(), ExitCode::FAILURE);
+        let mut value = json!({});
+        live.add_to(&mut value);
+        let text = value["check"]["damaged_memory"][0].as_str().unwrap_or_default().to_owned();
+        assert!(text.contains("behind the end of a buffer of 100 bytes"), "{text}");
+        Ok(())
+    }
 }

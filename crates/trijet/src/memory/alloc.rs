@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::buffer::{Buffer, Element, bytes_of};
-use super::{heap, pool, temporary};
+use super::{heap, pool, red_zones, temporary};
 use crate::base::error::{ErrorKind, Result};
 use crate::stream::Stream;
 use crate::stream::shared::Source;
@@ -27,10 +27,15 @@ impl Stream {
     #[track_caller]
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes_of::<T>("alloc", len)?;
+        let (device, site) = (self.device(), Location::caller());
         let block = match self.lane().recorder() {
-            None => match &self.device().source {
-                Source::Heap(heap) => heap::alloc(self, heap, bytes, Location::caller())?,
-                Source::Pool(pool, _) => pool::alloc(self, *pool, bytes, Location::caller())?,
+            None => match (&device.source, &device.watched) {
+                (Source::Heap(heap), None) => heap::alloc(self, heap, bytes, site)?,
+                (Source::Heap(heap), Some(watched)) => {
+                    let (block, start) = red_zones::alloc(self, (heap, watched), bytes, site)?;
+                    return Ok(Buffer::at(block, start, len));
+                }
+                (Source::Pool(pool, _), _) => pool::alloc(self, *pool, bytes, site)?,
             },
             Some(recorder) => temporary::alloc(self, &**recorder, bytes)?,
         };
@@ -63,7 +68,10 @@ impl Stream {
     #[track_caller]
     pub fn alloc_waiting<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let site = Location::caller();
-        let (Source::Heap(heap), None) = (&self.device().source, self.lane().recorder()) else {
+        let device = self.device();
+        let (Source::Heap(heap), None, None) =
+            (&device.source, &device.watched, self.lane().recorder())
+        else {
             let refused = match self.alloc(len) {
                 Err(error) if error.kind() == ErrorKind::OutOfMemory => error,
                 outcome => return outcome,

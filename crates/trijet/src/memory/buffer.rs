@@ -142,7 +142,12 @@ impl<T: Element, S> Buffer<T, S> {
     }
 
     pub(crate) fn new(block: Arc<Block>, len: usize) -> Self {
-        Self { block, start: 0, len, types: PhantomData }
+        Self::at(block, 0, len)
+    }
+
+    /// `len` elements of a block from the byte `start` on.
+    pub(super) fn at(block: Arc<Block>, start: u64, len: usize) -> Self {
+        Self { block, start, len, types: PhantomData }
     }
 
     /// The address of the first element, as kernels and other libraries see it.

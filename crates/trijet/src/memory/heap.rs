@@ -42,6 +42,18 @@ pub(super) fn alloc(
     bytes: Bytes,
     site: &'static Location<'static>,
 ) -> Result<Arc<Block>> {
+    alloc_from(stream, heap, bytes, site, |_| Arc::<Shared>::clone(stream.device()))
+}
+
+/// Allocates `bytes` as [`alloc`] does. Their memory goes back to `source`.
+#[inline(always)]
+pub(super) fn alloc_from(
+    stream: &Stream,
+    heap: &Heap,
+    bytes: Bytes,
+    site: &'static Location<'static>,
+    source: impl FnOnce(&Span) -> Arc<dyn BlockSource>,
+) -> Result<Arc<Block>> {
     let device = stream.device();
     device.run_deferred();
     let lane = stream.lane();
@@ -55,7 +67,7 @@ pub(super) fn alloc(
     if let Some(begun) = begun {
         note_from_heap(device, begun, (&track, place), bytes.0, site);
     }
-    Ok(Block::numbered(Arc::<Shared>::clone(device), whole, track, index))
+    Ok(Block::numbered(source(&whole), whole, track, index))
 }
 
 /// Appends the entry of an allocation of `bytes` from a heap.

@@ -20,6 +20,7 @@ mod kept;
 mod manual;
 mod pinned;
 mod pool;
+mod red_zones;
 mod scope;
 mod source;
 mod temporary;
@@ -27,6 +28,7 @@ mod tiled;
 mod transfer;
 
 pub use crate::device::driver::PoolAccess;
+pub use crate::stream::watched::{Damage, DamagePlace};
 pub use buffer::{
     AsView, AsViewMut, Buffer, Element, OnDevice, PageLocked, Pageable, View, ViewMut,
 };

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::device::{Device, Select};
-use super::pool_choice::PoolChoice;
+use super::pool_choice::{MemoryOptions, PoolChoice};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::check::{Options, Verdict};
 use crate::device::HostConfig;
@@ -25,7 +25,7 @@ use crate::device::HostConfig;
 #[must_use = "nothing is opened yet"]
 pub struct Builder {
     target: Target,
-    pool: Option<PoolChoice>,
+    memory: MemoryOptions,
     check: Option<Options>,
 }
 
@@ -85,7 +85,15 @@ impl Builder {
     /// # Ok::<(), trijet::Error>(())
     /// ```
     pub fn pool(mut self, pool: PoolChoice) -> Self {
-        self.pool = Some(pool);
+        self.memory.pool = Some(pool);
+        self
+    }
+
+    /// Puts bytes that nothing may write around each allocation of a stream, and poison into the memory of dropped
+    /// buffers, so that [`Device::check_memory`] finds kernels that write other bytes than they declare. An allocation
+    /// enqueues two small fills then, and memory is used again later.
+    pub fn red_zones(mut self) -> Self {
+        self.memory.red_zones = true;
         self
     }
 
@@ -101,7 +109,7 @@ impl Builder {
     ///
     /// # Errors
     /// As for [`Device::open`] and [`Device::host`]; `InvalidValue` if the driver already has
-    /// a checker, or if the configuration has no device.
+    /// a checker, or if the configuration has no device; `Unsupported` for red zones in a pool of the driver.
     pub fn open(self) -> Result<Device> {
         let none =
             || Error::new(ErrorKind::InvalidValue, "open", "the configuration has no device");
@@ -115,8 +123,8 @@ impl Builder {
     /// a checker.
     pub fn open_all(self) -> Result<Vec<Device>> {
         let devices = match self.target {
-            Target::Selected(select) => vec![Device::open_with(select, self.pool)?],
-            Target::Host(config) => Device::host_with(config, self.pool)?,
+            Target::Selected(select) => vec![Device::open_with(select, self.memory)?],
+            Target::Host(config) => Device::host_with(config, self.memory)?,
         };
         if let (Some(options), Some(device)) = (self.check, devices.first()) {
             device.shared().domain.check(options)?;

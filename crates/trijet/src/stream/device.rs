@@ -2,10 +2,11 @@
 #![forbid(unsafe_code)]
 
 use super::options::StreamOptions;
-use super::pool_choice::{self, PoolChoice};
+use super::pool_choice::{self, MemoryOptions, PoolChoice};
 use super::shared::{Shared, Source};
 use super::stream::Stream;
-use crate::base::error::{ErrorKind, Result};
+use super::watched::Watched;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::ledger::StreamClass;
 use crate::base::times::TimesFrom;
@@ -75,20 +76,20 @@ impl Device {
     /// `InCallback` inside a host function. [`Select::Auto`] opens a host device if there is no
     /// CUDA driver or no CUDA device.
     pub fn open(select: Select) -> Result<Self> {
-        Self::open_with(select, None)
+        Self::open_with(select, MemoryOptions::default())
     }
 
-    pub(super) fn open_with(select: Select, pool: Option<PoolChoice>) -> Result<Self> {
+    pub(super) fn open_with(select: Select, memory: MemoryOptions) -> Result<Self> {
         calling::refuse("open")?;
         match select {
-            Select::Cuda(ordinal) => Self::of(&cuda_domain()?, DeviceId(ordinal), pool),
-            Select::Host(ordinal) => Self::of(&host_domain()?, DeviceId(ordinal), pool),
-            Select::Auto => match Self::open_with(Select::Cuda(0), pool) {
+            Select::Cuda(ordinal) => Self::of(&cuda_domain()?, DeviceId(ordinal), memory),
+            Select::Host(ordinal) => Self::of(&host_domain()?, DeviceId(ordinal), memory),
+            Select::Auto => match Self::open_with(Select::Cuda(0), memory) {
                 Ok(device) => Ok(device),
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NoDevice) =>
                 {
-                    Self::open_with(Select::Host(0), pool)
+                    Self::open_with(Select::Host(0), memory)
                 }
                 Err(error) => Err(error),
             },
@@ -113,21 +114,21 @@ impl Device {
     /// # Errors
     /// `Unsupported` if the system starts no more threads; `InCallback` inside a host function.
     pub fn host(config: HostConfig) -> Result<Vec<Self>> {
-        Self::host_with(config, None)
+        Self::host_with(config, MemoryOptions::default())
     }
 
-    pub(super) fn host_with(config: HostConfig, pool: Option<PoolChoice>) -> Result<Vec<Self>> {
+    pub(super) fn host_with(config: HostConfig, memory: MemoryOptions) -> Result<Vec<Self>> {
         calling::refuse("open")?;
         let count = config.devices;
         let domain = Domain::new(open_host(config)?);
-        (0..count).map(|id| Self::of(&domain, DeviceId(id), pool)).collect()
+        (0..count).map(|id| Self::of(&domain, DeviceId(id), memory)).collect()
     }
 
     /// Opens host devices on which `search` makes every choice.
     pub(crate) fn explored(config: HostConfig, search: &Arc<Mutex<Search>>) -> Result<Vec<Self>> {
         let count = config.devices;
         let domain = Domain::new(open_explored(config, search)?);
-        (0..count).map(|id| Self::of(&domain, DeviceId(id), None)).collect()
+        (0..count).map(|id| Self::of(&domain, DeviceId(id), MemoryOptions::default())).collect()
     }
 
     /// The properties of all CUDA devices.
@@ -141,11 +142,11 @@ impl Device {
         (0..count).map(|id| domain.driver().device_info(DeviceId(id))).collect()
     }
 
-    fn of(domain: &Arc<Domain>, id: DeviceId, pool: Option<PoolChoice>) -> Result<Self> {
+    fn of(domain: &Arc<Domain>, id: DeviceId, memory: MemoryOptions) -> Result<Self> {
         let info = domain.driver().device_info(id)?;
         let heap = domain.heap(id);
         let has_ranges = heap.sizes(&**domain.driver())?.is_some();
-        let choice = match pool {
+        let choice = match memory.pool {
             None if !has_ranges => Some(PoolChoice::Own),
             chosen => chosen,
         };
@@ -155,7 +156,12 @@ impl Device {
                 Source::Pool(pool_choice::choose(&**domain.driver(), id, choice)?, choice)
             }
         };
-        Ok(Self(Arc::new(Shared::new(domain, id, info, source))))
+        if memory.red_zones && matches!(source, Source::Pool(..)) {
+            let cause = "red zones are for the heap of a device, and this one allocates from a pool of the driver";
+            return Err(Error::new(ErrorKind::Unsupported, "open", cause));
+        }
+        let watched = memory.red_zones.then(Watched::default);
+        Ok(Self(Arc::new(Shared::new(domain, id, info, source, watched))))
     }
 
     /// The properties of the device.
@@ -328,6 +334,11 @@ impl Device {
     #[must_use]
     pub fn dropped_wait(&self) -> Option<DroppedWait> {
         self.0.domain.dropped()
+    }
+
+    /// Another handle of an opened device.
+    pub(crate) fn of_shared(shared: &Arc<Shared>) -> Self {
+        Self(Arc::clone(shared))
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

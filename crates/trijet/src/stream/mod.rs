@@ -18,6 +18,7 @@ pub(crate) mod stream;
 pub(crate) mod ticket;
 #[cfg(test)]
 mod traced;
+pub(crate) mod watched;
 
 pub use crate::order::domain::{DroppedWait, OrderingCounts};
 pub use builder::Builder;

@@ -1,4 +1,4 @@
-//! The choice of the pool that a device allocates from.
+//! Where the memory of a device comes from, and the choice of its pool.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -18,6 +18,14 @@ pub enum PoolChoice {
     Default,
     /// The pool that is current when the device is opened.
     Current,
+}
+
+/// Where the memory of a device comes from.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct MemoryOptions {
+    /// `None` for the heap of the library, where the device has one.
+    pub(super) pool: Option<PoolChoice>,
+    pub(super) red_zones: bool,
 }
 
 /// The pool for `choice`. Creates it for [`PoolChoice::Own`].

@@ -3,14 +3,15 @@
 
 use super::completion::Completion;
 use super::pool_choice::PoolChoice;
+use super::watched::{Dropped, Watched};
 use crate::base::error::{Error, Result};
 use crate::base::id::DeviceId;
-use crate::base::ledger::{HostCall, OpKind, StreamClass, Waited};
+use crate::base::ledger::{HostCall, Mode, OpKind, StreamClass, Waited};
 use crate::base::table::Table;
 use crate::device::code::Code;
 use crate::device::driver::{DeviceInfo, PoolAccess, PoolAttribute, PoolHandle};
 use crate::device::loaded::{Loaded, LoadedModule};
-use crate::heap::{Heap, Trim};
+use crate::heap::{Heap, Trim, Users};
 use crate::log::calling;
 use crate::order::domain::Domain;
 use std::any::Any;
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) info: DeviceInfo,
     /// The source of the memory of `alloc`.
     pub(crate) source: Source,
+    /// The allocations that are watched; `None` for a device without red zones.
+    pub(crate) watched: Option<Watched>,
     /// Loaded modules by their code.
     pub(crate) modules: Mutex<HashMap<Code, LoadedModule>>,
     /// Loaded kernels by number. Every launch looks here.
@@ -70,12 +73,14 @@ impl Shared {
         id: DeviceId,
         info: DeviceInfo,
         source: Source,
+        watched: Option<Watched>,
     ) -> Self {
         Self {
             domain: Arc::clone(domain),
             id,
             info,
             source,
+            watched,
             modules: Mutex::default(),
             kernels: Table::default(),
             keep: AtomicU64::new(u64::MAX),
@@ -172,6 +177,17 @@ impl Shared {
         Ok(())
     }
 
+    /// Gives the memory of dropped allocations to the heap, without a look at it.
+    fn give_up_watched(&self) {
+        let (Some(watched), Source::Heap(heap)) = (&self.watched, &self.source) else { return };
+        for Dropped { track, number, .. } in watched.take_dropped() {
+            let mut users = Users::new();
+            let is_done = |user| self.domain.counts_as_done(heap.mode(), user);
+            track.all_users(&(0..u64::MAX), Mode::Write, is_done, &mut users);
+            self.domain.give_to_heap(heap, number, users);
+        }
+    }
+
     /// Puts work off to the next call that may reach the driver.
     pub(crate) fn defer(&self, work: Deferred) {
         if calling::forked() {
@@ -204,6 +220,7 @@ impl Drop for Shared {
             return;
         }
         self.run_deferred();
+        self.give_up_watched();
         // Neither call blocks. The memory of a pool goes with its last allocation (law A26), and memory of a
         // heap whose users may be pending stays with the heap.
         let returned = match &self.source {

@@ -11,6 +11,7 @@ mod litmus;
 #[path = "../parameters/mod.rs"]
 mod parameters;
 mod pytorch;
+mod red_zones;
 mod times;
 
 use crate::cases::words;

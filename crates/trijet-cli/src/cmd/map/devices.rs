@@ -29,9 +29,20 @@ pub(super) fn open(
 
 /// Opens devices of one driver, whose one checker sees the calls for all of them.
 fn open_each(names: &[DeviceName], check: &LiveCheck) -> Result<Vec<Device>> {
-    let first = names.iter().take(1).map(|name| cmd::open(*name, check));
-    let others = names.iter().skip(1).map(|name| cmd::open(*name, &LiveCheck { check: false }));
-    first.chain(others).collect()
+    let none = LiveCheck { check: false };
+    let checks = std::iter::once(check).chain(std::iter::repeat(&none));
+    let open = |(name, checker): (&DeviceName, &LiveCheck)| {
+        let plain = || cmd::with_check(cmd::builder(*name), checker);
+        if !check.check {
+            return plain().open();
+        }
+        match plain().red_zones().open() {
+            // A device that allocates from a pool has no red zones.
+            Err(error) if error.kind() == ErrorKind::Unsupported => plain().open(),
+            outcome => outcome,
+        }
+    };
+    names.iter().zip(checks).map(open).collect()
 }
 
 /// The numbers of the GPUs that were found; none without a driver or a GPU.

@@ -42,8 +42,7 @@ pub(super) fn say_done(
     done: &Done<'_>,
 ) -> Result<ExitCode> {
     let Done { options, target, chain, trace, .. } = done;
-    // The devices have one driver, and it has one checker.
-    let verdict = devices.first().map(Live::of).unwrap_or_default();
+    let verdict = Live::of_all(&devices)?;
     let (out, array) = (target.path().display(), target.array());
     let job = format!("{out}: {array}, {}", chain.description());
     if let (Some(trace), [report]) = (trace, reports) {

@@ -1,0 +1,230 @@
+//! Red zones: bytes around allocations that nothing may write, and poison in the memory of dropped buffers.
+//!
+//! A kernel may write other bytes than it declares. On a device with red zones, such a write behind a buffer, before
+//! it, or after its drop, is found when the bytes are looked at. So the memory of a dropped buffer has no new owner
+//! before it was looked at twice: its zones first, after which all of it is poisoned, and the poison later.
+#![forbid(unsafe_code)]
+
+use super::block::Block;
+use super::buffer::Buffer;
+use super::heap;
+use super::pinned::PinnedBuffer;
+use super::source::BlockSource;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::units::Bytes;
+use crate::device::memory::{Memory, Span};
+use crate::heap::{GRANULE, Heap};
+use crate::log::calling;
+use crate::order::track::Track;
+use crate::stream::shared::Shared;
+use crate::stream::watched::{Damage, DamagePlace, Dropped, Watched, Zoned};
+use crate::stream::{Device, Stream};
+use std::ops::Range;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// The bytes of the zone before a buffer; the one behind it is at least as large. Buffers begin where blocks of the heap do.
+const ZONE: u64 = GRANULE;
+/// The byte of zones and of poison. It makes numbers that stand out: floats near -1e17, and large integers.
+const POISON: u8 = 0xdb;
+/// The bytes that are looked at in one piece.
+const PIECE: usize = 4 << 20;
+/// The bytes of dropped buffers that wait to be looked at. An allocation beyond them looks at them.
+const DROPPED_MAX: u64 = 1 << 30;
+
+/// The source of a block with red zones, which watches its memory after the drop.
+#[derive(Debug)]
+struct ZonedSource {
+    device: Arc<Shared>,
+    of: Zoned,
+    is_poisoned: bool,
+}
+
+impl BlockSource for ZonedSource {
+    fn device(&self) -> &Shared {
+        &self.device
+    }
+
+    fn device_handle(self: Arc<Self>) -> Arc<Shared> {
+        Arc::clone(&self.device)
+    }
+
+    fn give_back(self: Arc<Self>, _: &Memory, track: &mut Track, number: u32) {
+        let Some(watched) = &self.device.watched else { return };
+        let (of, track, is_poisoned) = (self.of.clone(), track.take(), self.is_poisoned);
+        let dropped = Dropped { of, track, number, is_poisoned };
+        watched.dropped.lock().expect("no panic under this lock").push(dropped);
+    }
+}
+
+/// Allocates `bytes` between two zones. Returns their block, and where they begin in it.
+pub(super) fn alloc(
+    stream: &Stream,
+    (heap, watched): (&Heap, &Watched),
+    bytes: Bytes,
+    site: &'static Location<'static>,
+) -> Result<(Arc<Block>, u64)> {
+    let device = Device::of_shared(stream.device());
+    if watched.dropped_bytes() > DROPPED_MAX {
+        device.look(watched)?;
+    }
+    let whole = Bytes(bytes.0.saturating_add(2 * ZONE).next_multiple_of(GRANULE));
+    let allocate = || {
+        let source = |whole: &Span| -> Arc<dyn BlockSource> {
+            let of = Zoned { whole: whole.clone(), bytes: bytes.0, site };
+            Arc::new(ZonedSource { device: Arc::clone(stream.device()), of, is_poisoned: false })
+        };
+        heap::alloc_from(stream, heap, whole, site, source)
+    };
+    let block = match allocate() {
+        Err(error) if error.kind() == ErrorKind::OutOfMemory => {
+            // The second look ends the wait of what the first one poisoned.
+            device.look(watched)?;
+            device.look(watched)?;
+            allocate()?
+        }
+        outcome => outcome?,
+    };
+    let of = Zoned { whole: block.whole().clone(), bytes: bytes.0, site };
+    block.track.set_parts();
+    for (range, _) in zones(&of) {
+        stream.fill_bytes(&mut part(&block, range), POISON)?;
+    }
+    watched.watch(Arc::<Block>::clone(&block), of);
+    Ok((block, ZONE))
+}
+
+/// The bytes of a block before and behind its buffer.
+fn zones(of: &Zoned) -> [(Range<u64>, DamagePlace); 2] {
+    let behind = ZONE + of.bytes..of.whole.bytes();
+    [(0..ZONE, DamagePlace::Before), (behind, DamagePlace::Behind)]
+}
+
+fn part(block: &Arc<Block>, range: Range<u64>) -> Buffer<u8> {
+    Buffer::at(Arc::clone(block), range.start, Bytes(range.end - range.start).to_usize())
+}
+
+/// A look at the memory that a device watches, when all work of the device is complete.
+struct Look<'a> {
+    device: &'a Arc<Shared>,
+    watched: &'a Watched,
+    stream: Stream,
+    staging: PinnedBuffer<u8>,
+}
+
+impl Look<'_> {
+    /// Looks at the zones of a block.
+    fn zones(&mut self, block: &Arc<Block>, of: &Zoned) -> Result<()> {
+        for (range, place) in zones(of) {
+            if self.compare((block, of), range.clone(), place)? {
+                self.stream.fill_bytes(&mut part(block, range), POISON)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at a dropped allocation: its zones for the first time, and its poison for the second one, after which the
+    /// heap gets its memory.
+    fn dropped(&mut self, dropped: Dropped) -> Result<()> {
+        let Dropped { of, track, number, is_poisoned } = dropped;
+        let source: Arc<dyn BlockSource> = if is_poisoned {
+            Arc::<Shared>::clone(self.device)
+        } else {
+            let device = Arc::clone(self.device);
+            Arc::new(ZonedSource { device, of: of.clone(), is_poisoned: true })
+        };
+        let block = Block::numbered(source, of.whole.clone(), track, number);
+        self.zones(&block, &of)?;
+        let data = ZONE..ZONE + of.bytes;
+        if is_poisoned {
+            self.compare((&block, &of), data, DamagePlace::AfterDrop)?;
+            return Ok(());
+        }
+        self.stream.fill_bytes(&mut part(&block, data), POISON)
+    }
+
+    /// Whether bytes of a block have other values than they were given. Keeps what it finds.
+    fn compare(
+        &mut self,
+        (block, of): (&Arc<Block>, &Zoned),
+        range: Range<u64>,
+        place: DamagePlace,
+    ) -> Result<bool> {
+        let first = range.start;
+        let all = part(block, range);
+        let mut found: Option<(u64, u64)> = None;
+        for at in (0..all.len()).step_by(PIECE) {
+            let len = PIECE.min(all.len() - at);
+            self.stream.copy(&all.slice(at..at + len), &mut self.staging.slice_mut(..len))?;
+            let bytes = self.staging.read()?;
+            let is_other = |byte: &u8| *byte != POISON;
+            let Some(from) = bytes[..len].iter().position(is_other) else { continue };
+            let to = bytes[..len].iter().rposition(is_other).unwrap_or(from);
+            let [from, to] = [from, to].map(|byte| first + (at + byte) as u64);
+            found = Some((found.map_or(from, |(first, _)| first), to));
+        }
+        let Some((from, to)) = found else { return Ok(false) };
+        // Memory is far smaller than 2^63 bytes.
+        let from_begin = |byte: u64| byte.cast_signed() - ZONE.cast_signed();
+        let bytes = (from_begin(from), from_begin(to));
+        let damage = Damage { place, bytes, size: Bytes(of.bytes), site: of.site };
+        self.watched.found.lock().expect("no panic under this lock").push(damage);
+        Ok(true)
+    }
+}
+
+impl Device {
+    /// Looks for bytes that were written although no operation declared it: before and behind the buffers of this
+    /// device, and in the memory of dropped ones. Waits until all work of the device is complete. Returns what it found
+    /// since the last call.
+    ///
+    /// Each allocation has zones of at least 256 bytes around it, so a write that goes further off, into another
+    /// buffer, is not found. Buffers that grow, memory of graphs and foreign memory have no zones. The memory of a
+    /// dropped buffer is poisoned by the first call after the drop and given to the heap by the second one. An allocation
+    /// for which there is no memory makes these calls itself, and keeps what they find for the next call.
+    ///
+    /// ```
+    /// use trijet::{Device, Select};
+    /// let device = Device::builder().select(Select::Host(0)).red_zones().open()?;
+    /// let s = device.stream()?;
+    /// let mut x = s.alloc::<u8>(1000)?;
+    /// s.fill_bytes(&mut x, 1)?;
+    /// assert_eq!(device.check_memory()?, []);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Unsupported` if the device was opened without [`Builder::red_zones`](crate::Builder::red_zones); `Capturing` while
+    /// work of the device is captured into a graph; what the driver reports.
+    #[track_caller]
+    pub fn check_memory(&self) -> Result<Vec<Damage>> {
+        calling::refuse("check memory")?;
+        let Some(watched) = &self.shared().watched else {
+            let cause = "the device was opened without red zones: call `red_zones` of its builder";
+            return Err(Error::new(ErrorKind::Unsupported, "check memory", cause));
+        };
+        self.look(watched)?;
+        Ok(std::mem::take(&mut *watched.found.lock().expect("no panic under this lock")))
+    }
+
+    #[track_caller]
+    fn look(&self, watched: &Watched) -> Result<()> {
+        self.synchronize()?;
+        let (device, stream) = (self.shared(), self.stream()?);
+        let mut look = Look { device, watched, stream, staging: self.pinned(PIECE)? };
+        for (block, of) in watched.live() {
+            if let Ok(block) = block.downcast::<Block>() {
+                look.zones(&block, &of)?;
+            }
+        }
+        let mut dropped = watched.take_dropped();
+        let looked = loop {
+            let Some(one) = dropped.pop() else { break Ok(()) };
+            if let Err(error) = look.dropped(one) {
+                break Err(error);
+            }
+        };
+        watched.dropped.lock().expect("no panic under this lock").append(&mut dropped);
+        looked
+    }
+}

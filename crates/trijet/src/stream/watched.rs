@@ -1,0 +1,122 @@
+//! The allocations that a device watches for writes that nothing declares: live ones with red zones around them, and
+//! dropped ones, whose memory has no new owner before it was looked at.
+#![forbid(unsafe_code)]
+
+use crate::base::units::Bytes;
+use crate::device::memory::Span;
+use crate::order::track::Track;
+use std::any::Any;
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, Weak};
+
+/// An allocation with red zones.
+#[derive(Debug, Clone)]
+pub(crate) struct Zoned {
+    /// The bytes of the buffer and of the zones.
+    pub(crate) whole: Span,
+    /// The bytes of the buffer.
+    pub(crate) bytes: u64,
+    /// The call that allocated it.
+    pub(crate) site: &'static Location<'static>,
+}
+
+/// An allocation whose buffer was dropped.
+#[derive(Debug)]
+pub(crate) struct Dropped {
+    pub(crate) of: Zoned,
+    /// Its last users.
+    pub(crate) track: Track,
+    /// Its number in the heap.
+    pub(crate) number: u32,
+    /// Whether its bytes were looked at and poisoned since.
+    pub(crate) is_poisoned: bool,
+}
+
+/// A live allocation: its block, of a type that this floor does not know.
+type Live = Weak<dyn Any + Send + Sync>;
+
+/// The allocations that a device watches.
+#[derive(Default)]
+pub(crate) struct Watched {
+    live: Mutex<Vec<(Live, Zoned)>>,
+    pub(crate) dropped: Mutex<Vec<Dropped>>,
+    /// What was found and not reported yet.
+    pub(crate) found: Mutex<Vec<Damage>>,
+}
+
+/// Bytes that were written although no operation declared it, see
+/// [`Device::check_memory`](crate::Device::check_memory).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Damage {
+    /// The place of the bytes.
+    pub place: DamagePlace,
+    /// The first and the last damaged byte, counted from the begin of the buffer. Those before it are negative.
+    pub bytes: (i64, i64),
+    /// The size of the buffer.
+    pub size: Bytes,
+    /// The call that allocated the buffer.
+    pub site: &'static Location<'static>,
+}
+
+/// The place of [`Damage`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DamagePlace {
+    /// Before the first byte of the buffer.
+    Before,
+    /// Behind its last byte.
+    Behind,
+    /// In its memory, after it was dropped.
+    AfterDrop,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bytes: (from, to), size, site, place } = self;
+        let how = match place {
+            DamagePlace::Before => "before the begin",
+            DamagePlace::Behind => "behind the end",
+            DamagePlace::AfterDrop => "after the drop",
+        };
+        write!(
+            f,
+            "bytes {from} to {to} were written {how} of a buffer of {} bytes, which was allocated at {site}",
+            size.0
+        )
+    }
+}
+
+impl Watched {
+    /// Watches a live allocation.
+    pub(crate) fn watch(&self, block: Arc<dyn Any + Send + Sync>, of: Zoned) {
+        let mut live = self.live.lock().expect("no panic under this lock");
+        if live.len() == live.capacity() {
+            live.retain(|(block, _)| block.strong_count() > 0);
+        }
+        live.push((Arc::downgrade(&block), of));
+    }
+
+    /// The blocks that are live.
+    pub(crate) fn live(&self) -> Vec<(Arc<dyn Any + Send + Sync>, Zoned)> {
+        let live = self.live.lock().expect("no panic under this lock");
+        live.iter().filter_map(|(block, of)| Some((block.upgrade()?, of.clone()))).collect()
+    }
+
+    pub(crate) fn take_dropped(&self) -> Vec<Dropped> {
+        std::mem::take(&mut *self.dropped.lock().expect("no panic under this lock"))
+    }
+
+    /// The bytes of dropped allocations.
+    pub(crate) fn dropped_bytes(&self) -> u64 {
+        let dropped = self.dropped.lock().expect("no panic under this lock");
+        dropped.iter().map(|one| one.of.whole.bytes()).sum()
+    }
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watched")
+    }
+}
