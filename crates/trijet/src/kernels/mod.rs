@@ -24,6 +24,7 @@ pub mod gemm;
 pub mod median;
 pub(crate) mod mix;
 pub mod multicast;
+pub(crate) mod tag;
 pub mod warp_specialized;
 pub(crate) mod work;
 

@@ -1,0 +1,90 @@
+//! Tags in the memory of allocations, which show whether another owner writes it: `tag_u32` and `has_tag_u32`.
+
+use super::elementwise::refuse_unless_line;
+use crate::device::args::ArgBlock;
+use crate::device::twin::{Cost, Tile, Twin};
+use crate::launch::{Code, InOut, Kernel, KernelSpec, Out, Shape};
+
+/// The device code, generated from `tag.cu`.
+const PTX: &str = include_str!("tag.ptx");
+
+/// The simple operations that the modelled GPU performs in a nanosecond, see `CostModel`.
+const OPS_PER_NS: u64 = 14_000;
+
+fn differs(tile: &mut Tile<'_>) -> bool {
+    let tag: u32 = tile.scalar(0);
+    let block = tile.write::<u32>(4);
+    [block.first(), block.last()].into_iter().flatten().any(|word| *word != tag)
+}
+
+fn write(tile: &mut Tile<'_>) {
+    let tag = tile.scalar(0);
+    let block = tile.write::<u32>(4);
+    let last = block.len() - 1;
+    (block[0], block[last]) = (tag, tag);
+}
+
+fn compare(tile: &mut Tile<'_>) {
+    if differs(tile) {
+        tile.write::<u32>(2)[0] += 1;
+    }
+}
+
+fn cost(args: &ArgBlock) -> Cost {
+    Cost { bytes: 16, ops: u64::from(args.scalar::<u32>(1)) * OPS_PER_NS }
+}
+
+fn check(args: &ArgBlock) -> Result<(), String> {
+    match args.spans() {
+        [errors, block] if errors.elements == 1 && block.elements > 0 => Ok(()),
+        _ => Err("one word for errors and at least one word of a block are needed".to_owned()),
+    }
+}
+
+const fn spec(name: &'static str, run: fn(&mut Tile<'_>)) -> KernelSpec {
+    let shape = Shape::Given(|_, config| refuse_unless_line(config));
+    let twin = Twin { tile_elements: |_| u64::MAX, run, cost };
+    KernelSpec::new(name, Code::ptx(PTX), shape).check(check).twin(twin)
+}
+
+/// Writes the tag of an owner into the first and the last word of its block, and lasts some time. Its arguments are
+/// `(tag, ns, &mut errors, &mut block)`. If the words have another tag at the end, `errors` becomes larger by 1.
+pub static TAG: Kernel<(u32, u32, InOut<u32>, Out<u32>)> =
+    // SAFETY: `tag_u32` takes (u32, u32, u32*, u64, u32*, u64), and one thread of it uses the first word of `errors` and the
+    // first and the last one of the block, which exist by the check.
+    unsafe { Kernel::declare(spec("tag_u32", write)) };
+
+/// Compares the tag in the first and the last word of a block with that of its owner, and lasts some time. Its arguments
+/// are those of [`TAG`]. If the words have another tag, at the begin or at the end, `errors` becomes larger by 1.
+pub static HAS_TAG: Kernel<(u32, u32, InOut<u32>, InOut<u32>)> =
+    // SAFETY: as for `TAG`; it writes `errors` only.
+    unsafe { Kernel::declare(spec("has_tag_u32", compare)) };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::error::Result;
+    use crate::device::{Executor, HostConfig, LaunchConfig, Order};
+    use crate::stream::Device;
+
+    #[test]
+    fn a_tag_that_another_owner_wrote_is_counted() -> Result<()> {
+        let executor = Executor::Virtual(Order::Greedy);
+        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+        let s = device.stream()?;
+        let one = LaunchConfig::new([1, 1, 1], [32, 1, 1]);
+        let (mut errors, mut block) = (s.upload(&[0u32])?, s.upload(&[0u32; 10])?);
+        s.launch_with(&TAG, one, (7, 100, &mut errors, &mut block))?;
+        for tag in [7, 8] {
+            s.launch_with(&HAS_TAG, one, (tag, 100, &mut errors, &mut block))?;
+        }
+        assert_eq!(s.download(&block)?, [7, 0, 0, 0, 0, 0, 0, 0, 0, 7]);
+        assert_eq!(s.download(&errors)?, [1]);
+        s.fill_bytes(&mut block.slice_mut(9..), 1)?;
+        s.launch_with(&HAS_TAG, one, (7, 0, &mut errors, &mut block))?;
+        assert_eq!(s.download(&errors)?, [2], "the last word is of another owner");
+        let error = s.launch_with(&TAG, one, (7, 0, &mut errors, &mut block.slice_mut(..0)));
+        assert!(error.is_err(), "there is no word for a tag");
+        Ok(())
+    }
+}
