@@ -1,10 +1,12 @@
-//! For tools, and for libraries that are built on this one: the libraries that Trijet opens at run time, and the check for
-//! a child of `fork`.
+//! For tools, and for libraries that are built on this one: the libraries that Trijet opens at run time, where a heap has its
+//! memory, and the check for a child of `fork`.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
 use crate::device::fork;
 pub use crate::device::probe::{Library, LibraryReport, libraries};
+use crate::stream::Device;
+use std::ops::Range;
 
 /// Refuses a call in a child of a `fork` that came after a device was opened. A library with locks of its own calls this
 /// before it takes one, because a thread that holds the lock may exist only in the parent.
@@ -17,4 +19,20 @@ pub use crate::device::probe::{Library, LibraryReport, libraries};
 /// `Forked`.
 pub fn refuse_in_child(op: &'static str) -> Result<()> {
     fork::refuse(op)
+}
+
+/// The addresses at which the heap of a device has memory, in pieces that it takes and returns as a whole. Empty for a
+/// device that allocates from a pool.
+///
+/// ```
+/// use trijet::{Device, Select, probe};
+/// let device = Device::open(Select::Host(0))?;
+/// let x = device.stream()?.alloc::<u8>(1000)?;
+/// let address = x.address();
+/// assert!(probe::heap_ranges(&device).iter().any(|range| range.contains(&address)));
+/// # Ok::<(), trijet::Error>(())
+/// ```
+#[must_use]
+pub fn heap_ranges(device: &Device) -> Vec<Range<u64>> {
+    device.heap_ranges()
 }

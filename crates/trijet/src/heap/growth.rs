@@ -5,7 +5,7 @@
 use super::mapping::Mapping;
 use super::nodes::{GRANULE, List, Users};
 use super::space::Taken;
-use super::{Heap, State};
+use super::{Heap, HeapMode, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::Position;
 use crate::base::units::Bytes;
@@ -15,6 +15,10 @@ use crate::device::memory::Memory;
 /// A large heap grows by this part of what it has. The time of a growth hardly depends on its size (measured:
 /// crates/trijet-bench/results/h200/memory.csv), so memory grows in a number of calls that is logarithmic.
 const GROWTH_PART: u64 = 64;
+
+/// The pieces of a heap that is to hold little, in granules: every free part of this size can be returned, or mapped
+/// elsewhere. It is the granule of GPUs.
+const PIECE: u64 = (2 << 20) / GRANULE;
 
 /// How much memory a trim unmaps. Memory is unmapped in the pieces that it was mapped in.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +46,8 @@ struct Growth {
     unit: u64,
     /// Memory at the end of a range grows in multiples of this size, which is a multiple of `unit`.
     step: u64,
+    /// Memory is mapped in pieces of at most this size.
+    piece: u64,
 }
 
 /// Memory that is about to be mapped, as a live block.
@@ -65,7 +71,7 @@ impl State {
     ///
     /// # Errors
     /// `OutOfMemory` if the heap must not hold so much.
-    fn plan(&mut self, granules: u64, Growth { unit, step }: Growth) -> Result<Option<Plan>> {
+    fn plan(&mut self, granules: u64, Growth { unit, step, .. }: Growth) -> Result<Option<Plan>> {
         let wanted = granules.next_multiple_of(unit);
         if self.demand_room(wanted).is_ok()
             && let Some(piece) = self.space.take_hole(wanted)
@@ -99,6 +105,11 @@ impl State {
         let free =
             pieces.filter(|(range, start, granules)| self.space.is_free(*range, *start, *granules));
         free.map(|(_, _, granules)| granules * GRANULE).sum()
+    }
+
+    /// The addresses of the pieces of memory, without growing ranges.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = std::ops::Range<u64>> + '_ {
+        self.mappings.iter().flat_map(Mapping::pieces)
     }
 
     /// Counts memory that is about to be mapped.
@@ -149,14 +160,18 @@ impl Heap {
             return Err(Error::new(ErrorKind::Unsupported, "alloc", "the driver has no ranges"));
         };
         let [unit, least] = [sizes.step, sizes.granule].map(|bytes| (bytes.0 / GRANULE).max(1));
+        if self.mode() == HeapMode::Footprint {
+            let growth = Growth { unit: least, step: least, piece: PIECE.max(least) };
+            return self.grow_by(driver, sizes, granules, growth);
+        }
         let part = self.lock_plain().mapped / GRANULE / GROWTH_PART;
         let step = (part - part % unit).max(unit);
-        let mut outcome = self.grow_by(driver, sizes, granules, Growth { unit, step });
+        let by = |unit, step| Growth { unit, step, piece: u64::MAX };
+        let mut outcome = self.grow_by(driver, sizes, granules, by(unit, step));
         for unit in [unit, least].into_iter().filter(|unit| *unit < step) {
             match outcome {
                 Err(error) if error.kind() == ErrorKind::OutOfMemory => {
-                    let growth = Growth { unit, step: unit };
-                    outcome = self.grow_by(driver, sizes, granules, growth);
+                    outcome = self.grow_by(driver, sizes, granules, by(unit, unit));
                 }
                 Ok(()) | Err(_) => break,
             }
@@ -180,19 +195,30 @@ impl Heap {
                 }
             }
         };
-        let mapped = driver.range_map(&plan.range, bytes(&plan.piece));
-        let mut state = self.lock_plain();
-        state.counts.calls += 1;
         let Taken { index, range, start, granules, .. } = plan.piece;
-        if let Err(error) = mapped {
-            state.return_room(granules);
-            state.space.take_away(index);
-            return Err(error);
+        let mut end = start;
+        let mut mapped = Ok(());
+        while end < start + granules && mapped.is_ok() {
+            let piece = growth.piece.min(start + granules - end);
+            mapped = driver.range_map(&plan.range, end * GRANULE..(end + piece) * GRANULE);
+            let mut state = self.lock_plain();
+            state.counts.calls += 1;
+            if mapped.is_ok() {
+                state.mappings[range as usize].pieces.insert(end, piece);
+                end += piece;
+            }
         }
-        state.mappings[range as usize].pieces.insert(start, granules);
-        state.space.give(index, Users::new(), List::Shared);
+        let mut state = self.lock_plain();
+        let missing = start + granules - end;
+        if missing > 0 {
+            state.return_room(missing);
+            state.space.take_end_away(index, missing);
+        }
+        if end > start {
+            state.space.give(index, Users::new(), List::Shared);
+        }
         state.note_high();
-        Ok(())
+        mapped
     }
 
     /// Reserves a new range of addresses, for at least `least` bytes.

@@ -29,6 +29,15 @@ impl Mapping {
         self.range.as_ref().expect("a range with blocks keeps its addresses")
     }
 
+    /// The addresses of its memory.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = std::ops::Range<u64>> + '_ {
+        let piece = |(start, granules): (&u64, &u64)| {
+            let begin = self.range().span(0..0).address() + start * GRANULE;
+            begin..begin + granules * GRANULE
+        };
+        self.pieces.iter().map(piece)
+    }
+
     pub(super) fn granules(&self) -> u64 {
         self.range.as_ref().map_or(0, Memory::bytes) / GRANULE
     }

@@ -125,6 +125,21 @@ impl Space {
         }
     }
 
+    /// Takes the memory of the last `granules` of a live block away.
+    pub(crate) fn take_end_away(&mut self, index: Index, granules: u64) {
+        if granules == self.nodes[index].granules {
+            return self.take_away(index);
+        }
+        let Node { range, after, .. } = self.nodes[index];
+        self.nodes[index].granules -= granules;
+        let start = self.end(index);
+        let rest = self.nodes.add((range, start, granules), State::Live, (index, after));
+        if after == NONE {
+            self.ranges[range as usize].last = rest;
+        }
+        self.take_away(rest);
+    }
+
     /// The granules of the block at the end of a range, if it is one that every lane may use.
     pub(crate) fn free_at_end(&self, range: u32) -> u64 {
         match self.ranges[range as usize].last {

@@ -9,6 +9,7 @@ use crate::base::units::Bytes;
 use crate::device::driver::{PoolAccess, PoolAttribute, PoolHandle};
 use crate::heap::{GRANULE, Heap, HeapMode, Reuse, Trim};
 use crate::log::calling;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// Statistics of the memory that a device allocates for streams, in bytes.
@@ -120,6 +121,14 @@ impl Device {
             pending: Bytes((space.free() - space.shared()) * GRANULE),
             parked: Bytes(state.parked()),
         })
+    }
+
+    /// See [`probe::heap_ranges`](crate::probe::heap_ranges).
+    pub(crate) fn heap_ranges(&self) -> Vec<Range<u64>> {
+        match &self.shared().source {
+            Source::Heap(heap) => self.shared().domain.lock_heap(heap).pieces().collect(),
+            Source::Pool(..) => Vec::new(),
+        }
     }
 
     /// Sets the high-water marks to the current values.
