@@ -205,7 +205,7 @@ fn measure(
     let decoded = (&definition.decode, has_dependents);
     decode::decode(setting, decoded, definition.samples, &mut results)?;
     steps.begin("peers");
-    peer::figures(&definition.peers, definition.samples, &mut results)?;
+    peer::figures(&definition.peers, definition.samples, &[], &mut results)?;
     Ok(results)
 }
 

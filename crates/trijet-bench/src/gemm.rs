@@ -228,7 +228,7 @@ fn measure(
         record(setting, &mut sides, *samples, named, &mut results)?;
     }
     steps.begin("peers");
-    peer::figures(peers, *samples, &mut results)?;
+    peer::figures(peers, *samples, &[], &mut results)?;
     Ok(results)
 }
 

@@ -159,7 +159,7 @@ struct Sequence {
 const LENGTHS: [u64; 9] = [16, 30, 48, 70, 100, 143, 208, 333, 620];
 
 /// A length that is above the median as often as below.
-fn length(draw: &mut Prng, median: usize) -> usize {
+pub(crate) fn length(draw: &mut Prng, median: usize) -> usize {
     let kind = usize::try_from(draw.below(LENGTHS.len() as u64)).unwrap_or(0);
     let percent = LENGTHS[kind] * (75 + draw.below(51)) / 100;
     usize::try_from(median as u64 * percent / 100).unwrap_or(median).max(1)

@@ -4,6 +4,7 @@
 //! warms up, runs the programs that it compares in turn, and prints the median and the spread of
 //! every figure.
 
+pub mod allocations;
 mod bare;
 pub mod chains;
 mod changed;
@@ -31,18 +32,20 @@ pub mod results;
 mod rounds;
 mod setting;
 pub mod simulate;
+pub mod soak;
 pub mod staging;
 pub mod stats;
 pub mod training;
 pub mod tuner;
 mod turns;
+mod workload;
 
 pub use setting::Setting;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 15] = [
+pub const NAMES: [&str; 16] = [
     "overlap", "enqueue", "virtual", "check", "pitfalls", "files", "staging", "devices", "tuner",
-    "latency", "chains", "gemm", "memory", "growth", "training",
+    "latency", "chains", "gemm", "memory", "growth", "training", "soak",
 ];
 
 /// Whether a benchmark runs on the device that it is given. The others open devices of their own, or
@@ -85,6 +88,7 @@ pub fn run(
         "memory" => memory::run(setting, steps),
         "growth" => growth::run(setting, steps),
         "training" => training::run(setting, steps),
+        "soak" => soak::run(setting, steps),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

@@ -1,5 +1,5 @@
-//! Allocation: pairs of an allocation and its free, and many allocations of random sizes that come and go, from the
-//! heap of the library and from pools of the driver, beside other allocators.
+//! Allocation: pairs of an allocation and its free, many allocations of random sizes that come and go, and traces of
+//! workloads, from the heap of the library and from pools of the driver, beside other allocators.
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
@@ -9,6 +9,7 @@ use crate::results::Results;
 use crate::rounds::{Side, Value};
 use crate::setting::{Setting, pooled};
 use crate::turns::record;
+use crate::workload;
 use serde::Deserialize;
 use std::time::Instant;
 use trijet::testing::Prng;
@@ -35,6 +36,7 @@ struct Definition {
     live_max: u64,
     #[serde(default)]
     peers: Vec<Peer>,
+    replay: workload::Definition,
 }
 
 fn value(what: &str, unit: &str, value: f64) -> Value {
@@ -150,7 +152,8 @@ fn measure(
     steps: &mut Steps<'_>,
 ) -> Result<Results> {
     let (heap, pool) = (setting.device, &pooled(setting.device)?);
-    steps.expect((definition.sizes.len() + definition.random.len() + 1) as u64);
+    let replays = definition.replay.steps();
+    steps.expect((definition.sizes.len() + definition.random.len() + 1) as u64 + replays);
     let mut results = Results::of_device(heap);
     results.note("verified", "no two live allocations of a random program share a byte");
     let streams = (heap.stream()?, pool.stream()?);
@@ -180,7 +183,8 @@ fn measure(
         record(setting, &mut sides, definition.samples.min(10), str::to_owned, &mut results)?;
     }
     steps.begin("peers");
-    peer::figures(&definition.peers, definition.samples, &mut results)?;
+    peer::figures(&definition.peers, definition.samples, &[], &mut results)?;
+    workload::measure((heap, pool), &definition.replay, setting, steps, &mut results)?;
     Ok(results)
 }
 
@@ -202,6 +206,7 @@ mod tests {
             size_max: 1 << 16,
             live_max: 1 << 20,
             peers: Vec::new(),
+            replay: workload::Definition::for_tests(),
         };
         let mut show = |_: Step<'_>| ();
         let setting = Setting::for_tests(&device);
@@ -212,6 +217,10 @@ mod tests {
             "200 random sizes, heap: each operation",
             "200 random sizes, heap: calls of the driver",
             "200 random sizes, pool: peak reserved over peak live",
+            "two streams, heap: each allocation",
+            "two streams, pool: whole run",
+            "few bytes, heap: failed allocations",
+            "2 graphs, heap: held",
         ] {
             assert!(printed.contains(row), "{row}: {printed}");
         }

@@ -22,13 +22,15 @@ use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
 
 /// The scripts that definitions name as `{scripts}/NAME`.
-const SCRIPTS: [(&str, &str); 13] = [
+const SCRIPTS: [(&str, &str); 15] = [
     ("alloc_training.py", include_str!("../peers/alloc_training.py")),
     ("chains_torch.py", include_str!("../peers/chains_torch.py")),
     ("gemm_torch.py", include_str!("../peers/gemm_torch.py")),
     ("memory_pools.cu", include_str!("../peers/memory_pools.cu")),
     ("memory_pools.sh", include_str!("../peers/memory_pools.sh")),
     ("memory_python.py", include_str!("../peers/memory_python.py")),
+    ("memory_replay.cu", include_str!("../peers/memory_replay.cu")),
+    ("memory_replay.sh", include_str!("../peers/memory_replay.sh")),
     ("small_jobs.sh", include_str!("../peers/small_jobs.sh")),
     ("small_jobs.cu", include_str!("../peers/small_jobs.cu")),
     ("small_jobs_torch.py", include_str!("../peers/small_jobs_torch.py")),
@@ -95,18 +97,26 @@ impl Peer {
     }
 }
 
-/// Runs each peer once, with the number of samples, and adds what it printed to the results.
+/// Runs each peer once, with the number of samples and other words for its command, and adds what it printed to the
+/// results.
 ///
 /// # Errors
 /// As [`Peer::run`]; `Io` for the scripts.
-pub(crate) fn figures(peers: &[Peer], samples: usize, results: &mut Results) -> Result<()> {
+pub(crate) fn figures(
+    peers: &[Peer],
+    samples: usize,
+    words: &[Words<'_>],
+    results: &mut Results,
+) -> Result<()> {
     let scripts = Scripts::new()?;
     for peer in peers {
         if let Some(why) = peer.missing() {
             results.note(peer.name.clone(), why);
             continue;
         }
-        let outcome = peer.run(&[scripts.words(), ("repeats", vec![samples.to_string()])])?;
+        let own = [scripts.words(), ("repeats", vec![samples.to_string()])];
+        let all: Vec<Words<'_>> = own.into_iter().chain(words.iter().cloned()).collect();
+        let outcome = peer.run(&all)?;
         let mut figures: Vec<(String, String, Samples)> = Vec::new();
         for Value { what, unit, value } in outcome.values {
             match figures.iter_mut().find(|figure| figure.0 == what) {

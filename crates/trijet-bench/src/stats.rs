@@ -15,7 +15,8 @@ impl Samples {
     }
 
     /// Many samples, in any order.
-    pub(crate) fn of(mut values: Vec<f64>) -> Self {
+    #[must_use]
+    pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_unstable_by(f64::total_cmp);
         Self(values)
     }

@@ -219,7 +219,7 @@ fn measure(
         }
     }
     steps.begin("peers");
-    peer::figures(&definition.peers, 101, &mut results)?;
+    peer::figures(&definition.peers, 101, &[], &mut results)?;
     Ok(results)
 }
 

@@ -12,7 +12,7 @@ use clap_complete::Shell;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use trijet::trace::TimesFrom;
-use trijet::{Bytes, Nanos};
+use trijet::{Bytes, HeapMode, Nanos};
 use trijet_io::Dtype;
 
 /// Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download
@@ -76,6 +76,8 @@ pub(crate) enum Command {
     Trace(TraceOptions),
     /// Check a ledger file for races, and list what would be faster.
     Check(CheckOptions),
+    /// Replay a trace of allocations, and show where memory lay.
+    Replay(ReplayOptions),
     /// Run a benchmark and print its results.
     Bench(BenchOptions),
     /// Print the completions of this command for a shell.
@@ -436,6 +438,75 @@ pub(crate) struct CheckOptions {
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The end of `trijet replay --help`.
+const REPLAY_HELP: &str = "\
+Examples:
+  trijet trace --memory train.csv -- python3 train.py
+  trijet replay train.csv --limit 16GiB -o train.html
+
+A trace is a text with a line for each call, in columns that its first line names: Action, Pointer,
+Size and Stream, and as one likes Thread, Nanos and Other. The log of RAPIDS rmm is such a text. The
+actions are
+
+  allocate     Pointer, Size, Stream   memory for work of the stream
+  free         Pointer, Stream         given back behind the work that the stream holds
+  use          Pointer, Stream, Nanos  a kernel uses the memory for that long
+  follow       Stream, Other           later work of the stream follows the other one's
+  synchronize  Stream                  the host waits for the stream
+
+Each kernel compares a tag in its memory, so memory with two owners at once ends the replay with an
+error. Beside the heap stands a model of an allocator that caches segments, as PyTorch's does by
+default: it has sizes and addresses, and no times.";
+
+/// The mode of the heap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeName {
+    /// New memory before memory in use.
+    Speed,
+    /// Memory in use before new memory, in small pieces.
+    Footprint,
+    /// The same memory in each run.
+    Deterministic,
+    /// No memory that other streams use.
+    NeverWait,
+}
+
+impl From<ModeName> for HeapMode {
+    fn from(name: ModeName) -> Self {
+        match name {
+            ModeName::Speed => Self::Speed,
+            ModeName::Footprint => Self::Footprint,
+            ModeName::Deterministic => Self::Deterministic,
+            ModeName::NeverWait => Self::NeverWait,
+        }
+    }
+}
+
+/// The options of `trijet replay`.
+#[derive(Debug, Args)]
+#[command(after_long_help = REPLAY_HELP)]
+pub(crate) struct ReplayOptions {
+    /// The trace of allocations.
+    pub(crate) file: PathBuf,
+    /// Write a page for a browser that shows the address space over time.
+    #[arg(short, long, value_name = "FILE.html")]
+    pub(crate) output: Option<PathBuf>,
+    /// The most memory that may be held from the device, for example 512MiB.
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub(crate) limit: Option<Bytes>,
+    /// The mode of the heap.
+    #[arg(long, value_enum)]
+    pub(crate) mode: Option<ModeName>,
+    /// The device: auto, cuda:N or host.
+    #[arg(long, default_value = "auto")]
+    pub(crate) device: DeviceName,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) check: LiveCheck,
 }
 
 /// The options of `trijet bench`.

@@ -31,6 +31,7 @@ fn streams_of(command: &Command) -> usize {
         | Command::Bench(_)
         | Command::Trace(_)
         | Command::Check(_)
+        | Command::Replay(_)
         | Command::KernelTemplate(_)
         | Command::Completions { .. }
         | Command::Man(_) => 0,
@@ -45,6 +46,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Doctor(options) => cmd::doctor::run(&options),
         Command::Trace(options) => cmd::trace::run(&options),
         Command::Check(options) => cmd::check::run(&options),
+        Command::Replay(options) => cmd::replay::run(&options),
         Command::Bench(options) => cmd::bench::run(&options),
         Command::KernelTemplate(template) => {
             cmd::shell::kernel_template(template).map(|()| ExitCode::SUCCESS)

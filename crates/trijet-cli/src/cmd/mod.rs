@@ -11,6 +11,7 @@ mod operation;
 pub(crate) mod overlap;
 mod progress;
 pub(crate) mod queues;
+pub(crate) mod replay;
 mod report;
 pub(crate) mod shell;
 pub(crate) mod stop;

@@ -1,0 +1,367 @@
+//! Traces of allocations as text: one row for each call, in columns that the first line names.
+//!
+//! The columns `Thread`, `Action`, `Pointer`, `Size` and `Stream` are those of the log of RAPIDS rmm, so its logs can be
+//! replayed. `Nanos` and `Other` are additions, and other columns are not read. The actions are:
+//!
+//! | action | columns | meaning |
+//! |---|---|---|
+//! | `allocate` | `Pointer`, `Size`, `Stream` | memory for work of the stream; the pointer is its name from now on |
+//! | `free` | `Pointer`, `Stream` | the memory is given back behind the work that the stream holds |
+//! | `use` | `Pointer`, `Stream`, `Nanos` | a kernel that uses the memory for that long |
+//! | `follow` | `Stream`, `Other` | later work of the stream follows the work that the other one holds |
+//! | `synchronize` | `Stream` | the host waits for the stream |
+//!
+//! Rows with the action `allocate failure` or `deallocate failure`, which rmm writes, are left out.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::io::BufRead;
+use trijet::{Error, ErrorKind, Result};
+
+/// The first line of a trace that this module writes.
+const HEAD: &str = "Thread,Action,Pointer,Size,Stream,Nanos,Other";
+/// The most threads and streams of a trace.
+const NAMES_MAX: usize = 256;
+/// The longest line.
+const LINE_MAX: usize = 4096;
+
+/// The outcome of reading a part of a line, or what is wrong with it.
+type Parsed<T> = std::result::Result<T, String>;
+
+/// A call of a trace. Allocations have the numbers from 0 on, in the order of their rows; so have streams and threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// The host thread that makes the call.
+    pub thread: u16,
+    /// What it does.
+    pub action: Action,
+}
+
+/// What a row does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Allocates memory for work of a stream.
+    Allocate {
+        /// The number of the allocation.
+        id: u32,
+        /// Its size in bytes.
+        bytes: u64,
+        /// The stream.
+        stream: u16,
+    },
+    /// Gives memory back behind the work of a stream.
+    Free {
+        /// The number of the allocation.
+        id: u32,
+        /// The stream.
+        stream: u16,
+    },
+    /// Uses memory in a kernel.
+    Use {
+        /// The number of the allocation.
+        id: u32,
+        /// The stream of the kernel.
+        stream: u16,
+        /// How long it lasts.
+        ns: u32,
+    },
+    /// Lets the later work of a stream follow the work that another one holds.
+    Follow {
+        /// The stream that waits.
+        stream: u16,
+        /// The stream whose work it waits for.
+        other: u16,
+    },
+    /// Makes the host wait for a stream.
+    Synchronize {
+        /// The stream.
+        stream: u16,
+    },
+}
+
+/// A trace of allocations.
+///
+/// ```
+/// use trijet_bench::allocations::Trace;
+/// let text = "Thread,Time,Action,Pointer,Size,Stream\n\
+///             7,12:00:00:000001,allocate,0x100,4096,0x1\n\
+///             7,12:00:00:000009,free,0x100,4096,0x1\n";
+/// let trace = Trace::read(text.as_bytes())?;
+/// assert_eq!((trace.rows.len(), trace.allocations, trace.peak()), (2, 1, 4096));
+/// let wrong = text.replace("allocate,0x100", "allocate,0x200");
+/// let error = Trace::read(wrong.as_bytes()).expect_err("it frees what it never allocated");
+/// assert!(error.to_string().contains("line 3: 0x100 is not allocated"), "{error}");
+/// # Ok::<(), trijet::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Trace {
+    /// The calls, in the order in which they were made.
+    pub rows: Vec<Row>,
+    /// The number of allocations.
+    pub allocations: u32,
+    /// The number of streams.
+    pub streams: u16,
+    /// The number of threads.
+    pub threads: u16,
+}
+
+/// The numbers of names, in the order in which they come.
+#[derive(Debug, Default)]
+struct Names(HashMap<String, u16>);
+
+impl Names {
+    fn number(&mut self, name: &str, what: &str) -> Parsed<u16> {
+        if let Some(number) = self.0.get(name) {
+            return Ok(*number);
+        }
+        let number = self.0.len();
+        if number == NAMES_MAX {
+            return Err(format!("`{name}` is one {what} more than {NAMES_MAX}"));
+        }
+        let number = u16::try_from(number).map_err(|_| format!("too many {what}s"))?;
+        self.0.insert(name.to_owned(), number);
+        Ok(number)
+    }
+}
+
+/// The places of the columns in a line.
+#[derive(Debug, Default)]
+struct Columns {
+    names: Vec<String>,
+}
+
+impl Columns {
+    fn of(line: &str) -> Parsed<Self> {
+        let names: Vec<String> = line.split(',').map(|name| name.trim().to_lowercase()).collect();
+        let columns = Self { names };
+        for needed in ["action", "pointer", "size", "stream"] {
+            if columns.place(needed).is_none() {
+                return Err(format!("no column is called `{needed}`: {}", shown(line)));
+            }
+        }
+        Ok(columns)
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|column| column == name)
+    }
+
+    /// The cell of a column; empty without the column.
+    fn cell<'l>(&self, cells: &[&'l str], name: &str) -> &'l str {
+        self.place(name).and_then(|place| cells.get(place)).map_or("", |cell| cell.trim())
+    }
+}
+
+/// A part of a foreign text, for a message.
+fn shown(text: &str) -> String {
+    text.chars().take(60).filter(|character| !character.is_control()).collect()
+}
+
+fn number(text: &str, what: &str) -> Parsed<u64> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| format!("`{}` is not a number for {what}", shown(text)))
+}
+
+/// A reader of a trace.
+#[derive(Debug, Default)]
+struct Reader {
+    columns: Columns,
+    threads: Names,
+    streams: Names,
+    /// The numbers of the live allocations.
+    live: HashMap<u64, u32>,
+    trace: Trace,
+}
+
+impl Reader {
+    fn line(&mut self, line: &str) -> Parsed<()> {
+        let cells: Vec<&str> = line.split(',').collect();
+        let Self { columns, threads, streams, live, trace } = self;
+        let cell = |name| columns.cell(&cells, name);
+        let thread = threads.number(cell("thread"), "thread")?;
+        let mut stream = |name| streams.number(cell(name), "stream");
+        let pointer = || {
+            let text = cell("pointer");
+            number(text, "a pointer").map(|pointer| (pointer, text))
+        };
+        let known = |live: &HashMap<u64, u32>| {
+            let (pointer, text) = pointer()?;
+            live.get(&pointer).copied().ok_or_else(|| {
+                format!("{} is not allocated: it was never, or was freed before", shown(text))
+            })
+        };
+        let action = match cell("action") {
+            "allocate" => {
+                let (pointer, text) = pointer()?;
+                let bytes = number(cell("size"), "a size")?;
+                let id = trace.allocations;
+                if live.insert(pointer, id).is_some() {
+                    return Err(format!("{} is allocated already", shown(text)));
+                }
+                trace.allocations = id.checked_add(1).ok_or("more than 2^32 allocations")?;
+                Action::Allocate { id, bytes, stream: stream("stream")? }
+            }
+            "free" | "deallocate" => {
+                let id = known(live)?;
+                live.remove(&pointer()?.0);
+                Action::Free { id, stream: stream("stream")? }
+            }
+            "use" => {
+                let ns = match cell("nanos") {
+                    "" => 0,
+                    text => number(text, "nanoseconds")?,
+                };
+                let ns = u32::try_from(ns).map_err(|_| format!("a use of {ns} ns is too long"))?;
+                Action::Use { id: known(live)?, stream: stream("stream")?, ns }
+            }
+            "follow" => Action::Follow { stream: stream("stream")?, other: stream("other")? },
+            "synchronize" => Action::Synchronize { stream: stream("stream")? },
+            "allocate failure" | "deallocate failure" => return Ok(()),
+            other => return Err(format!("`{}` is not an action", shown(other))),
+        };
+        trace.rows.push(Row { thread, action });
+        Ok(())
+    }
+}
+
+impl Trace {
+    /// Reads a trace.
+    ///
+    /// # Errors
+    /// `InvalidValue` with the number of the line, for a line that is too long, an action that is unknown, a cell that is
+    /// not a number, an allocation whose pointer is allocated already, and a use or a free of one that is not;
+    /// `Io` if the text cannot be read or is not UTF-8.
+    pub fn read(text: impl BufRead) -> Result<Self> {
+        let mut reader = Reader::default();
+        let mut text = text.take(u64::MAX);
+        let (mut line, mut at) = (String::new(), 0);
+        loop {
+            line.clear();
+            text.set_limit(LINE_MAX as u64 + 1);
+            let read = text.read_line(&mut line).map_err(|error| {
+                let cause = format!("line {}: {error}", at + 1);
+                Error::new(ErrorKind::Io, "read trace", cause).caused_by(error)
+            })?;
+            if read == 0 {
+                break;
+            }
+            at += 1;
+            let wrong = |cause| {
+                Error::new(ErrorKind::InvalidValue, "read trace", format!("line {at}: {cause}"))
+            };
+            if read > LINE_MAX {
+                return Err(wrong(format!("it is longer than {LINE_MAX} bytes")));
+            }
+            let content = line.trim_end();
+            if at == 1 {
+                reader.columns = Columns::of(content).map_err(wrong)?;
+            } else if !content.is_empty() {
+                reader.line(content).map_err(wrong)?;
+            }
+        }
+        if at == 0 {
+            return Err(Error::new(ErrorKind::InvalidValue, "read trace", "it has no lines"));
+        }
+        let Reader { mut trace, threads, streams, .. } = reader;
+        let count = |names: &Names| u16::try_from(names.0.len()).unwrap_or(u16::MAX);
+        (trace.threads, trace.streams) = (count(&threads), count(&streams));
+        Ok(trace)
+    }
+
+    /// The trace as text, which [`Trace::read`] reads.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = format!("{HEAD}\n");
+        for Row { thread, action } in &self.rows {
+            let end = match *action {
+                Action::Allocate { id, bytes, stream } => {
+                    format!("allocate,{:#x},{bytes},{stream},,", id + 1)
+                }
+                Action::Free { id, stream } => format!("free,{:#x},,{stream},,", id + 1),
+                Action::Use { id, stream, ns } => format!("use,{:#x},,{stream},{ns},", id + 1),
+                Action::Follow { stream, other } => format!("follow,,,{stream},,{other}"),
+                Action::Synchronize { stream } => format!("synchronize,,,{stream},,"),
+            };
+            writeln!(text, "{thread},{end}").expect("writing to a string");
+        }
+        text
+    }
+
+    /// The most bytes that are allocated at once.
+    #[must_use]
+    pub fn peak(&self) -> u64 {
+        let mut sizes = vec![0; self.allocations as usize];
+        let (mut live, mut peak) = (0u64, 0);
+        for row in &self.rows {
+            match row.action {
+                Action::Allocate { id, bytes, .. } => {
+                    sizes[id as usize] = bytes;
+                    live = live.saturating_add(bytes);
+                    peak = peak.max(live);
+                }
+                Action::Free { id, .. } => live -= sizes[id as usize].min(live),
+                Action::Use { .. } | Action::Follow { .. } | Action::Synchronize { .. } => {}
+            }
+        }
+        peak
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        Trace::read(text.as_bytes()).expect_err("it is wrong").to_string()
+    }
+
+    #[test]
+    fn what_is_written_is_read() -> Result<()> {
+        let text = "Thread,Action,Pointer,Size,Stream,Nanos,Other\n\
+                    a,allocate,0x1,10,1,,\na,use,1,,2,500,\nb,follow,,,1,,2\na,free,1,,1,,\n\
+                    a,allocate,1,20,1,,\nb,synchronize,,,2,,\n";
+        let trace = Trace::read(text.as_bytes())?;
+        assert_eq!((trace.allocations, trace.streams, trace.threads), (2, 2, 2));
+        assert_eq!(trace.peak(), 20);
+        assert_eq!(trace.rows[1].action, Action::Use { id: 0, stream: 1, ns: 500 });
+        assert_eq!(Trace::read(trace.text().as_bytes())?, trace);
+        Ok(())
+    }
+
+    #[test]
+    fn columns_have_any_order_and_others_are_not_read() -> Result<()> {
+        let text = "Stream , size,POINTER,x,action\n0x0,5,16,?,allocate\n0x0,5,16,?,deallocate\n";
+        let rows = Trace::read(text.as_bytes())?.rows;
+        assert_eq!(rows[0].action, Action::Allocate { id: 0, bytes: 5, stream: 0 });
+        assert_eq!(rows[1].action, Action::Free { id: 0, stream: 0 });
+        Ok(())
+    }
+
+    #[test]
+    fn wrong_lines_are_named_with_their_number() {
+        let head = "Action,Pointer,Size,Stream,Nanos\n";
+        for (lines, cause) in [
+            ("free,0x7,,0,\n", "line 2: 0x7 is not allocated"),
+            ("allocate,1,8,0,\nfree,1,,0,\nfree,1,,0,\n", "line 4: 1 is not allocated"),
+            ("allocate,1,8,0,\nallocate,1,8,0,\n", "line 3: 1 is allocated already"),
+            ("allocate,1,-8,0,\n", "line 2: `-8` is not a number for a size"),
+            ("allocate,1,99999999999999999999,0,\n", "is not a number for a size"),
+            ("allocate,,8,0,\n", "`` is not a number for a pointer"),
+            ("allocate,1,8,0,\nuse,1,,0,9999999999\n", "line 3: a use of 9999999999 ns"),
+            ("grow,1,8,0,\n", "line 2: `grow` is not an action"),
+        ] {
+            let found = refusal(&format!("{head}{lines}"));
+            assert!(found.contains(cause), "{found} for {lines:?}");
+        }
+        assert!(refusal("").contains("it has no lines"));
+        assert!(refusal("a,b\n").contains("no column is called `action`"));
+        let long = format!("{head}{}\n", "x".repeat(LINE_MAX + 1));
+        assert!(refusal(&long).contains("line 2: it is longer"));
+        let many: String = (0..300).map(|n| format!("synchronize,,,{n},\n")).collect();
+        assert!(refusal(&format!("{head}{many}")).contains("one stream more than 256"));
+    }
+}

@@ -1,0 +1,183 @@
+//! What a replay leaves for a picture: where each allocation lay, which memory was held, and what was refused.
+#![forbid(unsafe_code)]
+
+use super::caching::Caching;
+use super::format::{Action, Trace};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The points of a curve at most.
+const POINTS_MAX: usize = 2000;
+
+/// The address space of an allocator during a replay.
+#[derive(Debug, Clone, Serialize)]
+pub struct Panel {
+    /// The name of the allocator.
+    pub name: String,
+    /// The bytes that it may hold.
+    pub limit: Option<u64>,
+    /// The most bytes that it held.
+    pub held_peak: u64,
+    /// The most bytes that were allocated at once.
+    pub live_peak: u64,
+    /// The number of refused allocations.
+    pub failed: u64,
+    /// Calls of the driver for memory.
+    pub driver_calls: u64,
+    /// Waits of streams that the allocator inserted.
+    pub waits: u64,
+    /// The memory that was held.
+    pub ranges: Vec<HeldRange>,
+    /// Start, bytes, first row, last row or -1, stream and number of each allocation.
+    pub blocks: Vec<(u64, u64, u64, i64, u16, u32)>,
+    /// The refused allocations.
+    pub failures: Vec<Refused>,
+    /// Rows, each with the bytes that are held and allocated.
+    pub curve: Vec<(u64, u64, u64)>,
+}
+
+/// Memory that is held from a row to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct HeldRange {
+    /// The row of the call that took it.
+    pub from_row: u64,
+    /// The row of the call that returned it.
+    pub to_row: Option<u64>,
+    /// Its address.
+    pub start: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// A refused allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// Its row.
+    pub row: u64,
+    /// Its size.
+    pub wanted: u64,
+    /// The free bytes that the allocator held.
+    pub free: u64,
+    /// The largest of them in one piece.
+    pub largest: u64,
+}
+
+/// A recorder of the address space.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    panel: Panel,
+    /// The place of each live allocation in the list of blocks.
+    places: BTreeMap<u32, usize>,
+    /// The held memory: the place in the list by address and size.
+    held: BTreeMap<(u64, u64), usize>,
+    held_bytes: u64,
+    live_bytes: u64,
+    /// One of this many rows is a point of the curve.
+    every: u64,
+}
+
+impl Recorder {
+    pub(super) fn new(name: &str, limit: Option<u64>, rows: usize) -> Self {
+        let panel = Panel {
+            name: name.to_owned(),
+            limit,
+            held_peak: 0,
+            live_peak: 0,
+            failed: 0,
+            driver_calls: 0,
+            waits: 0,
+            ranges: Vec::new(),
+            blocks: Vec::new(),
+            failures: Vec::new(),
+            curve: Vec::new(),
+        };
+        let every = rows.div_ceil(POINTS_MAX).max(1) as u64;
+        let (places, held) = (BTreeMap::new(), BTreeMap::new());
+        Self { panel, places, held, held_bytes: 0, live_bytes: 0, every }
+    }
+
+    /// Notes the memory that is held after a row.
+    pub(super) fn held(&mut self, row: u64, ranges: impl Iterator<Item = (u64, u64)>) {
+        let mut gone = std::mem::take(&mut self.held);
+        for (start, bytes) in ranges {
+            let place = gone.remove(&(start, bytes)).unwrap_or_else(|| {
+                self.panel.ranges.push(HeldRange { from_row: row, to_row: None, start, bytes });
+                self.panel.ranges.len() - 1
+            });
+            self.held.insert((start, bytes), place);
+        }
+        for place in gone.into_values() {
+            self.panel.ranges[place].to_row = Some(row);
+        }
+        self.held_bytes = self.held.keys().map(|(_, bytes)| bytes).sum();
+        self.panel.held_peak = self.panel.held_peak.max(self.held_bytes);
+    }
+
+    pub(super) fn allocated(&mut self, row: u64, id: u32, (start, bytes): (u64, u64), stream: u16) {
+        self.places.insert(id, self.panel.blocks.len());
+        self.panel.blocks.push((start, bytes, row, -1, stream, id));
+        self.live_bytes += bytes;
+        self.panel.live_peak = self.panel.live_peak.max(self.live_bytes);
+    }
+
+    pub(super) fn freed(&mut self, row: u64, id: u32) {
+        let Some(place) = self.places.remove(&id) else { return };
+        let block = &mut self.panel.blocks[place];
+        block.3 = i64::try_from(row).unwrap_or(i64::MAX);
+        self.live_bytes -= block.1;
+    }
+
+    pub(super) fn refused(&mut self, refused: Refused) {
+        self.panel.failed += 1;
+        self.panel.failures.push(refused);
+    }
+
+    /// Ends a row.
+    pub(super) fn row(&mut self, row: u64) {
+        if row.is_multiple_of(self.every) {
+            self.panel.curve.push((row, self.held_bytes, self.live_bytes));
+        }
+    }
+
+    pub(super) fn finish(mut self, driver_calls: u64, waits: u64) -> Panel {
+        (self.panel.driver_calls, self.panel.waits) = (driver_calls, waits);
+        self.panel
+    }
+}
+
+/// The address space of the model of a caching allocator during a trace.
+#[must_use]
+pub fn of_caching(trace: &Trace, limit: Option<u64>) -> Panel {
+    let mut caching = Caching::new(limit.unwrap_or(1 << 50));
+    let name = "caching allocator (model)";
+    let mut recorder = Recorder::new(name, limit, trace.rows.len());
+    let mut addresses: Vec<Option<u64>> = vec![None; trace.allocations as usize];
+    let mut calls = 0;
+    for (row, what) in (0..).zip(&trace.rows) {
+        match what.action {
+            Action::Allocate { id, bytes, stream } => match caching.allocate(bytes, stream) {
+                Some(address) => {
+                    addresses[id as usize] = Some(address);
+                    recorder.allocated(row, id, (address, bytes), stream);
+                }
+                None => {
+                    let (free, largest) = caching.free_bytes();
+                    recorder.refused(Refused { row, wanted: bytes, free, largest });
+                }
+            },
+            Action::Free { id, .. } => {
+                if let Some(address) = addresses[id as usize].take() {
+                    caching.free_block(address);
+                    recorder.freed(row, id);
+                }
+            }
+            Action::Use { .. } | Action::Follow { .. } | Action::Synchronize { .. } => {}
+        }
+        if caching.calls() != calls {
+            calls = caching.calls();
+            recorder.held(row, caching.segments());
+        }
+        recorder.row(row);
+    }
+    recorder.finish(calls, 0)
+}

@@ -1,0 +1,448 @@
+//! The replay of a trace over the memory of a device.
+//!
+//! Every use is a kernel that compares the tag in the memory with that of its owner, so memory that two owners have
+//! ends the replay with an error.
+#![forbid(unsafe_code)]
+
+use super::format::{Action, Row, Trace};
+use super::picture::{Panel, Recorder, Refused};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
+use trijet::testing::{HAS_TAG, TAG};
+use trijet::{Buffer, Bytes, Device, Error, ErrorKind, LaunchConfig, Nanos, Result, Stream, probe};
+
+/// The result of a replay.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The host's time of each allocation, in nanoseconds.
+    pub allocate_ns: Vec<f64>,
+    /// The host's time of each free.
+    pub free_ns: Vec<f64>,
+    /// From the first row to the end of all work.
+    pub whole: Nanos,
+    /// The most bytes that were held from the device.
+    pub held_peak: u64,
+    /// The number of refused allocations. Rows that use them were left out.
+    pub failed: u64,
+    /// Calls of the driver for memory; 0 for a pool, which does not count them.
+    pub calls: u64,
+    /// Waits of streams that were inserted.
+    pub waits: u64,
+    /// The address space over time, if it was asked for.
+    pub panel: Option<Panel>,
+}
+
+/// How to replay a trace.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The most bytes that the heap may hold; only for a device with a heap.
+    pub limit: Option<u64>,
+    /// The name of the allocator in a picture. With it, one thread makes all calls, and the address space is recorded.
+    pub picture: Option<String>,
+}
+
+/// The turn of a row among those of several threads that have an object in common: its number, and the rows before.
+type Turn = (usize, u32);
+
+/// An allocation of the trace.
+#[derive(Debug, Default)]
+struct Slot {
+    buffer: Option<Buffer<u32>>,
+    is_used: bool,
+}
+
+/// A stream of the trace, with the errors that its kernels count.
+#[derive(Debug)]
+struct Lane {
+    stream: Stream,
+    errors: Mutex<Buffer<u32>>,
+}
+
+/// A replay in progress.
+struct Replay<'a> {
+    device: &'a Device,
+    trace: &'a Trace,
+    /// For each row.
+    turns: Vec<Vec<Turn>>,
+    lanes: Vec<Lane>,
+    slots: Vec<Mutex<Slot>>,
+    /// The rows that are done, for each allocation and then for each stream.
+    done: Vec<AtomicU32>,
+    /// Ends all threads after an error of one.
+    stopped: AtomicBool,
+    clock_ns: f64,
+}
+
+/// What a thread measured.
+#[derive(Debug, Default)]
+struct Measured {
+    allocate_ns: Vec<f64>,
+    free_ns: Vec<f64>,
+    failed: u64,
+}
+
+/// The objects of a row: allocations, and then streams.
+fn objects(trace: &Trace, action: Action) -> [Option<usize>; 3] {
+    let of = |id: u32| Some(id as usize);
+    let stream = |number: u16| Some(trace.allocations as usize + usize::from(number));
+    match action {
+        Action::Allocate { id, stream: on, .. }
+        | Action::Free { id, stream: on }
+        | Action::Use { id, stream: on, .. } => [of(id), stream(on), None],
+        Action::Follow { stream: on, other } if on != other => [stream(on), stream(other), None],
+        Action::Follow { stream: on, .. } | Action::Synchronize { stream: on } => {
+            [stream(on), None, None]
+        }
+    }
+}
+
+/// For each row, its turns at objects that several threads use.
+fn turns(trace: &Trace) -> Vec<Vec<Turn>> {
+    let count = trace.allocations as usize + usize::from(trace.streams);
+    let mut user: Vec<Option<u16>> = vec![None; count];
+    let mut is_common = vec![false; count];
+    for row in &trace.rows {
+        for object in objects(trace, row.action).into_iter().flatten() {
+            is_common[object] |= user[object].is_some_and(|thread| thread != row.thread);
+            user[object] = Some(row.thread);
+        }
+    }
+    let mut before = vec![0u32; count];
+    let turns = |row: &Row| {
+        let common = objects(trace, row.action).into_iter().flatten();
+        let common = common.filter(|object| is_common[*object]);
+        let turn = |object: usize| {
+            before[object] += 1;
+            (object, before[object] - 1)
+        };
+        common.map(turn).collect()
+    };
+    trace.rows.iter().map(turns).collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no panic under this lock")
+}
+
+/// The time that two looks at the clock take.
+fn clock_ns() -> f64 {
+    let looks = (0..1000).map(|_| Instant::now().elapsed().as_secs_f64() * 1e9);
+    looks.fold(f64::INFINITY, f64::min)
+}
+
+impl<'a> Replay<'a> {
+    fn new(device: &'a Device, trace: &'a Trace) -> Result<Self> {
+        let lane = |_| {
+            let stream = device.stream()?;
+            // Not from the heap, whose memory belongs to the trace.
+            let mut errors = device.alloc::<u32>(1)?;
+            stream.fill_bytes(&mut errors, 0)?;
+            Ok(Lane { stream, errors: Mutex::new(errors) })
+        };
+        let lanes = (0..trace.streams).map(lane).collect::<Result<_>>()?;
+        let count = trace.allocations as usize + usize::from(trace.streams);
+        Ok(Self {
+            device,
+            trace,
+            turns: turns(trace),
+            lanes,
+            slots: (0..trace.allocations).map(|_| Mutex::default()).collect(),
+            done: (0..count).map(|_| AtomicU32::new(0)).collect(),
+            stopped: AtomicBool::new(false),
+            clock_ns: clock_ns(),
+        })
+    }
+
+    fn lane(&self, stream: u16) -> &Lane {
+        &self.lanes[usize::from(stream)]
+    }
+
+    fn slot(&self, id: u32) -> MutexGuard<'_, Slot> {
+        lock(&self.slots[id as usize])
+    }
+
+    /// Makes the call of a row.
+    fn row(&self, action: Action, measured: &mut Measured) -> Result<()> {
+        match action {
+            Action::Allocate { id, bytes, stream } => {
+                let words = usize::try_from(bytes.div_ceil(4)).unwrap_or(usize::MAX);
+                let stream = &self.lane(stream).stream;
+                let begin = Instant::now();
+                let allocated = stream.alloc::<u32>(words);
+                let ns = begin.elapsed().as_secs_f64() * 1e9;
+                match allocated {
+                    Ok(buffer) => {
+                        measured.allocate_ns.push((ns - self.clock_ns).max(0.0));
+                        *self.slot(id) = Slot { buffer: Some(buffer), is_used: false };
+                    }
+                    // More bytes than there are addresses are refused as a wrong value.
+                    Err(error)
+                        if matches!(
+                            error.kind(),
+                            ErrorKind::OutOfMemory | ErrorKind::InvalidValue
+                        ) =>
+                    {
+                        measured.failed += 1;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            Action::Free { id, .. } => {
+                let Some(buffer) = self.slot(id).buffer.take() else { return Ok(()) };
+                let begin = Instant::now();
+                drop(buffer);
+                let ns = begin.elapsed().as_secs_f64() * 1e9;
+                measured.free_ns.push((ns - self.clock_ns).max(0.0));
+            }
+            Action::Use { id, stream, ns } => self.use_it(id, stream, ns)?,
+            Action::Follow { stream, other } => {
+                let event = self.device.event()?;
+                event.record(&self.lane(other).stream)?;
+                self.lane(stream).stream.wait(&event)?;
+            }
+            Action::Synchronize { stream } => self.lane(stream).stream.synchronize()?,
+        }
+        Ok(())
+    }
+
+    fn use_it(&self, id: u32, stream: u16, ns: u32) -> Result<()> {
+        let mut slot = self.slot(id);
+        let Slot { buffer, is_used } = &mut *slot;
+        let Some(buffer) = buffer.as_mut().filter(|buffer| !buffer.is_empty()) else {
+            return Ok(());
+        };
+        let lane = self.lane(stream);
+        let one = LaunchConfig::new([1, 1, 1], [32, 1, 1]);
+        let mut errors = lock(&lane.errors);
+        let tag = id.wrapping_add(1);
+        if std::mem::replace(is_used, true) {
+            lane.stream.launch_with(&HAS_TAG, one, (tag, ns, &mut *errors, buffer))
+        } else {
+            lane.stream.launch_with(&TAG, one, (tag, ns, &mut *errors, buffer))
+        }
+    }
+
+    /// Makes the calls of a thread.
+    fn thread(&self, thread: u16) -> Result<Measured> {
+        let mut measured = Measured::default();
+        let rows = self.trace.rows.iter().zip(&self.turns).filter(|(row, _)| row.thread == thread);
+        for (row, turns) in rows {
+            for (object, turn) in turns {
+                while self.done[*object].load(Ordering::Acquire) != *turn {
+                    if self.stopped.load(Ordering::Relaxed) {
+                        return Ok(measured);
+                    }
+                    std::thread::yield_now();
+                }
+            }
+            if let Err(error) = self.row(row.action, &mut measured) {
+                self.stopped.store(true, Ordering::Relaxed);
+                return Err(error);
+            }
+            for (object, _) in turns {
+                self.done[*object].fetch_add(1, Ordering::Release);
+            }
+        }
+        Ok(measured)
+    }
+
+    fn all_threads(&self) -> Result<Measured> {
+        if self.trace.threads <= 1 {
+            return self.thread(0);
+        }
+        let measured = std::thread::scope(|scope| {
+            let start = |thread| scope.spawn(move || self.thread(thread));
+            let threads: Vec<_> = (0..self.trace.threads).map(start).collect();
+            let panicked = |_| Err(Error::new(ErrorKind::Panicked, "replay", "a thread panicked"));
+            let ended = threads.into_iter().map(|one| one.join().unwrap_or_else(panicked));
+            ended.collect::<Result<Vec<_>>>()
+        })?;
+        Ok(measured.into_iter().fold(Measured::default(), |mut sum, one| {
+            sum.allocate_ns.extend(one.allocate_ns);
+            sum.free_ns.extend(one.free_ns);
+            sum.failed += one.failed;
+            sum
+        }))
+    }
+
+    /// Makes all calls in one thread, and records where memory lies.
+    fn recorded(&self, recorder: &mut Recorder) -> Result<Measured> {
+        let mut measured = Measured::default();
+        let mut calls = None;
+        for (number, row) in (0..).zip(&self.trace.rows) {
+            let failed = measured.failed;
+            self.row(row.action, &mut measured)?;
+            let stats = self.device.heap_stats().unwrap_or_default();
+            if calls.replace(stats.calls) != Some(stats.calls) {
+                let ranges = probe::heap_ranges(self.device).into_iter();
+                recorder.held(number, ranges.map(|range| (range.start, range.end - range.start)));
+            }
+            match row.action {
+                Action::Allocate { bytes, .. } if measured.failed > failed => {
+                    let free = stats.free.0 + stats.pending.0;
+                    let largest = stats.largest_free.0;
+                    recorder.refused(Refused { row: number, wanted: bytes, free, largest });
+                }
+                Action::Allocate { id, bytes, stream } => {
+                    let address = self.slot(id).buffer.as_ref().map_or(0, Buffer::address);
+                    recorder.allocated(number, id, (address, bytes), stream);
+                }
+                Action::Free { id, .. } => recorder.freed(number, id),
+                Action::Use { .. } | Action::Follow { .. } | Action::Synchronize { .. } => {}
+            }
+            recorder.row(number);
+        }
+        Ok(measured)
+    }
+
+    /// Refuses a replay in which a kernel found the tag of another owner.
+    fn verify(&self) -> Result<()> {
+        let mut wrong = 0;
+        for lane in &self.lanes {
+            wrong += lane.stream.download(&*lock(&lane.errors))?[0];
+        }
+        if wrong == 0 {
+            return Ok(());
+        }
+        let cause = format!("{wrong} kernels found that another owner wrote their memory");
+        Err(Error::new(ErrorKind::InvalidValue, "replay", cause))
+    }
+}
+
+/// Replays a trace over the heap or the pool of a device.
+///
+/// ```
+/// use trijet::{Device, Select};
+/// use trijet_bench::allocations::Trace;
+/// use trijet_bench::allocations::replay::{Options, replay};
+/// let text = "Action,Pointer,Size,Stream\nallocate,1,1000,0\nuse,1,,0\nfree,1,,0\n";
+/// let trace = Trace::read(text.as_bytes())?;
+/// let outcome = replay(&Device::open(Select::Host(0))?, &trace, &Options::default())?;
+/// assert_eq!((outcome.failed, outcome.allocate_ns.len()), (0, 1));
+/// # Ok::<(), trijet::Error>(())
+/// ```
+///
+/// # Errors
+/// `InvalidValue` if memory was given to two owners at once; `Unsupported` for a limit or a picture of a device that
+/// allocates from a pool; every error of the device but `OutOfMemory`, which is counted.
+pub fn replay(device: &Device, trace: &Trace, options: &Options) -> Result<Outcome> {
+    device.synchronize()?;
+    device.trim_memory(Bytes(0))?;
+    let run = Replay::new(device, trace)?;
+    if options.limit.is_some() {
+        device.limit_memory(options.limit.map(Bytes))?;
+    }
+    device.reset_memory_high()?;
+    let (calls, waits) = (device.heap_stats().unwrap_or_default().calls, device.ordering().waits);
+    let mut recorder = options.picture.as_ref().map(|name| {
+        let mut recorder = Recorder::new(name, options.limit, trace.rows.len());
+        let ranges = probe::heap_ranges(device).into_iter();
+        recorder.held(0, ranges.map(|range| (range.start, range.end - range.start)));
+        recorder
+    });
+    let begin = Instant::now();
+    let measured = match &mut recorder {
+        Some(recorder) => run.recorded(recorder),
+        None => run.all_threads(),
+    };
+    let synchronized = device.synchronize();
+    let whole = begin.elapsed();
+    if options.limit.is_some() {
+        device.limit_memory(None)?;
+    }
+    let (measured, ()) = (measured?, synchronized?);
+    run.verify()?;
+    let calls = device.heap_stats().unwrap_or_default().calls - calls;
+    let waits = device.ordering().waits - waits;
+    Ok(Outcome {
+        allocate_ns: measured.allocate_ns,
+        free_ns: measured.free_ns,
+        whole: Nanos(u64::try_from(whole.as_nanos()).unwrap_or(u64::MAX)),
+        held_peak: device.memory_stats()?.reserved_high.0,
+        failed: measured.failed,
+        calls,
+        waits,
+        panel: recorder.map(|recorder| recorder.finish(calls, waits)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::workloads::Workload;
+    use super::*;
+    use crate::setting::{assert_no_finding, checked_device};
+    use trijet::HeapMode;
+    use trijet::sim::Order;
+
+    #[test]
+    fn a_replay_over_the_heap_and_over_a_pool_finds_no_other_owner() -> Result<()> {
+        let device = checked_device(Order::Greedy)?;
+        let workloads = [
+            Workload::Streams { streams: 4, kernels: 3, kernel_ns: 100 },
+            Workload::Churn {
+                threads: 1,
+                streams: 6,
+                allocations: 300,
+                size_max: 1 << 16,
+                kernel_ns: 50,
+            },
+        ];
+        for workload in workloads {
+            let trace = workload.trace();
+            let outcome = replay(&device, &trace, &Options::default())?;
+            assert_eq!(
+                (outcome.failed, outcome.allocate_ns.len()),
+                (0, trace.allocations as usize)
+            );
+            assert!(outcome.held_peak >= trace.peak(), "{outcome:?}");
+        }
+        assert_no_finding(&device, 100);
+        Ok(())
+    }
+
+    /// Threads pass allocations on, and each finds its own tags.
+    #[test]
+    fn threads_replay_their_rows_in_the_order_of_common_objects() -> Result<()> {
+        let device = Device::open(trijet::Select::Host(0))?;
+        let trace = Workload::Churn {
+            threads: 4,
+            streams: 8,
+            allocations: 2000,
+            size_max: 1 << 14,
+            kernel_ns: 0,
+        }
+        .trace();
+        let outcome = replay(&device, &trace, &Options::default())?;
+        assert_eq!((outcome.failed, outcome.free_ns.len()), (0, trace.allocations as usize));
+        Ok(())
+    }
+
+    /// Memory is in pieces, and the limit is as large as what is held.
+    #[test]
+    fn a_picture_has_what_a_caching_allocator_refuses_and_the_heap_gives() -> Result<()> {
+        let device = checked_device(Order::Greedy)?;
+        device.set_heap_mode(HeapMode::Footprint)?;
+        let trace = fragmented();
+        let limit = Some(200 << 20);
+        let options = Options { limit, picture: Some("heap".to_owned()) };
+        let panel = replay(&device, &trace, &options)?.panel.expect("it was asked for");
+        let cached = super::super::picture::of_caching(&trace, limit);
+        assert_eq!((cached.failed, cached.failures[0].free), (1, 100 << 20));
+        assert_eq!(cached.failures[0].largest, 20 << 20);
+        assert_eq!(panel.failed, 0, "{:?}", panel.failures);
+        assert!(panel.held_peak <= 200 << 20, "{}", panel.held_peak);
+        assert_eq!((panel.live_peak, cached.live_peak), (200 << 20, 200 << 20));
+        Ok(())
+    }
+
+    /// 200 MiB that were one allocation, then ten, of which five are free; then 50 MiB are asked for.
+    fn fragmented() -> Trace {
+        let mut text = "Action,Pointer,Size,Stream\nallocate,0,209715200,0\nfree,0,,0\n".to_owned();
+        let lines = (1..=10).map(|id| format!("allocate,{id},20971520,0\n"));
+        text.extend(lines);
+        text.extend((1..=10).step_by(2).map(|id| format!("free,{id},,0\n")));
+        text += "allocate,11,52428800,0\n";
+        Trace::read(text.as_bytes()).expect("it is a trace")
+    }
+}

@@ -1,0 +1,213 @@
+//! `trijet replay`: makes the allocations of a trace over the heap of a device, and shows where its memory lay.
+#![forbid(unsafe_code)]
+
+use super::print;
+use super::verdict::Live;
+use crate::args::ReplayOptions;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::process::ExitCode;
+use trijet::{Bytes, Error, ErrorKind, Nanos, Result};
+use trijet_bench::allocations::Trace;
+use trijet_bench::allocations::picture::{Panel, of_caching};
+use trijet_bench::allocations::replay::{Options, Outcome, replay};
+use trijet_bench::stats::Samples;
+
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// What a replay showed of an allocator.
+struct Row {
+    name: &'static str,
+    /// Times of an allocation: the median and the 99.9 % quantile. `None` for a model.
+    allocate_ns: Option<(f64, f64)>,
+    free_ns: Option<f64>,
+    whole: Option<Nanos>,
+    held_peak: u64,
+    failed: u64,
+    calls: u64,
+    waits: u64,
+}
+
+fn median(samples: &Samples) -> Option<f64> {
+    (samples.count() > 0).then(|| samples.quantile(0.5))
+}
+
+impl Row {
+    fn of(name: &'static str, outcome: &Outcome) -> Self {
+        let allocate = Samples::of(outcome.allocate_ns.clone());
+        let free = Samples::of(outcome.free_ns.clone());
+        let slowest = allocate.quantile(0.999);
+        Self {
+            name,
+            allocate_ns: median(&allocate).map(|median| (median, slowest)),
+            free_ns: median(&free),
+            whole: Some(outcome.whole),
+            held_peak: outcome.held_peak,
+            failed: outcome.failed,
+            calls: outcome.calls,
+            waits: outcome.waits,
+        }
+    }
+
+    fn of_model(panel: &Panel) -> Self {
+        let Panel { held_peak, failed, driver_calls: calls, .. } = *panel;
+        let name = "caching allocator (model)";
+        let (allocate_ns, free_ns, whole) = (None, None, None);
+        Self { name, allocate_ns, free_ns, whole, held_peak, failed, calls, waits: 0 }
+    }
+
+    fn line(&self, peak: u64) -> String {
+        let ns = |value: Option<f64>| value.map_or("-".to_owned(), |ns| format!("{ns:.0}"));
+        let ratio = if peak == 0 { 0.0 } else { self.held_peak as f64 / peak as f64 };
+        format!(
+            "{:<26} {:>9} {:>9} {:>9} {:>11} {:>11} {ratio:>8.3} {:>8} {:>8} {:>6}",
+            self.name,
+            ns(self.allocate_ns.map(|(median, _)| median)),
+            ns(self.allocate_ns.map(|(_, slow)| slow)),
+            ns(self.free_ns),
+            self.whole.map_or("-".to_owned(), |whole| whole.to_string()),
+            Bytes(self.held_peak).to_string(),
+            self.failed,
+            self.calls,
+            self.waits,
+        )
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "allocate_ns": self.allocate_ns.map(|(median, _)| median),
+            "allocate_p999_ns": self.allocate_ns.map(|(_, slow)| slow),
+            "free_ns": self.free_ns,
+            "whole_ns": self.whole.map(|whole| whole.0),
+            "held_peak_bytes": self.held_peak,
+            "refused": self.failed,
+            "driver_calls": self.calls,
+            "waits": self.waits,
+        })
+    }
+}
+
+pub(crate) fn run(options: &ReplayOptions) -> Result<ExitCode> {
+    let trace = read(&options.file)?;
+    let device = super::open(options.device, &options.check)?;
+    if let Some(mode) = options.mode {
+        device.set_heap_mode(mode.into())?;
+    }
+    let limit = options.limit.map(|limit| limit.0);
+    let timed = replay(&device, &trace, &Options { limit, picture: None })?;
+    let caching = of_caching(&trace, limit);
+    let rows = [Row::of("heap", &timed), Row::of_model(&caching)];
+    if let Some(output) = &options.output {
+        let name = format!("heap of {}", device.info().name);
+        let picture = Options { limit, picture: Some(name) };
+        let panel = replay(&device, &trace, &picture)?.panel;
+        let panels: Vec<Panel> = panel.into_iter().chain([caching]).collect();
+        write(output, &page(&options.file, &trace, &panels))?;
+    }
+    let verdict = Live::of(&device);
+    if options.json {
+        let mut value = json!({
+            "file": options.file.display().to_string(),
+            "device": device.info().name,
+            "rows": trace.rows.len(),
+            "allocations": trace.allocations,
+            "streams": trace.streams,
+            "threads": trace.threads,
+            "live_peak_bytes": trace.peak(),
+            "limit_bytes": limit,
+            "allocators": rows.iter().map(Row::json).collect::<Vec<_>>(),
+        });
+        verdict.add_to(&mut value);
+        print(format_args!("{value:#}"))?;
+    } else {
+        text(options, &trace, &rows)?;
+        verdict.print()?;
+    }
+    device.close()?;
+    Ok(verdict.exit_code())
+}
+
+fn text(options: &ReplayOptions, trace: &Trace, rows: &[Row]) -> Result<()> {
+    let peak = trace.peak();
+    print(format_args!(
+        "{}: {} calls, {} allocations of at most {} at once, {} streams, {} threads",
+        options.file.display(),
+        trace.rows.len(),
+        trace.allocations,
+        Bytes(peak),
+        trace.streams,
+        trace.threads
+    ))?;
+    let head = [
+        "alloc ns",
+        "99.9 %",
+        "free ns",
+        "whole run",
+        "most held",
+        "of live",
+        "refused",
+        "calls",
+        "waits",
+    ];
+    let [a, b, c, d, e, f, g, h, i] = head;
+    print(format_args!(
+        "{:<26} {a:>9} {b:>9} {c:>9} {d:>11} {e:>11} {f:>8} {g:>8} {h:>8} {i:>6}",
+        ""
+    ))?;
+    for row in rows {
+        print(row.line(peak))?;
+    }
+    print("no kernel found the tag of another owner in its memory")
+}
+
+fn failed(op: &'static str, path: &Path, error: std::io::Error) -> Error {
+    let cause = format!("{}: {error}", path.display());
+    Error::new(ErrorKind::Io, op, cause).caused_by(error)
+}
+
+fn read(path: &Path) -> Result<Trace> {
+    let file = File::open(path).map_err(|error| failed("replay", path, error))?;
+    let read = Trace::read(BufReader::new(file));
+    read.map_err(|error| error.context(path.display().to_string()))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(|error| failed("replay", path, error))
+}
+
+/// The page. Text of the file name and of devices stays text: the data has no `<`.
+fn page(file: &Path, trace: &Trace, panels: &[Panel]) -> String {
+    let title = file.display().to_string();
+    let data = json!({ "title": title, "rows": trace.rows.len(), "allocators": panels });
+    let data = data.to_string().replace('<', "\\u003c");
+    let parts = [("/*STYLE*/", STYLE), ("/*SCRIPT*/", SCRIPT), ("/*DATA*/", &data)];
+    // The data comes last, because it may have the name of a part.
+    let [style, script, data] = parts;
+    let page = PAGE.replacen(style.0, style.1, 1).replacen(script.0, script.1, 1);
+    page.replacen(data.0, data.1, 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_of_a_page_is_json_whatever_its_names_are() {
+        let name = "</script><b>/*STYLE*/ \u{2028}";
+        let text = "Action,Pointer,Size,Stream\nallocate,1,10,0\n";
+        let trace = Trace::read(text.as_bytes()).expect("it is a trace");
+        let page = page(Path::new(name), &trace, &[of_caching(&trace, None)]);
+        let (_, data) =
+            page.split_once("<script id=\"data\" type=\"application/json\">").expect("data");
+        let (data, _) = data.split_once("</script>").expect("its end");
+        let value: Value = serde_json::from_str(data).expect("it is JSON");
+        assert_eq!(value["title"], name);
+        assert_eq!(value["allocators"][0]["blocks"][0][1], 10);
+        assert!(!page.contains("/*SCRIPT*/"));
+    }
+}
