@@ -162,8 +162,7 @@ fn take_queried(
     queries: usize,
 ) -> Result<Option<(Span, Taken)>> {
     let domain = &*lane.domain;
-    let awaited: Vec<Users> =
-        domain.lock_heap(heap).space.awaited().take(queries).cloned().collect();
+    let awaited = domain.lock_heap(heap).space.awaited(queries);
     if !query(domain, &awaited)? {
         return Ok(None);
     }
@@ -236,15 +235,24 @@ fn counted(state: &mut State, bytes: Bytes, taken: Taken, reuse: Reuse) -> (Span
     (state.span(&taken, bytes.0), taken)
 }
 
-/// Asks the driver whether the work that free memory waits for is complete, as far as events for it were
-/// recorded. Returns whether some of it is.
+/// Asks the driver whether the work that free memory waits for is complete. Returns whether some of it is. Where no
+/// event stands for the work, one is recorded, and a later call asks for it: without, a lane that is never
+/// waited for would never be found complete, and the heap would grow for as long as it works.
 fn query(domain: &Domain, awaited: &[Users]) -> Result<bool> {
     let mut found = false;
     for user in awaited.iter().flatten() {
         if domain.is_done(*user) {
             continue;
         }
-        let Some(mark) = domain.lane(user.lane).recorded_mark(user.seq) else { continue };
+        let Some(mark) = domain.lane(user.lane).recorded_mark(user.seq) else {
+            if domain.has_room_for_marks(std::iter::once(user)) {
+                match domain.mark_for(*user) {
+                    Err(error) if error.kind() != ErrorKind::Capturing => return Err(error),
+                    _ => {}
+                }
+            }
+            continue;
+        };
         if domain.gate.query_event(mark.device, mark.event)? == Readiness::Ready {
             domain.observe(&mark.snapshot);
             domain.note_settled(&mark);

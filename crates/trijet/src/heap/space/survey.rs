@@ -40,12 +40,14 @@ impl Space {
         lists.map(|free| free.bins.largest(&self.nodes)).max().unwrap_or(0)
     }
 
-    /// The positions of which one or all are pending in the way of each free block of another list than the
-    /// shared one, the longest waiting first in each.
-    pub(crate) fn awaited(&self) -> impl Iterator<Item = &Users> + '_ {
+    /// The positions of which one or all are pending in the way of the block that waits the longest, of up to `most` lists
+    /// other than the shared one: those with the most memory.
+    pub(crate) fn awaited(&self, most: usize) -> Vec<Users> {
         let lanes = self.lanes.iter().flatten().map(|free| &**free);
-        let heads = lanes.chain([&self.mixed]).map(|free| free.oldest).filter(|at| *at != NONE);
-        heads.map(|at| &self.nodes.wait(at).users)
+        let lists = lanes.chain([&self.mixed]).filter(|free| free.oldest != NONE);
+        let mut lists: Vec<_> = lists.map(|free| (free.granules, free.oldest)).collect();
+        lists.sort_unstable_by_key(|(granules, _)| std::cmp::Reverse(*granules));
+        lists.iter().take(most).map(|(_, oldest)| self.nodes.wait(*oldest).users.clone()).collect()
     }
 
     /// The users of the free block whose last free is the longest ago, of those with a user that is `pending`.
