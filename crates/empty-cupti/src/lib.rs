@@ -1,6 +1,6 @@
 //! A stand-in for CUPTI. `TRIJET_LIBCUPTI` names it, so that programs are traced without a GPU. It has
 //! the functions that the tracing library calls, and reports made-up records on demand:
-//! [`empty_cupti_emit`].
+//! [`empty_cupti_emit`] and [`empty_cupti_emit_memory`].
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -17,6 +17,7 @@ const RECORD_BYTES: usize = 208;
 const NO_FURTHER: c_int = 12;
 const KERNEL: u32 = 10;
 const CALL: u32 = 5;
+const MEMORY: u32 = 49;
 /// The name of every kernel.
 const NAME: &CStr = c"stand_in_kernel";
 
@@ -219,14 +220,43 @@ fn record(number: u64) -> [u8; RECORD_BYTES] {
     bytes
 }
 
+/// The record of an allocation of device memory for an even number, and of its free for an odd one.
+fn memory(number: u64) -> [u8; RECORD_BYTES] {
+    let mut bytes = [0; RECORD_BYTES];
+    let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+    let what = if number.is_multiple_of(2) { 1_u32 } else { 2 };
+    put(0, &MEMORY.to_le_bytes());
+    put(4, &what.to_le_bytes());
+    put(8, &3_u32.to_le_bytes());
+    put(16, &(0x10_0000 + number / 2 * 4096).to_le_bytes());
+    put(24, &4096_u64.to_le_bytes());
+    put(32, &(1_000 + number).to_le_bytes());
+    put(56, &1_u32.to_le_bytes());
+    put(60, &7_u32.to_le_bytes());
+    put(72, &1_u32.to_le_bytes());
+    bytes
+}
+
 /// Reports `count` further records, alternately a kernel and its call. Without a buffer a record is
 /// dropped and counted, as by CUPTI.
 #[unsafe(no_mangle)]
 pub extern "C" fn empty_cupti_emit(count: u64) {
+    emit(KERNEL, count, || record(RECORDS.fetch_add(1, Ordering::Relaxed)));
+}
+
+/// Reports `count` allocations of device memory, each with its free.
+#[unsafe(no_mangle)]
+pub extern "C" fn empty_cupti_emit_memory(count: u64) {
+    let mut numbers = 0..;
+    emit(MEMORY, 2 * count, || memory(numbers.next().unwrap_or(0)));
+}
+
+/// Reports `count` records that `next` makes, if those of `kind` are collected.
+fn emit(kind: u32, count: u64, mut next: impl FnMut() -> [u8; RECORD_BYTES]) {
     for _ in 0..count {
         let mut state = state();
         let Some((request, complete)) = state.callbacks else { return };
-        if state.enabled & (1 << KERNEL) == 0 {
+        if state.enabled & (1 << kind) == 0 {
             return;
         }
         if let Some((address, length, used)) = state.buffer.filter(|b| b.2 + RECORD_BYTES > b.1) {
@@ -247,7 +277,7 @@ pub extern "C" fn empty_cupti_emit(count: u64) {
             state.buffer = Some((address.expose_provenance(), length, 0));
         }
         if let Some((address, _, used)) = &mut state.buffer {
-            let bytes = record(RECORDS.fetch_add(1, Ordering::Relaxed));
+            let bytes = next();
             let at = ptr::with_exposed_provenance_mut::<u8>(*address + *used);
             // SAFETY: the buffer is lent to this library until it is returned, and has room for
             // one more record behind those that are used.

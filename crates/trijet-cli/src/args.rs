@@ -397,6 +397,9 @@ pub(crate) struct TraceOptions {
     /// End the timeline of the page at this time of the trace.
     #[arg(long, value_name = "TIME", value_parser = time, requires = "output")]
     pub(crate) to: Option<Nanos>,
+    /// Save the allocations of device memory to this file, as a trace for `trijet replay`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) memory: Option<PathBuf>,
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,

@@ -7,7 +7,7 @@
 /// The first bytes of the payload of a header.
 pub const MAGIC: [u8; 8] = *b"TRJTRACE";
 /// The version of the format.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The bytes of a block before its payload.
 pub const HEAD_BYTES: usize = 4;
 
@@ -37,6 +37,8 @@ pub const END: (u8, usize) = (7, 48);
 pub const COMMAND: u8 = 8;
 /// A fact about the tracing that its reader should know.
 pub const NOTE: u8 = 9;
+/// An allocation or a free of memory.
+pub const ALLOCATION: (u8, usize) = (10, 44);
 
 /// The number that stands for no name.
 pub const NO_NAME: u32 = u32::MAX;
@@ -80,6 +82,31 @@ pub struct Row {
     pub begin: u64,
     /// The end; 0 for an operation that has not ended.
     pub end: u64,
+}
+
+/// An allocation or a free as the file has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Allocated {
+    /// 1 for an allocation, 2 for a free.
+    pub what: u8,
+    /// The memory, with the codes of copies.
+    pub memory: u8,
+    /// Whether it is in the order of a stream.
+    pub in_order: bool,
+    /// The device.
+    pub device: u32,
+    /// The context; 0 for memory of no context.
+    pub context: u32,
+    /// The stream.
+    pub stream: u32,
+    /// The number that it shares with its call.
+    pub correlation: u32,
+    /// The address.
+    pub address: u64,
+    /// The size in bytes.
+    pub bytes: u64,
+    /// The time in nanoseconds, on the clock of the trace.
+    pub at: u64,
 }
 
 /// The totals of a trace.
@@ -167,6 +194,18 @@ pub fn activity(out: &mut Vec<u8>, row: &Row) {
         out.extend(word.to_le_bytes());
     }
     for long in [row.bytes, row.begin, row.end] {
+        out.extend(long.to_le_bytes());
+    }
+}
+
+/// Appends an allocation or a free.
+pub fn allocation(out: &mut Vec<u8>, one: &Allocated) {
+    start(out, ALLOCATION.0, ALLOCATION.1);
+    out.extend([one.what, one.memory, u8::from(one.in_order), 0]);
+    for word in [one.device, one.context, one.stream, one.correlation] {
+        out.extend(word.to_le_bytes());
+    }
+    for long in [one.address, one.bytes, one.at] {
         out.extend(long.to_le_bytes());
     }
 }

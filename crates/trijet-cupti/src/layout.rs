@@ -8,7 +8,7 @@
 //! pointer elsewhere.
 
 use crate::api::Api;
-use crate::file::{NO_NAME, Row, kind};
+use crate::file::{Allocated, NO_NAME, Row, kind};
 
 /// `CUPTI_API_VERSION` of the headers that were compared: CUDA 12.0 to 13.4.
 pub const VERSIONS: std::ops::RangeInclusive<u32> = 18..=130_499;
@@ -39,6 +39,8 @@ pub mod kinds {
     pub const SYNCHRONIZATION: u32 = 38;
     /// Tags of calls.
     pub const EXTERNAL_CORRELATION: u32 = 39;
+    /// Allocations and frees.
+    pub const MEMORY2: u32 = 49;
 
     /// The kinds for a trace of a program's own operations, with names for messages.
     pub const OWN: [(u32, &str); 6] = [
@@ -51,7 +53,7 @@ pub mod kinds {
     ];
 
     /// The kinds for a trace of another program, with names for messages.
-    pub const ALL: [(u32, &str); 10] = [
+    pub const ALL: [(u32, &str); 11] = [
         (CONTEXT, "contexts"),
         (STREAM, "streams"),
         (CONCURRENT_KERNEL, "kernels"),
@@ -62,6 +64,7 @@ pub mod kinds {
         (RUNTIME, "runtime calls"),
         (DRIVER, "driver calls"),
         (OVERHEAD, "overhead"),
+        (MEMORY2, "allocations"),
     ];
 }
 
@@ -92,6 +95,8 @@ pub enum Record {
         /// Its class, as in the trace file.
         class: u32,
     },
+    /// An allocation or a free: `CUpti_ActivityMemory3` of CUDA 12.0, and the versions after it.
+    Allocation(Allocated),
     /// The tag of the call with this number: `CUpti_ActivityExternalCorrelation`.
     Tag {
         /// The number of the call.
@@ -199,6 +204,19 @@ pub fn read(bytes: &[u8]) -> Option<Record> {
             // `CUpti_ActivityStreamFlag`: default, non-blocking, null.
             class: Some(fields.word(16)?).filter(|class| *class <= 3).unwrap_or(0),
         }),
+        kinds::MEMORY2 => Some(Record::Allocation(Allocated {
+            // `CUpti_ActivityMemoryOperationType`.
+            what: u8::try_from(fields.word(4)?).ok().filter(|what| matches!(what, 1 | 2))?,
+            memory: memory(u8::try_from(fields.word(8)?).unwrap_or(0)),
+            in_order: fields.word(72)? != 0,
+            device: fields.word(52)?,
+            context: fields.word(56)?,
+            stream: fields.word(60)?,
+            correlation: fields.word(12)?,
+            address: fields.long(16)?,
+            bytes: fields.long(24)?,
+            at: fields.long(32)?,
+        })),
         kinds::EXTERNAL_CORRELATION => {
             Some(Record::Tag { correlation: fields.word(16)?, tag: fields.long(8)? })
         }
@@ -306,6 +324,28 @@ mod tests {
         assert_eq!((up.bytes, up.stream, up.correlation), (4096, 13, 9));
         let down = copy(2, 3, 2);
         assert_eq!(down.kind, [kind::COPY, 2, 3, 2]);
+    }
+
+    #[test]
+    fn an_allocation_is_read_by_its_offsets() {
+        let fields: &[(usize, &[u8])] = &[
+            (0, &word(49)),
+            (4, &word(2)),
+            (8, &word(3)),
+            (12, &word(55)),
+            (16, &long(0xa000)),
+            (24, &long(4096)),
+            (32, &long(1000)),
+            (52, &word(1)),
+            (56, &word(2)),
+            (60, &word(7)),
+            (72, &word(1)),
+        ];
+        let Some(Record::Allocation(one)) = read(&record(136, fields)) else { panic!("a free") };
+        assert_eq!((one.what, one.memory, one.in_order), (2, 3, true));
+        assert_eq!((one.device, one.context, one.stream, one.correlation), (1, 2, 7, 55));
+        assert_eq!((one.address, one.bytes, one.at), (0xa000, 4096, 1000));
+        assert_eq!(read(&record(136, &[(0, &word(49)), (4, &word(3))])), None, "neither");
     }
 
     #[test]

@@ -387,7 +387,7 @@ impl Recorder {
             // `while let` would hold the lock during its body, and a callback would wait for it.
             let Some((buffer, valid)) = self.handed().full.pop() else { break };
             self.api.walk(buffer.bytes(valid), |bytes| {
-                if sink.totals.activities < file::ACTIVITIES_MAX {
+                if sink.totals.activities + sink.allocations < file::ACTIVITIES_MAX {
                     sink.take(layout::read(bytes), &self.api);
                 } else {
                     sink.totals.unknown += 1;

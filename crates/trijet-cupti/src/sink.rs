@@ -46,6 +46,8 @@ pub(crate) struct Sink {
     pub(crate) totals: Totals,
     /// The activities among the staged blocks.
     staged_activities: u64,
+    /// The allocations and frees so far.
+    pub(crate) allocations: u64,
 }
 
 impl Sink {
@@ -88,6 +90,11 @@ impl Sink {
             }
             Some(Record::Stream { context, stream, class }) => {
                 return file::stream(out, context, stream, class);
+            }
+            Some(Record::Allocation(one)) => {
+                // They count towards the limit of a file, and not as activities.
+                self.allocations += 1;
+                return file::allocation(out, &one);
             }
             Some(Record::Plain(row)) => row,
             Some(Record::Kernel(row, address)) => {

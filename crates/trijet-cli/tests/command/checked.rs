@@ -5,7 +5,7 @@ use crate::workdir::{Images, Ran, Workdir, bytes_of, noise, numbers_of};
 use serde_json::Value;
 
 /// Commands whose device work is checked by the tests of this file.
-const CHECKED: [&str; 4] = ["map", "overlap", "doctor", "bench"];
+const CHECKED: [&str; 5] = ["map", "overlap", "doctor", "bench", "replay"];
 
 /// Commands that use no device of their own.
 const WITHOUT_A_DEVICE: [&str; 6] = ["devices", "trace", "check", "completions", "man", "help"];
@@ -148,6 +148,17 @@ fn overlap_without_a_wait_has_a_finding_and_fails() {
 fn doctor_has_no_finding() {
     let call = ["doctor", "--device", "host", "--check", "--json"];
     without_finding(&Workdir::new().trijet(&call).json());
+}
+
+#[test]
+fn replay_has_no_finding() {
+    let workdir = Workdir::new();
+    let rows = (0..20).map(|n| format!("allocate,{n},5000,{}\nuse,{n},,{}\n", n % 3, n % 3));
+    let frees = (0..20).map(|n| format!("free,{n},,{}\n", n % 2));
+    let text: String = rows.chain(frees).collect();
+    workdir.file("a.csv", format!("Action,Pointer,Size,Stream\n{text}").as_bytes());
+    let call = ["replay", "a.csv", "--device", "host", "--check", "--json"];
+    without_finding(&workdir.trijet(&call).json());
 }
 
 #[test]

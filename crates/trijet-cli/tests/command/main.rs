@@ -23,6 +23,7 @@ mod overwrite;
 mod own_kernel;
 mod printing;
 mod reference;
+mod replay;
 mod shards;
 mod shell;
 mod trace;

@@ -15,6 +15,7 @@ pub(crate) fn run(name: &str) {
     let records: u64 = number.parse().unwrap();
     match name {
         "plain" => used(records),
+        "allocates" => allocates(records),
         "close-descriptors" => close_descriptors(records),
         "no-descriptors" => limited(Resource::RLIMIT_NOFILE, 0, records),
         "no-memory" => no_memory(records),
@@ -60,6 +61,16 @@ fn emit(records: u64) {
     // SAFETY: the signature is that of the stand-in.
     let emit = unsafe { cupti.get::<extern "C" fn(u64)>(b"empty_cupti_emit") }.unwrap();
     emit(records);
+    std::mem::forget(cupti);
+}
+
+/// Allocates device memory `count` times, and frees it.
+fn allocates(count: u64) {
+    used(2);
+    let cupti = library("TRIJET_LIBCUPTI");
+    // SAFETY: the signature is that of the stand-in.
+    let emit = unsafe { cupti.get::<extern "C" fn(u64)>(b"empty_cupti_emit_memory") }.unwrap();
+    emit(count);
     std::mem::forget(cupti);
 }
 

@@ -12,6 +12,7 @@ type Test = (&'static str, fn());
 pub(crate) const ALL: &[Test] = &[
     ("a_plain_program_is_traced_to_its_end", plain),
     ("a_page_is_written_of_a_run_and_of_a_part_of_it", page),
+    ("allocations_of_a_program_can_be_replayed", allocations),
     ("a_program_that_closes_all_descriptors_keeps_its_files", close_descriptors),
     ("a_program_without_descriptors_is_traced", no_descriptors),
     ("a_program_without_memory_goes_on_and_losses_are_counted", no_memory),
@@ -37,6 +38,25 @@ fn plain() {
     assert_eq!((traced.status, traced.processes()), (Some(0), vec![(5000, true)]), "{traced:?}");
     assert!(traced.first("command").as_str().unwrap().contains("traced"), "{traced:?}");
     assert_eq!(place.kept(), 1);
+}
+
+fn allocations() {
+    let place = Place::new();
+    let call = ["--memory", "memory.csv"];
+    let traced = place.finished(place.command_with(&call, "allocates 300").spawn().unwrap());
+    assert_eq!(traced.status, Some(0), "{traced:?}");
+    let text = String::from_utf8(place.read("memory.csv")).unwrap();
+    let count = |action: &str| text.lines().filter(|line| line.contains(action)).count();
+    assert_eq!((count("allocate"), count("free")), (300, 300), "{text}");
+    let replay = ["replay", "memory.csv", "--device", "host"];
+    let ran = Command::new(env!("CARGO_BIN_EXE_trijet"))
+        .args(replay)
+        .current_dir(place.path(""))
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    let again = place.command_with(&call, "plain 2").status().unwrap();
+    assert_eq!(again.code(), Some(1), "the file exists already");
 }
 
 fn page() {

@@ -171,6 +171,40 @@ impl Activity {
     }
 }
 
+/// An allocation of memory by the program, or a free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allocation {
+    /// Which of the two.
+    pub what: AllocationKind,
+    /// The memory.
+    pub memory: Memory,
+    /// Whether it is in the order of its stream.
+    pub in_order: bool,
+    /// The device.
+    pub device: u32,
+    /// The context of the stream.
+    pub context: u32,
+    /// The stream.
+    pub stream: u32,
+    /// The number that it shares with its call.
+    pub correlation: u32,
+    /// The address.
+    pub address: u64,
+    /// The size in bytes.
+    pub bytes: u64,
+    /// The time of the call.
+    pub at: Nanos,
+}
+
+/// An allocation or a free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AllocationKind {
+    /// An allocation.
+    Allocate,
+    /// A free.
+    Free,
+}
+
 /// A CUDA context of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextInfo {
@@ -230,6 +264,8 @@ pub struct ProcessTrace {
     pub streams: Vec<StreamInfo>,
     /// The activities, in any order.
     pub activities: Vec<Activity>,
+    /// The allocations and frees, in any order.
+    pub allocations: Vec<Allocation>,
     /// The activities that the reader left out because of its limit.
     pub left_out: u64,
     /// Why the process, or a part of it, could not be traced.

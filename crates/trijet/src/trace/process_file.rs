@@ -15,7 +15,7 @@ mod write;
 
 pub use join::append_whole_blocks;
 pub use read::read;
-pub use write::{activity, command, context, end, header, name, note, stream, trouble};
+pub use write::{activity, allocation, command, context, end, header, name, note, stream, trouble};
 
 #[cfg(test)]
 mod tests {
@@ -24,8 +24,8 @@ mod tests {
     use crate::base::prng::Prng;
     use crate::base::units::Nanos;
     use crate::trace::activity::{
-        Activity, ActivityKind, Api, ContextInfo, Direction, End, Memory, NameId, OverheadKind,
-        ProcessTrace, StreamInfo, SyncKind,
+        Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, Direction, End,
+        Memory, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
     };
 
     fn kinds() -> Vec<ActivityKind> {
@@ -95,6 +95,22 @@ mod tests {
             command: "python3 train.py".to_owned(),
             troubles: vec!["something \u{2260} well".to_owned()],
             notes: vec!["one subscriber".to_owned()],
+            allocations: [AllocationKind::Allocate, AllocationKind::Free]
+                .into_iter()
+                .zip(1u32..)
+                .map(|(what, n)| Allocation {
+                    what,
+                    memory: Memory::Device,
+                    in_order: n == 1,
+                    device: n,
+                    context: n + 10,
+                    stream: n + 20,
+                    correlation: n + 30,
+                    address: u64::from(n) << 40,
+                    bytes: u64::from(n) << 30,
+                    at: Nanos(u64::from(n)),
+                })
+                .collect(),
             left_out: 0,
             end: Some(End {
                 activities: activities.len() as u64,
@@ -118,6 +134,7 @@ mod tests {
         trace.contexts.iter().for_each(|info| context(&mut out, info));
         trace.streams.iter().for_each(|info| stream(&mut out, info));
         trace.activities.iter().for_each(|one| activity(&mut out, one));
+        trace.allocations.iter().for_each(|one| allocation(&mut out, one));
         trace.troubles.iter().for_each(|text| trouble(&mut out, text));
         trace.notes.iter().for_each(|text| note(&mut out, text));
         if let Some(last) = &trace.end {
@@ -199,8 +216,8 @@ mod tests {
     #[test]
     fn a_file_of_another_version_or_format_is_refused_with_the_reason() {
         let mut newer = bytes_of(&sample());
-        newer[12] = 3;
-        assert!(words(&newer).contains("version 3"));
+        newer[12] = 4;
+        assert!(words(&newer).contains("version 4"));
         assert!(words(b"\x93NUMPY\x01\x00 and more").contains("not a trace"));
         let open = bytes_of(&ProcessTrace { end: None, ..sample() });
         let mut unknown = open.clone();

@@ -3,6 +3,7 @@
 
 mod error;
 mod folder;
+mod memory;
 mod program;
 mod show;
 

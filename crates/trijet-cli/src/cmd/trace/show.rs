@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::error::failed;
+use super::memory::trace_of;
 use crate::args::TraceOptions;
 use crate::cmd::{print, print_stderr};
 use std::fs::{self, File, OpenOptions};
@@ -16,6 +17,12 @@ use trijet_cli::profile::{PageOptions, Process, analyse, json, page, text};
 
 /// Refuses an output that exists, and options that it has no use for.
 pub(super) fn check_output(options: &TraceOptions) -> Result<()> {
+    if let Some(memory) = &options.memory
+        && fs::symlink_metadata(memory).is_ok()
+    {
+        let cause = format!("{}: already exists", memory.display());
+        return Err(Error::new(ErrorKind::InvalidValue, "save the allocations", cause));
+    }
     let Some(output) = &options.output else { return Ok(()) };
     let refused = |cause: &str| {
         let cause = format!("{}: {cause}", output.display());
@@ -58,6 +65,7 @@ pub(super) fn file(file: &Path, options: &TraceOptions) -> Result<()> {
     if let Some(output) = &options.output {
         write_page(output, &traces, &processes, options)?;
     }
+    write_memory(&traces, options)?;
     if options.json {
         return print(format_args!("{:#}", json(&processes, None)));
     }
@@ -80,6 +88,13 @@ fn write_page(
     create(output, |mut file| file.write_all(&bytes))
 }
 
+/// Writes the allocations, if that was requested.
+fn write_memory(traces: &[ProcessTrace], options: &TraceOptions) -> Result<()> {
+    let Some(path) = &options.memory else { return Ok(()) };
+    let trace = trace_of(traces)?;
+    create(path, |mut file| file.write_all(trace.text().as_bytes()))
+}
+
 /// Shows the traces of all processes of a run, and saves them if that was requested. Without a trace
 /// the status is a failure.
 pub(super) fn run(files: &[PathBuf], options: &TraceOptions) -> Result<ExitCode> {
@@ -89,8 +104,9 @@ pub(super) fn run(files: &[PathBuf], options: &TraceOptions) -> Result<ExitCode>
         match load(file) {
             Ok(traces) => {
                 processes.extend(traces.iter().map(analyse));
-                // A page needs all traces at once.
-                kept.extend(output.filter(|output| is_page(output)).map(|_| traces));
+                // A page and a trace of allocations need all traces at once.
+                let is_kept = options.memory.is_some() || output.is_some_and(is_page);
+                kept.extend(is_kept.then_some(traces));
             }
             Err(error) => print_stderr(format_args!("error: {error}")),
         }
@@ -104,9 +120,12 @@ pub(super) fn run(files: &[PathBuf], options: &TraceOptions) -> Result<ExitCode>
         }
         reason(&processes)
     });
+    let traces: Vec<_> = kept.into_iter().flatten().collect();
+    if missing.is_none() {
+        write_memory(&traces, options)?;
+    }
     match output.filter(|_| missing.is_none()) {
         Some(output) if is_page(output) => {
-            let traces: Vec<_> = kept.into_iter().flatten().collect();
             write_page(output, &traces, &processes, options)?;
         }
         Some(output) => create(output, |file| join(files, file))?,

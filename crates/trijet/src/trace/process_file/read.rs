@@ -6,13 +6,13 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::StreamClass;
 use crate::base::units::Nanos;
 use crate::trace::activity::{
-    Activity, ActivityKind, Api, ContextInfo, Direction, End, Memory, NameId, OverheadKind,
-    ProcessTrace, StreamInfo, SyncKind,
+    Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, Direction, End, Memory,
+    NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
 };
 use std::io::{self, Read};
 use trijet_cupti::file::{
-    ACTIVITIES_MAX, ACTIVITY, COMMAND, CONTEXT, END, HEADER, MAGIC, NAME, NAME_BYTES_MAX,
-    NAMES_MAX, NO_NAME, NOTE, STREAM, TROUBLE, VERSION,
+    ACTIVITIES_MAX, ACTIVITY, ALLOCATION, COMMAND, CONTEXT, END, HEADER, MAGIC, NAME,
+    NAME_BYTES_MAX, NAMES_MAX, NO_NAME, NOTE, STREAM, TROUBLE, VERSION,
 };
 
 /// The most contexts, streams, troubles, notes, and traces, each, that the reader accepts.
@@ -154,6 +154,14 @@ impl<R: Read> Reader<R> {
                 }
                 Ok(())
             }
+            tag if tag == ALLOCATION.0 => {
+                let one = allocation(sized(payload, ALLOCATION.1)?)?;
+                if self.activities < ACTIVITIES_MAX {
+                    self.activities += 1;
+                    trace.allocations.push(one);
+                }
+                Ok(())
+            }
             tag if tag == END.0 => end(trace, sized(payload, END.1)?),
             tag => Err(format!("a block of the unknown kind {tag}")),
         }
@@ -253,6 +261,37 @@ fn activity(payload: &[u8], names: usize) -> Decoded<Activity> {
     }
     let (begin, end) = (Nanos(begin), Nanos(end));
     Ok(Activity { kind, begin, end, bytes, name, device, context, stream, thread, correlation })
+}
+
+fn allocation(payload: &[u8]) -> Decoded<Allocation> {
+    let (code, rest) = payload.split_at(4);
+    let unknown = || format!("an allocation of the unknown kind {code:?}");
+    let what = match code[0] {
+        1 => AllocationKind::Allocate,
+        2 => AllocationKind::Free,
+        _ => return Err(unknown()),
+    };
+    let memory = memory(code[1]).ok_or_else(unknown)?;
+    let in_order = match code[2] {
+        0 => false,
+        1 => true,
+        _ => return Err(unknown()),
+    };
+    let [device, context, stream, correlation] = words(rest);
+    let [address, bytes, at] = longs(&rest[16..]);
+    let at = Nanos(at);
+    Ok(Allocation {
+        what,
+        memory,
+        in_order,
+        device,
+        context,
+        stream,
+        correlation,
+        address,
+        bytes,
+        at,
+    })
 }
 
 fn kind(kind: u8, a: u8, b: u8, c: u8) -> Decoded<ActivityKind> {

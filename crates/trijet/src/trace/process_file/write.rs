@@ -5,10 +5,10 @@
 use crate::base::ledger::StreamClass;
 use crate::base::units::Nanos;
 use crate::trace::activity::{
-    Activity, ActivityKind, Api, ContextInfo, Direction, End, Memory, NameId, OverheadKind,
-    StreamInfo, SyncKind,
+    Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, Direction, End, Memory,
+    NameId, OverheadKind, StreamInfo, SyncKind,
 };
-use trijet_cupti::file::{self, NO_NAME, Row, Totals, kind};
+use trijet_cupti::file::{self, Allocated, NO_NAME, Row, Totals, kind};
 
 pub use trijet_cupti::file::{command, note, trouble};
 
@@ -55,6 +55,26 @@ pub fn activity(out: &mut Vec<u8>, one: &Activity) {
         end: one.end.0,
     };
     file::activity(out, &row);
+}
+
+/// Appends an allocation or a free.
+pub fn allocation(out: &mut Vec<u8>, one: &Allocation) {
+    let allocated = Allocated {
+        what: match one.what {
+            AllocationKind::Allocate => 1,
+            AllocationKind::Free => 2,
+        },
+        memory: memory(one.memory),
+        in_order: one.in_order,
+        device: one.device,
+        context: one.context,
+        stream: one.stream,
+        correlation: one.correlation,
+        address: one.address,
+        bytes: one.bytes,
+        at: one.at.0,
+    };
+    file::allocation(out, &allocated);
 }
 
 /// A kind as four bytes, which `read::kind` decodes.

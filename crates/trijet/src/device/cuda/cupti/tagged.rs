@@ -19,7 +19,7 @@ pub(super) struct Tagged {
 }
 
 impl Tagged {
-    /// Takes one record. Records of calls, contexts and streams are ignored.
+    /// Takes one record. Records of calls, contexts, streams and allocations are ignored.
     pub(super) fn take(&mut self, record: Option<Record>) {
         match record {
             Some(Record::Tag { correlation, tag }) => {
@@ -32,7 +32,13 @@ impl Tagged {
                     self.work.push((one.correlation, Nanos(one.begin), Nanos(one.end)));
                 }
             }
-            Some(Record::Call(..) | Record::Context { .. } | Record::Stream { .. }) | None => {}
+            Some(
+                Record::Call(..)
+                | Record::Context { .. }
+                | Record::Stream { .. }
+                | Record::Allocation(_),
+            )
+            | None => {}
         }
     }
 

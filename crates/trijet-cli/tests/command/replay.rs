@@ -1,0 +1,58 @@
+//! `trijet replay`: traces that are replayed, drawn, and refused.
+
+use crate::workdir::Workdir;
+
+/// Memory that was one allocation becomes ten, of which five are freed; then more is asked for than lies in one piece.
+/// The host knows by then that their kernels are complete.
+fn fragmented() -> String {
+    let mib = 1 << 20;
+    let mut text = "Action,Pointer,Size,Stream,Nanos\n".to_owned();
+    text += &format!("allocate,0x99,{},0,\nfree,0x99,,0,\n", 20 * mib);
+    for number in 0..10 {
+        text += &format!("allocate,{number},{},0,\nuse,{number},,0,100\n", 2 * mib);
+    }
+    text.extend((0..10).step_by(2).map(|number| format!("free,{number},,0,\n")));
+    text + &format!("synchronize,,,0,\nallocate,50,{},0,\nuse,50,,0,100\n", 5 * mib)
+}
+
+#[test]
+fn a_trace_is_replayed_over_the_heap_beside_a_model_of_a_caching_allocator() {
+    let workdir = Workdir::new();
+    workdir.file("a.csv", fragmented().as_bytes());
+    let call = ["replay", "a.csv", "--device", "host", "--limit", "20MiB", "--mode", "footprint"];
+    let page = ["-o", "a.html", "--json"];
+    let report = workdir.trijet(&[&call[..], &page].concat()).json();
+    let [heap, caching] = [0, 1].map(|at| report["allocators"][at].clone());
+    assert_eq!((heap["refused"].as_u64(), caching["refused"].as_u64()), (Some(0), Some(1)));
+    assert!(heap["held_peak_bytes"].as_u64() <= Some(20 << 20), "{heap}");
+    assert_eq!(report["live_peak_bytes"].as_u64(), Some(20 << 20));
+    let page = String::from_utf8(workdir.read("a.html")).expect("it is text");
+    assert!(page.contains("\"allocators\":[{") && !page.contains("/*DATA*/"), "{page}");
+    let text = workdir.trijet(&call).done();
+    assert!(text.contains("12 allocations of at most 20 MiB at once"), "{text}");
+    assert!(text.contains("no kernel found the tag of another owner"), "{text}");
+}
+
+#[test]
+fn a_trace_that_frees_what_it_never_allocated_is_refused_with_the_line() {
+    let workdir = Workdir::new();
+    workdir.file("a.csv", b"Action,Pointer,Size,Stream\nfree,0x10,,0\n");
+    let call = ["replay", "a.csv", "--device", "host", "-o", "a.html"];
+    workdir.trijet(&call).refused(1, &["a.csv", "line 2", "0x10 is not allocated"]);
+    assert!(!workdir.exists("a.html"));
+    workdir.trijet(&["replay", "none.csv"]).refused(1, &["none.csv"]);
+    workdir.file("b.csv", b"\x93NUMPY");
+    workdir.trijet(&["replay", "b.csv"]).refused(1, &["b.csv"]);
+}
+
+/// An allocation of more bytes than there are addresses is refused by the heap, and the replay goes on.
+#[test]
+fn a_size_without_end_is_counted_as_refused() {
+    let workdir = Workdir::new();
+    let text = "Action,Pointer,Size,Stream\nallocate,1,18446744073709551615,0\nuse,1,,0\nfree,1,,0\n\
+                allocate,1,9223372036854775807,0\nallocate,2,0,0\nuse,2,,0\nfree,2,,0\n";
+    workdir.file("a.csv", text.as_bytes());
+    let call = ["replay", "a.csv", "--device", "host", "--json", "-o", "a.html"];
+    let report = workdir.trijet(&call).json();
+    assert_eq!(report["allocators"][0]["refused"].as_u64(), Some(2), "{report}");
+}
