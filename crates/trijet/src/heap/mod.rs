@@ -2,7 +2,7 @@
 //!
 //! A heap takes memory from its device in steps, and maps it into ranges of addresses, so that it grows at
 //! the end of what it has. `space` says which bytes are free and after which operations; `growth` maps and
-//! unmaps memory. Which block an allocation gets is decided above, where lanes are known.
+//! unmaps memory; `slabs` has small blocks of page-locked memory. Which block an allocation gets is decided above, where lanes are known.
 //!
 //! The lock of a heap is never held during a call of the driver. A thread that frees memory while another
 //! one has the lock leaves the block in a list, which the next owner of the lock empties.
@@ -19,6 +19,7 @@ mod mapper;
 mod mapping;
 mod mode;
 mod nodes;
+pub(crate) mod slabs;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -92,6 +93,8 @@ pub(crate) struct Counts {
     /// The most bytes that were live, and that it held from the device, since the last reset.
     pub(crate) live_high: u64,
     pub(crate) mapped_high: u64,
+    /// The most bytes that were live in this period, see [`State::end_period`].
+    period_high: u64,
 }
 
 impl Heap {
@@ -218,7 +221,15 @@ impl State {
 
     #[inline]
     fn note_live(&mut self) {
-        self.counts.live_high = self.counts.live_high.max(self.live());
+        let live = self.live();
+        self.counts.live_high = self.counts.live_high.max(live);
+        self.counts.period_high = self.counts.period_high.max(live);
+    }
+
+    /// Ends a period. Returns the most bytes that were live in it.
+    pub(crate) fn end_period(&mut self) -> u64 {
+        let live = self.live();
+        std::mem::replace(&mut self.counts.period_high, live)
     }
 
     /// Counts an allocation.

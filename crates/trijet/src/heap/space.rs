@@ -190,8 +190,14 @@ impl Space {
         {
             return Some((self.split(index, granules), Reuse::Own));
         }
+        Some((self.take_complete(granules)?, Reuse::Complete))
+    }
+
+    /// A free block of at least `granules` whose users are complete.
+    #[inline]
+    pub(crate) fn take_complete(&mut self, granules: u64) -> Option<Taken> {
         let index = self.shared.bins.find(&self.nodes, granules)?;
-        Some((self.split(index, granules), Reuse::Complete))
+        Some(self.split(index, granules))
     }
 
     /// A free block of another list all of whose users `follows` accepts. At most `most` blocks are looked at.

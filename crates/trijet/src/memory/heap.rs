@@ -31,9 +31,9 @@ use std::sync::Arc;
 /// Blocks of other lists that are looked at before the heap grows.
 const LOOKED_AT_MAX: usize = 32;
 /// Events that are queried before the heap grows.
-const QUERIES_MAX: usize = 4;
+pub(super) const QUERIES_MAX: usize = 4;
 /// How often the heap grows for one allocation, if other threads take the new memory.
-const GROWTHS_MAX: usize = 8;
+pub(super) const GROWTHS_MAX: usize = 8;
 
 /// Allocates `bytes`, for the first use in `stream`.
 pub(super) fn alloc(
@@ -238,7 +238,7 @@ fn counted(state: &mut State, bytes: Bytes, taken: Taken, reuse: Reuse) -> (Span
 /// Asks the driver whether the work that free memory waits for is complete. Returns whether some of it is. Where no
 /// event stands for the work, one is recorded, and a later call asks for it: without, a lane that is never
 /// waited for would never be found complete, and the heap would grow for as long as it works.
-fn query(domain: &Domain, awaited: &[Users]) -> Result<bool> {
+pub(super) fn query(domain: &Domain, awaited: &[Users]) -> Result<bool> {
     let mut found = false;
     for user in awaited.iter().flatten() {
         if domain.is_done(*user) {

@@ -2,18 +2,22 @@
 //! memory.
 //!
 //! The memory of a dropped block goes to a list of the domain, with its stamps. It is allocated
-//! again when its users are complete. Freeing page-locked or device memory may wait for the device
+//! again when its users are complete. Small blocks of page-locked memory are parts of slabs
+//! (`heap/slabs.rs`). Freeing page-locked or device memory may wait for the device
 //! (laws A20 and A24), so it is freed only by [`Device::release_memory`].
 #![forbid(unsafe_code)]
 
 use super::block::Block;
 use super::buffer::{Buffer, Element, bytes_of};
+use super::heap::{GROWTHS_MAX, QUERIES_MAX, query};
 use super::source::BlockSource;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::{Mode, OpKind};
 use crate::base::units::Bytes;
 use crate::device::driver::Readiness;
-use crate::device::memory::{Memory, Space};
+use crate::device::memory::{Memory, Space, Span};
+use crate::heap::Users;
+use crate::heap::slabs::{BLOCK_MAX, SLAB};
 use crate::log::calling;
 use crate::order::domain::Domain;
 use crate::order::track::{Needs, Track};
@@ -40,6 +44,9 @@ fn op_name(space: Space) -> &'static str {
 pub(super) fn alloc(device: &Arc<Shared>, bytes: Bytes, space: Space) -> Result<Arc<Block>> {
     let op = op_name(space);
     calling::refuse(op)?;
+    if space == Space::Pinned && bytes.0 <= BLOCK_MAX {
+        return small(device, bytes, Location::caller());
+    }
     let shared = Arc::clone(device);
     let memory = match reuse(&shared.domain, bytes, space) {
         Some(memory) => memory,
@@ -53,6 +60,65 @@ pub(super) fn alloc(device: &Arc<Shared>, bytes: Bytes, space: Space) -> Result<
         }
     };
     Ok(Block::new(Arc::new(KeptSource(shared)), memory.span(0..bytes.0)))
+}
+
+/// Allocates a small block of page-locked memory.
+fn small(
+    device: &Arc<Shared>,
+    bytes: Bytes,
+    site: &'static Location<'static>,
+) -> Result<Arc<Block>> {
+    let slabs = &device.domain.slabs;
+    let found = |(span, index): (Span, u32)| {
+        let track = Track::new(device.domain.id(), bytes.0, span.memory().space().place());
+        let source = Arc::new(SlabSource(Arc::clone(device)));
+        Block::numbered(source, span, track, index)
+    };
+    for _ in 0..GROWTHS_MAX {
+        if let Some(taken) = take_small(&device.domain, bytes) {
+            return Ok(found(taken));
+        }
+        // Another thread may take all of the new slab before this one gets its block.
+        slabs.add(allocate(device, SLAB, Space::Pinned, site)?);
+    }
+    let cause = format!("other threads took {GROWTHS_MAX} new slabs before {bytes} were allocated");
+    Err(Error::new(ErrorKind::OutOfMemory, op_name(Space::Pinned), cause))
+}
+
+/// A small block whose users are complete, if there is one.
+fn take_small(domain: &Domain, bytes: Bytes) -> Option<(Span, u32)> {
+    let slabs = &domain.slabs;
+    let retired = || {
+        slabs.retire(|user| domain.is_done(user));
+        slabs.take(bytes)
+    };
+    if let Some(found) = slabs.take(bytes).or_else(retired) {
+        return Some(found);
+    }
+    // If the device is lost, its answer is unknown, and the blocks count as used.
+    let is_found = query(domain, &slabs.awaited(QUERIES_MAX)).unwrap_or(false);
+    is_found.then(retired).flatten()
+}
+
+/// The slabs of a domain.
+#[derive(Debug)]
+struct SlabSource(Arc<Shared>);
+
+impl BlockSource for SlabSource {
+    fn device(&self) -> &Shared {
+        &self.0
+    }
+
+    fn device_handle(self: Arc<Self>) -> Arc<Shared> {
+        Arc::clone(&self.0)
+    }
+
+    fn give_back(self: Arc<Self>, _: &Memory, track: &mut Track, number: u32) {
+        let domain = &self.0.domain;
+        let mut users = Users::new();
+        track.all_users(&(0..u64::MAX), Mode::Write, |user| domain.is_done(user), &mut users);
+        domain.slabs.give(number, users);
+    }
 }
 
 /// The kept memory of a domain.
@@ -214,6 +280,12 @@ impl Device {
             };
             freed.map_err(|error| shared.failed(error))?;
             released += memory.bytes();
+        }
+        let domain = &shared.domain;
+        domain.slabs.retire(|user| domain.is_done(user));
+        while let Some(slab) = domain.slabs.take_idle() {
+            driver.pinned_free(&slab).map_err(|error| shared.failed(error))?;
+            released += slab.bytes();
         }
         Ok(Bytes(released))
     }

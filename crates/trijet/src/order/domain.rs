@@ -18,6 +18,7 @@ use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Driver, EventHandle, Readiness};
 use crate::device::memory::Memory;
 use crate::heap::Heap;
+use crate::heap::slabs::Slabs;
 use crate::log::entry::{Log, calls_in, plain};
 use crate::log::instant::Instants;
 use crate::log::tracers::{Attached, Tracers};
@@ -101,6 +102,8 @@ pub(crate) struct Domain {
     /// Memory of no stream that has no owner now. It is kept for the next allocation, because
     /// freeing it may wait for the device. Operations may still use it; its track names them.
     pub(crate) kept: Mutex<Vec<(Memory, Track)>>,
+    /// Small blocks of page-locked memory.
+    pub(crate) slabs: Slabs,
     /// The heap of each device. It stays when the last handle of its device is dropped, because operations may
     /// still use its memory.
     heaps: Mutex<BTreeMap<DeviceId, Arc<Heap>>>,
@@ -145,6 +148,7 @@ impl Domain {
             over_waits: AtomicU64::new(0),
             dropped: Mutex::default(),
             kept: Mutex::default(),
+            slabs: Slabs::default(),
             heaps: Mutex::default(),
         })
     }

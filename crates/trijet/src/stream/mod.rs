@@ -3,6 +3,7 @@
 
 pub(crate) mod builder;
 mod completion;
+mod decay;
 pub(crate) mod device;
 pub(crate) mod event;
 pub(crate) mod foreign;

@@ -19,6 +19,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, Weak};
 
 /// Work that is put off until a call that may reach the driver.
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) kernels: Table<Loaded>,
     /// The bytes above which a synchronisation returns unused memory to the device.
     pub(super) keep: AtomicU64,
+    /// Ends the thread that returns memory that was not needed, when it is dropped.
+    pub(super) decay: Mutex<Option<Sender<()>>>,
     /// The access of other devices to the memory of a heap, where there is any.
     pub(super) access: Mutex<Vec<(DeviceId, PoolAccess)>>,
     /// The thread that wakes tasks that await work of the device.
@@ -84,6 +87,7 @@ impl Shared {
             modules: Mutex::default(),
             kernels: Table::default(),
             keep: AtomicU64::new(u64::MAX),
+            decay: Mutex::default(),
             access: Mutex::default(),
             completion: Completion::default(),
             copy_streams: Mutex::new(Weak::<()>::new()),

@@ -1,0 +1,118 @@
+//! Small blocks of page-locked memory, cut from slabs: to lock pages takes longer than to copy them, so small buffers
+//! share them.
+//!
+//! A block that was freed goes to the next owner when its users are complete. A slab returns to the system when it is
+//! asked for, because that may wait for the device (laws A20 and A24).
+#![forbid(unsafe_code)]
+
+use super::nodes::{GRANULE, Index, List, Users};
+use super::space::Space;
+use crate::base::id::Position;
+use crate::base::units::Bytes;
+use crate::device::memory::{Memory, Span};
+use std::sync::{Mutex, MutexGuard};
+
+/// The largest block, in bytes. Larger ones are memory of their own.
+pub(crate) const BLOCK_MAX: u64 = 256 << 10;
+/// The size of a slab.
+pub(crate) const SLAB: Bytes = Bytes(2 << 20);
+
+/// The slabs of a domain.
+#[derive(Debug, Default)]
+pub(crate) struct Slabs(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    space: Space,
+    /// The memory of each range; `None` after it was returned.
+    slabs: Vec<Option<Memory>>,
+}
+
+impl Slabs {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no panic under this lock")
+    }
+
+    /// A block whose users are complete, and its number.
+    pub(crate) fn take(&self, bytes: Bytes) -> Option<(Span, Index)> {
+        let mut state = self.state();
+        let taken = state.space.take_complete(bytes.0.max(1).div_ceil(GRANULE))?;
+        let slab = state.slabs[taken.range as usize].as_ref();
+        let slab = slab.expect("a range with blocks keeps its memory");
+        let start = taken.start * GRANULE;
+        Some((slab.span(start..start + bytes.0), taken.index))
+    }
+
+    /// Adds a slab.
+    pub(crate) fn add(&self, memory: Memory) {
+        let mut state = self.state();
+        let range = state.space.add_range();
+        let taken = state.space.extend(range, memory.bytes() / GRANULE);
+        state.slabs.push(Some(memory));
+        state.space.give(taken.index, Users::new(), List::Shared);
+    }
+
+    /// Frees a block that operations may still use.
+    pub(crate) fn give(&self, index: Index, users: Users) {
+        let list = match &users[..] {
+            [] => List::Shared,
+            [only] => List::Lane(only.lane),
+            _ => List::Mixed,
+        };
+        self.state().space.give(index, users, list);
+    }
+
+    /// What free blocks wait for, of up to `most` lists.
+    pub(crate) fn awaited(&self, most: usize) -> Vec<Users> {
+        self.state().space.awaited(most)
+    }
+
+    /// Lets blocks have new owners whose users are complete.
+    pub(crate) fn retire(&self, is_done: impl Fn(Position) -> bool) {
+        self.state().space.retire(is_done);
+    }
+
+    /// Takes a slab without a block in use.
+    pub(crate) fn take_idle(&self) -> Option<Memory> {
+        let mut state = self.state();
+        let State { space, slabs } = &mut *state;
+        (0..).zip(slabs).find_map(|(range, slab)| {
+            let granules = slab.as_ref()?.bytes() / GRANULE;
+            let index = space.take_part(range, 0, granules)?;
+            space.take_away(index);
+            slab.take()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::error::Result;
+    use crate::base::id::LaneId;
+
+    #[test]
+    fn blocks_share_a_slab_and_return_when_their_users_are_complete() -> Result<()> {
+        let slabs = Slabs::default();
+        assert!(slabs.take(Bytes(1)).is_none());
+        slabs.add(Memory::pageable(Bytes(1024))?);
+        let blocks: Vec<_> = (0..4).filter_map(|_| slabs.take(Bytes(200))).collect();
+        let addresses: Vec<u64> = blocks.iter().map(|(span, _)| span.address()).collect();
+        assert!(addresses.windows(2).all(|pair| pair[1] - pair[0] == 256), "{addresses:?}");
+        assert!(slabs.take(Bytes(1)).is_none(), "four blocks of 256 bytes are the slab");
+        let user = Position { lane: LaneId(3), seq: 7 };
+        for (_, index) in &blocks {
+            slabs.give(*index, Users::from_slice(&[user]));
+        }
+        assert!(slabs.take(Bytes(1)).is_none(), "the users may be pending");
+        assert!(slabs.take_idle().is_none());
+        assert_eq!(slabs.awaited(4), [Users::from_slice(&[user])]);
+        slabs.retire(|other| other == user);
+        let (whole, index) = slabs.take(Bytes(1024)).expect("they are one block again");
+        assert_eq!(whole.address(), addresses[0]);
+        assert!(slabs.take_idle().is_none(), "it is in use");
+        slabs.give(index, Users::new());
+        assert!(slabs.take_idle().is_some() && slabs.take_idle().is_none());
+        Ok(())
+    }
+}
