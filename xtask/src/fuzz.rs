@@ -10,7 +10,7 @@ use std::fs;
 use std::process::Command;
 
 /// The targets of `fuzz/Cargo.toml`.
-const TARGETS: [&str; 5] = ["program", "npy", "images", "journal", "ptx"];
+const TARGETS: [&str; 6] = ["program", "npy", "images", "journal", "ptx", "allocations"];
 
 /// The compiler flags for coverage (those of cargo-fuzz 0.13).
 const FLAGS: [&str; 9] = [
