@@ -4,7 +4,7 @@
 #   crates/trijet-bench/measure.sh OUT
 #
 # Run it from the root of the repository. It writes one file for each benchmark to OUT. The peers
-# need nvcc, and python3 with PyTorch and CuPy. If one is missing, the results say so.
+# need nvcc, and python3 with PyTorch, CuPy, librmm and rapids_logger. If one is missing, the results say so.
 set -uo pipefail
 out="$1"
 bundle="$PWD/bundle"
@@ -57,6 +57,12 @@ trijet 60 bench staging --device cuda:0 >"$out/staging.csv"
 trijet 300 bench tuner --device cuda:0 >"$out/tuner.csv"
 
 trijet 120 bench chains --device cuda:0 >"$out/chains.csv"
+
+trijet 400 bench memory --device cuda:0 >"$out/memory.csv"
+
+trijet 100 bench growth --device cuda:0 >"$out/growth.csv"
+
+trijet 560 bench soak --device cuda:0 >"$out/soak.csv"
 
 trijet 560 bench training --device cuda:0 >"$out/training.csv"
 
