@@ -38,6 +38,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ("semantics", &["greedy::", "seeded::"]),
     ("heap", &[]),
     ("growing", &[]),
+    ("red_zones", &[]),
     ("soundness", &[]),
     ("oracle", &["serially"]),
     (

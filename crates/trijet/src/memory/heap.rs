@@ -30,8 +30,9 @@ use std::sync::Arc;
 
 /// Blocks of other lists that are looked at before the heap grows.
 const LOOKED_AT_MAX: usize = 32;
-/// Events that are queried before the heap grows.
-pub(super) const QUERIES_MAX: usize = 4;
+/// Lists whose work is asked for before the heap grows. A query takes a hundredth of the time of a growth, and memory that
+/// waits in the list of a lane is of no use to the others.
+pub(super) const QUERIES_MAX: usize = 32;
 /// How often the heap grows for one allocation, if other threads take the new memory.
 pub(super) const GROWTHS_MAX: usize = 8;
 

@@ -1,9 +1,11 @@
 //! The limit of the host's memory: chunks get smaller until they fit, and a trace that does not fit is
-//! left out, in words.
+//! left out, in words. And the memory of the device, which is all from its heap.
 
 use crate::{Memory, noise, threads};
+use trijet::pipeline::{Schedule, rows_of};
+use trijet::sim::{Fault, FaultKind, HostConfig, Verb};
 use trijet::testing::WORK;
-use trijet::{Bytes, ErrorKind, Pipeline, Report, Result};
+use trijet::{Bytes, Device, ErrorKind, Pipeline, Report, Result};
 
 /// A run over 1000 rows of 100 bytes with a stage and two slots.
 fn run(limit: Bytes, chunk: Bytes) -> Result<Report> {
@@ -61,4 +63,34 @@ fn the_trace_of_more_stages_takes_more_memory() {
     assert!(!with.ops.is_empty(), "{with}");
     let without = run_stages(10, limit, Bytes(10_000)).expect("it fits");
     assert!(without.ops.is_empty(), "{without}");
+}
+
+/// A driver that refuses each allocation outside of the heap, and each free: a pipeline makes none. Its second run
+/// makes no call for memory at all.
+#[test]
+fn pipelines_run_on_the_heap_alone_and_a_second_run_takes_nothing() -> Result<()> {
+    let refused = |verb| Fault { verb, nth: 1, kind: FaultKind::RefusedFrom };
+    let faults = [Verb::Alloc, Verb::Free, Verb::DeviceAlloc].map(refused).to_vec();
+    let device = Device::host(HostConfig { faults, ..HostConfig::default() })?.remove(0);
+    let mut calls = Vec::new();
+    for _ in 0..2 {
+        let input: Vec<u32> = (0..100_000).collect();
+        let mut output: Vec<u32> = Vec::new();
+        Pipeline::on(&device)
+            .source(rows_of(&input, 100))
+            .chunk(Bytes(16 << 10))
+            .depth(3)
+            .schedule(Schedule::RoleStreams)
+            .stage::<u32, u32>(|s, x, mut y| {
+                let mut scratch = s.alloc::<u32>(x.len())?;
+                s.copy(&x, &mut scratch)?;
+                s.copy(&scratch, &mut y)
+            })
+            .sink(&mut output)
+            .run()?;
+        assert_eq!(output, input);
+        calls.push(device.heap_stats().expect("it has a heap").calls);
+    }
+    assert!(calls[0] > 0 && calls[0] == calls[1], "{calls:?}");
+    Ok(())
 }
