@@ -42,7 +42,7 @@ use mapping::Mapping;
 use mode::SharedMode;
 use std::hint::spin_loop;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 /// How often the lock is tried before a thread sleeps. The pauses between become longer, up to about a microsecond; all of
 /// them together take some 20.
@@ -56,6 +56,8 @@ pub(crate) struct Heap {
     state: Mutex<State>,
     /// The sizes of its ranges; `None` if the driver has none for this device.
     sizes: OnceLock<Option<RangeSizes>>,
+    /// The turn to grow: threads that find no memory at one time do not all take some.
+    turn: Mutex<()>,
     /// Blocks that were freed while another thread had the lock, each with its users.
     returned: Stack,
     returns: Table<Return>,
@@ -105,6 +107,7 @@ impl Heap {
             mode: SharedMode::default(),
             state: Mutex::default(),
             sizes: OnceLock::new(),
+            turn: Mutex::default(),
             returned: Stack::default(),
             returns: Table::default(),
             mapper: Mapper::default(),
@@ -135,6 +138,12 @@ impl Heap {
             Err(error) => return Err(error),
         };
         Ok(*self.sizes.get_or_init(|| sizes))
+    }
+
+    /// Waits until no other thread makes the heap grow. A thread that finds memory does not wait here, so the turn may
+    /// be kept during the call of the driver.
+    pub(crate) fn turn_to_grow(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the lock, without the blocks that other threads returned meanwhile.

@@ -14,8 +14,12 @@ use std::sync::{Mutex, MutexGuard};
 
 /// The largest block, in bytes. Larger ones are memory of their own.
 pub(crate) const BLOCK_MAX: u64 = 256 << 10;
-/// The size of a slab.
-pub(crate) const SLAB: Bytes = Bytes(2 << 20);
+/// The size of the first slab, and the most of a later one. Each is as large as those before it together, so a program
+/// with few small buffers locks few pages.
+const SLAB_MIN: u64 = PAGE;
+const SLAB_MAX: u64 = 2 << 20;
+/// The size of a page of the host.
+const PAGE: u64 = 4096;
 
 /// The slabs of a domain.
 #[derive(Debug, Default)]
@@ -41,6 +45,12 @@ impl Slabs {
         let slab = slab.expect("a range with blocks keeps its memory");
         let start = taken.start * GRANULE;
         Some((slab.span(start..start + bytes.0), taken.index))
+    }
+
+    /// The size of the next slab, which has room for a block of `bytes`.
+    pub(crate) fn next_size(&self, bytes: Bytes) -> Bytes {
+        let held: u64 = self.state().slabs.iter().flatten().map(Memory::bytes).sum();
+        Bytes(held.clamp(SLAB_MIN, SLAB_MAX).max(bytes.0.next_multiple_of(PAGE)))
     }
 
     /// Adds a slab.
@@ -113,6 +123,10 @@ mod tests {
         assert!(slabs.take_idle().is_none(), "it is in use");
         slabs.give(index, Users::new());
         assert!(slabs.take_idle().is_some() && slabs.take_idle().is_none());
+        assert_eq!(slabs.next_size(Bytes(1)), Bytes(SLAB_MIN));
+        assert_eq!(slabs.next_size(Bytes(BLOCK_MAX)), Bytes(BLOCK_MAX));
+        (0..3).try_for_each(|_| Memory::pageable(Bytes(3 << 18)).map(|slab| slabs.add(slab)))?;
+        assert_eq!(slabs.next_size(Bytes(1)), Bytes(SLAB_MAX), "never more than that");
         Ok(())
     }
 }

@@ -192,6 +192,13 @@ fn take_more(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)>
     }
     let mut refused = None;
     for _ in 0..GROWTHS_MAX {
+        let _turn = heap.turn_to_grow();
+        // Another thread may have made it grow in its turn.
+        let mut state = domain.lock_heap(heap);
+        if let Some((taken, reuse)) = state.space.take(lane.id, granules) {
+            return Ok(counted(&mut state, bytes, taken, reuse));
+        }
+        drop(state);
         if let Err(error) = heap.grow(driver, granules) {
             if error.kind() != ErrorKind::OutOfMemory {
                 return Err(error);

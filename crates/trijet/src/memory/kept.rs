@@ -17,7 +17,7 @@ use crate::base::units::Bytes;
 use crate::device::driver::Readiness;
 use crate::device::memory::{Memory, Space, Span};
 use crate::heap::Users;
-use crate::heap::slabs::{BLOCK_MAX, SLAB};
+use crate::heap::slabs::BLOCK_MAX;
 use crate::log::calling;
 use crate::order::domain::Domain;
 use crate::order::track::{Needs, Track};
@@ -68,7 +68,6 @@ fn small(
     bytes: Bytes,
     site: &'static Location<'static>,
 ) -> Result<Arc<Block>> {
-    let slabs = &device.domain.slabs;
     let found = |(span, index): (Span, u32)| {
         let track = Track::new(device.domain.id(), bytes.0, span.memory().space().place());
         let source = Arc::new(SlabSource(Arc::clone(device)));
@@ -79,7 +78,8 @@ fn small(
             return Ok(found(taken));
         }
         // Another thread may take all of the new slab before this one gets its block.
-        slabs.add(allocate(device, SLAB, Space::Pinned, site)?);
+        let slabs = &device.domain.slabs;
+        slabs.add(allocate(device, slabs.next_size(bytes), Space::Pinned, site)?);
     }
     let cause = format!("other threads took {GROWTHS_MAX} new slabs before {bytes} were allocated");
     Err(Error::new(ErrorKind::OutOfMemory, op_name(Space::Pinned), cause))
