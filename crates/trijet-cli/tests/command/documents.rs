@@ -15,6 +15,7 @@ const OTHER_ENDS: &[(&str, i32, &str)] = &[
     // These programs do not use CUDA, which is an error of a trace.
     ("trace -- python3 train.py", 1, "nothing was traced"),
     ("trace -o run.trijet", 1, "nothing was traced"),
+    ("trace --memory train.csv", 1, "nothing was traced"),
 ];
 
 /// Lines that a reader completes: they contain a word in capitals, or name a file of the reader's own.
@@ -63,6 +64,7 @@ fn prepared() -> Workdir {
     workdir.images("scans", [8, 8], &Images::U8(&[7; 128]));
     workdir.file("in.raw", &vec![1; 4096 * 4096 * 2]);
     workdir.file("train.py", b"print('trained')\n");
+    workdir.file("train.csv", b"Action,Pointer,Size,Stream\nallocate,1,4096,0\nfree,1,,0\n");
     workdir.file("a.out", b"#!/bin/sh\nexit 0\n");
     let mut rights = fs::metadata(workdir.path("a.out")).unwrap().permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut rights, 0o755);
@@ -98,8 +100,10 @@ fn check(workdir: &Workdir, lines: &BTreeSet<String>) {
     for line in lines {
         let other = OTHER_ENDS.iter().find(|end| line.contains(end.0));
         let (status, words) = other.map_or((0, ""), |end| (end.1, end.2));
-        if line.contains("-o run.trijet") {
-            drop(fs::remove_file(workdir.path("run.trijet")));
+        for output in ["-o run.trijet", "--memory train.csv"] {
+            if let Some((_, file)) = output.split_once(' ').filter(|_| line.contains(output)) {
+                drop(fs::remove_file(workdir.path(file)));
+            }
         }
         let ran = run(workdir, line);
         assert_eq!(ran.code, Some(status), "`trijet {line}`: {}{}", ran.out, ran.err);
