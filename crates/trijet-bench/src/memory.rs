@@ -39,10 +39,6 @@ struct Definition {
     replay: workload::Definition,
 }
 
-fn value(what: &str, unit: &str, value: f64) -> Value {
-    Value { what: what.to_owned(), unit: unit.to_owned(), value }
-}
-
 /// Allocates and frees again, without a use of the memory.
 fn pairs(stream: &Stream, bytes: usize, count: u32) -> Result<Vec<Value>> {
     let start = Instant::now();
@@ -51,7 +47,7 @@ fn pairs(stream: &Stream, bytes: usize, count: u32) -> Result<Vec<Value>> {
     }
     let ns = start.elapsed().as_secs_f64() * 1e9 / f64::from(count);
     stream.synchronize()?;
-    Ok(vec![value("allocation and free", "ns", ns)])
+    Ok(vec![Value::new("allocation and free", "ns", ns)])
 }
 
 /// Allocates and frees again behind a fill of the first bytes, as a program does with scratch memory. The time of the
@@ -70,7 +66,7 @@ fn used_pairs(stream: &Stream, bytes: usize, count: u32) -> Result<Vec<Value>> {
         stream.synchronize()?;
         done += batch;
     }
-    Ok(vec![value("allocation, fill and free", "ns", ns / f64::from(count))])
+    Ok(vec![Value::new("allocation, fill and free", "ns", ns / f64::from(count))])
 }
 
 /// The live allocations of a random program, by address: no two of them may share a byte.
@@ -114,11 +110,11 @@ fn random(
     disjoint(live.buffers.iter().map(|buffer| (buffer.address(), buffer.len() as u64)))?;
     let reserved = device.memory_stats()?.reserved_high;
     let mut values = vec![
-        value("each operation", "ns", ns),
-        value("peak reserved over peak live", "ratio", reserved.0 as f64 / live.peak as f64),
+        Value::new("each operation", "ns", ns),
+        Value::new("peak reserved over peak live", "ratio", reserved.0 as f64 / live.peak as f64),
     ];
     if let (Some(before), Some(after)) = (calls, device.heap_stats().map(|stats| stats.calls)) {
-        values.push(value("calls of the driver", "calls", (after - before) as f64));
+        values.push(Value::new("calls of the driver", "calls", (after - before) as f64));
     }
     drop(live);
     stream.synchronize()?;

@@ -20,6 +20,10 @@ pub(crate) struct Value {
 }
 
 impl Value {
+    pub(crate) fn new(what: &str, unit: &str, value: f64) -> Self {
+        Self { what: what.to_owned(), unit: unit.to_owned(), value }
+    }
+
     pub(crate) fn seconds(what: &str, value: f64) -> Self {
         Self { what: what.to_owned(), unit: "s".to_owned(), value }
     }

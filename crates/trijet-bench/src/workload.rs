@@ -70,25 +70,21 @@ impl Definition {
     }
 }
 
-fn value(what: &str, unit: &str, value: f64) -> Value {
-    Value { what: what.to_owned(), unit: unit.to_owned(), value }
-}
-
 /// The figures of a replay, with the names that the peers have for them.
 fn figures(outcome: Outcome, peak: u64) -> Vec<Value> {
     let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len().max(1) as f64;
-    let each = value("each allocation", "ns", mean(&outcome.allocate_ns));
-    let free = value("each free", "ns", mean(&outcome.free_ns));
+    let each = Value::new("each allocation", "ns", mean(&outcome.allocate_ns));
+    let free = Value::new("each free", "ns", mean(&outcome.free_ns));
     let slow = Samples::of(outcome.allocate_ns).quantile(0.999);
     vec![
         each,
-        value("each allocation, 99.9 %", "ns", slow),
+        Value::new("each allocation, 99.9 %", "ns", slow),
         free,
-        value("whole run", "ms", outcome.whole.0 as f64 / 1e6),
-        value("peak held over peak live", "ratio", outcome.held_peak as f64 / peak as f64),
-        value("failed allocations", "calls", outcome.failed as f64),
-        value("calls of the driver", "calls", outcome.calls as f64),
-        value("waits of streams", "calls", outcome.waits as f64),
+        Value::new("whole run", "ms", outcome.whole.0 as f64 / 1e6),
+        Value::new("peak held over peak live", "ratio", outcome.held_peak as f64 / peak as f64),
+        Value::new("failed allocations", "calls", outcome.failed as f64),
+        Value::new("calls of the driver", "calls", outcome.calls as f64),
+        Value::new("waits of streams", "calls", outcome.waits as f64),
     ]
 }
 
@@ -208,9 +204,9 @@ fn graphs(
         let each = begin.elapsed().as_secs_f64() * 1e6 / (LAUNCHES * definition.graphs) as f64;
         let held = device.memory_stats()?.reserved.0 - before;
         Ok(vec![
-            value("replay of a graph", "us", each),
-            value("held", "MiB", held as f64 / f64::from(1 << 20)),
-            value("recording", "us", made.as_secs_f64() * 1e6 / definition.graphs as f64),
+            Value::new("replay of a graph", "us", each),
+            Value::new("held", "MiB", held as f64 / f64::from(1 << 20)),
+            Value::new("recording", "us", made.as_secs_f64() * 1e6 / definition.graphs as f64),
         ])
     };
     let mut sides = [Side::new(format!("{} graphs, heap", definition.graphs), run)];

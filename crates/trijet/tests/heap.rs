@@ -371,3 +371,27 @@ fn the_heap_holds_no_more_than_its_limit() -> Result<()> {
     live.push(s.alloc::<u8>(BYTES)?);
     Ok(())
 }
+
+/// In the mode `Footprint` a growth is several calls. When one of them fails, the heap keeps the pieces before it and gives
+/// the addresses behind it back.
+#[test]
+fn a_growth_that_fails_in_its_middle_loses_no_memory() -> Result<()> {
+    const MIB: usize = 1 << 20;
+    let executor = Executor::Virtual(Order::Greedy);
+    let faults = vec![Fault { verb: Verb::RangeMap, nth: 3, kind: FaultKind::Refused }];
+    let config = HostConfig { executor, faults, ..HostConfig::default() };
+    let device = Device::host(config)?.remove(0);
+    device.set_heap_mode(HeapMode::Footprint)?;
+    let s = device.stream()?;
+    let mut x = s.alloc::<u8>(8 * MIB)?;
+    s.fill_bytes(&mut x, 1)?;
+    let held = || Ok::<_, trijet::Error>(device.memory_stats()?.reserved.to_usize());
+    assert_eq!(held()?, 8 * MIB, "the pieces before the fault were returned or used");
+    let y = s.alloc::<u8>(4 * MIB)?;
+    assert_eq!(held()?, 12 * MIB);
+    drop((x, y));
+    s.synchronize()?;
+    device.trim_memory(Bytes(0))?;
+    assert_eq!(held()?, 0);
+    Ok(())
+}

@@ -34,11 +34,11 @@ type Parsed<T> = std::result::Result<T, String>;
 pub struct Row {
     /// The host thread that makes the call.
     pub thread: u16,
-    /// What it does.
+    /// The call.
     pub action: Action,
 }
 
-/// What a row does.
+/// The call of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Allocates memory for work of a stream.

@@ -1,4 +1,5 @@
-//! What a replay leaves for a picture: where each allocation lay, which memory was held, and what was refused.
+//! The address space of an allocator during a replay, for a picture: its allocations, the memory that it held, and the
+//! allocations that it refused.
 #![forbid(unsafe_code)]
 
 use super::caching::Caching;

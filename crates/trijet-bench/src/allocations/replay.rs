@@ -74,7 +74,7 @@ struct Replay<'a> {
     clock_ns: f64,
 }
 
-/// What a thread measured.
+/// The measurements of a thread.
 #[derive(Debug, Default)]
 struct Measured {
     allocate_ns: Vec<f64>,
@@ -324,8 +324,8 @@ impl<'a> Replay<'a> {
 /// ```
 ///
 /// # Errors
-/// `InvalidValue` if memory was given to two owners at once; `Unsupported` for a limit or a picture of a device that
-/// allocates from a pool; every error of the device but `OutOfMemory`, which is counted.
+/// `InvalidValue` if memory was given to two owners at once; `Unsupported` for a limit of a device that allocates from a
+/// pool, whose picture has no memory that is held; every error of the device but `OutOfMemory`, which is counted.
 pub fn replay(device: &Device, trace: &Trace, options: &Options) -> Result<Outcome> {
     device.synchronize()?;
     device.trim_memory(Bytes(0))?;

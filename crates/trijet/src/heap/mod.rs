@@ -2,7 +2,8 @@
 //!
 //! A heap takes memory from its device in steps, and maps it into ranges of addresses, so that it grows at
 //! the end of what it has. `space` says which bytes are free and after which operations; `growth` maps and
-//! unmaps memory; `slabs` has small blocks of page-locked memory. Which block an allocation gets is decided above, where lanes are known.
+//! unmaps memory; `slabs` has small blocks of page-locked memory. Which block an allocation gets is decided above,
+//! where lanes are known.
 //!
 //! The lock of a heap is never held during a call of the driver. A thread that frees memory while another
 //! one has the lock leaves the block in a list, which the next owner of the lock empties.

@@ -72,7 +72,7 @@ impl Slabs {
         self.state().space.give(index, users, list);
     }
 
-    /// What free blocks wait for, of up to `most` lists.
+    /// The users that free blocks wait for, of up to `most` lists.
     pub(crate) fn awaited(&self, most: usize) -> Vec<Users> {
         self.state().space.awaited(most)
     }

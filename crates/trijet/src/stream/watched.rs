@@ -41,7 +41,7 @@ type Live = Weak<dyn Any + Send + Sync>;
 pub(crate) struct Watched {
     live: Mutex<Vec<(Live, Zoned)>>,
     pub(crate) dropped: Mutex<Vec<Dropped>>,
-    /// What was found and not reported yet.
+    /// The damage that was found and not reported yet.
     pub(crate) found: Mutex<Vec<Damage>>,
 }
 

@@ -19,7 +19,7 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// What a replay showed of an allocator.
+/// The figures of an allocator in a replay.
 struct Row {
     name: &'static str,
     /// Times of an allocation: the median and the 99.9 % quantile. `None` for a model.
@@ -185,11 +185,9 @@ fn page(file: &Path, trace: &Trace, panels: &[Panel]) -> String {
     let title = file.display().to_string();
     let data = json!({ "title": title, "rows": trace.rows.len(), "allocators": panels });
     let data = data.to_string().replace('<', "\\u003c");
-    let parts = [("/*STYLE*/", STYLE), ("/*SCRIPT*/", SCRIPT), ("/*DATA*/", &data)];
     // The data comes last, because it may have the name of a part.
-    let [style, script, data] = parts;
-    let page = PAGE.replacen(style.0, style.1, 1).replacen(script.0, script.1, 1);
-    page.replacen(data.0, data.1, 1)
+    let page = PAGE.replacen("/*STYLE*/", STYLE, 1).replacen("/*SCRIPT*/", SCRIPT, 1);
+    page.replacen("/*DATA*/", &data, 1)
 }
 
 #[cfg(test)]

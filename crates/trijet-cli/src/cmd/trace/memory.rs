@@ -6,7 +6,7 @@ use trijet::trace::activity::{ActivityKind, AllocationKind, Memory, ProcessTrace
 use trijet::{Error, ErrorKind, Result};
 use trijet_bench::allocations::{Action, Row, Trace};
 
-/// What happened, in the order of time.
+/// A call of the program.
 enum Event {
     Allocate { address: u64, bytes: u64 },
     Free { address: u64 },

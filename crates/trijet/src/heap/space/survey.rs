@@ -40,8 +40,8 @@ impl Space {
         lists.map(|free| free.bins.largest(&self.nodes)).max().unwrap_or(0)
     }
 
-    /// The positions of which one or all are pending in the way of the block that waits the longest, of up to `most` lists
-    /// other than the shared one: those with the most memory.
+    /// The users of the block that waits the longest, for each of up to `most` lists other than the shared one: the lists
+    /// with the most memory.
     pub(crate) fn awaited(&self, most: usize) -> Vec<Users> {
         let lanes = self.lanes.iter().flatten().map(|free| &**free);
         let lists = lanes.chain([&self.mixed]).filter(|free| free.oldest != NONE);
