@@ -17,6 +17,7 @@ use objects::{INVALID_VALUE, handle, lock};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
 use std::thread::ThreadId;
 
@@ -80,7 +81,8 @@ nothing! {
     cuMemsetD8_v2 cuGraphDestroy cuCtxDestroy_v2
     cuGraphKernelNodeSetAttribute cuGraphExecDestroy cuGraphLaunch
     cuGraphExecMemcpyNodeSetParams
-    cuGraphExecMemsetNodeSetParams
+    cuGraphExecMemsetNodeSetParams cuMemMap cuMemSetAccess
+    cuMemUnmap cuMemRelease cuMemAddressFree
 }
 
 writes! {
@@ -104,6 +106,8 @@ writes! {
 
 writes_in_context! {
     cuCtxGetStreamPriorityRange(low: c_int = 0, high: c_int = -5);
+    cuMemGetAllocationGranularity(out: usize = 2 << 20);
+    cuMemCreate(out: usize = handle());
     cuMemGetInfo_v2(free: usize = 1 << 37, total: usize = 1 << 37);
     cuStreamCreateWithPriority(out: usize = handle());
     cuStreamCreate(out: usize = handle());
@@ -390,6 +394,19 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(out: *mut c_int, attribute: c_int)
     let value = if attribute == BLOCK_THREADS_MAX { 1024 } else { 9 };
     // SAFETY: `out` is writable by the contract of this function.
     unsafe { out.write(value) };
+    0
+}
+
+/// Reserves addresses that no other range has.
+///
+/// # Safety
+/// `out` points to a writable number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemAddressReserve(out: *mut usize, bytes: usize) -> c_int {
+    // Handles are smaller.
+    static NEXT: AtomicUsize = AtomicUsize::new(1 << 45);
+    // SAFETY: `out` is writable by the contract of this function.
+    unsafe { out.write(NEXT.fetch_add(bytes, Ordering::Relaxed)) };
     0
 }
 
