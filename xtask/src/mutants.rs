@@ -37,6 +37,7 @@ pub(crate) fn on(id: u32) -> bool {
 const RUNS: &[(&str, &[&str])] = &[
     ("semantics", &["greedy::", "seeded::"]),
     ("heap", &[]),
+    ("kept_blocks", &[]),
     ("growing", &[]),
     ("red_zones", &[]),
     ("soundness", &[]),

@@ -224,3 +224,19 @@ fn a_host_function_is_counted() -> Result<()> {
     assert!(found >= u64::from(COUNTED), "{found}");
     Ok(())
 }
+
+/// A lane keeps what it frees, so a pair of an allocation and its free needs no memory of the process.
+#[test]
+fn a_pair_of_an_allocation_and_its_free_allocates_nothing() -> Result<()> {
+    let device = device();
+    let stream = device.stream()?;
+    let pair = |_| stream.alloc::<f32>(LEN).map(drop);
+    let used = |_| stream.fill_bytes(&mut stream.alloc::<f32>(LEN)?, 0);
+    // Another test that drops its device takes what all streams keep. One run without that is enough.
+    let fewest = |counted: &dyn Fn() -> Result<u64>| {
+        (0..20).map(|_| counted()).collect::<Result<Vec<u64>>>().map(|all| all.into_iter().min())
+    };
+    assert_eq!(fewest(&|| allocations(pair))?, Some(0));
+    assert_eq!(fewest(&|| allocations(used))?, Some(0));
+    Ok(())
+}

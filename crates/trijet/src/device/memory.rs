@@ -138,6 +138,17 @@ impl Span {
         self.range.clone()
     }
 
+    /// Sets its length, from the same first byte on.
+    ///
+    /// # Panics
+    /// When it does not lie within the memory then.
+    #[inline]
+    pub(crate) fn resize(&mut self, bytes: u64) {
+        let end = self.range.start + bytes;
+        assert!(end <= self.memory.bytes, "{end} is beyond {} bytes", self.memory.bytes);
+        self.range.end = end;
+    }
+
     /// Locks its bytes. `None` if an overlapping lock excludes it, or the host cannot reach the
     /// bytes.
     pub(crate) fn lock(&self, mode: Mode) -> Option<RangeGuard<'_>> {

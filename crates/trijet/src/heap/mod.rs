@@ -13,6 +13,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod bins;
+mod cache;
 mod growing;
 mod growing_range;
 mod growth;
@@ -25,6 +26,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use cache::{Kept, Owner};
 pub(crate) use growing_range::GrowingRange;
 pub(crate) use growth::Trim;
 pub use mode::HeapMode;
@@ -37,6 +39,7 @@ use crate::base::id::DeviceId;
 use crate::base::table::Table;
 use crate::device::driver::{Driver, RangeSizes};
 use crate::device::memory::Span;
+use cache::Caches;
 use growing_range::Parking;
 use mapper::Mapper;
 use mapping::Mapping;
@@ -62,6 +65,8 @@ pub(crate) struct Heap {
     /// Blocks that were freed while another thread had the lock, each with its users.
     returned: Stack,
     returns: Table<Return>,
+    /// Blocks that lanes keep for their next allocations.
+    pub(crate) caches: Caches,
     mapper: Mapper,
 }
 
@@ -111,6 +116,7 @@ impl Heap {
             turn: Mutex::default(),
             returned: Stack::default(),
             returns: Table::default(),
+            caches: Caches::default(),
             mapper: Mapper::default(),
         }
     }
@@ -194,6 +200,14 @@ impl Heap {
         let place = place.unwrap_or_else(|| self.returns.set(number, Return::default()));
         *place.users.lock().expect("no panic under this lock") = users;
         self.returned.push(index, &place.next);
+    }
+
+    /// Takes the blocks that lanes keep, and has `give` give each to the heap.
+    pub(crate) fn gather(&self, give: impl Fn(Kept)) {
+        let [own, complete] = self.caches.gather(give);
+        let counts = &mut self.lock_plain().counts;
+        counts.reuses[Reuse::Own as usize] += own;
+        counts.reuses[Reuse::Complete as usize] += complete;
     }
 
     #[inline]

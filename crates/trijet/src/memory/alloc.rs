@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::buffer::{Buffer, Element, bytes_of};
-use super::{heap, pool, red_zones, temporary};
+use super::{heap, pool, red_zones, share, temporary};
 use crate::base::error::{ErrorKind, Result};
 use crate::stream::Stream;
 use crate::stream::shared::Source;
@@ -30,7 +30,7 @@ impl Stream {
         let (device, site) = (self.device(), Location::caller());
         let block = match self.lane().recorder() {
             None => match (&device.source, &device.watched) {
-                (Source::Heap(heap), None) => heap::alloc(self, heap, bytes, site)?,
+                (Source::Heap(heap), None) => share::alloc(self, heap, bytes, site)?,
                 (Source::Heap(heap), Some(watched)) => {
                     let (block, start) = red_zones::alloc(self, (heap, watched), bytes, site)?;
                     return Ok(Buffer::at(block, start, len));

@@ -6,8 +6,10 @@
 
 use super::source::BlockSource;
 use crate::base::error::Result;
+use crate::base::id::LaneId;
 use crate::base::ledger::{Mode, Named, OpKind};
 use crate::device::memory::Span;
+use crate::heap::{Index, Owner, Users};
 use crate::log::calling;
 use crate::order::domain::Domain;
 use crate::order::track::Track;
@@ -26,9 +28,21 @@ pub(crate) struct Block {
     whole: Span,
     pub(crate) track: Track,
     /// `None` when it is dropped, and the source has itself.
-    source: Option<Arc<dyn BlockSource>>,
+    pub(super) source: Option<Arc<dyn BlockSource>>,
     /// The number that the source knows it by, if it numbers its blocks.
-    number: u32,
+    pub(super) number: u32,
+    /// Who may keep it when it is dropped; `None` if it goes back to its source.
+    pub(super) home: Option<Home>,
+}
+
+/// The lane that allocated a block of a heap, and may keep it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Home {
+    pub(super) lane: LaneId,
+    /// The size of the block in granules, which is more than its allocation needs at times.
+    pub(super) granules: u64,
+    /// A number for its first byte, as in the ledger.
+    pub(super) place: u64,
 }
 
 impl Block {
@@ -41,10 +55,11 @@ impl Block {
 
     /// A block of the bytes `whole` with the stamps of `track`.
     pub(super) fn with_track(source: Arc<dyn BlockSource>, whole: Span, track: Track) -> Arc<Self> {
-        Self::numbered(source, whole, track, 0)
+        Self::numbered(source, whole, track, (0, None))
     }
 
-    /// A block of the bytes `whole` with the stamps of `track`, which its source knows by a number.
+    /// A block of the bytes `whole` with the stamps of `track`, which its source knows by a number, and which a lane may
+    /// keep.
     ///
     /// It is inlined so that the track is built where it stays: every copy of it costs as much as the rest of an
     /// allocation.
@@ -53,9 +68,17 @@ impl Block {
         source: Arc<dyn BlockSource>,
         whole: Span,
         track: Track,
-        number: u32,
+        (number, home): (u32, Option<Home>),
     ) -> Arc<Self> {
-        Arc::new(Self { whole, track, source: Some(source), number })
+        Arc::new(Self { whole, track, source: Some(source), number, home })
+    }
+
+    /// Makes a block that a lane kept an allocation of `bytes`.
+    #[inline]
+    pub(super) fn wake(&mut self, source: Arc<dyn BlockSource>, bytes: u64) {
+        self.whole.resize(bytes);
+        self.track.wake(bytes);
+        self.source = Some(source);
     }
 
     /// The bytes `range` of the block.
@@ -146,13 +169,23 @@ impl Block {
     }
 }
 
+impl Owner for Block {
+    fn number(&self) -> Index {
+        self.number
+    }
+
+    fn users(&self) -> Users {
+        self.track.before().clone()
+    }
+}
+
 impl Drop for Block {
     fn drop(&mut self) {
         if calling::forked() {
             return;
         }
-        self.domain().log().tracers.forget_block(self.track.id);
         if let Some(source) = self.source.take() {
+            source.device().domain.log().tracers.forget_block(self.track.id);
             source.give_back(self.whole.memory(), &mut self.track, self.number);
         }
     }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::block::Block;
+use super::share::Share;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
@@ -52,7 +53,7 @@ pub struct Pageable;
 /// # Ok::<(), trijet::Error>(())
 /// ```
 pub struct Buffer<T, S = OnDevice> {
-    pub(crate) block: Arc<Block>,
+    pub(crate) block: Share,
     /// The first byte within the block.
     pub(crate) start: u64,
     /// The number of elements.
@@ -147,7 +148,7 @@ impl<T: Element, S> Buffer<T, S> {
 
     /// `len` elements of a block from the byte `start` on.
     pub(super) fn at(block: Arc<Block>, start: u64, len: usize) -> Self {
-        Self { block, start, len, types: PhantomData }
+        Self { block: Share::new(block), start, len, types: PhantomData }
     }
 
     /// The address of the first element, as kernels and other libraries see it.
@@ -213,7 +214,7 @@ impl<T: Element, S> Buffer<T, S> {
         self.block.track.set_parts();
         let start = self.start + (at * size_of::<T>()) as u64;
         let right =
-            Self { block: Arc::clone(&self.block), start, len: self.len - at, types: PhantomData };
+            Self { block: self.block.clone(), start, len: self.len - at, types: PhantomData };
         (Self { len: at, ..self }, right)
     }
 }

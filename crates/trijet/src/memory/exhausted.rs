@@ -17,6 +17,7 @@ pub(super) fn exhausted(
 ) -> Error {
     let domain = &*lane.domain;
     let mode = heap.mode();
+    domain.gather_in_heap(heap);
     let state = domain.lock_heap(heap);
     let space = &state.space;
     let wanted = bytes.0.max(1).next_multiple_of(GRANULE);

@@ -220,6 +220,7 @@ impl<T: Element> GrowingBuffer<T> {
             Err(error) if error.kind() == ErrorKind::OutOfMemory => error,
             outcome => return outcome.map_err(|error| self.device.failed(error)),
         };
+        domain.gather_in_heap(heap);
         domain.retire_in_heap(heap, &mut domain.lock_heap(heap));
         let freed = heap.trim(driver, Trim::Keep(0), is_done);
         let again = match freed.map_err(|error| self.device.failed(error))? {

@@ -1,14 +1,14 @@
 //! Blocks of the heap of a device, which needs no call of the driver to allocate or free.
 //!
 //! The memory of a dropped block goes back at once, with the positions of its last users. An allocation
-//! takes, in this order: memory whose users its stream comes after; memory whose users are complete; memory
-//! whose users its stream has waited for; memory that a query finds complete; new memory of the device; and at
+//! takes, in this order: a block that its lane keeps (`share`); memory whose users its stream comes after; memory whose users are complete; memory
+//! whose users its stream has waited for; what other lanes keep; memory that a query finds complete; new memory of the device; and at
 //! last, memory whose users are pending. The mode of the heap leaves some of these out, or changes their order. The
 //! users that may be pending stay with the memory: the first operation that writes it follows them, on whatever
 //! stream it runs.
 #![forbid(unsafe_code)]
 
-use super::block::Block;
+use super::block::{Block, Home};
 use super::exhausted::exhausted;
 use super::source::BlockSource;
 use crate::base::error::{ErrorKind, Result};
@@ -36,39 +36,40 @@ pub(super) const QUERIES_MAX: usize = 32;
 /// How often the heap grows for one allocation, if other threads take the new memory.
 pub(super) const GROWTHS_MAX: usize = 8;
 
-/// Allocates `bytes`, for the first use in `stream`.
+/// Allocates `bytes` from the heap, for the first use in `stream`.
 pub(super) fn alloc(
     stream: &Stream,
     heap: &Heap,
     bytes: Bytes,
     site: &'static Location<'static>,
 ) -> Result<Arc<Block>> {
-    alloc_from(stream, heap, bytes, site, |_| Arc::<Shared>::clone(stream.device()))
+    let source = |_: &Span| -> Arc<dyn BlockSource> { Arc::<Shared>::clone(stream.device()) };
+    alloc_from(stream, heap, bytes, site, (source, true))
 }
 
-/// Allocates `bytes` as [`alloc`] does. Their memory goes back to `source`.
+/// Allocates `bytes` as [`alloc`] does. Their memory goes back to `source`, unless the lane may keep it.
 #[inline(always)]
 pub(super) fn alloc_from(
     stream: &Stream,
     heap: &Heap,
     bytes: Bytes,
     site: &'static Location<'static>,
-    source: impl FnOnce(&Span) -> Arc<dyn BlockSource>,
+    (source, may_keep): (impl FnOnce(&Span) -> Arc<dyn BlockSource>, bool),
 ) -> Result<Arc<Block>> {
-    let device = stream.device();
+    let (device, lane) = (stream.device(), stream.lane());
     device.run_deferred();
-    let lane = stream.lane();
     lane.admit("alloc")?;
     let begun = device.domain.log().begin_call();
     let (whole, taken) = take(heap, lane, bytes).map_err(|error| device.failed(error))?;
     let place = taken.place();
-    let Taken { index, users, .. } = taken;
+    let Taken { index, users, granules, .. } = taken;
+    let home = may_keep.then_some(Home { lane: lane.id, granules, place });
     let domain = &device.domain;
     let track = Track::following(domain.id(), bytes.0, Place::Device, users);
     if let Some(begun) = begun {
         note_from_heap(device, begun, (&track, place), bytes.0, site);
     }
-    Ok(Block::numbered(source(&whole), whole, track, index))
+    Ok(Block::numbered(source(&whole), whole, track, (index, home)))
 }
 
 /// Appends the entry of an allocation of `bytes` from a heap.
@@ -109,47 +110,71 @@ impl BlockSource for Shared {
 
     fn give_back(self: Arc<Self>, _: &Memory, track: &mut Track, number: u32) {
         let Source::Heap(heap) = &self.source else { return };
-        let domain = &*self.domain;
-        if let Some(begun) = domain.log().begin_call() {
-            domain.log().note_call(begun, OpKind::ToHeap, self.id, |op| {
-                op.accesses.push(access(track, track.bytes()));
-                op.label = Cow::Borrowed("free");
-            });
-        }
-        let mut users = Users::new();
-        let mode = heap.mode();
-        let is_done = |user| domain.counts_as_done(mode, user);
-        track.all_users(&(0..u64::MAX), Mode::Write, is_done, &mut users);
-        domain.give_to_heap(heap, number, users);
+        let users = users_of_freed(&self, heap, track);
+        self.domain.give_to_heap(heap, number, users);
     }
+}
+
+/// Appends the entry of a free. Returns the users of the memory that may be pending.
+#[inline]
+pub(super) fn users_of_freed(device: &Shared, heap: &Heap, track: &Track) -> Users {
+    let domain = &*device.domain;
+    if let Some(begun) = domain.log().begin_call() {
+        domain.log().note_call(begun, OpKind::ToHeap, device.id, |op| {
+            op.accesses.push(access(track, track.bytes()));
+            op.label = Cow::Borrowed("free");
+        });
+    }
+    let mut users = Users::new();
+    let mode = heap.mode();
+    let is_done = |user| domain.counts_as_done(mode, user);
+    track.all_users(&(0..u64::MAX), Mode::Write, is_done, &mut users);
+    users
 }
 
 /// Takes a block of `bytes` for the first use in a lane.
 #[inline(always)]
 fn take(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)> {
+    match take_free(heap, lane, bytes) {
+        Some(found) => Ok(found),
+        None => take_hidden(heap, lane, bytes),
+    }
+}
+
+/// Takes a block that is free in the heap, and that the lane may use without a wait.
+#[inline(always)]
+fn take_free(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Option<(Span, Taken)> {
     let granules = granules(bytes);
     let domain = &*lane.domain;
     let mut state = domain.lock_heap(heap);
     if let Some((taken, reuse)) = state.space.take(lane.id, granules) {
-        return Ok(counted(&mut state, bytes, taken, reuse));
+        return Some(counted(&mut state, bytes, taken, reuse));
     }
     let followed = lane.lane().with_vector(|vector| {
         state.space.take_following(granules, LOOKED_AT_MAX, |user| vector.covers(user))
     });
     if let Some(taken) = followed {
-        return Ok(counted(&mut state, bytes, taken, Reuse::Following));
+        return Some(counted(&mut state, bytes, taken, Reuse::Following));
     }
-    if heap.mode().asks_for_completion() {
-        domain.retire_in_heap(heap, &mut state);
-        if let Some((taken, reuse)) = state.space.take(lane.id, granules) {
-            return Ok(counted(&mut state, bytes, taken, reuse));
-        }
-        drop(state);
-        if let Some(found) = take_queried(heap, lane, bytes, QUERIES_MAX)? {
-            return Ok(found);
-        }
-    } else {
-        drop(state);
+    if !heap.mode().asks_for_completion() {
+        return None;
+    }
+    domain.retire_in_heap(heap, &mut state);
+    let (taken, reuse) = state.space.take(lane.id, granules)?;
+    Some(counted(&mut state, bytes, taken, reuse))
+}
+
+/// Takes a block that lanes keep, or that a query finds complete, or other memory.
+#[cold]
+fn take_hidden(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)> {
+    lane.domain.gather_in_heap(heap);
+    if let Some(found) = take_free(heap, lane, bytes) {
+        return Ok(found);
+    }
+    if heap.mode().asks_for_completion()
+        && let Some(found) = take_queried(heap, lane, bytes, QUERIES_MAX)?
+    {
+        return Ok(found);
     }
     take_more(heap, lane, bytes)
 }
@@ -233,7 +258,7 @@ fn take_more(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)>
     Err(exhausted(heap, lane, bytes, refused))
 }
 
-fn granules(bytes: Bytes) -> u64 {
+pub(super) fn granules(bytes: Bytes) -> u64 {
     bytes.0.max(1).div_ceil(GRANULE)
 }
 
@@ -285,6 +310,7 @@ pub(super) fn alloc_waiting(
             outcome => return outcome,
         };
         let pending = |user: &Position| !domain.is_done(*user);
+        domain.gather_in_heap(heap);
         let earliest = domain.lock_heap(heap).space.earliest_freed(pending);
         let Some(users) = earliest else { return Err(error) };
         for user in users.into_iter().filter(pending) {

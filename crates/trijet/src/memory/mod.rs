@@ -22,6 +22,7 @@ mod pinned;
 mod pool;
 mod red_zones;
 mod scope;
+mod share;
 mod source;
 mod temporary;
 mod tiled;

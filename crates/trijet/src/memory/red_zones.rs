@@ -74,7 +74,7 @@ pub(super) fn alloc(
             let of = Zoned { whole: whole.clone(), bytes: bytes.0, site };
             Arc::new(ZonedSource { device: Arc::clone(stream.device()), of, is_poisoned: false })
         };
-        heap::alloc_from(stream, heap, whole, site, source)
+        heap::alloc_from(stream, heap, whole, site, (source, false))
     };
     let block = match allocate() {
         Err(error) if error.kind() == ErrorKind::OutOfMemory => {
@@ -133,7 +133,7 @@ impl Look<'_> {
             let device = Arc::clone(self.device);
             Arc::new(ZonedSource { device, of: of.clone(), is_poisoned: true })
         };
-        let block = Block::numbered(source, of.whole.clone(), track, number);
+        let block = Block::numbered(source, of.whole.clone(), track, (number, None));
         self.zones(&block, &of)?;
         let data = ZONE..ZONE + of.bytes;
         if is_poisoned {

@@ -2,8 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::domain::Domain;
-use crate::base::id::Position;
-use crate::heap::{Heap, HeapMode, Index, List, State, Users};
+use super::track::SLOTS;
+use crate::base::id::{LaneId, Position};
+use crate::heap::{Heap, HeapMode, Index, Kept, List, State, Users};
 use crate::log::thread;
 use std::sync::MutexGuard;
 
@@ -20,6 +21,27 @@ impl Domain {
     pub(crate) fn give_to_heap(&self, heap: &Heap, index: Index, users: Users) {
         let mode = heap.mode();
         heap.give(index, users, |users| self.list(mode, users));
+    }
+
+    /// Whether `lane` may keep a freed block of a heap with these users, of which those that are complete are removed.
+    #[inline]
+    pub(crate) fn may_keep(&self, mode: HeapMode, lane: LaneId, users: &mut Users) -> bool {
+        mode == HeapMode::Speed
+            && match self.list(mode, users) {
+                List::Shared => true,
+                List::Lane(last) => last == lane && users.len() <= SLOTS,
+                List::Mixed => false,
+            }
+    }
+
+    /// Gives a block that a lane kept to its heap.
+    pub(crate) fn give_kept_to_heap(&self, heap: &Heap, Kept { owner, .. }: &Kept) {
+        self.give_to_heap(heap, owner.number(), owner.users());
+    }
+
+    /// Takes the blocks that lanes keep back into the heap.
+    pub(crate) fn gather_in_heap(&self, heap: &Heap) {
+        heap.gather(|kept| self.give_kept_to_heap(heap, &kept));
     }
 
     /// Whether a heap may use memory again because this user of it is complete.

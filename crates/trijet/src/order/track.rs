@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// Lanes whose last access of the whole is kept in a slot. Reads of other lanes go to the map.
-const SLOTS: usize = 8;
+pub(super) const SLOTS: usize = 8;
 
 /// Byte ranges whose stamps are kept exactly. When there are more, neighbours that one lane wrote are joined: a buffer
 /// that grows by an element at a time would have as many as elements, and an access of the whole would look at each.
@@ -73,6 +73,15 @@ impl Slots {
             slot.store(position.pack(), Ordering::Relaxed);
         }
         slots
+    }
+
+    /// Makes it the slots of a list that fits.
+    #[inline]
+    fn set(&mut self, positions: &[Position]) {
+        debug_assert!(positions.len() <= SLOTS);
+        for (at, slot) in self.0.iter_mut().enumerate() {
+            *slot.get_mut() = positions.get(at).map_or(0, |position| position.pack());
+        }
     }
 
     /// Calls `each` with every position.
@@ -176,6 +185,11 @@ struct Rare {
 }
 
 impl Rare {
+    fn clear(&mut self) {
+        self.stamps.get_mut().expect("no code panics under the stamps").clear();
+        self.left_out.get_mut().expect("no code panics under this lock").clear();
+    }
+
     /// The stamps of readers of the whole that find no slot, if there are any.
     #[inline]
     fn of_readers(bytes: u64, readers: &[Position]) -> OnceLock<Box<Self>> {
@@ -243,6 +257,34 @@ impl Track {
     /// Takes the stamps, and leaves a track of no bytes.
     pub(crate) fn take(&mut self) -> Self {
         std::mem::replace(self, Self::new(self.domain, 0, self.place))
+    }
+
+    /// Forgets the stamps of an allocation that was dropped. `users` are the last users of its bytes.
+    #[inline]
+    pub(crate) fn rest(&mut self, users: SmallVec<[Position; 2]>) {
+        self.writes.clear();
+        self.reads.set(&users);
+        for flag in [&mut self.ranged, &mut self.parts, &mut self.shared, &mut self.manual] {
+            *flag.get_mut() = false;
+        }
+        *self.first_lane.get_mut() = 0;
+        if let Some(rare) = self.rare.get_mut() {
+            rare.clear();
+        }
+        self.before = users;
+    }
+
+    /// Becomes the track of a new allocation of the same bytes, or of a part of them.
+    #[inline]
+    pub(crate) fn wake(&mut self, bytes: u64) {
+        self.id = BlockId::fresh();
+        self.bytes = bytes;
+        *self.extent.get_mut() = bytes;
+    }
+
+    /// The last users of its bytes before they were allocated.
+    pub(crate) fn before(&self) -> &SmallVec<[Position; 2]> {
+        &self.before
     }
 
     /// The size of the allocation.

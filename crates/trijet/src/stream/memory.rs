@@ -22,7 +22,8 @@ pub struct MemoryStats {
     pub reserved_high: Bytes,
     /// The memory that is allocated.
     pub used: Bytes,
-    /// The most memory that was allocated since the last reset.
+    /// The most memory that was allocated since the last reset. Of a heap, memory counts that streams kept at that time for
+    /// their next allocations.
     pub used_high: Bytes,
 }
 
@@ -78,6 +79,7 @@ impl Device {
         let shared = self.shared();
         let pool = match &shared.source {
             Source::Heap(heap) => {
+                shared.domain.gather_in_heap(heap);
                 let state = shared.domain.lock_heap(heap);
                 return Ok(MemoryStats {
                     reserved: Bytes(state.mapped()),
@@ -105,6 +107,7 @@ impl Device {
     pub fn heap_stats(&self) -> Option<HeapStats> {
         let shared = self.shared();
         let Source::Heap(heap) = &shared.source else { return None };
+        shared.domain.gather_in_heap(heap);
         let state = shared.domain.lock_heap(heap);
         let (counts, space) = (&state.counts, &state.space);
         let of = |reuse: Reuse| counts.reuses[reuse as usize];
@@ -140,6 +143,7 @@ impl Device {
         let shared = self.shared();
         match &shared.source {
             Source::Heap(heap) => {
+                shared.domain.gather_in_heap(heap);
                 let mut state = shared.domain.lock_heap(heap);
                 state.counts.live_high = state.live();
                 state.counts.mapped_high = state.mapped();

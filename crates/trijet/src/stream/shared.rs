@@ -152,6 +152,7 @@ impl Shared {
 
     /// Returns memory of a heap that nothing uses to the device.
     pub(super) fn trim_heap(&self, heap: &Heap, trim: Trim) -> Result<()> {
+        self.domain.gather_in_heap(heap);
         self.domain.retire_in_heap(heap, &mut self.domain.lock_heap(heap));
         heap.trim(&**self.domain.driver(), trim, |user| self.domain.is_done(*user)).map(drop)
     }

@@ -1,0 +1,143 @@
+//! Caches: each lane keeps some of the blocks that it freed, for its next allocations of about the same size.
+//!
+//! A kept block takes neither the lock of the heap nor memory of the process to allocate again. For the heap it is
+//! live: it is not joined with its neighbours, and other lanes do not see it. So a heap that finds nothing else takes
+//! all blocks back from the caches before it grows.
+#![forbid(unsafe_code)]
+
+use super::nodes::{GRANULE, Index, Users};
+use crate::base::id::LaneId;
+use crate::base::table::Table;
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The most blocks that a lane keeps. A search looks at the sizes of all.
+const BLOCKS_MAX: usize = 32;
+/// The most memory that a lane keeps.
+const GRANULES_MAX: u64 = (64 << 20) / GRANULE;
+/// A kept block is larger than an allocation by at most this part of it.
+const WASTE_PART: u64 = 32;
+
+/// The owner of a block of a heap, of a type that this floor does not know.
+pub(crate) trait Owner: Any + Debug + Send + Sync {
+    /// The number of the block.
+    fn number(&self) -> Index;
+
+    /// The operations that used the block last.
+    fn users(&self) -> Users;
+}
+
+/// A block that a lane keeps.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) granules: u64,
+    /// Whether operations may use it still.
+    pub(crate) is_pending: bool,
+    pub(crate) owner: Arc<dyn Owner>,
+}
+
+/// The blocks that a lane keeps.
+#[derive(Debug, Default)]
+struct Cache {
+    /// Those that were freed last are last.
+    blocks: Vec<Kept>,
+    granules: u64,
+    /// The allocations of kept blocks that had pending users, and of those that had none.
+    taken: [u64; 2],
+}
+
+/// The caches of all lanes.
+#[derive(Debug, Default)]
+pub(crate) struct Caches {
+    of_lanes: Table<Mutex<Cache>>,
+    /// Lanes with a higher number have no cache.
+    lanes: AtomicUsize,
+    /// The turn to take all blocks back: who waits here finds them in the heap afterwards.
+    gathering: Mutex<()>,
+}
+
+impl Cache {
+    fn take(&mut self, granules: u64) -> Option<Kept> {
+        let most = granules + granules / WASTE_PART;
+        let at = self.blocks.iter().rposition(|kept| (granules..=most).contains(&kept.granules))?;
+        let kept = self.blocks.remove(at);
+        self.granules -= kept.granules;
+        Some(kept)
+    }
+
+    fn keep(&mut self, kept: Kept) {
+        self.granules += kept.granules;
+        self.blocks.push(kept);
+    }
+
+    fn is_over(&self) -> bool {
+        self.blocks.len() > BLOCKS_MAX || self.granules > GRANULES_MAX
+    }
+
+    /// Takes the older half of the blocks out.
+    #[cold]
+    fn take_half(&mut self) -> Vec<Kept> {
+        let leaving: Vec<Kept> = self.blocks.drain(..self.blocks.len().div_ceil(2)).collect();
+        self.granules -= leaving.iter().map(|kept| kept.granules).sum::<u64>();
+        leaving
+    }
+}
+
+impl Caches {
+    fn get(&self, lane: LaneId) -> Option<&Mutex<Cache>> {
+        self.of_lanes.get(lane.0 as usize)
+    }
+
+    #[cold]
+    fn add(&self, lane: LaneId) -> &Mutex<Cache> {
+        let number = lane.0 as usize;
+        self.lanes.fetch_max(number + 1, Ordering::Relaxed);
+        self.of_lanes.set(number, Mutex::default())
+    }
+
+    /// Takes a block that `lane` keeps, of at least `granules` and hardly larger.
+    #[inline]
+    pub(crate) fn take(&self, lane: LaneId, granules: u64) -> Option<Arc<dyn Owner>> {
+        let mut cache = self.get(lane)?.try_lock().ok()?;
+        let Kept { owner, is_pending, .. } = cache.take(granules)?;
+        cache.taken[usize::from(!is_pending)] += 1;
+        Some(owner)
+    }
+
+    /// Lets `lane` keep a block whose users it comes after, and has `give` give the blocks to the heap that it does not
+    /// keep any more, among them this one if another thread uses the cache.
+    #[inline]
+    pub(crate) fn keep(&self, lane: LaneId, kept: Kept, give: impl Fn(Kept)) {
+        let cache = self.get(lane).unwrap_or_else(|| self.add(lane));
+        match cache.try_lock() {
+            Ok(mut cache) if kept.granules <= GRANULES_MAX / 2 => {
+                cache.keep(kept);
+                if cache.is_over() {
+                    let leaving = cache.take_half();
+                    drop(cache);
+                    leaving.into_iter().for_each(give);
+                }
+            }
+            _ => give(kept),
+        }
+    }
+
+    /// Takes all blocks out, and has `give` give each to the heap. When it returns, no other thread that gathers has some
+    /// in its hands. Returns how many allocations since the last time took a block with pending users, and one without.
+    #[cold]
+    pub(super) fn gather(&self, give: impl Fn(Kept)) -> [u64; 2] {
+        let _turn = self.gathering.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = [0; 2];
+        for lane in 0..self.lanes.load(Ordering::Relaxed) {
+            let Some(cache) = self.of_lanes.get(lane) else { continue };
+            let mut cache = cache.lock().expect("no panic under this lock");
+            let Cache { blocks, taken, .. } = std::mem::take(&mut *cache);
+            drop(cache);
+            blocks.into_iter().for_each(&give);
+            (all[0], all[1]) = (all[0] + taken[0], all[1] + taken[1]);
+        }
+        all
+    }
+}

@@ -1,0 +1,124 @@
+//! Shares of blocks. When the last share of a block is dropped, the lane that allocated it may keep it, whole: the next
+//! allocation of this size then needs neither the heap nor memory of the process.
+#![forbid(unsafe_code)]
+
+use super::block::Block;
+use super::heap::{self, granules, note_from_heap, users_of_freed};
+use crate::base::error::Result;
+use crate::base::units::Bytes;
+use crate::heap::{Heap, Kept};
+use crate::log::calling;
+use crate::stream::shared::{Shared, Source};
+use crate::stream::stream::Stream;
+use std::any::Any;
+use std::ops::Deref;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// A share of a block; `None` when it is dropped.
+#[derive(Debug, Clone)]
+pub(crate) struct Share(Option<Arc<Block>>);
+
+impl Share {
+    #[inline]
+    pub(super) fn new(block: Arc<Block>) -> Self {
+        Self(Some(block))
+    }
+}
+
+impl Deref for Share {
+    type Target = Arc<Block>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Block> {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for Share {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(block) = self.0.take() {
+            keep(block);
+        }
+    }
+}
+
+/// Lets a lane keep a block, if this is its last share and the lane may; else drops the share.
+fn keep(mut block: Arc<Block>) {
+    let Some(only) = Arc::get_mut(&mut block) else { return };
+    let Some(home) = only.home.filter(|_| !calling::forked()) else { return };
+    let Some(source) = only.source.take() else { return };
+    let device = source.device();
+    let Source::Heap(heap) = &device.source else { return };
+    let domain = &*device.domain;
+    domain.log().tracers.forget_block(only.track.id);
+    let mut users = users_of_freed(device, heap, &only.track);
+    if !domain.may_keep(heap.mode(), home.lane, &mut users) {
+        return domain.give_to_heap(heap, only.number, users);
+    }
+    let is_pending = !users.is_empty();
+    only.track.rest(users);
+    let kept = Kept { granules: home.granules, is_pending, owner: block };
+    heap.caches.keep(home.lane, kept, |kept| domain.give_kept_to_heap(heap, &kept));
+}
+
+/// Allocates `bytes`, for the first use in `stream`: a block that its lane keeps, or one of the heap.
+pub(super) fn alloc(
+    stream: &Stream,
+    heap: &Heap,
+    bytes: Bytes,
+    site: &'static Location<'static>,
+) -> Result<Arc<Block>> {
+    stream.device().run_deferred();
+    stream.lane().admit("alloc")?;
+    match take_kept(stream, heap, bytes, site) {
+        Some(block) => Ok(block),
+        None => heap::alloc(stream, heap, bytes, site),
+    }
+}
+
+/// A block that the lane of `stream` keeps, as an allocation of `bytes`.
+#[inline]
+fn take_kept(
+    stream: &Stream,
+    heap: &Heap,
+    bytes: Bytes,
+    site: &'static Location<'static>,
+) -> Option<Arc<Block>> {
+    let device = stream.device();
+    let owner: Arc<dyn Any + Send + Sync> = heap.caches.take(stream.lane().id, granules(bytes))?;
+    let mut block = owner.downcast::<Block>().expect("lanes keep blocks");
+    let only = Arc::get_mut(&mut block).expect("the cache had the only share");
+    let place = only.home.map_or(0, |home| home.place);
+    only.wake(Arc::<Shared>::clone(device), bytes.0);
+    if let Some(begun) = device.domain.log().begin_call() {
+        note_from_heap(device, begun, (&only.track, place), bytes.0, site);
+    }
+    Some(block)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::base::error::Result;
+    use crate::base::id::DeviceId;
+    use crate::device::{Executor, HostConfig, Order};
+    use crate::stream::Device;
+    use std::sync::Arc;
+
+    /// A block that is kept has no handle of its device, so it does not keep it either.
+    #[test]
+    fn the_last_handle_of_a_device_returns_what_lanes_keep() -> Result<()> {
+        let executor = Executor::Virtual(Order::Greedy);
+        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+        let domain = Arc::clone(&device.shared().domain);
+        let s = device.stream()?;
+        s.fill_bytes(&mut s.alloc::<u8>(1000)?, 1)?;
+        drop(s.alloc::<u8>(5000)?);
+        s.synchronize()?;
+        drop((s, device));
+        let (free, total) = domain.driver().memory_info(DeviceId(0))?;
+        assert_eq!(free, total);
+        Ok(())
+    }
+}
