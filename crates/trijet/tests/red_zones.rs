@@ -3,7 +3,7 @@
 
 use trijet::check::Options;
 use trijet::memory::{Damage, DamagePlace};
-use trijet::sim::{Executor, HostConfig, Order};
+use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::{Bytes, Device, ErrorKind, PoolChoice, Result, Stream};
 
 /// A device with red zones whose heap has this many bytes.
@@ -133,6 +133,32 @@ fn an_allocation_without_memory_looks_at_dropped_buffers_and_gets_theirs() -> Re
 }
 
 /// The owner of a device with red zones needs no further call: its memory returns, and nothing is kept alive.
+/// An allocation that fails in its middle leaves zones without their values, and a look that fails in its middle leaves
+/// poison without its: neither was written by a kernel.
+#[test]
+fn a_fill_that_fails_is_no_damage() -> Result<()> {
+    for failing in 1..13 {
+        let executor = Executor::Virtual(Order::Greedy);
+        let fault = Fault { verb: Verb::Fill, nth: failing, kind: FaultKind::Refused };
+        let config = HostConfig { executor, faults: vec![fault], ..HostConfig::default() };
+        let device = Device::builder().host(config).red_zones().open()?;
+        let s = device.stream()?;
+        let mut refused = 0;
+        for _ in 0..3 {
+            // The memory has other values than those of zones and poison.
+            let used = s.alloc::<u8>(700).and_then(|mut x| s.fill_bytes(&mut x, 1));
+            refused += u32::from(used.is_err());
+            match device.check_memory() {
+                Ok(found) => assert_eq!(found, [], "fill {failing}"),
+                Err(_) => refused += 1,
+            }
+        }
+        assert_eq!(refused, 1, "fill {failing}");
+        assert_eq!(device.check_memory()?, [], "fill {failing}");
+    }
+    Ok(())
+}
+
 #[test]
 fn a_device_that_ends_gives_up_what_it_watches() -> Result<()> {
     let config = HostConfig {

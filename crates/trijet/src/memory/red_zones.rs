@@ -22,6 +22,7 @@ use crate::stream::{Device, Stream};
 use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The bytes of the zone before a buffer; the one behind it is at least as large. Buffers begin where blocks of the heap do.
 const ZONE: u64 = GRANULE;
@@ -49,11 +50,14 @@ impl BlockSource for ZonedSource {
         Arc::clone(&self.device)
     }
 
-    fn give_back(self: Arc<Self>, _: &Memory, track: &mut Track, number: u32) {
+    fn give_back(self: Arc<Self>, memory: &Memory, track: &mut Track, number: u32) {
         let Some(watched) = &self.device.watched else { return };
+        if !self.of.is_filled.load(Ordering::Relaxed) {
+            return Arc::clone(&self.device).give_back(memory, track, number);
+        }
         let (of, track, is_poisoned) = (self.of.clone(), track.take(), self.is_poisoned);
         let dropped = Dropped { of, track, number, is_poisoned };
-        watched.dropped.lock().expect("no panic under this lock").push(dropped);
+        watched.add_dropped([dropped]);
     }
 }
 
@@ -69,10 +73,15 @@ pub(super) fn alloc(
         device.look(watched)?;
     }
     let whole = Bytes(bytes.0.saturating_add(2 * ZONE).next_multiple_of(GRANULE));
+    let is_filled = Arc::new(AtomicBool::new(false));
+    let zoned = |whole: &Span| {
+        let is_filled = Arc::clone(&is_filled);
+        Zoned { whole: whole.clone(), bytes: bytes.0, site, is_filled }
+    };
     let allocate = || {
         let source = |whole: &Span| -> Arc<dyn BlockSource> {
-            let of = Zoned { whole: whole.clone(), bytes: bytes.0, site };
-            Arc::new(ZonedSource { device: Arc::clone(stream.device()), of, is_poisoned: false })
+            let device = Arc::clone(stream.device());
+            Arc::new(ZonedSource { device, of: zoned(whole), is_poisoned: false })
         };
         heap::alloc_from(stream, heap, whole, site, (source, false))
     };
@@ -85,11 +94,12 @@ pub(super) fn alloc(
         }
         outcome => outcome?,
     };
-    let of = Zoned { whole: block.whole().clone(), bytes: bytes.0, site };
+    let of = zoned(block.whole());
     block.track.set_parts();
     for (range, _) in zones(&of) {
         stream.fill_bytes(&mut part(&block, range), POISON)?;
     }
+    is_filled.store(true, Ordering::Relaxed);
     watched.watch(Arc::<Block>::clone(&block), of);
     Ok((block, ZONE))
 }
@@ -127,11 +137,13 @@ impl Look<'_> {
     /// heap gets its memory.
     fn dropped(&mut self, dropped: Dropped) -> Result<()> {
         let Dropped { of, track, number, is_poisoned } = dropped;
+        let is_filled = Arc::new(AtomicBool::new(false));
         let source: Arc<dyn BlockSource> = if is_poisoned {
             Arc::<Shared>::clone(self.device)
         } else {
             let device = Arc::clone(self.device);
-            Arc::new(ZonedSource { device, of: of.clone(), is_poisoned: true })
+            let of = Zoned { is_filled: Arc::clone(&is_filled), ..of.clone() };
+            Arc::new(ZonedSource { device, of, is_poisoned: true })
         };
         let block = Block::numbered(source, of.whole.clone(), track, (number, None));
         self.zones(&block, &of)?;
@@ -140,7 +152,9 @@ impl Look<'_> {
             self.compare((&block, &of), data, DamagePlace::AfterDrop)?;
             return Ok(());
         }
-        self.stream.fill_bytes(&mut part(&block, data), POISON)
+        self.stream.fill_bytes(&mut part(&block, data), POISON)?;
+        is_filled.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whether bytes of a block have other values than they were given. Keeps what it finds.
@@ -224,7 +238,7 @@ impl Device {
                 break Err(error);
             }
         };
-        watched.dropped.lock().expect("no panic under this lock").append(&mut dropped);
+        watched.add_dropped(dropped);
         looked
     }
 }

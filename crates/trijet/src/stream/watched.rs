@@ -8,6 +8,7 @@ use crate::order::track::Track;
 use std::any::Any;
 use std::fmt;
 use std::panic::Location;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
 
 /// An allocation with red zones.
@@ -19,6 +20,9 @@ pub(crate) struct Zoned {
     pub(crate) bytes: u64,
     /// The call that allocated it.
     pub(crate) site: &'static Location<'static>,
+    /// Whether the bytes that nothing may write have their values: the fills were enqueued. There is nothing to look at
+    /// before.
+    pub(crate) is_filled: Arc<AtomicBool>,
 }
 
 /// An allocation whose buffer was dropped.
@@ -33,6 +37,14 @@ pub(crate) struct Dropped {
     pub(crate) is_poisoned: bool,
 }
 
+/// The allocations whose buffers were dropped.
+#[derive(Debug, Default)]
+struct DroppedOnes {
+    all: Vec<Dropped>,
+    /// The bytes of all.
+    bytes: u64,
+}
+
 /// A live allocation: its block, of a type that this floor does not know.
 type Live = Weak<dyn Any + Send + Sync>;
 
@@ -40,7 +52,7 @@ type Live = Weak<dyn Any + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct Watched {
     live: Mutex<Vec<(Live, Zoned)>>,
-    pub(crate) dropped: Mutex<Vec<Dropped>>,
+    dropped: Mutex<DroppedOnes>,
     /// The damage that was found and not reported yet.
     pub(crate) found: Mutex<Vec<Damage>>,
 }
@@ -104,14 +116,22 @@ impl Watched {
         live.iter().filter_map(|(block, of)| Some((block.upgrade()?, of.clone()))).collect()
     }
 
+    /// Watches allocations whose buffers were dropped.
+    pub(crate) fn add_dropped(&self, more: impl IntoIterator<Item = Dropped>) {
+        let mut dropped = self.dropped.lock().expect("no panic under this lock");
+        for one in more {
+            dropped.bytes += one.of.whole.bytes();
+            dropped.all.push(one);
+        }
+    }
+
     pub(crate) fn take_dropped(&self) -> Vec<Dropped> {
-        std::mem::take(&mut *self.dropped.lock().expect("no panic under this lock"))
+        std::mem::take(&mut *self.dropped.lock().expect("no panic under this lock")).all
     }
 
     /// The bytes of dropped allocations.
     pub(crate) fn dropped_bytes(&self) -> u64 {
-        let dropped = self.dropped.lock().expect("no panic under this lock");
-        dropped.iter().map(|one| one.of.whole.bytes()).sum()
+        self.dropped.lock().expect("no panic under this lock").bytes
     }
 }
 
