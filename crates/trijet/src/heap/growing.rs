@@ -74,8 +74,7 @@ impl Heap {
         let (index, _) = fits.min_by_key(|(_, parked)| of(parked))?;
         let parked = parking.parked.swap_remove(index);
         parked.range.is_parked.store(false, Ordering::Relaxed);
-        parking.live += parked.range.mapped();
-        state.note_live();
+        self.live.add_mapped(parked.range.mapped());
         Some(parked)
     }
 
@@ -83,7 +82,7 @@ impl Heap {
     pub(crate) fn park(&self, range: Arc<GrowingRange>, users: Users) {
         let mut state = self.lock_plain();
         range.is_parked.store(true, Ordering::Relaxed);
-        state.parking.live -= range.mapped();
+        self.live.subtract_mapped(range.mapped());
         state.parking.parked.push(Parked { range, users });
     }
 
@@ -152,8 +151,7 @@ impl Heap {
         }
         range.mapped.store(end, Ordering::Release);
         if !range.is_parked.load(Ordering::Relaxed) {
-            state.parking.live += bytes;
-            state.note_live();
+            self.live.add_mapped(bytes);
         }
         state.note_high();
         Ok(())

@@ -43,8 +43,6 @@ pub(super) struct Parking {
     pub(super) parked: Vec<Parked>,
     pub(super) numbers: u32,
     pub(super) unused: Vec<u32>,
-    /// The bytes of memory in ranges that are not parked.
-    pub(super) live: u64,
 }
 
 impl GrowingRange {

@@ -17,6 +17,7 @@ mod cache;
 mod growing;
 mod growing_range;
 mod growth;
+mod live;
 mod mapper;
 mod mapping;
 mod mode;
@@ -41,6 +42,7 @@ use crate::device::driver::{Driver, RangeSizes};
 use crate::device::memory::Span;
 use cache::Caches;
 use growing_range::Parking;
+use live::Live;
 use mapper::Mapper;
 use mapping::Mapping;
 use mode::SharedMode;
@@ -65,6 +67,7 @@ pub(crate) struct Heap {
     /// Blocks that were freed while another thread had the lock, each with its users.
     returned: Stack,
     returns: Table<Return>,
+    pub(crate) live: Live,
     /// Blocks that lanes keep for their next allocations.
     pub(crate) caches: Caches,
     mapper: Mapper,
@@ -98,11 +101,8 @@ pub(crate) struct Counts {
     pub(crate) reuses: [u64; 6],
     /// Calls of the driver.
     pub(crate) calls: u64,
-    /// The most bytes that were live, and that it held from the device, since the last reset.
-    pub(crate) live_high: u64,
+    /// The most bytes that it held from the device, since the last reset.
     pub(crate) mapped_high: u64,
-    /// The most bytes that were live in this period, see [`State::end_period`].
-    period_high: u64,
 }
 
 impl Heap {
@@ -116,6 +116,7 @@ impl Heap {
             turn: Mutex::default(),
             returned: Stack::default(),
             returns: Table::default(),
+            live: Live::default(),
             caches: Caches::default(),
             mapper: Mapper::default(),
         }
@@ -237,29 +238,9 @@ impl State {
         self.mappings[taken.range as usize].range().span(start..start + bytes)
     }
 
-    /// The bytes that are allocated, with the memory of growing buffers.
-    #[inline]
-    pub(crate) fn live(&self) -> u64 {
-        self.space.live() * GRANULE + self.parking.live
-    }
-
-    #[inline]
-    fn note_live(&mut self) {
-        let live = self.live();
-        self.counts.live_high = self.counts.live_high.max(live);
-        self.counts.period_high = self.counts.period_high.max(live);
-    }
-
-    /// Ends a period. Returns the most bytes that were live in it.
-    pub(crate) fn end_period(&mut self) -> u64 {
-        let live = self.live();
-        std::mem::replace(&mut self.counts.period_high, live)
-    }
-
     /// Counts an allocation.
     #[inline]
     pub(crate) fn count(&mut self, reuse: Reuse) {
         self.counts.reuses[reuse as usize] += 1;
-        self.note_live();
     }
 }

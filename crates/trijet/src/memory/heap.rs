@@ -61,6 +61,7 @@ pub(super) fn alloc_from(
     lane.admit("alloc")?;
     let begun = device.domain.log().begin_call();
     let (whole, taken) = take(heap, lane, bytes).map_err(|error| device.failed(error))?;
+    heap.live.add(bytes.0);
     let place = taken.place();
     let Taken { index, users, granules, .. } = taken;
     let home = may_keep.then_some(Home { lane: lane.id, granules, place });
@@ -115,10 +116,11 @@ impl BlockSource for Shared {
     }
 }
 
-/// Appends the entry of a free. Returns the users of the memory that may be pending.
+/// Counts a free and appends its entry. Returns the users of the memory that may be pending.
 #[inline]
 pub(super) fn users_of_freed(device: &Shared, heap: &Heap, track: &Track) -> Users {
     let domain = &*device.domain;
+    heap.live.subtract(track.bytes());
     if let Some(begun) = domain.log().begin_call() {
         domain.log().note_call(begun, OpKind::ToHeap, device.id, |op| {
             op.accesses.push(access(track, track.bytes()));

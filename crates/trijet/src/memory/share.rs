@@ -91,6 +91,7 @@ fn take_kept(
     let mut block = owner.downcast::<Block>().expect("lanes keep blocks");
     let only = Arc::get_mut(&mut block).expect("the cache had the only share");
     let place = only.home.map_or(0, |home| home.place);
+    heap.live.add(bytes.0);
     only.wake(Arc::<Shared>::clone(device), bytes.0);
     if let Some(begun) = device.domain.log().begin_call() {
         note_from_heap(device, begun, (&only.track, place), bytes.0, site);

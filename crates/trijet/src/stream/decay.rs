@@ -68,8 +68,7 @@ impl Shared {
     /// Ends a period: returns what was not allocated at any time in it.
     fn decay_once(&self) -> Result<()> {
         let Source::Heap(heap) = &self.source else { return Ok(()) };
-        self.domain.gather_in_heap(heap);
-        let needed = self.domain.lock_heap(heap).end_period();
+        let needed = heap.live.end_period();
         self.watch_release(|| self.trim_heap(heap, Trim::Keep(needed)))
     }
 }

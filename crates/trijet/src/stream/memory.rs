@@ -22,8 +22,7 @@ pub struct MemoryStats {
     pub reserved_high: Bytes,
     /// The memory that is allocated.
     pub used: Bytes,
-    /// The most memory that was allocated since the last reset. Of a heap, memory counts that streams kept at that time for
-    /// their next allocations.
+    /// The most memory that was allocated since the last reset.
     pub used_high: Bytes,
 }
 
@@ -79,13 +78,12 @@ impl Device {
         let shared = self.shared();
         let pool = match &shared.source {
             Source::Heap(heap) => {
-                shared.domain.gather_in_heap(heap);
                 let state = shared.domain.lock_heap(heap);
                 return Ok(MemoryStats {
                     reserved: Bytes(state.mapped()),
                     reserved_high: Bytes(state.counts.mapped_high),
-                    used: Bytes(state.live()),
-                    used_high: Bytes(state.counts.live_high),
+                    used: Bytes(heap.live.now()),
+                    used_high: Bytes(heap.live.high()),
                 });
             }
             Source::Pool(pool, _) => *pool,
@@ -143,9 +141,8 @@ impl Device {
         let shared = self.shared();
         match &shared.source {
             Source::Heap(heap) => {
-                shared.domain.gather_in_heap(heap);
+                heap.live.reset_high();
                 let mut state = shared.domain.lock_heap(heap);
-                state.counts.live_high = state.live();
                 state.counts.mapped_high = state.mapped();
                 Ok(())
             }

@@ -186,6 +186,7 @@ impl Shared {
     fn give_up_watched(&self) {
         let (Some(watched), Source::Heap(heap)) = (&self.watched, &self.source) else { return };
         for Dropped { track, number, .. } in watched.take_dropped() {
+            heap.live.subtract(track.bytes());
             let mut users = Users::new();
             let is_done = |user| self.domain.counts_as_done(heap.mode(), user);
             track.all_users(&(0..u64::MAX), Mode::Write, is_done, &mut users);

@@ -1,0 +1,70 @@
+//! The bytes of a heap that are allocated, and the most that were at once. Threads count without the lock of the heap,
+//! because an allocation of a block that a lane kept does not take it.
+#![forbid(unsafe_code)]
+
+use super::nodes::GRANULE;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The bytes that are allocated, each allocation rounded up to granules.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    now: AtomicU64,
+    /// The most since the last reset.
+    high: AtomicU64,
+    /// The most in this period, see [`Live::end_period`].
+    period_high: AtomicU64,
+}
+
+fn rounded(bytes: u64) -> u64 {
+    bytes.max(1).next_multiple_of(GRANULE)
+}
+
+impl Live {
+    /// Counts an allocation.
+    #[inline]
+    pub(crate) fn add(&self, bytes: u64) {
+        self.add_mapped(rounded(bytes));
+    }
+
+    /// Counts memory of growing buffers.
+    #[inline]
+    pub(super) fn add_mapped(&self, bytes: u64) {
+        let now = self.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        for high in [&self.high, &self.period_high] {
+            if high.load(Ordering::Relaxed) < now {
+                high.fetch_max(now, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Counts the free of an allocation.
+    #[inline]
+    pub(crate) fn subtract(&self, bytes: u64) {
+        self.subtract_mapped(rounded(bytes));
+    }
+
+    /// Counts memory that growing buffers gave up.
+    #[inline]
+    pub(super) fn subtract_mapped(&self, bytes: u64) {
+        self.now.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The bytes that are allocated.
+    pub(crate) fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes that were allocated since the last reset.
+    pub(crate) fn high(&self) -> u64 {
+        self.high.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn reset_high(&self) {
+        self.high.store(self.now(), Ordering::Relaxed);
+    }
+
+    /// Ends a period. Returns the most bytes that were allocated in it.
+    pub(crate) fn end_period(&self) -> u64 {
+        self.period_high.swap(self.now(), Ordering::Relaxed)
+    }
+}
