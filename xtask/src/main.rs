@@ -44,6 +44,9 @@ const USAGE: &str = "usage: cargo xtask <task>
   staged [PROGRAMS]
                compare random pipelines over items with a serial run of each, and run them without
                a wait (default: 5000 on threads, in random orders of the device, and without a wait)
+  tasks [PROGRAMS]
+               compare random programs of tasks with their tasks one after another, in random orders
+               of the device, and half as many on threads (default: 5000)
 
 browser, files, miri and perfetto print SKIPPED where their tools are missing.";
 
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         ["results", "--check"] => results::check(),
         ["staged", rest @ ..] => staged::pipelines(rest),
         ["graphs", rest @ ..] => staged::graphs(rest),
+        ["tasks", rest @ ..] => staged::tasks(rest),
         _ => Err(USAGE.into()),
     };
     match outcome {

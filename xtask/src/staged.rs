@@ -1,5 +1,5 @@
-//! `staged` and `graphs`: random pipelines over items, and random graphs, compared with a serial run of
-//! each.
+//! `staged`, `graphs` and `tasks`: random pipelines over items, random graphs and random programs of tasks,
+//! compared with a serial run of each.
 //!
 //! The tests of the library run some; these tasks run as many as one likes.
 #![forbid(unsafe_code)]
@@ -18,6 +18,11 @@ pub(crate) fn pipelines(arguments: &[&str]) -> Result<()> {
 /// Runs so many random graphs, each in three orders of the device.
 pub(crate) fn graphs(arguments: &[&str]) -> Result<()> {
     run(["graphs", "any_order"], "TRIJET_GRAPHS", arguments)
+}
+
+/// Runs so many random programs of tasks.
+pub(crate) fn tasks(arguments: &[&str]) -> Result<()> {
+    run(["task", "random"], "TRIJET_TASKS", arguments)
 }
 
 fn run([program, filter]: [&str; 2], variable: &str, arguments: &[&str]) -> Result<()> {

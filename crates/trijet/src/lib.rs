@@ -27,6 +27,7 @@
 //! - [`Pipeline`], [`pipeline`]: source, stages and sink over chunks, with a report.
 //! - [`graph`]: operations that are recorded once and launched many times.
 //! - [`staged`]: items of any sizes through stages that fan out and join again, each on its streams.
+//! - [`task`]: work that says what it reads and writes, and is put on streams by the library.
 //! - [`check`]: whether every conflict of a traced run is ordered.
 //! - [`trace`]: the entries of a run, the figures that follow from them, timelines and files.
 //! - [`explore`]: a program under every order that its streams leave open.
@@ -49,6 +50,7 @@ pub mod probe;
 pub mod sim;
 pub mod staged;
 mod stream;
+pub mod task;
 pub mod testing;
 pub mod trace;
 
@@ -71,7 +73,8 @@ pub use stream::{
     StreamOptions, Ticket, TimedEvent,
 };
 
-/// The program of the README, kept honest.
+/// The programs of the README and of the page about tasks, kept honest.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
+#[doc = include_str!("../../../docs/tasks.md")]
 struct Readme;

@@ -219,6 +219,31 @@ impl<T: Element, S> Buffer<T, S> {
     }
 }
 
+impl<T, S> Buffer<T, S> {
+    /// Whether the memory is memory of the host.
+    pub(crate) fn is_on_host(&self) -> bool {
+        self.block.whole().memory().space().is_host()
+    }
+
+    /// Prepares the buffer for several users of parts of it. The caller is its only user now.
+    pub(crate) fn share_in_parts(&self) {
+        self.block.track.set_parts();
+    }
+
+    /// The elements `range` as a buffer of their own, as if the buffer was split. The caller keeps the uses of the two
+    /// apart, or in order.
+    pub(crate) fn part(&self, range: Range<usize>) -> Self {
+        let start = self.start + (range.start * size_of::<T>()) as u64;
+        Self { block: self.block.clone(), start, len: range.len(), types: PhantomData }
+    }
+
+    /// The elements `range`, for writing. One thread at a time enqueues operations with such views, in their order.
+    pub(crate) fn shared_view_mut(&self, range: Range<usize>) -> ViewMut<'_, T> {
+        let start = self.start + (range.start * size_of::<T>()) as u64;
+        ViewMut { block: &self.block, start, len: range.len(), types: PhantomData }
+    }
+}
+
 impl<'a, T: Element> View<'a, T> {
     /// The address of the first element, as kernels and other libraries see it.
     #[must_use]

@@ -132,7 +132,8 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
         // SAFETY: every operation that writes the range is complete (both callers have waited, the
         // future before it returns), and none can be enqueued while the guard borrows the buffer,
         // because writing takes `&mut`. A part that was split off has another range. Manual
-        // ordering is unsafe, and its caller promised the same.
+        // ordering is unsafe, and its caller promised the same. A part of the data of tasks is lent
+        // while tasks that write it are held back.
         let bytes = unsafe { host.slice(self.block.in_memory(&range)) };
         Ok(ReadGuard(bytemuck::cast_slice(bytes)))
     }
@@ -189,7 +190,8 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
         let host = self.block.whole().memory().host().ok_or_else(inaccessible)?;
         // SAFETY: every operation that accesses the range is complete (waited for above), and none
         // can be enqueued while the guard borrows the buffer mutably. A part that was split off has
-        // another range, and no other guard of this one can exist.
+        // another range, and no other guard of this one can exist. A part of the data of tasks is
+        // lent while tasks that use it are held back.
         let bytes = unsafe { host.slice_mut(self.block.in_memory(&range)) };
         Ok(WriteGuard(bytemuck::cast_slice_mut(bytes)))
     }

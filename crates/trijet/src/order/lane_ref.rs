@@ -68,6 +68,12 @@ impl LaneRef {
         &self.domain.gate
     }
 
+    /// Its last operation; `None` if it has none.
+    pub(crate) fn position(&self) -> Option<Position> {
+        let seq = self.lane().lock().seq;
+        (seq > 0).then_some(Position { lane: self.id, seq })
+    }
+
     /// Names the stream that has the lane.
     pub(crate) fn name(&self, text: &str) {
         let position = Position { lane: self.id, seq: self.lane().lock().seq };

@@ -12,6 +12,7 @@ mod litmus;
 mod parameters;
 mod pytorch;
 mod red_zones;
+mod tasks;
 mod times;
 
 use crate::cases::words;

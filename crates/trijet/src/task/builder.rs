@@ -1,0 +1,101 @@
+//! A task before its submission.
+#![forbid(unsafe_code)]
+
+use super::core::Core;
+use super::declared::AllDeclared;
+use super::record::{Body, Name, Number};
+use super::state::New;
+use super::uses::{HostUses, Uses};
+use crate::base::error::Result;
+use crate::stream::Stream;
+use std::borrow::Cow;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// A task with its uses, see [`Tasks::task`](super::Tasks::task).
+#[derive(Debug)]
+#[must_use = "the task is submitted by `run` or `host`"]
+pub struct Task<'a, U> {
+    core: &'a Arc<Core>,
+    uses: U,
+    name: Name,
+    is_urgent: bool,
+}
+
+/// A task that was submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TaskId {
+    /// The tasks that it belongs to.
+    core: u64,
+    number: Number,
+}
+
+impl TaskId {
+    fn new(core: &Arc<Core>, number: Number) -> Self {
+        Self { core: core.id, number }
+    }
+
+    /// Its number, if it belongs to these tasks.
+    pub(super) fn of(self, core: &Arc<Core>) -> Option<Number> {
+        (self.core == core.id).then_some(self.number)
+    }
+}
+
+impl<'a, U: Uses> Task<'a, U> {
+    pub(super) fn new(core: &'a Arc<Core>, uses: U) -> Self {
+        Self { core, uses, name: Cow::Borrowed("task"), is_urgent: false }
+    }
+
+    /// A name, for errors and explanations.
+    pub fn named(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Issues the task before others that may be issued, on a stream of the highest priority.
+    pub fn urgent(mut self) -> Self {
+        self.is_urgent = true;
+        self
+    }
+
+    /// Submits the task. `run` is called once, on a thread of the library or on one that uses these tasks; it enqueues
+    /// work on the stream that it gets, and does not wait for it. Its error, or its panic, is the failure of the task. It may
+    /// submit tasks.
+    ///
+    /// # Errors
+    /// `InvalidValue` if a use belongs to other tasks or to data that were taken, or if two uses conflict.
+    #[track_caller]
+    pub fn run<F>(self, run: F) -> Result<TaskId>
+    where
+        F: for<'t> FnOnce(&'t Stream, U::Views<'t>) -> Result<()> + Send + 'static,
+    {
+        let Self { core, mut uses, name, is_urgent } = self;
+        let mut declared = AllDeclared::default();
+        uses.declare(&mut declared);
+        let body = Body::Stream(Box::new(move |stream| run(stream, uses.views())));
+        let new = New { name, site: Location::caller(), is_urgent, body };
+        Ok(TaskId::new(core, core.submit(new, &declared)?))
+    }
+
+    /// Submits the task for a thread of the host. `run` is called once, when the work that it comes after is complete. It
+    /// gets slices of its data, which are in host memory, and may wait and use streams of its own.
+    ///
+    /// # Errors
+    /// As for [`Task::run`].
+    #[track_caller]
+    pub fn host<F>(self, run: F) -> Result<TaskId>
+    where
+        U: HostUses,
+        F: for<'t> FnOnce(U::Guards<'t>) -> Result<()> + Send + 'static,
+    {
+        let Self { core, uses, name, is_urgent } = self;
+        let mut declared = AllDeclared::default();
+        uses.declare(&mut declared);
+        let body = Body::Host(Box::new(move || {
+            let mut parts = uses.parts();
+            run(U::guards(&mut parts)?)
+        }));
+        let new = New { name, site: Location::caller(), is_urgent, body };
+        Ok(TaskId::new(core, core.submit(new, &declared)?))
+    }
+}

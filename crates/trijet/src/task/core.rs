@@ -1,0 +1,340 @@
+//! The tasks of a device: submission, issue, and waits.
+//!
+//! Any thread submits tasks. One thread at a time issues them: it runs their functions, which enqueue work. So the
+//! operations of two tasks that conflict are enqueued in the order of the tasks, and the order of streams does the
+//! rest. The function of a task runs under no lock.
+#![forbid(unsafe_code)]
+
+use super::declared::AllDeclared;
+use super::record::{Body, Failure, Number};
+use super::state::{Issue, New, State};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::panic::caught;
+use crate::stream::{Device, Stream};
+use std::cell::Cell;
+use std::fmt;
+use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{Builder, available_parallelism};
+
+/// Submission waits while as many tasks are not over.
+const UNFINISHED_MAX: usize = 4096;
+/// More threads than this do not run tasks on the host.
+const THREADS_MAX: usize = 16;
+
+thread_local! {
+    /// The tasks whose function the thread runs; 0 if there are none.
+    static INSIDE: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The tasks of a device.
+pub(super) struct Core {
+    /// A number that no other tasks of the process have.
+    pub(super) id: u64,
+    pub(super) device: Device,
+    look_ahead: usize,
+    state: Mutex<State>,
+    /// Told when a task is over.
+    news: Condvar,
+    /// Told when there is work for a thread of the host.
+    work: Condvar,
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("device", &self.device).finish_non_exhaustive()
+    }
+}
+
+impl Core {
+    pub(super) fn new(device: &Device, streams: usize, look_ahead: usize) -> Arc<Self> {
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        Arc::new(Self {
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            device: device.clone(),
+            look_ahead,
+            state: Mutex::new(State::new(device, streams)),
+            news: Condvar::new(),
+            work: Condvar::new(),
+        })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no function of a task runs under this lock")
+    }
+
+    /// Whether the calling thread runs a function of these tasks.
+    fn is_inside(&self) -> bool {
+        INSIDE.get() == self.id
+    }
+
+    /// Runs the function of a task.
+    fn run(&self, body: impl FnOnce() -> Result<()>) -> Result<()> {
+        let outer = INSIDE.replace(self.id);
+        let outcome = caught(body);
+        INSIDE.set(outer);
+        outcome.unwrap_or_else(|words| {
+            Err(Error::new(ErrorKind::Panicked, "task", format!("it panicked: {words}")))
+        })
+    }
+
+    pub(super) fn add_datum(&self) -> u32 {
+        self.lock().add_datum()
+    }
+
+    /// A stream to allocate with.
+    pub(super) fn any_stream(&self) -> Result<Arc<Stream>> {
+        let mut state = self.lock();
+        let lane = state.lanes.choose(std::iter::empty(), false)?;
+        Ok(Arc::clone(state.lanes.stream(lane)))
+    }
+
+    pub(super) fn forget_datum(&self, number: u32) {
+        // During an unwind the lock may be poisoned; the datum stays then.
+        if let Ok(mut state) = self.state.lock() {
+            state.forget_datum(number);
+        }
+    }
+
+    /// Adds a task, and issues what may be issued.
+    pub(super) fn submit(self: &Arc<Self>, new: New, declared: &AllDeclared) -> Result<Number> {
+        self.demand_fit(declared)?;
+        let mut state = self.lock();
+        if state.unfinished() >= UNFINISHED_MAX && !self.is_inside() {
+            state = self.wait_until(state, |state| state.unfinished() < UNFINISHED_MAX);
+        }
+        let number = state.add(new, declared)?;
+        drop(self.advance(state));
+        Ok(number)
+    }
+
+    /// Refuses uses of other tasks, and uses of one task that conflict with each other.
+    fn demand_fit(&self, declared: &AllDeclared) -> Result<()> {
+        let declared = declared.all();
+        let wrong = |cause| Err(Error::new(ErrorKind::InvalidValue, "task", cause));
+        for (at, one) in declared.iter().enumerate() {
+            if one.core != self.id {
+                return wrong(format!("data {} belongs to other tasks", one.number));
+            }
+            let conflict = declared[..at].iter().find(|other| {
+                other.number == one.number
+                    && other.range.start.max(one.range.start) < other.range.end.min(one.range.end)
+                    && (other.mode.writes() || one.mode.writes())
+            });
+            if conflict.is_some() {
+                let cause = format!(
+                    "it uses bytes of data {} twice, at least once to write: declare one `update`",
+                    one.number
+                );
+                return wrong(cause);
+            }
+        }
+        Ok(())
+    }
+
+    /// Issues what may be issued, and wakes threads of the host for the rest. The lock is given up in between.
+    fn advance<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        if !state.is_issuing {
+            state.is_issuing = true;
+            while let Some(issue) = state.next(self.look_ahead, &self.device.shared().domain) {
+                drop(state);
+                let Issue { number, lane, stream, body } = issue;
+                let outcome = self.run(|| body(&stream));
+                let end = stream.lane().position();
+                state = self.lock();
+                state.returned(number, outcome, Some((lane, end)));
+                if state.waiting > 0 {
+                    self.news.notify_all();
+                }
+            }
+            state.is_issuing = false;
+        }
+        if state.has_host_work() {
+            state = self.call_threads(state);
+        }
+        let discarded: Vec<Body> = std::mem::take(&mut state.discarded);
+        if !discarded.is_empty() {
+            drop(state);
+            // Their data go here, which takes the lock.
+            drop(discarded);
+            state = self.lock();
+        }
+        state
+    }
+
+    /// Issues everything and waits until `is_met`.
+    fn wait_until<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        is_met: impl Fn(&State) -> bool,
+    ) -> MutexGuard<'a, State> {
+        state.waiting += 1;
+        loop {
+            state = self.advance(state);
+            if is_met(&state) {
+                break;
+            }
+            state = self.news.wait(state).expect("no function of a task runs under this lock");
+        }
+        state.waiting -= 1;
+        state
+    }
+
+    /// Wakes a thread for work on the host, or starts one.
+    fn call_threads<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+    ) -> MutexGuard<'a, State> {
+        if state.idle_threads > 0 {
+            self.work.notify_one();
+            return state;
+        }
+        let most = available_parallelism().map_or(1, usize::from).clamp(2, THREADS_MAX);
+        if state.threads >= most {
+            return state;
+        }
+        state.threads += 1;
+        let core = Arc::clone(self);
+        let thread = Builder::new().name("trijet-task".to_owned()).spawn(move || core.serve());
+        if thread.is_err() {
+            state.threads -= 1;
+            if state.threads == 0 {
+                // No thread can be started: this one does the work.
+                return self.work_once(state);
+            }
+        }
+        state
+    }
+
+    /// Runs a task of the host, if there is one.
+    fn work_once<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+    ) -> MutexGuard<'a, State> {
+        let Some((number, body)) = state.next_on_host() else { return state };
+        drop(state);
+        let outcome = self.run(body);
+        state = self.lock();
+        state.returned(number, outcome, None);
+        self.news.notify_all();
+        self.advance(state)
+    }
+
+    /// The life of a thread for work on the host.
+    fn serve(self: Arc<Self>) {
+        let mut state = self.lock();
+        loop {
+            if state.has_host_work() {
+                state = self.work_once(state);
+                continue;
+            }
+            if state.is_closing {
+                state = self.advance(state);
+                if state.unfinished() == 0 {
+                    break;
+                }
+                if state.has_host_work() {
+                    continue;
+                }
+            }
+            state.idle_threads += 1;
+            state = self.work.wait(state).expect("no function of a task runs under this lock");
+            state.idle_threads -= 1;
+        }
+        state.threads -= 1;
+        drop(state);
+        // The last task is over, so the other threads may end, too.
+        self.work.notify_all();
+    }
+
+    /// No handle is left that could submit a task: threads issue and run what is left, and end.
+    pub(super) fn close(self: &Arc<Self>) {
+        let mut state = self.lock();
+        state.is_closing = true;
+        if state.unfinished() > 0 && state.threads == 0 {
+            state.threads += 1;
+            let core = Arc::clone(self);
+            let thread = Builder::new().name("trijet-task".to_owned()).spawn(move || core.serve());
+            if thread.is_err() {
+                state.threads -= 1;
+                state = self.advance(state);
+            }
+        }
+        drop(state);
+        self.work.notify_all();
+    }
+
+    /// Refuses a wait inside the function of a task, which would wait for itself.
+    pub(super) fn demand_outside(&self, op: &'static str) -> Result<()> {
+        if self.is_inside() {
+            let cause = "the function of a task would wait for its own task";
+            return Err(Error::new(ErrorKind::InvalidValue, op, cause));
+        }
+        Ok(())
+    }
+
+    /// Waits until no task is left that `is_met` waits for.
+    pub(super) fn wait_for(
+        self: &Arc<Self>,
+        is_met: impl Fn(&State) -> bool,
+    ) -> MutexGuard<'_, State> {
+        self.wait_until(self.lock(), is_met)
+    }
+
+    /// Waits until the task is over and its work is complete.
+    pub(super) fn wait(
+        self: &Arc<Self>,
+        number: Number,
+        site: &'static Location<'static>,
+    ) -> Result<()> {
+        self.demand_outside("task wait")?;
+        let state = self.wait_for(|state| state.is_over(number));
+        if let Some(failure) = state.failure(number) {
+            return Err(self.error_of(&state, number, failure));
+        }
+        let end = state.record(number).and_then(|record| record.end);
+        drop(state);
+        let Some(end) = end else { return Ok(()) };
+        let domain = &self.device.shared().domain;
+        let mark = domain.host_mark(end)?;
+        domain.host_wait(&mark, site)
+    }
+
+    fn error_of(&self, state: &State, number: Number, failure: &Failure) -> Error {
+        if failure.culprit == number {
+            return state.explained(failure, format_args!("the task failed"));
+        }
+        state.explained(
+            failure,
+            format_args!("task {number} did not run, because another one failed"),
+        )
+    }
+
+    /// Cancels a task that was not issued.
+    pub(super) fn cancel(self: &Arc<Self>, number: Number) -> bool {
+        let mut state = self.lock();
+        let is_cancelled = state.cancel(number);
+        drop(self.advance(state));
+        self.news.notify_all();
+        is_cancelled
+    }
+
+    /// Waits until all tasks are over and their work is complete.
+    pub(super) fn finish(self: &Arc<Self>) -> Result<()> {
+        self.demand_outside("tasks finish")?;
+        let mut state = self.wait_for(|state| state.unfinished() == 0);
+        let failed = state.take_unreported();
+        let streams = state.lanes.streams();
+        drop(state);
+        let mut outcome = Ok(());
+        for stream in streams {
+            let ended = stream.synchronize();
+            outcome = outcome.and(ended);
+        }
+        match failed {
+            Some(error) => Err(error),
+            None => outcome,
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Data: the buffers of tasks, and the uses of their elements that a task declares.
+#![forbid(unsafe_code)]
+
+use super::core::Core;
+use super::declared::Declared;
+use crate::base::error::Result;
+use crate::base::ledger::Mode;
+use crate::memory::{Buffer, Element, OnDevice, OnHost, ReadGuard, View, ViewMut, WriteGuard};
+use std::fmt;
+use std::ops::{Bound, Range, RangeBounds};
+use std::sync::Arc;
+
+/// A buffer that tasks use, see [`Tasks::data`](super::Tasks::data). Clones stand for the same buffer.
+pub struct Data<T, S = OnDevice>(Arc<Datum<T, S>>);
+
+/// The buffer, its number among the data of its tasks, and the tasks.
+pub(super) struct Datum<T, S> {
+    pub(super) buffer: Buffer<T, S>,
+    pub(super) number: u32,
+    pub(super) core: Arc<Core>,
+}
+
+/// Elements that a task reads.
+pub struct Reads<T, S = OnDevice> {
+    datum: Arc<Datum<T, S>>,
+    range: Range<usize>,
+}
+
+/// Elements that a task writes.
+pub struct Writes<T, S = OnDevice> {
+    datum: Arc<Datum<T, S>>,
+    range: Range<usize>,
+    /// Whether it reads them first.
+    updates: bool,
+}
+
+impl<T, S> Data<T, S> {
+    pub(super) fn new(core: &Arc<Core>, buffer: Buffer<T, S>, number: u32) -> Self {
+        Self(Arc::new(Datum { buffer, number, core: Arc::clone(core) }))
+    }
+
+    pub(super) fn datum(&self) -> &Datum<T, S> {
+        &self.0
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.buffer.len
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All elements, to read.
+    #[must_use]
+    pub fn read(&self) -> Reads<T, S> {
+        self.read_range(..)
+    }
+
+    /// The elements `range`, to read.
+    ///
+    /// # Panics
+    /// If the range does not lie within the data, as for a slice.
+    #[must_use]
+    pub fn read_range(&self, range: impl RangeBounds<usize>) -> Reads<T, S> {
+        Reads { datum: Arc::clone(&self.0), range: within(&range, self.len()) }
+    }
+
+    /// All elements, to write. The values that they had before are lost, even where the task writes nothing.
+    #[must_use]
+    pub fn write(&self) -> Writes<T, S> {
+        self.write_range(..)
+    }
+
+    /// The elements `range`, to write as [`Data::write`] does.
+    ///
+    /// # Panics
+    /// If the range does not lie within the data, as for a slice.
+    #[must_use]
+    pub fn write_range(&self, range: impl RangeBounds<usize>) -> Writes<T, S> {
+        let range = within(&range, self.len());
+        Writes { datum: Arc::clone(&self.0), range, updates: false }
+    }
+
+    /// All elements, to read and to write.
+    #[must_use]
+    pub fn update(&self) -> Writes<T, S> {
+        self.update_range(..)
+    }
+
+    /// The elements `range`, to read and to write.
+    ///
+    /// # Panics
+    /// If the range does not lie within the data, as for a slice.
+    #[must_use]
+    pub fn update_range(&self, range: impl RangeBounds<usize>) -> Writes<T, S> {
+        Writes { updates: true, ..self.write_range(range) }
+    }
+}
+
+impl<T, S> Datum<T, S> {
+    fn declared(&self, range: &Range<usize>, mode: Mode) -> Declared {
+        let bytes = |index: usize| (index * size_of::<T>()) as u64;
+        Declared {
+            number: self.number,
+            range: bytes(range.start)..bytes(range.end),
+            mode,
+            core: self.core.id,
+        }
+    }
+
+    /// The elements `range` as a buffer of their own.
+    fn part(&self, range: &Range<usize>) -> Buffer<T, S> {
+        self.buffer.part(range.clone())
+    }
+}
+
+impl<T: Element, S> Reads<T, S> {
+    pub(super) fn declared(&self) -> Declared {
+        self.datum.declared(&self.range, Mode::Read)
+    }
+
+    pub(super) fn view(&self) -> View<'_, T> {
+        self.datum.buffer.slice(self.range.clone())
+    }
+}
+
+impl<T: Element, S> Writes<T, S> {
+    pub(super) fn declared(&self) -> Declared {
+        let mode = if self.updates { Mode::ReadWrite } else { Mode::Write };
+        self.datum.declared(&self.range, mode)
+    }
+
+    pub(super) fn view(&mut self) -> ViewMut<'_, T> {
+        self.datum.buffer.shared_view_mut(self.range.clone())
+    }
+}
+
+/// Elements of host memory that the function of a host task has.
+#[derive(Debug)]
+pub struct HostPart<T, S>(Buffer<T, S>);
+
+impl<T: Element, S: OnHost> Reads<T, S> {
+    pub(super) fn host_part(&self) -> HostPart<T, S> {
+        HostPart(self.datum.part(&self.range))
+    }
+}
+
+impl<T: Element, S: OnHost> Writes<T, S> {
+    pub(super) fn host_part(&self) -> HostPart<T, S> {
+        HostPart(self.datum.part(&self.range))
+    }
+}
+
+impl<T: Element, S: OnHost> HostPart<T, S> {
+    pub(super) fn read(&self) -> Result<ReadGuard<'_, T>> {
+        self.0.read()
+    }
+
+    pub(super) fn write(&mut self) -> Result<WriteGuard<'_, T>> {
+        self.0.write()
+    }
+}
+
+fn within(range: &impl RangeBounds<usize>, len: usize) -> Range<usize> {
+    let start = match range.start_bound() {
+        Bound::Included(start) => *start,
+        Bound::Excluded(before) => before + 1,
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(last) => last + 1,
+        Bound::Excluded(end) => *end,
+        Bound::Unbounded => len,
+    };
+    assert!(start <= end && end <= len, "the range {start}..{end} is outside of {len} elements");
+    start..end
+}
+
+impl<T, S> Drop for Datum<T, S> {
+    fn drop(&mut self) {
+        self.core.forget_datum(self.number);
+    }
+}
+
+impl<T, S> Clone for Data<T, S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T, S> fmt::Debug for Data<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "data {}: {:?}", self.0.number, self.0.buffer)
+    }
+}
+
+impl<T, S> fmt::Debug for Reads<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "reads {:?} of data {}", self.range, self.datum.number)
+    }
+}
+
+impl<T, S> fmt::Debug for Writes<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = if self.updates { "updates" } else { "writes" };
+        write!(f, "{verb} {:?} of data {}", self.range, self.datum.number)
+    }
+}

@@ -1,0 +1,180 @@
+//! Why a task came after another one, and the graph of tasks.
+#![forbid(unsafe_code)]
+
+use super::record::{Edge, Hazard, Number, Order, Progress, Record};
+use super::state::State;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::{self, Write};
+use std::ops::Range;
+
+/// A step from a task to one that comes directly after it, see [`Explanation`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Step {
+    /// The earlier task.
+    pub from: String,
+    /// The later task.
+    pub to: String,
+    /// What the later task does with the bytes.
+    pub hazard: Hazard,
+    /// The number of the datum.
+    pub datum: u32,
+    /// The bytes of the datum that both use.
+    pub bytes: Range<u64>,
+    /// How the order is kept; `None` while the later task is not issued.
+    pub order: Option<Order>,
+}
+
+/// Why a task came after another one, see [`Tasks::explain`](super::Tasks::explain).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Explanation {
+    /// Each task of this chain uses bytes that the one before it uses, too, and one of the two writes them. There is no
+    /// shorter chain.
+    Data(Vec<Step>),
+    /// No data order them, but they are on one stream.
+    Stream,
+    /// Nothing orders them.
+    Nothing,
+}
+
+impl Explanation {
+    /// What would let the two tasks run at once; `None` if they can already.
+    #[must_use]
+    pub fn remedy(&self) -> Option<String> {
+        let steps = match self {
+            Self::Nothing => return None,
+            Self::Stream => {
+                return Some(
+                    "more streams: all of them had work when the later task was issued".into(),
+                );
+            }
+            Self::Data(steps) => steps,
+        };
+        let step = steps.iter().min_by_key(|step| match step.hazard {
+            Hazard::War | Hazard::Waw => 0,
+            Hazard::Raw => 1,
+        })?;
+        let Step { from, to, datum, .. } = step;
+        Some(match step.hazard {
+            Hazard::War => format!(
+                "a buffer of its own for `{to}`: it only overwrites what `{from}` read in data {datum}"
+            ),
+            Hazard::Waw => format!(
+                "a buffer of its own for `{to}`: it needs nothing that `{from}` wrote to data {datum}"
+            ),
+            Hazard::Raw => format!(
+                "nothing, if `{to}` needs what `{from}` wrote; a `write` in place of an `update`, or smaller ranges, if not"
+            ),
+        })
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("nothing orders them"),
+            Self::Stream => f.write_str("no data order them, but they are on one stream"),
+            Self::Data(steps) => {
+                for (at, step) in steps.iter().enumerate() {
+                    let Step { from, to, hazard, datum, bytes, order } = step;
+                    let Range { start, end } = bytes;
+                    let between = if at > 0 { "; " } else { "" };
+                    write!(
+                        f,
+                        "{between}`{to}` {hazard}, as `{from}` did: bytes {start} to {end} of data {datum}"
+                    )?;
+                    if let Some(order) = order {
+                        write!(f, " ({order})")?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn label(number: Number, record: &Record) -> String {
+    format!("{} #{number}", record.name)
+}
+
+/// The shortest chain of data from one task to another, or another reason of their order. `None` if one is forgotten.
+pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explanation> {
+    let (first, last) = (state.record(from)?, state.record(to)?);
+    let mut came: BTreeMap<Number, (Number, &Edge)> = BTreeMap::new();
+    let mut queue = VecDeque::from([to]);
+    while let Some(at) = queue.pop_front() {
+        if at == from {
+            break;
+        }
+        let Some(record) = state.record(at) else { continue };
+        // Of several reasons, the one that no other buffer removes is named.
+        let mut edges: Vec<&Edge> = record.edges.iter().collect();
+        edges.sort_by_key(|edge| edge.hazard);
+        for edge in edges {
+            if edge.from >= from && !came.contains_key(&edge.from) {
+                came.insert(edge.from, (at, edge));
+                queue.push_back(edge.from);
+            }
+        }
+    }
+    let (mut steps, mut at) = (Vec::new(), from);
+    while at != to {
+        let Some((next, edge)) = came.get(&at) else {
+            let same = first.lane.is_some() && first.lane == last.lane;
+            return Some(if same { Explanation::Stream } else { Explanation::Nothing });
+        };
+        steps.push(Step {
+            from: label(at, state.record(at)?),
+            to: label(*next, state.record(*next)?),
+            hazard: edge.hazard,
+            datum: edge.datum,
+            bytes: edge.range.clone(),
+            order: edge.order,
+        });
+        at = *next;
+    }
+    Some(Explanation::Data(steps))
+}
+
+/// The graph of the remembered tasks, in the language of Graphviz.
+pub(super) fn dot(state: &State) -> String {
+    let mut text = String::from("digraph tasks {\n  node [shape=box];\n");
+    for (number, record) in state.records() {
+        let name = record.name.replace('\\', "\\\\").replace('"', "\\\"");
+        let place = match record.lane {
+            _ if record.is_host => "host".to_owned(),
+            Some(lane) => format!("stream {lane}"),
+            None => "not issued".to_owned(),
+        };
+        let style = match (record.progress, &record.failure) {
+            (Progress::Over, None) => "",
+            (Progress::Over, Some(_)) => ", style=filled, fillcolor=salmon",
+            _ => ", style=dashed",
+        };
+        let _infallible =
+            writeln!(text, "  t{number} [label=\"{name} #{number}\\n{place}\"{style}];");
+        let mut drawn: Vec<&Edge> = Vec::new();
+        for edge in &record.edges {
+            if state.record(edge.from).is_none() || drawn.iter().any(|one| one.from == edge.from) {
+                continue;
+            }
+            drawn.push(edge);
+            let hazard = match edge.hazard {
+                Hazard::Raw => "read after write",
+                Hazard::War => "write after read",
+                Hazard::Waw => "write after write",
+            };
+            let waits =
+                matches!(edge.order, Some(Order::Waits | Order::HeldBack | Order::HostWaits));
+            let style = if waits { "solid" } else { "dashed" };
+            let _infallible = writeln!(
+                text,
+                "  t{} -> t{number} [label=\"{hazard}, data {}\", style={style}];",
+                edge.from, edge.datum
+            );
+        }
+    }
+    text += "}\n";
+    text
+}

@@ -1,0 +1,113 @@
+//! Which tasks used the bytes of a datum last: from them follows what a new task comes after.
+#![forbid(unsafe_code)]
+
+use super::record::{Edge, Hazard, Number};
+use crate::base::interval::RangeMap;
+use crate::base::ledger::Mode;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// When there are more readers, those that hold back no task are forgotten. Their operations are not: the stamps of the
+/// memory have them.
+const READERS_KEPT: usize = 32;
+
+/// The tasks that used some bytes last.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Last {
+    writer: Option<Number>,
+    /// Those that have read them since.
+    readers: SmallVec<[Number; 4]>,
+}
+
+/// The last uses of a datum, by byte.
+#[derive(Debug, Default)]
+pub(super) struct History(RangeMap<Last>);
+
+impl History {
+    /// Adds a use by `task`, and calls `edge` for each earlier use that it comes after.
+    pub(super) fn add(
+        &mut self,
+        (task, datum): (Number, u32),
+        range: &Range<u64>,
+        mode: Mode,
+        is_over: impl Fn(Number) -> bool,
+        mut edge: impl FnMut(Edge),
+    ) {
+        // Bytes of an empty datum have no users.
+        for (bytes, last) in self.0.overlapping(range.clone()) {
+            let both = bytes.start.max(range.start)..bytes.end.min(range.end);
+            let mut push = |from: Number, hazard| {
+                edge(Edge { from, datum, range: both.clone(), hazard, order: None });
+            };
+            if let Some(writer) = last.writer {
+                push(writer, if mode == Mode::Write { Hazard::Waw } else { Hazard::Raw });
+            }
+            if mode.writes() {
+                last.readers.iter().for_each(|reader| push(*reader, Hazard::War));
+            }
+        }
+        self.0.update(range.clone(), Last::default, |last| {
+            if mode.writes() {
+                last.writer = Some(task);
+                last.readers.clear();
+            } else {
+                if last.readers.len() >= READERS_KEPT {
+                    last.readers.retain(|reader| !is_over(*reader));
+                }
+                last.readers.push(task);
+            }
+        });
+    }
+
+    /// The tasks that wrote bytes of a range last.
+    pub(super) fn writers(&self, range: Range<u64>) -> impl Iterator<Item = Number> + '_ {
+        self.0.overlapping(range).filter_map(|(_, last)| last.writer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    /// The rule itself, for each byte.
+    #[derive(Default, Clone)]
+    struct Byte {
+        writer: Option<Number>,
+        readers: Vec<Number>,
+    }
+
+    proptest! {
+        /// A task comes after the last writer of each byte that it uses, and after the readers since where it writes.
+        #[test]
+        fn the_last_users_of_each_byte_come_before(
+            steps in vec((0u64..16, 0u64..16, 0usize..3), 1..40)
+        ) {
+            let (mut history, mut bytes) = (History::default(), vec![Byte::default(); 16]);
+            for (task, (a, b, mode)) in (1..).zip(steps) {
+                let range = a.min(b)..a.max(b);
+                let mode = [Mode::Read, Mode::Write, Mode::ReadWrite][mode];
+                let mut found = Vec::new();
+                history.add((task, 0), &range, mode, |_| false, |edge| {
+                    found.extend(edge.range.map(|byte| (byte, edge.from, edge.hazard)));
+                });
+                let mut expected = Vec::new();
+                for at in range {
+                    let byte = &mut bytes[usize::try_from(at).expect("few")];
+                    let of_write = if mode == Mode::Write { Hazard::Waw } else { Hazard::Raw };
+                    expected.extend(byte.writer.map(|writer| (at, writer, of_write)));
+                    if mode.writes() {
+                        expected.extend(byte.readers.drain(..).map(|reader| (at, reader, Hazard::War)));
+                        byte.writer = Some(task);
+                    } else {
+                        byte.readers.push(task);
+                    }
+                }
+                found.sort_unstable();
+                expected.sort_unstable();
+                prop_assert_eq!(found, expected);
+            }
+        }
+    }
+}

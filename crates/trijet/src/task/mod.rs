@@ -1,0 +1,279 @@
+//! Tasks: each says which data it reads and writes, and the library chooses its stream and its place in the order.
+//!
+//! A task is a function with the uses of data that it declares. Its function gets views of these data and a stream, and
+//! enqueues work; or it runs on a thread of the host and gets slices. The result is that of the tasks one after
+//! another, in the order in which they were submitted, and tasks that no data order run at once.
+//!
+//! ```
+//! use trijet::kernels::AXPY;
+//! use trijet::{Device, Select};
+//! let device = Device::open(Select::Host(0))?;
+//! let tasks = device.tasks();
+//! let (x, y) = (tasks.alloc::<f32>(1000)?, tasks.alloc::<f32>(1000)?);
+//! let h = tasks.data(device.pinned::<f32>(1000)?);
+//! tasks.task(h.write()).named("begin").host(|mut h| {
+//!     h.fill(1.0);
+//!     Ok(())
+//! })?;
+//! // The two uploads wait for the task on the host, and not for each other.
+//! for target in [&x, &y] {
+//!     tasks.task((h.read(), target.write())).named("upload").run(|s, (h, mut x)| s.copy(&h, &mut x))?;
+//! }
+//! tasks.task((x.read(), y.update())).named("axpy").run(|s, (x, y)| s.launch(&AXPY, (2.0, x, y)))?;
+//! tasks.task((y.read(), h.write())).named("download").run(|s, (y, mut h)| s.copy(&y, &mut h))?;
+//! let h = tasks.take(h)?;
+//! assert!(h.read()?.iter().all(|v| *v == 3.0));
+//! # Ok::<(), trijet::Error>(())
+//! ```
+//!
+//! - *Order.* A task comes after the earlier tasks that write what it uses, and after those that use what it writes, byte by
+//!   byte. The waits between streams are those of the buffers, so none is inserted that another one implies.
+//! - *Streams.* A task continues the stream of a task whose result it uses, if nothing was issued there since. A few
+//!   tasks are held back, so that the library sees which of several should continue a stream. [`Tasks::finish`] and
+//!   every other wait issue all of them, and so does the drop of the last handle.
+//! - *Errors.* If the function of a task returns an error or panics, the tasks that read what it was to write do not run, and
+//!   neither do those that read theirs. The others do. Calls that need the result return the first error, with the
+//!   task that failed.
+//! - *Host.* The function of a task on the host runs on a thread of the library when the work before it is complete, and
+//!   later tasks that conflict with it are held back until it has returned. It may use streams of its own.
+#![forbid(unsafe_code)]
+
+mod builder;
+mod core;
+mod data;
+mod declared;
+mod explain;
+mod history;
+mod lanes;
+mod record;
+mod state;
+mod uses;
+
+pub use builder::{Task, TaskId};
+pub use data::{Data, HostPart, Reads, Writes};
+pub use explain::{Explanation, Step};
+pub use record::{Hazard, Order};
+pub use state::TaskCounts;
+pub use uses::{HostUses, Uses};
+
+use self::core::Core;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::memory::{Buffer, Element, OnDevice};
+use crate::stream::Device;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// Streams of each priority: as many as a GPU has hardware queues, unless `CUDA_DEVICE_MAX_CONNECTIONS` says otherwise
+/// (docs/measuring.md). More would share queues and wait for each other there.
+const STREAMS: usize = 8;
+/// How many tasks are held back, so that the successors of a task are known when its stream is chosen.
+const LOOK_AHEAD: usize = 8;
+
+/// The tasks of a device. Clones are handles of the same tasks. The drop of the last one does not wait: what was
+/// submitted runs.
+#[derive(Debug, Clone)]
+pub struct Tasks(Arc<Handle>);
+
+#[derive(Debug)]
+struct Handle(Arc<Core>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Options of tasks, see [`Device::tasks_with`].
+///
+/// ```
+/// use trijet::task::TaskOptions;
+/// use trijet::{Device, Select};
+/// let device = Device::open(Select::Host(0))?;
+/// // Each task is issued when it is submitted, on one stream.
+/// let tasks = device.tasks_with(TaskOptions::new().streams(1).look_ahead(0));
+/// tasks.task(()).run(|s, ()| s.host_fn(|| ()))?;
+/// tasks.finish()?;
+/// assert_eq!(tasks.counts().streams, 1);
+/// # Ok::<(), trijet::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "no tasks are created yet"]
+pub struct TaskOptions {
+    streams: usize,
+    look_ahead: usize,
+}
+
+impl Default for TaskOptions {
+    fn default() -> Self {
+        Self { streams: STREAMS, look_ahead: LOOK_AHEAD }
+    }
+}
+
+impl TaskOptions {
+    /// Eight streams of each priority, and eight tasks that are held back.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The most streams of each priority, at least one.
+    pub fn streams(mut self, streams: usize) -> Self {
+        self.streams = streams.max(1);
+        self
+    }
+
+    /// How many tasks are held back before the first of them is issued.
+    pub fn look_ahead(mut self, tasks: usize) -> Self {
+        self.look_ahead = tasks;
+        self
+    }
+}
+
+impl Device {
+    /// Tasks on this device.
+    #[must_use]
+    pub fn tasks(&self) -> Tasks {
+        self.tasks_with(TaskOptions::new())
+    }
+
+    /// Tasks on this device, with options.
+    #[must_use]
+    pub fn tasks_with(&self, options: TaskOptions) -> Tasks {
+        let TaskOptions { streams, look_ahead } = options;
+        Tasks(Arc::new(Handle(Core::new(self, streams, look_ahead))))
+    }
+}
+
+impl Tasks {
+    fn core(&self) -> &Arc<Core> {
+        &self.0.0
+    }
+
+    /// Makes a buffer the data of tasks, which have it from now on. Work that was enqueued before on any stream comes before
+    /// theirs.
+    #[must_use]
+    pub fn data<T, S>(&self, buffer: Buffer<T, S>) -> Data<T, S> {
+        let number = self.core().add_datum();
+        // Threads of the host look at the stamps of their parts while others are enqueued.
+        if buffer.is_on_host() {
+            buffer.share_in_parts();
+        }
+        Data::new(self.core(), buffer, number)
+    }
+
+    /// Allocates device memory for `len` elements, as the data of tasks; the values are arbitrary.
+    ///
+    /// # Errors
+    /// Those of [`Stream::alloc`](crate::Stream::alloc).
+    #[track_caller]
+    pub fn alloc<T: Element>(&self, len: usize) -> Result<Data<T, OnDevice>> {
+        let stream = self.core().any_stream()?;
+        Ok(self.data(stream.alloc(len)?))
+    }
+
+    /// A task with these uses, to be submitted by [`Task::run`] or [`Task::host`].
+    pub fn task<U: Uses>(&self, uses: U) -> Task<'_, U> {
+        Task::new(self.core(), uses)
+    }
+
+    /// Takes data away from the tasks, when those that use it are issued, and those on the host are over. Work may be
+    /// pending on the device; like any other use, a read of the buffer waits for it.
+    ///
+    /// # Errors
+    /// The error of the task that failed first, if bytes of the data have no value for this reason; `InvalidValue` if the
+    /// data was taken before, belongs to other tasks, or is taken in the function of a task.
+    pub fn take<T, S>(&self, data: Data<T, S>) -> Result<Buffer<T, S>> {
+        const OP: &str = "take data";
+        let datum = data.datum();
+        if !Arc::ptr_eq(&datum.core, self.core()) {
+            let cause = format!("data {} belongs to other tasks", datum.number);
+            return Err(Error::new(ErrorKind::InvalidValue, OP, cause));
+        }
+        self.core().demand_outside(OP)?;
+        let mut state = self.core().wait_for(|state| state.pending(datum.number) == 0);
+        state.take_datum(datum.number, OP)?;
+        drop(state);
+        Ok(datum.buffer.part(0..data.len()))
+    }
+
+    /// Waits until the task is over, and until the work that it enqueued is complete.
+    ///
+    /// # Errors
+    /// The error of the task, or that of the task that failed first if this one did not run; the error of work that
+    /// failed; `InvalidValue` in the function of a task.
+    #[track_caller]
+    pub fn wait(&self, task: TaskId) -> Result<()> {
+        self.core().wait(self.number(task, "task wait")?, Location::caller())
+    }
+
+    /// Cancels a task that was not issued yet, with all tasks that read what it was to write. Returns whether it is
+    /// cancelled: a task whose function has begun is not.
+    ///
+    /// ```
+    /// use trijet::task::TaskOptions;
+    /// use trijet::{Device, ErrorKind, Select};
+    /// let tasks = Device::open(Select::Host(0))?.tasks();
+    /// let x = tasks.alloc::<u8>(16)?;
+    /// let fill = tasks.task(x.write()).run(|s, mut x| s.fill_bytes(&mut x, 1))?;
+    /// let more = tasks.task(x.update()).run(|s, mut x| s.fill_bytes(&mut x, 2))?;
+    /// assert!(tasks.cancel(fill), "both are held back");
+    /// assert_eq!(tasks.wait(more).map_err(|error| error.kind()), Err(ErrorKind::Cancelled));
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    pub fn cancel(&self, task: TaskId) -> bool {
+        self.number(task, "task cancel").is_ok_and(|number| self.core().cancel(number))
+    }
+
+    /// Issues all tasks, and waits until they are over and their work is complete.
+    ///
+    /// # Errors
+    /// The error of the task that failed first since the last call; the error of work that failed; `InvalidValue` in the
+    /// function of a task.
+    pub fn finish(&self) -> Result<()> {
+        self.core().finish()
+    }
+
+    /// Why the task `later` came after `earlier`, or that it need not. The answer changes while tasks are issued.
+    ///
+    /// ```
+    /// use trijet::{Device, Select};
+    /// let tasks = Device::open(Select::Host(0))?.tasks();
+    /// let x = tasks.alloc::<u8>(16)?;
+    /// let a = tasks.task(x.write()).named("fill").run(|s, mut x| s.fill_bytes(&mut x, 1))?;
+    /// let b = tasks.task(x.update()).named("again").run(|s, mut x| s.fill_bytes(&mut x, 2))?;
+    /// tasks.finish()?;
+    /// let why = tasks.explain(a, b)?;
+    /// assert_eq!(
+    ///     why.to_string(),
+    ///     "`again #2` reads what it wrote, as `fill #1` did: bytes 0 to 16 of data 0 (they are on one stream)"
+    /// );
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidValue` for a task of others, and for one that is forgotten: the last 4096 tasks are remembered.
+    pub fn explain(&self, earlier: TaskId, later: TaskId) -> Result<Explanation> {
+        let [from, to] = [self.number(earlier, "explain")?, self.number(later, "explain")?];
+        let explained = explain::explain(&self.core().lock(), from, to);
+        explained.ok_or_else(|| {
+            Error::new(ErrorKind::InvalidValue, "explain", "one of the tasks is forgotten")
+        })
+    }
+
+    /// The graph of the last tasks, in the language of Graphviz. A solid line is an order that something waits for.
+    #[must_use]
+    pub fn dot(&self) -> String {
+        explain::dot(&self.core().lock())
+    }
+
+    /// Numbers of tasks since the begin.
+    #[must_use]
+    pub fn counts(&self) -> TaskCounts {
+        self.core().lock().counts
+    }
+
+    fn number(&self, task: TaskId, op: &'static str) -> Result<u64> {
+        task.of(self.core()).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidValue, op, "the task belongs to other tasks")
+        })
+    }
+}

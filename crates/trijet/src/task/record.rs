@@ -1,0 +1,138 @@
+//! Records of tasks: what is known of each task until it is forgotten.
+#![forbid(unsafe_code)]
+
+use crate::base::error::{Error, Result};
+use crate::base::id::Position;
+use crate::stream::Stream;
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// The number of a task: the tasks of a program are numbered in the order in which they were submitted, from 1 on.
+pub(super) type Number = u64;
+
+/// Why a task comes after another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Hazard {
+    /// It reads what the other one wrote.
+    Raw,
+    /// It writes what the other one read.
+    War,
+    /// It writes what the other one wrote.
+    Waw,
+}
+
+/// How the order of two tasks is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Order {
+    /// Both are on the same stream.
+    SameStream,
+    /// The stream had waited for the other task before, or for a later operation of its stream.
+    Implied,
+    /// The other task was known to be complete.
+    Complete,
+    /// The stream waits for the other task.
+    Waits,
+    /// The task was held back until the other one, which runs on the host, was complete.
+    HeldBack,
+    /// The task runs on the host, on a thread that waits for the other one.
+    HostWaits,
+}
+
+/// That a task comes after another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Edge {
+    pub(super) from: Number,
+    pub(super) datum: u32,
+    pub(super) range: Range<u64>,
+    pub(super) hazard: Hazard,
+    /// `None` until the task is issued.
+    pub(super) order: Option<Order>,
+}
+
+/// A function that enqueues work on a stream. It has its uses.
+pub(super) type StreamBody = Box<dyn FnOnce(&Stream) -> Result<()> + Send>;
+/// A function that computes on a thread of the host.
+pub(super) type HostBody = Box<dyn FnOnce() -> Result<()> + Send>;
+
+/// The function of a task.
+pub(super) enum Body {
+    Stream(StreamBody),
+    Host(HostBody),
+}
+
+/// The progress of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Earlier tasks hold it back.
+    Blocked,
+    /// It may be issued.
+    Ready,
+    /// Its function runs.
+    Running,
+    /// Its work is enqueued, or complete if it ran on the host; or it failed.
+    Over,
+}
+
+/// Why a task has no result.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// The task that failed first.
+    pub(super) culprit: Number,
+    pub(super) name: Name,
+    pub(super) error: Error,
+}
+
+/// The name of a task.
+pub(super) type Name = Cow<'static, str>;
+
+/// What is known of a task.
+pub(super) struct Record {
+    pub(super) name: Name,
+    pub(super) site: &'static Location<'static>,
+    pub(super) progress: Progress,
+    /// Whether it runs on the host.
+    pub(super) is_host: bool,
+    pub(super) is_urgent: bool,
+    pub(super) is_cancelled: bool,
+    pub(super) body: Option<Body>,
+    /// How many earlier tasks hold it back.
+    pub(super) blockers: u32,
+    /// Later tasks that it holds back, and whether each reads what it writes.
+    pub(super) successors: SmallVec<[(Number, bool); 4]>,
+    pub(super) edges: SmallVec<[Edge; 3]>,
+    /// The stream that it was issued on, and its last operation there.
+    pub(super) lane: Option<usize>,
+    pub(super) end: Option<Position>,
+    pub(super) failure: Option<Arc<Failure>>,
+    /// The data that it uses.
+    pub(super) data: SmallVec<[u32; 3]>,
+}
+
+impl fmt::Display for Hazard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Raw => "reads what it wrote",
+            Self::War => "writes what it read",
+            Self::Waw => "writes what it wrote",
+        })
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SameStream => "they are on one stream",
+            Self::Implied => "an earlier wait of its stream implies it",
+            Self::Complete => "the earlier one was complete",
+            Self::Waits => "its stream waits",
+            Self::HeldBack => "it was held back until the earlier one was complete",
+            Self::HostWaits => "its thread waits",
+        })
+    }
+}

@@ -1,0 +1,501 @@
+//! The state of tasks under their lock: which tasks there are, what each comes after, and which may be issued.
+#![forbid(unsafe_code)]
+
+use super::declared::AllDeclared;
+use super::history::History;
+use super::lanes::{Before, Lanes};
+use super::record::{
+    Body, Edge, Failure, Hazard, HostBody, Name, Number, Order, Progress, Record, StreamBody,
+};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::Position;
+use crate::order::domain::Domain;
+use crate::stream::{Device, Stream};
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::panic::Location;
+use std::sync::Arc;
+
+/// Records of tasks that are over are kept until there are as many, for questions about them.
+const REMEMBERED: usize = 4096;
+
+/// A datum: who used its bytes last, and who is about to.
+#[derive(Debug, Default)]
+struct Datum {
+    history: History,
+    /// The tasks that use it and are not over.
+    pending: u32,
+    is_taken: bool,
+    /// Whether no handle is left.
+    is_forgotten: bool,
+}
+
+/// A task that is submitted.
+pub(super) struct New {
+    pub(super) name: Name,
+    pub(super) site: &'static Location<'static>,
+    pub(super) is_urgent: bool,
+    pub(super) body: Body,
+}
+
+/// A task that is issued now.
+pub(super) struct Issue {
+    pub(super) number: Number,
+    pub(super) lane: usize,
+    pub(super) stream: Arc<Stream>,
+    pub(super) body: StreamBody,
+}
+
+/// Numbers of tasks since the begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct TaskCounts {
+    /// Tasks that were submitted.
+    pub submitted: u64,
+    /// Tasks whose function ran and returned no error.
+    pub succeeded: u64,
+    /// Tasks whose function returned an error or panicked.
+    pub failed: u64,
+    /// Tasks that did not run, because they were cancelled, or because a task whose result they read did not succeed.
+    pub skipped: u64,
+    /// Streams that were created.
+    pub streams: usize,
+}
+
+/// The state of tasks.
+pub(super) struct State {
+    /// The number of the first record.
+    first: Number,
+    records: VecDeque<Record>,
+    data: Vec<Datum>,
+    unused: Vec<u32>,
+    /// Tasks for streams that may be issued, urgent ones first, and then in their order.
+    ready: BinaryHeap<(bool, Reverse<Number>)>,
+    /// Tasks for the host that may run.
+    ready_on_host: VecDeque<Number>,
+    /// Tasks for streams that are not issued.
+    unissued: usize,
+    /// Tasks that are not over.
+    unfinished: usize,
+    /// Threads for which everything is to be issued, because they wait.
+    pub(super) waiting: usize,
+    /// Whether a thread issues tasks.
+    pub(super) is_issuing: bool,
+    pub(super) lanes: Lanes,
+    /// The tasks without a result, each with the first failure.
+    failures: BTreeMap<Number, Arc<Failure>>,
+    /// The first failure that no call has returned yet.
+    unreported: Option<Arc<Failure>>,
+    /// Functions of tasks that do not run, to be dropped outside the lock.
+    pub(super) discarded: Vec<Body>,
+    pub(super) threads: usize,
+    pub(super) idle_threads: usize,
+    /// Whether no handle is left that could submit a task.
+    pub(super) is_closing: bool,
+    pub(super) counts: TaskCounts,
+}
+
+impl State {
+    pub(super) fn new(device: &Device, streams: usize) -> Self {
+        Self {
+            first: 1,
+            records: VecDeque::new(),
+            data: Vec::new(),
+            unused: Vec::new(),
+            ready: BinaryHeap::new(),
+            ready_on_host: VecDeque::new(),
+            unissued: 0,
+            unfinished: 0,
+            waiting: 0,
+            is_issuing: false,
+            lanes: Lanes::new(device, streams),
+            failures: BTreeMap::new(),
+            unreported: None,
+            discarded: Vec::new(),
+            threads: 0,
+            idle_threads: 0,
+            is_closing: false,
+            counts: TaskCounts::default(),
+        }
+    }
+
+    /// The tasks that are not over.
+    pub(super) fn unfinished(&self) -> usize {
+        self.unfinished
+    }
+
+    /// Whether a task is over, or forgotten since.
+    pub(super) fn is_over(&self, number: Number) -> bool {
+        self.record(number).is_none_or(|record| record.progress == Progress::Over)
+    }
+
+    pub(super) fn record(&self, number: Number) -> Option<&Record> {
+        self.records.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    }
+
+    fn record_mut(&mut self, number: Number) -> Option<&mut Record> {
+        self.records.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    }
+
+    /// The records of all tasks that are remembered.
+    pub(super) fn records(&self) -> impl Iterator<Item = (Number, &Record)> {
+        (self.first..).zip(&self.records)
+    }
+
+    pub(super) fn add_datum(&mut self) -> u32 {
+        let number = self.unused.pop().unwrap_or_else(|| {
+            self.data.push(Datum::default());
+            u32::try_from(self.data.len() - 1).expect("fewer than 2^32 data")
+        });
+        self.data[number as usize] = Datum::default();
+        number
+    }
+
+    /// Forgets a datum whose last handle is gone. Its tasks keep it while they are not over.
+    pub(super) fn forget_datum(&mut self, number: u32) {
+        let datum = &mut self.data[number as usize];
+        datum.is_forgotten = true;
+        if datum.pending == 0 {
+            self.unused.push(number);
+        }
+    }
+
+    /// The tasks that use a datum and are not over.
+    pub(super) fn pending(&self, datum: u32) -> u32 {
+        self.data[datum as usize].pending
+    }
+
+    /// Takes a datum away, if its bytes have their values.
+    ///
+    /// # Errors
+    /// The error of a task that was to write bytes of it.
+    pub(super) fn take_datum(&mut self, number: u32, op: &'static str) -> Result<()> {
+        self.demand_there(number, op)?;
+        let writers = self.data[number as usize].history.writers(0..u64::MAX);
+        let failure = { writers }.filter_map(|writer| self.failures.get(&writer)).next();
+        if let Some(failure) = failure {
+            return Err(self.explained(failure, format_args!("data {number} has no value")));
+        }
+        self.data[number as usize].is_taken = true;
+        Ok(())
+    }
+
+    fn demand_there(&self, number: u32, op: &'static str) -> Result<()> {
+        if self.data[number as usize].is_taken {
+            let cause = format!("data {number} was taken before");
+            return Err(Error::new(ErrorKind::InvalidValue, op, cause));
+        }
+        Ok(())
+    }
+
+    /// Adds a task.
+    ///
+    /// # Errors
+    /// `InvalidValue` if a datum was taken.
+    pub(super) fn add(&mut self, new: New, declared: &AllDeclared) -> Result<Number> {
+        for one in declared.all() {
+            self.demand_there(one.number, "task")?;
+        }
+        let number = self.first + self.records.len() as u64;
+        let mut edges: SmallVec<[Edge; 3]> = SmallVec::new();
+        let Self { data, records, first, .. } = self;
+        let is_over = |number: Number| {
+            let at = number.checked_sub(*first).and_then(|at| usize::try_from(at).ok());
+            at.and_then(|at| records.get(at)).is_none_or(|one| one.progress == Progress::Over)
+        };
+        for one in declared.all() {
+            let datum = &mut data[one.number as usize];
+            datum.pending += 1;
+            let task = (number, one.number);
+            datum.history.add(task, &one.range, one.mode, is_over, |edge| edges.push(edge));
+        }
+        let (mut blockers, mut failure) = (0, None);
+        for edge in &edges {
+            let reads = edge.hazard == Hazard::Raw;
+            if reads && failure.is_none() {
+                failure = self.failures.get(&edge.from).cloned();
+            }
+            let Some(from) = self.record_mut(edge.from) else { continue };
+            if from.progress == Progress::Over {
+                continue;
+            }
+            match from.successors.iter_mut().find(|(to, _)| *to == number) {
+                Some((_, is_read)) => *is_read |= reads,
+                None => {
+                    from.successors.push((number, reads));
+                    blockers += 1;
+                }
+            }
+        }
+        let New { name, site, is_urgent, body } = new;
+        let is_host = matches!(body, Body::Host(_));
+        self.records.push_back(Record {
+            name,
+            site,
+            progress: Progress::Blocked,
+            is_host,
+            is_urgent,
+            is_cancelled: false,
+            body: Some(body),
+            blockers,
+            successors: SmallVec::new(),
+            edges,
+            lane: None,
+            end: None,
+            failure,
+            data: declared.all().iter().map(|one| one.number).collect(),
+        });
+        self.counts.submitted += 1;
+        self.unfinished += 1;
+        self.unissued += usize::from(!is_host);
+        if blockers == 0 {
+            self.unblock(number);
+        }
+        self.forget_old();
+        Ok(number)
+    }
+
+    /// Forgets the oldest records of tasks that are over.
+    fn forget_old(&mut self) {
+        while self.records.len() > REMEMBERED
+            && self.records.front().is_some_and(|one| one.progress == Progress::Over)
+        {
+            self.records.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Lets a task be issued that nothing holds back any more.
+    fn unblock(&mut self, number: Number) {
+        let mut unblocked = vec![number];
+        while let Some(number) = unblocked.pop() {
+            let Some(record) = self.record_mut(number) else { continue };
+            if record.failure.is_some() || record.is_cancelled {
+                let failure = record.failure.clone();
+                let failure = failure.unwrap_or_else(|| cancelled(number, record));
+                self.end(number, Some(failure), &mut unblocked);
+                continue;
+            }
+            record.progress = Progress::Ready;
+            let (is_host, is_urgent) = (record.is_host, record.is_urgent);
+            if is_host {
+                self.ready_on_host.push_back(number);
+            } else {
+                self.ready.push((is_urgent, Reverse(number)));
+            }
+        }
+    }
+
+    /// Ends a task, and adds those that it held back and that nothing else does.
+    fn end(&mut self, number: Number, failure: Option<Arc<Failure>>, unblocked: &mut Vec<Number>) {
+        let Some(record) = self.record_mut(number) else { return };
+        record.progress = Progress::Over;
+        record.failure.clone_from(&failure);
+        let (body, is_host) = (record.body.take(), record.is_host);
+        let data = std::mem::take(&mut record.data);
+        let successors = std::mem::take(&mut record.successors);
+        // A function that did not run.
+        let did_run = body.is_none();
+        self.discarded.extend(body);
+        self.unfinished -= 1;
+        self.unissued -= usize::from(!is_host);
+        match &failure {
+            None => self.counts.succeeded += 1,
+            Some(failure) => {
+                let count =
+                    if did_run { &mut self.counts.failed } else { &mut self.counts.skipped };
+                *count += 1;
+                self.unreported.get_or_insert_with(|| Arc::clone(failure));
+                self.failures.insert(number, Arc::clone(failure));
+            }
+        }
+        for datum in data {
+            let at = &mut self.data[datum as usize];
+            at.pending -= 1;
+            if at.pending == 0 && at.is_forgotten {
+                self.unused.push(datum);
+            }
+        }
+        for (later, reads) in successors {
+            let Some(record) = self.record_mut(later) else { continue };
+            record.blockers -= 1;
+            if let (true, None, Some(failure)) = (reads, &record.failure, &failure) {
+                record.failure = Some(Arc::clone(failure));
+            }
+            if record.blockers == 0 {
+                unblocked.push(later);
+            }
+        }
+    }
+
+    /// Ends a task whose function has returned, on a stream with this last operation, or on the host.
+    pub(super) fn returned(
+        &mut self,
+        number: Number,
+        outcome: Result<()>,
+        at: Option<(usize, Option<Position>)>,
+    ) {
+        if let Some((lane, end)) = at {
+            let end = self.lanes.issued(lane, number, end);
+            if let Some(record) = self.record_mut(number) {
+                record.end = end;
+            }
+        }
+        let failure = outcome.err().map(|error| {
+            let name = self.record(number).map_or(Name::Borrowed(""), |one| one.name.clone());
+            Arc::new(Failure { culprit: number, name, error })
+        });
+        let mut unblocked = Vec::new();
+        self.end(number, failure, &mut unblocked);
+        for number in unblocked {
+            self.unblock(number);
+        }
+    }
+
+    /// The next task to issue, if more than `look_ahead` are not issued, or if a thread waits.
+    pub(super) fn next(&mut self, look_ahead: usize, domain: &Domain) -> Option<Issue> {
+        loop {
+            if self.unissued <= look_ahead && self.waiting == 0 && !self.is_closing {
+                return None;
+            }
+            let (_, Reverse(number)) = self.ready.pop()?;
+            let Some(record) = self.record(number) else { continue };
+            if record.progress != Progress::Ready {
+                continue;
+            }
+            let (lane, stream) = match self.choose(number) {
+                Ok(chosen) => chosen,
+                Err(error) => {
+                    self.returned(number, Err(error), None);
+                    continue;
+                }
+            };
+            self.order_edges(number, lane, &stream, domain);
+            let record = self.record_mut(number)?;
+            record.progress = Progress::Running;
+            record.lane = Some(lane);
+            match record.body.take() {
+                Some(Body::Stream(body)) => return Some(Issue { number, lane, stream, body }),
+                Some(Body::Host(_)) | None => continue,
+            }
+        }
+    }
+
+    fn choose(&mut self, number: Number) -> Result<(usize, Arc<Stream>)> {
+        let Some(record) = self.record(number) else { unreachable!("task {number} is ready") };
+        let is_urgent = record.is_urgent;
+        let own = record.successors.len();
+        let before: SmallVec<[Before; 4]> = { record.edges.iter() }
+            .filter_map(|edge| {
+                let from = self.record(edge.from)?;
+                // The successors of a task that is over are gone, so the edges of those that wait are asked.
+                let has_other_heir = self.ready.iter().any(|(_, Reverse(other))| {
+                    self.record(*other).is_some_and(|other| {
+                        other.successors.len() > own
+                            && other.edges.iter().any(|other| other.from == edge.from)
+                    })
+                });
+                Some(Before { number: edge.from, lane: from.lane?, has_other_heir })
+            })
+            .collect();
+        let lane = self.lanes.choose(before.into_iter(), is_urgent)?;
+        self.counts.streams = self.lanes.streams().len();
+        Ok((lane, Arc::clone(self.lanes.stream(lane))))
+    }
+
+    /// Notes how the order of a task behind each earlier one is kept.
+    fn order_edges(&mut self, number: Number, lane: usize, stream: &Stream, domain: &Domain) {
+        let Some(record) = self.record_mut(number) else { return };
+        let mut edges = std::mem::take(&mut record.edges);
+        for edge in &mut edges {
+            edge.order = self.record(edge.from).map(|from| match (from.lane, from.end) {
+                (None, _) => Order::HeldBack,
+                (Some(earlier), _) if earlier == lane => Order::SameStream,
+                (Some(_), None) => Order::Complete,
+                (Some(_), Some(end)) if stream.lane().lane().covers(&[end]) => Order::Implied,
+                (Some(_), Some(end)) if domain.is_done(end) => Order::Complete,
+                (Some(_), Some(_)) => Order::Waits,
+            });
+        }
+        if let Some(record) = self.record_mut(number) {
+            record.edges = edges;
+        }
+    }
+
+    /// The next task for the host, with its function.
+    pub(super) fn next_on_host(&mut self) -> Option<(Number, HostBody)> {
+        loop {
+            let number = self.ready_on_host.pop_front()?;
+            let Some(record) = self.record(number) else { continue };
+            if record.progress != Progress::Ready {
+                continue;
+            }
+            let order = |from: Option<&Record>| match from {
+                Some(from) if from.is_host => Order::HeldBack,
+                Some(_) => Order::HostWaits,
+                None => Order::Complete,
+            };
+            let orders: SmallVec<[Order; 4]> =
+                record.edges.iter().map(|edge| order(self.record(edge.from))).collect();
+            let record = self.record_mut(number)?;
+            for (edge, order) in record.edges.iter_mut().zip(orders) {
+                edge.order = Some(order);
+            }
+            record.progress = Progress::Running;
+            match record.body.take() {
+                Some(Body::Host(body)) => return Some((number, body)),
+                Some(Body::Stream(_)) | None => continue,
+            }
+        }
+    }
+
+    /// Whether tasks for the host may run that no thread has taken.
+    pub(super) fn has_host_work(&self) -> bool {
+        !self.ready_on_host.is_empty()
+    }
+
+    /// Cancels a task, unless its function runs or has run. Returns whether it is cancelled.
+    pub(super) fn cancel(&mut self, number: Number) -> bool {
+        let Some(record) = self.record_mut(number) else { return false };
+        match record.progress {
+            Progress::Blocked => record.is_cancelled = true,
+            Progress::Ready => {
+                record.is_cancelled = true;
+                self.unblock(number);
+            }
+            Progress::Running | Progress::Over => return record.is_cancelled,
+        }
+        true
+    }
+
+    /// The failure that a task ended with.
+    pub(super) fn failure(&self, number: Number) -> Option<&Arc<Failure>> {
+        self.failures.get(&number)
+    }
+
+    pub(super) fn take_unreported(&mut self) -> Option<Error> {
+        let failure = self.unreported.take()?;
+        let skipped = self.failures.values().filter(|other| other.culprit == failure.culprit);
+        let others = skipped.count() - 1;
+        let what = match others {
+            0 => String::from("no other task depends on it"),
+            1 => String::from("1 task that depends on it did not run"),
+            _ => format!("{others} tasks that depend on it did not run"),
+        };
+        Some(self.explained(&failure, format_args!("{what}")))
+    }
+
+    /// The error of a failure, with the task that failed.
+    pub(super) fn explained(&self, failure: &Failure, what: std::fmt::Arguments<'_>) -> Error {
+        let Failure { culprit, name, error } = failure;
+        let site = |record: &Record| format!(", submitted at {}", record.site);
+        let site = self.record(*culprit).map_or(String::new(), site);
+        error.again().context(format!("{what}; task `{name}` (number {culprit}{site})"))
+    }
+}
+
+fn cancelled(number: Number, record: &Record) -> Arc<Failure> {
+    let error = Error::new(ErrorKind::Cancelled, "task", "it was cancelled before it was issued");
+    Arc::new(Failure { culprit: number, name: record.name.clone(), error })
+}

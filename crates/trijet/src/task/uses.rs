@@ -1,0 +1,181 @@
+//! What a task declares: a use of data, or a tuple of uses, and what its body gets of them.
+#![forbid(unsafe_code)]
+
+use super::data::{HostPart, Reads, Writes};
+use super::declared::AllDeclared;
+use crate::base::error::Result;
+use crate::memory::{Element, OnHost, ReadGuard, View, ViewMut, WriteGuard};
+
+mod sealed {
+    #[expect(unnameable_types, reason = "only this crate implements it")]
+    pub trait Sealed {}
+}
+
+/// The uses of a task on a stream: what [`Data::read`](super::Data::read) and its siblings return, a tuple of up to
+/// eight, or a vector. Only this crate implements it.
+pub trait Uses: sealed::Sealed + Send + 'static {
+    /// What the body gets: views of the elements.
+    type Views<'t>;
+    /// Adds the uses.
+    fn declare(&self, all: &mut AllDeclared);
+    /// The views.
+    fn views(&mut self) -> Self::Views<'_>;
+}
+
+/// The uses of a task on a thread of the host, of data in host memory. Only this crate implements it.
+pub trait HostUses: Uses {
+    /// Shares in the memory.
+    type Parts;
+    /// What the body gets: the elements, lent for as long as it runs.
+    type Guards<'t>;
+    /// The shares.
+    fn parts(&self) -> Self::Parts;
+    /// The elements, when the operations that use them are complete.
+    ///
+    /// # Errors
+    /// The error of work that failed.
+    fn guards(parts: &mut Self::Parts) -> Result<Self::Guards<'_>>;
+}
+
+impl<T: Element, S> sealed::Sealed for Reads<T, S> {}
+impl<T: Element, S> sealed::Sealed for Writes<T, S> {}
+
+impl<T: Element, S: Send + Sync + 'static> Uses for Reads<T, S> {
+    type Views<'t> = View<'t, T>;
+
+    fn declare(&self, all: &mut AllDeclared) {
+        all.push(self.declared());
+    }
+
+    fn views(&mut self) -> View<'_, T> {
+        self.view()
+    }
+}
+
+impl<T: Element, S: Send + Sync + 'static> Uses for Writes<T, S> {
+    type Views<'t> = ViewMut<'t, T>;
+
+    fn declare(&self, all: &mut AllDeclared) {
+        all.push(self.declared());
+    }
+
+    fn views(&mut self) -> ViewMut<'_, T> {
+        self.view()
+    }
+}
+
+impl<T: Element, S: OnHost + Send + Sync + 'static> HostUses for Reads<T, S> {
+    type Parts = HostPart<T, S>;
+    type Guards<'t> = ReadGuard<'t, T>;
+
+    fn parts(&self) -> HostPart<T, S> {
+        self.host_part()
+    }
+
+    fn guards(parts: &mut HostPart<T, S>) -> Result<ReadGuard<'_, T>> {
+        parts.read()
+    }
+}
+
+impl<T: Element, S: OnHost + Send + Sync + 'static> HostUses for Writes<T, S> {
+    type Parts = HostPart<T, S>;
+    type Guards<'t> = WriteGuard<'t, T>;
+
+    fn parts(&self) -> HostPart<T, S> {
+        self.host_part()
+    }
+
+    fn guards(parts: &mut HostPart<T, S>) -> Result<WriteGuard<'_, T>> {
+        parts.write()
+    }
+}
+
+macro_rules! tuples {
+    ($(($($use:ident $at:tt),*))*) => {$(
+        impl<$($use: sealed::Sealed),*> sealed::Sealed for ($($use,)*) {}
+
+        impl<$($use: Uses),*> Uses for ($($use,)*) {
+            type Views<'t> = ($($use::Views<'t>,)*);
+
+            fn declare(&self, all: &mut AllDeclared) {
+                $(self.$at.declare(all);)*
+            }
+
+            fn views(&mut self) -> Self::Views<'_> {
+                ($(self.$at.views(),)*)
+            }
+        }
+
+        impl<$($use: HostUses),*> HostUses for ($($use,)*) {
+            type Parts = ($($use::Parts,)*);
+            type Guards<'t> = ($($use::Guards<'t>,)*);
+
+            fn parts(&self) -> Self::Parts {
+                ($(self.$at.parts(),)*)
+            }
+
+            fn guards(parts: &mut Self::Parts) -> Result<Self::Guards<'_>> {
+                Ok(($($use::guards(&mut parts.$at)?,)*))
+            }
+        }
+    )*};
+}
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+}
+
+impl<U: sealed::Sealed> sealed::Sealed for Vec<U> {}
+
+/// As many uses as the program likes.
+impl<U: Uses> Uses for Vec<U> {
+    type Views<'t> = Vec<U::Views<'t>>;
+
+    fn declare(&self, all: &mut AllDeclared) {
+        self.iter().for_each(|one| one.declare(all));
+    }
+
+    fn views(&mut self) -> Self::Views<'_> {
+        self.iter_mut().map(U::views).collect()
+    }
+}
+
+impl<U: HostUses> HostUses for Vec<U> {
+    type Parts = Vec<U::Parts>;
+    type Guards<'t> = Vec<U::Guards<'t>>;
+
+    fn parts(&self) -> Self::Parts {
+        self.iter().map(U::parts).collect()
+    }
+
+    fn guards(parts: &mut Self::Parts) -> Result<Self::Guards<'_>> {
+        parts.iter_mut().map(U::guards).collect()
+    }
+}
+
+impl sealed::Sealed for () {}
+
+impl Uses for () {
+    type Views<'t> = ();
+
+    fn declare(&self, _: &mut AllDeclared) {}
+
+    fn views(&mut self) {}
+}
+
+impl HostUses for () {
+    type Parts = ();
+    type Guards<'t> = ();
+
+    fn parts(&self) {}
+
+    fn guards((): &mut ()) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,228 @@
+//! What users of task systems expect, each with its count of waits and streams.
+
+use crate::{demand_clean, device};
+use std::sync::mpsc::channel;
+use trijet::kernels::AXPY;
+use trijet::sim::Order;
+use trijet::task::{Explanation, Hazard, Order as Kept, TaskOptions, Tasks};
+use trijet::{Device, Result};
+
+fn waits(device: &Device) -> u64 {
+    device.ordering().waits
+}
+
+/// A chain stays on one stream and needs neither events nor waits.
+#[test]
+fn a_chain_of_tasks_is_one_stream_without_a_wait() -> Result<()> {
+    for look_ahead in [0, 8] {
+        let device = device(Order::Greedy)?;
+        let tasks = device.tasks_with(TaskOptions::new().look_ahead(look_ahead));
+        let (x, y) = (tasks.alloc::<f32>(64)?, tasks.alloc::<f32>(64)?);
+        tasks.task((x.write(), y.write())).run(|s, (mut x, mut y)| {
+            s.fill_bytes(&mut x, 0)?;
+            s.fill_bytes(&mut y, 0)
+        })?;
+        for _ in 0..50 {
+            tasks.task((x.read(), y.update())).run(|s, (x, y)| s.launch(&AXPY, (1.0, x, y)))?;
+            tasks.task((y.read(), x.update())).run(|s, (y, x)| s.launch(&AXPY, (1.0, y, x)))?;
+        }
+        tasks.finish()?;
+        let ordering = device.ordering();
+        assert_eq!((ordering.waits, ordering.records, tasks.counts().streams), (0, 0, 1));
+    }
+    Ok(())
+}
+
+/// Independent chains run at once, each on a stream of its own, and no stream waits for another.
+#[test]
+fn independent_chains_get_streams_of_their_own() -> Result<()> {
+    let device = device(Order::Seeded(1))?;
+    let tasks = device.tasks();
+    let data = (0..6).map(|_| tasks.alloc::<u8>(64)).collect::<Result<Vec<_>>>()?;
+    for value in 0..10 {
+        for x in &data {
+            tasks.task(x.update()).run(move |s, mut x| s.fill_bytes(&mut x, value))?;
+        }
+    }
+    tasks.finish()?;
+    assert_eq!((waits(&device), tasks.counts().streams), (0, 6));
+    Ok(())
+}
+
+/// Sub-range access with exact overlap: chunks never serialise falsely.
+#[test]
+fn chunks_of_one_buffer_do_not_wait_for_each_other() -> Result<()> {
+    let device = device(Order::Seeded(2))?;
+    let tasks = device.tasks();
+    let x = tasks.alloc::<u8>(64)?;
+    let chunk = |at: usize| at * 16..at * 16 + 16;
+    let mut ids = Vec::new();
+    for value in 0..3 {
+        for at in 0..4 {
+            let task = tasks.task(x.update_range(chunk(at)));
+            ids.push(task.run(move |s, mut x| s.fill_bytes(&mut x, value))?);
+        }
+    }
+    tasks.finish()?;
+    assert_eq!((waits(&device), tasks.counts().streams), (0, 4));
+    assert_eq!(tasks.explain(ids[0], ids[1])?, Explanation::Nothing);
+    assert!(matches!(tasks.explain(ids[0], ids[8])?, Explanation::Data(steps) if steps.len() == 2));
+    Ok(())
+}
+
+/// A writer comes after all readers, on whatever streams they are, and each stream is waited for once.
+#[test]
+fn a_writer_waits_for_all_readers() -> Result<()> {
+    for seed in 0..40 {
+        let device = device(Order::Seeded(seed))?;
+        let tasks = device.tasks();
+        let x = tasks.alloc::<u8>(256)?;
+        tasks.task(x.write()).run(|s, mut x| s.fill_bytes(&mut x, 1))?;
+        let landed: Vec<_> = (0..5)
+            .map(|_| device.pinned::<u8>(256).map(|h| tasks.data(h)))
+            .collect::<Result<_>>()?;
+        for h in &landed {
+            tasks.task((x.read(), h.write())).run(|s, (x, mut h)| s.copy(&x, &mut h))?;
+        }
+        tasks.task(x.write()).run(|s, mut x| s.fill_bytes(&mut x, 2))?;
+        for h in landed {
+            assert_eq!(&*tasks.take(h)?.read()?, &[1; 256], "seed {seed}");
+        }
+        tasks.finish()?;
+        demand_clean(&device);
+        // Four streams wait for the first fill, and the last fill waits for four of the copies, unless the library saw
+        // that one of them was complete.
+        assert!(waits(&device) <= 8, "seed {seed}: {} waits", waits(&device));
+    }
+    Ok(())
+}
+
+/// Submission does not wait for the device: a task can be submitted while an earlier one is held up.
+#[test]
+fn submission_waits_for_nothing() -> Result<()> {
+    let device = Device::host(trijet::sim::HostConfig::default())?.remove(0);
+    let tasks = device.tasks();
+    let x = tasks.alloc::<u8>(64)?;
+    let (send, receive) = channel::<()>();
+    tasks.task(x.write()).run(move |s, mut x| {
+        s.host_fn(move || receive.recv().expect("the test sends"))?;
+        s.fill_bytes(&mut x, 1)
+    })?;
+    for value in 0..100 {
+        tasks.task(x.update()).run(move |s, mut x| s.fill_bytes(&mut x, value))?;
+    }
+    assert_eq!(tasks.counts().submitted, 101);
+    send.send(()).expect("the function receives");
+    tasks.finish()
+}
+
+/// No lock is held while a function of the program runs: the function of one task waits for another thread that submits.
+#[test]
+fn no_lock_is_held_while_the_function_of_a_task_runs() -> Result<()> {
+    let device = Device::host(trijet::sim::HostConfig::default())?.remove(0);
+    let tasks = device.tasks_with(TaskOptions::new().look_ahead(0));
+    let ((send, receive), (begun, has_begun)) = (channel(), channel());
+    std::thread::scope(|scope| {
+        let other = tasks.clone();
+        scope.spawn(move || {
+            has_begun.recv().expect("the function sends");
+            let submitted = other.task(()).run(|_, ()| Ok(()));
+            send.send(submitted.is_ok()).expect("the function receives");
+        });
+        tasks.task(()).run(move |_, ()| {
+            begun.send(()).expect("the thread receives");
+            assert!(receive.recv().expect("the thread sends"));
+            Ok(())
+        })
+    })?;
+    tasks.finish()
+}
+
+/// More tasks than are remembered.
+#[test]
+fn tasks_without_end_are_forgotten_when_they_are_over() -> Result<()> {
+    let device = device(Order::Greedy)?;
+    let tasks = device.tasks();
+    let x = tasks.alloc::<u8>(16)?;
+    let first = tasks.task(x.write()).run(|s, mut x| s.fill_bytes(&mut x, 1))?;
+    let mut last = first;
+    for _ in 0..6000 {
+        last = tasks.task(x.update()).run(|_, _| Ok(()))?;
+    }
+    tasks.finish()?;
+    assert!(tasks.explain(first, last).is_err(), "the first one is forgotten");
+    tasks.wait(first)?;
+    assert_eq!(device.stream()?.download(&tasks.take(x)?)?, [1; 16]);
+    Ok(())
+}
+
+/// Urgent tasks overtake others that may be issued, on streams of the highest priority.
+#[test]
+fn urgent_tasks_are_issued_first() -> Result<()> {
+    let device = device(Order::Greedy)?;
+    let tasks = device.tasks_with(TaskOptions::new().look_ahead(20));
+    let (send, order) = channel();
+    for number in 0..6 {
+        let send = send.clone();
+        let task = tasks.task(());
+        let task = if number >= 4 { task.urgent() } else { task };
+        task.run(move |_, ()| {
+            send.send(number).expect("the test receives");
+            Ok(())
+        })?;
+    }
+    tasks.finish()?;
+    drop(send);
+    assert_eq!(order.iter().collect::<Vec<_>>(), [4, 5, 0, 1, 2, 3]);
+    Ok(())
+}
+
+/// Why one task came after another, and what would let them run at once.
+#[test]
+fn an_explanation_names_the_bytes_the_order_and_a_remedy() -> Result<()> {
+    let device = device(Order::Seeded(3))?;
+    let tasks = device.tasks_with(TaskOptions::new().look_ahead(0));
+    let (x, y) = (tasks.alloc::<u8>(64)?, tasks.alloc::<u8>(64)?);
+    let fill = tasks.task(x.write()).named("fill").run(|s, mut x| s.fill_bytes(&mut x, 1))?;
+    let copy = tasks.task((x.read(), y.write())).named("copy");
+    let copy = copy.run(|s, (x, mut y)| s.copy(&x, &mut y))?;
+    let next = tasks.task(x.write_range(..8)).named("next frame");
+    let next = next.run(|s, mut x| s.fill_bytes(&mut x, 2))?;
+    let other = tasks.task(y.read()).named("other").run(|_, _| Ok(()))?;
+    tasks.finish()?;
+    let Explanation::Data(steps) = tasks.explain(copy, next)? else { panic!("bytes order them") };
+    let [step] = &steps[..] else { panic!("{steps:?}") };
+    assert_eq!(
+        (step.hazard, step.bytes.clone(), step.order),
+        (Hazard::War, 0..8, Some(Kept::SameStream))
+    );
+    let remedy = tasks.explain(copy, next)?.remedy().expect("there is one");
+    assert!(remedy.contains("a buffer of its own for `next frame #3`"), "{remedy}");
+    assert_eq!(tasks.explain(next, other)?.remedy(), None);
+    let text = tasks.explain(fill, other)?.to_string();
+    assert!(
+        text.contains("`copy #2` reads what it wrote") && text.contains("`other #4` reads"),
+        "{text}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_graph_for_graphviz_has_each_task_and_why_it_waits() -> Result<()> {
+    let device = device(Order::Greedy)?;
+    let tasks: Tasks = device.tasks();
+    let h = tasks.data(device.pinned::<u8>(8)?);
+    let x = tasks.alloc::<u8>(8)?;
+    tasks.task(h.write()).named("read \"a\"").host(|_| Ok(()))?;
+    tasks.task((h.read(), x.write())).named("upload").run(|s, (h, mut x)| s.copy(&h, &mut x))?;
+    tasks.finish()?;
+    let text = tasks.dot();
+    for line in [
+        r#"t1 [label="read \"a\" #1\nhost"];"#,
+        r#"t2 [label="upload #2\nstream 0"];"#,
+        r#"t1 -> t2 [label="read after write, data 0", style=solid];"#,
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    Ok(())
+}

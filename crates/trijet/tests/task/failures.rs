@@ -1,0 +1,128 @@
+//! Tasks that fail, panic or are cancelled: what depends on them does not run, and everything else does.
+
+use crate::device;
+use trijet::sim::Order;
+use trijet::task::{Data, TaskOptions, Tasks};
+use trijet::{Error, ErrorKind, Result};
+
+fn broken() -> Error {
+    Error::new(ErrorKind::InvalidValue, "test", "it is broken")
+}
+
+fn fill(tasks: &Tasks, x: &Data<u8>, value: u8) -> Result<trijet::task::TaskId> {
+    tasks.task(x.update()).named("fill").run(move |s, mut x| s.fill_bytes(&mut x, value))
+}
+
+#[test]
+fn the_tasks_that_read_a_failed_result_do_not_run_and_name_the_first_culprit() -> Result<()> {
+    for look_ahead in [0, 3, 20] {
+        let device = device(Order::Seeded(look_ahead))?;
+        let options = TaskOptions::new().look_ahead(usize::try_from(look_ahead).expect("few"));
+        let tasks = device.tasks_with(options);
+        let (x, y, z) = (tasks.alloc::<u8>(8)?, tasks.alloc::<u8>(8)?, tasks.alloc::<u8>(8)?);
+        let bad = tasks.task(x.write()).named("bad").run(|_, _| Err(broken()))?;
+        let copy = tasks.task((x.read(), y.write())).run(|s, (x, mut y)| s.copy(&x, &mut y))?;
+        let also = tasks.task((y.read(), x.read())).named("second").run(|_, _| Err(broken()))?;
+        let other = fill(&tasks, &z, 3)?;
+        tasks.wait(other)?;
+        let message = |task| tasks.wait(task).expect_err("it has no result").to_string();
+        assert!(message(bad).contains("the task failed; task `bad` (number 1"), "{}", message(bad));
+        for task in [copy, also] {
+            let message = message(task);
+            assert!(message.contains("did not run"), "{message}");
+            assert!(message.contains("task `bad` (number 1, submitted at"), "{message}");
+            assert!(
+                message.contains("failures.rs") && message.contains("it is broken"),
+                "{message}"
+            );
+        }
+        assert_eq!(
+            tasks.take(y).map(drop).map_err(|error| error.kind()),
+            Err(ErrorKind::InvalidValue)
+        );
+        let error = tasks.finish().expect_err("it was not returned yet").to_string();
+        assert!(error.contains("2 tasks that depend on it did not run"), "{error}");
+        tasks.finish()?;
+        let counts = tasks.counts();
+        assert_eq!((counts.succeeded, counts.failed, counts.skipped), (1, 1, 2));
+        assert_eq!(device.stream()?.download(&tasks.take(z)?)?, [3; 8]);
+    }
+    Ok(())
+}
+
+/// A task that overwrites data needs nothing of the failed one, and gives them a value again.
+#[test]
+fn a_write_gives_data_a_value_again_and_the_other_bytes_never_lost_theirs() -> Result<()> {
+    let device = device(Order::Greedy)?;
+    let tasks = device.tasks();
+    let x = tasks.alloc::<u8>(8)?;
+    fill(&tasks, &x, 1)?;
+    tasks.task(x.update_range(..4)).run(|_, _| Err(broken()))?;
+    let y = tasks.data(device.pinned::<u8>(4)?);
+    let right = (x.read_range(4..), y.write());
+    tasks.wait(tasks.task(right).run(|s, (x, mut y)| s.copy(&x, &mut y))?)?;
+    assert_eq!(&*tasks.take(y)?.read()?, &[1; 4]);
+    assert!(tasks.finish().is_err());
+    tasks.task(x.write_range(..4)).run(|s, mut x| s.fill_bytes(&mut x, 2))?;
+    assert_eq!(device.stream()?.download(&tasks.take(x)?)?, [2, 2, 2, 2, 1, 1, 1, 1]);
+    tasks.finish()
+}
+
+#[test]
+fn a_panic_is_the_failure_of_its_task_on_a_stream_and_on_the_host() -> Result<()> {
+    let device = device(Order::Greedy)?;
+    let tasks = device.tasks();
+    let h = tasks.data(device.pinned::<u8>(8)?);
+    let on_stream = tasks.task(h.write()).run(|_, _| panic!("a stream"))?;
+    let on_host = tasks.task(h.write()).host(|_| panic!("a host"))?;
+    for (task, words) in [(on_stream, "it panicked: a stream"), (on_host, "it panicked: a host")] {
+        let error = tasks.wait(task).expect_err("it panicked");
+        assert_eq!(error.kind(), ErrorKind::Panicked);
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    // Another task runs.
+    tasks.wait(tasks.task(h.write()).host(|mut h| {
+        h.fill(4);
+        Ok(())
+    })?)?;
+    assert_eq!(&*tasks.take(h)?.read()?, &[4; 8]);
+    Ok(())
+}
+
+#[test]
+fn a_cancelled_task_takes_what_reads_its_result_with_it_and_nothing_else() -> Result<()> {
+    let device = device(Order::Greedy)?;
+    let tasks = device.tasks_with(TaskOptions::new().look_ahead(10));
+    let (x, y) = (tasks.alloc::<u8>(8)?, tasks.alloc::<u8>(8)?);
+    let first = fill(&tasks, &x, 1)?;
+    let second = fill(&tasks, &x, 2)?;
+    let third = fill(&tasks, &x, 3)?;
+    let other = fill(&tasks, &y, 4)?;
+    assert!(tasks.cancel(second));
+    tasks.wait(first)?;
+    tasks.wait(other)?;
+    for task in [second, third] {
+        assert_eq!(tasks.wait(task).map_err(|error| error.kind()), Err(ErrorKind::Cancelled));
+    }
+    assert!(!tasks.cancel(first), "it was issued");
+    assert_eq!(tasks.finish().map_err(|error| error.kind()), Err(ErrorKind::Cancelled));
+    assert_eq!(device.stream()?.download(&tasks.take(y)?)?, [4; 8]);
+    Ok(())
+}
+
+/// A device that is lost ends every wait, and nothing hangs.
+#[test]
+fn work_that_fails_on_the_device_is_the_error_of_waits() -> Result<()> {
+    use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Verb};
+    let faults = vec![Fault { verb: Verb::Fill, nth: 2, kind: FaultKind::DeviceLost }];
+    let executor = Executor::Virtual(Order::Greedy);
+    let device =
+        trijet::Device::host(HostConfig { executor, faults, ..HostConfig::default() })?.remove(0);
+    let tasks = device.tasks();
+    let x = tasks.alloc::<u8>(8)?;
+    for value in 0..5 {
+        fill(&tasks, &x, value)?;
+    }
+    assert_eq!(tasks.finish().map_err(|error| error.kind()), Err(ErrorKind::ContextLost));
+    Ok(())
+}

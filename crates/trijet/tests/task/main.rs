@@ -1,0 +1,24 @@
+//! Tasks: the result of any program is that of its tasks one after another, and everything else that is promised of
+//! tasks. The names of the tests in `behaviours` are those of the behaviours that users of such systems expect.
+
+mod behaviours;
+mod failures;
+mod hosts;
+mod programs;
+mod random;
+mod refused;
+
+use trijet::check::Options;
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::{Device, Result};
+
+/// A checked device with one order of what its streams leave open.
+fn device(order: Order) -> Result<Device> {
+    let config = HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() };
+    Device::builder().host(config).check(Options::default()).open()
+}
+
+fn demand_clean(device: &Device) {
+    let verdict = device.verdict().expect("it is checked");
+    assert_eq!(verdict.findings, [], "{verdict}");
+}

@@ -1,0 +1,211 @@
+//! Random programs of tasks, and their result one after another.
+
+use std::ops::Range;
+use trijet::kernels::AXPY;
+use trijet::memory::PageLocked;
+use trijet::task::{Data, TaskOptions, Tasks};
+use trijet::testing::Prng;
+use trijet::{Device, Result};
+
+const LEN: usize = 24;
+const ON_DEVICE: usize = 4;
+const ON_HOST: usize = 3;
+
+/// What a task does with the elements `range` of data, which are numbered: those of the device, then those of the host.
+#[derive(Debug, Clone)]
+enum Step {
+    /// Sets all bytes.
+    Fill { to: usize, value: u8 },
+    /// Copies from one to another.
+    Copy { from: usize, to: usize },
+    /// Adds twice the elements of one to those of another, both on the device.
+    Axpy { from: usize, to: usize },
+    /// The same on a thread of the host, both there.
+    Host { from: usize, to: usize },
+    /// Copies one to itself in two tasks that the function of a task submits.
+    Nested { at: usize },
+}
+
+#[derive(Debug, Clone)]
+struct One {
+    step: Step,
+    range: Range<usize>,
+    is_urgent: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Program {
+    steps: Vec<One>,
+    options: TaskOptions,
+}
+
+pub(crate) fn draw(seed: u64) -> Program {
+    let mut draw = Prng::new(seed);
+    let mut below = move |most: usize| usize::try_from(draw.below(most as u64)).expect("few");
+    let options = TaskOptions::new().streams(1 + below(4)).look_ahead(below(7));
+    let count = 1 + below(40);
+    let two = |below: &mut dyn FnMut(usize) -> usize, first: usize, all: usize| {
+        let from = below(all);
+        (first + from, first + (from + 1 + below(all - 1)) % all)
+    };
+    let mut one = || {
+        let step = match below(12) {
+            0..2 => Step::Fill { to: below(ON_DEVICE + ON_HOST), value: [0, 16, 32, 48][below(4)] },
+            2..6 => {
+                let (from, to) = two(&mut below, 0, ON_DEVICE + ON_HOST);
+                Step::Copy { from, to }
+            }
+            6..9 => {
+                let (from, to) = two(&mut below, 0, ON_DEVICE);
+                Step::Axpy { from, to }
+            }
+            9..11 => {
+                let (from, to) = two(&mut below, ON_DEVICE, ON_HOST);
+                Step::Host { from, to }
+            }
+            _ => Step::Nested { at: below(ON_DEVICE) },
+        };
+        let (a, b) = (below(LEN + 1), below(LEN + 1));
+        let range = if below(2) == 0 { 0..LEN } else { a.min(b)..a.max(b) };
+        One { step, range, is_urgent: below(8) == 0 }
+    };
+    Program { steps: (0..count).map(|_| one()).collect(), options }
+}
+
+/// The rule itself.
+fn serially(steps: &[One]) -> Vec<Vec<f32>> {
+    let mut data: Vec<Vec<f32>> = (0..ON_DEVICE + ON_HOST).map(|at| vec![at as f32; LEN]).collect();
+    for One { step, range, .. } in steps {
+        for at in range.clone() {
+            match *step {
+                Step::Fill { to, value } => data[to][at] = f32::from_le_bytes([value; 4]),
+                Step::Copy { from, to } => data[to][at] = data[from][at],
+                Step::Axpy { from, to } | Step::Host { from, to } => {
+                    data[to][at] = 2.0f32.mul_add(data[from][at], data[to][at]);
+                }
+                Step::Nested { at: datum } => data[datum][at] = f32::from_le_bytes([17; 4]),
+            }
+        }
+    }
+    data
+}
+
+enum Datum {
+    OnDevice(Data<f32>),
+    OnHost(Data<f32, PageLocked>),
+}
+
+fn begin(device: &Device, tasks: &Tasks) -> Result<Vec<Datum>> {
+    let stream = device.stream()?;
+    let mut all = Vec::new();
+    for at in 0..ON_DEVICE + ON_HOST {
+        let mut h = device.pinned::<f32>(LEN)?;
+        h.write()?.fill(at as f32);
+        all.push(if at < ON_DEVICE {
+            let mut x = stream.alloc::<f32>(LEN)?;
+            stream.copy(&h, &mut x)?;
+            Datum::OnDevice(tasks.data(x))
+        } else {
+            Datum::OnHost(tasks.data(h))
+        });
+    }
+    Ok(all)
+}
+
+fn submit(tasks: &Tasks, data: &[Datum], one: &One) -> Result<()> {
+    use Datum::{OnDevice, OnHost};
+    let One { step, range, is_urgent } = one;
+    let range = range.clone();
+    macro_rules! task {
+        ($uses:expr) => {{
+            let task = tasks.task($uses);
+            if *is_urgent { task.urgent() } else { task }
+        }};
+    }
+    macro_rules! copy {
+        ($x:expr, $y:expr) => {
+            task!(($x.read_range(range.clone()), $y.write_range(range)))
+                .run(|s, (x, mut y)| s.copy(&x, &mut y))?
+        };
+    }
+    match *step {
+        Step::Fill { to, value } => match &data[to] {
+            OnDevice(x) => {
+                task!(x.write_range(range)).run(move |s, mut x| s.fill_bytes(&mut x, value))?
+            }
+            OnHost(x) => task!(x.write_range(range)).host(move |mut x| {
+                x.fill(f32::from_le_bytes([value; 4]));
+                Ok(())
+            })?,
+        },
+        Step::Copy { from, to } => match (&data[from], &data[to]) {
+            (OnDevice(x), OnDevice(y)) => copy!(x, y),
+            (OnDevice(x), OnHost(y)) => copy!(x, y),
+            (OnHost(x), OnDevice(y)) => copy!(x, y),
+            (OnHost(x), OnHost(y)) => task!((x.read_range(range.clone()), y.write_range(range)))
+                .host(|(x, mut y)| {
+                    y.copy_from_slice(&x);
+                    Ok(())
+                })?,
+        },
+        Step::Axpy { from, to } => {
+            let (OnDevice(x), OnDevice(y)) = (&data[from], &data[to]) else { unreachable!() };
+            task!((x.read_range(range.clone()), y.update_range(range))).run(|s, (x, y)| {
+                // An empty launch is refused.
+                if x.is_empty() { Ok(()) } else { s.launch(&AXPY, (2.0, x, y)) }
+            })?
+        }
+        Step::Host { from, to } => {
+            let (OnHost(x), OnHost(y)) = (&data[from], &data[to]) else { unreachable!() };
+            task!((x.read_range(range.clone()), y.update_range(range))).host(|(x, mut y)| {
+                y.iter_mut().zip(&*x).for_each(|(y, x)| *y = 2.0f32.mul_add(*x, *y));
+                Ok(())
+            })?
+        }
+        Step::Nested { at } => {
+            let OnDevice(x) = &data[at] else { unreachable!() };
+            let x = x.clone();
+            // A function may submit tasks. They come after everything that was submitted before, so the program waits
+            // until this one is.
+            let inner = tasks.clone();
+            let outer = task!(()).run(move |_, ()| {
+                let fill = inner.task(x.write_range(range.clone()));
+                fill.run(|s, mut x| s.fill_bytes(&mut x, 16))?;
+                let again = inner.task(x.update_range(range));
+                again.run(|s, mut x| s.fill_bytes(&mut x, 17)).map(drop)
+            })?;
+            tasks.wait(outer)?;
+            outer
+        }
+    };
+    Ok(())
+}
+
+/// Compares a program on a device with its tasks one after another.
+pub(crate) fn compare(device: &Device, program: &Program, what: &str) -> Result<()> {
+    let tasks = device.tasks_with(program.options);
+    let data = begin(device, &tasks)?;
+    for one in &program.steps {
+        submit(&tasks, &data, one)?;
+    }
+    let stream = device.stream()?;
+    let mut found = Vec::new();
+    for datum in data {
+        found.push(match datum {
+            Datum::OnDevice(x) => stream.download(&tasks.take(x)?)?,
+            Datum::OnHost(x) => tasks.take(x)?.read()?.to_vec(),
+        });
+    }
+    tasks.finish()?;
+    let bits = |all: &[Vec<f32>]| -> Vec<Vec<u32>> {
+        all.iter().map(|one| one.iter().map(|value| value.to_bits()).collect()).collect()
+    };
+    assert_eq!(bits(&found), bits(&serially(&program.steps)), "{what}: {program:#?}");
+    let counts = tasks.counts();
+    assert_eq!(
+        (counts.succeeded, counts.failed, counts.skipped),
+        (counts.submitted, 0, 0),
+        "{what}"
+    );
+    Ok(())
+}

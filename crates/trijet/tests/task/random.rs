@@ -1,0 +1,66 @@
+//! Random programs of tasks, compared with their tasks one after another.
+
+use crate::demand_clean;
+use crate::programs::{compare, draw};
+use trijet::check::Options;
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::{Device, Result};
+
+/// The number of programs: more with `cargo xtask tasks`.
+fn programs() -> u64 {
+    std::env::var("TRIJET_TASKS").map_or(300, |most| most.parse().expect("a number of programs"))
+}
+
+#[test]
+fn any_program_of_tasks_has_the_result_of_its_tasks_one_after_another() -> Result<()> {
+    for seed in 0..programs() {
+        let device = crate::device(Order::Seeded(seed))?;
+        compare(&device, &draw(seed), &format!("seed {seed}"))?;
+        demand_clean(&device);
+    }
+    Ok(())
+}
+
+#[test]
+fn any_program_of_tasks_has_that_result_on_threads_too() -> Result<()> {
+    let device = Device::builder().host(HostConfig::default()).check(Options::default()).open()?;
+    for seed in 0..programs() / 2 {
+        compare(&device, &draw(seed), &format!("seed {seed} on threads"))?;
+    }
+    demand_clean(&device);
+    Ok(())
+}
+
+/// Tasks of several threads: those of one datum come one after another, whichever thread submits them.
+#[test]
+fn threads_submit_to_the_same_tasks() -> Result<()> {
+    const THREADS: usize = 4;
+    const EACH: usize = 50;
+    let config =
+        HostConfig { executor: Executor::Virtual(Order::Seeded(5)), ..HostConfig::default() };
+    let device = Device::host(config)?.remove(0);
+    let tasks = device.tasks();
+    let sum = tasks.data(device.pinned::<u64>(1)?);
+    tasks.task(sum.write()).host(|mut sum| {
+        sum[0] = 0;
+        Ok(())
+    })?;
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            let (tasks, sum) = (tasks.clone(), sum.clone());
+            scope.spawn(move || -> Result<()> {
+                let own = tasks.alloc::<u8>(64)?;
+                for _ in 0..EACH {
+                    tasks.task(own.update()).run(|s, mut own| s.fill_bytes(&mut own, 1))?;
+                    tasks.task(sum.update()).host(|mut sum| {
+                        sum[0] += 1;
+                        Ok(())
+                    })?;
+                }
+                Ok(())
+            });
+        }
+    });
+    assert_eq!(tasks.take(sum)?.read()?[0], (THREADS * EACH) as u64);
+    tasks.finish()
+}
