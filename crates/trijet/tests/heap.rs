@@ -119,6 +119,39 @@ fn an_empty_buffer_keeps_the_earlier_users_of_its_memory() -> Result<()> {
     Ok(())
 }
 
+/// A stream that waited for another one may use the memory of both again. It is complete for others only when the
+/// other stream's use is, too, and not when the last use of its own is.
+#[test]
+fn memory_is_complete_when_the_users_that_its_stream_has_waited_for_are() -> Result<()> {
+    for seed in 0..40 {
+        let executor = Executor::Virtual(Order::Seeded(seed));
+        let config = HostConfig { executor, ..HostConfig::default() };
+        let device = Device::builder().host(config).check(Options::default()).open()?;
+        // Streams keep no blocks in this mode.
+        device.set_heap_mode(HeapMode::NeverWait)?;
+        let (own, other, third) = (device.stream()?, device.stream()?, device.stream()?);
+        let mut landed = [device.pinned::<u8>(BYTES)?, device.pinned::<u8>(BYTES)?];
+        let [first, second] = &mut landed;
+        let mut x = own.alloc::<u8>(BYTES)?;
+        own.fill_bytes(&mut x, 1)?;
+        own.copy(&x, first)?;
+        let own_use = device.event()?;
+        own_use.record(&own)?;
+        other.copy(&x, second)?;
+        let other_use = device.event()?;
+        other_use.record(&other)?;
+        own.wait(&other_use)?;
+        drop(x);
+        own_use.synchronize()?;
+        let mut y = third.alloc::<u8>(BYTES)?;
+        third.fill_bytes(&mut y, 2)?;
+        assert!(second.read()?.iter().all(|byte| *byte == 1), "seed {seed}");
+        device.synchronize()?;
+        demand_clean(&device);
+    }
+    Ok(())
+}
+
 #[test]
 fn a_drop_makes_no_call_and_enqueues_nothing() -> Result<()> {
     let device = Device::host(HostConfig::default())?.remove(0);

@@ -87,6 +87,8 @@ fn a_kept_block_is_like_a_new_one() -> Result<()> {
         // SAFETY: only `a` uses it.
         unsafe { y.order_manually() };
         a.fill_bytes(&mut y, 2)?;
+        // A wait for its users would cover the next fill, too.
+        a.synchronize()?;
         drop(y);
         let mut z = a.alloc::<u8>(BYTES)?;
         assert_eq!((z.address(), z.len()), (place, BYTES));
