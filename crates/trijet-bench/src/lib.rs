@@ -35,6 +35,7 @@ pub mod simulate;
 pub mod soak;
 pub mod staging;
 pub mod stats;
+pub mod tasks;
 pub mod training;
 pub mod tuner;
 mod turns;
@@ -43,9 +44,9 @@ mod workload;
 pub use setting::Setting;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 17] = [
     "overlap", "enqueue", "virtual", "check", "pitfalls", "files", "staging", "devices", "tuner",
-    "latency", "chains", "gemm", "memory", "growth", "training", "soak",
+    "latency", "chains", "gemm", "memory", "growth", "training", "soak", "tasks",
 ];
 
 /// Whether a benchmark runs on the device that it is given. The others open devices of their own, or
@@ -89,6 +90,7 @@ pub fn run(
         "growth" => growth::run(setting, steps),
         "training" => training::run(setting, steps),
         "soak" => soak::run(setting, steps),
+        "tasks" => tasks::run(setting, steps),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

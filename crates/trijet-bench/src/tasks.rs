@@ -1,0 +1,271 @@
+//! Tasks: what the library costs for each, from the submission to the issue, and until the work is complete.
+#![forbid(unsafe_code)]
+
+use crate::bare::ticks::TICK;
+use crate::definition::parse;
+use crate::peer::{self, Peer};
+use crate::progress::Steps;
+use crate::results::Results;
+use crate::rounds::{Side, Value};
+use crate::setting::Setting;
+use crate::turns::record;
+use serde::Deserialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+use trijet::task::{Data, Reads, Tasks};
+use trijet::{Clock, Device, Error, ErrorKind, LaunchConfig, Result};
+
+/// The tasks of a step of a graph.
+const COLUMNS: usize = 8;
+/// The bytes of a datum.
+const BYTES: usize = 1024;
+
+#[derive(Debug, Deserialize)]
+struct Definitions {
+    gpu: Definition,
+    host: Definition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Definition {
+    samples: usize,
+    /// The tasks without work and with two uses.
+    empty: u32,
+    /// The tasks with a kernel.
+    chain: u32,
+    /// The steps of a graph.
+    steps: usize,
+    #[serde(default)]
+    peers: Vec<Peer>,
+}
+
+/// What a task of a graph reads of the step before and of its own.
+#[derive(Debug, Clone, Copy)]
+enum Shape {
+    Trivial,
+    Stencil,
+    Fft,
+    Sweep,
+    Tree,
+    Random,
+}
+
+impl Shape {
+    const ALL: [(Self, &'static str); 6] = [
+        (Self::Trivial, "trivial"),
+        (Self::Stencil, "stencil"),
+        (Self::Fft, "fft"),
+        (Self::Sweep, "sweep"),
+        (Self::Tree, "tree"),
+        (Self::Random, "random"),
+    ];
+
+    /// The columns that the task of a step and a column reads, of the step before or of its own.
+    fn reads(self, step: usize, column: usize) -> Vec<(usize, usize)> {
+        let before = (step + 1) % 2;
+        let of = |columns: Vec<usize>| columns.into_iter().map(|at| (before, at)).collect();
+        match self {
+            _ if step == 0 => Vec::new(),
+            Self::Trivial => Vec::new(),
+            Self::Stencil => of((column.max(1) - 1..(column + 2).min(COLUMNS)).collect()),
+            Self::Fft => of(vec![column, column ^ (1 << (step % 3))]),
+            Self::Sweep => {
+                let mut all = vec![(before, column)];
+                all.extend((column > 0).then(|| (step % 2, column - 1)));
+                all
+            }
+            Self::Tree => of(vec![column / 2]),
+            Self::Random => {
+                let number = u32::try_from(step * COLUMNS + column).unwrap_or(u32::MAX);
+                let drawn = number.wrapping_mul(2_654_435_761) >> 24;
+                of((0..COLUMNS).filter(|at| drawn >> at & 1 == 1).collect())
+            }
+        }
+    }
+}
+
+fn wrong(cause: String) -> Error {
+    Error::new(ErrorKind::InvalidValue, "bench tasks", cause)
+}
+
+/// The tasks of a sample, and how many of their functions were called.
+struct Sample {
+    device: Device,
+    tasks: Tasks,
+    called: Arc<AtomicU64>,
+    waits: (u64, u64),
+    begin: Instant,
+}
+
+impl Sample {
+    fn new(device: &Device) -> Self {
+        let ordering = device.ordering();
+        Self {
+            device: device.clone(),
+            tasks: device.tasks(),
+            called: Arc::default(),
+            waits: (ordering.waits, ordering.records),
+            begin: Instant::now(),
+        }
+    }
+
+    fn data(&self) -> Result<Data<u32>> {
+        self.tasks.alloc::<u32>(BYTES / 4)
+    }
+
+    /// The figures of `count` tasks that were submitted.
+    fn values(&self, count: u32) -> Result<Vec<Value>> {
+        let each = |ns: f64| ns * 1e9 / f64::from(count);
+        let submitted = self.begin.elapsed().as_secs_f64();
+        self.tasks.finish()?;
+        let drained = self.begin.elapsed().as_secs_f64();
+        let called = self.called.load(Ordering::Relaxed);
+        if called != u64::from(count) || self.tasks.counts().succeeded != u64::from(count) {
+            return Err(wrong(format!("{called} of {count} functions were called")));
+        }
+        let ordering = self.device.ordering();
+        let rate = |after: u64, before: u64| (after - before) as f64 / f64::from(count);
+        Ok(vec![
+            Value::new("submit", "ns", each(submitted)),
+            Value::new("drained", "ns", each(drained)),
+            Value::new("waits of streams", "calls", rate(ordering.waits, self.waits.0)),
+            Value::new("records of events", "calls", rate(ordering.records, self.waits.1)),
+        ])
+    }
+}
+
+/// Tasks that read one datum and update another, in turn.
+fn empty(device: &Device, count: u32) -> Result<Vec<Value>> {
+    let mut sample = Sample::new(device);
+    let data = [sample.data()?, sample.data()?];
+    sample.begin = Instant::now();
+    for number in 0..count {
+        let (from, to) = if number.is_multiple_of(2) { (0, 1) } else { (1, 0) };
+        let called = Arc::clone(&sample.called);
+        sample.tasks.task((data[from].read(), data[to].update())).run(move |_, _| {
+            called.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        })?;
+    }
+    sample.values(count)
+}
+
+/// Tasks that each launch a kernel on one datum.
+fn chain(device: &Device, count: u32) -> Result<Vec<Value>> {
+    const ONE: LaunchConfig = LaunchConfig::new([1, 1, 1], [32, 1, 1]);
+    let mut sample = Sample::new(device);
+    let stream = device.stream()?;
+    let word = sample.tasks.data(stream.alloc_zeroed::<u32>(1)?);
+    stream.synchronize()?;
+    sample.begin = Instant::now();
+    for _ in 0..count {
+        let called = Arc::clone(&sample.called);
+        sample.tasks.task(word.update()).run(move |s, word| {
+            called.fetch_add(1, Ordering::Relaxed);
+            s.launch_with(&TICK, ONE, (word,))
+        })?;
+    }
+    let values = sample.values(count)?;
+    let found = stream.download(&sample.tasks.take(word)?)?[0];
+    if found != count {
+        return Err(wrong(format!("{count} kernels counted to {found}")));
+    }
+    Ok(values)
+}
+
+/// The tasks of a graph, each of which writes a datum and reads others.
+fn graph(device: &Device, shape: Shape, steps: usize) -> Result<Vec<Value>> {
+    let mut sample = Sample::new(device);
+    let generation = || (0..COLUMNS).map(|_| sample.data()).collect::<Result<Vec<_>>>();
+    let data = [generation()?, generation()?];
+    sample.begin = Instant::now();
+    for step in 0..steps {
+        for column in 0..COLUMNS {
+            let reads = shape.reads(step, column).into_iter();
+            let reads: Vec<Reads<u32>> = reads.map(|(of, at)| data[of][at].read()).collect();
+            let called = Arc::clone(&sample.called);
+            sample.tasks.task((data[step % 2][column].write(), reads)).run(move |_, _| {
+                called.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            })?;
+        }
+    }
+    sample.values(u32::try_from(steps * COLUMNS).unwrap_or(u32::MAX))
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// `InvalidValue` if a function was not called, or a kernel did not run; every error of the device and of a peer.
+pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
+    let Definitions { gpu, host } = parse(include_str!("../definitions/tasks.toml"))?;
+    let is_gpu = setting.device.info().clock == Clock::Device;
+    measure(setting, if is_gpu { &gpu } else { &host }, steps)
+}
+
+fn measure(
+    setting: &Setting<'_>,
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
+    let device = setting.device;
+    steps.expect(2);
+    let mut results = Results::of_device(device);
+    results.note(
+        "verified",
+        "every function was called once, and the kernels of a chain counted to their number",
+    );
+    steps.begin("tasks");
+    let mut sides = vec![
+        Side::new("empty tasks".to_owned(), || empty(device, definition.empty)),
+        Side::new("kernel chain".to_owned(), || chain(device, definition.chain)),
+    ];
+    for (shape, name) in Shape::ALL {
+        let run = move || graph(device, shape, definition.steps);
+        sides.push(Side::new(name.to_owned(), run));
+    }
+    record(setting, &mut sides, definition.samples, str::to_owned, &mut results)?;
+    steps.begin("peers");
+    peer::figures(&definition.peers, definition.samples, &[], &mut results)?;
+    Ok(results)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::Step;
+    use crate::setting::{assert_no_finding, checked_device};
+    use trijet::sim::Order;
+
+    #[test]
+    fn every_graph_has_its_times_and_its_waits() -> Result<()> {
+        let device = checked_device(Order::Greedy)?;
+        let definition =
+            Definition { samples: 2, empty: 20, chain: 10, steps: 6, peers: Vec::new() };
+        let mut show = |_: Step<'_>| ();
+        let setting = Setting::for_tests(&device);
+        let printed = measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
+        for row in ["empty tasks: submit", "kernel chain: drained", "random: waits of streams"] {
+            assert!(printed.contains(row), "{row}: {printed}");
+        }
+        assert_no_finding(&device, 10);
+        Ok(())
+    }
+
+    #[test]
+    fn a_task_of_a_graph_reads_columns_that_exist() {
+        for (shape, name) in Shape::ALL {
+            for (step, column) in (0..20).flat_map(|step| (0..COLUMNS).map(move |at| (step, at))) {
+                let reads = shape.reads(step, column);
+                assert!(reads.iter().all(|(of, at)| *of < 2 && *at < COLUMNS), "{name}: {reads:?}");
+                assert!(
+                    !reads.contains(&(step % 2, column)),
+                    "{name}: a task reads what it writes"
+                );
+            }
+        }
+        assert_eq!(Shape::Stencil.reads(1, 0), [(0, 0), (0, 1)]);
+        assert_eq!(Shape::Stencil.reads(2, 7), [(1, 6), (1, 7)]);
+    }
+}
