@@ -16,7 +16,9 @@
 
 mod affine;
 mod axpy;
+
 pub mod cluster;
+pub mod combine;
 pub mod dependent;
 mod elementwise;
 mod fill;

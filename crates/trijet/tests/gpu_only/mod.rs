@@ -90,6 +90,27 @@ fn the_elementwise_kernels_equal_their_twins() {
 }
 
 #[test]
+fn sums_minima_and_maxima_equal_their_twins() {
+    use trijet::kernels::combine::*;
+    macro_rules! each {
+        ($a:ident $b:ident $len:ident: $($type:ty, $($kernel:ident)*;)*) => {$({
+            let (x, y) = (cast::<$type>(&$a, $len), cast::<$type>(&$b, $len));
+            $(same(stringify!($kernel), &x, &y, &|s, x, y| s.launch(&$kernel, (x, y)));)*
+        })*};
+    }
+    for (seed, len) in [(1, 1), (2, 255), (3, 100_003)] {
+        let (a, b) = (words(seed, len), words(seed + 100, len));
+        each! { a b len:
+            f32, SUM_F32 MIN_F32 MAX_F32;
+            i32, SUM_I32 MIN_I32 MAX_I32;
+            u32, SUM_U32 MIN_U32 MAX_U32;
+            i64, SUM_I64 MIN_I64 MAX_I64;
+            u64, SUM_U64 MIN_U64 MAX_U64;
+        }
+    }
+}
+
+#[test]
 fn the_kernels_for_compute_capability_9_equal_their_twins() {
     const BLOCKS: u32 = 7;
     for (seed, rows) in [(1, 0), (2, 1), (3, 100), (4, 30_001)] {
