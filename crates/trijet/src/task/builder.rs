@@ -72,7 +72,11 @@ impl<'a, U: Uses> Task<'a, U> {
         let Self { core, mut uses, name, is_urgent } = self;
         let mut declared = AllDeclared::default();
         uses.declare(&mut declared);
-        let body = Body::Stream(Box::new(move |stream| run(stream, uses.views())));
+        let body = Body::Stream(Box::new(move |stream| {
+            uses.begin(stream)?;
+            run(stream, uses.views())?;
+            uses.end(stream)
+        }));
         let new = New { name, site: Location::caller(), is_urgent, body };
         Ok(TaskId::new(core, core.submit(new, &declared)?))
     }

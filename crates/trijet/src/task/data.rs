@@ -11,7 +11,7 @@ use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 
 /// A buffer that tasks use, see [`Tasks::data`](super::Tasks::data). Clones stand for the same buffer.
-pub struct Data<T, S = OnDevice>(Arc<Datum<T, S>>);
+pub struct Data<T, S = OnDevice>(pub(super) Arc<Datum<T, S>>);
 
 /// The buffer, its number among the data of its tasks, and the tasks.
 pub(super) struct Datum<T, S> {
@@ -103,12 +103,13 @@ impl<T, S> Data<T, S> {
 }
 
 impl<T, S> Datum<T, S> {
-    fn declared(&self, range: &Range<usize>, mode: Mode) -> Declared {
+    pub(super) fn declared(&self, range: &Range<usize>, mode: Mode) -> Declared {
         let bytes = |index: usize| (index * size_of::<T>()) as u64;
         Declared {
             number: self.number,
             range: bytes(range.start)..bytes(range.end),
             mode,
+            reduces: false,
             core: self.core.id,
         }
     }
@@ -166,7 +167,7 @@ impl<T: Element, S: OnHost> HostPart<T, S> {
     }
 }
 
-fn within(range: &impl RangeBounds<usize>, len: usize) -> Range<usize> {
+pub(super) fn within(range: &impl RangeBounds<usize>, len: usize) -> Range<usize> {
     let start = match range.start_bound() {
         Bound::Included(start) => *start,
         Bound::Excluded(before) => before + 1,

@@ -11,6 +11,8 @@ pub(super) struct Declared {
     pub(super) number: u32,
     pub(super) range: Range<u64>,
     pub(super) mode: Mode,
+    /// Whether it combines a part into what is there.
+    pub(super) reduces: bool,
     /// The tasks of the datum.
     pub(super) core: u64,
 }

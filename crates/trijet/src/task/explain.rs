@@ -53,7 +53,7 @@ impl Explanation {
         };
         let step = steps.iter().min_by_key(|step| match step.hazard {
             Hazard::War | Hazard::Waw => 0,
-            Hazard::Raw => 1,
+            Hazard::Raw | Hazard::Reduction => 1,
         })?;
         let Step { from, to, datum, .. } = step;
         Some(match step.hazard {
@@ -63,6 +63,11 @@ impl Explanation {
             Hazard::Waw => format!(
                 "a buffer of its own for `{to}`: it needs nothing that `{from}` wrote to data {datum}"
             ),
+            Hazard::Reduction => {
+                format!(
+                    "nothing: `{from}` and `{to}` run at once, and only their parts are combined in order"
+                )
+            }
             Hazard::Raw => format!(
                 "nothing, if `{to}` needs what `{from}` wrote; a `write` in place of an `update`, or smaller ranges, if not"
             ),
@@ -164,6 +169,7 @@ pub(super) fn dot(state: &State) -> String {
                 Hazard::Raw => "read after write",
                 Hazard::War => "write after read",
                 Hazard::Waw => "write after write",
+                Hazard::Reduction => "reduction",
             };
             let waits =
                 matches!(edge.order, Some(Order::Waits | Order::HeldBack | Order::HostWaits));

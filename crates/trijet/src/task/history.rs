@@ -15,6 +15,8 @@ const READERS_KEPT: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Last {
     writer: Option<Number>,
+    /// Whether the writer combined a part into them.
+    reduced: bool,
     /// Those that have read them since.
     readers: SmallVec<[Number; 4]>,
 }
@@ -29,7 +31,7 @@ impl History {
         &mut self,
         (task, datum): (Number, u32),
         range: &Range<u64>,
-        mode: Mode,
+        (mode, reduces): (Mode, bool),
         is_over: impl Fn(Number) -> bool,
         mut edge: impl FnMut(Edge),
     ) {
@@ -40,7 +42,16 @@ impl History {
                 edge(Edge { from, datum, range: both.clone(), hazard, order: None });
             };
             if let Some(writer) = last.writer {
-                push(writer, if mode == Mode::Write { Hazard::Waw } else { Hazard::Raw });
+                push(
+                    writer,
+                    match mode {
+                        Mode::Write => Hazard::Waw,
+                        Mode::Read | Mode::ReadWrite if reduces && last.reduced => {
+                            Hazard::Reduction
+                        }
+                        Mode::Read | Mode::ReadWrite => Hazard::Raw,
+                    },
+                );
             }
             if mode.writes() {
                 last.readers.iter().for_each(|reader| push(*reader, Hazard::War));
@@ -49,6 +60,7 @@ impl History {
         self.0.update(range.clone(), Last::default, |last| {
             if mode.writes() {
                 last.writer = Some(task);
+                last.reduced = reduces;
                 last.readers.clear();
             } else {
                 if last.readers.len() >= READERS_KEPT {
@@ -89,7 +101,7 @@ mod tests {
                 let range = a.min(b)..a.max(b);
                 let mode = [Mode::Read, Mode::Write, Mode::ReadWrite][mode];
                 let mut found = Vec::new();
-                history.add((task, 0), &range, mode, |_| false, |edge| {
+                history.add((task, 0), &range, (mode, false), |_| false, |edge| {
                     found.extend(edge.range.map(|byte| (byte, edge.from, edge.hazard)));
                 });
                 let mut expected = Vec::new();

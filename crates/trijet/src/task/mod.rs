@@ -46,6 +46,7 @@ mod explain;
 mod history;
 mod lanes;
 mod record;
+mod reduce;
 mod state;
 mod uses;
 
@@ -53,6 +54,7 @@ pub use builder::{Task, TaskId};
 pub use data::{Data, HostPart, Reads, Writes};
 pub use explain::{Explanation, Step};
 pub use record::{Hazard, Order};
+pub use reduce::{Max, Min, Reduces, Reduction, Sum};
 pub use state::TaskCounts;
 pub use uses::{HostUses, Uses};
 

@@ -24,6 +24,8 @@ pub enum Hazard {
     War,
     /// It writes what the other one wrote.
     Waw,
+    /// Both combine a part into the same bytes. Only the combinations come one after the other.
+    Reduction,
 }
 
 /// How the order of two tasks is kept.
@@ -114,12 +116,20 @@ pub(super) struct Record {
     pub(super) data: SmallVec<[u32; 3]>,
 }
 
+impl Hazard {
+    /// Whether the later task needs what the earlier one wrote.
+    pub(super) fn reads(self) -> bool {
+        matches!(self, Self::Raw | Self::Reduction)
+    }
+}
+
 impl fmt::Display for Hazard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Raw => "reads what it wrote",
             Self::War => "writes what it read",
             Self::Waw => "writes what it wrote",
+            Self::Reduction => "combines into what it combined into",
         })
     }
 }

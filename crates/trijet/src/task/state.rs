@@ -208,11 +208,13 @@ impl State {
             let datum = &mut data[one.number as usize];
             datum.pending += 1;
             let task = (number, one.number);
-            datum.history.add(task, &one.range, one.mode, is_over, |edge| edges.push(edge));
+            datum
+                .history
+                .add(task, &one.range, (one.mode, one.reduces), is_over, |edge| edges.push(edge));
         }
         let (mut blockers, mut failure) = (0, None);
         for edge in &edges {
-            let reads = edge.hazard == Hazard::Raw;
+            let reads = edge.hazard.reads();
             if reads && failure.is_none() {
                 failure = self.failures.get(&edge.from).cloned();
             }
@@ -386,7 +388,9 @@ impl State {
         let Some(record) = self.record(number) else { unreachable!("task {number} is ready") };
         let is_urgent = record.is_urgent;
         let own = record.successors.len();
-        let before: SmallVec<[Before; 4]> = { record.edges.iter() }
+        // Tasks that reduce are to run at once.
+        let continued = record.edges.iter().filter(|edge| edge.hazard != Hazard::Reduction);
+        let before: SmallVec<[Before; 4]> = continued
             .filter_map(|edge| {
                 let from = self.record(edge.from)?;
                 // The successors of a task that is over are gone, so the edges of those that wait are asked.

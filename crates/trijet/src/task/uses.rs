@@ -3,8 +3,10 @@
 
 use super::data::{HostPart, Reads, Writes};
 use super::declared::AllDeclared;
+use super::reduce::{Reduces, Reduction};
 use crate::base::error::Result;
 use crate::memory::{Element, OnHost, ReadGuard, View, ViewMut, WriteGuard};
+use crate::stream::Stream;
 
 mod sealed {
     #[expect(unnameable_types, reason = "only this crate implements it")]
@@ -18,8 +20,24 @@ pub trait Uses: sealed::Sealed + Send + 'static {
     type Views<'t>;
     /// Adds the uses.
     fn declare(&self, all: &mut AllDeclared);
+    /// Called on the stream of the task, before its function.
+    ///
+    /// # Errors
+    /// What the enqueue calls report.
+    fn begin(&mut self, stream: &Stream) -> Result<()> {
+        let _ = stream;
+        Ok(())
+    }
     /// The views.
     fn views(&mut self) -> Self::Views<'_>;
+    /// Called on the stream of the task, after its function succeeded.
+    ///
+    /// # Errors
+    /// What the enqueue calls report.
+    fn end(&mut self, stream: &Stream) -> Result<()> {
+        let _ = stream;
+        Ok(())
+    }
 }
 
 /// The uses of a task on a thread of the host, of data in host memory. Only this crate implements it.
@@ -64,6 +82,28 @@ impl<T: Element, S: Send + Sync + 'static> Uses for Writes<T, S> {
     }
 }
 
+impl<T: Element, R: Reduction<T>> sealed::Sealed for Reduces<T, R> {}
+
+impl<T: Element, R: Reduction<T>> Uses for Reduces<T, R> {
+    type Views<'t> = ViewMut<'t, T>;
+
+    fn declare(&self, all: &mut AllDeclared) {
+        all.push(self.declared());
+    }
+
+    fn begin(&mut self, stream: &Stream) -> Result<()> {
+        self.begin(stream)
+    }
+
+    fn views(&mut self) -> ViewMut<'_, T> {
+        self.view()
+    }
+
+    fn end(&mut self, stream: &Stream) -> Result<()> {
+        self.end(stream)
+    }
+}
+
 impl<T: Element, S: OnHost + Send + Sync + 'static> HostUses for Reads<T, S> {
     type Parts = HostPart<T, S>;
     type Guards<'t> = ReadGuard<'t, T>;
@@ -101,8 +141,18 @@ macro_rules! tuples {
                 $(self.$at.declare(all);)*
             }
 
+            fn begin(&mut self, stream: &Stream) -> Result<()> {
+                $(self.$at.begin(stream)?;)*
+                Ok(())
+            }
+
             fn views(&mut self) -> Self::Views<'_> {
                 ($(self.$at.views(),)*)
+            }
+
+            fn end(&mut self, stream: &Stream) -> Result<()> {
+                $(self.$at.end(stream)?;)*
+                Ok(())
             }
         }
 
@@ -141,8 +191,16 @@ impl<U: Uses> Uses for Vec<U> {
         self.iter().for_each(|one| one.declare(all));
     }
 
+    fn begin(&mut self, stream: &Stream) -> Result<()> {
+        self.iter_mut().try_for_each(|one| one.begin(stream))
+    }
+
     fn views(&mut self) -> Self::Views<'_> {
         self.iter_mut().map(U::views).collect()
+    }
+
+    fn end(&mut self, stream: &Stream) -> Result<()> {
+        self.iter_mut().try_for_each(|one| one.end(stream))
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{demand_clean, device};
 use std::sync::mpsc::channel;
 use trijet::kernels::AXPY;
 use trijet::sim::Order;
-use trijet::task::{Explanation, Hazard, Order as Kept, TaskOptions, Tasks};
+use trijet::task::{Explanation, Hazard, Order as Kept, Sum, TaskOptions, Tasks};
 use trijet::{Device, Result};
 
 fn waits(device: &Device) -> u64 {
@@ -93,6 +93,41 @@ fn a_writer_waits_for_all_readers() -> Result<()> {
         // Four streams wait for the first fill, and the last fill waits for four of the copies, unless the library saw
         // that one of them was complete.
         assert!(waits(&device) <= 8, "seed {seed}: {} waits", waits(&device));
+    }
+    Ok(())
+}
+
+/// Tasks that reduce run at once, each on a stream of its own, and the sum of their parts has the same bits in any order of
+/// the device: it is that of the tasks one after another.
+#[test]
+fn reductions_run_at_once_and_add_in_the_order_of_the_tasks() -> Result<()> {
+    // Added in another order, these have another sum.
+    let weights = [1e8, 1.0, -1e8, 3e-3, 7.0, -5e7];
+    let expected = weights.iter().fold(0.25f32, |sum, weight| weight + sum);
+    for seed in 0..40 {
+        let device = device(Order::Seeded(seed))?;
+        let tasks = device.tasks();
+        let (one, total) = (tasks.alloc::<f32>(64)?, tasks.alloc::<f32>(64)?);
+        tasks.task((one.write(), total.write())).run(|s, (mut one, mut total)| {
+            s.fill(&mut one, 1.0)?;
+            s.fill(&mut total, 0.25)
+        })?;
+        let mut ids = Vec::new();
+        for weight in weights {
+            let uses = (one.read(), total.reduce(Sum));
+            ids.push(
+                tasks.task(uses).run(move |s, (one, part)| s.launch(&AXPY, (weight, one, part)))?,
+            );
+        }
+        let found = device.stream()?.download(&tasks.take(total)?)?;
+        assert_eq!(found, [expected; 64], "seed {seed}");
+        tasks.finish()?;
+        demand_clean(&device);
+        assert_eq!(tasks.counts().streams, weights.len(), "seed {seed}");
+        let Explanation::Data(steps) = tasks.explain(ids[0], ids[1])? else {
+            panic!("they reduce")
+        };
+        assert_eq!(steps[0].hazard, Hazard::Reduction);
     }
     Ok(())
 }

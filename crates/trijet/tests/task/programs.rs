@@ -3,7 +3,7 @@
 use std::ops::Range;
 use trijet::kernels::AXPY;
 use trijet::memory::PageLocked;
-use trijet::task::{Data, TaskOptions, Tasks};
+use trijet::task::{Data, Max, Sum, TaskId, TaskOptions, Tasks};
 use trijet::testing::Prng;
 use trijet::{Device, Result};
 
@@ -20,6 +20,8 @@ enum Step {
     Copy { from: usize, to: usize },
     /// Adds twice the elements of one to those of another, both on the device.
     Axpy { from: usize, to: usize },
+    /// The same, with a part that is summed into the other, or is its maximum.
+    Reduce { from: usize, to: usize, is_sum: bool },
     /// The same on a thread of the host, both there.
     Host { from: usize, to: usize },
     /// Copies one to itself in two tasks that the function of a task submits.
@@ -55,7 +57,11 @@ pub(crate) fn draw(seed: u64) -> Program {
                 let (from, to) = two(&mut below, 0, ON_DEVICE + ON_HOST);
                 Step::Copy { from, to }
             }
-            6..9 => {
+            6..8 => {
+                let (from, to) = two(&mut below, 0, ON_DEVICE);
+                Step::Reduce { from, to, is_sum: below(3) > 0 }
+            }
+            8..9 => {
                 let (from, to) = two(&mut below, 0, ON_DEVICE);
                 Step::Axpy { from, to }
             }
@@ -82,6 +88,11 @@ fn serially(steps: &[One]) -> Vec<Vec<f32>> {
                 Step::Copy { from, to } => data[to][at] = data[from][at],
                 Step::Axpy { from, to } | Step::Host { from, to } => {
                     data[to][at] = 2.0f32.mul_add(data[from][at], data[to][at]);
+                }
+                Step::Reduce { from, to, is_sum } => {
+                    // A part of a maximum begins with negative infinity, and stays there.
+                    let part = 2.0 * data[from][at];
+                    data[to][at] = if is_sum { part + data[to][at] } else { data[to][at] };
                 }
                 Step::Nested { at: datum } => data[datum][at] = f32::from_le_bytes([17; 4]),
             }
@@ -112,28 +123,28 @@ fn begin(device: &Device, tasks: &Tasks) -> Result<Vec<Datum>> {
     Ok(all)
 }
 
+macro_rules! task {
+    ($tasks:expr, $one:expr, $uses:expr) => {{
+        let task = $tasks.task($uses);
+        if $one.is_urgent { task.urgent() } else { task }
+    }};
+}
+
 fn submit(tasks: &Tasks, data: &[Datum], one: &One) -> Result<()> {
     use Datum::{OnDevice, OnHost};
-    let One { step, range, is_urgent } = one;
+    let One { step, range, .. } = one;
     let range = range.clone();
-    macro_rules! task {
-        ($uses:expr) => {{
-            let task = tasks.task($uses);
-            if *is_urgent { task.urgent() } else { task }
-        }};
-    }
     macro_rules! copy {
         ($x:expr, $y:expr) => {
-            task!(($x.read_range(range.clone()), $y.write_range(range)))
+            task!(tasks, one, ($x.read_range(range.clone()), $y.write_range(range)))
                 .run(|s, (x, mut y)| s.copy(&x, &mut y))?
         };
     }
     match *step {
         Step::Fill { to, value } => match &data[to] {
-            OnDevice(x) => {
-                task!(x.write_range(range)).run(move |s, mut x| s.fill_bytes(&mut x, value))?
-            }
-            OnHost(x) => task!(x.write_range(range)).host(move |mut x| {
+            OnDevice(x) => task!(tasks, one, x.write_range(range))
+                .run(move |s, mut x| s.fill_bytes(&mut x, value))?,
+            OnHost(x) => task!(tasks, one, x.write_range(range)).host(move |mut x| {
                 x.fill(f32::from_le_bytes([value; 4]));
                 Ok(())
             })?,
@@ -142,33 +153,23 @@ fn submit(tasks: &Tasks, data: &[Datum], one: &One) -> Result<()> {
             (OnDevice(x), OnDevice(y)) => copy!(x, y),
             (OnDevice(x), OnHost(y)) => copy!(x, y),
             (OnHost(x), OnDevice(y)) => copy!(x, y),
-            (OnHost(x), OnHost(y)) => task!((x.read_range(range.clone()), y.write_range(range)))
-                .host(|(x, mut y)| {
-                    y.copy_from_slice(&x);
-                    Ok(())
-                })?,
+            (OnHost(x), OnHost(y)) => {
+                task!(tasks, one, (x.read_range(range.clone()), y.write_range(range))).host(
+                    |(x, mut y)| {
+                        y.copy_from_slice(&x);
+                        Ok(())
+                    },
+                )?
+            }
         },
-        Step::Axpy { from, to } => {
-            let (OnDevice(x), OnDevice(y)) = (&data[from], &data[to]) else { unreachable!() };
-            task!((x.read_range(range.clone()), y.update_range(range))).run(|s, (x, y)| {
-                // An empty launch is refused.
-                if x.is_empty() { Ok(()) } else { s.launch(&AXPY, (2.0, x, y)) }
-            })?
-        }
-        Step::Host { from, to } => {
-            let (OnHost(x), OnHost(y)) = (&data[from], &data[to]) else { unreachable!() };
-            task!((x.read_range(range.clone()), y.update_range(range))).host(|(x, mut y)| {
-                y.iter_mut().zip(&*x).for_each(|(y, x)| *y = 2.0f32.mul_add(*x, *y));
-                Ok(())
-            })?
-        }
+        Step::Axpy { .. } | Step::Reduce { .. } | Step::Host { .. } => add(tasks, data, one)?,
         Step::Nested { at } => {
             let OnDevice(x) = &data[at] else { unreachable!() };
             let x = x.clone();
             // A function may submit tasks. They come after everything that was submitted before, so the program waits
             // until this one is.
             let inner = tasks.clone();
-            let outer = task!(()).run(move |_, ()| {
+            let outer = task!(tasks, one, ()).run(move |_, ()| {
                 let fill = inner.task(x.write_range(range.clone()));
                 fill.run(|s, mut x| s.fill_bytes(&mut x, 16))?;
                 let again = inner.task(x.update_range(range));
@@ -179,6 +180,47 @@ fn submit(tasks: &Tasks, data: &[Datum], one: &One) -> Result<()> {
         }
     };
     Ok(())
+}
+
+/// Submits a step that adds what it reads to something.
+fn add(tasks: &Tasks, data: &[Datum], one: &One) -> Result<TaskId> {
+    use Datum::{OnDevice, OnHost};
+    let range = one.range.clone();
+    Ok(match one.step {
+        Step::Axpy { from, to } => {
+            let (OnDevice(x), OnDevice(y)) = (&data[from], &data[to]) else { unreachable!() };
+            task!(tasks, one, (x.read_range(range.clone()), y.update_range(range))).run(
+                |s, (x, y)| {
+                    // An empty launch is refused.
+                    if x.is_empty() { Ok(()) } else { s.launch(&AXPY, (2.0, x, y)) }
+                },
+            )?
+        }
+        Step::Reduce { from, to, is_sum } => {
+            let (OnDevice(x), OnDevice(y)) = (&data[from], &data[to]) else { unreachable!() };
+            let x = x.read_range(range.clone());
+            macro_rules! reduce {
+                ($how:expr) => {
+                    task!(tasks, one, (x, y.reduce_range(range, $how))).run(|s, (x, part)| {
+                        if x.is_empty() { Ok(()) } else { s.launch(&AXPY, (2.0, x, part)) }
+                    })?
+                };
+            }
+            if is_sum { reduce!(Sum) } else { reduce!(Max) }
+        }
+        Step::Host { from, to } => {
+            let (OnHost(x), OnHost(y)) = (&data[from], &data[to]) else { unreachable!() };
+            task!(tasks, one, (x.read_range(range.clone()), y.update_range(range))).host(
+                |(x, mut y)| {
+                    y.iter_mut().zip(&*x).for_each(|(y, x)| *y = 2.0f32.mul_add(*x, *y));
+                    Ok(())
+                },
+            )?
+        }
+        Step::Fill { .. } | Step::Copy { .. } | Step::Nested { .. } => {
+            unreachable!("it adds nothing")
+        }
+    })
 }
 
 /// Compares a program on a device with its tasks one after another.

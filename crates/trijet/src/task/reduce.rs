@@ -1,0 +1,150 @@
+//! Reductions: tasks that each compute a part of a result, and combine it into the whole.
+#![forbid(unsafe_code)]
+
+use super::data::{Data, Datum, within};
+use super::declared::Declared;
+use crate::base::error::Result;
+use crate::base::ledger::Mode;
+use crate::kernels::combine as kernels;
+use crate::memory::{Buffer, Element, OnDevice, View, ViewMut};
+use crate::stream::Stream;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Range, RangeBounds};
+use std::sync::Arc;
+
+/// A way to combine the parts that tasks compute, see [`Data::reduce`](super::Data::reduce).
+pub trait Reduction<T: Element>: Send + Sync + 'static {
+    /// The value that changes nothing: 0 for a sum.
+    const IDENTITY: T;
+
+    /// Combines the elements of `part` into those of `total`, which has as many.
+    ///
+    /// # Errors
+    /// What the enqueue call reports.
+    fn combine(stream: &Stream, part: View<'_, T>, total: ViewMut<'_, T>) -> Result<()>;
+}
+
+/// Sums. Integers wrap.
+#[derive(Debug, Clone, Copy)]
+pub struct Sum;
+/// The smallest of all.
+#[derive(Debug, Clone, Copy)]
+pub struct Min;
+/// The largest of all.
+#[derive(Debug, Clone, Copy)]
+pub struct Max;
+
+macro_rules! reductions {
+    ($($of:ty, $type:ty, $identity:expr, $kernel:ident;)*) => {$(
+        impl Reduction<$type> for $of {
+            const IDENTITY: $type = $identity;
+
+            fn combine(
+                stream: &Stream,
+                part: View<'_, $type>,
+                total: ViewMut<'_, $type>,
+            ) -> Result<()> {
+                stream.launch(&kernels::$kernel, (part, total))
+            }
+        }
+    )*};
+}
+reductions! {
+    Sum, f32, 0.0, SUM_F32; Min, f32, f32::INFINITY, MIN_F32; Max, f32, f32::NEG_INFINITY, MAX_F32;
+    Sum, i32, 0, SUM_I32; Min, i32, i32::MAX, MIN_I32; Max, i32, i32::MIN, MAX_I32;
+    Sum, u32, 0, SUM_U32; Min, u32, u32::MAX, MIN_U32; Max, u32, u32::MIN, MAX_U32;
+    Sum, i64, 0, SUM_I64; Min, i64, i64::MAX, MIN_I64; Max, i64, i64::MIN, MAX_I64;
+    Sum, u64, 0, SUM_U64; Min, u64, u64::MAX, MIN_U64; Max, u64, u64::MIN, MAX_U64;
+}
+
+/// Elements that a task combines a part into.
+pub struct Reduces<T, R> {
+    datum: Arc<Datum<T, OnDevice>>,
+    range: Range<usize>,
+    /// There from the begin of the task to its end.
+    part: Option<Buffer<T>>,
+    how: PhantomData<fn() -> R>,
+}
+
+impl<T: Element> Data<T> {
+    /// All elements, into which the task combines a part of its own. Its function gets the part, whose elements have the
+    /// value that changes nothing at the begin. Tasks that reduce into the same data run at once, and their parts are combined
+    /// in the order of the tasks, so the result has the same bits in each run.
+    ///
+    /// ```
+    /// use trijet::kernels::AXPY;
+    /// use trijet::task::Sum;
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let tasks = device.tasks();
+    /// let (total, x) = (tasks.alloc::<f32>(100)?, tasks.alloc::<f32>(100)?);
+    /// tasks.task((total.write(), x.write())).run(|s, (mut total, mut x)| {
+    ///     s.fill(&mut total, 1.0)?;
+    ///     s.fill(&mut x, 0.5)
+    /// })?;
+    /// for weight in [2.0, 4.0] {
+    ///     tasks.task((x.read(), total.reduce(Sum))).run(move |s, (x, part)| s.launch(&AXPY, (weight, x, part)))?;
+    /// }
+    /// assert_eq!(device.stream()?.download(&tasks.take(total)?)?, [4.0; 100]);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[must_use]
+    pub fn reduce<R: Reduction<T>>(&self, how: R) -> Reduces<T, R> {
+        self.reduce_range(.., how)
+    }
+
+    /// The elements `range`, into which the task combines a part of its own.
+    ///
+    /// # Panics
+    /// If the range does not lie within the data, as for a slice.
+    #[must_use]
+    pub fn reduce_range<R: Reduction<T>>(
+        &self,
+        range: impl RangeBounds<usize>,
+        _: R,
+    ) -> Reduces<T, R> {
+        Reduces::new(&self.0, within(&range, self.len()))
+    }
+}
+
+impl<T: Element, R: Reduction<T>> Reduces<T, R> {
+    pub(super) fn new(datum: &Arc<Datum<T, OnDevice>>, range: Range<usize>) -> Self {
+        Self { datum: Arc::clone(datum), range, part: None, how: PhantomData }
+    }
+
+    pub(super) fn declared(&self) -> Declared {
+        Declared { reduces: true, ..self.datum.declared(&self.range, Mode::ReadWrite) }
+    }
+
+    /// Allocates the part of the task.
+    pub(super) fn begin(&mut self, stream: &Stream) -> Result<()> {
+        let mut part = stream.alloc::<T>(self.range.len())?;
+        if !part.is_empty() {
+            stream.fill(&mut part, R::IDENTITY)?;
+        }
+        self.part = Some(part);
+        Ok(())
+    }
+
+    pub(super) fn view(&mut self) -> ViewMut<'_, T> {
+        self.part.as_mut().expect("the task has begun").view_mut()
+    }
+
+    /// Combines the part of the task into the data.
+    pub(super) fn end(&mut self, stream: &Stream) -> Result<()> {
+        match self.part.take() {
+            Some(part) if !part.is_empty() => {
+                let total = self.datum.buffer.shared_view_mut(self.range.clone());
+                R::combine(stream, part.view(), total)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<T, R> fmt::Debug for Reduces<T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "reduces into {:?} of data {}", self.range, self.datum.number)
+    }
+}
