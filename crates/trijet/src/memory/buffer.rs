@@ -225,6 +225,12 @@ impl<T, S> Buffer<T, S> {
         self.block.whole().memory().space().is_host()
     }
 
+    /// Forgets which streams used the buffer, so that its operations are recorded one by one only if two streams use it
+    /// from now on.
+    pub(crate) fn forget_lanes(&self) {
+        self.block.track.forget_lanes();
+    }
+
     /// Prepares the buffer for several users of parts of it. The caller is its only user now.
     pub(crate) fn share_in_parts(&self) {
         self.block.track.set_parts();

@@ -334,6 +334,12 @@ impl Track {
         Access { block: self.id, place: self.place, range, mode, ordered }
     }
 
+    /// Forgets which lanes used it, for [`Track::note_lane`]. Its stamps stay.
+    pub(crate) fn forget_lanes(&self) {
+        self.first_lane.store(0, Ordering::Relaxed);
+        self.shared.store(false, Ordering::Relaxed);
+    }
+
     /// Notes that its consumers are on other lanes, so that every operation on it is recorded
     /// exactly.
     pub(crate) fn set_shared(&self) {

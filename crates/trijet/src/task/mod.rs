@@ -155,6 +155,8 @@ impl Tasks {
     #[must_use]
     pub fn data<T, S>(&self, buffer: Buffer<T, S>) -> Data<T, S> {
         let number = self.core().add_datum();
+        // A chain of tasks on one stream needs no event, whatever was enqueued before.
+        buffer.forget_lanes();
         // Threads of the host look at the stamps of their parts while others are enqueued.
         if buffer.is_on_host() {
             buffer.share_in_parts();

@@ -17,11 +17,11 @@ fn a_chain_of_tasks_is_one_stream_without_a_wait() -> Result<()> {
     for look_ahead in [0, 8] {
         let device = device(Order::Greedy)?;
         let tasks = device.tasks_with(TaskOptions::new().look_ahead(look_ahead));
-        let (x, y) = (tasks.alloc::<f32>(64)?, tasks.alloc::<f32>(64)?);
-        tasks.task((x.write(), y.write())).run(|s, (mut x, mut y)| {
-            s.fill_bytes(&mut x, 0)?;
-            s.fill_bytes(&mut y, 0)
-        })?;
+        // They were used on another stream before.
+        let s = device.stream()?;
+        let (x, y) =
+            (tasks.data(s.alloc_zeroed::<f32>(64)?), tasks.data(s.alloc_zeroed::<f32>(64)?));
+        s.synchronize()?;
         for _ in 0..50 {
             tasks.task((x.read(), y.update())).run(|s, (x, y)| s.launch(&AXPY, (1.0, x, y)))?;
             tasks.task((y.read(), x.update())).run(|s, (y, x)| s.launch(&AXPY, (1.0, y, x)))?;
