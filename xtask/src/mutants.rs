@@ -38,6 +38,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ("semantics", &["greedy::", "seeded::"]),
     ("heap", &[]),
     ("kept_blocks", &[]),
+    ("task", &[]),
     ("growing", &[]),
     ("red_zones", &[]),
     ("soundness", &[]),
