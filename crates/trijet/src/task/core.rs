@@ -156,8 +156,10 @@ impl Core {
         let discarded: Vec<Body> = std::mem::take(&mut state.discarded);
         if !discarded.is_empty() {
             drop(state);
-            // Their data go here, which takes the lock.
-            drop(discarded);
+            // Their data go here, which takes the lock. What the program put into them may panic when it is dropped.
+            for body in discarded {
+                drop(caught(|| drop(body)));
+            }
             state = self.lock();
         }
         state

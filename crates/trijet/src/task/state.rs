@@ -20,6 +20,9 @@ use std::sync::Arc;
 /// Records of tasks that are over are kept until there are as many, for questions about them.
 const REMEMBERED: usize = 4096;
 
+/// Tasks that may be issued are looked at for one that should continue a stream.
+const HEIRS_MAX: usize = 32;
+
 /// A datum: who used its bytes last, and who is about to.
 #[derive(Debug, Default)]
 struct Datum {
@@ -62,6 +65,9 @@ pub struct TaskCounts {
     /// Streams that were created.
     pub streams: usize,
 }
+
+/// Tasks that nothing holds back any more.
+type Unblocked = SmallVec<[Number; 8]>;
 
 /// The state of tasks.
 pub(super) struct State {
@@ -270,7 +276,7 @@ impl State {
 
     /// Lets a task be issued that nothing holds back any more.
     fn unblock(&mut self, number: Number) {
-        let mut unblocked = vec![number];
+        let mut unblocked = Unblocked::from_elem(number, 1);
         while let Some(number) = unblocked.pop() {
             let Some(record) = self.record_mut(number) else { continue };
             if record.failure.is_some() || record.is_cancelled {
@@ -290,7 +296,7 @@ impl State {
     }
 
     /// Ends a task, and adds those that it held back and that nothing else does.
-    fn end(&mut self, number: Number, failure: Option<Arc<Failure>>, unblocked: &mut Vec<Number>) {
+    fn end(&mut self, number: Number, failure: Option<Arc<Failure>>, unblocked: &mut Unblocked) {
         let Some(record) = self.record_mut(number) else { return };
         record.progress = Progress::Over;
         record.failure.clone_from(&failure);
@@ -348,7 +354,7 @@ impl State {
             let name = self.record(number).map_or(Name::Borrowed(""), |one| one.name.clone());
             Arc::new(Failure { culprit: number, name, error })
         });
-        let mut unblocked = Vec::new();
+        let mut unblocked = Unblocked::new();
         self.end(number, failure, &mut unblocked);
         for number in unblocked {
             self.unblock(number);
@@ -394,12 +400,13 @@ impl State {
             .filter_map(|edge| {
                 let from = self.record(edge.from)?;
                 // The successors of a task that is over are gone, so the edges of those that wait are asked.
-                let has_other_heir = self.ready.iter().any(|(_, Reverse(other))| {
-                    self.record(*other).is_some_and(|other| {
-                        other.successors.len() > own
-                            && other.edges.iter().any(|other| other.from == edge.from)
-                    })
-                });
+                let has_other_heir =
+                    self.ready.iter().take(HEIRS_MAX).any(|(_, Reverse(other))| {
+                        self.record(*other).is_some_and(|other| {
+                            other.successors.len() > own
+                                && other.edges.iter().any(|other| other.from == edge.from)
+                        })
+                    });
                 Some(Before { number: edge.from, lane: from.lane?, has_other_heir })
             })
             .collect();

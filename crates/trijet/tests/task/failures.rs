@@ -89,6 +89,35 @@ fn a_panic_is_the_failure_of_its_task_on_a_stream_and_on_the_host() -> Result<()
     Ok(())
 }
 
+/// What the function of a task that does not run had is dropped all the same, and a panic of the drop ends no thread.
+#[test]
+fn a_drop_that_panics_in_a_task_that_does_not_run_is_caught() -> Result<()> {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("when it is dropped");
+        }
+    }
+    let device = device(Order::Greedy)?;
+    let tasks = device.tasks();
+    let h = tasks.data(device.pinned::<u8>(8)?);
+    tasks.task(h.write()).host(|_| Err(broken()))?;
+    for _ in 0..20 {
+        let panics = Panics;
+        tasks.task(h.update()).host(move |_| {
+            let _panics = &panics;
+            Ok(())
+        })?;
+    }
+    assert!(tasks.finish().is_err());
+    tasks.wait(tasks.task(h.write()).host(|mut h| {
+        h.fill(1);
+        Ok(())
+    })?)?;
+    assert_eq!(&*tasks.take(h)?.read()?, &[1; 8]);
+    Ok(())
+}
+
 #[test]
 fn a_cancelled_task_takes_what_reads_its_result_with_it_and_nothing_else() -> Result<()> {
     let device = device(Order::Greedy)?;
