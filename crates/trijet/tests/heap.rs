@@ -152,6 +152,31 @@ fn memory_is_complete_when_the_users_that_its_stream_has_waited_for_are() -> Res
     Ok(())
 }
 
+/// What a thread found complete stays complete after the thread has ended, also when the checker forgets the thread: it
+/// once took the reuse of such memory for a race.
+#[test]
+fn memory_that_an_ended_thread_found_complete_is_used_again_without_a_finding() -> Result<()> {
+    let config = HostConfig { memory: Bytes(BYTES as u64), ..HostConfig::default() };
+    let device = Device::builder().host(config).check(Options::default()).open()?;
+    let (a, b) = (device.stream()?, device.stream()?);
+    let mut other = device.pinned::<u8>(1)?;
+    let mut x = a.alloc::<u8>(BYTES)?;
+    a.fill_bytes(&mut x, 1)?;
+    let place = x.address();
+    drop(x);
+    std::thread::scope(|scope| scope.spawn(|| a.synchronize()).join().expect("no panic"))?;
+    for _ in 0..20_000 {
+        b.fill_bytes(&mut other, 1)?;
+    }
+    b.synchronize()?;
+    let mut y = b.alloc::<u8>(BYTES)?;
+    assert_eq!(y.address(), place);
+    b.fill_bytes(&mut y, 2)?;
+    b.synchronize()?;
+    demand_clean(&device);
+    Ok(())
+}
+
 #[test]
 fn a_drop_makes_no_call_and_enqueues_nothing() -> Result<()> {
     let device = Device::host(HostConfig::default())?.remove(0);

@@ -68,6 +68,8 @@ pub(in crate::check) struct Threads {
     /// What was forgotten because every thread knew it to be complete. A thread that comes later is
     /// assumed to know it too.
     retired: VectorClock,
+    /// What threads knew that have ended and are forgotten.
+    of_ended: VectorClock,
 }
 
 impl Threads {
@@ -79,6 +81,7 @@ impl Threads {
             last: 0,
             versions: 0,
             retired: VectorClock::new(),
+            of_ended: VectorClock::new(),
         }
     }
 
@@ -86,7 +89,7 @@ impl Threads {
     pub(super) fn any_knows(&self, stamp: Stamp) -> bool {
         let knows =
             |thread: &Thread| thread.known.sure.covers(stamp) || thread.known.seen.covers(stamp);
-        self.retired.covers(stamp) || self.list.iter().any(knows)
+        self.retired.covers(stamp) || self.of_ended.covers(stamp) || self.list.iter().any(knows)
     }
 
     /// A new version.
@@ -213,8 +216,11 @@ impl Threads {
     pub(super) fn retire(&mut self, known: &VectorClock) {
         self.retired.join(known);
         if self.mode == Mode::Apart {
-            let gone = self.list.iter_mut().filter(|thread| thread.is_gone);
-            gone.for_each(Thread::forget);
+            for thread in self.list.iter_mut().filter(|thread| thread.is_gone) {
+                self.of_ended.join(&thread.known.sure);
+                self.of_ended.join(&thread.known.seen);
+                thread.forget();
+            }
         }
     }
 
