@@ -289,8 +289,7 @@ pub(super) fn query(domain: &Domain, awaited: &[Users]) -> Result<bool> {
             continue;
         };
         if domain.gate.query_event(mark.device, mark.event)? == Readiness::Ready {
-            domain.observe(&mark.snapshot);
-            domain.note_settled(&mark);
+            domain.settle(&mark);
             found = true;
         }
     }

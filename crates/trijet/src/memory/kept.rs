@@ -200,8 +200,7 @@ pub(super) fn is_idle(domain: &Arc<Domain>, track: &Track) -> Result<bool> {
         if domain.gate.query_event(mark.device, mark.event)? == Readiness::NotReady {
             return Ok(false);
         }
-        domain.observe(&mark.snapshot);
-        domain.note_settled(&mark);
+        domain.settle(&mark);
     }
     Ok(true)
 }

@@ -376,8 +376,15 @@ impl Domain {
         }
     }
 
+    /// Notes that a query of the library found an event complete. The entry comes before anything that relies on it: another
+    /// thread may use memory again as soon as its users count as complete.
+    pub(crate) fn settle(&self, mark: &Mark) {
+        self.note_settled(mark);
+        self.observe(&mark.snapshot);
+    }
+
     /// Appends the entry of an event that a query of the library found complete.
-    pub(crate) fn note_settled(&self, mark: &Mark) {
+    fn note_settled(&self, mark: &Mark) {
         let kind = OpKind::Settled { event: mark.event.0 };
         let at = (self.id(), mark.position);
         let tracers = &self.log().tracers;

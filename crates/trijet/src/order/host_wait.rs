@@ -86,14 +86,17 @@ impl Domain {
             (stream, end, state.mark_of(state.seq - PENDING_MAX).cloned())
         };
         if matches!(self.gate.query_stream(stream), Ok(Readiness::Ready)) {
-            of_lane.done.raise(end.seq);
+            // No entry of the ledger could say so.
+            if !self.log().tracers.is_on() {
+                of_lane.done.raise(end.seq);
+            }
             return true;
         }
         let Some(mark) = mark else { return false };
         let is_done =
             matches!(self.gate.query_event(mark.device, mark.event), Ok(Readiness::Ready));
         if is_done {
-            self.observe(&mark.snapshot);
+            self.settle(&mark);
         }
         is_done
     }
