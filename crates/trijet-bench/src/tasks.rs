@@ -40,7 +40,7 @@ struct Definition {
     peers: Vec<Peer>,
 }
 
-/// What a task of a graph reads of the step before and of its own.
+/// Which data a task of a graph reads: those of the step before, and those of its own step.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     Trivial,

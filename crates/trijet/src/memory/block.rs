@@ -31,7 +31,7 @@ pub(crate) struct Block {
     pub(super) source: Option<Arc<dyn BlockSource>>,
     /// The number that the source knows it by, if it numbers its blocks.
     pub(super) number: u32,
-    /// Who may keep it when it is dropped; `None` if it goes back to its source.
+    /// The lane that may keep the block when its last buffer is dropped; `None` if the block goes back to its source.
     pub(super) home: Option<Home>,
 }
 

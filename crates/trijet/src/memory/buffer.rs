@@ -96,7 +96,7 @@ pub(crate) fn bytes_of<T>(op: &'static str, len: usize) -> Result<Bytes> {
 ///
 /// # Panics
 /// If the range does not lie within, as for a slice.
-fn within(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
+pub(crate) fn within(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
     let start = match range.start_bound() {
         Bound::Included(start) => *start,
         Bound::Excluded(start) => start.saturating_add(1),

@@ -36,7 +36,16 @@ pub(super) const QUERIES_MAX: usize = 32;
 /// How often the heap grows for one allocation, if other threads take the new memory.
 pub(super) const GROWTHS_MAX: usize = 8;
 
-/// Allocates `bytes` from the heap, for the first use in `stream`.
+/// Prepares an allocation for the first use in `stream`.
+///
+/// # Errors
+/// Why the stream takes none.
+pub(super) fn admit(stream: &Stream) -> Result<()> {
+    stream.device().run_deferred();
+    stream.lane().admit("alloc")
+}
+
+/// Allocates `bytes` from the heap, for the first use in `stream`, which was [admitted](admit).
 pub(super) fn alloc(
     stream: &Stream,
     heap: &Heap,
@@ -57,8 +66,6 @@ pub(super) fn alloc_from(
     (source, may_keep): (impl FnOnce(&Span) -> Arc<dyn BlockSource>, bool),
 ) -> Result<Arc<Block>> {
     let (device, lane) = (stream.device(), stream.lane());
-    device.run_deferred();
-    lane.admit("alloc")?;
     let begun = device.domain.log().begin_call();
     let (whole, taken) = take(heap, lane, bytes).map_err(|error| device.failed(error))?;
     heap.live.add(bytes.0);
@@ -306,7 +313,7 @@ pub(super) fn alloc_waiting(
 ) -> Result<Arc<Block>> {
     let domain = &stream.device().domain;
     loop {
-        let error = match alloc(stream, heap, bytes, site) {
+        let error = match admit(stream).and_then(|()| alloc(stream, heap, bytes, site)) {
             Err(error) if error.kind() == ErrorKind::OutOfMemory => error,
             outcome => return outcome,
         };

@@ -30,6 +30,7 @@ mod transfer;
 
 pub use crate::device::driver::PoolAccess;
 pub use crate::stream::watched::{Damage, DamagePlace};
+pub(crate) use buffer::within;
 pub use buffer::{
     AsView, AsViewMut, Buffer, Element, OnDevice, PageLocked, Pageable, View, ViewMut,
 };

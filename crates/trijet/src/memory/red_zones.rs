@@ -83,6 +83,7 @@ pub(super) fn alloc(
             let device = Arc::clone(stream.device());
             Arc::new(ZonedSource { device, of: zoned(whole), is_poisoned: false })
         };
+        heap::admit(stream)?;
         heap::alloc_from(stream, heap, whole, site, (source, false))
     };
     let block = match allocate() {

@@ -70,8 +70,7 @@ pub(super) fn alloc(
     bytes: Bytes,
     site: &'static Location<'static>,
 ) -> Result<Arc<Block>> {
-    stream.device().run_deferred();
-    stream.lane().admit("alloc")?;
+    heap::admit(stream)?;
     match take_kept(stream, heap, bytes, site) {
         Some(block) => Ok(block),
         None => heap::alloc(stream, heap, bytes, site),

@@ -196,17 +196,19 @@ impl Core {
         if state.threads >= most {
             return state;
         }
-        state.threads += 1;
-        let core = Arc::clone(self);
-        let thread = Builder::new().name("trijet-task".to_owned()).spawn(move || core.serve());
-        if thread.is_err() {
-            state.threads -= 1;
-            if state.threads == 0 {
-                // No thread can be started: this one does the work.
-                return self.work_once(state);
-            }
+        if !self.start_thread(&mut state) && state.threads == 0 {
+            // No thread can be started: this one does the work.
+            return self.work_once(state);
         }
         state
+    }
+
+    /// Starts a thread for work on the host. Returns whether it could.
+    fn start_thread(self: &Arc<Self>, state: &mut State) -> bool {
+        let core = Arc::clone(self);
+        let thread = Builder::new().name("trijet-task".to_owned()).spawn(move || core.serve());
+        state.threads += usize::from(thread.is_ok());
+        thread.is_ok()
     }
 
     /// Runs a task of the host, if there is one.
@@ -254,14 +256,8 @@ impl Core {
     pub(super) fn close(self: &Arc<Self>) {
         let mut state = self.lock();
         state.is_closing = true;
-        if state.unfinished() > 0 && state.threads == 0 {
-            state.threads += 1;
-            let core = Arc::clone(self);
-            let thread = Builder::new().name("trijet-task".to_owned()).spawn(move || core.serve());
-            if thread.is_err() {
-                state.threads -= 1;
-                state = self.advance(state);
-            }
+        if state.unfinished() > 0 && state.threads == 0 && !self.start_thread(&mut state) {
+            state = self.advance(state);
         }
         drop(state);
         self.work.notify_all();
@@ -276,7 +272,7 @@ impl Core {
         Ok(())
     }
 
-    /// Waits until no task is left that `is_met` waits for.
+    /// Issues everything, and waits until `is_met`.
     pub(super) fn wait_for(
         self: &Arc<Self>,
         is_met: impl Fn(&State) -> bool,

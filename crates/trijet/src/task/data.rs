@@ -5,9 +5,11 @@ use super::core::Core;
 use super::declared::Declared;
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
-use crate::memory::{Buffer, Element, OnDevice, OnHost, ReadGuard, View, ViewMut, WriteGuard};
+use crate::memory::{
+    Buffer, Element, OnDevice, OnHost, ReadGuard, View, ViewMut, WriteGuard, within,
+};
 use std::fmt;
-use std::ops::{Bound, Range, RangeBounds};
+use std::ops::{Range, RangeBounds};
 use std::sync::Arc;
 
 /// A buffer that tasks use, see [`Tasks::data`](super::Tasks::data). Clones stand for the same buffer.
@@ -39,10 +41,6 @@ impl<T, S> Data<T, S> {
         Self(Arc::new(Datum { buffer, number, core: Arc::clone(core) }))
     }
 
-    pub(super) fn datum(&self) -> &Datum<T, S> {
-        &self.0
-    }
-
     /// The number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -67,7 +65,7 @@ impl<T, S> Data<T, S> {
     /// If the range does not lie within the data, as for a slice.
     #[must_use]
     pub fn read_range(&self, range: impl RangeBounds<usize>) -> Reads<T, S> {
-        Reads { datum: Arc::clone(&self.0), range: within(&range, self.len()) }
+        Reads { datum: Arc::clone(&self.0), range: within(range, self.len()) }
     }
 
     /// All elements, to write. The values that they had before are lost, even where the task writes nothing.
@@ -82,7 +80,7 @@ impl<T, S> Data<T, S> {
     /// If the range does not lie within the data, as for a slice.
     #[must_use]
     pub fn write_range(&self, range: impl RangeBounds<usize>) -> Writes<T, S> {
-        let range = within(&range, self.len());
+        let range = within(range, self.len());
         Writes { datum: Arc::clone(&self.0), range, updates: false }
     }
 
@@ -165,21 +163,6 @@ impl<T: Element, S: OnHost> HostPart<T, S> {
     pub(super) fn write(&mut self) -> Result<WriteGuard<'_, T>> {
         self.0.write()
     }
-}
-
-pub(super) fn within(range: &impl RangeBounds<usize>, len: usize) -> Range<usize> {
-    let start = match range.start_bound() {
-        Bound::Included(start) => *start,
-        Bound::Excluded(before) => before + 1,
-        Bound::Unbounded => 0,
-    };
-    let end = match range.end_bound() {
-        Bound::Included(last) => last + 1,
-        Bound::Excluded(end) => *end,
-        Bound::Unbounded => len,
-    };
-    assert!(start <= end && end <= len, "the range {start}..{end} is outside of {len} elements");
-    start..end
 }
 
 impl<T, S> Drop for Datum<T, S> {

@@ -15,7 +15,7 @@ pub struct Step {
     pub from: String,
     /// The later task.
     pub to: String,
-    /// What the later task does with the bytes.
+    /// How the later task conflicts with the earlier one.
     pub hazard: Hazard,
     /// The number of the datum.
     pub datum: u32,

@@ -78,6 +78,11 @@ impl Lanes {
         Ok(self.lanes.len() - 1)
     }
 
+    /// The number of streams.
+    pub(super) fn count(&self) -> usize {
+        self.lanes.len()
+    }
+
     pub(super) fn stream(&self, lane: usize) -> &Arc<Stream> {
         &self.lanes[lane].stream
     }

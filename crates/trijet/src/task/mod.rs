@@ -187,7 +187,7 @@ impl Tasks {
     /// data was taken before, belongs to other tasks, or is taken in the function of a task.
     pub fn take<T, S>(&self, data: Data<T, S>) -> Result<Buffer<T, S>> {
         const OP: &str = "take data";
-        let datum = data.datum();
+        let datum = &*data.0;
         if !Arc::ptr_eq(&datum.core, self.core()) {
             let cause = format!("data {} belongs to other tasks", datum.number);
             return Err(Error::new(ErrorKind::InvalidValue, OP, cause));

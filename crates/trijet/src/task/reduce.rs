@@ -1,12 +1,12 @@
 //! Reductions: tasks that each compute a part of a result, and combine it into the whole.
 #![forbid(unsafe_code)]
 
-use super::data::{Data, Datum, within};
+use super::data::{Data, Datum};
 use super::declared::Declared;
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
 use crate::kernels::combine as kernels;
-use crate::memory::{Buffer, Element, OnDevice, View, ViewMut};
+use crate::memory::{Buffer, Element, OnDevice, View, ViewMut, within};
 use crate::stream::Stream;
 use std::fmt;
 use std::marker::PhantomData;
@@ -104,7 +104,7 @@ impl<T: Element> Data<T> {
         range: impl RangeBounds<usize>,
         _: R,
     ) -> Reduces<T, R> {
-        Reduces::new(&self.0, within(&range, self.len()))
+        Reduces::new(&self.0, within(range, self.len()))
     }
 }
 

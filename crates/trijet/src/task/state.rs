@@ -411,7 +411,7 @@ impl State {
             })
             .collect();
         let lane = self.lanes.choose(before.into_iter(), is_urgent)?;
-        self.counts.streams = self.lanes.streams().len();
+        self.counts.streams = self.lanes.count();
         Ok((lane, Arc::clone(self.lanes.stream(lane))))
     }
 

@@ -68,7 +68,7 @@ pub(in crate::check) struct Threads {
     /// What was forgotten because every thread knew it to be complete. A thread that comes later is
     /// assumed to know it too.
     retired: VectorClock,
-    /// What threads knew that have ended and are forgotten.
+    /// What ended threads knew to be complete. It stays when the threads are forgotten.
     of_ended: VectorClock,
 }
 
