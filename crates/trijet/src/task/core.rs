@@ -150,7 +150,7 @@ impl Core {
             }
             state.is_issuing = false;
         }
-        if state.has_host_work() {
+        if state.ready_on_host() > 0 {
             state = self.call_threads(state);
         }
         let discarded: Vec<Body> = std::mem::take(&mut state.discarded);
@@ -183,20 +183,20 @@ impl Core {
         state
     }
 
-    /// Wakes a thread for work on the host, or starts one.
+    /// Wakes a thread for each task that may run on the host, and starts those that are missing.
     fn call_threads<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
     ) -> MutexGuard<'a, State> {
-        if state.idle_threads > 0 {
-            self.work.notify_one();
-            return state;
-        }
+        let (ready, idle) = (state.ready_on_host(), state.idle_threads);
+        (0..ready.min(idle)).for_each(|_| self.work.notify_one());
         let most = available_parallelism().map_or(1, usize::from).clamp(2, THREADS_MAX);
-        if state.threads >= most {
-            return state;
+        for _ in idle..ready {
+            if state.threads < most && !self.start_thread(&mut state) {
+                break;
+            }
         }
-        if !self.start_thread(&mut state) && state.threads == 0 {
+        if state.threads == 0 {
             // No thread can be started: this one does the work.
             return self.work_once(state);
         }
@@ -229,7 +229,7 @@ impl Core {
     fn serve(self: Arc<Self>) {
         let mut state = self.lock();
         loop {
-            if state.has_host_work() {
+            if state.ready_on_host() > 0 {
                 state = self.work_once(state);
                 continue;
             }
@@ -238,7 +238,7 @@ impl Core {
                 if state.unfinished() == 0 {
                     break;
                 }
-                if state.has_host_work() {
+                if state.ready_on_host() > 0 {
                     continue;
                 }
             }

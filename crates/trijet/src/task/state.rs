@@ -461,9 +461,9 @@ impl State {
         }
     }
 
-    /// Whether tasks for the host may run that no thread has taken.
-    pub(super) fn has_host_work(&self) -> bool {
-        !self.ready_on_host.is_empty()
+    /// How many tasks for the host may run that no thread has taken.
+    pub(super) fn ready_on_host(&self) -> usize {
+        self.ready_on_host.len()
     }
 
     /// Cancels a task, unless its function runs or has run. Returns whether it is cancelled.

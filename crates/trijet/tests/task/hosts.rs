@@ -4,6 +4,7 @@ use crate::{demand_clean, device};
 use std::sync::mpsc::channel;
 use trijet::check::Options;
 use trijet::sim::{HostConfig, Order};
+use trijet::task::TaskOptions;
 use trijet::{Device, Result};
 
 /// A task on the host is no callback of the driver: it may allocate, enqueue, wait, and submit tasks.
@@ -52,6 +53,33 @@ fn tasks_overtake_one_on_the_host_that_they_do_not_need() -> Result<()> {
     })?;
     tasks.wait(need)?;
     assert_eq!(device.stream()?.download(&tasks.take(x)?)?, [7; 8]);
+    tasks.finish()
+}
+
+/// One issued task may let several on the host run. Each gets a thread, although no thread waits for them or submits more:
+/// these two wait for each other, and would hang on one thread.
+#[test]
+fn tasks_on_the_host_that_may_run_at_the_same_time_do() -> Result<()> {
+    let device = Device::host(HostConfig::default())?.remove(0);
+    let tasks = device.tasks_with(TaskOptions::new().look_ahead(1));
+    let h = tasks.data(device.pinned::<u8>(8)?);
+    // It is held back until another one is submitted.
+    tasks.task(h.write()).run(|s, mut h| s.fill_bytes(&mut h, 1))?;
+    let ((to_second, from_first), (to_first, from_second)) = (channel(), channel());
+    let (done, both) = channel();
+    for (to, from) in [(to_second, from_second), (to_first, from_first)] {
+        let done = done.clone();
+        tasks.task(h.read()).host(move |_| {
+            to.send(()).expect("the other one receives");
+            from.recv().expect("the other one sends");
+            done.send(()).expect("the test receives");
+            Ok(())
+        })?;
+    }
+    tasks.task(()).run(|_, ()| Ok(()))?;
+    for _ in 0..2 {
+        both.recv().expect("both tasks send");
+    }
     tasks.finish()
 }
 
