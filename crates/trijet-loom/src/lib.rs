@@ -8,3 +8,18 @@
 #[cfg(test)]
 #[path = "../../trijet/src/base/atomic.rs"]
 mod atomic;
+
+#[cfg(test)]
+#[path = "../../trijet/src/workers/twin/credits.rs"]
+mod credits;
+#[cfg(test)]
+#[expect(dead_code, reason = "the library asks whether there are tasks")]
+#[path = "../../trijet/src/workers/twin/deque.rs"]
+mod deque;
+#[cfg(test)]
+#[expect(dead_code, reason = "the library asks how many are left")]
+#[path = "../../trijet/src/workers/twin/range.rs"]
+mod range;
+#[cfg(test)]
+#[path = "../../trijet/src/workers/twin/ring.rs"]
+mod ring;

@@ -28,6 +28,7 @@
 //! - [`graph`]: operations that are recorded once and launched many times.
 //! - [`staged`]: items of any sizes through stages that fan out and join again, each on its streams.
 //! - [`task`]: work that says what it reads and writes, and is put on streams by the library.
+//! - [`workers`]: tasks that the device schedules itself, with queues and stealing.
 //! - [`check`]: whether every conflict of a traced run is ordered.
 //! - [`trace`]: the entries of a run, the figures that follow from them, timelines and files.
 //! - [`explore`]: a program under every order that its streams leave open.
@@ -53,6 +54,7 @@ mod stream;
 pub mod task;
 pub mod testing;
 pub mod trace;
+pub mod workers;
 
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::ledger::SourceOrder;
@@ -73,8 +75,9 @@ pub use stream::{
     StreamOptions, Ticket, TimedEvent,
 };
 
-/// The programs of the README and of the page about tasks, kept honest.
+/// The programs of the README and of the pages about tasks and workers, kept honest.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../../../docs/tasks.md")]
+#[doc = include_str!("../../../docs/workers.md")]
 struct Readme;

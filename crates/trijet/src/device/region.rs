@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The size of a page, so that page-locked memory is aligned as on a GPU.
@@ -164,6 +164,24 @@ impl HostBytes {
         // `make_ready`. It is not written meanwhile, by the contract of this function: false if an
         // operation of a second stream or device writes it without an edge.
         unsafe { std::slice::from_raw_parts(at, len) }
+    }
+
+    /// The word at `offset`, without a lock.
+    ///
+    /// # Safety
+    /// Until the reference is dropped, all accesses of these four bytes are atomic.
+    ///
+    /// # Panics
+    /// When the word is not inside of this window, or not aligned.
+    pub(crate) unsafe fn word(&self, offset: u64) -> &AtomicU32 {
+        let (start, len) = self.checked(&(offset..offset + 4));
+        self.make_ready(start + len);
+        // SAFETY: `start` is inside of the allocation, by `checked`.
+        let at = unsafe { self.region.base.as_ptr().add(start) }.cast::<u32>();
+        assert!(at.is_aligned(), "a word is aligned");
+        // SAFETY: four bytes of the allocation, initialised by `make_ready` and aligned. All accesses are atomic, by the
+        // contract of this function: false if a guard or an operation of a host device uses them meanwhile.
+        unsafe { AtomicU32::from_ptr(at) }
     }
 
     /// The bytes of `range` for writing, without a lock.

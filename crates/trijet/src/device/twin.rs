@@ -48,7 +48,44 @@ pub struct Tile<'a> {
     pub(in crate::device) writes: Writes<'a>,
 }
 
+/// What a tile reads: scalars, and the spans that are only read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Inputs<'a> {
+    args: &'a ArgBlock,
+    reads: &'a [(usize, &'a [u8])],
+}
+
+impl<'a> Inputs<'a> {
+    /// As [`Tile::scalar`].
+    pub(crate) fn scalar<T: Pod>(&self, index: usize) -> T {
+        self.args.scalar(index)
+    }
+
+    /// As [`Tile::read`].
+    pub(crate) fn read<T: Pod>(&self, index: usize) -> &'a [T] {
+        let (_, bytes) = self.reads.iter().find(|(i, _)| *i == index).expect("a read-only span");
+        // An empty slice has no address that could be aligned.
+        if bytes.is_empty() { &[] } else { bytemuck::cast_slice(bytes) }
+    }
+
+    /// The number of arguments.
+    pub(crate) fn count(&self) -> usize {
+        self.args.count()
+    }
+
+    /// The written spans: the index of the argument, and the bytes of an element.
+    pub(crate) fn written(&self) -> impl Iterator<Item = (usize, u64)> {
+        let written = self.args.spans().iter().filter(|arg| arg.mode.writes());
+        written.map(|arg| (arg.index, arg.element_bytes))
+    }
+}
+
 impl<'a> Tile<'a> {
+    /// What it reads.
+    pub(crate) fn inputs(&self) -> Inputs<'a> {
+        Inputs { args: self.args, reads: self.reads }
+    }
+
     /// The scalar at argument `index`. As for the kernel, a pointer and its length are two arguments.
     ///
     /// # Panics
@@ -64,9 +101,7 @@ impl<'a> Tile<'a> {
     /// When `index` is not a read-only span of `T`.
     #[must_use]
     pub fn read<T: Pod>(&self, index: usize) -> &'a [T] {
-        let (_, bytes) = self.reads.iter().find(|(i, _)| *i == index).expect("a read-only span");
-        // An empty slice has no address that could be aligned.
-        if bytes.is_empty() { &[] } else { bytemuck::cast_slice(bytes) }
+        self.inputs().read(index)
     }
 
     /// The whole matrix that is argument `index`, which the kernel reads by boxes.

@@ -38,6 +38,12 @@ impl<'a> Args<'a> {
         Self::default()
     }
 
+    /// The same arguments, for another launch while these are kept.
+    pub(crate) fn again(&self) -> Args<'_> {
+        let uses = self.uses.iter().map(|of| Use { range: of.range.clone(), ..*of });
+        Args { block: self.block.clone(), uses: uses.collect() }
+    }
+
     /// A scalar, or a structure that the kernel takes by value.
     ///
     /// # Errors

@@ -27,6 +27,7 @@ mod source;
 mod temporary;
 mod tiled;
 mod transfer;
+mod words;
 
 pub use crate::device::driver::PoolAccess;
 pub use crate::stream::watched::{Damage, DamagePlace};
@@ -41,3 +42,4 @@ pub use host_fn::{Declared, Held, HostUse, Locked};
 pub use pinned::{OnHost, PageableBuffer, PinnedBuffer, ReadGuard, ReadReady, WriteGuard};
 pub use scope::Scope;
 pub use tiled::{TiledView, TiledViewMut};
+pub(crate) use words::HostWords;

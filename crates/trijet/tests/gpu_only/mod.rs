@@ -14,6 +14,7 @@ mod pytorch;
 mod red_zones;
 mod tasks;
 mod times;
+mod workers;
 
 use crate::cases::words;
 use std::path::Path;

@@ -27,10 +27,14 @@ const PLACES: &[(&str, Licence, &str)] = &[
     ("memory/mod.rs", Licence::Ancestor, "of memory/pinned.rs and memory/dlpack.rs"),
     ("launch/mod.rs", Licence::Ancestor, "of launch/args.rs"),
     ("kernels/mod.rs", Licence::Ancestor, "of the kernels"),
+    ("workers/mod.rs", Licence::Ancestor, "of workers/program.rs and the programs"),
+    ("workers/programs/mod.rs", Licence::Ancestor, "of the programs"),
+    ("workers/program.rs", Licence::Holds, "a program becomes a kernel: its author vouches"),
     ("device/cuda/", Licence::Holds, "the only foreign functions"),
     ("device/region.rs", Licence::Holds, "the host device's bytes"),
     ("device/fork.rs", Licence::Holds, "a handler that the system calls in a child of a fork"),
     ("memory/pinned.rs", Licence::Holds, "page-locked bytes as a slice"),
+    ("memory/words.rs", Licence::Holds, "words that the host and a running kernel share"),
     ("memory/dlpack.rs", Licence::Holds, "tensors of other frameworks pass through C pointers"),
     ("launch/args.rs", Licence::Holds, "the argument block of a launch"),
     ("launch/kernel.rs", Licence::Declares, "declaring a kernel is unsafe: its author vouches"),
@@ -44,9 +48,10 @@ const PLACES: &[(&str, Licence, &str)] = &[
 const SAFETY_REPEATS_MAX: usize = 3;
 
 fn licence(below: &str) -> Option<Licence> {
-    // A kernel's declaration is a one-line promise about its PTX: kernels/<name>/mod.rs.
+    // The declaration of a kernel or of a program is a one-line promise about its code: kernels/<name>/mod.rs and
+    // workers/programs/<name>/mod.rs.
     let parts: Vec<&str> = below.split('/').collect();
-    if parts.len() > 2 && parts[0] == "kernels" && parts.last() == Some(&"mod.rs") {
+    if let ["kernels", _, .., "mod.rs"] | ["workers", "programs", _, .., "mod.rs"] = parts[..] {
         return Some(Licence::Holds);
     }
     PLACES

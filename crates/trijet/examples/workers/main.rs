@@ -1,0 +1,34 @@
+//! Workers: a range of numbers is halved until its parts are small, and the steps of each number to 1 (Collatz) are summed. The lengths
+//! of the tasks differ, and the tasks make each other on the device.
+
+mod collatz;
+#[path = "../common/mod.rs"]
+#[expect(dead_code, reason = "the other examples compute floats")]
+mod common;
+
+use collatz::{COLLATZ, steps};
+use common::{Outcome, run, verify};
+use std::process::ExitCode;
+use trijet::Device;
+use trijet::workers::{Options, Policy, Task, Work};
+
+const NUMBERS: u64 = 200_003;
+
+fn example(device: &Device) -> Outcome<String> {
+    let s = device.stream()?;
+    let expected = (1..=NUMBERS).map(steps).sum::<u64>();
+    let (mut tasks, mut stolen) = (0, 0);
+    for policy in [Policy::Sharing, Policy::Stealing, Policy::Hybrid] {
+        let mut sum = s.alloc_zeroed::<u64>(1)?;
+        let (options, all) =
+            (Options { policy, ..Options::default() }, [Task::new(0, 1 << 28 | NUMBERS)]);
+        let outcome = s.run_workers(&COLLATZ, Work::Tasks(&all), &options, (&mut sum,))?.wait()?;
+        verify(policy.name(), &s.download(&sum)?, |_| expected)?;
+        (tasks, stolen) = (tasks + outcome.ran, stolen + outcome.stolen);
+    }
+    Ok(format!("{tasks} tasks under 3 policies, {stolen} stolen"))
+}
+
+fn main() -> ExitCode {
+    run(example)
+}

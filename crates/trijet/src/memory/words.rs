@@ -1,0 +1,55 @@
+//! Words of page-locked memory that the host and a running kernel read and write at the same time.
+
+use super::pinned::{self, PinnedBuffer};
+use crate::base::error::Result;
+use crate::device::region::HostBytes;
+use crate::stream::shared::Shared;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Words that the host and a running kernel share. All their accesses are atomic, and no guard of the memory is ever taken. Kernels get
+/// the address as a scalar, so the words have to be there until its launch is complete.
+#[derive(Debug)]
+pub(crate) struct HostWords {
+    buffer: PinnedBuffer<u32>,
+    bytes: HostBytes,
+    /// The first byte in `bytes`.
+    start: u64,
+}
+
+impl HostWords {
+    /// Words of 0.
+    #[track_caller]
+    pub(crate) fn zeroed(device: &Arc<Shared>, count: usize) -> Result<Self> {
+        let buffer = pinned::alloc::<u32>(device, count)?;
+        let start = buffer.block.in_memory(&buffer.view().range()).start;
+        let bytes = buffer.block.whole().memory().host().expect("page-locked memory").clone();
+        let words = Self { buffer, bytes, start };
+        (0..count).for_each(|at| words.set(at, 0));
+        Ok(words)
+    }
+
+    /// The address, which is the same for kernels.
+    pub(crate) fn address(&self) -> u64 {
+        self.buffer.address()
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> &AtomicU32 {
+        debug_assert!(at < self.buffer.len(), "word {at} of {}", self.buffer.len());
+        // SAFETY: the buffer is private, and this function is the only one that makes a reference to its bytes, so all
+        // accesses of the host are atomic; those of kernels are atomic in the scope of the system. False once another
+        // function lends the bytes as a slice, or a twin gets them as an argument.
+        unsafe { self.bytes.word(self.start + 4 * at as u64) }
+    }
+
+    /// The word at `at`. What its writer did before happens before the return of this call.
+    pub(crate) fn get(&self, at: usize) -> u32 {
+        self.word(at).load(Ordering::Acquire)
+    }
+
+    /// Writes the word at `at`.
+    pub(crate) fn set(&self, at: usize, value: u32) {
+        self.word(at).store(value, Ordering::Release);
+    }
+}

@@ -1,0 +1,177 @@
+//! The choice of a policy by measurement.
+#![forbid(unsafe_code)]
+
+use super::options::{Options, Policy};
+use super::outcome::Outcome;
+use super::program::Program;
+use super::run::{Run, Work};
+use super::twin::Kinds;
+use crate::base::error::Result;
+use crate::launch::ArgsFor;
+use crate::stream::{Device, Stream, TimedEvent};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// How often each policy runs before the choice. The first run is not measured: it warms up.
+const TRIES: usize = 4;
+/// The weight of the last time in the mean time of a policy, once it has been measured so often.
+const LAST: f64 = 1.0 / (TRIES - 1) as f64;
+
+/// What a choice is for: the program, whether it runs a graph, and the power of two of the tasks at the begin. Tasks that others
+/// make are not known before.
+type Key = (&'static str, bool, u32);
+
+/// The runs of each policy for one key, and the mean time of its last ones.
+#[derive(Debug, Default)]
+struct Trials(BTreeMap<Policy, (usize, f64)>);
+
+impl Trials {
+    /// The next policy to measure, or the fastest one. Policies are measured in turn.
+    fn next(&self, allowed: &[Policy]) -> Policy {
+        let of = |policy: &Policy| self.0.get(policy).copied().unwrap_or((0, f64::INFINITY));
+        let open = allowed.iter().filter(|policy| of(policy).0 < TRIES);
+        if let Some(policy) = open.min_by_key(|policy| of(policy).0) {
+            return *policy;
+        }
+        let fastest = allowed.iter().min_by(|a, b| of(a).1.total_cmp(&of(b).1));
+        *fastest.expect("every kind of work allows a policy")
+    }
+
+    fn note(&mut self, policy: Policy, time: f64) {
+        let (runs, mean) = self.0.entry(policy).or_insert((0, 0.0));
+        *mean = match *runs {
+            0 | 1 => time,
+            measured => *mean + (time - *mean) * LAST.max(1.0 / measured as f64),
+        };
+        *runs += 1;
+    }
+}
+
+/// Chooses the policy of runs by measurement: the first runs of a program try each policy that the work allows, and later ones get
+/// the fastest. The results are the same with all of them, so no run is lost. Runs with twice as many tasks at the begin, or with a
+/// graph, are measured anew, because the fastest policy changes with the number of tasks.
+///
+/// ```
+/// use trijet::workers::programs::queens::{self, QUEENS};
+/// use trijet::workers::{Chooser, Options, Work};
+/// use trijet::{Device, Select};
+/// let device = Device::open(Select::Auto)?;
+/// let s = device.stream()?;
+/// let (chooser, root) = (Chooser::new(), [queens::root(7)]);
+/// for _ in 0..20 {
+///     let mut total = s.alloc_zeroed::<u64>(1)?;
+///     let args = (&mut total, 2u32);
+///     let run = chooser.run(&s, &QUEENS, Work::Tasks(&root), &Options::default(), args)?;
+///     run.wait()?;
+///     assert_eq!(s.download(&total)?, [40]);
+/// }
+/// # Ok::<(), trijet::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Chooser {
+    trials: Mutex<BTreeMap<Key, Trials>>,
+}
+
+/// A run whose policy a [`Chooser`] chose.
+#[derive(Debug)]
+#[must_use = "`wait` returns the errors of the run, and notes its time"]
+pub struct Chosen<'a> {
+    chooser: &'a Chooser,
+    key: Key,
+    policy: Policy,
+    between: [TimedEvent; 2],
+    run: Run,
+}
+
+impl Chooser {
+    /// A chooser that has measured nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// As [`Stream::run_workers`], with the policy that the measurements so far ask for in place of that of the options.
+    ///
+    /// # Errors
+    /// As for [`Stream::run_workers`].
+    #[track_caller]
+    pub fn run<'a, K: Kinds, P, A: ArgsFor<'a, P>>(
+        &self,
+        stream: &Stream,
+        program: &Program<K, P>,
+        work: Work<'_>,
+        options: &Options,
+        args: A,
+    ) -> Result<Chosen<'_>> {
+        let is_graph = matches!(work, Work::Graph(_));
+        let key = (program.name(), is_graph, work.initial_count().max(1).ilog2());
+        let allowed: &[Policy] = if is_graph {
+            &[Policy::Stealing, Policy::Levels, Policy::Hybrid, Policy::Sharing]
+        } else {
+            &[Policy::Stealing, Policy::Sharing, Policy::Hybrid, Policy::Static]
+        };
+        let policy = self.lock().entry(key).or_default().next(allowed);
+        let device = Device::of_shared(stream.device());
+        let between = [device.timed_event()?, device.timed_event()?];
+        between[0].record(stream)?;
+        let run = stream.run_workers(program, work, &Options { policy, ..*options }, args)?;
+        between[1].record(stream)?;
+        Ok(Chosen { chooser: self, key, policy, between, run })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Key, Trials>> {
+        self.trials.lock().expect("no panic under this lock")
+    }
+}
+
+impl Chosen<'_> {
+    /// The policy of this run.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// Asks the workers to leave, see [`Run::cancel`].
+    pub fn cancel(&self) {
+        self.run.cancel();
+    }
+
+    /// Waits for the end, and notes the time of a run that ran all of its tasks. One that did not counts as slowest, so that another
+    /// policy is chosen next time: the queues of one may have room where those of another have none.
+    ///
+    /// # Errors
+    /// As for [`Run::wait`].
+    #[track_caller]
+    pub fn wait(self) -> Result<Outcome> {
+        let Self { chooser, key, policy, between: [begin, end], run } = self;
+        let outcome = run.wait();
+        let time = match &outcome {
+            Ok(_) => end.elapsed_since(&begin)?.seconds(),
+            Err(_) => f64::INFINITY,
+        };
+        chooser.lock().entry(key).or_default().note(policy, time);
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_policy_is_measured_and_then_the_fastest_one_runs() {
+        let allowed = [Policy::Stealing, Policy::Sharing, Policy::Static];
+        let mut trials = Trials::default();
+        let mut seen = Vec::new();
+        for number in 0..3 * TRIES {
+            let policy = trials.next(&allowed);
+            seen.push(policy);
+            let warm = if policy == Policy::Sharing { 1.0 } else { 2.0 };
+            trials.note(policy, if number < 3 { 100.0 } else { warm });
+        }
+        assert_eq!(seen, [allowed; TRIES].concat());
+        assert_eq!(trials.next(&allowed), Policy::Sharing, "the first runs do not count");
+        (0..10).for_each(|_| trials.note(Policy::Sharing, 9.0));
+        assert_ne!(trials.next(&allowed), Policy::Sharing, "it became slower");
+    }
+}

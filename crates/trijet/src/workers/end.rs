@@ -1,0 +1,31 @@
+//! How a run ends.
+#![forbid(unsafe_code)]
+
+use super::setup::COUNTS;
+
+/// The codes of `End` in `scheduler.cuh`.
+pub(super) const DRAINED: u32 = 1;
+pub(super) const ABORTED: u32 = 2;
+pub(super) const FULL: u32 = 3;
+pub(super) const LOST: u32 = 4;
+pub(super) const HUNG: u32 = 5;
+
+/// What stopped a run: the worker and the task that it found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) code: u32,
+    pub(super) worker: u32,
+    pub(super) task: u64,
+}
+
+/// How a run ended, as its last worker reports it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Report {
+    pub(super) code: u32,
+    pub(super) worker: u32,
+    /// The credits that are back.
+    pub(super) credits: u32,
+    pub(super) task: u64,
+    /// The sums of the counts of all workers.
+    pub(super) totals: [u64; COUNTS],
+}

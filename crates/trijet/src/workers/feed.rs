@@ -1,0 +1,212 @@
+//! Workers that the host feeds while they run.
+#![forbid(unsafe_code)]
+
+use super::options::{Options, Policy};
+use super::outcome::Outcome;
+use super::program::Program;
+use super::run::{Run, Work, start};
+use super::setup::host;
+use super::task::Task;
+use super::twin::{self, Kinds};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::device::driver::{Clock, Readiness};
+use crate::launch::{Args, ArgsFor};
+use crate::log::calling;
+use crate::stream::Stream;
+
+/// The places of the ring of tasks, and of that of answers.
+const BITS: u32 = 12;
+
+/// Workers that take tasks from the host until it has no more, see [`Stream::feed_workers`].
+#[derive(Debug)]
+pub struct Feed<'a, K, P> {
+    stream: &'a Stream,
+    program: &'a Program<K, P>,
+    options: Options,
+    args: Args<'a>,
+    /// The run that takes the tasks. Without one, each push is a run of its own.
+    resident: Option<Run>,
+    /// The tasks that were fed, and the answers that were taken, modulo 2^32.
+    fed: u32,
+    taken: u32,
+    /// The tasks that the workers had taken over when the host looked last.
+    seen: u32,
+    answers: Vec<u64>,
+    /// The sums of the runs that ended.
+    outcome: Outcome,
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+const fn halves(word: u64) -> [u32; 2] {
+    [word as u32, (word >> 32) as u32]
+}
+
+fn refused(cause: &str) -> Error {
+    Error::new(ErrorKind::InvalidValue, "feed_workers", cause.to_owned())
+}
+
+impl Stream {
+    /// Starts workers that take tasks as the host has them. Bodies return values by `answer(w, value)`, in the order in which they
+    /// come. On a GPU, one of the workers takes up to 32 tasks at once from page-locked memory, and its warp runs no tasks until
+    /// the feed is closed, so that many tasks in one call of [`Feed::push`] cost little each. On a host device, a push runs its tasks.
+    ///
+    /// The arguments are borrowed until the feed is gone, because the kernel uses their memory until then.
+    ///
+    /// ```
+    /// use trijet::workers::programs::echo::{ECHO, echoed};
+    /// use trijet::workers::{Options, Task};
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Auto)?;
+    /// let s = device.stream()?;
+    /// let mut sum = s.alloc_zeroed::<u64>(1)?;
+    /// let mut feed = s.feed_workers(&ECHO, &Options::default(), (&mut sum,))?;
+    /// for batch in 0..3 {
+    ///     let tasks: Vec<Task> = (0..100).map(|at| Task::new(0, 100 * batch + at)).collect();
+    ///     feed.push(&tasks)?;
+    /// }
+    /// let (outcome, mut answers) = feed.finish()?;
+    /// answers.sort_unstable();
+    /// assert!(answers.iter().copied().eq((0..300).map(echoed)));
+    /// assert_eq!((outcome.ran, s.download(&sum)?[0]), (300, 44_850));
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidValue` for the policies `Static` and `Levels`, which take no tasks later, or for fewer than two workers; as for
+    /// [`Stream::run_workers`].
+    #[track_caller]
+    pub fn feed_workers<'a, K: Kinds, P, A: ArgsFor<'a, P>>(
+        &'a self,
+        program: &'a Program<K, P>,
+        options: &Options,
+        args: A,
+    ) -> Result<Feed<'a, K, P>> {
+        calling::refuse("feed_workers")?;
+        if matches!(options.policy, Policy::Static | Policy::Levels) {
+            return Err(refused("the policies `static` and `levels` take no tasks later"));
+        }
+        if options.workers.is_some_and(|workers| workers < 2) {
+            return Err(refused("one of the workers only takes the tasks, so two are needed"));
+        }
+        let mut collected = Args::new();
+        args.push_all(&mut collected)?;
+        // A twin cannot see what the host writes while it runs.
+        let resident = if self.device().info.clock == Clock::Device {
+            Some(start(self, program, Work::Tasks(&[]), options, BITS, collected.again())?)
+        } else {
+            None
+        };
+        let (stream, args, options) = (self, collected, *options);
+        let (answers, outcome) = (Vec::new(), Outcome::default());
+        Ok(Feed {
+            stream,
+            program,
+            options,
+            args,
+            resident,
+            fed: 0,
+            taken: 0,
+            seen: 0,
+            answers,
+            outcome,
+        })
+    }
+}
+
+impl<K: Kinds, P> Feed<'_, K, P> {
+    /// Gives tasks to the workers. Waits for room if they have not taken earlier ones, and takes answers meanwhile.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a kind that the program lacks; on a GPU, the error of work that failed, and on a host device every error
+    /// of the run of these tasks.
+    #[track_caller]
+    pub fn push(&mut self, tasks: &[Task]) -> Result<()> {
+        Work::Tasks(tasks).check(self.program, self.options.policy)?;
+        let Some(run) = &self.resident else {
+            let work = Work::Tasks(tasks);
+            let run = start(self.stream, self.program, work, &self.options, 0, self.args.again())?;
+            self.outcome.add(&run.end()?);
+            self.answers.extend(twin::answers(run.host.address()));
+            return Ok(());
+        };
+        for task in tasks {
+            while self.fed.wrapping_sub(self.seen) >= 1 << BITS {
+                run.host.set(host::FED, self.fed);
+                self.seen = run.host.get(host::SEEN);
+                take(run, &mut self.taken, &mut self.answers);
+                if run.ticket.query()? == Readiness::Ready {
+                    // It ended with an error, which `finish` returns.
+                    return Ok(());
+                }
+            }
+            let at = host::task(BITS, self.fed);
+            let [low, high] = halves(task.word());
+            run.host.set(at, low);
+            run.host.set(at + 1, high);
+            self.fed = self.fed.wrapping_add(1);
+        }
+        run.host.set(host::FED, self.fed);
+        Ok(())
+    }
+
+    /// The answers that have come since the last call.
+    pub fn answers(&mut self) -> Vec<u64> {
+        if let Some(run) = &self.resident {
+            take(run, &mut self.taken, &mut self.answers);
+        }
+        std::mem::take(&mut self.answers)
+    }
+
+    /// Says that there are no more tasks, waits until all have run, and returns what the workers counted and the answers that were
+    /// not taken before.
+    ///
+    /// # Errors
+    /// As for [`Run::wait`].
+    #[track_caller]
+    pub fn finish(mut self) -> Result<(Outcome, Vec<u64>)> {
+        if let Some(run) = self.resident.take() {
+            run.host.set(host::CLOSED, 1);
+            while run.ticket.query()? == Readiness::NotReady && !run.is_hung() {
+                take(&run, &mut self.taken, &mut self.answers);
+                std::thread::yield_now();
+            }
+            take(&run, &mut self.taken, &mut self.answers);
+            let outcome = run.wait()?;
+            self.outcome.add(&outcome);
+        }
+        Ok((std::mem::take(&mut self.outcome), std::mem::take(&mut self.answers)))
+    }
+
+    /// Asks the workers to leave, see [`Run::cancel`].
+    pub fn cancel(&self) {
+        if let Some(run) = &self.resident {
+            run.cancel();
+        }
+    }
+}
+
+/// Takes the answers that are there.
+fn take(run: &Run, taken: &mut u32, answers: &mut Vec<u64>) {
+    let before = *taken;
+    loop {
+        let at = host::answer(BITS, *taken);
+        // The round of the place, from 1, once the answer is there.
+        if run.host.get(at) != (*taken >> BITS) + 1 {
+            break;
+        }
+        answers.push(u64::from(run.host.get(at + 3)) << 32 | u64::from(run.host.get(at + 2)));
+        *taken = taken.wrapping_add(1);
+    }
+    if *taken != before {
+        run.host.set(host::TAKEN, *taken);
+    }
+}
+
+/// A feed that was not finished lets its workers leave. Its tasks that did not run do not run.
+impl<K, P> Drop for Feed<'_, K, P> {
+    fn drop(&mut self) {
+        if let Some(run) = &self.resident {
+            run.cancel();
+        }
+    }
+}

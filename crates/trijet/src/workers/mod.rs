@@ -1,0 +1,70 @@
+//! Tasks that the device schedules itself: persistent workers that take tasks from queues, make new ones, and steal from each
+//! other.
+//!
+//! One launch fills the device with blocks that stay until all tasks have run. A worker is a warp or a block of it. Kernels of a
+//! stream are the better choice for regular work; workers are for tasks whose lengths differ, that make other tasks, or that wait for
+//! each other in a graph, where a kernel for each task would cost more than the task.
+//!
+//! A [`Program`] has the bodies of its kinds of tasks in CUDA C++, compiled at run time or shipped as PTX, and in Rust for the host
+//! device. [`Stream::run_workers`](crate::Stream::run_workers) runs it, with a [`Policy`] and the [`Work`] to begin with: a range of
+//! payloads, a list of tasks, or a [`TaskGraph`].
+//!
+//! ```
+//! use trijet::kernels::InOut;
+//! use trijet::workers::{Body, Kinds, Options, Program, ProgramSpec, Work, Worker};
+//! use trijet::{Device, Select};
+//!
+//! const BODIES: &str = "
+//! // Adds its payload, and makes a task with half of it.
+//! DEV void halve(Worker& w, const Args& args, u64 payload) {
+//!   if (lane_id() == 0) atomicAdd(args.sum, payload);
+//!   must_spawn(w, lane_id() == 0 && payload > 1, HALVE, payload / 2);
+//! }";
+//! struct Halves;
+//! impl Kinds for Halves {
+//!     const KINDS: &'static [(&'static str, Body)] = &[("halve", |w, payload| {
+//!         w.shared::<u64>(0).update(0, |sum| sum + payload);
+//!         if payload > 1 {
+//!             w.must_spawn(0, payload / 2);
+//!         }
+//!     })];
+//! }
+//! static HALVES: Program<Halves, (InOut<u64>,)> = {
+//!     let spec = ProgramSpec::new("halves", BODIES, "u64* sum, u64 length")
+//!         .check(|args| if args.spans()[0].elements > 0 { Ok(()) } else { Err("no sum".to_owned()) });
+//!     // SAFETY: the body adds to the first element only, atomically, and the check demands one.
+//!     unsafe { Program::declare(spec) }
+//! };
+//!
+//! let device = Device::open(Select::Host(0))?;
+//! let s = device.stream()?;
+//! let mut sum = s.alloc_zeroed::<u64>(1)?;
+//! let work = Work::Range { kind: 0, count: 5 };
+//! let outcome = s.run_workers(&HALVES, work, &Options::default(), (&mut sum,))?.wait()?;
+//! assert_eq!(s.download(&sum)?, [0 + 1 + (2 + 1) + (3 + 1) + (4 + 2 + 1)]);
+//! assert_eq!((outcome.ran, outcome.spawned), (9, 4));
+//! # Ok::<(), trijet::Error>(())
+//! ```
+
+mod chooser;
+mod end;
+mod feed;
+mod graph;
+mod options;
+mod outcome;
+mod program;
+pub mod programs;
+mod run;
+mod setup;
+mod task;
+mod twin;
+
+pub use chooser::{Chooser, Chosen};
+pub use feed::Feed;
+pub use graph::{LoadedGraph, Node, TaskGraph};
+pub use options::{Options, Policy};
+pub use outcome::{Outcome, WorkerOutcome};
+pub use program::{Program, ProgramSpec};
+pub use run::{Run, Work};
+pub use task::Task;
+pub use twin::{Body, Kinds, Shared, Worker};

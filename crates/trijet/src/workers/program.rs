@@ -1,0 +1,190 @@
+//! A program for workers: the kinds of its tasks, each with a body in CUDA C++ and one in Rust for the host device.
+use super::twin::{self, Kinds};
+use crate::device::args::ArgBlock;
+use crate::device::launch_config::LaunchConfig;
+use crate::device::twin::{Cost, Twin};
+use crate::launch::{CheckArgs, Code, Dynamic, Kernel, KernelSpec, Shape, any_lengths};
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::OnceLock;
+
+const ATOMICS: &str = include_str!("device/atomics.cuh");
+const SCHEDULER: &str = include_str!("device/scheduler.cuh");
+
+/// The declaration of a program.
+#[derive(Clone, Copy)]
+pub struct ProgramSpec {
+    name: &'static str,
+    bodies: &'static str,
+    parameters: &'static str,
+    ptx: Option<&'static str>,
+    worker_threads: u32,
+    blocks_min: u32,
+    check: CheckArgs,
+}
+
+impl fmt::Debug for ProgramSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProgramSpec").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The threads of a block, if a worker is a warp.
+const BLOCK: u32 = 256;
+const WARP: u32 = 32;
+
+impl ProgramSpec {
+    /// A program with the entry point `name`, whose workers are warps. `parameters` are those of the program in CUDA C++, as
+    /// in `"u64* sums, u64 length, u32 cut"`: every span is a pointer and a 64-bit length. `bodies` has a function
+    /// `DEV void name(Worker& w, const Args& args, u64 payload)` for each kind of task; the members of `Args` are the
+    /// parameters.
+    #[must_use]
+    pub const fn new(name: &'static str, bodies: &'static str, parameters: &'static str) -> Self {
+        let (ptx, check) = (None, any_lengths as CheckArgs);
+        Self { name, bodies, parameters, ptx, worker_threads: WARP, blocks_min: 4, check }
+    }
+
+    /// The PTX of the program, so that no run-time compiler is needed.
+    #[must_use]
+    pub const fn ptx(mut self, text: &'static str) -> Self {
+        self.ptx = Some(text);
+        self
+    }
+
+    /// Makes a worker of each block of `threads`, a multiple of 32 of at most 1024, instead of each warp.
+    ///
+    /// # Panics
+    /// For another number of threads.
+    #[must_use]
+    pub const fn blocks(mut self, threads: u32) -> Self {
+        assert!(
+            threads.is_multiple_of(WARP) && threads > 0 && threads <= 1024,
+            "a worker is a block of whole warps"
+        );
+        self.worker_threads = threads;
+        self
+    }
+
+    /// Lets the compiler use so few registers that `blocks` blocks have room on a multiprocessor, 4 by default. Blocks have 256
+    /// threads unless a worker is a block. More blocks hide more of the time in which workers look for tasks; a body that needs many
+    /// registers is faster with fewer.
+    #[must_use]
+    pub const fn blocks_min(mut self, blocks: u32) -> Self {
+        self.blocks_min = blocks;
+        self
+    }
+
+    /// Refuses launches whose arguments `check` refuses. The arguments of the program come first.
+    #[must_use]
+    pub const fn check(mut self, check: CheckArgs) -> Self {
+        self.check = check;
+        self
+    }
+}
+
+/// A program for workers with parameters `P`, as those of a [`Kernel`], and kinds of tasks `K`.
+pub struct Program<K, P> {
+    spec: ProgramSpec,
+    kernel: OnceLock<Kernel<Dynamic>>,
+    types: PhantomData<fn(K, P)>,
+}
+
+impl<K, P> fmt::Debug for Program<K, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program").field("name", &self.spec.name).finish_non_exhaustive()
+    }
+}
+
+impl<K: Kinds, P> Program<K, P> {
+    /// Declares a program.
+    ///
+    /// # Safety
+    /// The parameters are those of `P`, in order. Each body touches no bytes outside their spans, writes none of an
+    /// [`In`](crate::kernels::In), and makes only tasks of kinds that exist, for every list of arguments that the check accepts,
+    /// with every payload of a task that a run begins with or that a body makes. Tasks that run at the same time access the same
+    /// bytes with atomic operations only, if one of them writes. [`Worker::spawn`](super::Worker::spawn) in CUDA C++ is called by all
+    /// lanes of the worker's first warp together. The bodies of the twin do the same.
+    #[must_use]
+    pub const unsafe fn declare(spec: ProgramSpec) -> Self {
+        Self { spec, kernel: OnceLock::new(), types: PhantomData }
+    }
+}
+
+impl<K: Kinds, P> Program<K, P> {
+    /// The name of the entry point.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.spec.name
+    }
+
+    /// The source of the whole kernel in CUDA C++, which needs no header.
+    #[must_use]
+    pub fn source(&self) -> String {
+        let ProgramSpec { name, bodies, parameters, worker_threads, blocks_min, .. } = self.spec;
+        let names: Vec<&str> = parameters
+            .split(',')
+            .filter_map(|one| one.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next())
+            .filter(|name| !name.is_empty())
+            .collect();
+        let members: String = parameters
+            .split(',')
+            .filter(|one| !one.trim().is_empty())
+            .map(|one| format!("{}; ", one.trim()))
+            .collect();
+        let (mut constants, mut cases) = (String::new(), String::new());
+        for (number, (kind, _)) in (1..).zip(K::KINDS) {
+            constants.push_str(&format!("enum : u32 {{ {} = {number} }};\n", kind.to_uppercase()));
+            let call = format!("{kind}(w, args, task & PAYLOAD)");
+            cases.push_str(&format!("    case {number}: {call}; break;\n"));
+        }
+        let comma = if names.is_empty() { "" } else { ", " };
+        let arguments = names.join(", ");
+        let block = if worker_threads > WARP { worker_threads } else { BLOCK };
+        let warps = block / WARP;
+        format!(
+            "{ATOMICS}\n#define WORKER_THREADS {worker_threads}\n#define WARPS {warps}\nstruct Args {{ {members}}};\n{SCHEDULER}\n\
+             {constants}{bodies}\n\
+             template <> DEV void run_task<Args>(Worker& w, const Args& args, u64 task) {{\n  \
+             switch (task >> 56) {{\n{cases}  }}\n}}\n\
+             extern \"C\" __global__ void __launch_bounds__({block}, {blocks_min}) {name}({parameters}{comma}\
+             const __grid_constant__ Setup of_setup, u32* of_state, u64, u64* of_tasks, u64, const u64* of_list, u64 of_listed, \
+             const u32* of_graph, u64, u32* of_counters, u64, u64 of_host) {{\n  \
+             const Args of_args = {{ {arguments} }};\n  \
+             const Shared of_all = {{ of_setup, of_state, of_tasks, of_listed ? of_list : nullptr, of_graph, of_counters, (u32*)of_host }};\n  \
+             work(of_args, of_all);\n}}\n"
+        )
+    }
+
+    /// The kernel, made at the first call.
+    pub(super) fn kernel(&self) -> &Kernel<Dynamic> {
+        self.kernel.get_or_init(|| {
+            let code = match self.spec.ptx {
+                Some(ptx) => Code::ptx(ptx),
+                None => Code::Source(Cow::Owned(self.source())),
+            };
+            let twin = Twin { tile_elements: |_| u64::MAX, run: twin::run::<K>, cost };
+            let shape = Shape::Given(|_, _| Ok(()));
+            let spec = KernelSpec::new(self.spec.name, code, shape).check(self.spec.check);
+            // SAFETY: the caller of `Program::declare` vouches for the parameters and the bodies. The scheduler around them
+            // takes what `Stream::run_workers` appends, and uses the words that `Setup` places.
+            unsafe { Kernel::declare(spec.twin(twin)) }
+        })
+    }
+
+    /// The configuration of so many blocks.
+    pub(super) fn config(&self, blocks: u32) -> LaunchConfig {
+        let threads =
+            if self.spec.worker_threads > WARP { self.spec.worker_threads } else { BLOCK };
+        LaunchConfig::new([blocks, 1, 1], [threads, 1, 1]).cooperative()
+    }
+
+    /// The workers of a block.
+    pub(super) fn workers_of_block(&self) -> u32 {
+        if self.spec.worker_threads > WARP { 1 } else { BLOCK / WARP }
+    }
+}
+
+fn cost(args: &ArgBlock) -> Cost {
+    Cost { bytes: args.spans().iter().map(crate::device::args::SpanArg::bytes).sum(), ops: 0 }
+}

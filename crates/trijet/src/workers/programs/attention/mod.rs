@@ -1,0 +1,76 @@
+//! Attention of one query for each sequence, as in decoding: sequences have very different lengths.
+
+use crate::device::args::ArgBlock;
+use crate::launch::{In, Out};
+use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
+
+/// The one kind of [`ATTENTION`].
+#[derive(Debug, Clone, Copy)]
+pub struct Queries;
+
+impl Kinds for Queries {
+    const KINDS: &'static [(&'static str, Body)] = &[("attend", attend)];
+}
+
+/// The dimensions of a head.
+pub const WIDTH: usize = 32;
+
+fn exponential(x: f32) -> f32 {
+    (0..10).fold(1.0 + x * 0.000_976_562_5, |y, _| y * y)
+}
+
+/// The sum of 32 values in the order of the lanes of a warp.
+fn sum(mut values: [f32; WIDTH]) -> f32 {
+    for step in [16, 8, 4, 2, 1] {
+        values = std::array::from_fn(|lane| values[lane] + values[lane ^ step]);
+    }
+    values[0]
+}
+
+/// The result for a query, with the keys and values of its sequence.
+///
+/// # Panics
+/// If the query has another number of dimensions than [`WIDTH`].
+#[must_use]
+pub fn attended(query: &[f32], keys: &[f32], values: &[f32]) -> [f32; WIDTH] {
+    assert_eq!(query.len(), WIDTH, "the dimensions of a head");
+    let (mut sums, mut weight) = ([0.0_f32; WIDTH], 0.0_f32);
+    for (key, value) in keys.chunks_exact(WIDTH).zip(values.chunks_exact(WIDTH)) {
+        let p = exponential(sum(std::array::from_fn(|lane| query[lane] * key[lane])));
+        sums.iter_mut().zip(value).for_each(|(sum, value)| *sum += p * value);
+        weight += p;
+    }
+    sums.map(|sum| if weight > 0.0 { sum / weight } else { 0.0 })
+}
+
+fn attend(w: &mut Worker<'_>, payload: u64) {
+    let (ends, q) = (w.read::<u32>(0), w.read::<f32>(2));
+    let (k, v, out) = (w.read::<f32>(4), w.read::<f32>(6), w.shared::<f32>(8));
+    let number = payload as usize;
+    let rows = ends[number] as usize * WIDTH..ends[number + 1] as usize * WIDTH;
+    let result = attended(&q[number * WIDTH..][..WIDTH], &k[rows.clone()], &v[rows]);
+    (0..WIDTH).for_each(|lane| out.set(number * WIDTH + lane, result[lane]));
+}
+
+fn check(args: &ArgBlock) -> Result<(), String> {
+    let [ends, q, k, v, out] = [0, 1, 2, 3, 4].map(|at| args.spans()[at].elements);
+    if q != out || (ends.max(1) - 1) * WIDTH as u64 != q || k != v {
+        return Err(format!(
+            "{ends} ends of sequences, {q} of queries, {k} of keys, {v} of values and {out} results do not fit"
+        ));
+    }
+    Ok(())
+}
+
+/// The parameters of [`ATTENTION`].
+pub type Params = (In<u32>, In<f32>, In<f32>, In<f32>, Out<f32>);
+
+/// Attention in single precision with heads of [`WIDTH`] dimensions. Its arguments are `(&ends, &q, &k, &v, &mut out)`: the rows of
+/// `k` and `v` from `ends[i]` to `ends[i + 1]` are the sequence of query `i`. A task is a query. Scores are small numbers.
+pub static ATTENTION: Program<Queries, Params> = {
+    let parameters = "const u32* ends, u64 marks, const float* q, u64 queries, const float* k, u64 all, \
+                      const float* v, u64 others, float* out, u64 results";
+    let spec = ProgramSpec::new("attention", include_str!("attention.cu"), parameters);
+    // SAFETY: every index is compared with the length of its span, and a query writes its own results.
+    unsafe { Program::declare(spec.check(check).ptx(include_str!("attention.ptx"))) }
+};

@@ -1,0 +1,41 @@
+//! Tasks that do nothing but answer: for feeds.
+
+use crate::device::args::ArgBlock;
+use crate::launch::InOut;
+use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
+
+/// The one kind of [`ECHO`].
+#[derive(Debug, Clone, Copy)]
+pub struct Echoes;
+
+impl Kinds for Echoes {
+    const KINDS: &'static [(&'static str, Body)] = &[("echo", echo)];
+}
+
+/// The answer to a payload.
+#[must_use]
+pub const fn echoed(payload: u64) -> u64 {
+    2 * payload + 1
+}
+
+fn echo(w: &mut Worker<'_>, payload: u64) {
+    w.shared::<u64>(0).update(0, |sum| sum + payload);
+    w.answer(echoed(payload));
+}
+
+fn check(args: &ArgBlock) -> Result<(), String> {
+    match args.spans().first() {
+        Some(sum) if sum.elements == 1 => Ok(()),
+        _ => Err("one word for the sum is needed".to_owned()),
+    }
+}
+
+/// Sums payloads and answers each. Its argument is `(&mut sum,)`.
+pub static ECHO: Program<Echoes, Params> = {
+    let spec = ProgramSpec::new("echo", include_str!("echo.cu"), "u64* sum, u64 length");
+    // SAFETY: the body adds to the first word only, atomically, and the check demands one.
+    unsafe { Program::declare(spec.check(check).ptx(include_str!("echo.ptx"))) }
+};
+
+/// The parameters of [`ECHO`].
+pub type Params = (InOut<u64>,);

@@ -1,0 +1,83 @@
+//! A batch of a mixture of experts: few experts get most of the tokens (Zipf). Two kinds of tasks.
+
+use crate::device::args::ArgBlock;
+use crate::launch::{In, Out};
+use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
+
+use crate::workers::programs::mix::mix;
+
+/// The kinds of [`EXPERTS`].
+#[derive(Debug, Clone, Copy)]
+pub struct Experts;
+
+impl Kinds for Experts {
+    const KINDS: &'static [(&'static str, Body)] = &[("expert", expert), ("tokens", tokens)];
+}
+
+/// The words of a token.
+pub const WIDTH: usize = 32;
+/// The tokens of a task.
+const TILE: usize = 16;
+
+/// The first token of each expert, and the number of tokens: expert `i` gets a share of about `1 / (i + 1)`.
+#[must_use]
+pub fn zipf(experts: u32, tokens: u32) -> Vec<u32> {
+    let weight = |at: u32| 1.0 / f64::from(at + 1);
+    let all: f64 = (0..experts).map(weight).sum();
+    let mut sum = 0.0;
+    let ends = (0..experts).map(|at| {
+        sum += weight(at);
+        (f64::from(tokens) * sum / all).round() as u32
+    });
+    std::iter::once(0).chain(ends).collect()
+}
+
+/// A token by the weights of an expert.
+#[must_use]
+pub fn routed(expert: u32, token: &[u32]) -> Vec<u32> {
+    let weight = |at: u32, column: u32| mix(expert << 10 | at << 5 | column);
+    let sum = |column: u32| {
+        let terms = (0..).zip(token).map(|(at, x)| x.wrapping_mul(weight(at, column)));
+        terms.fold(0, u32::wrapping_add)
+    };
+    (0..WIDTH as u32).map(sum).collect()
+}
+
+fn expert(w: &mut Worker<'_>, payload: u64) {
+    let ends = w.read::<u32>(0);
+    let number = payload as usize;
+    for first in (ends[number]..ends[number + 1]).step_by(TILE) {
+        w.must_spawn(1, payload << 32 | u64::from(first));
+    }
+}
+
+fn tokens(w: &mut Worker<'_>, payload: u64) {
+    let (ends, x, y) = (w.read::<u32>(0), w.read::<u32>(2), w.shared::<u32>(4));
+    let (number, first) = ((payload >> 32) as u32, payload as u32 as usize);
+    let end = (ends[number as usize + 1] as usize).min(first + TILE);
+    for token in first..end {
+        let routed = routed(number, &x[token * WIDTH..][..WIDTH]);
+        (0..WIDTH).for_each(|at| y.set(token * WIDTH + at, routed[at]));
+    }
+}
+
+fn check(args: &ArgBlock) -> Result<(), String> {
+    let [_, x, y] = [0, 1, 2].map(|at| args.spans()[at].elements);
+    if x != y || !x.is_multiple_of(WIDTH as u64) {
+        return Err(format!("{x} words of tokens and {y} results; equal rows of 32 are needed"));
+    }
+    Ok(())
+}
+
+/// The parameters of [`EXPERTS`].
+pub type Params = (In<u32>, In<u32>, Out<u32>);
+
+/// Multiplies tokens by the weights of their experts, in words that wrap around. Its arguments are `(&ends, &x, &mut y)`: the tokens
+/// from `ends[i]` to `ends[i + 1]` are those of expert `i`. It begins with a task of kind 0 for each expert.
+pub static EXPERTS: Program<Experts, Params> = {
+    let bodies = concat!(include_str!("../mix.cu"), include_str!("experts.cu"));
+    let parameters = "const u32* ends, u64 marks, const u32* x, u64 length, u32* y, u64 results";
+    let spec = ProgramSpec::new("experts", bodies, parameters);
+    // SAFETY: every index is compared with the length of its span. Tasks of different tokens write different words.
+    unsafe { Program::declare(spec.check(check).ptx(include_str!("experts.ptx"))) }
+};

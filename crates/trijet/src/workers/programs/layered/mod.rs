@@ -1,0 +1,123 @@
+//! A layered graph of tasks, each of which reads the values of its predecessors.
+
+use crate::base::error::Result;
+use crate::device::args::ArgBlock;
+use crate::launch::{In, InOut};
+use crate::workers::{Body, Kinds, Program, ProgramSpec, TaskGraph, Worker};
+
+use crate::workers::programs::mix::mix;
+
+/// The one kind of [`LAYERED`].
+#[derive(Debug, Clone, Copy)]
+pub struct Nodes;
+
+impl Kinds for Nodes {
+    const KINDS: &'static [(&'static str, Body)] = &[("node", node)];
+}
+
+/// A graph of levels, with its edges from predecessors.
+#[derive(Debug, Clone)]
+pub struct Layered {
+    /// The first edge of each node in `before`, and the number of edges.
+    pub ends: Vec<u32>,
+    /// The predecessor of each edge.
+    pub before: Vec<u32>,
+}
+
+impl Layered {
+    /// A graph of `levels` levels of `width` nodes. A node behind the first level has one to three predecessors in the level before.
+    /// `width` is at least 1.
+    #[must_use]
+    pub fn new(levels: u32, width: u32) -> Self {
+        let (mut ends, mut before) = (vec![0], Vec::new());
+        for number in 0..levels * width {
+            let hash = mix(number);
+            let many = if number < width { 0 } else { 1 + hash % 3 };
+            let first = (number / width).saturating_sub(1) * width;
+            let mut own: Vec<u32> =
+                (0..many).map(|at| first + (hash / 4 + at * 133) % width).collect();
+            own.sort_unstable();
+            own.dedup();
+            before.append(&mut own);
+            ends.push(before.len() as u32);
+        }
+        Self { ends, before }
+    }
+
+    /// The number of nodes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len() - 1
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn before(&self, number: usize) -> &[u32] {
+        &self.before[self.ends[number] as usize..self.ends[number + 1] as usize]
+    }
+
+    /// The value of each node.
+    #[must_use]
+    pub fn values(&self) -> Vec<u32> {
+        let mut values = vec![0_u32; self.len()];
+        for number in 0..self.len() {
+            let sum = self
+                .before(number)
+                .iter()
+                .fold(0_u32, |sum, at| sum.wrapping_add(values[*at as usize]));
+            values[number] = mix(number as u32 ^ sum);
+        }
+        values
+    }
+
+    /// The graph of its tasks, with what they read and write.
+    ///
+    /// # Errors
+    /// Never: the edges go from level to level.
+    pub fn tasks(&self) -> Result<TaskGraph> {
+        let mut graph = TaskGraph::new();
+        let nodes: Vec<_> = (0..self.len()).map(|_| graph.node(0)).collect();
+        for (number, node) in nodes.iter().enumerate() {
+            graph.writes(*node, 0, number as u64..number as u64 + 1);
+            for at in self.before(number) {
+                graph.edge(nodes[*at as usize], *node);
+                graph.reads(*node, 0, u64::from(*at)..u64::from(*at) + 1);
+            }
+        }
+        Ok(graph)
+    }
+}
+
+fn node(w: &mut Worker<'_>, payload: u64) {
+    let (ends, before, values) = (w.read::<u32>(0), w.read::<u32>(2), w.shared::<u32>(4));
+    let number = payload as usize;
+    let edges = &before[ends[number] as usize..ends[number + 1] as usize];
+    let sum = edges.iter().fold(0_u32, |sum, at| sum.wrapping_add(values.get(*at as usize)));
+    values.set(number, mix(payload as u32 ^ sum));
+}
+
+fn check(args: &ArgBlock) -> std::result::Result<(), String> {
+    let [ends, _, values] = [0, 1, 2].map(|at| args.spans()[at].elements);
+    if ends != values + 1 {
+        return Err(format!("{ends} ends of edges for {values} values; one more is needed"));
+    }
+    Ok(())
+}
+
+/// The parameters of [`LAYERED`].
+pub type Params = (In<u32>, In<u32>, InOut<u32>);
+
+/// Hashes the values of the predecessors of each node. Its arguments are `(&ends, &before, &mut values)`, those of a [`Layered`].
+pub static LAYERED: Program<Nodes, Params> = {
+    let bodies = concat!(include_str!("../mix.cu"), include_str!("layered.cu"));
+    let parameters =
+        "const u32* ends, u64 marks, const u32* before, u64 edges, u32* values, u64 length";
+    let spec = ProgramSpec::new("layered", bodies, parameters);
+    // SAFETY: a node writes its own value, and reads those that `before` names, if they are there. `ends` has a word more than
+    // `values`, by the check.
+    unsafe { Program::declare(spec.check(check).ptx(include_str!("layered.ptx"))) }
+};

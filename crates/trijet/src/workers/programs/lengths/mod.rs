@@ -1,0 +1,73 @@
+//! Independent tasks with lengths that are powers of two: each next length is half as frequent.
+
+use crate::device::args::ArgBlock;
+use crate::launch::Out;
+use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
+
+use crate::workers::programs::mix::mix;
+
+/// The one kind of [`LENGTHS`].
+#[derive(Debug, Clone, Copy)]
+pub struct Lengths;
+
+impl Kinds for Lengths {
+    const KINDS: &'static [(&'static str, Body)] = &[("steps", steps)];
+}
+
+/// The steps of a task.
+#[must_use]
+pub const fn count(number: u32, base: u32, skew: u32) -> u32 {
+    let zeros = mix(number).leading_zeros();
+    base << if zeros < skew { zeros } else { skew }
+}
+
+/// What a lane of a task computes: the number after all its steps, found by doubling steps.
+#[must_use]
+pub fn value(number: u32, lane: u32, base: u32, skew: u32) -> u32 {
+    let mut x = number.wrapping_mul(32).wrapping_add(lane);
+    let (mut left, mut factor, mut term) =
+        (count(number, base, skew), 1_664_525_u32, 1_013_904_223_u32);
+    while left > 0 {
+        if left & 1 == 1 {
+            x = x.wrapping_mul(factor).wrapping_add(term);
+        }
+        // Two steps in one.
+        term = term.wrapping_mul(factor).wrapping_add(term);
+        factor = factor.wrapping_mul(factor);
+        left >>= 1;
+    }
+    x
+}
+
+fn steps(w: &mut Worker<'_>, payload: u64) {
+    let (out, base, skew) = (w.shared::<u32>(0), w.scalar(2), w.scalar(3));
+    for lane in 0..32 {
+        out.set(payload as usize * 32 + lane, value(payload as u32, lane as u32, base, skew));
+    }
+}
+
+fn check(args: &ArgBlock) -> Result<(), String> {
+    let (length, base, skew) =
+        (args.spans()[0].elements, args.scalar::<u32>(2), args.scalar::<u32>(3));
+    if !length.is_multiple_of(32)
+        || skew > 31
+        || base.checked_shl(skew).is_none_or(|n| n >> skew != base)
+    {
+        return Err(format!(
+            "{length} words, a base of {base} and a skew of {skew}; multiples of 32, and lengths below 2^32 are needed"
+        ));
+    }
+    Ok(())
+}
+
+/// The parameters of [`LENGTHS`].
+pub type Params = (Out<u32>, u32, u32);
+
+/// Steps of a generator of numbers. Its arguments are `(&mut out, base, skew)`: task `i` makes `base << min(z, skew)` steps in each
+/// lane, where `z` is the number of leading zeros of a hash of `i`, and writes 32 words of `out`.
+pub static LENGTHS: Program<Lengths, Params> = {
+    let bodies = concat!(include_str!("../mix.cu"), include_str!("lengths.cu"));
+    let spec = ProgramSpec::new("lengths", bodies, "u32* out, u64 length, u32 base, u32 skew");
+    // SAFETY: each lane writes the word of its task and its number, if there is one, for any payload.
+    unsafe { Program::declare(spec.check(check).blocks_min(8).ptx(include_str!("lengths.ptx"))) }
+};

@@ -1,0 +1,41 @@
+//! Programs for workers with known answers: examples of bodies, and the workloads of the tests and benchmarks.
+//!
+//! Each folder has the bodies in CUDA C++, the PTX of the whole program, and the same bodies for the host device with the answer.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "a payload holds numbers of fewer bits, as the kernels take them"
+)]
+
+pub mod attention;
+pub mod echo;
+pub mod experts;
+pub mod layered;
+pub mod lengths;
+pub mod mandelbrot;
+mod mix;
+pub mod pair;
+pub mod queens;
+pub mod rows;
+pub mod search;
+pub mod tree;
+
+pub use mix::mix;
+
+/// The name and the source of each program, for tools that compile them.
+#[must_use]
+pub fn sources() -> Vec<(&'static str, String)> {
+    vec![
+        (attention::ATTENTION.name(), attention::ATTENTION.source()),
+        (echo::ECHO.name(), echo::ECHO.source()),
+        (experts::EXPERTS.name(), experts::EXPERTS.source()),
+        (layered::LAYERED.name(), layered::LAYERED.source()),
+        (lengths::LENGTHS.name(), lengths::LENGTHS.source()),
+        (mandelbrot::MANDELBROT.name(), mandelbrot::MANDELBROT.source()),
+        (pair::PAIR.name(), pair::PAIR.source()),
+        (queens::QUEENS.name(), queens::QUEENS.source()),
+        (rows::ROWS.name(), rows::ROWS.source()),
+        (search::SEARCH.name(), search::SEARCH.source()),
+        (tree::TREE.name(), tree::TREE.source()),
+    ]
+}

@@ -1,0 +1,57 @@
+//! Two kinds of tasks that make each other, after the two procedures of Whippletree.
+
+use crate::device::args::ArgBlock;
+use crate::launch::InOut;
+use crate::workers::{Body, Kinds, Program, ProgramSpec, Task, Worker};
+
+/// The kinds of [`PAIR`].
+#[derive(Debug, Clone, Copy)]
+pub struct Pair;
+
+impl Kinds for Pair {
+    const KINDS: &'static [(&'static str, Body)] =
+        &[("even", |w, n| half(w, n, 0)), ("odd", |w, n| half(w, n, 1))];
+}
+
+/// The first task, for the recursion from `n`.
+#[must_use]
+pub const fn first(n: u8) -> Task {
+    Task::new(0, n as u64)
+}
+
+/// The tasks of each kind.
+#[must_use]
+pub fn counts(n: u8) -> [u64; 2] {
+    // Of a task at `n`: the tasks of its own kind, itself among them, and of the other one.
+    let mut of = vec![[1, 0], [1, 0]];
+    for at in 2..=usize::from(n) {
+        let (a, b): ([u64; 2], [u64; 2]) = (of[at - 1], of[at - 2]);
+        of.push([1 + a[1] + b[1], a[0] + b[0]]);
+    }
+    of[usize::from(n)]
+}
+
+fn half(w: &mut Worker<'_>, n: u64, kind: u8) {
+    w.shared::<u64>(0).update(usize::from(kind), |count| count + 1);
+    if n > 1 {
+        w.must_spawn(1 - kind, n - 1);
+        w.must_spawn(1 - kind, n - 2);
+    }
+}
+
+fn check(args: &ArgBlock) -> Result<(), String> {
+    match args.spans().first() {
+        Some(counts) if counts.elements == 2 => Ok(()),
+        _ => Err("two words for the counts are needed".to_owned()),
+    }
+}
+
+/// The parameters of [`PAIR`].
+pub type Params = (InOut<u64>,);
+
+/// Counts the tasks of two kinds that make each other. Its argument is `(&mut counts,)`, and it begins with [`first`].
+pub static PAIR: Program<Pair, Params> = {
+    let spec = ProgramSpec::new("pair", include_str!("pair.cu"), "u64* counts, u64 length");
+    // SAFETY: the bodies add to the first two words only, atomically, and the check demands two.
+    unsafe { Program::declare(spec.check(check).ptx(include_str!("pair.ptx"))) }
+};

@@ -1,0 +1,57 @@
+//! A sparse matrix with a vector: rows with very different numbers of entries.
+
+use crate::device::args::ArgBlock;
+use crate::launch::{In, Out};
+use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
+
+use crate::workers::programs::mix::mix;
+
+/// The one kind of [`ROWS`].
+#[derive(Debug, Clone, Copy)]
+pub struct Rows;
+
+impl Kinds for Rows {
+    const KINDS: &'static [(&'static str, Body)] = &[("row", row)];
+}
+
+/// An entry of the matrix.
+const fn entry(row: u32, column: u32) -> u32 {
+    mix(column ^ row)
+}
+
+/// The product of a row: `columns` are those of its entries.
+#[must_use]
+pub fn product(number: u32, columns: &[u32], x: &[u32]) -> u32 {
+    let entries =
+        columns.iter().map(|column| entry(number, *column).wrapping_mul(x[*column as usize]));
+    entries.fold(0, u32::wrapping_add)
+}
+
+fn row(w: &mut Worker<'_>, payload: u64) {
+    let (ends, columns, x) = (w.read::<u32>(0), w.read::<u32>(2), w.read::<u32>(4));
+    let number = payload as usize;
+    let own = &columns[ends[number] as usize..ends[number + 1] as usize];
+    w.shared::<u32>(6).set(number, product(payload as u32, own, x));
+}
+
+fn check(args: &ArgBlock) -> Result<(), String> {
+    let (ends, rows) = (args.spans()[0].elements, args.spans()[3].elements);
+    if ends != rows + 1 {
+        return Err(format!("{ends} ends of rows for {rows} rows; one more is needed"));
+    }
+    Ok(())
+}
+
+/// The parameters of [`ROWS`].
+pub type Params = (In<u32>, In<u32>, In<u32>, Out<u32>);
+
+/// A sparse matrix with a vector, in words that wrap around. Its arguments are `(&ends, &columns, &x, &mut y)`; an entry is a hash
+/// of its row and its column. A task is a row.
+pub static ROWS: Program<Rows, Params> = {
+    let bodies = concat!(include_str!("../mix.cu"), include_str!("rows.cu"));
+    let parameters = "const u32* ends, u64 marks, const u32* columns, u64 entries, const u32* x, u64 length, \
+                      u32* y, u64 rows";
+    let spec = ProgramSpec::new("rows", bodies, parameters);
+    // SAFETY: every index is compared with the length of its span, and a row writes its own word.
+    unsafe { Program::declare(spec.check(check).ptx(include_str!("rows.ptx"))) }
+};

@@ -1,0 +1,98 @@
+//! Breadth-first search in a graph whose vertices have very different numbers of neighbours.
+
+use crate::device::args::ArgBlock;
+use crate::launch::{In, InOut};
+use crate::workers::{Body, Kinds, Program, ProgramSpec, Task, Worker};
+use std::collections::VecDeque;
+
+use crate::workers::programs::mix::mix;
+
+/// The one kind of [`SEARCH`].
+#[derive(Debug, Clone, Copy)]
+pub struct Visits;
+
+impl Kinds for Visits {
+    const KINDS: &'static [(&'static str, Body)] = &[("visit", visit)];
+}
+
+/// A directed graph by the neighbours of each vertex.
+#[derive(Debug, Clone)]
+pub struct Neighbours {
+    /// The first edge of each vertex, and the number of edges.
+    pub ends: Vec<u32>,
+    /// The vertex that each edge leads to.
+    pub neighbours: Vec<u32>,
+}
+
+impl Neighbours {
+    /// A graph of `vertices` vertices. Degrees follow a power law: each next power of two is half as frequent, up to 1024.
+    #[must_use]
+    pub fn power_law(vertices: u32, seed: u32) -> Self {
+        let (mut ends, mut neighbours) = (vec![0], Vec::new());
+        for vertex in 0..vertices {
+            let hash = mix(vertex ^ mix(seed));
+            let degree = 1_u32 << hash.leading_zeros().min(10);
+            neighbours.extend((0..degree).map(|at| mix(hash.wrapping_add(at)) % vertices));
+            ends.push(neighbours.len() as u32);
+        }
+        Self { ends, neighbours }
+    }
+
+    /// The distance of each vertex from `first`; `u32::MAX` if there is no way.
+    #[must_use]
+    pub fn distances(&self, first: u32) -> Vec<u32> {
+        let mut distances = vec![u32::MAX; self.ends.len() - 1];
+        distances[first as usize] = 0;
+        let mut queue = VecDeque::from([first]);
+        while let Some(vertex) = queue.pop_front() {
+            let (at, next) = (vertex as usize, distances[vertex as usize] + 1);
+            for other in &self.neighbours[self.ends[at] as usize..self.ends[at + 1] as usize] {
+                if distances[*other as usize] == u32::MAX {
+                    distances[*other as usize] = next;
+                    queue.push_back(*other);
+                }
+            }
+        }
+        distances
+    }
+}
+
+/// The task that begins at a vertex. The distance of the vertex itself is set to 0 before.
+#[must_use]
+pub const fn first(vertex: u32) -> Task {
+    Task::new(0, vertex as u64)
+}
+
+fn visit(w: &mut Worker<'_>, payload: u64) {
+    let (vertex, distance) = (payload as u32 as usize, (payload >> 32) as u32);
+    let (ends, neighbours) = (w.read::<u32>(0), w.read::<u32>(2));
+    let distances = w.shared::<u32>(4);
+    for next in &neighbours[ends[vertex] as usize..ends[vertex + 1] as usize] {
+        let before = distances.update(*next as usize, |is| is.min(distance + 1));
+        if before > distance + 1 {
+            w.must_spawn(0, u64::from(distance + 1) << 32 | u64::from(*next));
+        }
+    }
+}
+
+fn check(args: &ArgBlock) -> Result<(), String> {
+    let [ends, _, distances] = [0, 1, 2].map(|at| args.spans()[at].elements);
+    if ends != distances + 1 {
+        return Err(format!("{ends} ends of edges for {distances} vertices; one more is needed"));
+    }
+    Ok(())
+}
+
+/// The parameters of [`SEARCH`].
+pub type Params = (In<u32>, In<u32>, InOut<u32>);
+
+/// Lowers the distances of vertices. Its arguments are `(&ends, &neighbours, &mut distances)`, those of [`Neighbours`]; the
+/// distances begin as 0 for the first vertex and `u32::MAX` for others. It begins with [`first`].
+pub static SEARCH: Program<Visits, Params> = {
+    let bodies = concat!(include_str!("../mix.cu"), include_str!("search.cu"));
+    let parameters =
+        "const u32* ends, u64 marks, const u32* neighbours, u64 edges, u32* distances, u64 length";
+    let spec = ProgramSpec::new("search", bodies, parameters);
+    // SAFETY: every index is compared with the length of its span, and distances are changed atomically.
+    unsafe { Program::declare(spec.check(check).ptx(include_str!("search.ptx"))) }
+};

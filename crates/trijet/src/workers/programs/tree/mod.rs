@@ -1,0 +1,72 @@
+//! An unbalanced tree that is known only as it is visited: every node makes its children.
+
+use crate::device::args::ArgBlock;
+use crate::launch::InOut;
+use crate::workers::{Body, Kinds, Program, ProgramSpec, Task, Worker};
+
+use crate::workers::programs::mix::mix;
+
+/// The one kind of [`TREE`].
+#[derive(Debug, Clone, Copy)]
+pub struct Nodes;
+
+impl Kinds for Nodes {
+    const KINDS: &'static [(&'static str, Body)] = &[("node", node)];
+}
+
+/// The root of the tree of a seed.
+#[must_use]
+pub const fn root(seed: u32) -> Task {
+    Task::new(0, mix(seed) as u64)
+}
+
+/// The hashes of the children of a node, of which there are at most `most`.
+fn children(hash: u32, depth: u32, limit: u32, most: u32) -> impl Iterator<Item = u32> {
+    let most = if depth < limit { most } else { 0 };
+    let many = if most == 0 { 0 } else { mix(hash ^ 0x9e37_79b9) % (most + 1) };
+    (0..many).map(move |at| mix(hash.wrapping_add(at + 1)))
+}
+
+/// The number of nodes of a tree, and the sum of their hashes.
+#[must_use]
+pub fn sums(seed: u32, limit: u32, most: u32) -> [u64; 2] {
+    let (mut stack, mut sums) = (vec![(mix(seed), 0)], [0; 2]);
+    while let Some((hash, depth)) = stack.pop() {
+        sums = [sums[0] + 1, sums[1] + u64::from(hash)];
+        stack.extend(children(hash, depth, limit, most).map(|child| (child, depth + 1)));
+    }
+    sums
+}
+
+fn node(w: &mut Worker<'_>, payload: u64) {
+    let (hash, depth) = (payload as u32, (payload >> 32) as u32 & 0xffff);
+    let (limit, most) = (w.scalar::<u32>(2), w.scalar::<u32>(3));
+    w.shared::<u64>(0).update(0, |nodes| nodes + 1);
+    w.shared::<u64>(0).update(1, |sum| sum + u64::from(hash));
+    for child in children(hash, depth, limit, most) {
+        w.must_spawn(0, u64::from(depth + 1) << 32 | u64::from(child));
+    }
+}
+
+fn check(args: &ArgBlock) -> Result<(), String> {
+    let (sums, depth, children) =
+        (args.spans()[0].elements, args.scalar::<u32>(2), args.scalar::<u32>(3));
+    if sums != 2 || depth > 0xffff || children > 32 {
+        return Err(format!(
+            "{sums} sums, a depth of {depth} and {children} children; 2, at most 65535 and at most 32 are needed"
+        ));
+    }
+    Ok(())
+}
+
+/// The parameters of [`TREE`].
+pub type Params = (InOut<u64>, u32, u32);
+
+/// Visits a tree. Its arguments are `(&mut sums, depth, children)`: the number of nodes and the sum of their hashes are added to
+/// `sums`, and a node above the depth has 0 to `children` children. It begins with [`root`].
+pub static TREE: Program<Nodes, Params> = {
+    let bodies = concat!(include_str!("../mix.cu"), include_str!("tree.cu"));
+    let spec = ProgramSpec::new("tree", bodies, "u64* sums, u64 length, u32 depth, u32 children");
+    // SAFETY: the body adds to the first two words of `sums` only, atomically, and the check demands two.
+    unsafe { Program::declare(spec.check(check).ptx(include_str!("tree.ptx"))) }
+};

@@ -1,0 +1,338 @@
+//! A run of a program by workers.
+#![forbid(unsafe_code)]
+
+use super::end::{HUNG, Report};
+use super::graph::LoadedGraph;
+use super::options::{Options, Policy};
+use super::outcome::{self, Outcome};
+use super::program::Program;
+use super::setup::{Setup, host};
+use super::task::Task;
+use super::twin::{self, Kinds};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::device::driver::Readiness;
+use crate::launch::{Args, ArgsFor};
+use crate::log::calling;
+use crate::memory::{Buffer, HostWords, PinnedBuffer, View, ViewMut};
+use crate::stream::{Device, Stream, Ticket};
+use std::mem::ManuallyDrop;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The tasks that a run begins with.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Work<'a> {
+    /// A task of the kind at `kind` for each payload from 0 to before `count`.
+    Range {
+        /// The place of the kind in [`Kinds::KINDS`].
+        kind: u8,
+        /// The number of tasks.
+        count: u32,
+    },
+    /// These tasks. They are copied to the device in each run.
+    Tasks(&'a [Task]),
+    /// The nodes of a graph, each when its predecessors have run.
+    Graph(&'a LoadedGraph),
+}
+
+/// A run that was enqueued.
+#[derive(Debug)]
+#[must_use = "`wait` returns the errors of the run"]
+pub struct Run {
+    pub(super) setup: Setup,
+    kinds: Vec<&'static str>,
+    /// The statistics of the workers, if they are asked for.
+    stats: Option<PinnedBuffer<u64>>,
+    pub(super) host: Arc<HostWords>,
+    pub(super) ticket: Ticket,
+    watchdog: Duration,
+}
+
+fn refused<K: Kinds, P>(program: &Program<K, P>, cause: &str) -> Error {
+    let cause = format!("`{}`: {cause}", program.name());
+    Error::new(ErrorKind::InvalidValue, "run_workers", cause)
+}
+
+/// The memory of a graph, or nothing in its place.
+struct Initial {
+    words: Buffer<u32>,
+    list: Buffer<u64>,
+    counters: Buffer<u32>,
+}
+
+impl Initial {
+    /// The graph, the list of tasks and the counters of a run.
+    fn views<'a>(
+        &'a mut self,
+        work: &Work<'a>,
+    ) -> (View<'a, u32>, View<'a, u64>, ViewMut<'a, u32>) {
+        let Self { words, list, counters } = self;
+        match work {
+            Work::Range { .. } => (words.slice(..0), list.slice(..0), counters.slice_mut(..0)),
+            Work::Tasks(_) => (words.slice(..0), list.view(), counters.slice_mut(..0)),
+            Work::Graph(graph) => {
+                let counters = counters.slice_mut(..graph.degrees.len());
+                (graph.words.view(), graph.list.view(), counters)
+            }
+        }
+    }
+}
+
+impl Work<'_> {
+    /// The tasks at the begin; of a graph, all nodes.
+    pub(super) fn initial_count(&self) -> usize {
+        match self {
+            Self::Range { count, .. } => *count as usize,
+            Self::Tasks(tasks) => tasks.len(),
+            Self::Graph(graph) => graph.nodes as usize,
+        }
+    }
+
+    /// Refuses kinds that the program lacks, and policies that the tasks do not allow.
+    pub(super) fn check<K: Kinds, P>(
+        &self,
+        program: &Program<K, P>,
+        policy: Policy,
+    ) -> Result<u32> {
+        let (kind, initial) = match self {
+            Self::Range { kind, count } => (Some(*kind), *count),
+            Self::Tasks(tasks) => {
+                let kinds = tasks.iter().map(|task| (task.word() >> 56) as u8 - 1);
+                let count = u32::try_from(tasks.len()).map_err(|_| {
+                    refused(program, &format!("{} tasks; 2^32 - 1 are the most", tasks.len()))
+                })?;
+                (kinds.max(), count)
+            }
+            // A node is a task from the begin where no other one makes it.
+            Self::Graph(graph) => {
+                let initial = if policy == Policy::Levels { graph.nodes } else { graph.roots };
+                ((graph.nodes > 0).then_some(graph.kinds), initial)
+            }
+        };
+        let kinds = K::KINDS.len();
+        if let Some(kind) = kind.filter(|kind| usize::from(*kind) >= kinds) {
+            return Err(refused(program, &format!("a task of kind {kind}; it has {kinds} kinds")));
+        }
+        let is_graph = matches!(self, Self::Graph(_));
+        if policy == Policy::Levels && !is_graph {
+            return Err(refused(program, "the policy `levels` needs a graph"));
+        }
+        if policy == Policy::Static && is_graph {
+            return Err(refused(program, "the policy `static` has no order among the workers"));
+        }
+        Ok(initial)
+    }
+
+    /// The memory of the initial tasks, and what the setup says of it.
+    #[track_caller]
+    fn initial(&self, stream: &Stream, setup: &mut Setup) -> Result<Initial> {
+        let nothing = || Ok::<_, Error>((stream.alloc::<u32>(1)?, stream.alloc::<u32>(1)?));
+        match self {
+            Self::Range { kind, .. } => {
+                setup.first = Task::new(*kind, 0).word();
+                let (words, counters) = nothing()?;
+                Ok(Initial { words, list: stream.alloc(1)?, counters })
+            }
+            Self::Tasks(tasks) => {
+                let list: Vec<u64> = tasks.iter().map(|task| task.word()).collect();
+                let (words, counters) = nothing()?;
+                Ok(Initial { words, list: stream.upload(&list)?, counters })
+            }
+            Self::Graph(graph) => {
+                setup.is_graph = 1;
+                setup.levels = graph.levels;
+                (setup.successors, setup.order) = (graph.successors, graph.order);
+                setup.level = graph.level;
+                let mut counters = stream.alloc(graph.degrees.len().max(1))?;
+                stream.copy(&graph.degrees, &mut counters.slice_mut(..graph.degrees.len()))?;
+                Ok(Initial { words: stream.alloc(1)?, list: stream.alloc(1)?, counters })
+            }
+        }
+    }
+}
+
+/// The workers that fit onto the device, as blocks and their number.
+fn workers<K: Kinds, P>(
+    device: &Device,
+    program: &Program<K, P>,
+    options: &Options,
+) -> Result<(u32, u32)> {
+    let room = device.occupancy(program.kernel(), &program.config(1))?;
+    let all = device.info().multiprocessors;
+    let left = all.saturating_sub(options.reserve);
+    let each = program.workers_of_block();
+    let most = options.workers.map_or(u32::MAX, |workers| workers.div_ceil(each));
+    let blocks = (room.blocks * left).min(most);
+    if blocks == 0 {
+        return Err(refused(
+            program,
+            &format!(
+                "no room for a block of workers: {} fit onto each of {left} multiprocessors ({} of {all} are reserved), \
+                 and {:?} workers are asked for",
+                room.blocks, options.reserve, options.workers
+            ),
+        ));
+    }
+    Ok((blocks, blocks * each))
+}
+
+impl Stream {
+    /// Runs tasks by persistent workers: one cooperative launch of as many blocks as run at the same time, whose workers take
+    /// tasks until all have run, those that tasks have made among them.
+    ///
+    /// ```
+    /// use trijet::workers::programs::queens::{self, QUEENS};
+    /// use trijet::workers::{Options, Work};
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Auto)?;
+    /// let s = device.stream()?;
+    /// let mut total = s.alloc_zeroed::<u64>(1)?;
+    /// let root = [queens::root(8)];
+    /// let run = s.run_workers(&QUEENS, Work::Tasks(&root), &Options::default(), (&mut total, 2u32))?;
+    /// let outcome = run.wait()?;
+    /// assert_eq!(s.download(&total)?, [92]);
+    /// assert_eq!(outcome.ran, outcome.spawned + 1);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidValue` for kinds that the program lacks, a policy that the tasks do not allow, arguments that the program refuses,
+    /// or no room for a block of workers; `Unsupported` for a program without PTX where there is no run-time compiler;
+    /// `OutOfMemory`; an error of the driver.
+    #[track_caller]
+    pub fn run_workers<'a, K: Kinds, P, A: ArgsFor<'a, P>>(
+        &self,
+        program: &Program<K, P>,
+        work: Work<'_>,
+        options: &Options,
+        args: A,
+    ) -> Result<Run> {
+        calling::refuse("run_workers")?;
+        let mut collected = Args::new();
+        args.push_all(&mut collected)?;
+        start(self, program, work, options, 0, collected)
+    }
+}
+
+/// Enqueues a run, with the arguments of the program. With `feed_bits` that are not 0 it has a feed.
+#[track_caller]
+pub(super) fn start<K: Kinds, P>(
+    stream: &Stream,
+    program: &Program<K, P>,
+    work: Work<'_>,
+    options: &Options,
+    feed_bits: u32,
+    args: Args<'_>,
+) -> Result<Run> {
+    let initial = work.check(program, options.policy)?;
+    // Every ready node of a graph has room, and more workers than nodes that can run at once would only search.
+    let (nodes, width) = match work {
+        Work::Graph(graph) => (graph.nodes, graph.width.max(1)),
+        Work::Range { .. } | Work::Tasks(_) => (0, u32::MAX),
+    };
+    let most = options.workers.map_or(width, |most| most.min(width));
+    let options = Options { ring: options.ring.max(nodes), workers: Some(most), ..*options };
+    let (blocks, workers) = workers(&Device::of_shared(stream.device()), program, &options)?;
+    let (mut setup, layout) = Setup::new(&options, workers, initial).ok_or_else(|| {
+        let (queue, ring) = (options.queue, options.ring);
+        let why = format!("{workers} queues of {queue} tasks and one of {ring} are too large");
+        refused(program, &why)
+    })?;
+    setup.feed_bits = feed_bits;
+    let words = Arc::new(HostWords::zeroed(stream.device(), host::words(feed_bits))?);
+    let mut memory = work.initial(stream, &mut setup)?;
+    let mut state = stream.alloc_zeroed::<u32>(layout.state)?;
+    let mut tasks = stream.alloc::<u64>(layout.tasks)?;
+    let (graph, list, counters) = memory.views(&work);
+    let args = args.scalar(setup)?.read_write(state.view_mut())?.write(tasks.view_mut())?;
+    let args = args.read(list)?.read(graph)?.read_write(counters)?.scalar(words.address())?;
+    stream.launch_with(program.kernel(), program.config(blocks), args)?;
+    // From here on the workers use the words of the host.
+    let words = ManuallyDrop::new(words);
+    let ticket = stream.ticket()?;
+    let host = ManuallyDrop::into_inner(words);
+    let kinds = K::KINDS.iter().map(|(name, _)| *name).collect();
+    let mut run = Run { setup, kinds, stats: None, host, ticket, watchdog: options.watchdog };
+    if setup.has_stats() {
+        let (at, len) = (setup.stats as usize, setup.stats_len());
+        let mut stats = Device::of_shared(stream.device()).pinned::<u64>(len)?;
+        stream.copy(&tasks.slice(at..at + len), &mut stats)?;
+        run.stats = Some(stats);
+    }
+    Ok(run)
+}
+
+/// Words of the host that the workers of a run may still use, because the run was dropped before its end.
+static LEFT: Mutex<Vec<(Ticket, Arc<HostWords>)>> = Mutex::new(Vec::new());
+
+impl Run {
+    /// Waits for the end of the run, and returns what the workers counted.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if a task had no room; `Stalled` if the watchdog ended the run, with the worker and its task; `Cancelled`; the
+    /// error of work that failed.
+    #[track_caller]
+    pub fn wait(self) -> Result<Outcome> {
+        self.end()
+    }
+
+    /// As [`Run::wait`], for a run whose answers are taken afterwards.
+    #[track_caller]
+    pub(super) fn end(&self) -> Result<Outcome> {
+        if self.watchdog.is_zero() {
+            self.ticket.wait()?;
+        } else {
+            self.watch()?;
+        }
+        let report = twin::report(self.host.address()).unwrap_or_else(|| self.report());
+        match &self.stats {
+            Some(stats) => Outcome::read(&self.setup, &self.kinds, &report, &stats.read()?),
+            None => Outcome::read(&self.setup, &self.kinds, &report, &[]),
+        }
+    }
+
+    /// How the run ended, by the words of its workers.
+    fn report(&self) -> Report {
+        let word = |at: usize| self.host.get(host::REPORTED + at);
+        let long = |at: usize| u64::from(word(at + 1)) << 32 | u64::from(word(at));
+        let totals = std::array::from_fn(|at| long(5 + 2 * at));
+        Report { code: word(0), worker: word(1), credits: word(2), task: long(3), totals }
+    }
+
+    /// Waits for the end, or until a task that the watchdog found has gone on for as long again.
+    fn watch(&self) -> Result<()> {
+        let mut found: Option<Instant> = None;
+        while self.ticket.query()? == Readiness::NotReady {
+            if self.is_hung() && found.get_or_insert_with(Instant::now).elapsed() > self.watchdog {
+                let error = outcome::error(&self.report(), &self.setup, &self.kinds);
+                return Err(error.context("the kernel does not end"));
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Whether the watchdog found a task that runs for too long.
+    pub(super) fn is_hung(&self) -> bool {
+        self.host.get(host::REPORTED) == HUNG
+    }
+
+    /// Asks the workers to leave. Tasks that run go on to their end, and others do not run.
+    pub fn cancel(&self) {
+        twin::ask(self.host.address());
+        self.host.set(host::ASKED, 1);
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        twin::forget(self.host.address());
+        let is_complete = |ticket: &Ticket| matches!(ticket.query(), Ok(Readiness::Ready));
+        let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+        left.retain(|(ticket, _)| !is_complete(ticket));
+        if !is_complete(&self.ticket) {
+            left.push((self.ticket.clone(), Arc::clone(&self.host)));
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What a launch tells the workers, and where the words of their common memory are. `scheduler.cuh` has the same
+//! structure and the same places.
+#![forbid(unsafe_code)]
+
+use super::options::{Options, Policy};
+use bytemuck::{NoUninit, Pod, Zeroable};
+
+/// The words of a line of 128 bytes.
+const LINE: usize = 32;
+
+/// The words that all workers use, a line each.
+const COMMON: usize = 13 * LINE;
+
+/// Places of words in the memory of the host.
+pub(super) mod host {
+    use super::LINE;
+    /// Asks the workers to leave.
+    pub(in crate::workers) const ASKED: usize = 0;
+    /// How the run ended: the code of the end, the worker of the report, the credits that are back, the task of the report in two
+    /// words, and the sums of all counts in two words each.
+    pub(in crate::workers) const REPORTED: usize = 1;
+    /// The tasks that the host has fed, the answers that it has taken, and whether there will be no more tasks.
+    pub(in crate::workers) const FED: usize = LINE;
+    pub(in crate::workers) const TAKEN: usize = LINE + 1;
+    pub(in crate::workers) const CLOSED: usize = LINE + 2;
+    /// The tasks that the workers have taken over.
+    pub(in crate::workers) const SEEN: usize = 2 * LINE;
+    /// The ring of tasks, and behind it that of answers.
+    pub(in crate::workers) const RINGS: usize = 3 * LINE;
+
+    /// The words for rings of `1 << bits` places; those without a feed for 0 bits.
+    pub(in crate::workers) fn words(bits: u32) -> usize {
+        if bits == 0 { RINGS } else { RINGS + (6 << bits) }
+    }
+
+    /// The place of a task, by the number of tasks before it.
+    pub(in crate::workers) fn task(bits: u32, number: u32) -> usize {
+        RINGS + 2 * (number as usize & ((1 << bits) - 1))
+    }
+
+    /// The place of an answer, by the number of answers before it.
+    pub(in crate::workers) fn answer(bits: u32, number: u32) -> usize {
+        RINGS + (2 << bits) + 4 * (number as usize & ((1 << bits) - 1))
+    }
+}
+
+/// The counts of a worker.
+pub(super) const COUNTS: usize = 5;
+/// The 64-bit words of the statistics of a worker.
+pub(super) const STATS: usize = 8;
+
+/// `Setup` of `scheduler.cuh`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Zeroable, Pod)]
+#[repr(C)]
+pub(super) struct Setup {
+    pub(super) policy: u32,
+    pub(super) workers: u32,
+    pub(super) initial: u32,
+    pub(super) seed: u32,
+    pub(super) ring_bits: u32,
+    pub(super) deque_bits: u32,
+    pub(super) chunk: u32,
+    pub(super) watchdog_us: u32,
+    deques: u32,
+    ranges: u32,
+    running: u32,
+    ring: u32,
+    has_stats: u32,
+    /// The place of the statistics in `tasks`.
+    pub(super) stats: u32,
+    pub(super) is_graph: u32,
+    pub(super) levels: u32,
+    pub(super) successors: u32,
+    pub(super) order: u32,
+    pub(super) level: u32,
+    /// Of the rings of a feed; 0 without one.
+    pub(super) feed_bits: u32,
+    /// The longest nap of a worker that finds no task.
+    pub(super) nap_ns: u32,
+    unused: u32,
+    /// The word of the initial task 0, where there is no list.
+    pub(super) first: u64,
+}
+
+const _: fn() = || {
+    fn is_no_uninit<T: NoUninit>() {}
+    is_no_uninit::<Setup>();
+};
+
+/// The sizes of the memory of the workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// The words that are 0 at the begin.
+    pub(super) state: usize,
+    /// The 64-bit words of the queues of all workers, and of their statistics.
+    pub(super) tasks: usize,
+}
+
+impl Setup {
+    /// The credits that are back at the end. An open feed has one of its own.
+    pub(super) fn credits(&self) -> u32 {
+        self.initial + u32::from(self.feed_bits != 0)
+    }
+
+    /// Whether workers leave statistics.
+    pub(super) fn has_stats(&self) -> bool {
+        self.has_stats == 1
+    }
+
+    /// The 64-bit words of the statistics of all workers.
+    pub(super) fn stats_len(&self) -> usize {
+        if self.has_stats == 1 { STATS * self.workers as usize } else { 0 }
+    }
+
+    /// The setup of a run with so many workers and initial tasks, and the size of its memory. `None` if the memory would have
+    /// more than 2^32 words.
+    pub(super) fn new(options: &Options, workers: u32, initial: u32) -> Option<(Self, Layout)> {
+        let (deque_bits, ring_bits) = (bits(options.queue), bits(options.ring));
+        let mut next = COMMON;
+        // Each part begins at a line.
+        let mut part = |words: usize| {
+            let at = next;
+            next = next.checked_add(words)?.checked_next_multiple_of(LINE)?;
+            u32::try_from(at).ok()
+        };
+        let each = workers as usize;
+        let has_deques = options.policy != Policy::Levels;
+        let has_ring = !matches!(options.policy, Policy::Static | Policy::Levels);
+        let (deques, ranges, running) = (part(2 * each)?, part(2 * each)?, part(4 * each)?);
+        let ring = part(if has_ring { 4 << ring_bits } else { 0 })?;
+        let state = part(0)? as usize;
+        let queues = if has_deques { each.checked_mul(1 << deque_bits)? } else { 0 };
+        let stats = if options.statistics { STATS * each } else { 0 };
+        let setup = Self {
+            policy: options.policy.number(),
+            workers,
+            initial,
+            seed: options.seed,
+            ring_bits,
+            deque_bits,
+            chunk: options.chunk.max(1),
+            watchdog_us: u32::try_from(options.watchdog.as_micros()).unwrap_or(u32::MAX),
+            deques,
+            ranges,
+            running,
+            ring,
+            has_stats: u32::from(options.statistics),
+            stats: u32::try_from(queues).ok()?,
+            is_graph: 0,
+            levels: 0,
+            successors: 0,
+            order: 0,
+            level: 0,
+            feed_bits: 0,
+            // Workers that search take the multiprocessors from those that have tasks. Few of them may ask often.
+            nap_ns: if workers > 1024 { 4096 } else { 256 },
+            unused: 0,
+            first: 0,
+        };
+        Some((setup, Layout { state, tasks: queues + stats }))
+    }
+}
+
+/// The bits of the smallest power of two that is not below `count`.
+fn bits(count: u32) -> u32 {
+    count.max(1).next_power_of_two().trailing_zeros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_the_memory_do_not_overlap() {
+        let options = Options { queue: 100, ring: 1000, statistics: true, ..Options::default() };
+        let (setup, layout) = Setup::new(&options, 7, 3).expect("it is small");
+        let parts = [
+            (setup.deques, 2 * 7),
+            (setup.ranges, 2 * 7),
+            (setup.running, 4 * 7),
+            (setup.ring, 4 * 1024),
+        ];
+        let mut end = COMMON;
+        for (at, words) in parts {
+            assert!(at as usize >= end && (at as usize).is_multiple_of(LINE), "{parts:?}");
+            end = at as usize + words;
+        }
+        assert!(layout.state >= end);
+        assert_eq!((setup.stats, layout.tasks), (7 * 128, 7 * (128 + STATS)));
+        assert_eq!(size_of::<Setup>(), 96, "as in scheduler.cuh");
+    }
+
+    #[test]
+    fn memory_beyond_the_words_that_a_place_can_name_is_refused() {
+        let options = Options { queue: 1 << 31, ..Options::default() };
+        assert_eq!(Setup::new(&options, 4224, 1), None);
+    }
+}

@@ -1,0 +1,34 @@
+//! A task of workers.
+#![forbid(unsafe_code)]
+
+/// The payload of a task.
+pub(super) const PAYLOAD: u64 = (1 << 56) - 1;
+
+/// A task: its kind, by its place in [`Kinds::KINDS`], and a payload of 56 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Task(pub(super) u64);
+
+impl Task {
+    /// The task of the kind at `kind` with the lower 56 bits of `payload`.
+    ///
+    /// ```
+    /// use trijet::workers::Task;
+    /// assert_eq!(Task::new(1, 7).payload(), 7);
+    /// ```
+    #[must_use]
+    pub const fn new(kind: u8, payload: u64) -> Self {
+        Self((kind as u64 + 1) << 56 | payload & PAYLOAD)
+    }
+
+    /// Its payload.
+    #[must_use]
+    pub const fn payload(self) -> u64 {
+        self.0 & PAYLOAD
+    }
+
+    /// The word that the workers get.
+    #[must_use]
+    pub const fn word(self) -> u64 {
+        self.0
+    }
+}

@@ -1,0 +1,57 @@
+//! What the host tells a run on a host device while it runs, and the answers of the run. A GPU uses words in the memory of the
+//! host; a twin cannot, since the program may use the words while it runs, so both meet here.
+#![forbid(unsafe_code)]
+
+use crate::workers::end::Report;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+/// What is known of a run.
+#[derive(Debug, Default)]
+struct Told {
+    is_asked: bool,
+    answers: Vec<u64>,
+    report: Option<Report>,
+}
+
+/// Runs by the address of their words of the host.
+static RUNS: Mutex<BTreeMap<u64, Told>> = Mutex::new(BTreeMap::new());
+
+fn runs() -> MutexGuard<'static, BTreeMap<u64, Told>> {
+    RUNS.lock().expect("no panic under this lock")
+}
+
+/// Asks the run to end.
+pub(in crate::workers) fn ask(run: u64) {
+    runs().entry(run).or_default().is_asked = true;
+}
+
+/// Forgets the run.
+pub(in crate::workers) fn forget(run: u64) {
+    runs().remove(&run);
+}
+
+/// The answers of the run so far, which are taken.
+pub(in crate::workers) fn answers(run: u64) -> Vec<u64> {
+    std::mem::take(&mut runs().entry(run).or_default().answers)
+}
+
+/// How the run ended, if it was a run of a twin.
+pub(in crate::workers) fn report(run: u64) -> Option<Report> {
+    runs().get(&run)?.report
+}
+
+/// Notes how the run ended.
+pub(super) fn ended(run: u64, report: Report) {
+    runs().entry(run).or_default().report = Some(report);
+}
+
+/// Whether the run is to end.
+pub(super) fn is_asked(run: u64) -> bool {
+    runs().get(&run).is_some_and(|told| told.is_asked)
+}
+
+/// Adds an answer.
+pub(super) fn answer(run: u64, value: u64) {
+    runs().entry(run).or_default().answers.push(value);
+}

@@ -1,0 +1,133 @@
+//! The written spans of a run: elements that all tasks may read and write, one task at a time.
+#![forbid(unsafe_code)]
+
+use crate::device::twin::{Inputs, Tile};
+use bytemuck::Pod;
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// The words of a written span.
+#[derive(Clone, Copy)]
+enum Cells<'a> {
+    Bytes(&'a [Cell<u8>]),
+    Halves(&'a [Cell<u16>]),
+    Words(&'a [Cell<u32>]),
+    Doubles(&'a [Cell<u64>]),
+}
+
+fn cells<T>(elements: &mut [T]) -> &[Cell<T>] {
+    Cell::from_mut(elements).as_slice_of_cells()
+}
+
+/// The arguments of a program.
+pub(super) struct Memory<'a> {
+    pub(super) inputs: Inputs<'a>,
+    written: Vec<(usize, Cells<'a>)>,
+}
+
+impl<'a> Memory<'a> {
+    /// The arguments of a program, which are the first ones of its kernel.
+    pub(super) fn of(tile: &mut Tile<'a>, count: usize) -> Self {
+        let inputs = tile.inputs();
+        let words = |(index, bytes): (usize, u64)| {
+            let words = match bytes {
+                1 => Cells::Bytes(cells(tile.write(index))),
+                2 => Cells::Halves(cells(tile.write(index))),
+                4 => Cells::Words(cells(tile.write(index))),
+                _ => Cells::Doubles(cells(tile.write(index))),
+            };
+            (index, words)
+        };
+        let written = inputs.written().filter(|(index, _)| *index < count).map(words).collect();
+        Self { inputs, written }
+    }
+
+    /// The written span whose address is argument `index`.
+    pub(super) fn shared<T: Pod>(&self, index: usize) -> Shared<'a, T> {
+        let found = self.written.iter().find(|(at, _)| *at == index);
+        let (_, words) = *found.expect("a written span");
+        let shared = Shared { words, element: PhantomData };
+        assert_eq!(shared.element_bytes(), size_of::<T>(), "the elements of argument {index}");
+        shared
+    }
+}
+
+/// Elements that tasks share. On a host device tasks run one at a time, so every access is atomic; the body in CUDA C++
+/// needs atomic operations where tasks may use the same element.
+#[derive(Clone, Copy)]
+pub struct Shared<'a, T> {
+    words: Cells<'a>,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T> fmt::Debug for Shared<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl<T: Pod> Shared<'_, T> {
+    fn element_bytes(&self) -> usize {
+        match self.words {
+            Cells::Bytes(_) => 1,
+            Cells::Halves(_) => 2,
+            Cells::Words(_) => 4,
+            Cells::Doubles(_) => 8,
+        }
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self.words {
+            Cells::Bytes(cells) => cells.len(),
+            Cells::Halves(cells) => cells.len(),
+            Cells::Words(cells) => cells.len(),
+            Cells::Doubles(cells) => cells.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The element at `at`.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn get(&self, at: usize) -> T {
+        match self.words {
+            Cells::Bytes(cells) => bytemuck::cast(cells[at].get()),
+            Cells::Halves(cells) => bytemuck::cast(cells[at].get()),
+            Cells::Words(cells) => bytemuck::cast(cells[at].get()),
+            Cells::Doubles(cells) => bytemuck::cast(cells[at].get()),
+        }
+    }
+
+    /// Writes the element at `at`.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn set(&self, at: usize, value: T) {
+        match self.words {
+            Cells::Bytes(cells) => cells[at].set(bytemuck::cast(value)),
+            Cells::Halves(cells) => cells[at].set(bytemuck::cast(value)),
+            Cells::Words(cells) => cells[at].set(bytemuck::cast(value)),
+            Cells::Doubles(cells) => cells[at].set(bytemuck::cast(value)),
+        }
+    }
+
+    /// Replaces the element at `at` by what `change` makes of it, and returns the earlier one.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn update(&self, at: usize, change: impl FnOnce(T) -> T) -> T {
+        let before = self.get(at);
+        self.set(at, change(before));
+        before
+    }
+}

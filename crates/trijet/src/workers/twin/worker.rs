@@ -1,0 +1,110 @@
+//! What the body of a task may do on the host device.
+#![forbid(unsafe_code)]
+
+use super::host;
+use super::run::{Run, State};
+use super::shared::Shared;
+use crate::workers::end;
+use crate::workers::task::Task;
+use bytemuck::Pod;
+use std::cell::Cell;
+use std::fmt;
+
+/// The body of a kind of tasks for the host device: it gets the payload of its task.
+pub type Body = fn(&mut Worker<'_>, u64);
+
+/// The kinds of tasks of a program, with their bodies for the host device.
+pub trait Kinds: 'static {
+    /// The name and the body of each kind, at most 255. The name is that of the body in CUDA C++ and, in upper case, of the
+    /// constant for [`Worker::spawn`] there.
+    const KINDS: &'static [(&'static str, Body)];
+}
+
+/// A worker that runs a task on the host device.
+pub struct Worker<'a> {
+    run: &'a Run<'a>,
+    id: usize,
+    state: &'a mut State,
+    task: u64,
+    /// How often the body asked whether the run has ended.
+    asked: Cell<u32>,
+}
+
+impl fmt::Debug for Worker<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Worker<'a> {
+    /// The questions of one body after which nothing changes any more: other tasks do not run meanwhile.
+    const QUESTIONS_MAX: u32 = 10_000;
+
+    pub(super) fn new(run: &'a Run<'a>, id: usize, state: &'a mut State, task: u64) -> Self {
+        Self { run, id, state, task, asked: Cell::new(0) }
+    }
+
+    /// The number of the worker.
+    #[must_use]
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// The scalar at argument `index`. A pointer and its length are two arguments.
+    ///
+    /// # Panics
+    /// When there is no such argument.
+    #[must_use]
+    pub fn scalar<T: Pod>(&self, index: usize) -> T {
+        self.run.memory.inputs.scalar(index)
+    }
+
+    /// The span that is only read and whose address is argument `index`.
+    ///
+    /// # Panics
+    /// When `index` is no such span of `T`.
+    #[must_use]
+    pub fn read<T: Pod>(&self, index: usize) -> &'a [T] {
+        self.run.memory.inputs.read(index)
+    }
+
+    /// The span that is written and whose address is argument `index`, with elements of 1, 2, 4 or 8 bytes.
+    ///
+    /// # Panics
+    /// When `index` is no such span of `T`.
+    #[must_use]
+    pub fn shared<T: Pod>(&self, index: usize) -> Shared<'a, T> {
+        self.run.memory.shared(index)
+    }
+
+    /// Makes a task of the kind at `kind`. Returns false if the queues have no room: then no task was made, and the body does
+    /// its work itself.
+    #[must_use]
+    pub fn spawn(&mut self, kind: u8, payload: u64) -> bool {
+        self.run.spawn(self.id, self.state, Task::new(kind, payload).word())
+    }
+
+    /// As [`Worker::spawn`], for bodies that cannot do without: no room ends the run, and its error says so.
+    pub fn must_spawn(&mut self, kind: u8, payload: u64) {
+        if !self.spawn(kind, payload) {
+            let task = Task::new(kind, payload);
+            self.run.stop(end::FULL, self.id, task.word());
+        }
+    }
+
+    /// Gives a value to the host that [feeds](crate::Stream::feed_workers) the run. In CUDA C++, one lane calls it.
+    pub fn answer(&self, value: u64) {
+        host::answer(self.run.host, value);
+    }
+
+    /// Whether the run has ended. A body that waits for another task asks this, because that task may never run. On the
+    /// host device no other task runs meanwhile, so the watchdog ends the run when a body asks again and again.
+    #[must_use]
+    pub fn stopped(&self) -> bool {
+        self.asked.set(self.asked.get() + 1);
+        if self.asked.get() > Self::QUESTIONS_MAX {
+            self.run.stop(end::HUNG, self.id, self.task);
+        }
+        self.run.end.get().is_some()
+    }
+}

@@ -1,0 +1,80 @@
+//! Persistent workers: every program has its known answer under every policy, with queues of any size and in every drawn
+//! order; what cannot run is refused before the launch, and what would hang ends with the task named.
+
+mod answers;
+mod ends;
+mod feeds;
+mod refused;
+
+use trijet::check::Options as Checks;
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::workers::{Options, Policy};
+use trijet::{Device, Result};
+
+/// A checked device with one order of what its streams leave open.
+fn device() -> Result<Device> {
+    let executor = Executor::Virtual(Order::Greedy);
+    let config = HostConfig { executor, ..HostConfig::default() };
+    Device::builder().host(config).check(Checks::default()).open()
+}
+
+fn demand_clean(device: &Device) {
+    let verdict = device.verdict().expect("it is checked");
+    assert_eq!(verdict.findings, [], "{verdict}");
+}
+
+#[test]
+fn every_program_has_its_answer_under_every_policy() -> Result<()> {
+    let device = device()?;
+    for (policy, statistics) in Policy::ALL.into_iter().flat_map(|p| [(p, false), (p, true)]) {
+        let options = Options { policy, statistics, workers: Some(16), ..Options::default() };
+        answers::every(&device, &options, 1)?;
+    }
+    demand_clean(&device);
+    Ok(())
+}
+
+/// The drawn order of the workers, their number, and the sizes of their queues change nothing.
+#[test]
+fn every_program_has_its_answer_in_every_drawn_order() -> Result<()> {
+    let device = device()?;
+    for seed in 0..60 {
+        let policy = Policy::ALL[seed as usize % 5];
+        let (workers, queue) = (8 << (seed % 3), 1 << (seed / 5 % 4 * 3));
+        // A ring for all children that have no room in the queues: without one, children are refused.
+        let options = Options {
+            policy,
+            queue,
+            ring: 1 << 16,
+            chunk: 1 + seed % 7,
+            workers: Some(workers),
+            seed,
+            ..Options::default()
+        };
+        answers::every(&device, &options, seed + 1)
+            .map_err(|e| e.context(format!("seed {seed}")))?;
+    }
+    Ok(())
+}
+
+/// All children are refused, or most, and their makers do their work themselves.
+#[test]
+fn a_full_queue_leaves_the_work_to_the_maker_of_the_child() -> Result<()> {
+    let device = device()?;
+    for policy in [Policy::Static, Policy::Sharing, Policy::Stealing, Policy::Hybrid] {
+        let options = Options { policy, queue: 1, ring: 1, workers: Some(8), ..Options::default() };
+        let outcome = answers::queens(&device, &options, 8, 4)?;
+        assert!(outcome.refused > 0, "{policy:?}: {outcome:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn every_program_has_its_answer_on_threads() -> Result<()> {
+    let executor = Executor::Threads;
+    let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+    for policy in Policy::ALL {
+        answers::every(&device, &Options { policy, ..Options::default() }, 3)?;
+    }
+    Ok(())
+}

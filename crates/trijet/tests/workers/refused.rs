@@ -1,0 +1,91 @@
+//! What cannot run is refused before the launch.
+
+use crate::device;
+use trijet::workers::programs::layered::{LAYERED, Layered};
+use trijet::workers::programs::lengths::LENGTHS;
+use trijet::workers::programs::queens::{QUEENS, root};
+use trijet::workers::{Options, Policy, Task, TaskGraph, Work};
+use trijet::{ErrorKind, Result};
+
+#[test]
+fn a_kind_that_the_program_lacks_is_refused() -> Result<()> {
+    let s = device()?.stream()?;
+    let mut total = s.alloc_zeroed::<u64>(1)?;
+    let tasks = [root(4), Task::new(1, 0)];
+    let mut run = |work: Work<'_>| {
+        s.run_workers(&QUEENS, work, &Options::default(), (&mut total, 1u32)).unwrap_err()
+    };
+    for work in [Work::Tasks(&tasks), Work::Range { kind: 1, count: 1 }] {
+        let refused = run(work);
+        assert_eq!(refused.kind(), ErrorKind::InvalidValue);
+        assert!(refused.to_string().contains("a task of kind 1; it has 1 kinds"), "{refused}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_policy_that_the_tasks_do_not_allow_is_refused() -> Result<()> {
+    let s = device()?.stream()?;
+    let mut out = s.alloc::<u32>(32)?;
+    let levels = Options { policy: Policy::Levels, ..Options::default() };
+    let work = Work::Range { kind: 0, count: 1 };
+    let refused = s.run_workers(&LENGTHS, work, &levels, (&mut out, 1u32, 0u32)).unwrap_err();
+    assert!(refused.to_string().contains("needs a graph"), "{refused}");
+    let graph = Layered::new(2, 2);
+    let loaded = s.load_graph(&graph.tasks()?)?;
+    let (ends, before) = (s.upload(&graph.ends)?, s.upload(&graph.before)?);
+    let mut values = s.alloc::<u32>(graph.len())?;
+    let fixed = Options { policy: Policy::Static, ..Options::default() };
+    let args = (&ends, &before, &mut values);
+    let refused = s.run_workers(&LAYERED, Work::Graph(&loaded), &fixed, args).unwrap_err();
+    assert!(refused.to_string().contains("no order among the workers"), "{refused}");
+    Ok(())
+}
+
+#[test]
+fn workers_without_room_are_refused() -> Result<()> {
+    let device = device()?;
+    let s = device.stream()?;
+    let mut out = s.alloc::<u32>(32)?;
+    let work = Work::Range { kind: 0, count: 1 };
+    let all = device.info().multiprocessors;
+    for options in [
+        Options { reserve: all, ..Options::default() },
+        Options { reserve: u32::MAX, ..Options::default() },
+        Options { workers: Some(0), ..Options::default() },
+    ] {
+        let refused = s.run_workers(&LENGTHS, work, &options, (&mut out, 1u32, 0u32)).unwrap_err();
+        assert!(refused.to_string().contains("no room for a block of workers"), "{refused}");
+    }
+    let options = Options { queue: u32::MAX / 2, ..Options::default() };
+    let refused = s.run_workers(&LENGTHS, work, &options, (&mut out, 1u32, 0u32)).unwrap_err();
+    assert!(refused.to_string().contains("too large"), "{refused}");
+    Ok(())
+}
+
+#[test]
+fn a_graph_with_a_cycle_or_with_tasks_that_conflict_is_refused() -> Result<()> {
+    let s = device()?.stream()?;
+    let mut graph = TaskGraph::new();
+    let [a, b] = [0, 0].map(|kind| graph.node(kind));
+    graph.writes(a, 7, 0..4).reads(b, 7, 3..9);
+    let refused = s.load_graph(&graph).unwrap_err();
+    assert!(refused.to_string().contains("nodes 0 and 1 use the same memory"), "{refused}");
+    graph.edge(b, a);
+    s.load_graph(&graph)?;
+    graph.edge(a, b);
+    let refused = s.load_graph(&graph).unwrap_err();
+    assert!(refused.to_string().contains("nodes wait for each other: "), "{refused}");
+    Ok(())
+}
+
+#[test]
+fn arguments_that_the_program_refuses_are_named() -> Result<()> {
+    let s = device()?.stream()?;
+    let mut out = s.alloc::<u32>(33)?;
+    let work = Work::Range { kind: 0, count: 1 };
+    let run = s.run_workers(&LENGTHS, work, &Options::default(), (&mut out, 1u32, 0u32));
+    let refused = run.unwrap_err().to_string();
+    assert!(refused.contains("`lengths`: 33 words"), "{refused}");
+    Ok(())
+}
