@@ -66,6 +66,8 @@ trijet 560 bench soak --device cuda:0 >"$out/soak.csv"
 
 trijet 500 bench tasks --device cuda:0 >"$out/tasks.csv"
 
+trijet 300 bench workers --device cuda:0 >"$out/workers.csv"
+
 trijet 560 bench training --device cuda:0 >"$out/training.csv"
 
 trijet 90 bench latency --device cuda:0 >"$out/latency.csv"

@@ -39,14 +39,15 @@ pub mod tasks;
 pub mod training;
 pub mod tuner;
 mod turns;
+pub mod workers;
 mod workload;
 
 pub use setting::Setting;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 17] = [
+pub const NAMES: [&str; 18] = [
     "overlap", "enqueue", "virtual", "check", "pitfalls", "files", "staging", "devices", "tuner",
-    "latency", "chains", "gemm", "memory", "growth", "training", "soak", "tasks",
+    "latency", "chains", "gemm", "memory", "growth", "training", "soak", "tasks", "workers",
 ];
 
 /// Whether a benchmark runs on the device that it is given. The others open devices of their own, or
@@ -91,6 +92,7 @@ pub fn run(
         "training" => training::run(setting, steps),
         "soak" => soak::run(setting, steps),
         "tasks" => tasks::run(setting, steps),
+        "workers" => workers::run(setting, steps),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
 
 /// The scripts that definitions name as `{scripts}/NAME`.
-const SCRIPTS: [(&str, &str); 17] = [
+const SCRIPTS: [(&str, &str); 19] = [
     ("alloc_training.py", include_str!("../peers/alloc_training.py")),
     ("chains_torch.py", include_str!("../peers/chains_torch.py")),
     ("gemm_torch.py", include_str!("../peers/gemm_torch.py")),
@@ -33,6 +33,8 @@ const SCRIPTS: [(&str, &str); 17] = [
     ("memory_replay.sh", include_str!("../peers/memory_replay.sh")),
     ("tasks_stf.cu", include_str!("../peers/tasks_stf.cu")),
     ("tasks_stf.sh", include_str!("../peers/tasks_stf.sh")),
+    ("workers_bare.cu", include_str!("../peers/workers_bare.cu")),
+    ("workers_bare.sh", include_str!("../peers/workers_bare.sh")),
     ("small_jobs.sh", include_str!("../peers/small_jobs.sh")),
     ("small_jobs.cu", include_str!("../peers/small_jobs.cu")),
     ("small_jobs_torch.py", include_str!("../peers/small_jobs_torch.py")),
