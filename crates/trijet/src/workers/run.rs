@@ -165,12 +165,13 @@ fn workers<K: Kinds, P>(
     let most = options.workers.map_or(u32::MAX, |workers| workers.div_ceil(each));
     let blocks = (room.blocks * left).min(most);
     if blocks == 0 {
+        let (fit, reserve) = (room.blocks, options.reserve);
+        let asked = if most == 0 { "; no worker is asked for" } else { "" };
         return Err(refused(
             program,
             &format!(
-                "no room for a block of workers: {} fit onto each of {left} multiprocessors ({} of {all} are reserved), \
-                 and {:?} workers are asked for",
-                room.blocks, options.reserve, options.workers
+                "no room for a block of workers: {fit} fit onto each of {left} multiprocessors, of {all} with {reserve} \
+                 reserved{asked}"
             ),
         ));
     }
