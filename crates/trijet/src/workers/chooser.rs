@@ -14,6 +14,8 @@ use std::sync::Mutex;
 
 /// How often each policy runs before the choice. The first run is not measured: it warms up.
 const TRIES: usize = 4;
+/// Once a policy is chosen, one of so many runs is measured, because the events around a short run take a tenth of its time.
+const EVERY: usize = 16;
 /// The weight of the last time in the mean time of a policy, once it has been measured so often.
 const LAST: f64 = 1.0 / (TRIES - 1) as f64;
 
@@ -21,24 +23,29 @@ const LAST: f64 = 1.0 / (TRIES - 1) as f64;
 /// make are not known before.
 type Key = (&'static str, bool, u32);
 
-/// The runs of each policy for one key, and the mean time of its last ones.
+/// The measured runs of each policy for one key, with the mean time of the last ones, and the number of all runs.
 #[derive(Debug, Default)]
-struct Trials(BTreeMap<Policy, (usize, f64)>);
+struct Trials {
+    measured: BTreeMap<Policy, (usize, f64)>,
+    runs: usize,
+}
 
 impl Trials {
-    /// The next policy to measure, or the fastest one. Policies are measured in turn.
-    fn next(&self, allowed: &[Policy]) -> Policy {
-        let of = |policy: &Policy| self.0.get(policy).copied().unwrap_or((0, f64::INFINITY));
+    /// The next policy to measure, or the fastest one, and whether to measure it. Policies are measured in turn.
+    fn next(&mut self, allowed: &[Policy]) -> (Policy, bool) {
+        self.runs += 1;
+        let of = |policy: &Policy| self.measured.get(policy).copied().unwrap_or((0, f64::INFINITY));
         let open = allowed.iter().filter(|policy| of(policy).0 < TRIES);
         if let Some(policy) = open.min_by_key(|policy| of(policy).0) {
-            return *policy;
+            return (*policy, true);
         }
         let fastest = allowed.iter().min_by(|a, b| of(a).1.total_cmp(&of(b).1));
-        *fastest.expect("every kind of work allows a policy")
+        let fastest = *fastest.expect("every kind of work allows a policy");
+        (fastest, self.runs.is_multiple_of(EVERY))
     }
 
     fn note(&mut self, policy: Policy, time: f64) {
-        let (runs, mean) = self.0.entry(policy).or_insert((0, 0.0));
+        let (runs, mean) = self.measured.entry(policy).or_insert((0, 0.0));
         *mean = match *runs {
             0 | 1 => time,
             measured => *mean + (time - *mean) * LAST.max(1.0 / measured as f64),
@@ -79,7 +86,8 @@ pub struct Chosen<'a> {
     chooser: &'a Chooser,
     key: Key,
     policy: Policy,
-    between: [TimedEvent; 2],
+    /// Around the run, if it is measured.
+    between: Option<[TimedEvent; 2]>,
     run: Run,
 }
 
@@ -110,12 +118,16 @@ impl Chooser {
         } else {
             &[Policy::Stealing, Policy::Sharing, Policy::Hybrid, Policy::Static]
         };
-        let policy = self.lock().entry(key).or_default().next(allowed);
+        let (policy, is_measured) = self.lock().entry(key).or_default().next(allowed);
         let device = Device::of_shared(stream.device());
-        let between = [device.timed_event()?, device.timed_event()?];
-        between[0].record(stream)?;
+        let event = || device.timed_event();
+        let between = if is_measured { Some([event()?, event()?]) } else { None };
+        let record = |at: usize| {
+            between.as_ref().map_or(Ok(()), |between: &[TimedEvent; 2]| between[at].record(stream))
+        };
+        record(0)?;
         let run = stream.run_workers(program, work, &Options { policy, ..*options }, args)?;
-        between[1].record(stream)?;
+        record(1)?;
         Ok(Chosen { chooser: self, key, policy, between, run })
     }
 
@@ -143,11 +155,12 @@ impl Chosen<'_> {
     /// As for [`Run::wait`].
     #[track_caller]
     pub fn wait(self) -> Result<Outcome> {
-        let Self { chooser, key, policy, between: [begin, end], run } = self;
+        let Self { chooser, key, policy, between, run } = self;
         let outcome = run.wait();
-        let time = match &outcome {
-            Ok(_) => end.elapsed_since(&begin)?.seconds(),
-            Err(_) => f64::INFINITY,
+        let time = match (&outcome, &between) {
+            (Ok(_), Some([begin, end])) => end.elapsed_since(begin)?.seconds(),
+            (Ok(_), None) => return outcome,
+            (Err(_), _) => f64::INFINITY,
         };
         chooser.lock().entry(key).or_default().note(policy, time);
         outcome
@@ -164,14 +177,18 @@ mod tests {
         let mut trials = Trials::default();
         let mut seen = Vec::new();
         for number in 0..3 * TRIES {
-            let policy = trials.next(&allowed);
+            let (policy, is_measured) = trials.next(&allowed);
+            assert!(is_measured);
             seen.push(policy);
             let warm = if policy == Policy::Sharing { 1.0 } else { 2.0 };
             trials.note(policy, if number < 3 { 100.0 } else { warm });
         }
         assert_eq!(seen, [allowed; TRIES].concat());
-        assert_eq!(trials.next(&allowed), Policy::Sharing, "the first runs do not count");
+        let chosen: Vec<_> = (0..EVERY).map(|_| trials.next(&allowed)).collect();
+        let is_right = chosen.iter().all(|(policy, _)| *policy == Policy::Sharing);
+        assert!(is_right, "the first runs do not count: {chosen:?}");
+        assert_eq!(chosen.iter().filter(|(_, is_measured)| *is_measured).count(), 1);
         (0..10).for_each(|_| trials.note(Policy::Sharing, 9.0));
-        assert_ne!(trials.next(&allowed), Policy::Sharing, "it became slower");
+        assert_ne!(trials.next(&allowed).0, Policy::Sharing, "it became slower");
     }
 }

@@ -153,7 +153,7 @@ impl Setup {
             level: 0,
             feed_bits: 0,
             // Workers that search take the multiprocessors from those that have tasks. Few of them may ask often.
-            nap_ns: if workers > 1024 { 4096 } else { 256 },
+            nap_ns: if workers > 1024 { 1024 } else { 256 },
             unused: 0,
             first: 0,
         };
