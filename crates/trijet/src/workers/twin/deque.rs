@@ -166,12 +166,24 @@ mod every_order {
     fn two_thieves_take_different_tasks() {
         loom::model(|| {
             let deque = Arc::new(Deque::new(1));
-            assert!(deque.push(1));
-            let owner = |deque: &Deque| {
-                deque.push(2);
-                deque.take().into_iter().collect()
-            };
-            assert_eq!(taken(&deque, owner, 2), [1, 2]);
+            assert!(deque.push(1) && deque.push(2));
+            assert_eq!(taken(&deque, |_| Vec::new(), 2), [1, 2]);
+        });
+    }
+
+    /// The owner takes the last task without asking, if it does not see that a thief took the one before.
+    #[test]
+    fn a_thief_and_the_owner_see_each_other_at_the_last_task() {
+        loom::model(|| {
+            let deque = Arc::new(Deque::new(1));
+            assert!(deque.push(1) && deque.push(2));
+            let theirs = Arc::clone(&deque);
+            let thief = thread::spawn(move || [theirs.steal(), theirs.steal()]);
+            let mut all: Vec<u64> = deque.take().into_iter().collect();
+            all.extend(thief.join().expect("it does not panic").into_iter().flatten());
+            all.extend(std::iter::from_fn(|| deque.take()));
+            all.sort_unstable();
+            assert_eq!(all, [1, 2]);
         });
     }
 

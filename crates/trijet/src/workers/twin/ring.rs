@@ -139,6 +139,19 @@ mod every_order {
         });
     }
 
+    #[test]
+    fn one_of_two_workers_gets_the_only_task_and_the_other_one_goes_on() {
+        loom::model(|| {
+            let ring = Arc::new(Ring::new(1));
+            assert!(ring.push(1));
+            let theirs = Arc::clone(&ring);
+            let other = thread::spawn(move || theirs.pop());
+            let mine = ring.pop();
+            let theirs = other.join().expect("it does not panic");
+            assert_eq!(drained(&ring, mine.into_iter().chain(theirs).collect()), [1]);
+        });
+    }
+
     /// The slot is used a second time while another worker may still be in it.
     #[test]
     fn a_slot_is_used_again_after_its_task_was_read() {
