@@ -82,7 +82,7 @@ impl Run<'_> {
     }
 
     pub(super) fn at_once(&self, left: u64) -> u32 {
-        let share = left / (u64::from(self.setup.workers) * 2) + 1;
+        let share = left / (u64::from(self.setup.workers) * 16) + 1;
         share.min(u64::from(self.setup.chunk)) as u32
     }
 
