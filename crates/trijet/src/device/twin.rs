@@ -48,7 +48,7 @@ pub struct Tile<'a> {
     pub(in crate::device) writes: Writes<'a>,
 }
 
-/// What a tile reads: scalars, and the spans that are only read.
+/// The inputs of a tile: the scalars and the read-only spans of its launch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Inputs<'a> {
     args: &'a ArgBlock,
@@ -81,7 +81,7 @@ impl<'a> Inputs<'a> {
 }
 
 impl<'a> Tile<'a> {
-    /// What it reads.
+    /// The inputs of the tile.
     pub(crate) fn inputs(&self) -> Inputs<'a> {
         Inputs { args: self.args, reads: self.reads }
     }

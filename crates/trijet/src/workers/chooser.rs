@@ -19,7 +19,7 @@ const EVERY: usize = 16;
 /// The weight of the last time in the mean time of a policy, once it has been measured so often.
 const LAST: f64 = 1.0 / (TRIES - 1) as f64;
 
-/// What a choice is for: the program, whether it runs a graph, and the power of two of the tasks at the begin. Tasks that others
+/// The key of a choice: the program, whether it runs a graph, and the power of two of the tasks at the begin. Tasks that others
 /// make are not known before.
 type Key = (&'static str, bool, u32);
 

@@ -330,10 +330,13 @@ impl Drop for Run {
     fn drop(&mut self) {
         twin::forget(self.host.address());
         let is_complete = |ticket: &Ticket| matches!(ticket.query(), Ok(Readiness::Ready));
-        let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+        // A query is a call of the driver, so it is made without the lock.
+        let mut left = std::mem::take(&mut *lock());
         left.retain(|(ticket, _)| !is_complete(ticket));
         if !is_complete(&self.ticket) {
             left.push((self.ticket.clone(), Arc::clone(&self.host)));
         }
+        lock().append(&mut left);
     }
 }
