@@ -49,6 +49,9 @@ pub struct Run {
     watchdog: Duration,
 }
 
+/// The most tasks that a run begins with.
+const INITIAL_MAX: u32 = 1 << 31;
+
 fn refused<K: Kinds, P>(program: &Program<K, P>, cause: &str) -> Error {
     let cause = format!("`{}`: {cause}", program.name());
     Error::new(ErrorKind::InvalidValue, "run_workers", cause)
@@ -110,6 +113,11 @@ impl Work<'_> {
                 ((graph.nodes > 0).then_some(graph.kinds), initial)
             }
         };
+        // The common counter goes on behind the last task, and a static part by the number of workers: neither may wrap around.
+        if initial > INITIAL_MAX {
+            let cause = format!("{initial} tasks to begin with; {INITIAL_MAX} are the most");
+            return Err(refused(program, &cause));
+        }
         let kinds = K::KINDS.len();
         if let Some(kind) = kind.filter(|kind| usize::from(*kind) >= kinds) {
             return Err(refused(program, &format!("a task of kind {kind}; it has {kinds} kinds")));

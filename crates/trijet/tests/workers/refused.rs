@@ -24,6 +24,17 @@ fn a_kind_that_the_program_lacks_is_refused() -> Result<()> {
 }
 
 #[test]
+fn more_tasks_than_a_counter_can_pass_are_refused() -> Result<()> {
+    let s = device()?.stream()?;
+    let mut out = s.alloc::<u32>(32)?;
+    let work = Work::Range { kind: 0, count: (1 << 31) + 1 };
+    let run = s.run_workers(&LENGTHS, work, &Options::default(), (&mut out, 1u32, 0u32));
+    let refused = run.unwrap_err();
+    assert!(refused.to_string().contains("2147483649 tasks to begin with"), "{refused}");
+    Ok(())
+}
+
+#[test]
 fn a_policy_that_the_tasks_do_not_allow_is_refused() -> Result<()> {
     let s = device()?.stream()?;
     let mut out = s.alloc::<u32>(32)?;
