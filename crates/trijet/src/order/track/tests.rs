@@ -1,4 +1,5 @@
 //! The tests of the tracks of allocations.
+#![forbid(unsafe_code)]
 
 use super::*;
 use proptest::collection::vec;
