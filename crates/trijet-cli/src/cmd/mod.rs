@@ -45,10 +45,11 @@ fn with_check(builder: Builder, check: &LiveCheck) -> Builder {
     if check.check { builder.check(Options::default()) } else { builder }
 }
 
-/// Prints a line. It is not an error if the reader has closed the pipe.
-fn print(line: impl Display) -> Result<()> {
+/// Prints lines, all at once: processes of one job share their output. It is not an error if the reader has closed the
+/// pipe.
+fn print(lines: impl Display) -> Result<()> {
     let mut out = stdout().lock();
-    match writeln!(out, "{line}").and_then(|()| out.flush()) {
+    match out.write_all(format!("{lines}\n").as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != Io::BrokenPipe => {
             let cause = format!("cannot write to standard output: {error}");
             Err(Error::new(ErrorKind::Io, "print", cause).caused_by(error))
