@@ -3,6 +3,7 @@
 mod cases;
 mod gpu_only;
 mod litmus;
+mod peers;
 mod raw_driver;
 mod suites;
 mod transcripts;

@@ -1,6 +1,8 @@
 //! States that only a host device can be brought into: out of memory, hung, lost, and several
 //! devices.
 
+mod peers;
+
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::hash::Hash;
@@ -198,6 +200,22 @@ fn kernels_and_fills_refuse_memory_of_another_device() -> Result<()> {
     assert_eq!(fill.kind(), ErrorKind::InvalidValue);
     here.copy(&x, &mut y)?;
     here.synchronize()
+}
+
+#[test]
+fn copies_between_devices_are_exact() -> Result<()> {
+    for executor in EXECUTORS {
+        for ranges in [true, false] {
+            let config = HostConfig {
+                devices: 3,
+                executor: executor.clone(),
+                ranges,
+                ..HostConfig::default()
+            };
+            peers::copies_between_devices_are_exact(&Device::host(config)?, [100, 1000])?;
+        }
+    }
+    Ok(())
 }
 
 /// Laws A29 and A40: a fault loses the context. No call hangs, and every host function is dropped.

@@ -7,8 +7,9 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::ledger::Mode;
 use crate::device::driver::{Action, CopySpans, Form, SourceOrder};
-use crate::device::memory::Span;
+use crate::device::memory::{Space, Span};
 use crate::log::calling;
+use crate::order::lane_ref::LaneRef;
 use crate::order::track::Use;
 use crate::stream::{Device, Stream};
 use smallvec::SmallVec;
@@ -137,6 +138,7 @@ impl Stream {
     {
         let mut parts = Parts::default();
         let Some(copy) = Copy::new(src, dst, &mut parts)? else { return Ok(()) };
+        self.reach(copy.dst, copy.src)?;
         self.enqueue(copy.action(Form::Async), &copy.uses, Location::caller())
     }
 
@@ -181,7 +183,32 @@ impl Stream {
                 domain.host_wait_for(bytes, Mode::Read, site)?;
             }
         }
+        if let Some(CopySpans { dst, src }) = batch.copies.first() {
+            self.reach(dst, src)?;
+        }
         self.enqueue(Action::Batch { copies: &batch.copies, order }, &batch.uses, site)
+    }
+
+    /// Lets the device of the stream use the memory of a copy, if it is that of another device.
+    #[inline(always)]
+    fn reach(&self, dst: &Span, src: &Span) -> Result<()> {
+        let (dst, src) = (dst.memory().space(), src.memory().space());
+        if dst == src || !matches!((dst, src), (Space::Device(_), Space::Device(_))) {
+            return Ok(());
+        }
+        self.reach_spaces([dst, src])
+    }
+
+    #[cold]
+    fn reach_spaces(&self, spaces: [Space; 2]) -> Result<()> {
+        let LaneRef { domain, device, .. } = self.lane();
+        for space in spaces {
+            if let Space::Device(owner) = space {
+                let reached = domain.peers.reach(&**domain.driver(), *device, owner);
+                reached.map_err(|error| domain.failed(*device, error))?;
+            }
+        }
+        Ok(())
     }
 
     /// Sets every byte of `dst` to `value`, asynchronously.
@@ -218,6 +245,7 @@ impl Device {
         let mut parts = Parts::default();
         let Some(copy) = Copy::new(src, dst, &mut parts)? else { return Ok(()) };
         let stream = self.legacy_stream()?;
+        stream.reach(copy.dst, copy.src)?;
         stream.enqueue(copy.action(Form::Sync), &copy.uses, Location::caller())
     }
 

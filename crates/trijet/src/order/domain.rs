@@ -7,6 +7,7 @@ use super::host_fn::HostFns;
 use super::lane::{LANES_MAX, Lane, Opening, Records};
 use super::legacy::{Blocking, LegacyOrder};
 use super::mark::Mark;
+use super::peers::Peers;
 use super::recorder::OF_A_RECORDING;
 use super::track::Track;
 use crate::base::atomic::Pick;
@@ -107,6 +108,7 @@ pub(crate) struct Domain {
     /// The heap of each device. It stays when the last handle of its device is dropped, because operations may
     /// still use its memory.
     heaps: Mutex<BTreeMap<DeviceId, Arc<Heap>>>,
+    pub(crate) peers: Peers,
 }
 
 impl std::fmt::Debug for Domain {
@@ -150,6 +152,7 @@ impl Domain {
             kept: Mutex::default(),
             slabs: Slabs::default(),
             heaps: Mutex::default(),
+            peers: Peers::default(),
         })
     }
 

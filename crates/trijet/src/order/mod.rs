@@ -21,6 +21,7 @@ pub(crate) mod lane;
 pub(crate) mod lane_ref;
 pub(crate) mod legacy;
 pub(crate) mod mark;
+pub(crate) mod peers;
 pub(crate) mod prologue;
 pub(crate) mod recorded;
 pub(crate) mod recorder;

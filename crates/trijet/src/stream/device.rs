@@ -153,7 +153,9 @@ impl Device {
         let source = match choice {
             None => Source::Heap(heap),
             Some(choice) => {
-                Source::Pool(pool_choice::choose(&**domain.driver(), id, choice)?, choice)
+                let pool = pool_choice::choose(&**domain.driver(), id, choice)?;
+                domain.peers.note_pool(&**domain.driver(), id, pool)?;
+                Source::Pool(pool, choice)
             }
         };
         if memory.red_zones && matches!(source, Source::Pool(..)) {

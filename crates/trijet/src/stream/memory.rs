@@ -267,7 +267,8 @@ impl Device {
     }
 
     /// Sets the access of `peer` to the memory of this device, to existing and future allocations,
-    /// in this direction only (law A39). Copies between devices need no access.
+    /// in this direction only (law A39). The first copy between two devices gives the device of its stream access to the
+    /// memory of the other one, if there is a link between them: the copy takes the link then, and goes through the host otherwise.
     ///
     /// ```
     /// use trijet::memory::PoolAccess;
@@ -288,35 +289,19 @@ impl Device {
         calling::refuse("peer access")?;
         let (shared, other) = (self.shared(), peer.shared());
         shared.domain.own("peer access", other.domain.id())?;
-        let before = self.access_of(peer)?;
-        let driver = shared.domain.driver();
         if shared.id == other.id || access == PoolAccess::Read {
             let cause = "a device keeps its own access, and that of other devices is for reading and writing";
             return Err(Error::new(ErrorKind::InvalidValue, "peer access", cause));
         }
+        let domain = &shared.domain;
         if let Source::Pool(pool, _) = &shared.source {
-            let set = driver.pool_set_access(*pool, other.id, access);
+            let set = domain.driver().pool_set_access(*pool, other.id, access);
             set.map_err(|error| shared.failed(error))?;
         }
-        // For memory that belongs to no stream, CUDA has two states only: access and no access.
-        let plain = match (before, access) {
-            (PoolAccess::None, PoolAccess::Read | PoolAccess::ReadWrite) => {
-                driver.peer_enable(other.id, shared.id)
-            }
-            (PoolAccess::Read | PoolAccess::ReadWrite, PoolAccess::None) => {
-                driver.peer_disable(other.id, shared.id)
-            }
-            (PoolAccess::None, PoolAccess::None)
-            | (
-                PoolAccess::Read | PoolAccess::ReadWrite,
-                PoolAccess::Read | PoolAccess::ReadWrite,
-            ) => Ok(()),
-        };
-        plain.map_err(|error| shared.failed(error))?;
-        let mut all = shared.access.lock().expect("no panic under this lock");
-        all.retain(|(device, _)| *device != other.id);
-        all.push((other.id, access));
-        Ok(())
+        // For other memory, CUDA has two states only: access and no access.
+        let (pair, has) = ((other.id, shared.id), access == PoolAccess::ReadWrite);
+        let set = domain.peers.set(&**domain.driver(), pair, has);
+        set.map_err(|error| shared.failed(error))
     }
 
     /// The access of `peer` to the memory of this device.
@@ -328,12 +313,10 @@ impl Device {
         let (shared, other) = (self.shared(), peer.shared());
         shared.domain.own("peer access", other.domain.id())?;
         let pool = match &shared.source {
-            Source::Heap(_) if shared.id == other.id => return Ok(PoolAccess::ReadWrite),
-            Source::Heap(_) => {
-                let all = shared.access.lock().expect("no panic under this lock");
-                let found = all.iter().find(|(device, _)| *device == other.id);
-                return Ok(found.map_or(PoolAccess::None, |(_, access)| *access));
+            Source::Heap(_) if shared.domain.peers.has(other.id, shared.id) => {
+                return Ok(PoolAccess::ReadWrite);
             }
+            Source::Heap(_) => return Ok(PoolAccess::None),
             Source::Pool(pool, _) => *pool,
         };
         let access = shared.domain.driver().pool_access(pool, other.id);

@@ -9,7 +9,7 @@ use crate::base::id::DeviceId;
 use crate::base::ledger::{HostCall, Mode, OpKind, StreamClass, Waited};
 use crate::base::table::Table;
 use crate::device::code::Code;
-use crate::device::driver::{DeviceInfo, PoolAccess, PoolAttribute, PoolHandle};
+use crate::device::driver::{DeviceInfo, PoolAttribute, PoolHandle};
 use crate::device::loaded::{Loaded, LoadedModule};
 use crate::heap::{Heap, Trim, Users};
 use crate::log::calling;
@@ -51,8 +51,6 @@ pub(crate) struct Shared {
     pub(super) keep: AtomicU64,
     /// Ends the thread that returns memory that was not needed, when it is dropped.
     pub(super) decay: Mutex<Option<Sender<()>>>,
-    /// The access of other devices to the memory of a heap, where there is any.
-    pub(super) access: Mutex<Vec<(DeviceId, PoolAccess)>>,
     /// The thread that wakes tasks that await work of the device.
     pub(crate) completion: Completion,
     /// The streams for copies that pipelines on the device share, while one of them has them.
@@ -88,7 +86,6 @@ impl Shared {
             kernels: Table::default(),
             keep: AtomicU64::new(u64::MAX),
             decay: Mutex::default(),
-            access: Mutex::default(),
             completion: Completion::default(),
             copy_streams: Mutex::new(Weak::<()>::new()),
             deferred: Mutex::default(),
@@ -231,7 +228,10 @@ impl Drop for Shared {
         // heap whose users may be pending stays with the heap.
         let returned = match &self.source {
             Source::Heap(heap) => self.trim_heap(heap, Trim::Keep(0)),
-            Source::Pool(pool, PoolChoice::Own) => self.domain.driver().pool_destroy(*pool),
+            Source::Pool(pool, PoolChoice::Own) => {
+                self.domain.peers.forget_pool(*pool);
+                self.domain.driver().pool_destroy(*pool)
+            }
             Source::Pool(_, PoolChoice::Default | PoolChoice::Current) => Ok(()),
         };
         if let Err(error) = returned {

@@ -10,6 +10,7 @@ mod cublas;
 mod litmus;
 #[path = "../parameters/mod.rs"]
 mod parameters;
+mod peers;
 mod pytorch;
 mod red_zones;
 mod tasks;

@@ -165,15 +165,15 @@ impl CudaDriver {
         }
     }
 
-    #[cold]
-    fn retain(&self, op: &'static str, device: DeviceId) -> Result<&Context> {
-        let Some(slot) = self.contexts.get(device.0 as usize) else {
+    /// The driver's name of a device, without its context.
+    pub(super) fn ordinal(&self, op: &'static str, device: DeviceId) -> Result<CuDevice> {
+        if device.0 as usize >= self.contexts.len() {
             let cause = format!("there are {} CUDA devices, numbered from 0", self.contexts.len());
             return Err(Error::new(ErrorKind::NoDevice, op, cause)
                 .with_code(INVALID_DEVICE)
                 .on(device));
-        };
-        let (mut ordinal, mut raw) = (0, null_mut());
+        }
+        let mut ordinal = 0;
         let number = c_int::try_from(device.0).unwrap_or(c_int::MAX);
         cu!(
             self,
@@ -181,6 +181,13 @@ impl CudaDriver {
             device_get(&raw mut ordinal, number),
             "the call writes the local variable `ordinal`; it refuses a number without a device"
         )?;
+        Ok(ordinal)
+    }
+
+    #[cold]
+    fn retain(&self, op: &'static str, device: DeviceId) -> Result<&Context> {
+        let ordinal = self.ordinal(op, device)?;
+        let mut raw = null_mut();
         cu!(
             self,
             "cuDevicePrimaryCtxRetain",
@@ -189,7 +196,7 @@ impl CudaDriver {
         )?;
         // Two threads may both retain the context. `Drop` releases it once, so it stays alive until
         // the process ends: that leaks it, and does no other harm.
-        Ok(slot.get_or_init(|| Context { raw, ordinal }))
+        Ok(self.contexts[device.0 as usize].get_or_init(|| Context { raw, ordinal }))
     }
 
     /// Makes the device's context current in this thread until the guard drops.

@@ -8,8 +8,8 @@ use crate::base::id::DeviceId;
 
 impl CudaDriver {
     pub(super) fn peer_possible(&self, device: DeviceId, peer: DeviceId) -> Result<bool> {
-        let here = self.context("peer possible", device)?.ordinal;
-        let there = self.context("peer possible", peer)?.ordinal;
+        let here = self.ordinal("peer possible", device)?;
+        let there = self.ordinal("peer possible", peer)?;
         let mut possible = 0;
         cu!(
             self,
@@ -23,6 +23,7 @@ impl CudaDriver {
     pub(super) fn peer_enable(&self, device: DeviceId, peer: DeviceId) -> Result<()> {
         self.range_peer(device, peer, true)?;
         let _entered = self.enter("peer enable", device)?;
+        let _relaxed = self.relaxed();
         let there = self.context("peer enable", peer)?.raw;
         cu!(
             self,

@@ -49,10 +49,16 @@ impl CudaDriver {
     }
 
     pub(super) fn range_sizes(&self, device: DeviceId) -> Result<RangeSizes> {
-        // Copies between devices are tried with memory of pools only.
-        if self.contexts.len() > 1 {
-            let cause = "ranges of addresses are used where there is one GPU";
-            return Err(Error::new(ErrorKind::Unsupported, "range sizes", cause).on(device));
+        // A copy from a range of a device that the device of the stream has no link to is refused by the driver.
+        for other in (0..).map(DeviceId).take(self.contexts.len()) {
+            let is_linked = other == device
+                || self.peer_possible(device, other)? && self.peer_possible(other, device)?;
+            if !is_linked {
+                let cause = format!(
+                    "ranges of addresses are used where all GPUs have links, and {other} has none"
+                );
+                return Err(Error::new(ErrorKind::Unsupported, "range sizes", cause).on(device));
+            }
         }
         let ordinal = self.context("range sizes", device)?.ordinal;
         if self.attribute(ordinal, SUPPORTED)? == 0 {

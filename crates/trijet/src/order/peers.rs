@@ -1,0 +1,136 @@
+//! Access of devices to each other's memory.
+//!
+//! A copy between two devices takes the link between them if the device of its stream has access to the memory of the other
+//! one. Without access the driver moves the bytes through the host, and refuses memory that is mapped into a range of
+//! addresses, as that of a heap is. So the first copy between two devices gives access where it is possible.
+#![forbid(unsafe_code)]
+
+use crate::base::error::Result;
+use crate::base::id::DeviceId;
+use crate::device::driver::{Driver, PoolAccess, PoolHandle};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+/// The code of the driver for access that other code has enabled.
+const ALREADY_ENABLED: i32 = 704;
+/// Pairs of so many devices have a bit each.
+const QUICK: u32 = 8;
+
+/// A device that uses memory, and the one whose memory it is.
+type Pair = (DeviceId, DeviceId);
+
+/// Which device has access to whose memory.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    /// The pairs of which nothing is to be done, as bits. Every copy between devices asks.
+    settled: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    given: Vec<Pair>,
+    /// Pairs that have no link.
+    impossible: Vec<Pair>,
+    /// The pools that devices allocate from.
+    pools: Vec<(DeviceId, PoolHandle)>,
+}
+
+/// The bit of a pair, if it has one.
+fn bit((user, owner): Pair) -> u64 {
+    if user.0 < QUICK && owner.0 < QUICK { 1 << (user.0 * QUICK + owner.0) } else { 0 }
+}
+
+impl Peers {
+    /// Gives the device `user` access to the memory of `owner`, if there is a link between them, and if it has none yet.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    #[inline]
+    pub(crate) fn reach(&self, driver: &dyn Driver, user: DeviceId, owner: DeviceId) -> Result<()> {
+        let is_settled = self.settled.load(Ordering::Acquire) & bit((user, owner)) != 0;
+        if user == owner || is_settled { Ok(()) } else { self.reach_first(driver, user, owner) }
+    }
+
+    #[cold]
+    fn reach_first(&self, driver: &dyn Driver, user: DeviceId, owner: DeviceId) -> Result<()> {
+        let (pair, mut state) = ((user, owner), self.state());
+        if !state.given.contains(&pair) && !state.impossible.contains(&pair) {
+            if driver.peer_possible(user, owner)? {
+                state.give(driver, pair)?;
+                for (_, pool) in state.pools.iter().filter(|(device, _)| *device == owner) {
+                    driver.pool_set_access(*pool, user, PoolAccess::ReadWrite)?;
+                }
+            } else {
+                state.impossible.push(pair);
+            }
+        }
+        self.settled.fetch_or(bit(pair), Ordering::Release);
+        Ok(())
+    }
+
+    /// Gives or takes away the access of `user` to the memory of `owner` that belongs to no pool.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub(crate) fn set(&self, driver: &dyn Driver, (user, owner): Pair, has: bool) -> Result<()> {
+        let (pair, mut state) = ((user, owner), self.state());
+        match (state.given.contains(&pair), has) {
+            (false, true) => state.give(driver, pair)?,
+            (true, false) => {
+                driver.peer_disable(user, owner)?;
+                state.given.retain(|given| *given != pair);
+                self.settled.fetch_and(!bit(pair), Ordering::AcqRel);
+            }
+            (true, true) | (false, false) => {}
+        }
+        Ok(())
+    }
+
+    /// Whether `user` has access to the memory of `owner` that belongs to no pool.
+    pub(crate) fn has(&self, user: DeviceId, owner: DeviceId) -> bool {
+        user == owner || self.state().given.contains(&(user, owner))
+    }
+
+    /// Notes a pool that a device allocates from. Devices with access to the device get it to the pool.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub(crate) fn note_pool(
+        &self,
+        driver: &dyn Driver,
+        device: DeviceId,
+        pool: PoolHandle,
+    ) -> Result<()> {
+        let mut state = self.state();
+        if state.pools.contains(&(device, pool)) {
+            return Ok(());
+        }
+        for (user, _) in state.given.iter().filter(|(_, owner)| *owner == device) {
+            driver.pool_set_access(pool, *user, PoolAccess::ReadWrite)?;
+        }
+        state.pools.push((device, pool));
+        Ok(())
+    }
+
+    /// Forgets a pool before it is destroyed.
+    pub(crate) fn forget_pool(&self, pool: PoolHandle) {
+        self.state().pools.retain(|(_, known)| *known != pool);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic under this lock")
+    }
+}
+
+impl State {
+    fn give(&mut self, driver: &dyn Driver, (user, owner): Pair) -> Result<()> {
+        match driver.peer_enable(user, owner) {
+            // Other code of the process did.
+            Err(error) if error.code() == Some(ALREADY_ENABLED) => {}
+            given => given?,
+        }
+        self.given.push((user, owner));
+        Ok(())
+    }
+}
