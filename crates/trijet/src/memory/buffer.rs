@@ -8,9 +8,10 @@
 use super::block::Block;
 use super::share::Share;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::DeviceId;
 use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
-use crate::device::memory::Span;
+use crate::device::memory::{Space, Span};
 use crate::order::track::Use;
 use crate::stream::Stream;
 use std::fmt;
@@ -223,6 +224,14 @@ impl<T, S> Buffer<T, S> {
     /// Whether the memory is memory of the host.
     pub(crate) fn is_on_host(&self) -> bool {
         self.block.whole().memory().space().is_host()
+    }
+
+    /// The device of the memory; `None` for host memory.
+    pub(crate) fn device_id(&self) -> Option<DeviceId> {
+        match self.block.whole().memory().space() {
+            Space::Device(device) => Some(device),
+            Space::Pinned | Space::Pageable => None,
+        }
     }
 
     /// Forgets which streams used the buffer, so that its operations are recorded one by one only if two streams use it

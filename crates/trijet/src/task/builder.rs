@@ -3,6 +3,7 @@
 
 use super::core::Core;
 use super::declared::AllDeclared;
+use super::lanes::Group;
 use super::record::{Body, Name, Number};
 use super::state::New;
 use super::uses::{HostUses, Uses};
@@ -20,6 +21,9 @@ pub struct Task<'a, U> {
     uses: U,
     name: Name,
     is_urgent: bool,
+    /// The device, if it is named.
+    place: Option<usize>,
+    group: Option<Group>,
 }
 
 /// A task that was submitted.
@@ -43,7 +47,8 @@ impl TaskId {
 
 impl<'a, U: Uses> Task<'a, U> {
     pub(super) fn new(core: &'a Arc<Core>, uses: U) -> Self {
-        Self { core, uses, name: Cow::Borrowed("task"), is_urgent: false }
+        let name = Cow::Borrowed("task");
+        Self { core, uses, name, is_urgent: false, place: None, group: None }
     }
 
     /// A name, for errors and explanations.
@@ -58,6 +63,35 @@ impl<'a, U: Uses> Task<'a, U> {
         self
     }
 
+    /// Puts the task on one of the devices of the tasks, by its number among them. What it reads and the device does not
+    /// have is copied there before. Without this call it is on the device of the first data that it writes, or else reads.
+    ///
+    /// ```
+    /// use trijet::kernels::AXPY;
+    /// use trijet::sim::HostConfig;
+    /// use trijet::task::Tasks;
+    /// use trijet::Device;
+    /// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
+    /// let tasks = Tasks::over(&devices)?;
+    /// let (x, y) = (tasks.alloc::<f32>(1000)?, tasks.alloc_on::<f32>(1, 1000)?);
+    /// tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 1.0))?;
+    /// tasks.task(y.write()).run(|s, mut y| s.fill(&mut y, 2.0))?;
+    /// tasks.task((x.read(), y.update())).on(1).run(|s, (x, y)| s.launch(&AXPY, (3.0, x, y)))?;
+    /// assert_eq!(devices[1].stream()?.download(&tasks.take(y)?)?, [5.0; 1000]);
+    /// assert_eq!(tasks.counts().transfers, 1);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    pub fn on(mut self, device: usize) -> Self {
+        self.place = Some(device);
+        self
+    }
+
+    /// Lets the task share streams with other copies of its direction.
+    pub(super) fn in_group(mut self, group: Option<Group>) -> Self {
+        self.group = group;
+        self
+    }
+
     /// Submits the task. `run` is called once, on a thread of the library or on one that uses these tasks; it enqueues
     /// work on the stream that it gets, and does not wait for it. Its error, or its panic, is the failure of the task. It may
     /// submit tasks.
@@ -69,15 +103,21 @@ impl<'a, U: Uses> Task<'a, U> {
     where
         F: for<'t> FnOnce(&'t Stream, U::Views<'t>) -> Result<()> + Send + 'static,
     {
-        let Self { core, mut uses, name, is_urgent } = self;
+        let Self { core, mut uses, name, is_urgent, place, group } = self;
         let mut declared = AllDeclared::default();
         uses.declare(&mut declared);
+        let place = core.place(place, &declared)?;
+        if core.devices.len() > 1 {
+            core.demand_fit(&declared)?;
+            uses.put(place)?;
+        }
         let body = Body::Stream(Box::new(move |stream| {
             uses.begin(stream)?;
             run(stream, uses.views())?;
             uses.end(stream)
         }));
-        let new = New { name, site: Location::caller(), is_urgent, body };
+        let group = group.unwrap_or(Group::Work { is_urgent });
+        let new = New { name, site: Location::caller(), is_urgent, place, group, body };
         Ok(TaskId::new(core, core.submit(new, &declared)?))
     }
 
@@ -92,14 +132,16 @@ impl<'a, U: Uses> Task<'a, U> {
         U: HostUses,
         F: for<'t> FnOnce(U::Guards<'t>) -> Result<()> + Send + 'static,
     {
-        let Self { core, uses, name, is_urgent } = self;
+        let Self { core, uses, name, is_urgent, place, .. } = self;
         let mut declared = AllDeclared::default();
         uses.declare(&mut declared);
+        let place = core.place(place, &declared)?;
         let body = Body::Host(Box::new(move || {
             let mut parts = uses.parts();
             run(U::guards(&mut parts)?)
         }));
-        let new = New { name, site: Location::caller(), is_urgent, body };
+        let group = Group::Work { is_urgent };
+        let new = New { name, site: Location::caller(), is_urgent, place, group, body };
         Ok(TaskId::new(core, core.submit(new, &declared)?))
     }
 }

@@ -5,11 +5,13 @@
 //! rest. The function of a task runs under no lock.
 #![forbid(unsafe_code)]
 
-use super::declared::AllDeclared;
+use super::declared::{AllDeclared, Replicated};
+use super::lanes::{Group, Lanes};
 use super::record::{Body, Failure, Number};
 use super::state::{Issue, New, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::panic::caught;
+use crate::order::domain::Domain;
 use crate::stream::{Device, Stream};
 use std::cell::Cell;
 use std::fmt;
@@ -32,7 +34,8 @@ thread_local! {
 pub(super) struct Core {
     /// A number that no other tasks of the process have.
     pub(super) id: u64,
-    pub(super) device: Device,
+    /// At least one. Tasks name them by their numbers here.
+    pub(super) devices: Arc<[Device]>,
     look_ahead: usize,
     state: Mutex<State>,
     /// Told when a task is over.
@@ -43,18 +46,18 @@ pub(super) struct Core {
 
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core").field("device", &self.device).finish_non_exhaustive()
+        f.debug_struct("Core").field("devices", &self.devices).finish_non_exhaustive()
     }
 }
 
 impl Core {
-    pub(super) fn new(device: &Device, streams: usize, look_ahead: usize) -> Arc<Self> {
+    pub(super) fn new(devices: Arc<[Device]>, lanes: Lanes, look_ahead: usize) -> Arc<Self> {
         static IDS: AtomicU64 = AtomicU64::new(1);
         Arc::new(Self {
             id: IDS.fetch_add(1, Ordering::Relaxed),
-            device: device.clone(),
+            devices,
             look_ahead,
-            state: Mutex::new(State::new(device, streams)),
+            state: Mutex::new(State::new(lanes)),
             news: Condvar::new(),
             work: Condvar::new(),
         })
@@ -79,14 +82,22 @@ impl Core {
         })
     }
 
-    pub(super) fn add_datum(&self) -> u32 {
-        self.lock().add_datum()
+    pub(super) fn domain(&self) -> &Arc<Domain> {
+        &self.devices[0].shared().domain
     }
 
-    /// A stream to allocate with.
-    pub(super) fn any_stream(&self) -> Result<Arc<Stream>> {
+    /// Adds a datum of so many bytes, which are on this device if it is no host memory.
+    pub(super) fn add_datum(&self, bytes: u64, home: Option<usize>) -> u32 {
+        let places = self.devices.len();
+        let replicated = home.filter(|_| places > 1).map(|home| (bytes, home, places));
+        self.lock().add_datum(replicated)
+    }
+
+    /// A stream of a device to allocate with.
+    pub(super) fn any_stream(&self, place: usize) -> Result<Arc<Stream>> {
         let mut state = self.lock();
-        let lane = state.lanes.choose(std::iter::empty(), false)?;
+        let serves = (place, Group::Work { is_urgent: false });
+        let lane = state.lanes.choose(std::iter::empty(), serves)?;
         Ok(Arc::clone(state.lanes.stream(lane)))
     }
 
@@ -109,8 +120,31 @@ impl Core {
         Ok(number)
     }
 
+    /// The device of a task: the one that it names; else that of the first data on a device that it writes, or else of the
+    /// first that it reads; else the first one.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a device that the tasks do not have.
+    pub(super) fn place(&self, named: Option<usize>, declared: &AllDeclared) -> Result<usize> {
+        let count = self.devices.len();
+        match named {
+            Some(place) if place < count => Ok(place),
+            Some(place) => {
+                let cause =
+                    format!("there is no device {place}: the tasks have {count}, numbered from 0");
+                Err(Error::new(ErrorKind::InvalidValue, "task", cause))
+            }
+            None if count == 1 => Ok(0),
+            None => {
+                let all = || declared.all().iter().filter(|one| one.home.is_some());
+                let chosen = all().find(|one| one.mode.writes()).or_else(|| all().next());
+                Ok(chosen.and_then(|one| one.home).unwrap_or(0))
+            }
+        }
+    }
+
     /// Refuses uses of other tasks, and uses of one task that conflict with each other.
-    fn demand_fit(&self, declared: &AllDeclared) -> Result<()> {
+    pub(super) fn demand_fit(&self, declared: &AllDeclared) -> Result<()> {
         let declared = declared.all();
         let wrong = |cause| Err(Error::new(ErrorKind::InvalidValue, "task", cause));
         for (at, one) in declared.iter().enumerate() {
@@ -137,7 +171,7 @@ impl Core {
     fn advance<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         if !state.is_issuing {
             state.is_issuing = true;
-            while let Some(issue) = state.next(self.look_ahead, &self.device.shared().domain) {
+            while let Some(issue) = state.next(self.look_ahead, self.domain()) {
                 drop(state);
                 let Issue { number, lane, stream, body } = issue;
                 let outcome = self.run(|| body(&stream));
@@ -280,6 +314,21 @@ impl Core {
         self.wait_until(self.lock(), is_met)
     }
 
+    /// Waits until the device of a datum has all its values and no task uses it.
+    pub(super) fn wait_home(
+        self: &Arc<Self>,
+        datum: u32,
+        copies: &Arc<dyn Replicated>,
+    ) -> MutexGuard<'_, State> {
+        loop {
+            let mut state = self.lock();
+            if state.bring_home(datum, copies) {
+                return state;
+            }
+            drop(self.wait_until(state, |state| state.pending(datum) == 0));
+        }
+    }
+
     /// Waits until the task is over and its work is complete.
     pub(super) fn wait(
         self: &Arc<Self>,
@@ -294,7 +343,7 @@ impl Core {
         let end = state.record(number).and_then(|record| record.end);
         drop(state);
         let Some(end) = end else { return Ok(()) };
-        let domain = &self.device.shared().domain;
+        let domain = self.domain();
         let mark = domain.host_mark(end)?;
         domain.host_wait(&mark, site)
     }

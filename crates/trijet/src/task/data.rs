@@ -2,15 +2,17 @@
 #![forbid(unsafe_code)]
 
 use super::core::Core;
-use super::declared::Declared;
+use super::declared::{Declared, Replicated};
+use super::record::StreamBody;
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
+use crate::base::units::Bytes;
 use crate::memory::{
     Buffer, Element, OnDevice, OnHost, ReadGuard, View, ViewMut, WriteGuard, within,
 };
 use std::fmt;
 use std::ops::{Range, RangeBounds};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A buffer that tasks use, see [`Tasks::data`](super::Tasks::data). Clones stand for the same buffer.
 pub struct Data<T, S = OnDevice>(pub(super) Arc<Datum<T, S>>);
@@ -18,6 +20,10 @@ pub struct Data<T, S = OnDevice>(pub(super) Arc<Datum<T, S>>);
 /// The buffer, its number among the data of its tasks, and the tasks.
 pub(super) struct Datum<T, S> {
     pub(super) buffer: Buffer<T, S>,
+    /// The device of the buffer, among those of the tasks. `None` for host memory.
+    home: Option<usize>,
+    /// The copies on the devices, where a task needed one. There are none if the tasks have one device, or for host memory.
+    copies: Box<[OnceLock<Buffer<T>>]>,
     pub(super) number: u32,
     pub(super) core: Arc<Core>,
 }
@@ -26,6 +32,8 @@ pub(super) struct Datum<T, S> {
 pub struct Reads<T, S = OnDevice> {
     datum: Arc<Datum<T, S>>,
     range: Range<usize>,
+    /// The device of the task.
+    place: usize,
 }
 
 /// Elements that a task writes.
@@ -34,11 +42,19 @@ pub struct Writes<T, S = OnDevice> {
     range: Range<usize>,
     /// Whether it reads them first.
     updates: bool,
+    /// The device of the task.
+    place: usize,
 }
 
 impl<T, S> Data<T, S> {
-    pub(super) fn new(core: &Arc<Core>, buffer: Buffer<T, S>, number: u32) -> Self {
-        Self(Arc::new(Datum { buffer, number, core: Arc::clone(core) }))
+    pub(super) fn new(
+        core: &Arc<Core>,
+        buffer: Buffer<T, S>,
+        (number, home): (u32, Option<usize>),
+    ) -> Self {
+        let copies = if home.is_some() && core.devices.len() > 1 { core.devices.len() } else { 0 };
+        let copies = (0..copies).map(|_| OnceLock::new()).collect();
+        Self(Arc::new(Datum { buffer, home, copies, number, core: Arc::clone(core) }))
     }
 
     /// The number of elements.
@@ -65,7 +81,7 @@ impl<T, S> Data<T, S> {
     /// If the range does not lie within the data, as for a slice.
     #[must_use]
     pub fn read_range(&self, range: impl RangeBounds<usize>) -> Reads<T, S> {
-        Reads { datum: Arc::clone(&self.0), range: within(range, self.len()) }
+        Reads { datum: Arc::clone(&self.0), range: within(range, self.len()), place: 0 }
     }
 
     /// All elements, to write. The values that they had before are lost, even where the task writes nothing.
@@ -81,7 +97,7 @@ impl<T, S> Data<T, S> {
     #[must_use]
     pub fn write_range(&self, range: impl RangeBounds<usize>) -> Writes<T, S> {
         let range = within(range, self.len());
-        Writes { datum: Arc::clone(&self.0), range, updates: false }
+        Writes { datum: Arc::clone(&self.0), range, updates: false, place: 0 }
     }
 
     /// All elements, to read and to write.
@@ -100,8 +116,8 @@ impl<T, S> Data<T, S> {
     }
 }
 
-impl<T, S> Datum<T, S> {
-    pub(super) fn declared(&self, range: &Range<usize>, mode: Mode) -> Declared {
+impl<T: Element, S: Send + Sync + 'static> Datum<T, S> {
+    pub(super) fn declared(self: &Arc<Self>, range: &Range<usize>, mode: Mode) -> Declared {
         let bytes = |index: usize| (index * size_of::<T>()) as u64;
         Declared {
             number: self.number,
@@ -109,33 +125,105 @@ impl<T, S> Datum<T, S> {
             mode,
             reduces: false,
             core: self.core.id,
+            home: self.home,
+            replicated: self.replicated(),
         }
     }
 
+    /// The datum, if it may have copies.
+    pub(super) fn replicated(self: &Arc<Self>) -> Option<Arc<dyn Replicated>> {
+        (!self.copies.is_empty()).then(|| Arc::clone(self) as Arc<dyn Replicated>)
+    }
+
+    /// Makes a copy on a device, if there is none. Its values are arbitrary.
+    pub(super) fn demand_on(&self, place: usize) -> Result<()> {
+        if self.copies.is_empty() || self.home == Some(place) || self.copies[place].get().is_some()
+        {
+            return Ok(());
+        }
+        let copy = self.core.any_stream(place)?.alloc::<T>(self.buffer.len)?;
+        copy.forget_lanes();
+        // Another thread may have made one meanwhile; then this one goes.
+        let _made = self.copies[place].set(copy);
+        Ok(())
+    }
+
+    /// Elements of the copy on a device. A task that was submitted has made it.
+    fn copy_on(&self, place: usize) -> Option<&Buffer<T>> {
+        if self.home == Some(place) { None } else { self.copies.get(place)?.get() }
+    }
+
+    pub(super) fn view_on(&self, place: usize, range: Range<usize>) -> View<'_, T> {
+        match self.copy_on(place) {
+            Some(copy) => copy.slice(range),
+            None => self.buffer.slice(range),
+        }
+    }
+
+    pub(super) fn view_mut_on(&self, place: usize, range: Range<usize>) -> ViewMut<'_, T> {
+        match self.copy_on(place) {
+            Some(copy) => copy.shared_view_mut(range),
+            None => self.buffer.shared_view_mut(range),
+        }
+    }
+}
+
+impl<T: Element, S: Send + Sync + 'static> Replicated for Datum<T, S> {
+    fn transfer(self: Arc<Self>, from: usize, to: usize, bytes: Range<u64>) -> StreamBody {
+        let index = |byte: u64| Bytes(byte).to_usize() / size_of::<T>();
+        let range = index(bytes.start)..index(bytes.end);
+        Box::new(move |stream| {
+            let source = self.view_on(from, range.clone());
+            stream.copy(&source, &mut self.view_mut_on(to, range))
+        })
+    }
+}
+
+impl<T, S> Datum<T, S> {
     /// The elements `range` as a buffer of their own.
     fn part(&self, range: &Range<usize>) -> Buffer<T, S> {
         self.buffer.part(range.clone())
     }
 }
 
-impl<T: Element, S> Reads<T, S> {
+impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
     pub(super) fn declared(&self) -> Declared {
         self.datum.declared(&self.range, Mode::Read)
     }
 
+    pub(super) fn is_on_host(&self) -> bool {
+        self.datum.buffer.is_on_host()
+    }
+
+    /// Says on which device the task is.
+    pub(super) fn put(&mut self, place: usize) -> Result<()> {
+        self.place = place;
+        self.datum.demand_on(place)
+    }
+
     pub(super) fn view(&self) -> View<'_, T> {
-        self.datum.buffer.slice(self.range.clone())
+        self.datum.view_on(self.place, self.range.clone())
     }
 }
 
-impl<T: Element, S> Writes<T, S> {
+impl<T: Element, S: Send + Sync + 'static> Writes<T, S> {
     pub(super) fn declared(&self) -> Declared {
         let mode = if self.updates { Mode::ReadWrite } else { Mode::Write };
         self.datum.declared(&self.range, mode)
     }
 
+    pub(super) fn is_on_host(&self) -> bool {
+        self.datum.buffer.is_on_host()
+    }
+
+    /// Says on which device the task is.
+    pub(super) fn put(&mut self, place: usize) -> Result<()> {
+        self.place = place;
+        self.datum.demand_on(place)
+    }
+
     pub(super) fn view(&mut self) -> ViewMut<'_, T> {
-        self.datum.buffer.shared_view_mut(self.range.clone())
+        self.datum.view_mut_on(self.place, self.range.clone())
     }
 }
 

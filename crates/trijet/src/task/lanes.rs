@@ -1,18 +1,33 @@
 //! The streams of tasks: which one a task is issued on.
 #![forbid(unsafe_code)]
 
-use super::record::Number;
 use crate::base::error::Result;
 use crate::base::id::Position;
 use crate::stream::{Device, Stream, StreamOptions};
 use std::sync::Arc;
 
+/// The tasks that share streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Group {
+    Work {
+        is_urgent: bool,
+    },
+    /// Copies of one direction. They share one copy engine, so they have one stream on each device.
+    Upload,
+    Download,
+    /// Copies from this device.
+    Peer {
+        from: usize,
+    },
+}
+
 /// A stream, and the task that was issued last on it.
 #[derive(Debug)]
 struct Lane {
     stream: Arc<Stream>,
-    is_urgent: bool,
-    tail: Number,
+    /// Its device, and its tasks.
+    serves: (usize, Group),
+    tail: u64,
     /// The last operation.
     end: Option<Position>,
 }
@@ -20,27 +35,36 @@ struct Lane {
 /// The streams of tasks. They are created when they are needed.
 #[derive(Debug)]
 pub(super) struct Lanes {
-    device: Device,
-    /// The most streams of each priority.
+    devices: Arc<[Device]>,
+    /// The most streams of each priority on a device.
     most: usize,
     lanes: Vec<Lane>,
+    /// Whether they are the program's, so that no others are created.
+    is_given: bool,
 }
 
 /// An earlier task that a task comes after.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Before {
-    pub(super) number: Number,
+    pub(super) number: u64,
     pub(super) lane: usize,
     /// Whether another task that comes after it should continue its stream.
     pub(super) has_other_heir: bool,
 }
 
 impl Lanes {
-    pub(super) fn new(device: &Device, most: usize) -> Self {
-        Self { device: device.clone(), most, lanes: Vec::new() }
+    pub(super) fn new(devices: &Arc<[Device]>, most: usize) -> Self {
+        Self { devices: Arc::clone(devices), most, lanes: Vec::new(), is_given: false }
     }
 
-    /// The stream for a task that comes after the tasks `before`: that of one of them that nothing was issued behind,
+    /// One stream for everything.
+    pub(super) fn of_stream(devices: &Arc<[Device]>, stream: Arc<Stream>) -> Self {
+        let serves = (0, Group::Work { is_urgent: false });
+        let lanes = vec![Lane { stream, serves, tail: 0, end: None }];
+        Self { devices: Arc::clone(devices), most: 1, lanes, is_given: true }
+    }
+
+    /// The stream for a task on a device that comes after the tasks `before`: that of one of them that nothing was issued behind,
     /// so that no wait is needed; else one without pending work, a new one, or the one that was used the longest ago.
     ///
     /// # Errors
@@ -48,33 +72,43 @@ impl Lanes {
     pub(super) fn choose(
         &mut self,
         before: impl Iterator<Item = Before>,
-        is_urgent: bool,
+        serves: (usize, Group),
     ) -> Result<usize> {
+        if self.is_given {
+            return Ok(0);
+        }
         let continued = before.filter(|one| {
             let lane = &self.lanes[one.lane];
-            lane.tail == one.number && lane.is_urgent == is_urgent && !one.has_other_heir
+            lane.tail == one.number && lane.serves == serves && !one.has_other_heir
         });
         if let Some(one) = continued.max_by_key(|one| one.number) {
             return Ok(one.lane);
         }
-        let domain = &self.device.shared().domain;
-        let own = || self.lanes.iter().enumerate().filter(|(_, lane)| lane.is_urgent == is_urgent);
+        let (place, group) = serves;
+        let device = &self.devices[place];
+        let domain = &device.shared().domain;
+        let own = || self.lanes.iter().enumerate().filter(|(_, lane)| lane.serves == serves);
+        let (most, is_urgent, name) = match group {
+            Group::Work { is_urgent: false } => (self.most, false, "tasks"),
+            Group::Work { is_urgent: true } => (self.most, true, "urgent tasks"),
+            Group::Upload => (1, false, "uploads of tasks"),
+            Group::Download => (1, false, "downloads of tasks"),
+            Group::Peer { .. } => (1, false, "copies of tasks from a device"),
+        };
         let idle = own().find(|(_, lane)| lane.end.is_none_or(|end| domain.is_done(end)));
         if let Some((at, _)) = idle {
             return Ok(at);
         }
-        if own().count() >= self.most
+        if own().count() >= most
             && let Some((at, _)) = own().min_by_key(|(_, lane)| lane.tail)
         {
             return Ok(at);
         }
-        let (_, most_urgent) = self.device.info().priorities;
+        let (_, most_urgent) = device.info().priorities;
         let priority = if is_urgent { most_urgent } else { 0 };
-        let stream = self.device.stream_with(StreamOptions::new().priority(priority))?;
-        let name =
-            format!("{} {}", if is_urgent { "urgent tasks" } else { "tasks" }, own().count());
-        let stream = Arc::new(stream.named(&name));
-        self.lanes.push(Lane { stream, is_urgent, tail: 0, end: None });
+        let stream = device.stream_with(StreamOptions::new().priority(priority))?;
+        let stream = Arc::new(stream.named(&format!("{name} {}", own().count())));
+        self.lanes.push(Lane { stream, serves, tail: 0, end: None });
         Ok(self.lanes.len() - 1)
     }
 
@@ -92,7 +126,7 @@ impl Lanes {
     pub(super) fn issued(
         &mut self,
         lane: usize,
-        task: Number,
+        task: u64,
         end: Option<Position>,
     ) -> Option<Position> {
         let lane = &mut self.lanes[lane];

@@ -47,6 +47,7 @@ mod history;
 mod lanes;
 mod record;
 mod reduce;
+mod replicas;
 mod state;
 mod uses;
 
@@ -59,9 +60,12 @@ pub use state::TaskCounts;
 pub use uses::{HostUses, Uses};
 
 use self::core::Core;
+use self::declared::AllDeclared;
+use self::lanes::{Group, Lanes};
+use self::replicas::PLACES_MAX;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::memory::{Buffer, Element, OnDevice};
-use crate::stream::Device;
+use crate::stream::{Device, Stream};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -140,8 +144,30 @@ impl Device {
     /// Tasks on this device, with options.
     #[must_use]
     pub fn tasks_with(&self, options: TaskOptions) -> Tasks {
-        let TaskOptions { streams, look_ahead } = options;
-        Tasks(Arc::new(Handle(Core::new(self, streams, look_ahead))))
+        Tasks::new([self.clone()].into(), options)
+    }
+
+    /// Tasks that are issued in this stream, in the order of their submission and without delay. Nothing waits when the
+    /// tasks are dropped, and the stream may be one of another library that captures it into a graph
+    /// ([`Device::stream_from_raw`]); then the functions of tasks may do what such a stream allows.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let stream = Arc::new(device.stream()?);
+    /// let tasks = device.tasks_in(&stream);
+    /// let x = tasks.data(stream.alloc::<u8>(16)?);
+    /// tasks.task(x.write()).run(|s, mut x| s.fill_bytes(&mut x, 1))?;
+    /// stream.synchronize()?;
+    /// assert_eq!(stream.download(&tasks.take(x)?)?, [1; 16]);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[must_use]
+    pub fn tasks_in(&self, stream: &Arc<Stream>) -> Tasks {
+        let devices: Arc<[Self]> = [self.clone()].into();
+        let lanes = Lanes::of_stream(&devices, Arc::clone(stream));
+        Tasks(Arc::new(Handle(Core::new(devices, lanes, 0))))
     }
 }
 
@@ -150,18 +176,56 @@ impl Tasks {
         &self.0.0
     }
 
+    fn new(devices: Arc<[Device]>, options: TaskOptions) -> Self {
+        let TaskOptions { streams, look_ahead } = options;
+        let lanes = Lanes::new(&devices, streams);
+        Self(Arc::new(Handle(Core::new(devices, lanes, look_ahead))))
+    }
+
+    /// Tasks on several devices, which are named by their numbers in `devices`. Data have a copy on each device that uses
+    /// them; see [`Task::on`].
+    ///
+    /// # Errors
+    /// `InvalidValue` for no device, more than 64, the same one twice, or devices of different drivers.
+    pub fn over(devices: &[Device]) -> Result<Self> {
+        Self::over_with(devices, TaskOptions::new())
+    }
+
+    /// Tasks on several devices, with options.
+    ///
+    /// # Errors
+    /// As for [`Tasks::over`].
+    pub fn over_with(devices: &[Device], options: TaskOptions) -> Result<Self> {
+        const OP: &str = "tasks over devices";
+        let wrong = |cause: String| Err(Error::new(ErrorKind::InvalidValue, OP, cause));
+        let Some(first) = devices.first() else { return wrong("there is no device".to_owned()) };
+        if devices.len() > PLACES_MAX {
+            return wrong(format!("there are {} devices, and at most {PLACES_MAX}", devices.len()));
+        }
+        for (number, device) in devices.iter().enumerate() {
+            first.shared().domain.own(OP, device.shared().domain.id())?;
+            if devices[..number].iter().any(|other| other.id() == device.id()) {
+                return wrong(format!("{} is there twice", device.id()));
+            }
+        }
+        Ok(Self::new(devices.into(), options))
+    }
+
     /// Makes a buffer the data of tasks, which have it from now on. Work that was enqueued before on any stream comes before
     /// theirs.
     #[must_use]
     pub fn data<T, S>(&self, buffer: Buffer<T, S>) -> Data<T, S> {
-        let number = self.core().add_datum();
+        let core = self.core();
+        let is_home = |device: &Device| Some(device.id()) == buffer.device_id();
+        let home = core.devices.iter().position(is_home);
+        let number = core.add_datum((buffer.len * size_of::<T>()) as u64, home);
         // A chain of tasks on one stream needs no event, whatever was enqueued before.
         buffer.forget_lanes();
         // Threads of the host look at the stamps of their parts while others are enqueued.
         if buffer.is_on_host() {
             buffer.share_in_parts();
         }
-        Data::new(self.core(), buffer, number)
+        Data::new(core, buffer, (number, home))
     }
 
     /// Allocates device memory for `len` elements, as the data of tasks; the values are arbitrary.
@@ -170,8 +234,50 @@ impl Tasks {
     /// Those of [`Stream::alloc`](crate::Stream::alloc).
     #[track_caller]
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Data<T, OnDevice>> {
-        let stream = self.core().any_stream()?;
+        self.alloc_on(0, len)
+    }
+
+    /// The same on one of several devices, by its number among them.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a device that the tasks do not have; those of [`Stream::alloc`].
+    #[track_caller]
+    pub fn alloc_on<T: Element>(&self, device: usize, len: usize) -> Result<Data<T, OnDevice>> {
+        let place = self.core().place(Some(device), &AllDeclared::default())?;
+        let stream = self.core().any_stream(place)?;
         Ok(self.data(stream.alloc(len)?))
+    }
+
+    /// Copies elements between data, on the stream of the tasks that copy in this direction: a device has one copy engine
+    /// for each direction, and more streams would wait for each other there (docs/measuring.md).
+    ///
+    /// ```
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let tasks = device.tasks();
+    /// let (h, x) = (tasks.data(device.pinned::<u8>(4)?), tasks.alloc::<u8>(4)?);
+    /// tasks.task(x.write()).run(|s, mut x| s.fill_bytes(&mut x, 7))?;
+    /// tasks.copy(x.read_range(..2), h.write_range(2..))?;
+    /// assert_eq!(tasks.take(h)?.read()?[2..], [7, 7]);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Task::run`]. Lengths that differ are the error of the task.
+    #[track_caller]
+    pub fn copy<T, S, R>(&self, source: Reads<T, S>, target: Writes<T, R>) -> Result<TaskId>
+    where
+        T: Element,
+        S: Send + Sync + 'static,
+        R: Send + Sync + 'static,
+    {
+        let group = match (source.is_on_host(), target.is_on_host()) {
+            (true, false) => Some(Group::Upload),
+            (false, true) => Some(Group::Download),
+            (true, true) | (false, false) => None,
+        };
+        let task = self.task((source, target)).named("copy").in_group(group);
+        task.run(|s, (source, mut target)| s.copy(&source, &mut target))
     }
 
     /// A task with these uses, to be submitted by [`Task::run`] or [`Task::host`].
@@ -185,7 +291,11 @@ impl Tasks {
     /// # Errors
     /// The error of the task that failed first, if bytes of the data have no value for this reason; `InvalidValue` if the
     /// data was taken before, belongs to other tasks, or is taken in the function of a task.
-    pub fn take<T, S>(&self, data: Data<T, S>) -> Result<Buffer<T, S>> {
+    pub fn take<T, S>(&self, data: Data<T, S>) -> Result<Buffer<T, S>>
+    where
+        T: Element,
+        S: Send + Sync + 'static,
+    {
         const OP: &str = "take data";
         let datum = &*data.0;
         if !Arc::ptr_eq(&datum.core, self.core()) {
@@ -193,7 +303,10 @@ impl Tasks {
             return Err(Error::new(ErrorKind::InvalidValue, OP, cause));
         }
         self.core().demand_outside(OP)?;
-        let mut state = self.core().wait_for(|state| state.pending(datum.number) == 0);
+        let mut state = match data.0.replicated() {
+            None => self.core().wait_for(|state| state.pending(datum.number) == 0),
+            Some(copies) => self.core().wait_home(datum.number, &copies),
+        };
         state.take_datum(datum.number, OP)?;
         drop(state);
         Ok(datum.buffer.part(0..data.len()))

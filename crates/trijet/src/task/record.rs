@@ -1,6 +1,7 @@
 //! Records of tasks: what is known of each task until it is forgotten.
 #![forbid(unsafe_code)]
 
+use super::lanes::Group;
 use crate::base::error::{Error, Result};
 use crate::base::id::Position;
 use crate::stream::Stream;
@@ -101,6 +102,10 @@ pub(super) struct Record {
     /// Whether it runs on the host.
     pub(super) is_host: bool,
     pub(super) is_urgent: bool,
+    /// Whether it is a copy between devices that no call asked for.
+    pub(super) is_transfer: bool,
+    /// Its device, and the tasks that it shares streams with.
+    pub(super) serves: (usize, Group),
     pub(super) is_cancelled: bool,
     pub(super) body: Option<Body>,
     /// How many earlier tasks hold it back.

@@ -62,6 +62,8 @@ reductions! {
 pub struct Reduces<T, R> {
     datum: Arc<Datum<T, OnDevice>>,
     range: Range<usize>,
+    /// The device of the task.
+    place: usize,
     /// There from the begin of the task to its end.
     part: Option<Buffer<T>>,
     how: PhantomData<fn() -> R>,
@@ -110,11 +112,17 @@ impl<T: Element> Data<T> {
 
 impl<T: Element, R: Reduction<T>> Reduces<T, R> {
     pub(super) fn new(datum: &Arc<Datum<T, OnDevice>>, range: Range<usize>) -> Self {
-        Self { datum: Arc::clone(datum), range, part: None, how: PhantomData }
+        Self { datum: Arc::clone(datum), range, place: 0, part: None, how: PhantomData }
     }
 
     pub(super) fn declared(&self) -> Declared {
         Declared { reduces: true, ..self.datum.declared(&self.range, Mode::ReadWrite) }
+    }
+
+    /// Says on which device the task is.
+    pub(super) fn put(&mut self, place: usize) -> Result<()> {
+        self.place = place;
+        self.datum.demand_on(place)
     }
 
     /// Allocates the part of the task.
@@ -135,7 +143,7 @@ impl<T: Element, R: Reduction<T>> Reduces<T, R> {
     pub(super) fn end(&mut self, stream: &Stream) -> Result<()> {
         match self.part.take() {
             Some(part) if !part.is_empty() => {
-                let total = self.datum.buffer.shared_view_mut(self.range.clone());
+                let total = self.datum.view_mut_on(self.place, self.range.clone());
                 R::combine(stream, part.view(), total)
             }
             _ => Ok(()),

@@ -1,19 +1,23 @@
 //! The state of tasks under their lock: which tasks there are, what each comes after, and which may be issued.
 #![forbid(unsafe_code)]
 
-use super::declared::AllDeclared;
+use super::declared::{AllDeclared, Declared, Replicated};
 use super::history::History;
-use super::lanes::{Before, Lanes};
+use super::lanes::{Before, Group, Lanes};
 use super::record::{
     Body, Edge, Failure, Hazard, HostBody, Name, Number, Order, Progress, Record, StreamBody,
 };
+use super::replicas::{Missing, Replicas};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::Position;
+use crate::base::ledger::Mode;
+use crate::base::units::Bytes;
 use crate::order::domain::Domain;
-use crate::stream::{Device, Stream};
+use crate::stream::Stream;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -32,6 +36,19 @@ struct Datum {
     is_taken: bool,
     /// Whether no handle is left.
     is_forgotten: bool,
+    /// Where its values are, if that may be on several devices.
+    replicas: Option<Box<Replicas>>,
+}
+
+/// A use of a task.
+struct Use {
+    /// The number of the datum, or of its copy on a device: each has a history.
+    number: u32,
+    /// The number of the datum.
+    datum: u32,
+    range: Range<u64>,
+    mode: Mode,
+    reduces: bool,
 }
 
 /// A task that is submitted.
@@ -39,6 +56,10 @@ pub(super) struct New {
     pub(super) name: Name,
     pub(super) site: &'static Location<'static>,
     pub(super) is_urgent: bool,
+    /// The device.
+    pub(super) place: usize,
+    /// The tasks that it shares streams with.
+    pub(super) group: Group,
     pub(super) body: Body,
 }
 
@@ -64,6 +85,10 @@ pub struct TaskCounts {
     pub skipped: u64,
     /// Streams that were created.
     pub streams: usize,
+    /// Copies between devices that no call asked for.
+    pub transfers: u64,
+    /// Their bytes.
+    pub transferred: Bytes,
 }
 
 /// Tasks that nothing holds back any more.
@@ -103,7 +128,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(device: &Device, streams: usize) -> Self {
+    pub(super) fn new(lanes: Lanes) -> Self {
         Self {
             first: 1,
             records: VecDeque::new(),
@@ -115,7 +140,7 @@ impl State {
             unfinished: 0,
             waiting: 0,
             is_issuing: false,
-            lanes: Lanes::new(device, streams),
+            lanes,
             failures: BTreeMap::new(),
             unreported: None,
             discarded: Vec::new(),
@@ -149,7 +174,15 @@ impl State {
         (self.first..).zip(&self.records)
     }
 
-    pub(super) fn add_datum(&mut self) -> u32 {
+    /// Adds a datum, which has so many bytes on a device of so many `places` if it may have copies on the others.
+    pub(super) fn add_datum(&mut self, replicated: Option<(u64, usize, usize)>) -> u32 {
+        let number = self.add_history();
+        self.data[number as usize].replicas = replicated
+            .map(|(bytes, home, places)| Box::new(Replicas::new(number, bytes, home, places)));
+        number
+    }
+
+    fn add_history(&mut self) -> u32 {
         let number = self.unused.pop().unwrap_or_else(|| {
             self.data.push(Datum::default());
             u32::try_from(self.data.len() - 1).expect("fewer than 2^32 data")
@@ -163,8 +196,24 @@ impl State {
         let datum = &mut self.data[number as usize];
         datum.is_forgotten = true;
         if datum.pending == 0 {
-            self.unused.push(number);
+            self.retire(number);
         }
+    }
+
+    /// Lets the number of a datum without tasks and handles be used again, and those of its copies.
+    fn retire(&mut self, number: u32) {
+        self.unused.push(number);
+        if let Some(replicas) = self.data[number as usize].replicas.take() {
+            self.unused.extend(replicas.others());
+        }
+    }
+
+    /// Submits copies of what the device of a datum does not have. Returns whether it has everything and no task uses it.
+    pub(super) fn bring_home(&mut self, datum: u32, source: &Arc<dyn Replicated>) -> bool {
+        let Some(replicas) = &self.data[datum as usize].replicas else { return true };
+        let home = replicas.home();
+        self.transfer(datum, source, home, &(0..u64::MAX));
+        self.pending(datum) == 0
     }
 
     /// The tasks that use a datum and are not over.
@@ -203,6 +252,75 @@ impl State {
         for one in declared.all() {
             self.demand_there(one.number, "task")?;
         }
+        let uses: SmallVec<[Use; 3]> =
+            declared.all().iter().map(|one| self.use_on(new.place, one)).collect();
+        self.counts.submitted += 1;
+        Ok(self.add_record(new, &uses, false))
+    }
+
+    /// The use of the copy on a device, which gets what it lacks.
+    fn use_on(&mut self, place: usize, one: &Declared) -> Use {
+        let Declared { number: datum, range, mode, reduces, .. } = one;
+        let mut number = *datum;
+        if let Some(source) = &one.replicated {
+            number = self.copy_on(*datum, place);
+            if *mode != Mode::Write {
+                self.transfer(*datum, source, place, range);
+            }
+            if mode.writes()
+                && let Some(replicas) = &mut self.data[*datum as usize].replicas
+            {
+                replicas.written(place, range.clone());
+            }
+        }
+        Use { number, datum: *datum, range: range.clone(), mode: *mode, reduces: *reduces }
+    }
+
+    /// The number of the copy of a datum on a device.
+    fn copy_on(&mut self, datum: u32, place: usize) -> u32 {
+        let replicas = self.data[datum as usize].replicas.as_ref();
+        if let Some(number) = replicas.and_then(|replicas| replicas.number(place)) {
+            return number;
+        }
+        let number = self.add_history();
+        if let Some(replicas) = &mut self.data[datum as usize].replicas {
+            replicas.set_number(place, number);
+        }
+        number
+    }
+
+    /// Adds tasks that copy what a device lacks of these bytes.
+    fn transfer(
+        &mut self,
+        datum: u32,
+        source: &Arc<dyn Replicated>,
+        place: usize,
+        range: &Range<u64>,
+    ) {
+        let Some(replicas) = &self.data[datum as usize].replicas else { return };
+        for Missing { from, range } in replicas.missing(place, range) {
+            let body = Arc::clone(source).transfer(from, place, range.clone());
+            let [there, here] = [from, place].map(|place| self.copy_on(datum, place));
+            let one =
+                |number, mode| Use { number, datum, range: range.clone(), mode, reduces: false };
+            self.counts.transfers += 1;
+            self.counts.transferred.0 += range.end - range.start;
+            let new = New {
+                name: Name::Borrowed("transfer"),
+                site: Location::caller(),
+                is_urgent: false,
+                place,
+                group: Group::Peer { from },
+                body: Body::Stream(body),
+            };
+            self.add_record(new, &[one(there, Mode::Read), one(here, Mode::Write)], true);
+            if let Some(replicas) = &mut self.data[datum as usize].replicas {
+                replicas.add(place, range);
+            }
+        }
+    }
+
+    fn add_record(&mut self, new: New, uses: &[Use], is_transfer: bool) -> Number {
         let number = self.first + self.records.len() as u64;
         let mut edges: SmallVec<[Edge; 3]> = SmallVec::new();
         let Self { data, records, first, .. } = self;
@@ -210,13 +328,16 @@ impl State {
             let at = number.checked_sub(*first).and_then(|at| usize::try_from(at).ok());
             at.and_then(|at| records.get(at)).is_none_or(|one| one.progress == Progress::Over)
         };
-        for one in declared.all() {
-            let datum = &mut data[one.number as usize];
-            datum.pending += 1;
-            let task = (number, one.number);
-            datum
-                .history
-                .add(task, &one.range, (one.mode, one.reduces), is_over, |edge| edges.push(edge));
+        for one in uses {
+            data[one.datum as usize].pending += 1;
+            let task = (number, one.datum);
+            data[one.number as usize].history.add(
+                task,
+                &one.range,
+                (one.mode, one.reduces),
+                is_over,
+                |edge| edges.push(edge),
+            );
         }
         let (mut blockers, mut failure) = (0, None);
         for edge in &edges {
@@ -236,7 +357,7 @@ impl State {
                 }
             }
         }
-        let New { name, site, is_urgent, body } = new;
+        let New { name, site, is_urgent, place, group, body } = new;
         let is_host = matches!(body, Body::Host(_));
         self.records.push_back(Record {
             name,
@@ -244,6 +365,8 @@ impl State {
             progress: Progress::Blocked,
             is_host,
             is_urgent,
+            is_transfer,
+            serves: (place, group),
             is_cancelled: false,
             body: Some(body),
             blockers,
@@ -252,16 +375,15 @@ impl State {
             lane: None,
             end: None,
             failure,
-            data: declared.all().iter().map(|one| one.number).collect(),
+            data: uses.iter().map(|one| one.datum).collect(),
         });
-        self.counts.submitted += 1;
         self.unfinished += 1;
         self.unissued += usize::from(!is_host);
         if blockers == 0 {
             self.unblock(number);
         }
         self.forget_old();
-        Ok(number)
+        number
     }
 
     /// Forgets the oldest records of tasks that are over.
@@ -300,7 +422,7 @@ impl State {
         let Some(record) = self.record_mut(number) else { return };
         record.progress = Progress::Over;
         record.failure.clone_from(&failure);
-        let (body, is_host) = (record.body.take(), record.is_host);
+        let (body, is_host, is_transfer) = (record.body.take(), record.is_host, record.is_transfer);
         let data = std::mem::take(&mut record.data);
         let successors = std::mem::take(&mut record.successors);
         // A function that did not run.
@@ -309,11 +431,11 @@ impl State {
         self.unfinished -= 1;
         self.unissued -= usize::from(!is_host);
         match &failure {
-            None => self.counts.succeeded += 1,
+            None => self.counts.succeeded += u64::from(!is_transfer),
             Some(failure) => {
                 let count =
                     if did_run { &mut self.counts.failed } else { &mut self.counts.skipped };
-                *count += 1;
+                *count += u64::from(!is_transfer);
                 self.unreported.get_or_insert_with(|| Arc::clone(failure));
                 self.failures.insert(number, Arc::clone(failure));
             }
@@ -322,7 +444,7 @@ impl State {
             let at = &mut self.data[datum as usize];
             at.pending -= 1;
             if at.pending == 0 && at.is_forgotten {
-                self.unused.push(datum);
+                self.retire(datum);
             }
         }
         for (later, reads) in successors {
@@ -392,7 +514,7 @@ impl State {
 
     fn choose(&mut self, number: Number) -> Result<(usize, Arc<Stream>)> {
         let Some(record) = self.record(number) else { unreachable!("task {number} is ready") };
-        let is_urgent = record.is_urgent;
+        let serves = record.serves;
         let own = record.successors.len();
         // Tasks that reduce are to run at once.
         let continued = record.edges.iter().filter(|edge| edge.hazard != Hazard::Reduction);
@@ -410,7 +532,7 @@ impl State {
                 Some(Before { number: edge.from, lane: from.lane?, has_other_heir })
             })
             .collect();
-        let lane = self.lanes.choose(before.into_iter(), is_urgent)?;
+        let lane = self.lanes.choose(before.into_iter(), serves)?;
         self.counts.streams = self.lanes.count();
         Ok((lane, Arc::clone(self.lanes.stream(lane))))
     }

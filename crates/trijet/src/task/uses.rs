@@ -20,6 +20,11 @@ pub trait Uses: sealed::Sealed + Send + 'static {
     type Views<'t>;
     /// Adds the uses.
     fn declare(&self, all: &mut AllDeclared);
+    /// Says on which of several devices the task is, and makes copies of the data there.
+    ///
+    /// # Errors
+    /// Those of an allocation.
+    fn put(&mut self, place: usize) -> Result<()>;
     /// Called on the stream of the task, before its function.
     ///
     /// # Errors
@@ -65,6 +70,10 @@ impl<T: Element, S: Send + Sync + 'static> Uses for Reads<T, S> {
         all.push(self.declared());
     }
 
+    fn put(&mut self, place: usize) -> Result<()> {
+        self.put(place)
+    }
+
     fn views(&mut self) -> View<'_, T> {
         self.view()
     }
@@ -75,6 +84,10 @@ impl<T: Element, S: Send + Sync + 'static> Uses for Writes<T, S> {
 
     fn declare(&self, all: &mut AllDeclared) {
         all.push(self.declared());
+    }
+
+    fn put(&mut self, place: usize) -> Result<()> {
+        self.put(place)
     }
 
     fn views(&mut self) -> ViewMut<'_, T> {
@@ -89,6 +102,10 @@ impl<T: Element, R: Reduction<T>> Uses for Reduces<T, R> {
 
     fn declare(&self, all: &mut AllDeclared) {
         all.push(self.declared());
+    }
+
+    fn put(&mut self, place: usize) -> Result<()> {
+        self.put(place)
     }
 
     fn begin(&mut self, stream: &Stream) -> Result<()> {
@@ -141,6 +158,11 @@ macro_rules! tuples {
                 $(self.$at.declare(all);)*
             }
 
+            fn put(&mut self, place: usize) -> Result<()> {
+                $(self.$at.put(place)?;)*
+                Ok(())
+            }
+
             fn begin(&mut self, stream: &Stream) -> Result<()> {
                 $(self.$at.begin(stream)?;)*
                 Ok(())
@@ -191,6 +213,10 @@ impl<U: Uses> Uses for Vec<U> {
         self.iter().for_each(|one| one.declare(all));
     }
 
+    fn put(&mut self, place: usize) -> Result<()> {
+        self.iter_mut().try_for_each(|one| one.put(place))
+    }
+
     fn begin(&mut self, stream: &Stream) -> Result<()> {
         self.iter_mut().try_for_each(|one| one.begin(stream))
     }
@@ -223,6 +249,10 @@ impl Uses for () {
     type Views<'t> = ();
 
     fn declare(&self, _: &mut AllDeclared) {}
+
+    fn put(&mut self, _: usize) -> Result<()> {
+        Ok(())
+    }
 
     fn views(&mut self) {}
 }

@@ -2,6 +2,7 @@
 //! tasks. The names of the tests in `behaviours` are those of the behaviours that users of such systems expect.
 
 mod behaviours;
+mod devices;
 mod failures;
 mod hosts;
 mod programs;
@@ -16,6 +17,13 @@ use trijet::{Device, Result};
 fn device(order: Order) -> Result<Device> {
     let config = HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() };
     Device::builder().host(config).check(Options::default()).open()
+}
+
+/// Several checked devices of one driver.
+fn devices(devices: u32, order: Order) -> Result<Vec<Device>> {
+    let executor = Executor::Virtual(order);
+    let config = HostConfig { executor, devices, ..HostConfig::default() };
+    Device::builder().host(config).check(Options::default()).open_all()
 }
 
 fn demand_clean(device: &Device) {

@@ -33,6 +33,8 @@ struct One {
     step: Step,
     range: Range<usize>,
     is_urgent: bool,
+    /// The device, by a number that is taken modulo their count.
+    place: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -73,7 +75,8 @@ pub(crate) fn draw(seed: u64) -> Program {
         };
         let (a, b) = (below(LEN + 1), below(LEN + 1));
         let range = if below(2) == 0 { 0..LEN } else { a.min(b)..a.max(b) };
-        One { step, range, is_urgent: below(8) == 0 }
+        let place = [None, Some(0), Some(1), Some(2)][below(4)];
+        One { step, range, is_urgent: below(8) == 0, place }
     };
     Program { steps: (0..count).map(|_| one()).collect(), options }
 }
@@ -106,10 +109,11 @@ enum Datum {
     OnHost(Data<f32, PageLocked>),
 }
 
-fn begin(device: &Device, tasks: &Tasks) -> Result<Vec<Datum>> {
-    let stream = device.stream()?;
+fn begin(devices: &[Device], tasks: &Tasks) -> Result<Vec<Datum>> {
     let mut all = Vec::new();
     for at in 0..ON_DEVICE + ON_HOST {
+        let device = &devices[at % devices.len()];
+        let stream = device.stream()?;
         let mut h = device.pinned::<f32>(LEN)?;
         h.write()?.fill(at as f32);
         all.push(if at < ON_DEVICE {
@@ -125,12 +129,20 @@ fn begin(device: &Device, tasks: &Tasks) -> Result<Vec<Datum>> {
 
 macro_rules! task {
     ($tasks:expr, $one:expr, $uses:expr) => {{
-        let task = $tasks.task($uses);
-        if $one.is_urgent { task.urgent() } else { task }
+        let (tasks, devices) = $tasks;
+        let task = tasks.task($uses);
+        let task = if $one.is_urgent { task.urgent() } else { task };
+        match $one.place {
+            Some(place) => task.on(place % devices),
+            None => task,
+        }
     }};
 }
 
-fn submit(tasks: &Tasks, data: &[Datum], one: &One) -> Result<()> {
+/// The tasks, and the number of their devices.
+type On<'a> = (&'a Tasks, usize);
+
+fn submit(tasks: On<'_>, data: &[Datum], one: &One) -> Result<()> {
     use Datum::{OnDevice, OnHost};
     let One { step, range, .. } = one;
     let range = range.clone();
@@ -151,8 +163,14 @@ fn submit(tasks: &Tasks, data: &[Datum], one: &One) -> Result<()> {
         },
         Step::Copy { from, to } => match (&data[from], &data[to]) {
             (OnDevice(x), OnDevice(y)) => copy!(x, y),
-            (OnDevice(x), OnHost(y)) => copy!(x, y),
-            (OnHost(x), OnDevice(y)) => copy!(x, y),
+            (OnDevice(x), OnHost(y)) if one.place.is_some() => copy!(x, y),
+            (OnHost(x), OnDevice(y)) if one.place.is_some() => copy!(x, y),
+            (OnDevice(x), OnHost(y)) => {
+                tasks.0.copy(x.read_range(range.clone()), y.write_range(range))?
+            }
+            (OnHost(x), OnDevice(y)) => {
+                tasks.0.copy(x.read_range(range.clone()), y.write_range(range))?
+            }
             (OnHost(x), OnHost(y)) => {
                 task!(tasks, one, (x.read_range(range.clone()), y.write_range(range))).host(
                     |(x, mut y)| {
@@ -168,14 +186,14 @@ fn submit(tasks: &Tasks, data: &[Datum], one: &One) -> Result<()> {
             let x = x.clone();
             // A function may submit tasks. They come after everything that was submitted before, so the program waits
             // until this one is.
-            let inner = tasks.clone();
+            let inner = tasks.0.clone();
             let outer = task!(tasks, one, ()).run(move |_, ()| {
                 let fill = inner.task(x.write_range(range.clone()));
                 fill.run(|s, mut x| s.fill_bytes(&mut x, 16))?;
                 let again = inner.task(x.update_range(range));
                 again.run(|s, mut x| s.fill_bytes(&mut x, 17)).map(drop)
             })?;
-            tasks.wait(outer)?;
+            tasks.0.wait(outer)?;
             outer
         }
     };
@@ -183,7 +201,7 @@ fn submit(tasks: &Tasks, data: &[Datum], one: &One) -> Result<()> {
 }
 
 /// Submits a step that adds what it reads to something.
-fn add(tasks: &Tasks, data: &[Datum], one: &One) -> Result<TaskId> {
+fn add(tasks: On<'_>, data: &[Datum], one: &One) -> Result<TaskId> {
     use Datum::{OnDevice, OnHost};
     let range = one.range.clone();
     Ok(match one.step {
@@ -223,14 +241,14 @@ fn add(tasks: &Tasks, data: &[Datum], one: &One) -> Result<TaskId> {
     })
 }
 
-/// Compares a program on a device with its tasks one after another.
-pub(crate) fn compare(device: &Device, program: &Program, what: &str) -> Result<()> {
-    let tasks = device.tasks_with(program.options);
-    let data = begin(device, &tasks)?;
+/// Compares a program on devices with its tasks one after another.
+pub(crate) fn compare(devices: &[Device], program: &Program, what: &str) -> Result<()> {
+    let tasks = Tasks::over_with(devices, program.options)?;
+    let data = begin(devices, &tasks)?;
     for one in &program.steps {
-        submit(&tasks, &data, one)?;
+        submit((&tasks, devices.len()), &data, one)?;
     }
-    let stream = device.stream()?;
+    let stream = devices[0].stream()?;
     let mut found = Vec::new();
     for datum in data {
         found.push(match datum {

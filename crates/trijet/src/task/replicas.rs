@@ -1,0 +1,126 @@
+//! Which devices have the values of a datum.
+#![forbid(unsafe_code)]
+
+use crate::base::interval::RangeMap;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// The most devices of tasks: a set of them is one word.
+pub(super) const PLACES_MAX: usize = 64;
+
+/// The copies of a datum on the devices of its tasks. Each copy has a history of its own, so what is written on one device
+/// does not wait for what reads an older value on another one.
+#[derive(Debug)]
+pub(super) struct Replicas {
+    /// The number of the copy on each device, where there is one.
+    numbers: SmallVec<[Option<u32>; 4]>,
+    /// The devices that have the values of some bytes, a bit for each. There is at least one.
+    valid: RangeMap<u64>,
+    home: usize,
+}
+
+/// Bytes that a device does not have, and one that does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Missing {
+    pub(super) from: usize,
+    pub(super) range: Range<u64>,
+}
+
+impl Replicas {
+    /// The datum with this number, whose `bytes` are on the device `home` of `places`.
+    pub(super) fn new(number: u32, bytes: u64, home: usize, places: usize) -> Self {
+        let mut numbers = SmallVec::from_elem(None, places);
+        numbers[home] = Some(number);
+        let mut valid = RangeMap::default();
+        valid.update(0..bytes, || 1 << home, |_| ());
+        Self { numbers, valid, home }
+    }
+
+    pub(super) fn home(&self) -> usize {
+        self.home
+    }
+
+    /// The number of the copy on a device, if there is one.
+    pub(super) fn number(&self, place: usize) -> Option<u32> {
+        self.numbers[place]
+    }
+
+    pub(super) fn set_number(&mut self, place: usize, number: u32) {
+        self.numbers[place] = Some(number);
+    }
+
+    /// The numbers of the copies on other devices than that of the datum.
+    pub(super) fn others(&self) -> impl Iterator<Item = u32> + '_ {
+        let others = self.numbers.iter().enumerate().filter(|(place, _)| *place != self.home);
+        others.filter_map(|(_, number)| *number)
+    }
+
+    /// The bytes of a range that a device does not have.
+    pub(super) fn missing(&self, place: usize, range: &Range<u64>) -> SmallVec<[Missing; 2]> {
+        let mut all: SmallVec<[Missing; 2]> = SmallVec::new();
+        for (bytes, valid) in self.valid.overlapping(range.clone()) {
+            if valid & (1 << place) != 0 {
+                continue;
+            }
+            let from = valid.trailing_zeros() as usize;
+            let range = bytes.start.max(range.start)..bytes.end.min(range.end);
+            match all.last_mut() {
+                Some(last) if last.from == from && last.range.end == range.start => {
+                    last.range.end = range.end;
+                }
+                _ => all.push(Missing { from, range }),
+            }
+        }
+        all
+    }
+
+    /// Notes that a device has the values of these bytes, too.
+    pub(super) fn add(&mut self, place: usize, range: Range<u64>) {
+        self.valid.update(range, || 0, |valid| *valid |= 1 << place);
+    }
+
+    /// Notes that only this device has the values of these bytes.
+    pub(super) fn written(&mut self, place: usize, range: Range<u64>) {
+        self.valid.update(range, || 0, |valid| *valid = 1 << place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A device lacks a byte exactly if it was written elsewhere since the device got it, and the device that is named
+        /// has it.
+        #[test]
+        fn a_device_lacks_what_was_written_elsewhere(
+            steps in vec((0u64..16, 0u64..16, 0usize..3, any::<bool>()), 1..40)
+        ) {
+            let mut replicas = Replicas::new(0, 16, 1, 3);
+            let mut has = vec![[false, true, false]; 16];
+            for (a, b, place, writes) in steps {
+                let range = a.min(b)..a.max(b);
+                let mut found = Vec::new();
+                for Missing { from, range } in replicas.missing(place, &range) {
+                    for byte in range {
+                        prop_assert!(has[byte as usize][from]);
+                        found.push(byte);
+                    }
+                }
+                let lacks: Vec<u64> = range.clone().filter(|byte| !has[*byte as usize][place]).collect();
+                prop_assert_eq!(found, lacks);
+                if writes {
+                    replicas.written(place, range.clone());
+                } else {
+                    replicas.add(place, range.clone());
+                }
+                for byte in range {
+                    let of = &mut has[byte as usize];
+                    *of = [0, 1, 2].map(|other| other == place || (of[other] && !writes));
+                }
+            }
+        }
+    }
+}
