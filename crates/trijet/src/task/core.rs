@@ -6,9 +6,10 @@
 #![forbid(unsafe_code)]
 
 use super::declared::{AllDeclared, Replicated};
+use super::issue::Issue;
 use super::lanes::{Group, Lanes};
 use super::record::{Body, Failure, Number};
-use super::state::{Issue, New, State};
+use super::state::{New, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::panic::caught;
 use crate::order::domain::Domain;

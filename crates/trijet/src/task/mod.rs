@@ -39,11 +39,13 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod copies;
 mod core;
 mod data;
 mod declared;
 mod explain;
 mod history;
+mod issue;
 mod lanes;
 mod record;
 mod reduce;

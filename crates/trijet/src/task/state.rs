@@ -1,19 +1,15 @@
 //! The state of tasks under their lock: which tasks there are, what each comes after, and which may be issued.
 #![forbid(unsafe_code)]
 
-use super::declared::{AllDeclared, Declared, Replicated};
+use super::declared::AllDeclared;
 use super::history::History;
-use super::lanes::{Before, Group, Lanes};
-use super::record::{
-    Body, Edge, Failure, Hazard, HostBody, Name, Number, Order, Progress, Record, StreamBody,
-};
-use super::replicas::{Missing, Replicas};
+use super::lanes::{Group, Lanes};
+use super::record::{Body, Edge, Failure, Name, Number, Progress, Record};
+use super::replicas::Replicas;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::Position;
 use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
-use crate::order::domain::Domain;
-use crate::stream::Stream;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -24,31 +20,28 @@ use std::sync::Arc;
 /// Records of tasks that are over are kept until there are as many, for questions about them.
 const REMEMBERED: usize = 4096;
 
-/// Tasks that may be issued are looked at for one that should continue a stream.
-const HEIRS_MAX: usize = 32;
-
 /// A datum: who used its bytes last, and who is about to.
 #[derive(Debug, Default)]
-struct Datum {
-    history: History,
+pub(super) struct Datum {
+    pub(super) history: History,
     /// The tasks that use it and are not over.
-    pending: u32,
-    is_taken: bool,
+    pub(super) pending: u32,
+    pub(super) is_taken: bool,
     /// Whether no handle is left.
-    is_forgotten: bool,
+    pub(super) is_forgotten: bool,
     /// Where its values are, if that may be on several devices.
-    replicas: Option<Box<Replicas>>,
+    pub(super) replicas: Option<Box<Replicas>>,
 }
 
 /// A use of a task.
-struct Use {
+pub(super) struct Use {
     /// The number of the datum, or of its copy on a device: each has a history.
-    number: u32,
+    pub(super) number: u32,
     /// The number of the datum.
-    datum: u32,
-    range: Range<u64>,
-    mode: Mode,
-    reduces: bool,
+    pub(super) datum: u32,
+    pub(super) range: Range<u64>,
+    pub(super) mode: Mode,
+    pub(super) reduces: bool,
 }
 
 /// A task that is submitted.
@@ -61,14 +54,6 @@ pub(super) struct New {
     /// The tasks that it shares streams with.
     pub(super) group: Group,
     pub(super) body: Body,
-}
-
-/// A task that is issued now.
-pub(super) struct Issue {
-    pub(super) number: Number,
-    pub(super) lane: usize,
-    pub(super) stream: Arc<Stream>,
-    pub(super) body: StreamBody,
 }
 
 /// Numbers of tasks since the begin.
@@ -92,32 +77,32 @@ pub struct TaskCounts {
 }
 
 /// Tasks that nothing holds back any more.
-type Unblocked = SmallVec<[Number; 8]>;
+pub(super) type Unblocked = SmallVec<[Number; 8]>;
 
 /// The state of tasks.
 pub(super) struct State {
     /// The number of the first record.
-    first: Number,
-    records: VecDeque<Record>,
-    data: Vec<Datum>,
-    unused: Vec<u32>,
+    pub(super) first: Number,
+    pub(super) records: VecDeque<Record>,
+    pub(super) data: Vec<Datum>,
+    pub(super) unused: Vec<u32>,
     /// Tasks for streams that may be issued, urgent ones first, and then in their order.
-    ready: BinaryHeap<(bool, Reverse<Number>)>,
+    pub(super) ready: BinaryHeap<(bool, Reverse<Number>)>,
     /// Tasks for the host that may run.
-    ready_on_host: VecDeque<Number>,
+    pub(super) ready_on_host: VecDeque<Number>,
     /// Tasks for streams that are not issued.
-    unissued: usize,
+    pub(super) unissued: usize,
     /// Tasks that are not over.
-    unfinished: usize,
+    pub(super) unfinished: usize,
     /// Threads for which everything is to be issued, because they wait.
     pub(super) waiting: usize,
     /// Whether a thread issues tasks.
     pub(super) is_issuing: bool,
     pub(super) lanes: Lanes,
     /// The tasks without a result, each with the first failure.
-    failures: BTreeMap<Number, Arc<Failure>>,
+    pub(super) failures: BTreeMap<Number, Arc<Failure>>,
     /// The first failure that no call has returned yet.
-    unreported: Option<Arc<Failure>>,
+    pub(super) unreported: Option<Arc<Failure>>,
     /// Functions of tasks that do not run, to be dropped outside the lock.
     pub(super) discarded: Vec<Body>,
     pub(super) threads: usize,
@@ -165,7 +150,7 @@ impl State {
         self.records.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    fn record_mut(&mut self, number: Number) -> Option<&mut Record> {
+    pub(super) fn record_mut(&mut self, number: Number) -> Option<&mut Record> {
         self.records.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
@@ -182,7 +167,8 @@ impl State {
         number
     }
 
-    fn add_history(&mut self) -> u32 {
+    /// Adds a datum, or a copy of one on another device.
+    pub(super) fn add_history(&mut self) -> u32 {
         let number = self.unused.pop().unwrap_or_else(|| {
             self.data.push(Datum::default());
             u32::try_from(self.data.len() - 1).expect("fewer than 2^32 data")
@@ -206,14 +192,6 @@ impl State {
         if let Some(replicas) = self.data[number as usize].replicas.take() {
             self.unused.extend(replicas.others());
         }
-    }
-
-    /// Submits copies of what the device of a datum does not have. Returns whether it has everything and no task uses it.
-    pub(super) fn bring_home(&mut self, datum: u32, source: &Arc<dyn Replicated>) -> bool {
-        let Some(replicas) = &self.data[datum as usize].replicas else { return true };
-        let home = replicas.home();
-        self.transfer(datum, source, home, &(0..u64::MAX));
-        self.pending(datum) == 0
     }
 
     /// The tasks that use a datum and are not over.
@@ -258,69 +236,8 @@ impl State {
         Ok(self.add_record(new, &uses, false))
     }
 
-    /// The use of the copy on a device, which gets what it lacks.
-    fn use_on(&mut self, place: usize, one: &Declared) -> Use {
-        let Declared { number: datum, range, mode, reduces, .. } = one;
-        let mut number = *datum;
-        if let Some(source) = &one.replicated {
-            number = self.copy_on(*datum, place);
-            if *mode != Mode::Write {
-                self.transfer(*datum, source, place, range);
-            }
-            if mode.writes()
-                && let Some(replicas) = &mut self.data[*datum as usize].replicas
-            {
-                replicas.written(place, range.clone());
-            }
-        }
-        Use { number, datum: *datum, range: range.clone(), mode: *mode, reduces: *reduces }
-    }
-
-    /// The number of the copy of a datum on a device.
-    fn copy_on(&mut self, datum: u32, place: usize) -> u32 {
-        let replicas = self.data[datum as usize].replicas.as_ref();
-        if let Some(number) = replicas.and_then(|replicas| replicas.number(place)) {
-            return number;
-        }
-        let number = self.add_history();
-        if let Some(replicas) = &mut self.data[datum as usize].replicas {
-            replicas.set_number(place, number);
-        }
-        number
-    }
-
-    /// Adds tasks that copy what a device lacks of these bytes.
-    fn transfer(
-        &mut self,
-        datum: u32,
-        source: &Arc<dyn Replicated>,
-        place: usize,
-        range: &Range<u64>,
-    ) {
-        let Some(replicas) = &self.data[datum as usize].replicas else { return };
-        for Missing { from, range } in replicas.missing(place, range) {
-            let body = Arc::clone(source).transfer(from, place, range.clone());
-            let [there, here] = [from, place].map(|place| self.copy_on(datum, place));
-            let one =
-                |number, mode| Use { number, datum, range: range.clone(), mode, reduces: false };
-            self.counts.transfers += 1;
-            self.counts.transferred.0 += range.end - range.start;
-            let new = New {
-                name: Name::Borrowed("transfer"),
-                site: Location::caller(),
-                is_urgent: false,
-                place,
-                group: Group::Peer { from },
-                body: Body::Stream(body),
-            };
-            self.add_record(new, &[one(there, Mode::Read), one(here, Mode::Write)], true);
-            if let Some(replicas) = &mut self.data[datum as usize].replicas {
-                replicas.add(place, range);
-            }
-        }
-    }
-
-    fn add_record(&mut self, new: New, uses: &[Use], is_transfer: bool) -> Number {
+    /// Adds a task with these uses.
+    pub(super) fn add_record(&mut self, new: New, uses: &[Use], is_transfer: bool) -> Number {
         let number = self.first + self.records.len() as u64;
         let mut edges: SmallVec<[Edge; 3]> = SmallVec::new();
         let Self { data, records, first, .. } = self;
@@ -397,7 +314,7 @@ impl State {
     }
 
     /// Lets a task be issued that nothing holds back any more.
-    fn unblock(&mut self, number: Number) {
+    pub(super) fn unblock(&mut self, number: Number) {
         let mut unblocked = Unblocked::from_elem(number, 1);
         while let Some(number) = unblocked.pop() {
             let Some(record) = self.record_mut(number) else { continue };
@@ -480,106 +397,6 @@ impl State {
         self.end(number, failure, &mut unblocked);
         for number in unblocked {
             self.unblock(number);
-        }
-    }
-
-    /// The next task to issue, if more than `look_ahead` are not issued, or if a thread waits.
-    pub(super) fn next(&mut self, look_ahead: usize, domain: &Domain) -> Option<Issue> {
-        loop {
-            if self.unissued <= look_ahead && self.waiting == 0 && !self.is_closing {
-                return None;
-            }
-            let (_, Reverse(number)) = self.ready.pop()?;
-            let Some(record) = self.record(number) else { continue };
-            if record.progress != Progress::Ready {
-                continue;
-            }
-            let (lane, stream) = match self.choose(number) {
-                Ok(chosen) => chosen,
-                Err(error) => {
-                    self.returned(number, Err(error), None);
-                    continue;
-                }
-            };
-            self.order_edges(number, lane, &stream, domain);
-            let record = self.record_mut(number)?;
-            record.progress = Progress::Running;
-            record.lane = Some(lane);
-            match record.body.take() {
-                Some(Body::Stream(body)) => return Some(Issue { number, lane, stream, body }),
-                Some(Body::Host(_)) | None => continue,
-            }
-        }
-    }
-
-    fn choose(&mut self, number: Number) -> Result<(usize, Arc<Stream>)> {
-        let Some(record) = self.record(number) else { unreachable!("task {number} is ready") };
-        let serves = record.serves;
-        let own = record.successors.len();
-        // Tasks that reduce are to run at once.
-        let continued = record.edges.iter().filter(|edge| edge.hazard != Hazard::Reduction);
-        let before: SmallVec<[Before; 4]> = continued
-            .filter_map(|edge| {
-                let from = self.record(edge.from)?;
-                // The successors of a task that is over are gone, so the edges of those that wait are asked.
-                let has_other_heir =
-                    self.ready.iter().take(HEIRS_MAX).any(|(_, Reverse(other))| {
-                        self.record(*other).is_some_and(|other| {
-                            other.successors.len() > own
-                                && other.edges.iter().any(|other| other.from == edge.from)
-                        })
-                    });
-                Some(Before { number: edge.from, lane: from.lane?, has_other_heir })
-            })
-            .collect();
-        let lane = self.lanes.choose(before.into_iter(), serves)?;
-        self.counts.streams = self.lanes.count();
-        Ok((lane, Arc::clone(self.lanes.stream(lane))))
-    }
-
-    /// Notes how the order of a task behind each earlier one is kept.
-    fn order_edges(&mut self, number: Number, lane: usize, stream: &Stream, domain: &Domain) {
-        let Some(record) = self.record_mut(number) else { return };
-        let mut edges = std::mem::take(&mut record.edges);
-        for edge in &mut edges {
-            edge.order = self.record(edge.from).map(|from| match (from.lane, from.end) {
-                (None, _) => Order::HeldBack,
-                (Some(earlier), _) if earlier == lane => Order::SameStream,
-                (Some(_), None) => Order::Complete,
-                (Some(_), Some(end)) if stream.lane().lane().covers(&[end]) => Order::Implied,
-                (Some(_), Some(end)) if domain.is_done(end) => Order::Complete,
-                (Some(_), Some(_)) => Order::Waits,
-            });
-        }
-        if let Some(record) = self.record_mut(number) {
-            record.edges = edges;
-        }
-    }
-
-    /// The next task for the host, with its function.
-    pub(super) fn next_on_host(&mut self) -> Option<(Number, HostBody)> {
-        loop {
-            let number = self.ready_on_host.pop_front()?;
-            let Some(record) = self.record(number) else { continue };
-            if record.progress != Progress::Ready {
-                continue;
-            }
-            let order = |from: Option<&Record>| match from {
-                Some(from) if from.is_host => Order::HeldBack,
-                Some(_) => Order::HostWaits,
-                None => Order::Complete,
-            };
-            let orders: SmallVec<[Order; 4]> =
-                record.edges.iter().map(|edge| order(self.record(edge.from))).collect();
-            let record = self.record_mut(number)?;
-            for (edge, order) in record.edges.iter_mut().zip(orders) {
-                edge.order = Some(order);
-            }
-            record.progress = Progress::Running;
-            match record.body.take() {
-                Some(Body::Host(body)) => return Some((number, body)),
-                Some(Body::Stream(_)) | None => continue,
-            }
         }
     }
 

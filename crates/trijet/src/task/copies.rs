@@ -1,0 +1,84 @@
+//! The copies of data on several devices, and the tasks that bring them up to date.
+#![forbid(unsafe_code)]
+
+use super::declared::{Declared, Replicated};
+use super::lanes::Group;
+use super::record::{Body, Name};
+use super::replicas::Missing;
+use super::state::{New, State, Use};
+use crate::base::ledger::Mode;
+use std::ops::Range;
+use std::panic::Location;
+use std::sync::Arc;
+
+impl State {
+    /// Submits copies of what the device of a datum does not have. Returns whether it has everything and no task uses it.
+    pub(super) fn bring_home(&mut self, datum: u32, source: &Arc<dyn Replicated>) -> bool {
+        let Some(replicas) = &self.data[datum as usize].replicas else { return true };
+        let home = replicas.home();
+        self.transfer(datum, source, home, &(0..u64::MAX));
+        self.pending(datum) == 0
+    }
+
+    /// The use of the copy on a device, which gets what it lacks.
+    pub(super) fn use_on(&mut self, place: usize, one: &Declared) -> Use {
+        let Declared { number: datum, range, mode, reduces, .. } = one;
+        let mut number = *datum;
+        if let Some(source) = &one.replicated {
+            number = self.copy_on(*datum, place);
+            if *mode != Mode::Write {
+                self.transfer(*datum, source, place, range);
+            }
+            if mode.writes()
+                && let Some(replicas) = &mut self.data[*datum as usize].replicas
+            {
+                replicas.written(place, range.clone());
+            }
+        }
+        Use { number, datum: *datum, range: range.clone(), mode: *mode, reduces: *reduces }
+    }
+
+    /// The number of the copy of a datum on a device.
+    fn copy_on(&mut self, datum: u32, place: usize) -> u32 {
+        let replicas = self.data[datum as usize].replicas.as_ref();
+        if let Some(number) = replicas.and_then(|replicas| replicas.number(place)) {
+            return number;
+        }
+        let number = self.add_history();
+        if let Some(replicas) = &mut self.data[datum as usize].replicas {
+            replicas.set_number(place, number);
+        }
+        number
+    }
+
+    /// Adds tasks that copy what a device lacks of these bytes.
+    fn transfer(
+        &mut self,
+        datum: u32,
+        source: &Arc<dyn Replicated>,
+        place: usize,
+        range: &Range<u64>,
+    ) {
+        let Some(replicas) = &self.data[datum as usize].replicas else { return };
+        for Missing { from, range } in replicas.missing(place, range) {
+            let body = Arc::clone(source).transfer(from, place, range.clone());
+            let [there, here] = [from, place].map(|place| self.copy_on(datum, place));
+            let one =
+                |number, mode| Use { number, datum, range: range.clone(), mode, reduces: false };
+            self.counts.transfers += 1;
+            self.counts.transferred.0 += range.end - range.start;
+            let new = New {
+                name: Name::Borrowed("transfer"),
+                site: Location::caller(),
+                is_urgent: false,
+                place,
+                group: Group::Peer { from },
+                body: Body::Stream(body),
+            };
+            self.add_record(new, &[one(there, Mode::Read), one(here, Mode::Write)], true);
+            if let Some(replicas) = &mut self.data[datum as usize].replicas {
+                replicas.add(place, range);
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The issue of tasks: which one is next, on which stream, and how its order is kept.
+#![forbid(unsafe_code)]
+
+use super::lanes::Before;
+use super::record::{Body, Hazard, HostBody, Number, Order, Progress, Record, StreamBody};
+use super::state::State;
+use crate::base::error::Result;
+use crate::order::domain::Domain;
+use crate::stream::Stream;
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+/// Tasks that may be issued are looked at for one that should continue a stream.
+const HEIRS_MAX: usize = 32;
+
+/// A task that is issued now.
+pub(super) struct Issue {
+    pub(super) number: Number,
+    pub(super) lane: usize,
+    pub(super) stream: Arc<Stream>,
+    pub(super) body: StreamBody,
+}
+
+impl State {
+    /// The next task to issue, if more than `look_ahead` are not issued, or if a thread waits.
+    pub(super) fn next(&mut self, look_ahead: usize, domain: &Domain) -> Option<Issue> {
+        loop {
+            if self.unissued <= look_ahead && self.waiting == 0 && !self.is_closing {
+                return None;
+            }
+            let (_, Reverse(number)) = self.ready.pop()?;
+            let Some(record) = self.record(number) else { continue };
+            if record.progress != Progress::Ready {
+                continue;
+            }
+            let (lane, stream) = match self.choose(number) {
+                Ok(chosen) => chosen,
+                Err(error) => {
+                    self.returned(number, Err(error), None);
+                    continue;
+                }
+            };
+            self.order_edges(number, lane, &stream, domain);
+            let record = self.record_mut(number)?;
+            record.progress = Progress::Running;
+            record.lane = Some(lane);
+            match record.body.take() {
+                Some(Body::Stream(body)) => return Some(Issue { number, lane, stream, body }),
+                Some(Body::Host(_)) | None => continue,
+            }
+        }
+    }
+
+    fn choose(&mut self, number: Number) -> Result<(usize, Arc<Stream>)> {
+        let Some(record) = self.record(number) else { unreachable!("task {number} is ready") };
+        let serves = record.serves;
+        let own = record.successors.len();
+        // Tasks that reduce are to run at once.
+        let continued = record.edges.iter().filter(|edge| edge.hazard != Hazard::Reduction);
+        let before: SmallVec<[Before; 4]> = continued
+            .filter_map(|edge| {
+                let from = self.record(edge.from)?;
+                // The successors of a task that is over are gone, so the edges of those that wait are asked.
+                let has_other_heir =
+                    self.ready.iter().take(HEIRS_MAX).any(|(_, Reverse(other))| {
+                        self.record(*other).is_some_and(|other| {
+                            other.successors.len() > own
+                                && other.edges.iter().any(|other| other.from == edge.from)
+                        })
+                    });
+                Some(Before { number: edge.from, lane: from.lane?, has_other_heir })
+            })
+            .collect();
+        let lane = self.lanes.choose(before.into_iter(), serves)?;
+        self.counts.streams = self.lanes.count();
+        Ok((lane, Arc::clone(self.lanes.stream(lane))))
+    }
+
+    /// Notes how the order of a task behind each earlier one is kept.
+    fn order_edges(&mut self, number: Number, lane: usize, stream: &Stream, domain: &Domain) {
+        let Some(record) = self.record_mut(number) else { return };
+        let mut edges = std::mem::take(&mut record.edges);
+        for edge in &mut edges {
+            edge.order = self.record(edge.from).map(|from| match (from.lane, from.end) {
+                (None, _) => Order::HeldBack,
+                (Some(earlier), _) if earlier == lane => Order::SameStream,
+                (Some(_), None) => Order::Complete,
+                (Some(_), Some(end)) if stream.lane().lane().covers(&[end]) => Order::Implied,
+                (Some(_), Some(end)) if domain.is_done(end) => Order::Complete,
+                (Some(_), Some(_)) => Order::Waits,
+            });
+        }
+        if let Some(record) = self.record_mut(number) {
+            record.edges = edges;
+        }
+    }
+
+    /// The next task for the host, with its function.
+    pub(super) fn next_on_host(&mut self) -> Option<(Number, HostBody)> {
+        loop {
+            let number = self.ready_on_host.pop_front()?;
+            let Some(record) = self.record(number) else { continue };
+            if record.progress != Progress::Ready {
+                continue;
+            }
+            let order = |from: Option<&Record>| match from {
+                Some(from) if from.is_host => Order::HeldBack,
+                Some(_) => Order::HostWaits,
+                None => Order::Complete,
+            };
+            let orders: SmallVec<[Order; 4]> =
+                record.edges.iter().map(|edge| order(self.record(edge.from))).collect();
+            let record = self.record_mut(number)?;
+            for (edge, order) in record.edges.iter_mut().zip(orders) {
+                edge.order = Some(order);
+            }
+            record.progress = Progress::Running;
+            match record.body.take() {
+                Some(Body::Host(body)) => return Some((number, body)),
+                Some(Body::Stream(_)) | None => continue,
+            }
+        }
+    }
+}
