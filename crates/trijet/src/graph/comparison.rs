@@ -1,4 +1,5 @@
-//! The comparison of a recording with a graph. Nothing is allocated for an operation that is equal.
+//! The comparison of a recording with a graph. Nothing is allocated for an operation that is equal. From the first one on
+//! that makes it another graph, operations are collected.
 #![forbid(unsafe_code)]
 
 use super::node::{Node, Place};
@@ -17,6 +18,8 @@ pub(super) struct Comparison {
     pub(super) changes: Vec<(usize, Node)>,
     /// Why the recording is another graph.
     mismatch: Option<String>,
+    /// The operations from the first one on that makes it another graph.
+    others: Vec<Node>,
 }
 
 impl Comparison {
@@ -33,39 +36,62 @@ impl Comparison {
     ) {
         let number = self.next;
         self.next += 1;
-        let Some(known) = self.known.get(number).filter(|_| self.mismatch.is_none()) else {
+        let known = self.known.get(number).filter(|_| self.mismatch.is_none());
+        let differs =
+            known.map(|known| known.differs_from(action, priority, (stream, &[]), places));
+        if let Some(Ok(false)) = differs {
             return;
-        };
-        match known.differs_from(action, priority, (stream, &[]), places) {
-            Ok(false) => {}
-            Ok(true) => match Node::of(action, stream) {
-                Ok(mut node) => {
-                    node.set_priority(priority);
-                    node.places.extend_from_slice(places);
-                    node.follow_as(known);
-                    self.changes.push((number, node));
+        }
+        let node = Node::of(action, stream).map(|mut node| {
+            node.set_priority(priority);
+            node.places.extend_from_slice(places);
+            node
+        });
+        match node {
+            Ok(node) => self.put(number, node, differs),
+            Err(error) => self.mismatch = Some(error.to_string()),
+        }
+    }
+
+    /// Notes a node that is new, or that differs in its values or altogether.
+    fn put(
+        &mut self,
+        number: usize,
+        mut node: Node,
+        differs: Option<std::result::Result<bool, String>>,
+    ) {
+        match (differs, self.known.get(number)) {
+            (Some(Ok(_)), Some(known)) => {
+                node.follow_as(known);
+                self.changes.push((number, node));
+            }
+            (differs, _) => {
+                if let Some(Err(why)) = differs {
+                    self.mismatch = Some(format!("operation {number}: {why}"));
                 }
-                Err(error) => self.mismatch = Some(error.to_string()),
-            },
-            Err(why) => self.mismatch = Some(format!("operation {number}: {why}")),
+                self.others.push(node);
+            }
         }
     }
 
     /// Compares a node of a graph within the graph with the next node.
-    pub(super) fn node(&mut self, mut node: Node) {
+    pub(super) fn node(&mut self, node: Node) {
         let number = self.next;
         self.next += 1;
-        let Some(known) = self.known.get(number).filter(|_| self.mismatch.is_none()) else {
-            return;
-        };
-        match known.differs(&node) {
-            Ok(false) => {}
-            Ok(true) => {
-                node.follow_as(known);
-                self.changes.push((number, node));
-            }
-            Err(why) => self.mismatch = Some(format!("operation {number}: {why}")),
+        let known = self.known.get(number).filter(|_| self.mismatch.is_none());
+        let differs = known.map(|known| known.differs(&node));
+        if !matches!(differs, Some(Ok(false))) {
+            self.put(number, node, differs);
         }
+    }
+
+    /// What was recorded, as nodes without edges.
+    pub(super) fn into_nodes(self) -> Vec<Node> {
+        let Self { known: mut nodes, changes, others, next, .. } = self;
+        nodes.truncate(next - others.len());
+        changes.into_iter().for_each(|(number, node)| nodes[number] = node);
+        nodes.extend(others);
+        nodes
     }
 
     /// Why the recording is another graph, if it is.

@@ -133,15 +133,30 @@ fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<Place> {
     all
 }
 
+/// Refuses nodes that race, on devices that are checked. The last `own` spans are memory of the graph.
+fn refuse_race(device: &Shared, nodes: &[Node], spans: &[Span], own: usize) -> Result<()> {
+    if device.domain.log().tracers.has_checker()
+        && let Some(race) = race(nodes, spans, spans.len() - own)
+    {
+        return Err(Error::new(ErrorKind::InvalidValue, "record", race));
+    }
+    Ok(())
+}
+
+/// How a graph was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Renewed {
+    /// So many nodes have other values.
+    Patched(usize),
+    /// It is another graph.
+    Anew,
+}
+
 impl Graph {
     pub(super) fn new(device: &Device, recorded: Recorded) -> Result<Self> {
         let Recorded { nodes, spans, heap } = recorded;
         let shared = Arc::clone(device.shared());
-        if shared.domain.log().tracers.has_checker()
-            && let Some(race) = race(&nodes, &spans, spans.len() - heap.len())
-        {
-            return Err(Error::new(ErrorKind::InvalidValue, "record", race));
-        }
+        refuse_race(&shared, &nodes, &spans, heap.len())?;
         let touches = touches(&nodes, &spans);
         if touches.len() > ACCESSES_MAX {
             let (count, cause) = (spans.len(), "arguments; a graph has at most 64");
@@ -183,12 +198,14 @@ impl Graph {
     /// Makes the graph of the driver anew: operations on a condition cannot be changed in place.
     fn create_again(&mut self) -> Result<()> {
         let old = self.handle.take();
-        if let Err(error) = self.create() {
+        let created = self.create();
+        let driver = self.device.domain.driver();
+        let destroyed = old.map_or(Ok(()), |old| driver.graph_destroy(old));
+        if let Err(error) = created {
             self.broken = Some(error.again());
             return Err(error);
         }
-        let driver = self.device.domain.driver();
-        old.map_or(Ok(()), |old| driver.graph_destroy(old))
+        destroyed
     }
 
     /// Changes the graph into what `work` records, if that differs in values only.
@@ -211,6 +228,42 @@ impl Graph {
             Some(why) => Err(Error::new(ErrorKind::InvalidValue, "record again", why)),
             None => self.apply(comparison.changes),
         })
+    }
+
+    /// Changes the graph into what `work` records, in place if that differs in values only.
+    pub(super) fn renew(&mut self, nodes: &Nodes, work: impl FnOnce()) -> Result<Renewed> {
+        self.is_compared = true;
+        nodes.compare(std::mem::take(&mut self.nodes), self.spans.len() - self.heap.len());
+        work();
+        let (mut comparison, mismatch) = nodes.compared(&self.spans);
+        self.is_compared = false;
+        if mismatch.is_none() {
+            self.nodes = std::mem::take(&mut comparison.known);
+            let patched = comparison.changes.len();
+            self.apply(comparison.changes)?;
+            return Ok(Renewed::Patched(patched));
+        }
+        let Recorded { nodes, spans, heap } = nodes.take_compared(comparison);
+        self.heap.extend(heap);
+        let replaced = self.replace(nodes, spans).map_err(|error| self.device.failed(error));
+        replaced.inspect_err(|error| self.broken = Some(error.again()))?;
+        Ok(Renewed::Anew)
+    }
+
+    /// Puts other nodes and arguments in the place of its own. The last spans are those of its heap.
+    fn replace(&mut self, nodes: Vec<Node>, spans: Vec<Span>) -> Result<()> {
+        refuse_race(&self.device, &nodes, &spans, self.heap.len())?;
+        self.touches = touches(&nodes, &spans);
+        self.touched = touched(&self.touches, &spans);
+        (self.nodes, self.spans) = (nodes, spans);
+        if self.nodes.is_empty() {
+            let old = self.handle.take();
+            old.map_or(Ok(()), |old| self.device.domain.driver().graph_destroy(old))?;
+        } else {
+            self.create_again()?;
+        }
+        self.name = name(self.handle, &self.nodes);
+        Ok(())
     }
 
     /// Puts nodes with other values in the place of those of these numbers.

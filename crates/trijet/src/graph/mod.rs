@@ -20,4 +20,5 @@ mod verify;
 
 pub use arguments::Arguments;
 pub use exec::Graph;
+pub(crate) use exec::Renewed;
 pub use recording::Recording;

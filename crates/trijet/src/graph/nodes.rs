@@ -238,6 +238,21 @@ impl Nodes {
         (comparison, mismatch)
     }
 
+    /// What was recorded in a comparison that ended with another graph. The streams and the heap stay.
+    pub(super) fn take_compared(&self, comparison: Comparison) -> Recorded {
+        let own = comparison.arguments;
+        let mut nodes = comparison.into_nodes();
+        let of_heap = |place: &mut Place| {
+            // Nodes of a comparison count the chunks of the heap from the last argument on.
+            if (own..HEAP).contains(&place.argument) {
+                place.argument = HEAP + place.argument - own;
+            }
+        };
+        nodes.iter_mut().for_each(|node| node.each_place(&mut |place| of_heap(place)));
+        self.state().nodes = nodes;
+        self.take()
+    }
+
     /// Ends the recording.
     pub(super) fn end(&self) -> Recorded {
         self.state().has_ended = true;

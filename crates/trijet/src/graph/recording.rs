@@ -1,7 +1,7 @@
 //! The recording of a graph.
 #![forbid(unsafe_code)]
 
-use super::exec::Graph;
+use super::exec::{Graph, Renewed};
 use super::nodes::{Nodes, Recorded};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::log::calling;
@@ -41,6 +41,14 @@ impl Recording {
         work: impl FnOnce() -> std::result::Result<(), E>,
     ) -> std::result::Result<Result<()>, E> {
         graph.change(&self.nodes, work)
+    }
+
+    /// Changes a graph of this recording into what `work` records, which may be another one.
+    ///
+    /// # Errors
+    /// What the driver reports; the graph is broken then.
+    pub(crate) fn renew(&self, graph: &mut Graph, work: impl FnOnce()) -> Result<Renewed> {
+        graph.renew(&self.nodes, work)
     }
 
     /// The launches of kernels, and the other operations, that were recorded since the last call.

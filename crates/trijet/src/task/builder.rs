@@ -2,10 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::core::Core;
-use super::declared::AllDeclared;
 use super::lanes::Group;
-use super::record::{Body, Name, Number};
-use super::state::New;
+use super::record::{Body, Name, New, Number};
 use super::uses::{HostUses, Uses};
 use crate::base::error::Result;
 use crate::stream::Stream;
@@ -104,7 +102,7 @@ impl<'a, U: Uses> Task<'a, U> {
         F: for<'t> FnOnce(&'t Stream, U::Views<'t>) -> Result<()> + Send + 'static,
     {
         let Self { core, mut uses, name, is_urgent, place, group } = self;
-        let mut declared = AllDeclared::default();
+        let mut declared = core.declared();
         uses.declare(&mut declared);
         let place = core.place(place, &declared)?;
         if core.devices.len() > 1 {
@@ -133,7 +131,7 @@ impl<'a, U: Uses> Task<'a, U> {
         F: for<'t> FnOnce(U::Guards<'t>) -> Result<()> + Send + 'static,
     {
         let Self { core, uses, name, is_urgent, place, .. } = self;
-        let mut declared = AllDeclared::default();
+        let mut declared = core.declared();
         uses.declare(&mut declared);
         let place = core.place(place, &declared)?;
         let body = Body::Host(Box::new(move || {

@@ -1,11 +1,11 @@
 //! The copies of data on several devices, and the tasks that bring them up to date.
 #![forbid(unsafe_code)]
 
-use super::declared::{Declared, Replicated};
+use super::declared::{AnyDatum, Declared};
 use super::lanes::Group;
-use super::record::{Body, Name};
+use super::record::{Body, Name, New};
 use super::replicas::Missing;
-use super::state::{New, State, Use};
+use super::state::{State, Use};
 use crate::base::ledger::Mode;
 use std::ops::Range;
 use std::panic::Location;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 impl State {
     /// Submits copies of what the device of a datum does not have. Returns whether it has everything and no task uses it.
-    pub(super) fn bring_home(&mut self, datum: u32, source: &Arc<dyn Replicated>) -> bool {
+    pub(super) fn bring_home(&mut self, datum: u32, source: &Arc<dyn AnyDatum>) -> bool {
         let Some(replicas) = &self.data[datum as usize].replicas else { return true };
         let home = replicas.home();
         self.transfer(datum, source, home, &(0..u64::MAX));
@@ -24,7 +24,7 @@ impl State {
     pub(super) fn use_on(&mut self, place: usize, one: &Declared) -> Use {
         let Declared { number: datum, range, mode, reduces, .. } = one;
         let mut number = *datum;
-        if let Some(source) = &one.replicated {
+        if let (Some(source), true) = (&one.datum, self.data[*datum as usize].replicas.is_some()) {
             number = self.copy_on(*datum, place);
             if *mode != Mode::Write {
                 self.transfer(*datum, source, place, range);
@@ -55,7 +55,7 @@ impl State {
     fn transfer(
         &mut self,
         datum: u32,
-        source: &Arc<dyn Replicated>,
+        source: &Arc<dyn AnyDatum>,
         place: usize,
         range: &Range<u64>,
     ) {
@@ -75,7 +75,7 @@ impl State {
                 group: Group::Peer { from },
                 body: Body::Stream(body),
             };
-            self.add_record(new, &[one(there, Mode::Read), one(here, Mode::Write)], true);
+            self.add_record(new, &[one(there, Mode::Read), one(here, Mode::Write)], (true, None));
             if let Some(replicas) = &mut self.data[datum as usize].replicas {
                 replicas.add(place, range);
             }

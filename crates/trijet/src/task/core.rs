@@ -5,11 +5,13 @@
 //! rest. The function of a task runs under no lock.
 #![forbid(unsafe_code)]
 
-use super::declared::{AllDeclared, Replicated};
-use super::issue::Issue;
+use super::declared::{AllDeclared, AnyDatum};
+use super::issue::{Issue, TaskIssue};
 use super::lanes::{Group, Lanes};
-use super::record::{Body, Failure, Number};
-use super::state::{New, State};
+use super::record::{Body, Failure, New, Number, StreamBody};
+use super::region::RegionIssue;
+use super::state::State;
+use super::template::{Launched, Outcome, Templates};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::panic::caught;
 use crate::order::domain::Domain;
@@ -29,6 +31,8 @@ const THREADS_MAX: usize = 16;
 thread_local! {
     /// The tasks whose function the thread runs; 0 if there are none.
     static INSIDE: Cell<u64> = const { Cell::new(0) };
+    /// The tasks of which the thread submits a region, and the region; 0 if there are none.
+    static REGION: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
 /// The tasks of a device.
@@ -39,6 +43,8 @@ pub(super) struct Core {
     pub(super) devices: Arc<[Device]>,
     look_ahead: usize,
     state: Mutex<State>,
+    /// The graphs of regions. The thread that issues tasks has them.
+    templates: Mutex<Templates>,
     /// Told when a task is over.
     news: Condvar,
     /// Told when there is work for a thread of the host.
@@ -59,6 +65,7 @@ impl Core {
             devices,
             look_ahead,
             state: Mutex::new(State::new(lanes)),
+            templates: Mutex::default(),
             news: Condvar::new(),
             work: Condvar::new(),
         })
@@ -75,9 +82,10 @@ impl Core {
 
     /// Runs the function of a task.
     fn run(&self, body: impl FnOnce() -> Result<()>) -> Result<()> {
-        let outer = INSIDE.replace(self.id);
+        let outer = (INSIDE.replace(self.id), REGION.replace((0, 0)));
         let outcome = caught(body);
-        INSIDE.set(outer);
+        INSIDE.set(outer.0);
+        REGION.set(outer.1);
         outcome.unwrap_or_else(|words| {
             Err(Error::new(ErrorKind::Panicked, "task", format!("it panicked: {words}")))
         })
@@ -116,7 +124,7 @@ impl Core {
         if state.unfinished() >= UNFINISHED_MAX && !self.is_inside() {
             state = self.wait_until(state, |state| state.unfinished() < UNFINISHED_MAX);
         }
-        let number = state.add(new, declared)?;
+        let number = state.add(new, declared, self.region())?;
         drop(self.advance(state));
         Ok(number)
     }
@@ -174,11 +182,16 @@ impl Core {
             state.is_issuing = true;
             while let Some(issue) = state.next(self.look_ahead, self.domain()) {
                 drop(state);
-                let Issue { number, lane, stream, body } = issue;
-                let outcome = self.run(|| body(&stream));
-                let end = stream.lane().position();
-                state = self.lock();
-                state.returned(number, outcome, Some((lane, end)));
+                state = match issue {
+                    Issue::Task(TaskIssue { number, lane, stream, body }) => {
+                        let outcome = self.run(|| body(&stream));
+                        let end = stream.lane().position();
+                        let mut state = self.lock();
+                        state.returned(number, outcome, Some((lane, end)));
+                        state
+                    }
+                    Issue::Region(region) => self.launch(region),
+                };
                 if state.waiting > 0 {
                     self.news.notify_all();
                 }
@@ -200,6 +213,77 @@ impl Core {
         state
     }
 
+    /// Launches a region as a graph.
+    fn launch(&self, region: RegionIssue) -> MutexGuard<'_, State> {
+        let RegionIssue { lane, place, .. } = region;
+        let stream = Arc::clone(&region.stream);
+        let numbers: Vec<Number> = region.members.iter().map(|member| member.number).collect();
+        let run = |body: StreamBody, stream: &Stream| self.run(|| body(stream));
+        let mut templates = self.templates.lock().expect("no function of a task panics here");
+        let (outcomes, launched) = templates.launch(&self.devices[place], region, &run);
+        drop(templates);
+        let end = stream.lane().position();
+        let mut state = self.lock();
+        match launched {
+            Ok(Launched::New) => state.counts.graphs += 1,
+            Ok(Launched::Again(patched)) => {
+                state.counts.replays += 1;
+                state.counts.patched += patched as u64;
+            }
+            Err(_) => {}
+        }
+        let end = state.lanes.issued(lane, numbers.last().copied().unwrap_or(0), end);
+        for (number, outcome) in numbers.into_iter().zip(outcomes) {
+            let outcome = match outcome {
+                Outcome::Returned(outcome) => {
+                    outcome.and_then(|()| launched.as_ref().map(drop).map_err(Error::again))
+                }
+                Outcome::Skipped(body) => {
+                    state.put_back(number, Body::Stream(body));
+                    Ok(())
+                }
+            };
+            state.returned_in_graph(number, outcome, end);
+        }
+        state
+    }
+
+    /// Runs `submit`, and makes a region of what it submits on this thread.
+    pub(super) fn in_region<R>(self: &Arc<Self>, submit: impl FnOnce() -> Result<R>) -> Result<R> {
+        /// Closes the region also after a panic.
+        struct Closing<'a> {
+            core: &'a Arc<Core>,
+            region: u64,
+            before: (u64, u64),
+        }
+        impl Drop for Closing<'_> {
+            fn drop(&mut self) {
+                REGION.set(self.before);
+                let mut state = self.core.lock();
+                state.close_region(self.region);
+                drop(self.core.advance(state));
+            }
+        }
+        if self.region().is_some() {
+            return submit();
+        }
+        let region = self.lock().open_region();
+        let before = REGION.replace((self.id, region));
+        let _closing = Closing { core: self, region, before };
+        submit()
+    }
+
+    /// The region of these tasks that the calling thread submits.
+    fn region(&self) -> Option<u64> {
+        let (core, region) = REGION.get();
+        (core == self.id).then_some(region)
+    }
+
+    /// No uses yet.
+    pub(super) fn declared(&self) -> AllDeclared {
+        AllDeclared::new(self.region().is_some())
+    }
+
     /// Issues everything and waits until `is_met`.
     fn wait_until<'a>(
         self: &'a Arc<Self>,
@@ -207,6 +291,7 @@ impl Core {
         is_met: impl Fn(&State) -> bool,
     ) -> MutexGuard<'a, State> {
         state.waiting += 1;
+        state.dissolve_open();
         loop {
             state = self.advance(state);
             if is_met(&state) {
@@ -319,7 +404,7 @@ impl Core {
     pub(super) fn wait_home(
         self: &Arc<Self>,
         datum: u32,
-        copies: &Arc<dyn Replicated>,
+        copies: &Arc<dyn AnyDatum>,
     ) -> MutexGuard<'_, State> {
         loop {
             let mut state = self.lock();

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::core::Core;
-use super::declared::{Declared, Replicated};
+use super::declared::{AllDeclared, AnyDatum, Declared};
 use super::record::StreamBody;
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
@@ -117,7 +117,12 @@ impl<T, S> Data<T, S> {
 }
 
 impl<T: Element, S: Send + Sync + 'static> Datum<T, S> {
-    pub(super) fn declared(self: &Arc<Self>, range: &Range<usize>, mode: Mode) -> Declared {
+    pub(super) fn declared(
+        self: &Arc<Self>,
+        range: &Range<usize>,
+        mode: Mode,
+        all: &AllDeclared,
+    ) -> Declared {
         let bytes = |index: usize| (index * size_of::<T>()) as u64;
         Declared {
             number: self.number,
@@ -126,13 +131,17 @@ impl<T: Element, S: Send + Sync + 'static> Datum<T, S> {
             reduces: false,
             core: self.core.id,
             home: self.home,
-            replicated: self.replicated(),
+            datum: if all.keeps_data() { Some(self.any()) } else { self.replicated() },
         }
     }
 
     /// The datum, if it may have copies.
-    pub(super) fn replicated(self: &Arc<Self>) -> Option<Arc<dyn Replicated>> {
-        (!self.copies.is_empty()).then(|| Arc::clone(self) as Arc<dyn Replicated>)
+    pub(super) fn replicated(self: &Arc<Self>) -> Option<Arc<dyn AnyDatum>> {
+        (!self.copies.is_empty()).then(|| self.any())
+    }
+
+    fn any(self: &Arc<Self>) -> Arc<dyn AnyDatum> {
+        Arc::<Self>::clone(self)
     }
 
     /// Makes a copy on a device, if there is none. Its values are arbitrary.
@@ -168,7 +177,15 @@ impl<T: Element, S: Send + Sync + 'static> Datum<T, S> {
     }
 }
 
-impl<T: Element, S: Send + Sync + 'static> Replicated for Datum<T, S> {
+impl<T: Element, S: Send + Sync + 'static> AnyDatum for Datum<T, S> {
+    fn read_all(&self, place: usize) -> View<'_, u8> {
+        self.view_on(place, 0..self.buffer.len).as_bytes()
+    }
+
+    fn write_all(&self, place: usize) -> ViewMut<'_, u8> {
+        self.view_mut_on(place, 0..self.buffer.len).into_bytes()
+    }
+
     fn transfer(self: Arc<Self>, from: usize, to: usize, bytes: Range<u64>) -> StreamBody {
         let index = |byte: u64| Bytes(byte).to_usize() / size_of::<T>();
         let range = index(bytes.start)..index(bytes.end);
@@ -187,8 +204,8 @@ impl<T, S> Datum<T, S> {
 }
 
 impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
-    pub(super) fn declared(&self) -> Declared {
-        self.datum.declared(&self.range, Mode::Read)
+    pub(super) fn declared(&self, all: &AllDeclared) -> Declared {
+        self.datum.declared(&self.range, Mode::Read, all)
     }
 
     pub(super) fn is_on_host(&self) -> bool {
@@ -207,9 +224,9 @@ impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
 }
 
 impl<T: Element, S: Send + Sync + 'static> Writes<T, S> {
-    pub(super) fn declared(&self) -> Declared {
+    pub(super) fn declared(&self, all: &AllDeclared) -> Declared {
         let mode = if self.updates { Mode::ReadWrite } else { Mode::Write };
-        self.datum.declared(&self.range, mode)
+        self.datum.declared(&self.range, mode, all)
     }
 
     pub(super) fn is_on_host(&self) -> bool {

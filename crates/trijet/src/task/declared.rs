@@ -3,13 +3,18 @@
 
 use super::record::StreamBody;
 use crate::base::ledger::Mode;
+use crate::memory::{View, ViewMut};
 use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Data with a copy on each of several devices.
-pub(super) trait Replicated: Send + Sync {
+/// A datum of any type.
+pub(super) trait AnyDatum: Send + Sync {
+    /// All bytes of the copy on a device, to read.
+    fn read_all(&self, place: usize) -> View<'_, u8>;
+    /// All bytes of the copy on a device, to write. One thread at a time enqueues operations with them.
+    fn write_all(&self, place: usize) -> ViewMut<'_, u8>;
     /// The function of a task that copies bytes from the copy of one device to that of another.
     fn transfer(self: Arc<Self>, from: usize, to: usize, bytes: Range<u64>) -> StreamBody;
 }
@@ -26,27 +31,41 @@ pub(super) struct Declared {
     pub(super) core: u64,
     /// The device of the datum. `None` for host memory.
     pub(super) home: Option<usize>,
-    /// The datum, if it may have copies on other devices.
-    pub(super) replicated: Option<Arc<dyn Replicated>>,
+    /// The datum, if it may have copies on other devices, or if the task belongs to a region.
+    pub(super) datum: Option<Arc<dyn AnyDatum>>,
 }
 
 /// All declared uses of a task.
 #[derive(Default)]
 #[expect(unnameable_types, reason = "only this crate declares uses")]
-pub struct AllDeclared(SmallVec<[Declared; 3]>);
+pub struct AllDeclared {
+    all: SmallVec<[Declared; 3]>,
+    /// Whether the data are kept with their uses.
+    keeps_data: bool,
+}
 
 impl fmt::Debug for AllDeclared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|one| (one.number, &one.range, one.mode))).finish()
+        f.debug_list()
+            .entries(self.all.iter().map(|one| (one.number, &one.range, one.mode)))
+            .finish()
     }
 }
 
 impl AllDeclared {
+    pub(super) fn new(keeps_data: bool) -> Self {
+        Self { all: SmallVec::new(), keeps_data }
+    }
+
+    pub(super) fn keeps_data(&self) -> bool {
+        self.keeps_data
+    }
+
     pub(super) fn push(&mut self, one: Declared) {
-        self.0.push(one);
+        self.all.push(one);
     }
 
     pub(super) fn all(&self) -> &[Declared] {
-        &self.0
+        &self.all
     }
 }

@@ -3,6 +3,7 @@
 
 use super::lanes::Before;
 use super::record::{Body, Hazard, HostBody, Number, Order, Progress, Record, StreamBody};
+use super::region::RegionIssue;
 use super::state::State;
 use crate::base::error::Result;
 use crate::order::domain::Domain;
@@ -14,8 +15,14 @@ use std::sync::Arc;
 /// Tasks that may be issued are looked at for one that should continue a stream.
 const HEIRS_MAX: usize = 32;
 
+/// What is issued now.
+pub(super) enum Issue {
+    Task(TaskIssue),
+    Region(RegionIssue),
+}
+
 /// A task that is issued now.
-pub(super) struct Issue {
+pub(super) struct TaskIssue {
     pub(super) number: Number,
     pub(super) lane: usize,
     pub(super) stream: Arc<Stream>,
@@ -25,6 +32,9 @@ pub(super) struct Issue {
 impl State {
     /// The next task to issue, if more than `look_ahead` are not issued, or if a thread waits.
     pub(super) fn next(&mut self, look_ahead: usize, domain: &Domain) -> Option<Issue> {
+        if let Some(region) = self.next_region(domain) {
+            return Some(Issue::Region(region));
+        }
         loop {
             if self.unissued <= look_ahead && self.waiting == 0 && !self.is_closing {
                 return None;
@@ -46,7 +56,9 @@ impl State {
             record.progress = Progress::Running;
             record.lane = Some(lane);
             match record.body.take() {
-                Some(Body::Stream(body)) => return Some(Issue { number, lane, stream, body }),
+                Some(Body::Stream(body)) => {
+                    return Some(Issue::Task(TaskIssue { number, lane, stream, body }));
+                }
                 Some(Body::Host(_)) | None => continue,
             }
         }
@@ -78,7 +90,13 @@ impl State {
     }
 
     /// Notes how the order of a task behind each earlier one is kept.
-    fn order_edges(&mut self, number: Number, lane: usize, stream: &Stream, domain: &Domain) {
+    pub(super) fn order_edges(
+        &mut self,
+        number: Number,
+        lane: usize,
+        stream: &Stream,
+        domain: &Domain,
+    ) {
         let Some(record) = self.record_mut(number) else { return };
         let mut edges = std::mem::take(&mut record.edges);
         for edge in &mut edges {

@@ -112,6 +112,11 @@ impl Lanes {
         Ok(self.lanes.len() - 1)
     }
 
+    /// Whether its stream is the program's.
+    pub(super) fn is_given(&self) -> bool {
+        self.is_given
+    }
+
     /// The number of streams.
     pub(super) fn count(&self) -> usize {
         self.lanes.len()

@@ -44,13 +44,16 @@ mod core;
 mod data;
 mod declared;
 mod explain;
+mod graphs;
 mod history;
 mod issue;
 mod lanes;
 mod record;
 mod reduce;
+mod region;
 mod replicas;
 mod state;
+mod template;
 mod uses;
 
 pub use builder::{Task, TaskId};
@@ -285,6 +288,44 @@ impl Tasks {
     /// A task with these uses, to be submitted by [`Task::run`] or [`Task::host`].
     pub fn task<U: Uses>(&self, uses: U) -> Task<'_, U> {
         Task::new(self.core(), uses)
+    }
+
+    /// Runs `submit`, and issues the tasks that it submits on this thread as one graph: a region, which programs repeat. A
+    /// region with the same calls, uses and sizes of data as an earlier one is a launch of its graph. Functions run each
+    /// time; where they enqueue other values, or use other data, the graph is changed in place, and where they enqueue other
+    /// operations, it is made anew. So a region is at most a matter of speed: tasks have the results that they have without
+    /// it.
+    ///
+    /// The functions of its tasks enqueue copies, fills and launches, and may allocate; other calls fail, with an error that
+    /// says so. Memory that they use is that of their data, or their own. The tasks are issued when `submit` returns, and
+    /// one by one if the region cannot be a graph: if a task of it runs on the host or follows a task that failed, if several devices
+    /// have it, if it has more than 48 data, if a thread waited for tasks before it was complete, or for tasks in a stream
+    /// of the program ([`Device::tasks_in`]).
+    ///
+    /// ```
+    /// use trijet::kernels::AXPY;
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let tasks = device.tasks();
+    /// let (x, y) = (tasks.alloc::<f32>(100)?, tasks.alloc::<f32>(100)?);
+    /// tasks.task(y.write()).run(|s, mut y| s.fill(&mut y, 0.0))?;
+    /// for step in 0..10 {
+    ///     tasks.region(|tasks| {
+    ///         tasks.task(x.write()).run(move |s, mut x| s.fill(&mut x, 1.0))?;
+    ///         tasks.task((x.read(), y.update())).run(move |s, (x, y)| s.launch(&AXPY, (step as f32, x, y)))
+    ///     })?;
+    /// }
+    /// assert_eq!(device.stream()?.download(&tasks.take(y)?)?, [45.0; 100]);
+    /// let counts = tasks.counts();
+    /// // One operation of two was changed in each replay.
+    /// assert_eq!((counts.graphs, counts.replays, counts.patched), (1, 9, 9));
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// That of `submit`. What it submitted before stays submitted.
+    pub fn region<R>(&self, submit: impl FnOnce(&Self) -> Result<R>) -> Result<R> {
+        self.core().in_region(|| submit(self))
     }
 
     /// Takes data away from the tasks, when those that use it are issued, and those on the host are over. Work may be

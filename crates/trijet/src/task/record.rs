@@ -43,6 +43,8 @@ pub enum Order {
     Waits,
     /// The task was held back until the other one, which runs on the host, was complete.
     HeldBack,
+    /// Both are in one graph, which has an edge between their operations.
+    Graph,
     /// The task runs on the host, on a thread that waits for the other one.
     HostWaits,
 }
@@ -94,6 +96,18 @@ pub(super) struct Failure {
 /// The name of a task.
 pub(super) type Name = Cow<'static, str>;
 
+/// A task that is submitted.
+pub(super) struct New {
+    pub(super) name: Name,
+    pub(super) site: &'static Location<'static>,
+    pub(super) is_urgent: bool,
+    /// The device.
+    pub(super) place: usize,
+    /// The tasks that it shares streams with.
+    pub(super) group: Group,
+    pub(super) body: Body,
+}
+
 /// What is known of a task.
 pub(super) struct Record {
     pub(super) name: Name,
@@ -108,6 +122,8 @@ pub(super) struct Record {
     pub(super) serves: (usize, Group),
     pub(super) is_cancelled: bool,
     pub(super) body: Option<Body>,
+    /// The region that it is held back for.
+    pub(super) region: Option<u64>,
     /// How many earlier tasks hold it back.
     pub(super) blockers: u32,
     /// Later tasks that it holds back, and whether each reads what it writes.
@@ -147,6 +163,7 @@ impl fmt::Display for Order {
             Self::Complete => "the earlier one was complete",
             Self::Waits => "its stream waits",
             Self::HeldBack => "it was held back until the earlier one was complete",
+            Self::Graph => "an edge of their graph orders them",
             Self::HostWaits => "its thread waits",
         })
     }

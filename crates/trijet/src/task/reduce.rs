@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::data::{Data, Datum};
-use super::declared::Declared;
+use super::declared::{AllDeclared, Declared};
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
 use crate::kernels::combine as kernels;
@@ -115,8 +115,8 @@ impl<T: Element, R: Reduction<T>> Reduces<T, R> {
         Self { datum: Arc::clone(datum), range, place: 0, part: None, how: PhantomData }
     }
 
-    pub(super) fn declared(&self) -> Declared {
-        Declared { reduces: true, ..self.datum.declared(&self.range, Mode::ReadWrite) }
+    pub(super) fn declared(&self, all: &AllDeclared) -> Declared {
+        Declared { reduces: true, ..self.datum.declared(&self.range, Mode::ReadWrite, all) }
     }
 
     /// Says on which device the task is.

@@ -99,17 +99,18 @@ mod tests {
             steps in vec((0u64..16, 0u64..16, 0usize..3, any::<bool>()), 1..40)
         ) {
             let mut replicas = Replicas::new(0, 16, 1, 3);
-            let mut has = vec![[false, true, false]; 16];
+            let mut has = [[false, true, false]; 16];
+            let at = |byte: u64| usize::try_from(byte).expect("few");
             for (a, b, place, writes) in steps {
                 let range = a.min(b)..a.max(b);
                 let mut found = Vec::new();
                 for Missing { from, range } in replicas.missing(place, &range) {
                     for byte in range {
-                        prop_assert!(has[byte as usize][from]);
+                        prop_assert!(has[at(byte)][from]);
                         found.push(byte);
                     }
                 }
-                let lacks: Vec<u64> = range.clone().filter(|byte| !has[*byte as usize][place]).collect();
+                let lacks: Vec<u64> = range.clone().filter(|byte| !has[at(*byte)][place]).collect();
                 prop_assert_eq!(found, lacks);
                 if writes {
                     replicas.written(place, range.clone());
@@ -117,7 +118,7 @@ mod tests {
                     replicas.add(place, range.clone());
                 }
                 for byte in range {
-                    let of = &mut has[byte as usize];
+                    let of = &mut has[at(byte)];
                     *of = [0, 1, 2].map(|other| other == place || (of[other] && !writes));
                 }
             }

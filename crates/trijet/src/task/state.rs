@@ -3,8 +3,9 @@
 
 use super::declared::AllDeclared;
 use super::history::History;
-use super::lanes::{Group, Lanes};
-use super::record::{Body, Edge, Failure, Name, Number, Progress, Record};
+use super::lanes::Lanes;
+use super::record::{Body, Edge, Failure, Name, New, Number, Progress, Record};
+use super::region::Regions;
 use super::replicas::Replicas;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::Position;
@@ -14,7 +15,6 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::Range;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Records of tasks that are over are kept until there are as many, for questions about them.
@@ -44,18 +44,6 @@ pub(super) struct Use {
     pub(super) reduces: bool,
 }
 
-/// A task that is submitted.
-pub(super) struct New {
-    pub(super) name: Name,
-    pub(super) site: &'static Location<'static>,
-    pub(super) is_urgent: bool,
-    /// The device.
-    pub(super) place: usize,
-    /// The tasks that it shares streams with.
-    pub(super) group: Group,
-    pub(super) body: Body,
-}
-
 /// Numbers of tasks since the begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -68,6 +56,14 @@ pub struct TaskCounts {
     pub failed: u64,
     /// Tasks that did not run, because they were cancelled, or because a task whose result they read did not succeed.
     pub skipped: u64,
+    /// Regions that were submitted ([`Tasks::region`](super::Tasks::region)).
+    pub regions: u64,
+    /// Graphs that were made for regions.
+    pub graphs: u64,
+    /// Regions that were launches of a graph that was there.
+    pub replays: u64,
+    /// Operations of such graphs that were changed before.
+    pub patched: u64,
     /// Streams that were created.
     pub streams: usize,
     /// Copies between devices that no call asked for.
@@ -90,6 +86,8 @@ pub(super) struct State {
     pub(super) ready: BinaryHeap<(bool, Reverse<Number>)>,
     /// Tasks for the host that may run.
     pub(super) ready_on_host: VecDeque<Number>,
+    /// Regions that are not issued.
+    pub(super) regions: Regions,
     /// Tasks for streams that are not issued.
     pub(super) unissued: usize,
     /// Tasks that are not over.
@@ -121,6 +119,7 @@ impl State {
             unused: Vec::new(),
             ready: BinaryHeap::new(),
             ready_on_host: VecDeque::new(),
+            regions: Regions::default(),
             unissued: 0,
             unfinished: 0,
             waiting: 0,
@@ -165,6 +164,13 @@ impl State {
         self.data[number as usize].replicas = replicated
             .map(|(bytes, home, places)| Box::new(Replicas::new(number, bytes, home, places)));
         number
+    }
+
+    /// Gives a task its function back, which did not run.
+    pub(super) fn put_back(&mut self, number: Number, body: Body) {
+        if let Some(record) = self.record_mut(number) {
+            record.body = Some(body);
+        }
     }
 
     /// Adds a datum, or a copy of one on another device.
@@ -226,18 +232,33 @@ impl State {
     ///
     /// # Errors
     /// `InvalidValue` if a datum was taken.
-    pub(super) fn add(&mut self, new: New, declared: &AllDeclared) -> Result<Number> {
+    pub(super) fn add(
+        &mut self,
+        new: New,
+        declared: &AllDeclared,
+        region: Option<u64>,
+    ) -> Result<Number> {
         for one in declared.all() {
             self.demand_there(one.number, "task")?;
         }
         let uses: SmallVec<[Use; 3]> =
             declared.all().iter().map(|one| self.use_on(new.place, one)).collect();
         self.counts.submitted += 1;
-        Ok(self.add_record(new, &uses, false))
+        // A region ends early when a thread waits.
+        let region = region.filter(|region| self.regions.all.contains_key(region));
+        if let Some(region) = region {
+            self.note_member(region, &new, declared.all());
+        }
+        Ok(self.add_record(new, &uses, (false, region)))
     }
 
     /// Adds a task with these uses.
-    pub(super) fn add_record(&mut self, new: New, uses: &[Use], is_transfer: bool) -> Number {
+    pub(super) fn add_record(
+        &mut self,
+        new: New,
+        uses: &[Use],
+        (is_transfer, region): (bool, Option<u64>),
+    ) -> Number {
         let number = self.first + self.records.len() as u64;
         let mut edges: SmallVec<[Edge; 3]> = SmallVec::new();
         let Self { data, records, first, .. } = self;
@@ -256,7 +277,7 @@ impl State {
                 |edge| edges.push(edge),
             );
         }
-        let (mut blockers, mut failure) = (0, None);
+        let (mut blockers, mut failure) = (SmallVec::<[Number; 8]>::new(), None);
         for edge in &edges {
             let reads = edge.hazard.reads();
             if reads && failure.is_none() {
@@ -270,7 +291,7 @@ impl State {
                 Some((_, is_read)) => *is_read |= reads,
                 None => {
                     from.successors.push((number, reads));
-                    blockers += 1;
+                    blockers.push(edge.from);
                 }
             }
         }
@@ -286,7 +307,8 @@ impl State {
             serves: (place, group),
             is_cancelled: false,
             body: Some(body),
-            blockers,
+            region,
+            blockers: u32::try_from(blockers.len()).unwrap_or(u32::MAX),
             successors: SmallVec::new(),
             edges,
             lane: None,
@@ -296,8 +318,10 @@ impl State {
         });
         self.unfinished += 1;
         self.unissued += usize::from(!is_host);
-        if blockers == 0 {
-            self.unblock(number);
+        match region {
+            Some(region) => self.join_region(region, number, &blockers),
+            None if blockers.is_empty() => self.unblock(number),
+            None => {}
         }
         self.forget_old();
         number
@@ -342,6 +366,7 @@ impl State {
         let (body, is_host, is_transfer) = (record.body.take(), record.is_host, record.is_transfer);
         let data = std::mem::take(&mut record.data);
         let successors = std::mem::take(&mut record.successors);
+        let region = record.region;
         // A function that did not run.
         let did_run = body.is_none();
         self.discarded.extend(body);
@@ -370,8 +395,13 @@ impl State {
             if let (true, None, Some(failure)) = (reads, &record.failure, &failure) {
                 record.failure = Some(Arc::clone(failure));
             }
-            if record.blockers == 0 {
-                unblocked.push(later);
+            match record.region {
+                Some(held) if region != Some(held) => self.unblock_region(held),
+                Some(_) => {}
+                None if record.blockers == 0 && record.progress == Progress::Blocked => {
+                    unblocked.push(later);
+                }
+                None => {}
             }
         }
     }
@@ -383,16 +413,26 @@ impl State {
         outcome: Result<()>,
         at: Option<(usize, Option<Position>)>,
     ) {
-        if let Some((lane, end)) = at {
-            let end = self.lanes.issued(lane, number, end);
-            if let Some(record) = self.record_mut(number) {
-                record.end = end;
-            }
+        let end = at.and_then(|(lane, end)| self.lanes.issued(lane, number, end));
+        self.returned_in_graph(number, outcome, end);
+    }
+
+    /// Ends a task whose function has returned, with this last operation.
+    pub(super) fn returned_in_graph(
+        &mut self,
+        number: Number,
+        outcome: Result<()>,
+        end: Option<Position>,
+    ) {
+        if let Some(record) = self.record_mut(number) {
+            record.end = end;
         }
         let failure = outcome.err().map(|error| {
             let name = self.record(number).map_or(Name::Borrowed(""), |one| one.name.clone());
             Arc::new(Failure { culprit: number, name, error })
         });
+        // A task of a graph may not have run, because another one failed.
+        let failure = failure.or_else(|| self.record(number)?.failure.clone());
         let mut unblocked = Unblocked::new();
         self.end(number, failure, &mut unblocked);
         for number in unblocked {

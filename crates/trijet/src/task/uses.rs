@@ -67,7 +67,8 @@ impl<T: Element, S: Send + Sync + 'static> Uses for Reads<T, S> {
     type Views<'t> = View<'t, T>;
 
     fn declare(&self, all: &mut AllDeclared) {
-        all.push(self.declared());
+        let one = self.declared(all);
+        all.push(one);
     }
 
     fn put(&mut self, place: usize) -> Result<()> {
@@ -83,7 +84,8 @@ impl<T: Element, S: Send + Sync + 'static> Uses for Writes<T, S> {
     type Views<'t> = ViewMut<'t, T>;
 
     fn declare(&self, all: &mut AllDeclared) {
-        all.push(self.declared());
+        let one = self.declared(all);
+        all.push(one);
     }
 
     fn put(&mut self, place: usize) -> Result<()> {
@@ -101,7 +103,8 @@ impl<T: Element, R: Reduction<T>> Uses for Reduces<T, R> {
     type Views<'t> = ViewMut<'t, T>;
 
     fn declare(&self, all: &mut AllDeclared) {
-        all.push(self.declared());
+        let one = self.declared(all);
+        all.push(one);
     }
 
     fn put(&mut self, place: usize) -> Result<()> {

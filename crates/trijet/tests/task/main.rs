@@ -8,6 +8,7 @@ mod hosts;
 mod programs;
 mod random;
 mod refused;
+mod regions;
 
 use trijet::check::Options;
 use trijet::sim::{Executor, HostConfig, Order};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use trijet::kernels::AXPY;
 use trijet::memory::PageLocked;
-use trijet::task::{Data, Max, Sum, TaskId, TaskOptions, Tasks};
+use trijet::task::{Data, Max, Sum, TaskCounts, TaskId, TaskOptions, Tasks};
 use trijet::testing::Prng;
 use trijet::{Device, Result};
 
@@ -39,8 +39,39 @@ struct One {
 
 #[derive(Debug)]
 pub(crate) struct Program {
-    steps: Vec<One>,
+    parts: Vec<Part>,
     options: TaskOptions,
+}
+
+/// Steps that follow each other, in a region or not.
+#[derive(Debug)]
+struct Part {
+    steps: Vec<One>,
+    is_region: bool,
+}
+
+impl One {
+    /// The same step with other values, and with other data if `turns`.
+    fn again(&self, round: usize, turns: bool) -> Self {
+        let turn = |at: usize| match at {
+            _ if !turns => at,
+            0..ON_DEVICE => (at + round) % ON_DEVICE,
+            _ => ON_DEVICE + (at - ON_DEVICE + round) % ON_HOST,
+        };
+        let step = match self.step.clone() {
+            Step::Fill { to, value } => {
+                Step::Fill { to: turn(to), value: (value + [0, 16, 32][round % 3]) % 64 }
+            }
+            Step::Copy { from, to } => Step::Copy { from: turn(from), to: turn(to) },
+            Step::Axpy { from, to } => Step::Axpy { from: turn(from), to: turn(to) },
+            Step::Reduce { from, to, is_sum } => {
+                Step::Reduce { from: turn(from), to: turn(to), is_sum }
+            }
+            Step::Host { from, to } => Step::Host { from: turn(from), to: turn(to) },
+            Step::Nested { at } => Step::Nested { at: turn(at) },
+        };
+        Self { step, ..self.clone() }
+    }
 }
 
 pub(crate) fn draw(seed: u64) -> Program {
@@ -78,13 +109,31 @@ pub(crate) fn draw(seed: u64) -> Program {
         let place = [None, Some(0), Some(1), Some(2)][below(4)];
         One { step, range, is_urgent: below(8) == 0, place }
     };
-    Program { steps: (0..count).map(|_| one()).collect(), options }
+    let steps: Vec<One> = (0..count).map(|_| one()).collect();
+    let (mut parts, mut draw, mut left) = (Vec::new(), Prng::new(!seed), &steps[..]);
+    let mut below = move |most: usize| usize::try_from(draw.below(most as u64)).expect("few");
+    while !left.is_empty() {
+        let (steps, rest) = left.split_at((1 + below(8)).min(left.len()));
+        left = rest;
+        let (is_region, turns) = (below(3) > 0, below(2) == 0);
+        // A host task or a nested one is rare enough that most regions can be graphs.
+        let is_plain = |one: &&One| !matches!(one.step, Step::Host { .. } | Step::Nested { .. });
+        let mut steps: Vec<One> = steps.to_vec();
+        if is_region && below(4) > 0 {
+            steps = steps.iter().filter(is_plain).cloned().collect();
+        }
+        for round in 0..if is_region { 1 + below(4) } else { 1 } {
+            let steps = steps.iter().map(|one| one.again(round, turns)).collect();
+            parts.push(Part { steps, is_region });
+        }
+    }
+    Program { parts, options }
 }
 
 /// The rule itself.
-fn serially(steps: &[One]) -> Vec<Vec<f32>> {
+fn serially(parts: &[Part]) -> Vec<Vec<f32>> {
     let mut data: Vec<Vec<f32>> = (0..ON_DEVICE + ON_HOST).map(|at| vec![at as f32; LEN]).collect();
-    for One { step, range, .. } in steps {
+    for One { step, range, .. } in parts.iter().flat_map(|part| &part.steps) {
         for at in range.clone() {
             match *step {
                 Step::Fill { to, value } => data[to][at] = f32::from_le_bytes([value; 4]),
@@ -242,11 +291,14 @@ fn add(tasks: On<'_>, data: &[Datum], one: &One) -> Result<TaskId> {
 }
 
 /// Compares a program on devices with its tasks one after another.
-pub(crate) fn compare(devices: &[Device], program: &Program, what: &str) -> Result<()> {
+pub(crate) fn compare(devices: &[Device], program: &Program, what: &str) -> Result<TaskCounts> {
     let tasks = Tasks::over_with(devices, program.options)?;
     let data = begin(devices, &tasks)?;
-    for one in &program.steps {
-        submit((&tasks, devices.len()), &data, one)?;
+    for Part { steps, is_region } in &program.parts {
+        let submit = |tasks: &Tasks| {
+            steps.iter().try_for_each(|one| submit((tasks, devices.len()), &data, one))
+        };
+        if *is_region { tasks.region(submit)? } else { submit(&tasks)? }
     }
     let stream = devices[0].stream()?;
     let mut found = Vec::new();
@@ -260,12 +312,12 @@ pub(crate) fn compare(devices: &[Device], program: &Program, what: &str) -> Resu
     let bits = |all: &[Vec<f32>]| -> Vec<Vec<u32>> {
         all.iter().map(|one| one.iter().map(|value| value.to_bits()).collect()).collect()
     };
-    assert_eq!(bits(&found), bits(&serially(&program.steps)), "{what}: {program:#?}");
+    assert_eq!(bits(&found), bits(&serially(&program.parts)), "{what}: {program:#?}");
     let counts = tasks.counts();
     assert_eq!(
         (counts.succeeded, counts.failed, counts.skipped),
         (counts.submitted, 0, 0),
         "{what}"
     );
-    Ok(())
+    Ok(counts)
 }

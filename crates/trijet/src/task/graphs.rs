@@ -1,0 +1,180 @@
+//! Regions in the state of tasks: what holds them back, and when they are issued as graphs.
+#![forbid(unsafe_code)]
+
+use super::declared::Declared;
+use super::lanes::{Before, Group};
+use super::record::{Body, New, Number, Order, Progress};
+use super::region::{Member, Region, RegionIssue};
+use super::state::State;
+use crate::base::error::Result;
+use crate::order::domain::Domain;
+use crate::stream::Stream;
+use smallvec::SmallVec;
+use std::hash::Hasher;
+use std::sync::Arc;
+
+impl State {
+    /// Begins a region. Its tasks are held back until it is closed.
+    pub(super) fn open_region(&mut self) -> u64 {
+        self.regions.next += 1;
+        let number = self.regions.next;
+        self.regions.all.insert(number, Region::default());
+        number
+    }
+
+    /// Notes a task of a region before it is added.
+    pub(super) fn note_member(&mut self, region: u64, new: &New, declared: &[Declared]) {
+        if let Some(region) = self.regions.all.get_mut(&region) {
+            region.note(new, declared);
+        }
+    }
+
+    /// Adds the record of a task to its region. `blockers` hold it back.
+    pub(super) fn join_region(&mut self, region: u64, number: Number, blockers: &[Number]) {
+        let Some(known) = self.regions.all.get(&region) else { return };
+        let first = known.members.first().copied().unwrap_or(number);
+        let outside = blockers.iter().filter(|one| self.region_of(**one) != Some(region));
+        let (count, is_mixed) =
+            outside.fold((0, false), |(count, mixed), one| (count + 1, mixed || *one > first));
+        let place = self.record(number).map_or(0, |record| record.serves.0);
+        let first_place = self.record(first).map_or(place, |record| record.serves.0);
+        let Some(known) = self.regions.all.get_mut(&region) else { return };
+        known.blockers += count;
+        known.members.push(number);
+        // Tasks that came in between may wait for the region, which would wait for them.
+        if is_mixed {
+            known.why_not.get_or_insert("tasks outside were submitted between its own");
+        }
+        if place != first_place {
+            known.why_not.get_or_insert("it is on several devices");
+        }
+    }
+
+    /// The region of a task that is held back.
+    pub(super) fn region_of(&self, number: Number) -> Option<u64> {
+        self.record(number)?.region.filter(|region| self.regions.all.contains_key(region))
+    }
+
+    /// Notes that a task outside holds a member back no more.
+    pub(super) fn unblock_region(&mut self, region: u64) {
+        let Some(known) = self.regions.all.get_mut(&region) else { return };
+        known.blockers -= 1;
+        if known.is_closed && known.blockers == 0 {
+            self.regions.ready.push(region);
+        }
+    }
+
+    /// All tasks of the region are submitted.
+    pub(super) fn close_region(&mut self, region: u64) {
+        let is_given = self.lanes.is_given();
+        let Some(known) = self.regions.all.get_mut(&region) else { return };
+        if is_given {
+            known.why_not.get_or_insert("its stream is the program's");
+        }
+        known.is_closed = true;
+        self.counts.regions += u64::from(!known.members.is_empty());
+        if known.why_not.is_some() || known.members.is_empty() {
+            self.dissolve(region);
+        } else if known.blockers == 0 {
+            self.regions.ready.push(region);
+        }
+    }
+
+    /// Ends all regions that are not closed: a thread waits for tasks.
+    pub(super) fn dissolve_open(&mut self) {
+        let open = self.regions.all.iter().filter(|(_, region)| !region.is_closed);
+        let open: Vec<u64> = open.map(|(number, _)| *number).collect();
+        open.into_iter().for_each(|region| self.dissolve(region));
+    }
+
+    /// Lets the members be issued one by one.
+    fn dissolve(&mut self, region: u64) {
+        let Some(known) = self.regions.all.remove(&region) else { return };
+        for number in known.members {
+            let Some(record) = self.record_mut(number) else { continue };
+            record.region = None;
+            if record.blockers == 0 && record.progress == Progress::Blocked {
+                self.unblock(number);
+            }
+        }
+    }
+
+    /// The next region to issue.
+    pub(super) fn next_region(&mut self, domain: &Domain) -> Option<RegionIssue> {
+        while let Some(region) = self.regions.ready.pop() {
+            let Some(known) = self.regions.all.get(&region) else { continue };
+            let has_end = |number: &Number| {
+                self.record(*number)
+                    .is_none_or(|record| record.failure.is_some() || record.is_cancelled)
+            };
+            // Each task that fails, or is not to run, leaves another graph.
+            if known.members.iter().any(has_end) {
+                self.dissolve(region);
+                continue;
+            }
+            match self.choose_for_region(region) {
+                Ok((lane, stream)) => {
+                    if let Some(issue) = self.issue_region(region, lane, stream, domain) {
+                        return Some(issue);
+                    }
+                }
+                // The stream of each task reports the error again.
+                Err(_) => self.dissolve(region),
+            }
+        }
+        None
+    }
+
+    fn choose_for_region(&mut self, region: u64) -> Result<(usize, Arc<Stream>)> {
+        let members = self.regions.all.get(&region).map_or(&[][..], |known| &known.members);
+        let (mut before, mut serves) = (SmallVec::<[Before; 8]>::new(), None);
+        for number in members {
+            let Some(record) = self.record(*number) else { continue };
+            serves.get_or_insert(record.serves);
+            for edge in &record.edges {
+                let lane = self.record(edge.from).and_then(|from| from.lane);
+                before.extend(lane.map(|lane| Before {
+                    number: edge.from,
+                    lane,
+                    has_other_heir: false,
+                }));
+            }
+        }
+        let serves = serves.unwrap_or((0, Group::Work { is_urgent: false }));
+        let lane = self.lanes.choose(before.into_iter(), serves)?;
+        self.counts.streams = self.lanes.count();
+        Ok((lane, Arc::clone(self.lanes.stream(lane))))
+    }
+
+    fn issue_region(
+        &mut self,
+        region: u64,
+        lane: usize,
+        stream: Arc<Stream>,
+        domain: &Domain,
+    ) -> Option<RegionIssue> {
+        let Region { members: numbers, data, hasher, .. } = self.regions.all.remove(&region)?;
+        let mut members = Vec::with_capacity(numbers.len());
+        for number in &numbers {
+            self.order_edges(*number, lane, &stream, domain);
+            let record = self.record_mut(*number)?;
+            let mut reads = SmallVec::new();
+            for edge in &mut record.edges {
+                if let Ok(at) = numbers.binary_search(&edge.from) {
+                    edge.order = Some(Order::Graph);
+                    if edge.hazard.reads() {
+                        reads.push(at);
+                    }
+                }
+            }
+            record.progress = Progress::Running;
+            record.lane = Some(lane);
+            record.region = None;
+            if let Some(Body::Stream(body)) = record.body.take() {
+                members.push(Member { number: *number, body, reads });
+            }
+        }
+        let place = self.record(numbers[0])?.serves.0;
+        Some(RegionIssue { key: hasher.finish(), members, data, lane, place, stream })
+    }
+}

@@ -1,0 +1,89 @@
+//! Regions: tasks that are held back until the last of them is submitted, and then issued as one graph.
+#![forbid(unsafe_code)]
+
+use super::declared::{AnyDatum, Declared};
+use super::record::{Body, New, Number, StreamBody};
+use crate::stream::Stream;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash};
+use std::sync::Arc;
+
+/// The most data of a graph. An operation has at most 64 accesses, and memory of the graph itself needs some.
+const DATA_MAX: usize = 48;
+
+/// The data of a region, in the order of their first use.
+pub(super) struct RegionDatum {
+    number: u32,
+    pub(super) datum: Arc<dyn AnyDatum>,
+    pub(super) writes: bool,
+}
+
+/// A region before it is issued.
+#[derive(Default)]
+pub(super) struct Region {
+    pub(super) members: Vec<Number>,
+    pub(super) data: Vec<RegionDatum>,
+    /// How many times tasks outside hold members back.
+    pub(super) blockers: usize,
+    /// What a graph of the region depends on, so far.
+    pub(super) hasher: DefaultHasher,
+    /// Why the members are issued one by one.
+    pub(super) why_not: Option<&'static str>,
+    /// Whether all members are submitted.
+    pub(super) is_closed: bool,
+}
+
+/// A member of a region that is issued.
+pub(super) struct Member {
+    pub(super) number: Number,
+    pub(super) body: StreamBody,
+    /// The members that write what it reads, by their places in the region.
+    pub(super) reads: SmallVec<[usize; 4]>,
+}
+
+/// A region that is issued as a graph.
+pub(super) struct RegionIssue {
+    /// The same for regions that differ in the values of their operations only.
+    pub(super) key: u64,
+    pub(super) members: Vec<Member>,
+    pub(super) data: Vec<RegionDatum>,
+    pub(super) lane: usize,
+    pub(super) place: usize,
+    pub(super) stream: Arc<Stream>,
+}
+
+/// The regions that are not issued.
+#[derive(Default)]
+pub(super) struct Regions {
+    pub(super) all: BTreeMap<u64, Region>,
+    pub(super) next: u64,
+    pub(super) ready: Vec<u64>,
+}
+
+impl Region {
+    /// Notes what a task of the region is and uses.
+    pub(super) fn note(&mut self, new: &New, declared: &[Declared]) {
+        let Self { data, hasher, why_not, members, .. } = self;
+        if matches!(new.body, Body::Host(_)) {
+            why_not.get_or_insert("a task of it runs on the host");
+        }
+        (new.place, new.site.file(), new.site.line(), new.site.column()).hash(hasher);
+        members.len().hash(hasher);
+        for one in declared {
+            let Some(datum) = &one.datum else { continue };
+            let known = data.iter().position(|known| known.number == one.number);
+            let index = known.unwrap_or_else(|| {
+                let datum = Arc::clone(datum);
+                data.push(RegionDatum { number: one.number, datum, writes: false });
+                data.len() - 1
+            });
+            data[index].writes |= one.mode.writes();
+            let bytes = data[index].datum.read_all(new.place).span().bytes();
+            (index, bytes, &one.range, one.mode.writes(), one.reduces).hash(hasher);
+        }
+        if data.len() > DATA_MAX {
+            why_not.get_or_insert("it has too many data");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The graphs of regions. A region that was issued before is recorded again: what differs in values is changed in place, and
+//! what is another graph is made anew.
+#![forbid(unsafe_code)]
+
+use super::record::StreamBody;
+use super::region::{Member, RegionIssue};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::graph::{Arguments, Graph, Recording, Renewed};
+use crate::log::calling;
+use crate::stream::{Device, Stream};
+use std::collections::VecDeque;
+
+/// The most graphs that are kept. The one that was used the longest ago goes.
+const KEPT: usize = 16;
+
+/// What became of a task of a region.
+pub(super) enum Outcome {
+    Returned(Result<()>),
+    /// It did not run, because another one failed.
+    Skipped(StreamBody),
+}
+
+/// What was done to launch a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Launched {
+    /// A graph was made.
+    New,
+    /// A graph that was there was launched again, with so many operations changed.
+    Again(usize),
+}
+
+/// The graphs of regions, by what they depend on.
+#[derive(Debug, Default)]
+pub(super) struct Templates(VecDeque<(u64, Template)>);
+
+/// A graph with what records it.
+#[derive(Debug)]
+struct Template {
+    recording: Recording,
+    /// One for each task, so that order follows from memory alone.
+    streams: Vec<Stream>,
+    graph: Option<Graph>,
+}
+
+impl Templates {
+    /// Records the tasks of a region and launches their graph. `run` runs a function.
+    pub(super) fn launch(
+        &mut self,
+        device: &Device,
+        issue: RegionIssue,
+        run: &dyn Fn(StreamBody, &Stream) -> Result<()>,
+    ) -> (Vec<Outcome>, Result<Launched>) {
+        let known = self.0.iter().position(|(key, _)| *key == issue.key);
+        let (key, mut template) = match known.and_then(|at| self.0.remove(at)) {
+            Some(found) => found,
+            None => (issue.key, Template::new(device)),
+        };
+        let (outcomes, launched) = template.launch(issue, run);
+        if launched.is_ok() {
+            self.0.push_back((key, template));
+            if self.0.len() > KEPT {
+                self.0.pop_front();
+            }
+        }
+        (outcomes, launched)
+    }
+}
+
+impl Template {
+    fn new(device: &Device) -> Self {
+        let recording = Recording::continuing(device, None, true);
+        Self { recording, streams: Vec::new(), graph: None }
+    }
+
+    fn launch(
+        &mut self,
+        issue: RegionIssue,
+        run: &dyn Fn(StreamBody, &Stream) -> Result<()>,
+    ) -> (Vec<Outcome>, Result<Launched>) {
+        let RegionIssue { members, data, place, stream, .. } = issue;
+        let mut outcomes = Vec::with_capacity(members.len());
+        if let Err(error) = self.open_streams(members.len()) {
+            let fail = |_| Outcome::Returned(Err(error.again()));
+            return (members.into_iter().map(fail).collect(), Err(error));
+        }
+        let Self { recording, streams, graph } = self;
+        let record = || {
+            let views = data.iter().map(|one| one.datum.read_all(place));
+            let named = views.into_iter().try_for_each(|view| recording.argument(&view));
+            record(members, streams, named, run, &mut outcomes);
+        };
+        let made = match graph {
+            None => {
+                recording.discard();
+                record();
+                recording.graph().map(|made| {
+                    *graph = Some(made);
+                    Launched::New
+                })
+            }
+            Some(graph) => recording.renew(graph, record).map(|renewed| match renewed {
+                Renewed::Patched(operations) => Launched::Again(operations),
+                Renewed::Anew => Launched::New,
+            }),
+        };
+        let launched = made.and_then(|launched| {
+            let arguments = data.iter().fold(Arguments::new(), |all, one| {
+                if one.writes {
+                    all.write(one.datum.write_all(place))
+                } else {
+                    all.read(one.datum.read_all(place))
+                }
+            });
+            match graph {
+                Some(graph) => stream.launch_graph(graph, arguments).map(|()| launched),
+                None => Ok(launched),
+            }
+        });
+        (outcomes, launched)
+    }
+
+    fn open_streams(&mut self, count: usize) -> Result<()> {
+        while self.streams.len() < count {
+            self.streams.push(self.recording.stream()?);
+        }
+        Ok(())
+    }
+}
+
+/// Runs the functions of the tasks, each in its stream.
+fn record(
+    members: Vec<Member>,
+    streams: &[Stream],
+    named: Result<()>,
+    run: &dyn Fn(StreamBody, &Stream) -> Result<()>,
+    outcomes: &mut Vec<Outcome>,
+) {
+    for (member, stream) in members.into_iter().zip(streams) {
+        let Member { body, reads, .. } = member;
+        let failed = |at: &usize| !matches!(outcomes[*at], Outcome::Returned(Ok(())));
+        outcomes.push(match &named {
+            Err(error) => Outcome::Returned(Err(error.again())),
+            Ok(()) if reads.iter().any(failed) => Outcome::Skipped(body),
+            Ok(()) => Outcome::Returned(calling::recorded(|| run(body, stream)).map_err(explained)),
+        });
+    }
+}
+
+/// Says of an operation that a graph cannot have where it was refused.
+fn explained(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Unsupported | ErrorKind::Capturing => error.context(
+            "the task is in a region, whose operations become a graph; submit it outside of the region",
+        ),
+        _ => error,
+    }
+}
