@@ -2,7 +2,9 @@
 //! graph, and every other call is refused and leaves the capture as it is.
 
 use super::words;
+use std::sync::Arc;
 use trijet::kernels::AXPY;
+use trijet::task::{Data, Tasks};
 use trijet::testing::{Capture, CaptureMode};
 use trijet::{Device, ErrorKind, Readiness, Result, Stream};
 
@@ -129,6 +131,56 @@ pub(crate) fn what_cannot_be_captured_is_refused_and_the_capture_goes_on(
         theirs.host_fn(|| ())?;
         event.record(&theirs)?;
         theirs.synchronize()?;
+    }
+    Ok(())
+}
+
+/// Adds twice of `x` to `y`, and copies the half of that to `z`.
+fn submit(tasks: &Tasks, [x, y, z]: &[Data<f32>; 3]) -> Result<()> {
+    let add = tasks.task((x.read(), y.update()));
+    add.run(|s, (x, y)| s.launch(&AXPY, (2.0, x, y)))?;
+    tasks
+        .task((y.read_range(..LEN / 2), z.write_range(..LEN / 2)))
+        .run(|s, (y, mut z)| s.copy(&y, &mut z))?;
+    tasks.task(z.write_range(LEN / 2..)).run(|s, mut z| s.fill(&mut z, 7.0)).map(drop)
+}
+
+pub(crate) fn the_same_tasks_run_in_streams_as_graphs_and_in_captures(
+    device: &Device,
+) -> Result<()> {
+    let (s, theirs) = (device.stream()?, Arc::new(theirs(device)?));
+    let (x, y) = (drawn(6), drawn(7));
+    device.load(&AXPY)?;
+    let once = sum(2.0, &x, &y);
+    let twice = sum(2.0, &x, &once);
+    for way in 0..3 {
+        let tasks = if way == 2 { device.tasks_in(&theirs) } else { device.tasks() };
+        let data =
+            [s.upload(&x)?, s.upload(&y)?, s.alloc_zeroed::<f32>(LEN)?].map(|one| tasks.data(one));
+        match way {
+            0 => (0..2).try_for_each(|_| submit(&tasks, &data))?,
+            1 => (0..2).try_for_each(|_| tasks.region(|tasks| submit(tasks, &data)))?,
+            _ => {
+                s.synchronize()?;
+                theirs.synchronize()?;
+                let capture = Capture::begin(&theirs, CaptureMode::ThreadLocal)?;
+                submit(&tasks, &data)?;
+                let captured = capture.end()?;
+                // SAFETY: see `theirs`.
+                unsafe { captured.launch(&theirs)? };
+                // SAFETY: as above. The launches follow each other in their stream.
+                unsafe { captured.launch(&theirs)? };
+                theirs.synchronize()?;
+            }
+        }
+        assert_eq!(
+            (tasks.counts().graphs, tasks.counts().replays),
+            if way == 1 { (1, 1) } else { (0, 0) }
+        );
+        let [_, y, z] = data;
+        assert_eq!(s.download(&tasks.take(y)?)?, twice, "{way}");
+        let z = s.download(&tasks.take(z)?)?;
+        assert_eq!(z, [&twice[..LEN / 2], &[7.0; LEN / 2]].concat(), "{way}");
     }
     Ok(())
 }

@@ -127,6 +127,7 @@ macro_rules! for_each_case {
             gemm::a_product_of_bf16_refuses_what_does_not_fit
             captures::operations_in_a_captured_stream_become_a_part_of_its_graph
             captures::an_operation_of_a_capture_comes_after_earlier_work_of_all_streams
+            captures::the_same_tasks_run_in_streams_as_graphs_and_in_captures
             captures::what_cannot_be_captured_is_refused_and_the_capture_goes_on
             graphs::each_launch_of_a_graph_computes_what_its_operations_do
             graphs::a_launch_takes_other_memory_of_the_same_size

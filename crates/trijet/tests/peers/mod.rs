@@ -10,7 +10,8 @@ fn pair(here: &Device, there: &Device, lengths: [usize; 2]) -> Result<()> {
     for (round, len) in (0..).zip(lengths) {
         for device in [here, there] {
             let s = device.stream()?;
-            let values: Vec<u32> = (0..len as u32).map(|n| n ^ (round << 28)).collect();
+            let values: Vec<u32> =
+                (0..u32::try_from(len).expect("few")).map(|n| n ^ (round << 28)).collect();
             let x = here.stream()?.upload(&values)?;
             let mut y = there.stream()?.alloc::<u32>(len)?;
             let mut z = here.stream()?.alloc::<u32>(len)?;

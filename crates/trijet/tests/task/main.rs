@@ -4,6 +4,7 @@
 mod behaviours;
 mod devices;
 mod failures;
+mod fifteen;
 mod hosts;
 mod programs;
 mod random;
