@@ -27,6 +27,7 @@ mod peer;
 pub mod pitfalls;
 mod process;
 pub mod progress;
+mod repeated;
 mod replayed;
 pub mod results;
 mod rounds;

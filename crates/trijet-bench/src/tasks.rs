@@ -5,6 +5,7 @@ use crate::bare::ticks::TICK;
 use crate::definition::parse;
 use crate::peer::{self, Peer};
 use crate::progress::Steps;
+use crate::repeated;
 use crate::results::Results;
 use crate::rounds::{Side, Value};
 use crate::setting::Setting;
@@ -36,6 +37,8 @@ struct Definition {
     chain: u32,
     /// The steps of a graph.
     steps: usize,
+    /// The rounds of the same tasks.
+    rounds: u32,
     #[serde(default)]
     peers: Vec<Peer>,
 }
@@ -214,7 +217,7 @@ fn measure(
     let mut results = Results::of_device(device);
     results.note(
         "verified",
-        "every function was called once, and the kernels of a chain counted to their number",
+        "every function was called once, the kernels of a chain counted to their number, and repeated ones to their sum",
     );
     steps.begin("tasks");
     let mut sides = vec![
@@ -223,6 +226,10 @@ fn measure(
     ];
     for (shape, name) in Shape::ALL {
         let run = move || graph(device, shape, definition.steps);
+        sides.push(Side::new(name.to_owned(), run));
+    }
+    for (way, changes, name) in repeated::SIDES {
+        let run = move || repeated::run(device, definition.rounds, (way, changes));
         sides.push(Side::new(name.to_owned(), run));
     }
     record(setting, &mut sides, definition.samples, str::to_owned, &mut results)?;
@@ -242,11 +249,16 @@ mod tests {
     fn every_graph_has_its_times_and_its_waits() -> Result<()> {
         let device = checked_device(Order::Greedy)?;
         let definition =
-            Definition { samples: 2, empty: 20, chain: 10, steps: 6, peers: Vec::new() };
+            Definition { samples: 2, empty: 20, chain: 10, steps: 6, rounds: 3, peers: Vec::new() };
         let mut show = |_: Step<'_>| ();
         let setting = Setting::for_tests(&device);
         let printed = measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
-        for row in ["empty tasks: submit", "kernel chain: drained", "random: waits of streams"] {
+        for row in [
+            "empty tasks: submit",
+            "kernel chain: drained",
+            "random: waits of streams",
+            "32 kernels as a region: submit",
+        ] {
             assert!(printed.contains(row), "{row}: {printed}");
         }
         assert_no_finding(&device, 10);

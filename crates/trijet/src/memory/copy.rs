@@ -183,32 +183,29 @@ impl Stream {
                 domain.host_wait_for(bytes, Mode::Read, site)?;
             }
         }
-        if let Some(CopySpans { dst, src }) = batch.copies.first() {
-            self.reach(dst, src)?;
-        }
+        batch.copies.iter().try_for_each(|copy| self.reach(&copy.dst, &copy.src))?;
         self.enqueue(Action::Batch { copies: &batch.copies, order }, &batch.uses, site)
     }
 
-    /// Lets the device of the stream use the memory of a copy, if it is that of another device.
+    /// Lets the device of the stream use the memory of a copy, where it is that of another device.
     #[inline(always)]
     fn reach(&self, dst: &Span, src: &Span) -> Result<()> {
-        let (dst, src) = (dst.memory().space(), src.memory().space());
-        if dst == src || !matches!((dst, src), (Space::Device(_), Space::Device(_))) {
-            return Ok(());
-        }
-        self.reach_spaces([dst, src])
-    }
-
-    #[cold]
-    fn reach_spaces(&self, spaces: [Space; 2]) -> Result<()> {
-        let LaneRef { domain, device, .. } = self.lane();
-        for space in spaces {
-            if let Space::Device(owner) = space {
-                let reached = domain.peers.reach(&**domain.driver(), *device, owner);
-                reached.map_err(|error| domain.failed(*device, error))?;
+        let device = self.lane().device;
+        for span in [dst, src] {
+            if let Space::Device(owner) = span.memory().space()
+                && owner != device
+            {
+                self.reach_device(owner)?;
             }
         }
         Ok(())
+    }
+
+    #[cold]
+    fn reach_device(&self, owner: DeviceId) -> Result<()> {
+        let LaneRef { domain, device, .. } = self.lane();
+        let reached = domain.peers.reach(&**domain.driver(), *device, owner);
+        reached.map_err(|error| domain.failed(*device, error))
     }
 
     /// Sets every byte of `dst` to `value`, asynchronously.

@@ -269,6 +269,7 @@ impl HostDriver {
     /// Laws A16 and A17: an asynchronous copy, and the wait of the host for one of pageable memory.
     pub(super) fn copy_async(&self, stream: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
         let mut call = self.begin_on(Verb::Copy, stream)?;
+        call.check_ranges([dst, src])?;
         let (from, to) = (src.memory().space(), dst.memory().space());
         let (op, slot) = (call.op, call.slot);
         let pageable = from == Space::Pageable || to == Space::Pageable;
@@ -311,6 +312,7 @@ impl HostDriver {
     /// host.
     pub(super) fn copy_sync(&self, legacy: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
         let call = self.begin_on(Verb::Copy, legacy)?;
+        call.check_ranges([dst, src])?;
         let (op, slot, device) = (call.op, call.slot, call.device());
         match (src.memory().space(), dst.memory().space()) {
             (Space::Pageable, Space::Device(_)) => self.copy_staged(call, dst, src).map(drop),
@@ -348,6 +350,7 @@ impl HostDriver {
         if copies.is_empty() {
             return Err(refuse::value("copy batch", "a batch needs at least one copy"));
         }
+        copies.iter().try_for_each(|copy| call.check_ranges([&copy.dst, &copy.src]))?;
         let early = match order {
             SourceOrder::Stream => false,
             SourceOrder::DuringCall => true,
@@ -396,6 +399,21 @@ impl Call<'_> {
     /// Whether an injected fault keeps the operation of this call from completing.
     pub(super) fn never_completes(&self) -> bool {
         self.fault == Some(FaultKind::NeverCompletes)
+    }
+
+    /// A copy of memory in a range is refused without access, where copies of other memory go through the host
+    /// (measured).
+    pub(super) fn check_ranges(&self, spans: [&Span; 2]) -> Result<()> {
+        let device = self.device();
+        for span in spans {
+            let pools = &self.state.pools;
+            if pools.ranges.has(span.memory()) && !pools.reaches(device, span.memory()) {
+                let cause =
+                    format!("{span} is in a range of addresses, to which {device} has no access");
+                return Err(refuse::value("copy", cause));
+            }
+        }
+        Ok(())
     }
 
     /// Law A39: a fill of memory that the device cannot use is refused.

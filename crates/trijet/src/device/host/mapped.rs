@@ -102,6 +102,11 @@ impl Ranges {
             .ok_or_else(|| refuse::value(op, format!("{address:#x} is not the address of a range")))
     }
 
+    /// Whether the memory is that of a range.
+    pub(super) fn has(&self, memory: &Memory) -> bool {
+        self.0.contains_key(&memory.address())
+    }
+
     /// The bytes of a device that are mapped.
     pub(super) fn mapped(&self, device: DeviceId) -> u64 {
         let of_device = self.0.values().filter(|range| range.device == device);
