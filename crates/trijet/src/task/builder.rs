@@ -109,13 +109,14 @@ impl<'a, U: Uses> Task<'a, U> {
             core.demand_fit(&declared)?;
             uses.put(place)?;
         }
+        let site = Location::caller();
         let body = Body::Stream(Box::new(move |stream| {
             uses.begin(stream)?;
             run(stream, uses.views())?;
-            uses.end(stream)
+            uses.end(stream, site)
         }));
         let group = group.unwrap_or(Group::Work { is_urgent });
-        let new = New { name, site: Location::caller(), is_urgent, place, group, body };
+        let new = New { name, site, is_urgent, place, group, body };
         Ok(TaskId::new(core, core.submit(new, &declared)?))
     }
 

@@ -18,6 +18,7 @@ use crate::order::domain::Domain;
 use crate::stream::{Device, Stream};
 use std::cell::Cell;
 use std::fmt;
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -35,6 +36,14 @@ thread_local! {
     static REGION: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
+/// Bytes that a task wrote and had declared to read.
+pub(super) struct WrongRead {
+    /// Where the task was submitted.
+    pub(super) site: &'static Location<'static>,
+    pub(super) datum: u32,
+    pub(super) bytes: Range<usize>,
+}
+
 /// The tasks of a device.
 pub(super) struct Core {
     /// A number that no other tasks of the process have.
@@ -42,6 +51,8 @@ pub(super) struct Core {
     /// At least one. Tasks name them by their numbers here.
     pub(super) devices: Arc<[Device]>,
     look_ahead: usize,
+    /// What was found so far, if it is checked that tasks do not write what they declare to read.
+    pub(super) wrong_reads: Option<Arc<Mutex<Vec<WrongRead>>>>,
     state: Mutex<State>,
     /// The graphs of regions. The thread that issues tasks has them.
     templates: Mutex<Templates>,
@@ -58,12 +69,17 @@ impl fmt::Debug for Core {
 }
 
 impl Core {
-    pub(super) fn new(devices: Arc<[Device]>, lanes: Lanes, look_ahead: usize) -> Arc<Self> {
+    pub(super) fn new(
+        devices: Arc<[Device]>,
+        lanes: Lanes,
+        (look_ahead, checks_reads): (usize, bool),
+    ) -> Arc<Self> {
         static IDS: AtomicU64 = AtomicU64::new(1);
         Arc::new(Self {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             devices,
             look_ahead,
+            wrong_reads: checks_reads.then(Arc::default),
             state: Mutex::new(State::new(lanes)),
             templates: Mutex::default(),
             news: Condvar::new(),
@@ -260,7 +276,7 @@ impl Core {
             fn drop(&mut self) {
                 REGION.set(self.before);
                 let mut state = self.core.lock();
-                state.close_region(self.region);
+                state.close_region(self.region, self.core.wrong_reads.is_some());
                 drop(self.core.advance(state));
             }
         }
@@ -453,6 +469,20 @@ impl Core {
         is_cancelled
     }
 
+    /// Returns the first write of what a task declared to read, once.
+    fn demand_right_reads(&self) -> Result<()> {
+        let Some(wrong) = &self.wrong_reads else { return Ok(()) };
+        let found = std::mem::take(&mut *wrong.lock().expect("no panic under this lock"));
+        let Some(WrongRead { site, datum, bytes: Range { start, end } }) = found.first() else {
+            return Ok(());
+        };
+        let cause = format!(
+            "the task that was submitted at {site} wrote bytes {start} to {end} of data {datum}, which it declared to \
+             read; declare an `update`, or look at what its kernels write"
+        );
+        Err(Error::new(ErrorKind::InvalidValue, "tasks finish", cause))
+    }
+
     /// Waits until all tasks are over and their work is complete.
     pub(super) fn finish(self: &Arc<Self>) -> Result<()> {
         self.demand_outside("tasks finish")?;
@@ -467,7 +497,7 @@ impl Core {
         }
         match failed {
             Some(error) => Err(error),
-            None => outcome,
+            None => outcome.and_then(|()| self.demand_right_reads()),
         }
     }
 }

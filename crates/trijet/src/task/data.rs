@@ -1,17 +1,19 @@
 //! Data: the buffers of tasks, and the uses of their elements that a task declares.
 #![forbid(unsafe_code)]
 
-use super::core::Core;
+use super::core::{Core, WrongRead};
 use super::declared::{AllDeclared, AnyDatum, Declared};
 use super::record::StreamBody;
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
 use crate::memory::{
-    Buffer, Element, OnDevice, OnHost, ReadGuard, View, ViewMut, WriteGuard, within,
+    Buffer, Element, OnDevice, OnHost, PinnedBuffer, ReadGuard, View, ViewMut, WriteGuard, within,
 };
+use crate::stream::Stream;
 use std::fmt;
 use std::ops::{Range, RangeBounds};
+use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 /// A buffer that tasks use, see [`Tasks::data`](super::Tasks::data). Clones stand for the same buffer.
@@ -34,6 +36,8 @@ pub struct Reads<T, S = OnDevice> {
     range: Range<usize>,
     /// The device of the task.
     place: usize,
+    /// What they were before the task, where that is checked.
+    before: Option<PinnedBuffer<T>>,
 }
 
 /// Elements that a task writes.
@@ -81,7 +85,12 @@ impl<T, S> Data<T, S> {
     /// If the range does not lie within the data, as for a slice.
     #[must_use]
     pub fn read_range(&self, range: impl RangeBounds<usize>) -> Reads<T, S> {
-        Reads { datum: Arc::clone(&self.0), range: within(range, self.len()), place: 0 }
+        Reads {
+            datum: Arc::clone(&self.0),
+            range: within(range, self.len()),
+            place: 0,
+            before: None,
+        }
     }
 
     /// All elements, to write. The values that they had before are lost, even where the task writes nothing.
@@ -220,6 +229,43 @@ impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
 
     pub(super) fn view(&self) -> View<'_, T> {
         self.datum.view_on(self.place, self.range.clone())
+    }
+}
+
+/// Whether tasks write what they declare to read.
+impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
+    /// Keeps the elements as they are before the function of a task, if that is checked.
+    pub(super) fn keep_before(&mut self, stream: &Stream) -> Result<()> {
+        let is_checked = self.datum.core.wrong_reads.is_some();
+        if is_checked && !self.is_on_host() && !self.range.is_empty() {
+            let mut before = self.datum.core.devices[self.place].pinned(self.range.len())?;
+            stream.copy(&self.view(), &mut before)?;
+            self.before = Some(before);
+        }
+        Ok(())
+    }
+
+    /// Compares them with what they are after it.
+    pub(super) fn compare(
+        &mut self,
+        stream: &Stream,
+        site: &'static Location<'static>,
+    ) -> Result<()> {
+        let wrong = self.datum.core.wrong_reads.as_ref();
+        let (Some(before), Some(wrong)) = (self.before.take(), wrong) else { return Ok(()) };
+        let mut after = self.datum.core.devices[self.place].pinned(self.range.len())?;
+        stream.copy(&self.view(), &mut after)?;
+        let (wrong, datum) = (Arc::clone(wrong), self.datum.number);
+        let first = self.range.start * size_of::<T>();
+        stream.host_fn_with((&before, &after), move |(before, after)| {
+            let [before, after] = [before, after].map(bytemuck::cast_slice::<T, u8>);
+            let differs = |at: &usize| before[*at] != after[*at];
+            let Some(begin) = (0..before.len()).find(differs) else { return };
+            let end = (begin..before.len()).rfind(differs).unwrap_or(begin) + 1;
+            let bytes = first + begin..first + end;
+            let found = WrongRead { site, datum, bytes };
+            wrong.lock().expect("no panic under this lock").push(found);
+        })
     }
 }
 

@@ -65,11 +65,16 @@ impl State {
     }
 
     /// All tasks of the region are submitted.
-    pub(super) fn close_region(&mut self, region: u64) {
+    pub(super) fn close_region(&mut self, region: u64, checks_reads: bool) {
         let is_given = self.lanes.is_given();
         let Some(known) = self.regions.all.get_mut(&region) else { return };
         if is_given {
             known.why_not.get_or_insert("its stream is the program's");
+        }
+        if checks_reads {
+            known
+                .why_not
+                .get_or_insert("it is checked what its tasks read, which takes host functions");
         }
         known.is_closed = true;
         self.counts.regions += u64::from(!known.members.is_empty());

@@ -112,11 +112,12 @@ impl Drop for Handle {
 pub struct TaskOptions {
     streams: usize,
     look_ahead: usize,
+    checks_reads: bool,
 }
 
 impl Default for TaskOptions {
     fn default() -> Self {
-        Self { streams: STREAMS, look_ahead: LOOK_AHEAD }
+        Self { streams: STREAMS, look_ahead: LOOK_AHEAD, checks_reads: false }
     }
 }
 
@@ -135,6 +136,15 @@ impl TaskOptions {
     /// How many tasks are held back before the first of them is issued.
     pub fn look_ahead(mut self, tasks: usize) -> Self {
         self.look_ahead = tasks;
+        self
+    }
+
+    /// Checks that tasks on streams do not write what they declare to read, as a kernel with a wrong declaration may: the
+    /// device memory is compared before and after each task, and [`Tasks::finish`] returns the first difference as an error,
+    /// with the bytes and the place of the task. This is for tests: all that is read goes to the host twice, and regions
+    /// are issued task by task.
+    pub fn check_reads(mut self) -> Self {
+        self.checks_reads = true;
         self
     }
 }
@@ -172,7 +182,7 @@ impl Device {
     pub fn tasks_in(&self, stream: &Arc<Stream>) -> Tasks {
         let devices: Arc<[Self]> = [self.clone()].into();
         let lanes = Lanes::of_stream(&devices, Arc::clone(stream));
-        Tasks(Arc::new(Handle(Core::new(devices, lanes, 0))))
+        Tasks(Arc::new(Handle(Core::new(devices, lanes, (0, false)))))
     }
 }
 
@@ -182,9 +192,9 @@ impl Tasks {
     }
 
     fn new(devices: Arc<[Device]>, options: TaskOptions) -> Self {
-        let TaskOptions { streams, look_ahead } = options;
+        let TaskOptions { streams, look_ahead, checks_reads } = options;
         let lanes = Lanes::new(&devices, streams);
-        Self(Arc::new(Handle(Core::new(devices, lanes, look_ahead))))
+        Self(Arc::new(Handle(Core::new(devices, lanes, (look_ahead, checks_reads)))))
     }
 
     /// Tasks on several devices, which are named by their numbers in `devices`. Data have a copy on each device that uses
@@ -387,7 +397,7 @@ impl Tasks {
     ///
     /// # Errors
     /// The error of the task that failed first since the last call; the error of work that failed; `InvalidValue` in the
-    /// function of a task.
+    /// function of a task, and if a task wrote what it had declared to read ([`TaskOptions::check_reads`]).
     pub fn finish(&self) -> Result<()> {
         self.core().finish()
     }

@@ -7,6 +7,7 @@ use super::reduce::{Reduces, Reduction};
 use crate::base::error::Result;
 use crate::memory::{Element, OnHost, ReadGuard, View, ViewMut, WriteGuard};
 use crate::stream::Stream;
+use std::panic::Location;
 
 mod sealed {
     #[expect(unnameable_types, reason = "only this crate implements it")]
@@ -35,12 +36,12 @@ pub trait Uses: sealed::Sealed + Send + 'static {
     }
     /// The views.
     fn views(&mut self) -> Self::Views<'_>;
-    /// Called on the stream of the task, after its function succeeded.
+    /// Called on the stream of the task, after its function succeeded. `site` is where it was submitted.
     ///
     /// # Errors
     /// What the enqueue calls report.
-    fn end(&mut self, stream: &Stream) -> Result<()> {
-        let _ = stream;
+    fn end(&mut self, stream: &Stream, site: &'static Location<'static>) -> Result<()> {
+        let _ = (stream, site);
         Ok(())
     }
 }
@@ -75,8 +76,16 @@ impl<T: Element, S: Send + Sync + 'static> Uses for Reads<T, S> {
         self.put(place)
     }
 
+    fn begin(&mut self, stream: &Stream) -> Result<()> {
+        self.keep_before(stream)
+    }
+
     fn views(&mut self) -> View<'_, T> {
         self.view()
+    }
+
+    fn end(&mut self, stream: &Stream, site: &'static Location<'static>) -> Result<()> {
+        self.compare(stream, site)
     }
 }
 
@@ -119,7 +128,7 @@ impl<T: Element, R: Reduction<T>> Uses for Reduces<T, R> {
         self.view()
     }
 
-    fn end(&mut self, stream: &Stream) -> Result<()> {
+    fn end(&mut self, stream: &Stream, _: &'static Location<'static>) -> Result<()> {
         self.end(stream)
     }
 }
@@ -175,8 +184,8 @@ macro_rules! tuples {
                 ($(self.$at.views(),)*)
             }
 
-            fn end(&mut self, stream: &Stream) -> Result<()> {
-                $(self.$at.end(stream)?;)*
+            fn end(&mut self, stream: &Stream, site: &'static Location<'static>) -> Result<()> {
+                $(self.$at.end(stream, site)?;)*
                 Ok(())
             }
         }
@@ -228,8 +237,8 @@ impl<U: Uses> Uses for Vec<U> {
         self.iter_mut().map(U::views).collect()
     }
 
-    fn end(&mut self, stream: &Stream) -> Result<()> {
-        self.iter_mut().try_for_each(|one| one.end(stream))
+    fn end(&mut self, stream: &Stream, site: &'static Location<'static>) -> Result<()> {
+        self.iter_mut().try_for_each(|one| one.end(stream, site))
     }
 }
 

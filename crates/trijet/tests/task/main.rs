@@ -8,6 +8,7 @@ mod fifteen;
 mod hosts;
 mod programs;
 mod random;
+mod reads;
 mod refused;
 mod regions;
 

@@ -78,6 +78,7 @@ pub(crate) fn draw(seed: u64) -> Program {
     let mut draw = Prng::new(seed);
     let mut below = move |most: usize| usize::try_from(draw.below(most as u64)).expect("few");
     let options = TaskOptions::new().streams(1 + below(4)).look_ahead(below(7));
+    let options = if seed % 8 == 5 { options.check_reads() } else { options };
     let count = 1 + below(40);
     let two = |below: &mut dyn FnMut(usize) -> usize, first: usize, all: usize| {
         let from = below(all);
