@@ -235,9 +235,11 @@ impl Core {
         let stream = Arc::clone(&region.stream);
         let numbers: Vec<Number> = region.members.iter().map(|member| member.number).collect();
         let run = |body: StreamBody, stream: &Stream| self.run(|| body(stream));
-        let mut templates = self.templates.lock().expect("no function of a task panics here");
+        // Functions run under no lock, and one thread at a time issues.
+        let kept = || self.templates.lock().expect("no panic under this lock");
+        let mut templates = std::mem::take(&mut *kept());
         let (outcomes, launched) = templates.launch(&self.devices[place], region, &run);
-        drop(templates);
+        *kept() = templates;
         let end = stream.lane().position();
         let mut state = self.lock();
         match launched {
