@@ -6,6 +6,7 @@
 
 pub mod allocations;
 mod bare;
+mod beside;
 pub mod chains;
 mod changed;
 pub mod check;

@@ -1,6 +1,7 @@
 //! Persistent workers under every policy: the time on the device of independent tasks, of a graph, and of tasks that make others.
 #![forbid(unsafe_code)]
 
+use crate::beside::{self, Load};
 use crate::definition::parse;
 use crate::peer::{self, Peer};
 use crate::progress::Steps;
@@ -47,6 +48,9 @@ struct Definition {
     /// The tasks that the host feeds, and the sizes of its batches.
     fed: usize,
     batches: Vec<usize>,
+    /// What runs beside kernels, and the multiprocessors that are left to these.
+    beside: Load,
+    reserved: Vec<u32>,
     #[serde(default)]
     peers: Vec<Peer>,
 }
@@ -299,7 +303,7 @@ fn measure(
     steps: &mut Steps<'_>,
 ) -> Result<Results> {
     let (device, of) = (setting.device, definition);
-    steps.expect(7);
+    steps.expect(8);
     let mut results = Results::of_device(device);
     results.note("verified", "every run had its known answer, and ran every task once");
     let parameters: Vec<(u32, u32)> =
@@ -331,6 +335,7 @@ fn measure(
     take("trees", pairs.map(|(way, tree)| visited(device, way, tree)).collect())?;
     let batches = of.batches.iter().map(|batch| fed(device, of.fed, *batch));
     take("feeds", batches.collect())?;
+    take("beside kernels", beside::sides(device, of.beside, &of.reserved))?;
     let [near, all] = points.map(|count| Samples::one(count as f64));
     results.push("points where auto is within 5 % of the best".to_owned(), "points", near, None);
     results.push("points with auto".to_owned(), "points", all, None);
@@ -358,6 +363,7 @@ mod tests {
             "dag 5 x 20: levels: each",
             "6 queens: auto: stolen",
             "fed in batches of 7: each",
+            "beside kernels of the memory, 1 multiprocessors left: kernels alone",
         ] {
             assert!(printed.contains(row), "{row}: {printed}");
         }
