@@ -54,6 +54,8 @@ const RUNS: &[(&str, &[&str])] = &[
             "memory::",
             "device::host::",
             "explore::",
+            "graph::",
+            "task::",
             "workers::",
         ],
     ),
