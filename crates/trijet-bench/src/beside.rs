@@ -13,7 +13,7 @@ use trijet::{Buffer, Clock, Device, Error, ErrorKind, Event, Result, Stream, Tim
 /// The lanes of a task.
 const LANES: u32 = 32;
 
-/// What runs at once.
+/// The work of the workers, and that of the kernels beside them.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) struct Load {
     /// Tasks of the workers, and their steps.

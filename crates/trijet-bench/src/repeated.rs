@@ -32,7 +32,7 @@ pub(crate) const SIDES: [(Way, bool, &str); 6] = [
     (Way::ByHand, true, "32 kernels as a graph by hand, a tenth changes"),
 ];
 
-/// What kernel `at` of a round adds.
+/// The factor of kernel `at` of a round, which adds so many times one.
 fn weight(round: u32, at: u32, changes: bool) -> f32 {
     if changes && at.is_multiple_of(10) { (1 + round % 3) as f32 } else { 1.0 }
 }

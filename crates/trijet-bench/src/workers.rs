@@ -48,8 +48,9 @@ struct Definition {
     /// The tasks that the host feeds, and the sizes of its batches.
     fed: usize,
     batches: Vec<usize>,
-    /// What runs beside kernels, and the multiprocessors that are left to these.
+    /// The work of workers and of kernels that run beside each other.
     beside: Load,
+    /// The multiprocessors that workers leave to such kernels.
     reserved: Vec<u32>,
     #[serde(default)]
     peers: Vec<Peer>,

@@ -85,7 +85,7 @@ impl Comparison {
         }
     }
 
-    /// What was recorded, as nodes without edges.
+    /// The recorded operations, as nodes without edges.
     pub(super) fn into_nodes(self) -> Vec<Node> {
         let Self { known: mut nodes, changes, others, next, .. } = self;
         nodes.truncate(next - others.len());

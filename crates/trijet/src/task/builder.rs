@@ -105,8 +105,8 @@ impl<'a, U: Uses> Task<'a, U> {
         let mut declared = core.declared();
         uses.declare(&mut declared);
         let place = core.place(place, &declared)?;
+        core.demand_fit(&declared)?;
         if core.devices.len() > 1 {
-            core.demand_fit(&declared)?;
             uses.put(place)?;
         }
         let site = Location::caller();
@@ -135,6 +135,7 @@ impl<'a, U: Uses> Task<'a, U> {
         let mut declared = core.declared();
         uses.declare(&mut declared);
         let place = core.place(place, &declared)?;
+        core.demand_fit(&declared)?;
         let body = Body::Host(Box::new(move || {
             let mut parts = uses.parts();
             run(U::guards(&mut parts)?)

@@ -11,9 +11,10 @@ use super::lanes::{Group, Lanes};
 use super::record::{Body, Failure, New, Number, StreamBody};
 use super::region::RegionIssue;
 use super::state::State;
-use super::template::{Launched, Outcome, Templates};
+use super::template::{Outcome, Templates};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::panic::caught;
+use crate::graph::Renewed;
 use crate::order::domain::Domain;
 use crate::stream::{Device, Stream};
 use std::cell::Cell;
@@ -133,9 +134,8 @@ impl Core {
         }
     }
 
-    /// Adds a task, and issues what may be issued.
+    /// Adds a task whose uses fit, and issues what may be issued.
     pub(super) fn submit(self: &Arc<Self>, new: New, declared: &AllDeclared) -> Result<Number> {
-        self.demand_fit(declared)?;
         let mut state = self.lock();
         if state.unfinished() >= UNFINISHED_MAX && !self.is_inside() {
             state = self.wait_until(state, |state| state.unfinished() < UNFINISHED_MAX);
@@ -243,8 +243,8 @@ impl Core {
         let end = stream.lane().position();
         let mut state = self.lock();
         match launched {
-            Ok(Launched::New) => state.counts.graphs += 1,
-            Ok(Launched::Again(patched)) => {
+            Ok(Renewed::Anew) => state.counts.graphs += 1,
+            Ok(Renewed::Patched(patched)) => {
                 state.counts.replays += 1;
                 state.counts.patched += patched as u64;
             }

@@ -41,13 +41,8 @@ impl State {
         let Some(known) = self.regions.all.get_mut(&region) else { return };
         known.blockers += count;
         known.members.push(number);
-        // Tasks that came in between may wait for the region, which would wait for them.
-        if is_mixed {
-            known.why_not.get_or_insert("tasks outside were submitted between its own");
-        }
-        if place != first_place {
-            known.why_not.get_or_insert("it is on several devices");
-        }
+        // Tasks that came in between may wait for the region, which would wait for them; and a graph has one device.
+        known.is_loose |= is_mixed || place != first_place;
     }
 
     /// The region of a task that is held back.
@@ -68,17 +63,11 @@ impl State {
     pub(super) fn close_region(&mut self, region: u64, checks_reads: bool) {
         let is_given = self.lanes.is_given();
         let Some(known) = self.regions.all.get_mut(&region) else { return };
-        if is_given {
-            known.why_not.get_or_insert("its stream is the program's");
-        }
-        if checks_reads {
-            known
-                .why_not
-                .get_or_insert("it is checked what its tasks read, which takes host functions");
-        }
+        // The program's stream may be captured, and the comparison of what tasks read takes host functions.
+        known.is_loose |= is_given || checks_reads;
         known.is_closed = true;
         self.counts.regions += u64::from(!known.members.is_empty());
-        if known.why_not.is_some() || known.members.is_empty() {
+        if known.is_loose || known.members.is_empty() {
             self.dissolve(region);
         } else if known.blockers == 0 {
             self.regions.ready.push(region);

@@ -28,8 +28,8 @@ pub(super) struct Region {
     pub(super) blockers: usize,
     /// What a graph of the region depends on, so far.
     pub(super) hasher: DefaultHasher,
-    /// Why the members are issued one by one.
-    pub(super) why_not: Option<&'static str>,
+    /// Whether the members are issued one by one.
+    pub(super) is_loose: bool,
     /// Whether all members are submitted.
     pub(super) is_closed: bool,
 }
@@ -64,10 +64,9 @@ pub(super) struct Regions {
 impl Region {
     /// Notes what a task of the region is and uses.
     pub(super) fn note(&mut self, new: &New, declared: &[Declared]) {
-        let Self { data, hasher, why_not, members, .. } = self;
-        if matches!(new.body, Body::Host(_)) {
-            why_not.get_or_insert("a task of it runs on the host");
-        }
+        let Self { data, hasher, is_loose, members, .. } = self;
+        // A graph has no task of the host.
+        *is_loose |= matches!(new.body, Body::Host(_));
         (new.place, new.site.file(), new.site.line(), new.site.column()).hash(hasher);
         members.len().hash(hasher);
         for one in declared {
@@ -82,8 +81,6 @@ impl Region {
             let bytes = data[index].datum.read_all(new.place).span().bytes();
             (index, bytes, &one.range, one.mode.writes(), one.reduces).hash(hasher);
         }
-        if data.len() > DATA_MAX {
-            why_not.get_or_insert("it has too many data");
-        }
+        *is_loose |= data.len() > DATA_MAX;
     }
 }

@@ -20,15 +20,6 @@ pub(super) enum Outcome {
     Skipped(StreamBody),
 }
 
-/// What was done to launch a region.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Launched {
-    /// A graph was made.
-    New,
-    /// A graph that was there was launched again, with so many operations changed.
-    Again(usize),
-}
-
 /// The graphs of regions, by what they depend on.
 #[derive(Debug, Default)]
 pub(super) struct Templates(VecDeque<(u64, Template)>);
@@ -49,7 +40,7 @@ impl Templates {
         device: &Device,
         issue: RegionIssue,
         run: &dyn Fn(StreamBody, &Stream) -> Result<()>,
-    ) -> (Vec<Outcome>, Result<Launched>) {
+    ) -> (Vec<Outcome>, Result<Renewed>) {
         let known = self.0.iter().position(|(key, _)| *key == issue.key);
         let (key, mut template) = match known.and_then(|at| self.0.remove(at)) {
             Some(found) => found,
@@ -76,7 +67,7 @@ impl Template {
         &mut self,
         issue: RegionIssue,
         run: &dyn Fn(StreamBody, &Stream) -> Result<()>,
-    ) -> (Vec<Outcome>, Result<Launched>) {
+    ) -> (Vec<Outcome>, Result<Renewed>) {
         let RegionIssue { members, data, place, stream, .. } = issue;
         let mut outcomes = Vec::with_capacity(members.len());
         if let Err(error) = self.open_streams(members.len()) {
@@ -85,8 +76,8 @@ impl Template {
         }
         let Self { recording, streams, graph } = self;
         let record = || {
-            let views = data.iter().map(|one| one.datum.read_all(place));
-            let named = views.into_iter().try_for_each(|view| recording.argument(&view));
+            let mut views = data.iter().map(|one| one.datum.read_all(place));
+            let named = views.try_for_each(|view| recording.argument(&view));
             record(members, streams, named, run, &mut outcomes);
         };
         let made = match graph {
@@ -95,13 +86,10 @@ impl Template {
                 record();
                 recording.graph().map(|made| {
                     *graph = Some(made);
-                    Launched::New
+                    Renewed::Anew
                 })
             }
-            Some(graph) => recording.renew(graph, record).map(|renewed| match renewed {
-                Renewed::Patched(operations) => Launched::Again(operations),
-                Renewed::Anew => Launched::New,
-            }),
+            Some(graph) => recording.renew(graph, record),
         };
         let launched = made.and_then(|launched| {
             let arguments = data.iter().fold(Arguments::new(), |all, one| {
