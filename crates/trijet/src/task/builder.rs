@@ -1,15 +1,18 @@
 //! A task before its submission.
 #![forbid(unsafe_code)]
 
+use super::bound::{Bound, Launch, Start, Workers};
 use super::core::Core;
+use super::declared::AllDeclared;
 use super::lanes::Group;
 use super::record::{Body, Name, New, Number};
 use super::uses::{HostUses, Uses};
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::stream::Stream;
+use crate::workers::{Kinds, Options, Program, Run};
 use std::borrow::Cow;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// A task with its uses, see [`Tasks::task`](super::Tasks::task).
 #[derive(Debug)]
@@ -116,6 +119,101 @@ impl<'a, U: Uses> Task<'a, U> {
             uses.end(stream, site)
         }));
         let group = group.unwrap_or(Group::Work { is_urgent });
+        let new = New { name, site, is_urgent, place, group, body };
+        Ok(TaskId::new(core, core.submit(new, &declared)?))
+    }
+
+    /// Binds a program for [workers](crate::workers) to the data of these uses, in place of a task, so that tasks may be
+    /// kinds of it ([`Task::on_workers`]). `start` is called for each run, and gives the views to the program as its arguments. A
+    /// parameter of which tasks use parts, some of them before they have values, is an [`Out`](crate::kernels::Out).
+    ///
+    /// ```
+    /// use trijet::workers::Options;
+    /// use trijet::workers::programs::vectors::{self, VECTORS};
+    /// use trijet::{Device, Select};
+    /// let tasks = Device::open(Select::Host(0))?.tasks();
+    /// let [a, b, c, d] = [0, 1, 2, 3].map(|_| tasks.alloc::<f32>(1000));
+    /// let (a, b, c, d) = (a?, b?, c?, d?);
+    /// let all = (a.update(), b.update(), c.update(), d.update());
+    /// let vectors = tasks.task(all).bind(&VECTORS, Options::default(), |launch, (a, b, c, d)| {
+    ///     launch.run((a, b, c, d))
+    /// })?;
+    /// tasks.region(|tasks| {
+    ///     for begin in (0..1000).step_by(100) {
+    ///         let part = begin..begin + 100;
+    ///         let (ones, sum) = (a.write_range(part.clone()), b.update_range(part.clone()));
+    ///         let record = |to, from, value| vectors::record(to, from, (part.start, part.end), value);
+    ///         tasks.task(ones).on_workers(&vectors, vectors::FILL, &record(0, 0, 1.0))?;
+    ///         tasks.task(b.write_range(part.clone())).on_workers(&vectors, vectors::FILL, &record(1, 1, 0.5))?;
+    ///         tasks.task((a.read_range(part.clone()), sum)).on_workers(&vectors, vectors::AXPY, &record(1, 0, 2.0))?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// tasks.finish()?;
+    /// assert_eq!((tasks.counts().submitted, tasks.counts().runs), (30, 1));
+    /// assert_eq!(Device::open(Select::Host(0))?.stream()?.download(&tasks.take(b)?)?, [2.5; 1000]);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidValue` if a use belongs to other tasks, if two uses conflict, or for data in host memory or reductions.
+    #[track_caller]
+    pub fn bind<K, P, F>(
+        self,
+        program: &'static Program<K, P>,
+        options: Options,
+        mut start: F,
+    ) -> Result<Workers>
+    where
+        K: Kinds,
+        F: for<'t> FnMut(&Launch<'t, K, P>, U::Views<'t>) -> Result<Run> + Send + 'static,
+    {
+        let Self { core, mut uses, place, .. } = self;
+        let mut data = AllDeclared::default();
+        uses.declare(&mut data);
+        let place = core.place(place, &data)?;
+        core.demand_fit(&data)?;
+        let name = program.name();
+        if let Some(one) = data.all().iter().find(|one| one.home.is_none() || one.reduces) {
+            let what = if one.reduces { "a reduction" } else { "host memory" };
+            let cause =
+                format!("`{name}` is bound to device memory, and data {} is {what}", one.number);
+            return Err(Error::new(ErrorKind::InvalidValue, "bind", cause));
+        }
+        if core.devices.len() > 1 {
+            uses.put(place)?;
+        }
+        let site = Location::caller();
+        let start: Start = Box::new(move |stream, graph| {
+            uses.begin(stream)?;
+            let run = start(&Launch { program, stream, graph, options }, uses.views())?;
+            uses.end(stream, site)?;
+            Ok(run)
+        });
+        let (kinds, start) = (K::KINDS.len(), Mutex::new(start));
+        Ok(Workers(Arc::new(Bound { core: core.id, name, kinds, place, data, start })))
+    }
+
+    /// Submits the task as one of a program for workers: of the kind at `kind`, with a record of up to eight words, which its body
+    /// reads with [`Worker::record`](crate::workers::Worker::record). What the task uses must be among the data that the program is
+    /// bound to. In a [region](super::Tasks::region) of such tasks, all are nodes of one run, with an edge between two that use the same bytes; outside of one,
+    /// a task is a run of its own. Bytes that a child of the task uses are not ordered with other tasks.
+    ///
+    /// A run that fails, as one whose queues are full, is known when it ends. [`Tasks::finish`](super::Tasks::finish) and
+    /// [`Tasks::wait`](super::Tasks::wait) return its error, and no task of it has a result then. Tasks that were issued before the end was known ran.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a kind that the program lacks, a longer record, a use that the program is not bound to, a reduction,
+    /// another device than that of the program, or as for [`Task::run`].
+    #[track_caller]
+    pub fn on_workers(self, workers: &Workers, kind: u8, record: &[u64]) -> Result<TaskId> {
+        let Self { core, uses, name, is_urgent, place, .. } = self;
+        let mut declared = core.declared();
+        uses.declare(&mut declared);
+        core.demand_fit(&declared)?;
+        let node = workers.0.node(kind, record, (core.id, place, declared.all()))?;
+        let (place, group) = (node.bound.place, Group::Work { is_urgent });
+        let (site, body) = (Location::caller(), Body::Node(node));
         let new = New { name, site, is_urgent, place, group, body };
         Ok(TaskId::new(core, core.submit(new, &declared)?))
     }

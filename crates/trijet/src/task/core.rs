@@ -5,11 +5,13 @@
 //! rest. The function of a task runs under no lock.
 #![forbid(unsafe_code)]
 
-use super::declared::{AllDeclared, AnyDatum};
+use super::declared::{AllDeclared, AnyDatum, StreamBody};
 use super::issue::{Issue, TaskIssue};
 use super::lanes::{Group, Lanes};
-use super::record::{Body, Failure, New, Number, StreamBody};
+use super::record::{Body, Failure, New, Number};
 use super::region::RegionIssue;
+use super::region::RunIssue;
+use super::region::Running;
 use super::state::State;
 use super::template::{Outcome, Templates};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -57,6 +59,8 @@ pub(super) struct Core {
     state: Mutex<State>,
     /// The graphs of regions. The thread that issues tasks has them.
     templates: Mutex<Templates>,
+    /// The thread that looks at the ends of runs of workers has it.
+    pub(super) ending: Mutex<()>,
     /// Told when a task is over.
     news: Condvar,
     /// Told when there is work for a thread of the host.
@@ -83,6 +87,7 @@ impl Core {
             wrong_reads: checks_reads.then(Arc::default),
             state: Mutex::new(State::new(lanes)),
             templates: Mutex::default(),
+            ending: Mutex::default(),
             news: Condvar::new(),
             work: Condvar::new(),
         })
@@ -98,7 +103,7 @@ impl Core {
     }
 
     /// Runs the function of a task.
-    fn run(&self, body: impl FnOnce() -> Result<()>) -> Result<()> {
+    fn run<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let outer = (INSIDE.replace(self.id), REGION.replace((0, 0)));
         let outcome = caught(body);
         INSIDE.set(outer.0);
@@ -207,6 +212,7 @@ impl Core {
                         state
                     }
                     Issue::Region(region) => self.launch(region),
+                    Issue::Run(run) => self.start_run(&run),
                 };
                 if state.waiting > 0 {
                     self.news.notify_all();
@@ -266,6 +272,26 @@ impl Core {
         state
     }
 
+    /// Starts a run of workers.
+    fn start_run(&self, issue: &RunIssue) -> MutexGuard<'_, State> {
+        let started = self.run(|| issue.start());
+        let end = issue.stream.lane().position();
+        self.look_at_runs();
+        let members: Vec<Number> = issue.members.iter().map(|(number, _)| *number).collect();
+        let mut state = self.lock();
+        let last = members.last().copied().unwrap_or(0);
+        let end = state.lanes.issued(issue.lane, last, end);
+        for number in &members {
+            let outcome = started.as_ref().map(drop).map_err(Error::again);
+            state.returned_in_graph(*number, outcome, end);
+        }
+        if let Ok(run) = started {
+            state.counts.runs += 1;
+            state.runs.push(Running { run, members });
+        }
+        state
+    }
+
     /// Runs `submit`, and makes a region of what it submits on this thread.
     pub(super) fn in_region<R>(self: &Arc<Self>, submit: impl FnOnce() -> Result<R>) -> Result<R> {
         /// Closes the region also after a panic.
@@ -309,7 +335,7 @@ impl Core {
         is_met: impl Fn(&State) -> bool,
     ) -> MutexGuard<'a, State> {
         state.waiting += 1;
-        state.dissolve_open();
+        state.end_open();
         loop {
             state = self.advance(state);
             if is_met(&state) {
@@ -440,7 +466,9 @@ impl Core {
         site: &'static Location<'static>,
     ) -> Result<()> {
         self.demand_outside("task wait")?;
-        let state = self.wait_for(|state| state.is_over(number));
+        drop(self.wait_for(|state| state.is_over(number)));
+        self.end_runs(Some(number));
+        let state = self.lock();
         if let Some(failure) = state.failure(number) {
             return Err(self.error_of(&state, number, failure));
         }
@@ -488,10 +516,16 @@ impl Core {
     /// Waits until all tasks are over and their work is complete.
     pub(super) fn finish(self: &Arc<Self>) -> Result<()> {
         self.demand_outside("tasks finish")?;
-        let mut state = self.wait_for(|state| state.unfinished() == 0);
+        drop(self.wait_for(|state| state.unfinished() == 0));
+        let are_well = self.end_runs(None);
+        let mut state = self.lock();
         let failed = state.take_unreported();
         let streams = state.lanes.streams();
         drop(state);
+        // Workers that did not leave would be waited for.
+        if let (false, Some(error)) = (are_well, &failed) {
+            return Err(error.again());
+        }
         let mut outcome = Ok(());
         for stream in streams {
             let ended = stream.synchronize();

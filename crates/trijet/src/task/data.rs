@@ -2,8 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::core::{Core, WrongRead};
-use super::declared::{AllDeclared, AnyDatum, Declared};
-use super::record::StreamBody;
+use super::declared::{AllDeclared, AnyDatum, Declared, StreamBody};
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
 use crate::base::units::Bytes;

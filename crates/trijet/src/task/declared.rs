@@ -1,13 +1,17 @@
 //! The uses that a task declares.
 #![forbid(unsafe_code)]
 
-use super::record::StreamBody;
+use crate::base::error::Result;
 use crate::base::ledger::Mode;
 use crate::memory::{View, ViewMut};
+use crate::stream::Stream;
 use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// A function that enqueues work on a stream. It has its uses.
+pub(super) type StreamBody = Box<dyn FnOnce(&Stream) -> Result<()> + Send>;
 
 /// A datum of any type.
 pub(super) trait AnyDatum: Send + Sync {

@@ -1,9 +1,12 @@
 //! Regions in the state of tasks: what holds them back, and when they are issued as graphs.
 #![forbid(unsafe_code)]
 
+use super::bound::Bound;
 use super::declared::Declared;
+use super::issue::Issue;
 use super::lanes::{Before, Group};
 use super::record::{Body, New, Number, Order, Progress};
+use super::region::RunIssue;
 use super::region::{Member, Region, RegionIssue};
 use super::state::State;
 use crate::base::error::Result;
@@ -64,7 +67,7 @@ impl State {
         let is_given = self.lanes.is_given();
         let Some(known) = self.regions.all.get_mut(&region) else { return };
         // The program's stream may be captured, and the comparison of what tasks read takes host functions.
-        known.is_loose |= is_given || checks_reads;
+        known.is_loose |= (is_given || checks_reads) && known.workers.is_none();
         known.is_closed = true;
         self.counts.regions += u64::from(!known.members.is_empty());
         if known.is_loose || known.members.is_empty() {
@@ -74,11 +77,31 @@ impl State {
         }
     }
 
-    /// Ends all regions that are not closed: a thread waits for tasks.
-    pub(super) fn dissolve_open(&mut self) {
+    /// Issues what was submitted of regions that are not closed: a thread waits for tasks.
+    pub(super) fn end_open(&mut self) {
         let open = self.regions.all.iter().filter(|(_, region)| !region.is_closed);
         let open: Vec<u64> = open.map(|(number, _)| *number).collect();
-        open.into_iter().for_each(|region| self.dissolve(region));
+        for region in open {
+            let Some(known) = self.regions.all.get_mut(&region) else { continue };
+            if known.workers.is_some() && !known.is_loose {
+                let begun = std::mem::take(known);
+                self.split(begun);
+            } else {
+                self.dissolve(region);
+            }
+        }
+    }
+
+    /// Closes what a region of workers has so far, as a region of its own.
+    fn split(&mut self, begun: Region) {
+        let number = self.open_region();
+        for member in &begun.members {
+            if let Some(record) = self.record_mut(*member) {
+                record.region = Some(number);
+            }
+        }
+        self.regions.all.insert(number, begun);
+        self.close_region(number, false);
     }
 
     /// Lets the members be issued one by one.
@@ -94,7 +117,7 @@ impl State {
     }
 
     /// The next region to issue.
-    pub(super) fn next_region(&mut self, domain: &Domain) -> Option<RegionIssue> {
+    pub(super) fn next_region(&mut self, domain: &Domain) -> Option<Issue> {
         while let Some(region) = self.regions.ready.pop() {
             let Some(known) = self.regions.all.get(&region) else { continue };
             let has_end = |number: &Number| {
@@ -146,8 +169,12 @@ impl State {
         lane: usize,
         stream: Arc<Stream>,
         domain: &Domain,
-    ) -> Option<RegionIssue> {
-        let Region { members: numbers, data, hasher, .. } = self.regions.all.remove(&region)?;
+    ) -> Option<Issue> {
+        let known = self.regions.all.remove(&region)?;
+        let Region { members: numbers, data, hasher, workers, .. } = known;
+        if let Some(bound) = workers {
+            return Some(Issue::Run(self.issue_run(&numbers, bound, (lane, stream), domain)));
+        }
         let mut members = Vec::with_capacity(numbers.len());
         for number in &numbers {
             self.order_edges(*number, lane, &stream, domain);
@@ -169,6 +196,38 @@ impl State {
             }
         }
         let place = self.record(numbers[0])?.serves.0;
-        Some(RegionIssue { key: hasher.finish(), members, data, lane, place, stream })
+        let key = hasher.finish();
+        Some(Issue::Region(RegionIssue { key, members, data, lane, place, stream }))
+    }
+
+    /// The run of workers whose nodes are these tasks.
+    fn issue_run(
+        &mut self,
+        numbers: &[Number],
+        bound: Arc<Bound>,
+        (lane, stream): (usize, Arc<Stream>),
+        domain: &Domain,
+    ) -> RunIssue {
+        let (mut members, mut edges) = (Vec::with_capacity(numbers.len()), Vec::new());
+        for (at, number) in numbers.iter().enumerate() {
+            self.order_edges(*number, lane, &stream, domain);
+            let Some(record) = self.record_mut(*number) else { continue };
+            let first = edges.len();
+            for edge in &mut record.edges {
+                if let Ok(from) = numbers.binary_search(&edge.from) {
+                    edge.order = Some(Order::Workers);
+                    if !edges[first..].contains(&(from, at)) {
+                        edges.push((from, at));
+                    }
+                }
+            }
+            record.progress = Progress::Running;
+            record.lane = Some(lane);
+            record.region = None;
+            if let Some(Body::Node(node)) = record.body.take() {
+                members.push((*number, node));
+            }
+        }
+        RunIssue { bound, members, edges, lane, stream }
     }
 }

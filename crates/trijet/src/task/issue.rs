@@ -1,9 +1,11 @@
 //! The issue of tasks: which one is next, on which stream, and how its order is kept.
 #![forbid(unsafe_code)]
 
+use super::declared::StreamBody;
 use super::lanes::Before;
-use super::record::{Body, Hazard, HostBody, Number, Order, Progress, Record, StreamBody};
+use super::record::{Body, Hazard, HostBody, Number, Order, Progress, Record};
 use super::region::RegionIssue;
+use super::region::RunIssue;
 use super::state::State;
 use crate::base::error::Result;
 use crate::order::domain::Domain;
@@ -19,6 +21,7 @@ const HEIRS_MAX: usize = 32;
 pub(super) enum Issue {
     Task(TaskIssue),
     Region(RegionIssue),
+    Run(RunIssue),
 }
 
 /// A task that is issued now.
@@ -33,7 +36,7 @@ impl State {
     /// The next task to issue, if more than `look_ahead` are not issued, or if a thread waits.
     pub(super) fn next(&mut self, look_ahead: usize, domain: &Domain) -> Option<Issue> {
         if let Some(region) = self.next_region(domain) {
-            return Some(Issue::Region(region));
+            return Some(region);
         }
         loop {
             if self.unissued <= look_ahead && self.waiting == 0 && !self.is_closing {
@@ -58,6 +61,11 @@ impl State {
             match record.body.take() {
                 Some(Body::Stream(body)) => {
                     return Some(Issue::Task(TaskIssue { number, lane, stream, body }));
+                }
+                Some(Body::Node(node)) => {
+                    let (bound, members) = (Arc::clone(&node.bound), vec![(number, node)]);
+                    let edges = Vec::new();
+                    return Some(Issue::Run(RunIssue { bound, members, edges, lane, stream }));
                 }
                 Some(Body::Host(_)) | None => continue,
             }
@@ -136,7 +144,7 @@ impl State {
             record.progress = Progress::Running;
             match record.body.take() {
                 Some(Body::Host(body)) => return Some((number, body)),
-                Some(Body::Stream(_)) | None => continue,
+                Some(Body::Stream(_) | Body::Node(_)) | None => continue,
             }
         }
     }

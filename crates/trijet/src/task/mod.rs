@@ -38,6 +38,7 @@
 //!   later tasks that conflict with it are held back until it has returned. It may use streams of its own.
 #![forbid(unsafe_code)]
 
+mod bound;
 mod builder;
 mod copies;
 mod core;
@@ -52,10 +53,12 @@ mod record;
 mod reduce;
 mod region;
 mod replicas;
+mod runs;
 mod state;
 mod template;
 mod uses;
 
+pub use bound::{Launch, Workers};
 pub use builder::{Task, TaskId};
 pub use data::{Data, HostPart, Reads, Writes};
 pub use explain::{Explanation, Step};
@@ -307,7 +310,7 @@ impl Tasks {
     /// it.
     ///
     /// The functions of its tasks enqueue copies, fills and launches, and may allocate; other calls fail, with an error that
-    /// says so. Memory that they use is that of their data, or their own. The tasks are issued when `submit` returns, and
+    /// says so. Tasks of one program for workers ([`Task::on_workers`]) are one run instead. Memory that they use is that of their data, or their own. The tasks are issued when `submit` returns, and
     /// one by one if the region cannot be a graph: if a task of it runs on the host or follows a task that failed, if several devices
     /// have it, if it has more than 48 data, if a thread waited for tasks before it was complete, or for tasks in a stream
     /// of the program ([`Device::tasks_in`]).

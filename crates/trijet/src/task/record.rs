@@ -1,10 +1,11 @@
 //! Records of tasks: what is known of each task until it is forgotten.
 #![forbid(unsafe_code)]
 
+use super::bound::NodeBody;
+use super::declared::StreamBody;
 use super::lanes::Group;
 use crate::base::error::{Error, Result};
 use crate::base::id::Position;
-use crate::stream::Stream;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::fmt;
@@ -45,6 +46,8 @@ pub enum Order {
     HeldBack,
     /// Both are in one graph, which has an edge between their operations.
     Graph,
+    /// Both are nodes of one run of workers, in which the later one waits for the earlier one.
+    Workers,
     /// The task runs on the host, on a thread that waits for the other one.
     HostWaits,
 }
@@ -60,14 +63,13 @@ pub(super) struct Edge {
     pub(super) order: Option<Order>,
 }
 
-/// A function that enqueues work on a stream. It has its uses.
-pub(super) type StreamBody = Box<dyn FnOnce(&Stream) -> Result<()> + Send>;
 /// A function that computes on a thread of the host.
 pub(super) type HostBody = Box<dyn FnOnce() -> Result<()> + Send>;
 
 /// The function of a task.
 pub(super) enum Body {
     Stream(StreamBody),
+    Node(NodeBody),
     Host(HostBody),
 }
 
@@ -163,6 +165,7 @@ impl fmt::Display for Order {
             Self::Complete => "the earlier one was complete",
             Self::Waits => "its stream waits",
             Self::HeldBack => "it was held back until the earlier one was complete",
+            Self::Workers => "an edge of their run of workers orders them",
             Self::Graph => "an edge of their graph orders them",
             Self::HostWaits => "its thread waits",
         })

@@ -1,13 +1,16 @@
 //! Regions: tasks that are held back until the last of them is submitted, and then issued as one graph.
 #![forbid(unsafe_code)]
 
-use super::declared::{AnyDatum, Declared};
-use super::record::{Body, New, Number, StreamBody};
+use super::bound::{Bound, NodeBody};
+use super::declared::{AnyDatum, Declared, StreamBody};
+use super::record::{Body, New, Number};
+use crate::base::error::Result;
 use crate::stream::Stream;
+use crate::workers::{Run, TaskGraph};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// The most data of a graph. An operation has at most 64 accesses, and memory of the graph itself needs some.
 const DATA_MAX: usize = 48;
@@ -28,6 +31,8 @@ pub(super) struct Region {
     pub(super) blockers: usize,
     /// What a graph of the region depends on, so far.
     pub(super) hasher: DefaultHasher,
+    /// The program of the members, if they are nodes of a run of workers.
+    pub(super) workers: Option<Arc<Bound>>,
     /// Whether the members are issued one by one.
     pub(super) is_loose: bool,
     /// Whether all members are submitted.
@@ -53,6 +58,23 @@ pub(super) struct RegionIssue {
     pub(super) stream: Arc<Stream>,
 }
 
+/// A run of workers that is issued.
+pub(super) struct RunIssue {
+    pub(super) bound: Arc<Bound>,
+    pub(super) members: Vec<(Number, NodeBody)>,
+    /// Edges between members, by their places.
+    pub(super) edges: Vec<(usize, usize)>,
+    pub(super) lane: usize,
+    pub(super) stream: Arc<Stream>,
+}
+
+/// A run whose end no call has looked at.
+pub(super) struct Running {
+    pub(super) run: Run,
+    /// The tasks that are its nodes, in their order.
+    pub(super) members: Vec<Number>,
+}
+
 /// The regions that are not issued.
 #[derive(Default)]
 pub(super) struct Regions {
@@ -64,9 +86,20 @@ pub(super) struct Regions {
 impl Region {
     /// Notes what a task of the region is and uses.
     pub(super) fn note(&mut self, new: &New, declared: &[Declared]) {
-        let Self { data, hasher, is_loose, members, .. } = self;
-        // A graph has no task of the host.
-        *is_loose |= matches!(new.body, Body::Host(_));
+        let Self { data, hasher, is_loose, members, workers, .. } = self;
+        match &new.body {
+            Body::Node(node) if members.is_empty() => *workers = Some(Arc::clone(&node.bound)),
+            // A run of workers has one program, and a graph has none.
+            Body::Node(NodeBody { bound, .. }) => {
+                *is_loose |= workers.as_ref().is_none_or(|known| !Arc::ptr_eq(known, bound));
+            }
+            Body::Stream(_) => *is_loose |= workers.is_some(),
+            // A graph has no task of the host.
+            Body::Host(_) => *is_loose = true,
+        }
+        if workers.is_some() {
+            return;
+        }
         (new.place, new.site.file(), new.site.line(), new.site.column()).hash(hasher);
         members.len().hash(hasher);
         for one in declared {
@@ -82,5 +115,19 @@ impl Region {
             (index, bytes, &one.range, one.mode.writes(), one.reduces).hash(hasher);
         }
         *is_loose |= data.len() > DATA_MAX;
+    }
+}
+
+impl RunIssue {
+    /// Enqueues the run.
+    pub(super) fn start(&self) -> Result<Run> {
+        let mut graph = TaskGraph::new();
+        let node = |(_, node): &(Number, NodeBody)| graph.node_with(node.kind, node.record);
+        let nodes: Vec<_> = self.members.iter().map(node).collect();
+        for (before, after) in &self.edges {
+            graph.edge(nodes[*before], nodes[*after]);
+        }
+        let mut start = self.bound.start.lock().unwrap_or_else(PoisonError::into_inner);
+        start(&self.stream, &graph)
     }
 }

@@ -1,11 +1,12 @@
 //! The state of tasks under their lock: which tasks there are, what each comes after, and which may be issued.
 #![forbid(unsafe_code)]
 
-use super::declared::AllDeclared;
+use super::declared::{AllDeclared, Declared};
 use super::history::History;
 use super::lanes::Lanes;
 use super::record::{Body, Edge, Failure, Name, New, Number, Progress, Record};
 use super::region::Regions;
+use super::region::Running;
 use super::replicas::Replicas;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::Position;
@@ -64,6 +65,8 @@ pub struct TaskCounts {
     pub replays: u64,
     /// Operations of such graphs that were changed before.
     pub patched: u64,
+    /// Runs of workers.
+    pub runs: u64,
     /// Streams that were created.
     pub streams: usize,
     /// Copies between devices that no call asked for.
@@ -108,6 +111,8 @@ pub(super) struct State {
     /// Whether no handle is left that could submit a task.
     pub(super) is_closing: bool,
     pub(super) counts: TaskCounts,
+    /// Runs of workers, in the order of their issue, until their ends are known.
+    pub(super) runs: Vec<Running>,
 }
 
 impl State {
@@ -132,6 +137,7 @@ impl State {
             idle_threads: 0,
             is_closing: false,
             counts: TaskCounts::default(),
+            runs: Vec::new(),
         }
     }
 
@@ -241,8 +247,21 @@ impl State {
         for one in declared.all() {
             self.demand_there(one.number, "task")?;
         }
-        let uses: SmallVec<[Use; 3]> =
-            declared.all().iter().map(|one| self.use_on(new.place, one)).collect();
+        // A run gets the memory of all data of its program, so they cannot be taken before it is issued.
+        let bound = if let Body::Node(node) = &new.body { node.bound.data.all() } else { &[] };
+        for one in bound {
+            self.demand_there(one.number, "task")?;
+        }
+        let held = |one: &Declared| Use {
+            number: one.number,
+            datum: one.number,
+            range: 0..0,
+            mode: Mode::Read,
+            reduces: false,
+        };
+        let held: SmallVec<[Use; 3]> = bound.iter().map(held).collect();
+        let uses = declared.all().iter().map(|one| self.use_on(new.place, one));
+        let uses: SmallVec<[Use; 3]> = uses.chain(held).collect();
         self.counts.submitted += 1;
         // A region ends early when a thread waits.
         let region = region.filter(|region| self.regions.all.contains_key(region));

@@ -2,7 +2,7 @@
 //! what is another graph is made anew.
 #![forbid(unsafe_code)]
 
-use super::record::StreamBody;
+use super::declared::StreamBody;
 use super::region::{Member, RegionIssue};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::graph::{Arguments, Graph, Recording, Renewed};

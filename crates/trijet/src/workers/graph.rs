@@ -11,6 +11,11 @@ use crate::memory::Buffer;
 use crate::stream::Stream;
 use std::ops::Range;
 
+/// The 64-bit words of the record of a node.
+pub(crate) const RECORD_WORDS: usize = 8;
+/// The 32-bit words of a record, which begin at a multiple of their size.
+const RECORD: usize = 2 * RECORD_WORDS;
+
 /// A task of a [`TaskGraph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node(u32);
@@ -47,6 +52,8 @@ struct Access {
 #[derive(Debug, Clone, Default)]
 pub struct TaskGraph {
     kinds: Vec<u8>,
+    /// Of the nodes up to the last one that has a record.
+    records: Vec<[u64; RECORD_WORDS]>,
     edges: Vec<(u32, u32)>,
     /// By resource.
     accesses: Vec<(u64, Access)>,
@@ -85,6 +92,18 @@ impl TaskGraph {
         let number = u32::try_from(self.kinds.len()).expect("fewer than 2^32 nodes");
         self.kinds.push(kind);
         Node(number)
+    }
+
+    /// Adds a task of the kind at `kind` with a record of 64 bytes, which its body reads with
+    /// [`Worker::record`](super::Worker::record).
+    ///
+    /// # Panics
+    /// As for [`TaskGraph::node`].
+    pub fn node_with(&mut self, kind: u8, record: [u64; 8]) -> Node {
+        let node = self.node(kind);
+        self.records.resize(node.number(), [0; RECORD_WORDS]);
+        self.records.push(record);
+        node
     }
 
     /// Lets `after` run after `before`.
@@ -261,6 +280,9 @@ pub struct LoadedGraph {
     pub(super) successors: u32,
     pub(super) order: u32,
     pub(super) level: u32,
+    pub(super) records: u32,
+    /// The nodes up to the last one that has a record.
+    pub(super) recorded: u32,
 }
 
 impl Stream {
@@ -284,7 +306,10 @@ impl Stream {
         let (first_successor, roots) = (count(ends.len())?, levels.get(1).copied().unwrap_or(0));
         let order = first_successor + count(successors.len())?;
         let level = order + count(nodes.len())?;
-        let words: Vec<u32> = [ends, successors, nodes, levels.clone()].concat();
+        let mut words: Vec<u32> = [ends, successors, nodes, levels.clone()].concat();
+        words.resize(words.len().next_multiple_of(RECORD), 0);
+        let records = count(words.len())?;
+        words.extend_from_slice(bytemuck::cast_slice(&graph.records));
         let kinds = graph.kinds.iter().enumerate();
         let list: Vec<u64> = kinds.map(|(at, kind)| Task::new(*kind, at as u64).word()).collect();
         Ok(LoadedGraph {
@@ -299,6 +324,8 @@ impl Stream {
             successors: first_successor,
             order,
             level,
+            records,
+            recorded: count(graph.records.len())?,
         })
     }
 }

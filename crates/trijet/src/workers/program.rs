@@ -102,7 +102,7 @@ impl<K: Kinds, P> Program<K, P> {
     /// # Safety
     /// The parameters are those of `P`, in order. Each body touches no bytes outside their spans, writes none of an
     /// [`In`](crate::kernels::In), and makes only tasks of kinds that exist, for every list of arguments that the check accepts,
-    /// with every payload of a task that a run begins with or that a body makes. Tasks that run at the same time access the same
+    /// with every payload and every record of a task that a run begins with, and every payload of one that a body makes. Tasks that run at the same time access the same
     /// bytes with atomic operations only, if one of them writes. [`Worker::spawn`](super::Worker::spawn) in CUDA C++ is called by all
     /// lanes of the worker's first warp together. The bodies of the twin do the same.
     #[must_use]

@@ -7,7 +7,7 @@ use super::options::{Options, Policy};
 use super::outcome::{self, Outcome};
 use super::program::Program;
 use super::setup::{Setup, host};
-use super::task::Task;
+use super::task::{PAYLOAD, Task};
 use super::twin::{self, Kinds};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::driver::Readiness;
@@ -152,6 +152,7 @@ impl Work<'_> {
                 setup.levels = graph.levels;
                 (setup.successors, setup.order) = (graph.successors, graph.order);
                 setup.level = graph.level;
+                (setup.records, setup.recorded) = (graph.records, graph.recorded);
                 let mut counters = stream.alloc(graph.degrees.len().max(1))?;
                 stream.copy(&graph.degrees, &mut counters.slice_mut(..graph.degrees.len()))?;
                 Ok(Initial { words: stream.alloc(1)?, list: stream.alloc(1)?, counters })
@@ -286,9 +287,9 @@ impl Run {
         self.end()
     }
 
-    /// As [`Run::wait`], for a run whose answers are taken afterwards.
+    /// As [`Run::wait`], for a run that is looked at afterwards.
     #[track_caller]
-    pub(super) fn end(&self) -> Result<Outcome> {
+    pub(crate) fn end(&self) -> Result<Outcome> {
         if self.watchdog.is_zero() {
             self.ticket.wait()?;
         } else {
@@ -299,6 +300,17 @@ impl Run {
             Some(stats) => Outcome::read(&self.setup, &self.kinds, &report, &stats.read()?),
             None => Outcome::read(&self.setup, &self.kinds, &report, &[]),
         }
+    }
+
+    /// Whether [`Run::wait`] would return at once.
+    pub(crate) fn is_over(&self) -> bool {
+        !matches!(self.ticket.query(), Ok(Readiness::NotReady))
+    }
+
+    /// The payload of the task that an end names.
+    pub(crate) fn reported_task(&self) -> Option<u64> {
+        let report = twin::report(self.host.address()).unwrap_or_else(|| self.report());
+        (report.task != 0).then_some(report.task & PAYLOAD)
     }
 
     /// How the run ended, by the words of its workers.

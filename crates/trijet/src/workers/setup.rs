@@ -77,6 +77,9 @@ pub(super) struct Setup {
     pub(super) feed_bits: u32,
     /// The longest nap of a worker that finds no task.
     pub(super) nap_ns: u32,
+    /// The place of the records of the nodes in the words of the graph, and their number.
+    pub(super) records: u32,
+    pub(super) recorded: u32,
     unused: u32,
     /// The word of the initial task 0, where there is no list.
     pub(super) first: u64,
@@ -154,6 +157,8 @@ impl Setup {
             feed_bits: 0,
             // Workers that search take the multiprocessors from those that have tasks. Few of them may ask often.
             nap_ns: if workers > 1024 { 1024 } else { 256 },
+            records: 0,
+            recorded: 0,
             unused: 0,
             first: 0,
         };
@@ -187,7 +192,7 @@ mod tests {
         }
         assert!(layout.state >= end);
         assert_eq!((setup.stats, layout.tasks), (7 * 128, 7 * (128 + STATS)));
-        assert_eq!(size_of::<Setup>(), 96, "as in scheduler.cuh");
+        assert_eq!(size_of::<Setup>(), 104, "as in scheduler.cuh");
     }
 
     #[test]

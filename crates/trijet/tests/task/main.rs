@@ -11,6 +11,7 @@ mod random;
 mod reads;
 mod refused;
 mod regions;
+mod workers;
 
 use trijet::check::Options;
 use trijet::sim::{Executor, HostConfig, Order};

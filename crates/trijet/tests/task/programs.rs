@@ -3,8 +3,10 @@
 use std::ops::Range;
 use trijet::kernels::AXPY;
 use trijet::memory::PageLocked;
-use trijet::task::{Data, Max, Sum, TaskCounts, TaskId, TaskOptions, Tasks};
+use trijet::task::{Data, Max, Sum, TaskCounts, TaskId, TaskOptions, Tasks, Workers};
 use trijet::testing::Prng;
+use trijet::workers::programs::vectors::{self, VECTORS};
+use trijet::workers::{Options, Policy};
 use trijet::{Device, Result};
 
 const LEN: usize = 24;
@@ -33,6 +35,8 @@ struct One {
     step: Step,
     range: Range<usize>,
     is_urgent: bool,
+    /// Whether workers run it, if they can.
+    is_node: bool,
     /// The device, by a number that is taken modulo their count.
     place: Option<usize>,
 }
@@ -41,6 +45,7 @@ struct One {
 pub(crate) struct Program {
     parts: Vec<Part>,
     options: TaskOptions,
+    policy: Policy,
 }
 
 /// Steps that follow each other, in a region or not.
@@ -51,6 +56,16 @@ struct Part {
 }
 
 impl One {
+    /// Whether it is a kind of `VECTORS`.
+    fn fits_workers(&self) -> bool {
+        match self.step {
+            Step::Fill { to, .. } => to < ON_DEVICE,
+            Step::Copy { from, to } => from < ON_DEVICE && to < ON_DEVICE,
+            Step::Axpy { .. } => true,
+            Step::Reduce { .. } | Step::Host { .. } | Step::Nested { .. } => false,
+        }
+    }
+
     /// The same step with other values, and with other data if `turns`.
     fn again(&self, round: usize, turns: bool) -> Self {
         let turn = |at: usize| match at {
@@ -108,7 +123,7 @@ pub(crate) fn draw(seed: u64) -> Program {
         let (a, b) = (below(LEN + 1), below(LEN + 1));
         let range = if below(2) == 0 { 0..LEN } else { a.min(b)..a.max(b) };
         let place = [None, Some(0), Some(1), Some(2)][below(4)];
-        One { step, range, is_urgent: below(8) == 0, place }
+        One { step, range, is_urgent: below(8) == 0, is_node: false, place }
     };
     let steps: Vec<One> = (0..count).map(|_| one()).collect();
     let (mut parts, mut draw, mut left) = (Vec::new(), Prng::new(!seed), &steps[..]);
@@ -117,18 +132,31 @@ pub(crate) fn draw(seed: u64) -> Program {
         let (steps, rest) = left.split_at((1 + below(8)).min(left.len()));
         left = rest;
         let (is_region, turns) = (below(3) > 0, below(2) == 0);
+        let devices_agree = below(4) > 0;
         // A host task or a nested one is rare enough that most regions can be graphs.
         let is_plain = |one: &&One| !matches!(one.step, Step::Host { .. } | Step::Nested { .. });
         let mut steps: Vec<One> = steps.to_vec();
         if is_region && below(4) > 0 {
             steps = steps.iter().filter(is_plain).cloned().collect();
         }
+        // Workers run all of them, or some.
+        let nodes = below(6);
+        if nodes == 0 {
+            steps.retain(One::fits_workers);
+        }
+        for one in &mut steps {
+            one.is_node = nodes == 0 || nodes == 1 && below(2) == 0;
+            if nodes == 0 && devices_agree {
+                one.place = Some(0);
+            }
+        }
         for round in 0..if is_region { 1 + below(4) } else { 1 } {
             let steps = steps.iter().map(|one| one.again(round, turns)).collect();
             parts.push(Part { steps, is_region });
         }
     }
-    Program { parts, options }
+    let policies = [Policy::Stealing, Policy::Sharing, Policy::Hybrid, Policy::Levels];
+    Program { parts, options, policy: policies[below(4)] }
 }
 
 /// The rule itself.
@@ -191,6 +219,58 @@ macro_rules! task {
 
 /// The tasks, and the number of their devices.
 type On<'a> = (&'a Tasks, usize);
+
+/// The program of the nodes on each device.
+fn bind(tasks: &Tasks, data: &[Datum], devices: usize, policy: Policy) -> Result<Vec<Workers>> {
+    let arrays = || {
+        let device = data.iter().filter_map(|one| match one {
+            Datum::OnDevice(x) => Some(x.update()),
+            Datum::OnHost(_) => None,
+        });
+        device.collect::<Vec<_>>()
+    };
+    let bound = |place| {
+        // Small queues, so that some are full.
+        let options = Options { policy, queue: 1, ring: 1, workers: Some(5), ..Options::default() };
+        tasks.task(arrays()).on(place).bind(&VECTORS, options, |launch, arrays| {
+            let arrays: [_; ON_DEVICE] = arrays.try_into().expect("as many as were bound");
+            let [a, b, c, d] = arrays;
+            launch.run((a, b, c, d))
+        })
+    };
+    (0..devices).map(bound).collect()
+}
+
+/// Submits a step as a task that workers run.
+fn submit_node(tasks: On<'_>, data: &[Datum], workers: &[Workers], one: &One) -> Result<()> {
+    let One { step, range, .. } = one;
+    let array = |at: usize| match &data[at] {
+        Datum::OnDevice(x) => x,
+        Datum::OnHost(_) => unreachable!("{step:?} does not fit"),
+    };
+    let record = |to, from, value| vectors::record(to, from, (range.start, range.end), value);
+    let (tasks, devices) = tasks;
+    let workers = &workers[one.place.unwrap_or(0) % devices];
+    match *step {
+        Step::Fill { to, value } => {
+            let record = record(to, to, f32::from_le_bytes([value; 4]));
+            let task = tasks.task(array(to).write_range(range.clone()));
+            task.on_workers(workers, vectors::FILL, &record)
+        }
+        Step::Copy { from, to } => {
+            let uses =
+                (array(from).read_range(range.clone()), array(to).write_range(range.clone()));
+            tasks.task(uses).on_workers(workers, vectors::COPY, &record(to, from, 0.0))
+        }
+        Step::Axpy { from, to } => {
+            let uses =
+                (array(from).read_range(range.clone()), array(to).update_range(range.clone()));
+            tasks.task(uses).on_workers(workers, vectors::AXPY, &record(to, from, 2.0))
+        }
+        Step::Reduce { .. } | Step::Host { .. } | Step::Nested { .. } => unreachable!(),
+    }
+    .map(drop)
+}
 
 fn submit(tasks: On<'_>, data: &[Datum], one: &One) -> Result<()> {
     use Datum::{OnDevice, OnHost};
@@ -295,9 +375,13 @@ fn add(tasks: On<'_>, data: &[Datum], one: &One) -> Result<TaskId> {
 pub(crate) fn compare(devices: &[Device], program: &Program, what: &str) -> Result<TaskCounts> {
     let tasks = Tasks::over_with(devices, program.options)?;
     let data = begin(devices, &tasks)?;
+    let workers = bind(&tasks, &data, devices.len(), program.policy)?;
     for Part { steps, is_region } in &program.parts {
         let submit = |tasks: &Tasks| {
-            steps.iter().try_for_each(|one| submit((tasks, devices.len()), &data, one))
+            steps.iter().try_for_each(|one| match one.is_node && one.fits_workers() {
+                true => submit_node((tasks, devices.len()), &data, &workers, one),
+                false => submit((tasks, devices.len()), &data, one),
+            })
         };
         if *is_region { tasks.region(submit)? } else { submit(&tasks)? }
     }

@@ -13,16 +13,18 @@ fn programs() -> u64 {
 
 #[test]
 fn any_program_of_tasks_has_the_result_of_its_tasks_one_after_another() -> Result<()> {
-    let (mut regions, mut graphs, mut replays) = (0, 0, 0);
+    let (mut regions, mut graphs, mut replays, mut runs) = (0, 0, 0, 0);
     for seed in 0..programs() {
         let devices = crate::devices(1 + (seed % 3) as u32, Order::Seeded(seed))?;
         let counts = compare(&devices, &draw(seed), &format!("seed {seed}"))?;
         regions += counts.regions;
         graphs += counts.graphs;
         replays += counts.replays;
+        runs += counts.runs;
         demand_clean(&devices[0]);
     }
-    println!("{regions} regions, {graphs} graphs, {replays} replays");
+    println!("{regions} regions, {graphs} graphs, {replays} replays, {runs} runs of workers");
+    assert!(runs > regions / 10, "few runs of workers");
     assert!(graphs > regions / 10 && replays > graphs / 2, "few regions are graphs");
     Ok(())
 }

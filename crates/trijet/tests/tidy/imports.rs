@@ -24,7 +24,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("pipeline", 9),
     ("task", 9),
     ("comm", 9),
-    ("workers", 9),
+    ("workers", 8),
     ("staged", 10),
     ("tune", 10),
     ("schedule", 10),

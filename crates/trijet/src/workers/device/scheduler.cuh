@@ -17,7 +17,8 @@ struct Setup {
   u32 has_stats, stats, is_graph, levels;         // whether there are statistics, and their place in `tasks`
   u32 successors, order, level;                   // places in `graph`
   u32 feed_bits;                                  // of the rings of a feed in the memory of the host; 0 without one
-  u32 nap_ns, unused;                             // the longest nap of a worker that finds no task
+  u32 nap_ns;                                     // the longest nap of a worker that finds no task
+  u32 records, recorded, unused;                  // the place of the records of the nodes in `graph`, and their number
   u64 first;                                      // the word of initial task 0, where there is no list
 };
 
@@ -271,6 +272,12 @@ DEV bool spawn(Worker& w, bool mine, u32 kind, u64 payload) {
 // As `spawn`, for bodies that cannot do without: no room ends the run, and the error says so.
 DEV void must_spawn(Worker& w, bool mine, u32 kind, u64 payload) {
   if (!spawn(w, mine, kind, payload) && lane_id() == 0) stop(w, FULL, w.id, (u64)kind << 56 | (payload & PAYLOAD));
+}
+
+// Word `at` of the record of a node, by the payload of its task. A record has 8 words; 0 for what has no record.
+DEV u64 record(const Worker& w, u64 payload, u32 at) {
+  if (payload >= w.s().recorded || at >= 8) return 0;
+  return ((const u64*)(w.all.graph + w.s().records))[payload * 8 + at];
 }
 
 DEV void ask_host(Worker& w) {

@@ -19,6 +19,7 @@ pub mod queens;
 pub mod rows;
 pub mod search;
 pub mod tree;
+pub mod vectors;
 
 pub use mix::mix;
 
@@ -37,5 +38,6 @@ pub fn sources() -> Vec<(&'static str, String)> {
         (rows::ROWS.name(), rows::ROWS.source()),
         (search::SEARCH.name(), search::SEARCH.source()),
         (tree::TREE.name(), tree::TREE.source()),
+        (vectors::VECTORS.name(), vectors::VECTORS.source()),
     ]
 }

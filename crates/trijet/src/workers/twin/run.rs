@@ -11,6 +11,7 @@ use super::range::Range;
 use super::ring::Ring;
 use super::shared::Memory;
 use crate::workers::end::{self, End};
+use crate::workers::graph::RECORD_WORDS;
 use crate::workers::options::Policy;
 use crate::workers::setup::{COUNTS, Setup};
 use std::cell::Cell;
@@ -79,6 +80,16 @@ impl Run<'_> {
             [] => self.setup.first + number as u64,
             list => list[number],
         }
+    }
+
+    pub(super) fn record(&self, payload: u64) -> [u64; RECORD_WORDS] {
+        let mut record = [0; RECORD_WORDS];
+        if payload < u64::from(self.setup.recorded) {
+            let at = self.setup.records as usize + 2 * RECORD_WORDS * payload as usize;
+            let words = &self.graph.words[at..at + 2 * RECORD_WORDS];
+            bytemuck::bytes_of_mut(&mut record).copy_from_slice(bytemuck::cast_slice(words));
+        }
+        record
     }
 
     pub(super) fn at_once(&self, left: u64) -> u32 {

@@ -77,6 +77,13 @@ impl<'a> Worker<'a> {
         self.run.memory.shared(index)
     }
 
+    /// The record of a node, by the payload of its task; zeros for what has none
+    /// ([`TaskGraph::node_with`](crate::workers::TaskGraph::node_with)). In CUDA C++, `record(w, payload, at)` is one word of it.
+    #[must_use]
+    pub fn record(&self, payload: u64) -> [u64; 8] {
+        self.run.record(payload)
+    }
+
     /// Makes a task of the kind at `kind`. Returns false if the queues have no room: then no task was made, and the body does
     /// its work itself.
     #[must_use]

@@ -1,0 +1,127 @@
+//! Programs for workers with the data of tasks, and tasks that are nodes of a run of workers.
+#![forbid(unsafe_code)]
+
+use super::declared::{AllDeclared, Declared};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::launch::ArgsFor;
+use crate::stream::Stream;
+use crate::workers::{Kinds, Options, Program, Run, TaskGraph, Work};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+/// The words of a record, which a task gives to its body.
+const RECORD_WORDS: usize = 8;
+
+/// A program for workers that is bound to data, see [`Task::bind`](super::Task::bind). Clones stand for the same one.
+#[derive(Clone)]
+pub struct Workers(pub(super) Arc<Bound>);
+
+impl fmt::Debug for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workers").field("program", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+/// Starts a run over a graph of tasks.
+pub(super) type Start = Box<dyn FnMut(&Stream, &TaskGraph) -> Result<Run> + Send>;
+
+/// A program with its data.
+pub(super) struct Bound {
+    /// The tasks that it belongs to.
+    pub(super) core: u64,
+    pub(super) name: &'static str,
+    pub(super) kinds: usize,
+    /// The device.
+    pub(super) place: usize,
+    pub(super) data: AllDeclared,
+    /// One thread at a time issues tasks, so nothing waits for this lock.
+    pub(super) start: Mutex<Start>,
+}
+
+/// What starts the workers of a program, see [`Task::bind`](super::Task::bind).
+pub struct Launch<'a, K: 'static, P: 'static> {
+    pub(super) program: &'static Program<K, P>,
+    pub(super) stream: &'a Stream,
+    pub(super) graph: &'a TaskGraph,
+    pub(super) options: Options,
+}
+
+impl<K, P> fmt::Debug for Launch<'_, K, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Launch").field("program", self.program).finish_non_exhaustive()
+    }
+}
+
+impl<K: Kinds, P> Launch<'_, K, P> {
+    /// Runs the tasks with these arguments of the program.
+    ///
+    /// # Errors
+    /// Those of [`Stream::run_workers`].
+    #[track_caller]
+    pub fn run<'a, A: ArgsFor<'a, P>>(&self, args: A) -> Result<Run> {
+        let Self { program, stream, graph, options } = self;
+        let graph = stream.load_graph(graph)?;
+        stream.run_workers(program, Work::Graph(&graph), options, args)
+    }
+}
+
+/// A task that is a node of a run of workers.
+pub(super) struct NodeBody {
+    pub(super) bound: Arc<Bound>,
+    pub(super) kind: u8,
+    pub(super) record: [u64; RECORD_WORDS],
+}
+
+fn refused(cause: String) -> Error {
+    Error::new(ErrorKind::InvalidValue, "task", cause)
+}
+
+impl Bound {
+    /// The body of a task of this kind, if its uses are among those of the program.
+    pub(super) fn node(
+        self: &Arc<Self>,
+        kind: u8,
+        words: &[u64],
+        (core, place, uses): (u64, Option<usize>, &[Declared]),
+    ) -> Result<NodeBody> {
+        let Self { name, kinds, data, .. } = &**self;
+        if core != self.core {
+            return Err(refused(format!("`{name}` is bound to data of other tasks")));
+        }
+        if usize::from(kind) >= *kinds {
+            return Err(refused(format!("a task of kind {kind}; `{name}` has {kinds} kinds")));
+        }
+        if words.len() > RECORD_WORDS {
+            let len = words.len();
+            return Err(refused(format!("a record of {len} words; {RECORD_WORDS} are the most")));
+        }
+        if let Some(place) = place.filter(|place| *place != self.place) {
+            let own = self.place;
+            return Err(refused(format!("it is on device {place}, and `{name}` on device {own}")));
+        }
+        for one in uses {
+            if one.reduces {
+                let cause =
+                    "workers have no parts of reductions; let the body use atomic operations";
+                return Err(refused(cause.to_owned()));
+            }
+            let is_there = data.all().iter().any(|of| {
+                of.number == one.number
+                    && of.range.start <= one.range.start
+                    && one.range.end <= of.range.end
+                    && (of.mode.writes() || !one.mode.writes())
+            });
+            if !is_there && !one.range.is_empty() {
+                let how = if one.mode.writes() { "write" } else { "read" };
+                let (datum, range) = (one.number, &one.range);
+                return Err(refused(format!(
+                    "it is to {how} bytes {} to {} of data {datum}, which `{name}` is not bound to for this",
+                    range.start, range.end
+                )));
+            }
+        }
+        let mut record = [0; RECORD_WORDS];
+        record[..words.len()].copy_from_slice(words);
+        Ok(NodeBody { bound: Arc::clone(self), kind, record })
+    }
+}

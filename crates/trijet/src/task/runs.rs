@@ -1,0 +1,70 @@
+//! Runs of workers that tasks have started: how they end is known when they are complete.
+#![forbid(unsafe_code)]
+
+use super::core::Core;
+use super::record::{Failure, Name, Number};
+use super::region::Running;
+use super::state::State;
+use crate::base::error::Error;
+use std::sync::{Arc, PoisonError};
+
+impl State {
+    /// Notes that a run failed: its tasks, which were over, have no result.
+    fn run_failed(&mut self, running: &Running, error: Error) {
+        let node = running.run.reported_task().and_then(|payload| usize::try_from(payload).ok());
+        let culprit = node.and_then(|at| running.members.get(at)).or(running.members.first());
+        let Some(culprit) = culprit.copied() else { return };
+        let name = self.record(culprit).map_or(Name::Borrowed(""), |one| one.name.clone());
+        let failure = Arc::new(Failure { culprit, name, error });
+        self.unreported.get_or_insert_with(|| Arc::clone(&failure));
+        for number in &running.members {
+            self.counts.succeeded -= 1;
+            self.counts.failed += 1;
+            self.failures.insert(*number, Arc::clone(&failure));
+            if let Some(record) = self.record_mut(*number) {
+                record.failure = Some(Arc::clone(&failure));
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Waits for the ends of runs: of all, or of the one with this task. Returns whether no run failed.
+    pub(super) fn end_runs(&self, of: Option<Number>) -> bool {
+        // A second thread waits for what the first one waits for.
+        let _ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        let runs = std::mem::take(&mut state.runs);
+        let is_asked = |running: &Running| of.is_none_or(|task| running.members.contains(&task));
+        let (asked, others): (Vec<_>, Vec<_>) = runs.into_iter().partition(is_asked);
+        state.runs = others;
+        drop(state);
+        let mut are_well = true;
+        for running in asked {
+            if let Err(error) = running.run.end() {
+                are_well = false;
+                self.lock().run_failed(&running, error);
+            }
+        }
+        are_well
+    }
+
+    /// Looks at the runs that are complete.
+    pub(super) fn look_at_runs(&self) {
+        let Ok(_ending) = self.ending.try_lock() else { return };
+        let runs = std::mem::take(&mut self.lock().runs);
+        let (over, others): (Vec<_>, Vec<_>) =
+            runs.into_iter().partition(|running| running.run.is_over());
+        let mut failed = Vec::new();
+        for running in over {
+            if let Err(error) = running.run.end() {
+                failed.push((running, error));
+            }
+        }
+        let mut state = self.lock();
+        state.runs.splice(0..0, others);
+        for (running, error) in failed {
+            state.run_failed(&running, error);
+        }
+    }
+}

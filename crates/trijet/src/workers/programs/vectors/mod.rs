@@ -1,0 +1,74 @@
+//! Operations on ranges of four arrays, for tasks that say what they read and write.
+
+use crate::launch::Out;
+use crate::workers::{Body, Kinds, Program, ProgramSpec, Shared, Worker};
+
+/// The kinds of [`VECTORS`].
+#[derive(Debug, Clone, Copy)]
+pub struct Vectors;
+
+impl Kinds for Vectors {
+    const KINDS: &'static [(&'static str, Body)] =
+        &[("fill", fill), ("copy", copy), ("axpy", axpy)];
+}
+
+/// The kind that sets elements of array `to` to a number.
+pub const FILL: u8 = 0;
+/// The kind that copies elements of array `from` to array `to`.
+pub const COPY: u8 = 1;
+/// The kind that adds the elements of array `from`, times a number, to those of array `to`.
+pub const AXPY: u8 = 2;
+
+/// The record of a task that uses the elements from `begin` to before `end`. A task that reads no other array has `from` equal
+/// to `to`.
+#[must_use]
+pub fn record(to: usize, from: usize, (begin, end): (usize, usize), value: f32) -> [u64; 5] {
+    [to as u64, from as u64, begin as u64, end as u64, u64::from(value.to_bits())]
+}
+
+struct Ranges<'a> {
+    to: Shared<'a, f32>,
+    from: Shared<'a, f32>,
+    elements: std::ops::Range<usize>,
+    value: f32,
+}
+
+fn ranges<'a>(w: &Worker<'a>, payload: u64, reads: bool) -> Ranges<'a> {
+    let [to, from, begin, end, value, ..] = w.record(payload);
+    // What does not exist has no elements.
+    let array = |number: u64| (number < 4).then(|| w.shared::<f32>(2 * number as usize));
+    let (to, from) = (array(to), array(if reads { from } else { to }));
+    let length = |array: &Option<Shared<'_, f32>>| array.map_or(0, |array| array.len()) as u64;
+    let end = end.min(length(&to)).min(length(&from)) as usize;
+    let none = || w.shared::<f32>(0);
+    let elements = begin.min(end as u64) as usize..end;
+    let value = f32::from_bits(value as u32);
+    Ranges { to: to.unwrap_or_else(none), from: from.unwrap_or_else(none), elements, value }
+}
+
+fn fill(w: &mut Worker<'_>, payload: u64) {
+    let Ranges { to, elements, value, .. } = ranges(w, payload, false);
+    elements.for_each(|at| to.set(at, value));
+}
+
+fn copy(w: &mut Worker<'_>, payload: u64) {
+    let Ranges { to, from, elements, .. } = ranges(w, payload, true);
+    elements.for_each(|at| to.set(at, from.get(at)));
+}
+
+fn axpy(w: &mut Worker<'_>, payload: u64) {
+    let Ranges { to, from, elements, value } = ranges(w, payload, true);
+    elements.for_each(|at| to.set(at, value.mul_add(from.get(at), to.get(at))));
+}
+
+/// The parameters of [`VECTORS`]. A run writes some elements of an array and need not read any, so an array need not have values
+/// before.
+pub type Params = (Out<f32>, Out<f32>, Out<f32>, Out<f32>);
+
+/// Operations on ranges of four arrays. Its arguments are the arrays, and its tasks are nodes with a [`record`].
+pub static VECTORS: Program<Vectors, Params> = {
+    let parameters = "float* a, u64 as, float* b, u64 bs, float* c, u64 cs, float* d, u64 ds";
+    let spec = ProgramSpec::new("vectors", include_str!("vectors.cu"), parameters);
+    // SAFETY: the bodies use elements below the lengths of their arrays only, and access each one with atomic operations.
+    unsafe { Program::declare(spec.ptx(include_str!("vectors.ptx"))) }
+};
