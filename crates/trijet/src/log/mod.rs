@@ -12,6 +12,7 @@ pub(crate) mod entry;
 pub(crate) mod instant;
 pub(crate) mod names;
 pub(crate) mod reading;
+pub(crate) mod task_name;
 pub(crate) mod thread;
 pub(crate) mod trace;
 pub(crate) mod tracer;

@@ -32,6 +32,7 @@ use crate::base::ledger::{Effect, Engine, HostCall, Op, OpKind};
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Action, AtReturn};
 use crate::log::entry::plain;
+use crate::log::task_name;
 use std::sync::MutexGuard;
 
 /// The state of the lane before the call.
@@ -159,7 +160,7 @@ impl LaneRef {
     fn host_op(&self, submission: &Submission<'_>, seq: u64, kind: OpKind) -> Op {
         let at = (self.gate().log.domain, Position { lane: self.id, seq });
         Op {
-            label: submission.action.entry_label(),
+            label: task_name::labelled(submission.action.entry_label()),
             site: Some(submission.site.into()),
             chunk: submission.chunk,
             ..plain(kind, self.device, self.class(), at)

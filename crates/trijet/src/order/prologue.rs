@@ -14,7 +14,7 @@ use crate::device::culprit;
 use crate::log::entry::calls_in;
 use crate::log::instant::Instant;
 use crate::log::reading::Reading;
-use crate::log::thread;
+use crate::log::{task_name, thread};
 use std::sync::Arc;
 
 /// The extras of one operation that the calls after it need.
@@ -149,7 +149,7 @@ impl LaneRef {
             stream: self.class(),
             accesses: accesses(submission.uses),
             bytes: action.bytes(),
-            label: action.entry_label(),
+            label: task_name::labelled(action.entry_label()),
             chunk: submission.chunk,
             site: Some(submission.site.into()),
             thread: thread::number(),

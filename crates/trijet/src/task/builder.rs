@@ -5,7 +5,7 @@ use super::bound::{Bound, Launch, Start, Workers};
 use super::core::Core;
 use super::declared::AllDeclared;
 use super::lanes::Group;
-use super::record::{Body, Name, New, Number};
+use super::record::{Body, Name, New, Number, UNNAMED};
 use super::uses::{HostUses, Uses};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::stream::Stream;
@@ -48,7 +48,7 @@ impl TaskId {
 
 impl<'a, U: Uses> Task<'a, U> {
     pub(super) fn new(core: &'a Arc<Core>, uses: U) -> Self {
-        let name = Cow::Borrowed("task");
+        let name = Cow::Borrowed(UNNAMED);
         Self { core, uses, name, is_urgent: false, place: None, group: None }
     }
 

@@ -17,6 +17,7 @@ use super::template::{Outcome, Templates};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::panic::caught;
 use crate::graph::Renewed;
+use crate::log::task_name;
 use crate::order::domain::Domain;
 use crate::stream::{Device, Stream};
 use std::cell::Cell;
@@ -204,8 +205,8 @@ impl Core {
             while let Some(issue) = state.next(self.look_ahead, self.domain()) {
                 drop(state);
                 state = match issue {
-                    Issue::Task(TaskIssue { number, lane, stream, body }) => {
-                        let outcome = self.run(|| body(&stream));
+                    Issue::Task(TaskIssue { number, lane, stream, name, body }) => {
+                        let outcome = task_name::within(name, || self.run(|| body(&stream)));
                         let end = stream.lane().position();
                         let mut state = self.lock();
                         state.returned(number, outcome, Some((lane, end)));

@@ -3,7 +3,7 @@
 
 use super::declared::StreamBody;
 use super::lanes::Before;
-use super::record::{Body, Hazard, HostBody, Number, Order, Progress, Record};
+use super::record::{Body, Hazard, HostBody, Name, Number, Order, Progress, Record, UNNAMED};
 use super::region::RegionIssue;
 use super::region::RunIssue;
 use super::state::State;
@@ -29,6 +29,8 @@ pub(super) struct TaskIssue {
     pub(super) number: Number,
     pub(super) lane: usize,
     pub(super) stream: Arc<Stream>,
+    /// Its name, for a trace.
+    pub(super) name: Option<Name>,
     pub(super) body: StreamBody,
 }
 
@@ -58,9 +60,11 @@ impl State {
             let record = self.record_mut(number)?;
             record.progress = Progress::Running;
             record.lane = Some(lane);
+            let is_traced = record.name != UNNAMED && domain.log().tracers.is_on();
             match record.body.take() {
                 Some(Body::Stream(body)) => {
-                    return Some(Issue::Task(TaskIssue { number, lane, stream, body }));
+                    let name = is_traced.then(|| record.name.clone());
+                    return Some(Issue::Task(TaskIssue { number, lane, stream, name, body }));
                 }
                 Some(Body::Node(node)) => {
                     let (bound, members) = (Arc::clone(&node.bound), vec![(number, node)]);

@@ -97,6 +97,8 @@ pub(super) struct Failure {
 
 /// The name of a task.
 pub(super) type Name = Cow<'static, str>;
+/// That of a task to which the program gives none.
+pub(super) const UNNAMED: &str = "task";
 
 /// A task that is submitted.
 pub(super) struct New {

@@ -63,7 +63,7 @@ pub use chooser::{Chooser, Chosen};
 pub use feed::Feed;
 pub use graph::{LoadedGraph, Node, TaskGraph};
 pub use options::{Options, Policy};
-pub use outcome::{Outcome, WorkerOutcome};
+pub use outcome::{Outcome, TaskSpan, WorkerOutcome};
 pub use program::{Program, ProgramSpec};
 pub use run::{Run, Work};
 pub use task::Task;

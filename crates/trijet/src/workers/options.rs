@@ -77,6 +77,9 @@ pub struct Options {
     pub watchdog: Duration,
     /// Whether each worker counts and times its tasks, see [`Outcome::workers`](super::Outcome::workers).
     pub statistics: bool,
+    /// The tasks of each worker that are kept with their times, the last ones, see [`Outcome::tasks`](super::Outcome::tasks). A
+    /// task takes 24 bytes. More than 0 turns the statistics on.
+    pub trace: u32,
     /// For the choice of the workers that others take tasks from.
     pub seed: u32,
 }
@@ -92,6 +95,7 @@ impl Default for Options {
             workers: None,
             watchdog: Duration::from_secs(5),
             statistics: false,
+            trace: 0,
             seed: 1,
         }
     }

@@ -2,10 +2,14 @@
 #![forbid(unsafe_code)]
 
 use super::end::{self, Report};
-use super::setup::{COUNTS, STATS, Setup};
+use super::setup::{COUNTS, SPAN, STATS, Setup};
 use super::task::{PAYLOAD, Task};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::{DeviceId, LaneId, Position};
+use crate::base::ledger::{Engine, Op, OpKind, Times};
 use crate::base::units::Nanos;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// What all workers of a run counted.
@@ -24,6 +28,23 @@ pub struct Outcome {
     pub missed: u64,
     /// Each worker, if [`Options::statistics`](super::Options::statistics) is set.
     pub workers: Vec<WorkerOutcome>,
+    /// The last tasks of each worker, in the order of their begins, if [`Options::trace`](super::Options::trace) is set.
+    pub tasks: Vec<TaskSpan>,
+}
+
+/// A task that ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskSpan {
+    /// The worker.
+    pub worker: u32,
+    /// The name of its kind.
+    pub kind: &'static str,
+    /// The task.
+    pub task: Task,
+    /// Its begin and its end, by the clock of the device. On a host device, whose workers take turns, the n-th task of a run
+    /// takes the n-th nanosecond.
+    pub span: Range<Nanos>,
 }
 
 /// What a worker counted.
@@ -97,12 +118,13 @@ impl Outcome {
         self.refused += other.refused;
         self.missed += other.missed;
         self.workers.extend_from_slice(&other.workers);
+        self.tasks.extend_from_slice(&other.tasks);
     }
 
     /// The outcome by the report of the last worker, and the statistics of all.
     pub(super) fn read(
         setup: &Setup,
-        kinds: &[&str],
+        kinds: &[&'static str],
         report: &Report,
         stats: &[u64],
     ) -> Result<Self> {
@@ -110,8 +132,60 @@ impl Outcome {
             return Err(error(report, setup, kinds));
         }
         let [ran, spawned, stolen, refused, missed] = report.totals;
-        let workers = stats.chunks_exact(STATS).map(WorkerOutcome::read).collect();
-        Ok(Self { ran, spawned, stolen, refused, missed, workers })
+        let (stats, spans) = stats.split_at(setup.stats_len());
+        let workers: Vec<WorkerOutcome> =
+            stats.chunks_exact(STATS).map(WorkerOutcome::read).collect();
+        let spans = (0..).zip(spans.chunks_exact(SPAN * setup.traced.max(1) as usize));
+        let of_worker = |((worker, own), counts): ((u32, &[u64]), &WorkerOutcome)| {
+            // Places behind those of the tasks that ran were never written.
+            let kept = own.chunks_exact(SPAN).zip(0..counts.ran);
+            kept.filter_map(|(words, _)| TaskSpan::read(worker, words, kinds)).collect::<Vec<_>>()
+        };
+        let mut tasks: Vec<TaskSpan> = spans.zip(&workers).flat_map(of_worker).collect();
+        tasks.sort_by_key(|task| (task.span.start, task.worker));
+        Ok(Self { ran, spawned, stolen, refused, missed, workers, tasks })
+    }
+
+    /// The tasks of [`Outcome::tasks`] as the operations of a trace, so that each worker is a stream of a timeline. The first
+    /// task begins at `begin`, for a timeline that has the kernel of the run, too, and the streams are numbered from `first`.
+    ///
+    /// ```
+    /// use trijet::trace::{DeviceId, LaneId, chrome};
+    /// use trijet::workers::programs::queens::{self, QUEENS};
+    /// use trijet::workers::{Options, Work};
+    /// use trijet::{Device, Nanos, Select};
+    /// let s = Device::open(Select::Host(0))?.stream()?;
+    /// let mut total = s.alloc_zeroed::<u64>(1)?;
+    /// let options = Options { workers: Some(4), trace: 1000, ..Options::default() };
+    /// let root = [queens::root(6)];
+    /// let outcome = s.run_workers(&QUEENS, Work::Tasks(&root), &options, (&mut total, 3u32))?.wait()?;
+    /// assert_eq!(outcome.tasks.len() as u64, outcome.ran);
+    /// let ops = outcome.ops(DeviceId(0), LaneId(0), Nanos(0));
+    /// assert!(chrome::trace(&ops).contains("\"name\": \"place\""));
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[must_use]
+    pub fn ops(&self, device: DeviceId, first: LaneId, begin: Nanos) -> Vec<Op> {
+        let zero = self.tasks.first().map_or(0, |task| task.span.start.0);
+        let mut sequences = BTreeMap::<u32, u64>::new();
+        let op = |TaskSpan { worker, kind, span, .. }: &TaskSpan| {
+            let seq = sequences.entry(*worker).or_default();
+            *seq += 1;
+            let position = Position { lane: LaneId(first.0 + worker), seq: *seq };
+            let at = |time: Nanos| Nanos(begin.0 + time.0 - zero);
+            let times = Times { begin: at(span.start), end: at(span.end) };
+            let op = Op::new(OpKind::Kernel, Engine::Compute, device, position);
+            Op { label: Cow::Borrowed(kind), times: Some(times), ..op }
+        };
+        self.tasks.iter().map(op).collect()
+    }
+}
+
+impl TaskSpan {
+    fn read(worker: u32, words: &[u64], kinds: &[&'static str]) -> Option<Self> {
+        let kind = kinds.get(usize::try_from(words[0] >> 56).ok()?.checked_sub(1)?)?;
+        let span = Nanos(words[1])..Nanos(words[2]);
+        Some(Self { worker, kind, task: Task(words[0]), span })
     }
 }
 

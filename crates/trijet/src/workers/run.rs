@@ -42,7 +42,7 @@ pub enum Work<'a> {
 pub struct Run {
     pub(super) setup: Setup,
     kinds: Vec<&'static str>,
-    /// The statistics of the workers, if they are asked for.
+    /// The statistics of the workers and the times of tasks, if they are asked for.
     stats: Option<PinnedBuffer<u64>>,
     pub(super) host: Arc<HostWords>,
     pub(super) ticket: Ticket,
@@ -264,8 +264,8 @@ pub(super) fn start<K: Kinds, P>(
     let host = ManuallyDrop::into_inner(words);
     let kinds = K::KINDS.iter().map(|(name, _)| *name).collect();
     let mut run = Run { setup, kinds, stats: None, host, ticket, watchdog: options.watchdog };
-    if setup.has_stats() {
-        let (at, len) = (setup.stats as usize, setup.stats_len());
+    let (at, len) = (setup.stats as usize, setup.stats_len() + setup.spans_len());
+    if len > 0 {
         let mut stats = Device::of_shared(stream.device()).pinned::<u64>(len)?;
         stream.copy(&tasks.slice(at..at + len), &mut stats)?;
         run.stats = Some(stats);

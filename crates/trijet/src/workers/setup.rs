@@ -48,6 +48,8 @@ pub(super) mod host {
 pub(super) const COUNTS: usize = 5;
 /// The 64-bit words of the statistics of a worker.
 pub(super) const STATS: usize = 8;
+/// The 64-bit words of a task that is kept: its word, its begin and its end.
+pub(super) const SPAN: usize = 3;
 
 /// `Setup` of `scheduler.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Zeroable, Pod)]
@@ -80,7 +82,8 @@ pub(super) struct Setup {
     /// The place of the records of the nodes in the words of the graph, and their number.
     pub(super) records: u32,
     pub(super) recorded: u32,
-    unused: u32,
+    /// The tasks of each worker that are kept with their times.
+    pub(super) traced: u32,
     /// The word of the initial task 0, where there is no list.
     pub(super) first: u64,
 }
@@ -105,14 +108,14 @@ impl Setup {
         self.initial + u32::from(self.feed_bits != 0)
     }
 
-    /// Whether workers leave statistics.
-    pub(super) fn has_stats(&self) -> bool {
-        self.has_stats == 1
-    }
-
     /// The 64-bit words of the statistics of all workers.
     pub(super) fn stats_len(&self) -> usize {
         if self.has_stats == 1 { STATS * self.workers as usize } else { 0 }
+    }
+
+    /// The 64-bit words of the times of the tasks that are kept, behind the statistics.
+    pub(super) fn spans_len(&self) -> usize {
+        SPAN * self.traced as usize * self.workers as usize
     }
 
     /// The setup of a run with so many workers and initial tasks, and the size of its memory. `None` if the memory would have
@@ -133,7 +136,9 @@ impl Setup {
         let ring = part(if has_ring { 4 << ring_bits } else { 0 })?;
         let state = part(0)? as usize;
         let queues = if has_deques { each.checked_mul(1 << deque_bits)? } else { 0 };
-        let stats = if options.statistics { STATS * each } else { 0 };
+        let has_stats = options.statistics || options.trace > 0;
+        let stats = if has_stats { STATS * each } else { 0 };
+        let traced = each.checked_mul(SPAN)?.checked_mul(options.trace as usize)?;
         let setup = Self {
             policy: options.policy.number(),
             workers,
@@ -147,7 +152,7 @@ impl Setup {
             ranges,
             running,
             ring,
-            has_stats: u32::from(options.statistics),
+            has_stats: u32::from(has_stats),
             stats: u32::try_from(queues).ok()?,
             is_graph: 0,
             levels: 0,
@@ -159,10 +164,12 @@ impl Setup {
             nap_ns: if workers > 1024 { 1024 } else { 256 },
             records: 0,
             recorded: 0,
-            unused: 0,
+            traced: options.trace,
             first: 0,
         };
-        Some((setup, Layout { state, tasks: queues + stats }))
+        let tasks = (queues + stats).checked_add(traced)?;
+        u32::try_from(tasks).ok()?;
+        Some((setup, Layout { state, tasks }))
     }
 }
 

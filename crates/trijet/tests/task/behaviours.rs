@@ -1,10 +1,12 @@
 //! What users of task systems expect, each with its count of waits and streams.
 
 use crate::{demand_clean, device};
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use trijet::kernels::AXPY;
 use trijet::sim::Order;
 use trijet::task::{Explanation, Hazard, Order as Kept, Sum, TaskOptions, Tasks};
+use trijet::trace::OpKind;
 use trijet::{Device, Result};
 
 fn waits(device: &Device) -> u64 {
@@ -259,5 +261,22 @@ fn a_graph_for_graphviz_has_each_task_and_why_it_waits() -> Result<()> {
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
+    Ok(())
+}
+
+#[test]
+fn the_operations_of_a_task_have_its_name_in_a_trace() -> Result<()> {
+    let device = device(Order::Greedy)?;
+    let stream = Arc::new(device.stream()?);
+    let tasks = device.tasks_in(&stream);
+    device.start_trace(&stream)?;
+    let x = tasks.alloc::<u8>(8)?;
+    tasks.task(x.write()).named("begin").run(|s, mut x| s.fill_bytes(&mut x, 1))?;
+    tasks.task(x.update()).run(|s, mut x| s.fill_bytes(&mut x, 2))?;
+    stream.fill_bytes(&mut tasks.take(x)?, 3)?;
+    stream.synchronize()?;
+    let fills = device.take_trace()?.ops.into_iter().filter(|op| op.kind == OpKind::Fill);
+    let labels: Vec<String> = fills.map(|op| op.label.into_owned()).collect();
+    assert_eq!(labels, ["begin: fill", "fill", "fill"]);
     Ok(())
 }

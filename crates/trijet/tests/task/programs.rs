@@ -46,6 +46,8 @@ pub(crate) struct Program {
     parts: Vec<Part>,
     options: TaskOptions,
     policy: Policy,
+    /// Of the order in which workers take turns.
+    turns: u32,
 }
 
 /// Steps that follow each other, in a region or not.
@@ -156,7 +158,9 @@ pub(crate) fn draw(seed: u64) -> Program {
         }
     }
     let policies = [Policy::Stealing, Policy::Sharing, Policy::Hybrid, Policy::Levels];
-    Program { parts, options, policy: policies[below(4)] }
+    let turns = u32::try_from(seed % 1000).expect("it is small");
+    let policy = policies[below(4)];
+    Program { parts, options, policy, turns }
 }
 
 /// The rule itself.
@@ -221,7 +225,8 @@ macro_rules! task {
 type On<'a> = (&'a Tasks, usize);
 
 /// The program of the nodes on each device.
-fn bind(tasks: &Tasks, data: &[Datum], devices: usize, policy: Policy) -> Result<Vec<Workers>> {
+fn bind(tasks: &Tasks, data: &[Datum], devices: usize, program: &Program) -> Result<Vec<Workers>> {
+    let Program { policy, turns: seed, .. } = *program;
     let arrays = || {
         let device = data.iter().filter_map(|one| match one {
             Datum::OnDevice(x) => Some(x.update()),
@@ -231,7 +236,8 @@ fn bind(tasks: &Tasks, data: &[Datum], devices: usize, policy: Policy) -> Result
     };
     let bound = |place| {
         // Small queues, so that some are full.
-        let options = Options { policy, queue: 1, ring: 1, workers: Some(5), ..Options::default() };
+        let options =
+            Options { policy, queue: 1, ring: 1, workers: Some(5), seed, ..Options::default() };
         tasks.task(arrays()).on(place).bind(&VECTORS, options, |launch, arrays| {
             let arrays: [_; ON_DEVICE] = arrays.try_into().expect("as many as were bound");
             let [a, b, c, d] = arrays;
@@ -375,7 +381,7 @@ fn add(tasks: On<'_>, data: &[Datum], one: &One) -> Result<TaskId> {
 pub(crate) fn compare(devices: &[Device], program: &Program, what: &str) -> Result<TaskCounts> {
     let tasks = Tasks::over_with(devices, program.options)?;
     let data = begin(devices, &tasks)?;
-    let workers = bind(&tasks, &data, devices.len(), program.policy)?;
+    let workers = bind(&tasks, &data, devices.len(), program)?;
     for Part { steps, is_region } in &program.parts {
         let submit = |tasks: &Tasks| {
             steps.iter().try_for_each(|one| match one.is_node && one.fits_workers() {

@@ -5,6 +5,7 @@ mod answers;
 mod ends;
 mod feeds;
 mod refused;
+mod traced;
 
 use trijet::check::Options as Checks;
 use trijet::sim::{Executor, HostConfig, Order};

@@ -18,7 +18,8 @@ struct Setup {
   u32 successors, order, level;                   // places in `graph`
   u32 feed_bits;                                  // of the rings of a feed in the memory of the host; 0 without one
   u32 nap_ns;                                     // the longest nap of a worker that finds no task
-  u32 records, recorded, unused;                  // the place of the records of the nodes in `graph`, and their number
+  u32 records, recorded;                          // the place of the records of the nodes in `graph`, and their number
+  u32 traced;                                     // the tasks of each worker that are kept with their times, behind the statistics
   u64 first;                                      // the word of initial task 0, where there is no list
 };
 
@@ -45,7 +46,7 @@ struct Shared {
 };
 
 // What a worker counts, in shared memory, so that bodies have its registers. The first lane changes it.
-struct Counts { u32 ran, spawned, stolen, refused, missed, begun; u64 since, busy_ns; };
+struct Counts { u32 ran, spawned, stolen, refused, missed, begun; u64 since, busy_ns, task_ns; };
 
 struct Worker {
   const Shared& all;
@@ -454,20 +455,31 @@ DEV void release(Worker& w, u32 node) {
   }
 }
 
+// Adds the time of a task, and keeps it in the place of the oldest one that is kept. One lane.
+DEV void keep_times(Worker& w, u64 task) {
+  const Setup& s = w.s();
+  const u64 begin = w.counts->task_ns, end = now_ns();
+  w.counts->busy_ns += end - begin;
+  if (s.traced == 0) return;
+  const u64 place = (u64)w.id * s.traced + w.counts->ran % s.traced;
+  u64* to = w.all.tasks + s.stats + 8 * (u64)s.workers + 3 * place;
+  to[0] = task; to[1] = begin; to[2] = end;
+}
+
 // A task from its begin to its end, by all threads of the worker. `first` is true in the worker's first warp.
 template <class Args> DEV void perform(Worker& w, const Args& args, u64 task, bool first) {
   if (first && lane_id() == 0) {
     w.counts->begun++;
     store_relaxed(w.running(w.id) + 1, (u64)w.counts->begun);
     store_relaxed(w.running(w.id), task);
-    if (w.s().has_stats) w.counts->busy_ns -= now_ns();
+    if (w.s().has_stats) w.counts->task_ns = now_ns();
   }
   run_task(w, args, task);
   if (WORKER_THREADS > 32) __syncthreads(); else __syncwarp();
   if (first) {
     if (w.s().is_graph && w.s().policy != LEVELS) release(w, (u32)task);
     if (lane_id() == 0) {
-      if (w.s().has_stats) w.counts->busy_ns += now_ns();
+      if (w.s().has_stats) keep_times(w, task);
       w.credits++;
       if (++w.counts->ran % 16 == 0) ask_host(w);
     }

@@ -15,6 +15,7 @@ use crate::workers::graph::RECORD_WORDS;
 use crate::workers::options::Policy;
 use crate::workers::setup::{COUNTS, Setup};
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The parts of a graph of tasks.
@@ -41,6 +42,8 @@ pub(super) struct Run<'a> {
     pub(super) end: Cell<Option<End>>,
     /// Searches since a task was found or made, over all workers.
     pub(super) in_vain: Cell<u64>,
+    /// The tasks that have begun.
+    pub(super) begun: Cell<u64>,
 }
 
 /// What one worker knows.
@@ -51,6 +54,8 @@ pub(super) struct State {
     pub(super) last: u32,
     pub(super) purse: Purse,
     pub(super) counts: [u64; COUNTS],
+    /// The tasks that are kept, each with its number in the run.
+    pub(super) spans: VecDeque<(u64, u64)>,
     /// The worker has left.
     pub(super) is_done: bool,
 }

@@ -17,7 +17,7 @@ use crate::base::prng::Prng;
 use crate::device::twin::Tile;
 use crate::workers::end::{self, End, Report};
 use crate::workers::options::Policy;
-use crate::workers::setup::{COUNTS, STATS, Setup};
+use crate::workers::setup::{COUNTS, SPAN, STATS, Setup};
 use crate::workers::task::PAYLOAD;
 use std::cell::Cell;
 use std::sync::atomic::AtomicU32;
@@ -31,6 +31,13 @@ fn perform(run: &Run<'_>, worker: usize, state: &mut State, task: u64, kinds: &[
     if state.counts[count::RAN].is_multiple_of(16) && host::is_asked(run.host) {
         run.stop(end::ABORTED, worker, 0);
         return;
+    }
+    run.begun.set(run.begun.get() + 1);
+    if run.setup.traced > 0 {
+        if state.spans.len() == run.setup.traced as usize {
+            state.spans.pop_front();
+        }
+        state.spans.push_back((task, run.begun.get()));
     }
     let (_, body) = kinds[(task >> 56) as usize - 1];
     body(&mut Worker::new(run, worker, state, task), task & PAYLOAD);
@@ -118,6 +125,7 @@ pub(in crate::workers) fn run<K: Kinds>(tile: &mut Tile<'_>) {
         ranges,
         end: Cell::new(None),
         in_vain: Cell::new(0),
+        begun: Cell::new(0),
     };
     if setup.initial == 0 {
         // There is no credit whose return would be the end.
@@ -126,9 +134,16 @@ pub(in crate::workers) fn run<K: Kinds>(tile: &mut Tile<'_>) {
     } else {
         take_turns(&run, &mut states, K::KINDS);
     }
+    let (stats, spans) = stats.split_at_mut(setup.stats_len());
     for (stats, state) in stats.chunks_exact_mut(STATS).zip(&states) {
         stats[..COUNTS].copy_from_slice(&state.counts);
         stats[COUNTS..].fill(0);
+    }
+    let each = SPAN * setup.traced as usize;
+    for (place, state) in spans.chunks_exact_mut(each.max(1)).zip(&states) {
+        for (words, (task, number)) in place.chunks_exact_mut(SPAN).zip(&state.spans) {
+            words.copy_from_slice(&[*task, number - 1, *number]);
+        }
     }
     finish(&run, states);
 }

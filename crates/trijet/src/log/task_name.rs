@@ -1,0 +1,30 @@
+//! The name of the task whose function the calling thread runs, for the entries of its operations.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+
+thread_local! {
+    static NAME: RefCell<Option<Cow<'static, str>>> = const { RefCell::new(None) };
+}
+
+/// Runs the function of a task, with its name if entries are written.
+pub(crate) fn within<R>(name: Option<Cow<'static, str>>, run: impl FnOnce() -> R) -> R {
+    /// Sets the name of an outer task again, also after a panic.
+    struct Outer(Option<Cow<'static, str>>);
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            NAME.replace(self.0.take());
+        }
+    }
+    let _outer = Outer(NAME.replace(name));
+    run()
+}
+
+/// The label of an operation, behind the name of its task.
+pub(crate) fn labelled(label: Cow<'static, str>) -> Cow<'static, str> {
+    NAME.with_borrow(|name| match name {
+        Some(name) => Cow::Owned(format!("{name}: {label}")),
+        None => label,
+    })
+}
