@@ -31,12 +31,14 @@
 //! - [`workers`]: tasks that the device schedules itself, with queues and stealing.
 //! - [`check`]: whether every conflict of a traced run is ordered.
 //! - [`trace`]: the entries of a run, the figures that follow from them, timelines and files.
+//! - [`comm`]: data of several devices that are combined.
 //! - [`explore`]: a program under every order that its streams leave open.
 //! - [`sim`]: host devices, their executors, orders, faults and costs.
 //! - [`probe`], [`testing`]: for tools and for tests of the library itself.
 
 mod base;
 pub mod check;
+pub mod comm;
 mod device;
 pub mod explore;
 pub mod graph;

@@ -26,6 +26,7 @@ pub mod gemm;
 pub mod median;
 pub(crate) mod mix;
 pub mod multicast;
+mod reduction;
 pub(crate) mod tag;
 pub mod warp_specialized;
 pub(crate) mod work;
@@ -33,6 +34,7 @@ pub(crate) mod work;
 pub use affine::{AFFINE_F32, AFFINE_U8, AFFINE_U16};
 pub use axpy::AXPY;
 pub use fill::{FILL_F32, FILL_U8, FILL_U16, FILL_U32, FILL_U64};
+pub use reduction::{Max, Min, NcclNames, Reduction, Sum};
 
 pub use crate::device::args::{ArgBlock, SpanArg};
 pub use crate::device::ptx::{PtxFinding, PtxRule, lint};

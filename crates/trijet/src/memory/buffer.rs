@@ -220,6 +220,13 @@ impl<T: Element, S> Buffer<T, S> {
     }
 }
 
+fn device_of(block: &Block) -> Option<DeviceId> {
+    match block.whole().memory().space() {
+        Space::Device(device) => Some(device),
+        Space::Pinned | Space::Pageable => None,
+    }
+}
+
 impl<T, S> Buffer<T, S> {
     /// Whether the memory is memory of the host.
     pub(crate) fn is_on_host(&self) -> bool {
@@ -228,10 +235,7 @@ impl<T, S> Buffer<T, S> {
 
     /// The device of the memory; `None` for host memory.
     pub(crate) fn device_id(&self) -> Option<DeviceId> {
-        match self.block.whole().memory().space() {
-            Space::Device(device) => Some(device),
-            Space::Pinned | Space::Pageable => None,
-        }
+        device_of(&self.block)
     }
 
     /// Forgets which streams used the buffer, so that its operations are recorded one by one only if two streams use it
@@ -357,6 +361,11 @@ impl<'a, T: Element> ViewMut<'a, T> {
         let range = within(range, self.len);
         let start = self.start + (range.start * size_of::<T>()) as u64;
         ViewMut { block: self.block, start, len: range.end - range.start, types: PhantomData }
+    }
+
+    /// The device of the memory; `None` for host memory.
+    pub(crate) fn device_id(&self) -> Option<DeviceId> {
+        device_of(self.block)
     }
 
     /// A shorter borrow of the same elements, for example for one call.

@@ -58,12 +58,13 @@ mod state;
 mod template;
 mod uses;
 
+pub use crate::kernels::{Max, Min, Reduction, Sum};
 pub use bound::{Launch, Workers};
 pub use builder::{Task, TaskId};
 pub use data::{Data, HostPart, Reads, Writes};
 pub use explain::{Explanation, Step};
 pub use record::{Hazard, Order};
-pub use reduce::{Max, Min, Reduces, Reduction, Sum};
+pub use reduce::Reduces;
 pub use state::TaskCounts;
 pub use uses::{HostUses, Uses};
 

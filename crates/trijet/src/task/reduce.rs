@@ -5,58 +5,13 @@ use super::data::{Data, Datum};
 use super::declared::{AllDeclared, Declared};
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
-use crate::kernels::combine as kernels;
-use crate::memory::{Buffer, Element, OnDevice, View, ViewMut, within};
+use crate::kernels::Reduction;
+use crate::memory::{Buffer, Element, OnDevice, ViewMut, within};
 use crate::stream::Stream;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Range, RangeBounds};
 use std::sync::Arc;
-
-/// A way to combine the parts that tasks compute, see [`Data::reduce`](super::Data::reduce).
-pub trait Reduction<T: Element>: Send + Sync + 'static {
-    /// The value that changes nothing: 0 for a sum.
-    const IDENTITY: T;
-
-    /// Combines the elements of `part` into those of `total`, which has as many.
-    ///
-    /// # Errors
-    /// What the enqueue call reports.
-    fn combine(stream: &Stream, part: View<'_, T>, total: ViewMut<'_, T>) -> Result<()>;
-}
-
-/// Sums. Integers wrap.
-#[derive(Debug, Clone, Copy)]
-pub struct Sum;
-/// The smallest of all.
-#[derive(Debug, Clone, Copy)]
-pub struct Min;
-/// The largest of all.
-#[derive(Debug, Clone, Copy)]
-pub struct Max;
-
-macro_rules! reductions {
-    ($($of:ty, $type:ty, $identity:expr, $kernel:ident;)*) => {$(
-        impl Reduction<$type> for $of {
-            const IDENTITY: $type = $identity;
-
-            fn combine(
-                stream: &Stream,
-                part: View<'_, $type>,
-                total: ViewMut<'_, $type>,
-            ) -> Result<()> {
-                stream.launch(&kernels::$kernel, (part, total))
-            }
-        }
-    )*};
-}
-reductions! {
-    Sum, f32, 0.0, SUM_F32; Min, f32, f32::INFINITY, MIN_F32; Max, f32, f32::NEG_INFINITY, MAX_F32;
-    Sum, i32, 0, SUM_I32; Min, i32, i32::MAX, MIN_I32; Max, i32, i32::MIN, MAX_I32;
-    Sum, u32, 0, SUM_U32; Min, u32, u32::MAX, MIN_U32; Max, u32, u32::MIN, MAX_U32;
-    Sum, i64, 0, SUM_I64; Min, i64, i64::MAX, MIN_I64; Max, i64, i64::MIN, MAX_I64;
-    Sum, u64, 0, SUM_U64; Min, u64, u64::MAX, MIN_U64; Max, u64, u64::MIN, MAX_U64;
-}
 
 /// Elements that a task combines a part into.
 pub struct Reduces<T, R> {

@@ -3,8 +3,9 @@
 
 use super::data::{HostPart, Reads, Writes};
 use super::declared::AllDeclared;
-use super::reduce::{Reduces, Reduction};
+use super::reduce::Reduces;
 use crate::base::error::Result;
+use crate::kernels::Reduction;
 use crate::memory::{Element, OnHost, ReadGuard, View, ViewMut, WriteGuard};
 use crate::stream::Stream;
 use std::panic::Location;

@@ -3,6 +3,7 @@
 
 #[path = "../captured/mod.rs"]
 mod captured;
+mod communication;
 mod conformance;
 #[path = "../contexts/mod.rs"]
 mod contexts;

@@ -30,6 +30,8 @@ const PLACES: &[(&str, Licence, &str)] = &[
     ("workers/mod.rs", Licence::Ancestor, "of workers/program.rs and the programs"),
     ("workers/programs/mod.rs", Licence::Ancestor, "of the programs"),
     ("workers/program.rs", Licence::Holds, "a program becomes a kernel: its author vouches"),
+    ("comm/mod.rs", Licence::Ancestor, "of comm/nccl.rs"),
+    ("comm/nccl.rs", Licence::Holds, "views and streams pass to NCCL"),
     ("device/cuda/", Licence::Holds, "the only foreign functions"),
     ("device/region.rs", Licence::Holds, "the host device's bytes"),
     ("device/fork.rs", Licence::Holds, "a handler that the system calls in a child of a fork"),

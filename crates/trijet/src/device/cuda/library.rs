@@ -92,6 +92,14 @@ fn opened_already(library: Library) -> Option<libloading::Library> {
     library.names().files.iter().find_map(|name| find_opened(Path::new(name)))
 }
 
+/// NCCL uses NVLink multicast unless this variable is 0.
+pub(super) const MULTICAST: &str = "NCCL_NVLS_ENABLE";
+
+/// Whether the environment says if NCCL uses multicast.
+pub(super) fn is_multicast_set() -> bool {
+    std::env::var_os(MULTICAST).is_some()
+}
+
 /// Whether `trijet trace` records this process.
 pub(super) fn is_recorded() -> bool {
     std::env::var_os(trijet_cupti::recorder::RECORDINGS).is_some()

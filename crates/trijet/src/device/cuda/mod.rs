@@ -21,6 +21,7 @@ mod library;
 mod locked;
 mod mapped;
 mod modules;
+mod nccl;
 mod nvrtc;
 mod owned;
 mod peers;
@@ -33,6 +34,7 @@ use crate::base::error::Result;
 pub(in crate::device) use context::CudaDriver;
 pub use library::Library;
 use library::open;
+pub(crate) use nccl::{NcclGroup, Part};
 pub(crate) use nvrtc::compile;
 
 /// The symbols that a library of this machine lacks.
@@ -40,6 +42,7 @@ pub(in crate::device) fn missing_symbols(library: Library) -> Result<Vec<&'stati
     match library {
         Library::Driver => api::open_driver().map(|api| api.missing()),
         Library::Nvrtc => nvrtc::missing(),
-        Library::Nccl | Library::Cupti => open(library).map(|_| Vec::new()),
+        Library::Nccl => nccl::missing(),
+        Library::Cupti => open(library).map(|_| Vec::new()),
     }
 }

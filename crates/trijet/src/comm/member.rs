@@ -1,0 +1,23 @@
+//! A device of a communicator, with its streams.
+#![forbid(unsafe_code)]
+
+use crate::base::error::Result;
+use crate::stream::{Device, Stream, StreamOptions};
+
+/// The streams of a communicator on a device. Both have the highest priority, because other devices wait for what is in them.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) device: Device,
+    /// For copies to the next device.
+    pub(super) copies: Stream,
+    /// For kernels.
+    pub(super) kernels: Stream,
+}
+
+impl Member {
+    pub(super) fn new(device: &Device) -> Result<Self> {
+        let (_, most_urgent) = device.info().priorities;
+        let stream = || device.stream_with(StreamOptions::new().priority(most_urgent));
+        Ok(Self { device: device.clone(), copies: stream()?, kernels: stream()? })
+    }
+}

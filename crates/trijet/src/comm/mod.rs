@@ -1,0 +1,30 @@
+//! Communication between the devices of a process: data that several devices have are combined, and each gets the result.
+//!
+//! A [`Communicator`] has two streams on each of its devices. Its operations are ordered as all others: they come after the
+//! work that wrote the data, and what uses the data later waits for them. So a program that calls
+//! [`Communicator::all_reduce`] for a part of its data as soon as they are enqueued overlaps the communication with what it enqueues afterwards.
+//!
+//! ```
+//! use trijet::comm::Communicator;
+//! use trijet::kernels::Sum;
+//! use trijet::sim::HostConfig;
+//! use trijet::Device;
+//! let devices = Device::host(HostConfig { devices: 3, ..HostConfig::default() })?;
+//! let communicator = Communicator::over(&devices)?;
+//! let mut data = Vec::new();
+//! for (device, value) in devices.iter().zip([1.0_f32, 2.0, 4.0]) {
+//!     data.push(device.stream()?.upload(&[value; 100])?);
+//! }
+//! let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
+//! communicator.all_reduce(Sum, &mut views)?;
+//! for (device, one) in devices.iter().zip(&data) {
+//!     assert_eq!(device.stream()?.download(one)?, [7.0; 100]);
+//! }
+//! # Ok::<(), trijet::Error>(())
+//! ```
+mod communicator;
+mod member;
+mod nccl;
+mod ring;
+
+pub use communicator::Communicator;

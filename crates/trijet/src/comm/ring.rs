@@ -1,0 +1,128 @@
+//! An all-reduce in a ring: each device sends to the next one only.
+//!
+//! With `n` devices the data have `n` segments. In the first half, `n - 1` steps, a device sends a segment to the next device, which
+//! combines it with its own; in each step the segment that it got in the step before. Then each device has one whole result, and in the
+//! second half these go around. Segments are sent in chunks, so that a device combines a chunk while the next
+//! one arrives.
+#![forbid(unsafe_code)]
+
+use super::member::Member;
+use crate::base::error::Result;
+use crate::kernels::Reduction;
+use crate::memory::{Buffer, Element, ViewMut};
+use std::ops::Range;
+
+/// The bytes of a chunk.
+const CHUNK_BYTES: usize = 4 << 20;
+/// The chunks that may lie at a device before they are combined.
+const SLOTS: usize = 3;
+
+/// Part `k` of `count` parts of `len` elements, which differ by one element at most.
+fn part(len: usize, count: usize, k: usize) -> Range<usize> {
+    let (each, more) = (len / count, len % count);
+    let begin = each * k + more.min(k);
+    begin..begin + each + usize::from(k < more)
+}
+
+/// The chunks of a range.
+fn chunks(range: Range<usize>, chunk: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = range.end;
+    range.step_by(chunk).map(move |begin| begin..end.min(begin + chunk))
+}
+
+/// The views of two devices.
+fn two<'v, 'd, T>(
+    data: &'v mut [ViewMut<'d, T>],
+    from: usize,
+    to: usize,
+) -> (&'v mut ViewMut<'d, T>, &'v mut ViewMut<'d, T>) {
+    let [from, to] = data.get_disjoint_mut([from, to]).expect("a device and the next one");
+    (from, to)
+}
+
+/// Memory at a device for chunks that arrive.
+struct Landing<T> {
+    slots: Vec<Buffer<T>>,
+    next: usize,
+}
+
+#[track_caller]
+pub(super) fn all_reduce<T: Element, R: Reduction<T>>(
+    members: &[Member],
+    data: &mut [ViewMut<'_, T>],
+) -> Result<()> {
+    let (count, len) = (members.len(), data[0].len());
+    if count == 1 {
+        return Ok(());
+    }
+    let chunk = (CHUNK_BYTES / size_of::<T>().max(1)).min(len.div_ceil(count)).max(1);
+    let mut landings = Vec::with_capacity(count);
+    for member in members {
+        let slot = |_| member.kernels.alloc::<T>(chunk);
+        landings.push(Landing { slots: (0..SLOTS).map(slot).collect::<Result<_>>()?, next: 0 });
+    }
+    for step in 0..count - 1 {
+        exchange(count, len, chunk, |from, to, at| {
+            if let Some(range) = at((from + count - step) % count) {
+                let Landing { slots, next } = &mut landings[to];
+                let slot = &mut slots[*next % SLOTS];
+                *next += 1;
+                let (source, target) = two(data, from, to);
+                let source = source.reborrow().slice(range.clone());
+                members[from].copies.copy(&source, &mut slot.slice_mut(..range.len()))?;
+                let target = target.reborrow().slice(range.clone());
+                R::combine(&members[to].kernels, slot.slice(..range.len()), target)?;
+            }
+            Ok(())
+        })?;
+    }
+    for step in 0..count - 1 {
+        exchange(count, len, chunk, |from, to, at| {
+            if let Some(range) = at((from + 1 + count - step) % count) {
+                let (source, target) = two(data, from, to);
+                let source = source.reborrow().slice(range.clone());
+                members[from].copies.copy(&source, &mut target.reborrow().slice(range))?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Calls `send` for each device and the next one, chunk by chunk, with a function that gives the current chunk of a segment.
+fn exchange(
+    count: usize,
+    len: usize,
+    chunk: usize,
+    mut send: impl FnMut(usize, usize, &dyn Fn(usize) -> Option<Range<usize>>) -> Result<()>,
+) -> Result<()> {
+    for number in 0..part(len, count, 0).len().div_ceil(chunk) {
+        for from in 0..count {
+            let at = |segment| chunks(part(len, count, segment), chunk).nth(number);
+            send(from, (from + 1) % count, &at)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_parts_follow_each_other_and_differ_by_one_at_most(len in 0usize..1000, count in 1usize..9) {
+            let parts: Vec<_> = (0..count).map(|k| part(len, count, k)).collect();
+            prop_assert_eq!((parts[0].start, parts[count - 1].end), (0, len));
+            prop_assert!(parts.windows(2).all(|two| two[0].end == two[1].start));
+            prop_assert!(parts.iter().all(|one| one.len() == len / count || one.len() == len / count + 1));
+        }
+
+        #[test]
+        fn the_chunks_of_a_range_are_the_range(begin in 0usize..50, len in 0usize..50, chunk in 1usize..9) {
+            let all: Vec<usize> = chunks(begin..begin + len, chunk).flatten().collect();
+            prop_assert_eq!(all, (begin..begin + len).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Ways to combine elements: sums, minima and maxima.
+#![forbid(unsafe_code)]
+
+use super::combine as kernels;
+use crate::base::error::Result;
+use crate::memory::{Element, View, ViewMut};
+use crate::stream::Stream;
+
+/// The numbers that NCCL gives to a type of elements and to an operation, by `ncclDataType_t` and `ncclRedOp_t` of `nccl.h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NcclNames {
+    pub(crate) element: i32,
+    pub(crate) operation: i32,
+}
+
+/// A way to combine elements: the parts of tasks ([`Data::reduce`](crate::task::Data::reduce)), or the data of several devices
+/// ([`Communicator::all_reduce`](crate::comm::Communicator::all_reduce)).
+pub trait Reduction<T: Element>: Send + Sync + 'static {
+    /// The value that changes nothing: 0 for a sum.
+    const IDENTITY: T;
+
+    /// How NCCL names this combination of these elements; `None` if it has none.
+    const NCCL: Option<NcclNames> = None;
+
+    /// Combines the elements of `part` into those of `total`, which has as many.
+    ///
+    /// # Errors
+    /// What the enqueue call reports.
+    fn combine(stream: &Stream, part: View<'_, T>, total: ViewMut<'_, T>) -> Result<()>;
+}
+
+/// Sums. Integers wrap.
+#[derive(Debug, Clone, Copy)]
+pub struct Sum;
+/// The smallest of all.
+#[derive(Debug, Clone, Copy)]
+pub struct Min;
+/// The largest of all.
+#[derive(Debug, Clone, Copy)]
+pub struct Max;
+
+macro_rules! reductions {
+    ($($of:ty, $type:ty, $identity:expr, $kernel:ident, $element:literal, $operation:literal;)*) => {$(
+        impl Reduction<$type> for $of {
+            const IDENTITY: $type = $identity;
+            const NCCL: Option<NcclNames> =
+                Some(NcclNames { element: $element, operation: $operation });
+
+            fn combine(
+                stream: &Stream,
+                part: View<'_, $type>,
+                total: ViewMut<'_, $type>,
+            ) -> Result<()> {
+                stream.launch(&kernels::$kernel, (part, total))
+            }
+        }
+    )*};
+}
+reductions! {
+    Sum, f32, 0.0, SUM_F32, 7, 0; Min, f32, f32::INFINITY, MIN_F32, 7, 3; Max, f32, f32::NEG_INFINITY, MAX_F32, 7, 2;
+    Sum, i32, 0, SUM_I32, 2, 0; Min, i32, i32::MAX, MIN_I32, 2, 3; Max, i32, i32::MIN, MAX_I32, 2, 2;
+    Sum, u32, 0, SUM_U32, 3, 0; Min, u32, u32::MAX, MIN_U32, 3, 3; Max, u32, u32::MIN, MAX_U32, 3, 2;
+    Sum, i64, 0, SUM_I64, 4, 0; Min, i64, i64::MAX, MIN_I64, 4, 3; Max, i64, i64::MIN, MAX_I64, 4, 2;
+    Sum, u64, 0, SUM_U64, 5, 0; Min, u64, u64::MAX, MIN_U64, 5, 3; Max, u64, u64::MIN, MAX_U64, 5, 2;
+}

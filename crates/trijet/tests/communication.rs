@@ -1,0 +1,145 @@
+//! Collectives on host devices: results, orders, races and refusals.
+
+mod comm;
+
+use trijet::check::Options;
+use trijet::comm::Communicator;
+use trijet::kernels::Sum;
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::testing::Prng;
+use trijet::{Bytes, Device, ErrorKind, Result};
+
+fn devices(devices: u32, executor: Executor) -> Result<Vec<Device>> {
+    let config = HostConfig { executor, devices, ..HostConfig::default() };
+    Device::builder().host(config).check(Options::default()).open_all()
+}
+
+fn demand_clean(device: &Device) {
+    let verdict = device.verdict().expect("it is checked");
+    assert_eq!(verdict.findings, [], "{verdict}");
+}
+
+#[test]
+fn results_are_those_of_the_promised_order_on_two_to_eight_devices() -> Result<()> {
+    for count in 1..=8 {
+        let mut draw = Prng::new(u64::from(count));
+        // Fewer elements than devices, parts of different lengths, none at all, and more than a chunk.
+        let mut lengths = vec![0, 1, 2, 7, 64, 1000];
+        lengths.extend((0..10).map(|_| usize::try_from(draw.below(300)).expect("few")));
+        let long = 2 * (1 << 20) + 5;
+        lengths.extend((count == 2).then_some(long));
+        let order = Order::Seeded(u64::from(count));
+        let devices = devices(count, Executor::Virtual(order))?;
+        comm::results_are_those_of_the_promised_order(&devices, &lengths)?;
+        demand_clean(&devices[0]);
+    }
+    Ok(())
+}
+
+#[test]
+fn results_are_the_same_on_threads() -> Result<()> {
+    let devices = devices(4, Executor::Threads)?;
+    comm::results_are_those_of_the_promised_order(&devices, &[3, 100, 5000])?;
+    demand_clean(&devices[0]);
+    Ok(())
+}
+
+/// What a program does on its own streams before and after comes before and after the communication.
+#[test]
+fn the_work_of_the_program_is_ordered_with_the_communication() -> Result<()> {
+    for seed in 0..30 {
+        let devices = devices(3, Executor::Virtual(Order::Seeded(seed)))?;
+        let communicator = Communicator::over(&devices)?;
+        let streams: Vec<_> = devices.iter().map(Device::stream).collect::<Result<_>>()?;
+        let mut data = Vec::new();
+        for stream in &streams {
+            data.push(stream.alloc::<u32>(50)?);
+        }
+        for round in 0..3 {
+            for (value, (stream, one)) in (1..).zip(streams.iter().zip(&mut data)) {
+                stream.fill(one, value << round)?;
+            }
+            let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
+            communicator.all_reduce(Sum, &mut views)?;
+            for (stream, one) in streams.iter().zip(&data) {
+                assert_eq!(stream.download(one)?, [6 << round; 50]);
+            }
+        }
+        demand_clean(&devices[0]);
+    }
+    Ok(())
+}
+
+/// A wait that is missing is a race between two devices, and the checker names it.
+#[test]
+fn a_missing_wait_is_found() -> Result<()> {
+    let mut found = 0;
+    for number in 1..=6 {
+        let devices = devices(2, Executor::Virtual(Order::Greedy))?;
+        let communicator = Communicator::over(&devices)?;
+        let mut data = Vec::new();
+        for device in &devices {
+            data.push(device.stream()?.upload(&[1_u32; 40])?);
+        }
+        devices[0].drop_wait(number);
+        let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
+        communicator.all_reduce(Sum, &mut views)?;
+        for (device, one) in devices.iter().zip(&data) {
+            device.stream()?.download(one)?;
+        }
+        let verdict = devices[0].verdict().expect("it is checked");
+        found += u32::from(!verdict.findings.is_empty());
+    }
+    assert_eq!(found, 6, "each wait is needed");
+    Ok(())
+}
+
+#[test]
+fn what_does_not_fit_is_refused() -> Result<()> {
+    let devices = devices(2, Executor::Virtual(Order::Greedy))?;
+    let told = |error: trijet::Error| {
+        assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
+        error.to_string()
+    };
+    let twice = [devices[0].clone(), devices[0].clone()];
+    assert!(told(Communicator::over(&twice).expect_err("twice")).contains("is there twice"));
+    assert!(told(Communicator::over(&[]).expect_err("none")).contains("there is no device"));
+    let communicator = Communicator::over(&devices)?;
+    let (mut x, mut y) = (devices[0].stream()?.alloc::<f32>(4)?, devices[1].stream()?.alloc(5)?);
+    let one = communicator.all_reduce(Sum, &mut [x.view_mut()]);
+    assert!(told(one.expect_err("one view")).contains("1 views for 2 devices"));
+    let lengths = communicator.all_reduce(Sum, &mut [x.view_mut(), y.view_mut()]);
+    assert!(
+        told(lengths.expect_err("lengths")).contains("view 1 has 5 elements, and view 0 has 4")
+    );
+    let turned = communicator.all_reduce(Sum, &mut [y.slice_mut(..4), x.view_mut()]);
+    assert!(told(turned.expect_err("turned")).contains("view 0 is not in the memory of"));
+    Ok(())
+}
+
+/// There is no room for what arrives: an error, and the devices stay usable.
+#[test]
+fn no_room_for_what_arrives_is_an_error() -> Result<()> {
+    let config = HostConfig { devices: 2, memory: Bytes(64 << 20), ..HostConfig::default() };
+    let devices = Device::host(config)?;
+    let communicator = Communicator::over(&devices)?;
+    let stream = |at: usize| devices[at].stream();
+    let (mut x, mut y) = (stream(0)?.alloc::<u32>(15 << 20)?, stream(1)?.alloc(15 << 20)?);
+    let outcome = communicator.all_reduce(Sum, &mut [x.view_mut(), y.view_mut()]);
+    assert_eq!(outcome.expect_err("4 MiB are left of 64").kind(), ErrorKind::OutOfMemory);
+    drop((x, y));
+    let (mut x, mut y) = (stream(0)?.upload(&[1_u32; 9])?, stream(1)?.upload(&[2_u32; 9])?);
+    communicator.all_reduce(Sum, &mut [x.view_mut(), y.view_mut()])?;
+    assert_eq!(stream(1)?.download(&y)?, [3; 9]);
+    Ok(())
+}
+
+/// NCCL runs on GPUs only, and the error says what needs none.
+#[test]
+fn a_host_device_has_no_nccl() -> Result<()> {
+    let devices = devices(2, Executor::Virtual(Order::Greedy))?;
+    let error = Communicator::with_nccl(&devices).expect_err("these are host devices");
+    assert_eq!(error.kind(), ErrorKind::NoTwin);
+    assert!(error.to_string().contains("`Communicator::over` needs no NCCL"), "{error}");
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Collectives on all GPUs of the host: by copies and kernels of this library, and by NCCL. On a host with one GPU the results are
+//! the data themselves.
+
+use crate::alone;
+use crate::comm::results_are_those_of_the_promised_order;
+use trijet::comm::Communicator;
+use trijet::kernels::{Max, Min, Reduction, Sum};
+use trijet::testing::Prng;
+use trijet::{Device, Result, Select};
+
+fn all() -> Result<Vec<Device>> {
+    let open = |ordinal| Device::open(Select::Cuda(ordinal));
+    (0..u32::try_from(Device::cuda_devices()?.len()).expect("a few GPUs")).map(open).collect()
+}
+
+/// From 1 KiB to 1 GiB, and lengths that are no multiple of anything.
+#[test]
+fn results_are_those_of_the_promised_order_on_gpus() -> Result<()> {
+    let _alone = alone();
+    let lengths = [1, 3, 256, 1 << 12, (1 << 16) + 1, 1 << 20, (5 << 20) + 13];
+    results_are_those_of_the_promised_order(&all()?, &lengths)
+}
+
+/// Integers of 1 GiB on each device, whose sum is known.
+#[test]
+fn a_gibibyte_is_summed_exactly() -> Result<()> {
+    let _alone = alone();
+    let (devices, len) = (all()?, 1 << 28);
+    let communicator = Communicator::over(&devices)?;
+    let mut data = Vec::new();
+    for (value, device) in (1_u32..).zip(&devices) {
+        let values: Vec<u32> =
+            (0..len).map(|at: u32| at.wrapping_mul(2_654_435_761) ^ value).collect();
+        data.push(device.stream()?.upload(&values)?);
+    }
+    let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
+    communicator.all_reduce(Sum, &mut views)?;
+    for (device, one) in devices.iter().zip(&data) {
+        let found = device.stream()?.download(one)?;
+        let right = (0..len).zip(&found).all(|(at, found)| {
+            let of = |value| at.wrapping_mul(2_654_435_761) ^ value;
+            let count = u32::try_from(devices.len()).expect("a few");
+            *found == (1..=count).map(of).fold(0, u32::wrapping_add)
+        });
+        assert!(right, "{}", device.id());
+    }
+    Ok(())
+}
+
+fn same<R: Reduction<u32> + Copy>(
+    devices: &[Device],
+    how: R,
+    combine: fn(u32, u32) -> u32,
+) -> Result<()> {
+    let communicator = Communicator::with_nccl(devices)?;
+    let mut draw = Prng::new(7);
+    for len in [1_usize, 1000, 1 << 20, (3 << 20) + 1] {
+        let mut number = || u32::try_from(draw.below(1 << 32)).expect("32 bits");
+        let values: Vec<Vec<u32>> =
+            devices.iter().map(|_| (0..len).map(|_| number()).collect()).collect();
+        let mut data = Vec::new();
+        for (device, values) in devices.iter().zip(&values) {
+            // The upload, the collective and the download are in different streams.
+            data.push(device.stream()?.upload(values)?);
+        }
+        let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
+        communicator.all_reduce(how, &mut views)?;
+        let expected: Vec<u32> = (0..len)
+            .map(|at| values.iter().map(|one| one[at]).reduce(combine).expect("a device"))
+            .collect();
+        for (device, one) in devices.iter().zip(&data) {
+            assert!(device.stream()?.download(one)? == expected, "{len} on {}", device.id());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn nccl_gives_each_device_the_sum_the_smallest_and_the_largest() -> Result<()> {
+    let _alone = alone();
+    let devices = all()?;
+    same(&devices, Sum, u32::wrapping_add)?;
+    same(&devices, Min, u32::min)?;
+    same(&devices, Max, u32::max)
+}
