@@ -5,6 +5,7 @@
 //! every figure.
 
 pub mod allocations;
+pub mod allreduce;
 mod bare;
 mod beside;
 pub mod chains;
@@ -47,16 +48,33 @@ mod workload;
 pub use setting::Setting;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 18] = [
-    "overlap", "enqueue", "virtual", "check", "pitfalls", "files", "staging", "devices", "tuner",
-    "latency", "chains", "gemm", "memory", "growth", "training", "soak", "tasks", "workers",
+pub const NAMES: [&str; 19] = [
+    "overlap",
+    "enqueue",
+    "virtual",
+    "check",
+    "pitfalls",
+    "files",
+    "staging",
+    "devices",
+    "tuner",
+    "latency",
+    "chains",
+    "gemm",
+    "memory",
+    "growth",
+    "training",
+    "soak",
+    "tasks",
+    "workers",
+    "allreduce",
 ];
 
 /// Whether a benchmark runs on the device that it is given. The others open devices of their own, or
 /// start commands that do.
 #[must_use]
 pub fn uses_device(name: &str) -> bool {
-    !["virtual", "check", "files", "devices", "training"].contains(&name)
+    !["virtual", "check", "files", "devices", "training", "allreduce"].contains(&name)
 }
 
 /// Whether a benchmark has large files while it runs. It ends with `Cancelled`, and removes them,
@@ -95,6 +113,7 @@ pub fn run(
         "soak" => soak::run(setting, steps),
         "tasks" => tasks::run(setting, steps),
         "workers" => workers::run(setting, steps),
+        "allreduce" => allreduce::run(setting, steps),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

@@ -1,0 +1,192 @@
+//! Sums over all devices of the host, of sizes from 1 KiB to 1 GiB: by the ring of the library and by NCCL. The time of a call is
+//! that of several calls in a row, from the first one until all devices are done.
+#![forbid(unsafe_code)]
+
+use crate::definition::parse;
+use crate::progress::Steps;
+use crate::results::Results;
+use crate::rounds::{Side, Value, round, warm_up};
+use crate::setting::Setting;
+use serde::Deserialize;
+use std::cell::RefCell;
+use std::time::Instant;
+use trijet::comm::Communicator;
+use trijet::kernels::Sum;
+use trijet::{Buffer, Device, Error, ErrorKind, Result, Select};
+
+#[derive(Debug, Deserialize)]
+struct Definition {
+    run_mib: usize,
+    calls_min: usize,
+    calls_max: usize,
+    gpu: Sizes,
+    host: Sizes,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Sizes {
+    kib: Vec<usize>,
+    repeats: usize,
+}
+
+/// The word of a device at a place, before the first call.
+fn word(device: usize, at: usize) -> u32 {
+    let [device, at] = [device, at].map(|n| u32::try_from(n).expect("below 2^32"));
+    at.wrapping_mul(0x9e37_79b1) ^ device
+}
+
+/// Data on each device, which one communicator sums again and again.
+struct Data<'a> {
+    communicator: &'a Communicator,
+    devices: &'a [Device],
+    words: Vec<Buffer<u32>>,
+    /// The calls so far.
+    calls: u32,
+}
+
+impl<'a> Data<'a> {
+    fn new(communicator: &'a Communicator, devices: &'a [Device], len: usize) -> Result<Self> {
+        let upload = |(number, device): (usize, &Device)| {
+            let words: Vec<u32> = (0..len).map(|at| word(number, at)).collect();
+            device.stream()?.upload(&words)
+        };
+        let words = devices.iter().enumerate().map(upload).collect::<Result<_>>()?;
+        Ok(Self { communicator, devices, words, calls: 0 })
+    }
+
+    /// So many calls in a row; returns the microseconds of one.
+    fn run(&mut self, calls: usize) -> Result<f64> {
+        self.devices.iter().try_for_each(Device::synchronize)?;
+        let begun = Instant::now();
+        for _ in 0..calls {
+            let mut views: Vec<_> = self.words.iter_mut().map(|one| one.view_mut()).collect();
+            self.communicator.all_reduce(Sum, &mut views)?;
+            self.calls += 1;
+        }
+        self.devices.iter().try_for_each(Device::synchronize)?;
+        Ok(begun.elapsed().as_secs_f64() * 1e6 / calls as f64)
+    }
+
+    /// Compares every word on every device. Each call after the first one multiplies a word by the number of devices.
+    fn verify(&self) -> Result<()> {
+        let count = u32::try_from(self.devices.len()).expect("a few devices");
+        let factor = count.wrapping_pow(self.calls.saturating_sub(1));
+        for (device, words) in self.devices.iter().zip(&self.words) {
+            let found = device.stream()?.download(words)?;
+            let sum = |at| (0..self.devices.len()).fold(0, |sum, n| word(n, at).wrapping_add(sum));
+            let wrong = (0..found.len()).find(|at| found[*at] != sum(*at).wrapping_mul(factor));
+            if let Some(at) = wrong {
+                let cause =
+                    format!("word {at} on {} is wrong after {} calls", device.id(), self.calls);
+                return Err(Error::new(ErrorKind::InvalidValue, "bench allreduce", cause));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// `InvalidValue` for a wrong result; `NoDevice` on a host with one GPU; `OutOfMemory`; `Cancelled`; every error of a device.
+pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
+    let definition: Definition = parse(include_str!("../definitions/allreduce.toml"))?;
+    if setting.device.info().compute.0 == 0 {
+        let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
+        return measure(setting, &devices, &definition, &definition.host, steps);
+    }
+    let numbers = 0..u32::try_from(Device::cuda_devices()?.len()).expect("a few GPUs");
+    let devices: Vec<_> =
+        numbers.map(|number| Device::open(Select::Cuda(number))).collect::<Result<_>>()?;
+    if devices.len() == 1 {
+        let cause = "a sum over devices needs two, and this host has one GPU";
+        return Err(Error::new(ErrorKind::NoDevice, "bench allreduce", cause));
+    }
+    measure(setting, &devices, &definition, &definition.gpu, steps)
+}
+
+fn measure(
+    setting: &Setting<'_>,
+    devices: &[Device],
+    definition: &Definition,
+    sizes: &Sizes,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
+    steps.expect(sizes.kib.len() as u64);
+    let mut results = Results::of_device(setting.device);
+    let count = devices.len();
+    results.note(
+        "verified",
+        "every word on every device was the sum, after the first run and after the last one",
+    );
+    results.note("devices", count.to_string());
+    let ring = Communicator::over(devices)?;
+    let nccl = Communicator::with_nccl(devices);
+    let mut communicators = vec![("ring", &ring)];
+    match &nccl {
+        Ok(nccl) => communicators.push(("NCCL", nccl)),
+        Err(error) => results.note("NCCL", error.to_string()),
+    }
+    for kib in &sizes.kib {
+        steps.begin(&format!("{kib} KiB"));
+        let bytes = kib << 10;
+        let calls =
+            (definition.run_mib * 1024 / kib).clamp(definition.calls_min, definition.calls_max);
+        let data = communicators.iter().map(|(name, communicator)| {
+            Ok((*name, RefCell::new(Data::new(communicator, devices, bytes / size_of::<u32>())?)))
+        });
+        let data = data.collect::<Result<Vec<_>>>()?;
+        let mut sides: Vec<Side<'_>> = data
+            .iter()
+            .map(|(name, data)| {
+                Side::new(*name, move || {
+                    let us = data.borrow_mut().run(calls)?;
+                    let rate = bytes as f64 / us / 1e3 * 2.0 * (count - 1) as f64 / count as f64;
+                    Ok(vec![Value::new("time", "us", us), Value::new("bus", "GB/s", rate)])
+                })
+            })
+            .collect();
+        warm_up(&mut sides, &setting.cancel)?;
+        data.iter().try_for_each(|(_, data)| data.borrow().verify())?;
+        for number in 0..sizes.repeats {
+            round(&mut sides, number, &setting.cancel)?;
+        }
+        data.iter().try_for_each(|(_, data)| data.borrow().verify())?;
+        for side in &sides {
+            for figure in &side.figures {
+                let what = format!("{} {kib} KiB {}", side.name, figure.what);
+                results.push_with(&what, &figure.unit, figure.samples.clone(), None, "");
+            }
+        }
+    }
+    Ok(results)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setting::checked_device;
+    use trijet::sim::Order;
+
+    #[test]
+    fn each_size_has_a_time_and_a_rate_and_a_wrong_word_is_an_error() -> Result<()> {
+        let device = checked_device(Order::Greedy)?;
+        let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
+        let definition: Definition = parse(include_str!("../definitions/allreduce.toml"))?;
+        let sizes = Sizes { kib: vec![1, 8], repeats: 2 };
+        let setting = Setting::for_tests(&device);
+        let mut show = |_: crate::progress::Step<'_>| ();
+        let mut steps = Steps::new(&mut show);
+        let printed = measure(&setting, &devices, &definition, &sizes, &mut steps)?.to_string();
+        for name in ["ring 1 KiB time", "ring 1 KiB bus", "ring 8 KiB time", "needs no NCCL"] {
+            assert!(printed.contains(name), "{printed}");
+        }
+        let ring = Communicator::over(&devices)?;
+        let mut data = Data::new(&ring, &devices, 100)?;
+        data.run(3)?;
+        data.verify()?;
+        data.calls += 1;
+        assert_eq!(data.verify().map_err(|error| error.kind()), Err(ErrorKind::InvalidValue));
+        Ok(())
+    }
+}
