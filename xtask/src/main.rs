@@ -3,6 +3,7 @@
 mod browser;
 mod bundle;
 mod explore;
+mod figures;
 mod files;
 mod fuzz;
 mod loom;
@@ -38,6 +39,7 @@ const USAGE: &str = "usage: cargo xtask <task>
   ptx [--check]
                generate the .ptx beside every kernel source; with --check, only compare, assemble
                and lint
+  figures      draw the figures of the documents from the results of the benchmarks
   results [--check]
                write the tables of the documents from the results of the benchmarks; with --check,
                only compare
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         ["perfetto"] => perfetto::run(),
         ["ptx"] => ptx::generate(),
         ["ptx", "--check"] => ptx::check(),
+        ["figures"] => figures::write(),
         ["results"] => results::write(),
         ["results", "--check"] => results::check(),
         ["staged", rest @ ..] => staged::pipelines(rest),
