@@ -5,6 +5,7 @@ use super::combine as kernels;
 use crate::base::error::Result;
 use crate::memory::{Element, View, ViewMut};
 use crate::stream::Stream;
+use half::bf16;
 
 /// The numbers that NCCL gives to a type of elements and to an operation, by `ncclDataType_t` and `ncclRedOp_t` of `nccl.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +59,8 @@ macro_rules! reductions {
 }
 reductions! {
     Sum, f32, 0.0, SUM_F32, 7, 0; Min, f32, f32::INFINITY, MIN_F32, 7, 3; Max, f32, f32::NEG_INFINITY, MAX_F32, 7, 2;
+    Sum, bf16, bf16::ZERO, SUM_BF16, 9, 0; Min, bf16, bf16::INFINITY, MIN_BF16, 9, 3;
+    Max, bf16, bf16::NEG_INFINITY, MAX_BF16, 9, 2;
     Sum, i32, 0, SUM_I32, 2, 0; Min, i32, i32::MAX, MIN_I32, 2, 3; Max, i32, i32::MIN, MAX_I32, 2, 2;
     Sum, u32, 0, SUM_U32, 3, 0; Min, u32, u32::MAX, MIN_U32, 3, 3; Max, u32, u32::MIN, MAX_U32, 3, 2;
     Sum, i64, 0, SUM_I64, 4, 0; Min, i64, i64::MAX, MIN_I64, 4, 3; Max, i64, i64::MIN, MAX_I64, 4, 2;

@@ -109,6 +109,7 @@ fn sums_minima_and_maxima_equal_their_twins() {
             u32, SUM_U32 MIN_U32 MAX_U32;
             i64, SUM_I64 MIN_I64 MAX_I64;
             u64, SUM_U64 MIN_U64 MAX_U64;
+            bf16, SUM_BF16 MIN_BF16 MAX_BF16;
         }
     }
 }

@@ -19,6 +19,43 @@ typedef unsigned long long u64;
   COMBINE(min_##suffix, type, a < b ? a : b)                                                        \
   COMBINE(max_##suffix, type, a > b ? a : b)
 
+// bf16: computed in single precision and rounded to the nearest, ties to even. Eight elements at a time where both pointers
+// are aligned to 16 bytes.
+struct __align__(16) Eight { unsigned pairs[4]; };
+
+static __device__ __forceinline__ float wide(unsigned bits) { return __uint_as_float(bits << 16); }
+
+static __device__ __forceinline__ unsigned narrow(float value) {
+  const unsigned bits = __float_as_uint(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fffu;
+  return (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+}
+
+#define COMBINE_BF16(name, result)                                                                  \
+  static __device__ __forceinline__ unsigned one_##name(unsigned x, unsigned y) {                   \
+    const float a = wide(x), b = wide(y);                                                           \
+    return result;                                                                                  \
+  }                                                                                                 \
+  static __device__ __forceinline__ unsigned two_##name(unsigned x, unsigned y) {                   \
+    return one_##name(x & 0xffffu, y & 0xffffu) | one_##name(x >> 16, y >> 16) << 16;               \
+  }                                                                                                 \
+  extern "C" __global__ void name(const unsigned short* x, u64 x_len, unsigned short* y, u64 y_len) { \
+    const u64 len = x_len < y_len ? x_len : y_len;                                                  \
+    const u64 step = (u64)gridDim.x * blockDim.x, first = (u64)blockIdx.x * blockDim.x + threadIdx.x; \
+    const u64 eights = (((u64)x | (u64)y) & 15) == 0 ? len / 8 : 0;                                 \
+    for (u64 i = first; i < eights; i += step) {                                                    \
+      const Eight a = ((const Eight*)x)[i];                                                         \
+      Eight b = ((Eight*)y)[i];                                                                     \
+      for (int k = 0; k < 4; ++k) b.pairs[k] = two_##name(a.pairs[k], b.pairs[k]);                  \
+      ((Eight*)y)[i] = b;                                                                           \
+    }                                                                                               \
+    for (u64 i = 8 * eights + first; i < len; i += step) y[i] = (unsigned short)one_##name(x[i], y[i]); \
+  }
+
+COMBINE_BF16(sum_bf16, narrow(a + b))
+COMBINE_BF16(min_bf16, a < b ? x : y)
+COMBINE_BF16(max_bf16, a > b ? x : y)
+
 OF_EACH(f32, float, a + b)
 OF_EACH(i32, int, (int)((unsigned)a + (unsigned)b))
 OF_EACH(u32, unsigned, a + b)

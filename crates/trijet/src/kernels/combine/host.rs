@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::kernels::device_float;
+use half::bf16;
 
 /// An element that can be combined.
 pub(crate) trait Element: Copy + PartialOrd {
@@ -12,6 +13,13 @@ pub(crate) trait Element: Copy + PartialOrd {
 impl Element for f32 {
     fn sum(self, other: Self) -> Self {
         device_float(self + other)
+    }
+}
+
+impl Element for bf16 {
+    fn sum(self, other: Self) -> Self {
+        let sum = self.to_f32() + other.to_f32();
+        if sum.is_nan() { Self::from_bits(0x7fff) } else { Self::from_f32(sum) }
     }
 }
 
@@ -61,5 +69,14 @@ mod tests {
         max(&[0.0, f32::NAN], &mut y);
         assert!(y[0].is_nan());
         assert_eq!(y[1].to_bits(), 1.0f32.to_bits());
+    }
+
+    /// 256 + 1 lies in the middle of 256 and 258, and 258 + 1 in the middle of 258 and 260.
+    #[test]
+    fn a_sum_in_the_middle_of_two_numbers_is_rounded_to_the_even_one() {
+        let mut y = [256.0, 258.0, f32::MAX, f32::INFINITY].map(bf16::from_f32);
+        sum(&[1.0, 1.0, 3e38, f32::NEG_INFINITY].map(bf16::from_f32), &mut y);
+        assert_eq!(y.map(bf16::to_f32)[..3], [256.0, 260.0, f32::INFINITY]);
+        assert_eq!(y[3].to_bits(), 0x7fff);
     }
 }
