@@ -3,10 +3,13 @@
 mod comm;
 
 use trijet::check::Options;
-use trijet::comm::Communicator;
+use trijet::comm::{BucketPlan, Communicator, GradientBuckets, Transport};
 use trijet::kernels::Sum;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::Prng;
+use trijet::trace::Engine;
+use trijet::trace::dag::{Dag, Kernels};
+use trijet::trace::metrics::{Parameters, measure};
 use trijet::{Bytes, Device, ErrorKind, Result};
 
 fn devices(devices: u32, executor: Executor) -> Result<Vec<Device>> {
@@ -141,5 +144,113 @@ fn a_host_device_has_no_nccl() -> Result<()> {
     let error = Communicator::with_nccl(&devices).expect_err("these are host devices");
     assert_eq!(error.kind(), ErrorKind::NoTwin);
     assert!(error.to_string().contains("`Communicator::over` needs no NCCL"), "{error}");
+    Ok(())
+}
+
+/// Whatever the plan and the order of readiness, each device has the sums, and all is ordered.
+#[test]
+fn gradients_are_summed_in_buckets_of_any_size_and_in_any_order() -> Result<()> {
+    for seed in 0..40 {
+        let mut draw = Prng::new(seed);
+        let mut below = |limit: u64| usize::try_from(draw.below(limit)).expect("few");
+        let count = 1 + u32::try_from(below(4)).expect("few");
+        let devices = devices(count, Executor::Virtual(Order::Seeded(seed)))?;
+        let streams: Vec<_> = devices.iter().map(Device::stream).collect::<Result<_>>()?;
+        let lens: Vec<usize> = (0..1 + below(12)).map(|_| 1 + below(60)).collect();
+        let mut gradients = GradientBuckets::<u32, _>::new(&devices, Sum, &lens)?;
+        for step in 0..4_u32 {
+            if below(2) == 0 {
+                let (first, rest) = (Bytes(below(300) as u64), Bytes(below(300) as u64));
+                gradients.set_plan(BucketPlan { transport: Transport::Copies, first, rest })?;
+            }
+            let mut order: Vec<usize> = (0..lens.len()).collect();
+            (1..order.len()).for_each(|at| order.swap(at, below(at as u64 + 1)));
+            gradients.begin()?;
+            for &gradient in &order {
+                for (rank, stream) in streams.iter().enumerate() {
+                    let value = u32::try_from(gradient * 100 + rank).expect("small") + step;
+                    stream.fill(&mut gradients.gradient_mut(rank, gradient), value)?;
+                }
+                gradients.ready(gradient)?;
+            }
+            gradients.finish()?;
+            for &gradient in gradients.order() {
+                let of_rank = |rank| u32::try_from(gradient * 100).expect("small") + rank + step;
+                let sum = (0..count).map(of_rank).sum::<u32>();
+                for (rank, stream) in streams.iter().enumerate() {
+                    let found = stream.download(&gradients.gradient(rank, gradient))?;
+                    assert_eq!(found, vec![sum; lens[gradient]], "seed {seed}, step {step}");
+                }
+            }
+            gradients.begin()?;
+            assert_eq!(gradients.order(), order, "seed {seed}: the order of the last step");
+        }
+        demand_clean(&devices[0]);
+    }
+    Ok(())
+}
+
+/// The communication of the first bucket does not wait for the kernels that compute later gradients.
+#[test]
+fn a_bucket_is_summed_while_later_gradients_are_computed() -> Result<()> {
+    let devices = devices(2, Executor::Virtual(Order::Greedy))?;
+    let streams = [devices[0].stream()?, devices[1].stream()?];
+    let mut gradients = GradientBuckets::<u32, _>::new(&devices, Sum, &[64; 6])?;
+    let bytes = Bytes(256);
+    gradients.set_plan(BucketPlan { transport: Transport::Copies, first: bytes, rest: bytes })?;
+    assert_eq!(gradients.buckets(), 6);
+    devices[0].start_trace(&streams[0])?;
+    for layer in (0..6).rev() {
+        for (rank, stream) in streams.iter().enumerate() {
+            stream.fill(&mut gradients.gradient_mut(rank, layer), 1)?;
+        }
+        gradients.ready(layer)?;
+    }
+    gradients.finish()?;
+    devices.iter().try_for_each(Device::synchronize)?;
+    let ops = devices[0].take_trace()?.ops;
+    let metrics = measure(&ops, &Dag::new(&ops, Kernels::Several), None, &Parameters::default());
+    let copies = metrics.engines.iter().filter(|engine| engine.engine.1 == Engine::Peer);
+    let copied: u64 = copies.map(|engine| engine.busy.0).sum();
+    assert!(metrics.exposed_peer.0 < copied, "{metrics:?}");
+    Ok(())
+}
+
+#[test]
+fn steps_that_are_not_whole_are_refused() -> Result<()> {
+    let devices = devices(2, Executor::Virtual(Order::Greedy))?;
+    let told = |outcome: Result<()>| {
+        let error = outcome.expect_err("it is refused");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
+        error.to_string()
+    };
+    let new = |lens: &[usize]| GradientBuckets::<u32, _>::new(&devices, Sum, lens);
+    assert!(told(new(&[]).map(|_| ())).contains("there is no gradient"));
+    assert!(told(new(&[4, 0]).map(|_| ())).contains("gradient 1 is empty"));
+    let mut gradients = new(&[5, 6, 7])?;
+    for rank in 0..2 {
+        for layer in 0..3 {
+            devices[rank].stream()?.fill(&mut gradients.gradient_mut(rank, layer), 3)?;
+        }
+    }
+    gradients.ready(1)?;
+    assert!(told(gradients.ready(1)).contains("gradient 1 is ready twice"));
+    assert!(told(gradients.finish()).contains("gradients 0, 2 are not ready"));
+    assert!(told(gradients.begin()).contains("while another one is open"));
+    assert!(told(gradients.set_plan(BucketPlan::default())).contains("between steps"));
+    gradients.ready(0)?;
+    gradients.ready(2)?;
+    gradients.finish()?;
+    assert_eq!(devices[1].stream()?.download(&gradients.gradient(1, 2))?, [6; 7]);
+    let plan = BucketPlan { transport: Transport::Nccl, ..BucketPlan::default() };
+    let error = gradients.set_plan(plan).expect_err("these are host devices");
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    let times = gradients.tune(&[plan, BucketPlan::default()], |gradients| {
+        gradients.begin()?;
+        (0..3).try_for_each(|gradient| gradients.ready(gradient))?;
+        gradients.finish()
+    })?;
+    assert_eq!(times.len(), 1, "NCCL is left out");
+    assert!(gradients.tune(&[plan], |_| Ok(())).is_err());
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! A [`Communicator`] has two streams on each of its devices. Its operations are ordered as all others: they come after the
 //! work that wrote the data, and what uses the data later waits for them. So a program that calls
 //! [`Communicator::all_reduce`] for a part of its data as soon as they are enqueued overlaps the communication with what it enqueues afterwards.
+//! [`GradientBuckets`] do so for the gradients of a training.
 //!
 //! ```
 //! use trijet::comm::Communicator;
@@ -22,9 +23,13 @@
 //! }
 //! # Ok::<(), trijet::Error>(())
 //! ```
+mod bucket_plan;
+mod buckets;
 mod communicator;
 mod member;
 mod nccl;
 mod ring;
 
+pub use bucket_plan::{BucketPlan, Transport};
+pub use buckets::GradientBuckets;
 pub use communicator::Communicator;

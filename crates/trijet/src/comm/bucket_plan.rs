@@ -1,0 +1,142 @@
+//! The sizes of buckets, and the places of gradients in them.
+#![forbid(unsafe_code)]
+
+use crate::base::units::Bytes;
+use std::ops::Range;
+
+/// The way in which the data of a bucket get to the other devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// Copies and kernels of this library: [`Communicator::over`](super::Communicator::over).
+    Copies,
+    /// NCCL: [`Communicator::with_nccl`](super::Communicator::with_nccl).
+    Nccl,
+}
+
+/// The sizes of buckets, and how their data travel. A gradient is never cut, so buckets can be larger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BucketPlan {
+    /// How data travel.
+    pub transport: Transport,
+    /// The first bucket is complete when it has so many bytes. A small one lets the communication begin early.
+    pub first: Bytes,
+    /// Each other bucket is complete when it has so many bytes.
+    pub rest: Bytes,
+}
+
+impl Default for BucketPlan {
+    /// 1 MiB and then 25 MiB, by copies.
+    fn default() -> Self {
+        Self { transport: Transport::Copies, first: Bytes(1 << 20), rest: Bytes(25 << 20) }
+    }
+}
+
+impl BucketPlan {
+    /// Plans that are worth a measurement: buckets of 1 to 200 MiB, with and without a small first one, by both transports.
+    #[must_use]
+    pub fn candidates() -> Vec<Self> {
+        let mut plans = Vec::new();
+        for transport in [Transport::Copies, Transport::Nccl] {
+            for mib in [1, 4, 10, 25, 50, 100, 200] {
+                let rest = Bytes(mib << 20);
+                plans.push(Self { transport, first: rest, rest });
+                if mib > 4 {
+                    plans.push(Self { transport, first: Bytes(1 << 20), rest });
+                }
+            }
+        }
+        plans
+    }
+}
+
+/// The gradients in the order of their buckets, and the place of each.
+#[derive(Debug)]
+pub(super) struct Placement {
+    order: Vec<usize>,
+    /// Of each gradient: its bucket, and its elements there.
+    places: Vec<(usize, Range<usize>)>,
+    /// Of each bucket: elements and gradients.
+    buckets: Vec<(usize, usize)>,
+    /// The order of the last step, if it was another one.
+    other: Option<Vec<usize>>,
+}
+
+impl Placement {
+    /// Fills one bucket after another in this order of the gradients.
+    pub(super) fn new(order: Vec<usize>, lens: &[usize], element: usize, plan: BucketPlan) -> Self {
+        let mut places = vec![(0, 0..0); lens.len()];
+        let mut buckets: Vec<(usize, usize)> = Vec::new();
+        let mut is_open = false;
+        for &gradient in &order {
+            if !is_open {
+                buckets.push((0, 0));
+            }
+            let bucket = buckets.len() - 1;
+            let (len, count) = &mut buckets[bucket];
+            places[gradient] = (bucket, *len..*len + lens[gradient]);
+            (*len, *count) = (*len + lens[gradient], *count + 1);
+            let limit = if bucket == 0 { plan.first } else { plan.rest };
+            is_open = Bytes((*len * element) as u64) < limit;
+        }
+        Self { order, places, buckets, other: None }
+    }
+
+    pub(super) fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    pub(super) fn of(&self, gradient: usize) -> (usize, Range<usize>) {
+        self.places[gradient].clone()
+    }
+
+    /// The elements and the gradients of each bucket.
+    pub(super) fn buckets(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        self.buckets.clone().into_iter()
+    }
+
+    /// Keeps the order that a step showed.
+    pub(super) fn seen(&mut self, order: Vec<usize>) {
+        self.other = (order != self.order).then_some(order);
+    }
+
+    /// The order of the last step, if it was not that of the buckets.
+    pub(super) fn take_other_order(&mut self) -> Option<Vec<usize>> {
+        self.other.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Each element of each gradient has a place of its own, buckets have no holes, and none but the last is smaller than its
+        /// limit.
+        #[test]
+        fn gradients_fill_the_buckets(
+            lens in prop::collection::vec(1usize..50, 1..20), first in 1u64..100, rest in 1u64..200,
+        ) {
+            let plan = BucketPlan { transport: Transport::Copies, first: Bytes(first), rest: Bytes(rest) };
+            let order: Vec<usize> = (0..lens.len()).rev().collect();
+            let placement = Placement::new(order.clone(), &lens, 2, plan);
+            let (mut at, mut bucket) = (0, 0);
+            for gradient in order {
+                let (of, range) = placement.of(gradient);
+                if of != bucket {
+                    prop_assert_eq!(of, bucket + 1);
+                    (at, bucket) = (0, of);
+                }
+                prop_assert_eq!(range.clone(), at..at + lens[gradient]);
+                at = range.end;
+            }
+            let sizes: Vec<_> = placement.buckets().collect();
+            prop_assert_eq!(sizes.iter().map(|one| one.0).sum::<usize>(), lens.iter().sum::<usize>());
+            prop_assert_eq!(sizes.iter().map(|one| one.1).sum::<usize>(), lens.len());
+            for (number, (len, _)) in sizes[..sizes.len() - 1].iter().enumerate() {
+                let limit = if number == 0 { first } else { rest };
+                prop_assert!(2 * *len as u64 >= limit);
+            }
+        }
+    }
+}

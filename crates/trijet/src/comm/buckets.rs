@@ -1,0 +1,299 @@
+//! Gradients in buckets, which are summed while later gradients are computed.
+#![forbid(unsafe_code)]
+
+use super::Communicator;
+use super::bucket_plan::{BucketPlan, Placement, Transport};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::units::Nanos;
+use crate::kernels::Reduction;
+use crate::memory::{Buffer, Element, View, ViewMut};
+use crate::stream::{Device, Stream};
+use std::time::Instant;
+
+/// Steps before a plan is measured, and those that are.
+const WARM_UP: usize = 1;
+const MEASURED: usize = 3;
+
+/// A bucket: gradients that follow each other in memory, on each device.
+#[derive(Debug)]
+struct Bucket<T> {
+    data: Vec<Buffer<T>>,
+    /// The gradients that are not ready.
+    missing: usize,
+}
+
+/// Gradients of several devices, which are combined in buckets.
+///
+/// Kernels write gradients straight into buckets. When all gradients of a bucket are ready on all devices, their combination is
+/// enqueued, on streams with the highest priority. Whatever uses a gradient then waits for its bucket, not for the others.
+///
+/// ```
+/// use trijet::comm::GradientBuckets;
+/// use trijet::kernels::{FILL_F32, Sum};
+/// use trijet::sim::HostConfig;
+/// use trijet::Device;
+/// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
+/// let streams = [devices[0].stream()?, devices[1].stream()?];
+/// // Two layers, with 1000 and 200 parameters.
+/// let mut gradients = GradientBuckets::<f32, _>::new(&devices, Sum, &[1000, 200])?;
+/// for layer in [1, 0] {
+///     for (rank, stream) in streams.iter().enumerate() {
+///         let gradient = gradients.gradient_mut(rank, layer);
+///         stream.launch(&FILL_F32, (1.0 + layer as f32, gradient))?;
+///     }
+///     gradients.ready(layer)?;
+/// }
+/// gradients.finish()?;
+/// for &layer in gradients.order() {
+///     for (rank, stream) in streams.iter().enumerate() {
+///         let sums = stream.download(&gradients.gradient(rank, layer))?;
+///         assert!(sums.iter().all(|sum| *sum == 2.0 + 2.0 * layer as f32));
+///     }
+/// }
+/// # Ok::<(), trijet::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct GradientBuckets<T, R> {
+    how: R,
+    devices: Vec<Device>,
+    /// A stream of each device, for the memory of buckets.
+    streams: Vec<Stream>,
+    copies: Communicator,
+    nccl: Option<Communicator>,
+    plan: BucketPlan,
+    lens: Vec<usize>,
+    placement: Placement,
+    buckets: Vec<Bucket<T>>,
+    /// The gradients that are ready in this step, in the order in which they became so.
+    ready: Vec<usize>,
+    /// The bucket that is combined next: all devices combine them in the same order.
+    next: usize,
+}
+
+fn refused(cause: String) -> Error {
+    Error::new(ErrorKind::InvalidValue, "gradient buckets", cause)
+}
+
+impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
+    /// Buckets for gradients with so many elements. The combination is `how`, in most programs a sum.
+    ///
+    /// It is assumed that gradients become ready from the last one to the first one, as in a backward pass. A step that shows
+    /// another order changes the buckets of the next step.
+    ///
+    /// # Errors
+    /// `InvalidValue` for no gradient, an empty one, and as for [`Communicator::over`]; `OutOfMemory`; what the driver reports.
+    #[track_caller]
+    pub fn new(devices: &[Device], how: R, lens: &[usize]) -> Result<Self> {
+        let copies = Communicator::over(devices)?;
+        if let Some(empty) = lens.iter().position(|len| *len == 0) {
+            return Err(refused(format!("gradient {empty} is empty")));
+        }
+        if lens.is_empty() {
+            return Err(refused("there is no gradient".to_owned()));
+        }
+        let streams = devices.iter().map(Device::stream).collect::<Result<_>>()?;
+        let order = (0..lens.len()).rev().collect();
+        let plan = BucketPlan::default();
+        let mut all = Self {
+            how,
+            devices: devices.to_vec(),
+            streams,
+            copies,
+            nccl: Communicator::with_nccl(devices).ok().filter(|_| R::NCCL.is_some()),
+            plan,
+            lens: lens.to_vec(),
+            placement: Placement::new(order, lens, size_of::<T>(), plan),
+            buckets: Vec::new(),
+            ready: Vec::new(),
+            next: 0,
+        };
+        all.allocate()?;
+        Ok(all)
+    }
+
+    /// Allocates the buckets of the placement. The memory of the former ones is freed in the order of the streams.
+    #[track_caller]
+    fn allocate(&mut self) -> Result<()> {
+        self.buckets.clear();
+        for (len, count) in self.placement.buckets() {
+            let data =
+                self.streams.iter().map(|stream| stream.alloc(len)).collect::<Result<_>>()?;
+            self.buckets.push(Bucket { data, missing: count });
+        }
+        self.next = 0;
+        Ok(())
+    }
+
+    /// The plan of the buckets.
+    #[must_use]
+    pub fn plan(&self) -> BucketPlan {
+        self.plan
+    }
+
+    /// The number of buckets.
+    #[must_use]
+    pub fn buckets(&self) -> usize {
+        self.buckets.len()
+    }
+
+    /// The gradients in the order in which they are combined: what is done with them is best enqueued in this order.
+    #[must_use]
+    pub fn order(&self) -> &[usize] {
+        self.placement.order()
+    }
+
+    /// Forms the buckets anew by another plan. Gradients are lost.
+    ///
+    /// # Errors
+    /// `InvalidValue` within a step; `Unsupported` for NCCL where [`Communicator::with_nccl`] is an error, or if it has no such
+    /// combination; `OutOfMemory`; what the driver reports.
+    #[track_caller]
+    pub fn set_plan(&mut self, plan: BucketPlan) -> Result<()> {
+        if !self.ready.is_empty() {
+            return Err(refused("a plan is set between steps; `finish` ends a step".to_owned()));
+        }
+        if plan.transport == Transport::Nccl && self.nccl.is_none() {
+            let cause = match R::NCCL {
+                Some(_) => {
+                    Communicator::with_nccl(&self.devices).err().map(|error| error.to_string())
+                }
+                None => Some("NCCL has no such combination of these elements".to_owned()),
+            };
+            let cause = cause.unwrap_or_else(|| "NCCL was not there at first".to_owned());
+            return Err(Error::new(ErrorKind::Unsupported, "gradient buckets", cause));
+        }
+        self.plan = plan;
+        self.form(self.placement.order().to_vec())
+    }
+
+    #[track_caller]
+    fn form(&mut self, order: Vec<usize>) -> Result<()> {
+        self.placement = Placement::new(order, &self.lens, size_of::<T>(), self.plan);
+        self.allocate()
+    }
+
+    /// A gradient on a device, both by number.
+    ///
+    /// # Panics
+    /// If there is no such device or gradient.
+    #[must_use]
+    pub fn gradient(&self, device: usize, gradient: usize) -> View<'_, T> {
+        let (bucket, range) = self.placement.of(gradient);
+        self.buckets[bucket].data[device].slice(range)
+    }
+
+    /// A gradient on a device, both by number, to be written.
+    ///
+    /// # Panics
+    /// If there is no such device or gradient.
+    #[must_use]
+    pub fn gradient_mut(&mut self, device: usize, gradient: usize) -> ViewMut<'_, T> {
+        let (bucket, range) = self.placement.of(gradient);
+        self.buckets[bucket].data[device].slice_mut(range)
+    }
+
+    /// Says that what writes a gradient is enqueued, on all devices. Enqueues the combination of the buckets that are complete.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a gradient that is ready already; as for [`Communicator::all_reduce`].
+    ///
+    /// # Panics
+    /// If there is no such gradient.
+    #[track_caller]
+    pub fn ready(&mut self, gradient: usize) -> Result<()> {
+        let (bucket, _) = self.placement.of(gradient);
+        if self.ready.contains(&gradient) {
+            let cause = format!("gradient {gradient} is ready twice; `finish` ends a step");
+            return Err(refused(cause));
+        }
+        self.ready.push(gradient);
+        self.buckets[bucket].missing -= 1;
+        while let Some(Bucket { data, missing: 0 }) = self.buckets.get_mut(self.next) {
+            let communicator = match (&self.nccl, self.plan.transport) {
+                (Some(nccl), Transport::Nccl) => nccl,
+                _ => &self.copies,
+            };
+            let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
+            communicator.all_reduce(self.how, &mut views)?;
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    /// Ends a step: all gradients must be ready. It waits for nothing.
+    ///
+    /// The gradients stay until the next step writes them. If they became ready in another order than that of the buckets, the
+    /// next step has others: [`GradientBuckets::begin`].
+    ///
+    /// # Errors
+    /// `InvalidValue` if gradients are not ready, with their numbers; the step goes on.
+    pub fn finish(&mut self) -> Result<()> {
+        let missing: Vec<_> =
+            (0..self.lens.len()).filter(|one| !self.ready.contains(one)).collect();
+        if !missing.is_empty() {
+            let all: Vec<_> = missing.iter().take(8).map(ToString::to_string).collect();
+            let more = if missing.len() > all.len() { ", ..." } else { "" };
+            return Err(refused(format!("gradients {}{more} are not ready", all.join(", "))));
+        }
+        for (bucket, (_, count)) in self.buckets.iter_mut().zip(self.placement.buckets()) {
+            bucket.missing = count;
+        }
+        self.next = 0;
+        self.placement.seen(std::mem::take(&mut self.ready));
+        Ok(())
+    }
+
+    /// Begins a step. If the last one showed another order of the gradients, the buckets are formed anew, and gradients are lost.
+    ///
+    /// # Errors
+    /// `InvalidValue` within a step; `OutOfMemory`; what the driver reports.
+    #[track_caller]
+    pub fn begin(&mut self) -> Result<()> {
+        if !self.ready.is_empty() {
+            return Err(refused("a step begins while another one is open".to_owned()));
+        }
+        match self.placement.take_other_order() {
+            None => Ok(()),
+            Some(order) => self.form(order),
+        }
+    }
+
+    /// Measures steps by each of the plans, and sets the fastest. Returns the plans with the least time of a step, as they came.
+    /// Plans for NCCL are left out where it cannot be used.
+    ///
+    /// `step` is a whole step, from [`GradientBuckets::begin`] to [`GradientBuckets::finish`]. Its time is that of the host, until
+    /// all devices are done.
+    ///
+    /// # Errors
+    /// What a step returns, and as for [`GradientBuckets::set_plan`]; `InvalidValue` if no plan is left.
+    #[track_caller]
+    pub fn tune(
+        &mut self,
+        plans: &[BucketPlan],
+        mut step: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<Vec<(BucketPlan, Nanos)>> {
+        let mut times = Vec::new();
+        for plan in plans {
+            if plan.transport == Transport::Nccl && self.nccl.is_none() {
+                continue;
+            }
+            self.set_plan(*plan)?;
+            let mut least = Nanos(u64::MAX);
+            for turn in 0..WARM_UP + MEASURED {
+                let begun = Instant::now();
+                step(self)?;
+                self.devices.iter().try_for_each(Device::synchronize)?;
+                if turn >= WARM_UP {
+                    let nanos = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                    least = least.min(Nanos(nanos));
+                }
+            }
+            times.push((*plan, least));
+        }
+        let Some((best, _)) = times.iter().min_by_key(|(_, time)| *time) else {
+            return Err(refused("no plan is left to measure".to_owned()));
+        };
+        self.set_plan(*best)?;
+        Ok(times)
+    }
+}
