@@ -95,14 +95,22 @@ pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
         let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
         return measure(setting, &devices, &definition, &definition.host, steps);
     }
+    let devices = gpus("a sum over devices")?;
+    measure(setting, &devices, &definition, &definition.gpu, steps)
+}
+
+/// All GPUs of this host, of which there must be two.
+pub(crate) fn gpus(what: &str) -> Result<Vec<Device>> {
     let numbers = 0..u32::try_from(Device::cuda_devices()?.len()).expect("a few GPUs");
     let devices: Vec<_> =
         numbers.map(|number| Device::open(Select::Cuda(number))).collect::<Result<_>>()?;
-    if devices.len() == 1 {
-        let cause = "a sum over devices needs two, and this host has one GPU";
-        return Err(Error::new(ErrorKind::NoDevice, "bench allreduce", cause));
+    match devices.len() {
+        1 => {
+            let cause = format!("{what} needs two GPUs, and this host has one");
+            Err(Error::new(ErrorKind::NoDevice, "bench", cause))
+        }
+        _ => Ok(devices),
     }
-    measure(setting, &devices, &definition, &definition.gpu, steps)
 }
 
 fn measure(

@@ -19,6 +19,7 @@ pub mod doctor;
 pub mod enqueue;
 pub mod files;
 pub mod gemm;
+pub mod gradients;
 pub mod growth;
 pub mod latency;
 mod manual;
@@ -48,7 +49,7 @@ mod workload;
 pub use setting::Setting;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 19] = [
+pub const NAMES: [&str; 20] = [
     "overlap",
     "enqueue",
     "virtual",
@@ -68,13 +69,14 @@ pub const NAMES: [&str; 19] = [
     "tasks",
     "workers",
     "allreduce",
+    "gradients",
 ];
 
 /// Whether a benchmark runs on the device that it is given. The others open devices of their own, or
 /// start commands that do.
 #[must_use]
 pub fn uses_device(name: &str) -> bool {
-    !["virtual", "check", "files", "devices", "training", "allreduce"].contains(&name)
+    !["virtual", "check", "files", "devices", "training", "allreduce", "gradients"].contains(&name)
 }
 
 /// Whether a benchmark has large files while it runs. It ends with `Cancelled`, and removes them,
@@ -114,6 +116,7 @@ pub fn run(
         "tasks" => tasks::run(setting, steps),
         "workers" => workers::run(setting, steps),
         "allreduce" => allreduce::run(setting, steps),
+        "gradients" => gradients::run(setting, steps),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

@@ -22,10 +22,11 @@ use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
 
 /// The scripts that definitions name as `{scripts}/NAME`.
-const SCRIPTS: [(&str, &str); 19] = [
+const SCRIPTS: [(&str, &str); 20] = [
     ("alloc_training.py", include_str!("../peers/alloc_training.py")),
     ("chains_torch.py", include_str!("../peers/chains_torch.py")),
     ("gemm_torch.py", include_str!("../peers/gemm_torch.py")),
+    ("gradients_ddp.py", include_str!("../peers/gradients_ddp.py")),
     ("memory_pools.cu", include_str!("../peers/memory_pools.cu")),
     ("memory_pools.sh", include_str!("../peers/memory_pools.sh")),
     ("memory_python.py", include_str!("../peers/memory_python.py")),

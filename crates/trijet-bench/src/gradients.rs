@@ -1,0 +1,391 @@
+//! The backward pass of linear layers on all devices of the host, with the sums of the gradients beneath it: by copies and kernels of
+//! the library and by NCCL, in buckets of several sizes, beside DistributedDataParallel of PyTorch.
+//!
+//! Communication is exposed if a step is longer than the backward pass alone. The time of a step ends when all sums are there.
+#![forbid(unsafe_code)]
+
+use crate::definition::parse;
+use crate::peer::{self, Peer};
+use crate::progress::Steps;
+use crate::results::Results;
+use crate::rounds::{Side, Value};
+use crate::setting::Setting;
+use crate::turns::record;
+use serde::Deserialize;
+use std::cell::RefCell;
+use trijet::comm::{BucketPlan, GradientBuckets, Transport};
+use trijet::kernels::Sum;
+use trijet::kernels::gemm::{MATMUL, bf16, config, left, result, right};
+use trijet::{
+    Buffer, Bytes, Device, Error, ErrorKind, Result, Select, Stream, TimedEvent, View, ViewMut,
+};
+
+#[derive(Debug, Deserialize)]
+struct Definitions {
+    gpu: Definition,
+    host: Definition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Definition {
+    samples: usize,
+    models: Vec<Model>,
+    peers: Vec<Peer>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Model {
+    layers: usize,
+    width: usize,
+    batches: Vec<usize>,
+    mib: Vec<u64>,
+}
+
+type Gradients = GradientBuckets<bf16, Sum>;
+
+/// The prime of digests.
+const PRIME: u64 = (1 << 31) - 1;
+
+/// A whole number from -4 to 4.
+fn number(at: u64, salt: u64) -> bf16 {
+    let mixed = (at.wrapping_mul(2_654_435_761).wrapping_add(salt * 40_503) % (1 << 32)) >> 13;
+    bf16::from_f32((mixed % 9) as f32 - 4.0)
+}
+
+/// A number that depends on every bit of a gradient, and on the numbers before.
+fn digest(before: u64, gradient: &[bf16]) -> u64 {
+    let of_place = |(at, value): (u64, &bf16)| u64::from(value.to_bits()) * (at * 40_503 % 65_521);
+    let sum: u64 = (0..).zip(gradient).map(of_place).sum();
+    (before * 31 + sum % PRIME) % PRIME
+}
+
+/// A rank of the backward pass: a device with the matrices of its products.
+struct Rank {
+    stream: Stream,
+    width: usize,
+    batch: usize,
+    /// The layers differ in the row at which their first matrix begins.
+    left: Buffer<bf16>,
+    right: Buffer<bf16>,
+    incoming: Buffer<bf16>,
+    other: Buffer<bf16>,
+    outgoing: Buffer<bf16>,
+    multiprocessors: u32,
+    begin: TimedEvent,
+    computed: TimedEvent,
+    end: TimedEvent,
+    last: Buffer<bf16>,
+}
+
+impl Rank {
+    fn new(device: &Device, rank: u64, model: &Model, batch: usize) -> Result<Self> {
+        let (stream, width) = (device.stream()?, model.width);
+        let matrix = |len: usize, salt| {
+            let numbers: Vec<_> = (0..len as u64).map(|at| number(at, salt)).collect();
+            stream.upload(&numbers)
+        };
+        Ok(Self {
+            left: matrix((width + model.layers) * batch, 2 * rank)?,
+            right: matrix(width * batch, 2 * rank + 1)?,
+            incoming: matrix(batch * width, 101)?,
+            other: matrix(width * width, 103)?,
+            outgoing: stream.alloc(batch * width)?,
+            last: stream.alloc(1)?,
+            multiprocessors: device.info().multiprocessors,
+            begin: device.timed_event()?,
+            computed: device.timed_event()?,
+            end: device.timed_event()?,
+            stream,
+            width,
+            batch,
+        })
+    }
+
+    /// The two products of a layer.
+    fn layer(&mut self, layer: usize, gradient: ViewMut<'_, bf16>) -> Result<()> {
+        let (width, batch) = (self.width, self.batch);
+        let s = (&self.stream, self.multiprocessors);
+        let back = [self.incoming.view(), self.other.view()];
+        product(s, back, self.outgoing.view_mut(), [batch, width, width])?;
+        let rows = self.left.slice(layer * batch..(layer + width) * batch);
+        product(s, [rows, self.right.view()], gradient, [width, width, batch])
+    }
+}
+
+fn product(
+    (stream, multiprocessors): (&Stream, u32),
+    [a, b]: [View<'_, bf16>; 2],
+    d: ViewMut<'_, bf16>,
+    [m, n, k]: [usize; 3],
+) -> Result<()> {
+    let sizes = [m, n, k].map(|side| u32::try_from(side).expect("a side of a matrix"));
+    let config = config(sizes[0], sizes[1], multiprocessors);
+    let args = (left(a, [m, k], k)?, right(b, [n, k], k)?, result(d, [m, n], n)?, sizes);
+    stream.launch_with(&MATMUL, config, args)
+}
+
+/// The ranks of a model.
+struct Ranks {
+    ranks: Vec<Rank>,
+    layers: usize,
+}
+
+impl Ranks {
+    fn new(devices: &[Device], model: &Model, batch: usize) -> Result<Self> {
+        let rank = |(rank, device)| Rank::new(device, rank, model, batch);
+        let ranks = (0..).zip(devices).map(rank).collect::<Result<_>>()?;
+        Ok(Self { ranks, layers: model.layers })
+    }
+
+    /// A backward pass, with or without the sums of gradients.
+    fn step(&mut self, gradients: &mut Gradients, is_summed: bool) -> Result<()> {
+        gradients.begin()?;
+        for rank in &self.ranks {
+            rank.begin.record(&rank.stream)?;
+        }
+        for layer in (0..self.layers).rev() {
+            for (number, rank) in self.ranks.iter_mut().enumerate() {
+                rank.layer(layer, gradients.gradient_mut(number, layer))?;
+            }
+            if is_summed {
+                gradients.ready(layer)?;
+            }
+        }
+        for rank in &self.ranks {
+            rank.computed.record(&rank.stream)?;
+        }
+        if is_summed {
+            gradients.finish()?;
+        }
+        // Buckets are combined in their order, so all are when the last one is.
+        let last = *gradients.order().last().expect("a gradient");
+        for (number, rank) in self.ranks.iter_mut().enumerate() {
+            rank.stream.copy(&gradients.gradient(number, last).slice(..1), &mut rank.last)?;
+            rank.end.record(&rank.stream)?;
+        }
+        Ok(())
+    }
+
+    /// The milliseconds of a step and of its products, on the device where they took longest.
+    fn timed(&mut self, gradients: &mut Gradients, is_summed: bool) -> Result<Vec<Value>> {
+        for rank in &self.ranks {
+            rank.stream.synchronize()?;
+        }
+        self.step(gradients, is_summed)?;
+        let mut longest = [0.0_f64; 2];
+        for rank in &self.ranks {
+            rank.stream.synchronize()?;
+            for (longest, event) in longest.iter_mut().zip([&rank.end, &rank.computed]) {
+                *longest = longest.max(event.elapsed_since(&rank.begin)?.seconds() * 1e3);
+            }
+        }
+        let [step, products] = longest;
+        Ok(vec![Value::new("step", "ms", step), Value::new("products", "ms", products)])
+    }
+
+    /// The digest of the gradients, which all devices must have.
+    fn digest(&self, gradients: &Gradients) -> Result<u64> {
+        let mut digests = Vec::new();
+        for (number, rank) in self.ranks.iter().enumerate() {
+            let mut all = 0;
+            for layer in 0..self.layers {
+                all = digest(all, &rank.stream.download(&gradients.gradient(number, layer))?);
+            }
+            digests.push(all);
+        }
+        match digests.iter().all(|one| *one == digests[0]) {
+            true => Ok(digests[0]),
+            false => Err(wrong(format!("the devices have other sums: {digests:?}"))),
+        }
+    }
+}
+
+fn wrong(cause: String) -> Error {
+    Error::new(ErrorKind::InvalidValue, "bench gradients", cause)
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// `InvalidValue` for a wrong result; `NoDevice` on a host with one GPU; `OutOfMemory`; `Cancelled`; every error of a device.
+pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
+    let Definitions { gpu, host } = parse(include_str!("../definitions/gradients.toml"))?;
+    if setting.device.info().compute.0 == 0 {
+        let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
+        return measure(setting, &devices, &host, steps);
+    }
+    let devices = crate::allreduce::gpus("a sum of gradients")?;
+    measure(setting, &devices, &gpu, steps)
+}
+
+fn measure(
+    setting: &Setting<'_>,
+    devices: &[Device],
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
+    let mut results = Results::of_device(setting.device);
+    results.note("devices", devices.len().to_string());
+    results.note(
+        "verified",
+        "the digest of all sums was the same on all devices, for all plans and for all programs",
+    );
+    let count: usize = definition.models.iter().map(|model| model.batches.len()).sum();
+    steps.expect((count + definition.models.len() * definition.peers.len()) as u64);
+    for model in &definition.models {
+        let Model { layers, width, .. } = model;
+        let mut digests = Vec::new();
+        for batch in &model.batches {
+            let name = format!("{layers} layers of {width}, batch {batch}");
+            steps.begin(&name);
+            let samples = definition.samples;
+            digests.push(ours(setting, devices, (model, *batch), (&name, samples), &mut results)?);
+        }
+        let joined = |all: Vec<String>| vec![all.join(",")];
+        let words = [
+            ("layers", vec![layers.to_string()]),
+            ("width", vec![width.to_string()]),
+            ("batches", joined(model.batches.iter().map(ToString::to_string).collect())),
+            ("mib", joined(model.mib.iter().map(ToString::to_string).collect())),
+            ("digests", joined(digests.iter().map(ToString::to_string).collect())),
+        ];
+        if !definition.peers.is_empty() {
+            steps.begin(&format!("{layers} layers of {width}, peers"));
+        }
+        peer::figures(&definition.peers, definition.samples, &words, &mut results)?;
+    }
+    Ok(results)
+}
+
+/// Measures one batch of a model: the pass alone, each plan, and the plan that the buckets choose themselves. Returns the digest of
+/// the sums.
+fn ours(
+    setting: &Setting<'_>,
+    devices: &[Device],
+    (model, batch): (&Model, usize),
+    (name, samples): (&str, usize),
+    results: &mut Results,
+) -> Result<u64> {
+    let lens = vec![model.width * model.width; model.layers];
+    let mut gradients = Gradients::new(devices, Sum, &lens)?;
+    let mut ranks = Ranks::new(devices, model, batch)?;
+    let plans = plans(model, &mut gradients);
+    let times =
+        gradients.tune(&BucketPlan::candidates(), |gradients| ranks.step(gradients, true))?;
+    let chosen = gradients.plan();
+    results.note(format!("{name}: chosen of {} plans", times.len()), describe(chosen));
+    let all: Vec<_> = plans.iter().copied().chain([chosen]).collect();
+    let digest = digest_of_all(&all, &mut gradients, &mut ranks)?;
+    let both = RefCell::new((gradients, ranks));
+    let run = |plan: BucketPlan, is_summed| {
+        let (gradients, ranks) = &mut *both.borrow_mut();
+        if gradients.plan() != plan {
+            gradients.set_plan(plan)?;
+            ranks.step(gradients, is_summed)?;
+        }
+        ranks.timed(gradients, is_summed)
+    };
+    let mut sides = vec![Side::new("backward alone", || run(plans[0], false))];
+    for plan in &plans {
+        sides.push(Side::new(describe(*plan), || run(*plan, true)));
+    }
+    sides.push(Side::new("the chosen plan", || run(chosen, true)));
+    record(setting, &mut sides, samples, |side| format!("{name}, {side}"), results)?;
+    let alone = sides[0].median("step");
+    for side in &sides[1..] {
+        let exposed = crate::stats::Samples::one(side.median("step") - alone);
+        results.push(format!("{name}, {}: exposed", side.name), "ms", exposed, None);
+    }
+    drop(sides);
+    let (mut gradients, mut ranks) = both.into_inner();
+    match digest_of_all(&all, &mut gradients, &mut ranks)? == digest {
+        true => Ok(digest),
+        false => Err(wrong(format!("{name}: other sums at the end"))),
+    }
+}
+
+/// The digest of the sums, which all plans must give.
+fn digest_of_all(
+    plans: &[BucketPlan],
+    gradients: &mut Gradients,
+    ranks: &mut Ranks,
+) -> Result<u64> {
+    let mut first = None;
+    for plan in plans {
+        gradients.set_plan(*plan)?;
+        ranks.step(gradients, true)?;
+        let digest = ranks.digest(gradients)?;
+        if *first.get_or_insert(digest) != digest {
+            return Err(wrong(format!("{}: other sums", describe(*plan))));
+        }
+    }
+    first.ok_or_else(|| wrong("no plan".to_owned()))
+}
+
+fn describe(plan: BucketPlan) -> String {
+    let transport = match plan.transport {
+        Transport::Copies => "copies",
+        Transport::Nccl => "NCCL",
+    };
+    match plan.first == plan.rest {
+        true => format!("{transport}, buckets of {}", plan.rest),
+        false => format!("{transport}, buckets of {} after {}", plan.rest, plan.first),
+    }
+}
+
+/// The plans of the curve, for the transports that there are.
+fn plans(model: &Model, gradients: &mut Gradients) -> Vec<BucketPlan> {
+    let mut plans = Vec::new();
+    for transport in [Transport::Copies, Transport::Nccl] {
+        for mib in &model.mib {
+            let plan = BucketPlan { transport, first: Bytes(mib << 20), rest: Bytes(mib << 20) };
+            if gradients.set_plan(plan).is_ok() {
+                plans.push(plan);
+            }
+        }
+    }
+    plans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setting::checked_device;
+    use trijet::sim::Order;
+
+    #[test]
+    fn each_plan_has_an_exposed_time_and_the_sums_are_those_of_the_host() -> Result<()> {
+        let device = checked_device(Order::Greedy)?;
+        let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
+        let Definitions { host, .. } = parse(include_str!("../definitions/gradients.toml"))?;
+        let setting = Setting::for_tests(&device);
+        let mut show = |_: crate::progress::Step<'_>| ();
+        let mut steps = Steps::new(&mut show);
+        let printed = measure(&setting, &devices, &host, &mut steps)?.to_string();
+        for part in ["backward alone: step", "copies, buckets of 1 MiB: exposed", "the chosen plan"]
+        {
+            assert!(printed.contains(part), "{part}: {printed}");
+        }
+        let mut results = Results::of_device(&device);
+        let found = ours(&setting, &devices, (&host.models[0], 8), ("", 1), &mut results)?;
+        let (width, batch, layers) = (16, 8, 3);
+        let mut all = 0;
+        for layer in 0..layers {
+            let mut sums = Vec::new();
+            for place in 0..width * width {
+                let (row, column) = (place / width + layer, place % width);
+                let of_rank = |rank: u64| {
+                    let product = |k: u64| {
+                        let [a, b] = [row, column].map(|row| row * batch + k);
+                        number(a, 2 * rank).to_f32() * number(b, 2 * rank + 1).to_f32()
+                    };
+                    bf16::from_f32((0..batch).map(product).sum())
+                };
+                sums.push(bf16::from_f32(of_rank(0).to_f32() + of_rank(1).to_f32()));
+            }
+            all = digest(all, &sums);
+        }
+        assert_eq!(found, all);
+        Ok(())
+    }
+}
