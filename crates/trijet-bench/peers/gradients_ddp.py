@@ -2,6 +2,7 @@
 DistributedDataParallel, one process for each GPU. The arguments: steps of each bucket size, layers, width, batches and
 bucket sizes in MiB, both with commas between them, and the digest that the gradients of each batch must have."""
 import os
+import statistics
 import sys
 
 os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
@@ -103,17 +104,23 @@ def rank(index, world, steps, layers, width, batches, caps, digests):
     version = ".".join(map(str, torch.cuda.nccl.version()))
     show(f"note\tpytorch {torch.__version__}, NCCL {version}, gradient_as_bucket_view")
     for batch, wanted in zip(batches, digests):
+        name = f"{layers} layers of {width}, batch {batch}, ddp"
         inner = Model(layers, width, batch, index)
         for cap in caps:
             model = DistributedDataParallel(
                 inner, device_ids=[index], bucket_cap_mb=cap, gradient_as_bucket_view=True
             )
             if cap == caps[0]:
-                for alone, _ in timed(model, inner, steps, False):
-                    show(f"ddp, batch {batch}: backward alone\tms\t{alone:.4f}")
-            for step, computed in timed(model, inner, steps, True):
-                show(f"ddp, batch {batch}, buckets of {cap} MiB: step\tms\t{step:.4f}")
-                show(f"ddp, batch {batch}, buckets of {cap} MiB: products\tms\t{computed:.4f}")
+                alone = [step for step, _ in timed(model, inner, steps, False)]
+                for time in alone:
+                    show(f"{name}: backward alone\tms\t{time:.4f}")
+            times = timed(model, inner, steps, True)
+            of_cap = f"{name}, buckets of {cap} MiB"
+            for step, computed in times:
+                show(f"{of_cap}: step\tms\t{step:.4f}")
+                show(f"{of_cap}: products\tms\t{computed:.4f}")
+            exposed = statistics.median(step for step, _ in times) - statistics.median(alone)
+            show(f"{of_cap}: exposed\tms\t{exposed:.4f}")
             if digest(inner.weights, world) != wanted:
                 sys.exit(f"batch {batch}, buckets of {cap} MiB: the gradients of rank {index} are wrong")
             del model

@@ -10,6 +10,7 @@ use crate::progress::Steps;
 use crate::results::Results;
 use crate::rounds::{Side, Value};
 use crate::setting::Setting;
+use crate::stats::Samples;
 use crate::turns::record;
 use serde::Deserialize;
 use std::cell::RefCell;
@@ -124,6 +125,14 @@ fn product(
     stream.launch_with(&MATMUL, config, args)
 }
 
+/// The parts of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Products,
+    Sums,
+    Both,
+}
+
 /// The ranks of a model.
 struct Ranks {
     ranks: Vec<Rank>,
@@ -137,24 +146,26 @@ impl Ranks {
         Ok(Self { ranks, layers: model.layers })
     }
 
-    /// A backward pass, with or without the sums of gradients.
-    fn step(&mut self, gradients: &mut Gradients, is_summed: bool) -> Result<()> {
+    /// A backward pass, or a part of it.
+    fn step(&mut self, gradients: &mut Gradients, part: Part) -> Result<()> {
         gradients.begin()?;
         for rank in &self.ranks {
             rank.begin.record(&rank.stream)?;
         }
         for layer in (0..self.layers).rev() {
             for (number, rank) in self.ranks.iter_mut().enumerate() {
-                rank.layer(layer, gradients.gradient_mut(number, layer))?;
+                if part != Part::Sums {
+                    rank.layer(layer, gradients.gradient_mut(number, layer))?;
+                }
             }
-            if is_summed {
+            if part != Part::Products {
                 gradients.ready(layer)?;
             }
         }
         for rank in &self.ranks {
             rank.computed.record(&rank.stream)?;
         }
-        if is_summed {
+        if part != Part::Products {
             gradients.finish()?;
         }
         // Buckets are combined in their order, so all are when the last one is.
@@ -167,11 +178,11 @@ impl Ranks {
     }
 
     /// The milliseconds of a step and of its products, on the device where they took longest.
-    fn timed(&mut self, gradients: &mut Gradients, is_summed: bool) -> Result<Vec<Value>> {
+    fn timed(&mut self, gradients: &mut Gradients, part: Part) -> Result<Vec<Value>> {
         for rank in &self.ranks {
             rank.stream.synchronize()?;
         }
-        self.step(gradients, is_summed)?;
+        self.step(gradients, part)?;
         let mut longest = [0.0_f64; 2];
         for rank in &self.ranks {
             rank.stream.synchronize()?;
@@ -271,31 +282,41 @@ fn ours(
     let mut ranks = Ranks::new(devices, model, batch)?;
     let plans = plans(model, &mut gradients);
     let times =
-        gradients.tune(&BucketPlan::candidates(), |gradients| ranks.step(gradients, true))?;
+        gradients.tune(&BucketPlan::candidates(), |gradients| ranks.step(gradients, Part::Both))?;
     let chosen = gradients.plan();
     results.note(format!("{name}: chosen of {} plans", times.len()), describe(chosen));
     let all: Vec<_> = plans.iter().copied().chain([chosen]).collect();
     let digest = digest_of_all(&all, &mut gradients, &mut ranks)?;
     let both = RefCell::new((gradients, ranks));
-    let run = |plan: BucketPlan, is_summed| {
+    let run = |plan: BucketPlan, part| {
         let (gradients, ranks) = &mut *both.borrow_mut();
         if gradients.plan() != plan {
             gradients.set_plan(plan)?;
-            ranks.step(gradients, is_summed)?;
+            ranks.step(gradients, part)?;
         }
-        ranks.timed(gradients, is_summed)
+        ranks.timed(gradients, part)
     };
-    let mut sides = vec![Side::new("backward alone", || run(plans[0], false))];
+    let mut sides = vec![
+        Side::new("backward alone", || run(plans[0], Part::Products)),
+        Side::new("the chosen plan, sums alone", || run(chosen, Part::Sums)),
+    ];
     for plan in &plans {
-        sides.push(Side::new(describe(*plan), || run(*plan, true)));
+        sides.push(Side::new(describe(*plan), || run(*plan, Part::Both)));
     }
-    sides.push(Side::new("the chosen plan", || run(chosen, true)));
+    sides.push(Side::new("the chosen plan", || run(chosen, Part::Both)));
     record(setting, &mut sides, samples, |side| format!("{name}, {side}"), results)?;
-    let alone = sides[0].median("step");
-    for side in &sides[1..] {
-        let exposed = crate::stats::Samples::one(side.median("step") - alone);
-        results.push(format!("{name}, {}: exposed", side.name), "ms", exposed, None);
+    let (alone, products) = (sides[0].median("step"), sides[0].median("products"));
+    for side in &sides[2..] {
+        let mut push = |what, unit, value| {
+            results.push(format!("{name}, {}: {what}", side.name), unit, Samples::one(value), None);
+        };
+        push("exposed", "ms", side.median("step") - alone);
+        push("products over those alone", "", side.median("products") / products);
     }
+    let sums = sides[1].median("step");
+    let exposed = sides[sides.len() - 1].median("step") - alone;
+    let hidden = Samples::one(1.0 - exposed / sums);
+    results.push(format!("{name}, the chosen plan: hidden share of the sums"), "", hidden, None);
     drop(sides);
     let (mut gradients, mut ranks) = both.into_inner();
     match digest_of_all(&all, &mut gradients, &mut ranks)? == digest {
@@ -313,7 +334,7 @@ fn digest_of_all(
     let mut first = None;
     for plan in plans {
         gradients.set_plan(*plan)?;
-        ranks.step(gradients, true)?;
+        ranks.step(gradients, Part::Both)?;
         let digest = ranks.digest(gradients)?;
         if *first.get_or_insert(digest) != digest {
             return Err(wrong(format!("{}: other sums", describe(*plan))));

@@ -228,9 +228,9 @@ fn steps_that_are_not_whole_are_refused() -> Result<()> {
     assert!(told(new(&[]).map(|_| ())).contains("there is no gradient"));
     assert!(told(new(&[4, 0]).map(|_| ())).contains("gradient 1 is empty"));
     let mut gradients = new(&[5, 6, 7])?;
-    for rank in 0..2 {
+    for (rank, device) in devices.iter().enumerate() {
         for layer in 0..3 {
-            devices[rank].stream()?.fill(&mut gradients.gradient_mut(rank, layer), 3)?;
+            device.stream()?.fill(&mut gradients.gradient_mut(rank, layer), 3)?;
         }
     }
     gradients.ready(1)?;

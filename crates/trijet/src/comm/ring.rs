@@ -12,10 +12,11 @@ use crate::kernels::Reduction;
 use crate::memory::{Buffer, Element, ViewMut};
 use std::ops::Range;
 
-/// The bytes of a chunk.
-const CHUNK_BYTES: usize = 4 << 20;
-/// The chunks that may lie at a device before they are combined.
-const SLOTS: usize = 3;
+/// The chunks of a segment. They are also those that may lie at a device before they are combined: a kernel that fills the device
+/// can hold the combinations back, and the link stays busy meanwhile.
+const CHUNKS: usize = 4;
+/// The least and the most bytes of a chunk. Each copy costs about 2.6 us on the link beside its bytes.
+const CHUNK_BYTES: [usize; 2] = [1 << 20, 16 << 20];
 
 /// Part `k` of `count` parts of `len` elements, which differ by one element at most.
 fn part(len: usize, count: usize, k: usize) -> Range<usize> {
@@ -55,17 +56,21 @@ pub(super) fn all_reduce<T: Element, R: Reduction<T>>(
     if count == 1 {
         return Ok(());
     }
-    let chunk = (CHUNK_BYTES / size_of::<T>().max(1)).min(len.div_ceil(count)).max(1);
+    let (segment, [least, most]) =
+        (len.div_ceil(count), CHUNK_BYTES.map(|n| n / size_of::<T>().max(1)));
+    let chunk = segment.div_ceil(CHUNKS).clamp(least, most).min(segment);
+    let slots = segment.div_ceil(chunk).min(CHUNKS);
     let mut landings = Vec::with_capacity(count);
     for member in members {
         let slot = |_| member.kernels.alloc::<T>(chunk);
-        landings.push(Landing { slots: (0..SLOTS).map(slot).collect::<Result<_>>()?, next: 0 });
+        landings.push(Landing { slots: (0..slots).map(slot).collect::<Result<_>>()?, next: 0 });
     }
     for step in 0..count - 1 {
         exchange(count, len, chunk, |from, to, at| {
             if let Some(range) = at((from + count - step) % count) {
                 let Landing { slots, next } = &mut landings[to];
-                let slot = &mut slots[*next % SLOTS];
+                let turn = *next % slots.len();
+                let slot = &mut slots[turn];
                 *next += 1;
                 let (source, target) = two(data, from, to);
                 let source = source.reborrow().slice(range.clone());
