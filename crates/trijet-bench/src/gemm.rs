@@ -13,7 +13,10 @@ use serde::Deserialize;
 use trijet::graph::Arguments;
 use trijet::kernels::gemm::{MATMUL, bf16, config, left, result, right};
 use trijet::testing::Prng;
-use trijet::{Buffer, Device, Error, ErrorKind, Graph, LaunchConfig, Result, Stream, TimedEvent};
+use trijet::{
+    Buffer, Device, Error, ErrorKind, Graph, LaunchConfig, Result, Stream, TimedEvent, View,
+    ViewMut,
+};
 
 #[derive(Debug, Deserialize)]
 struct Definitions {
@@ -47,6 +50,19 @@ fn wrong(what: &str) -> Error {
 fn numbers(draw: &mut Prng, len: usize) -> Vec<bf16> {
     let mut number = || bf16::from_f32(f32::from(u8::try_from(draw.below(9)).unwrap_or(0)) - 4.0);
     (0..len).map(|_| number()).collect()
+}
+
+/// Enqueues `d = a * b^T`, with sides `[m, n, k]`, on a device with so many multiprocessors.
+pub(crate) fn product(
+    (stream, multiprocessors): (&Stream, u32),
+    [a, b]: [View<'_, bf16>; 2],
+    d: ViewMut<'_, bf16>,
+    [m, n, k]: [usize; 3],
+) -> Result<()> {
+    let sizes = [m, n, k].map(|side| u32::try_from(side).expect("a side of a matrix"));
+    let config = config(sizes[0], sizes[1], multiprocessors);
+    let args = (left(a, [m, k], k)?, right(b, [n, k], k)?, result(d, [m, n], n)?, sizes);
+    stream.launch_with(&MATMUL, config, args)
 }
 
 /// Launches one product often.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
+use crate::gemm::product;
 use crate::peer::{self, Peer};
 use crate::progress::Steps;
 use crate::results::Results;
@@ -16,9 +17,9 @@ use serde::Deserialize;
 use std::cell::RefCell;
 use trijet::comm::{BucketPlan, GradientBuckets, Transport};
 use trijet::kernels::Sum;
-use trijet::kernels::gemm::{MATMUL, bf16, config, left, result, right};
+use trijet::kernels::gemm::bf16;
 use trijet::{
-    Buffer, Bytes, Device, Error, ErrorKind, Result, Select, Stream, TimedEvent, View, ViewMut,
+    Buffer, Bytes, Device, Error, ErrorKind, Result, Select, Stream, TimedEvent, ViewMut,
 };
 
 #[derive(Debug, Deserialize)]
@@ -111,18 +112,6 @@ impl Rank {
         let rows = self.left.slice(layer * batch..(layer + width) * batch);
         product(s, [rows, self.right.view()], gradient, [width, width, batch])
     }
-}
-
-fn product(
-    (stream, multiprocessors): (&Stream, u32),
-    [a, b]: [View<'_, bf16>; 2],
-    d: ViewMut<'_, bf16>,
-    [m, n, k]: [usize; 3],
-) -> Result<()> {
-    let sizes = [m, n, k].map(|side| u32::try_from(side).expect("a side of a matrix"));
-    let config = config(sizes[0], sizes[1], multiprocessors);
-    let args = (left(a, [m, k], k)?, right(b, [n, k], k)?, result(d, [m, n], n)?, sizes);
-    stream.launch_with(&MATMUL, config, args)
 }
 
 /// The parts of a step.

@@ -22,6 +22,7 @@ pub mod gemm;
 pub mod gradients;
 pub mod growth;
 pub mod latency;
+pub mod layers;
 mod manual;
 mod mapping;
 pub mod memory;
@@ -49,7 +50,7 @@ mod workload;
 pub use setting::Setting;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 20] = [
+pub const NAMES: [&str; 21] = [
     "overlap",
     "enqueue",
     "virtual",
@@ -70,13 +71,15 @@ pub const NAMES: [&str; 20] = [
     "workers",
     "allreduce",
     "gradients",
+    "layers",
 ];
 
 /// Whether a benchmark runs on the device that it is given. The others open devices of their own, or
 /// start commands that do.
 #[must_use]
 pub fn uses_device(name: &str) -> bool {
-    !["virtual", "check", "files", "devices", "training", "allreduce", "gradients"].contains(&name)
+    !["virtual", "check", "files", "devices", "training", "allreduce", "gradients", "layers"]
+        .contains(&name)
 }
 
 /// Whether a benchmark has large files while it runs. It ends with `Cancelled`, and removes them,
@@ -117,6 +120,7 @@ pub fn run(
         "workers" => workers::run(setting, steps),
         "allreduce" => allreduce::run(setting, steps),
         "gradients" => gradients::run(setting, steps),
+        "layers" => layers::run(setting, steps),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

@@ -3,7 +3,7 @@
 //! A [`Communicator`] has two streams on each of its devices. Its operations are ordered as all others: they come after the
 //! work that wrote the data, and what uses the data later waits for them. So a program that calls
 //! [`Communicator::all_reduce`] for a part of its data as soon as they are enqueued overlaps the communication with what it enqueues afterwards.
-//! [`GradientBuckets`] do so for the gradients of a training.
+//! [`GradientBuckets`] do so for the gradients of a training. A [`LayerPipeline`] has parts of a model on several devices.
 //!
 //! ```
 //! use trijet::comm::Communicator;
@@ -26,10 +26,14 @@
 mod bucket_plan;
 mod buckets;
 mod communicator;
+mod layers;
 mod member;
 mod nccl;
 mod ring;
+mod schedule;
 
 pub use bucket_plan::{BucketPlan, Transport};
 pub use buckets::GradientBuckets;
 pub use communicator::Communicator;
+pub use layers::{LayerPipeline, StageWork};
+pub use schedule::{Pass, Schedule};

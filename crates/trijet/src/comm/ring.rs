@@ -16,7 +16,7 @@ use std::ops::Range;
 /// can hold the combinations back, and the link stays busy meanwhile.
 const CHUNKS: usize = 4;
 /// The least and the most bytes of a chunk. Each copy costs about 2.6 us on the link beside its bytes.
-const CHUNK_BYTES: [usize; 2] = [1 << 20, 16 << 20];
+const CHUNK_BYTES: [usize; 2] = [4 << 20, 16 << 20];
 
 /// Part `k` of `count` parts of `len` elements, which differ by one element at most.
 fn part(len: usize, count: usize, k: usize) -> Range<usize> {

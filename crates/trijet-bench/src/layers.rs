@@ -1,0 +1,293 @@
+//! A model in halves on two devices, with micro-batches by each schedule, beside the whole model on one of them.
+#![forbid(unsafe_code)]
+
+use crate::definition::parse;
+use crate::gemm::product;
+use crate::progress::Steps;
+use crate::results::Results;
+use crate::rounds::{Side, Value, round, warm_up};
+use crate::setting::Setting;
+use crate::stats::Samples;
+use serde::Deserialize;
+use std::cell::RefCell;
+use std::time::Instant;
+use trijet::comm::{LayerPipeline, Pass, Schedule, StageWork};
+use trijet::kernels::gemm::bf16;
+use trijet::{Buffer, Device, Error, ErrorKind, Result, Select, Stream, View, ViewMut};
+
+#[derive(Debug, Deserialize)]
+struct Definitions {
+    gpu: Definition,
+    host: Definition,
+}
+
+#[derive(Debug, Deserialize)]
+struct Definition {
+    samples: usize,
+    layers: usize,
+    width: usize,
+    rows: usize,
+    micro_batches: Vec<usize>,
+}
+
+/// The column that a layer moves to `column`, and whether its sign changes.
+fn source(column: usize, width: usize) -> (usize, bool) {
+    ((column + width / 3 + 1) % width, column.is_multiple_of(3))
+}
+
+/// The matrix of a layer, and its transpose.
+fn matrices(width: usize) -> [Vec<bf16>; 2] {
+    let mut both = [(); 2].map(|()| vec![bf16::ZERO; width * width]);
+    for column in 0..width {
+        let (from, is_negative) = source(column, width);
+        let sign = if is_negative { bf16::NEG_ONE } else { bf16::ONE };
+        both[0][column * width + from] = sign;
+        both[1][from * width + column] = sign;
+    }
+    both
+}
+
+/// A whole number from -4 to 4.
+fn number(at: usize) -> bf16 {
+    bf16::from_f32((at * 31 % 9) as f32 - 4.0)
+}
+
+/// Half of the model on a device.
+struct Half {
+    weights: Buffer<bf16>,
+    transposed: Buffer<bf16>,
+    /// The activations between layers.
+    between: [Buffer<bf16>; 2],
+    /// What the second product of a layer computes backward.
+    of_weights: Buffer<bf16>,
+    multiprocessors: u32,
+}
+
+impl Half {
+    fn new(device: &Device, Definition { width, rows, .. }: &Definition) -> Result<Self> {
+        let (s, [weights, transposed]) = (device.stream()?, matrices(*width));
+        Ok(Self {
+            weights: s.upload(&weights)?,
+            transposed: s.upload(&transposed)?,
+            between: [s.alloc(rows * width)?, s.alloc(rows * width)?],
+            of_weights: s.alloc(width * width)?,
+            multiprocessors: device.info().multiprocessors,
+        })
+    }
+
+    /// All layers of the half: from `x` to `y`, and backward with the products of the gradients of the weights.
+    fn pass(
+        &mut self,
+        (s, pass, of): (&Stream, Pass, &Definition),
+        x: &View<'_, bf16>,
+        mut y: ViewMut<'_, bf16>,
+    ) -> Result<()> {
+        let (s, [one, other]) = ((s, self.multiprocessors), &mut self.between);
+        let weights = if pass == Pass::Forward { &self.weights } else { &self.transposed };
+        for layer in 0..of.layers {
+            let (source, target) =
+                if layer % 2 == 0 { (&*one, &mut *other) } else { (&*other, &mut *one) };
+            let a = || if layer == 0 { x.clone() } else { source.view() };
+            let d = if layer + 1 == of.layers { y.reborrow() } else { target.view_mut() };
+            if pass == Pass::Backward {
+                let sizes = [of.width, of.width, of.rows];
+                product(s, [a(), a()], self.of_weights.view_mut(), sizes)?;
+            }
+            product(s, [a(), weights.view()], d, [of.rows, of.width, of.width])?;
+        }
+        Ok(())
+    }
+}
+
+/// The model on one or two devices, with the micro-batches of a run.
+struct Model<'a> {
+    definition: &'a Definition,
+    devices: Vec<Device>,
+    halves: Vec<Half>,
+    pipeline: LayerPipeline<bf16>,
+    inputs: Buffer<bf16>,
+    outputs: Buffer<bf16>,
+    gradients: Buffer<bf16>,
+    first: Vec<bf16>,
+}
+
+impl<'a> Model<'a> {
+    /// The first half on the first device, and the second one on the last.
+    fn new(
+        devices: &[Device],
+        definition: &'a Definition,
+        (schedule, count): (Schedule, usize),
+    ) -> Result<Self> {
+        let part = definition.rows * definition.width;
+        let both = [devices[0].clone(), devices[devices.len() - 1].clone()];
+        let [begin, end] = [both[0].stream()?, both[1].stream()?];
+        let first: Vec<_> = (0..part * count).map(number).collect();
+        Ok(Self {
+            definition,
+            halves: both
+                .iter()
+                .map(|device| Half::new(device, definition))
+                .collect::<Result<_>>()?,
+            pipeline: LayerPipeline::new(&both, &[part], schedule, count)?,
+            inputs: begin.upload(&first)?,
+            outputs: end.alloc_zeroed(part * count)?,
+            gradients: begin.alloc_zeroed(part * count)?,
+            devices: both.into(),
+            first,
+        })
+    }
+
+    /// Enqueues a run. The gradients of the last stage are its outputs.
+    fn enqueue(&mut self) -> Result<()> {
+        let part = self.definition.rows * self.definition.width;
+        let Self { definition, halves, pipeline, inputs, outputs, gradients, .. } = self;
+        pipeline.run(|work| {
+            let StageWork { stage, micro_batch, pass, stream, input, gradient, output, .. } = work;
+            let at = micro_batch * part..(micro_batch + 1) * part;
+            let own = (stream, pass, *definition);
+            let half = &mut halves[stage];
+            match (pass, stage, output) {
+                (Pass::Forward, 0, Some(y)) => half.pass(own, &inputs.slice(at), y),
+                (Pass::Forward, _, _) => {
+                    half.pass(own, &input.expect("stage 1"), outputs.slice_mut(at))
+                }
+                (Pass::Backward, 1, Some(y)) => half.pass(own, &outputs.slice(at), y),
+                (Pass::Backward, _, _) => {
+                    half.pass(own, &gradient.expect("stage 0"), gradients.slice_mut(at))
+                }
+            }
+        })
+    }
+
+    /// The milliseconds of a run, by the clock of the host.
+    fn timed(&mut self) -> Result<Vec<Value>> {
+        self.devices.iter().try_for_each(Device::synchronize)?;
+        let begun = Instant::now();
+        self.enqueue()?;
+        self.devices.iter().try_for_each(Device::synchronize)?;
+        Ok(vec![Value::new("time", "ms", begun.elapsed().as_secs_f64() * 1e3)])
+    }
+
+    /// Compares the outputs, and the gradients: the way back undoes the way forward.
+    fn verify(&self, schedule: Schedule) -> Result<()> {
+        let wrong = |what| Error::new(ErrorKind::InvalidValue, "bench layers", what);
+        let Definition { layers, width, .. } = self.definition;
+        let (mut columns, mut signs) = ((0..*width).collect::<Vec<_>>(), vec![false; *width]);
+        for _ in 0..2 * layers {
+            let moved = |column| source(column, *width);
+            let next = (0..*width)
+                .map(|column| (columns[moved(column).0], signs[moved(column).0] ^ moved(column).1));
+            (columns, signs) = next.unzip();
+        }
+        let found = self.devices[1].stream()?.download(&self.outputs)?;
+        let rows = self.first.chunks(*width).zip(found.chunks(*width));
+        let is_right = |(row, found): (&[bf16], &[bf16])| {
+            let wanted = |at: usize| if signs[at] { -row[columns[at]] } else { row[columns[at]] };
+            (0..*width).all(|at| found[at] == wanted(at))
+        };
+        if !rows.into_iter().all(is_right) {
+            return Err(wrong("an output is wrong"));
+        }
+        let is_forward = schedule == Schedule::Forward;
+        match is_forward || self.devices[0].stream()?.download(&self.gradients)? == self.first {
+            true => Ok(()),
+            false => Err(wrong("a gradient is wrong")),
+        }
+    }
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// `InvalidValue` for a wrong result; `NoDevice` on a host with one GPU; `OutOfMemory`; `Cancelled`; every error of a device.
+pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
+    let Definitions { gpu, host } = parse(include_str!("../definitions/layers.toml"))?;
+    if setting.device.info().compute.0 == 0 {
+        let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
+        return measure(setting, &devices, &host, steps);
+    }
+    let devices = crate::allreduce::gpus("a model in halves")?;
+    measure(setting, &devices[..2], &gpu, steps)
+}
+
+fn measure(
+    setting: &Setting<'_>,
+    devices: &[Device],
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
+    let mut results = Results::of_device(setting.device);
+    results.note(
+        "verified",
+        "every output and every gradient, after the first run and after the last one",
+    );
+    let schedules = [Schedule::Forward, Schedule::FillDrain, Schedule::InTurn];
+    steps.expect((schedules.len() * definition.micro_batches.len()) as u64);
+    for schedule in schedules {
+        for &count in &definition.micro_batches {
+            let name = format!("{}, {count} micro-batches", describe(schedule));
+            steps.begin(&name);
+            let model =
+                |devices| Model::new(devices, definition, (schedule, count)).map(RefCell::new);
+            let (one, two) = (model(&devices[..1])?, model(devices)?);
+            let mut sides = [("one device", &one), ("two devices", &two)]
+                .map(|(name, model)| Side::new(name, || model.borrow_mut().timed()));
+            warm_up(&mut sides, &setting.cancel)?;
+            [&one, &two].into_iter().try_for_each(|model| model.borrow().verify(schedule))?;
+            for number in 0..definition.samples {
+                round(&mut sides, number, &setting.cancel)?;
+            }
+            [&one, &two].into_iter().try_for_each(|model| model.borrow().verify(schedule))?;
+            for side in &sides {
+                let figure = &side.figures[0];
+                let what = format!("{name}, {}", side.name);
+                results.push(what, &figure.unit, figure.samples.clone(), None);
+            }
+            let gain = sides[0].median("time") / sides[1].median("time");
+            results.push(format!("{name}: gain"), "", Samples::one(gain), None);
+            let of = format!("of the formula: {:.4}", Schedule::bubble(2, count));
+            let waits = Samples::one(1.0 - gain / 2.0);
+            results.push_with(format!("{name}: share of waits"), "", waits, None, of);
+        }
+    }
+    Ok(results)
+}
+
+fn describe(schedule: Schedule) -> &'static str {
+    match schedule {
+        Schedule::Forward => "forward",
+        Schedule::FillDrain => "fill and drain",
+        Schedule::InTurn => "1F1B",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setting::checked_device;
+    use trijet::sim::Order;
+
+    #[test]
+    fn each_schedule_has_a_gain_and_a_wrong_output_is_an_error() -> Result<()> {
+        let device = checked_device(Order::Greedy)?;
+        let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
+        let Definitions { host, .. } = parse(include_str!("../definitions/layers.toml"))?;
+        let setting = Setting::for_tests(&device);
+        let mut show = |_: crate::progress::Step<'_>| ();
+        let printed = measure(&setting, &devices, &host, &mut Steps::new(&mut show))?.to_string();
+        for part in
+            ["forward, 3 micro-batches, one device", "1F1B, 3 micro-batches: gain", "0.2500"]
+        {
+            assert!(printed.contains(part), "{part}: {printed}");
+        }
+        let mut model = Model::new(&devices, &host, (Schedule::InTurn, 2))?;
+        model.enqueue()?;
+        model.verify(Schedule::InTurn)?;
+        devices[0].stream()?.fill(&mut model.gradients.slice_mut(7..8), bf16::from_f32(9.0))?;
+        assert!(model.verify(Schedule::InTurn).is_err());
+        model.verify(Schedule::Forward)?;
+        devices[1].stream()?.fill(&mut model.outputs.slice_mut(7..8), bf16::from_f32(9.0))?;
+        assert!(model.verify(Schedule::Forward).is_err());
+        Ok(())
+    }
+}

@@ -1,0 +1,231 @@
+//! Layer pipelines: the stages of a model on several devices, and micro-batches that pass them.
+#![forbid(unsafe_code)]
+
+use super::schedule::{Pass, Schedule};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::memory::{Buffer, Element, View, ViewMut};
+use crate::stream::{Device, Stream};
+use std::collections::VecDeque;
+
+/// Buffers that take turns.
+#[derive(Debug)]
+struct Ring<T>(Vec<Buffer<T>>);
+
+impl<T: Element> Ring<T> {
+    #[track_caller]
+    fn new(stream: &Stream, count: usize, len: usize) -> Result<Self> {
+        (0..count).map(|_| stream.alloc(len)).collect::<Result<_>>().map(Self)
+    }
+
+    fn at(&self, turn: usize) -> &Buffer<T> {
+        &self.0[turn % self.0.len()]
+    }
+
+    fn at_mut(&mut self, turn: usize) -> &mut Buffer<T> {
+        let count = self.0.len();
+        &mut self.0[turn % count]
+    }
+}
+
+/// A stage with its streams and its memory.
+#[derive(Debug)]
+struct Stage<T> {
+    compute: Stream,
+    /// For activations to the next stage.
+    onward: Stream,
+    /// For gradients to the stage before.
+    back: Stream,
+    /// Activations from the stage before; `None` for the first stage.
+    inputs: Option<Ring<T>>,
+    /// Activations for the next stage, and the gradients that come back; `None` for the last one.
+    outputs: Option<Ring<T>>,
+    incoming: Option<Ring<T>>,
+    /// Gradients for the stage before.
+    outgoing: Option<Ring<T>>,
+}
+
+/// The work of a stage with a micro-batch.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct StageWork<'a, T> {
+    /// The stage, from 0.
+    pub stage: usize,
+    /// The micro-batch, from 0.
+    pub micro_batch: usize,
+    /// The direction.
+    pub pass: Pass,
+    /// The stream for the work, on the device of the stage.
+    pub stream: &'a Stream,
+    /// The activations from the stage before, in both passes; `None` in the first stage.
+    pub input: Option<View<'a, T>>,
+    /// The gradients from the next stage; `None` in the last stage and in the forward pass.
+    pub gradient: Option<View<'a, T>>,
+    /// Where the result goes: activations for the next stage in the forward pass, gradients for the stage before in the backward
+    /// pass; `None` if there is no such stage. The work must write all of it.
+    pub output: Option<ViewMut<'a, T>>,
+}
+
+/// A pipeline of stages on devices.
+///
+/// A stage computes on its device in a stream of its own. What it has computed is copied to the next device, into one of several
+/// slots there, while it goes on with the next micro-batch. A copy follows the work that wrote its source and the last work that
+/// read its slot, as the order of all accesses demands.
+///
+/// ```
+/// use trijet::comm::{LayerPipeline, Schedule};
+/// use trijet::kernels::AFFINE_F32;
+/// use trijet::sim::HostConfig;
+/// use trijet::{Device, Error};
+/// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
+/// let mut pipeline = LayerPipeline::new(&devices, &[100], Schedule::Forward, 8)?;
+/// let inputs = devices[0].stream()?.upload(&[1.0_f32; 800])?;
+/// let mut results = devices[1].stream()?.alloc::<f32>(800)?;
+/// pipeline.run(|work| {
+///     let part = work.micro_batch * 100..(work.micro_batch + 1) * 100;
+///     // Stage 0 doubles, stage 1 adds the number of the micro-batch.
+///     match (work.input, work.output) {
+///         (None, Some(y)) => work.stream.launch(&AFFINE_F32, (2.0, 0.0, inputs.slice(part), y)),
+///         (Some(x), None) => {
+///             let add = work.micro_batch as f32;
+///             work.stream.launch(&AFFINE_F32, (1.0, add, x, results.slice_mut(part)))
+///         }
+///         _ => unreachable!("two stages"),
+///     }
+/// })?;
+/// let found = devices[1].stream()?.download(&results)?;
+/// assert!((0..800).all(|at| found[at] == 2.0 + (at / 100) as f32));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug)]
+pub struct LayerPipeline<T> {
+    stages: Vec<Stage<T>>,
+    schedule: Schedule,
+    micro_batches: usize,
+}
+
+/// How many activations or gradients of a stage can be on their way to a neighbour.
+const IN_FLIGHT: usize = 2;
+
+impl<T: Element> LayerPipeline<T> {
+    /// A pipeline with a stage on each of these devices, in their order; a device can have several. `lens` are the elements that pass
+    /// from each stage to the next one for a micro-batch: as gradients they are as many.
+    ///
+    /// # Errors
+    /// `InvalidValue` for no device, no micro-batch, a length of 0, or not one length for each pair of neighbours;
+    /// `OutOfMemory`; what the driver reports.
+    #[track_caller]
+    pub fn new(
+        devices: &[Device],
+        lens: &[usize],
+        schedule: Schedule,
+        micro_batches: usize,
+    ) -> Result<Self> {
+        let refused = |cause| Err(Error::new(ErrorKind::InvalidValue, "layer pipeline", cause));
+        let (count, given) = (devices.len(), lens.len());
+        let Some(first) = devices.first() else {
+            return refused("there is no device".to_owned());
+        };
+        if given != count - 1 {
+            return refused(format!(
+                "{given} lengths for {count} stages; {} are needed",
+                count - 1
+            ));
+        }
+        if micro_batches == 0 || lens.contains(&0) {
+            return refused("there are no micro-batches, or a length is 0".to_owned());
+        }
+        let is_both_ways = schedule != Schedule::Forward;
+        let mut stages = Vec::with_capacity(count);
+        for (number, device) in devices.iter().enumerate() {
+            first.shared().domain.own("layer pipeline", device.shared().domain.id())?;
+            let compute = device.stream()?;
+            let before = number.checked_sub(1).map(|at| lens[at]);
+            let behind = lens.get(number).copied();
+            let ring = |count, len: Option<usize>| {
+                len.map(|len| Ring::new(&compute, count, len)).transpose()
+            };
+            let inputs = schedule.inputs(number, count, micro_batches);
+            stages.push(Stage {
+                inputs: ring(inputs, before)?,
+                outputs: ring(IN_FLIGHT, behind)?,
+                incoming: ring(IN_FLIGHT, behind.filter(|_| is_both_ways))?,
+                outgoing: ring(IN_FLIGHT, before.filter(|_| is_both_ways))?,
+                onward: device.stream()?,
+                back: device.stream()?,
+                compute,
+            });
+        }
+        Ok(Self { stages, schedule, micro_batches })
+    }
+
+    /// Enqueues the work of all stages with all micro-batches; `work` enqueues that of one. It waits for nothing, and the next run can be enqueued at once.
+    ///
+    /// # Errors
+    /// What `work` and the enqueue calls return, with the stage and the micro-batch. The pipeline can be used afterwards.
+    #[track_caller]
+    pub fn run(&mut self, mut work: impl FnMut(StageWork<'_, T>) -> Result<()>) -> Result<()> {
+        let count = self.stages.len();
+        let list = |stage| self.schedule.of_stage(stage, count, self.micro_batches).into();
+        let mut lists: Vec<VecDeque<(Pass, usize)>> = (0..count).map(list).collect();
+        // The micro-batches that have passed each stage.
+        let (mut forward, mut backward) = (vec![0; count], vec![0; count]);
+        while lists.iter().any(|list| !list.is_empty()) {
+            for stage in 0..count {
+                let Some(&(pass, m)) = lists[stage].front() else { continue };
+                let is_there = match pass {
+                    Pass::Forward => stage == 0 || forward[stage - 1] > m,
+                    Pass::Backward => stage == count - 1 || backward[stage + 1] > m,
+                };
+                if !is_there {
+                    continue;
+                }
+                lists[stage].pop_front();
+                let passed = if pass == Pass::Forward { &mut forward } else { &mut backward };
+                passed[stage] += 1;
+                self.one(stage, m, pass, &mut work).map_err(|error| {
+                    error.context(format!("stage {stage}, micro-batch {m}, {pass:?}"))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The work of a stage with a micro-batch, and the copy of its result.
+    #[track_caller]
+    fn one(
+        &mut self,
+        number: usize,
+        m: usize,
+        pass: Pass,
+        work: &mut impl FnMut(StageWork<'_, T>) -> Result<()>,
+    ) -> Result<()> {
+        let Stage { compute, inputs, outputs, incoming, outgoing, .. } = &mut self.stages[number];
+        let (results, gradient) = match pass {
+            Pass::Forward => (outputs, None),
+            Pass::Backward => (outgoing, incoming.as_ref().map(|ring| ring.at(m).view())),
+        };
+        work(StageWork {
+            stage: number,
+            micro_batch: m,
+            pass,
+            stream: compute,
+            input: inputs.as_ref().map(|ring| ring.at(m).view()),
+            gradient,
+            output: results.as_mut().map(|ring| ring.at_mut(m).view_mut()),
+        })?;
+        let to = match pass {
+            Pass::Forward => number + 1,
+            Pass::Backward if number == 0 => return Ok(()),
+            Pass::Backward => number - 1,
+        };
+        let Ok([from, to]) = self.stages.get_disjoint_mut([number, to]) else { return Ok(()) };
+        let (stream, results, slots) = match pass {
+            Pass::Forward => (&from.onward, &from.outputs, &mut to.inputs),
+            Pass::Backward => (&from.back, &from.outgoing, &mut to.incoming),
+        };
+        match (results, slots) {
+            (Some(results), Some(slots)) => stream.copy(results.at(m), slots.at_mut(m)),
+            _ => Ok(()),
+        }
+    }
+}

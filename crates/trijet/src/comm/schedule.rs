@@ -1,0 +1,95 @@
+//! The order in which a stage of a layer pipeline takes micro-batches.
+#![forbid(unsafe_code)]
+
+/// A direction of work through the stages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Pass {
+    /// From the first stage to the last one.
+    Forward,
+    /// From the last stage to the first one.
+    Backward,
+}
+
+/// The order of the work of each stage.
+///
+/// A stage that takes one unit of time per micro-batch and pass waits in `(p - 1) / (m + p - 1)` of the time of `m` micro-batches
+/// through `p` stages, whatever the schedule: [`Schedule::bubble`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Schedule {
+    /// Forward only.
+    Forward,
+    /// All micro-batches forward, then all backward. Each stage keeps the inputs of all micro-batches.
+    FillDrain,
+    /// One forward and one backward in turn (1F1B). Stage `s` of `p` keeps the inputs of at most `p - s` micro-batches, and one that
+    /// arrives.
+    InTurn,
+}
+
+impl Schedule {
+    /// The share of time in which a stage waits, if all take equally long and copies take none.
+    ///
+    /// ```
+    /// use trijet::comm::Schedule;
+    /// assert_eq!(Schedule::bubble(2, 16), 1.0 / 17.0);
+    /// ```
+    #[must_use]
+    pub fn bubble(stages: usize, micro_batches: usize) -> f64 {
+        let waits = stages.saturating_sub(1) as f64;
+        waits / (micro_batches as f64 + waits).max(1.0)
+    }
+
+    /// The work of a stage, in its order.
+    pub(super) fn of_stage(self, stage: usize, stages: usize, count: usize) -> Vec<(Pass, usize)> {
+        let forward = |m| (Pass::Forward, m);
+        let backward = |m| (Pass::Backward, m);
+        match self {
+            Self::Forward => (0..count).map(forward).collect(),
+            Self::FillDrain => (0..count).map(forward).chain((0..count).map(backward)).collect(),
+            Self::InTurn => {
+                let warm_up = (stages - 1 - stage).min(count);
+                let turns = (warm_up..count).zip(0..).flat_map(|(m, n)| [forward(m), backward(n)]);
+                let rest = (count - warm_up..count).map(backward);
+                (0..warm_up).map(forward).chain(turns).chain(rest).collect()
+            }
+        }
+    }
+
+    /// The inputs that a stage keeps.
+    pub(super) fn inputs(self, stage: usize, stages: usize, count: usize) -> usize {
+        match self {
+            Self::Forward => 2.min(count),
+            Self::FillDrain => count,
+            Self::InTurn => (stages - stage + 1).min(count),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each micro-batch passes each stage once in each direction, forward first, and no more are on their way than are kept.
+    #[test]
+    fn a_stage_keeps_the_inputs_between_both_passes() {
+        for (stages, count) in (1..6).flat_map(|stages| (1..9).map(move |count| (stages, count))) {
+            for (schedule, stage) in [Schedule::FillDrain, Schedule::InTurn]
+                .iter()
+                .flat_map(|s| (0..stages).map(move |n| (s, n)))
+            {
+                let (mut forward, mut backward, mut most) = (0, 0, 0);
+                for (pass, m) in schedule.of_stage(stage, stages, count) {
+                    let next = if pass == Pass::Forward { &mut forward } else { &mut backward };
+                    assert_eq!(m, *next, "{schedule:?}, stage {stage} of {stages}");
+                    *next += 1;
+                    assert!(backward <= forward);
+                    most = most.max(forward - backward);
+                }
+                assert_eq!((forward, backward), (count, count));
+                assert!(most <= schedule.inputs(stage, stages, count));
+                if *schedule == Schedule::InTurn {
+                    assert_eq!(most, (stages - stage).min(count));
+                }
+            }
+        }
+    }
+}
