@@ -294,15 +294,16 @@ impl Builder<'_> {
         edges
     }
 
-    /// Law A38: the other device of a copy between two in the legacy stream.
-    fn other_device(&self, verb: Verb, stream: usize, accesses: &[Access]) -> Option<usize> {
+    /// Law A38: the other devices of a copy between two in the legacy stream, which may be that of a third one.
+    fn other_devices(&self, verb: Verb, stream: usize, accesses: &[Access]) -> Vec<usize> {
         if verb != Verb::CopyNow || !on(Switch::Peers) {
-            return None;
+            return Vec::new();
         }
         let here = self.lane(stream).device;
         let homes = accesses.iter().filter_map(|access| self.history.homes.get(&access.block));
         let homes: BTreeSet<usize> = homes.copied().collect();
-        (homes.len() == 2).then(|| homes.into_iter().find(|home| *home != here)).flatten()
+        let is_between = homes.len() == 2;
+        homes.into_iter().filter(|home| is_between && *home != here).collect()
     }
 
     /// The nodes that work, a record or a wait follows, in addition to its call.
@@ -319,7 +320,7 @@ impl Builder<'_> {
             What::Work { verb: Verb::Alloc, .. } if on(Switch::Strict) => self.last(stream),
             What::Work { verb, accesses, .. } => {
                 let mut edges = self.predecessors(stream);
-                if let Some(device) = self.other_device(*verb, stream, accesses) {
+                for device in self.other_devices(*verb, stream, accesses) {
                     edges.extend(self.of_blocking(device));
                 }
                 edges
@@ -350,10 +351,10 @@ impl Builder<'_> {
             Some(begun) => {
                 edges.push(host(begun.call));
                 edges.extend(self.owned(what.accesses()));
-                if let What::Work { verb, accesses, .. } = what
-                    && let Some(device) = self.other_device(*verb, stream, accesses)
-                {
-                    edges.extend(begun.devices.get(&device).into_iter().flatten());
+                if let What::Work { verb, accesses, .. } = what {
+                    for device in self.other_devices(*verb, stream, accesses) {
+                        edges.extend(begun.devices.get(&device).into_iter().flatten());
+                    }
                 }
             }
             None => edges.push(host(call)),
@@ -398,19 +399,21 @@ impl Builder<'_> {
         tails.push(work(call));
         self.streams[stream] = tails;
         let lane = self.lane(stream);
-        let (raises, other) = match &self.history.calls[call].what {
+        let (raises, others) = match &self.history.calls[call].what {
             // Law A14: whether a bare record holds back the blocking streams is left open.
-            What::Record { .. } => (false, None),
-            What::Work { verb: Verb::Alloc, .. } => (!on(Switch::Strict), None),
-            What::Work { verb, accesses, .. } => (true, self.other_device(*verb, stream, accesses)),
-            _ => (true, None),
+            What::Record { .. } => (false, Vec::new()),
+            What::Work { verb: Verb::Alloc, .. } => (!on(Switch::Strict), Vec::new()),
+            What::Work { verb, accesses, .. } => {
+                (true, self.other_devices(*verb, stream, accesses))
+            }
+            _ => (true, Vec::new()),
         };
         if lane.kind == StreamKind::Legacy && raises {
             let now = self.barriers.get(&lane.device).map_or(&[][..], Vec::as_slice);
             let mut barrier = beside(now, begun.map(|begun| &begun.barrier));
             barrier.push(work(call));
             self.barriers.insert(lane.device, barrier);
-            if let Some(other) = other {
+            for other in others {
                 self.barriers.entry(other).or_default().push(work(call));
             }
         }

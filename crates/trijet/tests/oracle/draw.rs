@@ -400,7 +400,7 @@ impl Draw {
     }
 }
 
-/// The program of a seed: 2 to 6 streams, 1 or 2 devices, 5 to 60 steps.
+/// The program of a seed: 2 to 6 streams on 1 or 2 devices, in one of four programs 2 to 10 on 3 to 8 devices, and 5 to 60 steps.
 pub(crate) fn draw(seed: u64) -> Program {
     let prng = Prng::new(seed);
     let program = Program { devices: 1, ..Program::default() };
@@ -414,7 +414,12 @@ pub(crate) fn draw(seed: u64) -> Program {
         set: vec![],
     };
     draw.program.devices = 1 + draw.below(2);
-    for _ in 0..2 + draw.below(5) {
+    let mut more_streams = 0;
+    if draw.program.devices == 2 && draw.one_in(2) {
+        draw.program.devices = 3 + draw.below(6);
+        more_streams = draw.below(5);
+    }
+    for _ in 0..2 + draw.below(5) + more_streams {
         let spec = draw.stream_spec();
         draw.program.streams.push(spec);
     }
@@ -549,7 +554,7 @@ mod tests {
             .collect();
         assert!((1..=3).all(|count| threads.iter().filter(|n| **n == count).count() > 100));
         assert!((2..=6).all(|count| all().any(|program| program.streams.len() == count)));
-        assert!((1..=2).all(|count| all().any(|program| program.devices == count)));
+        assert!((1..=8).all(|count| all().any(|program| program.devices == count)));
     }
 
     /// Otherwise two threads would never use the same objects.

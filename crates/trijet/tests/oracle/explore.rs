@@ -50,7 +50,7 @@ impl fmt::Display for Tally {
 
 /// The configuration of the host devices of a program.
 pub(crate) fn config(program: &Program) -> HostConfig {
-    let devices = u32::try_from(program.devices).expect("one or two");
+    let devices = u32::try_from(program.devices).expect("a few");
     let refused =
         |(verb, nth): &(Verb, u64)| Fault { verb: *verb, nth: *nth, kind: FaultKind::Refused };
     let faults = program.refusals.iter().map(refused).collect();

@@ -318,13 +318,13 @@ impl HostDriver {
             (Space::Pageable, Space::Device(_)) => self.copy_staged(call, dst, src).map(drop),
             (Space::Device(a), Space::Device(b)) => {
                 let work = Work::Copy(CopySpans { dst: dst.clone(), src: src.clone() });
-                // Law A38: a copy between two devices is in order with both.
-                let other = if a == device { b } else { a };
-                let waits = call.state.queues.tails(other);
+                // Law A38: a copy between two devices is in order with both, and its stream can be of a third one.
+                let both = if a == b { &[][..] } else { &[a, b][..] };
+                let others = || both.iter().copied().filter(|other| *other != device);
+                let queues = &call.state.queues;
+                let waits: Vec<_> = others().flat_map(|other| queues.tails(other)).collect();
                 let (mut state, id) = self.push(call, work, &waits)?;
-                if other != device {
-                    state.queues.hold_back(other, slot, id);
-                }
+                others().for_each(|other| state.queues.hold_back(other, slot, id));
                 Ok(())
             }
             (Space::Pinned, Space::Device(_))

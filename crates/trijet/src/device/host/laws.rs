@@ -27,7 +27,7 @@ fn open(order: Order) -> HostDriver {
     let cost = CostModel { host_fn: Nanos(20_000_000), ..CostModel::default() };
     let config = HostConfig {
         executor: Executor::Virtual(order),
-        devices: 2,
+        devices: 3,
         cost,
         ..HostConfig::default()
     };
@@ -387,11 +387,11 @@ fn a_record_and_a_wait_of_a_blocking_stream_do_not_wait_for_the_legacy_one() {
 }
 
 /// Law A38: a copy between devices in the legacy stream comes after the earlier work of both
-/// devices, and before their later work.
+/// devices, and before their later work. The stream can be that of a third device.
 #[test]
 fn a_copy_between_devices_is_in_order_with_both() {
     let devices = [DEVICE, DeviceId(1)];
-    for held in devices {
+    for (held, of) in devices.iter().flat_map(|held| [DEVICE, DeviceId(2)].map(|of| (*held, of))) {
         let ordered = count(|driver| {
             let streams = devices.map(|device| {
                 driver.stream_create(device, StreamKind::Blocking, 0).expect("a stream")
@@ -401,14 +401,14 @@ fn a_copy_between_devices_is_in_order_with_both() {
             });
             let busy = streams[held.0 as usize];
             driver.hold(busy);
-            driver.copy_sync(Queues::legacy(DEVICE), &y, &x).expect("enqueued");
+            driver.copy_sync(Queues::legacy(of), &y, &x).expect("enqueued");
             let later = streams[1 - held.0 as usize];
             driver.host_fn(later, &nothing(), &[]).expect("enqueued");
             let waits = !driver.ready(later);
             driver.sync(later);
             waits && driver.ready(busy)
         });
-        assert_eq!(ordered, ALL, "{held} was busy");
+        assert_eq!(ordered, ALL, "{held} was busy, and the stream is that of {of}");
     }
 }
 
