@@ -87,7 +87,7 @@ impl Half {
         for layer in 0..of.layers {
             let (source, target) =
                 if layer % 2 == 0 { (&*one, &mut *other) } else { (&*other, &mut *one) };
-            let a = || if layer == 0 { x.clone() } else { source.view() };
+            let a = || if layer == 0 { *x } else { source.view() };
             let d = if layer + 1 == of.layers { y.reborrow() } else { target.view_mut() };
             if pass == Pass::Backward {
                 let sizes = [of.width, of.width, of.rows];

@@ -370,3 +370,60 @@ fn an_error_of_a_stage_names_it_and_the_pipeline_stays_usable() -> Result<()> {
     assert!(error.contains("stage 1, micro-batch 1, Forward"), "{error}");
     pass_layers(&devices, (Schedule::FillDrain, 3), 1)
 }
+
+#[test]
+fn an_iteration_of_several_devices_as_one_graph_equals_eager_ones() -> Result<()> {
+    for count in 1..=8 {
+        let order = Order::Seeded(u64::from(count));
+        let devices = devices(count, Executor::Virtual(order))?;
+        comm::an_iteration_as_one_graph_equals_eager_ones(&devices, 20)?;
+        demand_clean(&devices[0]);
+    }
+    let devices = devices(2, Executor::Threads)?;
+    comm::an_iteration_as_one_graph_equals_eager_ones(&devices, 1000)?;
+    demand_clean(&devices[0]);
+    Ok(())
+}
+
+/// An edge between two devices that is missing is a race within the graph, which is refused.
+#[test]
+fn a_missing_edge_between_devices_of_a_graph_is_refused() -> Result<()> {
+    let mut refused = 0;
+    for number in 1..=12 {
+        let devices = devices(2, Executor::Virtual(Order::Greedy))?;
+        let communicator = Communicator::over(&devices)?;
+        let mut data = Vec::new();
+        for device in &devices {
+            data.push(device.stream()?.upload(&[1_u32; 40])?);
+        }
+        let outcome = devices[0].record(|g| {
+            data.iter().try_for_each(|one| g.argument(one))?;
+            g.drop_edge(number);
+            let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
+            communicator.recorded(g)?.all_reduce(Sum, &mut views)
+        });
+        refused += u32::from(outcome.is_err());
+    }
+    // From each copy to a kernel, and from each kernel to a copy back.
+    assert_eq!(refused, 4, "each edge is needed");
+    Ok(())
+}
+
+#[test]
+fn a_step_that_is_recorded_is_whole() -> Result<()> {
+    let devices = devices(2, Executor::Virtual(Order::Greedy))?;
+    let mut gradients = GradientBuckets::<u32, _>::new(&devices, Sum, &[5, 6])?;
+    let outcome = devices[0].record(|g| gradients.record(g, |gradients| gradients.ready(1)));
+    let error = outcome.expect_err("gradient 0 is not ready").to_string();
+    assert!(error.contains("has no end"), "{error}");
+    for gradient in [0, 1] {
+        gradients.ready(gradient)?;
+    }
+    gradients.finish()?;
+    let outcome = devices[0].record(|g| gradients.record(g, |_| Ok(())));
+    let error = outcome.expect_err("the order is another one").to_string();
+    assert!(error.contains("after `begin`"), "{error}");
+    gradients.begin()?;
+    devices[0].record(|g| gradients.record(g, |_| Ok(())))?;
+    Ok(())
+}

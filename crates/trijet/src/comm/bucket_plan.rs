@@ -99,6 +99,10 @@ impl Placement {
         self.other = (order != self.order).then_some(order);
     }
 
+    pub(super) fn has_other_order(&self) -> bool {
+        self.other.is_some()
+    }
+
     /// The order of the last step, if it was not that of the buckets.
     pub(super) fn take_other_order(&mut self) -> Option<Vec<usize>> {
         self.other.take()

@@ -5,6 +5,7 @@ use super::Communicator;
 use super::bucket_plan::{BucketPlan, Placement, Transport};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Nanos;
+use crate::graph::{Arguments, Recording};
 use crate::kernels::Reduction;
 use crate::memory::{Buffer, Element, View, ViewMut};
 use crate::stream::{Device, Stream};
@@ -235,12 +236,16 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
             let more = if missing.len() > all.len() { ", ..." } else { "" };
             return Err(refused(format!("gradients {}{more} are not ready", all.join(", "))));
         }
+        self.restart();
+        self.placement.seen(std::mem::take(&mut self.ready));
+        Ok(())
+    }
+
+    fn restart(&mut self) {
         for (bucket, (_, count)) in self.buckets.iter_mut().zip(self.placement.buckets()) {
             bucket.missing = count;
         }
         self.next = 0;
-        self.placement.seen(std::mem::take(&mut self.ready));
-        Ok(())
     }
 
     /// Begins a step. If the last one showed another order of the gradients, the buckets are formed anew, and gradients are lost.
@@ -256,6 +261,73 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
             None => Ok(()),
             Some(order) => self.form(order),
         }
+    }
+
+    /// Records a step: its combinations become parts of the graph, like what `step` enqueues in other streams of the recording. The
+    /// buckets become arguments of the graph, in the order of [`GradientBuckets::arguments`].
+    ///
+    /// ```
+    /// use trijet::comm::GradientBuckets;
+    /// use trijet::graph::Arguments;
+    /// use trijet::kernels::{FILL_F32, Sum};
+    /// use trijet::sim::HostConfig;
+    /// use trijet::Device;
+    /// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
+    /// let mut gradients = GradientBuckets::<f32, _>::new(&devices, Sum, &[1000])?;
+    /// let mut step = devices[0].record(|g| {
+    ///     let streams = [g.stream_on(&devices[0])?, g.stream_on(&devices[1])?];
+    ///     gradients.record(g, |gradients| {
+    ///         for (rank, stream) in streams.iter().enumerate() {
+    ///             stream.launch(&FILL_F32, (1.0 + rank as f32, gradients.gradient_mut(rank, 0)))?;
+    ///         }
+    ///         gradients.ready(0)?;
+    ///         gradients.finish()
+    ///     })
+    /// })?;
+    /// let stream = devices[0].stream()?;
+    /// stream.launch_graph(&mut step, gradients.arguments(Arguments::new()))?;
+    /// assert_eq!(devices[1].stream()?.download(&gradients.gradient(1, 0))?, [3.0; 1000]);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidValue` within a step, or if the last step showed another order ([`GradientBuckets::begin`] forms the buckets
+    /// before); what `step` returns, and as for [`Communicator::recorded`].
+    #[track_caller]
+    pub fn record(
+        &mut self,
+        recording: &Recording,
+        step: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        if !self.ready.is_empty() || self.placement.has_other_order() {
+            return Err(refused("a step is recorded after `begin`, and as a whole".to_owned()));
+        }
+        let communicator = match (&self.nccl, self.plan.transport) {
+            (Some(nccl), Transport::Nccl) => nccl,
+            _ => &self.copies,
+        };
+        let recorded = communicator.recorded(recording)?;
+        for data in self.buckets.iter().flat_map(|bucket| &bucket.data) {
+            recording.argument(data)?;
+        }
+        let eager = std::mem::replace(&mut self.copies, recorded);
+        let outcome = step(self);
+        self.copies = eager;
+        if !self.ready.is_empty() {
+            // Nothing of a step that is not whole runs.
+            self.ready.clear();
+            self.restart();
+            outcome?;
+            return Err(refused("the step that was recorded has no end".to_owned()));
+        }
+        outcome
+    }
+
+    /// Adds the buckets to the arguments of the launch of a recorded step.
+    #[must_use]
+    pub fn arguments<'a>(&'a mut self, arguments: Arguments<'a>) -> Arguments<'a> {
+        let all = self.buckets.iter_mut().flat_map(|bucket| &mut bucket.data);
+        all.fold(arguments, |arguments, data| arguments.write(data.view_mut()))
     }
 
     /// Measures steps by each of the plans, and sets the fastest. Returns the plans with the least time of a step, as they came.

@@ -5,6 +5,7 @@ use super::member::Member;
 use super::nccl::Nccl;
 use super::ring;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::graph::Recording;
 use crate::kernels::Reduction;
 use crate::memory::{Element, ViewMut};
 use crate::stream::Device;
@@ -67,6 +68,21 @@ impl Communicator {
         let mut communicator = Self::over(devices)?;
         communicator.nccl = Some(Nccl::new(&communicator.members)?);
         Ok(communicator)
+    }
+
+    /// The same communicator in streams of a recording: what it enqueues becomes a part of the graph. The data are
+    /// [arguments](Recording::argument) of the graph, or memory of its own.
+    ///
+    /// # Errors
+    /// `Unsupported` for a communicator that uses NCCL, whose work only its own calls can enqueue; `InvalidValue` for devices of
+    /// another driver; what the driver reports.
+    pub fn recorded(&self, recording: &Recording) -> Result<Self> {
+        if self.nccl.is_some() {
+            let cause = "the work of NCCL cannot be recorded; `Communicator::over` can";
+            return Err(Error::new(ErrorKind::Unsupported, "record", cause));
+        }
+        let member = |member: &Member| member.recorded(recording);
+        Ok(Self { members: self.members.iter().map(member).collect::<Result<_>>()?, nccl: None })
     }
 
     /// The number of devices.

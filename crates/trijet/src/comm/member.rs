@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
+use crate::graph::Recording;
 use crate::stream::{Device, Stream, StreamOptions};
 
 /// The streams of a communicator on a device. Both have the highest priority, because other devices wait for what is in them.
@@ -19,5 +20,11 @@ impl Member {
         let (_, most_urgent) = device.info().priorities;
         let stream = || device.stream_with(StreamOptions::new().priority(most_urgent));
         Ok(Self { device: device.clone(), copies: stream()?, kernels: stream()? })
+    }
+
+    /// The member with streams of a recording.
+    pub(super) fn recorded(&self, recording: &Recording) -> Result<Self> {
+        let stream = || recording.stream_on(&self.device);
+        Ok(Self { device: self.device.clone(), copies: stream()?, kernels: stream()? })
     }
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::node::{Node, Place};
+use crate::base::id::DeviceId;
 use crate::device::driver::Action;
 
 /// What differs so far.
@@ -31,18 +32,17 @@ impl Comparison {
     pub(super) fn operation(
         &mut self,
         action: &Action<'_>,
-        (stream, priority): (usize, Option<i32>),
+        (home, priority): ((usize, DeviceId), Option<i32>),
         places: &[Place],
     ) {
         let number = self.next;
         self.next += 1;
         let known = self.known.get(number).filter(|_| self.mismatch.is_none());
-        let differs =
-            known.map(|known| known.differs_from(action, priority, (stream, &[]), places));
+        let differs = known.map(|known| known.differs_from(action, priority, home, places));
         if let Some(Ok(false)) = differs {
             return;
         }
-        let node = Node::of(action, stream).map(|mut node| {
+        let node = Node::of(action, home).map(|mut node| {
             node.set_priority(priority);
             node.places.extend_from_slice(places);
             node

@@ -190,7 +190,9 @@ impl Graph {
         self.handle = Some(handle);
         for node in &self.nodes {
             let span = |place: &Place| span_of(place, &self.spans[place.argument]);
-            node.with_action(span, |action| driver.graph_add(handle, action, &node.after))?;
+            node.with_action(span, |action| {
+                driver.graph_add(handle, node.device, action, &node.after)
+            })?;
         }
         driver.graph_ready(handle)
     }
@@ -348,7 +350,10 @@ impl Graph {
         let nodes = recorder.as_any().downcast_ref::<Nodes>().expect("there is one recorder");
         let streams = self.nodes.iter().flat_map(|node| node.within.iter().chain([&node.stream]));
         let streams = streams.max().map_or(0, |most| most + 1);
-        let heap: Vec<u64> = self.heap.iter().map(|chunk| chunk.view().span().bytes()).collect();
+        let chunk = |chunk: &Buffer<u8>| {
+            (chunk.device_id().unwrap_or(self.device.id), chunk.view().span().bytes())
+        };
+        let heap: Vec<_> = self.heap.iter().map(chunk).collect();
         let (touches, lane) = (&self.touches[..], stream.lane().id);
         let part = Part { nodes: &self.nodes, touches, streams, heap: &heap };
         match condition {

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
-use crate::base::id::BlockId;
+use crate::base::id::{BlockId, DeviceId};
 use crate::base::ledger::Place;
 use crate::base::units::Bytes;
 use crate::device::memory::Span;
@@ -38,6 +38,7 @@ struct State {
 
 #[derive(Debug)]
 struct Chunk {
+    device: DeviceId,
     /// Until a graph takes it.
     buffer: Option<Buffer<u8>>,
     span: Span,
@@ -71,20 +72,22 @@ impl Chunk {
 }
 
 impl State {
-    fn take(&mut self, bytes: u64) -> Option<(usize, Range<u64>)> {
-        let mut chunks = self.chunks.iter_mut().enumerate();
+    fn take(&mut self, device: DeviceId, bytes: u64) -> Option<(usize, Range<u64>)> {
+        let mut chunks =
+            self.chunks.iter_mut().enumerate().filter(|(_, chunk)| chunk.device == device);
         chunks.find_map(|(number, chunk)| chunk.take(bytes).map(|range| (number, range)))
     }
 
     /// Adds a chunk that has room for `bytes`.
     fn grow(&mut self, device: &Device, bytes: u64) -> Result<()> {
-        let all: u64 = self.chunks.iter().map(|chunk| chunk.span.bytes()).sum();
+        let here = self.chunks.iter().filter(|chunk| chunk.device == device.id());
+        let all: u64 = here.map(|chunk| chunk.span.bytes()).sum();
         let bytes = bytes.max(all).max(CHUNK_MIN);
         let allocate = || device.stream()?.alloc::<u8>(Bytes(bytes).to_usize());
         let buffer = calling::not_recorded(allocate)?;
         let span = buffer.view().span();
         let free = std::iter::once(0..bytes).collect();
-        self.chunks.push(Chunk { buffer: Some(buffer), span, free });
+        self.chunks.push(Chunk { device: device.id(), buffer: Some(buffer), span, free });
         Ok(())
     }
 }
@@ -101,11 +104,11 @@ impl Heap {
     pub(super) fn alloc(self: &Arc<Self>, device: &Device, bytes: Bytes) -> Result<Temporary> {
         let size = bytes.0.max(1).next_multiple_of(ALIGNMENT);
         let mut state = self.state();
-        let (number, range) = match state.take(size) {
+        let (number, range) = match state.take(device.id(), size) {
             Some(taken) => taken,
             None => {
                 state.grow(device, size)?;
-                state.take(size).expect("the new chunk is large enough")
+                state.take(device.id(), size).expect("the new chunk is large enough")
             }
         };
         let track = Track::new(OF_A_RECORDING, bytes.0, Place::Device);

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::DeviceId;
 use crate::base::ledger::Mode;
 use crate::device::LaunchConfig;
 use crate::device::args::{ArgValues, KeptArgs};
@@ -107,6 +108,8 @@ impl Work {
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     work: Work,
+    /// The device of its stream.
+    pub(super) device: DeviceId,
     /// The number of its stream in the recording.
     pub(super) stream: usize,
     /// The streams of which its graph is a part, from the innermost one.
@@ -121,7 +124,7 @@ pub(super) struct Node {
 
 impl Node {
     /// A node of a stream that does what an action does. It has no places and follows no other node yet.
-    pub(super) fn of(action: &Action<'_>, stream: usize) -> Result<Self> {
+    pub(super) fn of(action: &Action<'_>, (stream, device): (usize, DeviceId)) -> Result<Self> {
         let work = match action.as_node().map_err(unsupported)? {
             NodeAction::Copy { .. } => Work::Copy,
             NodeAction::Fill { value, .. } => Work::Fill(value),
@@ -133,7 +136,7 @@ impl Node {
             }
         };
         let (within, places, after) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { work, stream, within, is_dependent: false, places, after })
+        Ok(Self { work, device, stream, within, is_dependent: false, places, after })
     }
 
     /// A node of a stream that performs these nodes on a condition. `touches` are their places all together. What they
@@ -144,7 +147,7 @@ impl Node {
         condition: Place,
         body: Vec<Self>,
         mut touches: Vec<Place>,
-        stream: usize,
+        (stream, device): (usize, DeviceId),
     ) -> Self {
         let reads = |place: &Place| {
             let (whole, part) = (&place.range, &condition.range);
@@ -157,7 +160,7 @@ impl Node {
         }
         let work = Work::Conditional { repeats, condition, body };
         let (within, after) = (Vec::new(), Vec::new());
-        Self { work, stream, within, is_dependent: false, places: touches, after }
+        Self { work, device, stream, within, is_dependent: false, places: touches, after }
     }
 
     /// A copy for the body of a condition, which keeps its edges.
@@ -195,6 +198,7 @@ impl Node {
         let within = self.within.iter().map(|within| first + within);
         Self {
             work: self.work.clone(),
+            device: self.device,
             stream: first + self.stream,
             within: within.chain([stream]).collect(),
             is_dependent: false,
@@ -257,7 +261,7 @@ impl Node {
             }
             _ => self.works_otherwise(&other.work.values())?,
         };
-        self.is_beside((other.stream, &other.within), &other.places)?;
+        self.is_beside((other.stream, other.device, &other.within), &other.places)?;
         Ok(differs)
     }
 
@@ -266,7 +270,7 @@ impl Node {
         &self,
         action: &Action<'_>,
         priority: Option<i32>,
-        at: (usize, &[usize]),
+        (stream, device): (usize, DeviceId),
         places: &[Place],
     ) -> std::result::Result<bool, String> {
         let node = action.as_node().map_err(|name| format!("it is `{name}` now"))?;
@@ -275,19 +279,19 @@ impl Node {
             config.priority = config.priority.or(priority);
         }
         let differs = self.works_otherwise(&values)?;
-        self.is_beside(at, places)?;
+        self.is_beside((stream, device, &[]), places)?;
         Ok(differs)
     }
 
     /// Refuses another stream and other bytes.
     fn is_beside(
         &self,
-        at: (usize, &[usize]),
+        (stream, device, within): (usize, DeviceId, &[usize]),
         places: &[Place],
     ) -> std::result::Result<(), String> {
         // Not by slices: a comparison of two empty ones by `memcmp` takes 50 ns on processors with AVX-512, since its
         // masked load of an address that is not mapped needs an assist.
-        if self.stream != at.0 || !self.within.iter().eq(at.1) {
+        if (self.stream, self.device) != (stream, device) || !self.within.iter().eq(within) {
             return Err("it is in another stream".to_owned());
         }
         if self.places != places {

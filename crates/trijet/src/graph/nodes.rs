@@ -7,7 +7,7 @@ use super::edges::connect;
 use super::heap::Heap;
 use super::node::{Node, Place, unsupported};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::{BlockId, LaneId};
+use crate::base::id::{BlockId, DeviceId, LaneId};
 use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
 use crate::device::driver::Repeats;
@@ -39,7 +39,8 @@ pub(super) struct Recorded {
 
 #[derive(Debug)]
 pub(super) struct Nodes {
-    device: Device,
+    /// The device of the graph, and others on which it has operations.
+    devices: Mutex<Vec<Device>>,
     state: Mutex<State>,
     heap: Arc<Heap>,
     /// Whether its streams can allocate.
@@ -83,8 +84,8 @@ pub(super) struct Part<'a> {
     pub(super) touches: &'a [Place],
     /// The number of its streams.
     pub(super) streams: usize,
-    /// The sizes of the memory that it has of its own.
-    pub(super) heap: &'a [u64],
+    /// The devices and the sizes of the memory that it has of its own.
+    pub(super) heap: &'a [(DeviceId, u64)],
 }
 
 /// Lets a place of a graph be one of the graph that it becomes a part of.
@@ -123,10 +124,15 @@ impl State {
     }
 
     /// Adds a node.
-    fn add(&mut self, heap: &Heap, lane: LaneId, submission: &Submission<'_>) -> Result<()> {
+    fn add(
+        &mut self,
+        heap: &Heap,
+        (lane, device): (LaneId, DeviceId),
+        submission: &Submission<'_>,
+    ) -> Result<()> {
         let label = submission.action.label();
         self.refuse_ended(label)?;
-        let (stream, priority) = (self.stream(lane), self.priority);
+        let (home, priority) = ((self.stream(lane), device), self.priority);
         if submission.slot.is_some() {
             return Err(unsupported("a host function that runs once"));
         }
@@ -138,10 +144,10 @@ impl State {
             places.push(Place { argument, range, mode: access.mode });
         }
         if let Some(comparison) = &mut self.comparison {
-            comparison.operation(&submission.action, (stream, priority), &places);
+            comparison.operation(&submission.action, (home, priority), &places);
             return Ok(());
         }
-        let mut node = Node::of(&submission.action, stream)?;
+        let mut node = Node::of(&submission.action, home)?;
         node.set_priority(priority);
         node.places = places.into_vec();
         self.nodes.push(node);
@@ -187,7 +193,29 @@ impl State {
 impl Nodes {
     pub(super) fn new(device: &Device, priority: Option<i32>, allocates: bool) -> Self {
         let state = Mutex::new(State { priority, ..State::default() });
-        Self { device: device.clone(), state, heap: Heap::new(), allocates }
+        let devices = Mutex::new(vec![device.clone()]);
+        Self { devices, state, heap: Heap::new(), allocates }
+    }
+
+    /// Notes another device of the recording.
+    pub(super) fn join(&self, device: &Device) -> Result<()> {
+        let mut devices = self.devices();
+        devices[0].shared().domain.own("record", device.shared().domain.id())?;
+        if devices.iter().all(|known| known.id() != device.id()) {
+            devices.push(device.clone());
+        }
+        Ok(())
+    }
+
+    fn devices(&self) -> MutexGuard<'_, Vec<Device>> {
+        self.devices.lock().expect("no panic under this lock")
+    }
+
+    /// Memory of the graph on a device.
+    fn allocate(&self, device: DeviceId, bytes: Bytes) -> Result<Temporary> {
+        let known = self.devices().iter().find(|known| known.id() == device).cloned();
+        let unknown = || invalid(format!("no stream of the recording is on {device}"));
+        self.heap.alloc(&known.ok_or_else(unknown)?, bytes)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -295,7 +323,7 @@ impl Nodes {
     /// Names memory as the next argument.
     pub(super) fn argument(&self, memory: &View<'_, u8>) -> Result<()> {
         let access = memory.read_use();
-        self.device.shared().domain.own("record", access.track.domain)?;
+        self.devices()[0].shared().domain.own("record", access.track.domain)?;
         let (block, range) = (access.track.id, access.range);
         let mut state = self.state();
         let overlaps = |known: &Argument| {
@@ -355,8 +383,12 @@ impl Nodes {
         body.iter_mut().for_each(|node| node.each_place(&mut |place| shift(place, &at)));
         let mut touches = graph.touches.to_vec();
         touches.iter_mut().for_each(|place| shift(place, &at));
+        let device = body[0].device;
+        if body.iter().any(|node| node.device != device) {
+            return Err(unsupported("operations of several devices on a condition"));
+        }
         let stream = state.stream(lane);
-        state.take(Node::conditional(repeats, condition, body, touches, stream));
+        state.take(Node::conditional(repeats, condition, body, touches, (stream, device)));
         lent.into_iter().for_each(|block| self.heap.release(block));
         Ok(())
     }
@@ -373,8 +405,8 @@ impl Nodes {
             at.push(state.place(&self.heap, "graph", &argument.access)?);
         }
         let mut lent = Vec::new();
-        for bytes in graph.heap {
-            let Temporary { track, .. } = self.heap.alloc(&self.device, Bytes(*bytes))?;
+        for (device, bytes) in graph.heap {
+            let Temporary { track, .. } = self.allocate(*device, Bytes(*bytes))?;
             let used = Use { track: &track, range: 0..*bytes, mode: Mode::Write };
             at.push(state.place(&self.heap, "graph", &used)?);
             lent.push(track.id);
@@ -384,14 +416,14 @@ impl Nodes {
 }
 
 impl Recorder for Nodes {
-    fn take(&self, lane: LaneId, submission: &Submission<'_>) -> Result<()> {
+    fn take(&self, home: (LaneId, DeviceId), submission: &Submission<'_>) -> Result<()> {
         let mut state = self.state();
-        let taken = state.add(&self.heap, lane, submission);
+        let taken = state.add(&self.heap, home, submission);
         state.has_refused |= taken.is_err();
         taken
     }
 
-    fn alloc(&self, bytes: Bytes) -> Result<Temporary> {
+    fn alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Temporary> {
         let mut state = self.state();
         state.refuse_ended("alloc")?;
         if !self.allocates {
@@ -399,7 +431,7 @@ impl Recorder for Nodes {
             return Err(unsupported("an allocation"));
         }
         drop(state);
-        self.heap.alloc(&self.device, bytes)
+        self.allocate(device, bytes)
     }
 
     fn as_any(&self) -> &dyn Any {

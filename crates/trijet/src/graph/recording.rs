@@ -73,7 +73,34 @@ impl Recording {
     /// # Errors
     /// As for [`Device::stream`].
     pub fn stream(&self) -> Result<Stream> {
-        let stream = Stream::recorded(self.device.shared(), Arc::<Nodes>::clone(&self.nodes))?;
+        self.stream_on(&self.device)
+    }
+
+    /// A stream of the recording on another device, as [`Recording::stream`]. The graph is still launched as one operation of a
+    /// stream of the device that records it.
+    ///
+    /// ```
+    /// use trijet::graph::Arguments;
+    /// use trijet::sim::HostConfig;
+    /// use trijet::Device;
+    /// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
+    /// let (a, b) = (devices[0].stream()?, devices[1].stream()?);
+    /// let (x, mut y) = (a.upload(&[1_u32, 2])?, b.alloc::<u32>(2)?);
+    /// let mut graph = devices[0].record(|g| {
+    ///     g.argument(&x)?;
+    ///     g.argument(&y)?;
+    ///     g.stream_on(&devices[1])?.copy(&x, &mut y)
+    /// })?;
+    /// a.launch_graph(&mut graph, Arguments::new().read(x.view()).write(y.view_mut()))?;
+    /// assert_eq!(b.download(&y)?, [1, 2]);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Device::stream`]; `InvalidValue` for a device of another driver.
+    pub fn stream_on(&self, device: &Device) -> Result<Stream> {
+        self.nodes.join(device)?;
+        let stream = Stream::recorded(device.shared(), Arc::<Nodes>::clone(&self.nodes))?;
         self.nodes.open(stream.lane().id);
         Ok(stream)
     }

@@ -20,7 +20,7 @@ struct Source {
 
 /// Allocates `bytes` of the graph that `recorder` records.
 pub(super) fn alloc(stream: &Stream, recorder: &dyn Recorder, bytes: Bytes) -> Result<Arc<Block>> {
-    let Temporary { span, track, home } = recorder.alloc(bytes)?;
+    let Temporary { span, track, home } = recorder.alloc(stream.device().id, bytes)?;
     let source = Source { device: Arc::clone(stream.device()), home };
     Ok(Block::with_track(Arc::new(source), span, track))
 }

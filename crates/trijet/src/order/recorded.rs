@@ -20,7 +20,7 @@ impl LaneRef {
                 self.domain.own(submission.action.label(), access.track.domain)?;
             }
         }
-        recorder.take(self.id, submission)
+        recorder.take((self.id, self.device), submission)
     }
 
     /// The error of an operation in another stream than those of the recording, which would run before those that

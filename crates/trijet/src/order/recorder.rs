@@ -4,7 +4,7 @@
 use super::submission::Submission;
 use super::track::Track;
 use crate::base::error::Result;
-use crate::base::id::{BlockId, LaneId};
+use crate::base::id::{BlockId, DeviceId, LaneId};
 use crate::base::units::Bytes;
 use crate::device::memory::Span;
 use std::any::Any;
@@ -17,17 +17,17 @@ pub(crate) const OF_A_RECORDING: u64 = u64::MAX;
 
 /// Collects the operations of lanes. They stamp no memory.
 pub(crate) trait Recorder: Debug + Send + Sync {
-    /// Takes an operation.
+    /// Takes an operation of a stream, by its lane and its device.
     ///
     /// # Errors
     /// An operation that cannot be collected, or the end of the recording.
-    fn take(&self, lane: LaneId, submission: &Submission<'_>) -> Result<()>;
+    fn take(&self, home: (LaneId, DeviceId), submission: &Submission<'_>) -> Result<()>;
 
-    /// Memory for the operations of the recording.
+    /// Memory for the operations of the recording, on a device.
     ///
     /// # Errors
     /// `OutOfMemory`; the end of the recording.
-    fn alloc(&self, bytes: Bytes) -> Result<Temporary>;
+    fn alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Temporary>;
 
     /// The recorder itself, for the module that made it.
     fn as_any(&self) -> &dyn Any;

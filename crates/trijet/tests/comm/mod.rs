@@ -1,9 +1,10 @@
 //! Collectives: each device gets the result that one device would compute, in the order that is promised.
 
-use trijet::comm::Communicator;
-use trijet::kernels::{Max, Reduction, Sum};
+use trijet::comm::{BucketPlan, Communicator, GradientBuckets, Transport};
+use trijet::graph::{Arguments, Recording};
+use trijet::kernels::{AFFINE_F32, AXPY, Max, Reduction, Sum};
 use trijet::testing::Prng;
-use trijet::{Buffer, Device, Result};
+use trijet::{Buffer, Bytes, Device, Result, Stream};
 
 /// Combines segment `k` of the values of all devices in the order of the devices, beginning with device `k`.
 fn in_order<T: Copy>(values: &[Vec<T>], combine: impl Fn(T, T) -> T) -> Vec<T> {
@@ -71,4 +72,109 @@ pub(crate) fn results_are_those_of_the_promised_order(
         all_reduce(devices, (*len, 1), Max, f32::max, seed)?;
     }
     Ok(())
+}
+
+/// The parameters of a model on each device, and their gradients.
+struct Training {
+    weights: Vec<Vec<Buffer<f32>>>,
+    gradients: GradientBuckets<f32, Sum>,
+}
+
+const LENS: [usize; 4] = [1000, 37, 4096, 1];
+
+impl Training {
+    fn new(devices: &[Device]) -> Result<Self> {
+        let mut gradients = GradientBuckets::new(devices, Sum, &LENS)?;
+        let (first, rest) = (Bytes(100), Bytes(5000));
+        gradients.set_plan(BucketPlan { transport: Transport::Copies, first, rest })?;
+        let of_device = |device: &Device| -> Result<Vec<_>> {
+            let stream = device.stream()?;
+            let layer =
+                |len: usize| stream.upload(&(0..len).map(|at| at as f32).collect::<Vec<_>>());
+            LENS.into_iter().map(layer).collect()
+        };
+        Ok(Self { weights: devices.iter().map(of_device).collect::<Result<_>>()?, gradients })
+    }
+
+    /// Gradients that depend on weights and ranks, their sums, and new weights.
+    fn step(&mut self, streams: &[Stream]) -> Result<()> {
+        step(&mut self.weights, &mut self.gradients, streams)
+    }
+
+    /// All of a step as one graph, of the first device.
+    fn record(&mut self, devices: &[Device]) -> Result<trijet::Graph> {
+        let Self { weights, gradients } = self;
+        devices[0].record(|g: &Recording| {
+            let streams = devices.iter().map(|device| g.stream_on(device));
+            let streams = streams.collect::<Result<Vec<_>>>()?;
+            weights.iter().flatten().try_for_each(|layer| g.argument(layer))?;
+            gradients.record(g, |gradients| step(weights, gradients, &streams))
+        })
+    }
+
+    fn launch(&mut self, stream: &Stream, graph: &mut trijet::Graph) -> Result<()> {
+        let weights = self.weights.iter_mut().flatten();
+        let all = weights.fold(Arguments::new(), |all, layer| all.write(layer.view_mut()));
+        stream.launch_graph(graph, self.gradients.arguments(all))
+    }
+
+    fn bits(&self, devices: &[Device]) -> Result<Vec<u32>> {
+        let mut all = Vec::new();
+        for (device, layers) in devices.iter().zip(&self.weights) {
+            for layer in layers {
+                all.extend(device.stream()?.download(layer)?.into_iter().map(f32::to_bits));
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn step(
+    weights: &mut [Vec<Buffer<f32>>],
+    gradients: &mut GradientBuckets<f32, Sum>,
+    streams: &[Stream],
+) -> Result<()> {
+    gradients.begin()?;
+    for layer in (0..LENS.len()).rev() {
+        for (rank, stream) in streams.iter().enumerate() {
+            let gradient = gradients.gradient_mut(rank, layer);
+            let (a, b) = (0.37 + rank as f32 / 7.0, layer as f32 - 1.5);
+            stream.launch(&AFFINE_F32, (a, b, &weights[rank][layer], gradient))?;
+        }
+        gradients.ready(layer)?;
+    }
+    gradients.finish()?;
+    for &layer in gradients.order() {
+        for (rank, stream) in streams.iter().enumerate() {
+            let gradient = gradients.gradient(rank, layer);
+            stream.launch(&AXPY, (-0.013_f32, gradient, &mut weights[rank][layer]))?;
+        }
+    }
+    Ok(())
+}
+
+/// Replays of a step and steps that are enqueued one operation after another give the same bits.
+pub(crate) fn an_iteration_as_one_graph_equals_eager_ones(
+    devices: &[Device],
+    steps: usize,
+) -> Result<()> {
+    let streams = devices.iter().map(Device::stream).collect::<Result<Vec<_>>>()?;
+    let (mut eager, mut replayed) = (Training::new(devices)?, Training::new(devices)?);
+    let mut graph = replayed.record(devices)?;
+    for number in 0..steps {
+        eager.step(&streams)?;
+        replayed.launch(&streams[0], &mut graph)?;
+        if number % 97 == 0 {
+            assert!(eager.bits(devices)? == replayed.bits(devices)?, "step {number}");
+        }
+    }
+    let bits = eager.bits(devices)?;
+    assert!(bits == replayed.bits(devices)?, "after {steps} steps");
+    assert!(bits.iter().any(|bits| *bits != bits_of_start(bits)), "the weights changed");
+    Ok(())
+}
+
+/// A weight that no step changed is a whole number.
+fn bits_of_start(bits: &u32) -> u32 {
+    f32::from_bits(*bits).round().to_bits()
 }

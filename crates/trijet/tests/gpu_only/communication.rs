@@ -2,7 +2,9 @@
 //! the data themselves.
 
 use crate::alone;
-use crate::comm::results_are_those_of_the_promised_order;
+use crate::comm::{
+    an_iteration_as_one_graph_equals_eager_ones, results_are_those_of_the_promised_order,
+};
 use trijet::comm::Communicator;
 use trijet::kernels::{Max, Min, Reduction, Sum};
 use trijet::testing::Prng;
@@ -82,4 +84,10 @@ fn nccl_gives_each_device_the_sum_the_smallest_and_the_largest() -> Result<()> {
     same(&devices, Sum, u32::wrapping_add)?;
     same(&devices, Min, u32::min)?;
     same(&devices, Max, u32::max)
+}
+
+#[test]
+fn an_iteration_of_all_gpus_as_one_graph_equals_eager_ones() -> Result<()> {
+    let _alone = alone();
+    an_iteration_as_one_graph_equals_eager_ones(&all()?, 1000)
 }

@@ -118,7 +118,7 @@ impl Peers for CudaDriver {
 impl Graphs for CudaDriver {
     inherent! {
         graph_create(device: DeviceId) -> Result<GraphHandle>;
-        graph_add(graph: GraphHandle, node: NodeAction<'_>, after: &[usize]) -> Result<()>;
+        graph_add(graph: GraphHandle, device: DeviceId, node: NodeAction<'_>, after: &[usize]) -> Result<()>;
         graph_ready(graph: GraphHandle) -> Result<()>;
         graph_update(graph: GraphHandle, number: usize, node: NodeAction<'_>) -> Result<()>;
         graph_destroy(graph: GraphHandle) -> Result<()>;

@@ -8,6 +8,7 @@ use crate::base::id::DeviceId;
 pub(super) struct Graph {
     pub(super) device: DeviceId,
     pub(super) graph: u64,
+    /// They may be of several devices.
     pub(super) nodes: Vec<u64>,
     /// The graph that can be launched, once it is ready.
     pub(super) exec: Option<u64>,

@@ -4,7 +4,7 @@ use super::api::{
     CopyNode, CopySide, CuPtr, DriverApi, EdgeData, FillNode, Handle, HostFnNode, KernelNode, need,
 };
 use super::arguments::with_pointers;
-use super::context::{CudaDriver, cu, pack, raw};
+use super::context::{CudaDriver, cu, device_of, pack, raw};
 use super::error::{INVALID_HANDLE, NOT_SUPPORTED, check, refused};
 use super::graph::Graph;
 use super::modules::Attributes;
@@ -59,16 +59,17 @@ impl CudaDriver {
     pub(super) fn graph_add(
         &self,
         graph: GraphHandle,
+        device: DeviceId,
         node: NodeAction<'_>,
         after: &[usize],
     ) -> Result<()> {
         let graph = self.graph(graph)?;
         let mut graph = graph.lock().expect("no panic under this lock");
-        let _entered = self.enter("graph add", graph.device)?;
+        let _entered = self.enter("graph add", device)?;
         let before: Vec<Handle> = after.iter().map(|node| raw(graph.nodes[*node])).collect();
         let into = raw(graph.graph);
-        let added = self.add_node(graph.device, into, node, &before)?;
-        let packed = pack(graph.device, added);
+        let added = self.add_node(device, into, node, &before)?;
+        let packed = pack(device, added);
         graph.nodes.push(packed);
         Ok(())
     }
@@ -219,8 +220,9 @@ impl CudaDriver {
     ) -> Result<()> {
         let graph = self.graph(graph)?;
         let graph = graph.lock().expect("no panic under this lock");
-        let _entered = self.enter("graph update", graph.device)?;
-        let context = self.context("graph update", graph.device)?.raw;
+        let device = device_of(graph.nodes[number]);
+        let _entered = self.enter("graph update", device)?;
+        let context = self.context("graph update", device)?.raw;
         let exec = raw(exec_of(&graph)?);
         let known = raw(graph.nodes[number]);
         match node {

@@ -16,12 +16,18 @@ pub(crate) trait Graphs: Debug {
     /// `Unsupported` for a driver without graphs.
     fn graph_create(&self, device: DeviceId) -> Result<GraphHandle>;
 
-    /// Adds a node, which follows the nodes `after`. Nodes are numbered from 0. A dependent launch follows one
+    /// Adds a node of a device, which follows the nodes `after`. Nodes are numbered from 0. A dependent launch follows one
     /// node, which is a launch, and its edge is as in a stream (laws A34 to A36).
     ///
     /// # Errors
     /// As for enqueuing the operation. The graph is of no use then.
-    fn graph_add(&self, graph: GraphHandle, node: NodeAction<'_>, after: &[usize]) -> Result<()>;
+    fn graph_add(
+        &self,
+        graph: GraphHandle,
+        device: DeviceId,
+        node: NodeAction<'_>,
+        after: &[usize],
+    ) -> Result<()>;
 
     /// Makes the graph ready to be launched. It gets no more nodes.
     ///

@@ -91,7 +91,7 @@ impl Captures for HostDriver {
         let Capture { device, nodes, .. } = self.captures.lock().end(at)?;
         let graph = self.graph_create(device)?;
         for (work, after) in &nodes {
-            self.graph_add(graph, work.node(), after)?;
+            self.graph_add(graph, device, work.node(), after)?;
         }
         self.graph_ready(graph)?;
         Ok(graph)

@@ -27,6 +27,7 @@ pub(super) struct Graph {
 /// A stream of a graph.
 #[derive(Debug)]
 pub(super) struct Lane {
+    pub(super) device: DeviceId,
     pub(super) stream: StreamHandle,
     /// The node that was added to it last.
     pub(super) last: usize,

@@ -30,14 +30,15 @@ impl HostDriver {
         self.graphs.find(graph).ok_or_else(|| refuse::handle("graph", "the graph was destroyed"))
     }
 
-    /// A node goes on in the stream of a node that it follows, if that is the last one there.
-    fn lane_for(&self, graph: &mut Graph, after: &[usize]) -> Result<usize> {
-        if let Some(lane) = graph.lanes.iter().position(|lane| after.contains(&lane.last)) {
+    /// A node goes on in the stream of a node that it follows, if that is the last one there and on its device.
+    fn lane_for(&self, graph: &mut Graph, device: DeviceId, after: &[usize]) -> Result<usize> {
+        let fits = |lane: &Lane| lane.device == device && after.contains(&lane.last);
+        if let Some(lane) = graph.lanes.iter().position(fits) {
             return Ok(lane);
         }
-        let stream = self.stream_create(graph.device, StreamKind::NonBlocking, 0)?;
-        let end = self.event_create(graph.device, Timing::Off)?;
-        graph.lanes.push(Lane { stream, last: usize::MAX, end });
+        let stream = self.stream_create(device, StreamKind::NonBlocking, 0)?;
+        let end = self.event_create(device, Timing::Off)?;
+        graph.lanes.push(Lane { device, stream, last: usize::MAX, end });
         Ok(graph.lanes.len() - 1)
     }
 
@@ -85,7 +86,13 @@ impl Graphs for HostDriver {
         Ok(self.graphs.add(graph))
     }
 
-    fn graph_add(&self, graph: GraphHandle, node: NodeAction<'_>, after: &[usize]) -> Result<()> {
+    fn graph_add(
+        &self,
+        graph: GraphHandle,
+        device: DeviceId,
+        node: NodeAction<'_>,
+        after: &[usize],
+    ) -> Result<()> {
         let (graph, work) = (self.graph(graph)?, OwnedNode::of(node));
         let mut graph = graph.lock().expect("no panic under this lock");
         let number = graph.nodes.len();
@@ -93,13 +100,14 @@ impl Graphs for HostDriver {
             let cause = format!("node {number} follows node {missing}, which does not exist yet");
             return Err(refuse::value("graph add", cause));
         }
-        let lane = self.lane_for(&mut graph, after)?;
+        let lane = self.lane_for(&mut graph, device, after)?;
         graph.lanes[lane].last = number;
         let of_others = |before: &usize| graph.nodes[*before].lane != lane;
         let waits: Vec<_> = after.iter().copied().filter(of_others).collect();
         for before in &waits {
             if graph.nodes[*before].done.is_none() {
-                graph.nodes[*before].done = Some(self.event_create(graph.device, Timing::Off)?);
+                let of = graph.lanes[graph.nodes[*before].lane].device;
+                graph.nodes[*before].done = Some(self.event_create(of, Timing::Off)?);
             }
         }
         graph.nodes.push(Node { work, lane, waits, done: None });
