@@ -3,15 +3,40 @@
 use std::fmt::Debug;
 use std::process::ExitCode;
 use trijet::check::Options;
-use trijet::{Device, Select};
+use trijet::sim::HostConfig;
+use trijet::{Builder, Device, Select};
 
 /// A wrong result is an error like any other.
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
+/// What an example runs on: a device, or a slice of two.
+pub(crate) trait Devices {
+    const COUNT: u32;
+
+    fn of(devices: &[Device]) -> &Self;
+}
+
+impl Devices for Device {
+    const COUNT: u32 = 1;
+
+    fn of(devices: &[Device]) -> &Self {
+        &devices[0]
+    }
+}
+
+/// Two host devices, or the GPU of the argument and the next one. On a host with one GPU, that one is all.
+impl Devices for [Device] {
+    const COUNT: u32 = 2;
+
+    fn of(devices: &[Device]) -> &Self {
+        devices
+    }
+}
+
 /// Runs an example on the device that its first argument names: `host`, the default, or `cuda:N`.
 /// With the second argument `check`, the checker runs along, and a finding is an error; `plain` is the
 /// same as none.
-pub(crate) fn run(example: fn(&Device) -> Outcome<String>) -> ExitCode {
+pub(crate) fn run<D: Devices + ?Sized>(example: fn(&D) -> Outcome<String>) -> ExitCode {
     let name = env!("CARGO_BIN_NAME");
     match attempt(example) {
         Ok(shown) => {
@@ -25,21 +50,41 @@ pub(crate) fn run(example: fn(&Device) -> Outcome<String>) -> ExitCode {
     }
 }
 
-fn attempt(example: fn(&Device) -> Outcome<String>) -> Outcome<String> {
+/// The devices that the first argument names, with a checker if `is_checked`.
+fn open(count: u32, is_checked: bool) -> Outcome<Vec<Device>> {
     let named = std::env::args().nth(1).unwrap_or_else(|| "host".to_owned());
-    let select = match named.strip_prefix("cuda:") {
-        Some(ordinal) => Select::Cuda(ordinal.parse().map_err(|e| format!("`{named}`: {e}"))?),
-        None if named == "host" => Select::Host(0),
-        None => return Err(format!("unknown device `{named}`: use `host` or `cuda:N`").into()),
+    let check = |builder: Builder| match is_checked {
+        true => builder.check(Options::default()),
+        false => builder,
     };
-    let device = match std::env::args().nth(2).as_deref() {
-        None | Some("plain") => Device::open(select)?,
-        Some("check") => Device::builder().select(select).check(Options::default()).open()?,
+    let Some(ordinal) = named.strip_prefix("cuda:") else {
+        if named != "host" {
+            return Err(format!("unknown device `{named}`: use `host` or `cuda:N`").into());
+        }
+        let config = HostConfig { devices: count, ..HostConfig::default() };
+        return Ok(check(Device::builder().host(config)).open_all()?);
+    };
+    let first: u32 = ordinal.parse().map_err(|e| format!("`{named}`: {e}"))?;
+    // The checker sees all GPUs of the process.
+    let mut devices = vec![check(Device::builder().select(Select::Cuda(first))).open()?];
+    let gpus = u32::try_from(Device::cuda_devices()?.len())?;
+    for next in 1..count.min(gpus) {
+        devices.push(Device::open(Select::Cuda((first + next) % gpus))?);
+    }
+    Ok(devices)
+}
+
+fn attempt<D: Devices + ?Sized>(example: fn(&D) -> Outcome<String>) -> Outcome<String> {
+    let is_checked = match std::env::args().nth(2).as_deref() {
+        None | Some("plain") => false,
+        Some("check") => true,
         Some(other) => {
             return Err(format!("unknown argument `{other}`: use `check` or `plain`").into());
         }
     };
-    let mut shown = example(&device)?;
+    let devices = open(D::COUNT, is_checked)?;
+    let mut shown = example(D::of(&devices))?;
+    let device = &devices[0];
     if let Some(verdict) = device.verdict() {
         if !verdict.findings.is_empty() {
             return Err(verdict.to_string().into());
@@ -47,7 +92,7 @@ fn attempt(example: fn(&Device) -> Outcome<String>) -> Outcome<String> {
         shown += &format!(" (checked: {} accesses, no finding)", verdict.accesses);
     }
     // Also returns errors of earlier drops.
-    device.close()?;
+    devices.into_iter().try_for_each(Device::close)?;
     Ok(shown)
 }
 
