@@ -190,6 +190,23 @@ pub struct Neighbour {
     pub reaches: bool,
 }
 
+/// The rates of copies from one GPU to another one, in 10^9 bytes per second.
+#[derive(Debug, Clone)]
+pub struct Link {
+    /// The ordinal of the source.
+    pub from: u32,
+    /// The ordinal of the target.
+    pub to: u32,
+    /// Alone.
+    pub alone: Samples,
+    /// With copies the other way at once.
+    pub both: Samples,
+    /// With copies between all pairs of GPUs at once.
+    pub all: Samples,
+    /// With these, and copies of all GPUs from and to the host.
+    pub beside: Samples,
+}
+
 /// All findings.
 #[derive(Debug, Clone)]
 pub struct Findings {
@@ -205,6 +222,8 @@ pub struct Findings {
     pub l2: Option<Bytes>,
     /// Other CUDA devices.
     pub neighbours: Vec<Neighbour>,
+    /// The links between all CUDA devices.
+    pub links: Vec<Link>,
     /// Rates of copies.
     pub rates: Vec<Rate>,
     /// Costs of calls.
@@ -240,6 +259,7 @@ impl Findings {
             kernel_driver: None,
             l2: None,
             neighbours: Vec::new(),
+            links: Vec::new(),
             rates: Vec::new(),
             calls: Vec::new(),
             blocked: Vec::new(),

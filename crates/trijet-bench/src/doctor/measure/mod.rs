@@ -9,6 +9,7 @@ mod chains;
 mod copies;
 mod defaults;
 mod limits;
+mod links;
 mod peers;
 mod sharing;
 mod work;
@@ -27,9 +28,10 @@ use std::time::Instant;
 use trijet::{Device, Result};
 
 /// The measurements, in their order.
-const MEASUREMENTS: [(&str, Measurement); 11] = [
+const MEASUREMENTS: [(&str, Measurement); 12] = [
     ("calibration of the kernel", work::calibrate),
     ("other devices", peers::measure),
+    ("links between GPUs", links::measure),
     ("copies", copies::measure),
     ("calls", calls::measure),
     ("what blocks what", blocking::measure),

@@ -94,6 +94,14 @@ fn device(f: &Findings) -> Value {
             "peer_access_to_it": n.reached,
             "peer_access_from_it": n.reaches,
         })).collect::<Vec<_>>(),
+        "links": f.links.iter().map(|link| json!({
+            "from": link.from,
+            "to": link.to,
+            "alone_gb_per_s": figure(&link.alone),
+            "both_ways_gb_per_s": figure(&link.both),
+            "all_pairs_gb_per_s": figure(&link.all),
+            "all_pairs_and_host_gb_per_s": figure(&link.beside),
+        })).collect::<Vec<_>>(),
     })
 }
 

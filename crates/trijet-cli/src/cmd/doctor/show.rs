@@ -130,6 +130,14 @@ fn header(f: &Findings, page: &mut Page) {
             n.ordinal, n.name
         ));
     }
+    for link in &f.links {
+        let [alone, both, all, beside] = [&link.alone, &link.both, &link.all, &link.beside]
+            .map(|rates| short(rates.quantile(0.5)));
+        page.line(format_args!(
+            "  cuda:{} to cuda:{}: {alone} GB/s, {both} both ways, {all} in all pairs at once, {beside} with host copies",
+            link.from, link.to
+        ));
+    }
 }
 
 /// A number with three significant digits.

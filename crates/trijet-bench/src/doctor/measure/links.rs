@@ -1,0 +1,202 @@
+//! Measures the links between all GPUs of the machine: each alone, both ways, all at once, and beside copies of the host.
+
+use super::bench::Bench;
+use crate::doctor::findings::Link;
+use crate::stats::Samples;
+use trijet::{Buffer, Bytes, Device, Error, ErrorKind, PinnedBuffer, Result, Select, Stream};
+
+/// A copy.
+#[derive(Debug, Clone, Copy)]
+enum Move {
+    Peer { from: usize, to: usize },
+    Upload(usize),
+    Download(usize),
+}
+
+impl Move {
+    /// The device whose stream it is in.
+    fn device(self) -> usize {
+        match self {
+            Self::Peer { from: device, .. } | Self::Upload(device) | Self::Download(device) => {
+                device
+            }
+        }
+    }
+}
+
+/// Devices with memory and a stream for each copy between two ends.
+struct Fabric {
+    devices: Vec<Device>,
+    /// The words of a copy, and the copies of a sample.
+    run: (usize, usize),
+    sources: Vec<Buffer<u64>>,
+    /// Of each device: what the other devices copy there, each into its own, and what the host does.
+    targets: Vec<Vec<Buffer<u64>>>,
+    up: Vec<PinnedBuffer<u64>>,
+    down: Vec<PinnedBuffer<u64>>,
+}
+
+/// The word at the source of a device.
+fn word(device: usize) -> u64 {
+    0x9e37_79b9_7f4a_7c15 ^ device as u64
+}
+
+impl Fabric {
+    fn new(devices: Vec<Device>, run: (usize, usize)) -> Result<Self> {
+        let (mut sources, mut targets) = (Vec::new(), Vec::new());
+        let (mut up, mut down) = (Vec::new(), Vec::new());
+        for (number, device) in devices.iter().enumerate() {
+            let stream = device.stream()?;
+            let mut source = stream.alloc(run.0)?;
+            stream.fill(&mut source, word(number))?;
+            sources.push(source);
+            let target = |_| stream.alloc_zeroed(run.0);
+            targets.push((0..=devices.len()).map(target).collect::<Result<Vec<_>>>()?);
+            let mut words = device.pinned(run.0)?;
+            words.write()?.fill(word(devices.len()));
+            up.push(words);
+            let mut words = device.pinned(run.0)?;
+            words.write()?.fill(0);
+            down.push(words);
+        }
+        Ok(Self { devices, run, sources, targets, up, down })
+    }
+
+    /// Makes these copies at once, each often in a row. Returns the rate of each in 10^9 bytes per second.
+    fn rates(&mut self, moves: &[Move]) -> Result<Vec<f64>> {
+        self.devices.iter().try_for_each(Device::synchronize)?;
+        let (words, copies) = self.run;
+        let mut streams: Vec<(Stream, _, _)> = Vec::new();
+        for one in moves {
+            let device = &self.devices[one.device()];
+            let (begin, end) = (device.timed_event()?, device.timed_event()?);
+            streams.push((device.stream()?, begin, end));
+        }
+        for (stream, begin, _) in &streams {
+            begin.record(stream)?;
+        }
+        let of_host = self.devices.len();
+        for _ in 0..copies {
+            for (one, (stream, ..)) in moves.iter().zip(&streams) {
+                match *one {
+                    Move::Peer { from, to } => {
+                        stream.copy(&self.sources[from], &mut self.targets[to][from])?;
+                    }
+                    Move::Upload(to) => {
+                        stream.copy(&self.up[to], &mut self.targets[to][of_host])?;
+                    }
+                    Move::Download(from) => {
+                        stream.copy(&self.sources[from], &mut self.down[from])?;
+                    }
+                }
+            }
+        }
+        for (stream, _, end) in &streams {
+            end.record(stream)?;
+        }
+        let bytes = (words * copies * size_of::<u64>()) as f64;
+        let rate = |(_, begin, end): &(Stream, trijet::TimedEvent, trijet::TimedEvent)| {
+            end.synchronize()?;
+            Ok(bytes / end.elapsed_since(begin)?.seconds().max(1e-9) * 1e-9)
+        };
+        streams.iter().map(rate).collect()
+    }
+
+    /// Compares what all copies have written.
+    fn verify(&self) -> Result<()> {
+        let count = self.devices.len();
+        let all = |words: &[u64], of: usize| words.iter().all(|found| *found == word(of));
+        for (to, device) in self.devices.iter().enumerate() {
+            let stream = device.stream()?;
+            for from in (0..=count).filter(|from| *from != to) {
+                if !all(&stream.download(&self.targets[to][from])?, from) {
+                    let cause = format!("copies to {} gave wrong bytes", device.id());
+                    return Err(Error::new(ErrorKind::InvalidValue, "copy", cause));
+                }
+            }
+            if !all(&self.down[to].read()?, to) {
+                let cause = format!("downloads from {} gave wrong bytes", device.id());
+                return Err(Error::new(ErrorKind::InvalidValue, "copy", cause));
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    let others = bench.found.neighbours.clone();
+    if bench.lab.is_none() || others.is_empty() {
+        bench.absent("links between GPUs", "there is no other GPU");
+        return Ok(());
+    }
+    let count = u32::try_from(others.len()).unwrap_or(u32::MAX) + 1;
+    let open = |ordinal| match ordinal == bench.device.id().0 {
+        true => Ok(bench.device.clone()),
+        false => Device::open(Select::Cuda(ordinal)),
+    };
+    let devices = (0..count).map(open).collect::<Result<Vec<_>>>()?;
+    let bytes = bench.plan.largest() / 4;
+    let run = (Bytes(bytes / 8).to_usize(), bench.plan.copies(bytes) * 4);
+    bench.found.links = links(devices, run, bench.plan.repeats)?;
+    Ok(())
+}
+
+/// The links of all pairs, in the order of the devices.
+fn links(devices: Vec<Device>, run: (usize, usize), repeats: usize) -> Result<Vec<Link>> {
+    let count = devices.len();
+    let mut fabric = Fabric::new(devices, run)?;
+    let pairs = (0..count).flat_map(|from| (0..count).map(move |to| (from, to)));
+    let pairs: Vec<_> = pairs.filter(|(from, to)| from != to).collect();
+    let peer = |(from, to): &(usize, usize)| Move::Peer { from: *from, to: *to };
+    let all: Vec<_> = pairs.iter().map(peer).collect();
+    let host = (0..count).flat_map(|n| [Move::Upload(n), Move::Download(n)]);
+    let beside: Vec<_> = all.iter().copied().chain(host).collect();
+    // The first copies give access.
+    fabric.rates(&beside)?;
+    let mut links: Vec<Link> = Vec::new();
+    for (from, to) in &pairs {
+        let ordinal = |at: &usize| fabric.devices[*at].id().0;
+        let (from, to) = (ordinal(from), ordinal(to));
+        let none = Samples::default;
+        links.push(Link { from, to, alone: none(), both: none(), all: none(), beside: none() });
+    }
+    for _ in 0..repeats {
+        for (number, (from, to)) in pairs.iter().enumerate() {
+            let (onward, back) = (peer(&(*from, *to)), peer(&(*to, *from)));
+            links[number].alone.push(fabric.rates(&[onward])?[0]);
+            links[number].both.push(fabric.rates(&[onward, back])?[0]);
+        }
+        for (link, rate) in links.iter_mut().zip(fabric.rates(&all)?) {
+            link.all.push(rate);
+        }
+        for (link, rate) in links.iter_mut().zip(fabric.rates(&beside)?) {
+            link.beside.push(rate);
+        }
+    }
+    fabric.verify()?;
+    Ok(links)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trijet::sim::HostConfig;
+
+    #[test]
+    fn each_pair_has_a_link_with_four_rates_and_wrong_bytes_are_an_error() -> Result<()> {
+        let devices = Device::host(HostConfig { devices: 3, ..HostConfig::default() })?;
+        let links = links(devices.clone(), (1000, 2), 2)?;
+        let ends: Vec<_> = links.iter().map(|link| (link.from, link.to)).collect();
+        assert_eq!(ends, [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]);
+        for link in &links {
+            for rates in [&link.alone, &link.both, &link.all, &link.beside] {
+                assert_eq!(rates.count(), 2);
+                assert!(rates.quantile(0.0) > 0.0, "{link:?}");
+            }
+        }
+        let mut fabric = Fabric::new(devices, (10, 1))?;
+        fabric.rates(&[Move::Peer { from: 0, to: 1 }])?;
+        assert_eq!(fabric.verify().map_err(|e| e.kind()), Err(ErrorKind::InvalidValue));
+        Ok(())
+    }
+}
