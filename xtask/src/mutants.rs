@@ -40,6 +40,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ("kept_blocks", &[]),
     ("task", &[]),
     ("workers", &[]),
+    ("communication", &[]),
     ("growing", &[]),
     ("red_zones", &[]),
     ("soundness", &[]),
