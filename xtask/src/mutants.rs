@@ -58,6 +58,7 @@ const RUNS: &[(&str, &[&str])] = &[
             "graph::",
             "task::",
             "workers::",
+            "comm::",
         ],
     ),
     ("faults", &["a_fault", "a_loss"]),

@@ -315,6 +315,9 @@ fn layers_on_several_devices_compute_what_one_device_computes() -> Result<()> {
             demand_clean(&devices[0]);
         }
     }
+    let eight = devices(8, Executor::Virtual(Order::Seeded(8)))?;
+    pass_layers(&eight, (Schedule::InTurn, 19), 1)?;
+    demand_clean(&eight[0]);
     let one = devices(1, Executor::Threads)?;
     pass_layers(&[one[0].clone(), one[0].clone()], (Schedule::InTurn, 5), 3)?;
     demand_clean(&one[0]);

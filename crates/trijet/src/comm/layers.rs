@@ -1,11 +1,10 @@
 //! Layer pipelines: the stages of a model on several devices, and micro-batches that pass them.
 #![forbid(unsafe_code)]
 
-use super::schedule::{Pass, Schedule};
+use super::schedule::{IN_FLIGHT, Pass, Progress, Schedule};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::memory::{Buffer, Element, View, ViewMut};
 use crate::stream::{Device, Stream};
-use std::collections::VecDeque;
 
 /// Buffers that take turns.
 #[derive(Debug)]
@@ -103,9 +102,6 @@ pub struct LayerPipeline<T> {
     micro_batches: usize,
 }
 
-/// How many activations or gradients of a stage can be on their way to a neighbour.
-const IN_FLIGHT: usize = 2;
-
 impl<T: Element> LayerPipeline<T> {
     /// A pipeline with a stage on each of these devices, in their order; a device can have several. `lens` are the elements that pass
     /// from each stage to the next one for a micro-batch: as gradients they are as many.
@@ -165,23 +161,10 @@ impl<T: Element> LayerPipeline<T> {
     #[track_caller]
     pub fn run(&mut self, mut work: impl FnMut(StageWork<'_, T>) -> Result<()>) -> Result<()> {
         let count = self.stages.len();
-        let list = |stage| self.schedule.of_stage(stage, count, self.micro_batches).into();
-        let mut lists: Vec<VecDeque<(Pass, usize)>> = (0..count).map(list).collect();
-        // The micro-batches that have passed each stage.
-        let (mut forward, mut backward) = (vec![0; count], vec![0; count]);
-        while lists.iter().any(|list| !list.is_empty()) {
+        let mut progress = Progress::new(self.schedule, count, self.micro_batches);
+        while !progress.is_done() {
             for stage in 0..count {
-                let Some(&(pass, m)) = lists[stage].front() else { continue };
-                let is_there = match pass {
-                    Pass::Forward => stage == 0 || forward[stage - 1] > m,
-                    Pass::Backward => stage == count - 1 || backward[stage + 1] > m,
-                };
-                if !is_there {
-                    continue;
-                }
-                lists[stage].pop_front();
-                let passed = if pass == Pass::Forward { &mut forward } else { &mut backward };
-                passed[stage] += 1;
+                let Some((pass, m)) = progress.take(stage) else { continue };
                 self.one(stage, m, pass, &mut work).map_err(|error| {
                     error.context(format!("stage {stage}, micro-batch {m}, {pass:?}"))
                 })?;

@@ -1,6 +1,8 @@
 //! The order in which a stage of a layer pipeline takes micro-batches.
 #![forbid(unsafe_code)]
 
+use std::collections::VecDeque;
+
 /// A direction of work through the stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pass {
@@ -64,9 +66,98 @@ impl Schedule {
     }
 }
 
+/// How many activations or gradients of a stage can be on their way to a neighbour.
+pub(super) const IN_FLIGHT: usize = 2;
+
+/// The micro-batches that have passed each stage, in both directions.
+///
+/// What is enqueued later may write a slot only when all that reads it is enqueued. That holds if each stage is asked in turn,
+/// beginning with the first one: the test below keeps the contents of all slots.
+#[derive(Debug)]
+pub(super) struct Progress {
+    lists: Vec<VecDeque<(Pass, usize)>>,
+    forward: Vec<usize>,
+    backward: Vec<usize>,
+}
+
+impl Progress {
+    pub(super) fn new(schedule: Schedule, stages: usize, count: usize) -> Self {
+        let list = |stage| schedule.of_stage(stage, stages, count).into();
+        let lists = (0..stages).map(list).collect();
+        Self { lists, forward: vec![0; stages], backward: vec![0; stages] }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.lists.iter().all(VecDeque::is_empty)
+    }
+
+    /// The next work of a stage, if it can be enqueued.
+    pub(super) fn take(&mut self, stage: usize) -> Option<(Pass, usize)> {
+        let (pass, m) = *self.lists[stage].front()?;
+        if !self.is_there(pass, stage, m) {
+            return None;
+        }
+        self.lists[stage].pop_front();
+        let passed = if pass == Pass::Forward { &mut self.forward } else { &mut self.backward };
+        passed[stage] += 1;
+        Some((pass, m))
+    }
+
+    /// Whether what the work needs from a neighbour is enqueued.
+    fn is_there(&self, pass: Pass, stage: usize, m: usize) -> bool {
+        match pass {
+            Pass::Forward => stage == 0 || self.forward[stage - 1] > m,
+            Pass::Backward => stage + 1 == self.lists.len() || self.backward[stage + 1] > m,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A stage can always go on: all work is enqueued, and none of it writes a slot that is to be read.
+    #[test]
+    fn each_schedule_ends_with_the_slots_that_there_are() {
+        for (stages, count) in (1..9).flat_map(|stages| (1..20).map(move |count| (stages, count))) {
+            for schedule in [Schedule::Forward, Schedule::FillDrain, Schedule::InTurn] {
+                let mut progress = Progress::new(schedule, stages, count);
+                // What each slot of a stage holds: the micro-batch of an input, or of a gradient.
+                let mut inputs = vec![vec![None; count]; stages];
+                let mut gradients = vec![vec![None; IN_FLIGHT]; stages];
+                while !progress.is_done() {
+                    let mut has_moved = false;
+                    for stage in 0..stages {
+                        let Some((pass, m)) = progress.take(stage) else { continue };
+                        has_moved = true;
+                        let slots = schedule.inputs(stage, stages, count);
+                        if stage > 0 {
+                            assert_eq!(
+                                inputs[stage][m % slots],
+                                Some(m),
+                                "{schedule:?} {stages} {count}"
+                            );
+                        }
+                        if pass == Pass::Backward && stage + 1 < stages {
+                            let held = gradients[stage][m % IN_FLIGHT];
+                            assert_eq!(held, Some(m), "{schedule:?} {stages} {count}");
+                        }
+                        match pass {
+                            Pass::Forward if stage + 1 < stages => {
+                                let slots = schedule.inputs(stage + 1, stages, count);
+                                inputs[stage + 1][m % slots] = Some(m);
+                            }
+                            Pass::Backward if stage > 0 => {
+                                gradients[stage - 1][m % IN_FLIGHT] = Some(m);
+                            }
+                            Pass::Forward | Pass::Backward => {}
+                        }
+                    }
+                    assert!(has_moved, "{schedule:?}, {stages} stages, {count} micro-batches");
+                }
+            }
+        }
+    }
 
     /// Each micro-batch passes each stage once in each direction, forward first, and no more are on their way than are kept.
     #[test]
