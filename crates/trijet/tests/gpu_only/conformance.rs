@@ -5,8 +5,9 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::time::SystemTime;
-use trijet::Device;
+use trijet::memory::PoolAccess;
 use trijet::testing::{Subject, transcript};
+use trijet::{Device, Result, Select};
 
 /// The date of today as year, month and day (the civil calendar from a count of days, after
 /// Howard Hinnant).
@@ -50,9 +51,23 @@ fn record(path: &Path) {
     transcript(&Subject::Cuda, &mut file).expect("CUDA opens");
 }
 
+/// Takes the access away that copies of other tests gave. The sequences begin without, and call the driver past the library.
+fn take_access() -> Result<()> {
+    let count = u32::try_from(Device::cuda_devices()?.len()).expect("a few GPUs");
+    let open = |ordinal| Device::open(Select::Cuda(ordinal));
+    let devices = (0..count).map(open).collect::<Result<Vec<_>>>()?;
+    for one in &devices {
+        for other in devices.iter().filter(|other| other.id() != one.id()) {
+            one.set_access(other, PoolAccess::None)?;
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn the_gpu_answers_as_the_golden_transcript_says() {
     let _alone = crate::alone();
+    take_access().expect("access can be taken away");
     if let Some(path) = std::env::var_os("TRIJET_GOLDEN") {
         return record(Path::new(&path));
     }
