@@ -6,6 +6,7 @@ use trijet::check::Options;
 use trijet::comm::{
     BucketPlan, Communicator, GradientBuckets, LayerPipeline, Pass, Schedule, Transport,
 };
+use trijet::graph::Recording;
 use trijet::kernels::{AFFINE_F32, Sum};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::Prng;
@@ -428,5 +429,22 @@ fn a_step_that_is_recorded_is_whole() -> Result<()> {
     assert!(error.contains("after `begin`"), "{error}");
     gradients.begin()?;
     devices[0].record(|g| gradients.record(g, |_| Ok(())))?;
+    Ok(())
+}
+
+#[test]
+fn an_operation_that_moves_to_another_device_makes_another_graph() -> Result<()> {
+    let devices = devices(2, Executor::Virtual(Order::Greedy))?;
+    let (x, mut y) = (devices[0].stream()?.upload(&[1_u32; 9])?, devices[1].stream()?.alloc(9)?);
+    let mut copy = |g: &Recording, device: &Device| {
+        g.argument(&x)?;
+        g.argument(&y)?;
+        g.stream_on(device)?.copy(&x, &mut y)
+    };
+    let mut graph = devices[0].record(|g| copy(g, &devices[1]))?;
+    devices[0].record_again(&mut graph, |g| copy(g, &devices[1]))?;
+    let moved = devices[0].record_again(&mut graph, |g| copy(g, &devices[0]));
+    let error = moved.expect_err("the copy is in a stream of the other device").to_string();
+    assert!(error.contains("operation 0: it is in another stream"), "{error}");
     Ok(())
 }
