@@ -23,18 +23,18 @@ const BROADCAST_BYTES_MAX: usize = 32 << 10;
 /// use std::time::Duration;
 /// use trijet::comm::Ranks;
 /// let address = "127.0.0.1:29871";
+/// // Threads stand for processes here.
+/// let run = |rank| {
+///     let ranks = Ranks::join(rank, 3, address, Duration::from_secs(60))?;
+///     let name = if rank == 0 { "a name".as_bytes() } else { &[] };
+///     assert_eq!(ranks.broadcast(name)?, b"a name");
+///     ranks.agree("the number of steps", 100)?;
+///     ranks.barrier()
+/// };
 /// std::thread::scope(|scope| {
-///     // Threads stand for processes here.
-///     for rank in 0..3 {
-///         scope.spawn(move || {
-///             let ranks = Ranks::join(rank, 3, address, Duration::from_secs(60))?;
-///             let name = if rank == 0 { "a name".as_bytes() } else { &[] };
-///             assert_eq!(ranks.broadcast(name)?, b"a name");
-///             ranks.agree("the number of steps", 100)?;
-///             ranks.barrier()
-///         });
-///     }
-/// });
+///     let threads = [0, 1, 2].map(|rank| scope.spawn(move || run(rank)));
+///     threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+/// })?;
 /// # Ok::<(), trijet::Error>(())
 /// ```
 #[derive(Debug)]
