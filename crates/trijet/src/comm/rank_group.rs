@@ -27,6 +27,9 @@ pub(super) struct Group {
     changed: Condvar,
     /// Held during a call, so that there is one at a time.
     turn: Mutex<u64>,
+    /// Held while rank 0 tells all ranks something, itself included. So an answer that one rank has seen is there on all ranks before a
+    /// loss that follows from it.
+    telling: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -85,7 +88,14 @@ impl Group {
             answer: None,
         };
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        let group = Arc::new(Self { place, links, state, changed, turn: Mutex::new(0) });
+        let group = Arc::new(Self {
+            place,
+            links,
+            state,
+            changed,
+            turn: Mutex::new(0),
+            telling: Mutex::new(()),
+        });
         for (peer, stream) in streams {
             let shared = Arc::clone(&group);
             let thread = std::thread::Builder::new().name(format!("trijet-rank-{peer}"));
@@ -127,6 +137,7 @@ impl Group {
         }
         state.is_losing = true;
         drop(state);
+        let _telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
         if self.place.rank == 0 {
             self.send_all(&Frame::Lost(cause.clone()));
         }
@@ -201,6 +212,7 @@ impl Group {
         state.since = None;
         drop(state);
         let answer = compare(&calls);
+        let _telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
         self.send_all(&Frame::Answer(answer.clone()));
         self.answer(answer);
     }
@@ -251,11 +263,12 @@ impl Group {
         let state = self.lock();
         let waited = self.changed.wait_timeout_while(state, timeout + GRACE, waits);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        if let Some(error) = &state.lost {
-            return Err(error.again());
-        }
+        // A loss after the answer is one of the next call.
         if let Some(answer) = state.answer.take() {
             return answer.map_err(|cause| Error::new(ErrorKind::InvalidValue, "ranks", cause));
+        }
+        if let Some(error) = &state.lost {
+            return Err(error.again());
         }
         let cause = if state.has_left[0] {
             format!("rank 0 of {count} has left before `{what}`")
