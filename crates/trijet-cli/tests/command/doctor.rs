@@ -23,7 +23,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
 fn the_first_line_names_the_host_device_and_the_advice_comes_last() {
     let ran = Workdir::new().trijet(&["doctor", "--device", "host"]);
     let steps = ran.progress();
-    assert!(steps.len() == 12 && steps[0] == "[1/12] new streams", "{steps:?}");
+    assert!(steps.len() == 13 && steps[0] == "[1/13] new streams", "{steps:?}");
     let printed = ran.done();
     let first = printed.lines().next().unwrap();
     assert!(first.contains("host device") && first.contains("not a GPU"), "{first}");
