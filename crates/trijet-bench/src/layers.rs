@@ -58,7 +58,7 @@ struct Half {
     transposed: Buffer<bf16>,
     /// The activations between layers.
     between: [Buffer<bf16>; 2],
-    /// What the second product of a layer computes backward.
+    /// The result of the second product of a layer in the backward pass.
     of_weights: Buffer<bf16>,
     multiprocessors: u32,
 }

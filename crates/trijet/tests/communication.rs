@@ -258,8 +258,7 @@ fn steps_that_are_not_whole_are_refused() -> Result<()> {
     Ok(())
 }
 
-/// Stage `s` computes `y = a x + s` forward, and backward the gradient `a g`, and it adds the product of input and gradient to a sum
-/// of its own. The results are those of one device.
+/// Stage `s` computes `y = a x + s` forward, and backward the gradient `a g`. The results are those of one device.
 fn pass_layers(
     devices: &[Device],
     (schedule, count): (Schedule, usize),

@@ -9,7 +9,7 @@ use trijet::{Builder, Device, Select};
 /// A wrong result is an error like any other.
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// What an example runs on: a device, or a slice of two.
+/// The devices that an example takes: one, or a slice of two.
 pub(crate) trait Devices {
     const COUNT: u32;
 

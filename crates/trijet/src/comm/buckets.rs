@@ -337,7 +337,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// all devices are done.
     ///
     /// # Errors
-    /// What a step returns, and as for [`GradientBuckets::set_plan`]; `InvalidValue` if no plan is left.
+    /// The error of a step; those of [`GradientBuckets::set_plan`]; `InvalidValue` if no plan is left.
     #[track_caller]
     pub fn tune(
         &mut self,

@@ -71,7 +71,7 @@ pub(super) const IN_FLIGHT: usize = 2;
 
 /// The micro-batches that have passed each stage, in both directions.
 ///
-/// What is enqueued later may write a slot only when all that reads it is enqueued. That holds if each stage is asked in turn,
+/// An operation may write a slot only if all readers of its last content are enqueued. That holds if each stage is asked in turn,
 /// beginning with the first one: the test below keeps the contents of all slots.
 #[derive(Debug)]
 pub(super) struct Progress {
