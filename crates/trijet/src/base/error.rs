@@ -46,6 +46,8 @@ pub enum ErrorKind {
     Closed,
     /// The program cancelled the work.
     Cancelled,
+    /// Another process of a group ended, froze or came too late. The error names its rank.
+    PeerLost,
     /// Reading or writing data outside the device failed.
     Io,
     /// The driver returned another error; [`Error::code`] has its number.

@@ -4,6 +4,7 @@
 //! work that wrote the data, and what uses the data later waits for them. So a program that calls
 //! [`Communicator::all_reduce`] for a part of its data as soon as they are enqueued overlaps the communication with what it enqueues afterwards.
 //! [`GradientBuckets`] do so for the gradients of a training. A [`LayerPipeline`] has parts of a model on several devices.
+//! [`Ranks`] are processes that work together, and find the loss of one of them.
 //!
 //! ```
 //! use trijet::comm::Communicator;
@@ -29,6 +30,10 @@ mod communicator;
 mod layers;
 mod member;
 mod nccl;
+mod rank_frames;
+mod rank_group;
+mod rank_join;
+mod ranks;
 mod ring;
 mod schedule;
 
@@ -36,4 +41,5 @@ pub use bucket_plan::{BucketPlan, Transport};
 pub use buckets::GradientBuckets;
 pub use communicator::Communicator;
 pub use layers::{LayerPipeline, StageWork};
+pub use ranks::Ranks;
 pub use schedule::{Pass, Schedule};

@@ -1,0 +1,88 @@
+//! What ranks send each other: a length of four bytes, then the frame in the format of postcard.
+#![forbid(unsafe_code)]
+
+use serde::{Deserialize, Serialize};
+use std::io::{self, Read, Write};
+
+/// The most bytes of a frame. A frame of this size fits into the buffers of a socket, so that no write waits for a reader.
+const BYTES_MAX: usize = 64 << 10;
+
+/// A call that all ranks make together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Call {
+    /// The calls of this rank before it.
+    pub(super) number: u64,
+    pub(super) what: String,
+    pub(super) value: u64,
+    /// What rank 0 gives to the others.
+    pub(super) bytes: Vec<u8>,
+}
+
+/// The answer to a call: the bytes of rank 0, or what differs between ranks.
+pub(super) type Answer = Result<Vec<u8>, String>;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Frame {
+    /// The sender is alive.
+    Beat,
+    Call(Call),
+    Answer(Answer),
+    /// A rank is lost: which, and how it was found.
+    Lost(String),
+    /// The sender leaves, and misses nothing.
+    Goodbye,
+}
+
+fn invalid(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, cause)
+}
+
+impl Frame {
+    /// # Errors
+    /// What the writer reports; `InvalidData` for a frame that is too long.
+    pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        let body = postcard::to_stdvec(self).map_err(invalid)?;
+        let len = u32::try_from(body.len()).ok().filter(|_| body.len() <= BYTES_MAX);
+        let len = len.ok_or_else(|| {
+            invalid(format!("a frame of {} bytes; {BYTES_MAX} are the limit", body.len()))
+        })?;
+        let mut whole = len.to_le_bytes().to_vec();
+        whole.extend(body);
+        to.write_all(&whole)
+    }
+
+    /// # Errors
+    /// What the reader reports; `InvalidData` for bytes that are not a frame.
+    pub(super) fn read(from: &mut impl Read) -> io::Result<Self> {
+        let mut len = [0; 4];
+        from.read_exact(&mut len)?;
+        let len = usize::try_from(u32::from_le_bytes(len)).map_err(invalid)?;
+        if len > BYTES_MAX {
+            return Err(invalid(format!("a frame of {len} bytes; {BYTES_MAX} are the limit")));
+        }
+        let mut body = vec![0; len];
+        from.read_exact(&mut body)?;
+        postcard::from_bytes(&body).map_err(invalid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_read_as_it_was_written_and_damage_is_an_error() {
+        let call = Call { number: 7, what: "step".into(), value: 1 << 40, bytes: vec![1, 2, 3] };
+        for frame in [Frame::Beat, Frame::Call(call), Frame::Answer(Err("no".into()))] {
+            let mut bytes = Vec::new();
+            frame.write(&mut bytes).unwrap();
+            assert_eq!(Frame::read(&mut &bytes[..]).unwrap(), frame);
+            assert!(Frame::read(&mut &bytes[..bytes.len() - 1]).is_err());
+        }
+        let kind = |bytes: &[u8]| Frame::read(&mut &*bytes).unwrap_err().kind();
+        assert_eq!(kind(&[255; 9]), io::ErrorKind::InvalidData);
+        assert_eq!(kind(&[1, 0, 0, 0, 99]), io::ErrorKind::InvalidData);
+        let long = Frame::Answer(Ok(vec![0; BYTES_MAX]));
+        assert!(long.write(&mut Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! Processes that work together: a loss of one of them is an error on each other one.
+#![forbid(unsafe_code)]
+
+use super::rank_group::{BEAT, Group};
+use super::rank_join::{Place, join};
+use crate::base::error::{Error, ErrorKind, Result};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The most bytes that [`Ranks::broadcast`] takes.
+const BROADCAST_BYTES_MAX: usize = 32 << 10;
+
+/// A group of processes, the ranks, which are joined by TCP connections to rank 0.
+///
+/// All ranks make the same calls in the same order. A rank that ends, freezes or comes too late is an error of kind
+/// [`PeerLost`](ErrorKind::PeerLost) on each other rank, which names it: no call waits much longer than the timeout. The end of a
+/// process closes its connections, so it is found at once; what freezes or cannot be reached sends no heartbeats, and is found
+/// after the timeout. The first loss stays: each later call returns it. To drop the group ends it without a loss.
+///
+/// Connections are neither encrypted nor authenticated: use them within a trusted network.
+///
+/// ```
+/// use std::time::Duration;
+/// use trijet::comm::Ranks;
+/// let address = "127.0.0.1:29871";
+/// // Threads stand for processes here.
+/// let run = |rank| {
+///     let ranks = Ranks::join(rank, 3, address, Duration::from_secs(60))?;
+///     let name = if rank == 0 { "a name".as_bytes() } else { &[] };
+///     assert_eq!(ranks.broadcast(name)?, b"a name");
+///     ranks.agree("the number of steps", 100)?;
+///     ranks.barrier()
+/// };
+/// std::thread::scope(|scope| {
+///     let threads = [0, 1, 2].map(|rank| scope.spawn(move || run(rank)));
+///     threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+/// })?;
+/// # Ok::<(), trijet::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Ranks(Arc<Group>);
+
+fn refused(op: &'static str, cause: String) -> Error {
+    Error::new(ErrorKind::InvalidValue, op, cause)
+}
+
+impl Ranks {
+    /// Joins `count` processes, of which this one is number `rank`. Rank 0 listens at `address`, which is a host and a port, and
+    /// the others connect to it there.
+    ///
+    /// The ranks may start in any order, as far apart as the timeout: a rank waits for rank 0 that long, and rank 0 that long for
+    /// all others. The timeout is also that of all calls and of heartbeats.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a rank that is not less than the number of ranks, a timeout of less than a second, and, on rank 0, for a rank that is there twice, another
+    /// number of ranks, or a connection that is not from a rank; `PeerLost` with the ranks that do not come, and on the other ranks
+    /// with what rank 0 found; `Io` if rank 0 cannot listen at the address.
+    pub fn join(rank: usize, count: usize, address: &str, timeout: Duration) -> Result<Self> {
+        const OP: &str = "join ranks";
+        if rank >= count || u32::try_from(count).is_err() {
+            return Err(refused(OP, format!("rank {rank} of {count}: ranks are counted from 0")));
+        }
+        if timeout < 5 * BEAT {
+            let least = 5 * BEAT;
+            return Err(refused(
+                OP,
+                format!("the timeout is {timeout:?}, and {least:?} is the least"),
+            ));
+        }
+        let place = Place { rank, count, timeout };
+        Group::start(place, join(place, address)?).map(Self)
+    }
+
+    /// The number of this process.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.0.place.rank
+    }
+
+    /// The number of processes.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.place.count
+    }
+
+    /// The longest time without a sign of life of a rank.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        self.0.place.timeout
+    }
+
+    /// The loss of a rank, as soon as this process knows it.
+    #[must_use]
+    pub fn failure(&self) -> Option<Error> {
+        self.0.failure()
+    }
+
+    /// The bytes of rank 0. Those of other ranks are not used.
+    ///
+    /// # Errors
+    /// `InvalidValue` for more than 32 KiB, and if a rank makes another call; `PeerLost`.
+    pub fn broadcast(&self, bytes: &[u8]) -> Result<Vec<u8>> {
+        let len = bytes.len();
+        if len > BROADCAST_BYTES_MAX {
+            let cause = format!("{len} bytes, and {BROADCAST_BYTES_MAX} are the limit");
+            return Err(refused("broadcast", cause));
+        }
+        self.0.call("broadcast", 0, if self.rank() == 0 { bytes } else { &[] })
+    }
+
+    /// Demands that all ranks give the same value. `what` names it.
+    ///
+    /// # Errors
+    /// `InvalidValue` on all ranks if a value differs, with the rank and both values, and if a rank makes another call; the group
+    /// stays usable. `PeerLost`.
+    pub fn agree(&self, what: &str, value: u64) -> Result<()> {
+        const NAME_BYTES_MAX: usize = 1024;
+        if what.len() > NAME_BYTES_MAX {
+            let cause =
+                format!("a name of {} bytes, and {NAME_BYTES_MAX} are the limit", what.len());
+            return Err(refused("agree", cause));
+        }
+        self.0.call(what, value, &[]).map(drop)
+    }
+
+    /// Waits until all ranks have made the call.
+    ///
+    /// # Errors
+    /// `InvalidValue` if a rank makes another call; `PeerLost`.
+    pub fn barrier(&self) -> Result<()> {
+        self.0.call("barrier", 0, &[]).map(drop)
+    }
+}
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

@@ -1,0 +1,286 @@
+//! Processes that work together: they join, agree, and learn of the loss of one of them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, SystemTime};
+use trijet::comm::Ranks;
+use trijet::testing::Prng;
+use trijet::{Error, ErrorKind, Result};
+
+/// Far longer than any call of these tests takes, also on a busy machine.
+const LONG: Duration = Duration::from_secs(60);
+/// The environment variable that makes a process of this program a rank: rank, number of ranks, address, timeout in seconds.
+const RANK: &str = "TRIJET_TEST_RANK";
+
+/// An address where no process listens now. Each has its own number of the host, so that no other test gets the same one.
+fn address() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let (process, count) = (std::process::id(), COUNT.fetch_add(1, Relaxed));
+    let parts = [process / 250 % 250, process % 250, count % 250].map(|part| part + 1);
+    let listener = TcpListener::bind(format!("127.{}.{}.{}:0", parts[0], parts[1], parts[2]));
+    let listener = listener.expect("a free port");
+    listener.local_addr().expect("it is bound").to_string()
+}
+
+/// Runs ranks as threads, each with its number and a number of ranks.
+fn joined<T: Send>(
+    ranks: &[(usize, usize)],
+    timeout: Duration,
+    run: impl Fn(Result<Ranks>) -> T + Sync,
+) -> Vec<T> {
+    let (address, run) = (address(), &run);
+    std::thread::scope(|scope| {
+        let start = |&(rank, count): &(usize, usize)| {
+            let address = address.clone();
+            scope.spawn(move || run(Ranks::join(rank, count, &address, timeout)))
+        };
+        let threads: Vec<_> = ranks.iter().map(start).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    })
+}
+
+fn all(count: usize) -> Vec<(usize, usize)> {
+    (0..count).rev().map(|rank| (rank, count)).collect()
+}
+
+fn errors(ranks: &[(usize, usize)], timeout: Duration) -> Vec<Error> {
+    joined(ranks, timeout, |ranks| ranks.expect_err("they do not join"))
+}
+
+#[test]
+fn ranks_join_in_any_order_and_call_together() {
+    for count in 1..=8 {
+        let values = joined(&all(count), LONG, |ranks| -> Result<usize> {
+            let ranks = ranks?;
+            let own = [u8::try_from(ranks.rank()).expect("few") + 7; 1000];
+            assert_eq!(ranks.broadcast(&own)?, [7; 1000]);
+            for step in 0..50 {
+                ranks.agree("step", step)?;
+                ranks.barrier()?;
+            }
+            assert!(ranks.failure().is_none());
+            Ok(ranks.rank())
+        });
+        let found: Vec<usize> = values.into_iter().map(|value| value.expect("well")).collect();
+        assert_eq!(found, (0..count).rev().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_disagreement_is_named_on_all_ranks_and_is_no_loss() {
+    let told = joined(&all(3), LONG, |ranks| -> Result<String> {
+        let ranks = ranks?;
+        let rank = ranks.rank();
+        let value = if rank == 2 { 9 } else { 4 };
+        let error = ranks.agree("the batch size", value).expect_err("9 is not 4");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue);
+        let other = if rank == 1 { ranks.barrier() } else { ranks.agree("the batch size", 4) };
+        let other = other.expect_err("these are two calls").to_string();
+        assert!(other.contains("rank 1 makes call 1 `barrier`"), "{other}");
+        ranks.barrier()?;
+        Ok(error.to_string())
+    });
+    for told in told {
+        let told = told.expect("they join");
+        assert!(told.contains("`the batch size` is 9 on rank 2, and 4 on rank 0"), "{told}");
+    }
+}
+
+#[test]
+fn contradictions_are_named_on_all_ranks() {
+    for (ranks, cause) in [
+        ([(0, 3), (1, 3), (1, 3)], "rank 1 is there twice"),
+        ([(0, 3), (1, 3), (2, 4)], "there are 4 ranks; rank 0 was started with 3"),
+    ] {
+        for error in errors(&ranks, LONG) {
+            assert!(error.to_string().contains(cause), "{error}");
+        }
+    }
+    let kind = |rank, count, timeout| {
+        let error = Ranks::join(rank, count, "127.0.0.1:1", timeout);
+        error.expect_err("it is refused").kind()
+    };
+    assert_eq!(kind(2, 2, LONG), ErrorKind::InvalidValue);
+    assert_eq!(kind(0, 0, LONG), ErrorKind::InvalidValue);
+    assert_eq!(kind(0, 2, Duration::from_millis(10)), ErrorKind::InvalidValue);
+}
+
+#[test]
+fn a_foreign_connection_and_a_foreign_listener_are_named() {
+    let address = address();
+    std::thread::scope(|scope| {
+        let zero = scope.spawn(|| Ranks::join(0, 2, &address, LONG));
+        let mut stream = loop {
+            if let Ok(stream) = TcpStream::connect(&address) {
+                break stream;
+            }
+            std::thread::yield_now();
+        };
+        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("rank 0 listens");
+        let error = zero.join().expect("no panic").expect_err("no rank");
+        assert!(error.to_string().contains("is not from a rank: it sent `GET / HT`"), "{error}");
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    std::thread::scope(|scope| {
+        let one = scope.spawn(|| Ranks::join(1, 2, &address, LONG));
+        let (mut stream, _) = listener.accept().expect("rank 1 connects");
+        stream.write_all(b"220 mail.example ready\r\n").expect("rank 1 reads");
+        let error = one.join().expect("no panic").expect_err("no rank 0");
+        assert!(error.to_string().contains("is not rank 0: it sent `220 mail`"), "{error}");
+    });
+}
+
+#[test]
+fn ranks_that_do_not_come_are_named() {
+    for error in errors(&[(0, 4), (1, 4)], Duration::from_secs(1)) {
+        assert_eq!(error.kind(), ErrorKind::PeerLost);
+        let told = error.to_string();
+        assert!(told.contains("ranks 2, 3 of 4 have not joined within 1s"), "{told}");
+    }
+    let error = errors(&[(1, 2)], Duration::from_secs(1)).remove(0);
+    assert!(error.to_string().contains("rank 0 of 2 was not found at"), "{error}");
+}
+
+/// Each rank in turn does not come to a call, but lives.
+#[test]
+fn a_rank_that_is_late_is_named_on_all_ranks() {
+    for late in 0..3 {
+        let told = joined(&all(3), Duration::from_secs(1), |ranks| {
+            let ranks = ranks.expect("they join");
+            if ranks.rank() == late {
+                while ranks.failure().is_none() {
+                    std::thread::yield_now();
+                }
+            }
+            let error = ranks.barrier().expect_err("one is late");
+            assert_eq!(error.kind(), ErrorKind::PeerLost);
+            assert_eq!(ranks.failure().expect("it stays").to_string(), error.to_string());
+            error.to_string()
+        });
+        for told in told {
+            let expected = format!("rank {late} of 3 did not come to `barrier` within 1s");
+            assert!(told.contains(&expected), "{told}");
+        }
+    }
+}
+
+/// A rank that leaves is no loss until the others call it. The call before it succeeds on all ranks, although some of them are at the
+/// next one when others get the answer.
+#[test]
+fn a_rank_that_has_left_is_named_when_it_is_missed() {
+    for gone in (0..3).cycle().take(300) {
+        let outcome = joined(&all(3), LONG, |ranks| {
+            let ranks = ranks.expect("they join");
+            ranks.barrier().expect("all are there");
+            (ranks.rank() != gone).then(|| ranks.barrier().expect_err("one has left").to_string())
+        });
+        for told in outcome.into_iter().flatten() {
+            let expected = format!("rank {gone} of 3 has left before `barrier`");
+            assert!(told.contains(&expected), "{told}");
+        }
+    }
+}
+
+/// Not a test by itself: the rank that the processes of the next tests are.
+#[test]
+fn a_process_that_is_a_rank() {
+    let Ok(text) = std::env::var(RANK) else { return };
+    let parts: Vec<&str> = text.split(' ').collect();
+    let [rank, count, address, seconds] = parts[..] else { panic!("{text}") };
+    let number = |text: &str| text.parse::<usize>().expect("a number");
+    let timeout = Duration::from_secs(number(seconds) as u64);
+    let ranks = Ranks::join(number(rank), number(count), address, timeout).expect("they join");
+    for step in 0.. {
+        println!("step {step}");
+        if let Err(error) = ranks.agree("step", step) {
+            println!("{:?}: {error}", error.kind());
+            return;
+        }
+    }
+}
+
+struct Process {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop((self.child.kill(), self.child.wait()));
+    }
+}
+
+fn processes(count: usize, seconds: u64) -> Vec<Process> {
+    let address = address();
+    let start = |rank| {
+        let mut child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "a_process_that_is_a_rank", "--nocapture"])
+            .env(RANK, format!("{rank} {count} {address} {seconds}"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a process");
+        let output = BufReader::new(child.stdout.take().expect("it is piped"));
+        Process { child, output }
+    };
+    (0..count).map(start).collect()
+}
+
+/// Reads what a process prints until a line has the text.
+fn read_until(process: &mut Process, text: &str) {
+    let mut line = String::new();
+    while !line.contains(text) {
+        line.clear();
+        let read = process.output.read_line(&mut line).expect("it prints text");
+        assert_ne!(read, 0, "the process ended before `{text}`");
+    }
+}
+
+/// Stops a process when it has printed some steps, and demands that each other one names it.
+fn stop(count: usize, victim: usize, steps: u64, signal: &str, seconds: u64, cause: &str) {
+    let mut all = processes(count, seconds);
+    let mut stopped = all.remove(victim);
+    // What is printed is read, so that no process waits for a reader.
+    let readers: Vec<_> = all
+        .into_iter()
+        .map(|mut process| {
+            std::thread::spawn(move || {
+                let mut text = String::new();
+                process.output.read_to_string(&mut text).expect("it prints text");
+                text
+            })
+        })
+        .collect();
+    read_until(&mut stopped, &format!("step {steps}\n"));
+    let id = stopped.child.id().to_string();
+    let status = Command::new("kill").args([signal, &id]).status().expect("`kill` runs");
+    assert!(status.success());
+    for reader in readers {
+        let text = reader.join().expect("no panic");
+        let told = format!("PeerLost: ranks: rank {victim} of {count} {cause}");
+        assert!(text.contains(&told), "victim {victim} after {steps} steps: {text}");
+    }
+}
+
+#[test]
+fn a_killed_process_is_named_by_all_others() {
+    let since = SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970");
+    let seed = u64::from(since.subsec_nanos());
+    println!("seed {seed}");
+    let mut draw = Prng::new(seed);
+    let mut below = |limit| draw.below(limit);
+    for _ in 0..20 {
+        let count = 2 + usize::try_from(below(4)).expect("few");
+        let victim = usize::try_from(below(count as u64)).expect("few");
+        stop(count, victim, below(400), "-KILL", 120, "has ended");
+    }
+}
+
+#[test]
+fn a_frozen_process_is_named_by_all_others() {
+    for victim in 0..3 {
+        stop(3, victim, 20, "-STOP", 3, "");
+    }
+}
