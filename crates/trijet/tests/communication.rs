@@ -1,5 +1,6 @@
 //! Collectives on host devices: results, orders, races and refusals.
 
+mod collectives;
 mod comm;
 
 use trijet::check::Options;
@@ -47,6 +48,47 @@ fn results_are_the_same_on_threads() -> Result<()> {
     let devices = devices(4, Executor::Threads)?;
     comm::results_are_those_of_the_promised_order(&devices, &[3, 100, 5000])?;
     demand_clean(&devices[0]);
+    Ok(())
+}
+
+#[test]
+fn every_collective_gives_what_each_device_must_have() -> Result<()> {
+    for count in 1..=8 {
+        let order = Order::Seeded(u64::from(count));
+        let devices = devices(count, Executor::Virtual(order))?;
+        let communicator = Communicator::over(&devices)?;
+        for (seed, len) in (0..).zip([0, 1, 7, 64, 129, 1000]) {
+            collectives::all::<f32>(&communicator, &devices, len, seed)?;
+        }
+        demand_clean(&devices[0]);
+    }
+    Ok(())
+}
+
+/// Each part communicates by itself.
+#[test]
+fn parts_are_communicators() -> Result<()> {
+    for seed in 0..20 {
+        let mut draw = Prng::new(seed);
+        let mut below = |limit: u64| usize::try_from(draw.below(limit)).expect("few");
+        let count = 1 + u32::try_from(below(6)).expect("few");
+        let devices = devices(count, Executor::Virtual(Order::Seeded(seed)))?;
+        let numbers: Vec<u32> =
+            devices.iter().map(|_| u32::try_from(below(3)).expect("few")).collect();
+        let communicator = Communicator::over(&devices)?;
+        let parts = communicator.split(&numbers)?;
+        let mut distinct = numbers.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(parts.len(), distinct.len());
+        for (part, number) in parts.iter().zip(distinct) {
+            let own = devices.iter().zip(&numbers).filter(|(_, one)| **one == number);
+            let own: Vec<Device> = own.map(|(device, _)| device.clone()).collect();
+            collectives::all::<f32>(part, &own, 40, seed)?;
+        }
+        assert!(communicator.split(&[]).is_err());
+        demand_clean(&devices[0]);
+    }
     Ok(())
 }
 
@@ -116,7 +158,7 @@ fn what_does_not_fit_is_refused() -> Result<()> {
     assert!(told(one.expect_err("one view")).contains("1 views for 2 devices"));
     let lengths = communicator.all_reduce(Sum, &mut [x.view_mut(), y.view_mut()]);
     assert!(
-        told(lengths.expect_err("lengths")).contains("view 1 has 5 elements, and view 0 has 4")
+        told(lengths.expect_err("lengths")).contains("view 1 has 5 elements, and 4 are expected")
     );
     let turned = communicator.all_reduce(Sum, &mut [y.slice_mut(..4), x.view_mut()]);
     assert!(told(turned.expect_err("turned")).contains("view 0 is not in the memory of"));

@@ -1,13 +1,17 @@
 //! Processes that work together: they join, agree, and learn of the loss of one of them.
 
+mod collectives;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
-use trijet::comm::Ranks;
+use trijet::comm::{Communicator, Exchange, Ranks};
+use trijet::kernels::Sum;
 use trijet::testing::Prng;
-use trijet::{Error, ErrorKind, Result};
+use trijet::{Device, Error, ErrorKind, Result, Select};
 
 /// Far longer than any call of these tests takes, also on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -180,6 +184,140 @@ fn a_rank_that_has_left_is_named_when_it_is_missed() {
         for told in outcome.into_iter().flatten() {
             let expected = format!("rank {gone} of 3 has left before `barrier`");
             assert!(told.contains(&expected), "{told}");
+        }
+    }
+}
+
+/// A communicator of a rank on a host device.
+fn communicator(ranks: Result<Ranks>) -> Result<(Device, Communicator)> {
+    let device = Device::open(Select::Host(0))?;
+    let communicator = Communicator::through_host(&device, &Arc::new(ranks?))?;
+    Ok((device, communicator))
+}
+
+#[test]
+fn every_collective_gives_each_rank_what_it_must_have() {
+    for count in 1..=5 {
+        let outcome = joined(&all(count), LONG, |ranks| -> Result<()> {
+            let (device, communicator) = communicator(ranks)?;
+            for (seed, len) in (0..).zip([0, 1, 7, 64, 1000]) {
+                collectives::all::<f32>(&communicator, &[device.clone()], len, seed)?;
+            }
+            // More than a frame of a connection.
+            collectives::all::<f32>(&communicator, &[device], 30_000, 9)?;
+            communicator.close()
+        });
+        outcome.into_iter().for_each(|one| one.expect("well"));
+    }
+}
+
+#[test]
+fn parts_of_ranks_are_communicators() {
+    for seed in 0..6 {
+        let outcome = joined(&all(4), LONG, |ranks| -> Result<()> {
+            let rank = ranks.as_ref().map_or(0, Ranks::rank);
+            let (device, communicator) = communicator(ranks)?;
+            let number = u32::try_from((rank as u64 + seed) / 2 % 3).expect("few");
+            let parts = communicator.split(&[number])?;
+            collectives::all::<f32>(&parts[0], &[device.clone()], 50, seed)?;
+            collectives::all::<f32>(&communicator, &[device], 50, seed)
+        });
+        outcome.into_iter().for_each(|one| one.expect("well"));
+    }
+}
+
+/// Calls `run` on each rank, which fails there, and demands that all ranks are told the same.
+fn fails(
+    count: usize,
+    timeout: Duration,
+    cause: &str,
+    run: fn(usize, &Device, &Communicator) -> Result<()>,
+) {
+    let told = joined(&all(count), timeout, |ranks| {
+        let rank = ranks.as_ref().map_or(0, Ranks::rank);
+        let (device, communicator) = communicator(ranks).expect("they join");
+        let mut outcome = run(rank, &device, &communicator);
+        // A rank that has not failed learns of it at its next calls.
+        while outcome.is_ok() {
+            let data = device.stream().and_then(|stream| stream.upload(&[0_u32]));
+            let mut data = data.expect("a host device");
+            outcome = communicator.all_reduce(Sum, &mut [data.view_mut()]);
+        }
+        let error = outcome.expect_err("it has failed");
+        assert_eq!(error.kind(), ErrorKind::PeerLost, "{error}");
+        error.to_string()
+    });
+    for told in told {
+        assert!(told.contains(cause), "{told}");
+    }
+}
+
+#[test]
+fn ranks_that_disagree_on_sizes_or_order_are_named() {
+    fails(3, LONG, "collective 1 is `all_reduce` of", |rank, device, communicator| {
+        let len = if rank == 1 { 5 } else { 4 };
+        let mut data = device.stream()?.upload(&vec![0_u32; len])?;
+        communicator.all_reduce(Sum, &mut [data.slice_mut(..4)])?;
+        communicator.all_reduce(Sum, &mut [data.view_mut()])
+    });
+    fails(2, LONG, "on rank ", |rank, device, communicator| {
+        let mut data = device.stream()?.upload(&[0_u32; 4])?;
+        match rank {
+            0 => communicator.all_reduce(Sum, &mut [data.view_mut()]),
+            _ => communicator.broadcast(0, &mut [data.view_mut()]),
+        }
+    });
+    fails(2, LONG, "with root", |rank, device, communicator| {
+        let mut data = device.stream()?.upload(&[0_u32; 4])?;
+        communicator.broadcast(rank, &mut [data.view_mut()])
+    });
+    fails(
+        2,
+        LONG,
+        "rank 1 sends messages of [3] elements to rank 0, which receives [4]",
+        |rank, device, communicator| {
+            let mut data = device.stream()?.upload(&[0_u32; 4])?;
+            match rank {
+                0 => communicator.exchange(Exchange::new().receive(data.view_mut(), 1)),
+                _ => communicator.exchange(Exchange::new().send(data.slice(..3), 0)),
+            }
+        },
+    );
+}
+
+#[test]
+fn a_rank_that_does_not_come_to_a_collective_is_named() {
+    let second = Duration::from_secs(1);
+    fails(
+        3,
+        second,
+        "rank 2 of 3 did not call collective 0, `all_reduce`, within 1s",
+        |rank, device, communicator| {
+            let mut data = device.stream()?.upload(&[0_u32; 4])?;
+            if rank == 2 {
+                while communicator.failure().is_none() {
+                    std::thread::yield_now();
+                }
+            }
+            communicator.all_reduce(Sum, &mut [data.view_mut()])
+        },
+    );
+}
+
+#[test]
+fn a_rank_that_leaves_before_a_collective_is_named() {
+    for gone in (0..3).cycle().take(30) {
+        let told = joined(&all(3), LONG, |ranks| {
+            let rank = ranks.as_ref().map_or(0, Ranks::rank);
+            let (device, communicator) = communicator(ranks).expect("they join");
+            let mut data = device.stream().and_then(|s| s.upload(&[1_u32; 4])).expect("room");
+            communicator.all_reduce(Sum, &mut [data.view_mut()]).expect("all are there");
+            let outcome =
+                (rank != gone).then(|| communicator.all_reduce(Sum, &mut [data.view_mut()]));
+            outcome.map(|outcome| outcome.expect_err("one has left").to_string())
+        });
+        for told in told.into_iter().flatten() {
+            assert!(told.contains(&format!("rank {gone} of 3 has left")), "{told}");
         }
     }
 }

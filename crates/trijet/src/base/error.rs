@@ -46,7 +46,8 @@ pub enum ErrorKind {
     Closed,
     /// The program cancelled the work.
     Cancelled,
-    /// Another process of a group ended, froze or came too late. The error names its rank.
+    /// A group of processes has ended: one of them ended, froze, came too late or called something else than the others. The
+    /// error names its rank.
     PeerLost,
     /// Reading or writing data outside the device failed.
     Io,
@@ -166,7 +167,7 @@ impl Error {
 
     /// Whether the context is lost. Then every later call on its device fails (law A40).
     pub(crate) fn is_loss(&self) -> bool {
-        matches!(self.kind(), ErrorKind::ContextLost | ErrorKind::Launch)
+        matches!(self.kind(), ErrorKind::ContextLost | ErrorKind::Launch | ErrorKind::PeerLost)
     }
 
     /// A copy of the error, with the text of its source in place of the source.

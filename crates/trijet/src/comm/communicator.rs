@@ -1,33 +1,56 @@
-//! Devices that communicate, and what they may do.
+//! Devices that communicate: of one process, or of several.
 #![forbid(unsafe_code)]
 
+use super::mail::Mail;
 use super::member::Member;
 use super::nccl::Nccl;
-use super::ring;
+use super::rank_frames::Frame;
+use super::rank_steps::Step;
+use super::ranks::Ranks;
+use super::team::Team;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::graph::Recording;
-use crate::kernels::Reduction;
-use crate::memory::{Element, ViewMut};
 use crate::stream::Device;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Devices of a process that communicate.
+/// Devices that communicate: those of this process, or one of each of several processes.
 ///
-/// A clone of the devices is kept, and the communicator may be used by several threads: operations of one call come in the
-/// same order on all devices.
+/// Each device has a place, from 0 on. A clone of the devices of this process is kept, and the communicator may be used by several
+/// threads: operations of one call come in the same order on all devices.
+///
+/// Processes make the same calls in the same order. They say so to rank 0, and a difference ends the group: the error names
+/// the call and two ranks. A rank that ends, freezes, or comes too late ends it as well ([`Ranks`]). Then the devices of NCCL communicators are lost
+/// ([`ErrorKind::PeerLost`]): pending work ends early, no wait for it succeeds, and no host function behind it runs. So results that
+/// miss the part of a rank are never taken for right ones.
 #[derive(Debug)]
 pub struct Communicator {
     members: Vec<Member>,
-    /// `None` for the ring of this library.
-    nccl: Option<Nccl>,
+    /// The place of the first device of this process, and the number of places.
+    first: usize,
+    count: usize,
+    /// The other processes.
+    mail: Option<Mail>,
+    /// `None` for copies and kernels of this library.
+    pub(super) nccl: Option<Arc<Nccl>>,
+    /// The collectives so far, and the parts that it was split into.
+    called: AtomicU64,
+    splits: AtomicU64,
 }
 
-fn refused(op: &'static str, cause: String) -> Error {
+pub(super) fn refused(op: &'static str, cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, op, cause)
+}
+
+/// A number that depends on both, and differs from those of other pairs.
+fn mixed(a: u64, b: u64) -> u64 {
+    let mixed = (a ^ b.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ (mixed >> 29)
 }
 
 impl Drop for Communicator {
     fn drop(&mut self) {
-        if let Some(nccl) = &self.nccl {
+        if let Some(nccl) = self.nccl.as_ref().filter(|_| self.mail.is_none()) {
             nccl.close(&self.members);
         }
     }
@@ -51,7 +74,12 @@ impl Communicator {
             }
             members.push(Member::new(device)?);
         }
-        Ok(Self { members, nccl: None })
+        Ok(Self::of(members, 0, devices.len()))
+    }
+
+    fn of(members: Vec<Member>, first: usize, count: usize) -> Self {
+        let (called, splits) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { members, first, count, mail: None, nccl: None, called, splits }
     }
 
     /// A communicator over these GPUs that uses NCCL, whose kernels combine what they read from other GPUs. It is faster than
@@ -66,84 +94,202 @@ impl Communicator {
     /// reports.
     pub fn with_nccl(devices: &[Device]) -> Result<Self> {
         let mut communicator = Self::over(devices)?;
-        communicator.nccl = Some(Nccl::new(&communicator.members)?);
+        communicator.nccl = Some(Arc::new(Nccl::new(&communicator.members)?));
         Ok(communicator)
+    }
+
+    /// A communicator over one device of each process, which uses NCCL as [`Communicator::with_nccl`] does. All ranks make this
+    /// call. The place of a device is the rank of its process.
+    ///
+    /// It does not wait longer for another rank than the timeout of `ranks`, neither here nor later. Its memory of NCCL is given back by [`Communicator::close`], and
+    /// otherwise at the end of the process, because the others may still read it.
+    ///
+    /// # Errors
+    /// `NoTwin` for a host device, and `Unsupported` if NCCL is missing or older than 2.18, both also on the ranks where it is not so;
+    /// `PeerLost`; what NCCL reports.
+    pub fn of_rank(device: &Device, ranks: &Arc<Ranks>) -> Result<Self> {
+        let mut communicator = Self::through_host(device, ranks)?;
+        let mail = communicator.mail.as_ref().expect("it has ranks");
+        communicator.nccl = Some(Nccl::of_rank(&communicator.members[0], mail)?);
+        Ok(communicator)
+    }
+
+    /// A communicator over one device of each process, without NCCL, on GPUs and on host devices. Data pass through host memory and the
+    /// connections of the ranks, and the orders of combinations are those of [`Communicator::over`]. All ranks make this call.
+    ///
+    /// It is for tests, for small data, and where NCCL is missing: each call waits for its data and for other ranks.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use trijet::comm::{Communicator, Ranks};
+    /// use trijet::kernels::Sum;
+    /// use trijet::{Device, Result, Select};
+    /// // Threads stand for processes here.
+    /// let run = |rank: usize| -> Result<Vec<u32>> {
+    ///     let ranks = Ranks::join(rank, 2, "127.0.0.1:29872", Duration::from_secs(60))?;
+    ///     let device = Device::open(Select::Host(0))?;
+    ///     let communicator = Communicator::through_host(&device, &Arc::new(ranks))?;
+    ///     let stream = device.stream()?;
+    ///     let mut data = stream.upload(&[rank as u32 + 1, 10])?;
+    ///     communicator.all_reduce(Sum, &mut [data.view_mut()])?;
+    ///     stream.download(&data)
+    /// };
+    /// let other = std::thread::spawn(move || run(1));
+    /// assert_eq!(run(0)?, [3, 20]);
+    /// assert_eq!(other.join().expect("no panic")?, [3, 20]);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What the driver reports; `PeerLost`.
+    pub fn through_host(device: &Device, ranks: &Arc<Ranks>) -> Result<Self> {
+        let members = vec![Member::new(device)?];
+        // All ranks make the same calls, so they have the same number of them.
+        let channel = ranks.0.calls() + 1;
+        ranks.agree("the number of a communicator", channel)?;
+        let (rank, count) = (ranks.rank(), ranks.count());
+        let mail = Mail { group: Arc::clone(ranks), channel, ranks: (0..count).collect() };
+        Ok(Self::with_mail(members, rank, mail))
+    }
+
+    fn with_mail(members: Vec<Member>, place: usize, mail: Mail) -> Self {
+        let ranks = mail.ranks.iter().map(|rank| u32::try_from(*rank).unwrap_or(u32::MAX));
+        mail.group.0.announce(Frame::Open(mail.channel, ranks.collect()));
+        let count = mail.ranks.len();
+        let mut communicator = Self::of(members, place, count);
+        communicator.mail = Some(mail);
+        communicator
+    }
+
+    /// Splits the devices into parts, each a communicator of the same kind: `parts` has the number of the part of each device of this process. The
+    /// result has the communicators of these parts by ascending number. Places in a part have the order of those in the whole. All ranks make this call.
+    ///
+    /// ```
+    /// use trijet::comm::Communicator;
+    /// use trijet::sim::HostConfig;
+    /// use trijet::Device;
+    /// let devices = Device::host(HostConfig { devices: 4, ..HostConfig::default() })?;
+    /// let pairs = Communicator::over(&devices)?.split(&[0, 1, 0, 1])?;
+    /// assert_eq!(pairs.iter().map(Communicator::len).collect::<Vec<_>>(), [2, 2]);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidValue` if there is not one number for each device of this process; what the driver and NCCL report; `PeerLost`.
+    pub fn split(&self, parts: &[u32]) -> Result<Vec<Self>> {
+        let (given, own) = (parts.len(), self.members.len());
+        if given != own {
+            return Err(refused("split", format!("{given} numbers for {own} devices")));
+        }
+        let mut numbers = parts.to_vec();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut made = Vec::with_capacity(numbers.len());
+        let number = self.splits.fetch_add(1, Ordering::Relaxed);
+        // The part of each place, where there are other processes.
+        let all = self.mail.as_ref().map(|mail| mail.gather(&parts[0].to_le_bytes()));
+        let all = all.transpose()?.unwrap_or_else(Vec::new);
+        for part in &numbers {
+            let chosen = self.members.iter().zip(parts).filter(|(_, one)| *one == part);
+            let devices = chosen.map(|(member, _)| Member::new(&member.device));
+            let members = devices.collect::<Result<Vec<_>>>()?;
+            let Some(mail) = &self.mail else {
+                let count = members.len();
+                made.push(Self::of(members, 0, count));
+                continue;
+            };
+            let of_part = |place: &usize| all[*place] == part.to_le_bytes();
+            let ranks = (0..self.count).filter(of_part).map(|place| mail.ranks[place]).collect();
+            let place = (0..self.first).filter(of_part).count();
+            let channel = mixed(mixed(mail.channel, number), u64::from(*part));
+            made.push(Self::with_mail(
+                members,
+                place,
+                Mail { group: Arc::clone(&mail.group), channel, ranks },
+            ));
+        }
+        if let Some(nccl) = &self.nccl {
+            let places: Vec<usize> = (self.first..self.first + own).collect();
+            let split = nccl.split((&self.members, parts, &places), &made)?;
+            for (part, nccl) in made.iter_mut().zip(split) {
+                part.nccl = Some(nccl);
+            }
+        }
+        Ok(made)
+    }
+
+    /// Ends the communicator when the work of all ranks is complete, and gives back the memory of NCCL. All ranks make this call.
+    ///
+    /// # Errors
+    /// The error of work that failed; `PeerLost`.
+    pub fn close(self) -> Result<()> {
+        for member in &self.members {
+            member.kernels.synchronize()?;
+            member.copies.synchronize()?;
+        }
+        let Some(mail) = &self.mail else { return Ok(()) };
+        mail.gather(&[])?;
+        if let Some(nccl) = &self.nccl {
+            nccl.close(&self.members);
+        }
+        Ok(())
     }
 
     /// The same communicator in streams of a recording: what it enqueues becomes a part of the graph. The data are
     /// [arguments](Recording::argument) of the graph, or memory of its own.
     ///
     /// # Errors
-    /// `Unsupported` for a communicator that uses NCCL, whose work only its own calls can enqueue; `InvalidValue` for devices of
+    /// `Unsupported` for a communicator that uses NCCL, whose work only its own calls can enqueue, and for one through host memory, which waits; `InvalidValue` for devices of
     /// another driver; what the driver reports.
     pub fn recorded(&self, recording: &Recording) -> Result<Self> {
-        if self.nccl.is_some() {
-            let cause = "the work of NCCL cannot be recorded; `Communicator::over` can";
+        if self.nccl.is_some() || self.mail.is_some() {
+            let cause = "the work of NCCL and of other processes cannot be recorded; that of `Communicator::over` can";
             return Err(Error::new(ErrorKind::Unsupported, "record", cause));
         }
         let member = |member: &Member| member.recorded(recording);
-        Ok(Self { members: self.members.iter().map(member).collect::<Result<_>>()?, nccl: None })
+        let members = self.members.iter().map(member).collect::<Result<_>>()?;
+        Ok(Self::of(members, 0, self.count))
     }
 
-    /// The number of devices.
+    /// The number of devices, of all processes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.members.len()
+        self.count
     }
 
     /// Whether there are no devices, which never holds.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
+        self.count == 0
     }
 
-    /// Combines the elements of all devices, and writes the results to each: `data` has those of each device, in the order of
-    /// the communicator, and as many on each.
-    ///
-    /// The elements are cut into as many segments as there are devices, as equal as they can be. The elements of segment `k` are
-    /// combined in the order of the devices, beginning with device `k` and going on with device 0 behind the last one. So the
-    /// result has the same bits in each run and on each device, also where the sum of floating-point numbers depends on the
-    /// order.
-    ///
-    /// All of this is so without NCCL. Transfers use copy engines then, and only the combinations use multiprocessors: those of `n` devices send and combine
-    /// `2 (n - 1) / n` and `(n - 1) / n` of the data.
-    ///
-    /// # Errors
-    /// `InvalidValue` if the views are not one for each device, not on these devices, or of different lengths; `OutOfMemory`;
-    /// what the enqueue calls report. After an error the data may have any values.
-    #[track_caller]
-    pub fn all_reduce<T: Element, R: Reduction<T>>(
-        &self,
-        _how: R,
-        data: &mut [ViewMut<'_, T>],
-    ) -> Result<()> {
-        const OP: &str = "all_reduce";
-        self.demand_fit(OP, data)?;
-        match &self.nccl {
-            _ if data[0].is_empty() => Ok(()),
-            Some(nccl) => nccl.all_reduce::<T, R>(&self.members, data),
-            None => ring::all_reduce::<T, R>(&self.members, data),
-        }
+    /// The places of the devices of this process.
+    #[must_use]
+    pub fn places(&self) -> std::ops::Range<usize> {
+        self.first..self.first + self.members.len()
     }
 
-    /// Refuses views that are not one for each device, of equal lengths.
-    fn demand_fit<T: Element>(&self, op: &'static str, data: &[ViewMut<'_, T>]) -> Result<()> {
-        let (count, given) = (self.members.len(), data.len());
-        if count != given {
-            return Err(refused(op, format!("{given} views for {count} devices")));
+    pub(super) fn team(&self) -> Team<'_> {
+        let Self { members, first, count, mail, .. } = self;
+        Team { members, first: *first, count: *count, mail: mail.as_ref() }
+    }
+
+    /// The end of the group of processes, as soon as this process knows it; `None` within one process.
+    #[must_use]
+    pub fn failure(&self) -> Option<Error> {
+        self.mail.as_ref().and_then(|mail| mail.group.failure())
+    }
+
+    /// Says to rank 0 what this rank does next.
+    pub(super) fn announce(&self, step: impl FnOnce() -> Step) -> Result<u64> {
+        let number = self.called.fetch_add(1, Ordering::Relaxed);
+        if let Some(error) = self.failure() {
+            return Err(error);
         }
-        for (place, (member, view)) in self.members.iter().zip(data).enumerate() {
-            let device = member.device.id();
-            if view.device_id() != Some(device) {
-                let cause = format!("view {place} is not in the memory of {device}");
-                return Err(refused(op, cause));
-            }
-            let (len, first) = (view.len(), data[0].len());
-            if len != first {
-                let cause = format!("view {place} has {len} elements, and view 0 has {first}");
-                return Err(refused(op, cause));
-            }
+        if let Some(mail) = &self.mail {
+            mail.group.0.announce(Frame::Step(mail.channel, number, step()));
         }
-        Ok(())
+        Ok(number)
     }
 }

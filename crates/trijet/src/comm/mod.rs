@@ -26,20 +26,27 @@
 //! ```
 mod bucket_plan;
 mod buckets;
+mod chains;
+mod collectives;
 mod communicator;
+mod exchange;
 mod layers;
+mod mail;
 mod member;
 mod nccl;
 mod rank_frames;
 mod rank_group;
 mod rank_join;
+mod rank_steps;
 mod ranks;
 mod ring;
 mod schedule;
+mod team;
 
 pub use bucket_plan::{BucketPlan, Transport};
 pub use buckets::GradientBuckets;
 pub use communicator::Communicator;
+pub use exchange::Exchange;
 pub use layers::{LayerPipeline, StageWork};
 pub use ranks::Ranks;
 pub use schedule::{Pass, Schedule};

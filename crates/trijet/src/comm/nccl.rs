@@ -1,87 +1,424 @@
 //! Collectives by NCCL, as operations of the streams of a communicator.
 //!
-//! One call enqueues work in the streams of all devices. Each of these is an operation with the memory of its device, so it is
-//! ordered as all others. NCCL sees the parts when all streams have done what comes before: the innermost of nested operations
-//! enqueues them.
+//! One call enqueues work in the streams of all devices of this process. Each of these is an operation with the memory of its
+//! device, so it is ordered as all others. NCCL sees the parts when all streams have done what comes before: the innermost of nested
+//! operations enqueues them.
+//!
+//! Between processes, calls of NCCL do not wait: this library asks until they are enqueued. When the group of processes ends, the thread that
+//! finds it loses the device and then aborts the communicator.
 
+use super::communicator::Communicator;
+use super::mail::Mail;
 use super::member::Member;
+use super::rank_group::Dependent;
+use super::ranks::Ranks;
+use super::team::Team;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::device::cuda::{NcclGroup, Part};
+use crate::device::cuda::{NcclCall, NcclGroup, Verb};
 use crate::device::driver::Readiness;
-use crate::kernels::Reduction;
-use crate::memory::{Element, Uses, ViewMut};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::kernels::{NcclNames, Reduction};
+use crate::memory::{Element, Uses, View, ViewMut};
+use crate::stream::{Device, Event};
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::park_timeout;
+use std::time::{Duration, Instant};
+
+/// The number of NCCL for elements that are bytes, `ncclUint8`.
+const BYTES: i32 = 1;
+/// The pause between two questions whether a call is enqueued.
+const PAUSE: Duration = Duration::from_micros(20);
+/// The most collectives of which it is noted when the device comes to them.
+const NOTED_MAX: usize = 1000;
 
 /// The communicators of NCCL, which one thread at a time uses.
 #[derive(Debug)]
-pub(super) struct Nccl(Mutex<NcclGroup>);
+pub(super) struct Nccl {
+    group: Mutex<NcclGroup>,
+    /// The other processes.
+    side: Option<Side>,
+}
+
+/// A communicator of a process among several.
+#[derive(Debug)]
+struct Side {
+    ranks: Arc<Ranks>,
+    channel: u64,
+    device: Device,
+    /// Collectives that the device has not come to, with an event before each.
+    coming: Mutex<VecDeque<(u64, Event)>>,
+    reached: AtomicU64,
+}
+
+/// What a device does in a collective.
+struct Part<'a> {
+    uses: Uses<'a>,
+    calls: Vec<NcclCall>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Shows that a device runs the work of other libraries, and calls `run` with its context.
+fn foreign<R>(member: &Member, run: impl FnOnce() -> Result<R>) -> Result<R> {
+    // SAFETY: `run` enqueues nothing: the callers below make communicators.
+    unsafe { member.kernels.foreign("NCCL", Uses::new(), |_| run()) }
+}
+
+impl Side {
+    fn new(member: &Member, mail: &Mail) -> Self {
+        Self {
+            ranks: Arc::clone(&mail.group),
+            channel: mail.channel,
+            device: member.device.clone(),
+            coming: Mutex::default(),
+            reached: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Dependent for Nccl {
+    fn reached(&self) -> (u64, u64) {
+        let Some(side) = &self.side else { return (0, 0) };
+        let mut coming = locked(&side.coming);
+        while let Some((number, event)) = coming.front()
+            && matches!(event.query(), Ok(Readiness::Ready))
+        {
+            // Collectives count from 0, and what is reached from 1.
+            side.reached.store(number + 1, Ordering::Relaxed);
+            coming.pop_front();
+        }
+        (side.channel, side.reached.load(Ordering::Relaxed))
+    }
+
+    fn lose(&self, error: &Error) {
+        if let Some(Side { device, .. }) = &self.side {
+            device.shared().domain.lose(device.id(), error);
+        }
+    }
+
+    fn abort(&self, error: &Error) {
+        locked(&self.group).abort(error);
+    }
+}
 
 impl Nccl {
     pub(super) fn new(members: &[Member]) -> Result<Self> {
         for member in members {
-            // SAFETY: the function enqueues nothing; it only shows that the device runs the work of other libraries.
-            let allowed = unsafe { member.kernels.foreign("NCCL", Uses::new(), |_| Ok(())) };
+            let allowed = foreign(member, || Ok(()));
             allowed.map_err(|error| error.context("`Communicator::over` needs no NCCL"))?;
         }
         let devices: Vec<u32> = members.iter().map(|member| member.device.id().0).collect();
-        NcclGroup::new(&devices).map(|group| Self(Mutex::new(group)))
+        Ok(Self { group: Mutex::new(NcclGroup::new(&devices)?), side: None })
     }
 
-    fn lock(&self) -> MutexGuard<'_, NcclGroup> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The communicator of this process. All ranks learn if one of them cannot have it.
+    pub(super) fn of_rank(member: &Member, mail: &Mail) -> Result<Arc<Self>> {
+        let place = mail.place();
+        let named = foreign(member, NcclGroup::unique_id)
+            .map_err(|error| error.context("`Communicator::through_host` needs no NCCL"));
+        let said = match &named {
+            Ok(id) => [&[1], &id[..]].concat(),
+            Err(error) => [&[0], error.to_string().as_bytes()].concat(),
+        };
+        let all = mail.gather(&said)?;
+        named?;
+        if let Some((other, said)) = all.iter().enumerate().find(|(_, said)| said[..1] != [1]) {
+            let cause = format!("rank {other}: {}", String::from_utf8_lossy(&said[1..]));
+            return Err(Error::new(ErrorKind::Unsupported, "NCCL", cause));
+        }
+        let id = all[0][1..].try_into().map_err(|_| {
+            Error::new(ErrorKind::InvalidValue, "NCCL", "rank 0 sent no name of a communicator")
+        })?;
+        let group = foreign(member, || NcclGroup::of_rank(id, place, mail.ranks.len()))?;
+        Self::attached(group, Side::new(member, mail))
+    }
+
+    /// Waits until the communicator is made.
+    fn attached(group: NcclGroup, side: Side) -> Result<Arc<Self>> {
+        let nccl = Arc::new(Self { group: Mutex::new(group), side: Some(side) });
+        if let Some(side) = &nccl.side {
+            side.ranks.0.attach(&nccl);
+        }
+        nccl.settle(&mut locked(&nccl.group))?;
+        Ok(nccl)
+    }
+
+    /// Communicators of parts: of each of `made`, by ascending number of its part.
+    pub(super) fn split(
+        &self,
+        (members, parts, places): (&[Member], &[u32], &[usize]),
+        made: &[Communicator],
+    ) -> Result<Vec<Arc<Self>>> {
+        let mut group = locked(&self.group);
+        let mut split = foreign(&members[0], || group.split(parts, places))?;
+        self.settle(&mut group)?;
+        drop(group);
+        split.sort_unstable_by_key(|part| part.0);
+        let side = |part: &Communicator| {
+            let mail = part.team().mail?;
+            Some(Side::new(&members[0], mail))
+        };
+        split
+            .into_iter()
+            .zip(made)
+            .map(|((_, group), made)| match side(made) {
+                Some(side) => Self::attached(group, side),
+                None => Ok(Arc::new(Self { group: Mutex::new(group), side: None })),
+            })
+            .collect()
+    }
+
+    /// Asks until the calls so far are enqueued.
+    fn settle(&self, group: &mut NcclGroup) -> Result<()> {
+        let since = Instant::now();
+        while !group.is_complete()? {
+            let Some(Side { ranks, .. }) = &self.side else { continue };
+            if let Some(error) = ranks.failure() {
+                return Err(error);
+            }
+            if since.elapsed() > ranks.timeout() {
+                let (rank, count, timeout) = (ranks.rank(), ranks.count(), ranks.timeout());
+                let cause = format!(
+                    "a call of NCCL on rank {rank} of {count} is not complete after {timeout:?}"
+                );
+                ranks.0.lose(cause.clone());
+                return Err(Error::new(ErrorKind::PeerLost, "NCCL", cause));
+            }
+            park_timeout(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Enqueues a collective: a part for each device of this process.
+    #[track_caller]
+    fn run(
+        &self,
+        team: &Team<'_>,
+        (label, number): (&'static str, u64),
+        parts: Vec<Part<'_>>,
+    ) -> Result<()> {
+        let mut group = locked(&self.group);
+        self.settle(&mut group)?;
+        let (mut uses, mut calls) = (Vec::new(), Vec::new());
+        for part in parts {
+            uses.push(part.uses);
+            calls.extend(part.calls);
+        }
+        let mut streams = Vec::with_capacity(team.members.len());
+        nested((label, team.members), &mut uses.into_iter(), &mut streams, &mut |streams| {
+            if let Some(side) = &self.side {
+                let mut coming = locked(&side.coming);
+                if coming.len() < NOTED_MAX {
+                    let event = side.device.event()?;
+                    event.record(&team.members[0].kernels)?;
+                    coming.push_back((number, event));
+                }
+            }
+            // SAFETY: each call has the memory that the operation around this one declares, with so many elements, because
+            // `Communicator` compared the lengths: false for an address or a count that is not that of a declared view. The streams
+            // live as long as the members.
+            unsafe { group.run(&calls, streams) }?;
+            self.settle(&mut group)
+        })
     }
 
     #[track_caller]
     pub(super) fn all_reduce<T: Element, R: Reduction<T>>(
         &self,
-        members: &[Member],
+        team: &Team<'_>,
+        number: u64,
         data: &mut [ViewMut<'_, T>],
     ) -> Result<()> {
-        let Some(names) = R::NCCL else {
-            let cause = "it has no such combination of these elements; `Communicator::over` has";
-            return Err(Error::new(ErrorKind::Unsupported, "NCCL", cause));
+        let NcclNames { element, operation } = names::<T, R>()?;
+        let part = |(member, data): (usize, &mut ViewMut<'_, T>)| {
+            let (from, count) = (data.address(), data.len());
+            let verb = Verb::AllReduce { operation };
+            NcclCall { member, verb, from, into: from, count, element }
         };
-        let mut group = self.lock();
-        group.demand_well()?;
-        let (count, names) = (data[0].len(), (names.element, names.operation));
-        let mut parts = Vec::with_capacity(members.len());
-        enqueue(members, data, &mut parts, &mut |parts| {
-            // SAFETY: there is a part for each member, in their order. Each has `count` elements, because `Communicator` compared
-            // the lengths, and each operation around this call has declared them: false if a view were declared by another
-            // operation than that of its stream. The streams live as long as `members`.
-            unsafe { group.all_reduce(parts, count, names) }
+        let calls: Vec<_> = data.iter_mut().enumerate().map(part).collect();
+        let parts = data
+            .iter_mut()
+            .zip(calls)
+            .map(|(data, call)| Part { uses: Uses::new().read_write(data), calls: vec![call] });
+        self.run(team, ("all_reduce", number), parts.collect())
+    }
+
+    #[track_caller]
+    pub(super) fn broadcast<T: Element>(
+        &self,
+        team: &Team<'_>,
+        (root, number): (usize, u64),
+        data: &mut [ViewMut<'_, T>],
+    ) -> Result<()> {
+        let at = team.local(root);
+        let parts = data.iter_mut().enumerate().map(|(member, data)| {
+            let (from, count) = (data.address(), data.len() * size_of::<T>());
+            let verb = Verb::Broadcast { root };
+            let call = NcclCall { member, verb, from, into: from, count, element: BYTES };
+            let uses = match at == Some(member) {
+                true => Uses::new().read(data),
+                false => Uses::new().write(data),
+            };
+            Part { uses, calls: vec![call] }
+        });
+        self.run(team, ("broadcast", number), parts.collect())
+    }
+
+    #[track_caller]
+    pub(super) fn reduce<T: Element, R: Reduction<T>>(
+        &self,
+        team: &Team<'_>,
+        (root, number): (usize, u64),
+        from: &[View<'_, T>],
+        into: &mut [Option<ViewMut<'_, T>>],
+    ) -> Result<()> {
+        let NcclNames { element, operation } = names::<T, R>()?;
+        let parts = from.iter().zip(into).enumerate().map(|(member, (from, into))| {
+            let verb = Verb::Reduce { operation, root };
+            let result = into.as_ref().map_or(0, ViewMut::address);
+            let (address, count) = (from.address(), from.len());
+            let call = NcclCall { member, verb, from: address, into: result, count, element };
+            let uses = Uses::new().read(from);
+            let uses = match into {
+                Some(into) => uses.write(into),
+                None => uses,
+            };
+            Part { uses, calls: vec![call] }
+        });
+        self.run(team, ("reduce", number), parts.collect())
+    }
+
+    /// A collective that reads one view of each device and writes another one.
+    #[track_caller]
+    fn from_into<T: Element>(
+        &self,
+        team: &Team<'_>,
+        (label, number): (&'static str, u64),
+        (from, into): (&[View<'_, T>], &mut [ViewMut<'_, T>]),
+        calls: impl Fn(usize, u64, u64) -> Vec<NcclCall>,
+    ) -> Result<()> {
+        let parts = from.iter().zip(into).enumerate().map(|(member, (from, into))| {
+            let calls = calls(member, from.address(), into.address());
+            Part { uses: Uses::new().read(from).write(into), calls }
+        });
+        self.run(team, (label, number), parts.collect())
+    }
+
+    #[track_caller]
+    pub(super) fn all_gather<T: Element>(
+        &self,
+        team: &Team<'_>,
+        number: u64,
+        from: &[View<'_, T>],
+        into: &mut [ViewMut<'_, T>],
+    ) -> Result<()> {
+        let count = from[0].len() * size_of::<T>();
+        self.from_into(team, ("all_gather", number), (from, into), |member, from, into| {
+            vec![NcclCall { member, verb: Verb::AllGather, from, into, count, element: BYTES }]
         })
+    }
+
+    #[track_caller]
+    pub(super) fn reduce_scatter<T: Element, R: Reduction<T>>(
+        &self,
+        team: &Team<'_>,
+        number: u64,
+        from: &[View<'_, T>],
+        into: &mut [ViewMut<'_, T>],
+    ) -> Result<()> {
+        let NcclNames { element, operation } = names::<T, R>()?;
+        let (count, verb) = (into[0].len(), Verb::ReduceScatter { operation });
+        self.from_into(team, ("reduce_scatter", number), (from, into), |member, from, into| {
+            vec![NcclCall { member, verb, from, into, count, element }]
+        })
+    }
+
+    #[track_caller]
+    pub(super) fn all_to_all<T: Element>(
+        &self,
+        team: &Team<'_>,
+        number: u64,
+        from: &[View<'_, T>],
+        into: &mut [ViewMut<'_, T>],
+    ) -> Result<()> {
+        let count = from[0].len() / team.count * size_of::<T>();
+        self.from_into(team, ("all_to_all", number), (from, into), |member, from, into| {
+            let call = |place: usize, verb| {
+                let by = (place * count) as u64;
+                NcclCall { member, verb, from: from + by, into: into + by, count, element: BYTES }
+            };
+            let both = |place| {
+                [call(place, Verb::Send { to: place }), call(place, Verb::Receive { from: place })]
+            };
+            (0..team.count).flat_map(both).collect()
+        })
+    }
+
+    /// Messages, each with the places of its sender and its receiver.
+    #[track_caller]
+    pub(super) fn exchange<T: Element>(
+        &self,
+        team: &Team<'_>,
+        number: u64,
+        out: &[(usize, usize, View<'_, T>)],
+        inward: &mut [(usize, usize, ViewMut<'_, T>)],
+    ) -> Result<()> {
+        let empty = |_: &Member| Part { uses: Uses::new(), calls: Vec::new() };
+        let mut parts: Vec<Part<'_>> = team.members.iter().map(empty).collect();
+        let bytes = |len: usize| len * size_of::<T>();
+        for (from, to, data) in out {
+            let (member, count) = (*from - team.first, bytes(data.len()));
+            let part = &mut parts[member];
+            part.uses = std::mem::take(&mut part.uses).read(data);
+            let (verb, from) = (Verb::Send { to: *to }, data.address());
+            part.calls.push(NcclCall { member, verb, from, into: 0, count, element: BYTES });
+        }
+        for (from, to, data) in inward {
+            let (member, count) = (*to - team.first, bytes(data.len()));
+            let part = &mut parts[member];
+            let (verb, into) = (Verb::Receive { from: *from }, data.address());
+            part.calls.push(NcclCall { member, verb, from: 0, into, count, element: BYTES });
+            part.uses = std::mem::take(&mut part.uses).write(data);
+        }
+        self.run(team, ("exchange", number), parts)
     }
 
     /// Ends the communicators of NCCL unless work is pending, which their end would wait for. Then they leak.
     pub(super) fn close(&self, members: &[Member]) {
         let is_done = |member: &Member| matches!(member.kernels.query(), Ok(Readiness::Ready));
         if members.iter().all(is_done) {
-            self.lock().destroy();
+            locked(&self.group).destroy();
         }
     }
 }
 
+fn names<T: Element, R: Reduction<T>>() -> Result<NcclNames> {
+    R::NCCL.ok_or_else(|| {
+        let cause = "it has no such combination of these elements; `Communicator::over` has";
+        Error::new(ErrorKind::Unsupported, "NCCL", cause)
+    })
+}
+
 /// Enqueues an operation in the stream of each member, each within the one before, and calls `run` in the last one.
 #[track_caller]
-fn enqueue<T: Element>(
-    members: &[Member],
-    data: &mut [ViewMut<'_, T>],
-    parts: &mut Vec<Part>,
-    run: &mut dyn FnMut(&[Part]) -> Result<()>,
+fn nested<'a>(
+    (label, members): (&'static str, &[Member]),
+    uses: &mut impl Iterator<Item = Uses<'a>>,
+    streams: &mut Vec<*mut c_void>,
+    run: &mut dyn FnMut(&[*mut c_void]) -> Result<()>,
 ) -> Result<()> {
-    let (Some((member, members)), Some((own, data))) =
-        (members.split_first(), data.split_first_mut())
-    else {
-        return run(parts);
+    let (Some((member, members)), Some(own)) = (members.split_first(), uses.next()) else {
+        return run(streams);
     };
-    let address = own.address();
-    let uses = Uses::new().read_write(own);
     let inner = |stream| {
-        parts.push(Part { address, stream });
-        enqueue(members, data, parts, run)
+        streams.push(stream);
+        nested((label, members), uses, streams, run)
     };
-    // SAFETY: the innermost call enqueues the part of this stream in it, and NCCL accesses the memory of `uses` only, of this
-    // library's: false for a datum without a declared use.
-    unsafe { member.kernels.foreign("all_reduce", uses, inner) }
+    // SAFETY: the innermost call enqueues the part of this stream in it, and NCCL accesses the memory of `own` only, of this
+    // library's: false for a call whose memory is not declared.
+    unsafe { member.kernels.foreign(label, own, inner) }
 }

@@ -1,11 +1,14 @@
 //! What ranks send each other: a length of four bytes, then the frame in the format of postcard.
 #![forbid(unsafe_code)]
 
+use super::rank_steps::Step;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 
 /// The most bytes of a frame. A frame of this size fits into the buffers of a socket, so that no write waits for a reader.
 const BYTES_MAX: usize = 64 << 10;
+/// The most bytes of a message in one frame.
+pub(super) const PART_BYTES: usize = 48 << 10;
 
 /// A call that all ranks make together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,16 +24,32 @@ pub(super) struct Call {
 /// The answer to a call: the bytes of rank 0, or what differs between ranks.
 pub(super) type Answer = Result<Vec<u8>, String>;
 
+/// A part of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Part {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) channel: u64,
+    pub(super) is_last: bool,
+    pub(super) bytes: Vec<u8>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Frame {
-    /// The sender is alive.
-    Beat,
+    /// The sender is alive, and its device has come to these collectives, each by channel and number.
+    Beat(Vec<(u64, u64)>),
     Call(Call),
     Answer(Answer),
     /// A rank is lost: which, and how it was found.
     Lost(String),
     /// The sender leaves, and misses nothing.
     Goodbye,
+    /// A communicator, by its channel, and the rank of each of its places.
+    Open(u64, Vec<u32>),
+    /// A collective that the sender has called: channel, number and what it is.
+    Step(u64, u64, Step),
+    /// A part of a message between two ranks. Rank 0 passes on what is for another one.
+    Part(Part),
 }
 
 fn invalid(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
@@ -73,7 +92,8 @@ mod tests {
     #[test]
     fn a_frame_is_read_as_it_was_written_and_damage_is_an_error() {
         let call = Call { number: 7, what: "step".into(), value: 1 << 40, bytes: vec![1, 2, 3] };
-        for frame in [Frame::Beat, Frame::Call(call), Frame::Answer(Err("no".into()))] {
+        for frame in [Frame::Beat(vec![(1, 2)]), Frame::Call(call), Frame::Answer(Err("no".into()))]
+        {
             let mut bytes = Vec::new();
             frame.write(&mut bytes).unwrap();
             assert_eq!(Frame::read(&mut &bytes[..]).unwrap(), frame);

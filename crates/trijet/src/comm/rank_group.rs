@@ -4,19 +4,30 @@
 //! The first loss of a rank stays: rank 0 tells it to all others, and each later call of a rank returns it.
 #![forbid(unsafe_code)]
 
-use super::rank_frames::{Answer, Call, Frame};
+use super::rank_frames::{Answer, Call, Frame, PART_BYTES, Part};
 use super::rank_join::{Place, named};
+use super::rank_steps::{Step, Steps};
 use crate::base::error::{Error, ErrorKind, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind as Kind};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// The time between two heartbeats. The shortest timeout is five of these.
 pub(super) const BEAT: Duration = Duration::from_millis(200);
 /// How much longer than the timeout a rank waits for an answer of rank 0, which knows better which rank is late.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// What ends with the group: a communicator.
+pub(super) trait Dependent: Send + Sync + std::fmt::Debug {
+    /// The channel of the communicator, and the last collective that its device has come to.
+    fn reached(&self) -> (u64, u64);
+    /// The group has ended: results of pending work have any values.
+    fn lose(&self, error: &Error);
+    /// Ends pending work that waits for another rank.
+    fn abort(&self, error: &Error);
+}
 
 #[derive(Debug)]
 pub(super) struct Group {
@@ -30,6 +41,16 @@ pub(super) struct Group {
     /// Held while rank 0 tells all ranks something, itself included. So an answer that one rank has seen is there on all ranks before a
     /// loss that follows from it.
     telling: Mutex<()>,
+    dependents: Mutex<Vec<Weak<dyn Dependent>>>,
+    /// Held while announcements are sent, so that a goodbye comes behind them.
+    flushing: Mutex<()>,
+}
+
+/// Messages from a rank in a channel.
+#[derive(Debug, Default)]
+struct Inbox {
+    begun: Vec<u8>,
+    whole: VecDeque<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -39,10 +60,18 @@ struct State {
     is_losing: bool,
     is_closing: bool,
     has_left: Vec<bool>,
+    /// Rank 0 has left, and passes no messages on any more.
+    is_cut: bool,
     /// On rank 0: the calls that ranks have made, and since when there is one.
     calls: BTreeMap<usize, Call>,
     since: Option<Instant>,
     answer: Option<Answer>,
+    /// By channel and rank.
+    inboxes: BTreeMap<(u64, usize), Inbox>,
+    /// What the other ranks, or rank 0, must know of communicators.
+    outbox: Vec<Frame>,
+    /// On rank 0: the collectives of all ranks.
+    steps: Steps,
 }
 
 fn is_late(error: &io::Error) -> bool {
@@ -83,9 +112,13 @@ impl Group {
             is_losing: false,
             is_closing: false,
             has_left: vec![false; place.count],
+            is_cut: false,
             calls: BTreeMap::new(),
             since: None,
             answer: None,
+            inboxes: BTreeMap::new(),
+            outbox: Vec::new(),
+            steps: Steps::default(),
         };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         let group = Arc::new(Self {
@@ -95,6 +128,8 @@ impl Group {
             changed,
             turn: Mutex::new(0),
             telling: Mutex::new(()),
+            dependents: Mutex::default(),
+            flushing: Mutex::new(()),
         });
         for (peer, stream) in streams {
             let shared = Arc::clone(&group);
@@ -105,6 +140,11 @@ impl Group {
         let thread = std::thread::Builder::new().name("trijet-beat".to_owned());
         thread.spawn(move || shared.beat()).map_err(cannot)?;
         Ok(group)
+    }
+
+    /// The calls that this rank has made.
+    pub(super) fn calls(&self) -> u64 {
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -129,31 +169,75 @@ impl Group {
         self.links.keys().for_each(|rank| self.send(*rank, frame));
     }
 
+    /// Adds what ends with the group. If it has ended already, this call ends it.
+    pub(super) fn attach(&self, dependent: &Arc<impl Dependent + 'static>) {
+        let weak = Arc::downgrade(dependent);
+        let mut all = self.dependents.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|one| one.strong_count() > 0);
+        all.push(weak);
+        drop(all);
+        if let Some(error) = self.failure() {
+            dependent.lose(&error);
+            dependent.abort(&error);
+        }
+    }
+
+    fn dependents(&self) -> Vec<Arc<dyn Dependent>> {
+        let all = self.dependents.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// Keeps the first loss, after rank 0 has told it to the others.
-    fn lose(&self, cause: String) {
+    pub(super) fn lose(&self, cause: String) {
         let mut state = self.lock();
-        if state.is_losing || state.is_closing {
+        // Rank 0 tells the others also when it has left.
+        if state.is_losing || (state.is_closing && self.place.rank != 0) {
             return;
         }
         state.is_losing = true;
         drop(state);
-        let _telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.place.rank == 0 {
-            self.send_all(&Frame::Lost(cause.clone()));
+        let error = Error::new(ErrorKind::PeerLost, "ranks", cause.clone());
+        // First the devices, so that no result of work that is ended below is taken for a right one.
+        self.dependents().iter().for_each(|one| one.lose(&error));
+        let telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.place.rank {
+            0 => self.send_all(&Frame::Lost(cause)),
+            _ => self.send(0, &Frame::Lost(cause)),
         }
-        self.lock().lost = Some(Error::new(ErrorKind::PeerLost, "ranks", cause));
+        self.lock().lost = Some(error.again());
         self.changed.notify_all();
+        drop(telling);
+        for one in self.dependents() {
+            one.lose(&error);
+            one.abort(&error);
+        }
     }
 
     fn read(&self, peer: usize, mut stream: TcpStream) {
         let Place { count, timeout, .. } = self.place;
         loop {
             match Frame::read(&mut stream) {
-                Ok(Frame::Beat) => {}
+                Ok(Frame::Beat(reached)) => self.reach(peer, &reached),
+                Ok(Frame::Open(channel, ranks)) => self.open(channel, ranks),
+                Ok(Frame::Step(channel, number, step)) => self.step(peer, (channel, number), step),
+                Ok(Frame::Part(part)) => self.pass(part),
                 Ok(Frame::Call(call)) => self.arrive(peer, call),
                 Ok(Frame::Answer(answer)) => self.answer(answer),
                 Ok(Frame::Lost(cause)) => self.lose(cause),
-                Ok(Frame::Goodbye) => return self.leave(peer, &stream),
+                Ok(Frame::Goodbye) => {
+                    self.leave(peer, &stream);
+                    // Rank 0 still passes messages on until the last rank has left, or until its process ends.
+                    if peer != 0 {
+                        return;
+                    }
+                }
+                Err(error) if self.lock().has_left[peer] => {
+                    if is_late(&error) {
+                        continue;
+                    }
+                    self.lock().is_cut = true;
+                    return self.changed.notify_all();
+                }
                 Err(error) if is_late(&error) => {
                     let cause = format!(
                         "rank {peer} of {count} is frozen or cannot be reached: it has sent nothing for {timeout:?}"
@@ -178,14 +262,16 @@ impl Group {
     fn leave(&self, peer: usize, stream: &TcpStream) {
         let mut state = self.lock();
         state.has_left[peer] = true;
-        let cause = self.left_out(&state);
+        let cause = self.left_out(&state).or_else(|| self.missed(&state));
         drop(state);
         self.changed.notify_all();
         if let Some(cause) = cause {
             self.lose(cause);
         }
         // The other end waits for this before it ends its thread. It may be gone already.
-        drop(stream.shutdown(Shutdown::Write));
+        if peer != 0 {
+            drop(stream.shutdown(Shutdown::Write));
+        }
     }
 
     /// On rank 0: a rank that has left without the call that others make.
@@ -219,29 +305,172 @@ impl Group {
 
     /// Sends heartbeats until the end, and ends a call on rank 0 that a rank does not make.
     fn beat(&self) {
-        let Place { count, timeout, .. } = self.place;
+        let Place { rank, count, timeout } = self.place;
+        let mut last = Instant::now();
         loop {
             let state = self.lock();
-            let goes_on = |state: &mut State| !state.is_closing;
-            let waited = self.changed.wait_timeout_while(state, BEAT, goes_on);
+            let goes_on = |state: &mut State| !state.is_closing && state.outbox.is_empty();
+            let left = BEAT.saturating_sub(last.elapsed());
+            let waited = self.changed.wait_timeout_while(state, left, goes_on);
             let state = waited.unwrap_or_else(PoisonError::into_inner).0;
             if state.is_closing {
                 return;
             }
+            drop(state);
+            self.flush();
+            if last.elapsed() < BEAT {
+                continue;
+            }
+            last = Instant::now();
+            let reached: Vec<(u64, u64)> =
+                self.dependents().iter().map(|one| one.reached()).collect();
+            if rank == 0 {
+                self.reach(0, &reached);
+            }
+            let state = self.lock();
             let is_late = state.since.is_some_and(|since| since.elapsed() > timeout);
             let late = state.calls.values().next().filter(|_| is_late).map(|call| {
                 let missing = (0..count).filter(|rank| !state.calls.contains_key(rank));
                 let missing = named(&missing.collect::<Vec<_>>(), count);
                 format!("{missing} did not come to `{}` within {timeout:?}", call.what)
             });
+            let late = late.or_else(|| state.steps.missing(&state.has_left, timeout, last));
             let present: Vec<usize> =
                 self.links.keys().copied().filter(|rank| !state.has_left[*rank]).collect();
             drop(state);
             if let Some(cause) = late {
                 self.lose(cause);
             }
-            present.into_iter().for_each(|rank| self.send(rank, &Frame::Beat));
+            let beat = Frame::Beat(reached);
+            present.into_iter().for_each(|rank| self.send(rank, &beat));
         }
+    }
+
+    /// Sends what was announced. A thread that returns from this call has nothing left to send.
+    fn flush(&self) {
+        let _flushing = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let frames = std::mem::take(&mut self.lock().outbox);
+        frames.into_iter().for_each(|frame| self.tell(frame));
+    }
+
+    /// Gives rank 0 what it must know of communicators.
+    fn tell(&self, frame: Frame) {
+        match (self.place.rank, frame) {
+            (0, Frame::Open(channel, ranks)) => self.open(channel, ranks),
+            (0, Frame::Step(channel, number, step)) => self.step(0, (channel, number), step),
+            (0, _) => {}
+            (_, frame) => self.send(0, &frame),
+        }
+    }
+
+    fn open(&self, channel: u64, ranks: Vec<u32>) {
+        let ranks = ranks.into_iter().map(|rank| usize::try_from(rank).unwrap_or(usize::MAX));
+        let ranks: Vec<usize> = ranks.collect();
+        if ranks.iter().all(|rank| *rank < self.place.count) {
+            self.lock().steps.open(channel, ranks, Instant::now());
+        }
+    }
+
+    fn step(&self, rank: usize, at: (u64, u64), step: Step) {
+        let mut state = self.lock();
+        let outcome = state.steps.arrive(rank, at, step, Instant::now());
+        let cause = outcome.err().or_else(|| self.missed(&state));
+        drop(state);
+        cause.into_iter().for_each(|cause| self.lose(cause));
+    }
+
+    /// On rank 0: a collective that a rank has not called before it left.
+    fn missed(&self, state: &State) -> Option<String> {
+        let State { steps, has_left, .. } = state;
+        let any_left = has_left.contains(&true);
+        any_left.then(|| steps.missing(has_left, self.place.timeout, Instant::now())).flatten()
+    }
+
+    fn reach(&self, rank: usize, reached: &[(u64, u64)]) {
+        let mut state = self.lock();
+        for (channel, number) in reached {
+            state.steps.reach(rank, *channel, *number, Instant::now());
+        }
+    }
+
+    /// Says that this rank has a communicator, or that it calls a collective.
+    pub(super) fn announce(&self, frame: Frame) {
+        self.lock().outbox.push(frame);
+        self.changed.notify_all();
+    }
+
+    /// Takes a part of a message, or passes it on.
+    fn pass(&self, part: Part) {
+        let index = |rank: u32| usize::try_from(rank).ok().filter(|one| *one < self.place.count);
+        let (Some(to), Some(from)) = (index(part.to), index(part.from)) else { return };
+        if to != self.place.rank {
+            return self.send(to, &Frame::Part(part));
+        }
+        let mut state = self.lock();
+        let inbox = state.inboxes.entry((part.channel, from)).or_default();
+        inbox.begun.extend(part.bytes);
+        if part.is_last {
+            let whole = std::mem::take(&mut inbox.begun);
+            inbox.whole.push_back(whole);
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Sends a message to a rank. It does not wait for the rank.
+    pub(super) fn post(&self, to: usize, channel: u64, bytes: &[u8]) -> Result<()> {
+        if let Some(error) = self.failure() {
+            return Err(error);
+        }
+        // Rank 0 learns what this rank calls before others get the data.
+        self.flush();
+        let number = |rank: usize| u32::try_from(rank).unwrap_or(u32::MAX);
+        let (from, to, count) =
+            (number(self.place.rank), number(to), bytes.len().div_ceil(PART_BYTES).max(1));
+        for at in 0..count {
+            let bytes = &bytes[at * PART_BYTES..bytes.len().min((at + 1) * PART_BYTES)];
+            let part = Part { from, to, channel, is_last: at + 1 == count, bytes: bytes.to_vec() };
+            match self.place.rank {
+                0 => self.pass(part),
+                _ if from == to => self.pass(part),
+                _ => self.send(0, &Frame::Part(part)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The error of a message that does not fit: in most cases rank 0 finds the cause at the same time.
+    pub(super) fn unfit(&self, cause: String) -> Error {
+        let waits = |state: &mut State| state.lost.is_none();
+        drop(self.changed.wait_timeout_while(self.lock(), GRACE, waits));
+        self.lose(cause.clone());
+        self.failure().unwrap_or_else(|| Error::new(ErrorKind::PeerLost, "ranks", cause))
+    }
+
+    /// Waits for the next message of a rank.
+    pub(super) fn take(&self, from: usize, channel: u64) -> Result<Vec<u8>> {
+        let Place { count, timeout, .. } = self.place;
+        let waits = |state: &mut State| {
+            let inbox = state.inboxes.get(&(channel, from));
+            inbox.is_none_or(|inbox| inbox.whole.is_empty())
+                && state.lost.is_none()
+                && !state.is_cut
+        };
+        self.flush();
+        let state = self.lock();
+        let waited = self.changed.wait_timeout_while(state, timeout + GRACE, waits);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let whole = state.inboxes.get_mut(&(channel, from)).and_then(|one| one.whole.pop_front());
+        if let Some(whole) = whole {
+            return Ok(whole);
+        }
+        let cause = match state.is_cut {
+            true => format!("rank 0 of {count} has left, which passes messages on"),
+            false => format!("rank {from} of {count} sent nothing within {timeout:?}"),
+        };
+        drop(state);
+        self.lose(cause.clone());
+        Err(self.failure().unwrap_or_else(|| Error::new(ErrorKind::PeerLost, "ranks", cause)))
     }
 
     /// Makes a call together with all other ranks.
@@ -283,8 +512,17 @@ impl Group {
     /// Says goodbye to the other ranks.
     pub(super) fn close(&self) {
         self.lock().is_closing = true;
+        self.flush();
         self.changed.notify_all();
         self.send_all(&Frame::Goodbye);
+        // Rank 0 still passes messages on: its threads end when the others have left.
+        if self.place.rank == 0 {
+            let mut state = self.lock();
+            state.has_left[0] = true;
+            let cause = self.missed(&state);
+            drop(state);
+            return cause.into_iter().for_each(|cause| self.lose(cause));
+        }
         for link in self.links.values() {
             let stream = link.lock().unwrap_or_else(PoisonError::into_inner);
             // The other end may have closed the connection already.

@@ -15,7 +15,8 @@ const BROADCAST_BYTES_MAX: usize = 32 << 10;
 /// All ranks make the same calls in the same order. A rank that ends, freezes or comes too late is an error of kind
 /// [`PeerLost`](ErrorKind::PeerLost) on each other rank, which names it: no call waits much longer than the timeout. The end of a
 /// process closes its connections, so it is found at once; what freezes or cannot be reached sends no heartbeats, and is found
-/// after the timeout. The first loss stays: each later call returns it. To drop the group ends it without a loss.
+/// after the timeout. The first loss stays: each later call returns it. To drop the group ends it without a loss. Rank 0 then passes messages on
+/// until the others have left or its process ends.
 ///
 /// Connections are neither encrypted nor authenticated: use them within a trusted network.
 ///
@@ -38,7 +39,7 @@ const BROADCAST_BYTES_MAX: usize = 32 << 10;
 /// # Ok::<(), trijet::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Ranks(Arc<Group>);
+pub struct Ranks(pub(super) Arc<Group>);
 
 fn refused(op: &'static str, cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, op, cause)
@@ -106,6 +107,19 @@ impl Ranks {
             return Err(refused("broadcast", cause));
         }
         self.0.call("broadcast", 0, if self.rank() == 0 { bytes } else { &[] })
+    }
+
+    /// The bytes of all ranks, in their order.
+    ///
+    /// # Errors
+    /// `InvalidValue` if a rank makes another call; `PeerLost`.
+    pub fn gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
+        const CHANNEL: u64 = 0;
+        self.0.call("gather", 0, &[])?;
+        for rank in 0..self.count() {
+            self.0.post(rank, CHANNEL, bytes)?;
+        }
+        (0..self.count()).map(|rank| self.0.take(rank, CHANNEL)).collect()
     }
 
     /// Demands that all ranks give the same value. `what` names it.

@@ -6,10 +6,11 @@
 //! one arrives.
 #![forbid(unsafe_code)]
 
-use super::member::Member;
+use super::chains::pair;
+use super::team::Team;
 use crate::base::error::Result;
 use crate::kernels::Reduction;
-use crate::memory::{Buffer, Element, ViewMut};
+use crate::memory::{AsView, Buffer, Element, ViewMut};
 use std::ops::Range;
 
 /// The chunks of a segment. They are also those that may lie at a device before they are combined: a kernel that fills the device
@@ -31,16 +32,6 @@ fn chunks(range: Range<usize>, chunk: usize) -> impl Iterator<Item = Range<usize
     range.step_by(chunk).map(move |begin| begin..end.min(begin + chunk))
 }
 
-/// The views of two devices.
-fn two<'v, 'd, T>(
-    data: &'v mut [ViewMut<'d, T>],
-    from: usize,
-    to: usize,
-) -> (&'v mut ViewMut<'d, T>, &'v mut ViewMut<'d, T>) {
-    let [from, to] = data.get_disjoint_mut([from, to]).expect("a device and the next one");
-    (from, to)
-}
-
 /// Memory at a device for chunks that arrive.
 struct Landing<T> {
     slots: Vec<Buffer<T>>,
@@ -49,10 +40,10 @@ struct Landing<T> {
 
 #[track_caller]
 pub(super) fn all_reduce<T: Element, R: Reduction<T>>(
-    members: &[Member],
+    team: &Team<'_>,
     data: &mut [ViewMut<'_, T>],
 ) -> Result<()> {
-    let (count, len) = (members.len(), data[0].len());
+    let (count, len) = (team.count, data[0].len());
     if count == 1 {
         return Ok(());
     }
@@ -60,35 +51,34 @@ pub(super) fn all_reduce<T: Element, R: Reduction<T>>(
         (len.div_ceil(count), CHUNK_BYTES.map(|n| n / size_of::<T>().max(1)));
     let chunk = segment.div_ceil(CHUNKS).clamp(least, most).min(segment);
     let slots = segment.div_ceil(chunk).min(CHUNKS);
-    let mut landings = Vec::with_capacity(count);
-    for member in members {
+    let mut landings = Vec::with_capacity(team.members.len());
+    for member in team.members {
         let slot = |_| member.kernels.alloc::<T>(chunk);
         landings.push(Landing { slots: (0..slots).map(slot).collect::<Result<_>>()?, next: 0 });
     }
     for step in 0..count - 1 {
         exchange(count, len, chunk, |from, to, at| {
-            if let Some(range) = at((from + count - step) % count) {
-                let Landing { slots, next } = &mut landings[to];
-                let turn = *next % slots.len();
-                let slot = &mut slots[turn];
-                *next += 1;
-                let (source, target) = two(data, from, to);
-                let source = source.reborrow().slice(range.clone());
-                members[from].copies.copy(&source, &mut slot.slice_mut(..range.len()))?;
-                let target = target.reborrow().slice(range.clone());
-                R::combine(&members[to].kernels, slot.slice(..range.len()), target)?;
-            }
-            Ok(())
+            let Some(range) = at((from + count - step) % count) else { return Ok(()) };
+            let (source, target) = pair(data, team.local(from), team.local(to));
+            let source = source.map(|view| view.as_view().slice(range.clone()));
+            let (Some(target), Some(at)) = (target, team.local(to)) else {
+                return team.hop::<T>((from, to), source, None);
+            };
+            let Landing { slots, next } = &mut landings[at];
+            let turn = *next % slots.len();
+            let slot = &mut slots[turn];
+            *next += 1;
+            team.hop((from, to), source, Some(slot.slice_mut(..range.len())))?;
+            let target = target.reborrow().slice(range.clone());
+            R::combine(&team.members[at].kernels, slot.slice(..range.len()), target)
         })?;
     }
     for step in 0..count - 1 {
         exchange(count, len, chunk, |from, to, at| {
-            if let Some(range) = at((from + 1 + count - step) % count) {
-                let (source, target) = two(data, from, to);
-                let source = source.reborrow().slice(range.clone());
-                members[from].copies.copy(&source, &mut target.reborrow().slice(range))?;
-            }
-            Ok(())
+            let Some(range) = at((from + 1 + count - step) % count) else { return Ok(()) };
+            let (source, target) = pair(data, team.local(from), team.local(to));
+            let source = source.map(|view| view.as_view().slice(range.clone()));
+            team.hop((from, to), source, target.map(|view| view.reborrow().slice(range)))
         })?;
     }
     Ok(())

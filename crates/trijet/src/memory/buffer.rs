@@ -295,6 +295,11 @@ impl<'a, T: Element> View<'a, T> {
         View { block: self.block, start, len: range.end - range.start, types: PhantomData }
     }
 
+    /// The device of the memory; `None` for host memory.
+    pub(crate) fn device_id(&self) -> Option<DeviceId> {
+        device_of(self.block)
+    }
+
     #[inline]
     pub(crate) fn span(&self) -> Span {
         self.block.span(self.range())

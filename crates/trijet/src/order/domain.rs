@@ -372,6 +372,12 @@ impl Domain {
         error
     }
 
+    /// Loses a device because another process has ended. The caller holds no lock.
+    pub(crate) fn lose(&self, device: DeviceId, error: &Error) {
+        self.gate.lose(device, error);
+        drop(self.failed(device, error.again()));
+    }
+
     /// Notes that a thread, or a query by the library, found everything in `complete` to be done.
     pub(crate) fn observe(&self, complete: &VectorClock) {
         for position in complete.positions() {

@@ -7,7 +7,8 @@
 //! - live: the call reaches the driver;
 //! - capturing (law A33): the call is refused, except for operations that can be a part of the graph, see
 //!   `captured`. Only a stream that the program made itself can be in this state;
-//! - lost (law A40): the call is refused with the error that the device was lost with.
+//! - lost (law A40): the call is refused with the error that the device was lost with. A device is also lost if a process that
+//!   its work waits for has ended: pending work is then ended early, and a wait for it does not succeed.
 //!
 //! The gate is passed under the lock of a lane, so nothing here runs code of the user: a caller
 //! reports a loss when it holds no lock, see `Domain::failed`.
@@ -134,32 +135,43 @@ impl Gate {
 
     /// Waits for the work of a stream.
     pub(crate) fn synchronize_stream(&self, on: GateStream) -> Result<()> {
-        self.pass(self.stream_state(on)?, on.device, |driver| driver.stream_synchronize(on.handle))
+        self.pass(self.stream_state(on)?, on.device, |driver| {
+            driver.stream_synchronize(on.handle)
+        })?;
+        self.demand_live(on.device)
     }
 
     /// Asks whether the work of a stream is complete.
     pub(crate) fn query_stream(&self, on: GateStream) -> Result<Readiness> {
-        self.pass(self.stream_state(on)?, on.device, |driver| driver.stream_query(on.handle))
+        let answer =
+            self.pass(self.stream_state(on)?, on.device, |driver| driver.stream_query(on.handle))?;
+        self.demand_live(on.device).map(|()| answer)
     }
 
     /// Waits for the work that an event stands for.
     pub(crate) fn synchronize_event(&self, device: DeviceId, event: EventHandle) -> Result<()> {
-        self.pass(self.device_state(device), device, |driver| driver.event_synchronize(event))
+        self.pass(self.device_state(device), device, |driver| driver.event_synchronize(event))?;
+        self.demand_live(device)
     }
 
     /// Asks whether the work that an event stands for is complete.
     pub(crate) fn query_event(&self, device: DeviceId, event: EventHandle) -> Result<Readiness> {
-        self.pass(self.device_state(device), device, |driver| driver.event_query(event))
+        let answer =
+            self.pass(self.device_state(device), device, |driver| driver.event_query(event))?;
+        self.demand_live(device).map(|()| answer)
     }
 
     /// [`Gate::query_event`] for polling loops. On a simulated clock, each call advances time.
     pub(crate) fn poll_event(&self, device: DeviceId, event: EventHandle) -> Result<Progress> {
-        self.pass(self.device_state(device), device, |driver| driver.event_poll(event))
+        let answer =
+            self.pass(self.device_state(device), device, |driver| driver.event_poll(event))?;
+        self.demand_live(device).map(|()| answer)
     }
 
     /// Waits for all work of a device.
     pub(crate) fn synchronize_device(&self, device: DeviceId) -> Result<()> {
-        self.pass(self.device_state(device), device, |driver| driver.synchronize(device))
+        self.pass(self.device_state(device), device, |driver| driver.synchronize(device))?;
+        self.demand_live(device)
     }
 
     /// Makes a call, or refuses it because of the state.
@@ -200,13 +212,26 @@ impl Gate {
         Ok(state)
     }
 
+    /// The error of a device that was lost during a wait.
+    #[inline]
+    fn demand_live(&self, device: DeviceId) -> Result<()> {
+        match self.device_state(device) {
+            Passage::Lost(error) => Err(error.again()),
+            Passage::Live | Passage::Capturing => Ok(()),
+        }
+    }
+
+    /// Loses a device: every later call, and every wait that goes on, returns the error. The first loss stays.
+    pub(super) fn lose(&self, device: DeviceId, error: &Error) {
+        self.lost.set(device.0 as usize, error.again());
+        self.any_lost.store(true, Ordering::Release);
+    }
+
     /// Notes the loss of a device, which may be another one whose work the call needed.
     #[cold]
     fn refused(&self, device: DeviceId, error: Error) -> Error {
         if error.is_loss() {
-            let device = error.device().unwrap_or(device);
-            self.lost.set(device.0 as usize, error.again());
-            self.any_lost.store(true, Ordering::Relaxed);
+            self.lose(error.device().unwrap_or(device), &error);
         }
         error
     }

@@ -1,0 +1,38 @@
+//! Messages between the devices of a communicator.
+#![forbid(unsafe_code)]
+
+use crate::memory::{Element, View, ViewMut};
+
+/// Messages for [`Communicator::exchange`](super::Communicator::exchange): the first one from a device to another one is
+/// received by the first receive there, and so on.
+#[derive(Debug)]
+#[must_use = "it is sent by `Communicator::exchange`"]
+pub struct Exchange<'a, T> {
+    pub(super) sends: Vec<(View<'a, T>, usize)>,
+    pub(super) receives: Vec<(ViewMut<'a, T>, usize)>,
+}
+
+impl<T> Default for Exchange<'_, T> {
+    fn default() -> Self {
+        Self { sends: Vec::new(), receives: Vec::new() }
+    }
+}
+
+impl<'a, T: Element> Exchange<'a, T> {
+    /// No messages.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sends elements from the device of their memory to the device `to` of the communicator.
+    pub fn send(mut self, data: View<'a, T>, to: usize) -> Self {
+        self.sends.push((data, to));
+        self
+    }
+
+    /// Receives elements from the device `from` of the communicator on the device of this memory.
+    pub fn receive(mut self, into: ViewMut<'a, T>, from: usize) -> Self {
+        self.receives.push((into, from));
+        self
+    }
+}

@@ -1,0 +1,69 @@
+//! Messages between devices of several processes, through host memory and the connections of the ranks.
+#![forbid(unsafe_code)]
+
+use super::member::Member;
+use super::ranks::Ranks;
+use crate::base::error::Result;
+use crate::memory::{Element, View, ViewMut};
+use std::sync::Arc;
+
+/// A communicator over ranks.
+#[derive(Debug)]
+pub(super) struct Mail {
+    pub(super) group: Arc<Ranks>,
+    /// The number of the communicator, which all its ranks know.
+    pub(super) channel: u64,
+    /// The rank of each place.
+    pub(super) ranks: Vec<usize>,
+}
+
+impl Mail {
+    /// The place of this process.
+    pub(super) fn place(&self) -> usize {
+        let own = self.group.rank();
+        self.ranks.iter().position(|rank| *rank == own).expect("this rank has a place")
+    }
+
+    /// The bytes of all places, in their order. All of them make this call.
+    pub(super) fn gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let group = &self.group.0;
+        self.ranks.iter().try_for_each(|rank| group.post(*rank, self.channel, bytes))?;
+        self.ranks.iter().map(|rank| group.take(*rank, self.channel)).collect()
+    }
+
+    /// Waits for the elements, and sends them.
+    #[track_caller]
+    pub(super) fn post<T: Element>(
+        &self,
+        member: &Member,
+        to: usize,
+        data: View<'_, T>,
+    ) -> Result<()> {
+        let elements = if data.is_empty() { Vec::new() } else { member.copies.download(&data)? };
+        self.group.0.post(self.ranks[to], self.channel, bytemuck::cast_slice(&elements))
+    }
+
+    /// Waits for a message, and enqueues the copy of its elements.
+    #[track_caller]
+    pub(super) fn take<T: Element>(
+        &self,
+        member: &Member,
+        from: usize,
+        mut into: ViewMut<'_, T>,
+    ) -> Result<()> {
+        let from = self.ranks[from];
+        let bytes = self.group.0.take(from, self.channel)?;
+        let expected = into.len() * size_of::<T>();
+        if bytes.len() != expected {
+            let found = bytes.len();
+            let cause = format!("rank {from} sent {found} bytes, and this rank takes {expected}");
+            return Err(self.group.0.unfit(cause));
+        }
+        if expected == 0 {
+            return Ok(());
+        }
+        let mut staged = member.device.pinned::<T>(into.len())?;
+        bytemuck::cast_slice_mut::<T, u8>(&mut staged.write()?).copy_from_slice(&bytes);
+        member.copies.copy(&staged, &mut into)
+    }
+}

@@ -1,0 +1,60 @@
+//! The devices of an operation, and the way of data between them.
+//!
+//! Collectives are sequences of hops from one device to another one. All processes go through the same sequence, and each does
+//! what concerns its own devices: within a process a hop is one copy, and between processes a message.
+#![forbid(unsafe_code)]
+
+use super::mail::Mail;
+use super::member::Member;
+use crate::base::error::Result;
+use crate::memory::{Element, View, ViewMut};
+
+/// The devices of a communicator, which have places from 0 on. Those of this process follow each other.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Team<'a> {
+    /// The devices of this process.
+    pub(super) members: &'a [Member],
+    /// The place of the first of them.
+    pub(super) first: usize,
+    /// The devices of all processes.
+    pub(super) count: usize,
+    /// The way to other processes.
+    pub(super) mail: Option<&'a Mail>,
+}
+
+impl<'a> Team<'a> {
+    /// The number of a device among those of this process.
+    pub(super) fn local(&self, place: usize) -> Option<usize> {
+        place.checked_sub(self.first).filter(|at| *at < self.members.len())
+    }
+
+    pub(super) fn member(&self, place: usize) -> Option<&'a Member> {
+        self.local(place).map(|at| &self.members[at])
+    }
+
+    /// Sends elements from one device to another one. Of a device of another process there is no memory.
+    #[track_caller]
+    pub(super) fn hop<T: Element>(
+        &self,
+        (from, to): (usize, usize),
+        source: Option<View<'_, T>>,
+        target: Option<ViewMut<'_, T>>,
+    ) -> Result<()> {
+        match (self.mail, source, target) {
+            (None, Some(source), Some(mut target)) => {
+                let copies = &self.members[from - self.first].copies;
+                if source.is_empty() { Ok(()) } else { copies.copy(&source, &mut target) }
+            }
+            (Some(mail), source, target) => {
+                if let (Some(source), Some(member)) = (source, self.member(from)) {
+                    mail.post(member, to, source)?;
+                }
+                if let (Some(target), Some(member)) = (target, self.member(to)) {
+                    mail.take(member, from, target)?;
+                }
+                Ok(())
+            }
+            _ => unreachable!("without other processes both devices are here"),
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Communicators of NCCL, and the calls that enqueue their work.
+
+use super::nccl::{
+    ById, Code, Config, Handle, IN_PROGRESS, Nccl, UniqueId, functions, unsupported,
+};
+use crate::base::error::{Error, ErrorKind, Result};
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
+/// What a device does in a call. Numbers of element types and of operations are those of NCCL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    AllReduce {
+        operation: c_int,
+    },
+    Broadcast {
+        root: usize,
+    },
+    Reduce {
+        operation: c_int,
+        root: usize,
+    },
+    /// `count` elements of each device.
+    AllGather,
+    /// `count` elements for each device.
+    ReduceScatter {
+        operation: c_int,
+    },
+    Send {
+        to: usize,
+    },
+    Receive {
+        from: usize,
+    },
+}
+
+/// A call for one device: the memory that it reads and writes. An unused address is 0.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call {
+    /// The place of the device among those of this process.
+    pub(crate) member: usize,
+    pub(crate) verb: Verb,
+    pub(crate) from: u64,
+    pub(crate) into: u64,
+    pub(crate) count: usize,
+    pub(crate) element: c_int,
+}
+
+/// The communicators of devices of this process.
+#[derive(Debug)]
+pub(crate) struct NcclGroup {
+    nccl: &'static Nccl,
+    communicators: Vec<Handle>,
+    /// The end of the wait for calls that go on.
+    given_up: Option<Error>,
+}
+
+// SAFETY: NCCL allows calls on a communicator from any thread, one at a time. The functions of this file that use one take
+// `&mut`: false if a later function took `&self` and called NCCL.
+unsafe impl Send for NcclGroup {}
+
+fn number(value: usize, what: &'static str) -> Result<c_int> {
+    c_int::try_from(value)
+        .map_err(|_| Error::new(ErrorKind::InvalidValue, "NCCL", format!("{what} {value}")))
+}
+
+impl NcclGroup {
+    /// Communicators for these devices of the driver, which are all of the group.
+    pub(crate) fn new(devices: &[u32]) -> Result<Self> {
+        let nccl = functions()?;
+        let ordinals: Vec<c_int> = devices
+            .iter()
+            .map(|device| {
+                c_int::try_from(*device).map_err(|_| unsupported("a device number".into()))
+            })
+            .collect::<Result<_>>()?;
+        let count = number(ordinals.len(), "devices")?;
+        let mut communicators = vec![null_mut(); ordinals.len()];
+        // SAFETY: both arrays have `count` entries, and the call writes the first one. NCCL uses the primary contexts of the
+        // devices, which are those of this library.
+        let code = unsafe { (nccl.init_all)(communicators.as_mut_ptr(), count, ordinals.as_ptr()) };
+        nccl.demand(code, "ncclCommInitAll")?;
+        Ok(Self { nccl, communicators, given_up: None })
+    }
+
+    /// The name for a communicator of several processes, which one of them makes.
+    pub(crate) fn unique_id() -> Result<UniqueId> {
+        let nccl = functions()?;
+        let mut id = [0; 128];
+        // SAFETY: the call writes the local variable `id`, which is as large as a `ncclUniqueId`.
+        let code = unsafe { (nccl.unique_id)(&raw mut id) };
+        nccl.demand(code, "ncclGetUniqueId")?;
+        Ok(id)
+    }
+
+    /// Begins to make the communicator of one process of `count`, for the device that is current. It can be used when
+    /// [`NcclGroup::is_complete`] says so.
+    pub(crate) fn of_rank(id: UniqueId, rank: usize, count: usize) -> Result<Self> {
+        let nccl = functions()?;
+        let (rank, count) = (number(rank, "rank")?, number(count, "ranks")?);
+        let (mut handle, mut config) = (null_mut(), Config::without_waits());
+        // SAFETY: the call writes `handle`, and reads `config` before it returns; the other arguments are values.
+        let code =
+            unsafe { (nccl.init_rank)(&raw mut handle, count, ById(id), rank, &raw mut config) };
+        nccl.demand(code, "ncclCommInitRankConfig")?;
+        Ok(Self { nccl, communicators: vec![handle], given_up: None })
+    }
+
+    /// Begins to make communicators of parts of the group. `colors` has the part of each device of this process, and `places` the
+    /// places of these devices in the whole group, which are the order in the parts.
+    pub(crate) fn split(&mut self, colors: &[u32], places: &[usize]) -> Result<Vec<(u32, Self)>> {
+        let mut made = vec![null_mut(); self.communicators.len()];
+        let nccl = self.nccl;
+        let communicators = self.communicators.clone();
+        self.grouped("ncclCommSplit", |_| {
+            for (at, communicator) in communicators.iter().enumerate() {
+                let (color, key) =
+                    (number(colors[at] as usize, "part")?, number(places[at], "place")?);
+                let own = &raw mut made[at];
+                // SAFETY: the communicator is live. The group ends before `made` does, and the call writes its entry until then;
+                // without a configuration the new one has that of the old one.
+                let code = unsafe { (nccl.split)(*communicator, color, key, own, null_mut()) };
+                nccl.demand(code, "ncclCommSplit")?;
+            }
+            Ok(())
+        })?;
+        let mut parts: Vec<(u32, Self)> = Vec::new();
+        for (color, handle) in colors.iter().zip(made) {
+            match parts.iter_mut().find(|part| part.0 == *color) {
+                Some(part) => part.1.communicators.push(handle),
+                None => {
+                    let communicators = vec![handle];
+                    parts.push((*color, Self { nccl, communicators, given_up: None }));
+                }
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Runs calls as one group: they are enqueued when it ends.
+    fn grouped(
+        &mut self,
+        name: &'static str,
+        calls: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        self.demand_live()?;
+        // SAFETY: the call takes no pointer. Calls of a group are enqueued when it ends.
+        let begun = unsafe { (self.nccl.begin)() };
+        self.nccl.demand(begun, "ncclGroupStart")?;
+        let outcome = calls(self);
+        // SAFETY: the call takes no pointer. A group that has begun must end, also after an error.
+        let ended = unsafe { (self.nccl.end)() };
+        outcome?;
+        self.nccl.demand(ended, name)
+    }
+
+    /// Enqueues the calls as one group, each in the stream of its device.
+    ///
+    /// # Safety
+    /// Each address has as many elements as its call says, which are used by others as NCCL allows from now until the work in the
+    /// stream is complete, and each stream is a live one of its device.
+    pub(crate) unsafe fn run(&mut self, calls: &[Call], streams: &[*mut c_void]) -> Result<()> {
+        self.grouped("ncclGroupEnd", |group| {
+            for call in calls {
+                let (communicator, stream) =
+                    (group.communicators[call.member], streams[call.member]);
+                // SAFETY: our caller vouches for the memory and the stream.
+                let code = unsafe { group.call(call, communicator, stream) }?;
+                group.nccl.demand(code, "a call of NCCL")?;
+            }
+            Ok(())
+        })
+    }
+
+    /// # Safety
+    /// As for [`NcclGroup::run`].
+    unsafe fn call(&self, call: &Call, on: Handle, stream: *mut c_void) -> Result<Code> {
+        let (from, into) = (call.from as *const c_void, call.into as *mut c_void);
+        let (nccl, count, element) = (self.nccl, call.count, call.element);
+        Ok(match call.verb {
+            Verb::AllReduce { operation } => {
+                // SAFETY: our caller vouches for memory and stream; the communicator is live, because only `&mut self` ends it.
+                unsafe { (nccl.all_reduce)(from, into, count, element, operation, on, stream) }
+            }
+            Verb::Broadcast { root } => {
+                let root = number(root, "rank")?;
+                // SAFETY: as above.
+                unsafe { (nccl.broadcast)(from, into, count, element, root, on, stream) }
+            }
+            Verb::Reduce { operation, root } => {
+                let root = number(root, "rank")?;
+                // SAFETY: as above.
+                unsafe { (nccl.reduce)(from, into, count, element, operation, root, on, stream) }
+            }
+            Verb::AllGather => {
+                // SAFETY: as above; `into` has the elements of all ranks.
+                unsafe { (nccl.all_gather)(from, into, count, element, on, stream) }
+            }
+            Verb::ReduceScatter { operation } => {
+                // SAFETY: as above; `from` has the elements for all ranks.
+                unsafe { (nccl.reduce_scatter)(from, into, count, element, operation, on, stream) }
+            }
+            Verb::Send { to } => {
+                let to = number(to, "rank")?;
+                // SAFETY: as above.
+                unsafe { (nccl.send)(from, count, element, to, on, stream) }
+            }
+            Verb::Receive { from } => {
+                let from = number(from, "rank")?;
+                // SAFETY: as above.
+                unsafe { (nccl.receive)(into, count, element, from, on, stream) }
+            }
+        })
+    }
+
+    /// Whether the calls so far are enqueued. Only those of [`NcclGroup::of_rank`] and of its parts take a while.
+    ///
+    /// # Errors
+    /// The error of a call, or of work that was enqueued.
+    pub(crate) fn is_complete(&mut self) -> Result<bool> {
+        self.demand_live()?;
+        let mut is_complete = true;
+        for communicator in &self.communicators {
+            let mut state = 0;
+            // SAFETY: the communicator is live; the call writes the local variable `state`.
+            let code = unsafe { (self.nccl.async_error)(*communicator, &raw mut state) };
+            self.nccl.demand(code, "ncclCommGetAsyncError")?;
+            self.nccl.demand(state, "an earlier call")?;
+            is_complete &= state != IN_PROGRESS;
+        }
+        Ok(is_complete)
+    }
+
+    fn demand_live(&self) -> Result<()> {
+        self.given_up.as_ref().map_or(Ok(()), |error| Err(error.again()))
+    }
+
+    /// Ends the communicators. Only when no work is pending: the calls would wait for it.
+    pub(crate) fn destroy(&mut self) {
+        for communicator in self.communicators.drain(..).filter(|handle| !handle.is_null()) {
+            // SAFETY: the communicator is live and leaves the list with this call. If the call is refused, it leaks.
+            let _code = unsafe { (self.nccl.destroy)(communicator) };
+        }
+    }
+
+    /// Ends the communicators together with their pending work, whose results have any values. Later calls return `why`.
+    pub(crate) fn abort(&mut self, why: &Error) {
+        self.given_up = Some(why.again());
+        for communicator in self.communicators.drain(..).filter(|handle| !handle.is_null()) {
+            // SAFETY: the communicator is live and leaves the list with this call. Its kernels see the flag that the call sets,
+            // and end.
+            let _code = unsafe { (self.nccl.abort)(communicator) };
+        }
+    }
+}
