@@ -1,6 +1,7 @@
 //! The cases on CUDA: `cargo test --test gpu`. Without a GPU every one of them fails.
 
 mod cases;
+mod collectives;
 mod comm;
 mod gpu_only;
 mod litmus;

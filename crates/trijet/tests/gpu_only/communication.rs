@@ -1,10 +1,10 @@
 //! Collectives on all GPUs of the host: by copies and kernels of this library, and by NCCL. On a host with one GPU the results are
 //! the data themselves.
 
-use crate::alone;
 use crate::comm::{
     an_iteration_as_one_graph_equals_eager_ones, results_are_those_of_the_promised_order,
 };
+use crate::{alone, collectives};
 use trijet::comm::Communicator;
 use trijet::kernels::{Max, Min, Reduction, Sum};
 use trijet::testing::Prng;
@@ -75,6 +75,27 @@ fn same<R: Reduction<u32> + Copy>(
         }
     }
     Ok(())
+}
+
+/// By copies with the promised order of sums, by NCCL, and by parts of both.
+#[test]
+fn every_collective_gives_each_gpu_what_it_must_have() -> Result<()> {
+    let _alone = alone();
+    let devices = all()?;
+    let copies = Communicator::over(&devices)?;
+    for (seed, len) in (0..).zip([1, 1000, 1 << 18, (5 << 20) + 1]) {
+        collectives::all::<f32>(&copies, &devices, len, seed)?;
+    }
+    let nccl = Communicator::with_nccl(&devices)?;
+    for (seed, len) in (0..).zip([1, 1000, 1 << 18, 300_001]) {
+        collectives::all::<u32>(&nccl, &devices, len, seed)?;
+    }
+    let numbers: Vec<u32> = (0..).take(devices.len()).collect();
+    for (part, device) in nccl.split(&numbers)?.iter().zip(&devices) {
+        collectives::all::<u32>(part, &[device.clone()], 1000, 5)?;
+    }
+    let whole = nccl.split(&vec![3; devices.len()])?.remove(0);
+    collectives::all::<u32>(&whole, &devices, 1000, 6)
 }
 
 #[test]

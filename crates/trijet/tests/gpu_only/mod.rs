@@ -13,6 +13,7 @@ mod litmus;
 mod parameters;
 mod peers;
 mod pytorch;
+mod ranks;
 mod red_zones;
 mod tasks;
 mod times;

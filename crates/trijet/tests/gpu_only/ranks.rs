@@ -1,0 +1,296 @@
+//! Processes with a GPU each, which communicate by NCCL: one of them is killed, frozen, late or of another opinion, and each other one
+//! ends with an error that names it. On a host with one GPU there are two processes on it, whose data pass through host memory.
+
+use crate::{alone, collectives};
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use trijet::comm::{Communicator, Ranks};
+use trijet::kernels::Sum;
+use trijet::testing::Prng;
+use trijet::{Device, ErrorKind, Result, Select};
+
+/// Makes a process of this program a rank: rank, number of ranks, address, timeout in seconds, and what it does.
+const RANK: &str = "TRIJET_TEST_RANK";
+
+fn gpus() -> usize {
+    Device::cuda_devices().expect("a driver").len()
+}
+
+fn address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("it is bound").to_string()
+}
+
+/// A communicator of a rank: by NCCL if there is a GPU for each rank.
+fn communicator(ranks: Ranks) -> Result<(Device, Communicator)> {
+    let (rank, count, gpus) = (ranks.rank(), ranks.count(), gpus());
+    let device = Device::open(Select::Cuda(u32::try_from(rank % gpus).expect("few")))?;
+    let ranks = Arc::new(ranks);
+    let communicator = match count <= gpus {
+        true => Communicator::of_rank(&device, &ranks)?,
+        false => Communicator::through_host(&device, &ranks)?,
+    };
+    Ok((device, communicator))
+}
+
+/// The rank that a process of the tests below is.
+#[test]
+fn a_process_that_is_a_rank_with_a_gpu() {
+    let Ok(text) = std::env::var(RANK) else { return };
+    let parts: Vec<&str> = text.split(' ').collect();
+    let [rank, count, address, seconds, what] = parts[..] else { panic!("{text}") };
+    let number = |text: &str| text.parse::<usize>().expect("a number");
+    let timeout = Duration::from_secs(number(seconds) as u64);
+    let ranks = Ranks::join(number(rank), number(count), address, timeout).expect("they join");
+    let outcome = match what {
+        "steps" => steps(ranks),
+        "sizes" => sizes(ranks),
+        "stuck" => stuck(ranks),
+        "collectives" => all_collectives(ranks),
+        _ => panic!("{what}"),
+    };
+    match outcome {
+        Ok(()) => println!("done"),
+        Err(error) => println!("{:?}: {error}", error.kind()),
+    }
+}
+
+/// Sums of several lengths, each looked at.
+fn steps(ranks: Ranks) -> Result<()> {
+    println!("joined");
+    let (rank, count) = (ranks.rank(), ranks.count());
+    let (device, communicator) = communicator(ranks)?;
+    let stream = device.stream()?;
+    for step in 0_u32.. {
+        println!("step {step}");
+        let len = [1000, 1 << 20, 8 << 20][step as usize % 3];
+        let own = step + u32::try_from(rank).expect("few");
+        let mut data = stream.alloc::<u32>(len)?;
+        stream.fill(&mut data, own)?;
+        for _ in 0..3 {
+            communicator.all_reduce(Sum, &mut [data.view_mut()])?;
+        }
+        let found = stream.download(&data)?;
+        let count = u32::try_from(count).expect("few");
+        let sum = (0..count).map(|rank| step + rank).fold(0, u32::wrapping_add) * count * count;
+        // A result that misses the part of a lost rank must not be returned.
+        assert!(found.iter().all(|one| *one == sum), "step {step} has a wrong sum");
+    }
+    Ok(())
+}
+
+/// Rank 1 has another length than the others.
+fn sizes(ranks: Ranks) -> Result<()> {
+    let len = if ranks.rank() == 1 { 2000 } else { 1000 };
+    let (device, communicator) = communicator(ranks)?;
+    let stream = device.stream()?;
+    let mut data = stream.alloc::<u32>(len)?;
+    loop {
+        communicator.all_reduce(Sum, &mut [data.view_mut()])?;
+        stream.synchronize()?;
+        stream.download(&data)?;
+    }
+}
+
+/// The device of rank 1 does not come to the sum, although the rank calls it.
+fn stuck(ranks: Ranks) -> Result<()> {
+    let rank = ranks.rank();
+    let (device, communicator) = communicator(ranks)?;
+    let stream = device.stream()?;
+    let mut data = stream.upload(&[1_u32; 1000])?;
+    let go_on = device.signal();
+    if rank == 1 {
+        let go_on = go_on.clone();
+        stream.host_fn(move || go_on.wait())?;
+        stream.fill(&mut data, 2)?;
+    }
+    let outcome = communicator.all_reduce(Sum, &mut [data.view_mut()]);
+    if rank == 1 {
+        while communicator.failure().is_none() {
+            std::thread::yield_now();
+        }
+        go_on.set();
+    }
+    outcome?;
+    stream.download(&data).map(drop)
+}
+
+fn all_collectives(ranks: Ranks) -> Result<()> {
+    let (device, communicator) = communicator(ranks)?;
+    let devices = [device];
+    for (seed, len) in (0..).zip([1, 1000, 1 << 18, 300_001]) {
+        collectives::all::<u32>(&communicator, &devices, len, seed)?;
+    }
+    let parts =
+        communicator.split(&[u32::try_from(communicator.places().start % 2).expect("few")])?;
+    collectives::all::<u32>(&parts[0], &devices, 5000, 4)?;
+    let whole = communicator.split(&[7])?.remove(0);
+    collectives::all::<u32>(&whole, &devices, 5000, 5)?;
+    collectives::all::<u32>(&communicator, &devices, 5000, 6)?;
+    communicator.close()
+}
+
+struct Process {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop((self.child.kill(), self.child.wait()));
+    }
+}
+
+impl Process {
+    /// Starts the ranks: one for each GPU, and two at least.
+    fn all(seconds: u64, what: &str) -> Vec<Self> {
+        let (address, count) = (address(), gpus().max(2));
+        let start = |rank| {
+            let name = "gpu_only::ranks::a_process_that_is_a_rank_with_a_gpu";
+            let mut child = Command::new(std::env::current_exe().expect("this program"))
+                .args(["--exact", name, "--nocapture"])
+                .env(RANK, format!("{rank} {count} {address} {seconds} {what}"))
+                .stdout(Stdio::piped())
+                .spawn()
+                .expect("a process");
+            let output = BufReader::new(child.stdout.take().expect("it is piped"));
+            Self { child, output }
+        };
+        (0..count).map(start).collect()
+    }
+
+    /// What it prints from now on, to the end.
+    fn rest(&mut self) -> String {
+        let mut text = String::new();
+        self.output.read_to_string(&mut text).expect("it prints text");
+        text
+    }
+
+    fn read_until(&mut self, text: &str) {
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            let read = self.output.read_line(&mut line).expect("it prints text");
+            assert_ne!(read, 0, "the process ended before `{text}`");
+        }
+    }
+
+    fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        let status = Command::new("kill").args([signal, &id]).status().expect("`kill` runs");
+        assert!(status.success());
+    }
+}
+
+/// What each rank prints to its end.
+fn outputs(all: Vec<Process>) -> Vec<String> {
+    let readers: Vec<_> =
+        all.into_iter().map(|mut one| std::thread::spawn(move || one.rest())).collect();
+    readers.into_iter().map(|reader| reader.join().expect("no panic")).collect()
+}
+
+#[test]
+fn every_collective_gives_each_process_what_it_must_have() {
+    let _alone = alone();
+    for text in outputs(Process::all(60, "collectives")) {
+        assert!(text.contains("\ndone\n"), "{text}");
+    }
+}
+
+/// Stops a rank at a random moment, and returns how long the others took to end after it.
+fn stop(seed: u64, signal: &str, seconds: u64) -> Duration {
+    let mut all = Process::all(seconds, "steps");
+    let mut draw = Prng::new(seed);
+    let victim = usize::try_from(draw.below(all.len() as u64)).expect("few");
+    let count = all.len();
+    let mut stopped = all.remove(victim);
+    let readers: Vec<_> =
+        all.into_iter().map(|mut one| std::thread::spawn(move || one.rest())).collect();
+    // While the communicator is made, or during one of the steps.
+    match draw.below(4) {
+        0 => stopped.read_until("joined"),
+        _ => stopped.read_until(&format!("step {}\n", draw.below(60))),
+    }
+    std::thread::sleep(Duration::from_micros(draw.below(20_000)));
+    stopped.signal(signal);
+    let begun = Instant::now();
+    for reader in readers {
+        let text = reader.join().expect("no panic");
+        let told =
+            text.contains("PeerLost: ") && text.contains(&format!("rank {victim} of {count}"));
+        assert!(told, "victim {victim}, seed {seed}: {text}");
+        assert!(!text.contains("wrong sum"), "{text}");
+    }
+    begun.elapsed()
+}
+
+/// A hundred moments, eight at a time.
+#[test]
+fn a_killed_rank_ends_the_others_at_any_moment() {
+    const TIMEOUT: u64 = 60;
+    let _alone = alone();
+    let mut longest = Duration::ZERO;
+    for round in 0..13 {
+        let one = |seed| std::thread::spawn(move || stop(seed, "-KILL", TIMEOUT));
+        let threads: Vec<_> = (round * 8..(round + 1) * 8).map(one).collect();
+        for thread in threads {
+            longest = longest.max(thread.join().expect("a rank is named"));
+        }
+    }
+    println!("the others ended {longest:?} after the kill at most");
+    assert!(longest < Duration::from_secs(TIMEOUT));
+}
+
+#[test]
+fn a_frozen_rank_ends_the_others_after_the_timeout() {
+    let _alone = alone();
+    for seed in 0..3 {
+        stop(seed, "-STOP", 5);
+    }
+}
+
+#[test]
+fn ranks_that_disagree_end_with_both_opinions() {
+    let _alone = alone();
+    for text in outputs(Process::all(60, "sizes")) {
+        let (right, wrong) =
+            ("of 1000 elements of 4 bytes on rank", "of 2000 elements of 4 bytes on rank 1");
+        assert!(
+            text.contains("PeerLost") && text.contains(right) && text.contains(wrong),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_device_that_does_not_come_to_a_collective_is_named() {
+    let _alone = alone();
+    if gpus() < 2 {
+        // Through host memory, the rank itself waits for its device.
+        return;
+    }
+    for text in outputs(Process::all(3, "stuck")) {
+        assert!(text.contains("PeerLost") && text.contains("the device of rank 1 of"), "{text}");
+    }
+}
+
+/// An error, whose kind is that of a missing library, is told on all ranks.
+#[test]
+fn a_host_device_among_gpus_is_an_error_on_all_ranks() {
+    let _alone = alone();
+    let address = address();
+    let run = |rank: usize| -> Result<()> {
+        let ranks = Arc::new(Ranks::join(rank, 2, &address, Duration::from_secs(60))?);
+        let device = Device::open(if rank == 0 { Select::Cuda(0) } else { Select::Host(0) })?;
+        Communicator::of_rank(&device, &ranks).map(drop)
+    };
+    std::thread::scope(|scope| {
+        let threads = [0, 1].map(|rank| scope.spawn(move || run(rank)));
+        let [gpu, host] = threads.map(|one| one.join().expect("no panic").expect_err("no NCCL"));
+        assert_eq!((gpu.kind(), host.kind()), (ErrorKind::Unsupported, ErrorKind::NoTwin));
+        assert!(gpu.to_string().contains("rank 1: "), "{gpu}");
+    });
+}
