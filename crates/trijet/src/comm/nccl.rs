@@ -80,6 +80,19 @@ impl Side {
     }
 }
 
+impl Side {
+    /// Notes the moment at which the device comes to a collective.
+    fn note(&self, number: u64, member: &Member) -> Result<()> {
+        let mut coming = locked(&self.coming);
+        if coming.len() < NOTED_MAX {
+            let event = self.device.event()?;
+            event.record(&member.kernels)?;
+            coming.push_back((number, event));
+        }
+        Ok(())
+    }
+}
+
 impl Dependent for Nccl {
     fn reached(&self) -> (u64, u64) {
         let Some(side) = &self.side else { return (0, 0) };
@@ -143,7 +156,7 @@ impl Nccl {
         if let Some(side) = &nccl.side {
             side.ranks.0.attach(&nccl);
         }
-        nccl.settle(&mut locked(&nccl.group))?;
+        nccl.with(|group| nccl.settle(group))?;
         Ok(nccl)
     }
 
@@ -153,10 +166,11 @@ impl Nccl {
         (members, parts, places): (&[Member], &[u32], &[usize]),
         made: &[Communicator],
     ) -> Result<Vec<Arc<Self>>> {
-        let mut group = locked(&self.group);
-        let mut split = foreign(&members[0], || group.split(parts, places))?;
-        self.settle(&mut group)?;
-        drop(group);
+        let mut split = self.with(|group| {
+            let split = foreign(&members[0], || group.split(parts, places))?;
+            self.settle(group)?;
+            Ok(split)
+        })?;
         split.sort_unstable_by_key(|part| part.0);
         let side = |part: &Communicator| {
             let mail = part.team().mail?;
@@ -172,6 +186,19 @@ impl Nccl {
             .collect()
     }
 
+    /// Makes calls of NCCL. If they do not end in time, the group of processes does.
+    fn with<R>(&self, calls: impl FnOnce(&mut NcclGroup) -> Result<R>) -> Result<R> {
+        let outcome = calls(&mut locked(&self.group));
+        // Here no lock is held: the end of the group aborts the communicators.
+        if let (Some(Side { ranks, .. }), Err(error)) = (&self.side, &outcome)
+            && error.kind() == ErrorKind::PeerLost
+        {
+            ranks.0.lose(error.to_string());
+            return Err(ranks.failure().unwrap_or_else(|| error.again()));
+        }
+        outcome
+    }
+
     /// Asks until the calls so far are enqueued.
     fn settle(&self, group: &mut NcclGroup) -> Result<()> {
         let since = Instant::now();
@@ -180,12 +207,10 @@ impl Nccl {
             if let Some(error) = ranks.failure() {
                 return Err(error);
             }
-            if since.elapsed() > ranks.timeout() {
-                let (rank, count, timeout) = (ranks.rank(), ranks.count(), ranks.timeout());
-                let cause = format!(
-                    "a call of NCCL on rank {rank} of {count} is not complete after {timeout:?}"
-                );
-                ranks.0.lose(cause.clone());
+            let (rank, count, timeout) = (ranks.rank(), ranks.count(), ranks.timeout());
+            if since.elapsed() > timeout {
+                let cause =
+                    format!("a call of rank {rank} of {count} is not complete after {timeout:?}");
                 return Err(Error::new(ErrorKind::PeerLost, "NCCL", cause));
             }
             park_timeout(PAUSE);
@@ -201,28 +226,24 @@ impl Nccl {
         (label, number): (&'static str, u64),
         parts: Vec<Part<'_>>,
     ) -> Result<()> {
-        let mut group = locked(&self.group);
-        self.settle(&mut group)?;
         let (mut uses, mut calls) = (Vec::new(), Vec::new());
         for part in parts {
             uses.push(part.uses);
             calls.extend(part.calls);
         }
         let mut streams = Vec::with_capacity(team.members.len());
-        nested((label, team.members), &mut uses.into_iter(), &mut streams, &mut |streams| {
-            if let Some(side) = &self.side {
-                let mut coming = locked(&side.coming);
-                if coming.len() < NOTED_MAX {
-                    let event = side.device.event()?;
-                    event.record(&team.members[0].kernels)?;
-                    coming.push_back((number, event));
+        self.with(|group| {
+            self.settle(group)?;
+            nested((label, team.members), &mut uses.into_iter(), &mut streams, &mut |streams| {
+                if let Some(side) = &self.side {
+                    side.note(number, &team.members[0])?;
                 }
-            }
-            // SAFETY: each call has the memory that the operation around this one declares, with so many elements, because
-            // `Communicator` compared the lengths: false for an address or a count that is not that of a declared view. The streams
-            // live as long as the members.
-            unsafe { group.run(&calls, streams) }?;
-            self.settle(&mut group)
+                // SAFETY: each call has the memory that the operation around this one declares, with so many elements, because
+                // `Communicator` compared the lengths: false for an address or a count that is not that of a declared view. The
+                // streams live as long as the members.
+                unsafe { group.run(&calls, streams) }?;
+                self.settle(group)
+            })
         })
     }
 

@@ -101,6 +101,9 @@ fn stuck(ranks: Ranks) -> Result<()> {
     let (device, communicator) = communicator(ranks)?;
     let stream = device.stream()?;
     let mut data = stream.upload(&[1_u32; 1000])?;
+    // The first sum connects the devices.
+    communicator.all_reduce(Sum, &mut [data.view_mut()])?;
+    stream.download(&data)?;
     let go_on = device.signal();
     if rank == 1 {
         let go_on = go_on.clone();

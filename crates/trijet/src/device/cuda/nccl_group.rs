@@ -6,6 +6,7 @@ use super::nccl::{
 use crate::base::error::{Error, ErrorKind, Result};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// What a device does in a call. Numbers of element types and of operations are those of NCCL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,9 +51,10 @@ pub(crate) struct Call {
 #[derive(Debug)]
 pub(crate) struct NcclGroup {
     nccl: &'static Nccl,
-    communicators: Vec<Handle>,
-    /// The end of the wait for calls that go on.
-    given_up: Option<Error>,
+    /// NCCL writes a handle when the communicator is made, which may be long after the call that makes it.
+    communicators: Box<[AtomicPtr<c_void>]>,
+    /// Why there are no communicators any more.
+    ended: Option<Error>,
 }
 
 // SAFETY: NCCL allows calls on a communicator from any thread, one at a time. The functions of this file that use one take
@@ -62,6 +64,19 @@ unsafe impl Send for NcclGroup {}
 fn number(value: usize, what: &'static str) -> Result<c_int> {
     c_int::try_from(value)
         .map_err(|_| Error::new(ErrorKind::InvalidValue, "NCCL", format!("{what} {value}")))
+}
+
+fn unset(count: usize) -> Box<[AtomicPtr<c_void>]> {
+    (0..count).map(|_| AtomicPtr::new(null_mut())).collect()
+}
+
+impl Drop for NcclGroup {
+    /// Communicators that were not ended leak, and so does the memory where NCCL may still write their handles.
+    fn drop(&mut self) {
+        if self.ended.is_none() {
+            std::mem::forget(std::mem::take(&mut self.communicators));
+        }
+    }
 }
 
 impl NcclGroup {
@@ -75,12 +90,13 @@ impl NcclGroup {
             })
             .collect::<Result<_>>()?;
         let count = number(ordinals.len(), "devices")?;
-        let mut communicators = vec![null_mut(); ordinals.len()];
+        let mut handles = vec![null_mut(); ordinals.len()];
         // SAFETY: both arrays have `count` entries, and the call writes the first one. NCCL uses the primary contexts of the
         // devices, which are those of this library.
-        let code = unsafe { (nccl.init_all)(communicators.as_mut_ptr(), count, ordinals.as_ptr()) };
+        let code = unsafe { (nccl.init_all)(handles.as_mut_ptr(), count, ordinals.as_ptr()) };
         nccl.demand(code, "ncclCommInitAll")?;
-        Ok(Self { nccl, communicators, given_up: None })
+        let communicators = handles.into_iter().map(AtomicPtr::new).collect();
+        Ok(Self { nccl, communicators, ended: None })
     }
 
     /// The name for a communicator of several processes, which one of them makes.
@@ -98,43 +114,47 @@ impl NcclGroup {
     pub(crate) fn of_rank(id: UniqueId, rank: usize, count: usize) -> Result<Self> {
         let nccl = functions()?;
         let (rank, count) = (number(rank, "rank")?, number(count, "ranks")?);
-        let (mut handle, mut config) = (null_mut(), Config::without_waits());
-        // SAFETY: the call writes `handle`, and reads `config` before it returns; the other arguments are values.
-        let code =
-            unsafe { (nccl.init_rank)(&raw mut handle, count, ById(id), rank, &raw mut config) };
+        let mut config = Config::without_waits();
+        let group = Self { nccl, communicators: unset(1), ended: None };
+        let slot = group.communicators[0].as_ptr();
+        // SAFETY: the call reads `config` before it returns; the other arguments are values. It writes the slot now or later, and
+        // the slot lives until the communicator has ended, or for ever: false if `drop` freed it before.
+        let code = unsafe { (nccl.init_rank)(slot, count, ById(id), rank, &raw mut config) };
         nccl.demand(code, "ncclCommInitRankConfig")?;
-        Ok(Self { nccl, communicators: vec![handle], given_up: None })
+        Ok(group)
     }
 
     /// Begins to make communicators of parts of the group. `colors` has the part of each device of this process, and `places` the
     /// places of these devices in the whole group, which are the order in the parts.
     pub(crate) fn split(&mut self, colors: &[u32], places: &[usize]) -> Result<Vec<(u32, Self)>> {
-        let mut made = vec![null_mut(); self.communicators.len()];
         let nccl = self.nccl;
-        let communicators = self.communicators.clone();
-        self.grouped("ncclCommSplit", |_| {
-            for (at, communicator) in communicators.iter().enumerate() {
-                let (color, key) =
-                    (number(colors[at] as usize, "part")?, number(places[at], "place")?);
-                let own = &raw mut made[at];
-                // SAFETY: the communicator is live. The group ends before `made` does, and the call writes its entry until then;
-                // without a configuration the new one has that of the old one.
-                let code = unsafe { (nccl.split)(*communicator, color, key, own, null_mut()) };
-                nccl.demand(code, "ncclCommSplit")?;
+        let mut parts: Vec<(u32, Self)> = Vec::new();
+        for color in colors {
+            if parts.iter().all(|part| part.0 != *color) {
+                let count = colors.iter().filter(|one| *one == color).count();
+                parts.push((*color, Self { nccl, communicators: unset(count), ended: None }));
+            }
+        }
+        self.grouped("ncclCommSplit", |group| {
+            for (color, part) in &parts {
+                let own = (0..colors.len()).filter(|at| colors[*at] == *color);
+                for (at, slot) in own.zip(&part.communicators) {
+                    let (color, key) =
+                        (number(*color as usize, "part")?, number(places[at], "place")?);
+                    let (whole, slot) = (group.handle(at), slot.as_ptr());
+                    // SAFETY: the communicator is live. The call writes the slot now or later, which lives as above; without a
+                    // configuration the new one has that of the old one.
+                    let code = unsafe { (nccl.split)(whole, color, key, slot, null_mut()) };
+                    nccl.demand(code, "ncclCommSplit")?;
+                }
             }
             Ok(())
         })?;
-        let mut parts: Vec<(u32, Self)> = Vec::new();
-        for (color, handle) in colors.iter().zip(made) {
-            match parts.iter_mut().find(|part| part.0 == *color) {
-                Some(part) => part.1.communicators.push(handle),
-                None => {
-                    let communicators = vec![handle];
-                    parts.push((*color, Self { nccl, communicators, given_up: None }));
-                }
-            }
-        }
         Ok(parts)
+    }
+
+    fn handle(&self, at: usize) -> Handle {
+        self.communicators[at].load(Ordering::Acquire)
     }
 
     /// Runs calls as one group: they are enqueued when it ends.
@@ -162,8 +182,7 @@ impl NcclGroup {
     pub(crate) unsafe fn run(&mut self, calls: &[Call], streams: &[*mut c_void]) -> Result<()> {
         self.grouped("ncclGroupEnd", |group| {
             for call in calls {
-                let (communicator, stream) =
-                    (group.communicators[call.member], streams[call.member]);
+                let (communicator, stream) = (group.handle(call.member), streams[call.member]);
                 // SAFETY: our caller vouches for the memory and the stream.
                 let code = unsafe { group.call(call, communicator, stream) }?;
                 group.nccl.demand(code, "a call of NCCL")?;
@@ -220,10 +239,14 @@ impl NcclGroup {
     pub(crate) fn is_complete(&mut self) -> Result<bool> {
         self.demand_live()?;
         let mut is_complete = true;
-        for communicator in &self.communicators {
-            let mut state = 0;
+        for at in 0..self.communicators.len() {
+            let (handle, mut state) = (self.handle(at), 0);
+            if handle.is_null() {
+                is_complete = false;
+                continue;
+            }
             // SAFETY: the communicator is live; the call writes the local variable `state`.
-            let code = unsafe { (self.nccl.async_error)(*communicator, &raw mut state) };
+            let code = unsafe { (self.nccl.async_error)(handle, &raw mut state) };
             self.nccl.demand(code, "ncclCommGetAsyncError")?;
             self.nccl.demand(state, "an earlier call")?;
             is_complete &= state != IN_PROGRESS;
@@ -232,24 +255,35 @@ impl NcclGroup {
     }
 
     fn demand_live(&self) -> Result<()> {
-        self.given_up.as_ref().map_or(Ok(()), |error| Err(error.again()))
+        self.ended.as_ref().map_or(Ok(()), |error| Err(error.again()))
     }
 
     /// Ends the communicators. Only when no work is pending: the calls would wait for it.
     pub(crate) fn destroy(&mut self) {
-        for communicator in self.communicators.drain(..).filter(|handle| !handle.is_null()) {
-            // SAFETY: the communicator is live and leaves the list with this call. If the call is refused, it leaks.
-            let _code = unsafe { (self.nccl.destroy)(communicator) };
-        }
+        self.end(
+            Error::new(ErrorKind::Closed, "NCCL", "the communicator is closed"),
+            self.nccl.destroy,
+        );
     }
 
     /// Ends the communicators together with their pending work, whose results have any values. Later calls return `why`.
     pub(crate) fn abort(&mut self, why: &Error) {
-        self.given_up = Some(why.again());
-        for communicator in self.communicators.drain(..).filter(|handle| !handle.is_null()) {
-            // SAFETY: the communicator is live and leaves the list with this call. Its kernels see the flag that the call sets,
-            // and end.
-            let _code = unsafe { (self.nccl.abort)(communicator) };
+        self.end(why.again(), self.nccl.abort);
+    }
+
+    fn end(&mut self, why: Error, call: unsafe extern "C" fn(Handle) -> Code) {
+        if self.ended.is_some() {
+            return;
+        }
+        self.ended = Some(why);
+        for slot in &self.communicators {
+            let handle = slot.swap(null_mut(), Ordering::AcqRel);
+            if handle.is_null() {
+                continue;
+            }
+            // SAFETY: the communicator is live and leaves its slot with this call, which is `ncclCommDestroy` or `ncclCommAbort`.
+            // If the call is refused, the communicator leaks.
+            let _code = unsafe { call(handle) };
         }
     }
 }
