@@ -50,8 +50,10 @@ fn mixed(a: u64, b: u64) -> u64 {
 
 impl Drop for Communicator {
     fn drop(&mut self) {
-        if let Some(nccl) = self.nccl.as_ref().filter(|_| self.mail.is_none()) {
-            nccl.close(&self.members);
+        match (&self.nccl, &self.mail) {
+            (Some(nccl), None) => nccl.close(&self.members),
+            (Some(nccl), Some(_)) => nccl.end(),
+            (None, _) => {}
         }
     }
 }
@@ -102,7 +104,8 @@ impl Communicator {
     /// call. The place of a device is the rank of its process.
     ///
     /// It does not wait longer for another rank than the timeout of `ranks`, neither here nor later. Its memory of NCCL is given back by [`Communicator::close`], and
-    /// otherwise at the end of the process, because the others may still read it.
+    /// otherwise at the end of the process, because the others may still read it. When the group has ended, a drop of the communicator waits up to 5 s
+    /// for its abort: NCCL may crash a process that exits meanwhile.
     ///
     /// # Errors
     /// `NoTwin` for a host device, and `Unsupported` if NCCL is missing or older than 2.18, both also on the ranks where it is not so;

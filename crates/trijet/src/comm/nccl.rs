@@ -22,7 +22,7 @@ use crate::stream::{Device, Event};
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,8 @@ use std::time::{Duration, Instant};
 const BYTES: i32 = 1;
 /// The pause between two questions whether a call is enqueued.
 const PAUSE: Duration = Duration::from_micros(20);
+/// The longest wait for an abort, which itself waits for the device.
+const ABORT_MAX: Duration = Duration::from_secs(5);
 /// The most collectives of which it is noted when the device comes to them.
 const NOTED_MAX: usize = 1000;
 
@@ -50,6 +52,8 @@ struct Side {
     /// Collectives that the device has not come to, with an event before each.
     coming: Mutex<VecDeque<(u64, Event)>>,
     reached: AtomicU64,
+    is_aborted: Mutex<bool>,
+    aborted: Condvar,
 }
 
 /// What a device does in a collective.
@@ -76,6 +80,8 @@ impl Side {
             device: member.device.clone(),
             coming: Mutex::default(),
             reached: AtomicU64::new(0),
+            is_aborted: Mutex::new(false),
+            aborted: Condvar::new(),
         }
     }
 }
@@ -115,6 +121,10 @@ impl Dependent for Nccl {
 
     fn abort(&self, error: &Error) {
         locked(&self.group).abort(error);
+        if let Some(side) = &self.side {
+            *locked(&side.is_aborted) = true;
+            side.aborted.notify_all();
+        }
     }
 }
 
@@ -406,6 +416,14 @@ impl Nccl {
             part.uses = std::mem::take(&mut part.uses).write(data);
         }
         self.run(team, ("exchange", number), parts)
+    }
+
+    /// After the end of the group: waits a while until another thread has aborted the communicator. NCCL may crash a process that exits
+    /// meanwhile.
+    pub(super) fn end(&self) {
+        let Some(side) = self.side.as_ref().filter(|side| side.ranks.0.is_losing()) else { return };
+        let pending = |is_aborted: &mut bool| !*is_aborted;
+        drop(side.aborted.wait_timeout_while(locked(&side.is_aborted), ABORT_MAX, pending));
     }
 
     /// Ends the communicators of NCCL unless work is pending, which their end would wait for. Then they leak.

@@ -155,6 +155,11 @@ impl Group {
         self.lock().lost.as_ref().map(Error::again)
     }
 
+    /// Whether the group has ended or is about to.
+    pub(super) fn is_losing(&self) -> bool {
+        self.lock().is_losing
+    }
+
     fn send(&self, to: usize, frame: &Frame) {
         let Some(link) = self.links.get(&to) else { return };
         let mut stream = link.lock().unwrap_or_else(PoisonError::into_inner);

@@ -108,7 +108,7 @@ fn stuck(ranks: Ranks) -> Result<()> {
     if rank == 1 {
         let go_on = go_on.clone();
         stream.host_fn(move || go_on.wait())?;
-        stream.fill(&mut data, 2)?;
+        stream.fill_bytes(&mut data, 2)?;
     }
     let outcome = communicator.all_reduce(Sum, &mut [data.view_mut()]);
     if rank == 1 {
@@ -169,6 +169,8 @@ impl Process {
     fn rest(&mut self) -> String {
         let mut text = String::new();
         self.output.read_to_string(&mut text).expect("it prints text");
+        let status = self.child.wait().expect("it has ended");
+        assert!(status.success(), "{status}: {text}");
         text
     }
 
