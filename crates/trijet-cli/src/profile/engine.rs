@@ -5,8 +5,15 @@ use trijet::trace::activity::{Activity, ActivityKind, Direction, ProcessTrace};
 
 /// What kernels of libraries that communicate between GPUs have in their names: NCCL and RCCL,
 /// NVSHMEM and ROC_SHMEM.
-const COMMUNICATION: [&str; 5] =
-    ["ncclDevKernel", "ncclKernel", "rcclDevKernel", "nvshmem", "rocshmem"];
+const COMMUNICATION: [&str; 7] = [
+    "ncclDevKernel",
+    "ncclKernel",
+    "ncclSymDevKernel",
+    "ncclSymkDevKernel",
+    "rcclDevKernel",
+    "nvshmem",
+    "rocshmem",
+];
 
 /// Whether a kernel with this name communicates between GPUs. Such a kernel waits for other GPUs
 /// most of its time, so it does not count as a computation.
@@ -87,6 +94,8 @@ mod tests {
             "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
             "ncclKernel_AllGather_RING_LL_Sum_int8_t",
             "_Z32ncclDevKernel_AllReduce_Sum_bf1624ncclDevKernelArgsStorageILm4096EE",
+            "ncclSymDevKernel_AllReduce_AGxLL_R_sum_f32",
+            "ncclSymkDevKernel_AllGather_LL",
             "nvshmemi_barrier_kernel",
         ] {
             assert!(communicates(name), "{name}");
