@@ -6,8 +6,10 @@
 
 /// The first bytes of the payload of a header.
 pub const MAGIC: [u8; 8] = *b"TRJTRACE";
-/// The version of the format.
-pub const VERSION: u32 = 3;
+/// The version of the format. Version 4 added [`RANK`].
+pub const VERSION: u32 = 4;
+/// The oldest version that a reader of this one reads.
+pub const VERSION_OLDEST: u32 = 3;
 /// The bytes of a block before its payload.
 pub const HEAD_BYTES: usize = 4;
 
@@ -39,6 +41,8 @@ pub const COMMAND: u8 = 8;
 pub const NOTE: u8 = 9;
 /// An allocation or a free of memory.
 pub const ALLOCATION: (u8, usize) = (10, 44);
+/// The rank of the process among those of its program.
+pub const RANK: (u8, usize) = (11, 4);
 
 /// The number that stands for no name.
 pub const NO_NAME: u32 = u32::MAX;
@@ -162,6 +166,11 @@ pub fn header(out: &mut Vec<u8>, process: u32, interface: u32, began: u64) {
 /// Appends the command line of the process.
 pub fn command(out: &mut Vec<u8>, line: &str) {
     text(out, COMMAND, line);
+}
+
+/// Appends the rank of the process.
+pub fn rank(out: &mut Vec<u8>, rank: u32) {
+    words(out, RANK, [rank]);
 }
 
 /// Appends the name with the number `id`. The first name has the number 0, and each further name

@@ -46,6 +46,18 @@ use std::time::{Duration, Instant};
 /// The environment variable that names the folder for recordings of processes.
 pub const RECORDINGS: &str = "TRIJET_RECORDINGS";
 
+/// The variables in which programs that start ranks give each its number: torchrun, Open MPI, PMIx,
+/// MPICH and its relatives, MVAPICH2, Slurm. The first one counts, because what torchrun started runs
+/// as one task of the others.
+const RANKS: [&str; 6] = [
+    "RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "SLURM_PROCID",
+];
+
 /// The time between two writes.
 const PERIOD: Duration = Duration::from_secs(1);
 /// The longest time for which the exit of the program waits for the last write.
@@ -124,6 +136,12 @@ fn command() -> String {
     line.chars().take(COMMAND_BYTES / 4).collect()
 }
 
+/// The rank of this process, as the program that started it has put it into the environment.
+fn rank() -> Option<u32> {
+    let number = |name: &&str| std::env::var(name).ok()?.trim().parse().ok();
+    RANKS.iter().find_map(number)
+}
+
 /// Opens CUPTI. A library that the program itself has loaded is preferred, unless the environment
 /// names a file: PyTorch brings its own CUPTI, and two of them in one process do not work together.
 /// The result says whether it is the program's.
@@ -177,6 +195,9 @@ fn start(folder: PathBuf) {
         api.map_or(0, |api| api.now()),
     );
     file::command(&mut first, &command());
+    if let Some(rank) = rank() {
+        file::rank(&mut first, rank);
+    }
     // Without the file there is no place for a warning either.
     let Ok(mut disk) = Disk::create(folder, &first) else { return };
     let mut words = Vec::new();

@@ -20,6 +20,7 @@ fn process(one: &Process) -> Value {
     json!({
         "process": one.process,
         "command": one.command,
+        "rank": one.rank,
         "clock": "CUPTI",
         "cupti_version": one.interface,
         "troubles": one.troubles,

@@ -19,6 +19,8 @@ pub struct Process {
     pub process: u32,
     /// Its command line; empty if it is unknown.
     pub command: String,
+    /// Its rank, as its environment said; several processes may say the same.
+    pub rank: Option<u32>,
     /// The version of CUPTI; 0 if CUPTI was not available.
     pub interface: u32,
     /// The reasons for which nothing, or not everything, was traced.
@@ -72,6 +74,7 @@ pub fn analyse(trace: &ProcessTrace) -> Process {
     Process {
         process: trace.process,
         command: clean(&trace.command),
+        rank: trace.rank,
         interface: trace.interface,
         troubles: trace.troubles.iter().map(|text| clean(text)).collect(),
         notes: trace.notes.iter().map(|text| clean(text)).collect(),

@@ -11,6 +11,7 @@ type Test = (&'static str, fn());
 
 pub(crate) const ALL: &[Test] = &[
     ("a_plain_program_is_traced_to_its_end", plain),
+    ("the_rank_of_a_process_is_that_of_its_environment", rank),
     ("a_page_is_written_of_a_run_and_of_a_part_of_it", page),
     ("allocations_of_a_program_can_be_replayed", allocations),
     ("a_program_that_closes_all_descriptors_keeps_its_files", close_descriptors),
@@ -38,6 +39,19 @@ fn plain() {
     assert_eq!((traced.status, traced.processes()), (Some(0), vec![(5000, true)]), "{traced:?}");
     assert!(traced.first("command").as_str().unwrap().contains("traced"), "{traced:?}");
     assert_eq!(place.kept(), 1);
+}
+
+fn rank() {
+    for (set, expected) in [(["5", "3"], Some(3)), (["5", "none"], Some(5)), (["-1", ""], None)] {
+        let place = Place::new();
+        let mut command = place.command("plain 10");
+        for other in ["PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"] {
+            command.env_remove(other);
+        }
+        command.env("OMPI_COMM_WORLD_RANK", set[0]).env("RANK", set[1]);
+        let traced = place.finished(command.spawn().unwrap());
+        assert_eq!(traced.first("rank").as_u64(), expected, "{set:?}: {traced:?}");
+    }
 }
 
 fn allocations() {

@@ -256,6 +256,10 @@ pub struct ProcessTrace {
     pub began: Nanos,
     /// The command line of the process; empty if it is unknown.
     pub command: String,
+    /// The rank of the process among those of its program, as its environment said when it first
+    /// used CUDA. A process may have inherited the variable from another one, which then has the same
+    /// rank.
+    pub rank: Option<u32>,
     /// The names of kernels and functions, by [`NameId`].
     pub names: Vec<String>,
     /// The contexts of the process.

@@ -15,7 +15,9 @@ mod write;
 
 pub use join::append_whole_blocks;
 pub use read::read;
-pub use write::{activity, allocation, command, context, end, header, name, note, stream, trouble};
+pub use write::{
+    activity, allocation, command, context, end, header, name, note, rank, stream, trouble,
+};
 
 #[cfg(test)]
 mod tests {
@@ -93,6 +95,7 @@ mod tests {
                 .map(|(class, stream)| StreamInfo { context: 1, stream, class })
                 .collect(),
             command: "python3 train.py".to_owned(),
+            rank: Some(3),
             troubles: vec!["something \u{2260} well".to_owned()],
             notes: vec!["one subscriber".to_owned()],
             allocations: [AllocationKind::Allocate, AllocationKind::Free]
@@ -128,6 +131,7 @@ mod tests {
         let mut out = Vec::new();
         header(&mut out, trace.process, trace.interface, trace.began);
         command(&mut out, &trace.command);
+        trace.rank.iter().for_each(|&number| rank(&mut out, number));
         for (text, id) in trace.names.iter().zip(0..) {
             name(&mut out, NameId(id), text.as_bytes());
         }
@@ -153,6 +157,16 @@ mod tests {
         let read = read(bytes_of(&sample).as_slice()).unwrap();
         assert_eq!(read.len(), 1);
         assert_eq!(format!("{:?}", read[0]), format!("{sample:?}"));
+    }
+
+    /// Version 3 has no ranks.
+    #[test]
+    fn a_file_of_the_version_before_ranks_is_read() {
+        let older = ProcessTrace { rank: None, ..sample() };
+        let mut bytes = bytes_of(&older);
+        bytes[12] = 3;
+        let read = read(bytes.as_slice()).unwrap();
+        assert_eq!(format!("{:?}", read[0]), format!("{older:?}"));
     }
 
     #[test]
@@ -216,8 +230,10 @@ mod tests {
     #[test]
     fn a_file_of_another_version_or_format_is_refused_with_the_reason() {
         let mut newer = bytes_of(&sample());
-        newer[12] = 4;
-        assert!(words(&newer).contains("version 4"));
+        newer[12] = 5;
+        assert!(words(&newer).contains("version 5"));
+        newer[12] = 2;
+        assert!(words(&newer).contains("version 2"));
         assert!(words(b"\x93NUMPY\x01\x00 and more").contains("not a trace"));
         let open = bytes_of(&ProcessTrace { end: None, ..sample() });
         let mut unknown = open.clone();

@@ -12,7 +12,7 @@ use crate::trace::activity::{
 use std::io::{self, Read};
 use trijet_cupti::file::{
     ACTIVITIES_MAX, ACTIVITY, ALLOCATION, COMMAND, CONTEXT, END, HEADER, MAGIC, NAME,
-    NAME_BYTES_MAX, NAMES_MAX, NO_NAME, NOTE, STREAM, TROUBLE, VERSION,
+    NAME_BYTES_MAX, NAMES_MAX, NO_NAME, NOTE, RANK, STREAM, TROUBLE, VERSION, VERSION_OLDEST,
 };
 
 /// The most contexts, streams, troubles, notes, and traces, each, that the reader accepts.
@@ -131,6 +131,11 @@ impl<R: Read> Reader<R> {
                 trace.command = text(payload)?;
                 Ok(())
             }
+            tag if tag == RANK.0 => {
+                let [rank] = words(sized(payload, RANK.1)?);
+                trace.rank = Some(rank);
+                Ok(())
+            }
             tag if tag == CONTEXT.0 => {
                 below(OTHERS_MAX, trace.contexts.len(), "contexts")?;
                 let [context, device, null_stream] = words(sized(payload, CONTEXT.1)?);
@@ -204,8 +209,10 @@ fn header(payload: &[u8]) -> Decoded<ProcessTrace> {
         return Err(NOT_A_TRACE.to_owned());
     }
     let [version, process, interface, _] = words(rest);
-    if version != VERSION {
-        return Err(format!("a trace of version {version}; this program reads version {VERSION}"));
+    if !(VERSION_OLDEST..=VERSION).contains(&version) {
+        return Err(format!(
+            "a trace of version {version}; this program reads versions {VERSION_OLDEST} to {VERSION}"
+        ));
     }
     let [_, _, _, began] = longs(payload);
     Ok(ProcessTrace { process, interface, began: Nanos(began), ..ProcessTrace::default() })
