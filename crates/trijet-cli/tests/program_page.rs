@@ -7,7 +7,7 @@ use trijet::trace::activity::{
     Activity, ActivityKind, Api, ContextInfo, Direction, End, Memory, NameId, OverheadKind,
     ProcessTrace,
 };
-use trijet_cli::profile::{PageOptions, Process, analyse, page};
+use trijet_cli::profile::{PageOptions, Profile, analyse, page};
 
 const NAMES: [&str; 7] = [
     "_Z4gemmIfEvPT_",
@@ -119,8 +119,7 @@ fn rank(process: u32, operations: u32) -> ProcessTrace {
 }
 
 fn rendered(traces: &[ProcessTrace], options: &PageOptions) -> Vec<u8> {
-    let processes: Vec<Process> = traces.iter().map(analyse).collect();
-    page(traces, &processes, options)
+    page(traces, &Profile::of(traces.iter().map(analyse).collect()), options)
 }
 
 fn titled(title: &str) -> PageOptions {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::activities::{bytes, is_kernel, times};
+use super::collectives::Communication;
 use super::engine::Engine;
 use super::findings::{self, Facts, Finding};
 use super::idle::Idle;
@@ -59,6 +60,8 @@ pub struct Device {
     pub findings: Vec<Finding>,
     /// The kernels with the longest total times.
     pub kernels: Vec<KernelTime>,
+    /// The kernels that communicate.
+    pub(super) communication: Communication,
 }
 
 impl Device {
@@ -67,6 +70,7 @@ impl Device {
         let streams: BTreeSet<_> =
             operations.all.iter().map(|one| (one.context, one.stream)).collect();
         let idle = Idle::of(&operations.idle, facts.calls);
+        let communication = Communication::of(operations, trace);
         Self {
             device: operations.device,
             began: Nanos(operations.window.start),
@@ -75,9 +79,16 @@ impl Device {
             busy: Nanos(operations.elapsed().0 - idle.total.0),
             idle,
             streams: streams.len(),
-            findings: findings::all(operations, facts),
+            findings: findings::all(operations, facts, &communication),
             kernels: longest_kernels(operations, trace),
+            communication,
         }
+    }
+
+    /// Adds a finding that other devices tell.
+    pub(super) fn add(&mut self, finding: Finding) {
+        self.findings.push(finding);
+        findings::sort(&mut self.findings);
     }
 
     /// The engine with the longest busy time. With the same work, no run takes less time than that.

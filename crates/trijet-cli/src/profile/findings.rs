@@ -3,6 +3,7 @@
 
 use super::activities::{Cover, bytes, is_kernel, times};
 use super::calls::{Calls, Class};
+use super::collectives::Communication;
 use super::engine::Engine;
 use super::idle::caused_by;
 use super::operations::Operations;
@@ -71,7 +72,11 @@ pub(super) struct Facts<'a> {
 }
 
 /// All findings that cost time, by descending cost.
-pub(super) fn all(operations: &Operations<'_>, facts: &Facts<'_>) -> Vec<Finding> {
+pub(super) fn all(
+    operations: &Operations<'_>,
+    facts: &Facts<'_>,
+    communication: &Communication,
+) -> Vec<Finding> {
     let calls = facts.calls;
     let rules = [
         pageable(operations, calls),
@@ -80,7 +85,7 @@ pub(super) fn all(operations: &Operations<'_>, facts: &Facts<'_>) -> Vec<Finding
         stream_sync(operations, calls),
         gaps(operations),
         exposed_copies(operations),
-        exposed_communication(operations),
+        exposed_communication(operations, communication),
         allocations(operations, calls),
         small(operations, calls),
         sync_copies(operations, calls),
@@ -89,12 +94,17 @@ pub(super) fn all(operations: &Operations<'_>, facts: &Facts<'_>) -> Vec<Finding
     ];
     let mut found: Vec<Finding> =
         rules.into_iter().flatten().filter(|finding| finding.cost.0 > 0).collect();
-    found.sort_by_key(|finding| Reverse(finding.cost));
+    sort(&mut found);
     found
 }
 
+/// Sorts findings by descending cost.
+pub(super) fn sort(findings: &mut [Finding]) {
+    findings.sort_by_key(|finding| Reverse(finding.cost));
+}
+
 /// The length of the time that a finding costs, and its longest parts.
-fn cost(time: &Union) -> (Nanos, Vec<Range<u64>>) {
+pub(super) fn cost(time: &Union) -> (Nanos, Vec<Range<u64>>) {
     let mut places: Vec<&Range<u64>> = time.intervals().iter().collect();
     places.sort_by_key(|place| (Reverse(place.end - place.start), place.start));
     (time.length(), places.into_iter().take(PLACES_MAX).cloned().collect())
@@ -294,20 +304,25 @@ fn exposed_copies(operations: &Operations<'_>) -> Option<Finding> {
     })
 }
 
-fn exposed_communication(operations: &Operations<'_>) -> Option<Finding> {
+fn exposed_communication(
+    operations: &Operations<'_>,
+    communication: &Communication,
+) -> Option<Finding> {
     let list: Vec<_> = operations.on(Engine::Communication).collect();
-    let ran = times(list.iter().copied());
-    let bare = uncovered(operations, &ran);
-    let (cost, places) = cost(&bare);
-    let (length, hidden) = (ran.length(), hidden(&ran, cost));
+    let Communication { ran, exposed: bare, by_name, .. } = communication;
+    let (cost, places) = cost(bare);
+    let (length, hidden) = (ran.length(), hidden(ran, cost));
+    let most = by_name.first().map_or(String::new(), |most| {
+        format!("; the most exposed kernel: {} in {} x {}", most.exposed, most.count, most.name)
+    });
     (!list.is_empty()).then(|| Finding {
         key: "PERF/EXPOSED-COMM",
         title: "communication between GPUs while no other kernel ran",
-        count: count_in(&list, &bare),
+        count: count_in(&list, bare),
         cost,
         places,
         seen: format!(
-            "communication took {length}; other kernels ran during {hidden:.1} % of that time"
+            "communication took {length}; other kernels ran during {hidden:.1} % of that time{most}"
         ),
         fix: "start the collective of a part when the part is ready, on a stream of its own, while \
               the next part is computed; a rank that arrives late makes the others wait here too",

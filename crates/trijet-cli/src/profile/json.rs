@@ -4,13 +4,16 @@
 use super::device::Device;
 use super::idle::Idle;
 use super::process::Process;
+use super::program::Profile;
+use super::ranks::{Job, Rank};
 use serde_json::{Value, json};
 
-/// The profiles of all processes. `missing` is the reason why nothing was traced, if nothing was.
+/// The profile of a program. `missing` is the reason why nothing was traced, if nothing was.
 #[must_use]
-pub fn json(processes: &[Process], missing: Option<&str>) -> Value {
+pub fn json(profile: &Profile, missing: Option<&str>) -> Value {
     json!({
-        "processes": processes.iter().map(process).collect::<Vec<_>>(),
+        "processes": profile.processes.iter().map(process).collect::<Vec<_>>(),
+        "jobs": profile.jobs.iter().map(job).collect::<Vec<_>>(),
         "missing": missing,
         "races": "not checked: a trace does not contain the accesses of kernels",
     })
@@ -40,6 +43,47 @@ fn process(one: &Process) -> Value {
             "recorder": one.end.map(|end| end.own_time.0),
         },
         "devices": one.devices.iter().map(device).collect::<Vec<_>>(),
+    })
+}
+
+fn job(one: &Job) -> Value {
+    let by_name = one.by_name.iter().map(|kernel| {
+        json!({ "name": kernel.name, "kernels": kernel.count, "exposed_ns": kernel.exposed.0 })
+    });
+    json!({
+        "communicators": one.communicators,
+        "collectives": one.collectives,
+        "late_collectives": one.late,
+        "kernels": one.kernels,
+        "unmatched_kernels": one.unmatched,
+        "by_name": by_name.collect::<Vec<_>>(),
+        "ranks": one.ranks.iter().map(rank).collect::<Vec<_>>(),
+    })
+}
+
+fn rank(one: &Rank) -> Value {
+    let waited = one.waited.iter().map(|waited| {
+        json!({
+            "rank_index": waited.rank,
+            "collectives": waited.collectives,
+            "time_ns": waited.time.0,
+        })
+    });
+    json!({
+        "name": one.name,
+        "rank": one.number,
+        "process": one.process,
+        "device": one.device,
+        "communication_ns": one.communication.0,
+        "exposed_ns": one.exposed.0,
+        "waiting_ns": one.waiting.0,
+        "transfer_ns": one.transfer.0,
+        "unknown_ns": one.unknown.0,
+        "last_in": one.last,
+        "late_ns": one.late.0,
+        "awaited_ns": one.awaited.0,
+        "waited_for_one": waited.collect::<Vec<_>>(),
+        "waited_for_several_ns": one.several.0,
     })
 }
 

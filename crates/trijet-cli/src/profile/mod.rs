@@ -6,23 +6,31 @@
 //! which the GPU was idle because of them: an estimate of what a fix gains. Costs of findings may
 //! overlap, so they do not add up.
 //!
+//! The ranks of a program are compared by the collectives that run on all of them.
+//!
 //! A trace does not contain the accesses of kernels, so a profile says nothing about races.
 #![forbid(unsafe_code)]
 
 mod activities;
 mod calls;
+mod collectives;
 mod device;
 mod engine;
 mod findings;
 mod idle;
 mod json;
+mod matching;
 mod names;
 mod operations;
 mod page;
 mod process;
+mod program;
 mod queues;
+mod ranks;
 mod text;
+mod waits;
 
+pub use collectives::Communicated;
 pub use device::{Device, EngineTime, KernelTime};
 pub use findings::Finding;
 pub use idle::Idle;
@@ -30,6 +38,8 @@ pub use json::json;
 pub use names::clean;
 pub use page::{PageOptions, page};
 pub use process::{Process, analyse};
+pub use program::Profile;
+pub use ranks::{Job, Rank, Waited};
 pub use text::text;
 
 #[cfg(test)]

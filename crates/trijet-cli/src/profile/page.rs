@@ -6,6 +6,8 @@ use super::device::Device;
 use super::engine::{Communicating, engine};
 use super::names::readable;
 use super::process::Process;
+use super::program::Profile;
+use super::ranks::{Job, Rank};
 use super::text::{percent, shown, without_work};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -21,6 +23,8 @@ use trijet::trace::rate;
 const TRACKS_MAX: usize = 600;
 /// The most tracks with those of engines. A page shows fewer devices than that.
 const ALL_TRACKS_MAX: usize = 2 * TRACKS_MAX;
+/// The most names of kernels that communicate.
+const KERNELS_MAX: usize = 10;
 /// The most devices whose figures a page has.
 const SECTIONS_MAX: usize = 64;
 
@@ -34,17 +38,19 @@ pub struct PageOptions {
     pub window: Option<Range<Nanos>>,
 }
 
-/// The page of a traced program as HTML. `processes` are the profiles of `traces`, in the same order.
+/// The page of a traced program as HTML. The processes of `profile` are those of `traces`, in the same
+/// order.
 ///
 /// ```
-/// use trijet_cli::profile::{PageOptions, analyse, page};
+/// use trijet_cli::profile::{PageOptions, Profile, analyse, page};
 /// let traces = [trijet::trace::activity::ProcessTrace::default()];
-/// let processes: Vec<_> = traces.iter().map(analyse).collect();
-/// let page = page(&traces, &processes, &PageOptions::default());
+/// let profile = Profile::of(traces.iter().map(analyse).collect());
+/// let page = page(&traces, &profile, &PageOptions::default());
 /// assert!(page.starts_with(b"<!doctype html>"));
 /// ```
 #[must_use]
-pub fn page(traces: &[ProcessTrace], processes: &[Process], options: &PageOptions) -> Vec<u8> {
+pub fn page(traces: &[ProcessTrace], profile: &Profile, options: &PageOptions) -> Vec<u8> {
+    let processes = &profile.processes;
     let with_times = processes.iter().filter(|process| process.span.0 > 0);
     let origin = with_times.map(|process| process.began.0).min().unwrap_or(0);
     let window = options.window.as_ref().map_or(0..u64::MAX, |window| {
@@ -75,6 +81,7 @@ pub fn page(traces: &[ProcessTrace], processes: &[Process], options: &PageOption
         title: options.title.clone(),
         verdict: verdict(processes),
         remarks,
+        ranks: profile.jobs.iter().take(SECTIONS_MAX).flat_map(ranks).collect(),
         sections: devices.take(SECTIONS_MAX).map(|(one, d)| section(one, d, origin)).collect(),
         provenance: provenance(processes),
         timeline,
@@ -223,6 +230,55 @@ fn section(process: &Process, device: &Device, origin: u64) -> Section {
             rows: kernels.collect(),
         },
     }
+}
+
+/// The figures of the ranks of a job.
+fn ranks(job: &Job) -> [Section; 2] {
+    let part = |look, label: &str, time| Part { look, label: label.to_owned(), time };
+    let bar = |rank: &Rank| Bar {
+        name: rank.name.clone(),
+        limits: false,
+        parts: vec![
+            part(PartLook::Busy, "beside kernels", Nanos(rank.communication.0 - rank.exposed.0)),
+            part(PartLook::Exposed, "exposed transfer", rank.transfer),
+            part(PartLook::Waiting, "waiting for a later rank", rank.waiting),
+            part(PartLook::Other, "exposed, unknown", rank.unknown),
+        ],
+    };
+    let times = |rank: &Rank| {
+        let place = format!("process {}, GPU {}", rank.process, rank.device);
+        let row = [rank.name.clone(), place, rank.communication.to_string()];
+        let exposed = [rank.exposed, rank.waiting, rank.transfer, rank.unknown];
+        let late = [rank.last.to_string(), rank.late.to_string(), rank.awaited.to_string()];
+        row.into_iter().chain(exposed.map(|time| time.to_string())).chain(late).collect()
+    };
+    let head = ["rank", "GPU", "busy", "exposed", "waiting", "transfer", "unknown"];
+    let figures = Section {
+        title: format!("Communication of {} ranks", job.ranks.len()),
+        lines: job.sentences().to_vec(),
+        bars: job.ranks.iter().map(bar).collect(),
+        notes: Vec::new(),
+        table: Table {
+            head: head
+                .iter()
+                .chain(&["last in", "late by", "awaited"])
+                .map(|&h| h.into())
+                .collect(),
+            rows: job.ranks.iter().map(times).collect(),
+        },
+    };
+    let kernels = job.by_name.iter().take(KERNELS_MAX).map(|kernel| {
+        vec![kernel.name.clone(), kernel.exposed.to_string(), kernel.count.to_string()]
+    });
+    let kernels = Section {
+        title: "Kernels that communicate, by exposed time on all ranks".to_owned(),
+        table: Table {
+            head: ["kernel", "exposed", "launches"].map(str::to_owned).to_vec(),
+            rows: kernels.collect(),
+        },
+        ..Section::default()
+    };
+    [figures, kernels]
 }
 
 /// The key of a track, in the order in which tracks are drawn: the process, its device or the host,

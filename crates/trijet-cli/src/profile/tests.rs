@@ -313,8 +313,8 @@ fn the_text_names_what_the_json_names() {
     scenario.call("cudaDeviceSynchronize", [91, 110]);
     scenario.call("cudaLaunchKernel", [111, 112]).kernel(13, [120, 130]);
     scenario.trace.end = Some(End { activities: 5, dropped: 3, ..End::default() });
-    let processes = [analyse(&scenario.trace)];
-    let (text, json) = (text(&processes), json(&processes, None));
+    let profile = Profile::of(vec![analyse(&scenario.trace)]);
+    let (text, json) = (text(&profile), json(&profile, None));
     let findings = json["processes"][0]["devices"][0]["findings"].as_array().unwrap();
     assert!(findings.len() >= 4, "{json:#}");
     for finding in findings {
@@ -334,7 +334,7 @@ fn the_text_names_what_the_json_names() {
 fn the_trace_of_a_process_that_died_is_reported_as_incomplete() {
     let mut scenario = Scenario::new();
     scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 60]);
-    assert!(text(&[analyse(&scenario.trace)]).contains("INCOMPLETE"));
+    assert!(text(&Profile::of(vec![analyse(&scenario.trace)])).contains("INCOMPLETE"));
 }
 
 /// Communication runs from 50 to 150, and the kernels end at 100. A copy runs behind it.
@@ -364,14 +364,14 @@ fn a_process_without_work_has_no_section_when_another_process_worked() {
     let mut launcher = Scenario::new();
     launcher.trace.process = 10;
     launcher.call("cuInit", [0, 1]);
-    let both = text(&[analyse(&launcher.trace), analyse(&worker.trace)]);
+    let both = text(&Profile::of(vec![analyse(&launcher.trace), analyse(&worker.trace)]));
     assert!(!both.contains("process 10\n"), "{both}");
     assert!(both.ends_with("process 10 executed no operation on a GPU\n"), "{both}");
-    let alone = text(&[analyse(&launcher.trace)]);
+    let alone = text(&Profile::of(vec![analyse(&launcher.trace)]));
     assert!(alone.starts_with("process 10\n") && alone.contains("made 1 calls"), "{alone}");
     let mut troubled = launcher.trace.clone();
     troubled.troubles.push("no library".to_owned());
-    let troubled = text(&[analyse(&troubled), analyse(&worker.trace)]);
+    let troubled = text(&Profile::of(vec![analyse(&troubled), analyse(&worker.trace)]));
     assert!(troubled.contains("not traced: no library"), "{troubled}");
 }
 
@@ -429,10 +429,10 @@ fn no_time_makes_the_profile_overflow() {
             (one.begin, one.end) = (Nanos(a.min(b)), Nanos(a.max(b)));
             (one.name, one.bytes, one.correlation) = (name, ends[pick(ends.len())], 1);
         }
-        let processes = [analyse(&scenario.trace)];
-        let shown = text(&processes);
+        let profile = Profile::of(vec![analyse(&scenario.trace)]);
+        let shown = text(&profile);
         assert!(!shown.contains('\u{1b}'), "{shown}");
-        assert!(json(&processes, None)["processes"].is_array());
+        assert!(json(&profile, None)["processes"].is_array());
     }
 }
 
@@ -440,9 +440,9 @@ fn no_time_makes_the_profile_overflow() {
 fn a_text_of_a_trace_does_not_reach_the_terminal_as_it_is() {
     let mut scenario = Scenario::new();
     scenario.trace.troubles.push("no\u{1b}]0;title\u{7} \u{202e}library".to_owned());
-    let processes = [analyse(&scenario.trace)];
-    assert!(text(&processes).contains("no?]0;title? ?library"), "{}", text(&processes));
-    assert!(!json(&processes, None).to_string().contains('\u{202e}'));
+    let profile = Profile::of(vec![analyse(&scenario.trace)]);
+    assert!(text(&profile).contains("no?]0;title? ?library"), "{}", text(&profile));
+    assert!(!json(&profile, None).to_string().contains('\u{202e}'));
 }
 
 /// Streams of two kernels, eight at a time: the first kernel of a stream begins when the first one of

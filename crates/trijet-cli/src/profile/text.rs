@@ -4,6 +4,8 @@
 use super::device::Device;
 use super::findings::Finding;
 use super::process::Process;
+use super::program::Profile;
+use super::ranks::{Job, Rank};
 use std::fmt::{self, Display, Formatter};
 use trijet::Nanos;
 use trijet::trace::rate;
@@ -11,10 +13,15 @@ use trijet::trace::rate;
 /// The most columns of a wrapped line.
 const WIDTH: usize = 100;
 
-/// The profiles of all processes. The text ends with a line break.
+/// The most names of kernels that are listed for the ranks of a job.
+const NAMES_MAX: usize = 5;
+
+/// The profile of a program. The text ends with a line break.
 #[must_use]
-pub fn text(processes: &[Process]) -> String {
+pub fn text(profile: &Profile) -> String {
+    let Profile { processes, jobs } = profile;
     let mut text: String = shown(processes).map(ToString::to_string).collect();
+    text.extend(jobs.iter().map(ToString::to_string));
     if let Some(line) = without_work(processes) {
         text += &line;
         text.push('\n');
@@ -166,6 +173,61 @@ impl Display for Device {
         }
         for kernel in &self.kernels {
             writeln!(f, "    {:>12}{:>9} x  {}", kernel.total, kernel.launches, kernel.name)?;
+        }
+        Ok(())
+    }
+}
+
+impl Job {
+    /// The sentences about all ranks.
+    pub(super) fn sentences(&self) -> [String; 3] {
+        let sum = |of: fn(&Rank) -> Nanos| {
+            Nanos(self.ranks.iter().fold(0, |sum, rank| of(rank).0.saturating_add(sum)))
+        };
+        [
+            format!(
+                "{} collectives ran on all ranks of their communicators ({}); ranks waited in {}; \
+                 of {} kernels that communicate, {} belong to none of these",
+                self.collectives, self.communicators, self.late, self.kernels, self.unmatched
+            ),
+            format!(
+                "exposed on all ranks: {}, of which {} waiting for later ranks, {} transfers, {} \
+                 unknown",
+                sum(|rank| rank.exposed),
+                sum(|rank| rank.waiting),
+                sum(|rank| rank.transfer),
+                sum(|rank| rank.unknown)
+            ),
+            "`last in` counts the collectives that this rank alone began last, `late by` sums how \
+             long after the rank before it, and `awaited` for how long others waited for it alone \
+             with no other kernel"
+                .to_owned(),
+        ]
+    }
+}
+
+impl Display for Job {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "ranks")?;
+        let [matched, exposed, columns] = self.sentences();
+        wrapped(f, 2, &matched)?;
+        wrapped(f, 2, &exposed)?;
+        write!(f, "    {:<22}", "rank")?;
+        ["busy", "exposed", "waiting", "transfer", "unknown"]
+            .iter()
+            .try_for_each(|name| write!(f, "{name:>11}"))?;
+        writeln!(f, "{:>8}{:>11}{:>11}", "last in", "late by", "awaited")?;
+        for rank in &self.ranks {
+            write!(f, "    {:<22}", rank.name)?;
+            [rank.communication, rank.exposed, rank.waiting, rank.transfer, rank.unknown]
+                .iter()
+                .try_for_each(|time| write!(f, "{time:>11}"))?;
+            writeln!(f, "{:>8}{:>11}{:>11}", rank.last, rank.late, rank.awaited)?;
+        }
+        wrapped(f, 6, &columns)?;
+        writeln!(f, "    kernels that communicate, by exposed time on all ranks:")?;
+        for kernel in self.by_name.iter().take(NAMES_MAX) {
+            writeln!(f, "    {:>12}{:>9} x  {}", kernel.exposed, kernel.count, kernel.name)?;
         }
         Ok(())
     }

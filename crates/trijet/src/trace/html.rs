@@ -52,6 +52,7 @@ impl Page<'_> {
         filled(&data, |name| match name {
             "title" => escaped(&self.title),
             "verdict" => sections::verdict(self),
+            "ranks" => String::new(),
             "engines" => bars::engines(self),
             "lost" => "Largest losses".to_owned(),
             "losses" => sections::losses(self),

@@ -13,7 +13,7 @@ use trijet::probe::{Library, libraries};
 use trijet::trace::activity::ProcessTrace;
 use trijet::trace::process_file;
 use trijet::{Error, ErrorKind, Nanos, Result};
-use trijet_cli::profile::{PageOptions, Process, analyse, json, page, text};
+use trijet_cli::profile::{PageOptions, Process, Profile, analyse, json, page, text};
 
 /// Refuses an output that exists, and options that it has no use for.
 pub(super) fn check_output(options: &TraceOptions) -> Result<()> {
@@ -61,30 +61,31 @@ pub(super) fn file(file: &Path, options: &TraceOptions) -> Result<()> {
         let cause = format!("{}: the file is empty", file.display());
         return Err(Error::new(ErrorKind::Io, "read trace", cause));
     }
-    let processes: Vec<Process> = traces.iter().map(analyse).collect();
+    let profile = Profile::of(traces.iter().map(analyse).collect());
     if let Some(output) = &options.output {
-        write_page(output, &traces, &processes, options)?;
+        write_page(output, &traces, &profile, options)?;
     }
     write_memory(&traces, options)?;
     if options.json {
-        return print(format_args!("{:#}", json(&processes, None)));
+        return print(format_args!("{:#}", json(&profile, None)));
     }
-    print(text(&processes).trim_end())
+    print(text(&profile).trim_end())
 }
 
 /// Writes the page of a trace.
 fn write_page(
     output: &Path,
     traces: &[ProcessTrace],
-    processes: &[Process],
+    profile: &Profile,
     options: &TraceOptions,
 ) -> Result<()> {
     let window = (options.from.is_some() || options.to.is_some())
         .then(|| options.from.unwrap_or_default()..options.to.unwrap_or(Nanos(u64::MAX)));
+    let processes = &profile.processes;
     let works = processes.iter().find(|process| !process.devices.is_empty());
     let title = works.or(processes.first()).map_or("", |process| &process.command);
     let settings = PageOptions { title: title.to_owned(), window };
-    let bytes = page(traces, processes, &settings);
+    let bytes = page(traces, profile, &settings);
     create(output, |mut file| file.write_all(&bytes))
 }
 
@@ -111,6 +112,8 @@ pub(super) fn run(files: &[PathBuf], options: &TraceOptions) -> Result<ExitCode>
             Err(error) => print_stderr(format_args!("error: {error}")),
         }
     }
+    let profile = Profile::of(processes);
+    let processes = &profile.processes;
     let is_empty = |process: &Process| {
         process.devices.is_empty() && process.end.is_some_and(|e| e.activities == 0)
     };
@@ -118,7 +121,7 @@ pub(super) fn run(files: &[PathBuf], options: &TraceOptions) -> Result<ExitCode>
         if processes.is_empty() && !files.is_empty() {
             return "the traces of the program cannot be read".to_owned();
         }
-        reason(&processes)
+        reason(processes)
     });
     let traces: Vec<_> = kept.into_iter().flatten().collect();
     if missing.is_none() {
@@ -126,20 +129,20 @@ pub(super) fn run(files: &[PathBuf], options: &TraceOptions) -> Result<ExitCode>
     }
     match output.filter(|_| missing.is_none()) {
         Some(output) if is_page(output) => {
-            write_page(output, &traces, &processes, options)?;
+            write_page(output, &traces, &profile, options)?;
         }
         Some(output) => create(output, |file| join(files, file))?,
         None => {}
     }
     if options.json {
-        print(format_args!("{:#}", json(&processes, missing.as_deref())))?;
+        print(format_args!("{:#}", json(&profile, missing.as_deref())))?;
     }
     if let Some(reason) = missing {
         print_stderr(format_args!("error: nothing was traced: {reason}"));
         return Ok(ExitCode::FAILURE);
     }
     if !options.json {
-        print_stderr(text(&processes).trim_end());
+        print_stderr(text(&profile).trim_end());
     }
     Ok(ExitCode::SUCCESS)
 }

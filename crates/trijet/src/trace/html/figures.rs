@@ -10,6 +10,8 @@ use std::ops::Range;
 pub enum PartLook {
     /// Work of an engine.
     Busy,
+    /// Work of an engine that nothing hides.
+    Exposed,
     /// Idle, while the host waited.
     Waiting,
     /// Idle, while the host did something else.
@@ -83,6 +85,7 @@ impl PartLook {
     pub(super) fn look(self) -> Look {
         match self {
             Self::Busy => Look::Busy,
+            Self::Exposed => Look::Exposed,
             Self::Waiting => Look::Waiting,
             Self::Host => Look::Host,
             Self::Other => Look::Other,

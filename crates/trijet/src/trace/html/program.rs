@@ -29,6 +29,8 @@ pub struct ProgramPage {
     pub verdict: String,
     /// What the reader must know about the trace, such as that a part of it is missing.
     pub remarks: Vec<String>,
+    /// The figures of the ranks of the program, if it has any.
+    pub ranks: Vec<Section>,
     /// The figures of each device.
     pub sections: Vec<Section>,
     /// Names and values that say where the page comes from.
@@ -51,6 +53,7 @@ impl ProgramPage {
         filled(&data, |name| match name {
             "title" => escaped(&self.title),
             "verdict" => self.verdict(),
+            "ranks" => self.ranks(),
             "engines" => self.engines(),
             "lost" => "Findings by cost, which may overlap".to_owned(),
             "losses" => self.findings(),
@@ -78,18 +81,55 @@ impl ProgramPage {
         format!("<h3 class=\"device\">{}</h3>", escaped(&section.title))
     }
 
-    fn engines(&self) -> String {
-        let mut text = String::new();
-        for section in &self.sections {
-            text += &Self::heading(section);
+    fn ranks(&self) -> String {
+        if self.ranks.is_empty() {
+            return String::new();
+        }
+        let mut text =
+            String::from("<section aria-labelledby=\"h-ranks\">\n<h2 id=\"h-ranks\">Ranks</h2>\n");
+        for section in &self.ranks {
+            text += &Self::figures(section);
+            text += &Self::table(section);
+        }
+        text + "\n</section>\n"
+    }
+
+    /// The heading, the bars and the sentences of a section.
+    fn figures(section: &Section) -> String {
+        let mut text = Self::heading(section);
+        if !section.bars.is_empty() {
             text.push_str("<div class=\"bars\">");
             section.bars.iter().for_each(|bar| text += &bars::of_program(bar));
-            text.push_str("</div><ul class=\"figures\">");
+            text.push_str("</div>");
+        }
+        if !section.lines.is_empty() {
+            text.push_str("<ul class=\"figures\">");
             for line in &section.lines {
                 write!(text, "<li>{}</li>", escaped(line)).expect("writing to a string");
             }
             text.push_str("</ul>");
         }
+        text
+    }
+
+    fn table(section: &Section) -> String {
+        let mut text = String::from("<div class=\"wide\"><table><thead><tr>");
+        for cell in &section.table.head {
+            write!(text, "<th>{}</th>", escaped(cell)).expect("writing to a string");
+        }
+        text.push_str("</tr></thead><tbody>");
+        for row in &section.table.rows {
+            text.push_str("<tr>");
+            for cell in row {
+                write!(text, "<td>{}</td>", escaped(cell)).expect("writing to a string");
+            }
+            text.push_str("</tr>");
+        }
+        text + "</tbody></table></div>"
+    }
+
+    fn engines(&self) -> String {
+        let text: String = self.sections.iter().map(Self::figures).collect();
         if text.is_empty() { none("No operation on a GPU was traced.") } else { text }
     }
 
@@ -124,19 +164,7 @@ impl ProgramPage {
         let mut text = String::new();
         for section in self.sections.iter().filter(|section| !section.table.rows.is_empty()) {
             text += &Self::heading(section);
-            text.push_str("<div class=\"wide\"><table><thead><tr>");
-            for cell in &section.table.head {
-                write!(text, "<th>{}</th>", escaped(cell)).expect("writing to a string");
-            }
-            text.push_str("</tr></thead><tbody>");
-            for row in &section.table.rows {
-                text.push_str("<tr>");
-                for cell in row {
-                    write!(text, "<td>{}</td>", escaped(cell)).expect("writing to a string");
-                }
-                text.push_str("</tr>");
-            }
-            text.push_str("</tbody></table></div>");
+            text += &Self::table(section);
         }
         if text.is_empty() { none("No kernel was traced.") } else { text }
     }

@@ -1,0 +1,166 @@
+//! The kernels of a device that communicate, and those of them that can be compared between ranks.
+#![forbid(unsafe_code)]
+
+use super::activities::{Cover, times};
+use super::engine::Engine;
+use super::names::readable;
+use super::operations::Operations;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use trijet::Nanos;
+use trijet::trace::Union;
+use trijet::trace::activity::{Activity, NameId, ProcessTrace};
+
+/// The beginnings of the names of NCCL's kernels. Those of symmetric memory are not among them,
+/// because they may begin before the kernel in front of them has ended.
+const NCCL: [&str; 2] = ["ncclDevKernel_", "ncclKernel_"];
+/// The collectives in which each rank needs data of every other one. So their kernels end on no rank
+/// before they have begun on all. In others, such as a broadcast, a rank may end early.
+const NEED_ALL: [&str; 3] = ["AllReduce", "AllGather", "ReduceScatter"];
+
+/// The kernels with one name.
+#[derive(Debug, Clone)]
+pub struct Communicated {
+    /// The name without parameters.
+    pub name: String,
+    /// The number of kernels.
+    pub count: usize,
+    /// The part of their time in which no other kernel ran on their device.
+    pub exposed: Nanos,
+}
+
+/// A kernel of a collective that needs all ranks.
+#[derive(Debug, Clone)]
+pub(super) struct Collective {
+    pub(super) time: Range<u64>,
+    /// The index of its name.
+    name: usize,
+}
+
+/// The communication of one device.
+#[derive(Debug, Default)]
+pub(super) struct Communication {
+    /// The number of kernels.
+    pub(super) count: usize,
+    /// The time in which at least one of them ran.
+    pub(super) ran: Union,
+    /// The part of it in which no kernel computed.
+    pub(super) exposed: Union,
+    /// The kernels by name, the most exposed first.
+    pub(super) by_name: Vec<Communicated>,
+    /// For each stream, the collectives that need all ranks, one after another.
+    pub(super) streams: Vec<Vec<Collective>>,
+    /// The time of all kernels that are not in `streams`.
+    pub(super) others: Union,
+    /// The names that the collectives refer to.
+    names: Vec<String>,
+}
+
+impl Communication {
+    pub(super) fn of(operations: &Operations<'_>, trace: &ProcessTrace) -> Self {
+        let all: Vec<&Activity> = operations.on(Engine::Communication).collect();
+        let ran = times(all.iter().copied());
+        let exposed = ran.minus(&operations.kernels);
+        let mut found = Self { count: all.len(), ran, exposed, ..Self::default() };
+        let mut numbers: HashMap<Option<NameId>, usize> = HashMap::new();
+        let mut by_text: HashMap<String, usize> = HashMap::new();
+        let mut with_name: Vec<Vec<&Activity>> = Vec::new();
+        for &one in &all {
+            let number = *numbers.entry(one.name).or_insert_with(|| {
+                let next = by_text.len();
+                *by_text.entry(short(trace.name(one))).or_insert(next)
+            });
+            with_name.resize(by_text.len(), Vec::new());
+            with_name[number].push(one);
+        }
+        found.names = vec![String::new(); by_text.len()];
+        by_text.into_iter().for_each(|(name, number)| found.names[number] = name);
+        let exposed = Cover::of(found.exposed.clone());
+        let by_name = found.names.iter().zip(with_name).map(|(name, its)| Communicated {
+            name: name.clone(),
+            count: its.len(),
+            exposed: Nanos(exposed.within_all(&times(its))),
+        });
+        found.by_name = by_name.collect();
+        sort(&mut found.by_name);
+        found.add_streams(&all, &numbers);
+        found
+    }
+
+    fn add_streams(&mut self, all: &[&Activity], numbers: &HashMap<Option<NameId>, usize>) {
+        let comparable: Vec<bool> = self.names.iter().map(|name| needs_all(name)).collect();
+        let mut streams: BTreeMap<(u32, u32), Vec<Collective>> = BTreeMap::new();
+        let mut others: Vec<Range<u64>> = Vec::new();
+        for one in all {
+            let (time, name) = (one.begin.0..one.end.0, numbers[&one.name]);
+            if comparable[name] && !time.is_empty() {
+                let stream = streams.entry((one.context, one.stream)).or_default();
+                stream.push(Collective { time, name });
+            } else {
+                others.push(time);
+            }
+        }
+        for mut stream in streams.into_values() {
+            stream.sort_by_key(|one| (one.time.start, one.time.end));
+            // The kernels of one communicator do not overlap.
+            if stream.windows(2).all(|pair| pair[0].time.end <= pair[1].time.start) {
+                self.streams.push(stream);
+            } else {
+                others.extend(stream.into_iter().map(|one| one.time));
+            }
+        }
+        self.others = Union::of(others);
+    }
+
+    /// The name of a collective of this device.
+    pub(super) fn name(&self, one: &Collective) -> &str {
+        &self.names[one.name]
+    }
+}
+
+/// Sorts by exposed time, the longest first.
+pub(super) fn sort(list: &mut [Communicated]) {
+    list.sort_by(|a, b| (Reverse(a.exposed), &a.name).cmp(&(Reverse(b.exposed), &b.name)));
+}
+
+/// The readable name without parameters. A name that is not mangled may have them.
+fn short(name: &str) -> String {
+    let name = readable(name);
+    name.split_once('(').map_or(name.as_str(), |(name, _)| name).to_owned()
+}
+
+/// Whether this is the name of a kernel that ends on no rank before it has begun on all.
+fn needs_all(name: &str) -> bool {
+    let collective = NCCL.iter().find_map(|prefix| name.strip_prefix(prefix));
+    let collective = collective.and_then(|rest| rest.split('_').next());
+    collective.is_some_and(|word| NEED_ALL.contains(&word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_collectives_that_need_all_ranks_are_compared() {
+        for name in [
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+            "_Z39ncclDevKernel_AllReduce_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE",
+            "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL",
+            "ncclKernel_AllGather_RING_LL_Sum_int8_t(ncclDevComm*, unsigned long, ncclWork*)",
+        ] {
+            assert!(needs_all(&short(name)), "{name}");
+        }
+        for name in [
+            "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+            "ncclDevKernel_Reduce_Sum_f32_RING_LL",
+            "ncclDevKernel_SendRecv",
+            "ncclDevKernel_Generic",
+            "ncclSymkDevKernel_AllReduce_AGxLL_R_sum_f32",
+            "AllReduce",
+            "",
+        ] {
+            assert!(!needs_all(&short(name)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The collectives of a program, each with its kernel on every rank.
+//!
+//! A trace does not contain communicators, so they are found by time. In an all-reduce, an all-gather
+//! and a reduce-scatter, each rank needs data of every other one: no rank ends before all have begun,
+//! and all end at nearly the same time. Two streams of different devices belong to one communicator
+//! if nearly all of their kernels, in the time for which both have records, are such pairs. Where
+//! anything contradicts this, nothing is matched.
+#![forbid(unsafe_code)]
+
+use super::collectives::{Collective, Communication};
+use std::ops::Range;
+
+/// The assumed error between the clocks of two devices of one host, in nanoseconds.
+pub(super) const CLOCKS_NS: u64 = 10_000;
+/// The fewest collectives of a communicator.
+const COLLECTIVES_MIN: usize = 4;
+/// One kernel of so many may have no partner, because its record was lost.
+const MISSING_SHARE: usize = 50;
+/// The most streams that are compared. The time is quadratic in their number.
+const STREAMS_MAX: usize = 256;
+
+/// When a collective began and ended on its ranks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) first_begin: u64,
+    pub(super) last_begin: u64,
+    first_end: u64,
+    last_end: u64,
+}
+
+impl Span {
+    /// The span of these kernels; `None` without a kernel.
+    pub(super) fn of(times: &[Range<u64>]) -> Option<Self> {
+        Some(Self {
+            first_begin: times.iter().map(|time| time.start).min()?,
+            last_begin: times.iter().map(|time| time.start).max()?,
+            first_end: times.iter().map(|time| time.end).min()?,
+            last_end: times.iter().map(|time| time.end).max()?,
+        })
+    }
+
+    /// The time from the last begin to the last end.
+    pub(super) fn transfer(&self) -> u64 {
+        self.last_end - self.last_begin
+    }
+
+    /// The time between the first begin and the last one.
+    pub(super) fn begins(&self) -> u64 {
+        self.last_begin - self.first_begin
+    }
+
+    /// The time between the first end and the last one.
+    pub(super) fn ends(&self) -> u64 {
+        self.last_end - self.first_end
+    }
+
+    /// Whether kernels with this span can be one collective: their ends are no further apart than
+    /// half of the transfer, and the error of the clocks.
+    fn is_one(&self) -> bool {
+        self.ends() <= CLOCKS_NS.saturating_add(self.transfer() / 2)
+    }
+}
+
+/// The collectives of one stream of a device.
+#[derive(Clone, Copy)]
+struct Sequence<'a> {
+    device: usize,
+    stream: usize,
+    communication: &'a Communication,
+    list: &'a [Collective],
+}
+
+/// A communicator: a stream of each of its devices, and the collectives that ran on all of them.
+#[derive(Debug)]
+pub(super) struct Communicator {
+    /// The index of each device, and the index of its stream there.
+    pub(super) members: Vec<(usize, usize)>,
+    times: Vec<Range<u64>>,
+}
+
+impl Communicator {
+    /// The times of each collective, in the order of `members`.
+    pub(super) fn collectives(&self) -> impl Iterator<Item = &[Range<u64>]> {
+        self.times.chunks_exact(self.members.len())
+    }
+}
+
+/// The communicators of these devices.
+pub(super) fn communicators(devices: &[&Communication]) -> Vec<Communicator> {
+    let mut streams = Vec::new();
+    for (device, communication) in devices.iter().enumerate() {
+        for (stream, list) in communication.streams.iter().enumerate() {
+            if list.len() >= COLLECTIVES_MIN {
+                streams.push(Sequence { device, stream, communication, list });
+            }
+        }
+    }
+    if streams.len() > STREAMS_MAX {
+        return Vec::new();
+    }
+    let count = streams.len();
+    let mut agree = vec![vec![false; count]; count];
+    for a in 0..count {
+        for b in a + 1..count {
+            if streams[a].device != streams[b].device && do_agree(&streams[a], &streams[b]) {
+                (agree[a][b], agree[b][a]) = (true, true);
+            }
+        }
+    }
+    let groups = groups(&agree).into_iter();
+    let groups = groups.map(|group| group.into_iter().map(|s| streams[s]).collect::<Vec<_>>());
+    groups.filter_map(|members| collectives(&members)).collect()
+}
+
+/// The sets of at least two streams in which each agrees with every other one and with no stream
+/// outside.
+fn groups(agree: &[Vec<bool>]) -> Vec<Vec<usize>> {
+    let with = |stream: usize| -> Vec<usize> {
+        (0..agree.len()).filter(|&other| other == stream || agree[stream][other]).collect()
+    };
+    let mut found = Vec::new();
+    for stream in 0..agree.len() {
+        let group = with(stream);
+        let is_first = group.len() > 1 && group[0] == stream;
+        if is_first && group.iter().all(|&other| with(other) == group) {
+            found.push(group);
+        }
+    }
+    found
+}
+
+/// For each kernel of `a`, the kernel of `b` whose end is nearest to its own. A kernel with two that
+/// are equally near has none.
+fn nearest(a: &[Collective], b: &[Collective]) -> Vec<Option<usize>> {
+    let mut after = 0;
+    let nearest = a.iter().map(|one| {
+        let end = one.time.end;
+        while b.get(after).is_some_and(|other| other.time.end <= end) {
+            after += 1;
+        }
+        let before = after.checked_sub(1).map(|at| (end - b[at].time.end, at));
+        let next = b.get(after).map(|other| (other.time.end - end, after));
+        match (before, next) {
+            (Some(x), Some(y)) if x.0 == y.0 => None,
+            (Some(x), Some(y)) => Some(x.min(y).1),
+            (one, other) => one.or(other).map(|(_, at)| at),
+        }
+    });
+    nearest.collect()
+}
+
+/// For each kernel of `a`, the kernel of `b` that can be the same collective: the ends of the two are
+/// nearest to each other, and their names are the same.
+fn partners(a: &Sequence<'_>, b: &Sequence<'_>) -> Vec<Option<usize>> {
+    let back = nearest(b.list, a.list);
+    let mut found = nearest(a.list, b.list);
+    for (at, partner) in found.iter_mut().enumerate() {
+        *partner = partner.filter(|&other| {
+            let (one, two) = (&a.list[at], &b.list[other]);
+            back[other] == Some(at)
+                && a.communication.name(one) == b.communication.name(two)
+                && Span::of(&[one.time.clone(), two.time.clone()]).is_some_and(|s| s.is_one())
+        });
+    }
+    found
+}
+
+/// Whether nearly all kernels of two streams are pairs, in the time for which both have records.
+fn do_agree(a: &Sequence<'_>, b: &Sequence<'_>) -> bool {
+    let partners = partners(a, b);
+    let mut has_partner = vec![false; b.list.len()];
+    partners.iter().flatten().for_each(|&at| has_partner[at] = true);
+    let pairs = partners.iter().flatten().count();
+    let is_paired: Vec<bool> = partners.iter().map(Option::is_some).collect();
+    pairs >= COLLECTIVES_MIN
+        && misses_few(a.list, &is_paired, b.list)
+        && misses_few(b.list, &has_partner, a.list)
+}
+
+/// Whether nearly all kernels of a list within the time of another one have a partner in it.
+fn misses_few(list: &[Collective], is_paired: &[bool], other: &[Collective]) -> bool {
+    let (Some(first), Some(last)) = (other.first(), other.last()) else { return false };
+    let is_within =
+        |one: &Collective| one.time.start >= first.time.start && one.time.end <= last.time.end;
+    let within = list.iter().zip(is_paired).filter(|(one, _)| is_within(one));
+    let missing = within.clone().filter(|(_, is_paired)| !**is_paired).count();
+    missing <= within.count() / MISSING_SHARE
+}
+
+/// The collectives that ran on all of these streams; `None` if there are too few.
+fn collectives(members: &[Sequence<'_>]) -> Option<Communicator> {
+    let (first, others) = members.split_first()?;
+    let partners: Vec<_> = others.iter().map(|other| partners(first, other)).collect();
+    let mut times = Vec::new();
+    for (at, one) in first.list.iter().enumerate() {
+        let theirs = partners
+            .iter()
+            .zip(others)
+            .map(|(partners, other)| partners[at].map(|partner| other.list[partner].time.clone()));
+        let all: Option<Vec<_>> = std::iter::once(Some(one.time.clone())).chain(theirs).collect();
+        let all = all.filter(|all| Span::of(all).is_some_and(|span| span.is_one()));
+        times.extend(all.into_iter().flatten());
+    }
+    let is_enough = times.len() >= COLLECTIVES_MIN * members.len();
+    is_enough.then(|| Communicator {
+        members: members.iter().map(|member| (member.device, member.stream)).collect(),
+        times,
+    })
+}

@@ -1,0 +1,34 @@
+//! The profile of a traced program: its processes, and the comparison of its ranks.
+#![forbid(unsafe_code)]
+
+use super::process::Process;
+use super::ranks::{self, Job};
+
+/// The profile of a traced program.
+#[derive(Debug)]
+pub struct Profile {
+    /// The profiles of its processes.
+    pub processes: Vec<Process>,
+    /// The ranks that communicate, grouped by the communicators that connect them.
+    pub jobs: Vec<Job>,
+}
+
+impl Profile {
+    /// The profile of a program with these processes.
+    ///
+    /// ```
+    /// use trijet_cli::profile::{Profile, analyse, text};
+    /// let trace = trijet::trace::activity::ProcessTrace::default();
+    /// let profile = Profile::of(vec![analyse(&trace)]);
+    /// assert!(profile.jobs.is_empty());
+    /// assert!(text(&profile).starts_with("process 0"));
+    /// ```
+    #[must_use]
+    pub fn of(mut processes: Vec<Process>) -> Self {
+        let (jobs, findings) = ranks::jobs(&processes);
+        for (place, finding) in findings {
+            processes[place.process].devices[place.device].add(finding);
+        }
+        Self { processes, jobs }
+    }
+}

@@ -1,0 +1,112 @@
+//! The exposed communication of one rank, split into waits for later ranks, transfers, and times of
+//! which neither is known.
+#![forbid(unsafe_code)]
+
+use super::collectives::Communication;
+use super::matching::{CLOCKS_NS, Span};
+use std::ops::Range;
+use trijet::trace::Union;
+
+/// What the begins and ends of a collective say about its ranks.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// All ranks began within the error of the clocks.
+    Together,
+    /// The others waited.
+    Late {
+        /// The begin on the last rank.
+        begun: u64,
+        /// The index of the last rank, and the begin on the rank before it. `None` if two or more
+        /// ranks were the last within the error of the clocks.
+        alone: Option<(usize, u64)>,
+    },
+    /// The ends are too far apart to say.
+    Unclear,
+}
+
+impl Arrival {
+    /// The arrival at a collective with these times.
+    pub(super) fn of(times: &[Range<u64>]) -> Self {
+        let Some(span) = Span::of(times) else { return Self::Unclear };
+        let (begun, apart) = (span.last_begin, span.begins());
+        if apart < CLOCKS_NS {
+            return Self::Together;
+        }
+        if span.ends() > apart.min(span.transfer()) / 2 {
+            return Self::Unclear;
+        }
+        let last = times.iter().position(|time| time.start == begun);
+        let alone = last.and_then(|last| {
+            let others = times.iter().enumerate().filter(|(at, _)| *at != last);
+            let before = others.map(|(_, time)| time.start).max()?;
+            (begun - before >= CLOCKS_NS).then_some((last, before))
+        });
+        Self::Late { begun, alone }
+    }
+}
+
+/// The part of a kernel in which its rank waited.
+#[derive(Debug)]
+pub(super) struct Wait {
+    pub(super) time: Range<u64>,
+    /// The time from which it waited for `awaited` alone, and before which for several ranks.
+    pub(super) alone_from: u64,
+    pub(super) awaited: Option<usize>,
+}
+
+/// The parts of the communication of a rank.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    pub(super) waits: Vec<Wait>,
+    transfers: Vec<Range<u64>>,
+    unknown: Vec<Range<u64>>,
+}
+
+impl Parts {
+    /// Adds the kernel of a collective. `rank` gives the number of a rank of the collective.
+    pub(super) fn add(
+        &mut self,
+        time: &Range<u64>,
+        arrival: &Arrival,
+        rank: impl Fn(usize) -> usize,
+    ) {
+        match arrival {
+            Arrival::Together => self.transfers.push(time.clone()),
+            Arrival::Unclear => self.unknown.push(time.clone()),
+            Arrival::Late { begun, alone } => {
+                self.transfers.push(*begun..time.end);
+                if time.start < *begun {
+                    let alone_from = alone.map_or(*begun, |(_, from)| from).max(time.start);
+                    let awaited = alone.map(|(late, _)| rank(late));
+                    self.waits.push(Wait { time: time.start..*begun, alone_from, awaited });
+                }
+            }
+        }
+    }
+
+    /// Adds the kernels of a stream that were matched with none.
+    pub(super) fn add_unmatched(&mut self, stream: &Union, matched: &Union) {
+        self.unknown.extend(stream.minus(matched).intervals().iter().cloned());
+    }
+
+    /// Splits the exposed communication.
+    pub(super) fn split(&self, communication: &Communication) -> Split {
+        let exposed = &communication.exposed;
+        let transfer = Union::of(self.transfers.iter().cloned()).and(exposed);
+        let unknown = Union::of(self.unknown.iter().cloned());
+        let unknown = Union::all([&unknown, &communication.others]).and(exposed).minus(&transfer);
+        let waiting = exposed.minus(&transfer).minus(&unknown);
+        Split { transfer, unknown, waiting }
+    }
+}
+
+/// The exposed communication of a rank. The parts are disjoint and sum to it.
+#[derive(Debug)]
+pub(super) struct Split {
+    /// The time in which at least one collective had begun on all of its ranks.
+    pub(super) transfer: Union,
+    /// The rest of the time in which a kernel ran of which nothing is known.
+    pub(super) unknown: Union,
+    /// The time in which all kernels that communicated waited for a later rank.
+    pub(super) waiting: Union,
+}
