@@ -118,6 +118,42 @@ fn rank(process: u32, operations: u32) -> ProcessTrace {
     trace
 }
 
+/// Two ranks of which the second computes for longer before each of 200 all-reduces.
+fn late_rank() -> [ProcessTrace; 2] {
+    let mut draw = Draw(7);
+    let mut traces = [11, 12].map(|process| ProcessTrace {
+        activities: Vec::new(),
+        command: "python3 train.py".to_owned(),
+        rank: Some(process - 11),
+        ..rank(process, 1)
+    });
+    for at in (0..200).map(|step| EPOCH + step * 2_000_000) {
+        let computed = [1_000_000, 1_200_000].map(|time| at + time + draw.below(20_000));
+        let end = computed[0].max(computed[1]) + 300_000;
+        for (trace, computed) in traces.iter_mut().zip(computed) {
+            let kernel = |name, stream, begin, end| Activity {
+                kind: ActivityKind::Kernel,
+                begin: Nanos(begin),
+                end: Nanos(end),
+                bytes: 0,
+                name: Some(NameId(name)),
+                device: 0,
+                context: 1,
+                stream,
+                thread: 1,
+                correlation: 0,
+            };
+            trace.activities.push(kernel(0, 7, at, computed));
+            trace.activities.push(kernel(1, 14, computed + 3000, end));
+        }
+    }
+    for trace in &mut traces {
+        let activities = trace.activities.len() as u64;
+        trace.end = Some(End { activities, ..End::default() });
+    }
+    traces
+}
+
 fn rendered(traces: &[ProcessTrace], options: &PageOptions) -> Vec<u8> {
     page(traces, &Profile::of(traces.iter().map(analyse).collect()), options)
 }
@@ -152,6 +188,25 @@ fn a_page_has_the_devices_the_findings_and_their_places() {
     assert!(from.parse::<u64>().unwrap() < 1_000_000_000, "{from}");
     assert!(!page.contains(" us "), "a page writes \u{b5}s");
     keep("program.html", &bytes);
+}
+
+#[test]
+fn a_page_of_ranks_names_the_late_one() {
+    let bytes = rendered(&late_rank(), &titled("python3 train.py"));
+    let page = String::from_utf8(bytes.clone()).unwrap();
+    for text in [
+        "<h2 id=\"h-ranks\">Ranks</h2>",
+        "Communication of 2 ranks",
+        "<td>rank 1</td><td>process 12, GPU 0</td>",
+        "waiting for a later rank",
+        "PERF/LATE-RANK",
+        "ms for rank 1 in 200 of them",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    keep("ranks.html", &bytes);
+    let alone = String::from_utf8(rendered(&late_rank()[..1], &titled("alone"))).unwrap();
+    assert!(!alone.contains("h-ranks"), "one rank is compared with none");
 }
 
 #[test]

@@ -43,4 +43,6 @@ pub use ranks::{Job, Rank, Waited};
 pub use text::text;
 
 #[cfg(test)]
+mod rank_tests;
+#[cfg(test)]
 mod tests;

@@ -186,9 +186,9 @@ impl Job {
         };
         [
             format!(
-                "{} collectives ran on all ranks of their communicators ({}); ranks waited in {}; \
-                 of {} kernels that communicate, {} belong to none of these",
-                self.collectives, self.communicators, self.late, self.kernels, self.unmatched
+                "{} collectives of {} communicators, each with its kernel on every rank; ranks \
+                 waited in {} of them; {} of {} kernels that communicate were not matched",
+                self.collectives, self.communicators, self.late, self.unmatched, self.kernels
             ),
             format!(
                 "exposed on all ranks: {}, of which {} waiting for later ranks, {} transfers, {} \
@@ -212,13 +212,13 @@ impl Display for Job {
         let [matched, exposed, columns] = self.sentences();
         wrapped(f, 2, &matched)?;
         wrapped(f, 2, &exposed)?;
-        write!(f, "    {:<22}", "rank")?;
+        write!(f, "    {:<20}", "rank")?;
         ["busy", "exposed", "waiting", "transfer", "unknown"]
             .iter()
             .try_for_each(|name| write!(f, "{name:>11}"))?;
         writeln!(f, "{:>8}{:>11}{:>11}", "last in", "late by", "awaited")?;
         for rank in &self.ranks {
-            write!(f, "    {:<22}", rank.name)?;
+            write!(f, "    {:<20}", rank.name)?;
             [rank.communication, rank.exposed, rank.waiting, rank.transfer, rank.unknown]
                 .iter()
                 .try_for_each(|time| write!(f, "{time:>11}"))?;

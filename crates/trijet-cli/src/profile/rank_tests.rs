@@ -1,0 +1,432 @@
+//! Tests over hand-made traces of several ranks. Times are in microseconds.
+
+use super::*;
+use proptest::prelude::*;
+use trijet::Nanos;
+use trijet::trace::activity::{Activity, ActivityKind, ContextInfo, NameId, ProcessTrace};
+
+const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+const GATHER: &str = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+const BROADCAST: &str = "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+const COMPUTE: &str = "gemm";
+
+/// A process with one device, or more.
+fn process(number: u32, rank: Option<u32>) -> ProcessTrace {
+    ProcessTrace {
+        process: number,
+        rank,
+        interface: 130_001,
+        contexts: vec![ContextInfo { context: 1, device: 0, null_stream: 7 }],
+        ..ProcessTrace::default()
+    }
+}
+
+/// `count` processes with the ranks from 0.
+fn ranks(count: u32) -> Vec<ProcessTrace> {
+    (0..count).map(|rank| process(100 + rank, Some(rank))).collect()
+}
+
+/// Adds a kernel. Times start 1 ms after zero, because zero means an unknown time.
+fn kernel(trace: &mut ProcessTrace, name: &str, stream: u32, [begin, end]: [u64; 2]) {
+    let known = trace.names.iter().position(|known| known == name);
+    let index = known.unwrap_or_else(|| {
+        trace.names.push(name.to_owned());
+        trace.names.len() - 1
+    });
+    trace.activities.push(Activity {
+        kind: ActivityKind::Kernel,
+        begin: Nanos(1_000_000 + begin * 1000),
+        end: Nanos(1_000_000 + end * 1000),
+        bytes: 0,
+        name: Some(NameId(u32::try_from(index).unwrap())),
+        device: 0,
+        context: 1,
+        stream,
+        thread: 1,
+        correlation: 0,
+    });
+}
+
+/// Adds a collective of these ranks: the begin on each, and one end.
+fn collective(traces: &mut [ProcessTrace], of: &[(usize, u64)], name: &str, stream: u32, end: u64) {
+    for &(rank, begin) in of {
+        kernel(&mut traces[rank], name, stream, [begin, end]);
+    }
+}
+
+fn profile(traces: &[ProcessTrace]) -> Profile {
+    Profile::of(traces.iter().map(analyse).collect())
+}
+
+/// The count and the cost in microseconds of the finding of the device with this index.
+fn late(profile: &Profile, process: usize) -> Option<(usize, u64)> {
+    let findings = &profile.processes[process].devices[0].findings;
+    let found = findings.iter().find(|finding| finding.key == "PERF/LATE-RANK");
+    found.map(|finding| (finding.count, finding.cost.0 / 1000))
+}
+
+fn us(time: Nanos) -> u64 {
+    time.0 / 1000
+}
+
+/// Ten steps of 1 ms. Rank 1 computes for 200 more than rank 0, and the all-reduce takes 50.
+fn one_late_rank() -> Vec<ProcessTrace> {
+    let mut traces = ranks(2);
+    for step in (0..10).map(|step| step * 1000) {
+        kernel(&mut traces[0], COMPUTE, 7, [step, step + 300]);
+        kernel(&mut traces[1], COMPUTE, 7, [step, step + 500]);
+        collective(&mut traces, &[(0, step + 302), (1, step + 502)], REDUCE, 13, step + 552);
+    }
+    traces
+}
+
+#[test]
+fn a_late_rank_is_named_with_the_time_for_which_the_other_waited() {
+    let profile = profile(&one_late_rank());
+    assert_eq!((late(&profile, 0), late(&profile, 1)), (Some((10, 2000)), None));
+    let [job] = profile.jobs.as_slice() else { panic!("{:?}", profile.jobs) };
+    assert_eq!((job.collectives, job.late, job.communicators), (10, 10, 1));
+    assert_eq!((job.kernels, job.unmatched), (20, 0));
+    let [first, second] = job.ranks.as_slice() else { panic!("{job:?}") };
+    assert_eq!((first.name.as_str(), first.last, us(first.late)), ("rank 0", 0, 0));
+    assert_eq!((us(first.exposed), us(first.waiting), us(first.transfer)), (2500, 2000, 500));
+    assert_eq!(
+        (us(first.waited[0].time), first.waited[0].collectives, first.waited[0].rank),
+        (2000, 10, 1)
+    );
+    assert_eq!((second.name.as_str(), second.last, us(second.late)), ("rank 1", 10, 2000));
+    assert_eq!((us(second.waiting), us(second.transfer), us(second.awaited)), (0, 500, 2000));
+    let text = text(&profile);
+    assert!(text.contains("rank 0 waited 2.00 ms for rank 1 in 10 of them"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    let json = json(&profile, None);
+    let rank = &json["jobs"][0]["ranks"][1];
+    assert_eq!((&rank["rank"], &rank["awaited_ns"]), (&1.into(), &2_000_000.into()), "{json:#}");
+    assert_eq!(json["jobs"][0]["by_name"][0]["exposed_ns"], 3_000_000);
+}
+
+#[test]
+fn a_wait_that_a_kernel_hides_costs_nothing() {
+    let mut traces = ranks(2);
+    for step in (0..10).map(|step| step * 1000) {
+        kernel(&mut traces[0], COMPUTE, 7, [step, step + 450]);
+        kernel(&mut traces[1], COMPUTE, 7, [step, step + 600]);
+        collective(&mut traces, &[(0, step + 100), (1, step + 400)], REDUCE, 13, step + 600);
+    }
+    let profile = profile(&traces);
+    assert_eq!((late(&profile, 0), late(&profile, 1)), (None, None));
+    let ranks = &profile.jobs[0].ranks;
+    assert_eq!((ranks[1].last, us(ranks[1].late), us(ranks[1].awaited)), (10, 3000, 0));
+    assert_eq!((us(ranks[0].exposed), us(ranks[0].transfer)), (1500, 1500));
+}
+
+#[test]
+fn ranks_that_begin_within_the_error_of_the_clocks_have_no_finding() {
+    let mut traces = ranks(3);
+    for step in (0..10).map(|step| step * 1000) {
+        let begins = [(0, step), (1, step + 9), (2, step + step / 1000 % 3)];
+        collective(&mut traces, &begins, GATHER, 13, step + 200);
+    }
+    let profile = profile(&traces);
+    assert!((0..3).all(|rank| late(&profile, rank).is_none()));
+    let job = &profile.jobs[0];
+    assert_eq!((job.collectives, job.late), (10, 0));
+    assert!(job.ranks.iter().all(|rank| rank.transfer == rank.exposed && rank.last == 0));
+}
+
+/// Rank 2 comes 100 after rank 1, which comes 300 after rank 0.
+#[test]
+fn a_rank_is_late_by_the_time_after_the_rank_before_it() {
+    let mut traces = ranks(3);
+    for step in (0..5).map(|step| step * 1000) {
+        collective(
+            &mut traces,
+            &[(0, step), (1, step + 300), (2, step + 400)],
+            REDUCE,
+            13,
+            step + 500,
+        );
+    }
+    let profile = profile(&traces);
+    assert_eq!(late(&profile, 0), Some((5, 2000)));
+    assert_eq!((late(&profile, 1), late(&profile, 2)), (Some((5, 500)), None));
+    let ranks = &profile.jobs[0].ranks;
+    assert_eq!((us(ranks[0].several), us(ranks[0].waited[0].time)), (1500, 500));
+    assert_eq!((ranks[2].last, us(ranks[2].late), us(ranks[2].awaited)), (5, 500, 1000));
+    assert_eq!((ranks[1].last, us(ranks[1].awaited)), (0, 0));
+}
+
+#[test]
+fn no_rank_is_named_where_two_were_late_together() {
+    let mut traces = ranks(4);
+    for step in (0..5).map(|step| step * 1000) {
+        let begins = [(0, step), (1, step), (2, step + 400), (3, step + 405)];
+        collective(&mut traces, &begins, REDUCE, 13, step + 500);
+    }
+    let profile = profile(&traces);
+    assert_eq!(late(&profile, 0), Some((5, 2025)), "it waited all the same");
+    let ranks = &profile.jobs[0].ranks;
+    assert_eq!(us(ranks[0].several), 2025);
+    assert!(ranks.iter().all(|rank| rank.last == 0 && rank.waited.is_empty()), "{ranks:?}");
+}
+
+/// Ranks 0 and 1 are a communicator, and 2 and 3. All four are one, too. Rank 1 is late in the first,
+/// rank 2 in the second, and all come together in the third.
+#[test]
+fn communicators_over_other_ranks_are_told_apart() {
+    let mut traces = ranks(4);
+    for step in 0..10 {
+        let at = step * 2000;
+        collective(&mut traces, &[(0, at), (1, at + 100)], REDUCE, 20, at + 140);
+        collective(&mut traces, &[(2, at + 280 + step), (3, at)], REDUCE, 21, at + 320 + step);
+        let all = [(0, at + 900), (1, at + 900), (2, at + 902), (3, at + 900)];
+        collective(&mut traces, &all, REDUCE, 30, at + 1000);
+    }
+    let profile = profile(&traces);
+    let [job] = profile.jobs.as_slice() else { panic!("{:?}", profile.jobs) };
+    assert_eq!((job.communicators, job.collectives, job.unmatched), (3, 30, 0));
+    let last: Vec<_> = job.ranks.iter().map(|rank| (rank.last, us(rank.awaited))).collect();
+    assert_eq!(last, [(0, 0), (10, 1000), (10, 2845), (0, 0)]);
+    assert_eq!(late(&profile, 3), Some((10, 2845)));
+}
+
+#[test]
+fn jobs_without_a_common_communicator_are_apart() {
+    let mut traces: Vec<_> = ranks(2).into_iter().chain(ranks(2)).collect();
+    for step in 0..10 {
+        let at = step * 2000;
+        collective(&mut traces, &[(0, at), (1, at + 100)], REDUCE, 20, at + 140);
+        collective(&mut traces, &[(2, at + 900), (3, at + 950)], REDUCE, 20, at + 990);
+    }
+    let profile = profile(&traces);
+    let names: Vec<Vec<&str>> = profile
+        .jobs
+        .iter()
+        .map(|job| job.ranks.iter().map(|rank| rank.name.as_str()).collect())
+        .collect();
+    assert_eq!(names, [["rank 0", "rank 1"], ["rank 0", "rank 1"]]);
+    assert_eq!((late(&profile, 0), late(&profile, 2)), (Some((10, 1000)), Some((10, 500))));
+}
+
+/// The first 37 kernels of rank 1 have no record, so a count of kernels would match others.
+#[test]
+fn lost_records_at_the_begin_of_a_rank_move_no_match() {
+    let mut traces = ranks(2);
+    for step in 0..100 {
+        let at = step * 500;
+        let name = if step % 3 == 0 { GATHER } else { REDUCE };
+        collective(&mut traces, &[(0, at), (1, at + 100 + step)], name, 13, at + 300);
+    }
+    traces[1].activities.drain(..37);
+    let found = profile(&traces);
+    let job = &found.jobs[0];
+    assert_eq!((job.collectives, job.unmatched, job.ranks[1].last), (63, 37, 63));
+    let awaited: u64 = (37..100).map(|step| 100 + step).sum();
+    assert_eq!((late(&found, 0), us(job.ranks[1].late)), (Some((63, awaited)), awaited));
+    assert_eq!(us(job.ranks[0].unknown), 37 * 300);
+    // A record in the middle, too.
+    traces[0].activities.remove(60);
+    assert_eq!(profile(&traces).jobs[0].collectives, 62);
+}
+
+#[test]
+fn nothing_is_said_where_many_records_are_lost_in_between() {
+    let mut traces = one_late_rank();
+    let mut number = 0;
+    traces[1].activities.retain(|one| {
+        number += usize::from(one.stream == 13);
+        one.stream != 13 || number % 5 != 0
+    });
+    let profile = profile(&traces);
+    assert!(profile.jobs.is_empty(), "{:?}", profile.jobs);
+    assert_eq!(late(&profile, 0), None);
+}
+
+/// The root of a broadcast ends before the others begin, or long after them.
+#[test]
+fn a_broadcast_says_nothing_about_ranks() {
+    let mut traces = one_late_rank();
+    let waiting = profile(&traces).jobs[0].ranks[0].waiting;
+    for step in (0..10).map(|step| step * 1000) {
+        kernel(&mut traces[0], BROADCAST, 13, [step + 600, step + 610]);
+        kernel(&mut traces[1], BROADCAST, 13, [step + 800, step + 850]);
+    }
+    let both = profile(&traces);
+    let job = &both.jobs[0];
+    assert_eq!((job.collectives, job.unmatched, job.ranks[0].waiting), (10, 20, waiting));
+    assert_eq!((us(job.ranks[0].unknown), us(job.ranks[1].unknown)), (100, 500));
+    let mut traces = ranks(2);
+    for step in (0..10).map(|step| step * 1000) {
+        collective(&mut traces, &[(0, step), (1, step + 300)], BROADCAST, 13, step + 400);
+    }
+    assert!(profile(&traces).jobs.is_empty());
+}
+
+/// An all-reduce cannot end on rank 0 before it has begun on rank 1.
+#[test]
+fn kernels_that_end_before_the_others_begin_are_no_collective() {
+    let mut traces = ranks(2);
+    for step in (0..10).map(|step| step * 1000) {
+        kernel(&mut traces[0], REDUCE, 13, [step, step + 100]);
+        kernel(&mut traces[1], REDUCE, 13, [step + 150, step + 250]);
+    }
+    assert!(profile(&traces).jobs.is_empty());
+}
+
+#[test]
+fn kernels_that_overlap_on_a_stream_are_not_those_of_a_communicator() {
+    let mut traces = one_late_rank();
+    kernel(&mut traces[0], REDUCE, 13, [500, 560]);
+    assert!(profile(&traces).jobs.is_empty());
+}
+
+/// The ends are 200 apart, and the begins 300: the first rank may have waited for another thing.
+#[test]
+fn nothing_is_said_about_a_collective_whose_ends_are_too_far_apart() {
+    let mut traces = ranks(2);
+    for step in (0..10).map(|step| step * 2000) {
+        kernel(&mut traces[0], REDUCE, 13, [step, step + 800]);
+        kernel(&mut traces[1], REDUCE, 13, [step + 300, step + 1000]);
+    }
+    let profile = profile(&traces);
+    let job = &profile.jobs[0];
+    assert_eq!((job.collectives, job.late, late(&profile, 0)), (10, 0, None));
+    assert_eq!((us(job.ranks[0].unknown), us(job.ranks[0].transfer)), (8000, 0));
+}
+
+/// Processes that one launcher started may all have inherited its number.
+#[test]
+fn ranks_without_numbers_of_their_own_are_named_by_process_and_device() {
+    for numbers in [[None, None], [Some(0), Some(0)], [Some(0), None]] {
+        let mut traces = one_late_rank();
+        traces.iter_mut().zip(numbers).for_each(|(trace, rank)| trace.rank = rank);
+        let profile = profile(&traces);
+        let ranks = &profile.jobs[0].ranks;
+        assert_eq!(ranks[1].name, "process 101, GPU 0");
+        assert_eq!((ranks[1].number, ranks[1].last), (None, 10));
+    }
+}
+
+#[test]
+fn devices_of_one_process_are_ranks_too() {
+    let mut traces = one_late_rank();
+    let mut other = traces.pop().unwrap();
+    let names = traces[0].names.len();
+    traces[0].names.append(&mut other.names);
+    traces[0].activities.extend(other.activities.into_iter().map(|mut one| {
+        one.name = one.name.map(|name| NameId(name.0 + u32::try_from(names).unwrap()));
+        Activity { device: 1, context: 2, ..one }
+    }));
+    let profile = profile(&traces);
+    let ranks: Vec<_> = profile.jobs[0].ranks.iter().map(|r| (r.name.as_str(), r.last)).collect();
+    assert_eq!(ranks, [("rank 0, GPU 0", 0), ("rank 0, GPU 1", 10)]);
+    assert_eq!(late(&profile, 0), Some((10, 2000)));
+}
+
+/// A drawn step: the begins on the ranks after the begin of the step, and the time of the transfer.
+type Step = (Vec<u64>, u64);
+
+/// What a person would say about the steps, collective by collective: for each rank, how often it
+/// alone was the last, by how much in sum, and the exposed waiting of each, with `hidden` as the time
+/// after the begin of a step until which each rank computes.
+fn oracle(steps: &[Step], hidden: u64) -> (Vec<usize>, Vec<u64>, Vec<u64>) {
+    let ranks = steps[0].0.len();
+    let (mut last, mut late, mut waiting) = (vec![0; ranks], vec![0; ranks], vec![0; ranks]);
+    for (begins, _) in steps {
+        let mut sorted: Vec<(u64, usize)> = begins.iter().copied().zip(0..).collect();
+        sorted.sort_unstable();
+        let (end, rank) = sorted[ranks - 1];
+        if end - sorted[0].0 < 10 {
+            continue;
+        }
+        if end - sorted[ranks - 2].0 >= 10 {
+            last[rank] += 1;
+            late[rank] += end - sorted[ranks - 2].0;
+        }
+        for (rank, begin) in begins.iter().enumerate() {
+            waiting[rank] += (*begin..end).filter(|time| *time >= hidden).count() as u64;
+        }
+    }
+    (last, late, waiting)
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    (2_usize..5).prop_flat_map(|ranks| {
+        let begins = proptest::collection::vec(0_u64..400, ranks);
+        proptest::collection::vec((begins, 1_u64..200), 4..12)
+    })
+}
+
+proptest! {
+    /// The trace is made from the steps. The records of a step may be lost at the ends of a rank.
+    #[test]
+    fn the_figures_of_ranks_are_those_of_a_naive_count(
+        drawn in steps(),
+        hidden in 0_u64..300,
+        lost in 0_usize..4,
+    ) {
+        let count = drawn[0].0.len();
+        let mut traces = ranks(u32::try_from(count).unwrap());
+        for ((begins, transfer), at) in drawn.iter().zip((0..).map(|step| step * 1000)) {
+            let end = at + begins.iter().max().unwrap() + transfer;
+            for (rank, begin) in begins.iter().enumerate() {
+                kernel(&mut traces[rank], REDUCE, 13, [at + begin, end]);
+                kernel(&mut traces[rank], COMPUTE, 7, [at, at + hidden]);
+            }
+        }
+        let lost = lost.min(drawn.len() - 4);
+        traces[count - 1].activities.drain(..2 * lost);
+        let (last, late, waiting) = oracle(&drawn[lost..], hidden);
+        let profile = profile(&traces);
+        let [job] = profile.jobs.as_slice() else { panic!("{:?}", profile.jobs) };
+        prop_assert_eq!(job.collectives, drawn.len() - lost);
+        for (number, rank) in job.ranks.iter().enumerate() {
+            prop_assert_eq!(rank.last, last[number]);
+            prop_assert_eq!(us(rank.late), late[number]);
+            prop_assert_eq!(us(rank.waiting), waiting[number]);
+            prop_assert_eq!(rank.exposed.0, rank.waiting.0 + rank.transfer.0 + rank.unknown.0);
+        }
+    }
+
+    /// Whatever the kernels are: no rank is said to have waited while it had no such kernel, or for
+    /// a rank that had begun, and the parts sum to the exposed time.
+    #[test]
+    fn no_claim_contradicts_the_times(
+        drawn in proptest::collection::vec(
+            (0_usize..3, 0_u32..2, 0_usize..2, 0_u64..60, 1_u64..40), 0..60),
+        common in proptest::collection::vec((0_u64..30, 0_u64..30, 1_u64..40), 0..8),
+    ) {
+        let mut traces = ranks(3);
+        for ((a, b, length), at) in common.iter().zip((0..).map(|n| n * 70)) {
+            let end = at + a.max(b) + length;
+            collective(&mut traces, &[(0, at + a), (1, at + b)], REDUCE, 13, end);
+        }
+        for (rank, stream, name, begin, length) in drawn {
+            let name = [REDUCE, GATHER][name];
+            kernel(&mut traces[rank], name, 13 + stream, [begin * 10, begin * 10 + length]);
+        }
+        let profile = profile(&traces);
+        for job in &profile.jobs {
+            for rank in &job.ranks {
+                let sum = rank.waiting.0 + rank.transfer.0 + rank.unknown.0;
+                prop_assert_eq!(rank.exposed.0, sum);
+                prop_assert!(rank.awaited.0 == 0 || rank.last > 0);
+            }
+        }
+        for (trace, process) in traces.iter().zip(&profile.processes) {
+            for finding in process.devices.iter().flat_map(|device| &device.findings) {
+                for place in finding.places.iter().filter(|_| finding.key == "PERF/LATE-RANK") {
+                    let runs = |time: u64| {
+                        move |one: &&Activity| one.begin.0 <= time && time < one.end.0
+                    };
+                    let mine = trace.activities.iter().find(runs(place.start));
+                    prop_assert!(mine.is_some());
+                    let some_rank_is_missing = traces.iter().any(|other| {
+                        other.activities.iter().filter(runs(place.start)).count() == 0
+                    });
+                    prop_assert!(some_rank_is_missing);
+                }
+            }
+        }
+    }
+}
