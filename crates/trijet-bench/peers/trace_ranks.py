@@ -1,7 +1,8 @@
 """A data-parallel training of two ranks for a number of seconds, for `trijet trace`. Its batches are
-copied from pageable memory, which a trace must find, and its all-reduces run under the backward pass.
+copied from pageable memory, which a trace must find, and its all-reduces run under the backward pass. With LATE_MS,
+the GPU of the last rank works for that many milliseconds more before each backward pass, which a trace must find, too.
 
-    torchrun --nproc_per_node 2 trace_ranks.py SECONDS"""
+    torchrun --nproc_per_node 2 trace_ranks.py SECONDS [LATE_MS]"""
 import os
 import sys
 import time
@@ -10,8 +11,27 @@ import torch
 import torch.distributed as dist
 
 
+def delay_of(milliseconds):
+    """A function that enqueues products which take about so many milliseconds of this GPU."""
+    matrix = torch.zeros(2048, 2048, device="cuda", dtype=torch.bfloat16)
+
+    def products(count):
+        for _ in range(count):
+            torch.mm(matrix, matrix)
+
+    products(20)
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    products(200)
+    end.record()
+    torch.cuda.synchronize()
+    count = round(200 * milliseconds / begin.elapsed_time(end))
+    return lambda: products(count)
+
+
 def main():
     seconds = float(sys.argv[1])
+    late_ms = float(sys.argv[2]) if len(sys.argv) > 2 else 0.0
     rank = int(os.environ["LOCAL_RANK"])
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl")
@@ -20,11 +40,14 @@ def main():
     network = torch.nn.parallel.DistributedDataParallel(network, device_ids=[rank])
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-4)
     batch = torch.rand(8, 512, 1024)
+    delay = delay_of(late_ms) if rank == dist.get_world_size() - 1 else lambda: None
     begin, steps, counted = time.perf_counter(), 0, None
     flag = torch.zeros(1, device="cuda")
     while True:
         optimizer.zero_grad()
-        network(batch.cuda().bfloat16()).float().pow(2).mean().backward()
+        loss = network(batch.cuda().bfloat16()).float().pow(2).mean()
+        delay()
+        loss.backward()
         optimizer.step()
         steps += 1
         now = time.perf_counter() - begin

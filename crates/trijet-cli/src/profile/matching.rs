@@ -14,8 +14,9 @@ use std::ops::Range;
 pub(super) const CLOCKS_NS: u64 = 10_000;
 /// The fewest collectives of a communicator.
 const COLLECTIVES_MIN: usize = 4;
-/// One kernel of so many may have no partner, because its record was lost.
-const MISSING_SHARE: usize = 50;
+/// One kernel of so many may have no partner, because its record was lost or its ends are too far
+/// apart.
+const MISSING_SHARE: usize = 20;
 /// The most streams that are compared. The time is quadratic in their number.
 const STREAMS_MAX: usize = 256;
 

@@ -294,6 +294,21 @@ fn nothing_is_said_about_a_collective_whose_ends_are_too_far_apart() {
     assert_eq!((us(job.ranks[0].unknown), us(job.ranks[0].transfer)), (8000, 0));
 }
 
+/// The third rank begins 60 after the second, and ends 40 after it.
+#[test]
+fn no_rank_is_named_whose_lag_is_within_the_error_that_the_ends_show() {
+    let mut traces = ranks(3);
+    for step in (0..10).map(|step| step * 2000) {
+        kernel(&mut traces[0], REDUCE, 13, [step, step + 800]);
+        kernel(&mut traces[1], REDUCE, 13, [step + 300, step + 800]);
+        kernel(&mut traces[2], REDUCE, 13, [step + 360, step + 840]);
+    }
+    let profile = profile(&traces);
+    let ranks = &profile.jobs[0].ranks;
+    assert_eq!((us(ranks[0].waiting), us(ranks[0].several)), (3600, 3600));
+    assert!(ranks.iter().all(|rank| rank.last == 0 && rank.waited.is_empty()), "{ranks:?}");
+}
+
 /// Processes that one launcher started may all have inherited its number.
 #[test]
 fn ranks_without_numbers_of_their_own_are_named_by_process_and_device() {

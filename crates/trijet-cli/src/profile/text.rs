@@ -186,9 +186,16 @@ impl Job {
         };
         [
             format!(
-                "{} collectives of {} communicators, each with its kernel on every rank; ranks \
-                 waited in {} of them; {} of {} kernels that communicate were not matched",
-                self.collectives, self.communicators, self.late, self.unmatched, self.kernels
+                "{} collectives of {}, each with its kernel on every rank; ranks waited in {} of \
+                 them; {} of {} kernels that communicate were not matched",
+                self.collectives,
+                match self.communicators {
+                    1 => "one communicator".to_owned(),
+                    count => format!("{count} communicators"),
+                },
+                self.late,
+                self.unmatched,
+                self.kernels
             ),
             format!(
                 "exposed on all ranks: {}, of which {} waiting for later ranks, {} transfers, {} \

@@ -10,14 +10,14 @@ use trijet::trace::Union;
 /// What the begins and ends of a collective say about its ranks.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// All ranks began within the error of the clocks.
+    /// All ranks began within the error between the clocks.
     Together,
     /// The others waited.
     Late {
         /// The begin on the last rank.
         begun: u64,
         /// The index of the last rank, and the begin on the rank before it. `None` if two or more
-        /// ranks were the last within the error of the clocks.
+        /// ranks were the last within the error of the times.
         alone: Option<(usize, u64)>,
     },
     /// The ends are too far apart to say.
@@ -29,17 +29,19 @@ impl Arrival {
     pub(super) fn of(times: &[Range<u64>]) -> Self {
         let Some(span) = Span::of(times) else { return Self::Unclear };
         let (begun, apart) = (span.last_begin, span.begins());
+        // The ends show how far apart the ranks of one collective may be for another reason.
+        let error = CLOCKS_NS.max(span.ends().saturating_mul(2));
         if apart < CLOCKS_NS {
             return Self::Together;
         }
-        if span.ends() > apart.min(span.transfer()) / 2 {
+        if apart < error || span.ends() > span.transfer() / 2 {
             return Self::Unclear;
         }
         let last = times.iter().position(|time| time.start == begun);
         let alone = last.and_then(|last| {
             let others = times.iter().enumerate().filter(|(at, _)| *at != last);
             let before = others.map(|(_, time)| time.start).max()?;
-            (begun - before >= CLOCKS_NS).then_some((last, before))
+            (begun - before >= error).then_some((last, before))
         });
         Self::Late { begun, alone }
     }
