@@ -113,6 +113,20 @@ impl Communication {
         self.others = Union::of(others);
     }
 
+    /// The communication of a device with one stream of these collectives, each a name and a time.
+    #[cfg(test)]
+    pub(super) fn of_stream(list: &[(&str, Range<u64>)]) -> Self {
+        let collective = |(name, (_, time)): (usize, &(&str, Range<u64>))| Collective {
+            time: time.clone(),
+            name,
+        };
+        Self {
+            streams: vec![list.iter().enumerate().map(collective).collect()],
+            names: list.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            ..Self::default()
+        }
+    }
+
     /// The name of a collective of this device.
     pub(super) fn name(&self, one: &Collective) -> &str {
         &self.names[one.name]

@@ -208,3 +208,56 @@ fn collectives(members: &[Sequence<'_>]) -> Option<Communicator> {
         times,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    type Kernels = Vec<(&'static str, Range<u64>)>;
+
+    /// Kernels of one stream: gaps, lengths and names.
+    fn kernels() -> impl Strategy<Value = Kernels> {
+        vec((0_u64..30, 1_u64..60, 0_usize..4), 0..12).prop_map(|drawn| {
+            let mut at = 0;
+            let kernel = |(gap, length, name): (u64, u64, usize)| {
+                let begin = at + gap * 1000;
+                at = begin + length * 1000;
+                (["reduce", "reduce", "reduce", "gather"][name], begin..at)
+            };
+            drawn.into_iter().map(kernel).collect()
+        })
+    }
+
+    /// Whether the end of the kernel `at` of `list` is nearer to `end` than that of any other.
+    fn is_nearest(list: &Kernels, at: usize, end: u64) -> bool {
+        let others = list.iter().enumerate().filter(|(other, _)| *other != at);
+        let distance = list[at].1.end.abs_diff(end);
+        { others }.all(|(_, (_, time))| time.end.abs_diff(end) > distance)
+    }
+
+    proptest! {
+        /// A pair is what docs/tracing.md says, looked at without regard to any order.
+        #[test]
+        fn partners_are_the_pairs_that_each_prefer_the_other(a in kernels(), b in kernels()) {
+            let (one, two) = (Communication::of_stream(&a), Communication::of_stream(&b));
+            let sequence = |device, communication| -> Sequence<'_> {
+                let communication: &Communication = communication;
+                Sequence { device, stream: 0, communication, list: &communication.streams[0] }
+            };
+            let found = partners(&sequence(0, &one), &sequence(1, &two));
+            for (at, (name, time)) in a.iter().enumerate() {
+                let is_pair = |other: &usize| {
+                    let (other_name, theirs) = &b[*other];
+                    let transfer = time.end.max(theirs.end) - time.start.max(theirs.start);
+                    name == other_name
+                        && is_nearest(&b, *other, time.end)
+                        && is_nearest(&a, at, theirs.end)
+                        && time.end.abs_diff(theirs.end) <= 10_000 + transfer / 2
+                };
+                prop_assert_eq!(found[at], (0..b.len()).find(is_pair), "kernel {}", at);
+            }
+        }
+    }
+}

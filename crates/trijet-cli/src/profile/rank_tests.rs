@@ -274,6 +274,27 @@ fn kernels_that_end_before_the_others_begin_are_no_collective() {
 }
 
 #[test]
+fn kernels_with_other_names_are_no_collective() {
+    let mut traces = one_late_rank();
+    traces[1].names.iter_mut().for_each(|name| *name = name.replace("f32", "bf16"));
+    assert!(profile(&traces).jobs.is_empty());
+}
+
+/// Rank 1 agrees with both others, which do not agree: their ends are 14 apart, and their transfer is
+/// 6.
+#[test]
+fn nothing_is_said_about_streams_of_which_two_do_not_agree() {
+    let mut traces = ranks(3);
+    for step in (0..10).map(|step| step * 1000) {
+        kernel(&mut traces[0], REDUCE, 13, [step, step + 100]);
+        kernel(&mut traces[1], REDUCE, 13, [step + 80, step + 107]);
+        kernel(&mut traces[2], REDUCE, 13, [step + 108, step + 114]);
+    }
+    assert!(!profile(&traces[..2]).jobs.is_empty() && !profile(&traces[1..]).jobs.is_empty());
+    assert!(profile(&traces).jobs.is_empty());
+}
+
+#[test]
 fn kernels_that_overlap_on_a_stream_are_not_those_of_a_communicator() {
     let mut traces = one_late_rank();
     kernel(&mut traces[0], REDUCE, 13, [500, 560]);
@@ -292,6 +313,19 @@ fn nothing_is_said_about_a_collective_whose_ends_are_too_far_apart() {
     let job = &profile.jobs[0];
     assert_eq!((job.collectives, job.late, late(&profile, 0)), (10, 0, None));
     assert_eq!((us(job.ranks[0].unknown), us(job.ranks[0].transfer)), (8000, 0));
+}
+
+/// The kernels are a pair, because the clocks may differ by 10. But the transfer may be 4 or 12.
+#[test]
+fn nothing_is_said_about_a_collective_that_is_as_short_as_the_error_of_the_clocks() {
+    let mut traces = ranks(2);
+    for step in (0..10).map(|step| step * 1000) {
+        kernel(&mut traces[0], REDUCE, 13, [step, step + 304]);
+        kernel(&mut traces[1], REDUCE, 13, [step + 300, step + 312]);
+    }
+    let profile = profile(&traces);
+    assert_eq!((profile.jobs[0].collectives, profile.jobs[0].late), (10, 0));
+    assert_eq!(late(&profile, 0), None);
 }
 
 /// The third rank begins 60 after the second, and ends 40 after it.
