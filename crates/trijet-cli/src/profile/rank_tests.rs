@@ -294,6 +294,20 @@ fn nothing_is_said_about_streams_of_which_two_do_not_agree() {
     assert!(profile(&traces).jobs.is_empty());
 }
 
+/// In one step of 40, rank 0 is a pair with each of the others, and these two are none.
+#[test]
+fn a_collective_whose_kernels_are_not_all_pairs_is_not_matched() {
+    let mut traces = ranks(3);
+    for step in (0..40).map(|step| step * 1000) {
+        let apart = if step == 7000 { [[80, 107], [0, 100], [108, 114]] } else { [[0, 100]; 3] };
+        for (trace, [begin, end]) in traces.iter_mut().zip(apart) {
+            kernel(trace, REDUCE, 13, [step + begin, step + end]);
+        }
+    }
+    let profile = profile(&traces);
+    assert_eq!((profile.jobs[0].collectives, profile.jobs[0].unmatched), (39, 3));
+}
+
 #[test]
 fn kernels_that_overlap_on_a_stream_are_not_those_of_a_communicator() {
     let mut traces = one_late_rank();
