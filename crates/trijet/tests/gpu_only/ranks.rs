@@ -219,7 +219,10 @@ fn stop(seed: u64, signal: &str, seconds: u64) -> Duration {
         0 => stopped.read_until("joined"),
         _ => stopped.read_until(&format!("step {}\n", draw.below(60))),
     }
-    std::thread::sleep(Duration::from_micros(draw.below(20_000)));
+    let moment = Instant::now() + Duration::from_micros(draw.below(20_000));
+    while Instant::now() < moment {
+        std::hint::spin_loop();
+    }
     stopped.signal(signal);
     let begun = Instant::now();
     for reader in readers {

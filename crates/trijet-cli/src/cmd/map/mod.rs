@@ -66,8 +66,7 @@ fn rank_of(options: &MapOptions) -> Result<Option<Rank>> {
     if let Some(shard) = &options.shard {
         return Ok(Some(shard.clone()));
     }
-    let value = |name: &str| std::env::var_os(name).map(|value| value.display().to_string());
-    ranks::of_environment(value).map_err(|cause| Error::new(ErrorKind::InvalidValue, "map", cause))
+    ranks::of_environment()
 }
 
 /// The output, or this process's part of it.

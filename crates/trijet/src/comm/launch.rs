@@ -1,0 +1,362 @@
+//! The place of this process among those that a launcher started.
+#![forbid(unsafe_code)]
+
+use super::ranks::Ranks;
+use crate::base::error::{Error, ErrorKind, Result};
+use std::fmt;
+use std::time::Duration;
+
+/// The port next to which ranks meet, if no variable has one: that of PyTorch.
+const PORT: u16 = 29500;
+
+/// The rank of this process, as the variables of its launcher say it.
+///
+/// torchrun, Open MPI, PMIx, MVAPICH2, other MPIs (PMI) and Slurm are known. They are asked from the innermost to the outermost, because one may run
+/// under another: torchrun under Slurm sets its own variables and inherits those of Slurm.
+///
+/// ```
+/// use trijet::comm::Launch;
+/// let variables = [("RANK", "3"), ("WORLD_SIZE", "8"), ("LOCAL_RANK", "1"), ("MASTER_ADDR", "node7"), ("MASTER_PORT", "4000")];
+/// let value = |name: &str| variables.iter().find(|one| one.0 == name).map(|one| one.1.to_owned());
+/// let launch = Launch::of(value)?.expect("it is a job of torchrun");
+/// assert_eq!((launch.rank, launch.count, launch.local), (3, 8, Some(1)));
+/// // torchrun itself listens at the port of the variable.
+/// assert_eq!(launch.address.as_deref(), Some("node7:4001"));
+/// # Ok::<(), trijet::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Launch {
+    /// The launcher.
+    pub launcher: &'static str,
+    /// The number of this process.
+    pub rank: usize,
+    /// The number of processes.
+    pub count: usize,
+    /// The number among the processes on this host, if the launcher sets it. It is that of the GPU, in most programs.
+    pub local: Option<usize>,
+    /// The host and port where rank 0 listens; `None` if no variable names the host of rank 0.
+    pub address: Option<String>,
+}
+
+/// The variables of a launcher.
+struct Launcher {
+    name: &'static str,
+    rank: &'static str,
+    count: &'static [&'static str],
+    local: &'static [&'static str],
+    local_count: &'static [&'static str],
+}
+
+const LAUNCHERS: [Launcher; 6] = [
+    Launcher {
+        name: "torchrun",
+        rank: "RANK",
+        count: &["WORLD_SIZE"],
+        local: &["LOCAL_RANK"],
+        local_count: &["LOCAL_WORLD_SIZE"],
+    },
+    Launcher {
+        name: "Open MPI",
+        rank: "OMPI_COMM_WORLD_RANK",
+        count: &["OMPI_COMM_WORLD_SIZE"],
+        local: &["OMPI_COMM_WORLD_LOCAL_RANK"],
+        local_count: &["OMPI_COMM_WORLD_LOCAL_SIZE"],
+    },
+    Launcher {
+        name: "MVAPICH2",
+        rank: "MV2_COMM_WORLD_RANK",
+        count: &["MV2_COMM_WORLD_SIZE"],
+        local: &["MV2_COMM_WORLD_LOCAL_RANK"],
+        local_count: &["MV2_COMM_WORLD_LOCAL_SIZE"],
+    },
+    Launcher {
+        name: "MPI",
+        rank: "PMI_RANK",
+        count: &["PMI_SIZE"],
+        local: &["MPI_LOCALRANKID", "PMI_LOCAL_RANK"],
+        local_count: &["MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"],
+    },
+    // PMIx itself has no variable for the number of processes. `srun --mpi=pmix` sets that of Slurm.
+    Launcher {
+        name: "PMIx",
+        rank: "PMIX_RANK",
+        count: &["PMIX_SIZE", "SLURM_STEP_NUM_TASKS"],
+        local: &["PMIX_LOCAL_RANK", "SLURM_LOCALID"],
+        local_count: &["PMIX_LOCAL_SIZE"],
+    },
+    // srun sets the number of tasks of the step. A batch script has the other two variables without it, although it runs once.
+    Launcher {
+        name: "Slurm",
+        rank: "SLURM_PROCID",
+        count: &["SLURM_STEP_NUM_TASKS"],
+        local: &["SLURM_LOCALID"],
+        local_count: &[],
+    },
+];
+
+fn refused(cause: String) -> Error {
+    Error::new(ErrorKind::InvalidValue, "launch", cause)
+}
+
+/// The values of variables.
+struct Variables<F>(F);
+
+impl<F: Fn(&str) -> Option<String>> Variables<F> {
+    fn text(&self, name: &str) -> Option<String> {
+        (self.0)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+    }
+
+    /// The first of these that is set, with its number.
+    fn number(&self, names: &[&'static str]) -> Result<Option<(&'static str, usize)>> {
+        for name in names {
+            let Some(text) = self.text(name) else { continue };
+            let wrong = |_| refused(format!("{name} is `{text}`, which is not a number"));
+            return Ok(Some((name, text.parse().map_err(wrong)?)));
+        }
+        Ok(None)
+    }
+
+    /// The process according to a launcher, without the address.
+    fn of(&self, launcher: &Launcher) -> Result<Option<Launch>> {
+        let (Some((_, rank)), Some((of_count, count))) =
+            (self.number(&[launcher.rank])?, self.number(launcher.count)?)
+        else {
+            return Ok(None);
+        };
+        let local = self.number(launcher.local)?;
+        // RANK and WORLD_SIZE are common names. torchrun sets the third one, too.
+        if launcher.name == "torchrun" && local.is_none() {
+            return Ok(None);
+        }
+        if rank >= count {
+            let name = launcher.rank;
+            return Err(refused(format!(
+                "{name} is {rank} and {of_count} is {count}: a rank is less than the number of ranks"
+            )));
+        }
+        let local_count = self.number(launcher.local_count)?;
+        if let (Some((name, local)), Some((of_count, count))) = (local, local_count)
+            && local >= count
+        {
+            return Err(refused(format!(
+                "{name} is {local} and {of_count} is {count}: a rank is less than the number of ranks"
+            )));
+        }
+        if let Some((name, there)) = local_count.filter(|one| one.1 > count) {
+            return Err(refused(format!(
+                "{name} is {there} and {of_count} is {count}: a host has no more ranks than there are"
+            )));
+        }
+        let is_one_host = local_count.is_some_and(|one| one.1 == count);
+        let address = is_one_host.then(|| "127.0.0.1".to_owned());
+        let local = local.map(|local| local.1);
+        Ok(Some(Launch { launcher: launcher.name, rank, count, local, address }))
+    }
+
+    /// The host and port where rank 0 listens, if a variable names the host, or if all processes are on `one_host`.
+    fn address(&self, launcher: &str, one_host: Option<String>) -> Result<Option<String>> {
+        let port = self.number(&["MASTER_PORT"])?.map(|one| one.1);
+        let slurm = || {
+            Some(first_host(
+                &self.text("SLURM_STEP_NODELIST").or_else(|| self.text("SLURM_NODELIST"))?,
+            ))
+        };
+        let nccl = self.text("NCCL_COMM_ID").filter(|_| self.text("MASTER_ADDR").is_none());
+        let (host, port) = match (self.text("MASTER_ADDR"), nccl) {
+            (Some(host), _) => (Some(host), port),
+            (None, Some(id)) => {
+                let (host, of_nccl) = id.rsplit_once(':').ok_or_else(|| {
+                    refused(format!("NCCL_COMM_ID is `{id}`, which is no host and port"))
+                })?;
+                let wrong = |_| refused(format!("NCCL_COMM_ID is `{id}`, which has no port"));
+                (Some(host.to_owned()), Some(of_nccl.parse::<usize>().map_err(wrong)?))
+            }
+            (None, None) if launcher == "Slurm" => (slurm(), port),
+            (None, None) => (one_host.or_else(slurm), port),
+        };
+        let Some(host) = host else { return Ok(None) };
+        // Jobs of Slurm on a host have different numbers.
+        let of_job = self.number(&["SLURM_JOB_ID"])?.map(|one| 15_000 + one.1 % 10_000);
+        // The port of the variable is that of the launcher, or of NCCL.
+        let port = port.or(of_job).unwrap_or(PORT.into()) + 1;
+        match u16::try_from(port) {
+            Ok(port) => Ok(Some(format!("{host}:{port}"))),
+            Err(_) => Err(refused(format!(
+                "port {port} for ranks: 65535 is the largest; set MASTER_PORT"
+            ))),
+        }
+    }
+}
+
+/// The first host of a list of Slurm: `node07` of `node[07-09,12],other`.
+fn first_host(list: &str) -> String {
+    let Some((before, rest)) = list.split_once('[').filter(|(before, _)| !before.contains(','))
+    else {
+        return list.split(',').next().unwrap_or(list).to_owned();
+    };
+    let (inside, behind) = rest.split_once(']').unwrap_or((rest, ""));
+    let number = inside.split([',', '-']).next().unwrap_or(inside);
+    let suffix = behind.split(',').next().unwrap_or(behind);
+    format!("{before}{number}{suffix}")
+}
+
+impl Launch {
+    /// The rank that the launcher of this process has set; `None` without a launcher, and if this process is the only one.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a variable that is not a number, or that contradicts another one.
+    pub fn of_environment() -> Result<Option<Self>> {
+        Self::of(|name| std::env::var_os(name).map(|value| value.display().to_string()))
+    }
+
+    /// The rank by the values of variables, as [`Launch::of_environment`].
+    ///
+    /// # Errors
+    /// As for [`Launch::of_environment`].
+    pub fn of(value: impl Fn(&str) -> Option<String>) -> Result<Option<Self>> {
+        let variables = Variables(value);
+        let mut found: Option<Self> = None;
+        for launcher in &LAUNCHERS {
+            let Some(one) = variables.of(launcher)? else { continue };
+            match &found {
+                None => found = Some(one),
+                // What starts a program once for each rank of another launcher may differ, and so may what torchrun starts.
+                Some(inner) if inner.launcher == "torchrun" || one.launcher == "Slurm" => {}
+                Some(inner) if (inner.rank, inner.count) == (one.rank, one.count) => {}
+                Some(inner) => {
+                    return Err(refused(format!("the variables say {inner}, and also {one}")));
+                }
+            }
+        }
+        let Some(mut launch) = found.filter(|launch| launch.count > 1) else { return Ok(None) };
+        launch.address = variables.address(launch.launcher, launch.address.take())?;
+        Ok(Some(launch))
+    }
+
+    /// Joins the processes.
+    ///
+    /// # Errors
+    /// `InvalidValue` without an address; as for [`Ranks::join`].
+    pub fn join(&self, timeout: Duration) -> Result<Ranks> {
+        let address = self.address.as_deref().ok_or_else(|| {
+            refused(format!("{self}: no variable names the host of rank 0; set MASTER_ADDR"))
+        })?;
+        Ranks::join(self.rank, self.count, address, timeout)
+    }
+}
+
+impl fmt::Display for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} of {} ({})", self.rank, self.count, self.launcher)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &[(&str, &str)]) -> Result<Option<Launch>> {
+        Launch::of(|name| {
+            let found = variables.iter().find(|(one, _)| *one == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    /// Rank, count, number on the host, launcher and address.
+    fn said(variables: &[(&str, &str)]) -> (usize, usize, Option<usize>, &'static str, String) {
+        let launch = of(variables).expect("well").expect("a job");
+        let address = launch.address.unwrap_or("none".into());
+        (launch.rank, launch.count, launch.local, launch.launcher, address)
+    }
+
+    #[test]
+    fn each_launcher_is_known() {
+        let torchrun =
+            [("RANK", "3"), ("WORLD_SIZE", "8"), ("LOCAL_RANK", "1"), ("LOCAL_WORLD_SIZE", "4")];
+        assert_eq!(said(&torchrun), (3, 8, Some(1), "torchrun", "none".into()));
+        let open_mpi = [
+            ("OMPI_COMM_WORLD_RANK", "0"),
+            ("OMPI_COMM_WORLD_SIZE", "2"),
+            ("OMPI_COMM_WORLD_LOCAL_RANK", "0"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+        ];
+        assert_eq!(said(&open_mpi), (0, 2, Some(0), "Open MPI", "127.0.0.1:29501".into()));
+        let pmi = [("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("MASTER_ADDR", "a")];
+        assert_eq!(said(&pmi), (1, 2, None, "MPI", "a:29501".into()));
+        let slurm = [
+            ("SLURM_PROCID", "5"),
+            ("SLURM_STEP_NUM_TASKS", "6"),
+            ("SLURM_LOCALID", "1"),
+            ("SLURM_NODELIST", "gpu[007-009,12],other"),
+            ("SLURM_JOB_ID", "1234567"),
+        ];
+        assert_eq!(said(&slurm), (5, 6, Some(1), "Slurm", "gpu007:19568".into()));
+        let pmix = [("PMIX_RANK", "1"), ("SLURM_STEP_NUM_TASKS", "2"), ("NCCL_COMM_ID", "b:70")];
+        assert_eq!(said(&pmix), (1, 2, None, "PMIx", "b:71".into()));
+    }
+
+    #[test]
+    fn the_first_host_of_a_list_is_found() {
+        for (list, first) in [
+            ("a", "a"),
+            ("a,b[1-2]", "a"),
+            ("n[3,5-6]", "n3"),
+            ("n[08-10]-ib,m", "n08-ib"),
+            ("n[", "n"),
+            ("", ""),
+        ] {
+            assert_eq!(first_host(list), first, "{list}");
+        }
+    }
+
+    /// A batch script runs once, whatever the number of tasks that it may start.
+    #[test]
+    fn one_process_is_no_rank() {
+        assert_eq!(of(&[]).unwrap(), None);
+        assert_eq!(of(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8")]).unwrap(), None);
+        assert_eq!(of(&[("RANK", "0"), ("WORLD_SIZE", "2")]).unwrap(), None);
+        let one = [("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0")];
+        assert_eq!(of(&one).unwrap(), None);
+    }
+
+    #[test]
+    fn the_innermost_launcher_counts() {
+        let both = [
+            ("SLURM_PROCID", "1"),
+            ("SLURM_STEP_NUM_TASKS", "2"),
+            ("RANK", "9"),
+            ("WORLD_SIZE", "16"),
+            ("LOCAL_RANK", "1"),
+        ];
+        assert_eq!(said(&both), (9, 16, Some(1), "torchrun", "none".into()));
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let told = |variables: &[(&str, &str)]| of(variables).unwrap_err().to_string();
+        let beyond = [("PMI_RANK", "2"), ("PMI_SIZE", "2")];
+        assert!(told(&beyond).contains("PMI_RANK is 2 and PMI_SIZE is 2"));
+        let words = [("PMI_RANK", "two"), ("PMI_SIZE", "2")];
+        assert!(told(&words).contains("PMI_RANK is `two`"));
+        let local =
+            [("RANK", "1"), ("WORLD_SIZE", "4"), ("LOCAL_RANK", "2"), ("LOCAL_WORLD_SIZE", "2")];
+        assert!(told(&local).contains("LOCAL_RANK is 2 and LOCAL_WORLD_SIZE is 2"));
+        let many =
+            [("RANK", "1"), ("WORLD_SIZE", "4"), ("LOCAL_RANK", "1"), ("LOCAL_WORLD_SIZE", "8")];
+        assert!(told(&many).contains("a host has no more ranks than there are"));
+        let two = [
+            ("OMPI_COMM_WORLD_RANK", "0"),
+            ("OMPI_COMM_WORLD_SIZE", "2"),
+            ("PMI_RANK", "1"),
+            ("PMI_SIZE", "2"),
+        ];
+        assert!(told(&two).contains("rank 0 of 2 (Open MPI), and also rank 1 of 2 (MPI)"));
+        let port =
+            [("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("MASTER_ADDR", "a"), ("MASTER_PORT", "65535")];
+        assert!(told(&port).contains("65535 is the largest"));
+        let nowhere = of(&[("PMI_RANK", "1"), ("PMI_SIZE", "2")]).unwrap().unwrap();
+        let error = nowhere.join(Duration::from_secs(60)).unwrap_err();
+        assert!(error.to_string().contains("set MASTER_ADDR"), "{error}");
+    }
+}
