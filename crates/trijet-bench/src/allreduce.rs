@@ -1,5 +1,6 @@
 //! Sums over all devices of the host, of sizes from 1 KiB to 1 GiB: by the ring of the library and by NCCL. The time of a call is
-//! that of several calls in a row, from the first one until all devices are done.
+//! that of several calls in a row, from the first one until all devices are done. As one of several processes, which a launcher
+//! starts, the benchmark sums over one device of each.
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
@@ -9,10 +10,14 @@ use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
 use serde::Deserialize;
 use std::cell::RefCell;
-use std::time::Instant;
-use trijet::comm::Communicator;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use trijet::comm::{Communicator, Launch};
 use trijet::kernels::Sum;
 use trijet::{Buffer, Device, Error, ErrorKind, Result, Select};
+
+/// The longest time without a sign of life of a rank.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Deserialize)]
 struct Definition {
@@ -21,6 +26,13 @@ struct Definition {
     calls_max: usize,
     gpu: Sizes,
     host: Sizes,
+}
+
+impl Definition {
+    /// The calls of a run with so many KiB each.
+    fn calls(&self, kib: usize) -> usize {
+        (self.run_mib * 1024 / kib).clamp(self.calls_min, self.calls_max)
+    }
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -46,11 +58,11 @@ struct Data<'a> {
 
 impl<'a> Data<'a> {
     fn new(communicator: &'a Communicator, devices: &'a [Device], len: usize) -> Result<Self> {
-        let upload = |(number, device): (usize, &Device)| {
-            let words: Vec<u32> = (0..len).map(|at| word(number, at)).collect();
+        let upload = |(place, device): (usize, &Device)| {
+            let words: Vec<u32> = (0..len).map(|at| word(place, at)).collect();
             device.stream()?.upload(&words)
         };
-        let words = devices.iter().enumerate().map(upload).collect::<Result<_>>()?;
+        let words = communicator.places().zip(devices).map(upload).collect::<Result<_>>()?;
         Ok(Self { communicator, devices, words, calls: 0 })
     }
 
@@ -69,11 +81,12 @@ impl<'a> Data<'a> {
 
     /// Compares every word on every device. Each call after the first one multiplies a word by the number of devices.
     fn verify(&self) -> Result<()> {
-        let count = u32::try_from(self.devices.len()).expect("a few devices");
+        let places = self.communicator.len();
+        let count = u32::try_from(places).expect("a few devices");
         let factor = count.wrapping_pow(self.calls.saturating_sub(1));
         for (device, words) in self.devices.iter().zip(&self.words) {
             let found = device.stream()?.download(words)?;
-            let sum = |at| (0..self.devices.len()).fold(0, |sum, n| word(n, at).wrapping_add(sum));
+            let sum = |at| (0..places).fold(0, |sum, n| word(n, at).wrapping_add(sum));
             let wrong = (0..found.len()).find(|at| found[*at] != sum(*at).wrapping_mul(factor));
             if let Some(at) = wrong {
                 let cause =
@@ -91,6 +104,9 @@ impl<'a> Data<'a> {
 /// `InvalidValue` for a wrong result; `NoDevice` on a host with one GPU; `OutOfMemory`; `Cancelled`; every error of a device.
 pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
     let definition: Definition = parse(include_str!("../definitions/allreduce.toml"))?;
+    if let Some(launch) = Launch::of_environment()? {
+        return of_rank(setting, &launch, &definition, steps);
+    }
     if setting.device.info().compute.0 == 0 {
         let devices = [Device::open(Select::Host(0))?, Device::open(Select::Host(1))?];
         return measure(setting, &devices, &definition, &definition.host, steps);
@@ -138,8 +154,7 @@ fn measure(
     for kib in &sizes.kib {
         steps.begin(&format!("{kib} KiB"));
         let bytes = kib << 10;
-        let calls =
-            (definition.run_mib * 1024 / kib).clamp(definition.calls_min, definition.calls_max);
+        let calls = definition.calls(*kib);
         let data = communicators.iter().map(|(name, communicator)| {
             Ok((*name, RefCell::new(Data::new(communicator, devices, bytes / size_of::<u32>())?)))
         });
@@ -147,11 +162,7 @@ fn measure(
         let mut sides: Vec<Side<'_>> = data
             .iter()
             .map(|(name, data)| {
-                Side::new(*name, move || {
-                    let us = data.borrow_mut().run(calls)?;
-                    let rate = bytes as f64 / us / 1e3 * 2.0 * (count - 1) as f64 / count as f64;
-                    Ok(vec![Value::new("time", "us", us), Value::new("bus", "GB/s", rate)])
-                })
+                Side::new(*name, move || Ok(times(bytes, count, data.borrow_mut().run(calls)?)))
             })
             .collect();
         warm_up(&mut sides, &setting.cancel)?;
@@ -160,14 +171,88 @@ fn measure(
             round(&mut sides, number, &setting.cancel)?;
         }
         data.iter().try_for_each(|(_, data)| data.borrow().verify())?;
-        for side in &sides {
-            for figure in &side.figures {
-                let what = format!("{} {kib} KiB {}", side.name, figure.what);
-                results.push_with(&what, &figure.unit, figure.samples.clone(), None, "");
-            }
-        }
+        push(&mut results, &sides, *kib);
     }
     Ok(results)
+}
+
+/// Runs the benchmark as one of several processes, each with a device. Rank 0 has the results, the others none.
+fn of_rank(
+    setting: &Setting<'_>,
+    launch: &Launch,
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
+    let ranks = Arc::new(launch.join(TIMEOUT)?);
+    let is_gpu = setting.device.info().compute.0 != 0;
+    let (name, communicator, sizes) = match is_gpu {
+        true => ("NCCL", Communicator::of_rank(setting.device, &ranks)?, &definition.gpu),
+        false => ("host", Communicator::through_host(setting.device, &ranks)?, &definition.host),
+    };
+    let devices = [setting.device.clone()];
+    let local = launch.local.map_or("unknown".to_owned(), |local| local.to_string());
+    let own = format!(
+        "{}, number {local} on its host, {}",
+        setting.device.info().name,
+        setting.device.id()
+    );
+    let table = ranks.gather(own.as_bytes())?;
+    let mut results = Results::of_device(setting.device);
+    let is_first = launch.rank == 0;
+    if is_first {
+        steps.expect(sizes.kib.len() as u64);
+        results.note(
+            "verified",
+            "every word on every device was the sum, after the first run and after the last one",
+        );
+        results.note("ranks", format!("{} ({})", launch.count, launch.launcher));
+        for (rank, line) in table.iter().enumerate() {
+            results.note(format!("rank {rank}"), String::from_utf8_lossy(line));
+        }
+    }
+    for kib in &sizes.kib {
+        if is_first {
+            steps.begin(&format!("{kib} KiB"));
+        }
+        let bytes = kib << 10;
+        let calls = definition.calls(*kib);
+        let data = RefCell::new(Data::new(&communicator, &devices, bytes / size_of::<u32>())?);
+        let run = || {
+            ranks.barrier()?;
+            let own = data.borrow_mut().run(calls)?;
+            // The slowest rank counts.
+            let all = ranks.gather(&own.to_le_bytes())?;
+            let of = |bytes: &Vec<u8>| bytes[..].try_into().map_or(f64::NAN, f64::from_le_bytes);
+            Ok(times(bytes, launch.count, all.iter().map(of).fold(own, f64::max)))
+        };
+        let mut sides = [Side::new(format!("{name} ranks"), run)];
+        warm_up(&mut sides, &setting.cancel)?;
+        data.borrow().verify()?;
+        for number in 0..sizes.repeats {
+            round(&mut sides, number, &setting.cancel)?;
+        }
+        data.borrow().verify()?;
+        if is_first {
+            push(&mut results, &sides, *kib);
+        }
+    }
+    communicator.close()?;
+    Ok(results)
+}
+
+/// The time of a call with so many bytes, and the bus bandwidth as nccl-tests defines it.
+fn times(bytes: usize, count: usize, us: f64) -> Vec<Value> {
+    let rate = bytes as f64 / us / 1e3 * 2.0 * (count - 1) as f64 / count as f64;
+    vec![Value::new("time", "us", us), Value::new("bus", "GB/s", rate)]
+}
+
+fn push(results: &mut Results, sides: &[Side<'_>], kib: usize) {
+    for side in sides {
+        for figure in &side.figures {
+            let what = format!("{} {kib} KiB {}", side.name, figure.what);
+            results.push_with(&what, &figure.unit, figure.samples.clone(), None, "");
+        }
+    }
 }
 
 #[cfg(test)]

@@ -89,6 +89,12 @@ pub fn has_files(name: &str) -> bool {
     name == "files"
 }
 
+/// Whether a benchmark is also a program for several processes that a launcher starts, each with a device.
+#[must_use]
+pub fn is_for_ranks(name: &str) -> bool {
+    name == "allreduce"
+}
+
 /// Runs a benchmark by its name. Its steps go to `steps` when they begin.
 ///
 /// # Errors

@@ -118,6 +118,12 @@ impl Results {
     pub fn note(&mut self, what: impl Into<String>, note: impl Into<String>) {
         self.rows.push(Row::Note { what: what.into(), note: note.into() });
     }
+
+    /// Whether there are no rows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
 }
 
 impl fmt::Display for Results {

@@ -27,6 +27,12 @@ pub(super) fn open(
     open_each(&names, check)
 }
 
+/// Opens the one device of a process that a launcher started.
+pub(crate) fn one_of_rank(wanted: DeviceName, rank: &Rank, check: &LiveCheck) -> Result<Device> {
+    let mut devices = open(MapDevice::One(wanted), Some(rank), check)?;
+    Ok(devices.remove(0))
+}
+
 /// Opens devices of one driver, whose one checker sees the calls for all of them.
 fn open_each(names: &[DeviceName], check: &LiveCheck) -> Result<Vec<Device>> {
     let none = LiveCheck { check: false };

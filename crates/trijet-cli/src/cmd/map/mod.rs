@@ -1,7 +1,7 @@
 //! `trijet map`: applies an operation to an array that may be larger than the GPU's memory.
 #![forbid(unsafe_code)]
 
-mod devices;
+pub(super) mod devices;
 mod plan;
 mod run;
 mod words;
