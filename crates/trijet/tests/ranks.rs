@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
-use trijet::comm::{Communicator, Exchange, Ranks};
+use trijet::comm::{BucketPlan, Communicator, Exchange, GradientBuckets, Ranks, Transport};
 use trijet::kernels::Sum;
 use trijet::testing::Prng;
-use trijet::{Device, Error, ErrorKind, Result, Select};
+use trijet::{Bytes, Device, Error, ErrorKind, Result, Select};
 
 /// Far longer than any call of these tests takes, also on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -223,6 +223,47 @@ fn parts_of_ranks_are_communicators() {
             collectives::all::<f32>(&communicator, &[device], 50, seed)
         });
         outcome.into_iter().for_each(|one| one.expect("well"));
+    }
+}
+
+/// Ranks whose gradients become ready in different orders have the same buckets, and the same sums.
+#[test]
+fn gradients_of_ranks_are_summed_in_the_order_of_rank_0() {
+    const LENS: [usize; 4] = [1000, 37, 4096, 1];
+    let outcome = joined(&all(3), LONG, |ranks| -> Result<Vec<usize>> {
+        let ranks = Arc::new(ranks?);
+        let device = Device::open(Select::Host(0))?;
+        let stream = device.stream()?;
+        let mut gradients = GradientBuckets::<u32, _>::of_rank(&device, &ranks, Sum, &LENS)?;
+        let own = u32::try_from(ranks.rank()).expect("few");
+        let mut order = [2, 0, 3, 1];
+        order.rotate_left(ranks.rank());
+        let plans = [100, 5000].map(|bytes| BucketPlan {
+            transport: Transport::Copies,
+            first: Bytes(bytes),
+            rest: Bytes(bytes),
+        });
+        let step = |gradients: &mut GradientBuckets<u32, Sum>| {
+            gradients.begin()?;
+            for layer in order {
+                let value = (own + 1) * u32::try_from(layer + 1).expect("few");
+                stream.fill(&mut gradients.gradient_mut(0, layer), value)?;
+                gradients.ready(layer)?;
+            }
+            gradients.finish()?;
+            for layer in order {
+                let sums = stream.download(&gradients.gradient(0, layer))?;
+                let sum = 6 * u32::try_from(layer + 1).expect("few");
+                assert!(sums.iter().all(|found| *found == sum), "layer {layer}");
+            }
+            Ok(())
+        };
+        gradients.tune(&plans, step)?;
+        step(&mut gradients)?;
+        Ok(gradients.order().to_vec())
+    });
+    for order in outcome {
+        assert_eq!(order.expect("well"), [2, 0, 3, 1]);
     }
 }
 

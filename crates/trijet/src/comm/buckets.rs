@@ -3,12 +3,14 @@
 
 use super::Communicator;
 use super::bucket_plan::{BucketPlan, Placement, Transport};
+use super::ranks::Ranks;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Nanos;
 use crate::graph::{Arguments, Recording};
 use crate::kernels::Reduction;
 use crate::memory::{Buffer, Element, View, ViewMut};
 use crate::stream::{Device, Stream};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Steps before a plan is measured, and those that are.
@@ -69,10 +71,32 @@ pub struct GradientBuckets<T, R> {
     ready: Vec<usize>,
     /// The bucket that is combined next: all devices combine them in the same order.
     next: usize,
+    /// The other processes, if there are any, and whether a step has ended and its order was compared with theirs.
+    ranks: Option<Arc<Ranks>>,
+    has_finished: bool,
+    has_agreed: bool,
 }
 
 fn refused(cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, "gradient buckets", cause)
+}
+
+/// The order of the gradients on rank 0.
+fn order_of_first(ranks: &Ranks, own: &[usize]) -> Result<Vec<usize>> {
+    let bytes: Vec<u8> = own.iter().flat_map(|one| (*one as u64).to_le_bytes()).collect();
+    let all = ranks.gather(&bytes)?;
+    if all[0].len() != bytes.len() {
+        return Err(refused("ranks have different numbers of gradients".to_owned()));
+    }
+    let number = |bytes: &[u8]| bytes.try_into().map_or(u64::MAX, u64::from_le_bytes);
+    let order = all[0].chunks_exact(8).map(|bytes| usize::try_from(number(bytes)));
+    let order: Vec<usize> = order.map(|one| one.unwrap_or(usize::MAX)).collect();
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    match sorted.iter().enumerate().all(|(at, one)| at == *one) {
+        true => Ok(order),
+        false => Err(refused("rank 0 sent no order of the gradients".to_owned())),
+    }
 }
 
 impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
@@ -86,6 +110,36 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     #[track_caller]
     pub fn new(devices: &[Device], how: R, lens: &[usize]) -> Result<Self> {
         let copies = Communicator::over(devices)?;
+        let nccl = Communicator::with_nccl(devices).ok().filter(|_| R::NCCL.is_some());
+        Self::with((copies, nccl, None), devices, how, lens, BucketPlan::default())
+    }
+
+    /// Buckets for gradients of one device of each process: on GPUs combined by NCCL, and on host devices through host memory. All ranks make
+    /// the calls of this type together, with the same arguments; only the order of [`GradientBuckets::ready`] may differ.
+    ///
+    /// The buckets follow the order of the first step on rank 0, from the second [`GradientBuckets::begin`] on.
+    ///
+    /// # Errors
+    /// `InvalidValue` for no gradient, and an empty one; as for [`Communicator::of_rank`].
+    #[track_caller]
+    pub fn of_rank(device: &Device, ranks: &Arc<Ranks>, how: R, lens: &[usize]) -> Result<Self> {
+        let copies = Communicator::through_host(device, ranks)?;
+        let is_gpu = device.info().compute.0 != 0;
+        let nccl = (is_gpu && R::NCCL.is_some()).then(|| Communicator::of_rank(device, ranks));
+        let nccl = nccl.transpose()?;
+        let transport = if nccl.is_some() { Transport::Nccl } else { Transport::Copies };
+        let plan = BucketPlan { transport, ..BucketPlan::default() };
+        Self::with((copies, nccl, Some(ranks)), std::slice::from_ref(device), how, lens, plan)
+    }
+
+    #[track_caller]
+    fn with(
+        (copies, nccl, ranks): (Communicator, Option<Communicator>, Option<&Arc<Ranks>>),
+        devices: &[Device],
+        how: R,
+        lens: &[usize],
+        plan: BucketPlan,
+    ) -> Result<Self> {
         if let Some(empty) = lens.iter().position(|len| *len == 0) {
             return Err(refused(format!("gradient {empty} is empty")));
         }
@@ -94,19 +148,21 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         }
         let streams = devices.iter().map(Device::stream).collect::<Result<_>>()?;
         let order = (0..lens.len()).rev().collect();
-        let plan = BucketPlan::default();
         let mut all = Self {
             how,
             devices: devices.to_vec(),
             streams,
             copies,
-            nccl: Communicator::with_nccl(devices).ok().filter(|_| R::NCCL.is_some()),
+            nccl,
             plan,
             lens: lens.to_vec(),
             placement: Placement::new(order, lens, size_of::<T>(), plan),
             buckets: Vec::new(),
             ready: Vec::new(),
             next: 0,
+            ranks: ranks.map(Arc::clone),
+            has_finished: false,
+            has_agreed: false,
         };
         all.allocate()?;
         Ok(all)
@@ -238,6 +294,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         }
         self.restart();
         self.placement.seen(std::mem::take(&mut self.ready));
+        self.has_finished = true;
         Ok(())
     }
 
@@ -257,10 +314,18 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         if !self.ready.is_empty() {
             return Err(refused("a step begins while another one is open".to_owned()));
         }
-        match self.placement.take_other_order() {
-            None => Ok(()),
-            Some(order) => self.form(order),
-        }
+        let other = match &self.ranks {
+            None => self.placement.take_other_order(),
+            Some(ranks) if self.has_finished && !self.has_agreed => {
+                self.has_agreed = true;
+                let own = self.placement.take_other_order();
+                let own = own.unwrap_or_else(|| self.placement.order().to_vec());
+                let order = order_of_first(ranks, &own)?;
+                (order != self.placement.order()).then_some(order)
+            }
+            Some(_) => None,
+        };
+        other.map_or(Ok(()), |order| self.form(order))
     }
 
     /// Records a step: its combinations become parts of the graph, like what `step` enqueues in other streams of the recording. The
@@ -358,6 +423,13 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
                 if turn >= WARM_UP {
                     let nanos = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
                     least = least.min(Nanos(nanos));
+                }
+            }
+            if let Some(ranks) = &self.ranks {
+                // The slowest rank counts, so that all of them choose the same plan.
+                for of_rank in ranks.gather(&least.0.to_le_bytes())? {
+                    let nanos = of_rank[..].try_into().map_or(u64::MAX, u64::from_le_bytes);
+                    least = least.max(Nanos(nanos));
                 }
             }
             times.push((*plan, least));

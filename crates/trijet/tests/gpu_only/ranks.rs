@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use trijet::comm::{Communicator, Ranks};
+use trijet::comm::{Communicator, GradientBuckets, Ranks};
 use trijet::kernels::Sum;
 use trijet::testing::Prng;
 use trijet::{Device, ErrorKind, Result, Select};
@@ -50,6 +50,8 @@ fn a_process_that_is_a_rank_with_a_gpu() {
         "sizes" => sizes(ranks),
         "stuck" => stuck(ranks),
         "collectives" => all_collectives(ranks),
+        "gradients" if ranks.count() <= gpus() => gradients(ranks),
+        "gradients" => Ok(()),
         _ => panic!("{what}"),
     };
     match outcome {
@@ -136,6 +138,34 @@ fn all_collectives(ranks: Ranks) -> Result<()> {
     communicator.close()
 }
 
+/// Steps of a training, with gradients that become ready in another order on each rank.
+fn gradients(ranks: Ranks) -> Result<()> {
+    const LENS: [usize; 4] = [100_000, 37, 1 << 20, 1];
+    let (rank, count) = (ranks.rank(), ranks.count());
+    let number = |value: usize| u32::try_from(value).expect("few");
+    let device = Device::open(Select::Cuda(number(rank % gpus())))?;
+    let stream = device.stream()?;
+    let mut order = [2, 0, 3, 1];
+    order.rotate_left(rank);
+    let mut gradients = GradientBuckets::<u32, _>::of_rank(&device, &Arc::new(ranks), Sum, &LENS)?;
+    for step in 0..30 {
+        gradients.begin()?;
+        for layer in order {
+            let value = number((rank + 1) * (layer + 1) + step);
+            stream.fill(&mut gradients.gradient_mut(0, layer), value)?;
+            gradients.ready(layer)?;
+        }
+        gradients.finish()?;
+        for layer in order {
+            let sum = (0..count).map(|rank| number((rank + 1) * (layer + 1) + step)).sum::<u32>();
+            let found = stream.download(&gradients.gradient(0, layer))?;
+            assert!(found.iter().all(|one| *one == sum), "layer {layer}, step {step}");
+        }
+    }
+    assert_eq!(gradients.order(), [2, 0, 3, 1]);
+    Ok(())
+}
+
 struct Process {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -201,6 +231,14 @@ fn outputs(all: Vec<Process>) -> Vec<String> {
 fn every_collective_gives_each_process_what_it_must_have() {
     let _alone = alone();
     for text in outputs(Process::all(60, "collectives")) {
+        assert!(text.contains("\ndone\n"), "{text}");
+    }
+}
+
+#[test]
+fn gradients_of_processes_are_summed_in_the_order_of_rank_0() {
+    let _alone = alone();
+    for text in outputs(Process::all(60, "gradients")) {
         assert!(text.contains("\ndone\n"), "{text}");
     }
 }
