@@ -60,8 +60,10 @@ def main():
                 break
     if rank == 0:
         now = time.perf_counter() - begin
-        rate = (steps - counted[1]) / (now - counted[0])
-        print(f"{steps} steps in {now:.1f} s, {rate:.2f} steps/s after the warm-up")
+        print(f"{steps} steps in {now:.1f} s")
+        if counted is not None:
+            rate = (steps - counted[1]) / (now - counted[0])
+            print(f"{rate:.2f} steps/s after the warm-up")
     dist.destroy_process_group()
 
 

@@ -28,8 +28,9 @@ use std::time::{Duration, Instant};
 
 /// The number of NCCL for elements that are bytes, `ncclUint8`.
 const BYTES: i32 = 1;
-/// The pause between two questions whether a call is enqueued.
-const PAUSE: Duration = Duration::from_micros(20);
+/// How long the library asks without a pause whether a call is enqueued, as most are within this time, and the pause between two questions later.
+const SPIN: Duration = Duration::from_micros(200);
+const PAUSE: Duration = Duration::from_micros(100);
 /// The longest wait for an abort, which itself waits for the device.
 const ABORT_MAX: Duration = Duration::from_secs(5);
 /// The most collectives of which it is noted when the device comes to them.
@@ -223,7 +224,10 @@ impl Nccl {
                     format!("a call of rank {rank} of {count} is not complete after {timeout:?}");
                 return Err(Error::new(ErrorKind::PeerLost, "NCCL", cause));
             }
-            park_timeout(PAUSE);
+            match since.elapsed() < SPIN {
+                true => std::hint::spin_loop(),
+                false => park_timeout(PAUSE),
+            }
         }
         Ok(())
     }
