@@ -214,7 +214,8 @@ impl Communicator {
         }
         if let Some(nccl) = &self.nccl {
             let places: Vec<usize> = (self.first..self.first + own).collect();
-            let split = nccl.split((&self.members, parts, &places), &made)?;
+            let mails: Vec<_> = made.iter().map(|part| part.mail.as_ref()).collect();
+            let split = nccl.split((&self.members, parts, &places), &mails)?;
             for (part, nccl) in made.iter_mut().zip(split) {
                 part.nccl = Some(nccl);
             }

@@ -7,7 +7,6 @@
 //! Between processes, calls of NCCL do not wait: this library asks until they are enqueued. When the group of processes ends, the thread that
 //! finds it loses the device and then aborts the communicator.
 
-use super::communicator::Communicator;
 use super::mail::Mail;
 use super::member::Member;
 use super::rank_group::Dependent;
@@ -171,11 +170,11 @@ impl Nccl {
         Ok(nccl)
     }
 
-    /// Communicators of parts: of each of `made`, by ascending number of its part.
+    /// Communicators of parts, by ascending number, each with its way to other processes.
     pub(super) fn split(
         &self,
         (members, parts, places): (&[Member], &[u32], &[usize]),
-        made: &[Communicator],
+        mails: &[Option<&Mail>],
     ) -> Result<Vec<Arc<Self>>> {
         let mut split = self.with(|group| {
             let split = foreign(&members[0], || group.split(parts, places))?;
@@ -183,15 +182,11 @@ impl Nccl {
             Ok(split)
         })?;
         split.sort_unstable_by_key(|part| part.0);
-        let side = |part: &Communicator| {
-            let mail = part.team().mail?;
-            Some(Side::new(&members[0], mail))
-        };
         split
             .into_iter()
-            .zip(made)
-            .map(|((_, group), made)| match side(made) {
-                Some(side) => Self::attached(group, side),
+            .zip(mails)
+            .map(|((_, group), mail)| match mail {
+                Some(mail) => Self::attached(group, Side::new(&members[0], mail)),
                 None => Ok(Arc::new(Self { group: Mutex::new(group), side: None })),
             })
             .collect()

@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 use super::rank_frames::{Answer, Call, Frame, PART_BYTES, Part};
-use super::rank_join::{Place, named};
-use super::rank_steps::{Step, Steps};
+use super::rank_join::Place;
+use super::rank_steps::{Step, Steps, named};
 use crate::base::error::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind as Kind};

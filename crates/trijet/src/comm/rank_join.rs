@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::rank_frames::Frame;
+use super::rank_steps::named;
 use crate::base::error::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -27,13 +28,6 @@ pub(super) struct Place {
     pub(super) rank: usize,
     pub(super) count: usize,
     pub(super) timeout: Duration,
-}
-
-/// A number of ranks in words: `ranks 2, 3 of 4`.
-pub(super) fn named(ranks: &[usize], count: usize) -> String {
-    let all: Vec<_> = ranks.iter().map(ToString::to_string).collect();
-    let noun = if let [_] = ranks { "rank" } else { "ranks" };
-    format!("{noun} {} of {count}", all.join(", "))
 }
 
 fn failed(cause: String, source: io::Error) -> Error {

@@ -1,11 +1,17 @@
 //! What rank 0 knows of the collectives of all ranks: whether they are the same ones in the same order, and which rank is late.
 #![forbid(unsafe_code)]
 
-use super::rank_join::named;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
+
+/// A number of ranks in words: `ranks 2, 3 of 4`.
+pub(super) fn named(ranks: &[usize], count: usize) -> String {
+    let all: Vec<_> = ranks.iter().map(ToString::to_string).collect();
+    let noun = if let [_] = ranks { "rank" } else { "ranks" };
+    format!("{noun} {} of {count}", all.join(", "))
+}
 
 /// A collective as a rank calls it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -132,6 +132,11 @@ impl Block {
         self.source.as_ref().expect("a live block has a source")
     }
 
+    /// The device that the block belongs to.
+    pub(super) fn device_handle(&self) -> Arc<Shared> {
+        Arc::clone(self.source()).device_handle()
+    }
+
     /// Makes the calling thread wait for the operations that an access by the host must follow.
     pub(crate) fn host_wait(
         &self,
@@ -165,7 +170,7 @@ impl Block {
         let points = marks.map(|marks| marks.into_iter().map(Point::Mark).collect());
         let access = || self.track.access(range, mode);
         self.domain().log().note_host(OpKind::Lent, self.device().id, access, site);
-        Waiting::new(&Arc::clone(self.source()).device_handle(), points, site)
+        Waiting::new(&self.device_handle(), points, site)
     }
 }
 

@@ -13,6 +13,7 @@ use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
 use crate::device::memory::{Space, Span};
 use crate::order::track::Use;
+use crate::stream::Device;
 use crate::stream::Stream;
 use std::fmt;
 use std::marker::PhantomData;
@@ -300,6 +301,11 @@ impl<'a, T: Element> View<'a, T> {
         device_of(self.block)
     }
 
+    /// The device that the memory belongs to.
+    pub(super) fn device(&self) -> Device {
+        Device::of_shared(&self.block.device_handle())
+    }
+
     #[inline]
     pub(crate) fn span(&self) -> Span {
         self.block.span(self.range())
@@ -371,6 +377,11 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// The device of the memory; `None` for host memory.
     pub(crate) fn device_id(&self) -> Option<DeviceId> {
         device_of(self.block)
+    }
+
+    /// The device that the memory belongs to.
+    pub(super) fn device(&self) -> Device {
+        Device::of_shared(&self.block.device_handle())
     }
 
     /// A shorter borrow of the same elements, for example for one call.

@@ -10,6 +10,7 @@ use crate::device::driver::{Action, CopySpans, Form, SourceOrder};
 use crate::device::memory::{Space, Span};
 use crate::log::calling;
 use crate::order::lane_ref::LaneRef;
+use crate::order::peers::Reach;
 use crate::order::track::Use;
 use crate::stream::{Device, Stream};
 use smallvec::SmallVec;
@@ -127,6 +128,9 @@ impl Stream {
     /// Copies `src` to `dst` asynchronously, in any direction. Both have the same number of
     /// elements.
     ///
+    /// Between two devices the bytes take their link, and go through page-locked memory where there is none
+    /// ([`Device::can_access`]).
+    ///
     /// # Errors
     /// `InvalidValue` if the lengths differ, if `src` and `dst` overlap, or if one of them belongs
     /// to another driver than the stream; what the driver reports.
@@ -138,8 +142,10 @@ impl Stream {
     {
         let mut parts = Parts::default();
         let Some(copy) = Copy::new(src, dst, &mut parts)? else { return Ok(()) };
-        self.reach(copy.dst, copy.src)?;
-        self.enqueue(copy.action(Form::Async), &copy.uses, Location::caller())
+        match self.reach(copy.dst, copy.src)? {
+            Reach::Direct => self.enqueue(copy.action(Form::Async), &copy.uses, Location::caller()),
+            Reach::None => self.copy_unlinked(&src.as_view(), dst.as_view_mut()),
+        }
     }
 
     /// Copies everything in `batch` as one operation of the stream, without an order among the
@@ -183,26 +189,32 @@ impl Stream {
                 domain.host_wait_for(bytes, Mode::Read, site)?;
             }
         }
-        batch.copies.iter().try_for_each(|copy| self.reach(&copy.dst, &copy.src))?;
+        for copy in &batch.copies {
+            if self.reach(&copy.dst, &copy.src)? == Reach::None {
+                let cause = "there is no link between the devices; copy one by one, which goes through the host";
+                return Err(Error::new(ErrorKind::Unsupported, "batch", cause));
+            }
+        }
         self.enqueue(Action::Batch { copies: &batch.copies, order }, &batch.uses, site)
     }
 
     /// Lets the device of the stream use the memory of a copy, where it is that of another device.
     #[inline(always)]
-    fn reach(&self, dst: &Span, src: &Span) -> Result<()> {
+    fn reach(&self, dst: &Span, src: &Span) -> Result<Reach> {
         let device = self.lane().device;
         for span in [dst, src] {
             if let Space::Device(owner) = span.memory().space()
                 && owner != device
+                && self.reach_device(owner)? == Reach::None
             {
-                self.reach_device(owner)?;
+                return Ok(Reach::None);
             }
         }
-        Ok(())
+        Ok(Reach::Direct)
     }
 
     #[cold]
-    fn reach_device(&self, owner: DeviceId) -> Result<()> {
+    fn reach_device(&self, owner: DeviceId) -> Result<Reach> {
         let LaneRef { domain, device, .. } = self.lane();
         let reached = domain.peers.reach(&**domain.driver(), *device, owner);
         reached.map_err(|error| domain.failed(*device, error))
@@ -242,8 +254,15 @@ impl Device {
         let mut parts = Parts::default();
         let Some(copy) = Copy::new(src, dst, &mut parts)? else { return Ok(()) };
         let stream = self.legacy_stream()?;
-        stream.reach(copy.dst, copy.src)?;
-        stream.enqueue(copy.action(Form::Sync), &copy.uses, Location::caller())
+        match stream.reach(copy.dst, copy.src)? {
+            Reach::Direct => {
+                stream.enqueue(copy.action(Form::Sync), &copy.uses, Location::caller())
+            }
+            Reach::None => {
+                stream.copy_unlinked(&src.as_view(), dst.as_view_mut())?;
+                stream.synchronize()
+            }
+        }
     }
 
     /// Sets every byte of `dst` to `value` in the legacy stream. Waits for page-locked memory only

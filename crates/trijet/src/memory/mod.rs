@@ -27,6 +27,7 @@ mod source;
 mod temporary;
 mod tiled;
 mod transfer;
+mod unlinked;
 mod words;
 
 pub use crate::device::driver::PoolAccess;

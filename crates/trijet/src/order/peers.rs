@@ -2,7 +2,8 @@
 //!
 //! A copy between two devices takes the link between them if the device of its stream has access to the memory of the other
 //! one. Without access the driver moves the bytes through the host, and refuses memory that is mapped into a range of
-//! addresses, as that of a heap is. So the first copy between two devices gives access where it is possible.
+//! addresses, as that of a heap is. So the first copy between two devices gives access where it is possible, and where it is not, the
+//! library moves the bytes through the host.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -19,11 +20,21 @@ const QUICK: u32 = 8;
 /// A device that uses memory, and the one whose memory it is.
 type Pair = (DeviceId, DeviceId);
 
+/// Whether operations of a device reach the memory of another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    Direct,
+    /// There is no link.
+    None,
+}
+
 /// Which device has access to whose memory.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     /// The pairs of which nothing is to be done, as bits. Every copy between devices asks.
     settled: AtomicU64,
+    /// Those among them that have no link.
+    unlinked: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -47,13 +58,25 @@ impl Peers {
     /// # Errors
     /// What the driver reports.
     #[inline]
-    pub(crate) fn reach(&self, driver: &dyn Driver, user: DeviceId, owner: DeviceId) -> Result<()> {
-        let is_settled = self.settled.load(Ordering::Acquire) & bit((user, owner)) != 0;
-        if user == owner || is_settled { Ok(()) } else { self.reach_first(driver, user, owner) }
+    pub(crate) fn reach(
+        &self,
+        driver: &dyn Driver,
+        user: DeviceId,
+        owner: DeviceId,
+    ) -> Result<Reach> {
+        let bit = bit((user, owner));
+        if user == owner {
+            return Ok(Reach::Direct);
+        }
+        if self.settled.load(Ordering::Acquire) & bit == 0 {
+            return self.reach_first(driver, user, owner);
+        }
+        let is_unlinked = self.unlinked.load(Ordering::Relaxed) & bit != 0;
+        Ok(if is_unlinked { Reach::None } else { Reach::Direct })
     }
 
     #[cold]
-    fn reach_first(&self, driver: &dyn Driver, user: DeviceId, owner: DeviceId) -> Result<()> {
+    fn reach_first(&self, driver: &dyn Driver, user: DeviceId, owner: DeviceId) -> Result<Reach> {
         let (pair, mut state) = ((user, owner), self.state());
         if !state.given.contains(&pair) && !state.impossible.contains(&pair) {
             if driver.peer_possible(user, owner)? {
@@ -65,8 +88,12 @@ impl Peers {
                 state.impossible.push(pair);
             }
         }
+        let is_unlinked = state.impossible.contains(&pair);
+        if is_unlinked {
+            self.unlinked.fetch_or(bit(pair), Ordering::Relaxed);
+        }
         self.settled.fetch_or(bit(pair), Ordering::Release);
-        Ok(())
+        Ok(if is_unlinked { Reach::None } else { Reach::Direct })
     }
 
     /// Gives or takes away the access of `user` to the memory of `owner` that belongs to no pool.

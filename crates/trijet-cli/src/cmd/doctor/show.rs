@@ -126,8 +126,10 @@ fn header(f: &Findings, page: &mut Page) {
     for n in &f.neighbours {
         let (to, from) = (yes(n.reached), yes(n.reaches));
         page.line(format_args!(
-            "  cuda:{} {}: peer access to it {to}, from it {from}",
-            n.ordinal, n.name
+            "  cuda:{} {}: peer access to it {to}, from it {from}{}",
+            n.ordinal,
+            n.name,
+            if n.reached && n.reaches { "" } else { "; copies go through page-locked memory" }
         ));
     }
     for link in &f.links {

@@ -203,30 +203,30 @@ impl NcclGroup {
             }
             Verb::Broadcast { root } => {
                 let root = number(root, "rank")?;
-                // SAFETY: as above.
+                // SAFETY: the same; the root reads `from` only, and both are equal.
                 unsafe { (nccl.broadcast)(from, into, count, element, root, on, stream) }
             }
             Verb::Reduce { operation, root } => {
                 let root = number(root, "rank")?;
-                // SAFETY: as above.
+                // SAFETY: the same; only the root writes `into`, which is null elsewhere.
                 unsafe { (nccl.reduce)(from, into, count, element, operation, root, on, stream) }
             }
             Verb::AllGather => {
-                // SAFETY: as above; `into` has the elements of all ranks.
+                // SAFETY: the same; `into` has the elements of all ranks.
                 unsafe { (nccl.all_gather)(from, into, count, element, on, stream) }
             }
             Verb::ReduceScatter { operation } => {
-                // SAFETY: as above; `from` has the elements for all ranks.
+                // SAFETY: the same; `from` has the elements for all ranks.
                 unsafe { (nccl.reduce_scatter)(from, into, count, element, operation, on, stream) }
             }
             Verb::Send { to } => {
                 let to = number(to, "rank")?;
-                // SAFETY: as above.
+                // SAFETY: the same; the call only reads.
                 unsafe { (nccl.send)(from, count, element, to, on, stream) }
             }
             Verb::Receive { from } => {
                 let from = number(from, "rank")?;
-                // SAFETY: as above.
+                // SAFETY: the same; the call writes `count` elements.
                 unsafe { (nccl.receive)(into, count, element, from, on, stream) }
             }
         })

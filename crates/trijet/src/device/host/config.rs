@@ -31,6 +31,8 @@ pub struct HostConfig {
     /// Whether memory can be mapped into ranges of addresses. Without, the library has no heap, and allocates
     /// from a pool of the driver, as with [`Builder::pool`](crate::Builder::pool).
     pub ranges: bool,
+    /// Whether each device can have access to the memory of the others. Many GPUs without NVLink cannot.
+    pub links: bool,
     /// The cost model of the virtual executor.
     pub cost: CostModel,
     /// The hardware queues of each device, for the virtual executor with modelled time. More streams
@@ -52,6 +54,7 @@ impl Default for HostConfig {
             devices: 1,
             memory: Bytes(16 << 30),
             ranges: true,
+            links: true,
             cost: CostModel::default(),
             hardware_queues: None,
             never_ends: None,

@@ -420,12 +420,16 @@ impl Peers for HostDriver {
     fn peer_possible(&self, device: DeviceId, peer: DeviceId) -> Result<bool> {
         self.check_device("peer access", device)?;
         self.check_device("peer access", peer)?;
-        Ok(device != peer)
+        Ok(device != peer && self.config.links)
     }
 
     fn peer_enable(&self, device: DeviceId, peer: DeviceId) -> Result<()> {
         self.check_device("peer enable", device)?;
         self.check_device("peer enable", peer)?;
+        if !self.config.links {
+            let cause = format!("there is no link between {device} and {peer}");
+            return Err(refuse::other("peer enable", 217, cause));
+        }
         let mut state = self.enter();
         state.touch(Object::Pools, true);
         state.pools.peer_enable(device, peer)
