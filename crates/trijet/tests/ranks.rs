@@ -201,7 +201,7 @@ fn every_collective_gives_each_rank_what_it_must_have() {
         let outcome = joined(&all(count), LONG, |ranks| -> Result<()> {
             let (device, communicator) = communicator(ranks)?;
             for (seed, len) in (0..).zip([0, 1, 7, 64, 1000]) {
-                collectives::all::<f32>(&communicator, &[device.clone()], len, seed)?;
+                collectives::all::<f32>(&communicator, std::slice::from_ref(&device), len, seed)?;
             }
             // More than a frame of a connection.
             collectives::all::<f32>(&communicator, &[device], 30_000, 9)?;
@@ -219,7 +219,7 @@ fn parts_of_ranks_are_communicators() {
             let (device, communicator) = communicator(ranks)?;
             let number = u32::try_from((rank as u64 + seed) / 2 % 3).expect("few");
             let parts = communicator.split(&[number])?;
-            collectives::all::<f32>(&parts[0], &[device.clone()], 50, seed)?;
+            collectives::all::<f32>(&parts[0], std::slice::from_ref(&device), 50, seed)?;
             collectives::all::<f32>(&communicator, &[device], 50, seed)
         });
         outcome.into_iter().for_each(|one| one.expect("well"));

@@ -302,7 +302,7 @@ impl Communicator {
         }
         let len = data.first().map_or(0, |one| one.1);
         self.demand_lens(op, data, len)?;
-        if len % parts != 0 {
+        if !len.is_multiple_of(parts) {
             return Err(refused(op, format!("{len} elements are not {parts} equal parts")));
         }
         call.elements = len;

@@ -324,7 +324,7 @@ impl Nccl {
 
     /// A collective that reads one view of each device and writes another one.
     #[track_caller]
-    fn from_into<T: Element>(
+    fn moved<T: Element>(
         &self,
         team: &Team<'_>,
         (label, number): (&'static str, u64),
@@ -347,7 +347,7 @@ impl Nccl {
         into: &mut [ViewMut<'_, T>],
     ) -> Result<()> {
         let count = from[0].len() * size_of::<T>();
-        self.from_into(team, ("all_gather", number), (from, into), |member, from, into| {
+        self.moved(team, ("all_gather", number), (from, into), |member, from, into| {
             vec![NcclCall { member, verb: Verb::AllGather, from, into, count, element: BYTES }]
         })
     }
@@ -362,7 +362,7 @@ impl Nccl {
     ) -> Result<()> {
         let NcclNames { element, operation } = names::<T, R>()?;
         let (count, verb) = (into[0].len(), Verb::ReduceScatter { operation });
-        self.from_into(team, ("reduce_scatter", number), (from, into), |member, from, into| {
+        self.moved(team, ("reduce_scatter", number), (from, into), |member, from, into| {
             vec![NcclCall { member, verb, from, into, count, element }]
         })
     }
@@ -376,7 +376,7 @@ impl Nccl {
         into: &mut [ViewMut<'_, T>],
     ) -> Result<()> {
         let count = from[0].len() / team.count * size_of::<T>();
-        self.from_into(team, ("all_to_all", number), (from, into), |member, from, into| {
+        self.moved(team, ("all_to_all", number), (from, into), |member, from, into| {
             let call = |place: usize, verb| {
                 let by = (place * count) as u64;
                 NcclCall { member, verb, from: from + by, into: into + by, count, element: BYTES }

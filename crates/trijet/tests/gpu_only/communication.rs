@@ -92,7 +92,7 @@ fn every_collective_gives_each_gpu_what_it_must_have() -> Result<()> {
     }
     let numbers: Vec<u32> = (0..).take(devices.len()).collect();
     for (part, device) in nccl.split(&numbers)?.iter().zip(&devices) {
-        collectives::all::<u32>(part, &[device.clone()], 1000, 5)?;
+        collectives::all::<u32>(part, std::slice::from_ref(device), 1000, 5)?;
     }
     let whole = nccl.split(&vec![3; devices.len()])?.remove(0);
     collectives::all::<u32>(&whole, &devices, 1000, 6)
