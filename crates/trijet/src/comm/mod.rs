@@ -1,10 +1,12 @@
-//! Communication between the devices of a process: data that several devices have are combined, and each gets the result.
+//! Communication between devices, of one process or of several: data are combined or moved, and each device gets its part.
 //!
 //! A [`Communicator`] has two streams on each of its devices. Its operations are ordered as all others: they come after the
 //! work that wrote the data, and what uses the data later waits for them. So a program that calls
 //! [`Communicator::all_reduce`] for a part of its data as soon as they are enqueued overlaps the communication with what it enqueues afterwards.
 //! [`GradientBuckets`] do so for the gradients of a training. A [`LayerPipeline`] has parts of a model on several devices.
-//! [`Ranks`] are processes that work together, and find the loss of one of them.
+//!
+//! [`Ranks`] are processes that work together, and find the loss of one of them. [`Launch`] knows what torchrun, MPI or Slurm say about them, and
+//! [`Communicator::of_rank`] has a device of each.
 //!
 //! ```
 //! use trijet::comm::Communicator;
