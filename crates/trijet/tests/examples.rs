@@ -41,13 +41,19 @@ fn name(example: &Path) -> String {
     example.file_stem().expect("an example has a name").to_string_lossy().into_owned()
 }
 
-/// Runs the program that cargo built of an example. It lies beside the folder of the tests.
-fn run(name: &str, arguments: &[&str]) -> Output {
+/// The program that cargo built of an example. It lies beside the folder of the tests.
+fn command(name: &str, arguments: &[&str]) -> Command {
     let test = std::env::current_exe().expect("this program has a path");
     let built = test.ancestors().nth(2).expect("it lies in `deps`").join("examples");
     let program = built.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
     assert!(program.exists(), "{} is missing: cargo build --examples", program.display());
-    Command::new(program).args(arguments).output().expect("it can be started")
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command
+}
+
+fn run(name: &str, arguments: &[&str]) -> Output {
+    command(name, arguments).output().expect("it can be started")
 }
 
 /// The tests below run files, and folders with a `main.rs`, so anything else would escape them.
@@ -90,6 +96,25 @@ fn every_example_runs_under_the_checker_without_a_finding() {
     }
     let output = run("batches", &["host", "chekc"]);
     assert_eq!(output.status.code(), Some(1), "an unknown argument is an error");
+}
+
+/// With the variables of torchrun, as two processes.
+#[test]
+fn the_example_of_ranks_trains_in_two_processes() {
+    let process = std::process::id();
+    let host = format!("127.{}.{}.8", process / 250 % 250 + 1, process % 250 + 1);
+    let start = |rank: &str| {
+        let mut command = command("ranks", &["host", "check"]);
+        command.env("RANK", rank).env("WORLD_SIZE", "2").env("LOCAL_RANK", rank);
+        command.env("MASTER_ADDR", &host).stdout(std::process::Stdio::piped());
+        command.spawn().expect("it can be started")
+    };
+    for (rank, child) in ["0", "1"].map(start).into_iter().enumerate() {
+        let output = child.wait_with_output().expect("it ends");
+        let said = String::from_utf8(output.stdout).unwrap();
+        let passed = format!("PASS ranks: rank {rank} of 2: ");
+        assert!(said.starts_with(&passed) && said.contains("no finding"), "{said}");
+    }
 }
 
 #[test]
