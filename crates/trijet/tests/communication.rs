@@ -421,11 +421,11 @@ fn an_iteration_of_several_devices_as_one_graph_equals_eager_ones() -> Result<()
     for count in 1..=8 {
         let order = Order::Seeded(u64::from(count));
         let devices = devices(count, Executor::Virtual(order))?;
-        comm::an_iteration_as_one_graph_equals_eager_ones(&devices, 20)?;
+        comm::an_iteration_as_one_graph_equals_eager_ones(&devices, 20, Transport::Copies)?;
         demand_clean(&devices[0]);
     }
     let devices = devices(2, Executor::Threads)?;
-    comm::an_iteration_as_one_graph_equals_eager_ones(&devices, 1000)?;
+    comm::an_iteration_as_one_graph_equals_eager_ones(&devices, 1000, Transport::Copies)?;
     demand_clean(&devices[0]);
     Ok(())
 }

@@ -367,17 +367,13 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         if !self.ready.is_empty() || self.placement.has_other_order() {
             return Err(refused("a step is recorded after `begin`, and as a whole".to_owned()));
         }
-        let communicator = match (&self.nccl, self.plan.transport) {
-            (Some(nccl), Transport::Nccl) => nccl,
-            _ => &self.copies,
-        };
-        let recorded = communicator.recorded(recording)?;
+        let recorded = self.used().recorded(recording)?;
         for data in self.buckets.iter().flat_map(|bucket| &bucket.data) {
             recording.argument(data)?;
         }
-        let eager = std::mem::replace(&mut self.copies, recorded);
+        let eager = std::mem::replace(self.used(), recorded);
         let outcome = step(self);
-        self.copies = eager;
+        *self.used() = eager;
         if !self.ready.is_empty() {
             // Nothing of a step that is not whole runs.
             self.ready.clear();
@@ -386,6 +382,14 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
             return Err(refused("the step that was recorded has no end".to_owned()));
         }
         outcome
+    }
+
+    /// The communicator of the plan.
+    fn used(&mut self) -> &mut Communicator {
+        match (&mut self.nccl, self.plan.transport) {
+            (Some(nccl), Transport::Nccl) => nccl,
+            _ => &mut self.copies,
+        }
     }
 
     /// Adds the buckets to the arguments of the launch of a recorded step.

@@ -50,10 +50,11 @@ fn mixed(a: u64, b: u64) -> u64 {
 
 impl Drop for Communicator {
     fn drop(&mut self) {
-        match (&self.nccl, &self.mail) {
-            (Some(nccl), None) => nccl.close(&self.members),
-            (Some(nccl), Some(_)) => nccl.end(),
-            (None, _) => {}
+        let Some(nccl) = self.nccl.take() else { return };
+        if self.mail.is_some() {
+            nccl.end();
+        } else if let Some(nccl) = Arc::into_inner(nccl) {
+            nccl.close(&self.members);
         }
     }
 }
@@ -243,17 +244,21 @@ impl Communicator {
     /// The same communicator in streams of a recording: what it enqueues becomes a part of the graph. The data are
     /// [arguments](Recording::argument) of the graph, or memory of its own.
     ///
+    /// The work of NCCL is captured by the driver. It keeps the memory that it was recorded with: a launch with another argument is
+    /// refused. Such a graph cannot become a part of another one, and keeps the memory of NCCL until the end of the process.
+    ///
     /// # Errors
-    /// `Unsupported` for a communicator that uses NCCL, whose work only its own calls can enqueue, and for one through host memory, which waits; `InvalidValue` for devices of
-    /// another driver; what the driver reports.
+    /// `Unsupported` for a communicator of several processes; `InvalidValue` for devices of another driver; what the driver reports.
     pub fn recorded(&self, recording: &Recording) -> Result<Self> {
-        if self.nccl.is_some() || self.mail.is_some() {
-            let cause = "the work of NCCL and of other processes cannot be recorded; that of `Communicator::over` can";
+        if self.mail.is_some() {
+            let cause = "work that other processes take part in cannot be recorded; that of one process can";
             return Err(Error::new(ErrorKind::Unsupported, "record", cause));
         }
         let member = |member: &Member| member.recorded(recording);
         let members = self.members.iter().map(member).collect::<Result<_>>()?;
-        Ok(Self::of(members, 0, self.count))
+        let mut recorded = Self::of(members, 0, self.count);
+        recorded.nccl.clone_from(&self.nccl);
+        Ok(recorded)
     }
 
     /// The number of devices, of all processes.

@@ -17,10 +17,11 @@ use crate::device::cuda::{NcclCall, NcclGroup, Verb};
 use crate::device::driver::Readiness;
 use crate::kernels::{NcclNames, Reduction};
 use crate::memory::{Element, Uses, View, ViewMut};
+use crate::stream::foreign::capture;
 use crate::stream::{Device, Event};
 use std::collections::VecDeque;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
@@ -41,6 +42,8 @@ pub(super) struct Nccl {
     group: Mutex<NcclGroup>,
     /// The other processes.
     side: Option<Side>,
+    /// Whether graphs have work of it. NCCL would wait for their end.
+    is_captured: AtomicBool,
 }
 
 /// A communicator of a process among several.
@@ -135,7 +138,11 @@ impl Nccl {
             allowed.map_err(|error| error.context("`Communicator::over` needs no NCCL"))?;
         }
         let devices: Vec<u32> = members.iter().map(|member| member.device.id().0).collect();
-        Ok(Self { group: Mutex::new(NcclGroup::new(&devices)?), side: None })
+        Ok(Self::of(NcclGroup::new(&devices)?, None))
+    }
+
+    fn of(group: NcclGroup, side: Option<Side>) -> Self {
+        Self { group: Mutex::new(group), side, is_captured: AtomicBool::new(false) }
     }
 
     /// The communicator of this process. All ranks learn if one of them cannot have it.
@@ -162,7 +169,7 @@ impl Nccl {
 
     /// Waits until the communicator is made.
     fn attached(group: NcclGroup, side: Side) -> Result<Arc<Self>> {
-        let nccl = Arc::new(Self { group: Mutex::new(group), side: Some(side) });
+        let nccl = Arc::new(Self::of(group, Some(side)));
         if let Some(side) = &nccl.side {
             side.ranks.0.attach(&nccl);
         }
@@ -187,7 +194,7 @@ impl Nccl {
             .zip(mails)
             .map(|((_, group), mail)| match mail {
                 Some(mail) => Self::attached(group, Side::new(&members[0], mail)),
-                None => Ok(Arc::new(Self { group: Mutex::new(group), side: None })),
+                None => Ok(Arc::new(Self::of(group, None))),
             })
             .collect()
     }
@@ -239,6 +246,19 @@ impl Nccl {
         for part in parts {
             uses.push(part.uses);
             calls.extend(part.calls);
+        }
+        if let Some(first) = team.members.first().filter(|first| first.kernels.is_recorded()) {
+            let devices: Vec<Device> =
+                team.members.iter().map(|member| member.device.clone()).collect();
+            self.is_captured.store(true, Ordering::Relaxed);
+            let captured = self.with(|group| {
+                capture(&devices, |streams| {
+                    // SAFETY: each call has the memory of a declared view, as below. The graph has it as an argument or of its own,
+                    // and refuses other memory, so it is alive in each launch.
+                    unsafe { group.run(&calls, streams) }
+                })
+            })?;
+            return first.kernels.record_captured((captured, label), &uses);
         }
         let mut streams = Vec::with_capacity(team.members.len());
         self.with(|group| {
@@ -425,10 +445,10 @@ impl Nccl {
         drop(side.aborted.wait_timeout_while(locked(&side.is_aborted), ABORT_MAX, pending));
     }
 
-    /// Ends the communicators of NCCL unless work is pending, which their end would wait for. Then they leak.
+    /// Ends the communicators of NCCL unless work is pending, or a graph has some, which their end would wait for. Then they leak.
     pub(super) fn close(&self, members: &[Member]) {
         let is_done = |member: &Member| matches!(member.kernels.query(), Ok(Readiness::Ready));
-        if members.iter().all(is_done) {
+        if !self.is_captured.load(Ordering::Relaxed) && members.iter().all(is_done) {
             locked(&self.group).destroy();
         }
     }

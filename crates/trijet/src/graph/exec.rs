@@ -434,6 +434,12 @@ impl Graph {
             return Ok(());
         }
         let moves = |node: &Node| node.places.iter().any(|place| others[place.argument]);
+        if let Some(node) = self.nodes.iter().find(|node| node.is_captured() && moves(node)) {
+            let name = node.label();
+            return Err(invalid(format!(
+                "`{name}` of the graph has the memory that it was recorded with, and no other one"
+            )));
+        }
         if self.nodes.iter().any(|node| node.is_conditional() && moves(node)) {
             self.keep(arguments);
             return self.create_again();

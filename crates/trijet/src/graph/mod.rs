@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod captured;
 mod comparison;
 mod conditional;
 mod edges;

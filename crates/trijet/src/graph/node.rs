@@ -10,6 +10,7 @@ use crate::device::driver::{
     Action, Conditional, FunctionHandle, HostFn, Launch, NodeAction, OwnedNode, Repeats,
 };
 use crate::device::memory::Span;
+use crate::stream::foreign::Captured;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,6 +43,8 @@ enum Work {
         condition: Place,
         body: Vec<Node>,
     },
+    /// The work of another library, and its name.
+    Captured(Arc<Captured>, &'static str),
 }
 
 impl std::fmt::Debug for Work {
@@ -63,6 +66,7 @@ enum Values<'a> {
     },
     HostFn,
     Conditional,
+    Captured(&'static str),
 }
 
 impl<'a> Values<'a> {
@@ -72,6 +76,7 @@ impl<'a> Values<'a> {
             NodeAction::Fill { value, .. } => Self::Fill(*value),
             NodeAction::HostFn(_) => Self::HostFn,
             NodeAction::Conditional(_) => Self::Conditional,
+            NodeAction::Captured(_) => Self::Captured(node.label()),
             NodeAction::Launch(Launch { function, name, config, args }) => {
                 Self::Kernel { function: *function, name, config: *config, args: args.values() }
             }
@@ -85,6 +90,7 @@ impl<'a> Values<'a> {
             Self::Kernel { name, .. } => name,
             Self::HostFn => "host function",
             Self::Conditional => "conditional",
+            Self::Captured(name) => name,
         }
     }
 }
@@ -96,6 +102,7 @@ impl Work {
             Self::Fill(value) => Values::Fill(*value),
             Self::HostFn(_) => Values::HostFn,
             Self::Conditional { .. } => Values::Conditional,
+            Self::Captured(_, name) => Values::Captured(name),
             Self::Kernel { function, name, config, args } => {
                 let args = args.values();
                 Values::Kernel { function: *function, name, config: *config, args }
@@ -130,6 +137,7 @@ impl Node {
             NodeAction::Fill { value, .. } => Work::Fill(value),
             NodeAction::HostFn(run) => Work::HostFn(Arc::clone(run)),
             NodeAction::Conditional(_) => return Err(unsupported("a condition")),
+            NodeAction::Captured(_) => return Err(unsupported("captured work")),
             NodeAction::Launch(launch) => {
                 let Launch { function, name, config, args } = launch;
                 Work::Kernel { function, name: name.clone(), config, args: Box::new(args.kept()) }
@@ -161,6 +169,22 @@ impl Node {
         let work = Work::Conditional { repeats, condition, body };
         let (within, after) = (Vec::new(), Vec::new());
         Self { work, device, stream, within, is_dependent: false, places: touches, after }
+    }
+
+    /// A node of a stream that does what was captured from another library.
+    pub(super) fn captured(
+        (captured, name): (Captured, &'static str),
+        places: Vec<Place>,
+        (stream, device): (usize, DeviceId),
+    ) -> Self {
+        let work = Work::Captured(Arc::new(captured), name);
+        let (within, after) = (Vec::new(), Vec::new());
+        Self { work, device, stream, within, is_dependent: false, places, after }
+    }
+
+    /// Whether its memory stays what it was when it was recorded.
+    pub(super) fn is_captured(&self) -> bool {
+        matches!(self.work, Work::Captured(..))
     }
 
     /// A copy for the body of a condition, which keeps its edges.
@@ -230,7 +254,7 @@ impl Node {
         match &self.work {
             Work::Kernel { .. } => self.places.iter().any(|place| place.argument == argument),
             Work::Conditional { body, .. } => body.iter().any(|node| node.is_kernel_with(argument)),
-            Work::Copy | Work::Fill(_) | Work::HostFn(_) => false,
+            Work::Copy | Work::Fill(_) | Work::HostFn(_) | Work::Captured(..) => false,
         }
     }
 
@@ -322,7 +346,8 @@ impl Node {
                 | Work::Fill(_)
                 | Work::Kernel { .. }
                 | Work::HostFn(_)
-                | Work::Conditional { .. }),
+                | Work::Conditional { .. }
+                | Work::Captured(..)),
                 _,
             ) => Err(format!("it is `{}`, and was `{}`", other.label(), was.values().label())),
         }
@@ -348,6 +373,7 @@ impl Node {
                 with(NodeAction::Fill { dst: &span(&self.places[0]), value: *value })
             }
             Work::HostFn(run) => with(NodeAction::HostFn(run)),
+            Work::Captured(captured, _) => with(NodeAction::Captured(captured.graph())),
             Work::Conditional { repeats, condition, body } => {
                 let own = |node: &Self| (node.owned(&span), node.after.clone());
                 let touched = |place: &Place| (span(place), place.mode);

@@ -16,6 +16,7 @@ use crate::memory::{Buffer, View};
 use crate::order::recorder::{Recorder, Temporary};
 use crate::order::submission::Submission;
 use crate::order::track::Use;
+use crate::stream::foreign::Captured;
 use crate::stream::{Device, Stream};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -347,6 +348,9 @@ impl Nodes {
     ) -> Result<()> {
         let mut state = self.state();
         state.refuse_ended("graph")?;
+        if graph.nodes.iter().any(Node::is_captured) {
+            return Err(unsupported("the work of another library in a graph within a graph"));
+        }
         let (at, lent) = self.places(&state, graph, arguments)?;
         let stream = state.stream(lane);
         let first = state.part(graph.streams);
@@ -357,6 +361,25 @@ impl Nodes {
         }
         // What is recorded later may use the same bytes, and then follows.
         lent.into_iter().for_each(|block| self.heap.release(block));
+        Ok(())
+    }
+
+    /// Adds what was captured from another library as one node, which uses this memory.
+    pub(super) fn add_captured<'u, 'a: 'u>(
+        &self,
+        (lane, device): (LaneId, DeviceId),
+        captured: (Captured, &'static str),
+        uses: impl Iterator<Item = &'u Use<'a>>,
+    ) -> Result<()> {
+        let mut state = self.state();
+        state.refuse_ended(captured.1)?;
+        let mut places = Vec::new();
+        for used in uses {
+            let (argument, range) = state.place(&self.heap, captured.1, used)?;
+            places.push(Place { argument, range, mode: used.mode });
+        }
+        let stream = state.stream(lane);
+        state.take(Node::captured(captured, places, (stream, device)));
         Ok(())
     }
 
@@ -372,6 +395,9 @@ impl Nodes {
         state.refuse_ended("conditional")?;
         if graph.nodes.is_empty() {
             return Err(invalid("a graph without operations has no condition".to_owned()));
+        }
+        if graph.nodes.iter().any(Node::is_captured) {
+            return Err(unsupported("the work of another library in a graph within a graph"));
         }
         if graph.nodes.iter().any(Node::is_host_fn) {
             return Err(unsupported("a host function in a graph with a condition"));

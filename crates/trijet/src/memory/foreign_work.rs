@@ -35,6 +35,10 @@ impl<'a> Uses<'a> {
         Self::default()
     }
 
+    pub(crate) fn all(&self) -> &[Use<'a>] {
+        &self.uses
+    }
+
     /// Declares memory that the work reads.
     pub fn read<R: AsView + ?Sized>(mut self, memory: &'a R) -> Self {
         let view = memory.as_view();

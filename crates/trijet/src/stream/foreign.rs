@@ -222,7 +222,35 @@ impl Drop for Capture<'_> {
     }
 }
 
+/// Captures work of another library in a stream of each of these devices, of one driver. `run` gets the streams.
+pub(crate) fn capture(
+    devices: &[Device],
+    run: impl FnOnce(&[*mut c_void]) -> Result<()>,
+) -> Result<Captured> {
+    let streams = devices.iter().map(Device::stream).collect::<Result<Vec<_>>>()?;
+    let Some((first, others)) = streams.split_first() else {
+        return Err(Error::new(ErrorKind::InvalidValue, "capture", "there is no device"));
+    };
+    let begun =
+        first.lane().driver().capture_begin(first.lane().stream.handle, CaptureMode::Relaxed);
+    begun.map_err(|error| first.device().failed(error))?;
+    let capture = Capture { stream: first, has_ended: false };
+    let order = |from: &Stream, to: &Stream| {
+        let ordered = to.lane().gate().order_captured(from.lane().stream, to.lane().stream);
+        ordered.map_err(|error| to.device().failed(error))
+    };
+    others.iter().try_for_each(|other| order(first, other))?;
+    let raw: Vec<*mut c_void> = streams.iter().map(Stream::as_raw).collect();
+    run(&raw)?;
+    others.iter().try_for_each(|other| order(other, first))?;
+    capture.end()
+}
+
 impl Captured {
+    pub(crate) fn graph(&self) -> GraphHandle {
+        self.graph
+    }
+
     /// Launches the graph.
     ///
     /// # Safety

@@ -83,10 +83,10 @@ struct Training {
 const LENS: [usize; 4] = [1000, 37, 4096, 1];
 
 impl Training {
-    fn new(devices: &[Device]) -> Result<Self> {
+    fn new(devices: &[Device], transport: Transport) -> Result<Self> {
         let mut gradients = GradientBuckets::new(devices, Sum, &LENS)?;
         let (first, rest) = (Bytes(100), Bytes(5000));
-        gradients.set_plan(BucketPlan { transport: Transport::Copies, first, rest })?;
+        gradients.set_plan(BucketPlan { transport, first, rest })?;
         let of_device = |device: &Device| -> Result<Vec<_>> {
             let stream = device.stream()?;
             let layer =
@@ -157,9 +157,11 @@ fn step(
 pub(crate) fn an_iteration_as_one_graph_equals_eager_ones(
     devices: &[Device],
     steps: usize,
+    transport: Transport,
 ) -> Result<()> {
     let streams = devices.iter().map(Device::stream).collect::<Result<Vec<_>>>()?;
-    let (mut eager, mut replayed) = (Training::new(devices)?, Training::new(devices)?);
+    let (mut eager, mut replayed) =
+        (Training::new(devices, transport)?, Training::new(devices, transport)?);
     let mut graph = replayed.record(devices)?;
     for number in 0..steps {
         eager.step(&streams)?;

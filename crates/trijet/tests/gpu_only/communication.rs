@@ -5,10 +5,11 @@ use crate::comm::{
     an_iteration_as_one_graph_equals_eager_ones, results_are_those_of_the_promised_order,
 };
 use crate::{alone, collectives};
-use trijet::comm::Communicator;
+use trijet::comm::{Communicator, Transport};
+use trijet::graph::Arguments;
 use trijet::kernels::{Max, Min, Reduction, Sum};
 use trijet::testing::Prng;
-use trijet::{Device, Result, Select};
+use trijet::{Buffer, Device, ErrorKind, Result, Select};
 
 fn all() -> Result<Vec<Device>> {
     let open = |ordinal| Device::open(Select::Cuda(ordinal));
@@ -110,5 +111,49 @@ fn nccl_gives_each_device_the_sum_the_smallest_and_the_largest() -> Result<()> {
 #[test]
 fn an_iteration_of_all_gpus_as_one_graph_equals_eager_ones() -> Result<()> {
     let _alone = alone();
-    an_iteration_as_one_graph_equals_eager_ones(&all()?, 1000)
+    an_iteration_as_one_graph_equals_eager_ones(&all()?, 1000, Transport::Copies)
+}
+
+#[test]
+fn an_iteration_with_nccl_as_one_graph_equals_eager_ones() -> Result<()> {
+    let _alone = alone();
+    an_iteration_as_one_graph_equals_eager_ones(&all()?, 1000, Transport::Nccl)
+}
+
+/// NCCL's kernels have the addresses of the capture in them.
+#[test]
+fn a_graph_with_nccl_refuses_other_memory_and_other_graphs() -> Result<()> {
+    let _alone = alone();
+    let devices = all()?;
+    let communicator = Communicator::with_nccl(&devices)?;
+    let upload = |value: u32| -> Result<Vec<_>> {
+        devices.iter().map(|device| device.stream()?.upload(&[value; 1000])).collect()
+    };
+    let (mut data, mut other) = (upload(1)?, upload(2)?);
+    let mut graph = devices[0].record(|g| {
+        data.iter().try_for_each(|one| g.argument(one))?;
+        let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
+        communicator.recorded(g)?.all_reduce(Sum, &mut views)
+    })?;
+    drop(communicator);
+    let stream = devices[0].stream()?;
+    let mut launch = |data: &mut [Buffer<u32>]| {
+        let all = data.iter_mut().fold(Arguments::new(), |all, one| all.write(one.view_mut()));
+        stream.launch_graph(&mut graph, all)
+    };
+    launch(&mut data)?;
+    let refused = launch(&mut other).expect_err("other memory");
+    assert!(refused.to_string().contains("has the memory that it was recorded with"), "{refused}");
+    launch(&mut data)?;
+    let count = u32::try_from(devices.len()).expect("a few");
+    for (device, one) in devices.iter().zip(&data) {
+        assert_eq!(device.stream()?.download(one)?, [count * count; 1000]);
+    }
+    let within = devices[0].record(|g| {
+        data.iter().try_for_each(|one| g.argument(one))?;
+        let all = data.iter_mut().fold(Arguments::new(), |all, one| all.write(one.view_mut()));
+        g.stream()?.launch_graph(&mut graph, all)
+    });
+    assert_eq!(within.expect_err("a graph within a graph").kind(), ErrorKind::Unsupported);
+    Ok(())
 }

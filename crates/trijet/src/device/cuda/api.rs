@@ -327,6 +327,8 @@ symbols! { DriverApi,
         fn(*mut Handle, Handle, *const Handle, usize, *const CopyNode, Handle);
     graph_add_fill = "cuGraphAddMemsetNode":
         fn(*mut Handle, Handle, *const Handle, usize, *const FillNode, Handle);
+    graph_add_child = "cuGraphAddChildGraphNode":
+        fn(*mut Handle, Handle, *const Handle, usize, Handle);
     graph_add_host_fn = "cuGraphAddHostNode":
         fn(*mut Handle, Handle, *const Handle, usize, *const HostFnNode);
     graph_condition = "cuGraphConditionalHandleCreate":

@@ -138,6 +138,17 @@ impl CudaDriver {
             NodeAction::Conditional(parts) => {
                 added = self.add_conditional(device, into, parts, before)?;
             }
+            NodeAction::Captured(child) => {
+                let child = self.graph(child)?;
+                let child = child.lock().expect("no panic under this lock");
+                cu!(
+                    self,
+                    "cuGraphAddChildGraphNode",
+                    graph_add_child(&raw mut added, into, before.as_ptr(), count, raw(child.graph)),
+                    "both graphs and the nodes before are live while their locks are held, and they are two graphs, because a \
+                     captured one gets no nodes; the driver copies the child"
+                )?;
+            }
         }
         if is_dependent {
             self.graph_programmatic(into, before, added)?;
@@ -249,6 +260,10 @@ impl CudaDriver {
             NodeAction::HostFn(_) => Ok(()),
             NodeAction::Conditional(_) => {
                 let cause = "the operations on a condition cannot be changed; make another graph";
+                Err(refused("graph update", NOT_SUPPORTED, cause))
+            }
+            NodeAction::Captured(_) => {
+                let cause = "work that was captured cannot be changed; make another graph";
                 Err(refused("graph update", NOT_SUPPORTED, cause))
             }
             NodeAction::Fill { dst, value } => {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::action::{Action, Form, HostFn, Launch};
-use super::handle::FunctionHandle;
+use super::handle::{FunctionHandle, GraphHandle};
 use crate::base::ledger::Mode;
 use crate::device::args::ArgBlock;
 use crate::device::launch_config::LaunchConfig;
@@ -33,6 +33,8 @@ pub(crate) enum NodeAction<'a> {
     HostFn(&'a HostFn),
     /// Performs other operations on a condition.
     Conditional(&'a Conditional),
+    /// The work of another library, as a graph that was captured from it. Its memory stays the same.
+    Captured(GraphHandle),
 }
 
 /// How often the operations of a [`Conditional`] are performed.
@@ -88,6 +90,8 @@ pub(crate) enum OwnedNode {
     HostFn(HostFn),
     /// As [`NodeAction::Conditional`].
     Conditional(Box<Conditional>),
+    /// As [`NodeAction::Captured`].
+    Captured(GraphHandle),
 }
 
 impl std::fmt::Debug for OwnedNode {
@@ -108,6 +112,7 @@ impl OwnedNode {
             NodeAction::Conditional(conditional) => {
                 Self::Conditional(Box::new(conditional.clone()))
             }
+            NodeAction::Captured(graph) => Self::Captured(graph),
         }
     }
 
@@ -120,6 +125,7 @@ impl OwnedNode {
                 NodeAction::Launch(Launch { function: *function, name, config: *config, args })
             }
             Self::Conditional(conditional) => NodeAction::Conditional(conditional),
+            Self::Captured(graph) => NodeAction::Captured(*graph),
         }
     }
 
@@ -164,17 +170,17 @@ impl Action<'_> {
 }
 
 impl<'a> NodeAction<'a> {
-    /// The same operation for a stream, which has no conditions.
+    /// The same operation for a stream.
     ///
     /// # Errors
-    /// The operations that are performed on a condition.
-    pub(crate) fn action(self) -> Result<Action<'a>, &'a Conditional> {
+    /// A node that no stream has: operations on a condition, or a graph that was captured.
+    pub(crate) fn action(self) -> Result<Action<'a>, Self> {
         Ok(match self {
             Self::Copy { dst, src } => Action::Copy { dst, src, form: Form::Async },
             Self::Fill { dst, value } => Action::Fill { dst, value, form: Form::Async },
             Self::Launch(launch) => Action::Launch(launch),
             Self::HostFn(run) => Action::HostFn { run, touches: &[] },
-            Self::Conditional(conditional) => return Err(conditional),
+            Self::Conditional(_) | Self::Captured(_) => return Err(self),
         })
     }
 
@@ -186,6 +192,7 @@ impl<'a> NodeAction<'a> {
             Self::Launch(_) => "launch",
             Self::HostFn(_) => "host function",
             Self::Conditional(_) => "conditional",
+            Self::Captured(_) => "captured work",
         }
     }
 }

@@ -173,8 +173,9 @@ impl HostDriver {
                     Work::Kernel(Box::new(kernel))
                 }
                 OwnedNode::Conditional(inner) => Work::Conditional(Box::new(self.body(inner)?)),
-                OwnedNode::HostFn(_) => {
-                    let cause = "a host function cannot be performed on a condition";
+                OwnedNode::HostFn(_) | OwnedNode::Captured(_) => {
+                    let cause =
+                        format!("a {} cannot be performed on a condition", node.node().label());
                     return Err(refuse::unsupported("conditional", cause));
                 }
             });

@@ -67,7 +67,8 @@ impl HostDriver {
             }
             match node.work.node().action() {
                 Ok(action) => self.submit(stream, &action)?,
-                Err(conditional) => self.conditional(stream, conditional)?,
+                Err(NodeAction::Conditional(parts)) => self.conditional(stream, parts)?,
+                Err(other) => return Err(refuse::unsupported("graph launch", other.label())),
             }
             node.done.map_or(Ok(()), |done| self.event_record(done, stream))?;
         }
@@ -93,6 +94,10 @@ impl Graphs for HostDriver {
         node: NodeAction<'_>,
         after: &[usize],
     ) -> Result<()> {
+        if let NodeAction::Captured(_) = node {
+            let cause = "a host device does not run what other libraries enqueue on a GPU";
+            return Err(refuse::unsupported("graph add", cause));
+        }
         let (graph, work) = (self.graph(graph)?, OwnedNode::of(node));
         let mut graph = graph.lock().expect("no panic under this lock");
         let number = graph.nodes.len();

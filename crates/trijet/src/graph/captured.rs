@@ -1,0 +1,34 @@
+//! The work of another library in a graph: it is captured by the driver, and becomes one node.
+#![forbid(unsafe_code)]
+
+use super::nodes::Nodes;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::memory::Uses;
+use crate::stream::Stream;
+use crate::stream::foreign::Captured;
+
+impl Stream {
+    /// Whether the stream belongs to a recording.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.lane().recorder().is_some()
+    }
+
+    /// Records what was captured. Its memory is that of `uses` in each launch of the graph, also if it has other arguments.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a stream without a recording, and for memory that is no argument of the graph.
+    pub(crate) fn record_captured(
+        &self,
+        captured: (Captured, &'static str),
+        uses: &[Uses<'_>],
+    ) -> Result<()> {
+        let lane = self.lane();
+        let nodes = lane.recorder().and_then(|recorder| recorder.as_any().downcast_ref::<Nodes>());
+        let Some(nodes) = nodes else {
+            let cause = "the stream does not belong to the recording of a graph";
+            return Err(Error::new(ErrorKind::InvalidValue, "record", cause));
+        };
+        let uses = uses.iter().flat_map(Uses::all);
+        nodes.add_captured((lane.id, lane.device), captured, uses)
+    }
+}
