@@ -138,21 +138,31 @@ impl CudaDriver {
             NodeAction::Conditional(parts) => {
                 added = self.add_conditional(device, into, parts, before)?;
             }
-            NodeAction::Captured(child) => {
-                let child = self.graph(child)?;
-                let child = child.lock().expect("no panic under this lock");
-                cu!(
-                    self,
-                    "cuGraphAddChildGraphNode",
-                    graph_add_child(&raw mut added, into, before.as_ptr(), count, raw(child.graph)),
-                    "both graphs and the nodes before are live while their locks are held, and they are two graphs, because a \
-                     captured one gets no nodes; the driver copies the child"
-                )?;
-            }
+            NodeAction::Captured(child) => added = self.graph_add_child(into, before, child)?,
         }
         if is_dependent {
             self.graph_programmatic(into, before, added)?;
         }
+        Ok(added)
+    }
+
+    /// Adds a copy of a graph that was captured.
+    fn graph_add_child(
+        &self,
+        into: Handle,
+        before: &[Handle],
+        child: GraphHandle,
+    ) -> Result<Handle> {
+        let child = self.graph(child)?;
+        let child = child.lock().expect("no panic under this lock");
+        let mut added = null_mut();
+        cu!(
+            self,
+            "cuGraphAddChildGraphNode",
+            graph_add_child(&raw mut added, into, before.as_ptr(), before.len(), raw(child.graph)),
+            "both graphs and the nodes before are live while their locks are held, and they are two graphs, because a \
+             captured one gets no nodes; the driver copies the child"
+        )?;
         Ok(added)
     }
 
