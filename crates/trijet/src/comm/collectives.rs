@@ -10,6 +10,9 @@ use crate::base::id::DeviceId;
 use crate::kernels::Reduction;
 use crate::memory::{Element, View, ViewMut};
 
+/// The most messages of an exchange on a process, so that an announcement fits into a frame.
+const MESSAGES_MAX: usize = 2000;
+
 /// A collective that is to be called, for checks and messages.
 struct Call {
     op: &'static str,
@@ -241,7 +244,7 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` for memory of no device of this process, a device that is not there, and, within the process, for a message without a receive
+    /// `InvalidValue` for memory of no device of this process, a device that is not there, more than 2000 messages, and, within the process, for a message without a receive
     /// of its length; otherwise as for [`Communicator::all_reduce`].
     #[track_caller]
     pub fn exchange<T: Element>(&self, messages: Exchange<'_, T>) -> Result<()> {
@@ -256,6 +259,11 @@ impl Communicator {
             at.map(|at| team.first + at).ok_or_else(|| refused(OP, cause()))
         };
         let Exchange { sends, receives } = messages;
+        let given = sends.len() + receives.len();
+        if given > MESSAGES_MAX {
+            let cause = format!("{given} messages, and {MESSAGES_MAX} are the limit");
+            return Err(refused(OP, cause));
+        }
         let mut step = Call::of::<T>(OP, 0, None).step();
         let number = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
         let (mut out, mut inward) = (Vec::new(), Vec::new());

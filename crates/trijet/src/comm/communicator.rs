@@ -50,6 +50,9 @@ fn mixed(a: u64, b: u64) -> u64 {
 
 impl Drop for Communicator {
     fn drop(&mut self) {
+        if let Some(mail) = &self.mail {
+            mail.group.0.announce(Frame::Leave(mail.channel));
+        }
         let Some(nccl) = self.nccl.take() else { return };
         if self.mail.is_some() {
             nccl.end();

@@ -9,7 +9,7 @@
 
 use super::mail::Mail;
 use super::member::Member;
-use super::rank_group::Dependent;
+use super::rank_group::{BEAT, Dependent};
 use super::ranks::Ranks;
 use super::team::Team;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -22,7 +22,7 @@ use crate::stream::{Device, Event};
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
@@ -92,28 +92,47 @@ impl Side {
 impl Side {
     /// Notes the moment at which the device comes to a collective.
     fn note(&self, number: u64, member: &Member) -> Result<()> {
+        let event = self.device.event()?;
+        event.record(&member.kernels)?;
         let mut coming = locked(&self.coming);
-        if coming.len() < NOTED_MAX {
-            let event = self.device.event()?;
-            event.record(&member.kernels)?;
-            coming.push_back((number, event));
+        if coming.len() == NOTED_MAX {
+            // The last collective is always noted, so that the device is not taken for one that is behind.
+            coming.pop_back();
         }
+        coming.push_back((number, event));
         Ok(())
+    }
+
+    /// Finds the collectives that the device has come to.
+    fn look(&self) {
+        let mut coming = locked(&self.coming);
+        while let Some((number, event)) = coming.front()
+            && matches!(event.query(), Ok(Readiness::Ready))
+        {
+            // Collectives count from 0, and what is reached from 1.
+            self.reached.store(number + 1, Ordering::Relaxed);
+            coming.pop_front();
+        }
+    }
+}
+
+/// Looks again and again what the device of a communicator has come to. It has a thread of its own, because a call of the driver may wait
+/// for others, and heartbeats must not.
+fn watch(nccl: &Weak<Nccl>) {
+    while let Some(nccl) = nccl.upgrade() {
+        let Some(side) = nccl.side.as_ref().filter(|side| !side.ranks.0.is_losing()) else {
+            return;
+        };
+        side.look();
+        drop(nccl);
+        park_timeout(BEAT);
     }
 }
 
 impl Dependent for Nccl {
     fn reached(&self) -> (u64, u64) {
-        let Some(side) = &self.side else { return (0, 0) };
-        let mut coming = locked(&side.coming);
-        while let Some((number, event)) = coming.front()
-            && matches!(event.query(), Ok(Readiness::Ready))
-        {
-            // Collectives count from 0, and what is reached from 1.
-            side.reached.store(number + 1, Ordering::Relaxed);
-            coming.pop_front();
-        }
-        (side.channel, side.reached.load(Ordering::Relaxed))
+        let of = |side: &Side| (side.channel, side.reached.load(Ordering::Relaxed));
+        self.side.as_ref().map_or((0, 0), of)
     }
 
     fn lose(&self, error: &Error) {
@@ -172,6 +191,13 @@ impl Nccl {
         let nccl = Arc::new(Self::of(group, Some(side)));
         if let Some(side) = &nccl.side {
             side.ranks.0.attach(&nccl);
+            let watched = Arc::downgrade(&nccl);
+            let thread = std::thread::Builder::new().name("trijet-watch".to_owned());
+            let started = thread.spawn(move || watch(&watched));
+            started.map_err(|error| {
+                let cause = format!("a thread cannot be started: {error}");
+                Error::new(ErrorKind::Io, "communicator", cause).caused_by(error)
+            })?;
         }
         nccl.with(|group| nccl.settle(group))?;
         Ok(nccl)
@@ -203,13 +229,18 @@ impl Nccl {
     fn with<R>(&self, calls: impl FnOnce(&mut NcclGroup) -> Result<R>) -> Result<R> {
         let outcome = calls(&mut locked(&self.group));
         // Here no lock is held: the end of the group aborts the communicators.
-        if let (Some(Side { ranks, .. }), Err(error)) = (&self.side, &outcome)
-            && error.kind() == ErrorKind::PeerLost
-        {
-            ranks.0.lose(error.to_string());
-            return Err(ranks.failure().unwrap_or_else(|| error.again()));
+        match (&self.side, outcome) {
+            (Some(Side { ranks, .. }), Err(error)) if error.kind() == ErrorKind::PeerLost => {
+                ranks.0.lose(error.to_string());
+                Err(ranks.failure().unwrap_or(error))
+            }
+            // NCCL may notice the end of a process first, and does not say which one it was.
+            (Some(Side { ranks, .. }), Err(error)) if error.kind() == ErrorKind::Driver => {
+                let (rank, count) = (ranks.rank(), ranks.count());
+                Err(ranks.0.unfit(format!("on rank {rank} of {count}: {error}")))
+            }
+            (_, outcome) => outcome,
         }
-        outcome
     }
 
     /// Asks until the calls so far are enqueued.

@@ -46,6 +46,8 @@ pub(super) enum Frame {
     Goodbye,
     /// A communicator, by its channel, and the rank of each of its places.
     Open(u64, Vec<u32>),
+    /// The sender has given up a communicator, by its channel.
+    Leave(u64),
     /// A collective that the sender has called: channel, number and what it is.
     Step(u64, u64, Step),
     /// A part of a message between two ranks. Rank 0 passes on what is for another one.

@@ -212,10 +212,16 @@ impl Group {
         self.lock().lost = Some(error.again());
         self.changed.notify_all();
         drop(telling);
-        for one in self.dependents() {
-            one.lose(&error);
-            one.abort(&error);
-        }
+        // An abort waits for the device, which may never end what it does.
+        let dependents = self.dependents();
+        let abort = move || {
+            for one in dependents {
+                one.lose(&error);
+                one.abort(&error);
+            }
+        };
+        // Without a thread nothing is aborted, and the calls that wait for NCCL go on.
+        drop(std::thread::Builder::new().name("trijet-abort".to_owned()).spawn(abort));
     }
 
     fn read(&self, peer: usize, mut stream: TcpStream) {
@@ -226,6 +232,7 @@ impl Group {
                 Ok(Frame::Open(channel, ranks)) => self.open(channel, ranks),
                 Ok(Frame::Step(channel, number, step)) => self.step(peer, (channel, number), step),
                 Ok(Frame::Part(part)) => self.pass(part),
+                Ok(Frame::Leave(channel)) => self.quit(peer, channel),
                 Ok(Frame::Call(call)) => self.arrive(peer, call),
                 Ok(Frame::Answer(answer)) => self.answer(answer),
                 Ok(Frame::Lost(cause)) => self.lose(cause),
@@ -363,6 +370,7 @@ impl Group {
         match (self.place.rank, frame) {
             (0, Frame::Open(channel, ranks)) => self.open(channel, ranks),
             (0, Frame::Step(channel, number, step)) => self.step(0, (channel, number), step),
+            (0, Frame::Leave(channel)) => self.quit(0, channel),
             (0, _) => {}
             (_, frame) => self.send(0, &frame),
         }
@@ -384,10 +392,18 @@ impl Group {
         cause.into_iter().for_each(|cause| self.lose(cause));
     }
 
+    fn quit(&self, rank: usize, channel: u64) {
+        let mut state = self.lock();
+        state.steps.quit(rank, channel);
+        let cause = self.missed(&state);
+        drop(state);
+        cause.into_iter().for_each(|cause| self.lose(cause));
+    }
+
     /// On rank 0: a collective that a rank has not called before it left.
     fn missed(&self, state: &State) -> Option<String> {
         let State { steps, has_left, .. } = state;
-        let any_left = has_left.contains(&true);
+        let any_left = has_left.contains(&true) || steps.has_quitters();
         any_left.then(|| steps.missing(has_left, self.place.timeout, Instant::now())).flatten()
     }
 

@@ -57,6 +57,8 @@ struct Channel {
     pending: BTreeMap<u64, Pending>,
     /// The collectives that the device of each place has reached, and since when.
     reached: Vec<(u64, Instant)>,
+    /// The places whose process has given the communicator up.
+    has_quit: Vec<bool>,
 }
 
 /// The collectives of all communicators that not all ranks have called.
@@ -66,8 +68,25 @@ pub(super) struct Steps(BTreeMap<u64, Channel>);
 impl Steps {
     /// A communicator of these ranks; each of them says so.
     pub(super) fn open(&mut self, channel: u64, ranks: Vec<usize>, now: Instant) {
-        let reached = vec![(0, now); ranks.len()];
-        self.0.entry(channel).or_insert(Channel { ranks, pending: BTreeMap::new(), reached });
+        let (reached, has_quit) = (vec![(0, now); ranks.len()], vec![false; ranks.len()]);
+        let pending = BTreeMap::new();
+        self.0.entry(channel).or_insert(Channel { ranks, pending, reached, has_quit });
+    }
+
+    /// A rank has given a communicator up. When all have, it is forgotten.
+    pub(super) fn quit(&mut self, rank: usize, number: u64) {
+        let Some(channel) = self.0.get_mut(&number) else { return };
+        if let Some(place) = channel.ranks.iter().position(|one| *one == rank) {
+            channel.has_quit[place] = true;
+        }
+        if !channel.has_quit.contains(&false) {
+            self.0.remove(&number);
+        }
+    }
+
+    /// Whether some but not all ranks have given a communicator up.
+    pub(super) fn has_quitters(&self) -> bool {
+        self.0.values().any(|channel| channel.has_quit.contains(&true))
     }
 
     /// # Errors
@@ -134,6 +153,15 @@ impl Steps {
                     let gone = named(&gone, count);
                     return Some(format!("{gone} has left before collective {number}, `{what}`"));
                 }
+                let has_quit = |place: &usize| of(place) && channel.has_quit[*place];
+                let places = (0..channel.ranks.len()).filter(has_quit);
+                let quit: Vec<usize> = places.map(|place| channel.ranks[place]).collect();
+                if !quit.is_empty() {
+                    let quit = named(&quit, count);
+                    return Some(format!(
+                        "{quit} has dropped its communicator before collective {number}, `{what}`"
+                    ));
+                }
                 if is_over(pending.since) {
                     let late = named(&ranks, count);
                     return Some(format!(
@@ -141,9 +169,11 @@ impl Steps {
                     ));
                 }
             }
+            // What a rank that has given the communicator up came to last is not known.
             let last = channel.reached.iter().map(|one| one.0).max().unwrap_or(0);
             let began = channel.reached.iter().filter(|one| one.0 == last).map(|one| one.1).min();
-            let is_behind = |place: &usize| channel.reached[*place].0 < last;
+            let is_behind =
+                |place: &usize| channel.reached[*place].0 < last && !channel.has_quit[*place];
             let behind: Vec<usize> = (0..channel.ranks.len())
                 .filter(|place| is_behind(place) && is_over(channel.reached[*place].1))
                 .map(|place| channel.ranks[place])
@@ -151,7 +181,8 @@ impl Steps {
             if !behind.is_empty() && began.is_some_and(is_over) {
                 let late = named(&behind, count);
                 return Some(format!(
-                    "the device of {late} has not come to collective {last} within {timeout:?}; others wait for it there"
+                    "the device of {late} has not come to collective {} within {timeout:?}; others wait for it there",
+                    last - 1
                 ));
             }
         }
@@ -239,11 +270,32 @@ mod tests {
         let later = now + LIMIT + Duration::from_secs(1);
         let told = steps.missing(&left, LIMIT, later).unwrap();
         assert!(
-            told.starts_with("the device of rank 2 of 4 has not come to collective 3"),
+            told.starts_with("the device of rank 2 of 4 has not come to collective 2"),
             "{told}"
         );
         // It has come to something else meanwhile.
         steps.reach(2, 1, 2, later);
+        assert_eq!(steps.missing(&left, LIMIT, later), None);
+    }
+
+    /// A rank may give a communicator up without being late, but not before a collective that others call.
+    #[test]
+    fn a_communicator_that_is_given_up_is_missed_only_by_later_collectives() {
+        let now = Instant::now();
+        let (mut steps, left) = (open(now), [false; 4]);
+        steps.reach(0, 1, 3, now);
+        steps.reach(3, 1, 3, now);
+        steps.quit(2, 1);
+        let later = now + LIMIT + LIMIT;
+        assert_eq!(steps.missing(&left, LIMIT, later), None);
+        steps.arrive(0, (1, 3), step("all_reduce", 7), now).unwrap();
+        let told = steps.missing(&left, LIMIT, now).unwrap();
+        assert_eq!(
+            told,
+            "rank 2 of 4 has dropped its communicator before collective 3, `all_reduce`"
+        );
+        steps.quit(0, 1);
+        steps.quit(3, 1);
         assert_eq!(steps.missing(&left, LIMIT, later), None);
     }
 
