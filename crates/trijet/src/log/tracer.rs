@@ -93,8 +93,8 @@ pub(crate) struct Tracer {
     pub(crate) ledger: Ledger,
     /// Whether entries get no times, because only the order of the calls is needed.
     untimed: bool,
-    /// The event at time zero of each device.
-    origins: Mutex<BTreeMap<DeviceId, Arc<Instant>>>,
+    /// The event from which the times of each device are measured.
+    origins: Mutex<BTreeMap<DeviceId, Origin>>,
     /// The times from lanes that it has been detached from.
     raw: Mutex<Vec<Raw>>,
     /// The first error by which an operation has no time.
@@ -103,7 +103,8 @@ pub(crate) struct Tracer {
     collection: Option<Collection>,
     /// Why there are no activities, although they were requested.
     instead: Option<String>,
-    zero: OnceLock<Zero>,
+    /// The host's clock at time zero, when it saw the first origin.
+    zero: OnceLock<Reading>,
 }
 
 /// A tracer that is attached to a lane. The times of the lane's operations stay here, under the
@@ -147,12 +148,23 @@ impl Drop for AtLane {
     }
 }
 
-/// The host's clock close to time zero of the first device.
+/// The event from which the times of a device are measured. Events of two devices have no difference in
+/// time, so each device has an origin of its own.
 #[derive(Debug)]
-struct Zero {
-    reading: Reading,
-    /// The most by which time zero of the device may be earlier.
+struct Origin {
+    instant: Arc<Instant>,
+    /// When the host saw that the event was complete, on the clock of the trace.
+    at: Nanos,
+    /// The most by which the event may have been earlier than that.
     error: Nanos,
+}
+
+impl Origin {
+    /// When an event of the device completed, on the clock of the trace.
+    fn time(&self, driver: &dyn Driver, event: EventHandle) -> Result<Nanos> {
+        let since = driver.event_elapsed(self.instant.event, event)?;
+        Ok(Nanos(self.at.0 + since.0))
+    }
 }
 
 impl Tracer {
@@ -186,13 +198,13 @@ impl Tracer {
         !self.untimed
     }
 
-    /// Whether the first device has its time zero.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.zero.get().is_some()
+    /// Whether the times of a device have an origin.
+    pub(crate) fn has_begun(&self, device: DeviceId) -> bool {
+        self.origins.lock().expect("no panic under this lock").contains_key(&device)
     }
 
-    /// Makes `origin` time zero of the device, unless it has one. The event was recorded after
-    /// `before`. If no device has a time zero yet, the event is complete.
+    /// Makes `origin` the origin of the times of the device, unless it has one. The event was recorded
+    /// after `before`, and the host has just seen that it is complete. The first one is time zero.
     ///
     /// # Errors
     /// What the profiler reports.
@@ -203,21 +215,25 @@ impl Tracer {
         origin: &Arc<Instant>,
         before: Reading,
     ) -> Result<()> {
+        let reading = Reading::now(driver);
         if self.zero.get().is_none() {
-            let reading = Reading::now(driver);
-            self.zero.get_or_init(|| Zero { reading, error: reading.since(before) });
+            self.zero.get_or_init(|| reading);
             if let Some(collection) = &self.collection {
                 collection.synchronize(|| self.at(Reading::now(driver)))?;
             }
         }
         let mut origins = self.origins.lock().expect("no panic under this lock");
-        origins.entry(device).or_insert_with(|| Arc::clone(origin));
+        origins.entry(device).or_insert_with(|| Origin {
+            instant: Arc::clone(origin),
+            at: self.at(reading),
+            error: reading.since(before),
+        });
         Ok(())
     }
 
     /// A reading of the host's clock as a time of this trace.
     pub(crate) fn at(&self, reading: Reading) -> Nanos {
-        self.zero.get().map_or(Nanos(0), |zero| reading.since(zero.reading))
+        self.zero.get().map_or(Nanos(0), |zero| reading.since(*zero))
     }
 
     /// The times of a call of the host; `None` if entries get no times.
@@ -249,7 +265,7 @@ impl Tracer {
     }
 
     /// The time at which an event completed, on the clock of the trace; `None` if the device has no
-    /// time zero.
+    /// origin.
     pub(crate) fn moment(
         &self,
         driver: &dyn Driver,
@@ -258,7 +274,7 @@ impl Tracer {
     ) -> Result<Option<Nanos>> {
         let origins = self.origins.lock().expect("no panic under this lock");
         let origin = origins.get(&device);
-        origin.map(|origin| driver.event_elapsed(origin.event, event)).transpose()
+        origin.map(|origin| origin.time(driver, event)).transpose()
     }
 
     /// Takes the entries with their times. The tracer is detached from all lanes, and everything
@@ -280,7 +296,7 @@ impl Tracer {
             let mut time = |instant: &Instant| match cache.get(&instant.event.0) {
                 Some(time) => Ok(*time),
                 None => {
-                    let time = driver.event_elapsed(origin.event, instant.event)?;
+                    let time = origin.time(driver, instant.event)?;
                     cache.insert(instant.event.0, time);
                     Ok(time)
                 }
@@ -289,7 +305,8 @@ impl Tracer {
             instants.give_back(begin);
             instants.give_back(end);
         }
-        let mut error = self.zero.get().map_or(Nanos(0), |zero| zero.error);
+        let errors = origins.values().map(|origin| origin.error);
+        let mut error = errors.max().unwrap_or(Nanos(0));
         let mut lost = 0;
         if let Some(collection) = &self.collection {
             (error, lost) = collection.take(&mut ops, || self.at(Reading::now(driver)))?;
@@ -313,7 +330,7 @@ impl Tracer {
     fn about(
         &self,
         driver: &dyn Driver,
-        origins: &BTreeMap<DeviceId, Arc<Instant>>,
+        origins: &BTreeMap<DeviceId, Origin>,
     ) -> Result<(TimeSource, Option<u32>, Vec<AboutDevice>)> {
         let mut times = TimeSource::Missing;
         let (mut queues, mut devices) = (None, Vec::new());

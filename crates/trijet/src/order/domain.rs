@@ -292,6 +292,11 @@ impl Domain {
         Arc::clone(heaps.entry(device).or_insert_with(|| Arc::new(Heap::new(device))))
     }
 
+    /// The devices that have been opened.
+    pub(super) fn devices(&self) -> Vec<DeviceId> {
+        self.heaps.lock().expect("no panic under this lock").keys().copied().collect()
+    }
+
     /// The order among the blocking streams and the legacy stream of a device.
     pub(crate) fn blocking(&self, device: DeviceId) -> Arc<Blocking> {
         let mut legacy = self.legacy.lock().expect("no panic under this lock");

@@ -214,7 +214,7 @@ impl Gate {
 
     /// The error of a device that was lost during a wait.
     #[inline]
-    fn demand_live(&self, device: DeviceId) -> Result<()> {
+    pub(super) fn demand_live(&self, device: DeviceId) -> Result<()> {
         match self.device_state(device) {
             Passage::Lost(error) => Err(error.again()),
             Passage::Live | Passage::Capturing => Ok(()),

@@ -2,12 +2,14 @@
 #![forbid(unsafe_code)]
 
 use super::domain::Domain;
+use super::gate::{GateStream, Maker};
 use super::lane::State;
 use super::lane_ref::LaneRef;
 use crate::base::error::Result;
-use crate::base::id::LaneId;
+use crate::base::id::{DeviceId, LaneId};
 use crate::base::times::TimesFrom;
 use crate::check::Options;
+use crate::device::driver::StreamKind;
 use crate::log::Trace;
 use crate::log::instant::Instant;
 use crate::log::reading::Reading;
@@ -23,14 +25,14 @@ impl LaneRef {
         Ok(instant)
     }
 
-    /// Traces this lane from now on. An event on it marks time zero of its device, unless the
-    /// device has a time zero already.
+    /// Traces this lane from now on. The times of its device are measured from an event on it, unless
+    /// they have an origin already.
     pub(crate) fn begin_trace(&self, tracer: &Arc<Tracer>) -> Result<()> {
         let mut state = self.lane().lock();
         let before = Reading::now(self.driver());
         let origin = self.instant(&mut state)?;
         drop(state);
-        if !tracer.has_begun() {
+        if !tracer.has_begun(self.device) {
             self.gate().synchronize_event(self.device, origin.event)?;
         }
         tracer.begin(self.driver(), self.device, &origin, before)?;
@@ -38,13 +40,29 @@ impl LaneRef {
         Ok(())
     }
 
+    /// Gives the times of another device an origin: an event on a new stream, for which no work waits.
+    fn begin_beside(&self, device: DeviceId, tracer: &Tracer) -> Result<()> {
+        let (gate, log) = (self.gate(), &self.gate().log);
+        let handle = log.driver.stream_create(device, StreamKind::NonBlocking, 0)?;
+        let stream = GateStream { device, handle, maker: Maker::Library };
+        let before = Reading::now(self.driver());
+        let origin = log.instants.take(&log.driver, device, &mut Vec::new());
+        let begun = origin.and_then(|origin| {
+            gate.record(stream, origin.event)?;
+            gate.synchronize_event(device, origin.event)?;
+            tracer.begin(self.driver(), device, &origin, before)
+        });
+        let destroyed = log.driver.stream_destroy(handle);
+        begun.and(destroyed)
+    }
+
     /// Ends a trace of this lane.
     pub(crate) fn end_trace(&self, tracer: &Arc<Tracer>) {
         self.lane().detach(tracer);
     }
 
-    /// Traces every lane of the domain from now on. An event on this lane marks time zero of its
-    /// device.
+    /// Traces every lane of the domain from now on. An event on this lane is time zero. Each other
+    /// device that is open and not lost gets an origin of its own.
     pub(crate) fn trace_all(&self, from: TimesFrom) -> Result<()> {
         let (domain, log) = (&self.domain, &self.gate().log);
         // A trace that was never taken ends first: only one at a time can collect activities.
@@ -53,6 +71,10 @@ impl LaneRef {
         }
         let tracer = Arc::new(Tracer::new(&log.driver, from)?);
         self.begin_trace(&tracer)?;
+        let others = domain.devices().into_iter().filter(|device| *device != self.device);
+        for device in others.filter(|device| self.gate().demand_live(*device).is_ok()) {
+            self.begin_beside(device, &tracer)?;
+        }
         // In this order, a stream that opens meanwhile is traced too.
         log.tracers.keep(Some(&tracer));
         domain.opened().for_each(|id| domain.lane(id).attach(&tracer));
