@@ -13,9 +13,9 @@ use crate::base::units::Nanos;
 use crate::device::memory::Span;
 use std::sync::Arc;
 
-/// The engines of each worker. Copies between host devices share a worker with uploads.
-const ENGINES: [&[Engine]; 4] =
-    [&[Engine::Upload, Engine::Peer], &[Engine::Download], &[Engine::Compute], &[Engine::Host]];
+/// The engine of each worker.
+const ENGINES: [Engine; 5] =
+    [Engine::Upload, Engine::Download, Engine::Peer, Engine::Compute, Engine::Host];
 
 impl State {
     /// Completes operations that need no engine, and accounts freed memory. False if no operation
@@ -44,22 +44,22 @@ impl State {
 /// # Errors
 /// When the system does not start a thread.
 pub(super) fn spawn(shared: &Arc<Shared>) -> std::io::Result<()> {
-    let names = ["trijet-upload", "trijet-download", "trijet-compute", "trijet-host-fn"];
-    for (engines, name) in ENGINES.iter().zip(names) {
+    let names = ["upload", "download", "peer", "compute", "host-fn"];
+    for (engine, name) in ENGINES.into_iter().zip(names) {
         let shared = Arc::clone(shared);
-        let thread = std::thread::Builder::new().name(name.to_owned());
-        thread.spawn(move || worker(&shared, engines))?;
+        let thread = std::thread::Builder::new().name(format!("trijet-{name}"));
+        thread.spawn(move || worker(&shared, engine))?;
     }
     Ok(())
 }
 
-fn worker(shared: &Shared, engines: &[Engine]) {
+fn worker(shared: &Shared, engine: Engine) {
     let mut state = shared.lock();
     while !state.shutdown {
         if state.retire(shared.clock.now()) {
             shared.changed.notify_all();
         }
-        match state.next_for(engines) {
+        match state.next_for(engine) {
             Some(id) => state = run(shared, state, id),
             None => state = shared.wait(state),
         }
@@ -67,11 +67,11 @@ fn worker(shared: &Shared, engines: &[Engine]) {
 }
 
 impl State {
-    /// Takes the first operation of these engines that conflicts with no running one.
-    fn next_for(&mut self, engines: &[Engine]) -> Option<NodeId> {
+    /// Takes the first operation of this engine that conflicts with no running one.
+    fn next_for(&mut self, engine: Engine) -> Option<NodeId> {
         let Run::Threads(workers) = &mut self.run else { return None };
         let queues = &self.queues;
-        let mut ready = workers.ready.iter().filter(|(_, engine)| engines.contains(engine));
+        let mut ready = workers.ready.iter().filter(|(_, of)| **of == engine);
         let found = ready.find(|((_, id), _)| {
             // An operation of a lost device has no engine any more; `retire` completes it.
             let live = queues.node(*id).filter(|node| node.engine != Engine::None);
