@@ -8,7 +8,7 @@
 pub(crate) use super::op::Effect;
 pub use super::op::{
     Access, Accesses, Asked, Declared, Engine, Handled, HostCall, Mode, Named, Op, OpKind,
-    OrderedBy, Outcome, Place, Signalled, Site, SourceOrder, StreamClass, Times, Waited,
+    OrderedBy, Outcome, Place, Route, Signalled, Site, SourceOrder, StreamClass, Times, Waited,
 };
 use crate::base::units::Nanos;
 use std::collections::{BTreeSet, VecDeque};

@@ -28,6 +28,23 @@ pub enum Engine {
     Host,
     /// No engine: events, waits, allocations.
     None,
+    /// Kernels of other libraries that move data between devices: collectives by NCCL.
+    Communication,
+}
+
+/// The devices of a copy between devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Route {
+    /// The device whose memory is read.
+    pub from: DeviceId,
+    /// The device whose memory is written.
+    pub to: DeviceId,
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}", self.from.0, self.to.0)
+    }
 }
 
 /// How an operation uses bytes.
@@ -521,6 +538,8 @@ pub struct Op {
     pub declared: Declared,
     /// The number of bytes that it moves or sets.
     pub bytes: u64,
+    /// The devices of a copy between devices. Files before version 5 do not have them.
+    pub route: Option<Route>,
     /// A name to print, for example that of the kernel.
     pub label: Cow<'static, str>,
     /// The chunk of a pipeline that it belongs to.
@@ -562,6 +581,7 @@ impl Op {
             accesses: Accesses::new(),
             declared: Declared::All,
             bytes: 0,
+            route: None,
             label: Cow::Borrowed(""),
             chunk: None,
             site: None,

@@ -69,7 +69,8 @@ impl Stream {
     /// Enqueues work of another library, for example of cuBLAS. `run` is called once, during this
     /// call, with the stream as a `CUstream`, and enqueues the work in it. The work waits for
     /// earlier users of the memory on other streams, and later users wait for the work. `label`
-    /// names it in findings and timelines.
+    /// names it in findings and timelines. With the label `all_reduce`, `broadcast`, `reduce`, `all_gather`,
+    /// `reduce_scatter`, `all_to_all` or `exchange` it counts as communication and not as a kernel.
     ///
     /// `run` may call this library. If `run` returns an error, so does this call, and the memory
     /// still counts as used. A panic of `run` is caught.

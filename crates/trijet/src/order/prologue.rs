@@ -149,6 +149,7 @@ impl LaneRef {
             stream: self.class(),
             accesses: accesses(submission.uses),
             bytes: action.bytes(),
+            route: action.route(),
             label: task_name::labelled(action.entry_label()),
             chunk: submission.chunk,
             site: Some(submission.site.into()),

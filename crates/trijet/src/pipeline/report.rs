@@ -105,7 +105,11 @@ impl Alone {
             _ if serial => Some(Nanos(length(op))),
             Engine::Upload => self.link.as_ref().map(|link| link.uploads_alone(copy)),
             Engine::Download => self.link.as_ref().map(|link| link.downloads_alone(copy)),
-            Engine::Compute | Engine::Peer | Engine::Host | Engine::None => None,
+            Engine::Compute
+            | Engine::Peer
+            | Engine::Host
+            | Engine::None
+            | Engine::Communication => None,
         }
     }
 }

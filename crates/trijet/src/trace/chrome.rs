@@ -182,7 +182,7 @@ fn device_name(op: &Op) -> String {
             Engine::Upload => format!("Memcpy HtoD ({host} -> Device)"),
             Engine::Download => format!("Memcpy DtoH (Device -> {host})"),
             Engine::Peer => "Memcpy PtoP (Device -> Device)".to_owned(),
-            Engine::Compute | Engine::Host | Engine::None => {
+            Engine::Compute | Engine::Host | Engine::None | Engine::Communication => {
                 "Memcpy DtoD (Device -> Device)".to_owned()
             }
         },

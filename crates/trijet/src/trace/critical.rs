@@ -71,6 +71,7 @@ pub fn engine_name(engine: Engine) -> &'static str {
         Engine::Peer => "peer",
         Engine::Host => "host function",
         Engine::None => "none",
+        Engine::Communication => "communication",
     }
 }
 

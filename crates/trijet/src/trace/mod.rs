@@ -24,7 +24,7 @@ pub use crate::base::dag;
 pub use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 pub use crate::base::ledger::{
     Access, Accesses, Asked, Declared, Engine, Handled, HostCall, Ledger, Mode, Named, Op, OpKind,
-    OrderedBy, Outcome, Place, Signalled, Site, StreamClass, Times, Waited,
+    OrderedBy, Outcome, Place, Route, Signalled, Site, StreamClass, Times, Waited,
 };
 pub use crate::base::span::Union;
 pub use crate::base::times::{TimeSource, TimesFrom};

@@ -111,7 +111,7 @@ pub fn trace(ops: &[Op], edges: &[(Node, Node)], findings: &[HazardNote]) -> Vec
 fn is_transfer(op: &Op) -> bool {
     match op.engine {
         Engine::Upload | Engine::Download | Engine::Peer => true,
-        Engine::Compute | Engine::Host | Engine::None => false,
+        Engine::Compute | Engine::Host | Engine::None | Engine::Communication => false,
     }
 }
 

@@ -159,6 +159,7 @@ mod tests {
             accesses: Accesses::new(),
             declared: Declared::All,
             bytes: 0,
+            route: None,
             label: "op".into(),
             chunk: None,
             site: None,

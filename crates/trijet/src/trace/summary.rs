@@ -295,7 +295,9 @@ fn losing(metrics: &Metrics, limit: Option<Limit>) -> Option<DeviceEngine> {
 fn is_copy(engine: Engine) -> bool {
     match engine {
         Engine::Upload | Engine::Download => true,
-        Engine::Compute | Engine::Peer | Engine::Host | Engine::None => false,
+        Engine::Compute | Engine::Peer | Engine::Host | Engine::None | Engine::Communication => {
+            false
+        }
     }
 }
 

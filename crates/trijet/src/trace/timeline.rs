@@ -11,11 +11,12 @@ use std::ops::Range;
 const SYMBOLS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
 /// The rows, in the order in which a chunk passes through the engines.
-const ROWS: [(Engine, &str); 4] = [
+const ROWS: [(Engine, &str); 5] = [
     (Engine::Upload, "upload"),
     (Engine::Compute, "compute"),
     (Engine::Download, "download"),
     (Engine::Peer, "peer"),
+    (Engine::Communication, "NCCL"),
 ];
 
 /// The symbol of a chunk.

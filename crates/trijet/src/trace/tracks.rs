@@ -91,6 +91,7 @@ pub(super) fn engine_name(engine: Engine) -> &'static str {
         Engine::Peer => "peer",
         Engine::Host => "host functions",
         Engine::None => "no engine",
+        Engine::Communication => "communication",
     }
 }
 
@@ -121,8 +122,12 @@ pub(super) fn kind_name(op: &Op) -> &'static str {
         (OpKind::Copy | OpKind::CopyNow, Engine::Upload) => "upload",
         (OpKind::Copy | OpKind::CopyNow, Engine::Download) => "download",
         (OpKind::Copy | OpKind::CopyNow, Engine::Peer) => "peer copy",
-        (OpKind::Copy | OpKind::CopyNow, Engine::Compute | Engine::Host | Engine::None) => "copy",
+        (
+            OpKind::Copy | OpKind::CopyNow,
+            Engine::Compute | Engine::Host | Engine::None | Engine::Communication,
+        ) => "copy",
         (OpKind::Fill | OpKind::FillNow, _) => "fill",
+        (OpKind::Kernel, Engine::Communication) => "collective",
         (OpKind::Kernel, _) => "kernel",
         (OpKind::HostFn, _) => "host function",
         (OpKind::Record { .. }, _) => "event record",

@@ -52,7 +52,7 @@ fn engines(ops: &[Op], kernels: Kernels) -> Vec<Option<(usize, u64)>> {
         let one_at_a_time = match op.engine {
             Engine::Upload | Engine::Download => true,
             Engine::Compute | Engine::Host => kernels == Kernels::OneAtATime,
-            Engine::Peer | Engine::None => false,
+            Engine::Peer | Engine::None | Engine::Communication => false,
         };
         if let (true, Some(times)) = (one_at_a_time, op.times) {
             queues.entry((op.device, op.engine)).or_default().push((times.end.0, index));

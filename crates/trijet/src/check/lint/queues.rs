@@ -25,7 +25,8 @@ pub(super) fn shared(run: &Run<'_>) -> Vec<Lint> {
     // The last kernel of each stream, as an index into the list of its device.
     let mut last: HashMap<LaneId, usize> = HashMap::new();
     for (index, op) in run.ops.iter().enumerate() {
-        if !matches!(op.engine, Engine::Compute | Engine::Host) {
+        let is_kernel = matches!(op.engine, Engine::Compute | Engine::Communication);
+        if !is_kernel && op.engine != Engine::Host {
             continue;
         }
         let Some(enqueued) = run.dag.enqueued(index) else { continue };
@@ -33,7 +34,7 @@ pub(super) fn shared(run: &Run<'_>) -> Vec<Lint> {
         if let Some(at) = last.get(&op.position.lane) {
             turns[*at].is_followed |= enqueued < turns[*at].ran.end;
         }
-        let Some(ran) = run.dag.work(index).filter(|_| op.engine == Engine::Compute) else {
+        let Some(ran) = run.dag.work(index).filter(|_| is_kernel) else {
             continue;
         };
         last.insert(op.position.lane, turns.len());

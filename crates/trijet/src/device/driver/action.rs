@@ -7,7 +7,7 @@
 
 use super::handle::{FunctionHandle, GraphHandle, PoolHandle};
 use crate::base::error::Result;
-use crate::base::ledger::{Engine, Mode, OpKind, SourceOrder};
+use crate::base::ledger::{Engine, Mode, OpKind, Route, SourceOrder};
 use crate::base::units::Bytes;
 use crate::device::args::ArgBlock;
 use crate::device::launch_config::LaunchConfig;
@@ -153,6 +153,11 @@ impl AtReturn {
     }
 }
 
+/// The labels of work of other libraries that is communication between devices. `comm` gives these to
+/// NCCL's collectives.
+const COLLECTIVES: [&str; 7] =
+    ["all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all", "exchange"];
+
 /// The engine that moves bytes from one space to another.
 #[inline]
 fn engine_between(src: Space, dst: Space) -> Engine {
@@ -162,6 +167,14 @@ fn engine_between(src: Space, dst: Space) -> Engine {
         (Space::Device(_), Space::Pinned | Space::Pageable) => Engine::Download,
         (Space::Pinned | Space::Pageable, Space::Device(_)) => Engine::Upload,
         (Space::Pinned | Space::Pageable, Space::Pinned | Space::Pageable) => Engine::Host,
+    }
+}
+
+/// The way of bytes from the memory of one device to that of another.
+fn route_between(src: Space, dst: Space) -> Option<Route> {
+    match (src, dst) {
+        (Space::Device(from), Space::Device(to)) if from != to => Some(Route { from, to }),
+        _ => None,
     }
 }
 
@@ -184,11 +197,33 @@ impl Action<'_> {
             }
             // The copies of a batch go one way.
             Self::Batch { copies, .. } => copies.first().map_or(Engine::None, CopySpans::engine),
+            Self::Foreign { label, .. } if COLLECTIVES.contains(label) => Engine::Communication,
             Self::Fill { .. } | Self::Launch(_) | Self::Foreign { .. } | Self::Graph { .. } => {
                 Engine::Compute
             }
             Self::HostFn { .. } => Engine::Host,
             Self::Alloc { .. } | Self::Free(_) => Engine::None,
+        }
+    }
+
+    /// The devices of a copy between devices. The copies of a batch have the same ones as the first,
+    /// or this is only said of the first.
+    #[must_use]
+    pub(crate) fn route(&self) -> Option<Route> {
+        match self {
+            Self::Copy { dst, src, .. } => {
+                route_between(src.memory().space(), dst.memory().space())
+            }
+            Self::Batch { copies, .. } => copies.first().and_then(|CopySpans { src, dst }| {
+                route_between(src.memory().space(), dst.memory().space())
+            }),
+            Self::Fill { .. }
+            | Self::Launch(_)
+            | Self::HostFn { .. }
+            | Self::Foreign { .. }
+            | Self::Graph { .. }
+            | Self::Alloc { .. }
+            | Self::Free(_) => None,
         }
     }
 
@@ -200,7 +235,11 @@ impl Action<'_> {
             Self::Copy { .. } => match self.engine() {
                 Engine::Upload => "upload",
                 Engine::Download => "download",
-                Engine::Compute | Engine::Peer | Engine::Host | Engine::None => "copy",
+                Engine::Compute
+                | Engine::Peer
+                | Engine::Host
+                | Engine::None
+                | Engine::Communication => "copy",
             },
             Self::Batch { .. } => "batch",
             Self::Fill { .. } => "fill",
@@ -354,5 +393,26 @@ impl Action<'_> {
 impl fmt::Debug for Action<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Action").field("label", &self.label()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn engine_of(label: &'static str) -> Engine {
+        Action::Foreign { label, run: &|_| Ok(()), touches: &[] }.engine()
+    }
+
+    #[test]
+    fn foreign_work_communicates_if_its_label_is_that_of_a_collective() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/comm");
+        let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let comm: String = files.map(|file| std::fs::read_to_string(file).unwrap()).collect();
+        for label in COLLECTIVES {
+            assert_eq!(engine_of(label), Engine::Communication);
+            assert!(comm.contains(&format!("\"{label}\"")), "no collective has the label {label}");
+        }
+        assert_eq!(engine_of("cuBLAS gemm"), Engine::Compute);
     }
 }

@@ -59,13 +59,14 @@ impl Station {
 struct StationId(usize);
 
 impl StationId {
-    const ENGINES: [Engine; 6] = [
+    const ENGINES: [Engine; 7] = [
         Engine::Upload,
         Engine::Compute,
         Engine::Download,
         Engine::Peer,
         Engine::Host,
         Engine::None,
+        Engine::Communication,
     ];
 
     fn of(device: DeviceId, engine: Engine) -> Self {
@@ -247,7 +248,12 @@ impl Simulation {
             }
             let limit = match station.engine() {
                 Engine::Compute => self.policy.kernels_at_once(),
-                Engine::Upload | Engine::Download | Engine::Peer | Engine::Host | Engine::None => 1,
+                Engine::Upload
+                | Engine::Download
+                | Engine::Peer
+                | Engine::Host
+                | Engine::None
+                | Engine::Communication => 1,
             };
             loop {
                 let Station { ready, running } = &mut self.stations[station.0];
@@ -275,7 +281,7 @@ impl Simulation {
         let first = self.part_time(&node.work, parts.len() as u64, station);
         let latency = match station.engine() {
             Engine::Upload | Engine::Download | Engine::Peer => self.cost.copy_latency,
-            Engine::Compute | Engine::Host | Engine::None => Nanos(0),
+            Engine::Compute | Engine::Host | Engine::None | Engine::Communication => Nanos(0),
         };
         let time = faults.slowed(node.id, Nanos(latency.0 + self.policy.stretch(first).0));
         self.put_off(Nanos(self.now.0 + time.0), Due::Part(node.id, station));
@@ -292,7 +298,7 @@ impl Simulation {
             Engine::Upload => self.cost.link(bytes, busy(Engine::Download)),
             Engine::Download => self.cost.link(bytes, busy(Engine::Upload)),
             Engine::Peer => self.cost.link(bytes, false),
-            Engine::Compute | Engine::Host | Engine::None => match work {
+            Engine::Compute | Engine::Host | Engine::None | Engine::Communication => match work {
                 Work::Kernel(kernel) => {
                     let computing = self.cost.kernel(kernel.cost);
                     Nanos(computing.max(self.cost.kernel_link(kernel.linked)).0 / parts)

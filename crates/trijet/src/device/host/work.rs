@@ -202,6 +202,7 @@ fn engine_of_copy(copy: &CopySpans) -> Engine {
         | Engine::Compute
         | Engine::Download
         | Engine::Peer
-        | Engine::None) => engine,
+        | Engine::None
+        | Engine::Communication) => engine,
     }
 }

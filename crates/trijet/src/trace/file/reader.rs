@@ -1,10 +1,10 @@
 //! The reader of a ledger file.
 #![forbid(unsafe_code)]
 
-use super::row::{OldRow, Previous, Row};
+use super::row::{Previous, Row, RowBefore3, RowBefore5};
 use super::{
-    About, End, Kind, MAGIC, OLDER, OPS_MAX, OldAbout, PAYLOAD_MAX, SINCE_ORDERED, TEXTS_MAX,
-    checksum,
+    About, End, Kind, MAGIC, OLDER, OPS_MAX, OldAbout, PAYLOAD_MAX, SINCE_ORDERED, SINCE_QUEUES,
+    SINCE_ROUTES, TEXTS_MAX, checksum,
 };
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Op;
@@ -85,7 +85,7 @@ impl<R: Read> Reader<R> {
         if magic != MAGIC && !OLDER.contains(&magic[7]) {
             let version = char::from(magic[7]).escape_default();
             let cause =
-                format!("a ledger file of version {version}; this program reads versions 1 to 4");
+                format!("a ledger file of version {version}; this program reads versions 1 to 5");
             return Err(Error::new(ErrorKind::InvalidValue, "read ledger", cause));
         }
         reader.magic = magic;
@@ -93,8 +93,10 @@ impl<R: Read> Reader<R> {
         if reader.block()? != Kind::About {
             return Err(damaged(MAGIC.len() as u64, "the first block is not the description"));
         }
-        reader.about =
-            if magic == MAGIC { reader.decode()? } else { reader.decode::<OldAbout>()?.into() };
+        reader.about = match magic[7] >= SINCE_QUEUES {
+            true => reader.decode()?,
+            false => reader.decode::<OldAbout>()?.into(),
+        };
         Ok(reader)
     }
 
@@ -191,12 +193,21 @@ impl<R: Read> Reader<R> {
         let rest = &self.payload[self.taken..];
         let damaged_row = |cause| damaged(self.at, cause);
         let (previous, texts) = (&mut self.previous, &self.texts);
-        let (op, after) = if self.magic[7] >= SINCE_ORDERED {
-            let (row, after) = postcard::take_from_bytes::<Row>(rest).map_err(damaged_row)?;
-            (row.op(previous, texts), after)
-        } else {
-            let (row, after) = postcard::take_from_bytes::<OldRow>(rest).map_err(damaged_row)?;
-            (row.op(previous, texts), after)
+        let (op, after) = match self.magic[7] {
+            SINCE_ROUTES.. => {
+                let (row, after) = postcard::take_from_bytes::<Row>(rest).map_err(damaged_row)?;
+                (row.op(previous, texts), after)
+            }
+            SINCE_ORDERED.. => {
+                let read = postcard::take_from_bytes::<RowBefore5>(rest);
+                let (row, after) = read.map_err(damaged_row)?;
+                (row.op(previous, texts), after)
+            }
+            _ => {
+                let read = postcard::take_from_bytes::<RowBefore3>(rest);
+                let (row, after) = read.map_err(damaged_row)?;
+                (row.op(previous, texts), after)
+            }
         };
         self.taken = self.payload.len() - after.len();
         self.left -= 1;

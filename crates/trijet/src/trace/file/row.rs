@@ -3,7 +3,7 @@
 
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Access, Declared, Engine, Mode, Op, OpKind, OrderedBy, Place, Site, StreamClass, Times,
+    Access, Declared, Engine, Mode, Op, OpKind, OrderedBy, Place, Route, Site, StreamClass, Times,
 };
 use crate::base::units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -42,15 +42,30 @@ impl From<OldAccessRow> for AccessRow {
 /// The begin, as the difference to the begin of the previous row, and the duration.
 type Span = Option<(i64, u64)>;
 
+/// The devices of a copy between devices, from and to.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct RouteRow(Option<(u32, u32)>);
+
+/// What rows before version 5 have in the place of the devices, which takes no bytes.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct NoRoute;
+
+impl From<NoRoute> for RouteRow {
+    fn from(NoRoute: NoRoute) -> Self {
+        Self(None)
+    }
+}
+
 /// A row of this version.
-pub(super) type Row = RowOf<AccessRow>;
-/// A row of an older version.
-pub(super) type OldRow = RowOf<OldAccessRow>;
+pub(super) type Row = RowOf<AccessRow, RouteRow>;
+/// A row of versions 3 and 4.
+pub(super) type RowBefore5 = RowOf<AccessRow, NoRoute>;
+/// A row of versions 1 and 2.
+pub(super) type RowBefore3 = RowOf<OldAccessRow, NoRoute>;
 
-/// An operation, with accesses of the type `T`.
-
+/// An operation, with accesses of the type `T` and devices of a copy of the type `R`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct RowOf<T> {
+pub(super) struct RowOf<T, R> {
     kind: OpKind,
     engine: Engine,
     device: u32,
@@ -60,6 +75,7 @@ pub(super) struct RowOf<T> {
     accesses: Vec<T>,
     declared: Declared,
     bytes: u64,
+    route: R,
     label: u32,
     chunk: Option<u64>,
     /// The number of the file name, the line and the column.
@@ -115,6 +131,7 @@ impl Row {
             accesses: op.accesses.iter().map(row).collect(),
             declared: op.declared,
             bytes: op.bytes,
+            route: RouteRow(op.route.map(|route| (route.from.0, route.to.0))),
             label: number(&op.label),
             chunk: op.chunk,
             site: op.site.as_ref().map(|site| (number(&site.file), site.line, site.column)),
@@ -125,7 +142,7 @@ impl Row {
     }
 }
 
-impl<T: Into<AccessRow>> RowOf<T> {
+impl<T: Into<AccessRow>, R: Into<RouteRow>> RowOf<T, R> {
     /// The operation; `None` if `texts` has no name with a number of the row.
     pub(super) fn op(self, previous: &mut Previous, texts: &[Arc<str>]) -> Option<Op> {
         let text = |number: u32| {
@@ -144,11 +161,14 @@ impl<T: Into<AccessRow>> RowOf<T> {
             None => None,
         };
         let position = Position { lane: LaneId(self.lane), seq: self.seq };
+        let RouteRow(route) = self.route.into();
+        let route = route.map(|(from, to)| Route { from: DeviceId(from), to: DeviceId(to) });
         Some(Op {
             stream: self.stream,
             accesses: self.accesses.into_iter().map(|row| access(row.into())).collect(),
             declared: self.declared,
             bytes: self.bytes,
+            route,
             label: text(self.label)?,
             chunk: self.chunk,
             site,

@@ -5,8 +5,8 @@ use super::*;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Access, Asked, Declared, Engine, Mode, Named, Op, OpKind, OrderedBy, Outcome, Place, Signalled,
-    Site, SourceOrder, StreamClass, Times, Waited,
+    Access, Asked, Declared, Engine, Mode, Named, Op, OpKind, OrderedBy, Outcome, Place, Route,
+    Signalled, Site, SourceOrder, StreamClass, Times, Waited,
 };
 use crate::base::units::Nanos;
 use proptest::collection::vec;
@@ -93,13 +93,16 @@ fn access() -> impl Strategy<Value = Access> {
 fn op() -> impl Strategy<Value = Op> {
     let origin = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>());
     let site = proptest::option::of(("[a-z/]{0,12}", any::<u32>(), any::<u32>()));
-    let rest = (any::<u64>(), proptest::option::of(any::<u64>()), site, "\\PC{0,8}");
+    let route = (any::<u32>(), any::<u32>());
+    let route = route.prop_map(|(from, to)| Route { from: DeviceId(from), to: DeviceId(to) });
+    let route = proptest::option::of(route);
+    let rest = (any::<u64>(), proptest::option::of(any::<u64>()), site, "\\PC{0,8}", route);
     (kind(), origin, vec(access(), 0..4), rest, times(), times()).prop_map(
         |(
             kind,
             (device, lane, seq, thread),
             accesses,
-            (bytes, chunk, site, label),
+            (bytes, chunk, site, label, route),
             call,
             times,
         )| Op {
@@ -107,6 +110,7 @@ fn op() -> impl Strategy<Value = Op> {
             accesses: accesses.into(),
             declared: Declared::Nothing,
             bytes,
+            route,
             label: label.into(),
             chunk,
             site: site.map(|(file, line, column)| Site { file: file.into(), line, column }),
@@ -215,9 +219,9 @@ fn many_operations_need_many_blocks_and_few_bytes() {
 #[test]
 fn a_file_of_another_version_or_format_is_refused() {
     let mut bytes = write(&[]).expect("memory takes all");
-    bytes[7] = b'5';
-    let error = read(&bytes).expect_err("version 5");
-    assert!(error.to_string().contains("version 5"), "{error}");
+    bytes[7] = b'6';
+    let error = read(&bytes).expect_err("version 6");
+    assert!(error.to_string().contains("version 6"), "{error}");
     assert!(
         read(b"PK\x03\x04 a zip").expect_err("a zip").to_string().contains("not a ledger file")
     );
@@ -238,7 +242,8 @@ fn with_old_description(bytes: &[u8]) -> Vec<u8> {
     all
 }
 
-/// Version 1 has the same bytes with another description and other checksums, and no signals.
+/// Version 1 has the same bytes with another description and other checksums, without signals and without the devices
+/// of copies.
 #[test]
 fn a_file_of_the_first_version_is_read() {
     let bytes = write(&[plain("kernel", 7)]).expect("memory takes all");
@@ -248,7 +253,13 @@ fn a_file_of_the_first_version_is_read() {
     let mut at = 8;
     while at < first.len() {
         let length = first[at + 1..at + 5].try_into().expect("four bytes");
-        let end = at + 9 + usize::try_from(u32::from_le_bytes(length)).expect("a short block");
+        let mut end = at + 9 + usize::try_from(u32::from_le_bytes(length)).expect("a short block");
+        if first[at] == Kind::Ops as u8 {
+            // Behind the number of operations, the byte after nine fields of a byte each says that there are no devices.
+            assert_eq!(first.remove(at + 9 + 4 + 9), 0);
+            first[at + 1] -= 1;
+            end -= 1;
+        }
         let crc = crc32fast::hash(&first[at + 9..end]);
         first[at + 5..at + 9].copy_from_slice(&crc.to_le_bytes());
         at = end;
@@ -258,7 +269,7 @@ fn a_file_of_the_first_version_is_read() {
     let number = |kind: &OpKind| postcard::to_allocvec(kind).expect("a few bytes")[0];
     let wait = OpKind::Wait { event: 0, on: plain("", 0).position, by: Asked::User };
     assert_eq!((number(&OpKind::Alloc), number(&OpKind::HostFn), number(&wait)), (0, 8, 18));
-    assert_eq!(&bytes[..8], b"TRIJETL4");
+    assert_eq!(&bytes[..8], b"TRIJETL5");
 }
 
 /// Accesses of version 2 do not say whether the program or the library orders them, so the program
@@ -284,6 +295,17 @@ fn a_file_of_the_third_version_is_read() {
     let ops: Vec<Op> = reader.collect::<Result<_>>().expect("it is whole");
     let mut accesses = ops.iter().flat_map(|op| &op.accesses);
     assert!(accesses.any(|access| access.ordered == OrderedBy::Library));
+}
+
+/// The golden file has a copy between devices, which were not stated then.
+#[test]
+fn a_file_of_the_fourth_version_is_read() {
+    let bytes = include_bytes!("../../../tests/golden/version-4.ledger");
+    let reader = Reader::new(bytes.as_slice()).expect("it is whole");
+    assert_eq!(reader.about().program, "two devices");
+    let ops: Vec<Op> = reader.collect::<Result<_>>().expect("it is whole");
+    let peers: Vec<&Op> = ops.iter().filter(|op| op.engine == Engine::Peer).collect();
+    assert_eq!((peers.len(), peers[0].bytes, peers[0].route), (1, 256, None));
 }
 
 /// A length above the limit is refused before memory is allocated for it.

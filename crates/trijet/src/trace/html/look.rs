@@ -57,6 +57,7 @@ impl Look {
             Self::Engine(Engine::Compute) => "compute",
             Self::Engine(Engine::Download) => "download",
             Self::Engine(Engine::Peer) => "peer",
+            Self::Engine(Engine::Communication) => "communication",
             Self::Engine(Engine::Host | Engine::None) => "function",
             Self::Busy => "busy",
             Self::Exposed => "exposed",
