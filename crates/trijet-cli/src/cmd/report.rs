@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use trijet::Report;
 use trijet::check::lint::Lint;
 use trijet::pipeline::{EngineReport, Limits};
+use trijet::trace::exposed::{DeviceMetrics, Exposure, RouteMetrics};
 use trijet::trace::summary::{Audience, EngineSummary, Limit, Loss, Pair, Summary};
 
 pub(super) fn json(report: &Report) -> Value {
@@ -50,6 +51,30 @@ pub(super) fn json(report: &Report) -> Value {
         "waits": report.ordering.waits,
         "records": report.ordering.records,
         "over_waits": report.ordering.over_waits,
+    })
+}
+
+fn exposure(Exposure { busy, exposed }: &Exposure) -> Value {
+    json!({ "busy_ns": busy.0, "exposed_ns": exposed.0 })
+}
+
+/// The copies and the communication of a device.
+fn device(of: &DeviceMetrics) -> Value {
+    let route = |one: &RouteMetrics| {
+        json!({
+            "from": one.route.from.0,
+            "to": one.route.to.0,
+            "copies": one.copies,
+            "bytes": one.bytes,
+            "busy_ns": one.time.busy.0,
+            "exposed_ns": one.time.exposed.0,
+        })
+    };
+    json!({
+        "device": of.device.0,
+        "copies": exposure(&of.copies),
+        "communication": exposure(&of.communication),
+        "peer": of.routes.iter().map(route).collect::<Vec<_>>(),
     })
 }
 
@@ -108,7 +133,8 @@ fn summary(summary: &Summary) -> Value {
         "overlap": m.overlap,
         "concurrency": m.concurrency,
         "exposed_copy_ns": m.exposed_copy.0,
-        "exposed_peer_ns": m.exposed_peer.0,
+        "communication": exposure(&m.communication),
+        "devices": m.devices.iter().map(device).collect::<Vec<_>>(),
         "hidden": m.hidden,
         "limit": summary.limit.map(Limit::name),
         "link_ns": summary.link.map(|t| t.0),

@@ -6,7 +6,7 @@
 //!
 //! - busy_e = |I_e| / T; mean concurrency = sum |I_e| / |union of I_e|;
 //! - exposed copy = |(uploads and downloads) without compute|;
-//!   hidden share = 1 - exposed / |copies|;
+//!   hidden share = 1 - exposed / |copies|; communication between devices likewise, see [`exposed`](super::exposed);
 //! - bound T_lb = max W_e, or the bound that was measured; with one copy engine, the maximum of
 //!   W_upload + W_download, W_compute, and the others;
 //! - finite pipeline T_n = T_lb + (sum W_e - T_lb) / n, or what was computed from its plan; efficiency
@@ -20,6 +20,7 @@ use crate::base::id::DeviceId;
 use crate::base::ledger::{Engine, Op};
 use crate::base::span::Union;
 use crate::base::units::Nanos;
+use crate::trace::exposed::{DeviceMetrics, Exposure, devices};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
@@ -110,8 +111,11 @@ pub struct Metrics {
     pub concurrency: f64,
     /// The time of copies between host and device while the device computed nothing.
     pub exposed_copy: Nanos,
-    /// The time of copies between devices while their device computed nothing.
-    pub exposed_peer: Nanos,
+    /// The communication between devices: copies between them and collectives by NCCL. The times are
+    /// sums over the devices.
+    pub communication: Exposure,
+    /// The copies and the communication of each device that worked in the window.
+    pub devices: Vec<DeviceMetrics>,
     /// The share of the time of copies in which the device computed; `None` without copies.
     pub hidden: Option<f64>,
     /// T_lb: the measured bound if there is one, else max W_e.
@@ -281,16 +285,8 @@ pub fn measure(
     let elapsed = window.end.saturating_sub(window.start);
     let busy: u64 = engines.iter().map(|e| e.busy.0).sum();
     let any = Union::all(unions.values()).length().0;
-    let (mut copied, mut exposed_copy, mut exposed_peer) = (0, 0, 0);
-    let devices: BTreeSet<DeviceId> = unions.keys().map(|key| key.0).collect();
-    for device in devices {
-        let of = |engine| unions.get(&(device, engine));
-        let compute = of(Engine::Compute).cloned().unwrap_or_else(|| Union::of([]));
-        let copies = Union::all(of(Engine::Upload).into_iter().chain(of(Engine::Download)));
-        copied += copies.length().0;
-        exposed_copy += copies.minus(&compute).length().0;
-        exposed_peer += of(Engine::Peer).map_or(0, |peer| peer.minus(&compute).length().0);
-    }
+    let devices = devices(ops, dag, &window, &unions);
+    let copies = Exposure::sum(devices.iter().map(|device| device.copies));
     let (most, limiting) = bound(&engines, parameters.copy_engines);
     let lower = parameters.bound.unwrap_or(most);
     let work: u64 = engines.iter().map(|e| e.work.0).sum();
@@ -305,9 +301,10 @@ pub fn measure(
     Metrics {
         window,
         concurrency: if any == 0 { 0.0 } else { busy as f64 / any as f64 },
-        exposed_copy: Nanos(exposed_copy),
-        exposed_peer: Nanos(exposed_peer),
-        hidden: (copied > 0).then(|| 1.0 - exposed_copy as f64 / copied as f64),
+        exposed_copy: copies.exposed,
+        hidden: copies.hidden(),
+        communication: Exposure::sum(devices.iter().map(|device| device.communication)),
+        devices,
         bound: lower,
         limiting,
         chunks,

@@ -8,6 +8,7 @@ pub mod activity;
 pub mod chrome;
 pub mod concurrency;
 pub mod critical;
+pub mod exposed;
 pub mod file;
 pub mod gaps;
 pub mod html;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::base::dag::{Dag, by_engine};
+use crate::base::id::DeviceId;
 use crate::base::ledger::{Engine, Op};
 use crate::base::lint::Lint;
 use crate::base::span::Union;
@@ -9,6 +10,7 @@ use crate::base::times::TimeSource;
 use crate::base::units::Nanos;
 use crate::trace::concurrency::{Concurrency, TracedRun};
 use crate::trace::critical::{Category, CriticalPath, critical_path, engine_name, slack};
+use crate::trace::exposed::DeviceMetrics;
 use crate::trace::gaps::{Cause, Dependency, Gap, by_cause, gaps};
 use crate::trace::metrics::{DeviceEngine, EngineMetrics, Metrics, Parameters, measure};
 use crate::trace::queued::{Queued, queued};
@@ -383,7 +385,7 @@ impl Summary {
             }
             (None, Some(limit)) if elapsed.0 > 0 => {
                 let how = if self.is_known(limit) { "" } else { ", as observed" };
-                format!("{elapsed} {kind}, limited by {}{how}", limit.name())
+                format!("{elapsed} {kind}, limited by {}{how}", self.limit_name(limit))
             }
             _ => "nothing measured".to_owned(),
         };
@@ -395,6 +397,14 @@ impl Summary {
         text
     }
 
+    /// What limits, with the number of its device if there are several devices.
+    fn limit_name(&self, limit: Limit) -> String {
+        match limit {
+            Limit::Engine(engine) => self.engine_name(engine),
+            Limit::Link | Limit::Reader | Limit::Writer | Limit::Unclear => limit.name().to_owned(),
+        }
+    }
+
     /// Where the bound comes from, and what limits if that is something else.
     fn bound_name(&self, limit: Limit) -> String {
         let bound = self.metrics.bound;
@@ -403,14 +413,14 @@ impl Summary {
             let EngineMetrics { engine, work, isolated, .. } = e.metrics;
             isolated && !is_copy(engine.1) && work.0 + work.0 / 1000 >= bound.0
         };
-        let engine = self.engines.iter().find(reaches).map(|e| engine_name(e.metrics.engine.1));
-        let name = limit.name();
+        let engine = self.engines.iter().find(reaches).map(|e| self.engine_name(e.metrics.engine));
+        let name = self.limit_name(limit);
         match (limit, engine) {
             (Limit::Reader | Limit::Writer, _) => format!("the device; {name} limits"),
             (Limit::Link | Limit::Engine((_, Engine::Upload | Engine::Download)), Some(engine)) => {
                 format!("{engine}; with the cost of each copy, {name} limits")
             }
-            (Limit::Link | Limit::Engine(_) | Limit::Unclear, _) => name.to_owned(),
+            (Limit::Link | Limit::Engine(_) | Limit::Unclear, _) => name,
         }
     }
 
@@ -426,8 +436,11 @@ impl Summary {
         }
     }
 
+    /// The lines of the engines. With several devices, each device has one more for its copies and its
+    /// communication.
     fn engine_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for engine in &self.engines {
+        let mut engines = self.engines.iter().peekable();
+        while let Some(engine) = engines.next() {
             let EngineMetrics { busy, work, isolated, contention, .. } = &engine.metrics;
             let name = self.engine_name(engine.metrics.engine);
             let share = engine.share * 100.0;
@@ -439,6 +452,11 @@ impl Summary {
             }
             let limits = self.limit == Some(Limit::Engine(engine.metrics.engine));
             writeln!(f, "{}", if limits { "  <- limits" } else { "" })?;
+            let device = engine.metrics.engine.0;
+            let is_last = engines.peek().is_none_or(|next| next.metrics.engine.0 != device);
+            if let (true, Some(device)) = (is_last, self.of_device(device)) {
+                writeln!(f, "{device}")?;
+            }
         }
         if self.limit == Some(Limit::Link) {
             let work = self.link.unwrap_or(self.metrics.bound);
@@ -469,6 +487,9 @@ impl Summary {
             let hidden = hidden * 100.0;
             text += &format!("copies exposed for {}, {hidden:.0} % hidden\n", m.exposed_copy);
         }
+        if m.communication.busy.0 > 0 {
+            text += &format!("communication between devices {}\n", m.communication);
+        }
         let mut together = Vec::new();
         for pair in &self.pairs {
             let (name, share) = (self.pair_name(pair), pair.share * 100.0);
@@ -481,6 +502,13 @@ impl Summary {
             text += &format!("at once: {}\n", together.join(", "));
         }
         text
+    }
+
+    /// The copies and the communication of a device, if there are several devices and it had any.
+    pub(super) fn of_device(&self, device: DeviceId) -> Option<&DeviceMetrics> {
+        let devices = &self.metrics.devices;
+        let mine = devices.iter().find(|one| one.device == device && devices.len() > 1);
+        mine.filter(|one| !one.sentences().is_empty())
     }
 
     /// The two engines of a pair, in words.

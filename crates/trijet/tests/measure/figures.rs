@@ -2,13 +2,14 @@
 
 use crate::script::Script;
 use trijet::Nanos;
-use trijet::trace::Engine::{Compute, Download, Peer, Upload};
+use trijet::trace::Engine::{Communication, Compute, Download, Peer, Upload};
 use trijet::trace::critical::Category;
 use trijet::trace::dag::{Dag, Kernels};
+use trijet::trace::exposed::Exposure;
 use trijet::trace::gaps::{Cause, Dependency};
 use trijet::trace::metrics::{CopyEngines, Metrics, Parameters, measure};
 use trijet::trace::summary::{Audience, Limit, Settings, fix, summarize};
-use trijet::trace::{DeviceId, Waited};
+use trijet::trace::{DeviceId, Route, Waited};
 
 /// The figures, with the work of the busiest engine as the bound.
 fn figures(script: &Script) -> Metrics {
@@ -115,9 +116,53 @@ fn what_another_device_computes_hides_no_copy() {
     s.work(Compute, 1, 0..10).device = DeviceId(1);
     s.work(Peer, 2, 4..10).device = DeviceId(1);
     let m = figures(&s);
-    assert_eq!((m.exposed_copy, m.exposed_peer), (Nanos(10), Nanos(0)));
+    assert_eq!((m.exposed_copy, m.communication.exposed), (Nanos(10), Nanos(0)));
     // Engines of two devices work concurrently: sum W = 26, T = T_lb = 10.
     assert!(near(m.overlap, 1.0) && near(m.efficiency, 1.0));
+}
+
+/// A collective by NCCL is a kernel on the device, and hides no copy.
+#[test]
+fn communication_is_exposed_where_its_device_computes_nothing() {
+    let route = |from, to| Route { from: DeviceId(from), to: DeviceId(to) };
+    let mut s = Script::default();
+    s.work(Compute, 0, 0..10);
+    s.work(Peer, 1, 5..20).route = Some(route(0, 1));
+    s.work(Communication, 2, 18..30);
+    s.work(Upload, 3, 20..24);
+    s.work(Compute, 4, 0..40).device = DeviceId(1);
+    let pulled = s.work(Peer, 5, 36..46);
+    (pulled.device, pulled.route) = (DeviceId(1), Some(route(0, 1)));
+    let m = figures(&s);
+    let time = |busy, exposed| Exposure { busy: Nanos(busy), exposed: Nanos(exposed) };
+    // Device 0: 5..30 without 0..10; the upload beside NCCL alone. Device 1: 40..46.
+    let found: Vec<_> = m.devices.iter().map(|one| (one.copies, one.communication)).collect();
+    assert_eq!(found, [(time(4, 4), time(25, 20)), (time(0, 0), time(10, 6))]);
+    assert_eq!((m.communication, m.exposed_copy), (time(35, 26), Nanos(4)));
+    // A copy belongs to the device of its stream, in either direction.
+    let routes = m.devices.iter().flat_map(|one| &one.routes);
+    let routes: Vec<_> = routes.map(|one| (one.route, one.copies, one.time)).collect();
+    assert_eq!(routes, [(route(0, 1), 1, time(15, 10)), (route(0, 1), 1, time(10, 6))]);
+}
+
+#[test]
+fn a_report_on_several_devices_names_the_copies_and_the_communication_of_each() {
+    let mut s = Script::default();
+    s.work(Compute, 0, 0..10);
+    s.work(Upload, 1, 0..20);
+    s.work(Peer, 2, 5..15).route = Some(Route { from: DeviceId(0), to: DeviceId(1) });
+    s.work(Compute, 3, 15..40).device = DeviceId(1);
+    let text = summarize(&s.ops, &s.dag(), &Settings::default(), vec![]).to_string();
+    assert!(text.starts_with("40 ns measured, limited by compute 1, as observed; "), "{text}");
+    let line = "device 0: copies exposed for 10 ns, 50 % hidden; communication exposed for 5 ns, 50 % hidden; \
+                peer 0 to 1 busy 10 ns, 5 ns of it exposed\n";
+    assert!(text.contains(line), "{text}");
+    assert!(!text.contains("device 1:"), "it copied nothing: {text}");
+    let total = "copies exposed for 10 ns, 50 % hidden\ncommunication between devices exposed for 5 ns, 50 % hidden\n";
+    assert!(text.contains(total), "{text}");
+    s.ops.retain(|op| op.engine != Peer && op.device == DeviceId(0));
+    let alone = summarize(&s.ops, &s.dag(), &Settings::default(), vec![]).to_string();
+    assert!(!alone.contains("communication") && !alone.contains("device"), "{alone}");
 }
 
 #[test]

@@ -6,7 +6,9 @@ use super::figures::Bar;
 use super::look::Look;
 use super::markup::{escaped, none, percent, share};
 use super::page::Page;
+use crate::base::id::DeviceId;
 use crate::base::units::Nanos;
+use crate::trace::exposed::DeviceMetrics;
 use crate::trace::summary::{EngineSummary, Limit, Summary};
 use std::fmt::Write;
 
@@ -76,12 +78,20 @@ pub(super) fn engines(page: &Page<'_>) -> String {
         return none("No engine was measured.");
     };
     let mut text = String::from("<div class=\"bars\">");
+    let mut before = None;
     for engine in &summary.engines {
+        let device = engine.metrics.engine.0;
+        if summary.metrics.devices.len() > 1 && before.replace(device) != Some(device) {
+            text += &heading(summary, device);
+        }
         let limits = summary.limit == Some(Limit::Engine(engine.metrics.engine));
         let mark = if limits { LIMITS } else { "" };
         let class = if limits { " limiting" } else { "" };
         let name = summary.engine_name(engine.metrics.engine);
         text += &bar(&name, mark, class, &parts(engine));
+    }
+    if summary.metrics.devices.len() > 1 {
+        text.push_str("<h3 class=\"device\">All devices</h3>");
     }
     let path = summary.path().into_iter().map(|(category, time)| Part {
         look: Look::of_path(category),
@@ -91,6 +101,17 @@ pub(super) fn engines(page: &Page<'_>) -> String {
     text += &bar("critical path", "", " path", &path.collect::<Vec<_>>());
     text.push_str("</div>");
     text + &figures(summary)
+}
+
+/// The heading of a device, and its copies and its communication in words.
+fn heading(summary: &Summary, device: DeviceId) -> String {
+    let mut text = format!("<h3 class=\"device\">Device {}</h3>", device.0);
+    let sentences = summary.of_device(device).into_iter().flat_map(DeviceMetrics::sentences);
+    let items: Vec<_> = sentences.map(|one| format!("<li>{}</li>", escaped(&one))).collect();
+    if !items.is_empty() {
+        write!(text, "<ul class=\"figures\">{}</ul>", items.concat()).expect("writing to a string");
+    }
+    text
 }
 
 /// The figures in words, as a terminal prints them.
