@@ -3,6 +3,7 @@
 
 mod causes;
 mod figures;
+mod four_engines;
 mod lints;
 mod live;
 mod path;
