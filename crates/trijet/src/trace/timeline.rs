@@ -1,9 +1,11 @@
-//! The timeline in a terminal: a row per engine, time from left to right, a symbol per chunk. In a
-//! good pipeline the symbols of a chunk descend from row to row, as a staircase.
+//! The timeline in a terminal: a row for each engine of each device, time from left to right, a symbol
+//! per chunk. In a good pipeline the symbols of a chunk descend from row to row, as a staircase.
 #![forbid(unsafe_code)]
 
+use crate::base::id::DeviceId;
 use crate::base::ledger::{Engine, Op};
 use crate::base::units::Nanos;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::Range;
 
@@ -36,18 +38,24 @@ pub fn extent(ops: &[Op]) -> Option<Range<u64>> {
 /// A drawing of `window`, in nanoseconds, with `width` columns. A column shows the symbol of the
 /// chunk that the engine worked on for the largest part of the column, `#` for an operation without
 /// a chunk, and `.` if the engine was idle for more than half of the column. An engine without
-/// operations has no row.
+/// operations has no row. With several devices, each row has the number of its device.
 #[must_use]
 pub fn staircase(ops: &[Op], window: Range<u64>, width: usize) -> String {
     let mut text = String::new();
     let columns = width.max(1) as u64;
     let span = (window.end - window.start).max(1);
-    for (engine, name) in ROWS {
-        let mine: Vec<_> =
-            ops.iter().filter(|op| op.engine == engine && op.times.is_some()).collect();
+    let timed = || ops.iter().filter(|op| op.times.is_some());
+    let drawn = timed().filter(|op| ROWS.iter().any(|(engine, _)| *engine == op.engine));
+    let devices: BTreeSet<DeviceId> = drawn.map(|op| op.device).collect();
+    let (is_one, margin) = if devices.len() > 1 { (false, 10) } else { (true, 9) };
+    let rows = devices.iter().flat_map(|device| ROWS.map(|(engine, name)| (*device, engine, name)));
+    for (device, engine, name) in rows {
+        let is_mine = |op: &&Op| (op.device, op.engine) == (device, engine);
+        let mine: Vec<_> = timed().filter(is_mine).collect();
         if mine.is_empty() {
             continue;
         }
+        let name = if is_one { name.to_owned() } else { format!("{name} {}", device.0) };
         let line: String = (0..columns)
             .map(|column| {
                 let cell = window.start + span * column / columns
@@ -55,10 +63,10 @@ pub fn staircase(ops: &[Op], window: Range<u64>, width: usize) -> String {
                 cell_symbol(&mine, &cell)
             })
             .collect();
-        writeln!(text, "{name:>9} {line}").expect("writing to a string");
+        writeln!(text, "{name:>margin$} {line}").expect("writing to a string");
     }
-    writeln!(text, "{:>9} {:<w$}{:>9}", "", "0", Nanos(span), w = width.saturating_sub(9))
-        .expect("writing to a string");
+    let w = width.saturating_sub(9);
+    writeln!(text, "{:>margin$} {:<w$}{:>9}", "", "0", Nanos(span)).expect("writing to a string");
     text
 }
 
@@ -80,7 +88,7 @@ fn cell_symbol(ops: &[&Op], cell: &Range<u64>) -> char {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::id::{DeviceId, LaneId, Position};
+    use crate::base::id::{LaneId, Position};
     use crate::base::ledger::{OpKind, Times};
 
     fn op(engine: Engine, chunk: u64, begin: u64, end: u64) -> Op {
@@ -108,5 +116,19 @@ mod tests {
             rows,
             ["   upload 000111......", "  compute ...000111...", " download ......000111"]
         );
+    }
+
+    #[test]
+    fn each_device_has_rows_of_its_own() {
+        let on = |device, op| Op { device: DeviceId(device), ..op };
+        let ops = [
+            on(0, op(Engine::Compute, 0, 0, 10)),
+            on(0, op(Engine::Peer, 0, 10, 20)),
+            on(1, op(Engine::Compute, 0, 20, 30)),
+            on(0, op(Engine::Compute, 1, 20, 30)),
+        ];
+        let drawn = staircase(&ops, 0..30, 9);
+        let rows: Vec<_> = drawn.lines().take(3).collect();
+        assert_eq!(rows, [" compute 0 000...111", "    peer 0 ...000...", " compute 1 ......000"]);
     }
 }
