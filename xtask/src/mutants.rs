@@ -43,6 +43,8 @@ const RUNS: &[(&str, &[&str])] = &[
     ("communication", &[]),
     ("growing", &[]),
     ("red_zones", &[]),
+    ("unlinked", &[]),
+    ("ranks", &["collective", "gradients_of_ranks", "disagree"]),
     ("soundness", &[]),
     ("oracle", &["serially"]),
     (
