@@ -148,3 +148,43 @@ fn summary(summary: &Summary) -> Value {
         "contradictions": summary.contradictions,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trijet::Nanos;
+    use trijet::trace::dag::{Dag, Kernels};
+    use trijet::trace::summary::{Settings, summarize};
+    use trijet::trace::{DeviceId, Engine, LaneId, Op, OpKind, Position, Route, Times};
+
+    #[test]
+    fn each_device_has_its_copies_its_communication_and_its_peer_copies_by_direction() {
+        let work = |lane, engine, (begin, end)| Op {
+            times: Some(Times { begin: Nanos(begin), end: Nanos(end) }),
+            bytes: 64,
+            ..Op::new(OpKind::Copy, engine, DeviceId(1), Position { lane: LaneId(lane), seq: 1 })
+        };
+        let mut ops = vec![
+            work(0, Engine::Upload, (0, 10)),
+            work(1, Engine::Compute, (5, 20)),
+            work(2, Engine::Peer, (15, 30)),
+        ];
+        ops[2].route = Some(Route { from: DeviceId(1), to: DeviceId(0) });
+        let dag = Dag::new(&ops, Kernels::Several);
+        let json = super::summary(&summarize(&ops, &dag, &Settings::default(), Vec::new()));
+        let peer = json!({
+            "from": 1, "to": 0, "copies": 1, "bytes": 64, "busy_ns": 15, "exposed_ns": 10,
+        });
+        let device = json!({
+            "device": 1,
+            "copies": { "busy_ns": 10, "exposed_ns": 5 },
+            "communication": { "busy_ns": 15, "exposed_ns": 10 },
+            "peer": [peer],
+        });
+        assert_eq!(json["devices"], json!([device]));
+        assert_eq!(
+            (&json["exposed_copy_ns"], &json["communication"]["exposed_ns"]),
+            (&json!(5), &json!(10))
+        );
+    }
+}

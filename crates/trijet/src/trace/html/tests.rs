@@ -3,7 +3,8 @@
 use super::super::tracks::samples::op;
 use super::*;
 use crate::base::dag::{Dag, Kernels};
-use crate::base::ledger::{Engine, Op, OpKind};
+use crate::base::id::DeviceId;
+use crate::base::ledger::{Engine, Op, OpKind, Route};
 use crate::base::lint::{Lint, Rule};
 use crate::base::prng::Prng;
 use crate::base::units::Nanos;
@@ -230,6 +231,26 @@ fn each_engine_has_a_colour_of_its_own_on_the_critical_path() {
     let classes: Vec<_> = engines.into_iter().map(class).collect();
     assert_eq!(classes.iter().collect::<std::collections::HashSet<_>>().len(), 5, "{classes:?}");
     assert!(classes.iter().all(|class| STYLE.contains(&format!(".c-{class} {{"))));
+}
+
+#[test]
+fn each_of_several_devices_has_a_heading_with_its_copies_and_its_communication() {
+    let mut ops = sample();
+    ops.push(op(OpKind::Copy, Engine::Peer, (2, 1), (30, 50)));
+    ops[2].route = Some(Route { from: DeviceId(0), to: DeviceId(1) });
+    ops.push(op(OpKind::Kernel, Engine::Compute, (3, 1), (50, 60)));
+    ops[3].device = DeviceId(1);
+    let settings = Settings { window: Some(5..60), ..Settings::default() };
+    let summary = summarize(&ops, &Dag::new(&ops, Kernels::OneAtATime), &settings, Vec::new());
+    let page = Page { summary: Some(summary), ops: ops.into(), ..Page::default() }.render();
+    let first = "<h3 class=\"device\">Device 0</h3><ul class=\"figures\">\
+                 <li>copies exposed for 10 ns, 0 % hidden</li>\
+                 <li>communication exposed for 10 ns, 50 % hidden</li>\
+                 <li>peer 0 to 1 busy 20 ns, 10 ns of it exposed</li></ul>";
+    assert!(page.contains(first), "{page}");
+    // Device 1 copied nothing, so its bars follow at once.
+    assert!(page.contains("<h3 class=\"device\">Device 1</h3><div class=\"bar"));
+    assert!(!evil_page(&sample()).render().contains("Device 0"), "one device needs no heading");
 }
 
 #[test]
