@@ -292,8 +292,9 @@ impl Device {
     }
 
     /// Starts a trace of every operation on every stream of the device's driver, with times from
-    /// pairs of events. Time zero is recorded in `stream`. A trace that was started before and not
-    /// taken is dropped.
+    /// pairs of events. Time zero is recorded in `stream`, and for each other open device an event
+    /// in a stream of the library; the call waits for these. What a device does that is opened later
+    /// has no times. A trace that was started before and not taken is dropped.
     ///
     /// # Errors
     /// `InvalidValue` for a stream of another driver; what the driver reports.
