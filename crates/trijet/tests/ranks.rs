@@ -374,13 +374,27 @@ fn a_process_that_is_a_rank() {
     let number = |text: &str| text.parse::<usize>().expect("a number");
     let timeout = Duration::from_secs(number(seconds) as u64);
     let ranks = Ranks::join(number(rank), number(count), address, timeout).expect("they join");
-    for step in 0.. {
+    let outcome = steps(ranks);
+    let error = outcome.expect_err("a rank is stopped");
+    println!("{:?}: {error}", error.kind());
+}
+
+/// Values that agree, and sums that are right, until a rank is stopped.
+fn steps(ranks: Ranks) -> Result<()> {
+    let (device, ranks) = (Device::open(Select::Host(0))?, Arc::new(ranks));
+    let communicator = Communicator::through_host(&device, &ranks)?;
+    let stream = device.stream()?;
+    let number = |value: usize| u32::try_from(value).expect("few");
+    let (own, count) = (number(ranks.rank()), number(ranks.count()));
+    for step in 0_u32.. {
         println!("step {step}");
-        if let Err(error) = ranks.agree("step", step) {
-            println!("{:?}: {error}", error.kind());
-            return;
-        }
+        ranks.agree("step", step.into())?;
+        let mut data = stream.upload(&[own + step; 300])?;
+        communicator.all_reduce(Sum, &mut [data.view_mut()])?;
+        let sum = (0..count).map(|rank| rank + step).sum::<u32>();
+        assert_eq!(stream.download(&data)?, [sum; 300], "step {step}");
     }
+    Ok(())
 }
 
 struct Process {
@@ -455,7 +469,7 @@ fn a_killed_process_is_named_by_all_others() {
     for _ in 0..20 {
         let count = 2 + usize::try_from(below(4)).expect("few");
         let victim = usize::try_from(below(count as u64)).expect("few");
-        stop(count, victim, below(400), "-KILL", 120, "has ended");
+        stop(count, victim, below(100), "-KILL", 120, "has ended");
     }
 }
 
