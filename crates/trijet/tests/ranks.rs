@@ -226,6 +226,31 @@ fn parts_of_ranks_are_communicators() {
     }
 }
 
+/// Communicators of the same ranks are independent: each thread has one, and the threads of a rank run in any order.
+#[test]
+fn two_communicators_work_at_once() {
+    let outcome = joined(&all(3), LONG, |ranks| -> Result<()> {
+        let (device, ranks) = (Device::open(Select::Host(0))?, Arc::new(ranks?));
+        let make = |_| Communicator::through_host(&device, &ranks);
+        let communicators = (0..2).map(make).collect::<Result<Vec<_>>>()?;
+        std::thread::scope(|scope| {
+            let run = |(first, communicator): (u32, &Communicator)| -> Result<()> {
+                let stream = device.stream()?;
+                for step in first..first + 40 {
+                    let mut data = stream.upload(&[step; 100])?;
+                    communicator.all_reduce(Sum, &mut [data.view_mut()])?;
+                    assert_eq!(stream.download(&data)?, [3 * step; 100]);
+                }
+                Ok(())
+            };
+            let start = |one| scope.spawn(move || run(one));
+            let threads: Vec<_> = [1, 1000].into_iter().zip(&communicators).map(start).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+        })
+    });
+    outcome.into_iter().for_each(|one| one.expect("well"));
+}
+
 /// Ranks whose gradients become ready in different orders have the same buckets, and the same sums.
 #[test]
 fn gradients_of_ranks_are_summed_in_the_order_of_rank_0() {
