@@ -4,6 +4,7 @@
 use crate::{alone, collectives};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
+use std::ops::Range;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -273,18 +274,23 @@ fn stop(seed: u64, signal: &str, seconds: u64) -> Duration {
     begun.elapsed()
 }
 
-/// A hundred moments, eight at a time.
+/// Stops a rank at the moment of each seed, all at the same time, and returns the longest time of [`stop`].
+fn stop_each(seeds: Range<u64>, signal: &'static str, seconds: u64) -> Duration {
+    let one = |seed| std::thread::spawn(move || stop(seed, signal, seconds));
+    let threads: Vec<_> = seeds.map(one).collect();
+    threads.into_iter().map(|one| one.join().expect("a rank is named")).max().unwrap_or_default()
+}
+
+/// Some random moments, eight at a time. `TRIJET_KILLS` takes more of them.
 #[test]
 fn a_killed_rank_ends_the_others_at_any_moment() {
     const TIMEOUT: u64 = 60;
     let _alone = alone();
+    let kills = std::env::var("TRIJET_KILLS").map_or(24, |most| most.parse().expect("a number"));
     let mut longest = Duration::ZERO;
-    for round in 0..13 {
-        let one = |seed| std::thread::spawn(move || stop(seed, "-KILL", TIMEOUT));
-        let threads: Vec<_> = (round * 8..(round + 1) * 8).map(one).collect();
-        for thread in threads {
-            longest = longest.max(thread.join().expect("a rank is named"));
-        }
+    for first in (0..kills).step_by(8) {
+        let seeds = first..kills.min(first + 8);
+        longest = longest.max(stop_each(seeds, "-KILL", TIMEOUT));
     }
     println!("the others ended {longest:?} after the kill at most");
     assert!(longest < Duration::from_secs(TIMEOUT));
@@ -293,9 +299,7 @@ fn a_killed_rank_ends_the_others_at_any_moment() {
 #[test]
 fn a_frozen_rank_ends_the_others_after_the_timeout() {
     let _alone = alone();
-    for seed in 0..3 {
-        stop(seed, "-STOP", 5);
-    }
+    stop_each(0..3, "-STOP", 5);
 }
 
 #[test]
