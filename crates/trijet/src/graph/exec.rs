@@ -9,7 +9,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::interval::RangeMap;
 use crate::base::ledger::Mode;
 use crate::device::driver::{Action, GraphHandle, Repeats};
-use crate::device::memory::Span;
+use crate::device::memory::{Space, Span};
 use crate::log::calling;
 use crate::memory::Buffer;
 use crate::order::recorder::Recorder;
@@ -71,6 +71,12 @@ fn name(handle: Option<GraphHandle>, nodes: &[Node]) -> String {
     }
     let number = handle.map_or(0, |handle| handle.0);
     format!("graph {number}: {}", labels.join(", "))
+}
+
+/// All of some memory that a launch compares with the memory of the recording. A graph that is to be launched with
+/// other memory is found by it.
+pub(crate) fn alike(span: &Span) -> (u64, Space, u64) {
+    (span.bytes(), span.memory().space(), span.address() % ALIGNMENT)
 }
 
 fn invalid(cause: String) -> Error {
@@ -399,7 +405,7 @@ impl Graph {
                 let cause = format!("argument {number} is {wanted:?} memory, not {given:?}");
                 return Err(invalid(cause));
             }
-            let moves = span.address() % ALIGNMENT != was.address() % ALIGNMENT;
+            let moves = alike(span) != alike(was);
             if moves && self.nodes.iter().any(|node| node.is_kernel_with(number)) {
                 return Err(invalid(format!(
                     "argument {number} begins at another place within {ALIGNMENT} bytes than while the graph \

@@ -21,5 +21,5 @@ mod verify;
 
 pub use arguments::Arguments;
 pub use exec::Graph;
-pub(crate) use exec::Renewed;
+pub(crate) use exec::{Renewed, alike};
 pub use recording::Recording;

@@ -305,7 +305,7 @@ impl Tasks {
     }
 
     /// Runs `submit`, and issues the tasks that it submits on this thread as one graph: a region, which programs repeat. A
-    /// region with the same calls, uses and sizes of data as an earlier one is a launch of its graph. Functions run each
+    /// region with the same calls, uses, sizes of data, kinds of memory and places within 256 bytes as an earlier one is a launch of its graph. Functions run each
     /// time; where they enqueue other values, or use other data, the graph is changed in place, and where they enqueue other
     /// operations, it is made anew. So a region is at most a matter of speed: tasks have the results that they have without
     /// it.

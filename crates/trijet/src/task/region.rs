@@ -5,6 +5,7 @@ use super::bound::{Bound, NodeBody};
 use super::declared::{AnyDatum, Declared, StreamBody};
 use super::record::{Body, New, Number};
 use crate::base::error::Result;
+use crate::graph::alike;
 use crate::stream::Stream;
 use crate::workers::{Run, TaskGraph};
 use smallvec::SmallVec;
@@ -111,8 +112,8 @@ impl Region {
                 data.len() - 1
             });
             data[index].writes |= one.mode.writes();
-            let bytes = data[index].datum.read_all(new.place).span().bytes();
-            (index, bytes, &one.range, one.mode.writes(), one.reduces).hash(hasher);
+            let memory = alike(&data[index].datum.read_all(new.place).span());
+            (index, memory, &one.range, one.mode.writes(), one.reduces).hash(hasher);
         }
         *is_loose |= data.len() > DATA_MAX;
     }

@@ -263,3 +263,55 @@ fn graphs_of_many_regions_come_and_go() -> Result<()> {
     demand_clean(&device);
     Ok(())
 }
+
+/// Parts of a buffer begin at any place within 256 bytes, and launches of a graph with kernels keep their place.
+#[test]
+fn a_region_over_any_part_of_a_buffer_has_the_result_of_its_tasks() -> Result<()> {
+    let device = crate::device(Order::Seeded(5))?;
+    let (tasks, stream) = (device.tasks(), device.stream()?);
+    let mut rest = stream.alloc::<f32>(10 * LEN + 40)?;
+    let mut data = Vec::new();
+    for round in 0..10 {
+        let (gap, others) = rest.split(round % 4);
+        let (part, others) = others.split(LEN);
+        (rest, _) = (others, gap);
+        data.push(tasks.data(part));
+    }
+    let x = filled(&tasks, 1.0)?;
+    for _ in 0..3 {
+        for (round, y) in data.iter().enumerate() {
+            tasks.region(|tasks| {
+                tasks.task(y.write()).run(move |s, mut y| s.fill(&mut y, round as f32))?;
+                add(tasks, 1.0, &x, y)
+            })?;
+        }
+    }
+    tasks.finish()?;
+    assert!(tasks.counts().replays > 0, "{:?}", tasks.counts());
+    for (round, y) in data.into_iter().enumerate() {
+        assert_eq!(value(&device, &tasks, &y)?, round as f32 + 1.0);
+    }
+    demand_clean(&device);
+    Ok(())
+}
+
+/// One call may have data of the device and of the host, in turn.
+#[test]
+fn a_region_over_memory_of_any_kind_has_the_result_of_its_tasks() -> Result<()> {
+    fn fill<S: Send + Sync + 'static>(tasks: &Tasks, x: &Data<f32, S>, value: f32) -> Result<()> {
+        tasks.region(|tasks| {
+            let task = tasks.task(x.write());
+            task.run(move |s, mut x| s.fill(&mut x, value)).map(drop)
+        })
+    }
+    let device = crate::device(Order::Greedy)?;
+    let tasks = device.tasks();
+    let (x, h) = (tasks.alloc::<f32>(LEN)?, tasks.data(device.pinned::<f32>(LEN)?));
+    for round in [1.0, 2.0, 3.0] {
+        fill(&tasks, &x, round)?;
+        fill(&tasks, &h, 10.0 * round)?;
+    }
+    assert_eq!(value(&device, &tasks, &x)?, 3.0);
+    assert_eq!(&*tasks.take(h)?.read()?, &[30.0; LEN]);
+    tasks.finish()
+}
