@@ -106,7 +106,8 @@ impl Core {
     /// Runs the function of a task.
     fn run<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let outer = (INSIDE.replace(self.id), REGION.replace((0, 0)));
-        let outcome = caught(body);
+        // A cause that is a value of the program becomes text here, so that it is not dropped under the lock later.
+        let outcome = caught(|| body().map_err(|error| error.again()));
         INSIDE.set(outer.0);
         REGION.set(outer.1);
         outcome.unwrap_or_else(|words| {
@@ -146,7 +147,12 @@ impl Core {
         if state.unfinished() >= UNFINISHED_MAX && !self.is_inside() {
             state = self.wait_until(state, |state| state.unfinished() < UNFINISHED_MAX);
         }
-        let number = state.add(new, declared, self.region())?;
+        if let Err(error) = state.demand_data(&new, declared) {
+            // The function goes after the lock: what the program put into it may use the tasks when it is dropped.
+            drop(state);
+            return Err(error);
+        }
+        let number = state.add(new, declared, self.region());
         drop(self.advance(state));
         Ok(number)
     }
@@ -213,7 +219,7 @@ impl Core {
                         state
                     }
                     Issue::Region(region) => self.launch(region),
-                    Issue::Run(run) => self.start_run(&run),
+                    Issue::Run(run) => self.start_run(run),
                 };
                 if state.waiting > 0 {
                     self.news.notify_all();
@@ -224,12 +230,16 @@ impl Core {
         if state.ready_on_host() > 0 {
             state = self.call_threads(state);
         }
-        let discarded: Vec<Body> = std::mem::take(&mut state.discarded);
+        let discarded = std::mem::take(&mut state.discarded);
         if !discarded.is_empty() {
             drop(state);
-            // Their data go here, which takes the lock. What the program put into them may panic when it is dropped.
-            for body in discarded {
-                drop(caught(|| drop(body)));
+            // Their data go here, which takes the lock. What the program put into them may panic when it is dropped, and
+            // may not wait there either.
+            for value in discarded {
+                drop(self.run(|| {
+                    drop(value);
+                    Ok(())
+                }));
             }
             state = self.lock();
         }
@@ -263,9 +273,9 @@ impl Core {
                 Outcome::Returned(outcome) => {
                     outcome.and_then(|()| launched.as_ref().map(drop).map_err(Error::again))
                 }
-                Outcome::Skipped(body) => {
+                Outcome::Skipped(body, why) => {
                     state.put_back(number, Body::Stream(body));
-                    Ok(())
+                    why
                 }
             };
             state.returned_in_graph(number, outcome, end);
@@ -274,19 +284,21 @@ impl Core {
     }
 
     /// Starts a run of workers.
-    fn start_run(&self, issue: &RunIssue) -> MutexGuard<'_, State> {
-        let started = self.run(|| issue.start());
-        let end = issue.stream.lane().position();
-        self.look_at_runs();
+    fn start_run(&self, issue: RunIssue) -> MutexGuard<'_, State> {
+        let (lane, stream) = (issue.lane, Arc::clone(&issue.stream));
         let members: Vec<Number> = issue.members.iter().map(|(number, _)| *number).collect();
         let mut state = self.lock();
         let last = members.last().copied().unwrap_or(0);
-        let end = state.lanes.issued(issue.lane, last, end);
+        let end = state.lanes.issued(lane, last, end);
         for number in &members {
             let outcome = started.as_ref().map(drop).map_err(Error::again);
             state.returned_in_graph(*number, outcome, end);
         }
         if let Ok(run) = started {
+        // The last share in the program and its data may be here. It goes before the lock is taken.
+        let started = self.run(move || issue.start());
+        let end = stream.lane().position();
+        self.look_at_runs();
             state.counts.runs += 1;
             state.runs.push(Running { run, members });
         }
@@ -453,7 +465,9 @@ impl Core {
     ) -> MutexGuard<'_, State> {
         loop {
             let mut state = self.lock();
-            if state.bring_home(datum, copies) {
+            let is_home = state.bring_home(datum, copies);
+            // A copy of bytes without a value is over at once, and leaves its function.
+            if is_home && state.discarded.is_empty() {
                 return state;
             }
             drop(self.wait_until(state, |state| state.pending(datum) == 0));

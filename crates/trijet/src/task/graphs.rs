@@ -106,8 +106,10 @@ impl State {
 
     /// Lets the members be issued one by one.
     fn dissolve(&mut self, region: u64) {
-        let Some(known) = self.regions.all.remove(&region) else { return };
-        for number in known.members {
+        let Some(mut known) = self.regions.all.remove(&region) else { return };
+        let members = std::mem::take(&mut known.members);
+        self.discard(Some(known));
+        for number in members {
             let Some(record) = self.record_mut(number) else { continue };
             record.region = None;
             if record.blockers == 0 && record.progress == Progress::Blocked {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::bound::NodeBody;
-use super::declared::StreamBody;
+use super::declared::{Declared, StreamBody};
 use super::lanes::Group;
 use crate::base::error::{Error, Result};
 use crate::base::id::Position;
@@ -110,6 +110,13 @@ pub(super) struct New {
     /// The tasks that it shares streams with.
     pub(super) group: Group,
     pub(super) body: Body,
+}
+
+impl New {
+    /// The data of its program, if it is one for workers.
+    pub(super) fn bound(&self) -> &[Declared] {
+        if let Body::Node(node) = &self.body { node.bound.data.all() } else { &[] }
+    }
 }
 
 /// What is known of a task.

@@ -63,8 +63,10 @@ impl Core {
         }
         let mut state = self.lock();
         state.runs.splice(0..0, others);
-        for (running, error) in failed {
-            state.run_failed(&running, error);
+        for (running, error) in &failed {
+            state.run_failed(running, error.again());
         }
+        // A run gives its memory back when it is dropped, which is not for this lock.
+        drop(state);
     }
 }

@@ -104,8 +104,9 @@ pub(super) struct State {
     pub(super) failures: BTreeMap<Number, Arc<Failure>>,
     /// The first failure that no call has returned yet.
     pub(super) unreported: Option<Arc<Failure>>,
-    /// Functions of tasks that do not run, to be dropped outside the lock.
-    pub(super) discarded: Vec<Body>,
+    /// Values that may have values of the program or handles of data, and that nothing needs any more. They are dropped
+    /// outside the lock.
+    pub(super) discarded: Vec<Box<dyn Send>>,
     pub(super) threads: usize,
     pub(super) idle_threads: usize,
     /// Whether no handle is left that could submit a task.
@@ -183,6 +184,11 @@ impl State {
     pub(super) fn add_history(&mut self) -> u32 {
         let number = self.unused.pop().unwrap_or_else(|| {
             self.data.push(Datum::default());
+    /// Keeps a value until the lock is given up.
+    pub(super) fn discard<T: Send + 'static>(&mut self, value: Option<T>) {
+        self.discarded.extend(value.map(|value| Box::new(value) as Box<dyn Send>));
+    }
+
             u32::try_from(self.data.len() - 1).expect("fewer than 2^32 data")
         });
         self.data[number as usize] = Datum::default();
@@ -234,24 +240,16 @@ impl State {
         Ok(())
     }
 
-    /// Adds a task.
-    ///
-    /// # Errors
-    /// `InvalidValue` if a datum was taken.
-    pub(super) fn add(
-        &mut self,
-        new: New,
-        declared: &AllDeclared,
-        region: Option<u64>,
-    ) -> Result<Number> {
-        for one in declared.all() {
-            self.demand_there(one.number, "task")?;
-        }
+    /// Refuses a task whose data were taken.
+    pub(super) fn demand_data(&self, new: &New, declared: &AllDeclared) -> Result<()> {
+        let mut all = declared.all().iter().chain(new.bound());
+        all.try_for_each(|one| self.demand_there(one.number, "task"))
+    }
+
+    /// Adds a task whose data are there.
+    pub(super) fn add(&mut self, new: New, declared: &AllDeclared, region: Option<u64>) -> Number {
         // A run gets the memory of all data of its program, so they cannot be taken before it is issued.
-        let bound = if let Body::Node(node) = &new.body { node.bound.data.all() } else { &[] };
-        for one in bound {
-            self.demand_there(one.number, "task")?;
-        }
+        let bound = new.bound();
         let held = |one: &Declared| Use {
             number: one.number,
             datum: one.number,
@@ -268,7 +266,7 @@ impl State {
         if let Some(region) = region {
             self.note_member(region, &new, declared.all());
         }
-        Ok(self.add_record(new, &uses, (false, region)))
+        self.add_record(new, &uses, (false, region))
     }
 
     /// Adds a task with these uses.
@@ -388,7 +386,7 @@ impl State {
         let region = record.region;
         // A function that did not run.
         let did_run = body.is_none();
-        self.discarded.extend(body);
+        self.discard(body);
         self.unfinished -= 1;
         self.unissued -= usize::from(!is_host);
         match &failure {

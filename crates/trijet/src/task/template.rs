@@ -16,8 +16,8 @@ const KEPT: usize = 16;
 /// What became of a task of a region.
 pub(super) enum Outcome {
     Returned(Result<()>),
-    /// It did not run, because another one failed.
-    Skipped(StreamBody),
+    /// It did not run, because another one failed, or because of this error.
+    Skipped(StreamBody, Result<()>),
 }
 
 /// The graphs of regions, by what they depend on.
@@ -71,7 +71,7 @@ impl Template {
         let RegionIssue { members, data, place, stream, .. } = issue;
         let mut outcomes = Vec::with_capacity(members.len());
         if let Err(error) = self.open_streams(members.len()) {
-            let fail = |_| Outcome::Returned(Err(error.again()));
+            let fail = |member: Member| Outcome::Skipped(member.body, Err(error.again()));
             return (members.into_iter().map(fail).collect(), Err(error));
         }
         let Self { recording, streams, graph } = self;
@@ -127,8 +127,8 @@ fn record(
         let Member { body, reads, .. } = member;
         let failed = |at: &usize| !matches!(outcomes[*at], Outcome::Returned(Ok(())));
         outcomes.push(match &named {
-            Err(error) => Outcome::Returned(Err(error.again())),
-            Ok(()) if reads.iter().any(failed) => Outcome::Skipped(body),
+            Err(error) => Outcome::Skipped(body, Err(error.again())),
+            Ok(()) if reads.iter().any(failed) => Outcome::Skipped(body, Ok(())),
             Ok(()) => Outcome::Returned(calling::recorded(|| run(body, stream)).map_err(explained)),
         });
     }

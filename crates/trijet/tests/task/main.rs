@@ -3,6 +3,7 @@
 
 mod behaviours;
 mod devices;
+mod drops;
 mod failures;
 mod fifteen;
 mod hosts;
@@ -14,10 +15,14 @@ mod regions;
 mod workers;
 
 use trijet::check::Options;
+use std::time::Duration;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Device, Result};
 
 /// A checked device with one order of what its streams leave open.
+/// What takes this long hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 fn device(order: Order) -> Result<Device> {
     let config = HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() };
     Device::builder().host(config).check(Options::default()).open()
