@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::declared::{AllDeclared, AnyDatum, StreamBody};
+use super::inside;
 use super::issue::{Issue, TaskIssue};
 use super::lanes::{Group, Lanes};
 use super::record::{Body, Failure, New, Number};
@@ -34,8 +35,6 @@ const UNFINISHED_MAX: usize = 4096;
 const THREADS_MAX: usize = 16;
 
 thread_local! {
-    /// The tasks whose function the thread runs; 0 if there are none.
-    static INSIDE: Cell<u64> = const { Cell::new(0) };
     /// The tasks of which the thread submits a region, and the region; 0 if there are none.
     static REGION: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
@@ -100,16 +99,16 @@ impl Core {
 
     /// Whether the calling thread runs a function of these tasks.
     fn is_inside(&self) -> bool {
-        INSIDE.get() == self.id
+        inside::is_inside(self.id)
     }
 
     /// Runs the function of a task.
     fn run<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let outer = (INSIDE.replace(self.id), REGION.replace((0, 0)));
         // A cause that is a value of the program becomes text here, so that it is not dropped under the lock later.
-        let outcome = caught(|| body().map_err(|error| error.again()));
-        INSIDE.set(outer.0);
-        REGION.set(outer.1);
+        let body = || body().map_err(|error| error.again());
+        let outcome = inside::within(self.id, || caught(body));
+        REGION.set(region);
         outcome.unwrap_or_else(|words| {
             Err(Error::new(ErrorKind::Panicked, "task", format!("it panicked: {words}")))
         })

@@ -47,6 +47,7 @@ mod declared;
 mod explain;
 mod graphs;
 mod history;
+mod inside;
 mod issue;
 mod lanes;
 mod record;
@@ -373,7 +374,7 @@ impl Tasks {
     ///
     /// # Errors
     /// The error of the task, or that of the task that failed first if this one did not run; the error of work that
-    /// failed; `InvalidValue` in the function of a task.
+    /// failed; `InvalidValue` in the function of a task, and in the functions of other tasks that this function waits for.
     #[track_caller]
     pub fn wait(&self, task: TaskId) -> Result<()> {
         self.core().wait(self.number(task, "task wait")?, Location::caller())

@@ -1,8 +1,10 @@
 //! Misuse of tasks: errors that name what is wrong.
 
-use crate::device;
-use std::sync::mpsc::channel;
+use crate::{PATIENCE, device};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::spawn;
 use trijet::sim::Order;
+use trijet::task::Tasks;
 use trijet::{ErrorKind, Result};
 
 #[test]
@@ -75,5 +77,81 @@ fn a_range_outside_of_the_data_panics_as_for_a_slice() -> Result<()> {
         }));
         assert!(outside.is_err());
     }
+    Ok(())
+}
+
+/// Functions of three sets of tasks, each within that of the one before: no wait for any of them is left, since each waits
+/// for the function that the thread runs.
+#[test]
+fn waits_for_tasks_whose_functions_lie_further_out_are_refused() -> Result<()> {
+    /// Submits a task to the first tasks whose function waits for the second ones, and so on.
+    fn nest(all: &[Tasks], depth: usize, send: Sender<[Result<()>; 3]>) -> Result<()> {
+        let (sets, tasks) = (all.to_vec(), &all[depth]);
+        let x = all[0].alloc::<u8>(8)?;
+        tasks.task(()).run(move |_, ()| {
+            if depth + 1 < sets.len() {
+                return nest(&sets, depth + 1, send);
+            }
+            let outer = &sets[0];
+            let own = outer.task(x.read()).run(|_, _| Ok(()))?;
+            let waits = [outer.finish(), outer.wait(own), outer.take(x).map(drop)];
+            send.send(waits).expect("the test receives");
+            Ok(())
+        })?;
+        tasks.finish()
+    }
+    for count in [2, 3, 8] {
+        let device = device(Order::Greedy)?;
+        let sets: Vec<Tasks> = (0..count).map(|_| device.tasks()).collect();
+        let ((send, waits), (end, ended)) = (channel(), channel());
+        spawn(move || end.send(nest(&sets, 0, send)).expect("the test receives"));
+        let waits = waits.recv_timeout(PATIENCE).expect("the waits return");
+        for wait in waits {
+            let kind = wait.map_err(|error| error.kind());
+            assert_eq!(kind, Err(ErrorKind::InvalidValue), "{count} sets of tasks");
+        }
+        ended.recv_timeout(PATIENCE).expect("the outermost wait returns")?;
+    }
+    Ok(())
+}
+
+/// The library tells eight sets of tasks apart, and refuses waits that lie deeper.
+#[test]
+fn waits_in_functions_of_any_depth_end() -> Result<()> {
+    fn nest(all: &[Tasks]) -> Result<()> {
+        let Some((tasks, inner)) = all.split_first() else { return Ok(()) };
+        let inner = inner.to_vec();
+        tasks.task(()).run(move |_, ()| nest(&inner))?;
+        tasks.finish()
+    }
+    let device = device(Order::Greedy)?;
+    for (count, expected) in [(8, Ok(())), (9, Ok(())), (40, Err(ErrorKind::InvalidValue))] {
+        let sets: Vec<Tasks> = (0..count).map(|_| device.tasks()).collect();
+        let (end, ended) = channel();
+        spawn(move || end.send(nest(&sets)).expect("the test receives"));
+        let ended = ended.recv_timeout(PATIENCE).expect("the outermost wait returns");
+        assert_eq!(ended.map_err(|error| error.kind()), expected, "{count} sets of tasks");
+    }
+    Ok(())
+}
+
+/// Inside the function of a task, and inside that of others within it, more tasks may be submitted than elsewhere without
+/// a wait.
+#[test]
+fn submission_to_tasks_whose_functions_lie_further_out_does_not_wait_for_room() -> Result<()> {
+    let device = device(Order::Greedy)?;
+    let (tasks, others) = (device.tasks(), device.tasks());
+    let (own, inner) = (tasks.clone(), others.clone());
+    tasks.task(()).run(move |_, ()| {
+        inner.task(()).run(move |_, ()| {
+            (0..5000).try_for_each(|_| own.task(()).run(|_, ()| Ok(())).map(drop))
+        })?;
+        inner.finish()
+    })?;
+    let (end, ended) = channel();
+    let waiting = tasks.clone();
+    spawn(move || end.send(waiting.finish()).expect("the test receives"));
+    ended.recv_timeout(PATIENCE).expect("it returns")?;
+    assert_eq!(tasks.counts().succeeded, 5001);
     Ok(())
 }

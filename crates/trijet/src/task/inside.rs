@@ -1,0 +1,65 @@
+//! The tasks whose functions the calling thread runs, one within another.
+#![forbid(unsafe_code)]
+
+use std::cell::Cell;
+
+/// Tasks are told apart down to this depth. A thread whose functions lie deeper counts as one that runs functions of all
+/// tasks, so it waits for none.
+const DEPTH_MAX: usize = 8;
+
+/// The numbers of the tasks, from the outermost on, each once. Without a destructor, so that it is there in those of other
+/// thread-local values, too.
+#[derive(Clone, Copy)]
+struct Inside {
+    all: [u64; DEPTH_MAX],
+    depth: usize,
+}
+
+thread_local! {
+    static INSIDE: Cell<Inside> = const { Cell::new(Inside { all: [0; DEPTH_MAX], depth: 0 }) };
+}
+
+/// Whether the calling thread runs a function of these tasks, also if that one runs functions of others.
+pub(super) fn is_inside(tasks: u64) -> bool {
+    let Inside { all, depth } = INSIDE.get();
+    all.get(..depth).is_none_or(|all| all.contains(&tasks))
+}
+
+/// Runs a function of these tasks.
+pub(super) fn within<R>(tasks: u64, run: impl FnOnce() -> R) -> R {
+    /// Goes back also after a panic.
+    struct Outer(Inside);
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            INSIDE.set(self.0);
+        }
+    }
+    let outer = Outer(INSIDE.get());
+    if !is_inside(tasks) {
+        let Inside { mut all, depth } = outer.0;
+        if let Some(next) = all.get_mut(depth) {
+            *next = tasks;
+        }
+        INSIDE.set(Inside { all, depth: depth + 1 });
+    }
+    run()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_inside_all_tasks_whose_functions_it_runs_at_any_depth() {
+        fn nest(tasks: u64) {
+            assert!((1..tasks).all(is_inside), "depth {tasks}");
+            if tasks < 2 * DEPTH_MAX as u64 {
+                within(tasks, || nest(tasks + 1));
+            }
+            assert!((1..tasks).all(is_inside), "depth {tasks} again");
+        }
+        nest(1);
+        within(7, || within(8, || within(7, || assert!(is_inside(8) && !is_inside(9)))));
+        assert!(!(1..20).any(is_inside));
+    }
+}
