@@ -18,7 +18,7 @@ use super::template::{Outcome, Templates};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::panic::caught;
 use crate::graph::Renewed;
-use crate::log::task_name;
+use crate::log::{calling, task_name};
 use crate::order::domain::Domain;
 use crate::stream::{Device, Stream};
 use std::cell::Cell;
@@ -104,7 +104,7 @@ impl Core {
 
     /// Runs the function of a task.
     fn run<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
-        let outer = (INSIDE.replace(self.id), REGION.replace((0, 0)));
+        let region = REGION.replace((0, 0));
         // A cause that is a value of the program becomes text here, so that it is not dropped under the lock later.
         let body = || body().map_err(|error| error.again());
         let outcome = inside::within(self.id, || caught(body));
@@ -133,9 +133,14 @@ impl Core {
         Ok(Arc::clone(state.lanes.stream(lane)))
     }
 
+    /// The lock for a drop: `None` after a panic under it, and in a child of `fork`, where a thread that does not exist
+    /// may hold it.
+    pub(super) fn lock_for_drop(&self) -> Option<MutexGuard<'_, State>> {
+        if calling::forked() { None } else { self.state.lock().ok() }
+    }
+
     pub(super) fn forget_datum(&self, number: u32) {
-        // During an unwind the lock may be poisoned; the datum stays then.
-        if let Ok(mut state) = self.state.lock() {
+        if let Some(mut state) = self.lock_for_drop() {
             state.forget_datum(number);
         }
     }
@@ -205,7 +210,11 @@ impl Core {
 
     /// Issues what may be issued, and wakes threads of the host for the rest. The lock is given up in between.
     fn advance<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        if !state.is_issuing {
+        let is_left = !state.is_issuing && state.may_issue(self.look_ahead);
+        if is_left && !calling::is_free() {
+            // The functions would run where a host function, or code that is recorded, may not do what they may.
+            self.call_issuer(&mut state);
+        } else if is_left {
             state.is_issuing = true;
             while let Some(issue) = state.next(self.look_ahead, self.domain()) {
                 drop(state);
@@ -286,6 +295,10 @@ impl Core {
     fn start_run(&self, issue: RunIssue) -> MutexGuard<'_, State> {
         let (lane, stream) = (issue.lane, Arc::clone(&issue.stream));
         let members: Vec<Number> = issue.members.iter().map(|(number, _)| *number).collect();
+        // The last share in the program and its data may be here. It goes before the lock is taken.
+        let started = self.run(move || issue.start());
+        let end = stream.lane().position();
+        self.look_at_runs();
         let mut state = self.lock();
         let last = members.last().copied().unwrap_or(0);
         let end = state.lanes.issued(lane, last, end);
@@ -294,10 +307,6 @@ impl Core {
             state.returned_in_graph(*number, outcome, end);
         }
         if let Ok(run) = started {
-        // The last share in the program and its data may be here. It goes before the lock is taken.
-        let started = self.run(move || issue.start());
-        let end = stream.lane().position();
-        self.look_at_runs();
             state.counts.runs += 1;
             state.runs.push(Running { run, members });
         }
@@ -315,7 +324,7 @@ impl Core {
         impl Drop for Closing<'_> {
             fn drop(&mut self) {
                 REGION.set(self.before);
-                let mut state = self.core.lock();
+                let Some(mut state) = self.core.lock_for_drop() else { return };
                 state.close_region(self.region, self.core.wrong_reads.is_some());
                 drop(self.core.advance(state));
             }
@@ -364,7 +373,10 @@ impl Core {
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
     ) -> MutexGuard<'a, State> {
-        let (ready, idle) = (state.ready_on_host(), state.idle_threads);
+        let ready = state.ready_on_host();
+        // One of them may be on its way to issue tasks.
+        let idle =
+            state.idle_threads - usize::from(state.is_issuer_called && state.idle_threads > 0);
         (0..ready.min(idle)).for_each(|_| self.work.notify_one());
         let most = available_parallelism().map_or(1, usize::from).clamp(2, THREADS_MAX);
         for _ in idle..ready {
@@ -401,10 +413,14 @@ impl Core {
         self.advance(state)
     }
 
-    /// The life of a thread for work on the host.
+    /// The life of a thread for work on the host, which also issues tasks where no other thread may or does.
     fn serve(self: Arc<Self>) {
         let mut state = self.lock();
         loop {
+            state.is_issuer_called = false;
+            if !state.is_issuing && state.may_issue(self.look_ahead) {
+                state = self.advance(state);
+            }
             if state.ready_on_host() > 0 {
                 state = self.work_once(state);
                 continue;
@@ -428,15 +444,36 @@ impl Core {
         self.work.notify_all();
     }
 
-    /// No handle is left that could submit a task: threads issue and run what is left, and end.
-    pub(super) fn close(self: &Arc<Self>) {
-        let mut state = self.lock();
-        state.is_closing = true;
-        if state.unfinished() > 0 && state.threads == 0 && !self.start_thread(&mut state) {
-            state = self.advance(state);
+    /// A handle is gone, so nobody may be left to wait for tasks: functions that are held back may have all others.
+    /// Everything that was submitted is issued, by a thread of the library.
+    pub(super) fn let_go(self: &Arc<Self>) {
+        let Some(mut state) = self.lock_for_drop() else { return };
+        state.due = state.last();
+        if !state.is_issuing && state.may_issue(self.look_ahead) && !self.call_issuer(&mut state) {
+            // No thread can be started, and here functions may not run: the next call issues them.
+            if calling::is_free() {
+                drop(self.advance(state));
+            }
         }
+    }
+
+    /// No handle is left that could submit a task: threads run what is left, and end.
+    pub(super) fn close(self: &Arc<Self>) {
+        let Some(mut state) = self.lock_for_drop() else { return };
+        state.is_closing = true;
         drop(state);
         self.work.notify_all();
+    }
+
+    /// Lets a thread of the library issue what may be issued. Returns whether there is one.
+    fn call_issuer(self: &Arc<Self>, state: &mut State) -> bool {
+        if state.is_issuer_called {
+            return true;
+        }
+        // The others may run functions that do not end soon.
+        state.is_issuer_called = state.idle_threads > 0 || self.start_thread(state);
+        self.work.notify_one();
+        state.is_issuer_called
     }
 
     /// Refuses a wait inside the function of a task, which would wait for itself.

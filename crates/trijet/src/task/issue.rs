@@ -35,13 +35,26 @@ pub(super) struct TaskIssue {
 }
 
 impl State {
-    /// The next task to issue, if more than `look_ahead` are not issued, or if a thread waits.
+    /// Whether there is something to issue now.
+    pub(super) fn may_issue(&self, look_ahead: usize) -> bool {
+        !self.regions.ready.is_empty() || !self.ready.is_empty() && !self.holds_back(look_ahead)
+    }
+
+    /// Whether tasks that may be issued are held back: no more than `look_ahead` are not issued, no thread waits, and
+    /// none of them is due.
+    fn holds_back(&self, look_ahead: usize) -> bool {
+        let is_due = |(_, Reverse(number)): &(_, Reverse<Number>)| *number <= self.due;
+        let is_asked = self.waiting > 0 || self.is_closing;
+        self.unissued <= look_ahead && !is_asked && !self.ready.iter().any(is_due)
+    }
+
+    /// The next task to issue, if it is not held back.
     pub(super) fn next(&mut self, look_ahead: usize, domain: &Domain) -> Option<Issue> {
         if let Some(region) = self.next_region(domain) {
             return Some(region);
         }
         loop {
-            if self.unissued <= look_ahead && self.waiting == 0 && !self.is_closing {
+            if self.holds_back(look_ahead) {
                 return None;
             }
             let (_, Reverse(number)) = self.ready.pop()?;

@@ -30,7 +30,7 @@
 //!   byte. The waits between streams are those of the buffers, so none is inserted that another one implies.
 //! - *Streams.* A task continues the stream of a task whose result it uses, if nothing was issued there since. A few
 //!   tasks are held back, so that the library sees which of several should continue a stream. [`Tasks::finish`] and
-//!   every other wait issue all of them, and so does the drop of the last handle.
+//!   every other wait issue all of them, and so does the drop of a handle.
 //! - *Errors.* If the function of a task returns an error or panics, the tasks that read what it was to write do not run, and
 //!   neither do those that read theirs. The others do. Calls that need the result return the first error, with the
 //!   task that failed.
@@ -85,13 +85,26 @@ const STREAMS: usize = 8;
 /// How many tasks are held back, so that the successors of a task are known when its stream is chosen.
 const LOOK_AHEAD: usize = 8;
 
-/// The tasks of a device. Clones are handles of the same tasks. The drop of the last one does not wait: what was
-/// submitted runs.
+/// The tasks of a device. Clones are handles of the same tasks.
+///
+/// The drop of a handle does not wait: what was submitted runs. A thread of the library issues it, because functions that
+/// are held back may have all other handles.
+///
+/// The library holds no lock while a function of a task runs, or while what the function has is dropped.
+///
+/// Inside a host function, and in a child of `fork`, each call that returns a `Result` is refused, [`Tasks::cancel`]
+/// returns `false`, and nothing is issued.
 #[derive(Debug, Clone)]
 pub struct Tasks(Arc<Handle>);
 
 #[derive(Debug)]
 struct Handle(Arc<Core>);
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.core().let_go();
+    }
+}
 
 impl Drop for Handle {
     fn drop(&mut self) {

@@ -97,8 +97,12 @@ pub(super) struct State {
     pub(super) unfinished: usize,
     /// Threads for which everything is to be issued, because they wait.
     pub(super) waiting: usize,
+    /// The tasks up to this one are not held back, although no thread waits.
+    pub(super) due: Number,
     /// Whether a thread issues tasks.
     pub(super) is_issuing: bool,
+    /// Whether a thread of the library was called to issue tasks, and has not come yet.
+    pub(super) is_issuer_called: bool,
     pub(super) lanes: Lanes,
     /// The tasks without a result, each with the first failure.
     pub(super) failures: BTreeMap<Number, Arc<Failure>>,
@@ -129,7 +133,9 @@ impl State {
             unissued: 0,
             unfinished: 0,
             waiting: 0,
+            due: 0,
             is_issuing: false,
+            is_issuer_called: false,
             lanes,
             failures: BTreeMap::new(),
             unreported: None,
@@ -145,6 +151,11 @@ impl State {
     /// The tasks that are not over.
     pub(super) fn unfinished(&self) -> usize {
         self.unfinished
+    }
+
+    /// The number of the task that was submitted last; 0 if there was none.
+    pub(super) fn last(&self) -> Number {
+        self.first + self.records.len() as u64 - 1
     }
 
     /// Whether a task is over, or forgotten since.
@@ -173,6 +184,11 @@ impl State {
         number
     }
 
+    /// Keeps a value until the lock is given up.
+    pub(super) fn discard<T: Send + 'static>(&mut self, value: Option<T>) {
+        self.discarded.extend(value.map(|value| Box::new(value) as Box<dyn Send>));
+    }
+
     /// Gives a task its function back, which did not run.
     pub(super) fn put_back(&mut self, number: Number, body: Body) {
         if let Some(record) = self.record_mut(number) {
@@ -184,11 +200,6 @@ impl State {
     pub(super) fn add_history(&mut self) -> u32 {
         let number = self.unused.pop().unwrap_or_else(|| {
             self.data.push(Datum::default());
-    /// Keeps a value until the lock is given up.
-    pub(super) fn discard<T: Send + 'static>(&mut self, value: Option<T>) {
-        self.discarded.extend(value.map(|value| Box::new(value) as Box<dyn Send>));
-    }
-
             u32::try_from(self.data.len() - 1).expect("fewer than 2^32 data")
         });
         self.data[number as usize] = Datum::default();
@@ -276,7 +287,7 @@ impl State {
         uses: &[Use],
         (is_transfer, region): (bool, Option<u64>),
     ) -> Number {
-        let number = self.first + self.records.len() as u64;
+        let number = self.last() + 1;
         let mut edges: SmallVec<[Edge; 3]> = SmallVec::new();
         let Self { data, records, first, .. } = self;
         let is_over = |number: Number| {

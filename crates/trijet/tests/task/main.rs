@@ -6,6 +6,7 @@ mod devices;
 mod drops;
 mod failures;
 mod fifteen;
+mod handles;
 mod hosts;
 mod programs;
 mod random;
@@ -14,15 +15,15 @@ mod refused;
 mod regions;
 mod workers;
 
-use trijet::check::Options;
 use std::time::Duration;
+use trijet::check::Options;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Device, Result};
 
-/// A checked device with one order of what its streams leave open.
 /// What takes this long hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A checked device with one order of what its streams leave open.
 fn device(order: Order) -> Result<Device> {
     let config = HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() };
     Device::builder().host(config).check(Options::default()).open()
