@@ -2,7 +2,12 @@
 //! also if other threads of the parent were inside calls.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use trijet::memory::PageLocked;
 use trijet::sim::{Executor, HostConfig, Order};
+use trijet::task::{Data, Sum, TaskId, Tasks, Workers};
+use trijet::workers::Options;
+use trijet::workers::programs::vectors::{self, VECTORS};
 use trijet::{Batch, Buffer, Device, ErrorKind, PinnedBuffer, Result, Select, SourceOrder, Stream};
 
 unsafe extern "C" {
@@ -119,6 +124,97 @@ fn every_call_of_a_child_is_refused_and_every_drop_ends() -> Result<()> {
             held.stream.synchronize()?;
             assert_eq!(held.h.read()?[63], 1, "the parent goes on");
         }
+    }
+    Ok(())
+}
+
+/// The data and the tasks that a child has.
+struct HeldTasks {
+    device: Device,
+    tasks: Tasks,
+    x: Data<f32>,
+    h: Data<f32, PageLocked>,
+    task: TaskId,
+    workers: Workers,
+    spare: PinnedBuffer<f32>,
+}
+
+impl HeldTasks {
+    fn new(device: Device) -> Result<Self> {
+        let tasks = device.tasks();
+        let (x, y) = (tasks.alloc::<f32>(8)?, tasks.alloc::<f32>(8)?);
+        let h = tasks.data(device.pinned::<f32>(8)?);
+        let all = (x.update(), y.update_range(..2), y.update_range(2..4), y.update_range(4..));
+        let bind = tasks.task(all).bind(&VECTORS, Options::default(), |launch, x| launch.run(x));
+        let (workers, task) = (bind?, tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 1.0))?);
+        let spare = device.pinned(8)?;
+        Ok(Self { device, tasks, x, h, task, workers, spare })
+    }
+
+    /// Makes calls and drops everything, in the child; returns its exit code.
+    fn in_child(self) -> i32 {
+        let Self { device, tasks, x, h, task, workers, spare } = self;
+        let spare = tasks.data(spare);
+        let all = (x.update(), h.read());
+        let bind = tasks.task(x.update()).bind(&VECTORS, Options::default(), |_, _| unreachable!());
+        let calls = [
+            tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 2.0)).map(drop),
+            tasks.task(all).run(|_, _| Ok(())).map(drop),
+            tasks.task(x.reduce(Sum)).run(|_, _| Ok(())).map(drop),
+            tasks.task(h.write()).host(|_| Ok(())).map(drop),
+            tasks.copy(x.read(), h.write()).map(drop),
+            bind.map(drop),
+            tasks.task(x.write()).on_workers(&workers, vectors::FILL, &[]).map(drop),
+            tasks.region(|_| Ok(())),
+            tasks.alloc::<u8>(8).map(drop),
+            tasks.alloc_on::<u8>(0, 8).map(drop),
+            Tasks::over(std::slice::from_ref(&device)).map(drop),
+            tasks.explain(task, task).map(drop),
+            tasks.wait(task),
+            tasks.finish(),
+            tasks.take(x).map(drop),
+            tasks.take(h).map(drop),
+            tasks.take(spare).map(drop),
+        ];
+        let code = first_wrong(&calls);
+        let is_cancelled = tasks.cancel(task);
+        // They return no error, so they say nothing.
+        let says = !tasks.dot().is_empty() || tasks.counts().submitted > 0;
+        drop((device.tasks(), tasks, calls, workers));
+        if is_cancelled || says { 100 } else { code }
+    }
+}
+
+/// A task runs on the host, and another thread holds locks of the tasks now and then.
+#[test]
+fn every_call_of_tasks_in_a_child_is_refused_and_every_drop_ends() -> Result<()> {
+    for _ in 0..20 {
+        let held = HeldTasks::new(Device::host(HostConfig::default())?.remove(0))?;
+        let (go, may_go) = channel::<()>();
+        held.tasks.task(held.h.write()).host(move |mut h| {
+            may_go.recv().expect("the test sends");
+            h.fill(3.0);
+            Ok(())
+        })?;
+        let over = AtomicBool::new(false);
+        let code = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    held.tasks.task(()).run(|_, ()| Ok(())).expect("it is not in the child");
+                }
+            });
+            let code = forked(|| {
+                // The child has a copy of what the parent still uses.
+                // SAFETY: the parent never reaches this copy, and the child does not touch the original again.
+                unsafe { std::ptr::read(&raw const held) }.in_child()
+            });
+            over.store(true, Ordering::Relaxed);
+            code
+        });
+        assert_eq!(code, 0, "the first wrong call, or a signal");
+        go.send(()).expect("the task receives");
+        held.tasks.finish()?;
+        assert_eq!(held.tasks.take(held.h)?.read()?[7], 3.0, "the parent goes on");
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use super::lanes::Group;
 use super::record::{Body, Name, New, Number, UNNAMED};
 use super::uses::{HostUses, Uses};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::log::calling;
 use crate::stream::Stream;
 use crate::workers::{Kinds, Options, Program, Run};
 use std::borrow::Cow;
@@ -105,6 +106,7 @@ impl<'a, U: Uses> Task<'a, U> {
         F: for<'t> FnOnce(&'t Stream, U::Views<'t>) -> Result<()> + Send + 'static,
     {
         let Self { core, mut uses, name, is_urgent, place, group } = self;
+        calling::refuse("task")?;
         let mut declared = core.declared();
         uses.declare(&mut declared);
         let place = core.place(place, &declared)?;
@@ -169,6 +171,7 @@ impl<'a, U: Uses> Task<'a, U> {
         F: for<'t> FnMut(&Launch<'t, K, P>, U::Views<'t>) -> Result<Run> + Send + 'static,
     {
         let Self { core, mut uses, place, .. } = self;
+        calling::refuse("bind")?;
         let mut data = AllDeclared::default();
         uses.declare(&mut data);
         let place = core.place(place, &data)?;
@@ -208,6 +211,7 @@ impl<'a, U: Uses> Task<'a, U> {
     #[track_caller]
     pub fn on_workers(self, workers: &Workers, kind: u8, record: &[u64]) -> Result<TaskId> {
         let Self { core, uses, name, is_urgent, place, .. } = self;
+        calling::refuse("task")?;
         let mut declared = core.declared();
         uses.declare(&mut declared);
         core.demand_fit(&declared)?;
@@ -230,6 +234,7 @@ impl<'a, U: Uses> Task<'a, U> {
         F: for<'t> FnOnce(U::Guards<'t>) -> Result<()> + Send + 'static,
     {
         let Self { core, uses, name, is_urgent, place, .. } = self;
+        calling::refuse("task")?;
         let mut declared = core.declared();
         uses.declare(&mut declared);
         let place = core.place(place, &declared)?;

@@ -74,6 +74,7 @@ use self::declared::AllDeclared;
 use self::lanes::{Group, Lanes};
 use self::replicas::PLACES_MAX;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::log::calling;
 use crate::memory::{Buffer, Element, OnDevice};
 use crate::stream::{Device, Stream};
 use std::panic::Location;
@@ -84,6 +85,8 @@ use std::sync::Arc;
 const STREAMS: usize = 8;
 /// How many tasks are held back, so that the successors of a task are known when its stream is chosen.
 const LOOK_AHEAD: usize = 8;
+/// The number of data of a child of `fork`, which no tasks know.
+const NO_DATUM: u32 = u32::MAX;
 
 /// The tasks of a device. Clones are handles of the same tasks.
 ///
@@ -97,14 +100,14 @@ const LOOK_AHEAD: usize = 8;
 #[derive(Debug, Clone)]
 pub struct Tasks(Arc<Handle>);
 
-#[derive(Debug)]
-struct Handle(Arc<Core>);
-
 impl Drop for Tasks {
     fn drop(&mut self) {
         self.core().let_go();
     }
 }
+
+#[derive(Debug)]
+struct Handle(Arc<Core>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
@@ -230,6 +233,7 @@ impl Tasks {
     /// As for [`Tasks::over`].
     pub fn over_with(devices: &[Device], options: TaskOptions) -> Result<Self> {
         const OP: &str = "tasks over devices";
+        calling::refuse(OP)?;
         let wrong = |cause: String| Err(Error::new(ErrorKind::InvalidValue, OP, cause));
         let Some(first) = devices.first() else { return wrong("there is no device".to_owned()) };
         if devices.len() > PLACES_MAX {
@@ -249,6 +253,9 @@ impl Tasks {
     #[must_use]
     pub fn data<T, S>(&self, buffer: Buffer<T, S>) -> Data<T, S> {
         let core = self.core();
+        if calling::forked() {
+            return Data::new(core, buffer, (NO_DATUM, None));
+        }
         let is_home = |device: &Device| Some(device.id()) == buffer.device_id();
         let home = core.devices.iter().position(is_home);
         let number = core.add_datum((buffer.len * size_of::<T>()) as u64, home);
@@ -276,6 +283,7 @@ impl Tasks {
     /// `InvalidValue` for a device that the tasks do not have; those of [`Stream::alloc`].
     #[track_caller]
     pub fn alloc_on<T: Element>(&self, device: usize, len: usize) -> Result<Data<T, OnDevice>> {
+        calling::refuse("alloc")?;
         let place = self.core().place(Some(device), &AllDeclared::default())?;
         let stream = self.core().any_stream(place)?;
         Ok(self.data(stream.alloc(len)?))
@@ -353,6 +361,7 @@ impl Tasks {
     /// # Errors
     /// That of `submit`. What it submitted before stays submitted.
     pub fn region<R>(&self, submit: impl FnOnce(&Self) -> Result<R>) -> Result<R> {
+        calling::refuse("region")?;
         self.core().in_region(|| submit(self))
     }
 
@@ -368,6 +377,7 @@ impl Tasks {
         S: Send + Sync + 'static,
     {
         const OP: &str = "take data";
+        calling::refuse(OP)?;
         let datum = &*data.0;
         if !Arc::ptr_eq(&datum.core, self.core()) {
             let cause = format!("data {} belongs to other tasks", datum.number);
@@ -390,6 +400,7 @@ impl Tasks {
     /// failed; `InvalidValue` in the function of a task, and in the functions of other tasks that this function waits for.
     #[track_caller]
     pub fn wait(&self, task: TaskId) -> Result<()> {
+        calling::refuse("task wait")?;
         self.core().wait(self.number(task, "task wait")?, Location::caller())
     }
 
@@ -408,7 +419,9 @@ impl Tasks {
     /// # Ok::<(), trijet::Error>(())
     /// ```
     pub fn cancel(&self, task: TaskId) -> bool {
-        self.number(task, "task cancel").is_ok_and(|number| self.core().cancel(number))
+        const OP: &str = "task cancel";
+        let number = calling::refuse(OP).and_then(|()| self.number(task, OP));
+        number.is_ok_and(|number| self.core().cancel(number))
     }
 
     /// Issues all tasks, and waits until they are over and their work is complete.
@@ -417,6 +430,7 @@ impl Tasks {
     /// The error of the task that failed first since the last call; the error of work that failed; `InvalidValue` in the
     /// function of a task, and if a task wrote what it had declared to read ([`TaskOptions::check_reads`]).
     pub fn finish(&self) -> Result<()> {
+        calling::refuse("tasks finish")?;
         self.core().finish()
     }
 
@@ -440,6 +454,7 @@ impl Tasks {
     /// # Errors
     /// `InvalidValue` for a task of others, and for one that is forgotten: the last 4096 tasks are remembered.
     pub fn explain(&self, earlier: TaskId, later: TaskId) -> Result<Explanation> {
+        calling::refuse("explain")?;
         let [from, to] = [self.number(earlier, "explain")?, self.number(later, "explain")?];
         let explained = explain::explain(&self.core().lock(), from, to);
         explained.ok_or_else(|| {
@@ -450,13 +465,13 @@ impl Tasks {
     /// The graph of the last tasks, in the language of Graphviz. A solid line is an order that something waits for.
     #[must_use]
     pub fn dot(&self) -> String {
-        explain::dot(&self.core().lock())
+        self.core().lock_for_drop().map_or_else(String::new, |state| explain::dot(&state))
     }
 
     /// Numbers of tasks since the begin.
     #[must_use]
     pub fn counts(&self) -> TaskCounts {
-        self.core().lock().counts
+        self.core().lock_for_drop().map_or_else(TaskCounts::default, |state| state.counts)
     }
 
     fn number(&self, task: TaskId, op: &'static str) -> Result<u64> {

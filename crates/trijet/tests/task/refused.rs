@@ -3,9 +3,12 @@
 use crate::{PATIENCE, device};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::spawn;
-use trijet::sim::Order;
-use trijet::task::Tasks;
-use trijet::{ErrorKind, Result};
+use trijet::memory::PageLocked;
+use trijet::sim::{HostConfig, Order};
+use trijet::task::{Data, Sum, TaskId, TaskOptions, Tasks, Workers};
+use trijet::workers::Options;
+use trijet::workers::programs::vectors::{self, VECTORS};
+use trijet::{Device, ErrorKind, Result};
 
 #[test]
 fn data_of_other_tasks_are_refused() -> Result<()> {
@@ -153,5 +156,89 @@ fn submission_to_tasks_whose_functions_lie_further_out_does_not_wait_for_room() 
     spawn(move || end.send(waiting.finish()).expect("the test receives"));
     ended.recv_timeout(PATIENCE).expect("it returns")?;
     assert_eq!(tasks.counts().succeeded, 5001);
+    Ok(())
+}
+
+/// Each call of tasks that can be refused, and the kind of its error.
+fn kinds(
+    device: &Device,
+    tasks: &Tasks,
+    (x, y, h): (Data<f32>, Data<f32>, Data<f32, PageLocked>),
+    (task, workers): (TaskId, &Workers),
+) -> Vec<(&'static str, Option<ErrorKind>)> {
+    let parts = (x.update(), y.update_range(..2), y.update_range(2..4), y.update_range(4..));
+    let bind = tasks.task(parts).bind(&VECTORS, Options::default(), |launch, all| launch.run(all));
+    let record = vectors::record(0, 0, (0, 8), 1.0);
+    let on_workers = tasks.task(x.write()).on_workers(workers, vectors::FILL, &record);
+    let calls = [
+        ("run", tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 9.0)).map(drop)),
+        ("reduce", tasks.task(x.reduce(Sum)).run(|_, _| Ok(())).map(drop)),
+        ("host", tasks.task(h.write()).host(|_| Ok(())).map(drop)),
+        ("bind", bind.map(drop)),
+        ("on_workers", on_workers.map(drop)),
+        ("copy", tasks.copy(x.read(), h.write()).map(drop)),
+        ("region", tasks.region(|_| Ok(()))),
+        ("alloc", tasks.alloc::<u8>(8).map(drop)),
+        ("alloc_on", tasks.alloc_on::<u8>(0, 8).map(drop)),
+        ("over", Tasks::over(std::slice::from_ref(device)).map(drop)),
+        ("explain", tasks.explain(task, task).map(drop)),
+        ("wait", tasks.wait(task)),
+        ("finish", tasks.finish()),
+        ("take", tasks.take(x).map(drop)),
+        ("take of host memory", tasks.take(h).map(drop)),
+    ];
+    calls.map(|(name, call)| (name, call.err().map(|error| error.kind()))).into()
+}
+
+/// A host function issues nothing, so no task of others runs inside it, where its launches would fail.
+#[test]
+fn calls_inside_a_host_function_are_refused_and_harm_no_task() -> Result<()> {
+    let device = Device::host(HostConfig::default())?.remove(0);
+    let tasks = device.tasks();
+    let (x, y) = (tasks.alloc::<f32>(8)?, tasks.alloc::<f32>(8)?);
+    let h = tasks.data(device.pinned::<f32>(8)?);
+    let parts = (x.update(), y.update_range(..2), y.update_range(2..4), y.update_range(4..));
+    let workers =
+        tasks.task(parts).bind(&VECTORS, Options::default(), |launch, all| launch.run(all))?;
+    let kept = x.clone();
+    let innocent = tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 7.0))?;
+    let ((send, answers), stream) = (channel(), device.stream()?);
+    let (own, all) = (device.clone(), tasks.clone());
+    stream.host_fn(move || {
+        let is_cancelled = all.cancel(innocent);
+        let kinds = kinds(&own, &all, (x, y, h), (innocent, &workers));
+        // Neither a drop of the handle nor that of data issues a task here.
+        drop((all, workers));
+        send.send((is_cancelled, kinds)).expect("the test receives");
+    })?;
+    stream.synchronize()?;
+    let (is_cancelled, kinds) = answers.recv_timeout(PATIENCE).expect("the function sends");
+    assert!(!is_cancelled, "it could not be issued without it");
+    for (name, kind) in kinds {
+        assert_eq!(kind, Some(ErrorKind::InCallback), "{name}");
+    }
+    tasks.finish()?;
+    assert_eq!(stream.download(&tasks.take(kept)?)?, [7.0; 8]);
+    Ok(())
+}
+
+/// The function of a task in a region is recorded, and so may not run the functions of other tasks that are to run at once.
+#[test]
+fn tasks_that_a_region_submits_to_other_tasks_are_not_recorded() -> Result<()> {
+    let device = device(Order::Greedy)?;
+    let (tasks, others) = (device.tasks(), device.tasks_with(TaskOptions::new().look_ahead(0)));
+    let (x, y) = (tasks.alloc::<f32>(8)?, others.alloc::<f32>(8)?);
+    let (inner, to) = (others.clone(), y.clone());
+    tasks.region(|tasks| {
+        tasks.task(x.write()).run(move |s, mut x| {
+            inner.task(to.write()).run(|s, mut y| s.fill(&mut y, 2.0))?;
+            s.fill(&mut x, 1.0)
+        })
+    })?;
+    tasks.finish()?;
+    others.finish()?;
+    let stream = device.stream()?;
+    assert_eq!(stream.download(&tasks.take(x)?)?, [1.0; 8]);
+    assert_eq!(stream.download(&others.take(y)?)?, [2.0; 8]);
     Ok(())
 }
