@@ -90,6 +90,22 @@ mod tests {
         readers: Vec<Number>,
     }
 
+    /// Readers that are over may be forgotten, and the others may not, however many there are.
+    #[test]
+    fn a_writer_comes_after_every_reader_that_is_not_over() {
+        let mut history = History::default();
+        let is_over = |reader: Number| reader % 3 == 0;
+        let all = 4 * READERS_KEPT as Number;
+        for reader in 1..=all {
+            history.add((reader, 0), &(0..8), (Mode::Read, false), is_over, |_| ());
+        }
+        let mut found = Vec::new();
+        history.add((all + 1, 0), &(0..8), (Mode::Write, false), is_over, |edge| {
+            found.push(edge.from);
+        });
+        assert!((1..=all).all(|reader| is_over(reader) || found.contains(&reader)), "{found:?}");
+    }
+
     proptest! {
         /// A task comes after the last writer of each byte that it uses, and after the readers since where it writes.
         #[test]

@@ -2,7 +2,7 @@
 
 use crate::device;
 use trijet::sim::Order;
-use trijet::task::{Data, TaskOptions, Tasks};
+use trijet::task::{Data, Sum, TaskOptions, Tasks};
 use trijet::{Error, ErrorKind, Result};
 
 fn broken() -> Error {
@@ -46,6 +46,26 @@ fn the_tasks_that_read_a_failed_result_do_not_run_and_name_the_first_culprit() -
         let counts = tasks.counts();
         assert_eq!((counts.succeeded, counts.failed, counts.skipped), (1, 1, 2));
         assert_eq!(device.stream()?.download(&tasks.take(z)?)?, [3; 8]);
+    }
+    Ok(())
+}
+
+/// A sum that lacks a part is no sum, whether the part failed before or after the others were submitted.
+#[test]
+fn a_failed_part_of_a_reduction_leaves_no_value() -> Result<()> {
+    for look_ahead in [0, 8] {
+        let device = device(Order::Greedy)?;
+        let tasks = device.tasks_with(TaskOptions::new().look_ahead(look_ahead));
+        let x = tasks.alloc::<f32>(8)?;
+        tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 0.0))?;
+        tasks.task(x.reduce(Sum)).run(|s, mut part| s.fill(&mut part, 1.0))?;
+        tasks.task(x.reduce(Sum)).named("bad").run(|_, _| Err(broken()))?;
+        let last = tasks.task(x.reduce(Sum)).run(|s, mut part| s.fill(&mut part, 2.0))?;
+        let message = tasks.wait(last).expect_err("the sum lacks a part").to_string();
+        assert!(message.contains("task `bad`"), "{message}");
+        let taken = tasks.take(x).map(drop).map_err(|error| error.kind());
+        assert_eq!(taken, Err(ErrorKind::InvalidValue));
+        assert!(tasks.finish().is_err());
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::{demand_clean, device};
 use std::sync::mpsc::channel;
 use trijet::check::Options;
 use trijet::sim::{HostConfig, Order};
-use trijet::task::TaskOptions;
+use trijet::task::{Explanation, Hazard, TaskOptions};
 use trijet::{Device, Result};
 
 /// A task on the host is no callback of the driver: it may allocate, enqueue, wait, and submit tasks.
@@ -80,6 +80,40 @@ fn tasks_on_the_host_that_may_run_at_the_same_time_do() -> Result<()> {
     for _ in 0..2 {
         both.recv().expect("both tasks send");
     }
+    tasks.finish()
+}
+
+/// A writer comes after every reader that has not returned, also after the first one of more readers than are remembered when
+/// they are over.
+#[test]
+fn a_writer_comes_after_a_reader_on_the_host_that_still_runs() -> Result<()> {
+    let device = Device::host(HostConfig::default())?.remove(0);
+    let tasks = device.tasks();
+    let h = tasks.data(device.pinned::<u32>(8)?);
+    tasks.task(h.write()).host(|mut h| {
+        h.fill(1);
+        Ok(())
+    })?;
+    let ((go, may_go), (send, seen)) = (channel::<()>(), channel());
+    let slow = tasks.task(h.read()).named("slow").host(move |h| {
+        may_go.recv().expect("the test sends");
+        send.send(h.to_vec()).expect("the test receives");
+        Ok(())
+    })?;
+    for _ in 0..40 {
+        tasks.wait(tasks.task(h.read()).host(|_| Ok(()))?)?;
+    }
+    let writer = tasks.task(h.write()).host(|mut h| {
+        h.fill(2);
+        Ok(())
+    })?;
+    let Explanation::Data(steps) = tasks.explain(slow, writer)? else {
+        panic!("the reader holds the writer back")
+    };
+    assert_eq!((steps.len(), steps[0].hazard), (1, Hazard::War));
+    go.send(()).expect("the task receives");
+    assert_eq!(seen.recv().expect("the task sends"), [1; 8]);
+    assert_eq!(&*tasks.take(h)?.read()?, &[2; 8]);
     tasks.finish()
 }
 
