@@ -1,12 +1,12 @@
 //! A stand-in for CUPTI. `TRIJET_LIBCUPTI` names it, so that programs are traced without a GPU. It has
 //! the functions that the tracing library calls, and reports made-up records on demand:
-//! [`empty_cupti_emit`] and [`empty_cupti_emit_memory`].
+//! [`empty_cupti_emit`] and [`empty_cupti_emit_memory`]. After [`empty_cupti_hold`] it keeps its buffers
+//! until the process exits.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 type Complete = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
@@ -18,6 +18,13 @@ const NO_FURTHER: c_int = 12;
 const KERNEL: u32 = 10;
 const CALL: u32 = 5;
 const MEMORY: u32 = 49;
+/// The most buffers that are held. A recorder lends no more.
+const HELD_MAX: usize = 32;
+/// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: buffers with unfinished records are returned too.
+const FORCED: u32 = 1;
+/// The time of the first record, and the time between two kernels.
+const FIRST_NS: u64 = 1_000;
+const PAIR_NS: u64 = 10_000;
 /// The name of every kernel.
 const NAME: &CStr = c"stand_in_kernel";
 
@@ -27,11 +34,21 @@ struct State {
     enabled: u64,
     /// Address, length and used bytes.
     buffer: Option<(usize, usize, usize)>,
+    /// The full buffers that wait for a forced flush.
+    held: Vec<(usize, usize, usize)>,
+    /// Whether full buffers are held.
+    holds: bool,
     subscribed: bool,
 }
 
-static STATE: Mutex<State> =
-    Mutex::new(State { callbacks: None, enabled: 0, buffer: None, subscribed: false });
+static STATE: Mutex<State> = Mutex::new(State {
+    callbacks: None,
+    enabled: 0,
+    buffer: None,
+    held: Vec::new(),
+    holds: false,
+    subscribed: false,
+});
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 static RECORDS: AtomicU64 = AtomicU64::new(0);
 
@@ -68,16 +85,15 @@ pub unsafe extern "C" fn cuptiGetVersion(version: *mut u32) -> c_int {
     0
 }
 
-/// Writes the nanoseconds since the first call.
+/// Writes the end of the last record that was made: time passes with records, not with the machine.
 ///
 /// # Safety
 /// `time` is writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuptiGetTimestamp(time: *mut u64) -> c_int {
-    static BEGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    let passed = BEGIN.get_or_init(Instant::now).elapsed().as_nanos();
+    let now = FIRST_NS + PAIR_NS * RECORDS.load(Ordering::Relaxed).div_ceil(2);
     // SAFETY: the recorder passes a variable for the time.
-    unsafe { time.write(u64::try_from(passed).unwrap_or(u64::MAX)) };
+    unsafe { time.write(now) };
     0
 }
 
@@ -159,18 +175,32 @@ pub unsafe extern "C" fn cuptiActivityGetNumDroppedRecords(
     0
 }
 
-/// Returns the buffer that is being filled.
+/// Returns the buffer that is being filled, and the held ones. While buffers are held, only a forced
+/// flush returns any.
 #[unsafe(no_mangle)]
-pub extern "C" fn cuptiActivityFlushAll(_flag: u32) -> c_int {
-    let (buffer, callbacks) = {
+pub extern "C" fn cuptiActivityFlushAll(flag: u32) -> c_int {
+    let (held, buffer, callbacks) = {
         let mut state = state();
-        (state.buffer.take(), state.callbacks)
+        if state.holds && flag & FORCED == 0 {
+            return 0;
+        }
+        (std::mem::take(&mut state.held), state.buffer.take(), state.callbacks)
     };
+    let Some((_, complete)) = callbacks else { return 0 };
     // The callback takes locks of its own, so it is called without the lock.
-    if let (Some((address, length, used)), Some((_, complete))) = (buffer, callbacks) {
+    for (address, length, used) in held.into_iter().chain(buffer) {
         complete(ptr::null_mut(), 0, ptr::with_exposed_provenance_mut(address), length, used);
     }
     0
+}
+
+/// From here on keeps full buffers until a forced flush, as CUPTI keeps a buffer with the record of an
+/// operation that still runs.
+#[unsafe(no_mangle)]
+pub extern "C" fn empty_cupti_hold() {
+    let mut state = state();
+    state.held.reserve(HELD_MAX);
+    state.holds = true;
 }
 
 /// Names two functions of the runtime: 211, which launches, and 16, which asks.
@@ -200,7 +230,7 @@ fn record(number: u64) -> [u8; RECORD_BYTES] {
     let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
     let pair = number / 2;
     let correlation = u32::try_from(pair & 0x7fff_ffff).unwrap_or(0).to_le_bytes();
-    let begin = 1_000 + 10_000 * pair;
+    let begin = FIRST_NS + PAIR_NS * pair;
     if number.is_multiple_of(2) {
         put(0, &KERNEL.to_le_bytes());
         put(16, &(begin + 2_000).to_le_bytes());
@@ -230,7 +260,7 @@ fn memory(number: u64) -> [u8; RECORD_BYTES] {
     put(8, &3_u32.to_le_bytes());
     put(16, &(0x10_0000 + number / 2 * 4096).to_le_bytes());
     put(24, &4096_u64.to_le_bytes());
-    put(32, &(1_000 + number).to_le_bytes());
+    put(32, &(FIRST_NS + number).to_le_bytes());
     put(56, &1_u32.to_le_bytes());
     put(60, &7_u32.to_le_bytes());
     put(72, &1_u32.to_le_bytes());
@@ -261,9 +291,14 @@ fn emit(kind: u32, count: u64, mut next: impl FnMut() -> [u8; RECORD_BYTES]) {
         }
         if let Some((address, length, used)) = state.buffer.filter(|b| b.2 + RECORD_BYTES > b.1) {
             state.buffer = None;
-            drop(state);
-            complete(ptr::null_mut(), 0, ptr::with_exposed_provenance_mut(address), length, used);
-            state = self::state();
+            if state.holds {
+                state.held.push((address, length, used));
+            } else {
+                drop(state);
+                let buffer = ptr::with_exposed_provenance_mut(address);
+                complete(ptr::null_mut(), 0, buffer, length, used);
+                state = self::state();
+            }
         }
         if state.buffer.is_none() {
             drop(state);
