@@ -127,12 +127,9 @@ impl Fields<'_> {
         self.0.get(at..at + 8)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// An activity with the times at these offsets; its other fields are 0.
+    /// An activity with the times at these offsets, whatever they are; its other fields are 0.
     fn timed(self, kind: [u8; 4], [begin, end]: [usize; 2]) -> Option<Row> {
         let (begin, end) = (self.long(begin)?, self.long(end)?);
-        if end != 0 && end < begin {
-            return None;
-        }
         Some(Row { kind, begin, end, name: NO_NAME, ..Row::default() })
     }
 
@@ -156,7 +153,7 @@ impl Fields<'_> {
 }
 
 /// Reads the record at the begin of `bytes`; other bytes may follow it. `None` for a kind that is
-/// not collected, and for a record that is cut or contradicts itself.
+/// not collected, and for a record that is cut.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Option<Record> {
     let fields = Fields(bytes);
@@ -402,7 +399,15 @@ mod tests {
         let bytes = record(40, &[(0, &word(5)), (8, &long(5)), (16, &long(6))]);
         assert!(read(&bytes[..30]).is_none());
         assert!(read(&record(64, &[(0, &word(12))])).is_none());
-        let backwards = record(40, &[(0, &word(5)), (8, &long(9)), (16, &long(6))]);
-        assert!(read(&backwards).is_none());
+    }
+
+    /// The reader of a trace counts and names such records.
+    #[test]
+    fn times_are_read_as_they_are() {
+        for (begin, end) in [(9, 6), (0, 6), (9, 0), (0, 0)] {
+            let bytes = record(40, &[(0, &word(5)), (8, &long(begin)), (16, &long(end))]);
+            let Some(Record::Call(one, ..)) = read(&bytes) else { panic!("a call") };
+            assert_eq!((one.begin, one.end), (begin, end));
+        }
     }
 }

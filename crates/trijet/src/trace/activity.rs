@@ -133,9 +133,10 @@ pub struct NameId(pub u32);
 pub struct Activity {
     /// The kind of the activity.
     pub kind: ActivityKind,
-    /// The begin, on the clock of the trace.
+    /// The begin, on the clock of the trace, as CUPTI stated it: it may be wrong.
     pub begin: Nanos,
-    /// The end, on the same clock; 0 if the operation was unfinished when the trace ended.
+    /// The end, on the same clock; 0 if the operation was unfinished when the trace ended. A wrong one
+    /// may lie before the begin.
     pub end: Nanos,
     /// The bytes that were copied or filled.
     pub bytes: u64,

@@ -159,6 +159,17 @@ mod tests {
         assert_eq!(format!("{:?}", read[0]), format!("{sample:?}"));
     }
 
+    /// CUPTI returns such records. One of them must not cost all others.
+    #[test]
+    fn a_record_with_impossible_times_is_read_as_it_is() {
+        let mut sample = sample();
+        for (one, (begin, end)) in sample.activities.iter_mut().zip([(9, 1), (0, 5), (0, 0)]) {
+            (one.begin, one.end) = (Nanos(begin), Nanos(end));
+        }
+        let read = read(bytes_of(&sample).as_slice()).unwrap();
+        assert_eq!(read[0].activities, sample.activities);
+    }
+
     /// Version 3 has no ranks.
     #[test]
     fn a_file_of_the_version_before_ranks_is_read() {
@@ -213,10 +224,6 @@ mod tests {
         unnamed.names.truncate(1);
         assert!(words(&bytes_of(&unnamed)).contains("has the name 2"));
 
-        let mut backwards = good.clone();
-        backwards.activities[0].end = Nanos(1);
-        assert!(words(&bytes_of(&backwards)).contains("ends before it begins"));
-
         let mut late = bytes_of(&good);
         late.extend(none);
         assert!(words(&late).contains("after the end"));
@@ -260,7 +267,6 @@ mod tests {
                 Ok(read) => {
                     for trace in &read {
                         for one in &trace.activities {
-                            assert!(one.end.0 == 0 || one.begin <= one.end);
                             assert!(one.name.is_none() || trace.names.len() == 3);
                         }
                     }

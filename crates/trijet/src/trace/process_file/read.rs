@@ -259,9 +259,6 @@ fn activity(payload: &[u8], names: usize) -> Decoded<Activity> {
     let kind = kind(code[0], code[1], code[2], code[3])?;
     let [device, context, stream, thread, correlation, name] = words(rest);
     let [bytes, begin, end] = longs(&rest[24..]);
-    if end != 0 && end < begin {
-        return Err(format!("an activity ends before it begins: at {end} ns, after {begin} ns"));
-    }
     let name = (name != NO_NAME).then_some(NameId(name));
     if let Some(NameId(name)) = name.filter(|name| u64::from(name.0) >= names as u64) {
         return Err(format!("an activity has the name {name}, but the trace has {names} names"));

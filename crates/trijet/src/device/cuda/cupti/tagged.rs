@@ -29,7 +29,11 @@ impl Tagged {
                 let work = matches!(one.kind[0], kind::KERNEL | kind::FILL | kind::COPY);
                 // An unfinished activity has no end.
                 if work && one.end > 0 {
-                    self.work.push((one.correlation, Nanos(one.begin), Nanos(one.end)));
+                    if one.begin == 0 || one.end < one.begin {
+                        self.lost += 1;
+                    } else {
+                        self.work.push((one.correlation, Nanos(one.begin), Nanos(one.end)));
+                    }
                 }
             }
             Some(
@@ -134,6 +138,17 @@ mod tests {
     fn a_wait_under_a_tag_is_no_work() {
         let wait = record(38, &[(4, 3), (8, 100), (16, 200), (24, 5)]);
         assert_eq!(found([tag(5, 70), wait]), []);
+    }
+
+    #[test]
+    fn work_with_impossible_times_is_lost_and_counted() {
+        let mut tagged = Tagged::default();
+        for record in [tag(5, 70), copy(5, 0, 150), kernel(5, 200, 199), copy(5, 300, 400)] {
+            tagged.take(record);
+        }
+        let found = tagged.activities();
+        assert_eq!((found.lost, found.work.len()), (2, 1));
+        assert_eq!((found.work[0].begin, found.work[0].end), (Nanos(300), Nanos(400)));
     }
 
     #[test]
