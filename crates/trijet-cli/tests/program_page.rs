@@ -155,7 +155,9 @@ fn late_rank() -> [ProcessTrace; 2] {
 }
 
 fn rendered(traces: &[ProcessTrace], options: &PageOptions) -> Vec<u8> {
-    page(traces, &Profile::of(traces.iter().map(analyse).collect()), options)
+    let mut traces = traces.to_vec();
+    let profile = Profile::of(traces.iter_mut().map(analyse).collect());
+    page(&traces, &profile, options)
 }
 
 fn titled(title: &str) -> PageOptions {

@@ -20,6 +20,14 @@ pub fn json(profile: &Profile, missing: Option<&str>) -> Value {
 }
 
 fn process(one: &Process) -> Value {
+    let contradicting = one.contradictions.iter().map(|found| {
+        json!({
+            "key": found.key,
+            "law": found.law,
+            "count": found.count,
+            "examples": found.examples,
+        })
+    });
     json!({
         "process": one.process,
         "command": one.command,
@@ -36,6 +44,7 @@ fn process(one: &Process) -> Value {
         "declined_buffers": one.end.map(|end| end.declined),
         "calls": one.calls,
         "operations_without_times": one.untimed,
+        "contradicting_records": contradicting.collect::<Vec<_>>(),
         "began_ns": one.began.0,
         "span_ns": one.span.0,
         "tracing_overhead_ns": {

@@ -8,6 +8,8 @@
 //!
 //! The ranks of a program are compared by the collectives that run on all of them.
 //!
+//! Records that no correct device could have made are set apart first (`laws`).
+//!
 //! A trace does not contain the accesses of kernels, so a profile says nothing about races.
 #![forbid(unsafe_code)]
 
@@ -19,6 +21,7 @@ mod engine;
 mod findings;
 mod idle;
 mod json;
+mod laws;
 mod matching;
 mod names;
 mod operations;
@@ -35,6 +38,7 @@ pub use device::{Device, EngineTime, KernelTime};
 pub use findings::Finding;
 pub use idle::Idle;
 pub use json::json;
+pub use laws::Contradiction;
 pub use names::clean;
 pub use page::{PageOptions, page};
 pub use process::{Process, analyse};
@@ -42,6 +46,8 @@ pub use program::Profile;
 pub use ranks::{Job, Rank, Waited};
 pub use text::text;
 
+#[cfg(test)]
+mod law_tests;
 #[cfg(test)]
 mod rank_tests;
 #[cfg(test)]

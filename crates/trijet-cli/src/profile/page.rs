@@ -8,7 +8,7 @@ use super::names::readable;
 use super::process::Process;
 use super::program::Profile;
 use super::ranks::{Job, Rank};
-use super::text::{percent, shown, without_work};
+use super::text::{contradiction, percent, shown, without_work};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -43,8 +43,8 @@ pub struct PageOptions {
 ///
 /// ```
 /// use trijet_cli::profile::{PageOptions, Profile, analyse, page};
-/// let traces = [trijet::trace::activity::ProcessTrace::default()];
-/// let profile = Profile::of(traces.iter().map(analyse).collect());
+/// let mut traces = [trijet::trace::activity::ProcessTrace::default()];
+/// let profile = Profile::of(traces.iter_mut().map(analyse).collect());
 /// let page = page(&traces, &profile, &PageOptions::default());
 /// assert!(page.starts_with(b"<!doctype html>"));
 /// ```
@@ -116,6 +116,12 @@ fn remarks_of(process: &Process) -> Vec<String> {
         remarks
             .push(format!("Process {number}: {count} activities beyond the limit were left out."));
     }
+    remarks.extend(
+        process
+            .contradictions
+            .iter()
+            .map(|found| format!("Process {number}: {}.", contradiction(found))),
+    );
     remarks.extend(process.notes.iter().map(|note| format!("Process {number}: {note}")));
     if process.untimed > 0 {
         remarks.push(format!(

@@ -6,6 +6,7 @@ use super::calls::Calls;
 use super::device::Device;
 use super::engine::Communicating;
 use super::findings::{Facts, Streams};
+use super::laws::{self, Contradiction};
 use super::names::clean;
 use super::operations::Operations;
 use std::collections::BTreeMap;
@@ -35,6 +36,8 @@ pub struct Process {
     pub end: Option<End>,
     /// The number of calls of the runtime and the driver, except calls made inside other calls.
     pub calls: usize,
+    /// The records that contradict the laws of CUDA. They are in no figure.
+    pub contradictions: Vec<Contradiction>,
     /// The number of operations without times, because they were unfinished when the process ended.
     pub untimed: usize,
     /// The time that CUPTI reports as its own overhead.
@@ -47,9 +50,12 @@ pub struct Process {
     pub devices: Vec<Device>,
 }
 
-/// The profile of the process that `trace` is of.
+/// The profile of the process that `trace` is of. The records that contradict the laws of CUDA are
+/// removed from the trace, and counted in the profile.
 #[must_use]
-pub fn analyse(trace: &ProcessTrace) -> Process {
+pub fn analyse(trace: &mut ProcessTrace) -> Process {
+    let activities = trace.activities.len() as u64 + trace.left_out;
+    let contradictions = laws::set_apart(trace);
     let calls = Calls::of(trace);
     let mut devices: BTreeMap<u32, Vec<&Activity>> = BTreeMap::new();
     let (mut untimed, mut first, mut last) = (0, u64::MAX, 0);
@@ -78,10 +84,11 @@ pub fn analyse(trace: &ProcessTrace) -> Process {
         interface: trace.interface,
         troubles: trace.troubles.iter().map(|text| clean(text)).collect(),
         notes: trace.notes.iter().map(|text| clean(text)).collect(),
-        activities: trace.activities.len() as u64 + trace.left_out,
+        activities,
         left_out: trace.left_out,
         end: trace.end,
         calls: calls.count(),
+        contradictions,
         untimed,
         overhead: overhead(trace, OverheadKind::is_caused_by_tracing).length(),
         began: Nanos(first.min(last)),

@@ -18,8 +18,8 @@ impl Profile {
     ///
     /// ```
     /// use trijet_cli::profile::{Profile, analyse, text};
-    /// let trace = trijet::trace::activity::ProcessTrace::default();
-    /// let profile = Profile::of(vec![analyse(&trace)]);
+    /// let mut trace = trijet::trace::activity::ProcessTrace::default();
+    /// let profile = Profile::of(vec![analyse(&mut trace)]);
     /// assert!(profile.jobs.is_empty());
     /// assert!(text(&profile).starts_with("process 0"));
     /// ```

@@ -55,7 +55,7 @@ fn collective(traces: &mut [ProcessTrace], of: &[(usize, u64)], name: &str, stre
 }
 
 fn profile(traces: &[ProcessTrace]) -> Profile {
-    Profile::of(traces.iter().map(analyse).collect())
+    Profile::of(traces.iter().cloned().map(|mut trace| analyse(&mut trace)).collect())
 }
 
 /// The count and the cost in microseconds of the finding of the device with this index.

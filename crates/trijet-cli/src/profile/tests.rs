@@ -16,6 +16,7 @@ struct Scenario {
 }
 
 const LEGACY: u32 = 7;
+const UPLOADS: u32 = 15;
 
 impl Scenario {
     fn new() -> Self {
@@ -66,10 +67,10 @@ impl Scenario {
         self
     }
 
-    /// An upload, made by the call before it.
+    /// An upload on a stream of its own, made by the call before it.
     fn upload(&mut self, from: Memory, bytes: u64, time: [u64; 2]) -> &mut Self {
         let kind = ActivityKind::Copy { direction: Direction::Upload, from, to: Memory::Device };
-        self.push(kind, time, 13).bytes = bytes;
+        self.push(kind, time, UPLOADS).bytes = bytes;
         self
     }
 
@@ -79,8 +80,12 @@ impl Scenario {
         self
     }
 
+    fn process(&self) -> Process {
+        analyse(&mut self.trace.clone())
+    }
+
     fn device(&self) -> Device {
-        let mut process = analyse(&self.trace);
+        let mut process = self.process();
         assert_eq!(process.devices.len(), 1);
         process.devices.pop().unwrap()
     }
@@ -236,7 +241,7 @@ fn loading_at_the_first_launch_costs_the_time_in_which_nothing_runs() {
     scenario.push(ActivityKind::Overhead(OverheadKind::Flush), [30, 34], 0);
     scenario.call("cudaLaunchKernel", [31, 32]).kernel(13, [40, 50]);
     assert_eq!(scenario.finding("PERF/LAZY-LOADING"), Some((1, 20)));
-    assert_eq!(analyse(&scenario.trace).overhead, Nanos(4000), "the overhead of tracing only");
+    assert_eq!(scenario.process().overhead, Nanos(4000), "the overhead of tracing only");
 }
 
 #[test]
@@ -264,7 +269,7 @@ fn a_call_inside_of_another_counts_as_the_outer_one() {
     scenario.call("cudaMemcpy_v3020", [0, 100]);
     scenario.call("cuMemcpyHtoD_v2", [10, 90]).upload(Memory::Pageable, 1 << 20, [20, 80]);
     scenario.call("cudaLaunchKernel", [101, 102]).kernel(13, [200, 300]);
-    assert_eq!(analyse(&scenario.trace).calls, 2);
+    assert_eq!(scenario.process().calls, 2);
     assert_eq!(
         scenario.finding("PERF/PAGEABLE"),
         Some((1, 80)),
@@ -291,7 +296,7 @@ fn operations_without_times_are_counted_and_nothing_else() {
     let mut scenario = Scenario::new();
     scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 60]).kernel(13, [70, 80]);
     scenario.trace.activities.last_mut().unwrap().end = Nanos(0);
-    let process = analyse(&scenario.trace);
+    let process = scenario.process();
     assert_eq!((process.untimed, process.devices[0].elapsed.0 / 1000), (1, 50));
 }
 
@@ -301,7 +306,7 @@ fn each_device_has_its_own_idle_time() {
     scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 20]).kernel(13, [30, 40]);
     scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 40]);
     scenario.trace.activities.last_mut().unwrap().device = 1;
-    let process = analyse(&scenario.trace);
+    let process = scenario.process();
     let idle: Vec<_> = process.devices.iter().map(|d| d.idle.total.0 / 1000).collect();
     assert_eq!(idle, [10, 0]);
 }
@@ -313,7 +318,7 @@ fn the_text_names_what_the_json_names() {
     scenario.call("cudaDeviceSynchronize", [91, 110]);
     scenario.call("cudaLaunchKernel", [111, 112]).kernel(13, [120, 130]);
     scenario.trace.end = Some(End { activities: 5, dropped: 3, ..End::default() });
-    let profile = Profile::of(vec![analyse(&scenario.trace)]);
+    let profile = Profile::of(vec![scenario.process()]);
     let (text, json) = (text(&profile), json(&profile, None));
     let findings = json["processes"][0]["devices"][0]["findings"].as_array().unwrap();
     assert!(findings.len() >= 4, "{json:#}");
@@ -334,7 +339,7 @@ fn the_text_names_what_the_json_names() {
 fn the_trace_of_a_process_that_died_is_reported_as_incomplete() {
     let mut scenario = Scenario::new();
     scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 60]);
-    assert!(text(&Profile::of(vec![analyse(&scenario.trace)])).contains("INCOMPLETE"));
+    assert!(text(&Profile::of(vec![scenario.process()])).contains("INCOMPLETE"));
 }
 
 /// Communication runs from 50 to 150, and the kernels end at 100. A copy runs behind it.
@@ -364,14 +369,14 @@ fn a_process_without_work_has_no_section_when_another_process_worked() {
     let mut launcher = Scenario::new();
     launcher.trace.process = 10;
     launcher.call("cuInit", [0, 1]);
-    let both = text(&Profile::of(vec![analyse(&launcher.trace), analyse(&worker.trace)]));
+    let both = text(&Profile::of(vec![launcher.process(), worker.process()]));
     assert!(!both.contains("process 10\n"), "{both}");
     assert!(both.ends_with("process 10 executed no operation on a GPU\n"), "{both}");
-    let alone = text(&Profile::of(vec![analyse(&launcher.trace)]));
+    let alone = text(&Profile::of(vec![launcher.process()]));
     assert!(alone.starts_with("process 10\n") && alone.contains("made 1 calls"), "{alone}");
     let mut troubled = launcher.trace.clone();
     troubled.troubles.push("no library".to_owned());
-    let troubled = text(&Profile::of(vec![analyse(&troubled), analyse(&worker.trace)]));
+    let troubled = text(&Profile::of(vec![analyse(&mut troubled), worker.process()]));
     assert!(troubled.contains("not traced: no library"), "{troubled}");
 }
 
@@ -389,7 +394,7 @@ fn many_devices_share_the_calls_of_the_host() {
         scenario.kernel(13, [at, at + 12]).kernel(13, [at + 18, at + 19]);
         scenario.trace.activities.iter_mut().rev().take(2).for_each(|one| one.device = device);
     }
-    let process = analyse(&scenario.trace);
+    let process = scenario.process();
     assert_eq!(process.devices.len(), 20_000);
     for device in &process.devices {
         assert_eq!((device.idle.total.0, device.idle.waiting.0), (6000, 3000));
@@ -429,7 +434,7 @@ fn no_time_makes_the_profile_overflow() {
             (one.begin, one.end) = (Nanos(a.min(b)), Nanos(a.max(b)));
             (one.name, one.bytes, one.correlation) = (name, ends[pick(ends.len())], 1);
         }
-        let profile = Profile::of(vec![analyse(&scenario.trace)]);
+        let profile = Profile::of(vec![scenario.process()]);
         let shown = text(&profile);
         assert!(!shown.contains('\u{1b}'), "{shown}");
         assert!(json(&profile, None)["processes"].is_array());
@@ -440,7 +445,7 @@ fn no_time_makes_the_profile_overflow() {
 fn a_text_of_a_trace_does_not_reach_the_terminal_as_it_is() {
     let mut scenario = Scenario::new();
     scenario.trace.troubles.push("no\u{1b}]0;title\u{7} \u{202e}library".to_owned());
-    let profile = Profile::of(vec![analyse(&scenario.trace)]);
+    let profile = Profile::of(vec![scenario.process()]);
     assert!(text(&profile).contains("no?]0;title? ?library"), "{}", text(&profile));
     assert!(!json(&profile, None).to_string().contains('\u{202e}'));
 }

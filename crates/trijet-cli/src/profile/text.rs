@@ -3,6 +3,7 @@
 
 use super::device::Device;
 use super::findings::Finding;
+use super::laws::Contradiction;
 use super::process::Process;
 use super::program::Profile;
 use super::ranks::{Job, Rank};
@@ -32,7 +33,10 @@ pub fn text(profile: &Profile) -> String {
 /// Whether a process can be left out when another one used a GPU: it did nothing on a GPU, and there
 /// is nothing else to say about it.
 fn is_launcher(process: &Process) -> bool {
-    process.devices.is_empty() && process.troubles.is_empty() && process.untimed == 0
+    process.devices.is_empty()
+        && process.troubles.is_empty()
+        && process.contradictions.is_empty()
+        && process.untimed == 0
 }
 
 /// The processes that have a section.
@@ -53,6 +57,14 @@ pub(super) fn without_work(processes: &[Process]) -> Option<String> {
         [one] => format!("process {one} executed no operation on a GPU"),
         all => format!("processes {} executed no operation on a GPU", all.join(", ")),
     })
+}
+
+/// The sentence about records that break a law.
+pub(super) fn contradiction(found: &Contradiction) -> String {
+    let Contradiction { law, count, examples, .. } = found;
+    let more = if examples.len() < *count { ", and others" } else { "" };
+    let examples = examples.join("; ");
+    format!("wrong and in no figure: {count} x records that {law}: {examples}{more}")
 }
 
 /// A command line that fits on a line.
@@ -88,6 +100,9 @@ impl Display for Process {
         }
         if self.left_out > 0 {
             writeln!(f, "  {} activities beyond the limit were left out", self.left_out)?;
+        }
+        for found in &self.contradictions {
+            wrapped(f, 2, &contradiction(found))?;
         }
         for note in &self.notes {
             wrapped(f, 2, &format!("note: {note}"))?;

@@ -56,12 +56,12 @@ fn load(file: &Path) -> Result<Vec<ProcessTrace>> {
 
 /// Shows a saved trace.
 pub(super) fn file(file: &Path, options: &TraceOptions) -> Result<()> {
-    let traces = load(file)?;
+    let mut traces = load(file)?;
     if traces.is_empty() {
         let cause = format!("{}: the file is empty", file.display());
         return Err(Error::new(ErrorKind::Io, "read trace", cause));
     }
-    let profile = Profile::of(traces.iter().map(analyse).collect());
+    let profile = Profile::of(traces.iter_mut().map(analyse).collect());
     if let Some(output) = &options.output {
         write_page(output, &traces, &profile, options)?;
     }
@@ -103,8 +103,8 @@ pub(super) fn run(files: &[PathBuf], options: &TraceOptions) -> Result<ExitCode>
     let output = options.output.as_deref();
     for file in files {
         match load(file) {
-            Ok(traces) => {
-                processes.extend(traces.iter().map(analyse));
+            Ok(mut traces) => {
+                processes.extend(traces.iter_mut().map(analyse));
                 // A page and a trace of allocations need all traces at once.
                 let is_kept = options.memory.is_some() || output.is_some_and(is_page);
                 kept.extend(is_kept.then_some(traces));
