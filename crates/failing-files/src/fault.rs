@@ -18,6 +18,8 @@ enum Fault {
     Tear,
     Before,
     After,
+    /// The process stops before this call and all later ones, and goes on by `SIGCONT`.
+    Stop,
 }
 
 struct Settings {
@@ -60,6 +62,7 @@ fn settings() -> Option<&'static Settings> {
             Some(b"tear") => Fault::Tear,
             Some(b"before") => Fault::Before,
             Some(b"after") => Fault::After,
+            Some(b"stop") => Fault::Stop,
             Some(other) => match other.strip_prefix(b"error=").and_then(number) {
                 Some(error) => Fault::Error(error),
                 None => refuse("FAILING_FILES_FAULT is not a fault"),
@@ -94,7 +97,8 @@ pub(crate) fn call(
     let Some(below) = target.below(settings.root) else { return real(whole) };
     let number = CALLS.fetch_add(1, Ordering::SeqCst) + 1;
     log(settings, name, below);
-    if number != settings.at {
+    let is_later = matches!(settings.fault, Fault::Stop) && number > settings.at;
+    if number != settings.at && !is_later {
         return real(whole);
     }
     let half = if whole > 1 { whole / 2 } else { whole };
@@ -116,6 +120,12 @@ pub(crate) fn call(
         Fault::After => {
             real(whole);
             die()
+        }
+        Fault::Stop => {
+            // SAFETY: the signal goes to this thread, which stops before the call returns, and the
+            // other threads of the process with it.
+            unsafe { libc::raise(libc::SIGSTOP) };
+            real(whole)
         }
     }
 }

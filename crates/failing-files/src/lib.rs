@@ -3,10 +3,10 @@
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `FAILING_FILES_ROOT` | the folder whose files are watched, without links |
+//! | `FAILING_FILES_ROOT` | the folder whose files are watched, or the one watched file, without links |
 //! | `FAILING_FILES_LOG` | the file to which each watched call appends a line: its name and its file |
 //! | `FAILING_FILES_AT` | the number of the watched call that fails, from 1 |
-//! | `FAILING_FILES_FAULT` | `error=N` with the number of an error; `short`: a part of the bytes; `tear`: a part of the bytes, then death; `before` and `after`: death before or after the call |
+//! | `FAILING_FILES_FAULT` | `error=N` with the number of an error; `short`: a part of the bytes; `tear`: a part of the bytes, then death; `before` and `after`: death before or after the call; `stop`: the process stops before this call and all later ones |
 //! | `FAILING_FILES_THREADS` | the number of the first thread that cannot be started, from 1 |
 //!
 //! Every function on files makes the system call itself, so that none of the C library is needed behind it.

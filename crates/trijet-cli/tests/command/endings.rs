@@ -1,5 +1,6 @@
 //! Ends of runs of `trijet map`: the messages about the output are true, and a retry comes to an end.
 
+use crate::held::Held;
 use crate::workdir::{Ran, Workdir, noise};
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
@@ -122,15 +123,11 @@ fn an_input_that_changes_during_the_run_is_an_error() {
     workdir.npy("in.npy", "|u1", &[512, 256], &data);
     let args =
         ["map", "--device", "host", "in.npy", "-o", "out.npy", "--op", "median", "--radius", "7"];
-    let child = workdir.command(&[&args[..], &["--chunk", "1", "--depth", "2"]].concat()).spawn();
-    let mut child = child.unwrap();
-    while !workdir.exists("out.npy.partial") {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before its first row");
-        std::thread::yield_now();
-    }
+    let command = workdir.command(&[&args[..], &["--chunk", "1", "--depth", "2"]].concat());
+    let run = Held::start(command, &workdir.path("out.npy.partial"));
+    let run = run.until(|| workdir.exists("out.npy.partial"));
     let input = File::options().write(true).open(workdir.path("in.npy")).unwrap();
     input.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-    let ran = Ran::from(child.wait_with_output().unwrap());
-    ran.refused(1, &["in.npy", "changed during the run", "nothing is kept"]);
+    run.end().refused(1, &["in.npy", "changed during the run", "nothing is kept"]);
     assert_eq!(workdir.names(), ["in.npy"]);
 }

@@ -1,9 +1,11 @@
 //! Runs that are stopped by a signal or killed, and then resumed.
 
+use crate::held::Held;
 use crate::reference::{affine, median};
 use crate::workdir::{Images, Ran, Workdir, bytes_of, data_of, noise, numbers_of, pixels_of};
+use nix::sys::signal::Signal;
 use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 const SHAPE: [usize; 3] = [4, 512, 256];
 const ROWS: usize = SHAPE[0] * SHAPE[1];
@@ -11,8 +13,6 @@ const RUN: [&str; 10] =
     ["map", "in.npy", "-o", "out.npy", "--op", "median", "--radius", "2", "--device", "host"];
 /// One row per chunk, so that the run has thousands of chunks and a signal arrives in the middle.
 const SMALL_CHUNKS: [&str; 2] = ["--chunk=1", "--depth=2"];
-/// The most polls of the journal before the test gives up. A run ends long before.
-const POLLS_MAX: usize = 50_000_000;
 
 fn workdir() -> (Workdir, Vec<u8>) {
     let workdir = Workdir::new();
@@ -32,52 +32,17 @@ fn lines(workdir: &Workdir) -> usize {
     }
 }
 
-/// A running command, which is killed when the test ends.
-struct Running(Option<Child>);
-
-impl Running {
-    /// Starts the run and returns when its journal has `wanted` lines.
-    #[track_caller]
-    fn until(workdir: &Workdir, wanted: usize, more: &[&str]) -> Self {
-        Self::of(workdir.command(&[&RUN[..], &SMALL_CHUNKS, more].concat()), workdir, wanted)
-    }
-
-    /// Does the same with another command.
-    #[track_caller]
-    fn of(mut command: Command, workdir: &Workdir, wanted: usize) -> Self {
-        let mut child = command.spawn().unwrap();
-        for _ in 0..POLLS_MAX {
-            if lines(workdir) >= wanted {
-                return Self(Some(child));
-            }
-            if let Some(status) = child.try_wait().unwrap() {
-                panic!("it ended before line {wanted}, {status}: {:?}", Self(Some(child)).end());
-            }
-            std::thread::yield_now();
-        }
-        drop(Self(Some(child)));
-        panic!("line {wanted} never came");
-    }
-
-    fn signal(&self, name: &str) {
-        let process = self.0.as_ref().unwrap().id().to_string();
-        let kill = ["-c", "kill -s \"$0\" \"$1\"", name, &process];
-        assert!(Command::new("sh").args(kill).status().unwrap().success());
-    }
-
-    fn end(mut self) -> Ran {
-        Ran::from(self.0.take().unwrap().wait_with_output().unwrap())
-    }
+/// Starts the run, which stops when its journal has `wanted` lines.
+#[track_caller]
+fn until(workdir: &Workdir, wanted: usize, more: &[&str]) -> Held {
+    of(workdir.command(&[&RUN[..], &SMALL_CHUNKS, more].concat()), workdir, wanted)
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.0.take() {
-            // An error means that the process has already ended.
-            drop(child.kill());
-            drop(child.wait());
-        }
-    }
+/// Does the same with another command.
+#[track_caller]
+fn of(command: Command, workdir: &Workdir, wanted: usize) -> Held {
+    let journal = workdir.path("out.npy.journal");
+    Held::start(command, &journal).until(|| lines(workdir) >= wanted)
 }
 
 /// Asserts that the run stopped in the middle and left a partial output and a journal.
@@ -125,7 +90,7 @@ fn started_by(workdir: &Workdir, program: &str, args: &[&str]) -> Command {
 #[test]
 fn rows_that_were_lost_are_named_and_computed_again() {
     let (workdir, data) = workdir();
-    drop(Running::until(&workdir, 3, &[]));
+    drop(until(&workdir, 3, &[]));
     stopped(&workdir);
     let mut partial = workdir.read("out.npy.partial");
     let first = partial.len() - data.len();
@@ -141,10 +106,10 @@ fn rows_that_were_lost_are_named_and_computed_again() {
 /// SIGTERM and SIGHUP once ended the run without a word.
 #[test]
 fn a_signal_ends_with_its_status_and_the_run_can_be_resumed() {
-    for (signal, status) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+    for (signal, status) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
         let (workdir, data) = workdir();
         let command = started_by(&workdir, "env", &["--default-signal=HUP"]);
-        let run = Running::of(command, &workdir, 3);
+        let run = of(command, &workdir, 3);
         run.signal(signal);
         run.end().refused(status, &["stopping", "out.npy is not finished", "--resume"]);
         stopped(&workdir);
@@ -157,9 +122,9 @@ fn a_signal_ends_with_its_status_and_the_run_can_be_resumed() {
 fn a_run_without_a_terminal_outlives_its_hangup() {
     let (workdir, _) = workdir();
     let ignoring = ["-c", "trap '' HUP; exec \"$0\" \"$@\""];
-    let run = Running::of(started_by(&workdir, "sh", &ignoring), &workdir, 3);
-    run.signal("HUP");
-    run.signal("INT");
+    let run = of(started_by(&workdir, "sh", &ignoring), &workdir, 3);
+    run.signal(Signal::SIGHUP);
+    run.signal(Signal::SIGINT);
     run.end().refused(130, &["stopping", "out.npy is not finished", "--resume"]);
 }
 
@@ -171,8 +136,8 @@ fn ctrl_c_without_a_terminal_stops_the_run_too() {
     drop(reader);
     let mut command = workdir.command(&[&RUN[..], &SMALL_CHUNKS].concat());
     command.stderr(writer);
-    let run = Running::of(command, &workdir, 3);
-    run.signal("INT");
+    let run = of(command, &workdir, 3);
+    run.signal(Signal::SIGINT);
     assert_eq!(run.end().code, Some(130));
     stopped(&workdir);
 }
@@ -180,8 +145,8 @@ fn ctrl_c_without_a_terminal_stops_the_run_too() {
 #[test]
 fn a_killed_run_can_be_resumed() {
     let (workdir, data) = workdir();
-    let run = Running::until(&workdir, 3, &[]);
-    run.signal("KILL");
+    let run = until(&workdir, 3, &[]);
+    run.signal(Signal::SIGKILL);
     assert_eq!(run.end().code, None, "killed");
     stopped(&workdir);
     finished(&workdir, &SMALL_CHUNKS);
@@ -192,8 +157,8 @@ fn a_killed_run_can_be_resumed() {
 fn a_run_can_be_stopped_and_resumed_several_times() {
     let (workdir, _) = workdir();
     let mut seen = 0;
-    for signal in ["INT", "KILL", "INT"] {
-        let run = Running::until(&workdir, seen + 3, &["--resume"]);
+    for signal in [Signal::SIGINT, Signal::SIGKILL, Signal::SIGINT] {
+        let run = until(&workdir, seen + 3, &["--resume"]);
         run.signal(signal);
         drop(run.end());
         stopped(&workdir);
@@ -206,8 +171,8 @@ fn a_run_can_be_stopped_and_resumed_several_times() {
 #[test]
 fn another_run_is_not_resumed_and_the_difference_is_named() {
     let (workdir, _) = workdir();
-    let run = Running::until(&workdir, 3, &[]);
-    run.signal("KILL");
+    let run = until(&workdir, 3, &[]);
+    run.signal(Signal::SIGKILL);
     drop(run.end());
     let kept = || (workdir.read("out.npy.journal"), workdir.read("out.npy.partial"));
     let before = kept();
@@ -231,8 +196,8 @@ fn a_killed_chain_can_be_resumed() {
         [&["map", "in.npy", "-o", output, "--device", "host"], ops].concat()
     };
     let started = workdir.command(&[&run("out.npy", &ops)[..], &SMALL_CHUNKS].concat());
-    let killed = Running::of(started, &workdir, 3);
-    killed.signal("KILL");
+    let killed = of(started, &workdir, 3);
+    killed.signal(Signal::SIGKILL);
     assert_eq!(killed.end().code, None, "killed");
     stopped(&workdir);
     for other in [&ops[..2], &ops[..4], &[ops[0], ops[5], ops[2], ops[3], ops[4], ops[1]]] {
@@ -252,8 +217,8 @@ fn a_killed_chain_can_be_resumed() {
 #[test]
 fn a_changed_input_is_not_resumed() {
     let (workdir, data) = workdir();
-    let run = Running::until(&workdir, 3, &[]);
-    run.signal("KILL");
+    let run = until(&workdir, 3, &[]);
+    run.signal(Signal::SIGKILL);
     drop(run.end());
     fs::remove_file(workdir.path("in.npy")).unwrap();
     workdir.npy("in.npy", "<u2", &[2, 1024, 256], &data);
@@ -287,8 +252,8 @@ fn a_run_continues_when_its_damaged_image_is_repaired() {
 #[test]
 fn a_relative_and_an_absolute_path_of_an_input_resume_each_other() {
     let (workdir, data) = workdir();
-    let run = Running::until(&workdir, 3, &[]);
-    run.signal("KILL");
+    let run = until(&workdir, 3, &[]);
+    run.signal(Signal::SIGKILL);
     drop(run.end());
     let absolute = workdir.path("in.npy").to_str().unwrap().to_owned();
     let mut run = RUN;
@@ -297,18 +262,16 @@ fn a_relative_and_an_absolute_path_of_an_input_resume_each_other() {
     right(&workdir, &data);
 }
 
-/// The first run is suspended, so that it keeps its lock while the second run tries to take it.
+/// The first run is stopped, so that it keeps its lock while the second run tries to take it.
 #[test]
 fn a_second_run_for_the_same_output_is_refused() {
     let (workdir, _) = workdir();
-    let run = Running::until(&workdir, 3, &[]);
-    run.signal("STOP");
+    let run = until(&workdir, 3, &[]);
     for more in [&[][..], &["--resume"], &["--restart"]] {
         let second = workdir.trijet(&[&RUN[..], more].concat());
         second.refused(1, &["out.npy.journal", "another run is writing"]);
     }
-    run.signal("INT");
-    run.signal("CONT");
+    run.signal(Signal::SIGINT);
     assert_eq!(run.end().code, Some(130));
     finished(&workdir, &["--chunk=64KiB"]);
 }
@@ -320,11 +283,10 @@ fn of_several_runs_at_once_one_writes_the_output_and_the_others_are_refused() {
         let workdir = Workdir::new();
         workdir.npy("in.npy", "|u1", &[64, 64], &noise(64 * 64, 3));
         let run = ["map", "in.npy", "-o", "out.npy", "--op", "affine:2", "--device=host", "--json"];
-        let runs: Vec<Running> =
-            (0..4).map(|_| Running(Some(workdir.command(&run).spawn().unwrap()))).collect();
+        let runs: Vec<_> = (0..4).map(|_| workdir.command(&run).spawn().unwrap()).collect();
         let mut done = 0;
         for run in runs {
-            let ran = run.end();
+            let ran = Ran::from(run.wait_with_output().unwrap());
             if ran.code == Some(0) {
                 done += 1;
                 continue;
@@ -343,8 +305,8 @@ fn of_several_runs_at_once_one_writes_the_output_and_the_others_are_refused() {
 #[test]
 fn the_work_of_a_stopped_run_is_kept_until_the_user_decides() {
     let (workdir, data) = workdir();
-    let run = Running::until(&workdir, 3, &[]);
-    run.signal("KILL");
+    let run = until(&workdir, 3, &[]);
+    run.signal(Signal::SIGKILL);
     drop(run.end());
     let kept = || (workdir.read("out.npy.journal"), workdir.read("out.npy.partial"));
     let before = kept();

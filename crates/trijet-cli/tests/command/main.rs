@@ -16,6 +16,7 @@ mod documents;
 mod endings;
 #[path = "../../../trijet-io/tests/common/files.rs"]
 mod files;
+mod held;
 mod interruption;
 mod map;
 mod overlap;
