@@ -4,6 +4,7 @@
 
 use super::error::failed;
 use rustix::fs::{StatVfsMountFlags, statvfs};
+use std::collections::HashSet;
 use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -91,18 +92,60 @@ impl Folder {
         running
     }
 
-    /// The processes whose environment names this folder.
+    /// The processes whose environment names this folder. None is missed that runs at the return: a
+    /// process that ends meanwhile may have started another one, so the list is read again until it
+    /// has no process that was not looked at.
     fn with_environment(&self) -> Vec<Running> {
         let wanted = format!("{RECORDINGS}={}", self.path().display()).into_bytes();
-        let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
-        let found = |folder: PathBuf| {
-            let number = folder.file_name()?.to_str()?.parse().ok()?;
-            let environment = fs::read(folder.join("environ")).ok()?;
-            let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
-            let has_it = environment.split(|byte| *byte == 0).any(|one| one == wanted);
-            has_it.then(|| Running { number, name: name.trim_end().to_owned() })
+        let (mut seen, mut found) = (HashSet::new(), Vec::new());
+        for _ in 0..LISTS_MAX {
+            let before = seen.len();
+            for number in processes() {
+                if !seen.insert(number) {
+                    continue;
+                }
+                let folder = PathBuf::from(format!("/proc/{number}"));
+                if environment(&folder).split(|byte| *byte == 0).any(|one| one == wanted) {
+                    let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
+                    found.push(Running { number, name: name.trim_end().to_owned() });
+                }
+            }
+            if !found.is_empty() || seen.len() == before {
+                break;
+            }
+        }
+        found
+    }
+}
+
+/// The most lists of processes that are read one after the other.
+const LISTS_MAX: usize = 10_000;
+
+/// The numbers of all processes.
+fn processes() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The environment of the process with this folder; empty if it has none or does not show it. A process
+/// that is about to become another program has none yet, and is waited for.
+fn environment(folder: &Path) -> Vec<u8> {
+    loop {
+        let found = fs::read(folder.join("environ")).unwrap_or_default();
+        let is_new = || {
+            // A thread of the kernel and a process that has ended have no program.
+            let stat = fs::read_link(folder.join("exe")).and(fs::read(folder.join("stat")));
+            // The 51st field is the end of the environment. The second one may have any bytes in
+            // parentheses.
+            let stat = stat.unwrap_or_default();
+            let after = stat.iter().rposition(|byte| *byte == b')').map_or(0, |at| at + 1);
+            let mut fields = stat[after..].split(|byte| *byte == b' ').skip(1);
+            fields.nth(51 - 3).is_some_and(|end| end == b"0")
         };
-        processes.flatten().filter_map(|entry| found(entry.path())).collect()
+        if !found.is_empty() || !is_new() {
+            return found;
+        }
+        std::thread::yield_now();
     }
 }
 
