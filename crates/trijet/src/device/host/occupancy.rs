@@ -16,6 +16,9 @@ const SHARED_BYTES: u64 = 228 << 10;
 const RESERVED_BYTES: u64 = 1 << 10;
 /// Threads are given room in warps.
 const WARP: u64 = 32;
+/// The multiprocessors that a cluster can be spread over, at least: those of a GPU that has clusters. A
+/// host device has as many as there are processors, and a correct program must run on any of them.
+const CLUSTER_MULTIPROCESSORS: u64 = 16;
 
 /// The occupancy of a kernel whose registers and static shared memory never limit.
 pub(super) fn occupancy(config: &LaunchConfig, multiprocessors: u64) -> Occupancy {
@@ -23,7 +26,8 @@ pub(super) fn occupancy(config: &LaunchConfig, multiprocessors: u64) -> Occupanc
     let shared = u64::from(config.shared_bytes) + RESERVED_BYTES;
     let blocks = BLOCKS_MAX.min(THREADS_MAX / threads).min(SHARED_BYTES / shared);
     let clusters = (config.cluster != [1; 3]).then(|| {
-        let all = blocks * multiprocessors / config.cluster_blocks().max(1);
+        let spread = multiprocessors.max(CLUSTER_MULTIPROCESSORS);
+        let all = blocks * spread / config.cluster_blocks().max(1);
         u32::try_from(all).unwrap_or(u32::MAX)
     });
     Occupancy { blocks: u32::try_from(blocks).unwrap_or(u32::MAX), clusters }
@@ -52,6 +56,16 @@ mod tests {
         let config = LaunchConfig::new([8, 1, 1], [1024, 1, 1]);
         assert_eq!(occupancy(&config, 132).clusters, None);
         assert_eq!(occupancy(&config.cluster([8, 1, 1]), 132).clusters, Some(33));
-        assert_eq!(occupancy(&config.cluster([8, 1, 1]), 2).clusters, Some(0));
+        let too_large = config.shared_bytes(228 << 10).cluster([8, 1, 1]);
+        assert_eq!(occupancy(&too_large, 132).clusters, Some(0));
+    }
+
+    #[test]
+    fn a_cluster_has_room_on_a_machine_with_one_processor() {
+        for (threads, shared) in [(288, 0), (384, 227 << 10), (1024, 0)] {
+            let config = LaunchConfig::new([8, 1, 1], [threads, 1, 1]).shared_bytes(shared);
+            let room = occupancy(&config.cluster([8, 1, 1]), 1).clusters;
+            assert!(room.is_some_and(|room| room > 0), "{threads} threads, {shared} bytes");
+        }
     }
 }
