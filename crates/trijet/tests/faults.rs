@@ -51,7 +51,7 @@ const KINDS: [FaultKind; 6] = [
 ];
 
 /// A run that takes this long hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Prints the seed and ends the process when a run does not end. The watching thread stops when
 /// this is dropped, which closes the channel.

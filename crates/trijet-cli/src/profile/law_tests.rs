@@ -1,5 +1,5 @@
 //! Tests over trace files with records that no correct device could have made, and with unusual ones
-//! that it could. Times are in microseconds after the begin of the trace.
+//! that it could. Times are in microseconds after the start of the trace.
 
 use super::*;
 use trijet::Nanos;
@@ -9,7 +9,7 @@ use trijet::trace::activity::{
 };
 use trijet::trace::process_file as file;
 
-/// The clock at the begin of the trace: nanoseconds since 1970.
+/// The clock at the start of the trace: nanoseconds since 1970.
 const EPOCH: u64 = 1_790_000_000_000_000_000;
 const WITHIN: ActivityKind =
     ActivityKind::Copy { direction: Direction::Within, from: Memory::Device, to: Memory::Device };

@@ -15,7 +15,7 @@ use trijet::sim::{CostModel, Executor, Fault, FaultKind, HostConfig, Order, Verb
 use trijet::{Device, Nanos, PinnedBuffer, Result, Stream};
 
 /// A call that takes this long hangs.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Holds back a stream until it is dropped, so that a failing test leaves no thread waiting.
 struct Gate {

@@ -49,7 +49,7 @@ use trijet::sim::{Order, Verb};
 use world::{BATCH, Calls, HostThreads, Program};
 
 /// A sequence that takes this long hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// The most failures that are printed.
 const SHOWN_MAX: usize = 6;
 
