@@ -1,4 +1,4 @@
-//! The call that fails, and the log of all calls.
+//! The call that fails, the calls that a file system does not have, and the log of all calls.
 //!
 //! Settings that cannot be read end the program. Otherwise a test would see a run in which nothing fails.
 
@@ -20,6 +20,8 @@ enum Fault {
     After,
     /// The process stops before this call and all later ones, and goes on by `SIGCONT`.
     Stop,
+    /// A file appears under this name after the call.
+    Appear(&'static CStr),
 }
 
 struct Settings {
@@ -27,6 +29,8 @@ struct Settings {
     log: c_long,
     at: u64,
     fault: Fault,
+    /// Pairs `NAME=ERROR`, with a comma between two.
+    without: &'static [u8],
 }
 
 /// The exit status of a program whose settings are wrong. `trijet` has no such status.
@@ -56,18 +60,7 @@ fn settings() -> Option<&'static Settings> {
         if log < 0 {
             refuse("the file FAILING_FILES_LOG cannot be opened");
         }
-        let fault = match variable(c"FAILING_FILES_FAULT").map(CStr::to_bytes) {
-            None => Fault::None,
-            Some(b"short") => Fault::Short,
-            Some(b"tear") => Fault::Tear,
-            Some(b"before") => Fault::Before,
-            Some(b"after") => Fault::After,
-            Some(b"stop") => Fault::Stop,
-            Some(other) => match other.strip_prefix(b"error=").and_then(number) {
-                Some(error) => Fault::Error(error),
-                None => refuse("FAILING_FILES_FAULT is not a fault"),
-            },
-        };
+        let fault = variable(c"FAILING_FILES_FAULT").map_or(Fault::None, fault_of);
         let at = match variable(c"FAILING_FILES_AT").map(CStr::to_bytes) {
             None => 0,
             Some(text) => match number(text) {
@@ -75,9 +68,52 @@ fn settings() -> Option<&'static Settings> {
                 None => refuse("FAILING_FILES_AT is not a number"),
             },
         };
-        Some(Settings { root, log, at, fault })
+        let without = variable(c"FAILING_FILES_WITHOUT").map_or(&b""[..], CStr::to_bytes);
+        Some(Settings { root, log, at, fault, without })
     };
     SETTINGS.get_or_init(read).as_ref()
+}
+
+/// The fault that a setting names.
+fn fault_of(text: &'static CStr) -> Fault {
+    const APPEAR: &[u8] = b"appear=";
+    match text.to_bytes() {
+        b"short" => Fault::Short,
+        b"tear" => Fault::Tear,
+        b"before" => Fault::Before,
+        b"after" => Fault::After,
+        b"stop" => Fault::Stop,
+        other if other.starts_with(APPEAR) => {
+            let name = &text.to_bytes_with_nul()[APPEAR.len()..];
+            Fault::Appear(CStr::from_bytes_with_nul(name).unwrap_or_default())
+        }
+        other => match other.strip_prefix(b"error=").and_then(number) {
+            Some(error) => Fault::Error(error),
+            None => refuse("FAILING_FILES_FAULT is not a fault"),
+        },
+    }
+}
+
+/// Whether the watched files are in a file system that does not have the call, which fails then.
+pub(crate) fn lacks(name: &str, target: &Target) -> bool {
+    let Some(settings) = settings() else { return false };
+    if target.below(settings.root).is_none() {
+        return false;
+    }
+    let mut pairs = settings.without.split(|byte| *byte == b',');
+    let Some(error) = pairs
+        .find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=").and_then(number))
+    else {
+        return false;
+    };
+    fail(error);
+    true
+}
+
+/// Sets the error of a call that fails.
+fn fail(error: c_int) {
+    // SAFETY: the C library has a place for the error of each thread.
+    unsafe { *libc::__errno_location() = error };
 }
 
 pub(crate) fn number<T: FromStr>(text: &[u8]) -> Option<T> {
@@ -97,6 +133,9 @@ pub(crate) fn call(
     let Some(below) = target.below(settings.root) else { return real(whole) };
     let number = CALLS.fetch_add(1, Ordering::SeqCst) + 1;
     log(settings, name, below);
+    if lacks(name, target) {
+        return -1;
+    }
     let is_later = matches!(settings.fault, Fault::Stop) && number > settings.at;
     if number != settings.at && !is_later {
         return real(whole);
@@ -105,8 +144,7 @@ pub(crate) fn call(
     match settings.fault {
         Fault::None => real(whole),
         Fault::Error(error) => {
-            // SAFETY: the C library has a place for the error of each thread.
-            unsafe { *libc::__errno_location() = error };
+            fail(error);
             -1
         }
         Fault::Short => real(half),
@@ -127,6 +165,27 @@ pub(crate) fn call(
             unsafe { libc::raise(libc::SIGSTOP) };
             real(whole)
         }
+        Fault::Appear(path) => {
+            let result = real(whole);
+            // SAFETY: the C library has a place for the error of each thread.
+            let error = unsafe { *libc::__errno_location() };
+            appear(path);
+            fail(error);
+            result
+        }
+    }
+}
+
+/// Creates a file with the bytes `mine`, if nothing has its name.
+fn appear(path: &CStr) {
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+    // SAFETY: the path is a string of C.
+    let file = unsafe { libc::syscall(libc::SYS_openat, AT_FDCWD, path.as_ptr(), flags, 0o600) };
+    if file >= 0 {
+        // SAFETY: the bytes are as many as are given.
+        unsafe { libc::syscall(libc::SYS_write, file, b"mine".as_ptr(), 4) };
+        // SAFETY: the file is this function's own.
+        unsafe { libc::syscall(libc::SYS_close, file) };
     }
 }
 

@@ -6,16 +6,20 @@
 //! | `FAILING_FILES_ROOT` | the folder whose files are watched, or the one watched file, without links |
 //! | `FAILING_FILES_LOG` | the file to which each watched call appends a line: its name and its file |
 //! | `FAILING_FILES_AT` | the number of the watched call that fails, from 1 |
-//! | `FAILING_FILES_FAULT` | `error=N` with the number of an error; `short`: a part of the bytes; `tear`: a part of the bytes, then death; `before` and `after`: death before or after the call; `stop`: the process stops before this call and all later ones |
+//! | `FAILING_FILES_FAULT` | `error=N` with the number of an error; `short`: a part of the bytes; `tear`: a part of the bytes, then death; `before` and `after`: death before or after the call; `stop`: the process stops before this call and all later ones; `appear=PATH`: after the call another program creates a file there |
+//! | `FAILING_FILES_WITHOUT` | calls that the file system of the watched files does not have, each with its error: `lock=38,link=1`. `noreplace` is a rename that replaces nothing |
+//! | `FAILING_FILES_FOLDED` | a folder that has no upper case: its file system takes names for one that differ in case |
 //! | `FAILING_FILES_THREADS` | the number of the first thread that cannot be started, from 1 |
 //!
 //! Every function on files makes the system call itself, so that none of the C library is needed behind it.
 
 mod fault;
+mod folded;
 mod target;
 mod threads;
 
-use fault::call;
+use fault::{call, lacks};
+use folded::Folded;
 use libc::{
     AT_FDCWD, AT_REMOVEDIR, c_char, c_int, c_long, c_uint, c_void, mode_t, off_t, size_t, ssize_t,
 };
@@ -46,6 +50,8 @@ macro_rules! opens {
         ) -> c_int {
             // SAFETY: in C, a path ends with a zero.
             let target = unsafe { Target::of_name(folder, path) };
+            let folded = Folded::of(&target);
+            let (folder, path) = folded.name(folder, path);
             let opened = call("open", &target, None, |_| {
                 // SAFETY: the caller's arguments are those of the system call.
                 unsafe { libc::syscall(libc::SYS_openat, folder, path, flags, mode) }
@@ -113,7 +119,7 @@ on_open_files! {
 
 macro_rules! on_names {
     ($($name:ident $label:literal ($($argument:ident: $type:ty),*)
-        [$folder:expr, $path:ident] $system:ident($($passed:expr),*);)*) => {$(
+        [$folder:expr, $path:ident $(, $replaces:expr)?] $system:ident($($passed:expr),*);)*) => {$(
         /// Acts on a name.
         ///
         /// # Safety
@@ -122,6 +128,12 @@ macro_rules! on_names {
         pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
             // SAFETY: the path is a string of C.
             let target = unsafe { Target::of_name($folder, $path) };
+            $(
+                let replaces: bool = $replaces;
+                if !replaces && lacks("noreplace", &target) {
+                    return -1;
+                }
+            )?
             let done = call($label, &target, None, |_| {
                 // SAFETY: the call is the one that the C library makes.
                 unsafe { libc::syscall(libc::$system, $($passed),*) }
@@ -141,12 +153,41 @@ on_names! {
     rename "rename" (path: *const c_char, to: *const c_char)
         [AT_FDCWD, path] SYS_renameat2(AT_FDCWD, path, AT_FDCWD, to, 0);
     renameat2 "rename" (folder: c_int, path: *const c_char, new: c_int, to: *const c_char, flags: c_uint)
-        [folder, path] SYS_renameat2(folder, path, new, to, flags);
+        [folder, path, flags & libc::RENAME_NOREPLACE == 0]
+        SYS_renameat2(folder, path, new, to, flags);
     linkat "link" (folder: c_int, path: *const c_char, new: c_int, to: *const c_char, flags: c_int)
         [new, to] SYS_linkat(folder, path, new, to, flags);
     statx "state" (folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, state: *mut c_void)
         [folder, path] SYS_statx(folder, path, flags, mask, state);
 }
+
+macro_rules! states {
+    ($($name:ident)*) => {$(
+        /// The state of a file in a folder.
+        ///
+        /// # Safety
+        /// As in C.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            folder: c_int,
+            path: *const c_char,
+            state: *mut c_void,
+            flags: c_int,
+        ) -> c_int {
+            // SAFETY: in C, a path ends with a zero.
+            let target = unsafe { Target::of_name(folder, path) };
+            let folded = Folded::of(&target);
+            let (folder, path) = folded.name(folder, path);
+            let done = call("state", &target, None, |_| {
+                // SAFETY: the caller's arguments are those of the system call.
+                unsafe { libc::syscall(libc::SYS_newfstatat, folder, path, state, flags) }
+            });
+            number(done)
+        }
+    )*};
+}
+
+states! { fstatat fstatat64 }
 
 /// The result of a call whose values are small.
 fn number(result: c_long) -> c_int {

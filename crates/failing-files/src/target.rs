@@ -4,7 +4,7 @@ use libc::{AT_FDCWD, c_char, c_int};
 use std::ffi::CStr;
 
 /// The most bytes of a path (`PATH_MAX`).
-const PATH_BYTES: usize = 4096;
+pub(crate) const PATH_BYTES: usize = 4096;
 
 /// The path of a file. It needs no memory, because calls of the allocator may be on the way.
 pub(crate) struct Target {
@@ -61,9 +61,14 @@ impl Target {
         self.bytes += more.len();
     }
 
+    /// The path.
+    pub(crate) fn path(&self) -> &[u8] {
+        &self.path[..self.bytes]
+    }
+
     /// The name below `root`; `None` outside of it.
     pub(crate) fn below(&self, root: &[u8]) -> Option<&[u8]> {
-        let rest = self.path[..self.bytes].strip_prefix(root)?;
+        let rest = self.path().strip_prefix(root)?;
         if rest.is_empty() { Some(rest) } else { rest.strip_prefix(b"/") }
     }
 }

@@ -1,0 +1,29 @@
+//! A folder whose file system keeps names in lower case, so that it takes names for one that differ in
+//! case.
+
+use crate::fault::variable;
+use crate::target::{PATH_BYTES, Target};
+use libc::{AT_FDCWD, c_char, c_int};
+
+/// The name of a file in such a folder; nothing for any other file.
+pub(crate) struct Folded(Option<[u8; PATH_BYTES + 1]>);
+
+impl Folded {
+    pub(crate) fn of(target: &Target) -> Self {
+        let Some(folder) = variable(c"FAILING_FILES_FOLDED") else { return Self(None) };
+        let Some(name) = target.below(folder.to_bytes()) else { return Self(None) };
+        let path = target.path();
+        let mut folded = [0; PATH_BYTES + 1];
+        folded[..path.len()].copy_from_slice(path);
+        folded[path.len() - name.len()..path.len()].make_ascii_lowercase();
+        Self(Some(folded))
+    }
+
+    /// The folder and the path for the system call.
+    pub(crate) fn name(&self, folder: c_int, path: *const c_char) -> (c_int, *const c_char) {
+        match &self.0 {
+            Some(folded) => (AT_FDCWD, folded.as_ptr().cast()),
+            None => (folder, path),
+        }
+    }
+}
