@@ -60,6 +60,10 @@
 //! differ. If the name is too long for a suffix, those of the partial output and of the journal are
 //! cut off, and end with a hash of the name.
 //!
+//! The final name replaces nothing. Where the system has no rename that refuses to replace, a file gets the
+//! name as a hard link. Where there are no hard links either, as on FAT, a file that appears between the
+//! last look and the rename is replaced.
+//!
 //! [`Target::overwrite`] has a run write over an output that exists. At its first row the output becomes
 //! the partial output, so its name means a complete output at any time. Its old rows are lost then.
 //!
@@ -97,6 +101,7 @@ pub mod format;
 mod input;
 mod item;
 mod journal;
+mod names;
 mod output;
 mod rows;
 mod verify;

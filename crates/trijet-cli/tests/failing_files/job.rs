@@ -20,13 +20,15 @@ const SECONDS_MAX: &str = "120";
 pub(crate) struct Job {
     pub(crate) input: &'static str,
     pub(crate) output: &'static str,
+    /// The calls that the file system does not have.
+    pub(crate) without: &'static str,
 }
 
 pub(crate) const JOBS: [Job; 4] = [
-    Job { input: "in.npy", output: "out.npy" },
-    Job { input: "in.raw", output: "out.raw" },
-    Job { input: "in", output: "out" },
-    Job { input: "in", output: "out.npy" },
+    Job { input: "in.npy", output: "out.npy", without: "" },
+    Job { input: "in.raw", output: "out.raw", without: "" },
+    Job { input: "in", output: "out", without: "" },
+    Job { input: "in", output: "out.npy", without: "" },
 ];
 
 /// The fault of one call.
@@ -37,11 +39,14 @@ pub(crate) enum Fault {
     Tear,
     Before,
     After,
+    /// Another program creates a file with the name of the output.
+    Appear,
 }
 
 impl Fault {
-    fn words(self) -> String {
+    fn words(self, place: &Place) -> String {
         match self {
+            Self::Appear => format!("appear={}", place.path(place.job.output).display()),
             Self::Error(number) => format!("error={number}"),
             Self::Short => "short".to_owned(),
             Self::Tear => "tear".to_owned(),
@@ -67,7 +72,7 @@ pub(crate) struct Ended {
 }
 
 /// The library that lets calls fail, which cargo built with the tests.
-fn library() -> PathBuf {
+pub(crate) fn library() -> PathBuf {
     let library = std::env::current_exe().unwrap().with_file_name("libfailing_files.so");
     assert!(library.exists(), "{} is built with the tests", library.display());
     library
@@ -105,7 +110,7 @@ impl Place {
 
     /// A folder with 4 MiB of input.
     pub(crate) fn large() -> Self {
-        let place = Self::new(Job { input: "in.raw", output: "out.raw" });
+        let place = Self::new(JOBS[1]);
         fs::write(place.path("in.raw"), vec![7; LARGE_SIDE * LARGE_SIDE]).unwrap();
         place
     }
@@ -209,7 +214,8 @@ impl Place {
         command
             .env("LD_PRELOAD", library())
             .env("FAILING_FILES_ROOT", self.root())
-            .env("FAILING_FILES_LOG", log);
+            .env("FAILING_FILES_LOG", log)
+            .env("FAILING_FILES_WITHOUT", self.job.without);
         command
     }
 
@@ -219,12 +225,19 @@ impl Place {
         let mut command = self.watched(more, log.path());
         if let Some((at, fault)) = fault {
             command.env("FAILING_FILES_AT", at.to_string());
-            command.env("FAILING_FILES_FAULT", fault.words());
+            command.env("FAILING_FILES_FAULT", fault.words(self));
         }
+        Ended::of(&mut command, log.path())
+    }
+}
+
+impl Ended {
+    /// Runs a command that appends its calls to a log.
+    pub(crate) fn of(command: &mut Command, log: &Path) -> Self {
         let output = command.output().unwrap();
-        let log = fs::read(log.path()).unwrap();
+        let log = fs::read(log).unwrap();
         let calls = String::from_utf8_lossy(&log).lines().map(str::to_owned).collect();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        Ended { code: output.status.code(), error, calls }
+        Self { code: output.status.code(), error, calls }
     }
 }

@@ -8,6 +8,7 @@
 #[expect(dead_code, reason = "other tests use the rest")]
 mod files;
 mod job;
+mod lacking;
 
 use job::{Ended, Fault, JOBS, Job, Place};
 use std::collections::BTreeMap;

@@ -6,11 +6,12 @@
 //! complete. Without support by the file system there is no mark.
 
 use super::target::Target;
+use crate::file_error;
 use crate::fingerprint::Fingerprint;
 use crate::format::state_of;
 use crate::journal::Journal;
 use rustix::fs::{Dir, Mode, OFlags, XattrFlags, fgetxattr, fsetxattr, open, openat};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -91,6 +92,10 @@ impl Target {
         });
         if !is_marked && !is_named {
             return self.check_free().map(|()| false);
+        }
+        if place.has_both_names() {
+            let io = |error| file_error::io("create", &place.partial, error);
+            fs::remove_file(&place.partial).map_err(io)?;
         }
         let has_partial = state_of("create", &place.partial)?.is_some();
         if let (Some(journal), Some(_), false) = (journal, progress, has_partial) {

@@ -23,7 +23,7 @@ use self::partial::Partial;
 use self::place::Place;
 use crate::file_error;
 use crate::fingerprint::Fingerprint;
-use crate::format::{Ahead, state_of};
+use crate::format::{Ahead, is_at, state_of};
 use crate::journal::Journal;
 use crate::rows::Rows;
 use std::ops::Range;
@@ -456,10 +456,20 @@ impl Output {
         let place = &self.target.place;
         let is_durable = self.durability == Durability::OnDisk;
         partial.set_finished(is_durable)?;
-        place.publish(partial.writer().root())?;
+        let complete = format!("{} is complete", place.out.display());
+        let root = partial.writer().root();
+        if let Err(error) = place.publish(root) {
+            // The system may fail after the output has got its name.
+            if !is_at(root, &place.out).unwrap_or(false) {
+                return Err(error);
+            }
+            self.is_complete.store(true, Ordering::Relaxed);
+            if is_at(root, &place.partial).unwrap_or(true) {
+                return Err(error.context(format!("{complete}, but its old name was not deleted")));
+            }
+        }
         self.is_complete.store(true, Ordering::Relaxed);
         let named = if is_durable { partial.sync_names() } else { Ok(()) };
-        let complete = format!("{} is complete", place.out.display());
         named.map_err(|error| {
             error.context(format!("{complete}, but may lose its name with a loss of power"))
         })?;

@@ -2,8 +2,8 @@
 
 use super::Output;
 use crate::file_error;
-use crate::format::{Writer, state_of};
-use rustix::fs::{CWD, RenameFlags, rename, renameat_with};
+use crate::format::Writer;
+use crate::names::rename_new;
 use rustix::io::Errno;
 use std::path::Path;
 use trijet::Result;
@@ -29,14 +29,7 @@ impl Output {
 /// Renames what lies at `from`, and replaces nothing. Returns whether there was anything.
 fn renamed(from: &Path, to: &Path) -> Result<bool> {
     let io = |error: Errno| file_error::io("overwrite", from, error.into());
-    let done = match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // The file system or the kernel has no such call.
-        Err(Errno::INVAL | Errno::NOSYS) if state_of("overwrite", to)?.is_none() => {
-            rename(from, to)
-        }
-        done => done,
-    };
-    match done {
+    match rename_new(from, to) {
         Ok(()) => Ok(true),
         Err(Errno::NOENT) => Ok(false),
         Err(error) => Err(io(error)),

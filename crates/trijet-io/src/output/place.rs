@@ -5,14 +5,12 @@ use super::shard::Shard;
 use crate::file_error;
 use crate::format::{is_at, state_of};
 use crate::input::Input;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use crate::names::{NAME_BYTES_MAX, folder_of, identity, rename_new, short_name};
 use rustix::io::Errno;
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use trijet::{Error, Result};
-use xxhash_rust::xxh3::xxh3_64;
 
 /// The paths that a run uses for its output.
 #[derive(Debug, Clone)]
@@ -106,17 +104,19 @@ impl Place {
             let cause = "is not the partial output of this run any more: it was moved or replaced";
             return Err(file_error::refused("finish", &self.partial, cause));
         }
-        match renameat_with(CWD, &self.partial, CWD, &self.out, RenameFlags::NOREPLACE) {
-            Ok(()) => Ok(()),
-            Err(Errno::EXIST) => Err(self.taken()),
-            // The file system or the kernel has no such call.
-            Err(Errno::INVAL | Errno::NOSYS) => {
-                self.check_free()?;
-                fs::rename(&self.partial, &self.out)
-                    .map_err(|error| file_error::io("finish", &self.out, error))
-            }
-            Err(error) => Err(file_error::io("finish", &self.out, error.into())),
-        }
+        rename_new(&self.partial, &self.out).map_err(|error| match error {
+            Errno::EXIST => self.taken(),
+            error => file_error::io("finish", &self.out, error.into()),
+        })
+    }
+
+    /// Whether the output has both of its names: a run died while it gave the output the one and took
+    /// the other away.
+    pub(super) fn has_both_names(&self) -> bool {
+        let own = |path| fs::symlink_metadata(path).ok().filter(Metadata::is_file);
+        let number = |state: Metadata| (state.dev(), state.ino());
+        let out = own(&self.out).map(number);
+        out.is_some() && out == own(&self.partial).map(number)
     }
 
     fn taken(&self) -> Error {
@@ -125,10 +125,7 @@ impl Place {
 
     /// The folder of the output.
     pub(super) fn folder(&self) -> &Path {
-        match self.out.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        }
+        folder_of(&self.out)
     }
 
     fn parent(&self) -> Result<&Path> {
@@ -143,26 +140,4 @@ impl Place {
         };
         Err(file_error::refused("create", &self.out, cause))
     }
-}
-
-/// The most bytes of a name on Linux (`NAME_MAX`).
-const NAME_BYTES_MAX: usize = 255;
-
-/// The name, if it has at most `most` bytes. A longer name is cut off, and ends with a hash of the
-/// whole.
-fn short_name(name: &OsStr, most: usize) -> OsString {
-    let bytes = name.as_encoded_bytes();
-    if bytes.len() <= most {
-        return name.to_owned();
-    }
-    let hash = format!("-{:016x}", xxh3_64(bytes));
-    let text = name.to_string_lossy();
-    let mut short = OsString::from(&text[..text.floor_char_boundary(most - hash.len())]);
-    short.push(hash);
-    short
-}
-
-/// A number that is the same for all paths of one file.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }

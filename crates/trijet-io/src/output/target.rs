@@ -78,7 +78,11 @@ impl Target {
     /// `InvalidValue` when something exists at the final path. `Io` when that is not known.
     pub fn check_free(&self) -> Result<()> {
         if self.overwrites {
-            return self.plan.check_reuse(&self.place.out);
+            // The second name is that of the partial output, which the run discards.
+            return match self.place.has_both_names() {
+                true => Ok(()),
+                false => self.plan.check_reuse(&self.place.out),
+            };
         }
         let is_free = self.place.check_free();
         match self.shard {

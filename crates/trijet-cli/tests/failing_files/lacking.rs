@@ -1,0 +1,66 @@
+//! `trijet map` on file systems that lack a call: a rename that replaces nothing, or hard links.
+
+use crate::job::{Fault, JOBS, Job, Place};
+use crate::{faults, reference};
+
+/// The jobs on a file system without these calls.
+fn without(calls: &'static str) -> [Job; 4] {
+    JOBS.map(|job| Job { without: calls, ..job })
+}
+
+#[test]
+fn an_output_gets_its_name_where_no_rename_refuses_to_replace() {
+    for calls in ["noreplace=22", "noreplace=38", "noreplace=95", "noreplace=1"] {
+        assert_finishes(calls);
+    }
+    for calls in ["noreplace=95,link=1", "noreplace=22,link=95", "noreplace=38,link=38"] {
+        assert_finishes(calls);
+    }
+}
+
+#[track_caller]
+fn assert_finishes(calls: &'static str) {
+    for (job, plain) in without(calls).into_iter().zip(JOBS) {
+        let place = Place::new(job);
+        for more in [&[][..], &["--overwrite"]] {
+            let ended = place.run(more, None);
+            assert_eq!(ended.code, Some(0), "{job:?} {more:?}: {}", ended.error);
+            assert_eq!(place.output(), Some(reference(plain).0), "{job:?}");
+            assert!(place.others().is_empty(), "{job:?}: left {:?}", place.others());
+        }
+    }
+}
+
+/// It was looked for, and then replaced.
+#[test]
+fn a_file_that_appears_before_the_final_name_is_kept() {
+    let [job, ..] = without("noreplace=95");
+    let (right, calls) = reference(job);
+    let mut kept = 0;
+    for at in 1..=calls.len() {
+        let place = Place::new(job);
+        let ended = place.run(&[], Some((at, Fault::Appear)));
+        let case = format!("{job:?}: a file appears after call {at}: {}", ended.error);
+        let found = place.output().unwrap();
+        if found.values().any(|bytes| bytes == b"mine") {
+            assert_eq!(ended.code, Some(1), "{case}");
+            assert!(ended.error.contains("already exists"), "{case}");
+            kept += 1;
+        } else {
+            assert_eq!(ended.code, Some(0), "{case}");
+            assert_eq!(found, right, "{case}");
+        }
+    }
+    assert!(kept > 5, "only {kept} calls came before the final name");
+}
+
+/// A file has two names in between.
+#[test]
+fn a_file_call_that_fails_gives_no_wrong_bytes_where_names_are_links() {
+    let [job, ..] = without("noreplace=95");
+    faults(job, &[], |_| {});
+    faults(job, &["--overwrite"], |place| {
+        assert_eq!(place.run(&[], None).code, Some(0));
+        place.age();
+    });
+}

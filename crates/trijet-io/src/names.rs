@@ -1,0 +1,65 @@
+//! Names of files: how a file gets one, and whether two paths name one file.
+
+use rustix::fs::{AtFlags, CWD, RenameFlags, linkat, rename, renameat_with, unlink};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The most bytes of a name on Linux (`NAME_MAX`).
+pub(crate) const NAME_BYTES_MAX: usize = 255;
+
+/// The name, if it has at most `most` bytes. A longer name is cut off, and ends with a hash of the
+/// whole.
+pub(crate) fn short_name(name: &OsStr, most: usize) -> OsString {
+    let bytes = name.as_encoded_bytes();
+    if bytes.len() <= most {
+        return name.to_owned();
+    }
+    let hash = format!("-{:016x}", xxh3_64(bytes));
+    let text = name.to_string_lossy();
+    let mut short = OsString::from(&text[..text.floor_char_boundary(most - hash.len())]);
+    short.push(hash);
+    short
+}
+
+/// A number that is the same for all paths of one file.
+pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+/// The folder of a file.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Renames what lies at `from`, and replaces nothing: if anything lies at `to`, the error is
+/// `EXIST`.
+///
+/// Some systems have no such rename. A file then gets the new name as a hard link, which replaces
+/// nothing either, and loses the old name. A folder, and a file on a file system without hard links,
+/// is renamed after a look at the new name. A folder replaces at most an empty folder that appears
+/// after the look; a file replaces a file that appears after the look.
+pub(crate) fn rename_new(from: &Path, to: &Path) -> rustix::io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Some sandboxes answer PERM to calls that they do not know.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {}
+        done => return done,
+    }
+    match linkat(CWD, from, CWD, to, AtFlags::empty()) {
+        Ok(()) => return unlink(from),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM | Errno::MLINK) => {}
+        Err(error) => return Err(error),
+    }
+    match fs::symlink_metadata(to) {
+        Ok(_) => Err(Errno::EXIST),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => rename(from, to),
+        Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+    }
+}
