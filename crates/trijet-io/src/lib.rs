@@ -64,6 +64,9 @@
 //! name as a hard link. Where there are no hard links either, as on FAT, a file that appears between the
 //! last look and the rename is replaced.
 //!
+//! A run locks its journal, so that no other run writes the same output. On a file system without locks
+//! it goes on: see [`Output::is_locked`]. Several processes of one output are refused there.
+//!
 //! [`Target::overwrite`] has a run write over an output that exists. At its first row the output becomes
 //! the partial output, so its name means a complete output at any time. Its old rows are lost then.
 //!

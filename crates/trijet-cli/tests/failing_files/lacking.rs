@@ -1,4 +1,4 @@
-//! `trijet map` on file systems that lack a call: a rename that replaces nothing, or hard links.
+//! `trijet map` on file systems that lack a call: locks, a rename that replaces nothing, or hard links.
 
 use crate::job::{Fault, JOBS, Job, Place};
 use crate::{faults, reference};
@@ -6,6 +6,47 @@ use crate::{faults, reference};
 /// The jobs on a file system without these calls.
 fn without(calls: &'static str) -> [Job; 4] {
     JOBS.map(|job| Job { without: calls, ..job })
+}
+
+/// The errors are those of Lustre without `flock`, NFS without a lock daemon, and others.
+#[test]
+fn without_locks_a_run_goes_on_and_says_so_once() {
+    for calls in ["lock=38", "lock=37", "lock=95", "lock=524"] {
+        for (job, plain) in without(calls).into_iter().zip(JOBS) {
+            let place = Place::new(job);
+            let ended = place.run(&[], None);
+            assert_eq!(ended.code, Some(0), "{job:?}: {}", ended.error);
+            assert_eq!(ended.error.matches("has no locks").count(), 1, "{}", ended.error);
+            assert_eq!(place.output(), Some(reference(plain).0), "{job:?}");
+            assert!(place.others().is_empty(), "{job:?}: left {:?}", place.others());
+        }
+    }
+}
+
+/// Each of several processes would take the partial output of the others for an old one.
+#[test]
+fn without_locks_several_processes_are_refused_and_leave_nothing() {
+    for job in without("lock=38") {
+        let place = Place::new(job);
+        let ended = place.run(&["--shard", "0/2"], None);
+        assert_eq!(ended.code, Some(1), "{job:?}: {}", ended.error);
+        assert!(ended.error.contains("has no locks"), "{}", ended.error);
+        assert!(place.output().is_none() && place.others().is_empty(), "{:?}", place.others());
+        let ended = place.run(&["--shard", "0/1"], None);
+        assert_eq!(ended.code, Some(0), "{job:?}: {}", ended.error);
+        assert!(place.others().is_empty(), "{job:?}: left {:?}", place.others());
+    }
+}
+
+/// A lock that fails for another reason is no lock that is missing.
+#[test]
+fn a_lock_that_fails_leaves_no_journal() {
+    for job in without("lock=5") {
+        let place = Place::new(job);
+        let ended = place.run(&[], None);
+        assert_eq!(ended.code, Some(1), "{job:?}: {}", ended.error);
+        assert!(place.output().is_none() && place.others().is_empty(), "{:?}", place.others());
+    }
 }
 
 #[test]

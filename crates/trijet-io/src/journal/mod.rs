@@ -15,7 +15,8 @@
 //!
 //! A file is a journal if it begins as a header does, or is empty. Any other file under its name
 //! belongs to the user and is never changed; a symbolic link is not followed. A lock on the file
-//! keeps other runs from writing the same output.
+//! keeps other runs from writing the same output. Some file systems have no locks. A run goes on
+//! without one there, but not a run of several processes, which need it.
 
 mod entry;
 
@@ -25,6 +26,7 @@ use crate::fingerprint::Fingerprint;
 use crate::format::{NOFOLLOW, is_at};
 use crate::rows::Rows;
 use crate::verify::Written;
+use rustix::io::Errno;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
@@ -44,6 +46,8 @@ pub struct Journal {
     path: PathBuf,
     /// This process has created the file.
     is_new: bool,
+    /// This process has the lock of the file.
+    is_locked: bool,
     /// A write has failed.
     is_broken: bool,
     /// The states of files of the input that the journal has.
@@ -76,21 +80,25 @@ pub struct Progress {
 }
 
 impl Journal {
-    /// Opens or creates the journal at `path`, and locks it until it is dropped.
+    /// Opens or creates the journal at `path`, and locks it until it is dropped, if the file system
+    /// has locks: see [`is_locked`](Self::is_locked).
     ///
     /// # Errors
     /// `InvalidValue` when another run has locked it, and when the file is not a journal. `Io` when
     /// it cannot be opened.
     pub fn lock(path: &Path) -> Result<Self> {
-        let io = |error| file_error::io("journal", path, error);
-        let refused = |cause| Err(file_error::refused("journal", path, cause));
         let (file, is_new) = Self::open(path)?;
         match file.try_lock() {
-            Ok(()) => Self::locked(file, path, is_new),
+            Ok(()) => Self::opened(file, path, is_new, true),
             Err(TryLockError::WouldBlock) => {
-                refused("another run is writing this output; wait for it or choose another output")
+                let cause =
+                    "another run is writing this output; wait for it or choose another output";
+                Err(file_error::refused("journal", path, cause))
             }
-            Err(TryLockError::Error(error)) => Err(io(error)),
+            Err(TryLockError::Error(error)) if has_no_locks(&error) => {
+                Self::opened(file, path, is_new, false)
+            }
+            Err(TryLockError::Error(error)) => Err(Self::not_locked(&file, path, is_new, error)),
         }
     }
 
@@ -103,11 +111,27 @@ impl Journal {
         let io = |error| file_error::io("journal", path, error);
         loop {
             let (file, is_new) = Self::open(path)?;
-            file.lock().map_err(io)?;
+            let is_locked = match file.lock() {
+                Ok(()) => true,
+                Err(error) if has_no_locks(&error) => false,
+                Err(error) => return Err(Self::not_locked(&file, path, is_new, error)),
+            };
             // The process that had it may have deleted it.
             if is_at(&file, path).map_err(io)? {
-                return Self::locked(file, path, is_new);
+                return Self::opened(file, path, is_new, is_locked);
             }
+        }
+    }
+
+    /// The error of a file that cannot be locked. A file that this process has created is deleted.
+    fn not_locked(file: &File, path: &Path, is_new: bool, error: io::Error) -> Error {
+        let error = file_error::io("journal", path, error);
+        if !is_new || !is_at(file, path).unwrap_or(false) {
+            return error;
+        }
+        match fs::remove_file(path) {
+            Ok(()) => error,
+            Err(second) => error.context(second.to_string()),
         }
     }
 
@@ -122,7 +146,7 @@ impl Journal {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(file_error::io("journal", path, error)),
         };
-        Self::of(file, path, false).read(fingerprint)
+        Self::of(file, path).read(fingerprint)
     }
 
     /// Opens the file of a journal, and whether this call has created it.
@@ -152,8 +176,8 @@ impl Journal {
         }
     }
 
-    /// The journal in a file that this process has locked.
-    fn locked(file: File, path: &Path, is_new: bool) -> Result<Self> {
+    /// The journal in a file that this process has opened, and locked if there are locks.
+    fn opened(file: File, path: &Path, is_new: bool, is_locked: bool) -> Result<Self> {
         let io = |error| file_error::io("journal", path, error);
         let refused = |cause| Err(file_error::refused("journal", path, cause));
         // The name may have changed its file before the lock was taken.
@@ -172,12 +196,20 @@ impl Journal {
         if !MAGIC.starts_with(&start) {
             return refused(NOT_OURS);
         }
-        Ok(Self::of(file, path, is_new))
+        Ok(Self { is_new, is_locked, ..Self::of(file, path) })
     }
 
     /// The journal in an open file, of which nothing was read.
-    fn of(file: File, path: &Path, is_new: bool) -> Self {
-        Self { file, path: path.to_owned(), is_new, is_broken: false, stamps: Stamps::new() }
+    fn of(file: File, path: &Path) -> Self {
+        let (path, stamps) = (path.to_owned(), Stamps::new());
+        Self { file, path, is_new: false, is_locked: false, is_broken: false, stamps }
+    }
+
+    /// Whether this process has the lock of the file, so that no other run writes the output. It has
+    /// none where the file system has no locks.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.is_locked
     }
 
     /// Whether this process has created the file.
@@ -453,6 +485,14 @@ impl Journal {
             file_error::io("journal", &self.path, error)
         })
     }
+}
+
+/// Whether an error says that the file system has no locks: Lustre without `flock`, NFS without a lock
+/// daemon, and others. Some of them return a number that is for the inside of the system.
+fn has_no_locks(error: &io::Error) -> bool {
+    const ENOTSUPP: i32 = 524;
+    let lacks = [Errno::NOSYS, Errno::NOLCK, Errno::OPNOTSUPP].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|number| number == ENOTSUPP || lacks.contains(&number))
 }
 
 /// The cause why a file that the program has not written is refused.

@@ -94,6 +94,7 @@ pub struct Output {
     /// Why the partial output could not be created.
     failed: OnceLock<String>,
     is_complete: AtomicBool,
+    is_locked: bool,
 }
 
 /// With less memory, no pages are made ahead on a disk.
@@ -122,10 +123,18 @@ impl Output {
     /// `InvalidValue` when a partial output of this job exists and [`Start::New`] does not say what
     /// becomes of it; when a partial output or a journal of another job or of the user lies there,
     /// which is never changed; when the circumstances of a job that is resumed have changed; when
-    /// another run is writing the same output. `Io` when a file cannot be created, and when the
+    /// another run is writing the same output; when several processes write it and the file system
+    /// has no locks. `Io` when a file cannot be created, and when the
     /// partial output lacks rows that the journal names.
     pub fn open(target: &Target, fingerprint: &Fingerprint, start: Start) -> Result<Self> {
         let mut journal = Journal::lock(&target.place.journal)?;
+        let is_locked = journal.is_locked();
+        if target.shard().is_some_and(|shard| shard.count() > 1) && !is_locked {
+            let cause = "the file system has no locks, which several processes of one output need; \
+                         write it with one process (--shard 0/1), or to another file system";
+            let error = file_error::refused("journal", &target.place.journal, cause);
+            return Err(if journal.is_new() { forget(&journal, error) } else { error });
+        }
         let kept = match kept(target, fingerprint, start, &mut journal) {
             Ok(kept) => kept,
             Err(error) if journal.is_new() => return Err(forget(&journal, error)),
@@ -150,7 +159,15 @@ impl Output {
             run: OnceLock::new(),
             failed: OnceLock::new(),
             is_complete: AtomicBool::new(false),
+            is_locked,
         })
+    }
+
+    /// Whether the output is locked, so that no other run writes it at the same time. It is not where
+    /// the file system has no locks.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.is_locked
     }
 
     /// Chooses whether the run waits for the disk. It does, unless this says otherwise.

@@ -7,7 +7,7 @@ mod run;
 mod words;
 
 use self::run::Setup;
-use self::words::{Done, explain, lost_words, say_done, say_finished};
+use self::words::{Done, explain, lost_words, say_done, say_finished, unlocked_words};
 use super::chain::Chain;
 use super::memory;
 use super::print_stderr;
@@ -117,6 +117,9 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         Some(limit) => output.host_memory(memory::beside_chunks(limit)),
         None => output,
     };
+    if !output.is_locked() {
+        print_stderr(unlocked_words(&target));
+    }
     let mut output = output.begin_ahead();
     let devices = devices::open(options.device, rank.as_ref(), &options.check)?;
     devices.iter().try_for_each(|device| chain.load(device))?;

@@ -132,6 +132,14 @@ pub(super) fn lost_words(output: &Output, target: &Target) -> String {
     )
 }
 
+/// The message about an output without a lock.
+pub(super) fn unlocked_words(target: &Target) -> String {
+    format!(
+        "{}: its file system has no locks: let no other run write this output until this one has ended",
+        target.path().display()
+    )
+}
+
 /// Adds what became of the output.
 pub(super) fn explain(error: Error, output: Output, target: &Target) -> Error {
     let (out, rows) = (target.path().display(), target.rows());
