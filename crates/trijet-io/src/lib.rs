@@ -44,7 +44,9 @@
 //!    exists for each image. A writer reads rows that were written, and returns the bytes that were
 //!    written, or fails, or returns what another program or a loss of power left there.
 //! 6. **Property.** A format creates its output where nothing exists, and discards only what it has
-//!    created. It follows no link, and replaces nothing that has a second name (a hard link). What it
+//!    created. It follows no link, and replaces nothing that has a second name (a hard link). In a
+//!    folder it replaces a file only if an earlier run, or this one, has created it under exactly that
+//!    name: some file systems take names for one that differ in case. What it
 //!    has opened stays its output, whatever is done to the name: see [`format::Writer::root`].
 //! 7. **Durability.** When [`format::Writer::sync`] returns, everything written before the call is
 //!    on the disk.

@@ -1,7 +1,9 @@
-//! `trijet map` on file systems that lack a call: locks, a rename that replaces nothing, or hard links.
+//! `trijet map` on file systems that lack a call: locks, a rename that replaces nothing, hard links,
+//! or upper case.
 
-use crate::job::{Fault, JOBS, Job, Place};
+use crate::job::{Ended, Fault, JOBS, Job, Place};
 use crate::{faults, reference};
+use std::fs;
 
 /// The jobs on a file system without these calls.
 fn without(calls: &'static str) -> [Job; 4] {
@@ -104,4 +106,24 @@ fn a_file_call_that_fails_gives_no_wrong_bytes_where_names_are_links() {
         assert_eq!(place.run(&[], None).code, Some(0));
         place.age();
     });
+}
+
+/// The second image was once taken for a leftover of an earlier run, and replaced the first one.
+#[test]
+fn images_whose_names_are_one_for_the_file_system_are_an_error_that_names_both() {
+    let place = Place::new(JOBS[2]);
+    for (old, new) in [("0.png", "a.png"), ("1.png", "A.png")] {
+        fs::rename(place.path("in").join(old), place.path("in").join(new)).unwrap();
+    }
+    for more in [&[][..], &["--resume"]] {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let mut command = place.watched(more, log.path());
+        command.env("FAILING_FILES_FOLDED", place.path("out.partial"));
+        let ended = Ended::of(&mut command, log.path());
+        assert_eq!(ended.code, Some(1), "{more:?}: {}", ended.error);
+        for word in ["a.png", "A.png", "for one", "is not finished"] {
+            assert!(ended.error.contains(word), "{more:?}: {}", ended.error);
+        }
+        assert!(place.output().is_none(), "{more:?}");
+    }
 }

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use trijet::Result;
+use trijet::{Error, Result};
 
 /// The names of the images, and the form that they share.
 #[derive(Debug, Clone)]
@@ -52,12 +52,17 @@ impl ImagesPlan {
         Ok(Self { names, form: Form { width, height, dtype } })
     }
 
-    /// The names of the images that hold `rows`, which are whole images.
-    fn names_of(&self, rows: &Range<u64>) -> &[OsString] {
+    /// The indices of the images that hold `rows`, which are whole images.
+    fn indices_of(&self, rows: &Range<u64>) -> Range<usize> {
         let whole = [rows.start, rows.end].iter().all(|row| row.is_multiple_of(self.granule()));
         assert!(whole, "chunks hold whole images: see `Target::granule`");
         let index = |row: u64| usize::try_from(row / self.granule()).expect("an index of names");
-        &self.names[index(rows.start)..index(rows.end)]
+        index(rows.start)..index(rows.end)
+    }
+
+    /// The names of the images that hold `rows`, which are whole images.
+    fn names_of(&self, rows: &Range<u64>) -> &[OsString] {
+        &self.names[self.indices_of(rows)]
     }
 
     /// Refuses, with `cause`, anything else at `path` than a folder with images of these names.
@@ -87,6 +92,7 @@ impl ImagesPlan {
             folder: folder.into(),
             path: path.to_owned(),
             plan: self.clone(),
+            ours: Mutex::new(vec![false; self.names.len()]),
             unsynced: Mutex::new(BTreeMap::new()),
         })
     }
@@ -124,6 +130,7 @@ impl Plan for ImagesPlan {
                 }
             }
         }
+        writer.find_ours("resume")?;
         Ok(Box::new(writer))
     }
 
@@ -135,7 +142,9 @@ impl Plan for ImagesPlan {
     /// Each image is created again when its rows arrive.
     fn reuse(&self, partial: &Path) -> Result<Box<dyn Writer>> {
         self.check_reuse(partial)?;
-        Ok(Box::new(self.writer("overwrite", partial)?))
+        let writer = self.writer("overwrite", partial)?;
+        writer.find_ours("overwrite")?;
+        Ok(Box::new(writer))
     }
 
     fn check_discard(&self, partial: &Path) -> Result<()> {
@@ -164,6 +173,10 @@ struct ImagesWriter {
     /// The name of the folder when it was opened, for messages.
     path: PathBuf,
     plan: ImagesPlan,
+    /// For each image, whether the folder has it under exactly its name, from this run or an earlier
+    /// one. Only such a file is replaced. A file system that takes two names for one, such as names
+    /// that differ in case, has a file for the second name that is the image of the first.
+    ours: Mutex<Vec<bool>>,
     /// The images that may not be on the disk yet. Some are open: the system may forget an error of
     /// a file that is closed.
     unsynced: Mutex<BTreeMap<OsString, Option<File>>>,
@@ -205,20 +218,59 @@ impl ImagesWriter {
         Ok(retry_on_intr(open)?.into())
     }
 
-    /// Creates an image. One of an earlier run is deleted, not overwritten: it may have another
-    /// name, under which it is a backup.
-    fn create(&self, name: &OsStr) -> Result<File> {
+    fn ours(&self) -> MutexGuard<'_, Vec<bool>> {
+        self.ours.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finds the images that the folder has already.
+    fn find_ours(&self, op: &'static str) -> Result<()> {
+        let found: HashSet<OsString> = self.names(op)?.into_iter().collect();
+        *self.ours() = self.plan.names.iter().map(|name| found.contains(name)).collect();
+        Ok(())
+    }
+
+    /// Creates the image of this index. One of an earlier run is deleted, not overwritten: it may have
+    /// another name, under which it is a backup.
+    fn create(&self, index: usize) -> Result<File> {
+        let name = &self.plan.names[index];
         let io = |error| file_error::io("write", &self.path.join(name), error);
         let new = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         match self.open(name, new) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => return created.map_err(io),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if !self.ours()[index] {
+                    return Err(self.taken(name));
+                }
+            }
+            created => {
+                let file = created.map_err(io)?;
+                self.ours()[index] = true;
+                return Ok(file);
+            }
         }
         if self.state_of("write", name)?.is_some_and(|state| !is_regular(&state)) {
             return Err(file_error::refused("write", &self.path.join(name), NOT_PARTIAL));
         }
         unlinkat(&self.folder, name, AtFlags::empty()).map_err(|error| io(error.into()))?;
         self.open(name, new).map_err(io)
+    }
+
+    /// The error for an image in whose place there is a file that is not an earlier one of it.
+    fn taken(&self, name: &OsStr) -> Error {
+        let number = |name: &OsStr| {
+            let state = self.state_of("write", name).ok().flatten()?;
+            Some((state.st_dev, state.st_ino))
+        };
+        let own = number(name);
+        let mut others = self.plan.names.iter().filter(|other| *other != name);
+        let cause = match others.find(|other| own.is_some() && number(other) == own) {
+            Some(other) => format!(
+                "the file system takes this name and {} for one; rename one of the images, or write \
+                 an .npy file",
+                other.display()
+            ),
+            None => NOT_PARTIAL.to_owned(),
+        };
+        file_error::refused("write", &self.path.join(name), cause)
     }
 }
 
@@ -231,11 +283,12 @@ impl Writer for ImagesWriter {
         let form = self.plan.form;
         let image_bytes = usize::try_from(form.image_bytes()).expect("`bytes` holds one");
         let images = bytes.chunks_exact(image_bytes);
-        for (name, image) in self.plan.names_of(&rows).iter().zip(images) {
+        for (index, image) in self.plan.indices_of(&rows).zip(images) {
+            let name = &self.plan.names[index];
             let path = || self.path.join(name);
             let bytes =
                 form.encode(image).map_err(|error| file_error::damaged("write", &path(), error))?;
-            let mut file = self.create(name)?;
+            let mut file = self.create(index)?;
             file.write_all(&bytes).map_err(|error| file_error::io("write", &path(), error))?;
             let mut unsynced = self.unsynced();
             let file = (unsynced.len() < OPEN_MAX).then_some(file);
