@@ -263,9 +263,16 @@ pub(crate) struct MapOptions {
     pub(crate) check: LiveCheck,
     /// Continue an interrupted run of the same job. The output is the same, byte for byte. Rows that
     /// differ from what the run has written, such as after a loss of power, are computed again. If
-    /// the output is complete already, and is that of this job, the command succeeds at once.
+    /// the output is complete already, and is that of this job, the command succeeds at once. The
+    /// input must be the same: the name, size, times of modification and of change (ctime) and inode
+    /// of each file on which finished rows depend.
     #[arg(long)]
     pub(crate) resume: bool,
+    /// With --resume, take a file of the input for the same if only its time of change (ctime)
+    /// differs. A new permission, name or hard link changes that time, and so do new bytes, even
+    /// where the time of modification was put back.
+    #[arg(long, requires = "resume")]
+    pub(crate) same_input: bool,
     /// With --resume, trust the rows that are known to have reached the disk, without reading them.
     #[arg(long, requires = "resume")]
     pub(crate) unverified: bool,

@@ -1,7 +1,7 @@
 //! The identity of a run.
 
 use crate::input::Input;
-use crate::item::Item;
+use crate::item::{Item, Sameness};
 use crate::output::shard::Shard;
 use crate::output::target::Target;
 use serde_json::{Map, Value, json};
@@ -32,6 +32,15 @@ pub struct Fingerprint {
     item_rows: u64,
     granule: u64,
     halo: u64,
+    is_same_input: bool,
+}
+
+/// The files of an input that are not as they were.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) changed: BTreeSet<usize>,
+    /// The files of which only the state has changed, and perhaps the bytes.
+    pub(crate) doubtful: BTreeSet<usize>,
 }
 
 impl Fingerprint {
@@ -55,7 +64,17 @@ impl Fingerprint {
         let item_rows = (rows / items.len() as u64).max(1);
         let (operation, rows) = (operation.to_owned(), target.layout().rows);
         let (path, granule) = (input.canonical_path().to_owned(), target.granule());
-        Self { fields, operation, rows, path, items, item_rows, granule, halo: 0 }
+        Self {
+            fields,
+            operation,
+            rows,
+            path,
+            items,
+            item_rows,
+            granule,
+            halo: 0,
+            is_same_input: false,
+        }
     }
 
     /// Says that a row of the output depends on `rows` rows of the input before it and after it.
@@ -63,6 +82,20 @@ impl Fingerprint {
     pub fn halo(mut self, rows: u64) -> Self {
         self.halo = rows;
         self
+    }
+
+    /// Says that the bytes of the input are the same as in an earlier run of the job, if the name, size,
+    /// time of modification and inode of each file are. Without this, a file whose state has changed
+    /// (`ctime`) is refused: a program may have changed its bytes and put the old time back.
+    #[must_use]
+    pub fn same_input(mut self) -> Self {
+        self.is_same_input = true;
+        self
+    }
+
+    /// Whether [`same_input`](Self::same_input) was called.
+    pub(crate) fn is_same_input(&self) -> bool {
+        self.is_same_input
     }
 
     /// The name of a file of the input, for messages.
@@ -113,14 +146,31 @@ impl Fingerprint {
         rows.start < rows.end && rows.end <= self.rows && is_edge(rows.start) && is_edge(rows.end)
     }
 
-    /// The indices of the files of the input that are not as they were when it was opened.
-    pub(crate) fn changed_items(&self) -> BTreeSet<usize> {
-        let is_changed = |(index, item): (usize, &Item)| {
-            let state = fs::metadata(self.path_of(item));
-            let is_same = state.is_ok_and(|state| Item::new(item.name.clone(), &state) == *item);
-            (!is_same).then_some(index)
-        };
-        self.items.iter().enumerate().filter_map(is_changed).collect()
+    /// The files of the input that are not as they were in earlier states, which a journal has by
+    /// their index.
+    pub(crate) fn changes_since<'s>(
+        &self,
+        earlier: impl Iterator<Item = (usize, &'s Value)>,
+    ) -> Changes {
+        let mut changes = Changes::default();
+        for (index, stamp) in earlier {
+            let compared = self.items.get(index).map(|item| item.compare(stamp));
+            changes.add(index, compared.unwrap_or(Sameness::Changed), self.is_same_input);
+        }
+        changes
+    }
+
+    /// The files of the input that are not as they were when it was opened.
+    pub(crate) fn changes_of_run(&self) -> Changes {
+        let mut changes = Changes::default();
+        for (index, item) in self.items.iter().enumerate() {
+            let compared = match fs::metadata(self.path_of(item)) {
+                Ok(state) => Item::new(item.name.clone(), &state).compare(&item.stamp()),
+                Err(_) => Sameness::Changed,
+            };
+            changes.add(index, compared, self.is_same_input);
+        }
+        changes
     }
 
     /// The path of a file of the input.
@@ -128,13 +178,20 @@ impl Fingerprint {
         if item.name.is_empty() { self.path.clone() } else { self.path.join(&item.name) }
     }
 
-    /// A number that is the same for runs of this job whose input has not changed.
+    /// A number that is the same for runs of this job whose input has not changed, or only its state.
     pub(crate) fn job_hash(&self) -> u128 {
-        let stamps: Vec<Value> = self.items.iter().map(Item::stamp).collect();
+        let stamp = |item: &Item| Item { changed: (0, 0), ..item.clone() }.stamp();
+        let stamps: Vec<Value> = self.items.iter().map(stamp).collect();
         let mut fields = self.fields.clone();
         // The output does not depend on it.
         fields.remove("shards");
         xxh3_128(json!([fields, stamps]).to_string().as_bytes())
+    }
+
+    /// A number that is the same for inputs whose state has not changed.
+    pub(crate) fn state_hash(&self) -> u128 {
+        let states: Vec<_> = self.items.iter().map(|item| item.changed).collect();
+        xxh3_128(json!(states).to_string().as_bytes())
     }
 
     /// The first field in which `header` belongs to another job, with both values.
@@ -156,3 +213,17 @@ impl Fingerprint {
         })
     }
 }
+
+impl Changes {
+    fn add(&mut self, index: usize, compared: Sameness, is_same_input: bool) {
+        match compared {
+            Sameness::Changed => drop(self.changed.insert(index)),
+            Sameness::Doubtful if !is_same_input => drop(self.doubtful.insert(index)),
+            Sameness::Same | Sameness::Doubtful => {}
+        }
+    }
+}
+
+/// The advice about a file of which only the state has changed.
+pub(crate) const DOUBTFUL: &str =
+    "its bytes may have changed under an old time; --same-input says that they have not";

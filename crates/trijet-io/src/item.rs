@@ -1,13 +1,12 @@
-//! The files of an input.
+//! The files of an input, and the rule by which a file is the same as before.
 
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// A file of an input, with its state when the input was opened. The time of the last change of the
-/// state (`ctime`) is not part of it: a backup and a new permission change it, but not the bytes. Nor
-/// is the number of the file system, which may change when the machine starts.
+/// A file of an input, with its state when the input was opened. The number of the file system is not
+/// part of it, because it may change when the machine starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
     /// The name within the folder of the input; empty for an input that is one file.
@@ -18,20 +17,60 @@ pub struct Item {
     pub modified: (i64, i64),
     /// The number of the file in its file system. Another file with the name has another number.
     pub inode: u64,
+    /// The time of the last change of bytes or state (`ctime`). No program can set it, so it tells of
+    /// bytes that were changed under an old time of modification. It also tells of a new permission,
+    /// name or hard link.
+    pub changed: (i64, i64),
+}
+
+/// How a file compares with an earlier state of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sameness {
+    Same,
+    /// Only `changed` differs: the bytes may be the same or not.
+    Doubtful,
+    Changed,
 }
 
 impl Item {
-    /// The state as a value of the journal. Equal values mean that the file has not changed.
+    /// The state as a value of the journal.
     pub(crate) fn stamp(&self) -> Value {
-        let (seconds, nanoseconds) = self.modified;
-        let modified = format!("{seconds}.{nanoseconds:09}");
-        json!([self.name.to_string_lossy(), self.bytes, modified, self.inode])
+        json!([
+            self.name.to_string_lossy(),
+            self.bytes,
+            time(self.modified),
+            self.inode,
+            time(self.changed)
+        ])
+    }
+
+    /// Compares the file with an earlier state of it, which is a value of a journal.
+    pub(crate) fn compare(&self, earlier: &Value) -> Sameness {
+        let now = self.stamp();
+        if now == *earlier {
+            return Sameness::Same;
+        }
+        // An older journal has no `changed`.
+        let without_changed = |stamp: &Value| {
+            let fields = stamp.as_array()?;
+            fields.get(..fields.len().min(4)).map(<[Value]>::to_vec)
+        };
+        match without_changed(earlier) == without_changed(&now) {
+            true => Sameness::Doubtful,
+            false => Sameness::Changed,
+        }
     }
 
     /// The file `name` of an input, whose state is `metadata`.
     #[must_use]
     pub fn new(name: OsString, metadata: &Metadata) -> Self {
         let modified = (metadata.mtime(), metadata.mtime_nsec());
-        Self { name, bytes: metadata.len(), modified, inode: metadata.ino() }
+        let changed = (metadata.ctime(), metadata.ctime_nsec());
+        Self { name, bytes: metadata.len(), modified, inode: metadata.ino(), changed }
     }
+}
+
+/// A time in a journal.
+fn time((seconds, nanoseconds): (i64, i64)) -> String {
+    format!("{seconds}.{nanoseconds:09}")
 }

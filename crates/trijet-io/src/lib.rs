@@ -72,10 +72,13 @@
 //! [`Target::overwrite`] has a run write over an output that exists. At its first row the output becomes
 //! the partial output, so its name means a complete output at any time. Its old rows are lost then.
 //!
-//! The journal has the name, size, time of modification and inode of each file of the input. A file
-//! that has changed since its rows were done makes a run start over, and one that changes during the
-//! run makes it fail: the output is not given its final name, and the rows that depend on the file
-//! are not kept.
+//! The journal has the name, size, time of modification, inode and time of the last change (`ctime`)
+//! of each file of the input. A file is the same if all five are. A file that has changed since its
+//! rows were done makes a run start over, and one that changes during the run makes it fail: the output
+//! is not given its final name, and the rows that depend on the file are not kept. If only `ctime`
+//! differs, the bytes may have changed under an old time of modification (`cp -p` into the file,
+//! `rsync --inplace --times`), or only a permission, a name or a hard link has changed. The run is
+//! refused then, and keeps its rows: [`Fingerprint::same_input`] takes the input for the same.
 //!
 //! A finished output has an extended attribute, `user.trijet.job`, with a hash of its job and the
 //! time of its last change, where the file system has such attributes. By it,

@@ -6,7 +6,7 @@
 //! appended after these rows were written, so that every row named in the journal exists in the
 //! output. The hash is that of their bytes. If the bytes prove to be lost, a line `{"lost":[a,b]}`
 //! follows. Before the first rows that depend on a file of the input, a line
-//! `{"item":[n,[name,bytes,modified,inode]]}` has the state of that file. A line `{"synced":n}` says
+//! `{"item":[n,[name,bytes,modified,inode,changed]]}` has the state of that file. A line `{"synced":n}` says
 //! that the rows of the lines before byte n have reached the disk. Where several processes write one
 //! output, each has a journal of its own. `{"created":t}` has the time at which the partial output was
 //! created, so that one which was created again is known, and `{"finished":true}` is the last line of
@@ -22,7 +22,7 @@ mod entry;
 
 use self::entry::{Entry, entry_of};
 use crate::file_error;
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Changes, DOUBTFUL, Fingerprint};
 use crate::format::{NOFOLLOW, is_at};
 use crate::rows::Rows;
 use crate::verify::Written;
@@ -500,13 +500,15 @@ const NOT_OURS: &str = "is not a journal of this program; move it elsewhere";
 
 /// The files that have changed since the rows that depend on them were written.
 fn changed_items(used: &Stamps, fingerprint: &Fingerprint) -> Option<String> {
-    let is_changed =
-        |(index, stamp): &(&usize, &Value)| fingerprint.stamp(**index).as_ref() != Some(*stamp);
-    let changed: BTreeSet<usize> =
-        used.iter().filter(is_changed).map(|(index, _)| *index).collect();
-    if changed.is_empty() {
+    let stamps = used.iter().map(|(index, stamp)| (*index, stamp));
+    let Changes { changed, doubtful } = fingerprint.changes_since(stamps);
+    let since = "since its rows were done";
+    if !changed.is_empty() {
+        return Some(format!("the input has changed {since}: {}", fingerprint.names_of(changed)));
+    }
+    if doubtful.is_empty() {
         return None;
     }
-    let names = fingerprint.names_of(changed);
-    Some(format!("the input has changed since its rows were done: {names}"))
+    let names = fingerprint.names_of(doubtful);
+    Some(format!("the state of the input (ctime) has changed {since}: {names}: {DOUBTFUL}"))
 }

@@ -7,7 +7,7 @@
 
 use super::target::Target;
 use crate::file_error;
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{DOUBTFUL, Fingerprint};
 use crate::format::state_of;
 use crate::journal::Journal;
 use rustix::fs::{Dir, Mode, OFlags, XattrFlags, fgetxattr, fsetxattr, open, openat};
@@ -44,12 +44,23 @@ fn extent(root: &File) -> io::Result<(SystemTime, u64)> {
     Ok((changed, bytes))
 }
 
-/// The mark of an output.
+/// How the mark of an output compares with a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    /// There is none, or it is that of another job or input.
+    Other,
+    /// It is that of the job, but the state of the input has changed since, and perhaps its bytes.
+    Doubtful,
+    Job,
+}
+
+/// The mark of an output. Its last word is for the state of the input.
 fn mark_of(fingerprint: &Fingerprint, root: &File) -> io::Result<String> {
     let (changed, bytes) = extent(root)?;
     let since = changed.duration_since(SystemTime::UNIX_EPOCH).map_err(io::Error::other)?;
     let (seconds, nanoseconds) = (since.as_secs(), since.subsec_nanos());
-    Ok(format!("1 {:032x} {seconds}.{nanoseconds:09} {bytes}", fingerprint.job_hash()))
+    let (job, state) = (fingerprint.job_hash(), fingerprint.state_hash());
+    Ok(format!("2 {job:032x} {seconds}.{nanoseconds:09} {bytes} {state:032x}"))
 }
 
 /// Marks the output that is open as `root`, and will not be changed any more.
@@ -58,13 +69,21 @@ pub(super) fn set(fingerprint: &Fingerprint, root: &File) -> io::Result<()> {
     Ok(fsetxattr(root, NAME, mark.as_bytes(), XattrFlags::empty())?)
 }
 
-/// Whether the output at `path` has the mark of this job. One that cannot be read has none.
-fn is_set(fingerprint: &Fingerprint, path: &Path) -> bool {
+/// The mark of the output at `path`. One that cannot be read is none.
+fn found(fingerprint: &Fingerprint, path: &Path) -> Mark {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let Ok(root) = open(path, flags, Mode::empty()).map(File::from) else { return false };
+    let Ok(root) = open(path, flags, Mode::empty()).map(File::from) else { return Mark::Other };
     let mut found = [0; BYTES_MAX];
-    let Ok(bytes) = fgetxattr(&root, NAME, &mut found[..]) else { return false };
-    mark_of(fingerprint, &root).is_ok_and(|mark| found[..bytes] == *mark.as_bytes())
+    let Ok(bytes) = fgetxattr(&root, NAME, &mut found[..]) else { return Mark::Other };
+    let Ok(mark) = mark_of(fingerprint, &root) else { return Mark::Other };
+    let found = String::from_utf8_lossy(&found[..bytes]);
+    let job = |mark: &str| mark.rsplit_once(' ').map(|(job, _)| job.to_owned());
+    match (found == mark, job(&found) == job(&mark)) {
+        (true, _) => Mark::Job,
+        (false, true) if fingerprint.is_same_input() => Mark::Job,
+        (false, true) => Mark::Doubtful,
+        (false, false) => Mark::Other,
+    }
 }
 
 impl Target {
@@ -76,7 +95,7 @@ impl Target {
     pub fn is_finished(&self, fingerprint: &Fingerprint) -> Result<bool> {
         let place = &self.place;
         let Some(state) = state_of("create", &place.out)? else { return Ok(false) };
-        let is_marked = is_set(fingerprint, &place.out);
+        let mark = found(fingerprint, &place.out);
         // A journal that cannot be locked or read proves nothing, and stays as it is.
         let journal = match state_of("create", &place.journal)? {
             Some(_) => Journal::lock(&place.journal).ok(),
@@ -90,7 +109,14 @@ impl Target {
             let is_whole = progress.done.missing(self.layout().rows).is_empty();
             progress.changed.is_none() && is_whole && progress.root == Some(state.ino())
         });
-        if !is_marked && !is_named {
+        if mark == Mark::Doubtful && !is_named && !self.overwrites {
+            let cause = format!(
+                "is the output of this job, but the state of the input (ctime) has changed since: \
+                 {DOUBTFUL}"
+            );
+            return Err(file_error::refused("create", &place.out, cause));
+        }
+        if mark != Mark::Job && !is_named {
             return self.check_free().map(|()| false);
         }
         if place.has_both_names() {

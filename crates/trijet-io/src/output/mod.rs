@@ -22,7 +22,7 @@ use self::earlier::{Found, Kept, kept};
 use self::partial::Partial;
 use self::place::Place;
 use crate::file_error;
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Changes, DOUBTFUL, Fingerprint};
 use crate::format::{Ahead, is_at, state_of};
 use crate::journal::Journal;
 use crate::rows::Rows;
@@ -362,11 +362,18 @@ impl Output {
     }
 
     /// Refuses a complete output whose input has changed during the run. The rows that depend on a
-    /// file that has changed are not kept.
+    /// file that has changed are not kept. If only the state of a file has changed, they are.
     fn check_input(&self, partial: &Partial) -> Result<()> {
-        let changed = self.fingerprint.changed_items();
-        if changed.is_empty() {
+        let Changes { changed, doubtful } = self.fingerprint.changes_of_run();
+        if changed.is_empty() && doubtful.is_empty() {
             return Ok(());
+        }
+        if changed.is_empty() {
+            let names = self.fingerprint.names_of(doubtful);
+            let cause = format!(
+                "the state of the input (ctime) has changed during the run: {names}: {DOUBTFUL}"
+            );
+            return Err(file_error::damaged("finish", &self.target.place.out, cause));
         }
         let mut record = partial.record();
         let written = record.journal.read(&self.fingerprint)?.map_or_else(Vec::new, |p| p.written);

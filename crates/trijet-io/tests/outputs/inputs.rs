@@ -2,8 +2,8 @@
 
 use crate::common::{GRAY16, demand, dictionary, npy, png};
 use crate::workdir::{DATA, Workdir, only};
-use std::fs::{self, File};
-use std::os::unix::fs::symlink;
+use std::fs::{self, File, Metadata, Permissions};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use trijet::{ErrorKind, Sink};
@@ -191,4 +191,94 @@ fn rows_of_other_images_are_kept_when_one_changed_during_the_run() {
     assert_eq!(output.missing(), only(2..3));
     output.write(2..3, &DATA[..4]).unwrap();
     output.finish().unwrap();
+}
+
+/// Makes a change after which the size and the time of modification are as before. The clock of the file
+/// system ticks a few times in a hundredth of a second, so the last step is repeated until it has ticked.
+fn in_secret(path: &Path, change: impl FnOnce()) {
+    let before = fs::metadata(path).unwrap();
+    let times = |state: &Metadata| (state.ctime(), state.ctime_nsec());
+    change();
+    loop {
+        set_modified(path, before.modified().unwrap());
+        if times(&fs::metadata(path).unwrap()) != times(&before) {
+            break;
+        }
+    }
+}
+
+/// The last byte of a file changes, and its time of modification is put back.
+fn change_in_secret(path: &Path) {
+    in_secret(path, || {
+        let mut bytes = fs::read(path).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        File::options().write(true).open(path).unwrap().write_all_at(&bytes, 0).unwrap();
+    });
+}
+
+/// A new permission, and another file that was written under the old time (`cp -p`), look the same.
+#[test]
+fn a_file_whose_state_has_changed_is_refused_until_the_user_says_that_it_is_the_same() {
+    for change in ["bytes", "permission", "link"] {
+        let workdir = Workdir::new();
+        let path = workdir.path("in.npy");
+        let target = workdir.target("out.npy");
+        let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
+        output.write(0..1, &DATA[..4]).unwrap();
+        drop(output);
+        match change {
+            "bytes" => change_in_secret(&path),
+            "permission" => in_secret(&path, || {
+                fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+            }),
+            _ => in_secret(&path, || fs::hard_link(&path, workdir.path("backup")).unwrap()),
+        }
+        let input = Input::open(&path, None).unwrap();
+        let run = Fingerprint::new(&input, "copy", &target);
+        let words = ["in.npy", "state", "--same-input", "--restart", "1 row"];
+        let resumed = Output::open(&target, &run, Start::Resume);
+        demand(resumed, ErrorKind::InvalidValue, "out.npy", &words);
+        let same = run.clone().same_input();
+        let mut output = Output::open(&target, &same, Start::Resume).unwrap();
+        assert_eq!(output.missing(), only(1..4), "{change}");
+        output.write(1..4, &DATA[4..]).unwrap();
+        output.finish().unwrap();
+        assert!(target.is_finished(&run).unwrap(), "{change}");
+    }
+}
+
+/// The rows are kept, because they may be right.
+#[test]
+fn an_output_whose_input_changed_its_state_during_the_run_is_not_finished() {
+    let workdir = Workdir::new();
+    let target = workdir.target("out.npy");
+    let input = Input::open(&workdir.path("in.npy"), None).unwrap();
+    let run = Fingerprint::new(&input, "copy", &target);
+    let mut output = Output::open(&target, &run, Start::New).unwrap();
+    output.write(0..4, &DATA).unwrap();
+    change_in_secret(&workdir.path("in.npy"));
+    let words = ["in.npy", "during the run", "--same-input"];
+    demand(output.finish(), ErrorKind::Io, "out.npy", &words);
+    assert!(!target.path().exists());
+    assert_eq!(output.stop().unwrap(), Stopped::Rows(4));
+    let mut output = Output::open(&target, &run.same_input(), Start::Resume).unwrap();
+    assert_eq!(output.missing(), []);
+    output.finish().unwrap();
+}
+
+/// A retry must not take the output of other bytes for its own.
+#[test]
+fn a_finished_output_is_that_of_the_job_only_with_the_same_input() {
+    let workdir = Workdir::new();
+    let target = workdir.target("out.npy");
+    let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
+    output.write(0..4, &DATA).unwrap();
+    output.finish().unwrap();
+    change_in_secret(&workdir.path("in.npy"));
+    let input = Input::open(&workdir.path("in.npy"), None).unwrap();
+    let run = Fingerprint::new(&input, "copy", &target);
+    let words = ["the output of this job", "state", "--same-input"];
+    demand(target.is_finished(&run), ErrorKind::InvalidValue, "out.npy", &words);
+    assert!(!target.clone().overwrite().is_finished(&run).unwrap());
+    assert!(target.is_finished(&run.same_input()).unwrap());
 }

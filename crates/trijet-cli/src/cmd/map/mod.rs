@@ -104,6 +104,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     }
     let fingerprint =
         Fingerprint::new(&input, &chain.description(), &target).halo(chain.reach(layout));
+    let fingerprint = if options.same_input { fingerprint.same_input() } else { fingerprint };
     if !options.resume {
         target.check_free()?;
     } else if target.is_finished(&fingerprint)? {
