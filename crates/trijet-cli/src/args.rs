@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use trijet::trace::TimesFrom;
 use trijet::{Bytes, HeapMode, Nanos};
-use trijet_io::Dtype;
+use trijet_io::{Dtype, Existing};
 
 /// Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download
 /// and writing overlap. Without a GPU the same commands run on the CPU.
@@ -104,9 +104,31 @@ pub(crate) enum KernelTemplate {
 /// The options of `trijet man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManOptions {
-    /// The folder for the pages.
+    /// The folder for the pages. It is created if it does not exist.
     #[arg(default_value = ".")]
     pub(crate) folder: PathBuf,
+    #[command(flatten)]
+    pub(crate) overwrite: Overwrite,
+}
+
+/// The option that lets a command replace files.
+#[derive(Debug, Args)]
+pub(crate) struct Overwrite {
+    /// Replace files that exist under the names of the outputs, each when the new one is complete.
+    /// Without this option such a file is kept, and the command fails. The input is kept in any case.
+    #[arg(long)]
+    overwrite: bool,
+}
+
+impl Overwrite {
+    /// What becomes of files that exist.
+    pub(crate) fn existing(&self) -> Existing {
+        existing(self.overwrite)
+    }
+}
+
+fn existing(is_replaced: bool) -> Existing {
+    if is_replaced { Existing::Replaced } else { Existing::Kept }
 }
 
 /// The element type of a raw file.
@@ -282,6 +304,8 @@ pub(crate) struct MapOptions {
     pub(crate) restart: bool,
     /// Write over the output if it exists, over its pages, which is faster than a new file. From the
     /// first row on, the old output is lost: an interrupted run leaves a partial output, as any other.
+    /// A file of --trace is replaced when the new one is complete. Without this option, files that
+    /// exist are kept, and the command fails. The input and the files of kernels are kept in any case.
     #[arg(long, conflicts_with = "shard")]
     pub(crate) overwrite: bool,
     /// Do not wait for the disk. Without this option, rows are brought to the disk while the run goes
@@ -290,6 +314,13 @@ pub(crate) struct MapOptions {
     /// not. A process that dies costs nothing in either case.
     #[arg(long)]
     pub(crate) no_sync: bool,
+}
+
+impl MapOptions {
+    /// What becomes of a file that has the name of the timeline.
+    pub(crate) fn existing(&self) -> Existing {
+        existing(self.overwrite)
+    }
 }
 
 /// The end of `trijet overlap --help`.
@@ -337,6 +368,8 @@ pub(crate) struct OverlapOptions {
     /// PyTorch's traces, .ledger for `trijet check`.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) overwrite: Overwrite,
     /// Where the traced runs take the times of single operations from.
     #[arg(long, value_enum, default_value_t = TimesName::Events)]
     pub(crate) times: TimesName,
@@ -407,6 +440,8 @@ pub(crate) struct TraceOptions {
     /// Save the allocations of device memory to this file, as a trace for `trijet replay`.
     #[arg(long, value_name = "FILE")]
     pub(crate) memory: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) overwrite: Overwrite,
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
@@ -503,6 +538,8 @@ pub(crate) struct ReplayOptions {
     /// Write a page for a browser that shows the address space over time.
     #[arg(short, long, value_name = "FILE.html")]
     pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) overwrite: Overwrite,
     /// The most memory that may be held from the device, for example 512MiB.
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub(crate) limit: Option<Bytes>,

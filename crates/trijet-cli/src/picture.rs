@@ -1,11 +1,9 @@
 //! Small gray pictures of a part of an image, which show a result or its wrong pixels.
 
-use std::fs;
-use std::path::Path;
+use std::io::Write;
 use trijet::{Error, ErrorKind, Result};
-use trijet_io::Dtype;
-use trijet_io::file_error;
 use trijet_io::format::Form;
+use trijet_io::{Dtype, NewFile, file_error};
 
 /// The contrast stretch makes 1 / `CLIPPED` of the pixels black, and as many white.
 const CLIPPED: usize = 200;
@@ -75,16 +73,16 @@ impl Crop {
     }
 }
 
-/// Writes the part `crop` of an image that is `width` pixels wide as an 8-bit PNG at `path`. The
+/// Writes the part `crop` of an image that is `width` pixels wide as an 8-bit PNG. The
 /// contrast is stretched so that 1 % of its pixels are black or white.
 ///
 /// # Errors
 /// `InvalidValue` when the part is empty or not inside the image, `Io` when the file cannot be
 /// written.
-pub fn write(path: &Path, pixels: Pixels<'_>, width: usize, crop: Crop) -> Result<()> {
+pub fn write(target: &NewFile, pixels: Pixels<'_>, width: usize, crop: Crop) -> Result<()> {
     let indices = crop.indices(&pixels, width)?;
     let values: Vec<u16> = indices.iter().map(|&index| pixels.at(index)).collect();
-    store(path, crop, &stretch(&values, 255))
+    store(target, crop, &stretch(&values, 255))
 }
 
 /// Writes a picture of the differences between `result` and `reference`: white where they differ,
@@ -93,7 +91,7 @@ pub fn write(path: &Path, pixels: Pixels<'_>, width: usize, crop: Crop) -> Resul
 /// # Errors
 /// Those of [`write()`], and `InvalidValue` when the two images have different lengths.
 pub fn write_difference(
-    path: &Path,
+    target: &NewFile,
     result: Pixels<'_>,
     reference: Pixels<'_>,
     width: usize,
@@ -114,7 +112,7 @@ pub fn write_difference(
             different += 1;
         }
     }
-    store(path, crop, &gray)?;
+    store(target, crop, &gray)?;
     Ok(different)
 }
 
@@ -132,7 +130,8 @@ fn stretch(values: &[u16], brightest: usize) -> Vec<u8> {
     values.iter().map(gray).collect()
 }
 
-fn store(path: &Path, crop: Crop, gray: &[u8]) -> Result<()> {
+fn store(target: &NewFile, crop: Crop, gray: &[u8]) -> Result<()> {
+    let path = target.path();
     let side = |side: usize| {
         u32::try_from(side).map_err(|_| {
             file_error::refused("picture", path, "a side has more than 2^32 - 1 pixels")
@@ -140,14 +139,19 @@ fn store(path: &Path, crop: Crop, gray: &[u8]) -> Result<()> {
     };
     let form = Form { width: side(crop.width)?, height: side(crop.height)?, dtype: Dtype::U8 };
     let file = form.encode(gray).map_err(|error| file_error::damaged("picture", path, error))?;
-    fs::write(path, file).map_err(|error| file_error::io("picture", path, error))
+    target.write(|into| into.write_all(&file))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
     use trijet::Source;
-    use trijet_io::Input;
+    use trijet_io::{Existing, Input};
+
+    fn target(folder: &Path, name: &str) -> NewFile {
+        NewFile::new("picture", &folder.join(name), Existing::Kept, &[]).unwrap()
+    }
 
     #[test]
     fn a_picture_shows_the_part_with_full_contrast() {
@@ -155,12 +159,12 @@ mod tests {
         let folder = workdir.path();
         let image: Vec<u16> = (0..20).map(|n| 1_000 + 10 * n).collect();
         let crop = Crop { left: 1, top: 1, width: 3, height: 2 };
-        write(&folder.join("a.png"), Pixels::U16(&image), 5, crop).unwrap();
+        write(&target(folder, "a.png"), Pixels::U16(&image), 5, crop).unwrap();
         let mut result = image.clone();
         result[7] += 1;
         result[0] += 1;
         let count = write_difference(
-            &folder.join("b.png"),
+            &target(folder, "b.png"),
             Pixels::U16(&result),
             Pixels::U16(&image),
             5,
@@ -185,14 +189,11 @@ mod tests {
             Crop { width: 0, ..whole },
             Crop { top: usize::MAX, ..whole },
         ] {
-            let written = write(&workdir.path().join("a.png"), Pixels::U8(&pixels), 5, crop);
+            let picture = target(workdir.path(), "a.png");
+            let written = write(&picture, Pixels::U8(&pixels), 5, crop);
             let error = written.expect_err("the part is not inside");
             assert_eq!(error.kind(), ErrorKind::InvalidValue);
             assert!(error.to_string().contains("of 20 pixels, 5 wide"), "{error}");
         }
-        let written = write(&workdir.path().join("no/a.png"), Pixels::U8(&pixels), 5, whole);
-        let error = written.expect_err("the folder is missing");
-        assert_eq!(error.kind(), ErrorKind::Io);
-        assert!(error.to_string().contains("no/a.png: no such file"), "{error}");
     }
 }

@@ -11,7 +11,7 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// One operation.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +19,16 @@ pub(crate) enum Step {
     Median { radius: u32 },
     Affine { scale: f32, offset: f32 },
     Kernel(KernelStep),
+}
+
+impl Step {
+    /// The file of the operation.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Median { .. } | Self::Affine { .. } => None,
+            Self::Kernel(kernel) => Some(&kernel.file),
+        }
+    }
 }
 
 /// A kernel of the user, with its options.

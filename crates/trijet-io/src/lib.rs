@@ -84,6 +84,11 @@
 //! time of its last change, where the file system has such attributes. By it,
 //! [`Target::is_finished`] recognizes the output of a job that is run again.
 //!
+//! # Files that are written as a whole
+//!
+//! Reports, pictures and timelines keep the same rule, see [`NewFile`]: the input is never replaced, a file
+//! that exists only if the user says so, and the name means a complete file.
+//!
 //! # Durability
 //!
 //! By default ([`Durability::OnDisk`]) a thread brings rows to the disk while others are written: when
@@ -110,6 +115,7 @@ mod input;
 mod item;
 mod journal;
 mod names;
+mod new_file;
 mod output;
 mod rows;
 mod verify;
@@ -119,6 +125,7 @@ pub use fingerprint::Fingerprint;
 pub use input::Input;
 pub use item::Item;
 pub use journal::{Journal, Progress};
+pub use new_file::{Complete, Existing, NewFile, refuse_sources};
 pub use output::{Durability, Output, Shard, Start, Stopped, Target};
 pub use rows::Rows;
 pub use verify::Written;

@@ -17,6 +17,7 @@ use crate::args::{LiveCheck, OverlapOptions, TimesName};
 use crate::values::DeviceName;
 use job::Job;
 use stack::{Images, Pixel};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 use trijet::kernels::median::load;
@@ -26,7 +27,7 @@ use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Report, Result, Select};
 use trijet_bench::progress::{Step, Steps};
 use trijet_cli::timeline;
-use trijet_io::{Dtype, Input};
+use trijet_io::{Dtype, Input, NewFile};
 
 /// The largest default chunk size of the schedules that do not choose their own.
 const CHUNK: Bytes = Bytes(16 << 20);
@@ -65,13 +66,13 @@ fn require_cupti() -> Result<()> {
 
 pub(crate) fn run(options: &OverlapOptions) -> Result<ExitCode> {
     // An invalid file name is an error before anything runs.
-    let trace = options.trace.as_deref().map(timeline::Target::new).transpose()?;
+    let outputs = outputs(options)?;
     let device = open(options.device, &options.check)?;
     let on_gpu = device.info().compute.0 > 0;
     if on_gpu && options.times == TimesName::Engines {
         require_cupti()?;
     }
-    let setting = Setting { options, trace, device: &device };
+    let setting = Setting { options, outputs, device: &device };
     let Some(path) = &options.input else {
         let size = match (options.size, on_gpu, options.drop_wait) {
             (Some(size), ..) => size,
@@ -96,11 +97,35 @@ pub(crate) fn run(options: &OverlapOptions) -> Result<ExitCode> {
     }
 }
 
-/// The options, the timeline file and the device of a run.
+/// The options, the files and the device of a run.
 struct Setting<'a> {
     options: &'a OverlapOptions,
-    trace: Option<timeline::Target>,
+    outputs: Outputs,
     device: &'a Device,
+}
+
+/// The files that a run writes.
+struct Outputs {
+    trace: Option<timeline::Target>,
+    /// The picture of a run without a wait.
+    picture: Option<NewFile>,
+}
+
+/// The files that a run writes. A file that cannot be written is an error before anything runs.
+fn outputs(options: &OverlapOptions) -> Result<Outputs> {
+    let existing = options.overwrite.existing();
+    let sources: Vec<&Path> = options.input.iter().map(PathBuf::as_path).collect();
+    let picture = match options.drop_wait {
+        Some(_) => Some(NewFile::new("picture", &options.picture, existing, &sources)?),
+        None => None,
+    };
+    let trace = options.trace.as_deref();
+    let trace = trace.map(|trace| timeline::Target::new(trace, existing, &sources)).transpose()?;
+    let trace = match (trace, &picture) {
+        (Some(trace), Some(picture)) => Some(trace.beside(picture.path())?),
+        (trace, _) => trace,
+    };
+    Ok(Outputs { trace, picture })
 }
 
 /// The steps of [`prepare`].
@@ -141,7 +166,7 @@ fn run_job<T: Pixel>(
     images: Images,
     fill: impl FnOnce(&Images) -> Result<PinnedBuffer<T>>,
 ) -> Result<ExitCode> {
-    let Setting { options, trace, device } = setting;
+    let Setting { options, outputs: Outputs { trace, picture }, device } = setting;
     load::<T>(device, options.radius)?;
     device.load(T::stretch())?;
     let description = job::description::<T>(&images, options.radius);
@@ -149,10 +174,11 @@ fn run_job<T: Pixel>(
     let progress = Progress::new();
     let mut show = |step: Step<'_>| progress.show(step);
     let mut steps = Steps::new(&mut show);
-    if let Some(number) = options.drop_wait {
+    if let (Some(number), Some(picture)) = (options.drop_wait, picture) {
         steps.expect(PREPARATIONS + damage::STEPS);
         let mut job = prepare((options, device), images, fill, &mut steps)?;
-        return damage::run(&mut job, number, options, trace.as_ref(), (&progress, steps));
+        let files = (&picture, trace.as_ref());
+        return damage::run(&mut job, number, options, files, (&progress, steps));
     }
     if !options.json {
         print(&description)?;

@@ -6,7 +6,11 @@ use super::print;
 use crate::args::{KernelTemplate, ManOptions, Options};
 use clap::CommandFactory;
 use clap_complete::Shell;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use trijet::{Error, ErrorKind, Result};
+use trijet_io::{Complete, Existing, NewFile, file_error};
 
 /// Prints a kernel to begin with.
 pub(crate) fn kernel_template(template: KernelTemplate) -> Result<()> {
@@ -27,11 +31,52 @@ pub(crate) fn completions(shell: Shell) -> Result<()> {
 /// Writes a manual page for each command.
 pub(crate) fn man(options: &ManOptions) -> Result<()> {
     let folder = &options.folder;
-    let failed = |cause: std::io::Error| {
-        let told = format!("{}: {cause}", folder.display());
-        Error::new(ErrorKind::Io, "man", told).caused_by(cause)
-    };
-    std::fs::create_dir_all(folder).map_err(failed)?;
-    clap_mangen::generate_to(Options::command(), folder).map_err(failed)?;
+    let mut pages = Vec::new();
+    let mut command = Options::command().disable_help_subcommand(true);
+    command.build();
+    render(&command, &mut pages)?;
+    let created = create_folders(folder)?;
+    let written = write(&pages, folder, options.overwrite.existing());
+    if written.is_err() {
+        for folder in created.iter().rev() {
+            // The first error is the one to report.
+            drop(fs::remove_dir(folder));
+        }
+    }
+    written?;
     print(format_args!("{}: one page for each command", folder.display()))
+}
+
+/// Adds the page of a command, and those of the commands below it, each after its name.
+fn render(command: &clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> Result<()> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        render(below, pages)?;
+    }
+    let page = clap_mangen::Man::new(command.clone());
+    let mut text = Vec::new();
+    page.render(&mut text)
+        .map_err(|error| Error::new(ErrorKind::Io, "man", error.to_string()).caused_by(error))?;
+    pages.push((page.get_filename(), text));
+    Ok(())
+}
+
+/// Creates a folder and those above it. Returns the folders that did not exist, from the highest one.
+fn create_folders(folder: &Path) -> Result<Vec<PathBuf>> {
+    let missing: Vec<&Path> = folder
+        .ancestors()
+        .take_while(|one| !one.as_os_str().is_empty() && fs::symlink_metadata(one).is_err())
+        .collect();
+    fs::create_dir_all(folder).map_err(|error| file_error::io("man", folder, error))?;
+    Ok(missing.into_iter().rev().map(Path::to_owned).collect())
+}
+
+/// Writes all pages, or none.
+fn write(pages: &[(String, Vec<u8>)], folder: &Path, existing: Existing) -> Result<()> {
+    let target = |(name, _): &(String, _)| NewFile::new("man", &folder.join(name), existing, &[]);
+    let targets: Vec<NewFile> = pages.iter().map(target).collect::<Result<_>>()?;
+    let mut complete = Vec::new();
+    for (target, (_, text)) in targets.iter().zip(pages) {
+        complete.push(target.complete(|file| file.write_all(text))?);
+    }
+    complete.into_iter().try_for_each(Complete::name)
 }

@@ -19,6 +19,7 @@ mod files;
 mod held;
 mod interruption;
 mod map;
+mod outputs;
 mod overlap;
 mod overwrite;
 mod own_kernel;

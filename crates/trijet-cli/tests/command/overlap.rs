@@ -321,18 +321,6 @@ fn a_timeline_that_cannot_be_written_is_refused_before_the_run() {
     );
 }
 
-#[test]
-fn a_partial_file_of_another_run_is_not_overwritten() {
-    let workdir = Workdir::new();
-    // The file is in the way only after the run, when the timeline is written.
-    workdir.file("out.html.partial", b"mine");
-    workdir
-        .trijet(&[&SMALL[..], &["--size", "2MiB", "--json", "--trace", "out.html"]].concat())
-        .refused(1, &["out.html.partial"]);
-    assert_eq!(workdir.names(), ["out.html.partial"]);
-    assert_eq!(workdir.read("out.html.partial"), b"mine");
-}
-
 /// With a radius of 7 the kernels of two streams queue for their engine. Pairs of events include
 /// the time in the queue; the times of the engine do not.
 #[test]

@@ -9,6 +9,7 @@
 mod files;
 mod job;
 mod lacking;
+mod outputs;
 
 use job::{Ended, Fault, JOBS, Job, Place};
 use std::collections::BTreeMap;

@@ -14,13 +14,14 @@ use super::print_stderr;
 use super::stop::cancel_on_signals;
 use crate::args::MapOptions;
 use crate::ranks::{self, Rank};
+use crate::steps::Step;
 use std::path::Path;
 use std::process::ExitCode;
 use trijet::trace::summary::Audience;
 use trijet::{Error, ErrorKind, Result, Source};
 use trijet_cli::timeline;
-use trijet_io::file_error;
 use trijet_io::{Array, Durability, Fingerprint, Input, Output, Start, Target};
+use trijet_io::{file_error, refuse_sources};
 
 fn open_input(options: &MapOptions) -> Result<Input> {
     match (&options.shape, options.dtype) {
@@ -35,16 +36,18 @@ fn open_input(options: &MapOptions) -> Result<Input> {
     }
 }
 
+/// The files that the run reads.
+fn sources(options: &MapOptions) -> Vec<&Path> {
+    let mut sources = vec![options.input.as_path()];
+    sources.extend(options.steps.iter().filter_map(Step::file));
+    sources
+}
+
 /// The file of the timeline. It is refused before the run where it could only fail after it.
 fn open_trace(options: &MapOptions, input: &Input, out: &Path) -> Result<Option<timeline::Target>> {
     let Some(path) = &options.trace else { return Ok(None) };
-    let target = timeline::Target::new(path)?;
-    let folder = |path: &Path| {
-        path.parent().and_then(|parent| Path::new(".").join(parent).canonicalize().ok())
-    };
-    if path.file_name() == out.file_name() && folder(path) == folder(out) {
-        return Err(file_error::refused("trace", path, "is the output; choose another name"));
-    }
+    let target = timeline::Target::new(path, options.existing(), &sources(options))?;
+    let target = target.beside(out)?;
     if input.layout().rows == 0 {
         let cause = "there is nothing to trace, because the input has no elements";
         return Err(file_error::refused("trace", path, cause));
@@ -76,6 +79,7 @@ fn target_of(
     input: &Input,
     rank: Option<&Rank>,
 ) -> Result<Target> {
+    refuse_sources("create", &options.output, &sources(options))?;
     let describe = if options.raw { Target::or_headerless } else { Target::new };
     let target = describe(&options.output, array.clone(), input)?;
     match rank {

@@ -7,8 +7,6 @@ use crate::args::OverlapOptions;
 use crate::cmd::print;
 use crate::cmd::progress::Progress;
 use crate::cmd::verdict::{Live, finding as json};
-use std::fs;
-use std::path::Path;
 use std::process::ExitCode;
 use trijet::check::{Finding, Names};
 use trijet::pipeline::Schedule;
@@ -17,6 +15,7 @@ use trijet::{Error, ErrorKind, Report, Result};
 use trijet_bench::progress::Steps;
 use trijet_cli::picture::{Crop, write_difference};
 use trijet_cli::timeline;
+use trijet_io::NewFile;
 
 /// The side of the picture, in pixels.
 const SIDE: usize = 512;
@@ -28,12 +27,9 @@ pub(super) fn run<T: Pixel>(
     job: &mut Job<T>,
     number: u64,
     options: &OverlapOptions,
-    trace: Option<&timeline::Target>,
+    (picture, trace): (&NewFile, Option<&timeline::Target>),
     (progress, mut steps): (&Progress, Steps<'_>),
 ) -> Result<ExitCode> {
-    if let Some(input) = &options.input {
-        check_picture_path(input, &options.picture)?;
-    }
     steps.begin("computing the right result");
     job.result.write()?.fill(T::SENTINEL);
     job.pipeline(Schedule::OneStream).untraced().run()?;
@@ -55,8 +51,8 @@ pub(super) fn run<T: Pixel>(
     let waiter = operation_name(&report, dropped.position);
     let awaited = operation_name(&report, dropped.on);
     let picture = if differ > 0 {
-        draw(job, &found, &expected, &options.picture)?;
-        Some(options.picture.display().to_string())
+        draw(job, &found, &expected, picture)?;
+        Some(picture.path().display().to_string())
     } else {
         None
     };
@@ -121,26 +117,6 @@ fn print_races(races: &[&Finding], names: &Names) -> Result<()> {
     }
 }
 
-/// Refuses a picture that would overwrite the input or lie among its images.
-fn check_picture_path(input: &Path, picture: &Path) -> Result<()> {
-    let source = fs::canonicalize(input).ok();
-    let inside = |path: &Path| {
-        let path = fs::canonicalize(path).ok();
-        path.zip(source.as_ref()).is_some_and(|(path, source)| path.starts_with(source))
-    };
-    let folder = match picture.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    if inside(picture) || inside(folder) {
-        let (picture, input) = (picture.display(), input.display());
-        let cause =
-            format!("{picture}: the picture would change the input {input}; use another --picture");
-        return Err(Error::new(ErrorKind::InvalidValue, "picture", cause));
-    }
-    Ok(())
-}
-
 /// The name of the operation at `position`, for messages.
 fn operation_name(report: &Report, position: Position) -> String {
     let op = report.ops.iter().find(|op| op.position == position && op.label != "event");
@@ -154,7 +130,7 @@ fn operation_name(report: &Report, position: Position) -> String {
 }
 
 /// Draws the neighbourhood of the first wrong pixel.
-fn draw<T: Pixel>(job: &Job<T>, found: &[T], expected: &[T], path: &Path) -> Result<()> {
+fn draw<T: Pixel>(job: &Job<T>, found: &[T], expected: &[T], into: &NewFile) -> Result<()> {
     let width = job.images.width as usize;
     let rows = found.len() / width;
     let first = found.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(0);
@@ -165,5 +141,5 @@ fn draw<T: Pixel>(job: &Job<T>, found: &[T], expected: &[T], path: &Path) -> Res
         width: SIDE.min(width),
         height: SIDE.min(rows),
     };
-    write_difference(path, T::pixels(found), T::pixels(expected), width, crop).map(|_| ())
+    write_difference(into, T::pixels(found), T::pixels(expected), width, crop).map(|_| ())
 }

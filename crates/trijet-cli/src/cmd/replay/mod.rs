@@ -6,14 +6,15 @@ use super::verdict::Live;
 use crate::args::ReplayOptions;
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use trijet::{Bytes, Error, ErrorKind, Nanos, Result};
+use trijet::{Bytes, Nanos, Result};
 use trijet_bench::allocations::Trace;
 use trijet_bench::allocations::picture::{Panel, of_caching};
 use trijet_bench::allocations::replay::{Options, Outcome, replay};
 use trijet_bench::stats::Samples;
+use trijet_io::{NewFile, file_error};
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
@@ -93,6 +94,10 @@ impl Row {
 }
 
 pub(crate) fn run(options: &ReplayOptions) -> Result<ExitCode> {
+    let existing = options.overwrite.existing();
+    let output = options.output.as_deref();
+    let output = output.map(|path| NewFile::new("replay", path, existing, &[&options.file]));
+    let output = output.transpose()?;
     let trace = read(&options.file)?;
     let device = super::open(options.device, &options.check)?;
     if let Some(mode) = options.mode {
@@ -102,12 +107,13 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<ExitCode> {
     let timed = replay(&device, &trace, &Options { limit, picture: None })?;
     let caching = of_caching(&trace, limit);
     let rows = [Row::of("heap", &timed), Row::of_model(&caching)];
-    if let Some(output) = &options.output {
+    if let Some(output) = &output {
         let name = format!("heap of {}", device.info().name);
         let picture = Options { limit, picture: Some(name) };
         let panel = replay(&device, &trace, &picture)?.panel;
         let panels: Vec<Panel> = panel.into_iter().chain([caching]).collect();
-        write(output, &page(&options.file, &trace, &panels))?;
+        let page = page(&options.file, &trace, &panels);
+        output.write(|file| file.write_all(page.as_bytes()))?;
     }
     let verdict = Live::of(&device);
     if options.json {
@@ -165,19 +171,10 @@ fn text(options: &ReplayOptions, trace: &Trace, rows: &[Row]) -> Result<()> {
     print("no kernel found the tag of another owner in its memory")
 }
 
-fn failed(op: &'static str, path: &Path, error: std::io::Error) -> Error {
-    let cause = format!("{}: {error}", path.display());
-    Error::new(ErrorKind::Io, op, cause).caused_by(error)
-}
-
 fn read(path: &Path) -> Result<Trace> {
-    let file = File::open(path).map_err(|error| failed("replay", path, error))?;
+    let file = File::open(path).map_err(|error| file_error::io("replay", path, error))?;
     let read = Trace::read(BufReader::new(file));
     read.map_err(|error| error.context(path.display().to_string()))
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).map_err(|error| failed("replay", path, error))
 }
 
 /// The page. Text of the file name and of devices stays text: the data has no `<`.

@@ -27,15 +27,14 @@ const NOT_STARTED: u8 = 126;
 pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
     let Some((program, arguments)) = options.command.split_first() else {
         let file = options.read.as_deref().expect("clap demands a command or a file");
-        show::check_output(options)?;
-        show::file(file, options)?;
+        show::file(file, options, &show::outputs(options)?)?;
         return Ok(ExitCode::SUCCESS);
     };
     if std::env::var_os(INJECTION).is_some() {
         let cause = format!("{INJECTION} is set: another tool traces this program; unset it first");
         return Err(Error::new(ErrorKind::InvalidValue, "trace", cause));
     }
-    show::check_output(options)?;
+    let outputs = show::outputs(options)?;
     let folder = Folder::create()?;
     let mut command = Command::new(program);
     command.args(arguments).env(RECORDINGS, folder.path()).env(INJECTION, folder.library());
@@ -47,8 +46,10 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
     let status = signals.until_end(&mut child)?;
     program::until_all_ended(&folder)?;
     // The exit status is that of the program. If the program succeeded, it is that of the trace.
-    let shown =
-        folder.files().and_then(|files| show::run(&files, options)).unwrap_or_else(|error| {
+    let shown = folder
+        .files()
+        .and_then(|files| show::run(&files, options, &outputs))
+        .unwrap_or_else(|error| {
             print_stderr(format_args!("error: {error}"));
             ExitCode::FAILURE
         });

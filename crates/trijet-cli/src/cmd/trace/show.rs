@@ -5,7 +5,7 @@ use super::error::failed;
 use super::memory::trace_of;
 use crate::args::TraceOptions;
 use crate::cmd::{print, print_stderr};
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,33 +14,39 @@ use trijet::trace::activity::ProcessTrace;
 use trijet::trace::process_file;
 use trijet::{Error, ErrorKind, Nanos, Result};
 use trijet_cli::profile::{PageOptions, Process, Profile, analyse, json, page, text};
+use trijet_io::{NewFile, file_error};
 
-/// Refuses an output that exists, and options that it has no use for.
-pub(super) fn check_output(options: &TraceOptions) -> Result<()> {
-    if let Some(memory) = &options.memory
-        && fs::symlink_metadata(memory).is_ok()
-    {
-        let cause = format!("{}: already exists", memory.display());
-        return Err(Error::new(ErrorKind::InvalidValue, "save the allocations", cause));
-    }
-    let Some(output) = &options.output else { return Ok(()) };
-    let refused = |cause: &str| {
-        let cause = format!("{}: {cause}", output.display());
-        Err(Error::new(ErrorKind::InvalidValue, "save the trace", cause))
+/// The files that are written.
+pub(super) struct Outputs {
+    /// The trace, or its page.
+    trace: Option<NewFile>,
+    /// The allocations.
+    memory: Option<NewFile>,
+}
+
+/// The files that are written. Refuses those that cannot be, and options that they have no use for.
+pub(super) fn outputs(options: &TraceOptions) -> Result<Outputs> {
+    let existing = options.overwrite.existing();
+    let sources: Vec<&Path> = options.read.iter().map(PathBuf::as_path).collect();
+    let file = |op, path: &Option<PathBuf>| {
+        path.as_deref().map(|path| NewFile::new(op, path, existing, &sources)).transpose()
     };
-    if fs::symlink_metadata(output).is_ok() {
-        return refused("already exists");
-    }
-    if is_page(output) {
-        return Ok(());
-    }
+    let memory = file("save the allocations", &options.memory)?;
+    let trace = match (file("save the trace", &options.output)?, &memory) {
+        (Some(trace), Some(memory)) => Some(trace.beside(memory.path())?),
+        (trace, _) => trace,
+    };
+    let Some(output) = options.output.as_deref().filter(|output| !is_page(output)) else {
+        return Ok(Outputs { trace, memory });
+    };
+    let refused = |cause| Err(file_error::refused("save the trace", output, cause));
     if options.read.is_some() {
         return refused("a saved trace can be written as a page; use a name with .html");
     }
     if options.from.is_some() || options.to.is_some() {
         return refused("--from and --to choose the timeline of a page; use a name with .html");
     }
-    Ok(())
+    Ok(Outputs { trace, memory })
 }
 
 fn is_page(output: &Path) -> bool {
@@ -55,17 +61,17 @@ fn load(file: &Path) -> Result<Vec<ProcessTrace>> {
 }
 
 /// Shows a saved trace.
-pub(super) fn file(file: &Path, options: &TraceOptions) -> Result<()> {
+pub(super) fn file(file: &Path, options: &TraceOptions, outputs: &Outputs) -> Result<()> {
     let mut traces = load(file)?;
     if traces.is_empty() {
         let cause = format!("{}: the file is empty", file.display());
         return Err(Error::new(ErrorKind::Io, "read trace", cause));
     }
     let profile = Profile::of(traces.iter_mut().map(analyse).collect());
-    if let Some(output) = &options.output {
+    if let Some(output) = &outputs.trace {
         write_page(output, &traces, &profile, options)?;
     }
-    write_memory(&traces, options)?;
+    write_memory(&traces, outputs)?;
     if options.json {
         return print(format_args!("{:#}", json(&profile, None)));
     }
@@ -74,7 +80,7 @@ pub(super) fn file(file: &Path, options: &TraceOptions) -> Result<()> {
 
 /// Writes the page of a trace.
 fn write_page(
-    output: &Path,
+    output: &NewFile,
     traces: &[ProcessTrace],
     profile: &Profile,
     options: &TraceOptions,
@@ -86,27 +92,32 @@ fn write_page(
     let title = works.or(processes.first()).map_or("", |process| &process.command);
     let settings = PageOptions { title: title.to_owned(), window };
     let bytes = page(traces, profile, &settings);
-    create(output, |mut file| file.write_all(&bytes))
+    output.write(|file| file.write_all(&bytes))
 }
 
 /// Writes the allocations, if that was requested.
-fn write_memory(traces: &[ProcessTrace], options: &TraceOptions) -> Result<()> {
-    let Some(path) = &options.memory else { return Ok(()) };
+fn write_memory(traces: &[ProcessTrace], outputs: &Outputs) -> Result<()> {
+    let Some(output) = &outputs.memory else { return Ok(()) };
     let trace = trace_of(traces)?;
-    create(path, |mut file| file.write_all(trace.text().as_bytes()))
+    output.write(|file| file.write_all(trace.text().as_bytes()))
 }
 
 /// Shows the traces of all processes of a run, and saves them if that was requested. Without a trace
 /// the status is a failure.
-pub(super) fn run(files: &[PathBuf], options: &TraceOptions) -> Result<ExitCode> {
+pub(super) fn run(
+    files: &[PathBuf],
+    options: &TraceOptions,
+    outputs: &Outputs,
+) -> Result<ExitCode> {
     let (mut processes, mut kept) = (Vec::new(), Vec::new());
-    let output = options.output.as_deref();
+    let output = outputs.trace.as_ref();
     for file in files {
         match load(file) {
             Ok(mut traces) => {
                 processes.extend(traces.iter_mut().map(analyse));
                 // A page and a trace of allocations need all traces at once.
-                let is_kept = options.memory.is_some() || output.is_some_and(is_page);
+                let is_kept =
+                    outputs.memory.is_some() || output.is_some_and(|one| is_page(one.path()));
                 kept.extend(is_kept.then_some(traces));
             }
             Err(error) => print_stderr(format_args!("error: {error}")),
@@ -124,15 +135,16 @@ pub(super) fn run(files: &[PathBuf], options: &TraceOptions) -> Result<ExitCode>
         reason(processes)
     });
     let traces: Vec<_> = kept.into_iter().flatten().collect();
-    if missing.is_none() {
-        write_memory(&traces, options)?;
-    }
     match output.filter(|_| missing.is_none()) {
-        Some(output) if is_page(output) => {
+        Some(output) if is_page(output.path()) => {
             write_page(output, &traces, &profile, options)?;
         }
-        Some(output) => create(output, |file| join(files, file))?,
+        Some(output) => output.write(|file| join(files, file))?,
         None => {}
+    }
+    // Last, because it fails for a program without allocations.
+    if missing.is_none() {
+        write_memory(&traces, outputs)?;
     }
     if options.json {
         print(format_args!("{:#}", json(&profile, missing.as_deref())))?;
@@ -162,21 +174,8 @@ fn reason(processes: &[Process]) -> String {
     "the program did not initialise CUDA".to_owned()
 }
 
-/// Creates a file that does not exist, and has `write` write it.
-fn create(output: &Path, write: impl FnOnce(File) -> io::Result<()>) -> Result<()> {
-    let written = OpenOptions::new().write(true).create_new(true).open(output).and_then(|file| {
-        let written = write(file);
-        if written.is_err() {
-            // Half a trace is of no use. If it cannot be removed, the first error is reported.
-            let _removed = fs::remove_file(output);
-        }
-        written
-    });
-    written.map_err(|error| failed("save the trace", &error).context(output.display().to_string()))
-}
-
 /// Joins the files of processes into one.
-fn join(files: &[PathBuf], into: File) -> io::Result<()> {
+fn join(files: &[PathBuf], into: &mut File) -> io::Result<()> {
     let mut into = BufWriter::new(into);
     for file in files {
         process_file::append_whole_blocks(BufReader::new(File::open(file)?), &mut into)?;
