@@ -437,7 +437,8 @@ pub(crate) struct TraceOptions {
     /// End the timeline of the page at this time of the trace.
     #[arg(long, value_name = "TIME", value_parser = time, requires = "output")]
     pub(crate) to: Option<Nanos>,
-    /// Save the allocations of device memory to this file, as a trace for `trijet replay`.
+    /// Save the allocations of device memory to this file, as a trace for `trijet replay`. Each device
+    /// of each process has a trace of its own in the file.
     #[arg(long, value_name = "FILE")]
     pub(crate) memory: Option<PathBuf>,
     #[command(flatten)]
@@ -492,8 +493,9 @@ Examples:
   trijet replay train.csv --limit 16GiB -o train.html
 
 A trace is a text with a line for each call, in columns that its first line names: Action, Pointer,
-Size and Stream, and as one likes Thread, Nanos and Other. The log of RAPIDS rmm is such a text. The
-actions are
+Size and Stream, and as one likes Thread, Nanos, Other and Device. The log of RAPIDS rmm is such a
+text. The rows of each device are replayed on their own, as if it were the only one: with a heap, a
+limit, pointers, streams and threads of its own. The actions are
 
   allocate     Pointer, Size, Stream   memory for work of the stream
   free         Pointer, Stream         given back behind the work that the stream holds

@@ -1,7 +1,9 @@
 //! Traces of allocations as text: one row for each call, in columns that the first line names.
 //!
 //! The columns `Thread`, `Action`, `Pointer`, `Size` and `Stream` are those of the log of RAPIDS rmm, so its logs can be
-//! replayed. `Nanos` and `Other` are additions, and other columns are not read. The actions are:
+//! replayed. `Nanos`, `Other` and `Device` are additions, and other columns are not read. The rows of each device are a
+//! trace of their own, with pointers, streams and threads of their own: an address of one device means nothing on another
+//! one. A text without the column is of one device. The actions are:
 //!
 //! | action | columns | meaning |
 //! |---|---|---|
@@ -21,7 +23,9 @@ use trijet::{Error, ErrorKind, Result};
 
 /// The first line of a trace that this module writes.
 const HEAD: &str = "Thread,Action,Pointer,Size,Stream,Nanos,Other";
-/// The most threads and streams of a trace.
+/// The column that follows in a text of several devices.
+const DEVICE: &str = ",Device";
+/// The most threads and streams of a trace, and the most devices of a text.
 const NAMES_MAX: usize = 256;
 /// The longest line.
 const LINE_MAX: usize = 4096;
@@ -166,10 +170,9 @@ fn number(text: &str, what: &str) -> Parsed<u64> {
     parsed.map_err(|_| format!("`{}` is not a number for {what}", shown(text)))
 }
 
-/// A reader of a trace.
+/// A reader of the rows of a device.
 #[derive(Debug, Default)]
 struct Reader {
-    columns: Columns,
     threads: Names,
     streams: Names,
     /// The numbers of the live allocations.
@@ -178,10 +181,9 @@ struct Reader {
 }
 
 impl Reader {
-    fn line(&mut self, line: &str) -> Parsed<()> {
-        let cells: Vec<&str> = line.split(',').collect();
-        let Self { columns, threads, streams, live, trace } = self;
-        let cell = |name| columns.cell(&cells, name);
+    fn line(&mut self, columns: &Columns, cells: &[&str]) -> Parsed<()> {
+        let Self { threads, streams, live, trace } = self;
+        let cell = |name| columns.cell(cells, name);
         let thread = threads.number(cell("thread"), "thread")?;
         let mut stream = |name| streams.number(cell(name), "stream");
         let pointer = || {
@@ -228,54 +230,124 @@ impl Reader {
     }
 }
 
-impl Trace {
-    /// Reads a trace.
-    ///
-    /// # Errors
-    /// `InvalidValue` with the number of the line, for a line that is too long, an action that is unknown, a cell that is
-    /// not a number, an allocation whose pointer is allocated already, and a use or a free of one that is not;
-    /// `Io` if the text cannot be read or is not UTF-8.
-    pub fn read(text: impl BufRead) -> Result<Self> {
-        let mut reader = Reader::default();
-        let mut text = text.take(u64::MAX);
-        let (mut line, mut at) = (String::new(), 0);
-        loop {
-            line.clear();
-            text.set_limit(LINE_MAX as u64 + 1);
-            let read = text.read_line(&mut line).map_err(|error| {
-                let cause = format!("line {}: {error}", at + 1);
-                Error::new(ErrorKind::Io, "read trace", cause).caused_by(error)
-            })?;
-            if read == 0 {
-                break;
-            }
-            at += 1;
-            let wrong = |cause| {
-                Error::new(ErrorKind::InvalidValue, "read trace", format!("line {at}: {cause}"))
-            };
-            if read > LINE_MAX {
-                return Err(wrong(format!("it is longer than {LINE_MAX} bytes")));
-            }
-            let content = line.trim_end();
-            if at == 1 {
-                reader.columns = Columns::of(content).map_err(wrong)?;
-            } else if !content.is_empty() {
-                reader.line(content).map_err(wrong)?;
-            }
+/// The trace of a device, among those of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceTrace {
+    /// The name of the device; empty in a text without the column `Device`.
+    pub device: String,
+    /// Its calls.
+    pub trace: Trace,
+}
+
+/// Reads the traces of all devices of a text, in the order of their first rows.
+///
+/// ```
+/// use trijet_bench::allocations::{read_all, text_of};
+/// let text = "Thread,Action,Pointer,Size,Stream,Nanos,Other,Device\n\
+///             0,allocate,0x1,300,0,,,0 of process 7\n\
+///             0,allocate,0x1,300,0,,,1 of process 8\n";
+/// let traces = read_all(text.as_bytes())?;
+/// let peaks: Vec<u64> = traces.iter().map(|one| one.trace.peak()).collect();
+/// assert_eq!((traces[1].device.as_str(), peaks), ("1 of process 8", vec![300, 300]));
+/// assert_eq!(text_of(&traces), text);
+/// # Ok::<(), trijet::Error>(())
+/// ```
+///
+/// # Errors
+/// `InvalidValue` with the number of the line, for a line that is too long, an action that is unknown, a cell that is
+/// not a number, an allocation whose pointer is allocated already, and a use or a free of one that is not;
+/// `Io` if the text cannot be read or is not UTF-8.
+pub fn read_all(text: impl BufRead) -> Result<Vec<DeviceTrace>> {
+    let mut columns = Columns::default();
+    let (mut devices, mut readers) = (Names::default(), Vec::<(String, Reader)>::new());
+    let mut text = text.take(u64::MAX);
+    let (mut line, mut at) = (String::new(), 0);
+    loop {
+        line.clear();
+        text.set_limit(LINE_MAX as u64 + 1);
+        let read = text.read_line(&mut line).map_err(|error| {
+            let cause = format!("line {}: {error}", at + 1);
+            Error::new(ErrorKind::Io, "read trace", cause).caused_by(error)
+        })?;
+        if read == 0 {
+            break;
         }
-        if at == 0 {
-            return Err(Error::new(ErrorKind::InvalidValue, "read trace", "it has no lines"));
+        at += 1;
+        let wrong = |cause| {
+            Error::new(ErrorKind::InvalidValue, "read trace", format!("line {at}: {cause}"))
+        };
+        if read > LINE_MAX {
+            return Err(wrong(format!("it is longer than {LINE_MAX} bytes")));
         }
-        let Reader { mut trace, threads, streams, .. } = reader;
+        let content = line.trim_end();
+        if at == 1 {
+            columns = Columns::of(content).map_err(wrong)?;
+        } else if !content.is_empty() {
+            let cells: Vec<&str> = content.split(',').collect();
+            let device = columns.cell(&cells, "device");
+            let number = usize::from(devices.number(device, "device").map_err(wrong)?);
+            if number == readers.len() {
+                readers.push((device.to_owned(), Reader::default()));
+            }
+            readers[number].1.line(&columns, &cells).map_err(wrong)?;
+        }
+    }
+    if at == 0 {
+        return Err(Error::new(ErrorKind::InvalidValue, "read trace", "it has no lines"));
+    }
+    if readers.is_empty() {
+        readers.push((String::new(), Reader::default()));
+    }
+    Ok(readers.into_iter().map(|(device, reader)| reader.finish(device)).collect())
+}
+
+/// The traces as a text, which [`read_all`] reads. The rows of each device follow one another.
+#[must_use]
+pub fn text_of(traces: &[DeviceTrace]) -> String {
+    let is_named = traces.iter().any(|one| !one.device.is_empty());
+    let mut text = format!("{HEAD}{}\n", if is_named { DEVICE } else { "" });
+    for DeviceTrace { device, trace } in traces {
+        // A cell has no comma and no end of a line.
+        let device = device.replace([',', '\r', '\n'], " ");
+        let end = if is_named { format!(",{}", device.trim()) } else { String::new() };
+        trace.write(&mut text, &end);
+    }
+    text
+}
+
+impl Reader {
+    fn finish(self, device: String) -> DeviceTrace {
+        let Self { mut trace, threads, streams, .. } = self;
         let count = |names: &Names| u16::try_from(names.0.len()).unwrap_or(u16::MAX);
         (trace.threads, trace.streams) = (count(&threads), count(&streams));
-        Ok(trace)
+        DeviceTrace { device, trace }
+    }
+}
+
+impl Trace {
+    /// Reads the trace of a text of one device.
+    ///
+    /// # Errors
+    /// Those of [`read_all`], and `InvalidValue` for a text of several devices.
+    pub fn read(text: impl BufRead) -> Result<Self> {
+        let mut all = read_all(text)?;
+        if all.len() > 1 {
+            let cause = format!("it has the rows of {} devices", all.len());
+            return Err(Error::new(ErrorKind::InvalidValue, "read trace", cause));
+        }
+        Ok(all.swap_remove(0).trace)
     }
 
     /// The trace as text, which [`Trace::read`] reads.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!("{HEAD}\n");
+        self.write(&mut text, "");
+        text
+    }
+
+    /// Appends the rows to a text, each with `last` at its end.
+    fn write(&self, text: &mut String, last: &str) {
         for Row { thread, action } in &self.rows {
             let end = match *action {
                 Action::Allocate { id, bytes, stream } => {
@@ -286,9 +358,8 @@ impl Trace {
                 Action::Follow { stream, other } => format!("follow,,,{stream},,{other}"),
                 Action::Synchronize { stream } => format!("synchronize,,,{stream},,"),
             };
-            writeln!(text, "{thread},{end}").expect("writing to a string");
+            writeln!(text, "{thread},{end}{last}").expect("writing to a string");
         }
-        text
     }
 
     /// The most bytes that are allocated at once.
@@ -363,5 +434,25 @@ mod tests {
         assert!(refusal(&long).contains("line 2: it is longer"));
         let many: String = (0..300).map(|n| format!("synchronize,,,{n},\n")).collect();
         assert!(refusal(&format!("{head}{many}")).contains("one stream more than 256"));
+    }
+    /// Both devices have memory at the same address at once, and the streams of each are counted alone.
+    #[test]
+    fn the_rows_of_each_device_are_a_trace_of_their_own() -> Result<()> {
+        let text = "Action,Pointer,Size,Stream,Device\nallocate,1,300,7,a\nallocate,1,200,8,b\n\
+                    free,1,,7,a\nallocate,2,50,8,b\nfree,1,,8,b\n";
+        let traces = read_all(text.as_bytes())?;
+        let found: Vec<_> = traces
+            .iter()
+            .map(|one| {
+                (one.device.as_str(), one.trace.rows.len(), one.trace.peak(), one.trace.streams)
+            })
+            .collect();
+        assert_eq!(found, [("a", 2, 300, 1), ("b", 3, 250, 1)]);
+        assert_eq!(read_all(text_of(&traces).as_bytes())?, traces);
+        assert!(refusal(text).contains("2 devices"));
+        let wrong = text.replace("free,1,,7,a", "free,2,,7,a");
+        let error = read_all(wrong.as_bytes()).expect_err("the other device has that pointer");
+        assert!(error.to_string().contains("line 4: 2 is not allocated"), "{error}");
+        Ok(())
     }
 }

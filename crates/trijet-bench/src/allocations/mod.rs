@@ -8,4 +8,4 @@ pub mod picture;
 pub mod replay;
 pub mod workloads;
 
-pub use format::{Action, Row, Trace};
+pub use format::{Action, DeviceTrace, Row, Trace, read_all, text_of};

@@ -1,5 +1,6 @@
 //! `trijet replay`: traces that are replayed, drawn, and refused.
 
+use crate::outputs::two_ranks;
 use crate::workdir::Workdir;
 
 /// Memory that was one allocation becomes ten, of which five are freed; then more is asked for than lies in one piece.
@@ -55,4 +56,28 @@ fn a_size_without_end_is_counted_as_refused() {
     let call = ["replay", "a.csv", "--device", "host", "--json", "-o", "a.html"];
     let report = workdir.trijet(&call).json();
     assert_eq!(report["allocators"][0]["refused"].as_u64(), Some(2), "{report}");
+}
+
+/// Each has a GPU of its own, with room for 400 MiB.
+#[test]
+fn each_device_of_each_process_is_replayed_on_its_own() {
+    let workdir = Workdir::new();
+    workdir.file("ranks.trijet", &two_ranks());
+    workdir.trijet(&["trace", "--read", "ranks.trijet", "--memory", "ranks.csv"]).done();
+    let call = ["replay", "ranks.csv", "--device", "host", "--limit", "400MiB", "-o", "a.html"];
+    let report = workdir.trijet(&[&call[..], &["--json"]].concat()).json();
+    for (at, name) in ["0 of process 10", "1 of process 11"].into_iter().enumerate() {
+        let one = &report["traces"][at];
+        assert_eq!(one["device"].as_str(), Some(name), "{report}");
+        assert_eq!(one["live_peak_bytes"].as_u64(), Some(300 << 20), "{report}");
+        for allocator in [0, 1] {
+            assert_eq!(one["allocators"][allocator]["refused"].as_u64(), Some(0), "{report}");
+        }
+    }
+    let page = String::from_utf8(workdir.read("a.html")).expect("it is text");
+    assert!(page.contains("device 0 of process 10") && page.contains("device 1 of process 11"));
+    let text = workdir.trijet(&call[..call.len() - 2]).done();
+    for name in ["device 0 of process 10", "device 1 of process 11"] {
+        assert!(text.contains(name), "{text}");
+    }
 }

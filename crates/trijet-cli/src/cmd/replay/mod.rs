@@ -9,10 +9,10 @@ use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use trijet::{Bytes, Nanos, Result};
-use trijet_bench::allocations::Trace;
+use trijet::{Bytes, Device, Nanos, Result};
 use trijet_bench::allocations::picture::{Panel, of_caching};
 use trijet_bench::allocations::replay::{Options, Outcome, replay};
+use trijet_bench::allocations::{DeviceTrace, Trace, read_all};
 use trijet_bench::stats::Samples;
 use trijet_io::{NewFile, file_error};
 
@@ -65,16 +65,16 @@ impl Row {
         let ns = |value: Option<f64>| value.map_or("-".to_owned(), |ns| format!("{ns:.0}"));
         let ratio = if peak == 0 { 0.0 } else { self.held_peak as f64 / peak as f64 };
         format!(
-            "{:<26} {:>9} {:>9} {:>9} {:>11} {:>11} {ratio:>8.3} {:>8} {:>8} {:>6}",
+            "{:<26} {:>9} {:>9} {:>9} {:>11} {:>8} {:>8} {:>6} {:>11} {ratio:>8.3}",
             self.name,
             ns(self.allocate_ns.map(|(median, _)| median)),
             ns(self.allocate_ns.map(|(_, slow)| slow)),
             ns(self.free_ns),
             self.whole.map_or("-".to_owned(), |whole| whole.to_string()),
-            Bytes(self.held_peak).to_string(),
-            self.failed,
             self.calls,
+            self.failed,
             self.waits,
+            Bytes(self.held_peak).to_string(),
         )
     }
 
@@ -93,55 +93,94 @@ impl Row {
     }
 }
 
+/// The replays of the trace of one device of the program.
+struct Replayed {
+    /// The name of the device; empty if the file has none.
+    device: String,
+    trace: Trace,
+    rows: [Row; 2],
+    panels: Vec<Panel>,
+}
+
+impl Replayed {
+    /// Replays a trace on `device`, also for a picture if there is an output.
+    fn of(traced: DeviceTrace, options: &ReplayOptions, device: &Device) -> Result<Self> {
+        let DeviceTrace { device: name, trace } = traced;
+        let limit = options.limit.map(|limit| limit.0);
+        let timed = replay(device, &trace, &Options { limit, picture: None })?;
+        let mut caching = of_caching(&trace, limit);
+        let rows = [Row::of("heap", &timed), Row::of_model(&caching)];
+        let mut panels = Vec::new();
+        if options.output.is_some() {
+            let of_name = if name.is_empty() { String::new() } else { format!(", device {name}") };
+            caching.name.push_str(&of_name);
+            let picture = Some(format!("heap of {}{of_name}", device.info().name));
+            panels.extend(replay(device, &trace, &Options { limit, picture })?.panel);
+            panels.push(caching);
+        }
+        Ok(Self { device: name, trace, rows, panels })
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "device": self.device,
+            "rows": self.trace.rows.len(),
+            "allocations": self.trace.allocations,
+            "streams": self.trace.streams,
+            "threads": self.trace.threads,
+            "live_peak_bytes": self.trace.peak(),
+            "allocators": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
+        })
+    }
+}
+
 pub(crate) fn run(options: &ReplayOptions) -> Result<ExitCode> {
     let existing = options.overwrite.existing();
     let output = options.output.as_deref();
     let output = output.map(|path| NewFile::new("replay", path, existing, &[&options.file]));
     let output = output.transpose()?;
-    let trace = read(&options.file)?;
+    let traces = read(&options.file)?;
     let device = super::open(options.device, &options.check)?;
     if let Some(mode) = options.mode {
         device.set_heap_mode(mode.into())?;
     }
-    let limit = options.limit.map(|limit| limit.0);
-    let timed = replay(&device, &trace, &Options { limit, picture: None })?;
-    let caching = of_caching(&trace, limit);
-    let rows = [Row::of("heap", &timed), Row::of_model(&caching)];
+    let replayed = traces.into_iter().map(|traced| Replayed::of(traced, options, &device));
+    let replayed: Vec<Replayed> = replayed.collect::<Result<_>>()?;
     if let Some(output) = &output {
-        let name = format!("heap of {}", device.info().name);
-        let picture = Options { limit, picture: Some(name) };
-        let panel = replay(&device, &trace, &picture)?.panel;
-        let panels: Vec<Panel> = panel.into_iter().chain([caching]).collect();
-        let page = page(&options.file, &trace, &panels);
+        let page = page(&options.file, &replayed);
         output.write(|file| file.write_all(page.as_bytes()))?;
     }
     let verdict = Live::of(&device);
     if options.json {
-        let mut value = json!({
-            "file": options.file.display().to_string(),
-            "device": device.info().name,
-            "rows": trace.rows.len(),
-            "allocations": trace.allocations,
-            "streams": trace.streams,
-            "threads": trace.threads,
-            "live_peak_bytes": trace.peak(),
-            "limit_bytes": limit,
-            "allocators": rows.iter().map(Row::json).collect::<Vec<_>>(),
-        });
+        let mut value = json_of(&replayed);
+        value["file"] = options.file.display().to_string().into();
+        value["device"] = device.info().name.as_str().into();
+        value["limit_bytes"] = options.limit.map(|limit| limit.0).into();
         verdict.add_to(&mut value);
         print(format_args!("{value:#}"))?;
     } else {
-        text(options, &trace, &rows)?;
+        replayed.iter().try_for_each(|one| text(options, one))?;
+        print("no kernel found the tag of another owner in its memory")?;
         verdict.print()?;
     }
     device.close()?;
     Ok(verdict.exit_code())
 }
 
-fn text(options: &ReplayOptions, trace: &Trace, rows: &[Row]) -> Result<()> {
+/// The figures of the one trace, or those of the trace of each device.
+fn json_of(replayed: &[Replayed]) -> Value {
+    match replayed {
+        [one] => one.json(),
+        all => json!({ "traces": all.iter().map(Replayed::json).collect::<Vec<_>>() }),
+    }
+}
+
+fn text(options: &ReplayOptions, replayed: &Replayed) -> Result<()> {
+    let Replayed { device, trace, rows, .. } = replayed;
     let peak = trace.peak();
+    let of_device = if device.is_empty() { String::new() } else { format!(", device {device}") };
     print(format_args!(
-        "{}: {} calls, {} allocations of at most {} at once, {} streams, {} threads",
+        "{}{of_device}: {} calls, {} allocations of at most {} at once, {} streams, {} threads",
         options.file.display(),
         trace.rows.len(),
         trace.allocations,
@@ -154,33 +193,32 @@ fn text(options: &ReplayOptions, trace: &Trace, rows: &[Row]) -> Result<()> {
         "99.9 %",
         "free ns",
         "whole run",
+        "calls",
+        "refused",
+        "waits",
         "most held",
         "of live",
-        "refused",
-        "calls",
-        "waits",
     ];
     let [a, b, c, d, e, f, g, h, i] = head;
     print(format_args!(
-        "{:<26} {a:>9} {b:>9} {c:>9} {d:>11} {e:>11} {f:>8} {g:>8} {h:>8} {i:>6}",
+        "{:<26} {a:>9} {b:>9} {c:>9} {d:>11} {e:>8} {f:>8} {g:>6} {h:>11} {i:>8}",
         ""
     ))?;
-    for row in rows {
-        print(row.line(peak))?;
-    }
-    print("no kernel found the tag of another owner in its memory")
+    rows.iter().try_for_each(|row| print(row.line(peak)))
 }
 
-fn read(path: &Path) -> Result<Trace> {
+fn read(path: &Path) -> Result<Vec<DeviceTrace>> {
     let file = File::open(path).map_err(|error| file_error::io("replay", path, error))?;
-    let read = Trace::read(BufReader::new(file));
+    let read = read_all(BufReader::new(file));
     read.map_err(|error| error.context(path.display().to_string()))
 }
 
 /// The page. Text of the file name and of devices stays text: the data has no `<`.
-fn page(file: &Path, trace: &Trace, panels: &[Panel]) -> String {
+fn page(file: &Path, replayed: &[Replayed]) -> String {
     let title = file.display().to_string();
-    let data = json!({ "title": title, "rows": trace.rows.len(), "allocators": panels });
+    let rows = replayed.iter().map(|one| one.trace.rows.len()).max();
+    let panels: Vec<&Panel> = replayed.iter().flat_map(|one| &one.panels).collect();
+    let data = json!({ "title": title, "rows": rows, "allocators": panels });
     let data = data.to_string().replace('<', "\\u003c");
     // The data comes last, because it may have the name of a part.
     let page = PAGE.replacen("/*STYLE*/", STYLE, 1).replacen("/*SCRIPT*/", SCRIPT, 1);
@@ -196,7 +234,10 @@ mod tests {
         let name = "</script><b>/*STYLE*/ \u{2028}";
         let text = "Action,Pointer,Size,Stream\nallocate,1,10,0\n";
         let trace = Trace::read(text.as_bytes()).expect("it is a trace");
-        let page = page(Path::new(name), &trace, &[of_caching(&trace, None)]);
+        let caching = of_caching(&trace, None);
+        let rows = [Row::of_model(&caching), Row::of_model(&caching)];
+        let replayed = Replayed { device: name.to_owned(), trace, rows, panels: vec![caching] };
+        let page = page(Path::new(name), &[replayed]);
         let (_, data) =
             page.split_once("<script id=\"data\" type=\"application/json\">").expect("data");
         let (data, _) = data.split_once("</script>").expect("its end");

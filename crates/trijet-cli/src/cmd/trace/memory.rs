@@ -1,95 +1,142 @@
 //! The allocations of a traced program, as a trace that `trijet replay` reads.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use trijet::trace::activity::{ActivityKind, AllocationKind, Memory, ProcessTrace, SyncKind};
 use trijet::{Error, ErrorKind, Result};
-use trijet_bench::allocations::{Action, Row, Trace};
+use trijet_bench::allocations::{Action, DeviceTrace, Row, Trace};
 
 /// A call of the program.
 enum Event {
-    Allocate { address: u64, bytes: u64 },
+    Allocate { device: u32, address: u64, bytes: u64 },
     Free { address: u64 },
     Synchronize,
 }
 
-/// The numbers that a trace has for names of the program.
+/// The numbers that a trace has for contexts and streams of the program.
 #[derive(Default)]
-struct Numbers<K>(HashMap<K, u16>);
+struct Streams(HashMap<(u32, u32), u16>);
 
-impl<K: std::hash::Hash + Eq> Numbers<K> {
-    fn of(&mut self, key: K, what: &str) -> Result<u16> {
+impl Streams {
+    fn of(&mut self, stream: (u32, u32)) -> Result<u16> {
         let next = u16::try_from(self.0.len()).unwrap_or(u16::MAX);
-        if next >= 256 && !self.0.contains_key(&key) {
-            let cause = format!("the program has more than 256 {what}");
+        if next >= 256 && !self.0.contains_key(&stream) {
+            let cause = "the program has more than 256 streams on a device";
             return Err(Error::new(ErrorKind::InvalidValue, "save the allocations", cause));
         }
-        Ok(*self.0.entry(key).or_insert(next))
+        Ok(*self.0.entry(stream).or_insert(next))
     }
 }
 
-/// The allocations of device memory by all processes, and the waits of the host for streams. A free of memory that was
-/// allocated before the trace began is left out.
+/// The calls on the memory of a device by a process.
+#[derive(Default)]
+struct OfDevice {
+    trace: Trace,
+    streams: Streams,
+}
+
+/// The allocations of device memory by all processes, and the waits of the host for streams: a trace for each device of
+/// each process. Processes do not share memory that they allocate, even on one GPU, and two processes may give one
+/// number to two GPUs. A free of memory that was allocated before the trace began is left out.
 ///
 /// # Errors
-/// `InvalidValue` if there are none, or if there are more processes or streams than a trace can have.
-pub(super) fn trace_of(processes: &[ProcessTrace]) -> Result<Trace> {
-    let mut events: Vec<(u64, u32, (u32, u32), Event)> = Vec::new();
-    for process in processes {
-        let of_device = process.allocations.iter().filter(|one| one.memory == Memory::Device);
-        events.extend(of_device.map(|one| {
-            let event = match one.what {
-                AllocationKind::Allocate => {
-                    Event::Allocate { address: one.address, bytes: one.bytes }
-                }
-                AllocationKind::Free => Event::Free { address: one.address },
-            };
-            (one.at.0, process.process, (one.context, one.stream), event)
-        }));
-        let waits = process.activities.iter();
-        let waits = waits.filter(|one| one.kind == ActivityKind::Sync(SyncKind::Stream));
-        events.extend(waits.map(|one| {
-            (one.end.0, process.process, (one.context, one.stream), Event::Synchronize)
-        }));
+/// `InvalidValue` if there are none, or if a device has more streams than a trace can have.
+pub(super) fn traces_of(processes: &[ProcessTrace]) -> Result<Vec<DeviceTrace>> {
+    let mut traces = Vec::new();
+    for (index, process) in processes.iter().enumerate() {
+        let others = processes[..index].iter().filter(|other| other.process == process.process);
+        let of_process = match (processes.len(), others.count()) {
+            (1, _) => String::new(),
+            (_, 0) => format!(" of process {}", process.process),
+            // Processes of two hosts may have one number.
+            (_, before) => format!(" of process {} ({})", process.process, before + 1),
+        };
+        for (device, trace) in by_device(process)? {
+            traces.push(DeviceTrace { device: format!("{device}{of_process}"), trace });
+        }
     }
+    match traces.as_mut_slice() {
+        [] => {
+            let cause = "the program allocated no device memory while it was traced";
+            return Err(Error::new(ErrorKind::InvalidValue, "save the allocations", cause));
+        }
+        // There is nothing to tell apart.
+        [one] => one.device.clear(),
+        _ => {}
+    }
+    Ok(traces)
+}
+
+/// The calls of a process in the order of their times, each with its context and stream.
+fn events_of(process: &ProcessTrace) -> Vec<(u64, (u32, u32), Event)> {
+    let of_device = process.allocations.iter().filter(|one| one.memory == Memory::Device);
+    let allocations = of_device.map(|one| {
+        let event = match one.what {
+            AllocationKind::Allocate => {
+                Event::Allocate { device: one.device, address: one.address, bytes: one.bytes }
+            }
+            AllocationKind::Free => Event::Free { address: one.address },
+        };
+        (one.at.0, (one.context, one.stream), event)
+    });
+    let waits = process.activities.iter();
+    let waits = waits.filter(|one| one.kind == ActivityKind::Sync(SyncKind::Stream));
+    let waits = waits.map(|one| (one.end.0, (one.context, one.stream), Event::Synchronize));
+    let mut events: Vec<_> = allocations.chain(waits).collect();
     events.sort_by_key(|event| event.0);
-    let (mut trace, mut live) = (Trace::default(), HashMap::<(u32, u64), u32>::new());
-    let (mut threads, mut streams) = (Numbers::default(), Numbers::default());
-    for (_, process, of, event) in events {
-        let thread = threads.of(process, "processes")?;
-        let mut stream = || streams.of((process, of), "streams");
-        let action = match event {
-            Event::Allocate { address, bytes } => {
-                let (id, stream) = (trace.allocations, stream()?);
-                if let Some(id) = live.insert((process, address), id) {
-                    // Its free is missing in the trace.
-                    trace.rows.push(Row { thread, action: Action::Free { id, stream } });
+    events
+}
+
+/// The traces of the devices of a process that it allocated on.
+fn by_device(process: &ProcessTrace) -> Result<impl Iterator<Item = (u32, Trace)>> {
+    let device_of: HashMap<u32, u32> =
+        process.contexts.iter().map(|one| (one.context, one.device)).collect();
+    let mut devices = BTreeMap::<u32, OfDevice>::new();
+    // An address means the same memory on all devices of a process.
+    let mut live = HashMap::<u64, (u32, u32)>::new();
+    for (_, of, event) in events_of(process) {
+        match event {
+            Event::Allocate { device, address, bytes } => {
+                // The free of other memory there is missing in the trace.
+                if let Some((device, id)) = live.remove(&address) {
+                    let OfDevice { trace, streams } = devices.entry(device).or_default();
+                    let action = Action::Free { id, stream: streams.of(of)? };
+                    trace.rows.push(Row { thread: 0, action });
                 }
+                let OfDevice { trace, streams } = devices.entry(device).or_default();
+                let (id, stream) = (trace.allocations, streams.of(of)?);
+                live.insert(address, (device, id));
                 trace.allocations += 1;
-                Action::Allocate { id, bytes, stream }
+                let action = Action::Allocate { id, bytes, stream };
+                trace.rows.push(Row { thread: 0, action });
             }
             Event::Free { address } => {
-                let Some(id) = live.remove(&(process, address)) else { continue };
-                Action::Free { id, stream: stream()? }
+                let Some((device, id)) = live.remove(&address) else { continue };
+                let OfDevice { trace, streams } = devices.entry(device).or_default();
+                let action = Action::Free { id, stream: streams.of(of)? };
+                trace.rows.push(Row { thread: 0, action });
             }
-            Event::Synchronize => Action::Synchronize { stream: stream()? },
-        };
-        trace.rows.push(Row { thread, action });
+            Event::Synchronize => {
+                let device = device_of.get(&of.0).and_then(|device| devices.get_mut(device));
+                let Some(OfDevice { trace, streams }) = device else { continue };
+                let action = Action::Synchronize { stream: streams.of(of)? };
+                trace.rows.push(Row { thread: 0, action });
+            }
+        }
     }
-    let count = |numbers: usize| u16::try_from(numbers).unwrap_or(u16::MAX);
-    (trace.threads, trace.streams) = (count(threads.0.len()), count(streams.0.len()));
-    if trace.allocations == 0 {
-        let cause = "the program allocated no device memory while it was traced";
-        return Err(Error::new(ErrorKind::InvalidValue, "save the allocations", cause));
-    }
-    Ok(trace)
+    Ok(devices.into_iter().map(|(device, OfDevice { mut trace, streams })| {
+        let streams = u16::try_from(streams.0.len()).unwrap_or(u16::MAX);
+        (trace.threads, trace.streams) = (1, streams);
+        (device, trace)
+    }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use trijet::Nanos;
-    use trijet::trace::activity::Allocation;
+    use trijet::trace::activity::{Allocation, ContextInfo};
+    use trijet_bench::allocations::{read_all, text_of};
 
     fn one(what: AllocationKind, address: u64, stream: u32, at: u64) -> Allocation {
         Allocation {
@@ -118,15 +165,43 @@ mod tests {
             one(Allocate, 0x100, 2, 50),
             Allocation { memory: Memory::Pinned, ..one(Allocate, 0x200, 2, 45) },
         ];
-        let trace = trace_of(&[process.clone(), ProcessTrace { process: 8, ..process }])?;
-        assert_eq!((trace.allocations, trace.streams, trace.threads), (6, 4, 2));
-        let read = Trace::read(trace.text().as_bytes())?;
-        assert_eq!(read.rows.len(), trace.rows.len(), "it is a trace");
-        assert_eq!(trace.rows[0].action, Action::Allocate { id: 0, bytes: 4096, stream: 0 });
-        let frees = trace.rows.iter().filter(|row| matches!(row.action, Action::Free { .. }));
-        assert_eq!(frees.count(), 4, "one free of each process was lost, and one was of nothing");
-        let error = trace_of(&[]).expect_err("nothing was allocated");
+        let traces = traces_of(&[process.clone(), ProcessTrace { process: 8, ..process }])?;
+        let names: Vec<&str> = traces.iter().map(|one| one.device.as_str()).collect();
+        assert_eq!(names, ["0 of process 7", "0 of process 8"]);
+        for DeviceTrace { trace, .. } in &traces {
+            assert_eq!((trace.allocations, trace.streams, trace.threads), (3, 2, 1));
+            assert_eq!(trace.rows[0].action, Action::Allocate { id: 0, bytes: 4096, stream: 0 });
+            let frees = trace.rows.iter().filter(|row| matches!(row.action, Action::Free { .. }));
+            assert_eq!(frees.count(), 2, "one free was lost, and one was of nothing");
+        }
+        assert_eq!(read_all(text_of(&traces).as_bytes())?, traces, "it is a trace");
+        let error = traces_of(&[]).expect_err("nothing was allocated");
         assert!(error.to_string().contains("no device memory"), "{error}");
+        Ok(())
+    }
+
+    /// The sum of two devices was once the peak of one.
+    #[test]
+    fn each_device_of_a_process_has_a_trace_of_its_own() -> Result<()> {
+        use AllocationKind::{Allocate, Free};
+        let on = |device, context, one| Allocation { device, context, ..one };
+        let context = |context, device| ContextInfo { context, device, null_stream: 0 };
+        let mut process = ProcessTrace { process: 7, ..ProcessTrace::default() };
+        process.contexts = vec![context(1, 0), context(2, 1)];
+        process.allocations = vec![
+            on(0, 1, one(Allocate, 0x100, 2, 10)),
+            on(1, 2, one(Allocate, 0x200, 2, 20)),
+            // The context of the other device was the current one.
+            on(0, 1, one(Free, 0x200, 2, 30)),
+        ];
+        let traces = traces_of(&[process.clone()])?;
+        let found: Vec<_> = traces
+            .iter()
+            .map(|one| (one.device.as_str(), one.trace.rows.len(), one.trace.peak()))
+            .collect();
+        assert_eq!(found, [("0", 1, 4096), ("1", 2, 4096)]);
+        process.allocations.truncate(1);
+        assert_eq!(traces_of(&[process])?[0].device, "", "one device needs no name");
         Ok(())
     }
 }

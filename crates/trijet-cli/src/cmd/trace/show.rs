@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::error::failed;
-use super::memory::trace_of;
+use super::memory::traces_of;
 use crate::args::TraceOptions;
 use crate::cmd::{print, print_stderr};
 use std::fs::File;
@@ -13,6 +13,7 @@ use trijet::probe::{Library, libraries};
 use trijet::trace::activity::ProcessTrace;
 use trijet::trace::process_file;
 use trijet::{Error, ErrorKind, Nanos, Result};
+use trijet_bench::allocations::text_of;
 use trijet_cli::profile::{PageOptions, Process, Profile, analyse, json, page, text};
 use trijet_io::{NewFile, file_error};
 
@@ -98,8 +99,8 @@ fn write_page(
 /// Writes the allocations, if that was requested.
 fn write_memory(traces: &[ProcessTrace], outputs: &Outputs) -> Result<()> {
     let Some(output) = &outputs.memory else { return Ok(()) };
-    let trace = trace_of(traces)?;
-    output.write(|file| file.write_all(trace.text().as_bytes()))
+    let text = text_of(&traces_of(traces)?);
+    output.write(|file| file.write_all(text.as_bytes()))
 }
 
 /// Shows the traces of all processes of a run, and saves them if that was requested. Without a trace
