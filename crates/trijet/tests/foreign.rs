@@ -340,6 +340,33 @@ fn a_dense_tensor_is_a_buffer_and_is_given_back_once() -> Result<()> {
     Ok(())
 }
 
+/// NumPy exports a tensor without elements with strides of 0, PyTorch with strides of `max(size, 1)` and a null address.
+#[test]
+fn a_tensor_without_elements_is_taken_whatever_its_strides_and_address_are() -> Result<()> {
+    let device = device();
+    let stream = device.stream()?;
+    for shape in [[0, 5], [5, 0], [0, 0]] {
+        for strides in [[0, 0], [5, 1], [1, 1], [7, -3]] {
+            let (tensor, given_back) = tensor(shape, strides, |managed| {
+                managed.tensor.data = std::ptr::null_mut();
+                managed.tensor.byte_offset = 3;
+            });
+            // SAFETY: a live tensor, which is handed over.
+            let x = unsafe { device.from_dlpack::<f32>(tensor)? };
+            assert_eq!(stream.download(&x)?, [], "{shape:?} {strides:?}");
+            drop(x);
+            device.synchronize()?;
+            assert_eq!(given_back.load(Ordering::Relaxed), 1, "{shape:?} {strides:?}");
+        }
+    }
+    let (negative, given_back) = tensor([0, -1], [0, 0], |_| ());
+    // SAFETY: a live tensor, which is handed over.
+    let refused = unsafe { device.from_dlpack::<f32>(negative) };
+    assert_eq!(refused.expect_err("negative").kind(), ErrorKind::InvalidValue);
+    assert_eq!(given_back.load(Ordering::Relaxed), 1);
+    Ok(())
+}
+
 #[test]
 fn a_tensor_that_is_no_buffer_is_refused_and_given_back() {
     let device = device();

@@ -18,6 +18,12 @@ use std::ptr::{NonNull, null_mut};
 const ON_CPU: i32 = 1;
 /// `kDLCUDA`.
 const ON_CUDA: i32 = 2;
+/// `kDLOpaqueHandle`.
+const HANDLE: u8 = 3;
+/// `kDLComplex`.
+const COMPLEX: u8 = 5;
+/// `kDLBool`.
+const BOOL: u8 = 6;
 
 /// The place of a tensor: `DLDevice`.
 #[repr(C)]
@@ -39,6 +45,18 @@ pub struct DlType {
     pub bits: u8,
     /// The components of a vector; 1 for scalars.
     pub lanes: u16,
+}
+
+impl std::fmt::Display for DlType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.code {
+            0 => write!(f, "signed integers of {} bits", self.bits)?,
+            1 => write!(f, "unsigned integers of {} bits", self.bits)?,
+            2 => write!(f, "floating-point numbers of {} bits", self.bits)?,
+            code => write!(f, "DLPack type {code} of {} bits", self.bits)?,
+        }
+        if self.lanes == 1 { Ok(()) } else { write!(f, " in vectors of {}", self.lanes) }
+    }
 }
 
 /// A tensor: `DLTensor`.
@@ -73,10 +91,77 @@ pub struct DlManagedTensor {
     pub deleter: Option<unsafe extern "C" fn(*mut DlManagedTensor)>,
 }
 
-/// An element type that DLPack knows.
+/// An element type that DLPack knows. A program may implement it for types of its own:
+///
+/// ```
+/// use trijet::memory::dlpack::{DlElement, DlType};
+/// use trijet::{Device, Select};
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(transparent)]
+/// struct Bf16(u16);
+/// impl DlElement for Bf16 {
+///     const TYPE: DlType = DlType { code: 4, bits: 16, lanes: 1 };
+/// }
+/// let device = Device::open(Select::Host(0))?;
+/// let tensor = device.stream()?.alloc_zeroed::<Bf16>(64)?.into_dlpack()?;
+/// // SAFETY: a live tensor, which is handed over.
+/// assert_eq!(unsafe { device.from_dlpack::<Bf16>(tensor)? }.len(), 64);
+/// # Ok::<(), trijet::Error>(())
+/// ```
+///
+/// A type of another size or a greater alignment than the Rust type does not compile. Nor does a type with values
+/// that the Rust type does not exclude: handles (code 3) and truth values (code 6).
+///
+/// ```compile_fail,E0080
+/// use trijet::memory::dlpack::{DlElement, DlType};
+/// use trijet::{Device, Select};
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(transparent)]
+/// struct Bf16(u16);
+/// impl DlElement for Bf16 {
+///     const TYPE: DlType = DlType { code: 4, bits: 32, lanes: 1 };
+/// }
+/// let device = Device::open(Select::Host(0))?;
+/// let tensor = device.stream()?.alloc_zeroed::<Bf16>(64)?.into_dlpack()?;
+/// # Ok::<(), trijet::Error>(())
+/// ```
+///
+/// ```compile_fail,E0080
+/// use trijet::memory::dlpack::{DlElement, DlType};
+/// use trijet::{Device, Select};
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(transparent)]
+/// struct Bf16([u8; 2]);
+/// impl DlElement for Bf16 {
+///     const TYPE: DlType = DlType { code: 4, bits: 16, lanes: 1 };
+/// }
+/// let device = Device::open(Select::Host(0))?;
+/// # let tensor: std::ptr::NonNull<trijet::memory::dlpack::DlManagedTensor> = std::ptr::NonNull::dangling();
+/// // SAFETY: never run.
+/// let buffer = unsafe { device.from_dlpack::<Bf16>(tensor)? };
+/// # Ok::<(), trijet::Error>(())
+/// ```
 pub trait DlElement: Element {
     /// The type in DLPack.
     const TYPE: DlType;
+}
+
+/// The type of an element in DLPack, if the type describes the element truly. Safe code may implement [`DlElement`], and both
+/// directions believe the type.
+const fn type_of<T: DlElement>() -> DlType {
+    const {
+        let DlType { code, bits, lanes } = T::TYPE;
+        let (size, bits) = (size_of::<T>(), bits as usize);
+        assert!(bits * lanes as usize == size * 8, "an element has the size of its type in DLPack");
+        // A complex number is aligned like its two parts. Parts of less than a byte need no alignment.
+        let part = if code == COMPLEX { bits / 2 } else { bits };
+        assert!(part <= 8 * align_of::<T>(), "an element is aligned as its type in DLPack");
+        assert!(
+            code != HANDLE && code != BOOL,
+            "every value of an element is one of its type in DLPack"
+        );
+    }
+    T::TYPE
 }
 
 macro_rules! elements {
@@ -146,16 +231,21 @@ unsafe fn dense_len(tensor: &DlTensor) -> Result<usize> {
         // SAFETY: by this function's contract.
         unsafe { std::slice::from_raw_parts(tensor.strides, ndim) }
     });
+    let negative = shape.iter().any(|extent| *extent < 0);
+    if negative || shape.contains(&0) {
+        // Without elements the strides have no meaning, and producers export various ones.
+        return if negative { Err(refuse(format!("shape {shape:?} is negative"))) } else { Ok(0) };
+    }
     let mut len = 1_i64;
     for (at, extent) in shape.iter().enumerate().rev() {
-        // The stride of a dimension with one element or none has no meaning.
+        // The stride of a dimension with one element has no meaning.
         let step = strides.map_or(len, |strides| strides[at]);
         if *extent > 1 && step != len {
             return Err(refuse(format!(
                 "dimension {at} has stride {step}, but dense row-major order needs {len}: make it contiguous"
             )));
         }
-        let product = len.checked_mul(*extent).filter(|product| *product >= 0);
+        let product = len.checked_mul(*extent);
         len = product.ok_or_else(|| refuse(format!("shape {shape:?} overflows")))?;
     }
     usize::try_from(len).map_err(|_| refuse(format!("shape {shape:?} overflows")))
@@ -176,7 +266,7 @@ impl Device {
     ///
     /// # Errors
     /// `InvalidValue` if the tensor is on another device, has another element type, or is not dense
-    /// in row-major order. The tensor is then given back.
+    /// in row-major order. The tensor is then given back. A tensor without elements may have any strides and address.
     ///
     /// # Safety
     /// `tensor` is a live tensor as `dlpack.h` (version 0.8) describes it, and is handed over. Work
@@ -197,13 +287,17 @@ impl Device {
             );
             return Err(refuse(cause));
         }
-        if tensor.dtype != T::TYPE {
-            let (found, wanted) = (tensor.dtype, T::TYPE);
-            return Err(refuse(format!("the tensor has elements {found:?}, not {wanted:?}")));
+        let (found, wanted) = (tensor.dtype, type_of::<T>());
+        if found != wanted {
+            return Err(refuse(format!("the tensor has elements of {found}, not of {wanted}")));
         }
         // SAFETY: a live tensor, by this function's contract.
         let len = unsafe { dense_len(tensor)? };
-        let address = (tensor.data.expose_provenance() as u64).saturating_add(tensor.byte_offset);
+        let address = match len {
+            // The address of no elements has no meaning, and may be null.
+            0 => align_of::<T>() as u64,
+            _ => (tensor.data.expose_provenance() as u64).saturating_add(tensor.byte_offset),
+        };
         // SAFETY: memory of this device (checked above) that the tensor keeps alive; the rest is
         // this function's contract.
         unsafe { self.from_raw(address, len, imported) }
@@ -255,7 +349,7 @@ impl<T: DlElement> Buffer<T> {
                     data: std::ptr::with_exposed_provenance_mut(address),
                     device,
                     ndim: 1,
-                    dtype: T::TYPE,
+                    dtype: type_of::<T>(),
                     shape: null_mut(),
                     strides: null_mut(),
                     byte_offset: 0,
