@@ -66,16 +66,6 @@ struct Free {
     id: LaneId,
     /// The mark of the end of its last stream.
     end: Option<Arc<Mark>>,
-    known_by: KnownBy,
-}
-
-/// The reason why a lane is known to have no pending work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum KnownBy {
-    /// It had no work, or the calling thread knows it to be complete.
-    Thread,
-    /// A query by the library says so. No thread of the program knows it.
-    Query,
 }
 
 /// The lane, the tenancy and the number of handles of each default stream, by device and thread.
@@ -212,7 +202,7 @@ impl Domain {
     /// Gives a free lane to the stream. Returns the lane and its tenancy.
     fn open(
         &self,
-        Free { id, end, known_by }: Free,
+        Free { id, end }: Free,
         stream: GateStream,
         (class, records): (StreamClass, Records),
         owner: Option<u64>,
@@ -225,10 +215,6 @@ impl Domain {
                 calls_in(&self.log().tracers);
             }
             for tracer in tracers {
-                if let (Some(end), KnownBy::Query) = (&end, known_by) {
-                    let kind = OpKind::Settled { event: end.event.0 };
-                    tracer.ledger.append(plain(kind, device, class, at));
-                }
                 tracer.ledger.append(plain(OpKind::Open, device, class, at));
             }
         };
@@ -308,10 +294,10 @@ impl Domain {
     /// shows is reused only when there are many lanes.
     fn free_lane(&self) -> Result<Free> {
         if let Some((id, end)) = self.take_retired(|end| self.is_known(end)) {
-            return Ok(Free { id, end, known_by: KnownBy::Thread });
+            return Ok(Free { id, end });
         }
         if let Some(id) = self.fresh_lane(LANES_FIRST) {
-            return Ok(Free { id, end: None, known_by: KnownBy::Thread });
+            return Ok(Free { id, end: None });
         }
         // Without the lock, because the driver may run a host function here that drops a stream.
         let retired = self.retired.lock().expect("no panic under this lock").clone();
@@ -324,12 +310,12 @@ impl Domain {
                 other.as_ref().is_some_and(|other| Arc::ptr_eq(other, mark))
             };
             if self.take_retired(same).is_some() {
-                self.observe(&mark.snapshot);
-                return Ok(Free { id: lane, end, known_by: KnownBy::Query });
+                self.settle(mark);
+                return Ok(Free { id: lane, end });
             }
         }
         let fresh = self.fresh_lane(LANES_MAX);
-        fresh.map(|id| Free { id, end: None, known_by: KnownBy::Thread }).ok_or_else(|| {
+        fresh.map(|id| Free { id, end: None }).ok_or_else(|| {
             let cause = format!("{LANES_MAX} streams are in use; drop one first");
             Error::new(ErrorKind::InvalidValue, "stream create", cause)
         })
@@ -456,5 +442,45 @@ impl Drop for Domain {
         // No stream is left. If CUDA calls a pending host function after this, it finds an empty
         // slot.
         self.host_fns.drop_pending(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LANES_FIRST;
+    use crate::base::error::Result;
+    use crate::base::id::Position;
+    use crate::base::ledger::OpKind;
+    use crate::device::{Executor, HostConfig, Order};
+    use crate::stream::Stream;
+    use crate::stream::device::Device;
+
+    /// Another thread may use memory again as soon as its users count as complete, so the entry that says why comes before.
+    #[test]
+    fn a_lane_that_a_query_finds_free_has_its_entry_before_its_work_counts_as_complete()
+    -> Result<()> {
+        let executor = Executor::Virtual(Order::Greedy);
+        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+        let mut streams: Vec<Stream> =
+            (0..LANES_FIRST).map(|_| device.stream()).collect::<Result<_>>()?;
+        device.start_trace(&streams[0])?;
+        let dropped = streams.pop().expect("there are many");
+        let mut x = dropped.alloc::<u32>(64)?;
+        dropped.fill(&mut x, 1)?;
+        let lane = dropped.lane().id;
+        drop(dropped);
+        let domain = &device.shared().domain;
+        let position = Position { lane, seq: domain.lane(lane).lock().seq };
+        assert!(!domain.is_done(position), "no thread knows it");
+        // Time passes, and the queries of an idle stream tell this thread nothing.
+        for _ in 0..1000 {
+            streams[1].query()?;
+        }
+        let free = domain.free_lane()?;
+        assert_eq!(free.id, lane, "the only lane that is free");
+        let ops = device.take_trace()?.ops;
+        let settled = ops.iter().any(|op| matches!(op.kind, OpKind::Settled { .. }));
+        assert!(domain.is_done(position) && settled, "{:?}", free.end);
+        Ok(())
     }
 }
