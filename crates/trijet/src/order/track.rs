@@ -17,16 +17,18 @@
 //! used.
 #![forbid(unsafe_code)]
 
+mod slots;
+
+pub(super) use slots::SLOTS;
+
 use crate::base::id::{BlockId, LaneId, Position, keep_latest};
 use crate::base::interval::RangeMap;
 use crate::base::ledger::{Access, Mode, OrderedBy, Place};
+use slots::Slots;
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
-
-/// Lanes whose last access of the whole is kept in a slot. Reads of other lanes go to the map.
-pub(super) const SLOTS: usize = 8;
 
 /// Byte ranges whose stamps are kept exactly. When there are more, neighbours that one lane wrote are joined: a buffer
 /// that grows by an element at a time would have as many as elements, and an access of the whole would look at each.
@@ -57,85 +59,6 @@ impl Stamp {
         let mut reads = self.reads.clone();
         other.reads.iter().for_each(|read| keep_latest(&mut reads, *read));
         Some(Self { write, reads })
-    }
-}
-
-/// The latest positions of a few lanes. Slots are filled from the front; an empty slot is 0.
-#[derive(Debug, Default)]
-struct Slots([AtomicU64; SLOTS]);
-
-impl Slots {
-    /// The first positions of a list, as many as there are slots.
-    #[inline]
-    fn of(positions: &[Position]) -> Self {
-        let slots = Self::default();
-        for (slot, position) in slots.0.iter().zip(positions) {
-            slot.store(position.pack(), Ordering::Relaxed);
-        }
-        slots
-    }
-
-    /// Makes it the slots of a list that fits.
-    #[inline]
-    fn set(&mut self, positions: &[Position]) {
-        debug_assert!(positions.len() <= SLOTS);
-        for (at, slot) in self.0.iter_mut().enumerate() {
-            *slot.get_mut() = positions.get(at).map_or(0, |position| position.pack());
-        }
-    }
-
-    /// Calls `each` with every position.
-    #[inline(always)]
-    fn each(&self, mut each: impl FnMut(Position)) {
-        for slot in &self.0 {
-            let Some(position) = Position::unpack(slot.load(Ordering::Relaxed)) else { break };
-            each(position);
-        }
-    }
-
-    /// Keeps the latest position of its lane. Returns whether there was room. The caller holds the
-    /// lock of that lane, and a lane takes only an empty slot.
-    #[inline(always)]
-    fn note(&self, position: Position) -> bool {
-        let packed = position.pack();
-        let [first, ..] = &self.0;
-        let held = first.load(Ordering::Relaxed);
-        if Position::unpack(held).is_some_and(|held| held.lane == position.lane) {
-            // The usual case: one lane uses the memory.
-            first.store(packed.max(held), Ordering::Relaxed);
-            return true;
-        }
-        self.note_among(position, packed)
-    }
-
-    #[inline(never)]
-    fn note_among(&self, position: Position, packed: u64) -> bool {
-        for slot in &self.0 {
-            let mut held = slot.load(Ordering::Relaxed);
-            if held == 0 {
-                let taken = slot.compare_exchange(0, packed, Ordering::Relaxed, Ordering::Relaxed);
-                match taken {
-                    Ok(_) => return true,
-                    Err(other) => held = other,
-                }
-            }
-            if Position::unpack(held).is_some_and(|held| held.lane == position.lane) {
-                slot.store(packed.max(held), Ordering::Relaxed);
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Clears every slot. Requires exclusive access to the allocation.
-    #[inline(always)]
-    fn clear(&self) {
-        for slot in &self.0 {
-            if slot.load(Ordering::Relaxed) == 0 {
-                break;
-            }
-            slot.store(0, Ordering::Relaxed);
-        }
     }
 }
 
