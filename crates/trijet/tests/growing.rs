@@ -110,6 +110,28 @@ fn bytes_that_are_reached_later_follow_their_earlier_users_too() -> Result<()> {
     Ok(())
 }
 
+/// An append of a token on one stream, and attention over all tokens before it on another: the append waits for nothing, in
+/// memory that is new and in memory that was used before.
+#[test]
+fn a_write_of_new_elements_waits_for_no_reader_of_the_old_ones() -> Result<()> {
+    let device = checked(Order::Greedy, 1 << 22)?;
+    let (reads, appends) = (device.stream()?, device.stream()?);
+    for round in 0..2 {
+        let mut x = sequence(&appends, 1, 1)?;
+        let mut landed = device.pinned::<u8>(64 * PAGE)?;
+        for len in 1..64 {
+            reads.copy(&x, &mut landed.slice_mut(..len * PAGE))?;
+            x.grow_to((len + 1) * PAGE)?;
+            let before = device.ordering();
+            appends.fill_bytes(&mut x.slice_mut(len * PAGE..), 2)?;
+            assert_eq!(device.ordering(), before, "round {round}, {len} pieces");
+        }
+        device.synchronize()?;
+    }
+    demand_clean(&device);
+    Ok(())
+}
+
 /// Sequences of random lengths come and go. Once as many have lived at once as ever will, nothing is mapped any more.
 #[test]
 fn sequences_that_come_and_go_make_no_call_of_the_driver() -> Result<()> {

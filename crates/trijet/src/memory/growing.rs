@@ -97,7 +97,8 @@ impl Stream {
 
 impl<T: Element> GrowingBuffer<T> {
     /// Makes the buffer `len` elements long. The elements that it had keep their values and their address, and the values of
-    /// new ones are arbitrary. Operations that use the buffer go on meanwhile.
+    /// new ones are arbitrary. Operations that use the buffer go on meanwhile, and operations on the new elements wait for
+    /// none of them.
     ///
     /// It makes no call of the driver if the memory is there: a thread maps it ahead while the buffer grows. On a
     /// virtual executor the call maps it, so that a run is the same each time.

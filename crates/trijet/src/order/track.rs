@@ -215,15 +215,25 @@ impl Track {
         self.bytes
     }
 
-    /// Sets the number of bytes that it may use, from none on. An access of them counts as one of the whole: it follows
-    /// and stands for accesses of bytes that are behind, which is more than has to be.
+    /// Raises the number of bytes that it may use, from none on. An access of all of them counts as one of the whole. What
+    /// used the whole before used no new byte. Requires exclusive access to the allocation.
+    #[inline]
     pub(crate) fn grow(&self, extent: u64) {
-        self.extent.fetch_max(extent, Ordering::Relaxed);
+        if extent > self.extent.load(Ordering::Relaxed) {
+            if !(self.writes.is_empty() && self.reads.is_empty()) {
+                self.move_to_map(&mut self.lock());
+            }
+            self.extent.store(extent, Ordering::Relaxed);
+        }
     }
 
-    /// An allocation that uses none of its bytes, until it grows.
+    /// An allocation that uses none of its bytes, until it grows. The users before it used all of them.
     pub(crate) fn growing(self) -> Self {
-        Self { extent: AtomicU64::new(0), ..self }
+        if self.has_users_before() {
+            self.move_to_map(&mut self.lock());
+        }
+        self.extent.store(0, Ordering::Relaxed);
+        self
     }
 
     /// Whether its bytes had users before it was allocated that may be pending.
@@ -443,8 +453,7 @@ impl Track {
         let mut stamps = self.lock();
         if mode.writes() && !parts {
             if self.is_whole(range) {
-                stamps.clear();
-                self.ranged.store(false, Ordering::Relaxed);
+                self.forget_ranges(&mut stamps);
                 self.write_whole(position);
                 return;
             }
@@ -472,8 +481,7 @@ impl Track {
         }
         if self.is_whole(range) && !self.parts.load(Ordering::Relaxed) {
             if self.ranged.load(Ordering::Relaxed) {
-                self.lock().clear();
-                self.ranged.store(false, Ordering::Relaxed);
+                self.forget_ranges(&mut self.lock());
             }
             self.reads.clear();
             self.writes.clear();
@@ -489,6 +497,18 @@ impl Track {
         }
     }
 
+    /// Forgets the stamps in the map of the bytes that it may use. Bytes that it did not reach keep theirs.
+    fn forget_ranges(&self, stamps: &mut RangeMap<Stamp>) {
+        let extent = self.extent.load(Ordering::Relaxed);
+        if extent < self.bytes {
+            stamps.update(0..extent, Stamp::default, |stamp| *stamp = Stamp::default());
+            stamps.retain(|stamp| *stamp != Stamp::default());
+        } else {
+            stamps.clear();
+        }
+        self.ranged.store(stamps.len() > 0, Ordering::Relaxed);
+    }
+
     /// Moves the stamps of the whole into the map. Requires exclusive access to the allocation.
     fn move_to_map(&self, stamps: &mut RangeMap<Stamp>) {
         let (mut write, mut reads) = (None, Needs::new());
@@ -497,7 +517,7 @@ impl Track {
         if write.is_none() && reads.is_empty() {
             return;
         }
-        stamps.update(0..self.bytes, Stamp::default, |stamp| {
+        stamps.update(0..self.extent.load(Ordering::Relaxed), Stamp::default, |stamp| {
             // A write of the whole empties the map, and a write of a part calls this function
             // first. So if the whole has a write, the map has readers only.
             stamp.write = write.or(stamp.write);

@@ -74,6 +74,13 @@ impl Slots {
         false
     }
 
+    /// Whether no slot is taken.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        let [first, ..] = &self.0;
+        first.load(Ordering::Relaxed) == 0
+    }
+
     /// Clears every slot. Requires exclusive access to the allocation.
     #[inline(always)]
     pub(super) fn clear(&self) {

@@ -168,6 +168,40 @@ proptest! {
     }
 }
 
+proptest! {
+    /// An allocation that grows: users before it used all bytes, and an access of all that it has used no later byte.
+    #[test]
+    fn the_stamps_of_a_growing_allocation_equal_one_stamp_per_byte(
+        before in 0u32..12,
+        steps in vec(
+            (0u32..11, any::<bool>(), prop_oneof![Just((0, 64)), (0usize..64, 0usize..64)], 0usize..20),
+            1..60,
+        ),
+    ) {
+        let users: SmallVec<[Position; 2]> = (0..before).map(|lane| at(100 + lane, 1)).collect();
+        let mut bytes = Bytes(vec![Default::default(); 64]);
+        users.iter().for_each(|user| bytes.stamp(0..64, Mode::Read, *user));
+        let track = Track::following(0, 64, Place::Device, users).growing();
+        let mut len = 0;
+        for (index, (lane, writes, (a, b), more)) in steps.into_iter().enumerate() {
+            if more < 8 {
+                len = (len + more).min(64);
+                track.grow(len as u64);
+            }
+            let mode = if writes { Mode::Write } else { Mode::Read };
+            let (range, position) = (a.min(b).min(len)..a.max(b).min(len), at(lane, index as u64 + 1));
+            stamp(&track, range.start as u64..range.end as u64, mode, position);
+            bytes.stamp(range, mode, position);
+            for part in [0..64, 0..len, len..64, 0..1, 31..40] {
+                for mode in [Mode::Read, Mode::ReadWrite] {
+                    let found = needs(&track, part.start as u64..part.end as u64, mode);
+                    prop_assert_eq!(found, bytes.needs(part.clone(), mode), "step {}", index);
+                }
+            }
+        }
+    }
+}
+
 /// Readers on several threads take slots at the same time, and none is lost.
 #[test]
 fn readers_of_many_threads_are_all_kept() {
