@@ -522,6 +522,8 @@ fn a_launch_follows_the_one_before_of_the_same_graph() -> Result<()> {
             assert_eq!(a.download(y)?, [wanted; LEN], "seed {seed}, launch {wanted}");
         }
         device.synchronize()?;
+        let verdict = device.verdict().expect("it is checked");
+        assert!(verdict.findings.is_empty(), "seed {seed}: {verdict}");
     }
     Ok(())
 }

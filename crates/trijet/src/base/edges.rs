@@ -11,6 +11,7 @@
 //! | A13, A14, A38 | the ends of what the blocking streams or the legacy stream held | begin | `Legacy` |
 //! | A8 to A10 | the ends of what is waited for | return of the wait | `Waited` |
 //! | A16 to A18 | the trigger or the end of the operation itself | return of its call | `Waited` |
+//! | A31 | the end of the previous launch of the same graph | begin of a launch | `Graph` |
 //! | A27 | the begin of a host function | what it does inside | - |
 //!
 //! The trigger of an operation is its end, except for a staged copy: its trigger is the moment at

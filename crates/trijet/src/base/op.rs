@@ -540,6 +540,8 @@ pub struct Op {
     pub bytes: u64,
     /// The devices of a copy between devices. Files before version 5 do not have them.
     pub route: Option<Route>,
+    /// The number of the graph that it launches, which follows the previous launch (law A31). Files before version 6 do not have it.
+    pub graph: Option<u64>,
     /// A name to print, for example that of the kernel.
     pub label: Cow<'static, str>,
     /// The chunk of a pipeline that it belongs to.
@@ -582,6 +584,7 @@ impl Op {
             declared: Declared::All,
             bytes: 0,
             route: None,
+            graph: None,
             label: Cow::Borrowed(""),
             chunk: None,
             site: None,

@@ -3,7 +3,7 @@
 //! Every stream and every host thread is a component of a vector clock, and has a clock of its own.
 //! The clock of a stream has everything that is complete when the stream's last operation is
 //! complete. The clock of a thread has everything that the thread knows to be complete. Only the
-//! edges that a law guarantees add to a clock (laws A1 to A19, A38, A44), and with
+//! edges that a law guarantees add to a clock (laws A1 to A19, A31, A38, A44), and with
 //! [`Assume::DriverObserved`] also those that one driver was observed to keep. What the library
 //! itself believed to be ordered, which is in `thread_known` and in the position that a wait names,
 //! is not used.
@@ -303,6 +303,7 @@ impl Order {
         events.retire(complete);
         owned.retire(complete);
         known.threads.retire(complete);
+        known.lanes.edges.forget_launches(|launch| launch.is_within(complete));
         let freed = known.lanes.retire(complete, named, |lane| signals.forget_lane(lane));
         let threads = known.threads.list.iter_mut();
         threads.for_each(|thread| thread.waits.retain(|wait| !wait.names(&freed)));
@@ -321,7 +322,7 @@ impl Order {
     pub(super) fn held_state(&self) -> usize {
         let Self { known, events, owned, handovers } = self;
         let streams = known.lanes.list.len() + known.components.count();
-        let memory = known.lanes.edges.known_blocks() + owned.held_state();
+        let memory = known.lanes.edges.held_state() + owned.held_state();
         streams
             + known.threads.held_state()
             + events.held_state()

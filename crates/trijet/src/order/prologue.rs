@@ -150,6 +150,7 @@ impl LaneRef {
             accesses: accesses(submission.uses),
             bytes: action.bytes(),
             route: action.route(),
+            graph: action.graph(),
             label: task_name::labelled(action.entry_label()),
             chunk: submission.chunk,
             site: Some(submission.site.into()),

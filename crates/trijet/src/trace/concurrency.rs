@@ -85,6 +85,7 @@ impl fmt::Display for Concurrency {
                     Edge::Lane => "the order of a stream",
                     Edge::Event => "a wait for an event",
                     Edge::Legacy => "the legacy stream",
+                    Edge::Graph => "a graph, which runs once at a time",
                     Edge::Call | Edge::Thread | Edge::Waited => "a wait of the host",
                     Edge::Engine => "an engine",
                 };

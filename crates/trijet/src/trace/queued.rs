@@ -160,6 +160,7 @@ mod tests {
             declared: Declared::All,
             bytes: 0,
             route: None,
+            graph: None,
             label: "op".into(),
             chunk: None,
             site: None,

@@ -99,6 +99,13 @@ impl Log {
         self.work(OpKind::Kernel, lane, "kernel", accesses)
     }
 
+    /// A launch of the graph of that number.
+    pub(crate) fn launch(mut self, lane: u32, graph: u64, accesses: &[Access]) -> Self {
+        self = self.work(OpKind::Kernel, lane, "graph", accesses);
+        self.ops.last_mut().expect("one was pushed").graph = Some(graph);
+        self
+    }
+
     /// A kernel whose accesses are not declared.
     pub(crate) fn undeclared(mut self, lane: u32) -> Self {
         self = self.k(lane, &[]);

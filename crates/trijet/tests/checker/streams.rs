@@ -118,6 +118,32 @@ fn case_14_the_legacy_stream_does_not_wait_for_a_non_blocking_one() {
     log().k(A, &[w(D)]).edge(E, A, LEGACY).k(LEGACY, &[r(D)]).is_silent();
 }
 
+/// Law A31. What comes before a launch in its stream comes before the next launch, too.
+#[test]
+fn case_42_launches_of_one_graph_follow_each_other() {
+    const GRAPH: u64 = 7;
+    const OTHER: u64 = 8;
+    log().launch(A, GRAPH, &[w(D)]).launch(B, GRAPH, &[w(D)]).is_silent();
+    let verdict = log().launch(A, GRAPH, &[w(D)]).launch(B, OTHER, &[w(D)]).finds(&[WAW]);
+    assert_eq!(only(&verdict), (0, 1, 0..64));
+    let before = || log().k(A, &[w(D2)]).launch(A, GRAPH, &[w(D)]);
+    before().launch(B, GRAPH, &[w(D)]).k(B, &[r(D2)]).is_silent();
+    before().launch(B, OTHER, &[]).k(B, &[r(D2)]).finds(&[RAW]);
+    // The previous launch is the last one, in whichever stream and on whichever device.
+    before().launch(C, GRAPH, &[]).launch(FAR, GRAPH, &[]).k(FAR, &[r(D2)]).is_silent();
+    // A launch that waits in its call follows the launch before, and what comes to its stream meanwhile does not.
+    before().by(1).begin(B).launch(B, GRAPH, &[w(D)]).is_silent();
+    let meanwhile = before().by(1).begin(B).by(2).k(B, &[r(D2)]).by(1).launch(B, GRAPH, &[w(D)]);
+    meanwhile.finds(&[RAW]);
+}
+
+#[test]
+fn case_43_what_follows_no_launch_of_a_graph_is_not_ordered_by_it() {
+    log().launch(A, 7, &[w(D)]).k(B, &[r(D)]).finds(&[RAW]);
+    log().launch(A, 7, &[w(D)]).edge(E, A, B).k(B, &[r(D)]).is_silent();
+    log().k(A, &[w(D)]).launch(B, 7, &[r(D)]).finds(&[RAW]);
+}
+
 #[test]
 fn case_48_a_wait_crosses_devices_and_nothing_else_does() {
     log().copy(A, D2, D).k(FAR, &[r(D2)]).finds(&[RAW]);

@@ -201,6 +201,8 @@ pub(crate) struct History {
     /// The device of blocks that were allocated in a stream.
     pub(crate) homes: BTreeMap<u64, usize>,
     pub(crate) calls: Vec<Call>,
+    /// The graph of each call that launches one.
+    pub(crate) launches: BTreeMap<usize, u64>,
     /// Calls that began and have not returned, by thread and stream.
     pub(crate) begun: BTreeMap<(u64, usize), usize>,
 }

@@ -15,7 +15,9 @@ use crate::run::run;
 use crate::seeds::asked_or;
 use crate::verdict::{Orders, Wrong, judge};
 use std::collections::{BTreeMap, BTreeSet};
+use trijet::Buffer;
 use trijet::check::{Checker, Class, Finding, Options, Severity, check_with};
+use trijet::graph::Arguments;
 use trijet::testing::Prng;
 use trijet::trace::{Op, OpKind, Outcome, Waited};
 
@@ -175,6 +177,41 @@ fn the_checker_agrees_with_the_judge_when_a_wait_is_left_out() {
     });
     println!("{} runs with a wait left out, {} race", judged.programs, judged.runs);
     assert!(judged.runs > 0 || seeds.end - seeds.start < 100, "nothing raced");
+}
+
+/// Law A31: launches of one graph on two streams, whose memory is ordered by hand, race exactly if they are launches of two
+/// graphs.
+#[test]
+fn the_checker_and_the_judge_order_the_launches_of_a_graph() -> trijet::Result<()> {
+    for graphs in [1, 2] {
+        let device = seeded(&Program { devices: 1, ..Program::default() }, 7).remove(0);
+        let (a, b) = (device.stream()?, device.stream()?);
+        let mut x = a.alloc_zeroed::<u32>(64)?;
+        device.synchronize()?;
+        // SAFETY: the launches write numbers, which nothing depends on.
+        unsafe { x.order_manually() };
+        let record = |x: &mut Buffer<u32>| {
+            device.record(|g| {
+                g.argument(&*x)?;
+                g.stream()?.fill(x, 5)
+            })
+        };
+        let mut all = vec![record(&mut x)?];
+        if graphs == 2 {
+            all.push(record(&mut x)?);
+        }
+        device.start_trace(&a)?;
+        for turn in 0..4 {
+            let arguments = Arguments::new().write(x.view_mut());
+            [&a, &b][turn % 2].launch_graph(&mut all[turn % graphs], arguments)?;
+        }
+        device.synchronize()?;
+        let ops = device.take_trace()?.ops;
+        assert_eq!(agree(&ops), Ok(graphs == 2), "{graphs} graphs");
+        drop((x, all));
+        device.close()?;
+    }
+    Ok(())
 }
 
 /// Whether leaving the entry out can change the order.

@@ -167,6 +167,8 @@ struct Builder<'a> {
     /// The last work or wait of the legacy stream of each device.
     barriers: BTreeMap<usize, Vec<usize>>,
     records: BTreeMap<u64, usize>,
+    /// The last launch of each graph.
+    launched: BTreeMap<u64, usize>,
     begun: BTreeMap<(u64, usize), Begun>,
     /// The nodes before the host function of a call.
     host_fns: BTreeMap<usize, Vec<usize>>,
@@ -359,6 +361,10 @@ impl Builder<'_> {
             }
             None => edges.push(host(call)),
         }
+        // Law A31: a graph runs once at a time.
+        if let Some(graph) = self.history.launches.get(&call) {
+            edges.extend(self.launched.insert(*graph, call).map(work));
+        }
         match what {
             // Law A4: a record stands for the stream's work at its call, and replaces an earlier one.
             What::Record { event, .. } => {
@@ -517,6 +523,7 @@ impl Closure {
             unborn: history.calls.iter().filter_map(|call| call.what.born()).collect(),
             barriers: BTreeMap::new(),
             records: BTreeMap::new(),
+            launched: BTreeMap::new(),
             begun: BTreeMap::new(),
             host_fns: BTreeMap::new(),
             signals: BTreeMap::new(),

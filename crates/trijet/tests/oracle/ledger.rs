@@ -171,6 +171,7 @@ impl Reader {
         let (stream, accesses) = (self.lane(op), self.accesses(op));
         let call = self.history.push(op.thread, What::Work { verb, stream, accesses });
         self.positions.insert(op.position, call);
+        self.history.launches.extend(op.graph.map(|graph| (call, graph)));
         self.label(call, op);
     }
 

@@ -222,8 +222,9 @@ impl Builder<'_> {
             self.streams.end_entry(lane, op, role);
         } else {
             // Entries that came to the stream while the call waited have no order with it.
-            self.streams.tail_mut(lane).follow(&Nodes::one(node, None), Edge::Lane);
-            self.streams.end_call(lane, op);
+            let passed = Nodes::one(node, None);
+            self.streams.tail_mut(lane).follow(&passed, Edge::Lane);
+            self.streams.end_call(lane, op, &passed);
         }
         if op.kind.is_work() {
             let numbered = self.numbered.entry(op.position.lane).or_default();

@@ -188,7 +188,7 @@ impl Dag {
     /// named instead.
     #[must_use]
     pub fn held_by(&self, op: usize) -> Option<Held> {
-        let stream = |edge| matches!(edge, Edge::Lane | Edge::Event | Edge::Legacy);
+        let stream = |edge| matches!(edge, Edge::Lane | Edge::Event | Edge::Legacy | Edge::Graph);
         let (mut node, mut edge) = self.last_before(Node::work(op), stream)?;
         let until = self.span(node).end;
         let mut legacy = edge == Edge::Legacy;

@@ -34,6 +34,12 @@ impl Nodes {
     }
 
     fn add(&mut self, node: Node, edge: Edge, stream: Option<LaneId>) {
+        // A launch of a graph in the stream of the launch before follows that one by the order of the stream.
+        let is_covered =
+            |(other, by, of): &Passed| (*by, *of) == (Edge::Lane, stream) && *other >= node;
+        if edge == Edge::Graph && stream.is_some() && self.list.iter().any(is_covered) {
+            return;
+        }
         if self.list.len() <= COMPARED_MAX {
             let mut same = self.list.iter_mut().filter(|(_, by, _)| *by == edge);
             let found =

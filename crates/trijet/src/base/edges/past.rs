@@ -21,6 +21,8 @@ pub enum Edge {
     Event,
     /// One is in the legacy stream, and the other in a blocking stream.
     Legacy,
+    /// Both are launches of one graph, which runs once at a time.
+    Graph,
     /// One is the call that enqueues the other.
     Call,
     /// Both are calls of one host thread.

@@ -158,6 +158,8 @@ pub(crate) struct Streams<P> {
     by_lane: NumberMap<LaneId, usize>,
     devices: NumberMap<DeviceId, Device<P>>,
     block_devices: BlockDevices,
+    /// What has passed when the last launch of each graph has passed (law A31).
+    launches: NumberMap<u64, P>,
 }
 
 impl<P: Past> Stream<P> {
@@ -189,6 +191,7 @@ impl<P: Past> Streams<P> {
             by_lane: NumberMap::default(),
             devices: NumberMap::default(),
             block_devices: BlockDevices::default(),
+            launches: NumberMap::default(),
         }
     }
 
@@ -320,7 +323,8 @@ impl<P: Past> Streams<P> {
 
     /// Begins an entry: the tail of the stream becomes what the entry follows, except for what its
     /// caller knows. That is what the stream holds (law A1), what the order with the legacy stream
-    /// adds (laws A13, A14 and A38), and what a wait is for, `on` (law A7).
+    /// adds (laws A13, A14 and A38), what a wait is for, `on` (law A7), and the previous launch of a
+    /// graph (law A31).
     pub(crate) fn begin_entry(&mut self, lane: usize, op: &Op, role: Role, on: Option<&P>) {
         let Stream { class, device, .. } = self.list[lane];
         if role.joins() && class == StreamClass::Legacy {
@@ -342,6 +346,10 @@ impl<P: Past> Streams<P> {
         if let Some(on) = on {
             self.tail_mut(lane).follow(on, Edge::Event);
         }
+        if let Some(launch) = op.graph.and_then(|graph| self.launches.get(&graph)) {
+            self.list[lane].tail.follow(launch, Edge::Graph);
+            self.mark_changed(lane);
+        }
     }
 
     /// The next entry follows its call, and everything that the thread of the call knew (law A2).
@@ -357,6 +365,9 @@ impl<P: Past> Streams<P> {
     /// Ends an entry, whose end the tail includes. From now on, the streams that the entry holds
     /// back wait for it.
     pub(crate) fn end_entry(&mut self, lane: usize, op: &Op, role: Role) {
+        if let Some(graph) = op.graph {
+            self.launches.entry(graph).or_default().copy_from(&self.list[lane].tail);
+        }
         if self.list[lane].class != StreamClass::Legacy {
             return;
         }
@@ -429,12 +440,19 @@ impl<P: Past> Streams<P> {
         for (_, past) in peers.iter().filter(|(device, _)| others.contains(device)) {
             before.follow(past, Edge::Legacy);
         }
+        if let Some(launch) = op.graph.and_then(|graph| self.launches.get(&graph)) {
+            before.follow(launch, Edge::Graph);
+        }
         before
     }
 
     /// Ends an operation whose call had begun, and whose end the tail includes. What other streams
-    /// were given while the call waited may come before the operation or after it.
-    pub(crate) fn end_call(&mut self, lane: usize, op: &Op) {
+    /// were given while the call waited may come before the operation or after it. `passed` has what
+    /// has passed when the operation has.
+    pub(crate) fn end_call(&mut self, lane: usize, op: &Op, passed: &P) {
+        if let Some(graph) = op.graph {
+            self.launches.entry(graph).or_default().copy_from(passed);
+        }
         self.hold_back(lane, op, Role::Work);
     }
 
@@ -473,8 +491,13 @@ impl<P: Past> Streams<P> {
         self.devices.entry(device).or_default().blocking.past.copy_from(by);
     }
 
-    /// The number of blocks whose devices are known.
-    pub(crate) fn known_blocks(&self) -> usize {
-        self.block_devices.len()
+    /// Forgets the last launches that every later entry follows anyway.
+    pub(crate) fn forget_launches(&mut self, is_known: impl Fn(&P) -> bool) {
+        self.launches.retain(|_, launch| !is_known(launch));
+    }
+
+    /// The number of blocks whose devices are known, and of launches that are kept.
+    pub(crate) fn held_state(&self) -> usize {
+        self.block_devices.len() + self.launches.len()
     }
 }

@@ -264,8 +264,36 @@ fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
     let before = streams.return_call(begun, &copy);
     assert_eq!(before, set([1, 7]));
     streams.tail_mut(at).0.extend(before.0.into_iter().chain([3]));
-    streams.end_call(at, &copy);
+    streams.end_call(at, &copy, &set([1, 3, 7]));
     assert_eq!(*streams.tail(at), set([1, 2, 3, 7]));
+}
+
+/// Law A31.
+#[test]
+fn a_launch_of_a_graph_follows_its_previous_launch_and_no_other_graph() {
+    let mut streams = Streams::new(Laws::Documented);
+    let launch = |lane, graph| Op {
+        graph: Some(graph),
+        ..entry(OpKind::Kernel, lane, StreamClass::NonBlocking, 0)
+    };
+    let kernel = |lane| entry(OpKind::Kernel, lane, StreamClass::NonBlocking, 0);
+    work(&mut streams, &kernel(1), 1);
+    assert_eq!(work(&mut streams, &launch(1, 7), 2), set([1]));
+    assert_eq!(work(&mut streams, &launch(2, 8), 3), set([]));
+    assert_eq!(work(&mut streams, &launch(3, 7), 4), set([1, 2]));
+    assert_eq!(work(&mut streams, &launch(2, 7), 5), set([1, 2, 3, 4]));
+    // A kernel in a third stream follows none of them, and a launch that waits in its call follows the last one.
+    assert_eq!(work(&mut streams, &kernel(4), 6), set([]));
+    let at = streams.find(LaneId(4)).expect("it held work");
+    let by = Caller { thread: 0, version: 1, known: &set([]) };
+    let begun = streams.begin_call(at, &launch(4, 7), &by);
+    work(&mut streams, &kernel(4), 7);
+    let before = streams.return_call(begun, &launch(4, 7));
+    assert_eq!(before, set([1, 2, 3, 4, 5, 6]));
+    streams.end_call(at, &launch(4, 7), &set(before.0.into_iter().chain([8])));
+    assert_eq!(work(&mut streams, &launch(5, 7), 9), set([1, 2, 3, 4, 5, 6, 8]));
+    streams.forget_launches(|launch| launch.0.contains(&9));
+    assert_eq!(work(&mut streams, &launch(6, 7), 10), set([]));
 }
 
 /// Laws A16 to A18.

@@ -2,32 +2,41 @@
 #![forbid(unsafe_code)]
 
 use super::run::Run;
-use crate::base::id::DeviceId;
+use crate::base::dag::{Edge, Node};
+use crate::base::ledger::Op;
 use crate::base::lint::{Lint, Rule};
 use crate::base::units::Nanos;
 use std::collections::{BTreeSet, HashMap};
 
-/// The label of a launch of a graph begins so. No kernel has a space in its name.
+/// The label of a launch of a graph begins with this text. No kernel has a space in its name.
 const LABEL: &str = "graph ";
 /// Waits that take no more than this part of the run are not worth a warning.
 const WAITED_SHARE: f64 = 0.05;
+
+/// The graph of a launch. Ledgers before version 6 have only its label.
+fn graph_of(op: &Op) -> Option<(Option<u64>, &str)> {
+    let old = || op.label.starts_with(LABEL).then_some((None, &*op.label));
+    op.graph.map(|graph| (Some(graph), "")).or_else(old)
+}
 
 /// Launches of one graph in several streams that waited for each other (law A31), though nothing else held them back.
 ///
 /// Saved: for each such launch, the time from the moment from which on nothing but the launch before held it back
 /// to the end of that launch.
 pub(super) fn serialized(run: &Run<'_>) -> Vec<Lint> {
-    let mut last: HashMap<(DeviceId, &str), usize> = HashMap::new();
+    let mut last = HashMap::new();
     let (mut saved, mut concerned, mut lanes) = (0, Vec::new(), BTreeSet::new());
-    for (index, op) in run.ops.iter().enumerate().filter(|(_, op)| op.label.starts_with(LABEL)) {
-        let Some(ran) = run.dag.work(index) else { continue };
-        let Some(before) = last.insert((op.device, &op.label), index) else { continue };
+    let other_laws = |edge| matches!(edge, Edge::Lane | Edge::Event | Edge::Legacy);
+    for (index, op) in run.ops.iter().enumerate() {
+        let (Some(graph), Some(ran)) = (graph_of(op), run.dag.work(index)) else { continue };
+        let Some(before) = last.insert((op.device, graph), index) else { continue };
         let (Some(earlier), Some(enqueued)) = (run.dag.work(before), run.dag.enqueued(index))
         else {
             continue;
         };
         let (lane, other) = (op.position.lane, run.ops[before].position.lane);
-        let held = run.dag.held_by(index).map_or(0, |held| held.until);
+        let held = run.dag.last_before(Node::work(index), other_laws);
+        let held = held.map_or(0, |(node, _)| run.dag.span(node).end);
         let ready = held.max(enqueued);
         if lane != other && ready < earlier.end && ran.start >= earlier.end {
             saved += earlier.end - ready;

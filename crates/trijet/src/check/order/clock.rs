@@ -60,6 +60,11 @@ impl Clock {
         self.seen.join(&other.seen);
     }
 
+    /// Whether `known` covers both parts.
+    pub(super) fn is_within(&self, known: &VectorClock) -> bool {
+        self.sure.positions().chain(self.seen.positions()).all(|position| known.covers(position))
+    }
+
     #[inline]
     pub(super) fn raise(&mut self, stamp: Stamp) {
         self.sure.raise(stamp);

@@ -77,8 +77,7 @@ impl Event {
     }
 
     fn retire(&mut self, known: &VectorClock) {
-        let Clock { sure, seen } = &self.stands_for;
-        if sure.positions().chain(seen.positions()).all(|position| known.covers(position)) {
+        if self.stands_for.is_within(known) {
             self.stands_for = Clock::new();
         }
         // Every thread follows these calls, so no later call is in doubt with one of them.

@@ -89,10 +89,10 @@ fn returned(
     } else {
         known.count_concurrent(lane, step.thread)
     };
-    known.lanes.edges.end_call(lane, op);
+    let mut done = before.clone();
+    done.raise(step.work);
+    known.lanes.edges.end_call(lane, op, &done);
     if returns == Some(Point::End) {
-        let mut done = before.clone();
-        done.raise(step.work);
         known.threads.learn(step.thread, &done);
     }
     step.has_own_past = true;

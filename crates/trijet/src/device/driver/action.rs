@@ -227,6 +227,12 @@ impl Action<'_> {
         }
     }
 
+    /// The number of the graph that it launches.
+    #[must_use]
+    pub(crate) fn graph(&self) -> Option<u64> {
+        if let Self::Graph { graph, .. } = self { Some(graph.0) } else { None }
+    }
+
     /// A name for messages and traces: that of the kernel, or of the operation.
     #[must_use]
     #[inline]

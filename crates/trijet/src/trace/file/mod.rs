@@ -1,7 +1,7 @@
 //! The ledger file: a trace, with a description of the run and the source of its times.
 //!
 //! ```text
-//! file  := "TRIJETL5" block*                    the last block is End
+//! file  := "TRIJETL6" block*                    the last block is End
 //! block := kind:u8 length:u32 crc:u32 payload   little-endian; crc is CRC-32 of magic and payload
 //! ```
 //! Payloads are `postcard` (variable-length integers). One `About` block comes first. A `Texts`
@@ -13,7 +13,7 @@
 //!
 //! Version 2 added signals. Version 3 added to each access whether the program or the library
 //! orders it. Version 4 added the number of hardware queues to the description, and version 5 the devices of
-//! a copy between devices. A reader accepts all versions: the kinds of operations keep their numbers. In version 1 a checksum is that of the
+//! a copy between devices. Version 6 added the graph of a launch and waits with a limit. A reader accepts all versions: the kinds of operations keep their numbers. In version 1 a checksum is that of the
 //! payload alone.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
@@ -29,15 +29,17 @@ use crate::base::times::TimeSource;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-const MAGIC: [u8; 8] = *b"TRIJETL5";
+const MAGIC: [u8; 8] = *b"TRIJETL6";
 /// The last bytes of the magics of the older versions.
-const OLDER: [u8; 4] = *b"1234";
+const OLDER: [u8; 5] = *b"12345";
 /// The last byte of the magic since which accesses say what orders them.
 const SINCE_ORDERED: u8 = b'3';
 /// The last byte of the magic since which the description has the number of hardware queues.
 const SINCE_QUEUES: u8 = b'4';
 /// The last byte of the magic since which copies between devices have these.
 const SINCE_ROUTES: u8 = b'5';
+/// The last byte of the magic since which launches of graphs name the graph.
+const SINCE_GRAPHS: u8 = b'6';
 
 /// The checksum of a magic and a payload: it does not match if the version byte is damaged.
 fn checksum(magic: [u8; 8], payload: &[u8]) -> u32 {

@@ -1,10 +1,10 @@
 //! The reader of a ledger file.
 #![forbid(unsafe_code)]
 
-use super::row::{Previous, Row, RowBefore3, RowBefore5};
+use super::row::{Previous, Row, RowBefore3, RowBefore5, RowBefore6};
 use super::{
-    About, End, Kind, MAGIC, OLDER, OPS_MAX, OldAbout, PAYLOAD_MAX, SINCE_ORDERED, SINCE_QUEUES,
-    SINCE_ROUTES, TEXTS_MAX, checksum,
+    About, End, Kind, MAGIC, OLDER, OPS_MAX, OldAbout, PAYLOAD_MAX, SINCE_GRAPHS, SINCE_ORDERED,
+    SINCE_QUEUES, SINCE_ROUTES, TEXTS_MAX, checksum,
 };
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Op;
@@ -85,7 +85,7 @@ impl<R: Read> Reader<R> {
         if magic != MAGIC && !OLDER.contains(&magic[7]) {
             let version = char::from(magic[7]).escape_default();
             let cause =
-                format!("a ledger file of version {version}; this program reads versions 1 to 5");
+                format!("a ledger file of version {version}; this program reads versions 1 to 6");
             return Err(Error::new(ErrorKind::InvalidValue, "read ledger", cause));
         }
         reader.magic = magic;
@@ -194,8 +194,13 @@ impl<R: Read> Reader<R> {
         let damaged_row = |cause| damaged(self.at, cause);
         let (previous, texts) = (&mut self.previous, &self.texts);
         let (op, after) = match self.magic[7] {
-            SINCE_ROUTES.. => {
+            SINCE_GRAPHS.. => {
                 let (row, after) = postcard::take_from_bytes::<Row>(rest).map_err(damaged_row)?;
+                (row.op(previous, texts), after)
+            }
+            SINCE_ROUTES.. => {
+                let read = postcard::take_from_bytes::<RowBefore6>(rest);
+                let (row, after) = read.map_err(damaged_row)?;
                 (row.op(previous, texts), after)
             }
             SINCE_ORDERED.. => {

@@ -56,16 +56,32 @@ impl From<NoRoute> for RouteRow {
     }
 }
 
-/// A row of this version.
-pub(super) type Row = RowOf<AccessRow, RouteRow>;
-/// A row of versions 3 and 4.
-pub(super) type RowBefore5 = RowOf<AccessRow, NoRoute>;
-/// A row of versions 1 and 2.
-pub(super) type RowBefore3 = RowOf<OldAccessRow, NoRoute>;
+/// The graph of a launch.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct GraphRow(Option<u64>);
 
-/// An operation, with accesses of the type `T` and devices of a copy of the type `R`.
+/// The place of the graph in rows before version 6, which takes no bytes.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct NoGraph;
+
+impl From<NoGraph> for GraphRow {
+    fn from(NoGraph: NoGraph) -> Self {
+        Self(None)
+    }
+}
+
+/// A row of this version.
+pub(super) type Row = RowOf<AccessRow, RouteRow, GraphRow>;
+/// A row of version 5.
+pub(super) type RowBefore6 = RowOf<AccessRow, RouteRow, NoGraph>;
+/// A row of versions 3 and 4.
+pub(super) type RowBefore5 = RowOf<AccessRow, NoRoute, NoGraph>;
+/// A row of versions 1 and 2.
+pub(super) type RowBefore3 = RowOf<OldAccessRow, NoRoute, NoGraph>;
+
+/// An operation, with accesses of the type `T`, devices of a copy of the type `R` and the graph of a launch of the type `G`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct RowOf<T, R> {
+pub(super) struct RowOf<T, R, G> {
     kind: OpKind,
     engine: Engine,
     device: u32,
@@ -76,6 +92,7 @@ pub(super) struct RowOf<T, R> {
     declared: Declared,
     bytes: u64,
     route: R,
+    graph: G,
     label: u32,
     chunk: Option<u64>,
     /// The number of the file name, the line and the column.
@@ -132,6 +149,7 @@ impl Row {
             declared: op.declared,
             bytes: op.bytes,
             route: RouteRow(op.route.map(|route| (route.from.0, route.to.0))),
+            graph: GraphRow(op.graph),
             label: number(&op.label),
             chunk: op.chunk,
             site: op.site.as_ref().map(|site| (number(&site.file), site.line, site.column)),
@@ -142,7 +160,7 @@ impl Row {
     }
 }
 
-impl<T: Into<AccessRow>, R: Into<RouteRow>> RowOf<T, R> {
+impl<T: Into<AccessRow>, R: Into<RouteRow>, G: Into<GraphRow>> RowOf<T, R, G> {
     /// The operation; `None` if `texts` has no name with a number of the row.
     pub(super) fn op(self, previous: &mut Previous, texts: &[Arc<str>]) -> Option<Op> {
         let text = |number: u32| {
@@ -163,12 +181,14 @@ impl<T: Into<AccessRow>, R: Into<RouteRow>> RowOf<T, R> {
         let position = Position { lane: LaneId(self.lane), seq: self.seq };
         let RouteRow(route) = self.route.into();
         let route = route.map(|(from, to)| Route { from: DeviceId(from), to: DeviceId(to) });
+        let GraphRow(graph) = self.graph.into();
         Some(Op {
             stream: self.stream,
             accesses: self.accesses.into_iter().map(|row| access(row.into())).collect(),
             declared: self.declared,
             bytes: self.bytes,
             route,
+            graph,
             label: text(self.label)?,
             chunk: self.chunk,
             site,

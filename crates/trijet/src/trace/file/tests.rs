@@ -96,13 +96,15 @@ fn op() -> impl Strategy<Value = Op> {
     let route = (any::<u32>(), any::<u32>());
     let route = route.prop_map(|(from, to)| Route { from: DeviceId(from), to: DeviceId(to) });
     let route = proptest::option::of(route);
-    let rest = (any::<u64>(), proptest::option::of(any::<u64>()), site, "\\PC{0,8}", route);
+    let graph = proptest::option::of(any::<u64>());
+    let rest =
+        (any::<u64>(), proptest::option::of(any::<u64>()), site, "\\PC{0,8}", (route, graph));
     (kind(), origin, vec(access(), 0..4), rest, times(), times()).prop_map(
         |(
             kind,
             (device, lane, seq, thread),
             accesses,
-            (bytes, chunk, site, label, route),
+            (bytes, chunk, site, label, (route, graph)),
             call,
             times,
         )| Op {
@@ -111,6 +113,7 @@ fn op() -> impl Strategy<Value = Op> {
             declared: Declared::Nothing,
             bytes,
             route,
+            graph,
             label: label.into(),
             chunk,
             site: site.map(|(file, line, column)| Site { file: file.into(), line, column }),
@@ -219,9 +222,9 @@ fn many_operations_need_many_blocks_and_few_bytes() {
 #[test]
 fn a_file_of_another_version_or_format_is_refused() {
     let mut bytes = write(&[]).expect("memory takes all");
-    bytes[7] = b'6';
-    let error = read(&bytes).expect_err("version 6");
-    assert!(error.to_string().contains("version 6"), "{error}");
+    bytes[7] = b'7';
+    let error = read(&bytes).expect_err("version 7");
+    assert!(error.to_string().contains("version 7"), "{error}");
     assert!(
         read(b"PK\x03\x04 a zip").expect_err("a zip").to_string().contains("not a ledger file")
     );
@@ -242,8 +245,8 @@ fn with_old_description(bytes: &[u8]) -> Vec<u8> {
     all
 }
 
-/// Version 1 has the same bytes with another description and other checksums, without signals and without the devices
-/// of copies.
+/// Version 1 has the same bytes with another description and other checksums, without signals, without the devices of copies
+/// and without graphs.
 #[test]
 fn a_file_of_the_first_version_is_read() {
     let bytes = write(&[plain("kernel", 7)]).expect("memory takes all");
@@ -255,10 +258,12 @@ fn a_file_of_the_first_version_is_read() {
         let length = first[at + 1..at + 5].try_into().expect("four bytes");
         let mut end = at + 9 + usize::try_from(u32::from_le_bytes(length)).expect("a short block");
         if first[at] == Kind::Ops as u8 {
-            // Behind the number of operations, the byte after nine fields of a byte each says that there are no devices.
-            assert_eq!(first.remove(at + 9 + 4 + 9), 0);
-            first[at + 1] -= 1;
-            end -= 1;
+            // After the number of operations and nine fields of a byte each, two bytes state that there are no devices and
+            // no graph.
+            let none: Vec<u8> = first.drain(at + 9 + 4 + 9..at + 9 + 4 + 11).collect();
+            assert_eq!(none, [0, 0]);
+            first[at + 1] -= 2;
+            end -= 2;
         }
         let crc = crc32fast::hash(&first[at + 9..end]);
         first[at + 5..at + 9].copy_from_slice(&crc.to_le_bytes());
@@ -269,7 +274,7 @@ fn a_file_of_the_first_version_is_read() {
     let number = |kind: &OpKind| postcard::to_allocvec(kind).expect("a few bytes")[0];
     let wait = OpKind::Wait { event: 0, on: plain("", 0).position, by: Asked::User };
     assert_eq!((number(&OpKind::Alloc), number(&OpKind::HostFn), number(&wait)), (0, 8, 18));
-    assert_eq!(&bytes[..8], b"TRIJETL5");
+    assert_eq!(&bytes[..8], b"TRIJETL6");
 }
 
 /// Accesses of version 2 do not say whether the program or the library orders them, so the program
@@ -306,6 +311,18 @@ fn a_file_of_the_fourth_version_is_read() {
     let ops: Vec<Op> = reader.collect::<Result<_>>().expect("it is whole");
     let peers: Vec<&Op> = ops.iter().filter(|op| op.engine == Engine::Peer).collect();
     assert_eq!((peers.len(), peers[0].bytes, peers[0].route), (1, 256, None));
+}
+
+/// Launches of graphs in version 5 do not name their graph.
+#[test]
+fn a_file_of_the_fifth_version_is_read() {
+    let bytes = include_bytes!("../../../tests/golden/version-5.ledger");
+    let ops: Vec<Op> = Reader::new(bytes.as_slice())
+        .expect("it is whole")
+        .collect::<Result<_>>()
+        .expect("it is whole");
+    assert!(ops.iter().any(|op| op.kind == OpKind::Kernel));
+    assert!(ops.iter().all(|op| op.graph.is_none()));
 }
 
 /// A length above the limit is refused before memory is allocated for it.
