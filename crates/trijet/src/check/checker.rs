@@ -256,8 +256,9 @@ impl Checker {
             held.unordered((range, *mode), index, follows, &mut unordered);
         }
         let born = held.born;
-        // A read of bytes without content reads nothing that an earlier owner of the bytes writes.
-        let of_owner = |found: &Unordered| born.is_none_or(|born| found.earlier.op > born);
+        // A read of bytes without content reads nothing that an earlier owner of the bytes writes. The allocation itself
+        // comes before every use (law A21).
+        let of_owner = |found: &Unordered| born.is_none_or(|born| found.earlier.op >= born);
         unordered.retain(|found| *mode != Mode::Read || of_owner(found));
         let unwritten = match (mode, held.born) {
             (Mode::Write, _) | (_, None) => None,

@@ -1,14 +1,47 @@
 //! Cases 15 to 22 and 56: allocations, frees, content, and operations that fail.
 
-use super::log::{A, B, C, D, D2, E, H, log, r, w};
+use super::log::{A, B, C, D, D2, E, FAR, H, Log, log, part, r, tracked, w};
 use trijet::check::Class;
-use trijet::trace::{LaneId, OpKind, Position};
+use trijet::trace::{LaneId, Mode, OpKind, Position};
 
 #[test]
 fn case_15_a_use_in_another_stream_needs_an_edge_from_the_allocation() {
     log().alloc(A, D).k(B, &[w(D)]).finds(&[Class::UseBeforeAlloc]);
     log().alloc(A, D).edge(E, A, B).k(B, &[w(D)]).is_silent();
     log().k(A, &[w(D)]).alloc(A, D).finds(&[Class::UseBeforeAlloc]);
+}
+
+/// Whether the use reads, writes or updates, and whoever it is.
+#[test]
+fn every_use_needs_an_edge_from_the_allocation() {
+    let found = |log: Log| {
+        let mut found: Vec<Class> =
+            log.verdict().findings.iter().map(|found| found.class).collect();
+        found.retain(|class| *class != Class::ReadUninit);
+        found
+    };
+    let too_early = [Class::UseBeforeAlloc];
+    for mode in [Mode::Read, Mode::Write, Mode::ReadWrite] {
+        for ordered in [part(D, 0..64, mode), tracked(part(D, 0..64, mode))] {
+            let uses: [(&str, &dyn Fn(Log) -> Log); 6] = [
+                ("kernel", &|log| log.k(B, std::slice::from_ref(&ordered))),
+                ("kernel of another device", &|log| log.k(FAR, std::slice::from_ref(&ordered))),
+                ("copy", &|log| log.work(OpKind::Copy, B, "copy", std::slice::from_ref(&ordered))),
+                ("host function", &|log| {
+                    log.work(OpKind::HostFn, B, "host function", std::slice::from_ref(&ordered))
+                }),
+                ("host", &|log| log.host(ordered.clone())),
+                ("graph", &|log| log.launch(B, 7, std::slice::from_ref(&ordered))),
+            ];
+            for (name, uses) in uses {
+                assert_eq!(found(uses(log().alloc(A, D))), too_early, "{name}, {ordered:?}");
+                let ordered_use = uses(log().alloc(A, D).edge(E, A, B).edge(E + 1, A, FAR).sync(A));
+                assert_eq!(found(ordered_use), [], "{name}, {ordered:?}");
+            }
+        }
+    }
+    // A free is a use as well.
+    log().alloc(A, D).free(B, D).finds(&[Class::FreeRacesUse]);
 }
 
 #[test]
