@@ -222,6 +222,9 @@ pub enum Signalled {
     Found,
     /// Its last handle was dropped.
     Gone,
+    /// A wait with a limit began. It ends without the signal when the limit is over. Files before version 6 have
+    /// [`Signalled::Wait`] in its place.
+    LimitedWait,
 }
 
 /// A use of a handle of a signal.

@@ -13,7 +13,11 @@ impl Context<'_> {
     /// it was lost.
     pub(super) fn stuck(&self, stuck: &Stuck, culprit: Option<u64>) -> Option<Finding> {
         let hop = stuck.hops.first()?;
-        let class = if stuck.first.is_some() { Class::DeadlockRisk } else { Class::Deadlock };
+        let class = match stuck.first {
+            _ if stuck.hops.iter().any(|hop| hop.need.is_limited()) => Class::WaitGivesUp,
+            Some(_) => Class::DeadlockRisk,
+            None => Class::Deadlock,
+        };
         let second = find(self.parties, hop.answer)?.clone();
         let mut finding = Finding::new(class, second, Vec::new());
         finding.first = Some(find(self.parties, hop.need.op)?.clone());

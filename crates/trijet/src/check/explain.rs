@@ -115,6 +115,7 @@ impl Context<'_> {
             | Class::ApiCall
             | Class::Sticky
             | Class::Deadlock
+            | Class::WaitGivesUp
             | Class::DeadlockRisk => {}
         }
         said

@@ -69,6 +69,8 @@ pub enum Class {
     Sticky,
     /// A wait for a signal that is set only after the wait.
     Deadlock,
+    /// A wait for a signal that ends by its limit alone, or may do so. Without the limit it would be a deadlock.
+    WaitGivesUp,
     /// A host function waits for what another one sets, and may be the first to run (law A28).
     DeadlockRisk,
 }
@@ -98,6 +100,7 @@ impl Class {
             Self::ApiCall => "CALLBACK/API-CALL",
             Self::Sticky => "ERROR/STICKY",
             Self::Deadlock => "DEADLOCK",
+            Self::WaitGivesUp => "SYNC/WAIT-GIVES-UP",
             Self::DeadlockRisk => "DEADLOCK-RISK",
         }
     }
@@ -106,9 +109,11 @@ impl Class {
     #[must_use]
     pub fn severity(self) -> Severity {
         match self {
-            Self::Leak | Self::ReadUninit | Self::WaitUnrecorded | Self::EventUnordered => {
-                Severity::Warning
-            }
+            Self::Leak
+            | Self::ReadUninit
+            | Self::WaitUnrecorded
+            | Self::EventUnordered
+            | Self::WaitGivesUp => Severity::Warning,
             Self::Race(_)
             | Self::Host(_)
             | Self::UseBeforeAlloc

@@ -97,6 +97,9 @@ impl Text<'_> {
             }
             (Class::Sticky, _) => format!("{first} failed, and the context was lost"),
             (Class::Deadlock | Class::DeadlockRisk, _) => self.deadlock(&first, &second),
+            (Class::WaitGivesUp, _) => {
+                format!("{}; the wait then ends by its limit alone", self.deadlock(&first, &second))
+            }
             (_, Some(Conflict::War)) => {
                 format!("{second} overwrites {bytes} while {first} may still read it")
             }
@@ -117,14 +120,14 @@ impl Text<'_> {
         let waits = format!("{first} waits for signal {signal} (#{wait}), which");
         let waiter = finding.first.as_ref().filter(|first| first.is_of_thread());
         let is_same = waiter.is_some_and(|first| first.thread == finding.second.thread);
-        match (finding.class, &finding.second.kind) {
-            (Class::Deadlock, OpKind::HostFn) => {
-                format!("{waits} {second} was to set; that host function never runs")
-            }
-            (Class::DeadlockRisk, _) => {
+        match &finding.second.kind {
+            _ if finding.rules == ["A28"] => {
                 format!("{waits} {second} sets (#{set}); host functions may be serialised")
             }
-            (_, OpKind::Signal { what: Signalled::Set, .. }) => {
+            OpKind::HostFn => {
+                format!("{waits} {second} was to set; that host function never runs")
+            }
+            OpKind::Signal { what: Signalled::Set, .. } => {
                 format!("{waits} {second} sets only after that (#{set})")
             }
             _ if set == wait || is_same && finding.second.is_of_thread() => {
@@ -144,10 +147,12 @@ impl Text<'_> {
             let verb = match (finding.class, finding.conflict, is_first) {
                 (Class::FreeRacesUse | Class::FreeInFlight, _, false) => "free",
                 (Class::UseBeforeAlloc, _, true) => "alloc",
-                (Class::Deadlock | Class::DeadlockRisk, ..) if party.kind == OpKind::HostFn => "",
-                (Class::Deadlock | Class::DeadlockRisk, ..) => {
-                    let sets = matches!(party.kind, OpKind::Signal { what: Signalled::Set, .. });
-                    if sets { "set" } else { "wait" }
+                (Class::Deadlock | Class::DeadlockRisk | Class::WaitGivesUp, ..) => {
+                    match party.kind {
+                        OpKind::HostFn => "",
+                        OpKind::Signal { what: Signalled::Set, .. } => "set",
+                        _ => "wait",
+                    }
                 }
                 (_, Some(conflict), _) => does(conflict, is_first),
                 _ => "",

@@ -151,8 +151,8 @@ impl Signal {
     }
 
     /// Waits until the signal is set, but no longer than `limit`. Returns whether it is set. The
-    /// checker treats this like a wait without a limit: a wait that can only end by its limit is a
-    /// deadlock. To test a signal without waiting, use [`Signal::is_set`].
+    /// checker warns of a wait that can only end by its limit. To test a signal without waiting, use
+    /// [`Signal::is_set`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -168,7 +168,7 @@ impl Signal {
     pub fn wait_timeout(&self, limit: Duration) -> bool {
         let site = Location::caller();
         self.note_use();
-        self.shared.note(Signalled::Wait, Some(site));
+        self.shared.note(Signalled::LimitedWait, Some(site));
         let waited = self.shared.waiters.wait_timeout_while(self.lock(), limit, |is_set| !*is_set);
         let is_set = *waited.expect("no code panics under this lock").0;
         if is_set {

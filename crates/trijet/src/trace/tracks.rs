@@ -149,7 +149,7 @@ pub(super) fn kind_name(op: &Op) -> &'static str {
         (OpKind::Open, _) => "new stream",
         (OpKind::Signal { what: Signalled::Set, .. }, _) => "set of a signal",
         (OpKind::Signal { what: Signalled::Gone, .. }, _) => "end of a signal",
-        (OpKind::Signal { what: Signalled::Wait | Signalled::Found, .. }, _) => "wait for a signal",
+        (OpKind::Signal { .. }, _) => "wait for a signal",
         (OpKind::Wait { .. }, _) => "wait of a stream",
         (OpKind::Begin, _) => "begin of a call that waits",
         (OpKind::Call(HostCall::Failed), _) => "call that failed",

@@ -43,8 +43,8 @@ fn kind(prng: &mut Prng) -> OpKind {
     let handled = pick(prng, &handled);
     let named = [Named::Stream, Named::Event(event), Named::Block(BlockId(event))];
     let (of, handle) = (pick(prng, &named), number(prng));
-    let all = [Signalled::Set, Signalled::Wait, Signalled::Found, Signalled::Gone];
-    let signalled = pick(prng, &all);
+    use Signalled::{Found, Gone, LimitedWait, Set, Wait};
+    let signalled = pick(prng, &[Set, Wait, LimitedWait, Found, Gone]);
     let inside = Some(Position { seq: number(prng), ..position }).filter(|_| prng.below(2) == 0);
     let culprit = Some(position).filter(|_| event.is_multiple_of(2));
     pick(

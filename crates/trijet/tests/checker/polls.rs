@@ -169,7 +169,7 @@ fn a_thread_that_used_nothing_but_a_signal_is_known_to_have_ended() -> Result<()
     assert!(!never.wait_timeout(Duration::ZERO));
     let verdict = device.verdict().expect("it is checked");
     let found: Vec<Class> = verdict.findings.iter().map(|finding| finding.class).collect();
-    assert_eq!(found, [Class::Deadlock], "{verdict}");
+    assert_eq!(found, [Class::WaitGivesUp], "{verdict}");
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 
 use super::log::{A, B, BLOCKING_A, D, E, F, H, LEGACY, Log, log, r, w};
 use trijet::check::{Checker, Class, Conflict, Options, Severity};
-use trijet::trace::Signalled::{Found, Gone, Set, Wait};
+use trijet::trace::Signalled::{Found, Gone, LimitedWait, Set, Wait};
 use trijet::trace::{OpKind, Outcome, Waited};
 
 /// Signals.
@@ -214,6 +214,42 @@ fn a_host_function_hands_over_what_its_stream_has_done() {
     let taken = log().host_fn(A).by(1).host(w(H)).signal(S, Set).inside(A, 1, S, Wait);
     taken.clone().inside(A, 1, S, Found).by(0).copy(A, D, H).is_silent();
     taken.by(0).copy(A, D, H).finds(&[Class::Host(Conflict::Raw)]);
+}
+
+const GIVES_UP: &[Class] = &[Class::WaitGivesUp];
+
+/// A wait with a limit cannot hang, so what would be a deadlock without the limit is a warning.
+#[test]
+fn a_wait_with_a_limit_that_is_set_too_late_is_a_warning() {
+    let limited = || log().host_fn(A).inside(A, 1, S, LimitedWait);
+    let verdict = limited().sync(A).signal(S, Set).finds(GIVES_UP);
+    assert!(verdict.is_clean(), "{verdict}");
+    assert!(verdict.to_string().contains("the wait then ends by its limit alone"), "{verdict}");
+    limited().signal(S, Set).sync(A).is_silent();
+    // It expires before the host function that sets it is enqueued.
+    log().signal(S, LimitedWait).host_fn(A).inside(A, 1, S, Set).finds(GIVES_UP);
+    log().host_fn(A).signal(S, LimitedWait).inside(A, 1, S, Set).signal(S, Found).is_silent();
+    // Nothing sets it.
+    log().signal(S, LimitedWait).finds(GIVES_UP);
+    // Host functions may be serialised.
+    let risky = log().host_fn(A).host_fn(B).inside(A, 1, S, LimitedWait).inside(B, 1, S, Set);
+    risky.finds(GIVES_UP);
+}
+
+/// The other waits hang, or do not hang, as if the wait with a limit had ended.
+#[test]
+fn a_wait_with_a_limit_keeps_no_other_wait_from_its_end() {
+    // Of a cycle, one limit is enough. Thread 0 sets `T` when its wait for `S` has given up, so thread 1 does not hang.
+    let behind = log().by(0).signal(S, LimitedWait).by(1).signal(T, Wait).by(0).signal(T, Set);
+    behind.by(1).signal(T, Found).signal(S, Set).finds(GIVES_UP);
+    // A later wait without a limit for the same signal hangs.
+    log().signal(S, LimitedWait).signal(S, Wait).finds(&[Class::Deadlock, Class::WaitGivesUp]);
+    let set = log().signal(S, LimitedWait).by(1).signal(S, Set).by(0).signal(S, Wait);
+    set.signal(S, Found).is_silent();
+    // A deadlock beside it stays one.
+    let both = log().by(2).signal(U, LimitedWait).by(0).signal(S, Wait).by(1).signal(T, Wait);
+    let both = both.signal(S, Set).by(0).signal(T, Set);
+    both.by(2).signal(U, Set).finds(&[Class::Deadlock, Class::WaitGivesUp]);
 }
 
 /// A signal for each item. Some of the waits give up.

@@ -197,7 +197,8 @@ impl Reader {
             (Signalled::Found, None) => {
                 self.history.push(op.thread, What::Found { signal });
             }
-            (Signalled::Found, Some(_)) | (Signalled::Wait | Signalled::Gone, _) => {}
+            (Signalled::Found, Some(_))
+            | (Signalled::Wait | Signalled::LimitedWait | Signalled::Gone, _) => {}
             (new, _) => panic!("{new:?}: say what it orders"),
         }
     }

@@ -12,7 +12,9 @@
 
 use super::clock::{Clock, Stamp};
 use super::known::Known;
-use super::signals::{Act, Actor, EarlyAct, HOST_FNS_MAX, HostFn, Need, Set, Signals, State};
+use super::signals::{
+    Act, Actor, EarlyAct, HOST_FNS_MAX, HostFn, Need, Patience, Set, Signals, State,
+};
 use super::stuck::{OpenWaits, Stuck};
 use crate::base::id::Position;
 use crate::base::ledger::Signalled;
@@ -103,7 +105,8 @@ impl HandOvers {
     ) {
         match what {
             Signalled::Set => self.set(known, (by, op), signal),
-            Signalled::Wait => self.need(known, (by, op), signal),
+            Signalled::Wait => self.need(known, (by, op), (signal, Patience::Endless)),
+            Signalled::LimitedWait => self.need(known, (by, op), (signal, Patience::Limited)),
             Signalled::Found => self.found(known, (by, op), signal),
             Signalled::Gone => self.signal_gone(signal),
         }
@@ -158,15 +161,20 @@ impl HandOvers {
     }
 
     /// `by` begins to wait for the signal.
-    fn need(&mut self, known: &mut Known, (by, op): (Actor, u64), signal: u64) {
+    fn need(
+        &mut self,
+        known: &mut Known,
+        (by, op): (Actor, u64),
+        (signal, patience): (u64, Patience),
+    ) {
         let raised = self.with_inside(known, by, |inside, at| {
             inside.raise(at);
             at
         });
         let Some(at) = raised else { return };
         self.make_room(known);
-        let need = Need { op, signal, by, at, last: op, reported: false };
-        let held = self.signals.needs.entry((signal, by)).or_insert(need);
+        let need = Need { op, signal, by, patience, at, last: op, reported: false };
+        let held = self.signals.needs.entry(need.key()).or_insert(need);
         held.last = op;
         self.signals.by_id.entry(signal).or_default();
         self.settle(known, signal);
@@ -191,11 +199,13 @@ impl HandOvers {
         // The wait was answered in this run. Whether the order of host functions could keep it from
         // being answered is checked now. A waiter that waited for the signal more than once keeps
         // its need, because an earlier wait ended without an answer.
-        let is_it = |need: &&Need| need.last == need.op;
-        if let Some(need) = self.signals.needs.get(&(signal, by)).filter(is_it) {
-            let risk = self.open(known).risk_of_first(need);
+        let keys = [Patience::Endless, Patience::Limited].map(|patience| (signal, by, patience));
+        let needs = keys.iter().filter_map(|key| self.signals.needs.get(key));
+        let last = needs.max_by_key(|need| need.last);
+        if let Some(need) = last.filter(|need| need.last == need.op) {
+            let (key, risk) = (need.key(), self.open(known).risk_of_first(need));
             self.found.extend(risk);
-            self.signals.needs.remove(&(signal, by));
+            self.signals.needs.remove(&key);
         }
         self.signals.forget(signal);
     }
@@ -208,15 +218,16 @@ impl HandOvers {
         held.is_gone = true;
         if held.sets.is_empty() {
             // Every wait for it ended without an answer, so none of them hangs.
-            self.signals.needs.retain(|(of, _), _| *of != signal);
+            self.signals.needs.retain(|(of, ..), _| *of != signal);
         }
         self.signals.forget(signal);
     }
 
     /// Drops the needs of a signal that some set answers in every run.
     fn settle(&mut self, known: &Known, signal: u64) {
-        let of_signal = self.signals.needs.range((signal, Actor::Thread(0))..);
-        let of_signal = of_signal.take_while(|((other, _), _)| *other == signal);
+        let first = (signal, Actor::Thread(0), Patience::Endless);
+        let of_signal = self.signals.needs.range(first..);
+        let of_signal = of_signal.take_while(|((other, ..), _)| *other == signal);
         let open = self.open(known);
         let answered: Vec<_> =
             of_signal.filter(|(_, need)| open.is_answered(need)).map(|(key, _)| *key).collect();
@@ -235,12 +246,12 @@ impl HandOvers {
         let Signals { by_id, needs, handles, .. } = &mut self.signals;
         for stuck in &found {
             for hop in &stuck.hops {
-                let need = needs.get_mut(&(hop.need.signal, hop.need.by));
+                let need = needs.get_mut(&hop.need.key());
                 need.into_iter().for_each(|need| need.reported = true);
             }
         }
         let is_gone = |signal: &u64| by_id.get(signal).is_none_or(|held| held.is_gone);
-        needs.retain(|(signal, _), _| !is_gone(signal));
+        needs.retain(|(signal, ..), _| !is_gone(signal));
         by_id.retain(|signal, held| {
             if held.is_gone {
                 handles.forget(*signal);

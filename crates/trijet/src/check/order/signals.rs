@@ -77,12 +77,25 @@ pub(super) struct Set {
     pub(super) clock: Clock,
 }
 
+/// Whether a wait without an answer ends all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::check) enum Patience {
+    /// It waits for ever.
+    Endless,
+    /// It ends when its limit is over.
+    Limited,
+}
+
+/// The waits of a thread or host function for a signal.
+pub(super) type Waiter = (u64, Actor, Patience);
+
 /// A wait that no set answers in every run.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Need {
     pub(in crate::check) op: u64,
     pub(in crate::check) signal: u64,
     pub(in crate::check) by: Actor,
+    pub(in crate::check) patience: Patience,
     /// A clock that covers this stamp belongs to a point after the wait.
     pub(super) at: Stamp,
     /// The entry of the last wait of the same thread or host function for the signal.
@@ -124,13 +137,23 @@ pub(super) enum Act {
 pub(super) struct Signals {
     pub(super) by_id: HashMap<u64, Signal>,
     /// The first wait of each waiter for each signal. Later ones follow it, so it is enough.
-    pub(super) needs: BTreeMap<(u64, Actor), Need>,
+    pub(super) needs: BTreeMap<Waiter, Need>,
     /// The host functions of each stream, by the index of the stream in the order.
     pub(super) host_fns: BTreeMap<usize, HostFns>,
     pub(super) early: VecDeque<EarlyAct>,
     pub(super) handles: Handles,
     /// Devices whose context is lost.
     lost: BTreeSet<DeviceId>,
+}
+
+impl Need {
+    pub(in crate::check) fn is_limited(&self) -> bool {
+        self.patience == Patience::Limited
+    }
+
+    pub(super) fn key(&self) -> Waiter {
+        (self.signal, self.by, self.patience)
+    }
 }
 
 impl Signals {
@@ -166,7 +189,7 @@ impl Signals {
     /// Forgets the host functions of a former stream, unless a need is in one of them. Returns
     /// whether it did.
     pub(super) fn forget_lane(&mut self, lane: usize) -> bool {
-        let waits = |key: &(u64, Actor)| matches!(key.1, Actor::HostFn(of, _) if of == lane);
+        let waits = |key: &Waiter| matches!(key.1, Actor::HostFn(of, _) if of == lane);
         if self.needs.keys().any(waits) {
             return false;
         }
@@ -237,7 +260,7 @@ impl Signals {
     /// Forgets a signal that has no handle and no needs.
     pub(super) fn forget(&mut self, signal: u64) {
         let Self { by_id, needs, .. } = self;
-        let is_open = || needs.keys().any(|(other, _)| *other == signal);
+        let is_open = || needs.keys().any(|(other, ..)| *other == signal);
         if by_id.get(&signal).is_some_and(|held| held.is_gone) && !is_open() {
             by_id.remove(&signal);
             self.handles.forget(signal);

@@ -8,12 +8,15 @@
 //! a host function that has not returned. The thread or host function must be one that may hold a
 //! handle of the signal.
 //!
+//! A wait with a limit ends without an answer, so only waits without a limit can hang. The loop runs twice: among the
+//! waits without a limit for what hangs, and among all waits for what ends by a limit alone.
+//!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::handles::Holder;
 use super::known::Known;
-use super::signals::{Actor, HostFn, Need, Set, Signals, State};
+use super::signals::{Actor, HostFn, Need, Patience, Set, Signals, State, Waiter};
 use crate::base::id::Position;
 use crate::base::vector_clock::VectorClock;
 use std::collections::BTreeSet;
@@ -53,8 +56,6 @@ struct Answer<'a> {
     is_set: bool,
 }
 
-type Key = (u64, Actor);
-
 /// The needs, and the order that may answer them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenWaits<'a> {
@@ -89,7 +90,10 @@ impl<'a> OpenWaits<'a> {
     pub(super) fn is_answered(&self, need: &Need) -> bool {
         let Some(held) = self.signals.by_id.get(&need.signal) else { return false };
         held.sets.iter().any(|set| {
-            let follows = |other: &Need| self.follows(&set.clock.sure, other);
+            // A wait that ends by itself keeps no set back for ever.
+            let follows = |other: &Need| {
+                other.patience <= need.patience && self.follows(&set.clock.sure, other)
+            };
             !self.signals.needs.values().any(follows) && self.risk(need, &set.clock.sure).is_none()
         })
     }
@@ -172,48 +176,63 @@ impl<'a> OpenWaits<'a> {
         })
     }
 
-    /// The findings about waits that may never end.
-    pub(super) fn stuck(&self) -> Vec<Stuck> {
-        let needs = &self.signals.needs;
-        let mut open: BTreeSet<Key> = needs.keys().copied().collect();
-        let covers = |open: &BTreeSet<Key>, one: &Answer<'_>| {
-            open.iter().any(|key| self.follows(one.clock, &needs[key]))
-        };
+    /// Whether a point with this answer follows one of the waits.
+    fn covers(&self, open: &BTreeSet<Waiter>, one: &Answer<'_>) -> bool {
+        open.iter().any(|key| self.follows(one.clock, &self.signals.needs[key]))
+    }
+
+    /// Those of these waits that nothing answers if they keep back what follows them.
+    fn unanswered(&self, mut open: BTreeSet<Waiter>) -> BTreeSet<Waiter> {
         loop {
-            let answered: Vec<Key> = open
-                .iter()
-                .filter(|key| {
-                    let answers = self.answers(&needs[key]);
-                    answers.is_none_or(|all| all.iter().any(|one| !covers(&open, one)))
-                })
-                .copied()
-                .collect();
+            let is_answered = |key: &&Waiter| {
+                let answers = self.answers(&self.signals.needs[key]);
+                answers.is_none_or(|all| all.iter().any(|one| !self.covers(&open, one)))
+            };
+            let answered: Vec<Waiter> = open.iter().filter(is_answered).copied().collect();
             if answered.is_empty() {
-                break;
+                return open;
             }
             open.retain(|key| !answered.contains(key));
         }
-        let closed = needs.iter().filter(|(key, need)| !open.contains(key) && !need.reported);
-        let mut found: Vec<Stuck> = closed
-            .filter_map(|(_, need)| {
-                let answers = self.answers(need)?;
-                let real = answers.iter().filter(|one| {
-                    one.is_set && !covers(&open, one) && !self.follows(one.clock, need)
-                });
-                let risks: Vec<_> = real.map(|one| (one, self.risk(need, one.clock))).collect();
-                let (one, first) = risks.first()?;
-                let all = risks.iter().all(|(_, risk)| risk.is_some());
-                all.then(|| Stuck { hops: vec![hop(need, one, None)], first: *first })
-            })
-            .collect();
-        found.extend(self.cycles(&open));
+    }
+
+    /// The findings about waits that may never end, or that end by their limit alone.
+    pub(super) fn stuck(&self) -> Vec<Stuck> {
+        let all = || self.signals.needs.keys().copied();
+        let endless = all().filter(|(.., patience)| *patience == Patience::Endless);
+        let never = self.unanswered(endless.collect());
+        let open = self.unanswered(all().collect());
+        let mut found = self.risks(&never, Patience::Endless);
+        found.extend(self.risks(&open, Patience::Limited));
+        found.extend(self.cycles(&never));
+        let gives_up = |stuck: &Stuck| stuck.hops.iter().any(|hop| hop.need.is_limited());
+        found.extend(self.cycles(&open).into_iter().filter(gives_up));
         found
     }
 
+    /// The waits of this patience that end only if host functions run in the right order. The `open` ones keep back what
+    /// follows them.
+    fn risks(&self, open: &BTreeSet<Waiter>, patience: Patience) -> Vec<Stuck> {
+        let closed = self.signals.needs.iter().filter(|(key, need)| {
+            need.patience == patience && !open.contains(key) && !need.reported
+        });
+        let risk = |need: &Need| {
+            let answers = self.answers(need)?;
+            let real = answers.iter().filter(|one| {
+                one.is_set && !self.covers(open, one) && !self.follows(one.clock, need)
+            });
+            let risks: Vec<_> = real.map(|one| (one, self.risk(need, one.clock))).collect();
+            let (one, first) = risks.first()?;
+            let all = risks.iter().all(|(_, risk)| risk.is_some());
+            all.then(|| Stuck { hops: vec![hop(need, one, None)], first: *first })
+        };
+        closed.filter_map(|(_, need)| risk(need)).collect()
+    }
+
     /// The waits without any answer, and each cycle among the others, once.
-    fn cycles(&self, open: &BTreeSet<Key>) -> Vec<Stuck> {
+    fn cycles(&self, open: &BTreeSet<Waiter>) -> Vec<Stuck> {
         let mut found = Vec::new();
-        let mut walked: BTreeSet<Key> = BTreeSet::new();
+        let mut walked: BTreeSet<Waiter> = BTreeSet::new();
         for key in open {
             let need = &self.signals.needs[key];
             if self.answers(need).is_some_and(|answers| answers.is_empty()) {
@@ -226,7 +245,7 @@ impl<'a> OpenWaits<'a> {
             }
         }
         for start in open {
-            let (mut path, mut key) = (Vec::<(Key, Hop)>::new(), *start);
+            let (mut path, mut key) = (Vec::<(Waiter, Hop)>::new(), *start);
             let begin = loop {
                 if let Some(begin) = path.iter().position(|(other, _)| *other == key) {
                     break Some(begin);
@@ -250,7 +269,7 @@ impl<'a> OpenWaits<'a> {
 
     /// A wait and its answer, and a wait that the answer follows: the same wait, if the answer
     /// follows that.
-    fn next(&self, key: &Key, open: &BTreeSet<Key>) -> Option<(Hop, Key)> {
+    fn next(&self, key: &Waiter, open: &BTreeSet<Waiter>) -> Option<(Hop, Waiter)> {
         let need = &self.signals.needs[key];
         let answers = self.answers(need)?;
         let on_itself = answers.iter().find(|one| self.follows(one.clock, need));

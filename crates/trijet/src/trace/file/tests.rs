@@ -39,7 +39,8 @@ fn kind() -> impl Strategy<Value = OpKind> {
         Just(Signalled::Set),
         Just(Signalled::Wait),
         Just(Signalled::Found),
-        Just(Signalled::Gone)
+        Just(Signalled::Gone),
+        Just(Signalled::LimitedWait)
     ];
     let inside = proptest::option::of(on.clone());
     prop_oneof![
