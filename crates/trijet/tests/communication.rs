@@ -416,7 +416,7 @@ fn an_error_of_a_stage_names_it_and_the_pipeline_stays_usable() -> Result<()> {
         _ => Ok(()),
     });
     let error = fails.expect_err("3 elements into 5").to_string();
-    assert!(error.contains("stage 1, micro-batch 1, Forward"), "{error}");
+    assert!(error.contains("stage 1, micro-batch 1, forward"), "{error}");
     pass_layers(&devices, (Schedule::FillDrain, 3), 1)
 }
 

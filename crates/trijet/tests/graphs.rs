@@ -1,15 +1,19 @@
 //! Random graphs compute what their operations do one after another, in every order of the device, and the
 //! checker has nothing to say about them.
 
+use std::future::Future;
 use std::ops::Range;
+use std::pin::Pin;
 use std::sync::Mutex;
+use std::task::{Context, Poll, Waker};
 use trijet::check::Options;
 use trijet::graph::{Arguments, Recording};
 use trijet::kernels::{ArgBlock, Code, Cost, InOut, KernelSpec, Ptr, Shape, Tile, Twin};
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::testing::{Capture, CaptureMode, Prng, WORK};
 use trijet::{
-    Buffer, Device, ErrorKind, Graph, Kernel, LaunchConfig, PinnedBuffer, Result, Stream,
+    Batch, Buffer, Device, ErrorKind, Graph, Kernel, LaunchConfig, PinnedBuffer, Result,
+    SourceOrder, Stream,
 };
 
 const BUFFERS: usize = 4;
@@ -525,6 +529,59 @@ fn a_launch_follows_the_one_before_of_the_same_graph() -> Result<()> {
         let verdict = device.verdict().expect("it is checked");
         assert!(verdict.findings.is_empty(), "seed {seed}: {verdict}");
     }
+    Ok(())
+}
+
+/// A stream of a recording enqueues nothing, so a ticket of it would stand for nothing, and a download would wait for nothing.
+#[test]
+fn a_stream_of_a_recording_refuses_what_would_wait_for_it_by_name() -> Result<()> {
+    let device = open(Executor::Virtual(Order::Greedy));
+    let s = device.stream()?;
+    let mut x = s.alloc_zeroed::<u32>(LEN)?;
+    let mut refused = Vec::new();
+    let mut note = |name: &'static str, error: Option<trijet::Error>| {
+        let error = error.unwrap_or_else(|| panic!("{name} was accepted"));
+        assert_eq!(error.kind(), ErrorKind::Capturing, "{name}: {error}");
+        assert!(error.to_string().contains("belongs to a recording"), "{name}: {error}");
+        refused.push(name);
+    };
+    let graph = device.record(|g| {
+        g.argument(&x)?;
+        let s = g.stream()?;
+        s.fill(&mut x, 7)?;
+        note("ticket", s.ticket().err());
+        let mut context = Context::from_waker(Waker::noop());
+        match Pin::new(&mut s.ready()).poll(&mut context) {
+            Poll::Ready(answer) => note("ready", answer.err()),
+            Poll::Pending => panic!("ready was accepted"),
+        }
+        note("query", s.query().err());
+        note("synchronize", s.synchronize().err());
+        note("download", s.download(&x).err());
+        note("upload", s.upload(&[1_u32]).err());
+        note("empty batch", s.copy_batch(Batch::new(), SourceOrder::Stream).err());
+        Ok(())
+    })?;
+    assert_eq!((graph.len(), refused.len()), (1, 7));
+    Ok(())
+}
+
+/// An error about memory of another kind names what was recorded and what was given.
+#[test]
+fn memory_of_another_kind_than_was_recorded_is_refused_in_words() -> Result<()> {
+    let device = open(Executor::Virtual(Order::Greedy));
+    let s = device.stream()?;
+    let mut x = s.alloc_zeroed::<u32>(LEN)?;
+    let mut graph = device.record(|g| {
+        g.argument(&x)?;
+        g.stream()?.fill(&mut x, 7)
+    })?;
+    let mut host = device.pinned::<u32>(LEN)?;
+    let arguments = Arguments::new().write(host.view_mut());
+    let error = s.launch_graph(&mut graph, arguments).expect_err("it is page-locked");
+    assert_eq!(error.kind(), ErrorKind::InvalidValue);
+    let words = "argument 0 was recorded as memory of device 0, and page-locked memory was given";
+    assert!(error.to_string().contains(words), "{error}");
     Ok(())
 }
 

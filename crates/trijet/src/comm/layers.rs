@@ -166,7 +166,7 @@ impl<T: Element> LayerPipeline<T> {
             for stage in 0..count {
                 let Some((pass, m)) = progress.take(stage) else { continue };
                 self.one(stage, m, pass, &mut work).map_err(|error| {
-                    error.context(format!("stage {stage}, micro-batch {m}, {pass:?}"))
+                    error.context(format!("stage {stage}, micro-batch {m}, {pass}"))
                 })?;
             }
         }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
+use std::fmt;
 
 /// A direction of work through the stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -10,6 +11,15 @@ pub enum Pass {
     Forward,
     /// From the last stage to the first one.
     Backward,
+}
+
+impl fmt::Display for Pass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+        })
+    }
 }
 
 /// The order of the work of each stage.

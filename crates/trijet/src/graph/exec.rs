@@ -402,8 +402,9 @@ impl Graph {
             }
             if span.memory().space() != was.memory().space() {
                 let (given, wanted) = (span.memory().space(), was.memory().space());
-                let cause = format!("argument {number} is {wanted:?} memory, not {given:?}");
-                return Err(invalid(cause));
+                return Err(invalid(format!(
+                    "argument {number} was recorded as {wanted}, and {given} was given"
+                )));
             }
             let moves = alike(span) != alike(was);
             if moves && self.nodes.iter().any(|node| node.is_kernel_with(number)) {

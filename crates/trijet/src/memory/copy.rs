@@ -174,10 +174,10 @@ impl Stream {
     /// the driver is older than CUDA 12.8; what the driver reports.
     #[track_caller]
     pub fn copy_batch(&self, batch: Batch<'_>, order: SourceOrder) -> Result<()> {
-        if batch.copies.is_empty() {
-            return Ok(());
-        }
         calling::refuse("batch")?;
+        if batch.copies.is_empty() {
+            return self.lane().refuse_recorded("batch");
+        }
         let site = Location::caller();
         if order != SourceOrder::Stream {
             // The driver may read the sources out of stream order, so their writers must be

@@ -31,7 +31,7 @@ impl LaneRef {
     }
 
     /// Refuses a call that makes no sense for a lane whose operations are not enqueued.
-    pub(super) fn refuse_recorded(&self, op: &'static str) -> Result<()> {
+    pub(crate) fn refuse_recorded(&self, op: &'static str) -> Result<()> {
         if self.recorder.is_none() {
             return Ok(());
         }

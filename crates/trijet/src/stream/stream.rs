@@ -223,11 +223,12 @@ impl Stream {
     ///
     /// # Errors
     /// The future ends with what the driver reports here, with the error of work that failed, or
-    /// with `Stalled`.
+    /// with `Stalled`; with `Capturing` for a stream of a recording.
     #[track_caller]
     pub fn ready(&self) -> Ready {
         let mark = || self.lane().mark().map_err(|error| self.device().failed(error));
-        let mark = calling::refuse("ready").and_then(|()| mark());
+        let admitted = calling::refuse("ready").and_then(|()| self.lane().refuse_recorded("ready"));
+        let mark = admitted.and_then(|()| mark());
         Ready::new(&self.0.device, mark.map(|mark| mark.map(Point::Mark)))
     }
 

@@ -69,9 +69,10 @@ impl Stream {
     /// A ticket for everything enqueued so far.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// `Capturing` for a stream of a recording; what the driver reports.
     pub fn ticket(&self) -> Result<Ticket> {
         calling::refuse("ticket")?;
+        self.lane().refuse_recorded("ticket")?;
         let mark = self.lane().mark().map_err(|error| self.device().failed(error))?;
         Ok(Ticket::new(self.device(), mark))
     }

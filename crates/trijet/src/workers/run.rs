@@ -235,6 +235,7 @@ pub(super) fn start<K: Kinds, P>(
     feed_bits: u32,
     args: Args<'_>,
 ) -> Result<Run> {
+    stream.lane().refuse_recorded("run_workers")?;
     let initial = work.check(program, options.policy)?;
     // Every ready node of a graph has room, and more workers than nodes that can run at once would only search.
     let (nodes, width) = match work {

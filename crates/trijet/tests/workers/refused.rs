@@ -53,6 +53,24 @@ fn a_policy_that_the_tasks_do_not_allow_is_refused() -> Result<()> {
     Ok(())
 }
 
+/// The words that the host shares with the workers belong to the run, and a graph outlives it.
+#[test]
+fn a_run_in_a_recording_is_refused() -> Result<()> {
+    let device = device()?;
+    let s = device.stream()?;
+    let mut out = s.alloc::<u32>(32)?;
+    let graph = device.record(|g| {
+        g.argument(&out)?;
+        let work = Work::Range { kind: 0, count: 1 };
+        let run =
+            g.stream()?.run_workers(&LENGTHS, work, &Options::default(), (&mut out, 1u32, 0u32));
+        assert_eq!(run.unwrap_err().kind(), ErrorKind::Capturing);
+        Ok(())
+    })?;
+    assert!(graph.is_empty());
+    Ok(())
+}
+
 #[test]
 fn workers_without_room_are_refused() -> Result<()> {
     let device = device()?;
