@@ -63,6 +63,8 @@ const RUNS: &[(&str, &[&str])] = &[
             "comm::",
         ],
     ),
+    ("graphs", &["a_launch_follows"]),
+    ("foreign", &["an_export"]),
     ("faults", &["a_fault", "a_loss"]),
     ("host_only", &[]),
     ("tenancy", &[]),

@@ -276,6 +276,30 @@ fn a_tensor_goes_out_and_comes_in_without_a_copy() -> Result<()> {
     Ok(())
 }
 
+/// The consumer may write an exported tensor at once, so the export waits for operations that read it, too.
+#[test]
+fn an_export_waits_for_the_readers_of_the_memory() -> Result<()> {
+    for seed in 0..20 {
+        let device = devices(Order::Seeded(seed), vec![]).remove(0);
+        let (writes, reads) = (device.stream()?, device.stream()?);
+        let mut x = writes.alloc::<u32>(64)?;
+        writes.fill(&mut x, 1)?;
+        let mut copied = device.pinned::<u32>(64)?;
+        reads.copy(&x, &mut copied)?;
+        let tensor = x.into_dlpack()?;
+        // SAFETY: a live tensor of this process, whose memory its consumer may write.
+        let data = unsafe { tensor.as_ref() }.tensor.data.cast::<u32>();
+        for at in 0..64 {
+            // SAFETY: one of its 64 elements, which nothing else uses any more.
+            unsafe { data.add(at).write(2) };
+        }
+        assert_eq!(&*copied.read()?, &[1; 64], "seed {seed}");
+        // SAFETY: it is handed over.
+        drop(unsafe { device.from_dlpack::<u32>(tensor)? });
+    }
+    Ok(())
+}
+
 /// A tensor as a framework makes it, with a shape of two dimensions.
 struct Tensor {
     elements: Vec<f32>,

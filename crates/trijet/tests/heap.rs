@@ -309,6 +309,34 @@ fn the_deterministic_mode_gives_the_same_memory_however_long_work_takes() -> Res
     Ok(())
 }
 
+/// A wait for one user stands for no other user: the memory of both becomes one block when both were waited for.
+#[test]
+fn the_deterministic_mode_joins_memory_only_of_users_that_the_program_waited_for() -> Result<()> {
+    for seed in 0..40 {
+        let device = small(Order::Seeded(seed))?;
+        device.set_heap_mode(HeapMode::Deterministic)?;
+        let (a, b, c) = (device.stream()?, device.stream()?, device.stream()?);
+        let half = BYTES / 2;
+        let mut landed = [device.pinned::<u8>(half)?, device.pinned::<u8>(half)?];
+        let (mut x, mut y) = (a.alloc::<u8>(half)?, b.alloc::<u8>(half)?);
+        for ((s, memory), (value, host)) in
+            [(&a, &mut x), (&b, &mut y)].into_iter().zip((1..).zip(&mut landed))
+        {
+            s.fill_bytes(memory, value)?;
+            s.copy(memory, host)?;
+        }
+        drop((x, y));
+        let mut whole = c.alloc_waiting::<u8>(BYTES)?;
+        c.fill_bytes(&mut whole, 9)?;
+        for (value, host) in (1..).zip(&landed) {
+            assert!(host.read()?.iter().all(|byte| *byte == value), "seed {seed}, half {value}");
+        }
+        c.synchronize()?;
+        demand_clean(&device);
+    }
+    Ok(())
+}
+
 #[test]
 fn the_footprint_mode_takes_memory_in_use_before_new_memory() -> Result<()> {
     for (mode, new) in [(HeapMode::Speed, 2), (HeapMode::Footprint, 1)] {
