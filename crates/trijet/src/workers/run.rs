@@ -101,7 +101,7 @@ impl Work<'_> {
         let (kind, initial) = match self {
             Self::Range { kind, count } => (Some(*kind), *count),
             Self::Tasks(tasks) => {
-                let kinds = tasks.iter().map(|task| (task.word() >> 56) as u8 - 1);
+                let kinds = tasks.iter().map(|task| ((task.word() >> 56) as u8).wrapping_sub(1));
                 let count = u32::try_from(tasks.len()).map_err(|_| {
                     refused(program, &format!("{} tasks; 2^32 - 1 are the most", tasks.len()))
                 })?;

@@ -2,6 +2,8 @@
 
 #[path = "../workers/answers.rs"]
 mod answers;
+#[path = "../workers/payloads.rs"]
+mod payloads;
 
 use std::time::Duration;
 use trijet::kernels::InOut;
@@ -27,6 +29,16 @@ fn every_program_has_its_answer_under_every_policy_on_a_gpu() -> Result<()> {
             .map_err(|error| error.context(format!("seed {seed}")))?;
     }
     Ok(())
+}
+
+#[test]
+fn every_program_takes_any_payload_on_a_gpu() -> Result<()> {
+    let device = Device::open(Select::Cuda(0))?;
+    for seed in 0..3 {
+        payloads::every(&device, &Options { seed: seed as u32, ..Options::default() }, seed)
+            .map_err(|error| error.context(format!("seed {seed}")))?;
+    }
+    device.close()
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod answers;
 mod ends;
 mod feeds;
+mod payloads;
 mod refused;
 mod traced;
 
@@ -77,5 +78,18 @@ fn every_program_has_its_answer_on_threads() -> Result<()> {
     for policy in Policy::ALL {
         answers::every(&device, &Options { policy, ..Options::default() }, 3)?;
     }
+    Ok(())
+}
+
+/// What a payload names does not have to exist. The task then does nothing, as on a GPU.
+#[test]
+fn every_program_takes_any_payload() -> Result<()> {
+    let device = device()?;
+    for seed in 0..3 {
+        let options = Options { workers: Some(8), ..Options::default() };
+        payloads::every(&device, &options, seed)
+            .map_err(|error| error.context(format!("seed {seed}")))?;
+    }
+    demand_clean(&device);
     Ok(())
 }

@@ -15,10 +15,18 @@ fn a_kind_that_the_program_lacks_is_refused() -> Result<()> {
     let mut run = |work: Work<'_>| {
         s.run_workers(&QUEENS, work, &Options::default(), (&mut total, 1u32)).unwrap_err()
     };
-    for work in [Work::Tasks(&tasks), Work::Range { kind: 1, count: 1 }] {
+    let last = [Task::new(255, 0)];
+    let rows = [
+        (Work::Tasks(&tasks), 1),
+        (Work::Range { kind: 1, count: 1 }, 1),
+        (Work::Tasks(&last), 255),
+        (Work::Range { kind: 255, count: 1 }, 255),
+    ];
+    for (work, kind) in rows {
         let refused = run(work);
         assert_eq!(refused.kind(), ErrorKind::InvalidValue);
-        assert!(refused.to_string().contains("a task of kind 1; it has 1 kinds"), "{refused}");
+        let words = format!("a task of kind {kind}; it has 1 kinds");
+        assert!(refused.to_string().contains(&words), "{refused}");
     }
     Ok(())
 }

@@ -23,6 +23,12 @@ pub mod vectors;
 
 pub use mix::mix;
 
+/// The elements from `begin` to before `end`, as far as there are any.
+fn part(all: &[u32], begin: u32, end: u32) -> &[u32] {
+    let end = (end as usize).min(all.len());
+    &all[(begin as usize).min(end)..end]
+}
+
 /// The name and the source of each program, for tools that compile them.
 #[must_use]
 pub fn sources() -> Vec<(&'static str, String)> {

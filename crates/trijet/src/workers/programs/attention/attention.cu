@@ -9,7 +9,7 @@ DEV float exponential(float x) {
 DEV void attend(Worker& w, const Args& args, u64 payload) {
   const u32 number = (u32)payload, lane = lane_id();
   const u64 at = (u64)number * 32 + lane;
-  if (number + 1 >= args.marks || at >= args.results || at >= args.queries) return;
+  if ((u64)number + 1 >= args.marks || at >= args.results || at >= args.queries) return;
   const u64 end = min(min((u64)args.ends[number + 1], args.all / 32), args.others / 32);
   const float query = args.q[at];
   float sum = 0.f, weight = 0.f;
@@ -20,5 +20,5 @@ DEV void attend(Worker& w, const Args& args, u64 payload) {
     sum = __fadd_rn(sum, __fmul_rn(p, args.v[row * 32 + lane]));
     weight = __fadd_rn(weight, p);
   }
-  args.out[at] = weight > 0.f ? __fdiv_rn(sum, weight) : 0.f;
+  store_relaxed((u32*)args.out + at, __float_as_uint(weight > 0.f ? __fdiv_rn(sum, weight) : 0.f));
 }

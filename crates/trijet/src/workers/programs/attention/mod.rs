@@ -46,9 +46,12 @@ pub fn attended(query: &[f32], keys: &[f32], values: &[f32]) -> [f32; WIDTH] {
 fn attend(w: &mut Worker<'_>, payload: u64) {
     let (ends, q) = (w.read::<u32>(0), w.read::<f32>(2));
     let (k, v, out) = (w.read::<f32>(4), w.read::<f32>(6), w.shared::<f32>(8));
-    let number = payload as usize;
-    let rows = ends[number] as usize * WIDTH..ends[number + 1] as usize * WIDTH;
-    let result = attended(&q[number * WIDTH..][..WIDTH], &k[rows.clone()], &v[rows]);
+    let number = payload as u32 as usize;
+    let (Some(begin), Some(end)) = (ends.get(number), ends.get(number + 1)) else { return };
+    let Some(query) = q.get(number * WIDTH..).and_then(|rest| rest.get(..WIDTH)) else { return };
+    let end = (*end as usize).min(k.len() / WIDTH).min(v.len() / WIDTH);
+    let rows = (*begin as usize).min(end) * WIDTH..end * WIDTH;
+    let result = attended(query, &k[rows.clone()], &v[rows]);
     (0..WIDTH).for_each(|lane| out.set(number * WIDTH + lane, result[lane]));
 }
 
@@ -71,6 +74,6 @@ pub static ATTENTION: Program<Queries, Params> = {
     let parameters = "const u32* ends, u64 marks, const float* q, u64 queries, const float* k, u64 all, \
                       const float* v, u64 others, float* out, u64 results";
     let spec = ProgramSpec::new("attention", include_str!("attention.cu"), parameters);
-    // SAFETY: every index is compared with the length of its span, and a query writes its own results.
+    // SAFETY: every index is compared with the length of its span, in 64 bits, and results are written atomically.
     unsafe { Program::declare(spec.check(check).ptx(include_str!("attention.ptx"))) }
 };

@@ -15,11 +15,11 @@ impl Kinds for Echoes {
 /// The answer to a payload.
 #[must_use]
 pub const fn echoed(payload: u64) -> u64 {
-    2 * payload + 1
+    payload.wrapping_mul(2).wrapping_add(1)
 }
 
 fn echo(w: &mut Worker<'_>, payload: u64) {
-    w.shared::<u64>(0).update(0, |sum| sum + payload);
+    w.shared::<u64>(0).update(0, |sum| sum.wrapping_add(payload));
     w.answer(echoed(payload));
 }
 

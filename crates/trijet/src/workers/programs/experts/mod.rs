@@ -43,18 +43,25 @@ pub fn routed(expert: u32, token: &[u32]) -> Vec<u32> {
     (0..WIDTH as u32).map(sum).collect()
 }
 
+/// The tokens that have words and results.
+fn all_tokens(w: &Worker<'_>) -> usize {
+    w.read::<u32>(2).len().min(w.shared::<u32>(4).len()) / WIDTH
+}
+
 fn expert(w: &mut Worker<'_>, payload: u64) {
-    let ends = w.read::<u32>(0);
-    let number = payload as usize;
-    for first in (ends[number]..ends[number + 1]).step_by(TILE) {
-        w.must_spawn(1, payload << 32 | u64::from(first));
+    let (ends, number) = (w.read::<u32>(0), payload as u32 as usize);
+    let (Some(begin), Some(end)) = (ends.get(number), ends.get(number + 1)) else { return };
+    let end = u64::from(*end).min(all_tokens(w) as u64);
+    for first in (u64::from(*begin)..end).step_by(TILE) {
+        w.must_spawn(1, payload << 32 | first);
     }
 }
 
 fn tokens(w: &mut Worker<'_>, payload: u64) {
     let (ends, x, y) = (w.read::<u32>(0), w.read::<u32>(2), w.shared::<u32>(4));
     let (number, first) = ((payload >> 32) as u32, payload as u32 as usize);
-    let end = (ends[number as usize + 1] as usize).min(first + TILE);
+    let Some(end) = ends.get(number as usize + 1) else { return };
+    let end = (*end as usize).min(first + TILE).min(all_tokens(w));
     for token in first..end {
         let routed = routed(number, &x[token * WIDTH..][..WIDTH]);
         (0..WIDTH).for_each(|at| y.set(token * WIDTH + at, routed[at]));
@@ -78,6 +85,6 @@ pub static EXPERTS: Program<Experts, Params> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("experts.cu"));
     let parameters = "const u32* ends, u64 marks, const u32* x, u64 length, u32* y, u64 results";
     let spec = ProgramSpec::new("experts", bodies, parameters);
-    // SAFETY: every index is compared with the length of its span. Tasks of different tokens write different words.
+    // SAFETY: every index is compared with the length of its span, in 64 bits, and results are written atomically.
     unsafe { Program::declare(spec.check(check).ptx(include_str!("experts.ptx"))) }
 };

@@ -6,6 +6,7 @@ use crate::launch::{In, InOut};
 use crate::workers::{Body, Kinds, Program, ProgramSpec, TaskGraph, Worker};
 
 use crate::workers::programs::mix::mix;
+use crate::workers::programs::part;
 
 /// The one kind of [`LAYERED`].
 #[derive(Debug, Clone, Copy)]
@@ -94,9 +95,14 @@ impl Layered {
 
 fn node(w: &mut Worker<'_>, payload: u64) {
     let (ends, before, values) = (w.read::<u32>(0), w.read::<u32>(2), w.shared::<u32>(4));
-    let number = payload as usize;
-    let edges = &before[ends[number] as usize..ends[number + 1] as usize];
-    let sum = edges.iter().fold(0_u32, |sum, at| sum.wrapping_add(values.get(*at as usize)));
+    let number = payload as u32 as usize;
+    let (Some(begin), Some(end)) = (ends.get(number), ends.get(number + 1)) else { return };
+    if number >= values.len() {
+        return;
+    }
+    let edges = part(before, *begin, *end).iter().map(|at| *at as usize);
+    let edges = edges.filter(|at| *at < values.len());
+    let sum = edges.fold(0_u32, |sum, at| sum.wrapping_add(values.get(at)));
     values.set(number, mix(payload as u32 ^ sum));
 }
 
@@ -117,7 +123,7 @@ pub static LAYERED: Program<Nodes, Params> = {
     let parameters =
         "const u32* ends, u64 marks, const u32* before, u64 edges, u32* values, u64 length";
     let spec = ProgramSpec::new("layered", bodies, parameters);
-    // SAFETY: a node writes its own value, and reads those that `before` names, if they are there. `ends` has a word more than
-    // `values`, by the check.
+    // SAFETY: a node writes its own value atomically, and reads those that `before` names, if they are there. `ends` has a word
+    // more than `values`, by the check, and the index is computed in 64 bits.
     unsafe { Program::declare(spec.check(check).ptx(include_str!("layered.ptx"))) }
 };

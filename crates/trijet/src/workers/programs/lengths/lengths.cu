@@ -11,5 +11,5 @@ DEV void steps(Worker& w, const Args& args, u64 payload) {
     asm volatile("" : "+r"(x));
   }
   const u64 at = (u64)number * 32 + lane_id();
-  if (at < args.length) args.out[at] = x;
+  if (at < args.length) store_relaxed(args.out + at, x);
 }

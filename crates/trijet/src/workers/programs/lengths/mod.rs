@@ -41,8 +41,9 @@ pub fn value(number: u32, lane: u32, base: u32, skew: u32) -> u32 {
 
 fn steps(w: &mut Worker<'_>, payload: u64) {
     let (out, base, skew) = (w.shared::<u32>(0), w.scalar(2), w.scalar(3));
-    for lane in 0..32 {
-        out.set(payload as usize * 32 + lane, value(payload as u32, lane as u32, base, skew));
+    let first = payload as u32 as usize * 32;
+    for lane in (0..32).filter(|lane| first + lane < out.len()) {
+        out.set(first + lane, value(payload as u32, lane as u32, base, skew));
     }
 }
 
@@ -68,6 +69,6 @@ pub type Params = (Out<u32>, u32, u32);
 pub static LENGTHS: Program<Lengths, Params> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("lengths.cu"));
     let spec = ProgramSpec::new("lengths", bodies, "u32* out, u64 length, u32 base, u32 skew");
-    // SAFETY: each lane writes the word of its task and its number, if there is one, for any payload.
+    // SAFETY: each lane writes the word of its task and its number atomically, if there is one, for any payload.
     unsafe { Program::declare(spec.check(check).blocks_min(8).ptx(include_str!("lengths.ptx"))) }
 };

@@ -40,10 +40,13 @@ pub fn iterations(px: u32, py: u32, width: u32, limit: u32) -> u32 {
 
 fn tile(w: &mut Worker<'_>, payload: u64) {
     let (counts, width, limit) = (w.shared::<u32>(0), w.scalar::<u32>(2), w.scalar::<u32>(3));
-    let (tiles, number) = (width as usize / SIDE, payload as usize);
+    let (tiles, number) = (width as usize / SIDE, payload as u32 as usize);
     for at in 0..SIDE * SIDE {
         let (px, py) = (number % tiles * SIDE + at % SIDE, number / tiles * SIDE + at / SIDE);
-        counts.set(py * width as usize + px, iterations(px as u32, py as u32, width, limit));
+        let pixel = py * width as usize + px;
+        if pixel < counts.len() {
+            counts.set(pixel, iterations(px as u32, py as u32, width, limit));
+        }
     }
 }
 
@@ -65,6 +68,6 @@ pub static MANDELBROT: Program<Tiles, Params> = {
         (include_str!("mandelbrot.cu"), "u32* counts, u64 pixels, u32 width, u32 limit");
     let spec =
         ProgramSpec::new("mandelbrot", bodies, parameters).blocks(256).blocks_min(8).check(check);
-    // SAFETY: a thread writes its own pixel of its own tile, if the image has it, for any payload.
+    // SAFETY: a thread writes its own pixel of its own tile atomically, if the image has it, for any payload.
     unsafe { Program::declare(spec.ptx(include_str!("mandelbrot.ptx"))) }
 };

@@ -32,7 +32,7 @@ pub fn counts(n: u8) -> [u64; 2] {
 }
 
 fn half(w: &mut Worker<'_>, n: u64, kind: u8) {
-    w.shared::<u64>(0).update(usize::from(kind), |count| count + 1);
+    w.shared::<u64>(0).update(usize::from(kind), |count| count.wrapping_add(1));
     if n > 1 {
         w.must_spawn(1 - kind, n - 1);
         w.must_spawn(1 - kind, n - 2);

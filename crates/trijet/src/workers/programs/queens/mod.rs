@@ -74,12 +74,15 @@ pub fn solutions(n: u8) -> u64 {
 
 fn place(w: &mut Worker<'_>, payload: u64) {
     let (board, cut) = (Board::of(payload), w.scalar::<u32>(2));
+    if board.row >= board.n {
+        return;
+    }
     let mut found = 0;
     for next in board.next() {
         let is_task = board.row < cut && next.row < next.n && w.spawn(0, next.payload());
         found += if is_task { 0 } else { next.count() };
     }
-    w.shared::<u64>(0).update(0, |total| total + found);
+    w.shared::<u64>(0).update(0, |total| total.wrapping_add(found));
 }
 
 fn check(args: &ArgBlock) -> Result<(), String> {
@@ -98,6 +101,6 @@ pub static QUEENS: Program<Boards, Params> = {
     let spec =
         ProgramSpec::new("queens", include_str!("queens.cu"), "u64* total, u64 length, u32 cut");
     // SAFETY: the body adds to the first word of `total` only, atomically, and the check demands one. A payload is a board of
-    // at most 15 columns, and the stacks have 16 places.
+    // at most 15 columns. Each level of the stacks takes a column, and the stacks have 16 places.
     unsafe { Program::declare(spec.check(check).ptx(include_str!("queens.ptx"))) }
 };

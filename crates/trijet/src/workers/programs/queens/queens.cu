@@ -29,6 +29,7 @@ DEV u32 count(u32 n, u32 rows, u32 columns0, u32 left0, u32 right0) {
 DEV void place(Worker& w, const Args& args, u64 payload) {
   const u32 columns = payload & 0xffff, left = payload >> 16 & 0xffff, right = payload >> 32 & 0xffff;
   const u32 row = payload >> 48 & 15, n = payload >> 52 & 15, all = (1u << n) - 1, bit = 1u << lane_id();
+  if (row >= n) return;                           // no board has so many queens
   const bool mine = lane_id() < n && (bit & all & ~(columns | left | right));
   const u32 next[3] = { columns | bit, ((left | bit) << 1) & all, (right | bit) >> 1 };
   if (row < args.cut && row + 1 < n && spawn(w, mine, PLACE, board(next[0], next[1], next[2], row + 1, n))) return;

@@ -5,6 +5,7 @@ use crate::launch::{In, Out};
 use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
 use crate::workers::programs::mix::mix;
+use crate::workers::programs::part;
 
 /// The one kind of [`ROWS`].
 #[derive(Debug, Clone, Copy)]
@@ -19,19 +20,21 @@ const fn entry(row: u32, column: u32) -> u32 {
     mix(column ^ row)
 }
 
-/// The product of a row: `columns` are those of its entries.
+/// The product of a row: `columns` are those of its entries. A column that `x` does not have counts as 0.
 #[must_use]
 pub fn product(number: u32, columns: &[u32], x: &[u32]) -> u32 {
-    let entries =
-        columns.iter().map(|column| entry(number, *column).wrapping_mul(x[*column as usize]));
+    let x = |column: u32| x.get(column as usize).copied().unwrap_or(0);
+    let entries = columns.iter().map(|column| entry(number, *column).wrapping_mul(x(*column)));
     entries.fold(0, u32::wrapping_add)
 }
 
 fn row(w: &mut Worker<'_>, payload: u64) {
     let (ends, columns, x) = (w.read::<u32>(0), w.read::<u32>(2), w.read::<u32>(4));
-    let number = payload as usize;
-    let own = &columns[ends[number] as usize..ends[number + 1] as usize];
-    w.shared::<u32>(6).set(number, product(payload as u32, own, x));
+    let (number, y) = (payload as u32 as usize, w.shared::<u32>(6));
+    let (Some(begin), Some(end)) = (ends.get(number), ends.get(number + 1)) else { return };
+    if number < y.len() {
+        y.set(number, product(payload as u32, part(columns, *begin, *end), x));
+    }
 }
 
 fn check(args: &ArgBlock) -> Result<(), String> {
@@ -52,6 +55,6 @@ pub static ROWS: Program<Rows, Params> = {
     let parameters = "const u32* ends, u64 marks, const u32* columns, u64 entries, const u32* x, u64 length, \
                       u32* y, u64 rows";
     let spec = ProgramSpec::new("rows", bodies, parameters);
-    // SAFETY: every index is compared with the length of its span, and a row writes its own word.
+    // SAFETY: every index is compared with the length of its span, in 64 bits, and results are written atomically.
     unsafe { Program::declare(spec.check(check).ptx(include_str!("rows.ptx"))) }
 };

@@ -1,7 +1,7 @@
 // A row of a sparse matrix with a vector. Sums of words wrap around, so their order does not matter.
 DEV void row(Worker& w, const Args& args, u64 payload) {
   const u32 number = (u32)payload;
-  if (number >= args.rows || number + 1 >= args.marks) return;
+  if (number >= args.rows || (u64)number + 1 >= args.marks) return;
   const u64 end = min((u64)args.ends[number + 1], args.entries);
   u32 sum = 0;
   for (u64 at = args.ends[number] + lane_id(); at < end; at += 32) {
@@ -9,5 +9,5 @@ DEV void row(Worker& w, const Args& args, u64 payload) {
     if (column < args.length) sum += args.x[column] * mix(column ^ number);
   }
   for (u32 step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
-  if (lane_id() == 0) args.y[number] = sum;
+  if (lane_id() == 0) store_relaxed(args.y + number, sum);
 }

@@ -6,6 +6,7 @@ use crate::workers::{Body, Kinds, Program, ProgramSpec, Task, Worker};
 use std::collections::VecDeque;
 
 use crate::workers::programs::mix::mix;
+use crate::workers::programs::part;
 
 /// The one kind of [`SEARCH`].
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +68,14 @@ fn visit(w: &mut Worker<'_>, payload: u64) {
     let (vertex, distance) = (payload as u32 as usize, (payload >> 32) as u32);
     let (ends, neighbours) = (w.read::<u32>(0), w.read::<u32>(2));
     let distances = w.shared::<u32>(4);
-    for next in &neighbours[ends[vertex] as usize..ends[vertex + 1] as usize] {
+    let (Some(begin), Some(end)) = (ends.get(vertex), ends.get(vertex + 1)) else { return };
+    if vertex >= distances.len() {
+        return;
+    }
+    for next in part(neighbours, *begin, *end) {
+        if *next as usize >= distances.len() {
+            continue;
+        }
         let before = distances.update(*next as usize, |is| is.min(distance + 1));
         if before > distance + 1 {
             w.must_spawn(0, u64::from(distance + 1) << 32 | u64::from(*next));
@@ -93,6 +101,6 @@ pub static SEARCH: Program<Visits, Params> = {
     let parameters =
         "const u32* ends, u64 marks, const u32* neighbours, u64 edges, u32* distances, u64 length";
     let spec = ProgramSpec::new("search", bodies, parameters);
-    // SAFETY: every index is compared with the length of its span, and distances are changed atomically.
+    // SAFETY: every index is compared with the length of its span, in 64 bits, and distances are changed atomically.
     unsafe { Program::declare(spec.check(check).ptx(include_str!("search.ptx"))) }
 };

@@ -2,7 +2,7 @@
 // distance, so the result does not depend on the order.
 DEV void visit(Worker& w, const Args& args, u64 payload) {
   const u32 vertex = (u32)payload, distance = payload >> 32 & 0xffffff;
-  if (vertex + 1 >= args.marks || vertex >= args.length) return;
+  if ((u64)vertex + 1 >= args.marks || vertex >= args.length) return;
   const u64 end = min((u64)args.ends[vertex + 1], args.edges);
   for (u64 first = args.ends[vertex]; first < end; first += 32) {
     const u64 edge = first + lane_id();

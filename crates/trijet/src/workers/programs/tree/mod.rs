@@ -41,8 +41,8 @@ pub fn sums(seed: u32, limit: u32, most: u32) -> [u64; 2] {
 fn node(w: &mut Worker<'_>, payload: u64) {
     let (hash, depth) = (payload as u32, (payload >> 32) as u32 & 0xffff);
     let (limit, most) = (w.scalar::<u32>(2), w.scalar::<u32>(3));
-    w.shared::<u64>(0).update(0, |nodes| nodes + 1);
-    w.shared::<u64>(0).update(1, |sum| sum + u64::from(hash));
+    w.shared::<u64>(0).update(0, |nodes| nodes.wrapping_add(1));
+    w.shared::<u64>(0).update(1, |sum| sum.wrapping_add(u64::from(hash)));
     for child in children(hash, depth, limit, most) {
         w.must_spawn(0, u64::from(depth + 1) << 32 | u64::from(child));
     }

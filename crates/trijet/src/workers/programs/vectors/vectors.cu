@@ -16,6 +16,8 @@ DEV Ranges ranges(const Worker& w, const Args& args, u64 payload, bool reads) {
   r.end = record(w, payload, 3);
   r.to = array(args, record(w, payload, 0), r.end);
   r.from = reads ? array(args, record(w, payload, 1), r.end) : r.to;
+  // A lane adds its number to the begin.
+  r.begin = r.begin < r.end ? r.begin : r.end;
   r.value = __uint_as_float((u32)record(w, payload, 4));
   return r;
 }
