@@ -115,7 +115,7 @@ fn no_memory(records: u64) {
     let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
     let bytes = pages * 4096 + (256 << 10);
     setrlimit(Resource::RLIMIT_AS, bytes, bytes).unwrap();
-    emit(200 * records);
+    emit(45 * records);
     println!("alive");
 }
 
