@@ -111,6 +111,8 @@ fn has_room(track: &Track, stream: &Inner) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::base::error::{ErrorKind, Result};
+    use crate::base::id::Position;
+    use crate::base::ledger::OpKind;
     use crate::device::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
     use crate::stream::device::Device;
 
@@ -181,6 +183,31 @@ mod tests {
         assert_eq!(&*h.read()?, &[7; 64]);
         let error = device.close().expect_err("dropping the stream failed");
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        Ok(())
+    }
+
+    /// Another thread may use memory again as soon as its users count as complete, so the entry that gives the reason comes
+    /// before.
+    #[test]
+    fn a_lane_that_a_query_finds_free_has_its_entry_before_its_work_counts_as_complete()
+    -> Result<()> {
+        let device = refusing(&[])?;
+        // With as many lanes, a query decides whether another one is free.
+        let mut streams = (0..64).map(|_| device.stream()).collect::<Result<Vec<_>>>()?;
+        device.start_trace(&streams[0])?;
+        let dropped = streams.pop().expect("there are many");
+        let mut x = dropped.alloc::<u32>(64)?;
+        dropped.fill(&mut x, 1)?;
+        let domain = &device.shared().domain;
+        let position = Position { lane: dropped.lane().id, seq: 1 };
+        drop(dropped);
+        assert!(!domain.is_done(position), "no thread knows it");
+        // Time passes, and the queries of an idle stream tell this thread nothing.
+        (0..1000).try_for_each(|_| streams[1].query().map(drop))?;
+        assert_eq!(domain.free_lane()?.id, position.lane, "the only lane that is free");
+        let ops = device.take_trace()?.ops;
+        let is_settled = ops.iter().any(|op| matches!(op.kind, OpKind::Settled { .. }));
+        assert_eq!((domain.is_done(position), is_settled), (true, true));
         Ok(())
     }
 }

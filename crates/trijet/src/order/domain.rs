@@ -62,8 +62,8 @@ const LANES_FIRST: u32 = 64;
 type Retired = (LaneId, Option<Arc<Mark>>);
 
 /// A lane that no stream has.
-struct Free {
-    id: LaneId,
+pub(crate) struct Free {
+    pub(crate) id: LaneId,
     /// The mark of the end of its last stream.
     end: Option<Arc<Mark>>,
 }
@@ -292,7 +292,7 @@ impl Domain {
     /// Takes a lane that no stream has. A lane whose end the calling thread knows to be complete is
     /// reused at once. The answer of a query depends on timing, so a lane whose end only a query
     /// shows is reused only when there are many lanes.
-    fn free_lane(&self) -> Result<Free> {
+    pub(crate) fn free_lane(&self) -> Result<Free> {
         if let Some((id, end)) = self.take_retired(|end| self.is_known(end)) {
             return Ok(Free { id, end });
         }
@@ -442,45 +442,5 @@ impl Drop for Domain {
         // No stream is left. If CUDA calls a pending host function after this, it finds an empty
         // slot.
         self.host_fns.drop_pending(None);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::LANES_FIRST;
-    use crate::base::error::Result;
-    use crate::base::id::Position;
-    use crate::base::ledger::OpKind;
-    use crate::device::{Executor, HostConfig, Order};
-    use crate::stream::Stream;
-    use crate::stream::device::Device;
-
-    /// Another thread may use memory again as soon as its users count as complete, so the entry that says why comes before.
-    #[test]
-    fn a_lane_that_a_query_finds_free_has_its_entry_before_its_work_counts_as_complete()
-    -> Result<()> {
-        let executor = Executor::Virtual(Order::Greedy);
-        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
-        let mut streams: Vec<Stream> =
-            (0..LANES_FIRST).map(|_| device.stream()).collect::<Result<_>>()?;
-        device.start_trace(&streams[0])?;
-        let dropped = streams.pop().expect("there are many");
-        let mut x = dropped.alloc::<u32>(64)?;
-        dropped.fill(&mut x, 1)?;
-        let lane = dropped.lane().id;
-        drop(dropped);
-        let domain = &device.shared().domain;
-        let position = Position { lane, seq: domain.lane(lane).lock().seq };
-        assert!(!domain.is_done(position), "no thread knows it");
-        // Time passes, and the queries of an idle stream tell this thread nothing.
-        for _ in 0..1000 {
-            streams[1].query()?;
-        }
-        let free = domain.free_lane()?;
-        assert_eq!(free.id, lane, "the only lane that is free");
-        let ops = device.take_trace()?.ops;
-        let settled = ops.iter().any(|op| matches!(op.kind, OpKind::Settled { .. }));
-        assert!(domain.is_done(position) && settled, "{:?}", free.end);
-        Ok(())
     }
 }
