@@ -192,7 +192,8 @@ proptest! {
             let (range, position) = (a.min(b).min(len)..a.max(b).min(len), at(lane, index as u64 + 1));
             stamp(&track, range.start as u64..range.end as u64, mode, position);
             bytes.stamp(range, mode, position);
-            for part in [0..64, 0..len, len..64, 0..1, 31..40] {
+            // An access lies in what it has; the next owner follows the users of all bytes.
+            for part in [0..64, 0..len, 0..len.min(1), len.min(31)..len.min(40)] {
                 for mode in [Mode::Read, Mode::ReadWrite] {
                     let found = needs(&track, part.start as u64..part.end as u64, mode);
                     prop_assert_eq!(found, bytes.needs(part.clone(), mode), "step {}", index);
