@@ -15,6 +15,7 @@ pub mod lengths;
 pub mod mandelbrot;
 mod mix;
 pub mod pair;
+mod part;
 pub mod queens;
 pub mod rows;
 pub mod search;
@@ -22,12 +23,6 @@ pub mod tree;
 pub mod vectors;
 
 pub use mix::mix;
-
-/// The elements from `begin` to before `end`, as far as there are any.
-fn part(all: &[u32], begin: u32, end: u32) -> &[u32] {
-    let end = (end as usize).min(all.len());
-    &all[(begin as usize).min(end)..end]
-}
 
 /// The name and the source of each program, for tools that compile them.
 #[must_use]

@@ -6,7 +6,7 @@ use crate::launch::{In, InOut};
 use crate::workers::{Body, Kinds, Program, ProgramSpec, TaskGraph, Worker};
 
 use crate::workers::programs::mix::mix;
-use crate::workers::programs::part;
+use crate::workers::programs::part::part;
 
 /// The one kind of [`LAYERED`].
 #[derive(Debug, Clone, Copy)]

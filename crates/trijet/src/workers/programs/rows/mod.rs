@@ -5,7 +5,7 @@ use crate::launch::{In, Out};
 use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
 use crate::workers::programs::mix::mix;
-use crate::workers::programs::part;
+use crate::workers::programs::part::part;
 
 /// The one kind of [`ROWS`].
 #[derive(Debug, Clone, Copy)]

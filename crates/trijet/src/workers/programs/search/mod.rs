@@ -6,7 +6,7 @@ use crate::workers::{Body, Kinds, Program, ProgramSpec, Task, Worker};
 use std::collections::VecDeque;
 
 use crate::workers::programs::mix::mix;
-use crate::workers::programs::part;
+use crate::workers::programs::part::part;
 
 /// The one kind of [`SEARCH`].
 #[derive(Debug, Clone, Copy)]
