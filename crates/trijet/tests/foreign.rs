@@ -375,7 +375,7 @@ fn a_tensor_without_elements_is_taken_whatever_its_strides_and_address_are() -> 
                 managed.tensor.data = std::ptr::null_mut();
                 managed.tensor.byte_offset = 3;
             });
-            // SAFETY: a live tensor, which is handed over.
+            // SAFETY: the test made the tensor, and gives it away here.
             let x = unsafe { device.from_dlpack::<f32>(tensor)? };
             assert_eq!(stream.download(&x)?, [], "{shape:?} {strides:?}");
             drop(x);
@@ -384,7 +384,7 @@ fn a_tensor_without_elements_is_taken_whatever_its_strides_and_address_are() -> 
         }
     }
     let (negative, given_back) = tensor([0, -1], [0, 0], |_| ());
-    // SAFETY: a live tensor, which is handed over.
+    // SAFETY: the call refuses the tensor before it looks at the memory.
     let refused = unsafe { device.from_dlpack::<f32>(negative) };
     assert_eq!(refused.expect_err("negative").kind(), ErrorKind::InvalidValue);
     assert_eq!(given_back.load(Ordering::Relaxed), 1);

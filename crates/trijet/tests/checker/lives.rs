@@ -11,7 +11,7 @@ fn case_15_a_use_in_another_stream_needs_an_edge_from_the_allocation() {
     log().k(A, &[w(D)]).alloc(A, D).finds(&[Class::UseBeforeAlloc]);
 }
 
-/// Whether the use reads, writes or updates, and whoever it is.
+/// The use may read, write or update, by a kernel, a copy, a graph or the host.
 #[test]
 fn every_use_needs_an_edge_from_the_allocation() {
     let found = |log: Log| {
