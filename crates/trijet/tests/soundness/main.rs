@@ -4,6 +4,7 @@
 
 mod checker;
 mod guards;
+mod launches;
 mod losses;
 mod waits;
 

@@ -462,19 +462,23 @@ impl State {
 }
 
 impl Queues {
-    /// The last operations of the blocking streams of a device and of its legacy stream.
+    /// The last operations of the blocking streams of a device and of its legacy stream, and its barrier, which may be a
+    /// copy between this device and another one.
     fn tails(&self, device: DeviceId) -> Vec<NodeId> {
         let of_device = &self.devices[device.0 as usize];
         let streams = of_device.blocking.iter().chain(&of_device.legacy);
-        streams.filter_map(|slot| self.last_of(*slot)).collect()
+        let last = streams.filter_map(|slot| self.last_of(*slot));
+        last.chain(of_device.barrier.last).collect()
     }
 
     /// Law A38: later operations of the blocking streams of `device` and of its legacy stream wait
     /// for the operation `id` of another device.
     fn hold_back(&mut self, device: DeviceId, slot: SlotId, id: NodeId) {
-        let clock = std::sync::Arc::new(self.snapshot_clock(slot));
-        let version = self.barrier_of(device).version + 1;
-        let barrier = Barrier { last: Some(id), clock, version };
+        let earlier = self.barrier_of(device);
+        let mut clock = self.snapshot_clock(slot);
+        clock.join(&earlier.clock);
+        let version = earlier.version + 1;
+        let barrier = Barrier { last: Some(id), clock: std::sync::Arc::new(clock), version };
         self.set_barrier(device, barrier);
     }
 

@@ -6,6 +6,7 @@
 
 use super::fault::Verb;
 use super::graph::{Graph, Lane, Node};
+use super::work::Work;
 use super::{HostDriver, refuse};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
@@ -45,7 +46,10 @@ impl HostDriver {
     pub(super) fn graph_launch(&self, stream: StreamHandle, graph: GraphHandle) -> Result<()> {
         let graph = self.graph(graph)?;
         let graph = graph.lock().expect("no panic under this lock");
-        drop(self.begin(Verb::GraphLaunch, graph.device)?);
+        // Laws A13 and A31: a launch is an operation of its stream, which a record is not (law A4). So it follows the
+        // legacy stream, and in the legacy stream it is a barrier.
+        let call = self.begin_on(Verb::GraphLaunch, stream)?;
+        drop(self.push(call, Work::Mark, &[])?);
         LAUNCHES.set(true);
         let launched = self.enqueue_nodes(stream, &graph);
         LAUNCHES.set(false);
