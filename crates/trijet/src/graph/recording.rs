@@ -17,6 +17,14 @@ pub struct Recording {
     nodes: Arc<Nodes>,
 }
 
+impl Drop for Recording {
+    /// The streams of the recording may outlive it, also after a panic of the code that is recorded. Their operations are
+    /// refused from now on: no graph would ever have them.
+    fn drop(&mut self) {
+        drop(self.nodes.end());
+    }
+}
+
 impl Recording {
     /// A recording that goes on: its streams stay, and what they have recorded is taken out again and again.
     /// Launches without a priority get this one. Whether its streams `allocate` is for the caller to say: what they
@@ -248,9 +256,7 @@ impl Device {
             return Err(Error::new(ErrorKind::InvalidValue, "record again", cause));
         }
         let recording = Recording::continuing(self, None, true);
-        let changed = graph.change(&recording.nodes, || work(&recording));
-        recording.nodes.end();
-        changed?
+        graph.change(&recording.nodes, || work(&recording))?
     }
 }
 

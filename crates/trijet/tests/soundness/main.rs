@@ -6,6 +6,7 @@ mod checker;
 mod guards;
 mod launches;
 mod losses;
+mod panics;
 mod waits;
 
 use std::pin::pin;

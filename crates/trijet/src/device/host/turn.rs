@@ -447,6 +447,7 @@ impl HostDriver {
         }
         let script = NEXT.fetch_add(1, Ordering::Relaxed);
         self.begin_script(script, threads.len());
+        let _end = EndOfScript(self);
         std::thread::scope(|scope| {
             for (number, thread) in (1u32..).zip(threads) {
                 scope.spawn(move || {
@@ -458,11 +459,6 @@ impl HostDriver {
             }
             self.choose_first();
         });
-        let mut state = self.shared.lock();
-        state.baton.script = 0;
-        state.baton.threads.clear();
-        let ends = std::mem::take(&mut state.baton.ends);
-        state.baton.follows = ends;
     }
 
     /// Waits for the first turn of a thread.
@@ -519,6 +515,19 @@ impl HostDriver {
             let next = runnable.first().copied().or(state.unfinished());
             self.pass(&mut state, next.unwrap_or(0));
         }
+    }
+}
+
+/// Ends a script when it drops, also after a panic of one of its threads.
+struct EndOfScript<'a>(&'a HostDriver);
+
+impl Drop for EndOfScript<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.shared.lock();
+        state.baton.script = 0;
+        state.baton.threads.clear();
+        let ends = std::mem::take(&mut state.baton.ends);
+        state.baton.follows = ends;
     }
 }
 
