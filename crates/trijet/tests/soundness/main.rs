@@ -7,6 +7,7 @@ mod guards;
 mod launches;
 mod losses;
 mod panics;
+mod pools;
 mod waits;
 
 use std::pin::pin;

@@ -211,7 +211,7 @@ impl HostDriver {
         switch: Switch,
     ) -> Result<Guard<'a>> {
         let points = state.queues.points_of(slot);
-        let clock = state.queues.snapshot_clock(slot);
+        let clock = state.queues.clock_of(&points);
         let device = state.queues.slots[slot.index()].device;
         let state = self.wait_for(op, state, (&points, &clock), switch)?;
         state.queues.check_lost(device)?;
@@ -227,10 +227,7 @@ impl HostDriver {
     ) -> Result<Guard<'a>> {
         state.queues.check_lost(device)?;
         let points = state.queues.points_of_device(device);
-        let mut clock = VectorClock::new();
-        for point in &points {
-            clock.join(&state.queues.snapshot_clock(point.slot));
-        }
+        let clock = state.queues.clock_of(&points);
         let state = self.wait_for(op, state, (&points, &clock), Switch::Threads)?;
         state.queues.check_lost(device)?;
         Ok(state)

@@ -120,7 +120,8 @@ impl Core for HostDriver {
         let Call { state, slot, .. } = self.begin_on(Verb::Query, stream)?;
         let mut state = self.catch_up(state)?;
         state.queues.check_lost(state.queues.slots[slot.index()].device)?;
-        let (points, clock) = (state.queues.points_of(slot), state.queues.snapshot_clock(slot));
+        let points = state.queues.points_of(slot);
+        let clock = state.queues.clock_of(&points);
         Ok(state.observe(&points, &clock))
     }
 

@@ -242,6 +242,13 @@ impl Queues {
         clock
     }
 
+    /// The operations that are complete when everything up to these points is.
+    pub(super) fn clock_of(&self, points: &[Point]) -> VectorClock {
+        let mut clock = VectorClock::new();
+        points.iter().for_each(|point| clock.join(&self.snapshot_clock(point.slot)));
+        clock
+    }
+
     /// Stores the operations that are complete when all operations of the stream are, in `clock`.
     pub(super) fn snapshot_into(&self, slot: SlotId, clock: &mut VectorClock) {
         let found = &self.slots[slot.index()];
@@ -268,11 +275,12 @@ impl Queues {
         Point { slot, seq: self.slots[slot.index()].submitted }
     }
 
-    /// Law A10: the points of a synchronisation of the device.
+    /// Law A10: the points of a synchronisation of the device. Work that is complete already is among them, unless the host
+    /// has seen it: after the synchronisation it counts as seen.
     pub(super) fn points_of_device(&self, device: DeviceId) -> SmallVec<[Point; 2]> {
         let of_device = (0u32..).map(SlotId).zip(&self.slots);
         of_device
-            .filter(|(_, slot)| slot.device == device && slot.done < slot.submitted)
+            .filter(|(_, slot)| slot.device == device && slot.seen < slot.submitted)
             .map(|(id, slot)| Point { slot: id, seq: slot.submitted })
             .collect()
     }
