@@ -300,6 +300,50 @@ fn an_export_waits_for_the_readers_of_the_memory() -> Result<()> {
     Ok(())
 }
 
+/// S9, S10: memory that was given away by its address is initialised, and stays as its new user leaves it.
+#[test]
+fn memory_that_is_used_by_its_address_is_never_zeroed_again() -> Result<()> {
+    let device = device();
+    let stream = device.stream()?;
+    let never_written = stream.alloc::<u8>(4096)?;
+    let address = never_written.address();
+    let tensor = never_written.into_dlpack()?;
+    // SAFETY: a live tensor.
+    let data = unsafe { tensor.as_ref() }.tensor.data.cast::<u8>();
+    // SAFETY: 4096 bytes of this process, which the consumer of the tensor owns now.
+    let data = unsafe { std::slice::from_raw_parts_mut(data, 4096) };
+    assert_eq!(data, [0; 4096], "they are initialised");
+    data.fill(7);
+    // Its memory lies behind, and was not used so far.
+    let mut large = stream.alloc::<u8>(1 << 20)?;
+    assert!(large.address() > address);
+    stream.fill_bytes(&mut large, 1)?;
+    // SAFETY: a live tensor, which is handed over.
+    let back = unsafe { device.from_dlpack::<u8>(tensor)? };
+    assert_eq!(stream.download(&back)?, [7; 4096]);
+    Ok(())
+}
+
+/// The same for elements that a growing buffer gets after its address was taken.
+#[test]
+fn elements_that_a_growing_buffer_gets_are_initialised_for_users_of_its_address() -> Result<()> {
+    const PAGE: usize = 4096;
+    let device = device();
+    let stream = device.stream()?;
+    let mut x = stream.growing::<u8>(PAGE, 64 * PAGE)?;
+    let address = usize::try_from(x.address()).expect("an address of this process");
+    x.grow_to(2 * PAGE)?;
+    let bytes = std::ptr::with_exposed_provenance_mut::<u8>(address);
+    // SAFETY: two pages of this process, which no operation uses now.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(bytes, 2 * PAGE) };
+    assert_eq!(bytes, [0; 2 * PAGE], "they are initialised");
+    bytes.fill(7);
+    x.grow_to(8 * PAGE)?;
+    stream.fill_bytes(&mut x.slice_mut(7 * PAGE..), 1)?;
+    assert_eq!(stream.download(&x.slice(..2 * PAGE))?, [7; 2 * PAGE]);
+    Ok(())
+}
+
 /// A tensor as a framework makes it, with a shape of two dimensions.
 struct Tensor {
     elements: Vec<f32>,

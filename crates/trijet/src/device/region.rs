@@ -151,6 +151,13 @@ impl HostBytes {
         self.region.base.as_ptr() as u64 + self.start as u64
     }
 
+    /// Prepares `range` for code that uses the bytes by their address: they are initialised, and no value of this type
+    /// zeroes them any more.
+    pub(crate) fn expose(&self, range: &Range<u64>) {
+        let (start, len) = self.checked(range);
+        self.make_ready(start + len);
+    }
+
     /// The bytes of `range`, without a lock.
     ///
     /// # Safety
@@ -422,6 +429,23 @@ mod tests {
         let guard = RangeGuard::try_new(&all, 0..1 << 16, Mode::Read).expect("free");
         assert_eq!(guard.bytes()[..1024], [7; 1024]);
         assert_eq!(guard.bytes()[1024..], [0; (1 << 16) - 1024]);
+    }
+
+    /// Other code writes bytes that were exposed. No later use of bytes behind them zeroes these.
+    #[test]
+    fn exposed_bytes_are_zero_and_stay_as_other_code_leaves_them() {
+        let whole = HostBytes::to_part(1 << 16).expect("a few bytes");
+        whole.expose(&(64..128));
+        let address = usize::try_from(whole.address()).expect("an address") + 64;
+        let bytes = std::ptr::with_exposed_provenance_mut::<u8>(address);
+        // SAFETY: 64 bytes of the region, which are initialised and which no guard has.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(bytes, 64) };
+        assert_eq!(bytes, [0; 64]);
+        bytes.fill(7);
+        let last = whole.part(1024..2048);
+        RangeGuard::try_new(&last, 0..1024, Mode::Write).expect("free").bytes_mut().fill(1);
+        let guard = RangeGuard::try_new(&whole, 0..1024, Mode::Read).expect("free");
+        assert_eq!((&guard.bytes()[64..128], guard.bytes()[128]), (&[7; 64][..], 0));
     }
 
     #[test]

@@ -109,9 +109,13 @@ impl Block {
         &self.whole
     }
 
-    /// The address of the byte `at` of the block, as kernels see it.
-    pub(super) fn address(&self, at: u64) -> u64 {
-        self.whole.address() + at
+    /// The address of the bytes `range` of the block, as kernels and other code see them. Other code may use the bytes
+    /// from now on, so those of a host device are initialised, and stay as that code leaves them.
+    pub(super) fn expose(&self, range: &Range<u64>) -> u64 {
+        if let Some(host) = self.whole.memory().host() {
+            host.expose(&self.in_memory(range));
+        }
+        self.whole.address() + range.start
     }
 
     pub(crate) fn name(&self, name: &str) {

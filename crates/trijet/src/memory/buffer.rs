@@ -156,7 +156,8 @@ impl<T: Element, S> Buffer<T, S> {
     /// The address of the first element, as kernels and other libraries see it.
     #[must_use]
     pub fn address(&self) -> u64 {
-        self.block.address(self.start)
+        let bytes = (self.len * size_of::<T>()) as u64;
+        self.block.expose(&(self.start..self.start + bytes))
     }
 
     /// The number of elements.
@@ -268,7 +269,7 @@ impl<'a, T: Element> View<'a, T> {
     /// The address of the first element, as kernels and other libraries see it.
     #[must_use]
     pub fn address(&self) -> u64 {
-        self.block.address(self.start)
+        self.block.expose(&self.range())
     }
 
     /// The number of elements.
@@ -346,7 +347,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// The address of the first element, as kernels and other libraries see it.
     #[must_use]
     pub fn address(&self) -> u64 {
-        self.block.address(self.start)
+        self.block.expose(&self.range())
     }
 
     /// The number of elements.

@@ -271,7 +271,7 @@ impl Device {
     /// # Safety
     /// `tensor` is a live tensor as `dlpack.h` (version 0.8) describes it, and is handed over. Work
     /// of other code on it is complete, or streams and events order it before every use of the
-    /// buffer. Other code does not use the tensor until it is given back.
+    /// buffer. Other code does not use the tensor until it is given back. For a host device, its elements are initialised.
     pub unsafe fn from_dlpack<T: DlElement>(
         &self,
         tensor: NonNull<DlManagedTensor>,

@@ -135,7 +135,8 @@ impl Device {
     /// `address` is the address of `len` elements in memory of this device, which stays valid until
     /// `owner` is dropped. Accesses by other code that began before this call are complete, or
     /// streams and events order them before every use of the buffer. Until `owner` is dropped,
-    /// other code accesses the memory only in [`Stream::foreign`](crate::Stream::foreign).
+    /// other code accesses the memory only in [`Stream::foreign`](crate::Stream::foreign). For a host device, the
+    /// elements are initialised.
     ///
     /// # Errors
     /// `InvalidValue` if the address is null or not a multiple of the alignment of `T`, if an

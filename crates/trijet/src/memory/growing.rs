@@ -22,6 +22,7 @@ use std::fmt;
 use std::ops::RangeBounds;
 use std::panic::Location;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Elements in device memory whose number grows: no element is copied, and the address stays the same.
 ///
@@ -47,6 +48,8 @@ pub struct GrowingBuffer<T> {
     device: Arc<Shared>,
     /// The most elements.
     len_max: usize,
+    /// Whether other code was given its address, and may use the elements that it gets later.
+    is_exposed: AtomicBool,
 }
 
 /// The source of the block of a growing buffer.
@@ -89,7 +92,13 @@ impl Stream {
         let source = Growing { device: Arc::clone(device), range: Arc::clone(&range) };
         let block = Block::with_track(Arc::new(source), range.memory().span(0..whole), track);
         let device = Arc::clone(device);
-        let mut growing = GrowingBuffer { buffer: Buffer::new(block, 0), range, device, len_max };
+        let mut growing = GrowingBuffer {
+            buffer: Buffer::new(block, 0),
+            range,
+            device,
+            len_max,
+            is_exposed: AtomicBool::new(false),
+        };
         growing.grow_to(len)?;
         Ok(growing)
     }
@@ -117,6 +126,9 @@ impl<T: Element> GrowingBuffer<T> {
         }
         self.buffer.len = len;
         self.buffer.block.track.grow(bytes);
+        if self.is_exposed.load(Ordering::Relaxed) {
+            self.buffer.block.expose(&(0..bytes));
+        }
         self.ask_ahead(bytes)
     }
 
@@ -165,6 +177,7 @@ impl<T: Element> GrowingBuffer<T> {
     /// The address of the first element, as kernels and other libraries see it. It never changes.
     #[must_use]
     pub fn address(&self) -> u64 {
+        self.is_exposed.store(true, Ordering::Relaxed);
         self.buffer.address()
     }
 
