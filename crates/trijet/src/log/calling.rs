@@ -43,11 +43,14 @@ fn refused(op: &'static str) -> Error {
     if forked() {
         return fork::refused(op);
     }
-    REFUSED.with_borrow_mut(|calls| {
+    // A thread of the driver that is ending keeps no list. Its calls are refused all the same.
+    let noted = REFUSED.try_with(|calls| {
+        let mut calls = calls.borrow_mut();
         if calls.len() < REFUSED_MAX {
             calls.push(op);
         }
     });
+    noted.unwrap_or(());
     let cause = "called inside a host function, which must not call the driver";
     Error::new(ErrorKind::InCallback, op, cause)
 }
@@ -112,7 +115,7 @@ pub(crate) fn running() -> Option<At> {
 /// meanwhile.
 pub(crate) fn run_inside<R>(at: At, run: impl FnOnce() -> R) -> (R, Vec<&'static str>) {
     let outcome = doing(Does::HostFn(at), run);
-    (outcome, REFUSED.take())
+    (outcome, REFUSED.try_with(RefCell::take).unwrap_or_default())
 }
 
 /// The position, the device and the stream class of a host function.

@@ -14,17 +14,22 @@ pub(crate) fn within<R>(name: Option<Cow<'static, str>>, run: impl FnOnce() -> R
     struct Outer(Option<Cow<'static, str>>);
     impl Drop for Outer {
         fn drop(&mut self) {
-            NAME.replace(self.0.take());
+            replace(self.0.take());
         }
     }
-    let _outer = Outer(NAME.replace(name));
+    let _outer = Outer(replace(name));
     run()
+}
+
+/// Sets the name, and returns the one before. A thread that is ending may have no place for a name any more: its entries have
+/// the labels of their operations alone.
+fn replace(name: Option<Cow<'static, str>>) -> Option<Cow<'static, str>> {
+    NAME.try_with(|now| now.replace(name)).unwrap_or_default()
 }
 
 /// The label of an operation, behind the name of its task.
 pub(crate) fn labelled(label: Cow<'static, str>) -> Cow<'static, str> {
-    NAME.with_borrow(|name| match name {
-        Some(name) => Cow::Owned(format!("{name}: {label}")),
-        None => label,
-    })
+    let named = NAME
+        .try_with(|name| name.borrow().as_ref().map(|name| Cow::Owned(format!("{name}: {label}"))));
+    named.ok().flatten().unwrap_or(label)
 }

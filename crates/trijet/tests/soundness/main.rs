@@ -8,6 +8,7 @@ mod launches;
 mod losses;
 mod panics;
 mod pools;
+mod thread_ends;
 mod waits;
 
 use std::pin::pin;
