@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use trijet::memory::dlpack::DlManagedTensor;
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
-use trijet::{Device, ErrorKind, Result, Uses};
+use trijet::{Device, ErrorKind, Readiness, Result, Uses};
 
 fn devices(order: Order, faults: Vec<Fault>) -> Vec<Device> {
     let config = HostConfig {
@@ -342,6 +342,28 @@ fn elements_that_a_growing_buffer_gets_are_initialised_for_users_of_its_address(
     stream.fill_bytes(&mut x.slice_mut(7 * PAGE..), 1)?;
     assert_eq!(stream.download(&x.slice(..2 * PAGE))?, [7; 2 * PAGE]);
     Ok(())
+}
+
+/// A ticket stands for everything that the stream was given, also if an event was recorded before the wait.
+#[test]
+fn a_ticket_stands_for_a_wait_for_an_event_of_other_code() -> Result<()> {
+    let device = Device::host(HostConfig::default())?.remove(0);
+    let (theirs, ours) = (device.stream()?, device.stream()?);
+    let mut x = ours.alloc::<u8>(64)?;
+    let (signal, event) = (device.signal(), device.event()?);
+    let waits = signal.clone();
+    theirs.host_fn(move || waits.wait())?;
+    event.record(&theirs)?;
+    ours.fill_bytes(&mut x, 1)?;
+    let before = ours.ticket()?;
+    // SAFETY: the event is alive.
+    unsafe { ours.wait_raw(event.as_raw())? };
+    let after = ours.ticket()?;
+    before.wait()?;
+    let while_they_work = after.query()?;
+    signal.set();
+    assert_eq!(while_they_work, Readiness::NotReady);
+    after.wait()
 }
 
 /// A tensor as a framework makes it, with a shape of two dimensions.

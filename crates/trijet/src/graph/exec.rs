@@ -13,6 +13,7 @@ use crate::device::memory::{Space, Span};
 use crate::log::calling;
 use crate::memory::Buffer;
 use crate::order::recorder::Recorder;
+use crate::order::submission::Submission;
 use crate::order::track::Use;
 use crate::stream::shared::Shared;
 use crate::stream::{Device, Stream};
@@ -45,6 +46,8 @@ pub struct Graph {
     touches: Vec<Place>,
     /// The same with the memory that the graph of the driver has now.
     touched: Vec<(Span, Mode)>,
+    /// Whether a node is a host function.
+    has_host_fn: bool,
     /// The error of a change of which the driver made only a part.
     broken: Option<Error>,
     /// Whether the nodes are with a recording. They do not come back from one that panics.
@@ -169,6 +172,7 @@ impl Graph {
             return Err(Error::new(ErrorKind::InvalidValue, "record", format!("{count} {cause}")));
         }
         let touched = touched(&touches, &spans);
+        let has_host_fn = nodes.iter().any(Node::is_host_fn);
         let mut graph = Self {
             device: shared,
             handle: None,
@@ -178,6 +182,7 @@ impl Graph {
             heap,
             touches,
             touched,
+            has_host_fn,
             broken: None,
             is_compared: false,
         };
@@ -263,6 +268,7 @@ impl Graph {
         refuse_race(&self.device, &nodes, &spans, self.heap.len())?;
         self.touches = touches(&nodes, &spans);
         self.touched = touched(&self.touches, &spans);
+        self.has_host_fn = nodes.iter().any(Node::is_host_fn);
         (self.nodes, self.spans) = (nodes, spans);
         if self.nodes.is_empty() {
             let old = self.handle.take();
@@ -385,7 +391,8 @@ impl Graph {
         });
         let uses: SmallVec<[_; 16]> = uses.collect();
         let action = Action::Graph { graph, touches: &self.touched, name: &self.name };
-        stream.enqueue(action, &uses, site)
+        let submission = stream.submission(action, &uses, site);
+        stream.lane().enqueue(&Submission { has_host_fn: self.has_host_fn, ..submission })
     }
 
     /// Refuses memory that cannot stand for the arguments.

@@ -91,6 +91,9 @@ impl LaneRef {
         let is_next = state.seq == before.seq;
         let position = self.count(&mut state);
         state.last_shared = shared;
+        if submission.has_host_fn {
+            state.note_host_fn(position, !uses.is_empty());
+        }
         self.after(&mut state, submission, position, prologue);
         // An allocation may leave nothing in the stream (law A4).
         let is_work = action.kind().effect() != Effect::Allocates;

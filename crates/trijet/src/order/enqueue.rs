@@ -102,7 +102,8 @@ impl LaneRef {
     #[inline(always)]
     fn needs_nothing(&self, submission: &Submission<'_>) -> Option<bool> {
         let frees = matches!(submission.action, Action::Free(_));
-        if self.legacy.is_some() || frees || submission.may_wait || is_dependent(submission) {
+        let is_plain = !(submission.may_wait | submission.has_host_fn);
+        if self.legacy.is_some() || frees || !is_plain || is_dependent(submission) {
             return None;
         }
         let mut shared = false;
@@ -205,6 +206,9 @@ impl LaneRef {
         state.last_shared = shared;
         if matches!(action, Action::Launch(_)) {
             state.note_launch();
+        }
+        if submission.has_host_fn {
+            state.note_host_fn(position, !uses.is_empty());
         }
         self.after(&mut state, submission, position, &prologue);
         if let Some(turn) = turn {

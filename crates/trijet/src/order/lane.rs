@@ -18,6 +18,10 @@
 //! that two lanes use, it is recorded before the next one is enqueued. A consumer that comes before
 //! that has it recorded. A program on one lane records nothing.
 //!
+//! *Host functions* may wait for the program. So before a lane is given one, or is made to wait for one, its last operation is
+//! recorded: a consumer of that operation must not follow the host function (S5). Marks name the host functions that they
+//! stand for. What the driver has completed meanwhile is not asked, because the answer depends on timing.
+//!
 //! Imports: `base`, `device`, `log`.
 #![forbid(unsafe_code)]
 
@@ -45,6 +49,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub(crate) const LANES_MAX: u32 = 1024;
 /// Checkpoints that a lane keeps. The oldest one stands for those before it.
 const CHECKPOINTS_MAX: usize = 64;
+/// Checkpoints that a lane keeps if the oldest one comes before a host function that may be pending. A stream does not hold
+/// more operations (law A41).
+const CHECKPOINTS_HELD_MAX: usize = 1024;
 
 /// Operations that may be pending in a stream before the next call counts as one that may wait for
 /// room. About 1024 operations of the driver fit (law A41), and with one operation of the library
@@ -83,6 +90,16 @@ pub(super) struct State {
     /// What precedes the next operation.
     pub(super) vector: VectorClock,
     pub(super) checkpoints: VecDeque<Arc<Mark>>,
+    /// The last operation of each lane that precedes the next one here and may wait for the program: a host function, or the
+    /// first one after a wait for an event of other code.
+    pub(super) host_fns: VectorClock,
+    /// The numbers of checkpoints after which the lane was given such an operation, or a wait for one.
+    held: VecDeque<u64>,
+    /// The last number if all operations after the last checkpoint are host functions without memory: nothing needs an
+    /// event of these.
+    unused: u64,
+    /// Whether a wait for an event of other code came after the last checkpoint. No vector tells.
+    pub(super) has_unknown_wait: bool,
     /// Marks that are recorded again when they have no other holder.
     spare: Vec<Arc<Mark>>,
     /// Whether the last operation used memory that two lanes use.
@@ -233,7 +250,7 @@ impl State {
             return self.unrecorded();
         }
         let (log, device) = (&gate.log, stream.device);
-        if self.checkpoints.len() == CHECKPOINTS_MAX {
+        while self.checkpoints.len() >= CHECKPOINTS_MAX && !self.holds_oldest(log.domain, lane) {
             self.spare.extend(self.checkpoints.pop_front());
         }
         let free = self.spare.iter_mut().position(|mark| Arc::get_mut(mark).is_some());
@@ -245,6 +262,7 @@ impl State {
                 event: log.driver.event_create(device, Timing::Off)?,
                 device,
                 snapshot: VectorClock::new(),
+                host_fns: VectorClock::new(),
                 position: Position { lane, seq: 0 },
             }),
         };
@@ -253,6 +271,7 @@ impl State {
         self.learn_of_thread(log.domain);
         if let Some(mark) = Arc::get_mut(&mut mark) {
             mark.snapshot.copy_from(&self.vector);
+            mark.host_fns.copy_from(&self.host_fns);
             mark.position = position;
         }
         gate.records.fetch_add(1, Ordering::Relaxed);
@@ -261,7 +280,61 @@ impl State {
         let at = (log.domain, position);
         self.note(|| plain(kind.clone(), device, class, at));
         self.checkpoints.push_back(Arc::clone(&mark));
+        self.has_unknown_wait = false;
         Ok(mark)
+    }
+
+    /// Records an event for what the lane was given, unless there is one: what it is given next may wait for the program,
+    /// and work that needs an operation before that must not (S5).
+    pub(super) fn record_before_host(&mut self, gate: &Gate, lane: LaneId) -> Result<()> {
+        if self.recorded().max(self.base).max(self.unused) < self.seq {
+            self.record(gate, lane)?;
+        }
+        let last = self.recorded();
+        if last > self.base && self.held.back() != Some(&last) {
+            self.held.push_back(last);
+        }
+        Ok(())
+    }
+
+    /// Prepares the lane for a wait for something that follows these host functions.
+    pub(super) fn follow_host(
+        &mut self,
+        gate: &Gate,
+        lane: LaneId,
+        host_fns: &VectorClock,
+    ) -> Result<()> {
+        if host_fns.positions().any(|place| !self.vector.covers(place)) {
+            self.record_before_host(gate, lane)?;
+        }
+        self.host_fns.join(host_fns);
+        Ok(())
+    }
+
+    /// Notes that the last operation is a host function. Nothing needs an event of one without memory.
+    pub(super) fn note_host_fn(&mut self, position: Position, has_memory: bool) {
+        self.host_fns.raise(position);
+        if !has_memory && self.recorded().max(self.base).max(self.unused) + 1 == self.seq {
+            self.unused = self.seq;
+        }
+    }
+
+    /// Whether the oldest checkpoint stays, because a host function stands between it and the next one that the calling thread
+    /// does not know to be complete.
+    fn holds_oldest(&mut self, domain: u64, lane: LaneId) -> bool {
+        let Some(oldest) = self.checkpoints.front().map(|mark| mark.position.seq) else {
+            return false;
+        };
+        if self.held.front() != Some(&oldest) {
+            return false;
+        }
+        let next = Position { lane, seq: oldest + 1 };
+        let is_known = thread::with_known(domain, |known| known.covers(next));
+        let stays = !is_known && self.checkpoints.len() < CHECKPOINTS_HELD_MAX;
+        if !stays {
+            self.held.pop_front();
+        }
+        stays
     }
 
     /// The error of a call that needs a record of a dropped stream.

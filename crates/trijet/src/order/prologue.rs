@@ -49,6 +49,9 @@ impl LaneRef {
         if state.last_shared && state.class != StreamClass::Legacy && state.recorded() < state.seq {
             state.record(self.gate(), self.id)?;
         }
+        if submission.has_host_fn {
+            state.record_before_host(self.gate(), self.id)?;
+        }
         self.wait_for(state, submission, (needs, marks), &mut prologue.left_out)?;
         let engine = submission.action.engine();
         prologue.begin = self.timed_begin(state, engine)?;

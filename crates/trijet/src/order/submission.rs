@@ -17,6 +17,8 @@ pub(crate) struct Submission<'a> {
     /// to the compiler.
     pub(crate) at_return: AtReturn,
     pub(crate) may_wait: bool,
+    /// Whether it runs functions of the program, which may wait for the program.
+    pub(crate) has_host_fn: bool,
     /// The tracks of its accesses, in the order of [`Action::each_access`]. An allocation uses the
     /// memory that it will return.
     pub(crate) uses: &'a [Use<'a>],
@@ -38,7 +40,16 @@ impl<'a> Submission<'a> {
         site: &'static Location<'static>,
     ) -> Self {
         let (at_return, may_wait) = (action.at_return(), action.may_wait());
-        Self { action, at_return, may_wait, uses, chunk: None, site, slot: None }
+        Self {
+            action,
+            at_return,
+            may_wait,
+            has_host_fn: false,
+            uses,
+            chunk: None,
+            site,
+            slot: None,
+        }
     }
 
     /// Whether the uses are those of the action.

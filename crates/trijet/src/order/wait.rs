@@ -10,7 +10,7 @@ use super::gate::Maker;
 use super::lane::State;
 use super::lane_ref::LaneRef;
 use super::legacy::Turn;
-use super::mark::{Mark, Marks};
+use super::mark::{EventWork, Mark, Marks};
 use super::submission::Submission;
 use super::track::Needs;
 use crate::base::error::Result;
@@ -87,6 +87,7 @@ impl LaneRef {
                 left_out.push(*need);
                 continue;
             }
+            state.follow_host(self.gate(), self.id, &mark.host_fns)?;
             self.gate().wait(self.stream, mark.event)?;
             let by = Asked::Ordering;
             let kind = OpKind::Wait { event: mark.event.0, on: mark.position, by };
@@ -103,11 +104,12 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Makes future work of this lane wait for an event of the program that stands for `snapshot`.
+    /// Makes future work of this lane wait for an event of the program. `work` is what it stands for; `None` for an event that
+    /// the library did not make.
     pub(crate) fn wait_event(
         &self,
         event: EventHandle,
-        (on, snapshot): (Position, &VectorClock),
+        work: Option<&EventWork>,
         site: &'static Location<'static>,
     ) -> Result<()> {
         self.refuse_recorded("stream wait")?;
@@ -117,8 +119,21 @@ impl LaneRef {
         };
         let mut state = self.lane().lock();
         let called = state.called(self.driver());
+        match work {
+            Some(work) => state.follow_host(self.gate(), self.id, &work.host_fns)?,
+            None => state.record_before_host(self.gate(), self.id)?,
+        }
         self.gate().wait(self.stream, event)?;
-        state.vector.join(snapshot);
+        let on = if let Some(work) = work {
+            state.vector.join(&work.clock);
+            work.position
+        } else {
+            // The positions of an unknown event are unknown, and it may wait for the program.
+            let next = Position { lane: self.id, seq: state.seq + 1 };
+            state.host_fns.raise(next);
+            state.has_unknown_wait = true;
+            Position { lane: self.id, seq: 0 }
+        };
         state.note_awaited();
         state.learn_of_thread(self.gate().log.domain);
         if let Some(turn) = &turn {
@@ -127,16 +142,6 @@ impl LaneRef {
         (state.last_end, state.used) = (None, true);
         self.note_wait(&state, (event, on), (called, site));
         Ok(())
-    }
-
-    /// Makes future work of this lane wait for an event that the library did not make. The
-    /// positions of such an event are unknown, so the lane learns nothing.
-    pub(crate) fn wait_unknown(
-        &self,
-        event: EventHandle,
-        site: &'static Location<'static>,
-    ) -> Result<()> {
-        self.wait_event(event, (Position { lane: self.id, seq: 0 }, &VectorClock::new()), site)
     }
 
     fn note_wait(
@@ -176,13 +181,12 @@ impl LaneRef {
         self.note_wait(&state, (event, on), (state.called(self.driver()), site));
     }
 
-    /// Records an event of the program on the stream. Returns the position of the record, and the
-    /// positions that the event stands for.
+    /// Records an event of the program on the stream. Returns what the event stands for.
     pub(crate) fn record_event(
         &self,
         event: EventHandle,
         site: &'static Location<'static>,
-    ) -> Result<(Position, VectorClock)> {
+    ) -> Result<EventWork> {
         self.refuse_recorded("event record")?;
         // Law A14: a record on the legacy stream stands for the blocking streams as well.
         let _turn = match &self.legacy {
@@ -199,7 +203,8 @@ impl LaneRef {
         self.note_call_about(&state, (called, site), || {
             plain(kind.clone(), self.device, self.class(), at)
         });
-        Ok((position, state.vector.clone()))
+        let (clock, host_fns) = (state.vector.clone(), state.host_fns.clone());
+        Ok(EventWork { position, clock, host_fns })
     }
 
     /// A mark that stands for everything enqueued so far, waits included; `None` if nothing was
@@ -217,7 +222,7 @@ impl LaneRef {
         if !state.used && !state.class.is_default() && is_seen {
             return Ok(None);
         }
-        match state.checkpoints.back().filter(|_| is_seen) {
+        match state.checkpoints.back().filter(|_| is_seen && !state.has_unknown_wait) {
             // A checkpoint does not stand for a wait that was enqueued after it.
             Some(mark) if mark.snapshot == state.vector => Ok(Some(Arc::clone(mark))),
             _ => state.record(self.gate(), self.id).map(Some),

@@ -224,7 +224,7 @@ impl Event {
         lane.domain.own("stream wait", self.0.device.domain.id())?;
         let last = self.0.lock();
         match &last.stands_for {
-            Some((on, clock)) => lane.wait_event(last.handle, (*on, clock), site),
+            Some(work) => lane.wait_event(last.handle, Some(work), site),
             // Law A5: nothing was recorded, so there is nothing to wait for.
             None => {
                 lane.note_wait_for_nothing(last.handle, site);

@@ -95,7 +95,7 @@ impl Stream {
         calling::refuse("stream wait")?;
         let lane = self.lane();
         let event = lane.driver().event_from_raw(lane.device, event);
-        let waits = lane.wait_unknown(event, Location::caller());
+        let waits = lane.wait_event(event, None, Location::caller());
         waits.map_err(|error| self.device().failed(error))
     }
 }

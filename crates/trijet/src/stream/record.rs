@@ -4,13 +4,13 @@
 use super::completion::Awaited;
 use super::shared::Shared;
 use crate::base::error::Result;
-use crate::base::id::{DeviceId, Position};
+use crate::base::id::DeviceId;
 use crate::base::ledger::{StreamClass, Waited};
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{EventHandle, Timing};
 use crate::log::calling;
 use crate::log::entry::HostWait;
-use crate::order::mark::Mark;
+use crate::order::mark::{EventWork, Mark};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use std::sync::Arc;
 pub(crate) struct Record {
     device: Arc<Shared>,
     pub(super) handle: EventHandle,
-    /// The position of the record and the lane vector at it; `None` before the record.
-    pub(super) stands_for: Option<(Position, VectorClock)>,
+    /// What it stands for; `None` before the record.
+    pub(super) stands_for: Option<EventWork>,
 }
 
 impl Record {
@@ -33,7 +33,7 @@ impl Record {
 
     /// The work that is complete when the event is; `None` before the record.
     pub(crate) fn snapshot(&self) -> Option<&VectorClock> {
-        self.stands_for.as_ref().map(|(_, clock)| clock)
+        self.stands_for.as_ref().map(|work| &work.clock)
     }
 
     /// Appends the entry of a wait or a query by the calling thread for the event, that is, for its
@@ -49,7 +49,7 @@ impl Record {
     }
 
     fn note_as(&self, what: Waited, site: &'static Location<'static>) -> HostWait<'_> {
-        let position = self.stands_for.as_ref().map(|(position, _)| *position);
+        let position = self.stands_for.as_ref().map(|work| work.position);
         let on = (self.device.id, StreamClass::NonBlocking, position);
         self.device.domain.log().note_sync(what, on, site)
     }

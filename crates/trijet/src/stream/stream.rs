@@ -202,7 +202,11 @@ impl Stream {
         let at = (lane.device, lane.id, lane.class());
         let (slot, call) = lane.domain.host_fns.admit(at, site, run);
         let action = Action::HostFn { run: &call, touches };
-        let submission = Submission { slot: Some(&slot), ..self.submission(action, uses, site) };
+        let submission = Submission {
+            slot: Some(&slot),
+            has_host_fn: true,
+            ..self.submission(action, uses, site)
+        };
         lane.enqueue(&submission).inspect_err(|_| slot.empty())
     }
 

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
 use std::thread::spawn;
+use trijet::check::Options;
+use trijet::explore::{Strategy, explore};
+use trijet::graph::Arguments;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::trace::{OpKind, StreamClass};
 use trijet::{
@@ -327,4 +330,104 @@ fn a_ticket_of_a_per_thread_stream_stands_for_the_work_of_earlier_handles() -> R
     assert_eq!(again.ticket()?.query()?, Readiness::NotReady);
     drop(gate);
     again.ticket()?.wait()
+}
+
+/// Whether the stream of a host function was still at work when a wait for an operation before that function returned. The
+/// operation fills `x`, which another stream copies; between the two, the stream is given what `between` enqueues.
+fn ends_before_a_host_function(
+    device: &Device,
+    between: fn(&Device, &Stream, &Stream) -> Result<()>,
+) -> Result<bool> {
+    let (a, b, c) = (device.stream()?, device.stream()?, device.stream()?);
+    let mut x = b.alloc::<u32>(4)?;
+    let mut h = device.pinned::<u32>(4)?;
+    device.synchronize()?;
+    a.fill(&mut x, 7)?;
+    between(device, &a, &c)?;
+    b.copy(&x, &mut h)?;
+    b.synchronize()?;
+    let is_before = a.query()? == Readiness::NotReady;
+    assert_eq!(&*h.read()?, &[7; 4]);
+    device.synchronize()?;
+    Ok(is_before)
+}
+
+/// What may stand between an operation and the first other stream that needs it: a host function, or a wait for one.
+const BETWEEN: [(&str, fn(&Device, &Stream, &Stream) -> Result<()>); 6] = [
+    ("a host function", |_, a, _| a.host_fn(|| ())),
+    ("host functions", |_, a, _| (0..3).try_for_each(|_| a.host_fn(|| ()))),
+    ("a host function with memory", |device, a, _| {
+        let h = device.pinned::<u32>(4)?;
+        a.host_fn_with(&h, |_| ())
+    }),
+    ("a graph with a host function", |device, a, _| {
+        let mut graph = device.record(|g| g.host_fn(&g.stream()?, || ()))?;
+        a.launch_graph(&mut graph, Arguments::new())
+    }),
+    ("an event after a host function", |device, a, c| {
+        let event = device.event()?;
+        c.host_fn(|| ())?;
+        event.record(c)?;
+        a.wait(&event)
+    }),
+    ("memory of a host function", |device, a, c| {
+        let (mut h, mut y) = (device.pinned::<u32>(4)?, a.alloc::<u32>(4)?);
+        c.host_fn_with(&mut h, |h| h.fill(1))?;
+        a.copy(&h, &mut y)
+    }),
+];
+
+/// S5: a host function may wait for the program, so nothing waits for it that need not.
+#[test]
+fn an_operation_is_awaited_without_the_host_functions_after_it() -> Result<()> {
+    for (what, between) in BETWEEN {
+        let device = open(virtual_host(vec![]))?;
+        assert!(ends_before_a_host_function(&device, between)?, "{what}");
+        let run = |devices: &[Device]| {
+            ends_before_a_host_function(&devices[0], between).expect("nothing failed")
+        };
+        let strategy = Strategy::Exhaustive { runs_max: 3000 };
+        let found = explore(&HostConfig::default(), strategy, run)?;
+        assert!(found.outcomes.iter().any(|one| one.value), "{what}: no order has it");
+    }
+    Ok(())
+}
+
+/// The program of which the over-wait made a deadlock, on threads: the wait ends before the signal is set, and the checker
+/// has nothing to report. So it is when many events were recorded since.
+#[test]
+fn a_host_function_that_waits_for_the_program_holds_only_what_comes_after_it() -> Result<()> {
+    for records in [0, 200] {
+        let config = HostConfig { executor: Executor::Threads, ..HostConfig::default() };
+        let device = Device::builder().host(config).check(Options::default()).open()?;
+        let (a, b) = (device.stream()?, device.stream()?);
+        let (signal, work) = (device.signal(), device.clone());
+        let set = signal.clone();
+        let (tell, told) = channel();
+        let waiter = spawn(move || -> Result<()> {
+            let (mut x, mut y) = (a.alloc_zeroed::<u32>(4)?, b.alloc_zeroed::<u32>(4)?);
+            let mut z = a.alloc_zeroed::<u32>(4)?;
+            work.synchronize()?;
+            a.fill(&mut x, 7)?;
+            let waits = signal.clone();
+            a.host_fn(move || waits.wait())?;
+            for _ in 0..records {
+                a.fill(&mut z, 1)?;
+                drop(a.ticket()?);
+            }
+            b.copy(&x, &mut y)?;
+            b.synchronize()?;
+            tell.send(()).expect("the test waits");
+            signal.set();
+            work.synchronize()
+        });
+        let ended = told.recv_timeout(PATIENCE);
+        set.set();
+        let outcome = waiter.join().expect("no panic");
+        ended.unwrap_or_else(|_| panic!("{records} records: the wait ends before the signal"));
+        outcome?;
+        let verdict = device.verdict().expect("the device is checked");
+        assert_eq!(verdict.findings, [], "{records} records: {verdict}");
+    }
+    Ok(())
 }
