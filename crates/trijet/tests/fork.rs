@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use trijet::memory::PageLocked;
+use trijet::memory::{GrowingBuffer, PageLocked};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::task::{Data, Sum, TaskId, Tasks, Workers};
 use trijet::workers::Options;
@@ -31,6 +31,7 @@ struct Held {
     stream: Stream,
     x: Buffer<u8>,
     h: PinnedBuffer<u8>,
+    growing: GrowingBuffer<u8>,
 }
 
 impl Held {
@@ -39,7 +40,8 @@ impl Held {
         let (mut x, mut h) = (stream.alloc(64)?, device.pinned(64)?);
         stream.fill_bytes(&mut x, 1)?;
         stream.copy(&x, &mut h)?;
-        Ok(Self { device, stream, x, h })
+        let growing = stream.growing(64, 1 << 20)?;
+        Ok(Self { device, stream, x, h, growing })
     }
 
     /// Makes calls and drops everything, in the child; returns its exit code.
@@ -55,6 +57,8 @@ impl Held {
             self.device.stream().map(drop),
             self.device.event().map(drop),
             self.stream.host_fn(|| ()),
+            self.growing.grow_to(65),
+            self.growing.prepare(1 << 19),
             {
                 let mut batch = Batch::new();
                 let added = batch.add(&self.h, &mut self.x);

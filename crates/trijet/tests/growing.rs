@@ -64,6 +64,25 @@ fn a_buffer_grows_while_an_operation_uses_it() -> Result<()> {
     Ok(())
 }
 
+/// Law A28: a host function must not call the driver, whether this growth would do so or not.
+#[test]
+fn a_growth_inside_a_host_function_is_refused() -> Result<()> {
+    let device = Device::host(HostConfig::default())?.remove(0);
+    let s = device.stream()?;
+    let mut x = sequence(&s, 1, 1)?;
+    let (tell, told) = std::sync::mpsc::channel();
+    s.host_fn(move || {
+        let outcomes = [x.grow_to(PAGE), x.grow_to(64 * PAGE), x.prepare(64 * PAGE)];
+        let kinds = outcomes.map(|outcome| outcome.map_err(|error| error.kind()));
+        tell.send((kinds, x.len())).expect("the test waits");
+    })?;
+    s.synchronize()?;
+    let (kinds, len) = told.recv().expect("it has run");
+    assert_eq!(kinds, [Err(ErrorKind::InCallback); 3]);
+    assert_eq!(len, PAGE);
+    Ok(())
+}
+
 /// The next user's first write follows the operations of the user before.
 #[test]
 fn the_memory_of_a_dropped_buffer_serves_the_next_one_in_order() -> Result<()> {

@@ -507,21 +507,8 @@ impl Stream {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        let Some(handle) = self.handle else { return };
-        let device = Arc::clone(&self.device);
-        let destroy = move || {
-            if let Err(error) = device.domain.driver().graph_destroy(handle) {
-                device.keep_error(error);
-            }
-        };
-        if calling::forked() {
-            return;
-        }
-        if calling::inside() {
-            // A host function must not call the driver (law A28).
-            self.device.defer(Box::new(destroy));
-        } else {
-            destroy();
+        if let Some(handle) = self.handle {
+            self.device.destroy_graph(handle);
         }
     }
 }

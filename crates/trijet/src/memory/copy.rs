@@ -215,6 +215,7 @@ impl Stream {
 
     #[cold]
     fn reach_device(&self, owner: DeviceId) -> Result<Reach> {
+        calling::refuse("copy")?;
         let LaneRef { domain, device, .. } = self.lane();
         let reached = domain.peers.reach(&**domain.driver(), *device, owner);
         reached.map_err(|error| domain.failed(*device, error))

@@ -14,6 +14,7 @@ use crate::base::ledger::{Mode, OpKind, Place};
 use crate::base::units::Bytes;
 use crate::device::memory::Memory;
 use crate::heap::{GrowingRange, Heap, Trim, Users};
+use crate::log::calling;
 use crate::order::track::Track;
 use crate::stream::Stream;
 use crate::stream::shared::{Shared, Source};
@@ -117,6 +118,7 @@ impl<T: Element> GrowingBuffer<T> {
     /// no more. The buffer is then as it was.
     #[inline]
     pub fn grow_to(&mut self, len: usize) -> Result<()> {
+        calling::refuse("grow")?;
         if len < self.buffer.len || len > self.len_max {
             return Err(self.refused(len));
         }
@@ -142,6 +144,7 @@ impl<T: Element> GrowingBuffer<T> {
     /// # Errors
     /// As for [`grow_to`](Self::grow_to).
     pub fn prepare(&self, len: usize) -> Result<()> {
+        calling::refuse("prepare")?;
         if len > self.len_max {
             return Err(self.refused(len));
         }

@@ -178,6 +178,7 @@ impl<'a> Capture<'a> {
     /// # Errors
     /// As for [`Capture::begin`].
     pub fn fork(&self, other: &Stream) -> Result<()> {
+        calling::refuse("capture")?;
         Self::order(self.stream, other)
     }
 
@@ -187,6 +188,7 @@ impl<'a> Capture<'a> {
     /// # Errors
     /// As for [`Capture::begin`].
     pub fn join(&self, other: &Stream) -> Result<()> {
+        calling::refuse("capture")?;
         Self::order(other, self.stream)
     }
 
@@ -201,6 +203,7 @@ impl<'a> Capture<'a> {
     /// # Errors
     /// What made the capture invalid.
     pub fn end(mut self) -> Result<Captured> {
+        calling::refuse("capture")?;
         self.has_ended = true;
         self.ended()
     }
@@ -215,7 +218,7 @@ impl<'a> Capture<'a> {
 
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
-        if !self.has_ended {
+        if !self.has_ended && !calling::inside() {
             // An invalid capture has no graph, and this one was not wanted.
             drop(self.ended());
         }
@@ -269,8 +272,6 @@ impl Captured {
 
 impl Drop for Captured {
     fn drop(&mut self) {
-        if let Err(error) = self.device.domain.driver().graph_destroy(self.graph) {
-            self.device.keep_error(error);
-        }
+        self.device.destroy_graph(self.graph);
     }
 }

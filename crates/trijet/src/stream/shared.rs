@@ -9,7 +9,7 @@ use crate::base::id::DeviceId;
 use crate::base::ledger::{HostCall, Mode, OpKind, StreamClass, Waited};
 use crate::base::table::Table;
 use crate::device::code::Code;
-use crate::device::driver::{DeviceInfo, PoolAttribute, PoolHandle};
+use crate::device::driver::{DeviceInfo, GraphHandle, PoolAttribute, PoolHandle};
 use crate::device::loaded::{Loaded, LoadedModule};
 use crate::heap::{Heap, Trim, Users};
 use crate::log::calling;
@@ -189,6 +189,18 @@ impl Shared {
             track.all_users(&(0..u64::MAX), Mode::Write, is_done, &mut users);
             self.domain.give_to_heap(heap, number, users);
         }
+    }
+
+    /// Destroys a graph of the driver, for a drop. In a host function, which must not call the driver (law A28), the next
+    /// call outside of it does.
+    pub(crate) fn destroy_graph(self: &Arc<Self>, graph: GraphHandle) {
+        let device = Arc::clone(self);
+        let destroy = move || {
+            if let Err(error) = device.domain.driver().graph_destroy(graph) {
+                device.keep_error(error);
+            }
+        };
+        if calling::inside() { self.defer(Box::new(destroy)) } else { destroy() }
     }
 
     /// Puts work off to the next call that may reach the driver.
