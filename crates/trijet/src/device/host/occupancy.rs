@@ -26,8 +26,9 @@ pub(super) fn occupancy(config: &LaunchConfig, multiprocessors: u64) -> Occupanc
     let shared = u64::from(config.shared_bytes) + RESERVED_BYTES;
     let blocks = BLOCKS_MAX.min(THREADS_MAX / threads).min(SHARED_BYTES / shared);
     let clusters = (config.cluster != [1; 3]).then(|| {
-        let spread = multiprocessors.max(CLUSTER_MULTIPROCESSORS);
-        let all = blocks * spread / config.cluster_blocks().max(1);
+        let size = config.cluster_blocks().max(1);
+        let has_room = blocks * multiprocessors.max(CLUSTER_MULTIPROCESSORS) >= size;
+        let all = (blocks * multiprocessors / size).max(u64::from(has_room));
         u32::try_from(all).unwrap_or(u32::MAX)
     });
     Occupancy { blocks: u32::try_from(blocks).unwrap_or(u32::MAX), clusters }
