@@ -162,9 +162,9 @@ fn data_without_a_value_are_gone_when_they_cannot_be_taken() -> Result<()> {
     // code reaches its elements.
     let x = tasks.data(unsafe { devices[0].from_raw::<u8>(address, LEN, owner)? });
     tasks.task(x.write()).on(1).run(|_, _| Err(broken()))?;
+    assert!(tasks.finish().is_err());
     assert!(tasks.take(x).is_err());
     is_gone.recv_timeout(PATIENCE).expect("the memory is given back");
-    assert!(tasks.finish().is_err());
     Ok(())
 }
 
