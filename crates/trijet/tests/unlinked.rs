@@ -2,11 +2,12 @@
 
 mod collectives;
 
+use std::cell::Cell;
 use trijet::check::Options;
 use trijet::comm::{Communicator, LayerPipeline, Schedule};
 use trijet::kernels::{AFFINE_F32, FILL_U32};
 use trijet::sim::{Executor, HostConfig, Order};
-use trijet::{Batch, Device, ErrorKind, Result, SourceOrder, Stream};
+use trijet::{AsView, Batch, Buffer, Device, ErrorKind, Result, SourceOrder, Stream, View};
 
 /// Longer than a chunk, and no multiple of one.
 const LONG: usize = (5 << 20) + 3;
@@ -46,6 +47,33 @@ fn a_copy_on_a_stream_of_any_device_is_in_order_there() -> Result<()> {
         devices[1].copy_now(&x, &mut y)?;
         demand_clean(&devices[0]);
     }
+    Ok(())
+}
+
+/// Memory that is shorter at each look.
+struct Shrinks(Buffer<u8>, Cell<usize>);
+
+impl AsView for Shrinks {
+    type Element = u8;
+
+    fn as_view(&self) -> View<'_, u8> {
+        self.1.set(self.1.get() - 1);
+        self.0.slice(..self.1.get())
+    }
+}
+
+#[test]
+fn a_copy_looks_at_its_memory_once() -> Result<()> {
+    let devices = devices(2, 0)?;
+    let s = devices[0].stream()?;
+    let x = Shrinks(s.upload(&[7_u8; 65])?, Cell::new(65));
+    let mut y = devices[1].stream()?.upload(&[1_u8; 64])?;
+    s.copy(&x, &mut y)?;
+    assert_eq!(s.download(&y)?, [7; 64]);
+    x.1.set(65);
+    devices[1].stream()?.fill_bytes(&mut y, 1)?;
+    devices[0].copy_now(&x, &mut y)?;
+    assert_eq!(s.download(&y)?, [7; 64]);
     Ok(())
 }
 

@@ -140,11 +140,11 @@ impl Stream {
         R: AsView + ?Sized,
         W: AsViewMut<Element = R::Element> + ?Sized,
     {
-        let mut parts = Parts::default();
-        let Some(copy) = Copy::new(src, dst, &mut parts)? else { return Ok(()) };
+        let (src, mut dst, mut parts) = (src.as_view(), dst.as_view_mut(), Parts::default());
+        let Some(copy) = Copy::new(&src, &mut dst, &mut parts)? else { return Ok(()) };
         match self.reach(copy.dst, copy.src)? {
             Reach::Direct => self.enqueue(copy.action(Form::Async), &copy.uses, Location::caller()),
-            Reach::None => self.copy_unlinked(&src.as_view(), dst.as_view_mut()),
+            Reach::None => self.copy_unlinked(&src, dst),
         }
     }
 
@@ -252,15 +252,15 @@ impl Device {
         R: AsView + ?Sized,
         W: AsViewMut<Element = R::Element> + ?Sized,
     {
-        let mut parts = Parts::default();
-        let Some(copy) = Copy::new(src, dst, &mut parts)? else { return Ok(()) };
+        let (src, mut dst, mut parts) = (src.as_view(), dst.as_view_mut(), Parts::default());
+        let Some(copy) = Copy::new(&src, &mut dst, &mut parts)? else { return Ok(()) };
         let stream = self.legacy_stream()?;
         match stream.reach(copy.dst, copy.src)? {
             Reach::Direct => {
                 stream.enqueue(copy.action(Form::Sync), &copy.uses, Location::caller())
             }
             Reach::None => {
-                stream.copy_unlinked(&src.as_view(), dst.as_view_mut())?;
+                stream.copy_unlinked(&src, dst)?;
                 stream.synchronize()
             }
         }
