@@ -49,8 +49,15 @@ pub type PinnedBuffer<T> = Buffer<T, PageLocked>;
 /// ```
 pub type PageableBuffer<T> = Buffer<T, Pageable>;
 
-/// Marks memory that the host can access: page-locked or pageable.
-pub trait OnHost {}
+mod sealed {
+    #[expect(unnameable_types, reason = "only this crate implements it")]
+    pub trait Sealed {}
+}
+
+/// Marks memory that the host can access: page-locked or pageable. Only this crate implements it.
+pub trait OnHost: sealed::Sealed {}
+impl sealed::Sealed for PageLocked {}
+impl sealed::Sealed for Pageable {}
 impl OnHost for PageLocked {}
 impl OnHost for Pageable {}
 
