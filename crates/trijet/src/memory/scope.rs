@@ -54,7 +54,7 @@ impl<'env> Scope<'env> {
     ///
     /// # Errors
     /// `InvalidValue` if the lengths differ; `OutOfMemory` if there is no page-locked memory for
-    /// the bytes; what the driver reports.
+    /// the bytes; `Capturing` in a stream of a recording, and in one that is being captured; what the driver reports.
     #[track_caller]
     pub fn upload<T: Element, W: AsViewMut<Element = T> + ?Sized>(
         &mut self,
@@ -62,6 +62,7 @@ impl<'env> Scope<'env> {
         src: &[T],
         dst: &mut W,
     ) -> Result<()> {
+        stream.lane().refuse_staged("upload")?;
         stream.copy(&pinned::staged(self.device.shared(), src)?, dst)
     }
 
@@ -70,7 +71,7 @@ impl<'env> Scope<'env> {
     ///
     /// # Errors
     /// `InvalidValue` if the lengths differ; `OutOfMemory` if there is no page-locked memory for
-    /// the bytes; what the driver reports.
+    /// the bytes; `Capturing` in a stream of a recording, and in one that is being captured; what the driver reports.
     #[track_caller]
     pub fn download<T: Element, R: AsView<Element = T> + ?Sized>(
         &mut self,
@@ -78,6 +79,7 @@ impl<'env> Scope<'env> {
         src: &R,
         dst: &'env mut [T],
     ) -> Result<()> {
+        stream.lane().refuse_staged("download")?;
         let src = src.as_view();
         if src.len() != dst.len() {
             let cause = format!("{} elements into {}", src.len(), dst.len());

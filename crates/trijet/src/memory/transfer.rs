@@ -26,11 +26,11 @@ impl Stream {
     ///
     /// # Errors
     /// `OutOfMemory` if there is no memory on the device or no page-locked memory for the bytes;
-    /// `Capturing` in a stream of a recording; what the driver reports.
+    /// `Capturing` in a stream of a recording, and in one that is being captured; what the driver reports.
     #[track_caller]
     pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>> {
         calling::refuse("upload")?;
-        self.lane().refuse_recorded("upload")?;
+        self.lane().refuse_staged("upload")?;
         let staged = pinned::staged(self.device(), data)?;
         let mut target = self.alloc(data.len())?;
         self.copy(&staged, &mut target)?;
@@ -41,12 +41,12 @@ impl Stream {
     /// complete.
     ///
     /// # Errors
-    /// `OutOfMemory` if there is no page-locked memory for the bytes; `Capturing` in a stream of a recording; the error of
-    /// work that failed, or `Stalled`.
+    /// `OutOfMemory` if there is no page-locked memory for the bytes; `Capturing` in a stream of a recording, and in
+    /// one that is being captured; the error of work that failed, or `Stalled`.
     #[track_caller]
     pub fn download<R: AsView + ?Sized>(&self, src: &R) -> Result<Vec<R::Element>> {
         calling::refuse("download")?;
-        self.lane().refuse_recorded("download")?;
+        self.lane().refuse_staged("download")?;
         let src = src.as_view();
         let mut staged = pinned::alloc(self.device(), src.len())?;
         self.copy(&src, &mut staged)?;

@@ -12,6 +12,13 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::driver::NodeAction;
 
 impl LaneRef {
+    /// Refuses a call that stages its bytes, on a stream whose operations run later: that of a recording, or one that
+    /// other code captures. The staged bytes would be gone by then, or not be there at the return of the call.
+    pub(crate) fn refuse_staged(&self, op: &'static str) -> Result<()> {
+        self.refuse_recorded(op)?;
+        self.gate().admit(self.stream)
+    }
+
     /// Gives an operation to the capture of the stream.
     #[cold]
     pub(super) fn enqueue_captured(&self, submission: &Submission<'_>) -> Result<()> {
