@@ -126,6 +126,7 @@ impl Device {
 
     /// Opens host devices on which `search` makes every choice.
     pub(crate) fn explored(config: HostConfig, search: &Arc<Mutex<Search>>) -> Result<Vec<Self>> {
+        calling::refuse("open")?;
         let count = config.devices;
         let domain = Domain::new(open_explored(config, search)?);
         (0..count).map(|id| Self::of(&domain, DeviceId(id), MemoryOptions::default())).collect()

@@ -164,6 +164,7 @@ impl<K: Kinds, P> Feed<'_, K, P> {
     /// As for [`Run::wait`].
     #[track_caller]
     pub fn finish(mut self) -> Result<(Outcome, Vec<u64>)> {
+        calling::refuse("feed_workers")?;
         if let Some(run) = self.resident.take() {
             run.host.set(host::CLOSED, 1);
             while run.ticket.query()? == Readiness::NotReady && !run.is_hung() {
