@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use trijet::memory::{GrowingBuffer, PageLocked};
+use trijet::probe::heap_ranges;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::task::{Data, Sum, TaskId, Tasks, Workers};
 use trijet::workers::Options;
@@ -128,6 +129,40 @@ fn every_call_of_a_child_is_refused_and_every_drop_ends() -> Result<()> {
             held.stream.synchronize()?;
             assert_eq!(held.h.read()?[63], 1, "the parent goes on");
         }
+    }
+    Ok(())
+}
+
+/// A thread of the parent holds the locks of these calls most of the time.
+#[test]
+fn calls_without_an_error_wait_for_no_lock_in_a_child() -> Result<()> {
+    let device = Device::builder()
+        .host(HostConfig::default())
+        .check(trijet::check::Options::default())
+        .open()?;
+    let h = device.pinned::<u8>(8)?;
+    for _ in 0..40 {
+        let over = AtomicBool::new(false);
+        let code = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    drop((device.heap_stats(), heap_ranges(&device), device.verdict()));
+                    device.drop_wait(1 << 40);
+                }
+            });
+            let code = forked(|| {
+                let stats = device.heap_stats().is_some() || device.verdict().is_some();
+                device.drop_wait(1);
+                drop(h.ready());
+                device.script(vec![Box::new(|| unreachable!("it has no threads"))]);
+                let ranges =
+                    heap_ranges(&device).len() + usize::from(device.dropped_wait().is_some());
+                i32::from(stats || ranges > 0)
+            });
+            over.store(true, Ordering::Relaxed);
+            code
+        });
+        assert_eq!(code, 0, "an answer, or a signal");
     }
     Ok(())
 }

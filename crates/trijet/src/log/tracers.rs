@@ -2,6 +2,7 @@
 //! checker. Each lane has its own list of the tracers that get its operations.
 #![forbid(unsafe_code)]
 
+use super::calling;
 use super::names::{NOWHERE, Name, Names};
 use super::tracer::Tracer;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -37,10 +38,11 @@ pub(crate) struct Tracers {
 }
 
 impl Tracers {
-    /// Whether there is any tracer.
+    /// Whether there is any tracer. A child of `fork` traces nothing: a thread that has the lock of a tracer may exist
+    /// only in the parent.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
-        self.any.load(Ordering::Relaxed)
+        self.any.load(Ordering::Relaxed) && !calling::forked()
     }
 
     /// The tracers of every stream.
@@ -141,6 +143,9 @@ impl Tracers {
     }
 
     fn name(&self, name: &Name) {
+        if calling::forked() {
+            return;
+        }
         self.names.add(name);
         // The name is kept first, so that a trace that starts meanwhile has it at least once.
         self.note(|| name.op());

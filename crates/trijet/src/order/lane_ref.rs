@@ -11,6 +11,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::StreamClass;
 use crate::device::driver::Driver;
+use crate::log::calling;
 use std::sync::Arc;
 
 /// A stream's reference to its lane, with what its calls need of the domain.
@@ -76,6 +77,9 @@ impl LaneRef {
 
     /// Names the stream that has the lane.
     pub(crate) fn name(&self, text: &str) {
+        if calling::forked() {
+            return;
+        }
         let position = Position { lane: self.id, seq: self.lane().lock().seq };
         self.gate().log.tracers.name_stream((self.device, self.class()), position, text);
     }

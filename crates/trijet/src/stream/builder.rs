@@ -6,6 +6,7 @@ use super::pool_choice::{MemoryOptions, PoolChoice};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::check::{Options, Verdict};
 use crate::device::HostConfig;
+use crate::log::calling;
 
 /// Options for opening devices, see [`Device::builder`].
 ///
@@ -48,7 +49,7 @@ impl Device {
     }
 
     /// The verdict of the checker so far, on all streams of the device's driver; `None` if
-    /// [`Builder::check`] was not called for that driver. The checker takes a wait that has not
+    /// [`Builder::check`] was not called for that driver, and in a child of `fork`. The checker takes a wait that has not
     /// ended yet as one that never ends.
     ///
     /// ```
@@ -58,7 +59,7 @@ impl Device {
     /// ```
     #[must_use]
     pub fn verdict(&self) -> Option<Verdict> {
-        self.shared().domain.log().tracers.verdict()
+        if calling::forked() { None } else { self.shared().domain.log().tracers.verdict() }
     }
 }
 

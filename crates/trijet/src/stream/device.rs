@@ -225,7 +225,7 @@ impl Device {
     /// Runs host threads until all of them have ended. In the virtual executor only one of them
     /// runs at a time, in an order that the order policy decides, so that the run can be repeated.
     /// The threads must then wait for each other only by events and tickets. On other devices they
-    /// run concurrently.
+    /// run concurrently. In a child of `fork` none runs.
     ///
     /// ```
     /// use trijet::Device;
@@ -243,7 +243,9 @@ impl Device {
     /// # Panics
     /// If one of the threads panics.
     pub fn script(&self, threads: Vec<Script<'_>>) {
-        self.0.domain.driver().script(threads);
+        if !calling::forked() {
+            self.0.domain.driver().script(threads);
+        }
     }
 
     /// Waits until the work of all streams of the device is complete (law A10). While other code captures a stream of
@@ -331,13 +333,15 @@ impl Device {
     /// goes wrong. Waits of the host and of frees are never left out; if the number falls on one,
     /// the next wait is left out instead.
     pub fn drop_wait(&self, number: u64) {
-        self.0.domain.drop_wait(number);
+        if !calling::forked() {
+            self.0.domain.drop_wait(number);
+        }
     }
 
     /// The wait that [`Device::drop_wait`] left out; `None` if there was no such wait yet.
     #[must_use]
     pub fn dropped_wait(&self) -> Option<DroppedWait> {
-        self.0.domain.dropped()
+        if calling::forked() { None } else { self.0.domain.dropped() }
     }
 
     /// Another handle of an opened device.

@@ -100,11 +100,15 @@ impl Device {
         })
     }
 
-    /// The counters of the heap of the device; `None` if the device allocates from a pool.
+    /// The counters of the heap of the device; `None` if the device allocates from a pool,
+    /// and in a child of `fork`.
     #[must_use]
     pub fn heap_stats(&self) -> Option<HeapStats> {
         let shared = self.shared();
         let Source::Heap(heap) = &shared.source else { return None };
+        if calling::forked() {
+            return None;
+        }
         shared.domain.gather_in_heap(heap);
         let state = shared.domain.lock_heap(heap);
         let (counts, space) = (&state.counts, &state.space);
@@ -127,8 +131,10 @@ impl Device {
     /// See [`probe::heap_ranges`](crate::probe::heap_ranges).
     pub(crate) fn heap_ranges(&self) -> Vec<Range<u64>> {
         match &self.shared().source {
-            Source::Heap(heap) => self.shared().domain.lock_heap(heap).pieces().collect(),
-            Source::Pool(..) => Vec::new(),
+            Source::Heap(heap) if !calling::forked() => {
+                self.shared().domain.lock_heap(heap).pieces().collect()
+            }
+            Source::Heap(_) | Source::Pool(..) => Vec::new(),
         }
     }
 
@@ -178,7 +184,8 @@ impl Device {
     /// in each run, set [`HeapMode::Deterministic`] before the first allocation.
     ///
     /// # Errors
-    /// `Unsupported` if the device allocates from a pool.
+    /// `Unsupported` if the device allocates from a pool,
+    /// and in a child of `fork`.
     pub fn set_heap_mode(&self, mode: HeapMode) -> Result<()> {
         self.heap("heap mode")?.set_mode(mode);
         Ok(())

@@ -342,6 +342,9 @@ impl Run {
 
     /// Asks the workers to leave. Tasks that run go on to their end, and others do not run.
     pub fn cancel(&self) {
+        if calling::forked() {
+            return;
+        }
         twin::ask(self.host.address());
         self.host.set(host::ASKED, 1);
     }
@@ -349,6 +352,9 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
+        if calling::forked() {
+            return;
+        }
         twin::forget(self.host.address());
         let may_ask = !calling::inside();
         let is_complete =
