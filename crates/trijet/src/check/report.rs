@@ -95,6 +95,7 @@ impl Text<'_> {
             (Class::BatchDependent, _) => {
                 format!("copies of {second} depend on each other in {bytes}")
             }
+            (Class::ApiCall, _) => format!("{second} was called inside a host function"),
             (Class::Sticky, _) => format!("{first} failed, and the context was lost"),
             (Class::Deadlock | Class::DeadlockRisk, _) => self.deadlock(&first, &second),
             (Class::WaitGivesUp, _) => {

@@ -262,6 +262,7 @@ fn a_call_inside_a_host_function_is_found() {
     assert_eq!(classes, [Class::ApiCall]);
     let text = verdict.to_string();
     assert!(text.contains("`stream create`") && text.contains("live.rs"), "{text}");
+    assert!(text.contains("was called inside a host function"), "{text}");
 }
 
 /// Case 56.
