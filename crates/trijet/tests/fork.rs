@@ -1,6 +1,9 @@
 //! A child of `fork` gets a clear error from every call and can drop everything without hanging,
 //! also if other threads of the parent were inside calls.
 
+#[path = "matrix/host.rs"]
+mod matrix;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use trijet::memory::{GrowingBuffer, PageLocked};

@@ -9,6 +9,7 @@ mod conformance;
 mod contexts;
 mod cublas;
 mod litmus;
+mod matrix;
 #[path = "../parameters/mod.rs"]
 mod parameters;
 mod peers;

@@ -19,6 +19,7 @@ mod shape;
 mod source;
 mod text;
 mod tree;
+mod verbs;
 mod words;
 
 use files::{File, Finding, demand_none, files, lines};

@@ -1,0 +1,62 @@
+//! The contexts that a program can make calls from.
+
+/// A context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Context {
+    /// Any place of the program.
+    Plain,
+    /// A host function.
+    HostFn,
+    /// The function of a task, with its stream.
+    Task,
+    /// The function of a task on the host.
+    HostTask,
+    /// The function of a task of a region, with its stream.
+    Region,
+    /// The closure of a recording, with a stream of it.
+    Recording,
+    /// The closure of a recording, with another stream.
+    BesideRecording,
+    /// Between the begin and the end of a capture of another stream, in the strictest mode.
+    BesideCapture,
+    /// The same, with the captured stream.
+    Captured,
+    /// The child of a fork.
+    Fork,
+    /// After the loss of the device.
+    Lost,
+    /// A destructor of thread-local storage, before those of the library.
+    ThreadEnd,
+    /// A destructor of thread-local storage, after those of the library.
+    LateThreadEnd,
+    /// A drop while a panic unwinds.
+    Unwinding,
+}
+
+/// All contexts of a host device.
+pub(crate) const ALL: [Context; 14] = [
+    Context::Plain,
+    Context::HostFn,
+    Context::Task,
+    Context::HostTask,
+    Context::Region,
+    Context::Recording,
+    Context::BesideRecording,
+    Context::BesideCapture,
+    Context::Captured,
+    Context::Fork,
+    Context::Lost,
+    Context::ThreadEnd,
+    Context::LateThreadEnd,
+    Context::Unwinding,
+];
+
+impl Context {
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}")
+    }
+
+    pub(crate) fn named(name: &str) -> Self {
+        *ALL.iter().find(|context| context.name() == name).expect("a context of this name")
+    }
+}

@@ -1,0 +1,69 @@
+//! A verb of the public API, and how to call it.
+
+use super::super::held::{BEFORE, Held, WRITTEN};
+use super::super::rows::Row;
+use std::task::{Context, Poll, Waker};
+use trijet::{Result, Stream};
+
+/// A call that was prepared outside of the context. It gets the handles and the stream of the context.
+pub(crate) type Call = Box<dyn FnOnce(&mut Held, &Stream) -> Result<()> + Send>;
+
+/// A verb of the public API.
+pub(crate) struct Verb {
+    /// Its type and its name, as `scan` finds it.
+    pub(crate) name: &'static str,
+    pub(crate) row: Row,
+    /// The bytes of `x`, `y` and `h` after a call that was refused, and after one that succeeded.
+    pub(crate) bytes: [[u8; 3]; 2],
+    /// It is tried on host devices only, because its call or its answer is another one on a GPU.
+    pub(crate) is_of_host: bool,
+    /// Prepares a call.
+    pub(crate) make: fn(&mut Held) -> Result<Call>,
+}
+
+impl Verb {
+    pub(crate) const fn new(
+        name: &'static str,
+        row: Row,
+        make: fn(&mut Held) -> Result<Call>,
+    ) -> Self {
+        Self { name, row, bytes: [BEFORE; 2], is_of_host: false, make }
+    }
+
+    /// It leaves these bytes when it is refused, and when it succeeds.
+    pub(crate) const fn leaves(self, refused: [u8; 3], done: [u8; 3]) -> Self {
+        Self { bytes: [refused, done], ..self }
+    }
+
+    /// Not on a GPU.
+    pub(crate) const fn on_host(self) -> Self {
+        Self { is_of_host: true, ..self }
+    }
+
+    /// It writes all of `x`.
+    pub(crate) const fn x(self) -> Self {
+        self.leaves(BEFORE, [WRITTEN, BEFORE[1], BEFORE[2]])
+    }
+
+    /// It writes all of `h`.
+    pub(crate) const fn h(self) -> Self {
+        self.leaves(BEFORE, [BEFORE[0], BEFORE[1], WRITTEN])
+    }
+}
+
+pub(crate) fn call(
+    call: impl FnOnce(&mut Held, &Stream) -> Result<()> + Send + 'static,
+) -> Result<Call> {
+    Ok(Box::new(call))
+}
+
+/// Polls a future until it ends.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            break output;
+        }
+        std::thread::yield_now();
+    }
+}
