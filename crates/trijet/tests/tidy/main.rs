@@ -18,6 +18,7 @@ mod safety;
 mod shape;
 mod source;
 mod text;
+mod traits;
 mod tree;
 mod verbs;
 mod words;
