@@ -51,6 +51,24 @@ pub(crate) const ALL: [Context; 14] = [
     Context::Unwinding,
 ];
 
+/// Those that are tried on a GPU. The others are left to host devices:
+///
+/// - the child of a fork: CUDA does not support it, and a call that is wrongly let through may harm the parent;
+/// - the loss of a device: it costs the process its context, so each cell would need a process of its own;
+/// - destructors of thread-local storage: the driver has storage of its own, whose end the library does not see.
+pub(crate) const ON_CUDA: [Context; 10] = [
+    Context::Plain,
+    Context::HostFn,
+    Context::Task,
+    Context::HostTask,
+    Context::Region,
+    Context::Recording,
+    Context::BesideRecording,
+    Context::BesideCapture,
+    Context::Captured,
+    Context::Unwinding,
+];
+
 impl Context {
     pub(crate) fn name(self) -> String {
         format!("{self:?}")

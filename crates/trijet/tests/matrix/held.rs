@@ -14,6 +14,15 @@ pub(crate) enum Open {
 }
 
 impl Open {
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}")
+    }
+
+    pub(crate) fn named(name: &str) -> Self {
+        let all = [Self::Host, Self::Cuda];
+        all.into_iter().find(|one| one.name() == name).expect("devices of this name")
+    }
+
     pub(crate) fn builder(self) -> Builder {
         match self {
             Self::Host => {

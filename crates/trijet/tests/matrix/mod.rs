@@ -14,7 +14,7 @@ mod outcome;
 mod rows;
 mod verbs;
 
-pub(crate) use context::{ALL, Context};
+use context::{ALL, Context, ON_CUDA};
 pub(crate) use held::Open;
 
 use outcome::FAULT;
@@ -23,7 +23,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// The context whose cells a process runs, and the number of the first one.
+/// The device and the context of the cells that a process runs, and the number of the first one.
+const DEVICE: &str = "TRIJET_MATRIX_DEVICE";
 const CONTEXT: &str = "TRIJET_MATRIX_CONTEXT";
 const FIRST: &str = "TRIJET_MATRIX_FIRST";
 
@@ -46,10 +47,16 @@ enum Ended {
 }
 
 /// Runs the cells of a context from `first` on in a process, the ignored test `cells` of this program.
-fn process(cells: &str, context: Context, first: usize, faults: &mut Vec<String>) -> Ended {
+fn process(
+    (cells, open): (&str, Open),
+    context: Context,
+    first: usize,
+    faults: &mut Vec<String>,
+) -> Ended {
     let this = std::env::current_exe().expect("the path of this program");
     let mut child = Command::new(this)
         .args(["--exact", cells, "--ignored", "--nocapture"])
+        .env(DEVICE, open.name())
         .env(CONTEXT, context.name())
         .env(FIRST, first.to_string())
         .stdout(Stdio::piped())
@@ -94,7 +101,7 @@ fn process(cells: &str, context: Context, first: usize, faults: &mut Vec<String>
 }
 
 /// The failures of all cells of a context.
-fn faults_in(cells: &str, context: Context) -> Vec<String> {
+fn faults_in(cells: (&str, Open), context: Context) -> Vec<String> {
     let verbs = verbs::all();
     let (mut faults, mut first, mut deaths) = (Vec::new(), 0, 0);
     while let Ended::In(at, how) = process(cells, context, first, &mut faults) {
@@ -112,13 +119,17 @@ fn faults_in(cells: &str, context: Context) -> Vec<String> {
     faults
 }
 
-/// Demands the right answer of each verb in each of these contexts. `cells` is the path of the ignored test of this
+/// Demands the right answer of each verb in each context of these devices. `cells` is the path of the ignored test of this
 /// program that calls [`run_cells`].
-pub(crate) fn demand(cells: &str, contexts: &[Context]) {
+pub(crate) fn demand(cells: &str, open: Open) {
+    let contexts = match open {
+        Open::Host => &ALL[..],
+        Open::Cuda => &ON_CUDA,
+    };
     let faults: Vec<String> = std::thread::scope(|scope| {
         let spawned: Vec<_> = contexts
             .iter()
-            .map(|&context| scope.spawn(move || faults_in(cells, context)))
+            .map(|&context| scope.spawn(move || faults_in((cells, open), context)))
             .collect();
         spawned.into_iter().flat_map(|one| one.join().expect("it does not panic")).collect()
     });
@@ -126,9 +137,10 @@ pub(crate) fn demand(cells: &str, contexts: &[Context]) {
 }
 
 /// Runs the cells that the parent of this process asks for.
-pub(crate) fn run_cells(open: Open) {
+pub(crate) fn run_cells() {
     let Ok(context) = std::env::var(CONTEXT) else { return };
     let context = Context::named(&context);
+    let open = Open::named(&std::env::var(DEVICE).expect("the name of a device"));
     let first: usize = std::env::var(FIRST).map_or(0, |first| first.parse().expect("a number"));
     // Panics are answers here, and some contexts panic.
     std::panic::set_hook(Box::new(|_| ()));

@@ -201,11 +201,11 @@ fn enclosing<'a>(code: &'a str, word: &str, at: usize) -> Option<(&'a str, usize
     };
     let blocks =
         occurrences(code, word).into_iter().filter(|begin| *begin < at && starts_line(*begin));
-    let inside = blocks.filter_map(|begin| {
+    let mut inside = blocks.filter_map(|begin| {
         let open = begin + code[begin..].find('{')?;
         (open < at && at < closing_brace(code, open)).then(|| (&code[begin..open], begin))
     });
-    inside.last()
+    inside.next_back()
 }
 
 /// The name of the type of an `impl`, without its parameters: `impl<T> fmt::Debug for a::B<T>` is `B`.
