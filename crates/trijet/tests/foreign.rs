@@ -318,7 +318,7 @@ fn memory_that_is_used_by_its_address_is_never_zeroed_again() -> Result<()> {
     let mut large = stream.alloc::<u8>(1 << 20)?;
     assert!(large.address() > address);
     stream.fill_bytes(&mut large, 1)?;
-    // SAFETY: a live tensor, which is handed over.
+    // SAFETY: the tensor of the export above, which its consumer has written and gives back once.
     let back = unsafe { device.from_dlpack::<u8>(tensor)? };
     assert_eq!(stream.download(&back)?, [7; 4096]);
     Ok(())

@@ -115,7 +115,7 @@ pub(crate) fn running() -> Option<At> {
 /// meanwhile.
 pub(crate) fn run_inside<R>(at: At, run: impl FnOnce() -> R) -> (R, Vec<&'static str>) {
     let outcome = doing(Does::HostFn(at), run);
-    (outcome, REFUSED.try_with(RefCell::take).unwrap_or_default())
+    (outcome, REFUSED.try_with(RefCell::take).into_iter().flatten().collect())
 }
 
 /// The position, the device and the stream class of a host function.

@@ -24,7 +24,7 @@ pub(crate) fn within<R>(name: Option<Cow<'static, str>>, run: impl FnOnce() -> R
 /// Sets the name, and returns the one before. A thread that is ending may have no place for a name any more: its entries have
 /// the labels of their operations alone.
 fn replace(name: Option<Cow<'static, str>>) -> Option<Cow<'static, str>> {
-    NAME.try_with(|now| now.replace(name)).unwrap_or_default()
+    NAME.try_with(|now| now.replace(name)).ok().flatten()
 }
 
 /// The label of an operation, behind the name of its task.

@@ -270,7 +270,7 @@ fn a_copy_between_two_devices_comes_after_the_copies_before_it_of_either() -> Re
             devices.iter().try_for_each(Device::synchronize)?;
             // SAFETY: the copies only move numbers, on which nothing else depends.
             unsafe { x.order_manually() };
-            // SAFETY: as above.
+            // SAFETY: as for `x`, which is copied here.
             unsafe { y.order_manually() };
             d0.copy_now(&x, &mut y)?;
             d2.copy_now(&other, &mut far)?;
