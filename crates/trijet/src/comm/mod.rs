@@ -40,6 +40,7 @@ mod nccl;
 mod rank_frames;
 mod rank_group;
 mod rank_join;
+mod rank_messages;
 mod rank_steps;
 mod ranks;
 mod ring;

@@ -4,7 +4,7 @@
 //! The first loss of a rank stays: rank 0 tells it to all others, and each later call of a rank returns it.
 #![forbid(unsafe_code)]
 
-use super::rank_frames::{Answer, Call, Frame, PART_BYTES, Part};
+use super::rank_frames::{Answer, Call, Frame};
 use super::rank_join::Place;
 use super::rank_steps::{Step, Steps, named};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// The time between two heartbeats. The shortest timeout is five of these.
 pub(super) const BEAT: Duration = Duration::from_millis(200);
 /// How much longer than the timeout a rank waits for an answer of rank 0, which knows better which rank is late.
-const GRACE: Duration = Duration::from_secs(1);
+pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// What ends with the group: a communicator.
 pub(super) trait Dependent: Send + Sync + std::fmt::Debug {
@@ -35,7 +35,7 @@ pub(super) struct Group {
     /// The write half of the connection to each rank.
     links: BTreeMap<usize, Mutex<TcpStream>>,
     state: Mutex<State>,
-    changed: Condvar,
+    pub(super) changed: Condvar,
     /// Held during a call, so that there is one at a time.
     turn: Mutex<u64>,
     /// Held while rank 0 tells all ranks something, itself included. So an answer that one rank has seen is there on all ranks before a
@@ -48,26 +48,26 @@ pub(super) struct Group {
 
 /// Messages from a rank in a channel.
 #[derive(Debug, Default)]
-struct Inbox {
-    begun: Vec<u8>,
-    whole: VecDeque<Vec<u8>>,
+pub(super) struct Inbox {
+    pub(super) begun: Vec<u8>,
+    pub(super) whole: VecDeque<Vec<u8>>,
 }
 
 #[derive(Debug)]
-struct State {
-    lost: Option<Error>,
+pub(super) struct State {
+    pub(super) lost: Option<Error>,
     /// A loss is told to the other ranks, and then becomes `lost`.
     is_losing: bool,
     is_closing: bool,
     has_left: Vec<bool>,
     /// Rank 0 has left, and passes no messages on any more.
-    is_cut: bool,
+    pub(super) is_cut: bool,
     /// On rank 0: the calls that ranks have made, and since when there is one.
     calls: BTreeMap<usize, Call>,
     since: Option<Instant>,
     answer: Option<Answer>,
     /// By channel and rank.
-    inboxes: BTreeMap<(u64, usize), Inbox>,
+    pub(super) inboxes: BTreeMap<(u64, usize), Inbox>,
     /// What the other ranks, or rank 0, must know of communicators.
     outbox: Vec<Frame>,
     /// On rank 0: the collectives of all ranks.
@@ -147,7 +147,7 @@ impl Group {
         *self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -160,7 +160,7 @@ impl Group {
         self.lock().is_losing
     }
 
-    fn send(&self, to: usize, frame: &Frame) {
+    pub(super) fn send(&self, to: usize, frame: &Frame) {
         let Some(link) = self.links.get(&to) else { return };
         let mut stream = link.lock().unwrap_or_else(PoisonError::into_inner);
         // A refused write is no news: the thread that reads finds the end of the connection, perhaps behind a goodbye. After a
@@ -359,7 +359,7 @@ impl Group {
     }
 
     /// Sends what was announced. A thread that returns from this call has nothing left to send.
-    fn flush(&self) {
+    pub(super) fn flush(&self) {
         let _flushing = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let frames = std::mem::take(&mut self.lock().outbox);
         frames.into_iter().for_each(|frame| self.tell(frame));
@@ -420,78 +420,12 @@ impl Group {
         self.changed.notify_all();
     }
 
-    /// Takes a part of a message, or passes it on.
-    fn pass(&self, part: Part) {
-        let index = |rank: u32| usize::try_from(rank).ok().filter(|one| *one < self.place.count);
-        let (Some(to), Some(from)) = (index(part.to), index(part.from)) else { return };
-        if to != self.place.rank {
-            return self.send(to, &Frame::Part(part));
-        }
-        let mut state = self.lock();
-        let inbox = state.inboxes.entry((part.channel, from)).or_default();
-        inbox.begun.extend(part.bytes);
-        if part.is_last {
-            let whole = std::mem::take(&mut inbox.begun);
-            inbox.whole.push_back(whole);
-            drop(state);
-            self.changed.notify_all();
-        }
-    }
-
-    /// Sends a message to a rank. It does not wait for the rank.
-    pub(super) fn post(&self, to: usize, channel: u64, bytes: &[u8]) -> Result<()> {
-        if let Some(error) = self.failure() {
-            return Err(error);
-        }
-        // Rank 0 learns what this rank calls before others get the data.
-        self.flush();
-        let number = |rank: usize| u32::try_from(rank).unwrap_or(u32::MAX);
-        let (from, to, count) =
-            (number(self.place.rank), number(to), bytes.len().div_ceil(PART_BYTES).max(1));
-        for at in 0..count {
-            let bytes = &bytes[at * PART_BYTES..bytes.len().min((at + 1) * PART_BYTES)];
-            let part = Part { from, to, channel, is_last: at + 1 == count, bytes: bytes.to_vec() };
-            match self.place.rank {
-                0 => self.pass(part),
-                _ if from == to => self.pass(part),
-                _ => self.send(0, &Frame::Part(part)),
-            }
-        }
-        Ok(())
-    }
-
     /// The error of a message that does not fit: in most cases rank 0 finds the cause at the same time.
     pub(super) fn unfit(&self, cause: String) -> Error {
         let waits = |state: &mut State| state.lost.is_none();
         drop(self.changed.wait_timeout_while(self.lock(), GRACE, waits));
         self.lose(cause.clone());
         self.failure().unwrap_or_else(|| Error::new(ErrorKind::PeerLost, "ranks", cause))
-    }
-
-    /// Waits for the next message of a rank.
-    pub(super) fn take(&self, from: usize, channel: u64) -> Result<Vec<u8>> {
-        let Place { count, timeout, .. } = self.place;
-        let waits = |state: &mut State| {
-            let inbox = state.inboxes.get(&(channel, from));
-            inbox.is_none_or(|inbox| inbox.whole.is_empty())
-                && state.lost.is_none()
-                && !state.is_cut
-        };
-        self.flush();
-        let state = self.lock();
-        let waited = self.changed.wait_timeout_while(state, timeout + GRACE, waits);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        let whole = state.inboxes.get_mut(&(channel, from)).and_then(|one| one.whole.pop_front());
-        if let Some(whole) = whole {
-            return Ok(whole);
-        }
-        let cause = match state.is_cut {
-            true => format!("rank 0 of {count} has left, which passes messages on"),
-            false => format!("rank {from} of {count} sent nothing within {timeout:?}"),
-        };
-        drop(state);
-        self.lose(cause.clone());
-        Err(self.failure().unwrap_or_else(|| Error::new(ErrorKind::PeerLost, "ranks", cause)))
     }
 
     /// Makes a call together with all other ranks.

@@ -1,0 +1,76 @@
+//! Messages between ranks, which pass through rank 0 in parts.
+#![forbid(unsafe_code)]
+
+use super::rank_frames::{Frame, PART_BYTES, Part};
+use super::rank_group::{GRACE, Group, State};
+use super::rank_join::Place;
+use crate::base::error::{Error, ErrorKind, Result};
+use std::sync::PoisonError;
+
+impl Group {
+    /// Takes a part of a message, or passes it on.
+    pub(super) fn pass(&self, part: Part) {
+        let index = |rank: u32| usize::try_from(rank).ok().filter(|one| *one < self.place.count);
+        let (Some(to), Some(from)) = (index(part.to), index(part.from)) else { return };
+        if to != self.place.rank {
+            return self.send(to, &Frame::Part(part));
+        }
+        let mut state = self.lock();
+        let inbox = state.inboxes.entry((part.channel, from)).or_default();
+        inbox.begun.extend(part.bytes);
+        if part.is_last {
+            let whole = std::mem::take(&mut inbox.begun);
+            inbox.whole.push_back(whole);
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Sends a message to a rank. It does not wait for the rank.
+    pub(super) fn post(&self, to: usize, channel: u64, bytes: &[u8]) -> Result<()> {
+        if let Some(error) = self.failure() {
+            return Err(error);
+        }
+        // Rank 0 learns what this rank calls before others get the data.
+        self.flush();
+        let number = |rank: usize| u32::try_from(rank).unwrap_or(u32::MAX);
+        let (from, to, count) =
+            (number(self.place.rank), number(to), bytes.len().div_ceil(PART_BYTES).max(1));
+        for at in 0..count {
+            let bytes = &bytes[at * PART_BYTES..bytes.len().min((at + 1) * PART_BYTES)];
+            let part = Part { from, to, channel, is_last: at + 1 == count, bytes: bytes.to_vec() };
+            match self.place.rank {
+                0 => self.pass(part),
+                _ if from == to => self.pass(part),
+                _ => self.send(0, &Frame::Part(part)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the next message of a rank.
+    pub(super) fn take(&self, from: usize, channel: u64) -> Result<Vec<u8>> {
+        let Place { count, timeout, .. } = self.place;
+        let waits = |state: &mut State| {
+            let inbox = state.inboxes.get(&(channel, from));
+            inbox.is_none_or(|inbox| inbox.whole.is_empty())
+                && state.lost.is_none()
+                && !state.is_cut
+        };
+        self.flush();
+        let state = self.lock();
+        let waited = self.changed.wait_timeout_while(state, timeout + GRACE, waits);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let whole = state.inboxes.get_mut(&(channel, from)).and_then(|one| one.whole.pop_front());
+        if let Some(whole) = whole {
+            return Ok(whole);
+        }
+        let cause = match state.is_cut {
+            true => format!("rank 0 of {count} has left, which passes messages on"),
+            false => format!("rank {from} of {count} sent nothing within {timeout:?}"),
+        };
+        drop(state);
+        self.lose(cause.clone());
+        Err(self.failure().unwrap_or_else(|| Error::new(ErrorKind::PeerLost, "ranks", cause)))
+    }
+}
