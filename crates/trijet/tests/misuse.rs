@@ -50,6 +50,7 @@ fixed! {
     a_download_target_read_before_the_scope_ends
     a_pipeline_writes_what_is_read
     a_read_argument_where_the_kernel_writes
+    a_reduction_names_nccl_larger_elements
     a_scope_escapes_its_closure
     a_scope_downloads_into_memory_that_is_gone
     a_split_buffer_is_used

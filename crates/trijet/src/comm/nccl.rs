@@ -298,9 +298,10 @@ impl Nccl {
                 if let Some(side) = &self.side {
                     side.note(number, &team.members[0])?;
                 }
-                // SAFETY: each call has the memory that the operation around this one declares, with so many elements, because
-                // `Communicator` compared the lengths: false for an address or a count that is not that of a declared view. The
-                // streams live as long as the members.
+                // SAFETY: each call has the memory that the operation around this one declares, with that many elements, because
+                // `Communicator` compared the lengths: false for an address or a count that is not that of a declared view, or
+                // for a type of NCCL that is larger than the element, which the type of `Reduction::NCCL` excludes. The streams
+                // live as long as the members.
                 unsafe { group.run(&calls, streams) }?;
                 self.settle(group)
             })
@@ -314,7 +315,7 @@ impl Nccl {
         number: u64,
         data: &mut [ViewMut<'_, T>],
     ) -> Result<()> {
-        let NcclNames { element, operation } = names::<T, R>()?;
+        let NcclNames { element, operation, .. } = names::<T, R>()?;
         let part = |(member, data): (usize, &mut ViewMut<'_, T>)| {
             let (from, count) = (data.address(), data.len());
             let verb = Verb::AllReduce { operation };
@@ -357,7 +358,7 @@ impl Nccl {
         from: &[View<'_, T>],
         into: &mut [Option<ViewMut<'_, T>>],
     ) -> Result<()> {
-        let NcclNames { element, operation } = names::<T, R>()?;
+        let NcclNames { element, operation, .. } = names::<T, R>()?;
         let parts = from.iter().zip(into).enumerate().map(|(member, (from, into))| {
             let verb = Verb::Reduce { operation, root };
             let result = into.as_ref().map_or(0, ViewMut::address);
@@ -411,7 +412,7 @@ impl Nccl {
         from: &[View<'_, T>],
         into: &mut [ViewMut<'_, T>],
     ) -> Result<()> {
-        let NcclNames { element, operation } = names::<T, R>()?;
+        let NcclNames { element, operation, .. } = names::<T, R>()?;
         let (count, verb) = (into[0].len(), Verb::ReduceScatter { operation });
         self.moved(team, ("reduce_scatter", number), (from, into), |member, from, into| {
             vec![NcclCall { member, verb, from, into, count, element }]
@@ -485,7 +486,7 @@ impl Nccl {
     }
 }
 
-fn names<T: Element, R: Reduction<T>>() -> Result<NcclNames> {
+fn names<T: Element, R: Reduction<T>>() -> Result<NcclNames<T>> {
     R::NCCL.ok_or_else(|| {
         let cause = "it has no such combination of these elements; `Communicator::over` has";
         Error::new(ErrorKind::Unsupported, "NCCL", cause)

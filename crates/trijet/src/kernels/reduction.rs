@@ -6,12 +6,17 @@ use crate::base::error::Result;
 use crate::memory::{Element, View, ViewMut};
 use crate::stream::Stream;
 use half::bf16;
+use std::marker::PhantomData;
 
-/// The numbers that NCCL gives to a type of elements and to an operation, by `ncclDataType_t` and `ncclRedOp_t` of `nccl.h`.
+/// The numbers that NCCL gives to the elements `T` and to an operation, by `ncclDataType_t` and `ncclRedOp_t` of `nccl.h`.
+///
+/// NCCL accesses memory by the type of the elements. Only this library makes such numbers, and only those of `T`, so no
+/// [`Reduction`] can name a larger element than it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NcclNames {
+pub struct NcclNames<T> {
     pub(crate) element: i32,
     pub(crate) operation: i32,
+    of: PhantomData<fn() -> T>,
 }
 
 /// A way to combine elements: the parts of tasks ([`Data::reduce`](crate::task::Data::reduce)), or the data of several devices
@@ -21,7 +26,7 @@ pub trait Reduction<T: Element>: Send + Sync + 'static {
     const IDENTITY: T;
 
     /// How NCCL names this combination of these elements; `None` if it has none.
-    const NCCL: Option<NcclNames> = None;
+    const NCCL: Option<NcclNames<T>> = None;
 
     /// Combines the elements of `part` into those of `total`, which has as many.
     ///
@@ -44,8 +49,8 @@ macro_rules! reductions {
     ($($of:ty, $type:ty, $identity:expr, $kernel:ident, $element:literal, $operation:literal;)*) => {$(
         impl Reduction<$type> for $of {
             const IDENTITY: $type = $identity;
-            const NCCL: Option<NcclNames> =
-                Some(NcclNames { element: $element, operation: $operation });
+            const NCCL: Option<NcclNames<$type>> =
+                Some(NcclNames { element: $element, operation: $operation, of: PhantomData });
 
             fn combine(
                 stream: &Stream,
