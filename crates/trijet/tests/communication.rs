@@ -3,16 +3,34 @@
 mod collectives;
 mod comm;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use trijet::check::Options;
 use trijet::comm::{
     BucketPlan, Communicator, GradientBuckets, LayerPipeline, Pass, Schedule, Transport,
 };
 use trijet::graph::Recording;
-use trijet::kernels::{AFFINE_F32, Sum};
+use trijet::kernels::{AFFINE_F32, Reduction, Sum};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::Prng;
 use trijet::trace::{Engine, Op};
-use trijet::{Bytes, Device, ErrorKind, Result};
+use trijet::{Bytes, Device, ErrorKind, Result, Stream, View, ViewMut};
+
+/// Keeps the part. It panics for three elements.
+#[derive(Debug, Clone, Copy)]
+struct Part;
+
+impl<const BYTES: usize> Reduction<[u8; BYTES]> for Part {
+    const IDENTITY: [u8; BYTES] = [0; BYTES];
+
+    fn combine(
+        stream: &Stream,
+        part: View<'_, [u8; BYTES]>,
+        mut total: ViewMut<'_, [u8; BYTES]>,
+    ) -> Result<()> {
+        assert_ne!(part.len(), 3, "on purpose");
+        stream.copy(&part, &mut total)
+    }
+}
 
 fn devices(devices: u32, executor: Executor) -> Result<Vec<Device>> {
     let config = HostConfig { executor, devices, ..HostConfig::default() };
@@ -474,6 +492,75 @@ fn a_step_that_is_recorded_is_whole() -> Result<()> {
     assert!(error.contains("after `begin`"), "{error}");
     gradients.begin()?;
     devices[0].record(|g| gradients.record(g, |_| Ok(())))?;
+    Ok(())
+}
+
+/// What was enqueued after the panic must run, and not vanish in the recording that has ended.
+#[test]
+fn gradients_are_summed_after_a_panic_or_another_plan_in_a_recorded_step() -> Result<()> {
+    let devices = devices(2, Executor::Virtual(Order::Greedy))?;
+    let mut gradients = GradientBuckets::<u32, _>::new(&devices, Sum, &[3, 4])?;
+    let sums = |gradients: &mut GradientBuckets<u32, Sum>| -> Result<Vec<u32>> {
+        gradients.begin()?;
+        for layer in [1, 0] {
+            for (rank, device) in devices.iter().enumerate() {
+                device.stream()?.fill(&mut gradients.gradient_mut(rank, layer), 1)?;
+            }
+            gradients.ready(layer)?;
+        }
+        gradients.finish()?;
+        devices[1].stream()?.download(&gradients.gradient(1, 0))
+    };
+    let panics = |gradients: &mut GradientBuckets<u32, Sum>| -> Result<()> {
+        gradients.ready(1)?;
+        panic!("on purpose")
+    };
+    let record = || devices[0].record(|g| gradients.record(g, panics));
+    assert!(catch_unwind(AssertUnwindSafe(record)).is_err());
+    assert_eq!(sums(&mut gradients)?, [2; 3]);
+    let plan = BucketPlan { first: Bytes(1), rest: Bytes(1), ..BucketPlan::default() };
+    devices[0].record(|g| gradients.record(g, |gradients| gradients.set_plan(plan)))?;
+    assert_eq!(sums(&mut gradients)?, [2; 3]);
+    Ok(())
+}
+
+/// The bucket whose combination ended early would be combined twice, or not at all.
+#[test]
+fn a_step_with_a_combination_that_panicked_is_given_up() -> Result<()> {
+    let devices = devices(2, Executor::Virtual(Order::Greedy))?;
+    let mut gradients = GradientBuckets::<[u8; 1], _>::new(&devices, Part, &[4, 6])?;
+    gradients.set_plan(BucketPlan { first: Bytes(1), rest: Bytes(1), ..BucketPlan::default() })?;
+    let ready = || gradients.ready(1);
+    assert!(catch_unwind(AssertUnwindSafe(ready)).is_err(), "half of 6 elements are 3");
+    for outcome in [gradients.ready(0), gradients.finish()] {
+        let error = outcome.expect_err("the step is not whole");
+        assert!(error.to_string().contains("`begin` starts another step"), "{error}");
+    }
+    gradients.begin()?;
+    gradients.ready(0)
+}
+
+/// Of an element of more than 16 MiB not even one is in a chunk of that size.
+#[test]
+fn elements_larger_than_a_chunk_are_combined() -> Result<()> {
+    const BYTES: usize = (16 << 20) + 1;
+    let devices = devices(2, Executor::Virtual(Order::Greedy))?;
+    let communicator = Communicator::over(&devices)?;
+    let mut data = Vec::new();
+    for (device, value) in devices.iter().zip([1, 2]) {
+        let stream = device.stream()?;
+        let mut one = stream.alloc::<[u8; BYTES]>(4)?;
+        stream.fill_bytes(&mut one, value)?;
+        data.push(one);
+    }
+    let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
+    communicator.all_reduce(Part, &mut views)?;
+    // Segment `k` begins with device `k`, and its device 0 or 1 is overwritten by the other one.
+    for (device, one) in devices.iter().zip(&data) {
+        let found = device.stream()?.download(one)?;
+        let found: Vec<u8> = found.iter().map(|one| one[BYTES - 1]).collect();
+        assert_eq!(found, [1, 1, 2, 2]);
+    }
     Ok(())
 }
 

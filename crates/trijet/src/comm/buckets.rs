@@ -71,10 +71,33 @@ pub struct GradientBuckets<T, R> {
     ready: Vec<usize>,
     /// The bucket that is combined next: all devices combine them in the same order.
     next: usize,
+    /// A combination of this step ended with an error or a panic, so its bucket has any values.
+    has_failed: bool,
     /// The other processes, if there are any, and whether a step has ended and its order was compared with theirs.
     ranks: Option<Arc<Ranks>>,
     has_finished: bool,
     has_agreed: bool,
+}
+
+/// Buckets whose communicator is that of a recording. The drop puts the eager one back, also when a step panics or sets a
+/// plan with another transport.
+struct Recorded<'a, T: Element, R: Reduction<T> + Copy> {
+    of: &'a mut GradientBuckets<T, R>,
+    transport: Transport,
+    eager: Option<Communicator>,
+}
+
+impl<T: Element, R: Reduction<T> + Copy> Drop for Recorded<'_, T, R> {
+    fn drop(&mut self) {
+        if let Some(eager) = self.eager.take() {
+            *self.of.used(self.transport) = eager;
+        }
+        if !self.of.ready.is_empty() {
+            // Nothing of a step that is not whole runs.
+            self.of.ready.clear();
+            self.of.restart();
+        }
+    }
 }
 
 fn refused(cause: String) -> Error {
@@ -160,6 +183,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
             buckets: Vec::new(),
             ready: Vec::new(),
             next: 0,
+            has_failed: false,
             ranks: ranks.map(Arc::clone),
             has_finished: false,
             has_agreed: false,
@@ -252,12 +276,14 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// Says that what writes a gradient is enqueued, on all devices. Enqueues the combination of the buckets that are complete.
     ///
     /// # Errors
-    /// `InvalidValue` for a gradient that is ready already; as for [`Communicator::all_reduce`].
+    /// `InvalidValue` for a gradient that is ready already, and after a combination of this step has failed;
+    /// as for [`Communicator::all_reduce`].
     ///
     /// # Panics
     /// If there is no such gradient.
     #[track_caller]
     pub fn ready(&mut self, gradient: usize) -> Result<()> {
+        self.demand_whole()?;
         let (bucket, _) = self.placement.of(gradient);
         if self.ready.contains(&gradient) {
             let cause = format!("gradient {gradient} is ready twice; `finish` ends a step");
@@ -271,7 +297,10 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
                 _ => &self.copies,
             };
             let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
+            // The combination may be the program's, and may panic.
+            self.has_failed = true;
             communicator.all_reduce(self.how, &mut views)?;
+            self.has_failed = false;
             self.next += 1;
         }
         Ok(())
@@ -283,8 +312,10 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// next step has others: [`GradientBuckets::begin`].
     ///
     /// # Errors
-    /// `InvalidValue` if gradients are not ready, with their numbers; the step goes on.
+    /// `InvalidValue` if gradients are not ready, with their numbers: the step goes on; and after a combination of this step has
+    /// failed: [`GradientBuckets::begin`] starts another step.
     pub fn finish(&mut self) -> Result<()> {
+        self.demand_whole()?;
         let missing: Vec<_> =
             (0..self.lens.len()).filter(|one| !self.ready.contains(one)).collect();
         if !missing.is_empty() {
@@ -298,7 +329,17 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         Ok(())
     }
 
+    fn demand_whole(&self) -> Result<()> {
+        match self.has_failed {
+            false => Ok(()),
+            true => Err(refused(
+                "a combination of this step has failed; `begin` starts another step".to_owned(),
+            )),
+        }
+    }
+
     fn restart(&mut self) {
+        self.has_failed = false;
         for (bucket, (_, count)) in self.buckets.iter_mut().zip(self.placement.buckets()) {
             bucket.missing = count;
         }
@@ -306,11 +347,16 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     }
 
     /// Begins a step. If the last one showed another order of the gradients, the buckets are formed anew, and gradients are lost.
+    /// A step whose combination failed is given up.
     ///
     /// # Errors
     /// `InvalidValue` within a step; `OutOfMemory`; what the driver reports.
     #[track_caller]
     pub fn begin(&mut self) -> Result<()> {
+        if self.has_failed {
+            self.ready.clear();
+            self.restart();
+        }
         if !self.ready.is_empty() {
             return Err(refused("a step begins while another one is open".to_owned()));
         }
@@ -367,26 +413,23 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         if !self.ready.is_empty() || self.placement.has_other_order() {
             return Err(refused("a step is recorded after `begin`, and as a whole".to_owned()));
         }
-        let recorded = self.used().recorded(recording)?;
+        let transport = self.plan.transport;
+        let recorded = self.used(transport).recorded(recording)?;
         for data in self.buckets.iter().flat_map(|bucket| &bucket.data) {
             recording.argument(data)?;
         }
-        let eager = std::mem::replace(self.used(), recorded);
-        let outcome = step(self);
-        *self.used() = eager;
-        if !self.ready.is_empty() {
-            // Nothing of a step that is not whole runs.
-            self.ready.clear();
-            self.restart();
-            outcome?;
-            return Err(refused("the step that was recorded has no end".to_owned()));
+        let eager = std::mem::replace(self.used(transport), recorded);
+        let recorded = Recorded { of: self, transport, eager: Some(eager) };
+        step(recorded.of)?;
+        match recorded.of.ready.is_empty() {
+            true => Ok(()),
+            false => Err(refused("the step that was recorded has no end".to_owned())),
         }
-        outcome
     }
 
-    /// The communicator of the plan.
-    fn used(&mut self) -> &mut Communicator {
-        match (&mut self.nccl, self.plan.transport) {
+    /// The communicator of a transport.
+    fn used(&mut self, transport: Transport) -> &mut Communicator {
+        match (&mut self.nccl, transport) {
             (Some(nccl), Transport::Nccl) => nccl,
             _ => &mut self.copies,
         }

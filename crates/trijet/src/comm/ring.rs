@@ -48,7 +48,7 @@ pub(super) fn all_reduce<T: Element, R: Reduction<T>>(
         return Ok(());
     }
     let (segment, [least, most]) =
-        (len.div_ceil(count), CHUNK_BYTES.map(|n| n / size_of::<T>().max(1)));
+        (len.div_ceil(count), CHUNK_BYTES.map(|n| (n / size_of::<T>().max(1)).max(1)));
     let chunk = segment.div_ceil(CHUNKS).clamp(least, most).min(segment);
     let slots = segment.div_ceil(chunk).min(CHUNKS);
     let mut landings = Vec::with_capacity(team.members.len());
