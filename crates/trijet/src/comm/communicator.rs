@@ -151,6 +151,7 @@ impl Communicator {
     /// # Errors
     /// What the driver reports; `PeerLost`.
     pub fn through_host(device: &Device, ranks: &Arc<Ranks>) -> Result<Self> {
+        ranks.0.refuse("communicator")?;
         let members = vec![Member::new(device)?];
         // All ranks make the same calls, so they have the same number of them.
         let channel = ranks.0.calls() + 1;

@@ -8,6 +8,7 @@ use super::rank_frames::{Answer, Call, Frame};
 use super::rank_join::Place;
 use super::rank_steps::{Step, Steps, named};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::device::fork;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind as Kind};
 use std::net::{Shutdown, TcpStream};
@@ -32,6 +33,8 @@ pub(super) trait Dependent: Send + Sync + std::fmt::Debug {
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) place: Place,
+    /// The process that joined. A child of `fork` shares its connections, and has none of its threads.
+    process: u32,
     /// The write half of the connection to each rank.
     links: BTreeMap<usize, Mutex<TcpStream>>,
     state: Mutex<State>,
@@ -123,6 +126,7 @@ impl Group {
         let (state, changed) = (Mutex::new(state), Condvar::new());
         let group = Arc::new(Self {
             place,
+            process: std::process::id(),
             links,
             state,
             changed,
@@ -142,6 +146,22 @@ impl Group {
         Ok(group)
     }
 
+    /// Whether this process is a child of the one that joined. A child takes no lock, which a thread of the parent may hold, and
+    /// sends nothing over the connections, which the parent uses.
+    fn is_forked(&self) -> bool {
+        fork::is_child() || std::process::id() != self.process
+    }
+
+    /// Refuses a call of a child of `fork`.
+    pub(super) fn refuse(&self, op: &'static str) -> Result<()> {
+        if !self.is_forked() {
+            return Ok(());
+        }
+        let cause = "the process was forked after the ranks had joined, and their connections are those of the parent; join \
+                     after the fork, or start another program with exec";
+        Err(Error::new(ErrorKind::Forked, op, cause))
+    }
+
     /// The calls that this rank has made.
     pub(super) fn calls(&self) -> u64 {
         *self.turn.lock().unwrap_or_else(PoisonError::into_inner)
@@ -152,12 +172,15 @@ impl Group {
     }
 
     pub(super) fn failure(&self) -> Option<Error> {
+        if let Err(error) = self.refuse("ranks") {
+            return Some(error);
+        }
         self.lock().lost.as_ref().map(Error::again)
     }
 
     /// Whether the group has ended or is about to.
     pub(super) fn is_losing(&self) -> bool {
-        self.lock().is_losing
+        !self.is_forked() && self.lock().is_losing
     }
 
     pub(super) fn send(&self, to: usize, frame: &Frame) {
@@ -194,6 +217,9 @@ impl Group {
 
     /// Keeps the first loss, after rank 0 has told it to the others.
     pub(super) fn lose(&self, cause: String) {
+        if self.is_forked() {
+            return;
+        }
         let mut state = self.lock();
         // Rank 0 tells the others also when it has left.
         if state.is_losing || (state.is_closing && self.place.rank != 0) {
@@ -416,12 +442,18 @@ impl Group {
 
     /// Says that this rank has a communicator, or that it calls a collective.
     pub(super) fn announce(&self, frame: Frame) {
+        if self.is_forked() {
+            return;
+        }
         self.lock().outbox.push(frame);
         self.changed.notify_all();
     }
 
     /// The error of a message that does not fit: in most cases rank 0 finds the cause at the same time.
     pub(super) fn unfit(&self, cause: String) -> Error {
+        if let Err(error) = self.refuse("ranks") {
+            return error;
+        }
         let waits = |state: &mut State| state.lost.is_none();
         drop(self.changed.wait_timeout_while(self.lock(), GRACE, waits));
         self.lose(cause.clone());
@@ -430,6 +462,7 @@ impl Group {
 
     /// Makes a call together with all other ranks.
     pub(super) fn call(&self, what: &str, value: u64, bytes: &[u8]) -> Result<Vec<u8>> {
+        self.refuse("ranks")?;
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let Place { rank, count, timeout } = self.place;
         if let Some(error) = self.failure() {
@@ -466,6 +499,9 @@ impl Group {
 
     /// Says goodbye to the other ranks.
     pub(super) fn close(&self) {
+        if self.is_forked() {
+            return;
+        }
         self.lock().is_closing = true;
         self.flush();
         self.changed.notify_all();

@@ -50,6 +50,7 @@ impl Group {
 
     /// Waits for the next message of a rank.
     pub(super) fn take(&self, from: usize, channel: u64) -> Result<Vec<u8>> {
+        self.refuse("ranks")?;
         let Place { count, timeout, .. } = self.place;
         let waits = |state: &mut State| {
             let inbox = state.inboxes.get(&(channel, from));

@@ -4,6 +4,7 @@
 use super::rank_group::{BEAT, Group};
 use super::rank_join::{Place, join};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::device::fork;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ const BROADCAST_BYTES_MAX: usize = 32 << 10;
 /// after the timeout. The first loss stays: each later call returns it. To drop the group ends it without a loss. Rank 0 then passes messages on
 /// until the others have left or its process ends.
 ///
-/// Connections are neither encrypted nor authenticated: use them within a trusted network.
+/// Connections are neither encrypted nor authenticated: use them within a trusted network. In a child of `fork` each call is an error of
+/// kind [`Forked`](ErrorKind::Forked), and nothing is sent.
 ///
 /// ```
 /// use std::time::Duration;
@@ -68,6 +70,7 @@ impl Ranks {
                 format!("the timeout is {timeout:?}, and {least:?} is the least"),
             ));
         }
+        fork::refuse(OP)?;
         let place = Place { rank, count, timeout };
         Group::start(place, join(place, address)?).map(Self)
     }
