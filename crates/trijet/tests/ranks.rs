@@ -3,7 +3,7 @@
 mod collectives;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -111,21 +111,80 @@ fn contradictions_are_named_on_all_ranks() {
     assert_eq!(kind(0, 2, Duration::from_millis(10)), ErrorKind::InvalidValue);
 }
 
+/// Connects to rank 0 as soon as it listens, and sends something.
+fn stranger(address: &str, bytes: &[u8]) -> TcpStream {
+    let mut stream = loop {
+        if let Ok(stream) = TcpStream::connect(address) {
+            break stream;
+        }
+        std::thread::yield_now();
+    };
+    // Rank 0 may have closed the connection before it is through.
+    drop(stream.write_all(bytes));
+    stream
+}
+
+/// Waits until the other end closes a connection.
+fn await_end(mut stream: TcpStream) {
+    let mut answer = Vec::new();
+    // What it did not read makes the end an error.
+    drop(stream.read_to_end(&mut answer));
+    assert!(answer.len() < 1000, "{} bytes for a stranger", answer.len());
+}
+
+/// What a probe, a scanner or an accident sends.
+fn probes() -> Vec<Vec<u8>> {
+    let noise: Vec<u8> =
+        (0..20_000_u32).map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+    vec![
+        b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(),
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec(),
+        b"\r\n".to_vec(),
+        vec![0xff; 4],
+        noise,
+    ]
+}
+
 #[test]
-fn a_foreign_connection_and_a_foreign_listener_are_named() {
+fn strangers_at_the_port_are_dropped_and_the_ranks_join() {
+    let address = address();
+    std::thread::scope(|scope| {
+        let join = |rank| Ranks::join(rank, 3, &address, LONG).and_then(|ranks| ranks.barrier());
+        let zero = scope.spawn(move || join(0));
+        for probe in probes() {
+            await_end(stranger(&address, &probe));
+        }
+        // These say nothing, or the half of a word, and stay; or they go.
+        let mut silent: Vec<_> = (0..200).map(|_| stranger(&address, b"")).collect();
+        silent.extend((0..20).map(|_| stranger(&address, b"trij")));
+        (0..20).for_each(|_| drop(stranger(&address, b"tri")));
+        let others = [1, 2].map(|rank| scope.spawn(move || join(rank)));
+        for rank in [zero].into_iter().chain(others) {
+            rank.join().expect("no panic").expect("they join");
+        }
+    });
+}
+
+#[test]
+fn strangers_are_named_when_the_join_fails() {
     let address = address();
     std::thread::scope(|scope| {
         let zero = scope.spawn(|| Ranks::join(0, 2, &address, LONG));
-        let mut stream = loop {
-            if let Ok(stream) = TcpStream::connect(&address) {
-                break stream;
-            }
-            std::thread::yield_now();
-        };
-        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("rank 0 listens");
-        let error = zero.join().expect("no panic").expect_err("no rank");
-        assert!(error.to_string().contains("is not from a rank: it sent `GET / HT`"), "{error}");
+        await_end(stranger(&address, b"GET / HTTP/1.1\r\n\r\n"));
+        (0..9).for_each(|_| await_end(stranger(&address, b"\x1b[2J")));
+        Ranks::join(1, 3, &address, LONG).expect_err("there are 2 ranks");
+        let told = zero.join().expect("no panic").expect_err("there are not 3").to_string();
+        assert!(told.contains("there are 3 ranks; rank 0 was started with 2; "), "{told}");
+        assert!(told.contains("is not from a rank: it sent `GET / HT`"), "{told}");
+        assert!(
+            told.contains(r"it sent `\x1b[2J`") && told.ends_with("and 7 more strangers"),
+            "{told}"
+        );
     });
+}
+
+#[test]
+fn a_foreign_listener_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound").to_string();
     std::thread::scope(|scope| {
@@ -134,6 +193,121 @@ fn a_foreign_connection_and_a_foreign_listener_are_named() {
         stream.write_all(b"220 mail.example ready\r\n").expect("rank 1 reads");
         let error = one.join().expect("no panic").expect_err("no rank 0");
         assert!(error.to_string().contains("is not rank 0: it sent `220 mail`"), "{error}");
+    });
+}
+
+/// The bytes of a hello and of a proof.
+const HELLO: usize = 32;
+const PROOF: usize = 32;
+
+/// Joins two ranks through a thread between them. Returns what rank 1 sent first: its hello and its proof.
+fn recorded_join(token: &[u8]) -> Vec<u8> {
+    let (address, between) = (address(), TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    let way = between.local_addr().expect("it is bound").to_string();
+    std::thread::scope(|scope| {
+        let join = |rank, to: String| {
+            Ranks::join_with_token(rank, 2, &to, token, LONG).and_then(|ranks| ranks.barrier())
+        };
+        let zero = scope.spawn({
+            let address = address.clone();
+            move || join(0, address)
+        });
+        let one = scope.spawn(move || join(1, way));
+        let (mut inward, _) = between.accept().expect("rank 1 connects");
+        let mut onward = stranger(&address, b"");
+        let (mut back, mut to_one) =
+            (onward.try_clone().expect("a copy"), inward.try_clone().expect("a copy"));
+        scope.spawn(move || {
+            // Either end may close first.
+            drop(std::io::copy(&mut back, &mut to_one));
+            drop(to_one.shutdown(Shutdown::Write));
+        });
+        let mut first = vec![0; HELLO + PROOF];
+        for part in [0..HELLO, HELLO..HELLO + PROOF] {
+            inward.read_exact(&mut first[part.clone()]).expect("rank 1 says it");
+            onward.write_all(&first[part]).expect("rank 0 reads it");
+        }
+        drop(std::io::copy(&mut inward, &mut onward));
+        drop(onward.shutdown(Shutdown::Write));
+        for rank in [zero, one] {
+            rank.join().expect("no panic").expect("they join");
+        }
+        first
+    })
+}
+
+/// Rank 0 of two with a token, after `come` was at its port: its error. A rank of the job contradicts it in the end.
+fn zero_alone(token: &[u8], come: impl FnOnce(&str)) -> String {
+    let address = address();
+    std::thread::scope(|scope| {
+        let zero = scope.spawn(|| Ranks::join_with_token(0, 2, &address, token, LONG));
+        come(&address);
+        Ranks::join_with_token(1, 3, &address, token, LONG).expect_err("there are 2 ranks");
+        let told = zero.join().expect("no panic").expect_err("there are not 3").to_string();
+        assert!(told.contains("there are 3 ranks; rank 0 was started with 2"), "{told}");
+        told
+    })
+}
+
+#[test]
+fn only_ranks_with_the_token_of_the_job_join() {
+    let address = address();
+    let join = |rank| {
+        let ranks = Ranks::join_with_token(rank, 3, &address, b"a token", LONG);
+        ranks.and_then(|ranks| ranks.barrier())
+    };
+    let join = &join;
+    let outcome = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3).map(|rank| scope.spawn(move || join(rank))).collect();
+        threads.into_iter().map(|one| one.join().expect("no panic")).collect::<Result<Vec<_>>>()
+    });
+    outcome.expect("they have one token");
+    for [own, other] in [[b"a token".as_slice(), b"another"], [b"a token", b""], [b"", b"a token"]]
+    {
+        let told = zero_alone(own, |address| {
+            let error = Ranks::join_with_token(1, 2, address, other, LONG);
+            let told = error.expect_err("it is of another job").to_string();
+            assert!(told.contains("TRIJET_JOB_TOKEN"), "{told}");
+        });
+        assert!(told.contains("it is rank 1, but does not have the token of this job"), "{told}");
+    }
+}
+
+/// Rank 0 asks each connection for another proof.
+#[test]
+fn what_a_rank_sent_is_no_proof_for_others() {
+    let token = b"seventeen letters";
+    let first = recorded_join(token);
+    assert!(!first.windows(token.len()).any(|part| part == token), "the token is not sent");
+    let told = zero_alone(token, |address| await_end(stranger(address, &first)));
+    assert!(told.contains("does not have the token of this job"), "{told}");
+}
+
+/// No length that a stranger sends is believed.
+#[test]
+fn a_stranger_that_claims_large_frames_or_many_ranks_gets_nothing() {
+    let address = address();
+    std::thread::scope(|scope| {
+        let join = |rank| Ranks::join(rank, 2, &address, LONG).and_then(|ranks| ranks.barrier());
+        let zero = scope.spawn(move || join(0));
+        let numbers =
+            |bytes: [u8; 8]| [&b"trijet-2"[..], &bytes, &[7; 16], &[0xff; 100_000]].concat();
+        for hello in [numbers([0xff; 8]), numbers([1, 0, 0, 0, 2, 0, 0, 0])] {
+            await_end(stranger(&address, &hello));
+        }
+        join(1).expect("they join");
+        zero.join().expect("no panic").expect("they join");
+    });
+    // Nor is one of what listens where rank 0 should.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    std::thread::scope(|scope| {
+        let one = scope.spawn(|| Ranks::join(1, 2, &address, LONG));
+        let (mut stream, _) = listener.accept().expect("rank 1 connects");
+        let answer = [&b"trijet-2"[..], &[7; 16], &[0xff; 100_000]].concat();
+        drop(stream.write_all(&answer));
+        let told = one.join().expect("no panic").expect_err("no rank 0").to_string();
+        assert!(told.contains("it does not have the token of this rank"), "{told}");
     });
 }
 

@@ -1,6 +1,8 @@
 //! The place of this process among those that a launcher started.
 #![forbid(unsafe_code)]
 
+use super::rank_join::Place;
+use super::rank_token::Token;
 use super::ranks::Ranks;
 use crate::base::error::{Error, ErrorKind, Result};
 use std::fmt;
@@ -35,8 +37,11 @@ pub struct Launch {
     pub count: usize,
     /// The number among the processes on this host, if the launcher sets it. It is that of the GPU, in most programs.
     pub local: Option<usize>,
-    /// The host and port where rank 0 listens; `None` if no variable names the host of rank 0.
+    /// The host and port where rank 0 listens; `None` if no variable names the host of rank 0. It is `127.0.0.1` if the launcher says
+    /// that all processes are on this host, whatever `MASTER_ADDR` says.
     pub address: Option<String>,
+    /// What only processes of the job know.
+    token: Token,
 }
 
 /// The variables of a launcher.
@@ -46,6 +51,8 @@ struct Launcher {
     count: &'static [&'static str],
     local: &'static [&'static str],
     local_count: &'static [&'static str],
+    /// The job: it has all that are set of one of these lists, the first with any.
+    job: &'static [&'static [&'static str]],
 }
 
 const LAUNCHERS: [Launcher; 6] = [
@@ -55,6 +62,7 @@ const LAUNCHERS: [Launcher; 6] = [
         count: &["WORLD_SIZE"],
         local: &["LOCAL_RANK"],
         local_count: &["LOCAL_WORLD_SIZE"],
+        job: &[&["TORCHELASTIC_RUN_ID"]],
     },
     Launcher {
         name: "Open MPI",
@@ -62,6 +70,7 @@ const LAUNCHERS: [Launcher; 6] = [
         count: &["OMPI_COMM_WORLD_SIZE"],
         local: &["OMPI_COMM_WORLD_LOCAL_RANK"],
         local_count: &["OMPI_COMM_WORLD_LOCAL_SIZE"],
+        job: &[&["PMIX_NAMESPACE"], &["OMPI_MCA_ess_base_jobid"]],
     },
     Launcher {
         name: "MVAPICH2",
@@ -69,6 +78,7 @@ const LAUNCHERS: [Launcher; 6] = [
         count: &["MV2_COMM_WORLD_SIZE"],
         local: &["MV2_COMM_WORLD_LOCAL_RANK"],
         local_count: &["MV2_COMM_WORLD_LOCAL_SIZE"],
+        job: &[&["MPIRUN_ID"]],
     },
     Launcher {
         name: "MPI",
@@ -76,6 +86,7 @@ const LAUNCHERS: [Launcher; 6] = [
         count: &["PMI_SIZE"],
         local: &["MPI_LOCALRANKID", "PMI_LOCAL_RANK"],
         local_count: &["MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"],
+        job: &[&["PMI_JOBID"]],
     },
     // PMIx itself has no variable for the number of processes. `srun --mpi=pmix` sets that of Slurm.
     Launcher {
@@ -84,6 +95,7 @@ const LAUNCHERS: [Launcher; 6] = [
         count: &["PMIX_SIZE", "SLURM_STEP_NUM_TASKS"],
         local: &["PMIX_LOCAL_RANK", "SLURM_LOCALID"],
         local_count: &["PMIX_LOCAL_SIZE"],
+        job: &[&["PMIX_NAMESPACE"]],
     },
     // srun sets the number of tasks of the step. A batch script has the other two variables without it, although it runs once.
     Launcher {
@@ -92,6 +104,7 @@ const LAUNCHERS: [Launcher; 6] = [
         count: &["SLURM_STEP_NUM_TASKS"],
         local: &["SLURM_LOCALID"],
         local_count: &[],
+        job: &[&["SLURM_JOB_ID", "SLURM_STEP_ID"]],
     },
 ];
 
@@ -148,14 +161,30 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
                 "{name} is {there} and {of_count} is {count}: a host has no more ranks than there are"
             )));
         }
-        let is_one_host = local_count.is_some_and(|one| one.1 == count);
+        // srun sets the hosts of the step.
+        let hosts = match launcher.name {
+            "Slurm" => self.number(&["SLURM_STEP_NUM_NODES"])?.map(|one| one.1),
+            _ => None,
+        };
+        let is_one_host = local_count.is_some_and(|one| one.1 == count) || hosts == Some(1);
         let address = is_one_host.then(|| "127.0.0.1".to_owned());
         let local = local.map(|local| local.1);
-        Ok(Some(Launch { launcher: launcher.name, rank, count, local, address }))
+        let token = self.token(launcher);
+        Ok(Some(Launch { launcher: launcher.name, rank, count, local, address, token }))
+    }
+
+    /// The token of the job: a variable of its own, or what the launcher calls the job. It is empty if there is neither.
+    fn token(&self, launcher: &Launcher) -> Token {
+        let own: &[&str] = &["TRIJET_JOB_TOKEN"];
+        let of = |names: &&[&str]| -> Vec<String> {
+            names.iter().filter_map(|name| self.text(name)).collect()
+        };
+        let words = [own].iter().chain(launcher.job).map(of).find(|words| !words.is_empty());
+        Token::new(words.map_or(String::new(), |words| words.join(".")).as_bytes())
     }
 
     /// The host and port where rank 0 listens, if a variable names the host, or if all processes are on `one_host`.
-    fn address(&self, launcher: &str, one_host: Option<String>) -> Result<Option<String>> {
+    fn address(&self, one_host: Option<String>) -> Result<Option<String>> {
         let port = self.number(&["MASTER_PORT"])?.map(|one| one.1);
         let slurm = || {
             Some(first_host(
@@ -172,10 +201,10 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
                 let wrong = |_| refused(format!("NCCL_COMM_ID is `{id}`, which has no port"));
                 (Some(host.to_owned()), Some(of_nccl.parse::<usize>().map_err(wrong)?))
             }
-            (None, None) if launcher == "Slurm" => (slurm(), port),
-            (None, None) => (one_host.or_else(slurm), port),
+            (None, None) => (slurm(), port),
         };
-        let Some(host) = host else { return Ok(None) };
+        // Where no other host takes part, none needs to reach the port.
+        let Some(host) = one_host.or(host) else { return Ok(None) };
         // Jobs of Slurm on a host have different numbers.
         let of_job = self.number(&["SLURM_JOB_ID"])?.map(|one| 15_000 + one.1 % 10_000);
         // The port of the variable is that of the launcher, or of NCCL.
@@ -230,19 +259,23 @@ impl Launch {
             }
         }
         let Some(mut launch) = found.filter(|launch| launch.count > 1) else { return Ok(None) };
-        launch.address = variables.address(launch.launcher, launch.address.take())?;
+        launch.address = variables.address(launch.address.take())?;
         Ok(Some(launch))
     }
 
-    /// Joins the processes.
+    /// Joins the processes. Each proves that it knows the token of the job: the value of `TRIJET_JOB_TOKEN`, or else what the launcher
+    /// calls the job, which is `TORCHELASTIC_RUN_ID` of torchrun, `SLURM_JOB_ID` and `SLURM_STEP_ID` of Slurm, `PMIX_NAMESPACE`,
+    /// `PMI_JOBID` or `MPIRUN_ID` of an MPI. Names and numbers of jobs keep other jobs out; only a random token keeps
+    /// all others out. Without any of these there is no token, as for [`Ranks::join`].
     ///
     /// # Errors
-    /// `InvalidValue` without an address; as for [`Ranks::join`].
+    /// `InvalidValue` without an address; as for [`Ranks::join_with_token`].
     pub fn join(&self, timeout: Duration) -> Result<Ranks> {
         let address = self.address.as_deref().ok_or_else(|| {
             refused(format!("{self}: no variable names the host of rank 0; set MASTER_ADDR"))
         })?;
-        Ranks::join(self.rank, self.count, address, timeout)
+        let place = Place { rank: self.rank, count: self.count, timeout };
+        Ranks::with(place, address, &self.token)
     }
 }
 
@@ -330,6 +363,45 @@ mod tests {
             ("LOCAL_RANK", "1"),
         ];
         assert_eq!(said(&both), (9, 16, Some(1), "torchrun", "none".into()));
+    }
+
+    /// Processes of one job have one token, and those of another job another one. It is not printed.
+    #[test]
+    fn the_token_is_that_of_the_job() {
+        let rank = |rank| [("SLURM_PROCID", rank), ("SLURM_STEP_NUM_TASKS", "2")];
+        let token = |number, more: &[(&str, &str)]| {
+            let launch = of(&[&rank(number)[..], more].concat());
+            launch.expect("well").expect("a job").token
+        };
+        let of_job = |job| [("SLURM_JOB_ID", job), ("SLURM_STEP_ID", "0"), ("SLURM_LOCALID", "1")];
+        assert_eq!(token("0", &of_job("7")), token("1", &of_job("7")));
+        assert_ne!(token("0", &of_job("7")), token("0", &of_job("8")));
+        let step = [("SLURM_JOB_ID", "7"), ("SLURM_STEP_ID", "1")];
+        assert_ne!(token("0", &of_job("7")), token("0", &step));
+        let own = [("TRIJET_JOB_TOKEN", "mine"), ("SLURM_JOB_ID", "7")];
+        assert_eq!(token("0", &own), Token::new(b"mine"));
+        assert_eq!(token("0", &[]), Token::new(b""));
+        let torchrun = [("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "0")];
+        let run =
+            [&torchrun[..], &[("TORCHELASTIC_RUN_ID", "secret"), ("SLURM_JOB_ID", "7")]].concat();
+        let launch = of(&run).expect("well").expect("a job");
+        assert_eq!(launch.token, Token::new(b"secret"));
+        assert!(!format!("{launch:?}").contains("secret"), "{launch:?}");
+    }
+
+    /// No other host needs to reach the port of rank 0.
+    #[test]
+    fn ranks_of_one_host_meet_at_its_loopback() {
+        let torchrun =
+            [("RANK", "1"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "1"), ("LOCAL_WORLD_SIZE", "2")];
+        let slurm =
+            [("SLURM_PROCID", "1"), ("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_STEP_NUM_NODES", "1")];
+        let named = [("MASTER_ADDR", "node7"), ("MASTER_PORT", "4000")];
+        for one_host in [&torchrun[..], &slurm] {
+            assert_eq!(said(&[one_host, &named].concat()).4, "127.0.0.1:4001");
+        }
+        let two_hosts = [&torchrun[..3], &named].concat();
+        assert_eq!(said(&two_hosts).4, "node7:4001");
     }
 
     #[test]

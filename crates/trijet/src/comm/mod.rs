@@ -42,6 +42,7 @@ mod rank_group;
 mod rank_join;
 mod rank_messages;
 mod rank_steps;
+mod rank_token;
 mod ranks;
 mod ring;
 mod schedule;

@@ -1,8 +1,13 @@
-//! How ranks find each other: rank 0 listens, and the others connect and say which rank they are.
+//! How ranks find each other: rank 0 listens, and the others connect, say which rank they are, and prove that they belong to the
+//! job ([`Token`]). Rank 0 proves the same with its answer.
+//!
+//! Anything may connect to the port. What is not a rank of this job is dropped, in bounded number and time, and rank 0 goes on; its
+//! error names the first of them if a rank is missing in the end.
 #![forbid(unsafe_code)]
 
 use super::rank_frames::Frame;
 use super::rank_steps::named;
+use super::rank_token::{ONCE, PROOF, Side, Token, once};
 use crate::base::error::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -12,15 +17,23 @@ use std::time::{Duration, Instant};
 
 const OP: &str = "join ranks";
 /// The first bytes of each connection, in both directions.
-const WORD: [u8; 8] = *b"trijet-1";
-/// The word, the rank and the number of ranks.
-const HELLO: usize = WORD.len() + 8;
+const WORD: [u8; 8] = *b"trijet-2";
+/// The word, the rank, the number of ranks, and a number that is used once.
+const HELLO: usize = WORD.len() + 8 + ONCE;
+/// The word, and a number that is used once.
+const ANSWER: usize = WORD.len() + ONCE;
 /// The pause between two looks at connections, and between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(5);
 /// How much longer than the timeout a rank waits for the answer of rank 0, which waits no longer than the timeout.
 const GRACE: Duration = Duration::from_secs(1);
-/// The most connections that have not said which rank they are.
-const UNKNOWN_MAX: usize = 1024;
+/// The longest time from a connection to its proof. A rank that is slower connects again.
+const PROOF_WAIT: Duration = Duration::from_secs(5);
+/// The most connections without a proof. The oldest of more is dropped.
+const UNKNOWN_MAX: usize = 256;
+/// The most connections that are taken between two looks at all of them.
+const TAKEN_MAX: usize = 64;
+/// The most strangers that an error names.
+const NAMED_MAX: usize = 3;
 
 /// A process among those that join.
 #[derive(Debug, Clone, Copy)]
@@ -35,11 +48,15 @@ fn failed(cause: String, source: io::Error) -> Error {
 }
 
 /// Joins the other ranks, and returns the connections: on rank 0 to each other one, on the others to rank 0.
-pub(super) fn join(place: Place, address: &str) -> Result<BTreeMap<usize, TcpStream>> {
+pub(super) fn join(
+    place: Place,
+    address: &str,
+    token: &Token,
+) -> Result<BTreeMap<usize, TcpStream>> {
     let streams = match place {
         Place { count: 1, .. } => BTreeMap::new(),
-        Place { rank: 0, .. } => listen(place, address)?,
-        _ => BTreeMap::from([(0, connect(place, address)?)]),
+        Place { rank: 0, .. } => listen(place, address, token)?,
+        _ => BTreeMap::from([(0, connect(place, address, token)?)]),
     };
     for stream in streams.values() {
         let set = || {
@@ -53,53 +70,103 @@ pub(super) fn join(place: Place, address: &str) -> Result<BTreeMap<usize, TcpStr
     Ok(streams)
 }
 
-/// A connection that has not said which rank it is.
+/// A connection without a proof.
 struct Unknown {
     stream: TcpStream,
     from: SocketAddr,
-    hello: Vec<u8>,
+    since: Instant,
+    /// What it has sent: the hello, and then the proof.
+    said: Vec<u8>,
+    /// The answer to its hello.
+    answer: Option<[u8; ANSWER]>,
+}
+
+/// A connection of a rank of this job.
+struct Proven {
+    stream: TcpStream,
+    from: SocketAddr,
+    rank: usize,
+    count: usize,
+    /// The proof of rank 0 for it.
+    proof: [u8; PROOF],
 }
 
 /// What a look at an unknown connection shows.
 enum Look {
     Nothing,
-    /// It was closed: what closes a connection without a word is not waited for.
-    Closed,
-    Rank(usize),
+    /// It is dropped: it has closed, or it is a stranger that is worth a word.
+    Gone(Option<String>),
+    /// It is that of a rank, with these numbers and the proof of rank 0 for it.
+    Proven(usize, usize, [u8; PROOF]),
 }
 
 impl Unknown {
-    /// # Errors
-    /// What is wrong with the connection.
-    fn look(&mut self, count: usize) -> std::result::Result<Look, String> {
-        let mut bytes = [0; HELLO];
-        match self.stream.read(&mut bytes[..HELLO - self.hello.len()]) {
-            Ok(0) => return Ok(Look::Closed),
-            Ok(read) => self.hello.extend(&bytes[..read]),
-            Err(error) if is_pause(&error) => return Ok(Look::Nothing),
-            Err(_) => return Ok(Look::Closed),
-        }
+    fn look(&mut self, token: &Token) -> Look {
         let from = self.from;
-        let word = &self.hello[..WORD.len().min(self.hello.len())];
-        if !WORD.starts_with(word) {
-            let word = String::from_utf8_lossy(word);
-            return Err(format!("a connection from {from} is not from a rank: it sent `{word}`"));
+        loop {
+            let wanted = if self.answer.is_none() { HELLO } else { HELLO + PROOF };
+            let mut bytes = [0; HELLO + PROOF];
+            match self.stream.read(&mut bytes[..wanted - self.said.len()]) {
+                Ok(read @ 1..) => self.said.extend(&bytes[..read]),
+                Err(error) if is_pause(&error) => break,
+                // What closes a connection without a word is not worth one.
+                Ok(0) | Err(_) => return Look::Gone(None),
+            }
+            let word = &self.said[..WORD.len().min(self.said.len())];
+            if !WORD.starts_with(word) {
+                let word = word.escape_ascii();
+                return Look::Gone(Some(format!(
+                    "a connection from {from} is not from a rank: it sent `{word}`"
+                )));
+            }
+            match self.answer {
+                None if self.said.len() == HELLO => match self.ask() {
+                    Ok(answer) => self.answer = Some(answer),
+                    Err(_) => return Look::Gone(None),
+                },
+                Some(answer) if self.said.len() == HELLO + PROOF => {
+                    return self.judge(token, &answer);
+                }
+                _ => {}
+            }
         }
-        if self.hello.len() < HELLO {
-            return Ok(Look::Nothing);
+        if self.since.elapsed() < PROOF_WAIT {
+            return Look::Nothing;
         }
+        let said = self.said.len();
+        Look::Gone(Some(format!(
+            "a connection from {from} sent {said} bytes within {PROOF_WAIT:?}, and a rank sends {}",
+            HELLO + PROOF
+        )))
+    }
+
+    /// Asks for the proof.
+    fn ask(&mut self) -> io::Result<[u8; ANSWER]> {
+        let mut answer = [0; ANSWER];
+        answer[..WORD.len()].copy_from_slice(&WORD);
+        answer[WORD.len()..].copy_from_slice(&once()?);
+        // The first bytes of a connection fit into its buffer, so this does not wait.
+        self.stream.write_all(&answer)?;
+        Ok(answer)
+    }
+
+    fn judge(&mut self, token: &Token, answer: &[u8]) -> Look {
+        let (hello, proof) = self.said.split_at(HELLO);
         let number = |at: usize| {
-            let mut bytes = [0; 4];
-            bytes.copy_from_slice(&self.hello[at..at + 4]);
-            usize::try_from(u32::from_le_bytes(bytes)).unwrap_or(usize::MAX)
+            let bytes = hello[at..at + 4].try_into().map_or(u32::MAX, u32::from_le_bytes);
+            usize::try_from(bytes).unwrap_or(usize::MAX)
         };
-        let (rank, others) = (number(WORD.len()), number(WORD.len() + 4));
-        if others != count {
-            return Err(format!(
-                "rank {rank} from {from} says that there are {others} ranks; rank 0 was started with {count}"
-            ));
+        let (rank, count) = (number(WORD.len()), number(WORD.len() + 4));
+        // The comparison takes the same time wherever they differ.
+        if token.proof(Side::Other, hello, answer) == *proof {
+            return Look::Proven(rank, count, *token.proof(Side::Zero, hello, answer).as_bytes());
         }
-        Ok(Look::Rank(rank))
+        // This is no proof, so the other end knows that its token is not the one.
+        drop(self.stream.write_all(&[0; PROOF]));
+        let from = self.from;
+        Look::Gone(Some(format!(
+            "a connection from {from} says that it is rank {rank}, but does not have the token of this job"
+        )))
     }
 }
 
@@ -107,101 +174,172 @@ fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
+/// The port of rank 0, with all who came.
+struct Door<'a> {
+    place: Place,
+    token: &'a Token,
+    listener: TcpListener,
+    unknown: Vec<Unknown>,
+    joined: BTreeMap<usize, Proven>,
+    /// Ranks of the job that contradict others.
+    refused: Vec<Proven>,
+    /// What is to be said of those who are not of the job, and the number of all of these.
+    strangers: Vec<String>,
+    strangers_count: usize,
+}
+
 /// Rank 0 takes the connections of the others, and tells all of them the outcome.
-fn listen(place: Place, address: &str) -> Result<BTreeMap<usize, TcpStream>> {
+fn listen(place: Place, address: &str, token: &Token) -> Result<BTreeMap<usize, TcpStream>> {
     let cannot = |error| failed(format!("rank 0 cannot listen at {address}"), error);
     let listener = TcpListener::bind(address).map_err(cannot)?;
     listener.set_nonblocking(true).map_err(cannot)?;
-    let (mut joined, mut unknown) = (BTreeMap::new(), Vec::new());
-    let outcome = gather(place, &listener, &mut joined, &mut unknown);
-    if let Err(error) = &outcome
-        && error.kind() != ErrorKind::PeerLost
-    {
-        take_late(place, &listener, joined.len(), &mut unknown);
+    let (unknown, joined, refused) = (Vec::new(), BTreeMap::new(), Vec::new());
+    let strangers = Vec::new();
+    let mut door =
+        Door { place, token, listener, unknown, joined, refused, strangers, strangers_count: 0 };
+    let outcome = door.gather();
+    if outcome.as_ref().is_err_and(|(kind, _)| *kind != ErrorKind::PeerLost) {
+        door.take_late();
     }
+    let outcome = outcome.map_err(|(kind, cause)| Error::new(kind, OP, door.with_strangers(cause)));
     let told = outcome.as_ref().map(|()| Vec::new()).map_err(ToString::to_string);
-    for stream in joined.values_mut().chain(unknown.iter_mut().map(|one| &mut one.stream)) {
+    let Door { mut joined, mut refused, .. } = door;
+    for Proven { stream, proof, .. } in joined.values_mut().chain(&mut refused) {
         let mut tell = || {
             stream.set_nonblocking(false)?;
             stream.set_write_timeout(Some(place.timeout))?;
-            stream.write_all(&WORD)?;
+            stream.write_all(proof)?;
             Frame::Answer(told.clone()).write(stream)
         };
         // A rank that does not get the answer has ended, which its connection shows later.
         drop(tell());
     }
-    outcome.map(|()| joined)
+    outcome.map(|()| joined.into_iter().map(|(rank, one)| (rank, one.stream)).collect())
 }
 
-/// Takes the connections of ranks that come a little later than a contradiction was found, so that they learn of it too.
-fn take_late(place: Place, listener: &TcpListener, joined: usize, unknown: &mut Vec<Unknown>) {
-    let deadline = Instant::now() + GRACE;
-    while joined + unknown.len() + 1 < place.count && Instant::now() < deadline {
-        match listener.accept() {
-            Ok((stream, from)) => unknown.push(Unknown { stream, from, hello: Vec::new() }),
-            Err(error) if is_pause(&error) => park_timeout(PAUSE),
-            Err(_) => return,
+impl Door<'_> {
+    /// # Errors
+    /// Ranks that are missing, or a contradiction.
+    fn gather(&mut self) -> std::result::Result<(), (ErrorKind, String)> {
+        let Place { count, timeout, .. } = self.place;
+        let deadline = Instant::now() + timeout;
+        loop {
+            let trouble = self.take();
+            self.look().map_err(|cause| (ErrorKind::InvalidValue, cause))?;
+            if self.joined.len() + 1 == count {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                let missing = (1..count).filter(|rank| !self.joined.contains_key(rank));
+                let missing: Vec<_> = missing.collect();
+                let have = if let [_] = missing[..] { "has" } else { "have" };
+                let missing = named(&missing, count);
+                let mut cause = format!("{missing} {have} not joined within {timeout:?}");
+                if let Err(error) = trouble {
+                    cause = format!("{cause}; no connection can be taken: {error}");
+                }
+                return Err((ErrorKind::PeerLost, cause));
+            }
+            park_timeout(PAUSE);
         }
     }
-}
 
-fn gather(
-    place: Place,
-    listener: &TcpListener,
-    joined: &mut BTreeMap<usize, TcpStream>,
-    unknown: &mut Vec<Unknown>,
-) -> Result<()> {
-    let Place { count, timeout, .. } = place;
-    let refused = |cause| Error::new(ErrorKind::InvalidValue, OP, cause);
-    let deadline = Instant::now() + timeout;
-    loop {
-        match listener.accept() {
-            Ok((stream, from)) if unknown.len() < UNKNOWN_MAX => {
-                let set = stream.set_nonblocking(true);
-                set.map_err(|error| failed(format!("the connection from {from}"), error))?;
-                unknown.push(Unknown { stream, from, hello: Vec::new() });
+    fn with_strangers(&self, cause: String) -> String {
+        let more = self.strangers_count - self.strangers.len();
+        let more = (more > 0).then(|| format!("and {more} more strangers"));
+        [cause].iter().chain(&self.strangers).chain(&more).cloned().collect::<Vec<_>>().join("; ")
+    }
+
+    /// Goes on with ranks that come a little later than a contradiction was found, so that they learn of it too.
+    fn take_late(&mut self) {
+        let deadline = Instant::now() + GRACE;
+        while self.joined.len() + self.refused.len() + 1 < self.place.count
+            && Instant::now() < deadline
+        {
+            drop((self.take(), self.look()));
+            park_timeout(PAUSE);
+        }
+    }
+
+    /// Takes connections. Most errors are those of a connection that has ended, or of a limit of the system that others use up for a
+    /// while.
+    fn take(&mut self) -> io::Result<()> {
+        for _ in 0..TAKEN_MAX {
+            let (stream, from) = match self.listener.accept() {
+                Ok(one) => one,
+                Err(error) if is_pause(&error) => break,
+                Err(error) => return Err(error),
+            };
+            if stream.set_nonblocking(true).is_err() {
                 continue;
             }
-            Ok(_) => {}
-            Err(error) if is_pause(&error) => {}
-            Err(error) => return Err(failed("no connection can be taken".to_owned(), error)),
+            if self.unknown.len() == UNKNOWN_MAX {
+                // One that has said hello is more likely a rank.
+                let oldest = self.unknown.iter().position(|one| one.answer.is_none());
+                self.unknown.remove(oldest.unwrap_or(0));
+                self.strangers_count += 1;
+            }
+            let (since, said) = (Instant::now(), Vec::new());
+            self.unknown.push(Unknown { stream, from, since, said, answer: None });
         }
-        let mut at = 0;
-        while let Some(one) = unknown.get_mut(at) {
-            match one.look(count).map_err(refused)? {
-                Look::Nothing => at += 1,
-                Look::Closed => drop(unknown.swap_remove(at)),
-                Look::Rank(rank) if rank == 0 || joined.contains_key(&rank) => {
-                    let from = one.from;
-                    return Err(refused(format!("rank {rank} is there twice, also from {from}")));
+        Ok(())
+    }
+
+    /// Looks at all connections without a proof.
+    ///
+    /// # Errors
+    /// The contradiction of a rank of this job, after a look at all.
+    fn look(&mut self) -> std::result::Result<(), String> {
+        let mut outcome = Ok(());
+        for mut one in std::mem::take(&mut self.unknown) {
+            match one.look(self.token) {
+                Look::Nothing => self.unknown.push(one),
+                Look::Gone(word) => {
+                    self.strangers_count += usize::from(word.is_some());
+                    let is_named = self.strangers.len() < NAMED_MAX;
+                    self.strangers.extend(word.filter(|_| is_named));
                 }
-                Look::Rank(rank) => {
-                    joined.insert(rank, unknown.swap_remove(at).stream);
+                Look::Proven(rank, count, proof) => {
+                    let Unknown { stream, from, .. } = one;
+                    let added = self.add(Proven { stream, from, rank, count, proof });
+                    outcome = outcome.and(added);
                 }
             }
         }
-        if joined.len() + 1 == count {
+        outcome
+    }
+
+    fn add(&mut self, one: Proven) -> std::result::Result<(), String> {
+        let (Proven { from, rank, count, .. }, own) = (&one, self.place.count);
+        let cause = if *count != own {
+            format!(
+                "rank {rank} from {from} says that there are {count} ranks; rank 0 was started with {own}"
+            )
+        } else if *rank == 0 || *rank >= own || self.joined.contains_key(rank) {
+            format!("rank {rank} is there twice, also from {from}")
+        } else {
+            self.joined.insert(*rank, one);
             return Ok(());
-        }
-        if Instant::now() >= deadline {
-            let missing: Vec<_> = (1..count).filter(|rank| !joined.contains_key(rank)).collect();
-            let have = if let [_] = missing[..] { "has" } else { "have" };
-            let missing = named(&missing, count);
-            let cause = format!("{missing} {have} not joined within {timeout:?}");
-            return Err(Error::new(ErrorKind::PeerLost, OP, cause));
-        }
-        park_timeout(PAUSE);
+        };
+        self.refused.push(one);
+        Err(cause)
     }
 }
 
 /// Connects to rank 0, and waits for its answer.
-fn connect(place: Place, address: &str) -> Result<TcpStream> {
-    let Place { rank, count, timeout } = place;
+fn connect(place: Place, address: &str, token: &Token) -> Result<TcpStream> {
+    let Place { count, timeout, .. } = place;
     let lost = |cause: String| Error::new(ErrorKind::PeerLost, OP, cause);
+    let without = |why| format!("rank 0 of {count} at {address} did not complete the join: {why}");
     let deadline = Instant::now() + timeout;
-    let mut stream = loop {
-        let reason = match attempt(address, deadline) {
-            Ok(stream) => break stream,
+    let (mut stream, hello, answer) = loop {
+        let greeted = attempt(address, deadline).and_then(|stream| greet(stream, place));
+        let reason = match greeted {
+            Ok(greeted) => break greeted,
+            // Something else listens there. It will not change.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(lost(without(error.to_string())).caused_by(error));
+            }
             Err(reason) => reason,
         };
         if Instant::now() >= deadline {
@@ -213,22 +351,15 @@ fn connect(place: Place, address: &str) -> Result<TcpStream> {
         park_timeout(PAUSE);
     };
     let mut ask = || {
-        let mut hello = WORD.to_vec();
-        for number in [rank, count] {
-            hello.extend(u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
-        }
-        stream.set_read_timeout(Some(timeout + GRACE))?;
-        stream.write_all(&hello)?;
-        let mut word = [0; WORD.len()];
-        stream.read_exact(&mut word)?;
-        if word != WORD {
-            let word = String::from_utf8_lossy(&word);
-            let cause = format!("what listens there is not rank 0: it sent `{word}`");
+        stream.write_all(token.proof(Side::Other, &hello, &answer).as_bytes())?;
+        let mut proof = [0; PROOF];
+        stream.read_exact(&mut proof)?;
+        if token.proof(Side::Zero, &hello, &answer) != proof {
+            let cause = "it does not have the token of this rank (TRIJET_JOB_TOKEN)";
             return Err(io::Error::new(io::ErrorKind::InvalidData, cause));
         }
         Frame::read(&mut stream)
     };
-    let without = |why| format!("rank 0 of {count} at {address} did not complete the join: {why}");
     match ask() {
         Ok(Frame::Answer(Ok(_))) => Ok(stream),
         Ok(Frame::Answer(Err(cause))) => {
@@ -242,6 +373,31 @@ fn connect(place: Place, address: &str) -> Result<TcpStream> {
         Ok(other) => Err(lost(without(format!("it sent {other:?}")))),
         Err(error) => Err(lost(without(error.to_string())).caused_by(error)),
     }
+}
+
+/// Says hello, and waits until rank 0 asks for the proof. Returns the first bytes of both.
+///
+/// # Errors
+/// `InvalidData` if what answers is not rank 0; otherwise another attempt may succeed.
+fn greet(
+    mut stream: TcpStream,
+    Place { rank, count, timeout }: Place,
+) -> io::Result<(TcpStream, [u8; HELLO], [u8; ANSWER])> {
+    let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX).to_le_bytes();
+    let hello = [&WORD[..], &number(rank), &number(count), &once()?].concat();
+    let hello: [u8; HELLO] = hello.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut answer = [0; ANSWER];
+    stream.set_read_timeout(Some(timeout + GRACE))?;
+    stream.write_all(&hello)?;
+    let (word, number) = answer.split_at_mut(WORD.len());
+    stream.read_exact(word)?;
+    if word != WORD {
+        let word = word.escape_ascii();
+        let cause = format!("what listens there is not rank 0: it sent `{word}`");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, cause));
+    }
+    stream.read_exact(number)?;
+    Ok((stream, hello, answer))
 }
 
 fn attempt(address: &str, deadline: Instant) -> io::Result<TcpStream> {

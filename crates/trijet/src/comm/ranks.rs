@@ -3,6 +3,7 @@
 
 use super::rank_group::{BEAT, Group};
 use super::rank_join::{Place, join};
+use super::rank_token::Token;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::fork;
 use std::sync::Arc;
@@ -19,8 +20,10 @@ const BROADCAST_BYTES_MAX: usize = 32 << 10;
 /// after the timeout. The first loss stays: each later call returns it. To drop the group ends it without a loss. Rank 0 then passes messages on
 /// until the others have left or its process ends.
 ///
-/// Connections are neither encrypted nor authenticated: use them within a trusted network. In a child of `fork` each call is an error of
-/// kind [`Forked`](ErrorKind::Forked), and nothing is sent.
+/// A process that joins proves that it has the token of the job ([`Ranks::join_with_token`], [`Launch`](super::Launch)); the token is
+/// not sent. Later bytes are neither encrypted nor authenticated: use ranks within a network whose hosts do not change what passes.
+/// Rank 0 listens at its address until all have joined, and at no other one. In a child of `fork` each call is an error of kind
+/// [`Forked`](ErrorKind::Forked), and nothing is sent.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,18 +51,40 @@ fn refused(op: &'static str, cause: String) -> Error {
 }
 
 impl Ranks {
-    /// Joins `count` processes, of which this one is number `rank`. Rank 0 listens at `address`, which is a host and a port, and
-    /// the others connect to it there.
+    /// Joins `count` processes, of which this one is number `rank`, without a token: whatever can connect to the address can join.
+    /// Rank 0 listens at `address`, which is a host and a port, and the others connect to it there.
     ///
     /// The ranks may start in any order, as far apart as the timeout: a rank waits for rank 0 that long, and rank 0 that long for
     /// all others. The timeout is also that of all calls and of heartbeats.
     ///
+    /// Rank 0 listens at the first address that the name of the host has there. With `127.0.0.1` only processes of its host reach it.
+    /// It drops connections that are not from a rank, such as probes, and names some of them if a rank is missing in the end.
+    ///
     /// # Errors
-    /// `InvalidValue` for a rank that is not less than the number of ranks, a timeout of less than a second, and, on rank 0, for a rank that is there twice, another
-    /// number of ranks, or a connection that is not from a rank; `PeerLost` with the ranks that do not come, and on the other ranks
-    /// with what rank 0 found; `Io` if rank 0 cannot listen at the address.
+    /// `InvalidValue` for a rank that is not less than the number of ranks, a timeout of less than a second, and, on rank 0, for a
+    /// rank that is there twice, or another number of ranks; `PeerLost` with the ranks that do not come, and on the other ranks with
+    /// what rank 0 found; `Io` if rank 0 cannot listen at the address; `Forked` in a child.
     pub fn join(rank: usize, count: usize, address: &str, timeout: Duration) -> Result<Self> {
+        Self::with(Place { rank, count, timeout }, address, &Token::new(&[]))
+    }
+
+    /// Joins as [`Ranks::join`] does, but only processes that have the same token: it is any text that others do not know.
+    ///
+    /// # Errors
+    /// As for [`Ranks::join`]; `PeerLost` for another token, on rank 0 after the timeout.
+    pub fn join_with_token(
+        rank: usize,
+        count: usize,
+        address: &str,
+        token: &[u8],
+        timeout: Duration,
+    ) -> Result<Self> {
+        Self::with(Place { rank, count, timeout }, address, &Token::new(token))
+    }
+
+    pub(super) fn with(place: Place, address: &str, token: &Token) -> Result<Self> {
         const OP: &str = "join ranks";
+        let Place { rank, count, timeout } = place;
         if rank >= count || u32::try_from(count).is_err() {
             return Err(refused(OP, format!("rank {rank} of {count}: ranks are counted from 0")));
         }
@@ -71,8 +96,7 @@ impl Ranks {
             ));
         }
         fork::refuse(OP)?;
-        let place = Place { rank, count, timeout };
-        Group::start(place, join(place, address)?).map(Self)
+        Group::start(place, join(place, address, token)?).map(Self)
     }
 
     /// The number of this process.
