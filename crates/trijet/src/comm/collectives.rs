@@ -3,11 +3,12 @@
 
 use super::communicator::{Communicator, refused};
 use super::exchange::Exchange;
+use super::nccl::Nccl;
 use super::rank_steps::Step;
 use super::{chains, ring};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
-use crate::kernels::Reduction;
+use crate::kernels::{NcclNames, Reduction};
 use crate::memory::{Element, View, ViewMut};
 
 /// The most messages of an exchange on a process, so that an announcement fits into a frame.
@@ -63,9 +64,9 @@ impl Communicator {
     ) -> Result<()> {
         let _how = how;
         let call = self.demand(Call::of::<T>("all_reduce", 0, None), &of_mut(data), 1)?;
-        match &self.nccl {
+        match self.nccl_by::<T, R>() {
             _ if call.elements == 0 => Ok(()),
-            Some(nccl) => nccl.all_reduce::<T, R>(&self.team(), call.number, data),
+            Some((nccl, names)) => nccl.all_reduce(&self.team(), call.number, names, data),
             None => ring::all_reduce::<T, R>(&self.team(), data),
         }
     }
@@ -147,9 +148,11 @@ impl Communicator {
         if let Some(at) = at {
             results[at] = into;
         }
-        match &self.nccl {
+        match self.nccl_by::<T, R>() {
             _ if call.elements == 0 => Ok(()),
-            Some(nccl) => nccl.reduce::<T, R>(&team, (root, call.number), from, &mut results),
+            Some((nccl, names)) => {
+                nccl.reduce(&team, (root, call.number), names, (from, &mut results))
+            }
             None => chains::reduce::<T, R>(&team, &[root], from, &mut results),
         }
     }
@@ -192,9 +195,11 @@ impl Communicator {
         let _how = how;
         self.demand_lens(OP, &of_mut(into), from.first().map_or(0, View::len) / self.len())?;
         let call = self.demand(Call::of::<T>(OP, 0, None), &of(from), self.len())?;
-        match &self.nccl {
+        match self.nccl_by::<T, R>() {
             _ if call.elements == 0 => Ok(()),
-            Some(nccl) => nccl.reduce_scatter::<T, R>(&self.team(), call.number, from, into),
+            Some((nccl, names)) => {
+                nccl.reduce_scatter(&self.team(), call.number, names, (from, into))
+            }
             None => {
                 let roots: Vec<usize> = (0..self.len()).collect();
                 let mut results: Vec<_> = into.iter_mut().map(|one| Some(one.reborrow())).collect();
@@ -295,6 +300,11 @@ impl Communicator {
                 team.hop((from, to), source, Some(data))
             }),
         }
+    }
+
+    /// NCCL, if the communicator has it and it has the combination.
+    fn nccl_by<T: Element, R: Reduction<T>>(&self) -> Option<(&Nccl, NcclNames<T>)> {
+        self.nccl.as_deref().zip(R::NCCL)
     }
 
     /// Checks the views of the devices of this process, whose lengths are multiples of `parts`, and says to rank 0 what this rank calls.

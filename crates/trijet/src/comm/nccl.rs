@@ -15,7 +15,7 @@ use super::team::Team;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::cuda::{NcclCall, NcclGroup, Verb};
 use crate::device::driver::Readiness;
-use crate::kernels::{NcclNames, Reduction};
+use crate::kernels::NcclNames;
 use crate::memory::{Element, Uses, View, ViewMut};
 use crate::stream::foreign::capture;
 use crate::stream::{Device, Event};
@@ -309,13 +309,13 @@ impl Nccl {
     }
 
     #[track_caller]
-    pub(super) fn all_reduce<T: Element, R: Reduction<T>>(
+    pub(super) fn all_reduce<T: Element>(
         &self,
         team: &Team<'_>,
         number: u64,
+        NcclNames { element, operation, .. }: NcclNames<T>,
         data: &mut [ViewMut<'_, T>],
     ) -> Result<()> {
-        let NcclNames { element, operation, .. } = names::<T, R>()?;
         let part = |(member, data): (usize, &mut ViewMut<'_, T>)| {
             let (from, count) = (data.address(), data.len());
             let verb = Verb::AllReduce { operation };
@@ -351,14 +351,13 @@ impl Nccl {
     }
 
     #[track_caller]
-    pub(super) fn reduce<T: Element, R: Reduction<T>>(
+    pub(super) fn reduce<T: Element>(
         &self,
         team: &Team<'_>,
         (root, number): (usize, u64),
-        from: &[View<'_, T>],
-        into: &mut [Option<ViewMut<'_, T>>],
+        NcclNames { element, operation, .. }: NcclNames<T>,
+        (from, into): (&[View<'_, T>], &mut [Option<ViewMut<'_, T>>]),
     ) -> Result<()> {
-        let NcclNames { element, operation, .. } = names::<T, R>()?;
         let parts = from.iter().zip(into).enumerate().map(|(member, (from, into))| {
             let verb = Verb::Reduce { operation, root };
             let result = into.as_ref().map_or(0, ViewMut::address);
@@ -405,14 +404,13 @@ impl Nccl {
     }
 
     #[track_caller]
-    pub(super) fn reduce_scatter<T: Element, R: Reduction<T>>(
+    pub(super) fn reduce_scatter<T: Element>(
         &self,
         team: &Team<'_>,
         number: u64,
-        from: &[View<'_, T>],
-        into: &mut [ViewMut<'_, T>],
+        NcclNames { element, operation, .. }: NcclNames<T>,
+        (from, into): (&[View<'_, T>], &mut [ViewMut<'_, T>]),
     ) -> Result<()> {
-        let NcclNames { element, operation, .. } = names::<T, R>()?;
         let (count, verb) = (into[0].len(), Verb::ReduceScatter { operation });
         self.moved(team, ("reduce_scatter", number), (from, into), |member, from, into| {
             vec![NcclCall { member, verb, from, into, count, element }]
@@ -484,13 +482,6 @@ impl Nccl {
             locked(&self.group).destroy();
         }
     }
-}
-
-fn names<T: Element, R: Reduction<T>>() -> Result<NcclNames<T>> {
-    R::NCCL.ok_or_else(|| {
-        let cause = "it has no such combination of these elements; `Communicator::over` has";
-        Error::new(ErrorKind::Unsupported, "NCCL", cause)
-    })
 }
 
 /// Enqueues an operation in the stream of each member, each within the one before, and calls `run` in the last one.
