@@ -4,14 +4,15 @@ mod collectives;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 use trijet::comm::{BucketPlan, Communicator, Exchange, GradientBuckets, Ranks, Transport};
-use trijet::kernels::Sum;
+use trijet::kernels::{Max, Min, Reduction, Sum};
 use trijet::testing::Prng;
-use trijet::{Bytes, Device, Error, ErrorKind, Result, Select};
+use trijet::{Bytes, Device, Error, ErrorKind, Result, Select, Stream, View, ViewMut};
 
 /// Far longer than any call of these tests takes, also on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -523,6 +524,179 @@ fn ranks_that_disagree_on_sizes_or_order_are_named() {
             }
         },
     );
+}
+
+/// The outcome of a call of each of two ranks.
+fn outcomes(run: impl Fn(usize, &Stream, &Communicator) -> Result<()> + Sync) -> Vec<Result<()>> {
+    joined(&[(0, 2), (1, 2)], LONG, |ranks| {
+        let rank = ranks.as_ref().map_or(0, Ranks::rank);
+        let (device, communicator) = communicator(ranks)?;
+        run(rank, &device.stream()?, &communicator)
+    })
+}
+
+type Run = fn(usize, &Stream, &Communicator) -> Result<()>;
+
+/// Calls that differ between two ranks, and what must be said of each.
+fn differing_calls() -> [(Run, [&'static str; 2]); 8] {
+    [
+        (
+            |rank, s, all| {
+                let mut data = s.upload(&[1.0_f32 + rank as f32; 4])?;
+                match rank {
+                    0 => all.all_reduce(Max, &mut [data.view_mut()]),
+                    _ => all.all_reduce(Min, &mut [data.view_mut()]),
+                }
+            },
+            [
+                "`all_reduce` of 4 elements of f32 by Max",
+                "`all_reduce` of 4 elements of f32 by Min",
+            ],
+        ),
+        (
+            |rank, s, all| match rank {
+                0 => all.all_reduce(Sum, &mut [s.upload(&[1_u32; 4])?.view_mut()]),
+                _ => all.all_reduce(Sum, &mut [s.upload(&[1_i32; 4])?.view_mut()]),
+            },
+            ["4 elements of u32 by Sum", "4 elements of i32 by Sum"],
+        ),
+        (
+            |rank, s, all| match rank {
+                0 => all.broadcast(0, &mut [s.upload(&[1_u32; 4])?.view_mut()]),
+                _ => all.broadcast(0, &mut [s.upload(&[1.0_f32; 4])?.view_mut()]),
+            },
+            ["4 elements of u32 with root 0", "4 elements of f32 with root 0"],
+        ),
+        (
+            |rank, s, all| all.broadcast(rank, &mut [s.upload(&[1_u32; 4])?.view_mut()]),
+            ["with root 0", "with root 1"],
+        ),
+        (
+            |rank, s, all| {
+                let data = s.upload(&[1_u32; 4])?;
+                let mut into = s.alloc::<u32>(8)?;
+                match rank {
+                    0 => all.all_gather(&[data.view()], &mut [into.view_mut()]),
+                    _ => all.all_to_all(&[data.view()], &mut [into.slice_mut(..4)]),
+                }
+            },
+            ["`all_gather` of 4 elements of u32", "`all_to_all` of 4 elements of u32"],
+        ),
+        (
+            |rank, s, all| {
+                let (data, mut into) = (s.upload(&[1_u32; 4])?, s.alloc::<u32>(2)?);
+                match rank {
+                    0 => all.reduce_scatter(Min, &[data.view()], &mut [into.view_mut()]),
+                    _ => all.reduce_scatter(Sum, &[data.view()], &mut [into.view_mut()]),
+                }
+            },
+            ["by Min", "by Sum"],
+        ),
+        (
+            |rank, s, all| match rank {
+                0 => all.split(&[0]).map(drop),
+                _ => all.all_reduce(Sum, &mut [s.upload(&[1_u32; 4])?.view_mut()]),
+            },
+            ["`split`", "`all_reduce` of 4 elements of u32 by Sum"],
+        ),
+        (
+            |rank, s, all| match rank {
+                0 => all.exchange(Exchange::new().send(s.upload(&[1_u32; 4])?.view(), 1)),
+                _ => all.exchange(Exchange::new().receive(s.alloc::<f32>(4)?.view_mut(), 0)),
+            },
+            ["`exchange` of u32", "`exchange` of f32"],
+        ),
+    ]
+}
+
+/// No rank takes data for a result if another one makes another call: this very call is an error, and names both calls with
+/// their ranks.
+#[test]
+fn a_call_that_differs_between_ranks_is_an_error_of_this_call_on_both() {
+    for (run, [zero, one]) in differing_calls() {
+        for outcome in outcomes(run) {
+            let told = outcome.expect_err("the ranks differ").to_string();
+            let names = |call: &str, rank| told.contains(&format!("{call} on rank {rank}"));
+            assert!(names(zero, 0) && names(one, 1), "{told}");
+        }
+    }
+}
+
+/// Equal totals are not enough: the gradients of one layer would be added to those of another one.
+#[test]
+fn ranks_whose_gradients_differ_are_told_at_the_start() {
+    let cases: [[&[usize]; 2]; 4] =
+        [[&[2, 3], &[3, 2]], [&[1, 4], &[3, 2]], [&[5], &[2, 3]], [&[4], &[0]]];
+    let told = [
+        ["gradient 0 has 2 elements on rank 0", "3 on rank 1"],
+        ["gradient 0 has 1 elements on rank 0", "3 on rank 1"],
+        ["1 gradients on rank 0", "2 on rank 1"],
+        ["gradient 0 has 4 elements on rank 0", "0 on rank 1"],
+    ];
+    for (lens, parts) in cases.into_iter().zip(told) {
+        let outcome = joined(&all(2), LONG, |ranks| -> Result<Error> {
+            let (device, ranks) = (Device::open(Select::Host(0))?, Arc::new(ranks?));
+            let lens = lens[ranks.rank()];
+            let gradients = GradientBuckets::<f32, _>::of_rank(&device, &ranks, Sum, lens);
+            let error = gradients.expect_err("the models differ");
+            // The group stays usable.
+            ranks.barrier().map(|()| error)
+        });
+        for error in outcome {
+            let error = error.expect("no rank is lost");
+            assert_eq!(error.kind(), ErrorKind::InvalidValue);
+            let told = error.to_string();
+            assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        }
+    }
+    let outcome = joined(&all(2), LONG, |ranks| -> Result<String> {
+        let (device, ranks) = (Device::open(Select::Host(0))?, Arc::new(ranks?));
+        let error = match ranks.rank() {
+            0 => GradientBuckets::<f32, _>::of_rank(&device, &ranks, Sum, &[3]).err(),
+            _ => GradientBuckets::<f32, _>::of_rank(&device, &ranks, Max, &[3]).err(),
+        };
+        Ok(error.expect("a sum and a maximum").to_string())
+    });
+    for told in outcome {
+        let told = told.expect("no rank is lost");
+        assert!(
+            told.contains("f32 by Sum on rank 0") && told.contains("f32 by Max on rank 1"),
+            "{told}"
+        );
+    }
+}
+
+/// Keeps the total. It panics for three elements.
+#[derive(Debug, Clone, Copy)]
+struct Total;
+
+impl Reduction<u32> for Total {
+    const IDENTITY: u32 = 0;
+
+    fn combine(_: &Stream, part: View<'_, u32>, _: ViewMut<'_, u32>) -> Result<()> {
+        assert_ne!(part.len(), 3, "on purpose");
+        Ok(())
+    }
+}
+
+/// Its messages are missing, and those of its next call would be taken for them.
+#[test]
+fn a_rank_that_panics_in_a_collective_ends_the_group() {
+    let told = joined(&all(2), LONG, |ranks| {
+        let rank = ranks.as_ref().map_or(0, Ranks::rank);
+        let (device, communicator) = communicator(ranks).expect("they join");
+        let mut data = device.stream().and_then(|s| s.upload(&[7_u32; 5])).expect("room");
+        // Of 5 elements segment 0 has 3, which rank 1 combines.
+        let mut reduce = || communicator.all_reduce(Total, &mut [data.view_mut()]);
+        let first = catch_unwind(AssertUnwindSafe(&mut reduce));
+        assert_eq!(first.is_err(), rank == 1);
+        let error = first.unwrap_or_else(|_| reduce()).expect_err("rank 1 has panicked");
+        assert_eq!(error.kind(), ErrorKind::PeerLost);
+        error.to_string()
+    });
+    for told in told {
+        assert!(told.contains("rank 1 of 2 did not complete `all_reduce`"), "{told}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use super::Communicator;
 use super::bucket_plan::{BucketPlan, Placement, Transport};
+use super::rank_steps::type_named;
 use super::ranks::Ranks;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Nanos;
@@ -10,6 +11,7 @@ use crate::graph::{Arguments, Recording};
 use crate::kernels::Reduction;
 use crate::memory::{Buffer, Element, View, ViewMut};
 use crate::stream::{Device, Stream};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -122,6 +124,44 @@ fn order_of_first(ranks: &Ranks, own: &[usize]) -> Result<Vec<usize>> {
     }
 }
 
+/// What a rank trains: the elements with their combination, and the length of each gradient.
+#[derive(Serialize, Deserialize)]
+struct Model {
+    elements: String,
+    lens: Vec<u64>,
+}
+
+impl Model {
+    /// How the model of a rank differs from that of rank 0.
+    fn difference(&self, rank: usize, own: &Self) -> Option<String> {
+        let (first, other) = (&own.lens, &self.lens);
+        if own.elements != self.elements {
+            let (first, other) = (&own.elements, &self.elements);
+            return Some(format!("gradients are {first} on rank 0, and {other} on rank {rank}"));
+        }
+        if first.len() != other.len() {
+            let (first, other) = (first.len(), other.len());
+            return Some(format!(
+                "there are {first} gradients on rank 0, and {other} on rank {rank}"
+            ));
+        }
+        let at = first.iter().zip(other).position(|(first, other)| first != other)?;
+        let (first, other) = (first[at], other[at]);
+        Some(format!("gradient {at} has {first} elements on rank 0, and {other} on rank {rank}"))
+    }
+}
+
+/// Demands that all ranks have the same model. They find the same difference.
+fn demand_one_model(ranks: &Ranks, own: &Model) -> Result<()> {
+    let damaged = |error| refused(format!("a rank sent no model: {error}"));
+    let bytes = postcard::to_stdvec(own).map_err(damaged)?;
+    let all = ranks.gather(&bytes)?;
+    let all = all.iter().map(|bytes| postcard::from_bytes(bytes).map_err(damaged));
+    let all: Vec<Model> = all.collect::<Result<_>>()?;
+    let difference = |(rank, model): (usize, &Model)| model.difference(rank, &all[0]);
+    all.iter().enumerate().find_map(difference).map_or(Ok(()), |cause| Err(refused(cause)))
+}
+
 impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// Buckets for gradients with so many elements. The combination is `how`, in most programs a sum.
     ///
@@ -143,9 +183,14 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// The buckets follow the order of the first step on rank 0, from the second [`GradientBuckets::begin`] on.
     ///
     /// # Errors
-    /// `InvalidValue` for no gradient, and an empty one; as for [`Communicator::of_rank`].
+    /// `InvalidValue` on all ranks if the elements, the combination, the number of gradients or the length of one differ, with
+    /// both values and their ranks: the group stays usable; `InvalidValue` for no gradient, and an empty one; as for
+    /// [`Communicator::of_rank`].
     #[track_caller]
     pub fn of_rank(device: &Device, ranks: &Arc<Ranks>, how: R, lens: &[usize]) -> Result<Self> {
+        let elements = format!("{} by {}", type_named::<T>(), type_named::<R>());
+        let lens_told = lens.iter().map(|len| *len as u64).collect();
+        demand_one_model(ranks, &Model { elements, lens: lens_told })?;
         let copies = Communicator::through_host(device, ranks)?;
         let is_gpu = device.info().compute.0 != 0;
         let nccl = (is_gpu && R::NCCL.is_some()).then(|| Communicator::of_rank(device, ranks));

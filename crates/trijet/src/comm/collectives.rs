@@ -4,7 +4,8 @@
 use super::communicator::{Communicator, refused};
 use super::exchange::Exchange;
 use super::nccl::Nccl;
-use super::rank_steps::Step;
+use super::rank_steps::{Step, type_named};
+use super::team::Team;
 use super::{chains, ring};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
@@ -18,25 +19,26 @@ const MESSAGES_MAX: usize = 2000;
 struct Call {
     op: &'static str,
     elements: usize,
+    element: fn() -> String,
     element_bytes: usize,
+    by: Option<fn() -> String>,
     root: Option<usize>,
+    /// NCCL makes it, so that the call does not wait for other ranks.
+    is_nccl: bool,
     /// The collectives of the communicator before it.
     number: u64,
 }
 
 impl Call {
-    fn of<T>(op: &'static str, elements: usize, root: Option<usize>) -> Self {
-        Self { op, elements, element_bytes: size_of::<T>(), root, number: 0 }
-    }
-
     fn step(&self) -> Step {
         Step {
-            what: self.op.to_owned(),
-            elements: self.elements as u64,
+            elements: Some(self.elements as u64),
+            element: (self.element)(),
             element_bytes: u32::try_from(self.element_bytes).unwrap_or(u32::MAX),
+            by: self.by.map(|name| name()),
             root: self.root.and_then(|root| u32::try_from(root).ok()),
-            sends: Vec::new(),
-            receives: Vec::new(),
+            is_awaited: !self.is_nccl,
+            ..Step::new(self.op)
         }
     }
 }
@@ -62,12 +64,13 @@ impl Communicator {
         how: R,
         data: &mut [ViewMut<'_, T>],
     ) -> Result<()> {
+        const OP: &str = "all_reduce";
         let _how = how;
-        let call = self.demand(Call::of::<T>("all_reduce", 0, None), &of_mut(data), 1)?;
+        let call = self.demand(self.call_by::<T, R>(OP, None), &of_mut(data), 1)?;
         match self.nccl_by::<T, R>() {
             _ if call.elements == 0 => Ok(()),
             Some((nccl, names)) => nccl.all_reduce(&self.team(), call.number, names, data),
-            None => ring::all_reduce::<T, R>(&self.team(), data),
+            None => self.by_copies(OP).end(ring::all_reduce::<T, R>(&self.team(), data)),
         }
     }
 
@@ -89,11 +92,12 @@ impl Communicator {
     /// As for [`Communicator::all_reduce`]; `InvalidValue` if there is no device `root`.
     #[track_caller]
     pub fn broadcast<T: Element>(&self, root: usize, data: &mut [ViewMut<'_, T>]) -> Result<()> {
-        let call = self.demand(Call::of::<T>("broadcast", 0, Some(root)), &of_mut(data), 1)?;
+        const OP: &str = "broadcast";
+        let call = self.demand(self.call::<T>(OP, Some(root)), &of_mut(data), 1)?;
         match &self.nccl {
             _ if call.elements == 0 => Ok(()),
             Some(nccl) => nccl.broadcast(&self.team(), (root, call.number), data),
-            None => chains::broadcast(&self.team(), root, data),
+            None => self.by_copies(OP).end(chains::broadcast(&self.team(), root, data)),
         }
     }
 
@@ -143,7 +147,7 @@ impl Communicator {
                 ));
             }
         }
-        let call = self.demand(Call::of::<T>(OP, 0, Some(root)), &of(from), 1)?;
+        let call = self.demand(self.call_by::<T, R>(OP, Some(root)), &of(from), 1)?;
         let mut results: Vec<_> = from.iter().map(|_| None).collect();
         if let Some(at) = at {
             results[at] = into;
@@ -153,7 +157,9 @@ impl Communicator {
             Some((nccl, names)) => {
                 nccl.reduce(&team, (root, call.number), names, (from, &mut results))
             }
-            None => chains::reduce::<T, R>(&team, &[root], from, &mut results),
+            None => {
+                self.by_copies(OP).end(chains::reduce::<T, R>(&team, &[root], from, &mut results))
+            }
         }
     }
 
@@ -169,11 +175,11 @@ impl Communicator {
     ) -> Result<()> {
         const OP: &str = "all_gather";
         self.demand_lens(OP, &of_mut(into), from.first().map_or(0, View::len) * self.len())?;
-        let call = self.demand(Call::of::<T>(OP, 0, None), &of(from), 1)?;
+        let call = self.demand(self.call::<T>(OP, None), &of(from), 1)?;
         match &self.nccl {
             _ if call.elements == 0 => Ok(()),
             Some(nccl) => nccl.all_gather(&self.team(), call.number, from, into),
-            None => chains::all_gather(&self.team(), from, into),
+            None => self.by_copies(OP).end(chains::all_gather(&self.team(), from, into)),
         }
     }
 
@@ -194,7 +200,7 @@ impl Communicator {
         const OP: &str = "reduce_scatter";
         let _how = how;
         self.demand_lens(OP, &of_mut(into), from.first().map_or(0, View::len) / self.len())?;
-        let call = self.demand(Call::of::<T>(OP, 0, None), &of(from), self.len())?;
+        let call = self.demand(self.call_by::<T, R>(OP, None), &of(from), self.len())?;
         match self.nccl_by::<T, R>() {
             _ if call.elements == 0 => Ok(()),
             Some((nccl, names)) => {
@@ -203,7 +209,12 @@ impl Communicator {
             None => {
                 let roots: Vec<usize> = (0..self.len()).collect();
                 let mut results: Vec<_> = into.iter_mut().map(|one| Some(one.reborrow())).collect();
-                chains::reduce::<T, R>(&self.team(), &roots, from, &mut results)
+                self.by_copies(OP).end(chains::reduce::<T, R>(
+                    &self.team(),
+                    &roots,
+                    from,
+                    &mut results,
+                ))
             }
         }
     }
@@ -220,11 +231,11 @@ impl Communicator {
     ) -> Result<()> {
         const OP: &str = "all_to_all";
         self.demand_lens(OP, &of_mut(into), from.first().map_or(0, View::len))?;
-        let call = self.demand(Call::of::<T>(OP, 0, None), &of(from), self.len())?;
+        let call = self.demand(self.call::<T>(OP, None), &of(from), self.len())?;
         match &self.nccl {
             _ if call.elements == 0 => Ok(()),
             Some(nccl) => nccl.all_to_all(&self.team(), call.number, from, into),
-            None => chains::all_to_all(&self.team(), from, into),
+            None => self.by_copies(OP).end(chains::all_to_all(&self.team(), from, into)),
         }
     }
 
@@ -269,7 +280,7 @@ impl Communicator {
             let cause = format!("{given} messages, and {MESSAGES_MAX} are the limit");
             return Err(refused(OP, cause));
         }
-        let mut step = Call::of::<T>(OP, 0, None).step();
+        let mut step = Step { elements: None, ..self.call::<T>(OP, None).step() };
         let number = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
         let (mut out, mut inward) = (Vec::new(), Vec::new());
         for (data, to) in sends {
@@ -287,19 +298,27 @@ impl Communicator {
         match &self.nccl {
             Some(nccl) => nccl.exchange(&team, number, &out, &mut inward),
             None if team.mail.is_some() => {
-                // A receive may wait for what is sent here, so all is sent first.
-                for (from, to, data) in &out {
-                    team.hop::<T>((*from, *to), Some(data.slice(..)), None)?;
-                }
-                inward
-                    .into_iter()
-                    .try_for_each(|(from, to, data)| team.hop::<T>((from, to), None, Some(data)))
+                self.by_copies(OP).end(sent_and_received(&team, &out, inward))
             }
             None => inward.into_iter().zip(matching).try_for_each(|((from, to, data), at)| {
                 let source = at.map(|at| out[at].2.slice(..));
                 team.hop((from, to), source, Some(data))
             }),
         }
+    }
+
+    /// A collective that moves elements.
+    fn call<T>(&self, op: &'static str, root: Option<usize>) -> Call {
+        let (element, element_bytes, is_nccl) =
+            (type_named::<T>, size_of::<T>(), self.nccl.is_some());
+        Call { op, elements: 0, element, element_bytes, by: None, root, is_nccl, number: 0 }
+    }
+
+    /// A collective that combines elements.
+    fn call_by<T: Element, R: Reduction<T>>(&self, op: &'static str, root: Option<usize>) -> Call {
+        let (by, is_nccl) =
+            (Some(type_named::<R> as fn() -> String), self.nccl_by::<T, R>().is_some());
+        Call { by, is_nccl, ..self.call::<T>(op, root) }
     }
 
     /// NCCL, if the communicator has it and it has the combination.
@@ -394,6 +413,23 @@ fn pairs<T: Element>(
         return Err(refused("exchange", cause));
     }
     Ok(matching)
+}
+
+/// Sends all messages to other processes, and then waits for those that come.
+#[track_caller]
+fn sent_and_received<T: Element>(
+    team: &Team<'_>,
+    out: &[(usize, usize, View<'_, T>)],
+    inward: Vec<(usize, usize, ViewMut<'_, T>)>,
+) -> Result<()> {
+    // A receive may wait for what is sent here, so all is sent first.
+    for (from, to, data) in out {
+        team.hop::<T>((*from, *to), Some(data.slice(..)), None)?;
+    }
+    for (from, to, data) in inward {
+        team.hop::<T>((from, to), None, Some(data))?;
+    }
+    Ok(())
 }
 
 /// Devices and lengths of views.

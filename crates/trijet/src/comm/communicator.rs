@@ -5,11 +5,14 @@ use super::mail::Mail;
 use super::member::Member;
 use super::nccl::Nccl;
 use super::rank_frames::Frame;
+use super::rank_group::Group;
+use super::rank_join::Place;
 use super::rank_steps::Step;
 use super::ranks::Ranks;
 use super::team::Team;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::graph::Recording;
+use crate::log::calling;
 use crate::stream::Device;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,8 +22,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Each device has a place, from 0 on. A clone of the devices of this process is kept, and the communicator may be used by several
 /// threads: operations of one call come in the same order on all devices.
 ///
-/// Processes make the same calls in the same order. They say so to rank 0, and a difference ends the group: the error names
-/// the call and two ranks. A rank that ends, freezes, or comes too late ends it as well ([`Ranks`]). Then the devices of NCCL communicators are lost
+/// Processes make the same calls in the same order: the collective, the number and the type of the elements, the combination and the
+/// root are the same. They say so to rank 0, and a difference ends the group: the error names both calls and their ranks. A call
+/// through host memory moves no data before all ranks agree. NCCL's work is enqueued without this wait, so a difference may be
+/// found when it has run: results are right when a later call that waits, such as [`Communicator::close`], succeeds. A rank that ends, freezes, or comes too late ends it as well ([`Ranks`]). Then the devices of NCCL communicators are lost
 /// ([`ErrorKind::PeerLost`]): pending work ends early, no wait for it succeeds, and no host function behind it runs. So results that
 /// miss the part of a rank are never taken for right ones.
 #[derive(Debug)]
@@ -95,6 +100,9 @@ impl Communicator {
     /// says `NCCL_NVLS_ENABLE=1`. The sum of floating-point numbers has the bits that NCCL gives it, which are the same on all
     /// devices.
     ///
+    /// Combinations that NCCL does not have are made as by [`Communicator::over`]: those of the program, and minima and maxima of
+    /// floating-point numbers, of which NCCL's ignore a NaN and those of [`Min`](crate::kernels::Min) do not.
+    ///
     /// # Errors
     /// As for [`Communicator::over`]; `NoTwin` for host devices; `Unsupported` if NCCL is missing or older than 2.18; what NCCL
     /// reports.
@@ -105,7 +113,8 @@ impl Communicator {
     }
 
     /// A communicator over one device of each process, which uses NCCL as [`Communicator::with_nccl`] does. All ranks make this
-    /// call. The place of a device is the rank of its process.
+    /// call. The place of a device is the rank of its process. Combinations that NCCL does not have are made as by
+    /// [`Communicator::through_host`]: such a call waits for its data and for other ranks.
     ///
     /// It does not wait longer for another rank than the timeout of `ranks`, neither here nor later. Its memory of NCCL is given back by [`Communicator::close`], and
     /// otherwise at the end of the process, because the others may still read it. When the group has ended, a drop of the communicator waits up to 5 s
@@ -115,7 +124,8 @@ impl Communicator {
     /// `NoTwin` for a host device, and `Unsupported` if NCCL is missing or older than 2.18, both also on the ranks where it is not so;
     /// `PeerLost`; what NCCL reports.
     pub fn of_rank(device: &Device, ranks: &Arc<Ranks>) -> Result<Self> {
-        let mut communicator = Self::through_host(device, ranks)?;
+        let mut communicator =
+            Self::with_ranks(device, ranks, "the number of a communicator of NCCL")?;
         let mail = communicator.mail.as_ref().expect("it has ranks");
         communicator.nccl = Some(Nccl::of_rank(&communicator.members[0], mail)?);
         Ok(communicator)
@@ -151,11 +161,15 @@ impl Communicator {
     /// # Errors
     /// What the driver reports; `PeerLost`.
     pub fn through_host(device: &Device, ranks: &Arc<Ranks>) -> Result<Self> {
+        Self::with_ranks(device, ranks, "the number of a communicator through host memory")
+    }
+
+    fn with_ranks(device: &Device, ranks: &Arc<Ranks>, what: &str) -> Result<Self> {
         ranks.0.refuse("communicator")?;
         let members = vec![Member::new(device)?];
         // All ranks make the same calls, so they have the same number of them.
         let channel = ranks.0.calls() + 1;
-        ranks.agree("the number of a communicator", channel)?;
+        ranks.agree(what, channel)?;
         let (rank, count) = (ranks.rank(), ranks.count());
         let mail = Mail { group: Arc::clone(ranks), channel, ranks: (0..count).collect() };
         Ok(Self::with_mail(members, rank, mail))
@@ -196,8 +210,13 @@ impl Communicator {
         let mut made = Vec::with_capacity(numbers.len());
         let number = self.splits.fetch_add(1, Ordering::Relaxed);
         // The part of each place, where there are other processes.
-        let all = self.mail.as_ref().map(|mail| mail.gather(&parts[0].to_le_bytes()));
-        let all = all.transpose()?.unwrap_or_else(Vec::new);
+        let all = match &self.mail {
+            Some(mail) => {
+                self.announce(|| Step::new("split"))?;
+                mail.gather(&parts[0].to_le_bytes())?
+            }
+            None => Vec::new(),
+        };
         for part in &numbers {
             let chosen = self.members.iter().zip(parts).filter(|(_, one)| *one == part);
             let devices = chosen.map(|(member, _)| Member::new(&member.device));
@@ -237,10 +256,11 @@ impl Communicator {
             member.kernels.synchronize()?;
             member.copies.synchronize()?;
         }
-        let Some(mail) = &self.mail else { return Ok(()) };
-        mail.gather(&[])?;
-        if let Some(nccl) = &self.nccl {
-            nccl.close(&self.members);
+        if self.mail.is_some() {
+            self.announce(|| Step::new("close"))?;
+            if let Some(nccl) = &self.nccl {
+                nccl.close(&self.members);
+            }
         }
         Ok(())
     }
@@ -294,15 +314,56 @@ impl Communicator {
         self.mail.as_ref().and_then(|mail| mail.group.failure())
     }
 
-    /// Says to rank 0 what this rank does next.
+    /// Says to rank 0 what this rank does next. If the rank waits for the others, no data have moved before all agree.
     pub(super) fn announce(&self, step: impl FnOnce() -> Step) -> Result<u64> {
+        // Other ranks would wait for a call that a host function cannot make.
+        calling::refuse("collective")?;
         let number = self.called.fetch_add(1, Ordering::Relaxed);
         if let Some(error) = self.failure() {
             return Err(error);
         }
-        if let Some(mail) = &self.mail {
-            mail.group.0.announce(Frame::Step(mail.channel, number, step()));
+        let Some(mail) = &self.mail else { return Ok(number) };
+        let (group, step) = (&mail.group.0, step());
+        let is_awaited = step.is_awaited;
+        group.announce(Frame::Step(mail.channel, number, step));
+        if is_awaited {
+            group.await_agreement((mail.channel, number))?;
         }
         Ok(number)
+    }
+
+    /// Begins a collective of copies and kernels of this library, which [`Left::end`] ends. If this process leaves it early, the group
+    /// ends: others would wait for its messages, or take those of its next call for them.
+    pub(super) fn by_copies(&self, op: &'static str) -> Left<'_> {
+        let group = self.mail.as_ref().map(|mail| &*mail.group.0);
+        Left { group, op, cause: String::new() }
+    }
+}
+
+/// A collective that this process may leave early. The drop says so to the other ranks.
+pub(super) struct Left<'a> {
+    /// The other ranks, if there are any; `None` after the end.
+    group: Option<&'a Group>,
+    op: &'static str,
+    /// What is known of the cause.
+    cause: String,
+}
+
+impl Left<'_> {
+    pub(super) fn end(mut self, outcome: Result<()>) -> Result<()> {
+        match &outcome {
+            Ok(()) => self.group = None,
+            Err(error) => self.cause = format!(": {error}"),
+        }
+        outcome
+    }
+}
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        if let Some(group) = self.group {
+            let (Place { rank, count, .. }, op, cause) = (group.place, self.op, &self.cause);
+            group.lose(format!("rank {rank} of {count} did not complete `{op}`{cause}"));
+        }
     }
 }

@@ -50,6 +50,8 @@ pub(super) enum Frame {
     Leave(u64),
     /// A collective that the sender has called: channel, number and what it is.
     Step(u64, u64, Step),
+    /// All ranks have called a collective, and agree: channel and number.
+    Agreed(u64, u64),
     /// A part of a message between two ranks. Rank 0 passes on what is for another one.
     Part(Part),
 }

@@ -9,7 +9,7 @@ use super::rank_join::Place;
 use super::rank_steps::{Step, Steps, named};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::fork;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind as Kind};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -75,6 +75,8 @@ pub(super) struct State {
     outbox: Vec<Frame>,
     /// On rank 0: the collectives of all ranks.
     steps: Steps,
+    /// The collectives, by channel and number, that all ranks have called and that this one waits for.
+    agreed: BTreeSet<(u64, u64)>,
 }
 
 fn is_late(error: &io::Error) -> bool {
@@ -122,6 +124,7 @@ impl Group {
             inboxes: BTreeMap::new(),
             outbox: Vec::new(),
             steps: Steps::default(),
+            agreed: BTreeSet::new(),
         };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         let group = Arc::new(Self {
@@ -257,6 +260,7 @@ impl Group {
                 Ok(Frame::Beat(reached)) => self.reach(peer, &reached),
                 Ok(Frame::Open(channel, ranks)) => self.open(channel, ranks),
                 Ok(Frame::Step(channel, number, step)) => self.step(peer, (channel, number), step),
+                Ok(Frame::Agreed(channel, number)) => self.agree((channel, number)),
                 Ok(Frame::Part(part)) => self.pass(part),
                 Ok(Frame::Leave(channel)) => self.quit(peer, channel),
                 Ok(Frame::Call(call)) => self.arrive(peer, call),
@@ -413,9 +417,50 @@ impl Group {
     fn step(&self, rank: usize, at: (u64, u64), step: Step) {
         let mut state = self.lock();
         let outcome = state.steps.arrive(rank, at, step, Instant::now());
-        let cause = outcome.err().or_else(|| self.missed(&state));
+        let cause = outcome.as_ref().err().cloned().or_else(|| self.missed(&state));
         drop(state);
+        for waiting in outcome.into_iter().flatten() {
+            match waiting == self.place.rank {
+                true => self.agree(at),
+                false => self.send(waiting, &Frame::Agreed(at.0, at.1)),
+            }
+        }
         cause.into_iter().for_each(|cause| self.lose(cause));
+    }
+
+    fn agree(&self, at: (u64, u64)) {
+        self.lock().agreed.insert(at);
+        self.changed.notify_all();
+    }
+
+    /// Waits until all ranks have called a collective that this rank has announced, and rank 0 has found no difference.
+    pub(super) fn await_agreement(&self, at: (u64, u64)) -> Result<()> {
+        self.refuse("ranks")?;
+        self.flush();
+        let Place { count, timeout, .. } = self.place;
+        let waits = |state: &mut State| {
+            !state.agreed.contains(&at) && state.lost.is_none() && !state.is_cut
+        };
+        let waited = self.changed.wait_timeout_while(self.lock(), timeout + GRACE, waits);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if let Some(error) = &state.lost {
+            return Err(error.again());
+        }
+        if state.agreed.remove(&at) {
+            return Ok(());
+        }
+        let cause = match state.is_cut {
+            true => format!("rank 0 of {count} has left, which compares collectives"),
+            false => format!("rank 0 of {count} did not compare collectives within {timeout:?}"),
+        };
+        drop(state);
+        Err(self.ended(cause))
+    }
+
+    /// Ends the group, and returns the error with which it ended.
+    pub(super) fn ended(&self, cause: String) -> Error {
+        self.lose(cause.clone());
+        self.failure().unwrap_or_else(|| Error::new(ErrorKind::PeerLost, "ranks", cause))
     }
 
     fn quit(&self, rank: usize, channel: u64) {
@@ -456,8 +501,7 @@ impl Group {
         }
         let waits = |state: &mut State| state.lost.is_none();
         drop(self.changed.wait_timeout_while(self.lock(), GRACE, waits));
-        self.lose(cause.clone());
-        self.failure().unwrap_or_else(|| Error::new(ErrorKind::PeerLost, "ranks", cause))
+        self.ended(cause)
     }
 
     /// Makes a call together with all other ranks.
@@ -493,8 +537,7 @@ impl Group {
             format!("rank 0 of {count} did not answer `{what}` within {timeout:?}")
         };
         drop(state);
-        self.lose(cause.clone());
-        Err(self.failure().unwrap_or_else(|| Error::new(ErrorKind::PeerLost, "ranks", cause)))
+        Err(self.ended(cause))
     }
 
     /// Says goodbye to the other ranks.

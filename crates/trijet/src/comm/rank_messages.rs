@@ -4,7 +4,7 @@
 use super::rank_frames::{Frame, PART_BYTES, Part};
 use super::rank_group::{GRACE, Group, State};
 use super::rank_join::Place;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::Result;
 use std::sync::PoisonError;
 
 impl Group {
@@ -71,7 +71,6 @@ impl Group {
             false => format!("rank {from} of {count} sent nothing within {timeout:?}"),
         };
         drop(state);
-        self.lose(cause.clone());
-        Err(self.failure().unwrap_or_else(|| Error::new(ErrorKind::PeerLost, "ranks", cause)))
+        Err(self.ended(cause))
     }
 }

@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};
+use std::any::type_name;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 /// A number of ranks in words: `ranks 2, 3 of 4`.
@@ -13,32 +15,73 @@ pub(super) fn named(ranks: &[usize], count: usize) -> String {
     format!("{noun} {} of {count}", all.join(", "))
 }
 
+/// The name of a type, by which ranks compare elements and combinations. A long one ends with a hash, so that it fits into a frame.
+pub(super) fn type_named<T: ?Sized>() -> String {
+    const BYTES_MAX: usize = 200;
+    let name = type_name::<T>();
+    if name.len() <= BYTES_MAX {
+        return name.strip_prefix("trijet::kernels::reduction::").unwrap_or(name).to_owned();
+    }
+    let mut hash = DefaultHasher::new();
+    name.hash(&mut hash);
+    let kept: String = name.chars().take(BYTES_MAX / 4).collect();
+    format!("{kept}..#{:016x}", hash.finish())
+}
+
 /// A collective as a rank calls it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Step {
     pub(super) what: String,
-    pub(super) elements: u64,
+    /// The number of elements, if all ranks have the same one.
+    pub(super) elements: Option<u64>,
+    /// The type of the elements, and their bytes.
+    pub(super) element: String,
     pub(super) element_bytes: u32,
+    /// The combination.
+    pub(super) by: Option<String>,
     /// The place of the device that gives or gets all, if there is one.
     pub(super) root: Option<u32>,
     /// Messages to and from other places, with their elements. They differ between ranks.
     pub(super) sends: Vec<(u32, u64)>,
     pub(super) receives: Vec<(u32, u64)>,
+    /// The rank waits until all ranks have made the call.
+    pub(super) is_awaited: bool,
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, elements, element_bytes, root, .. } = self;
-        write!(f, "`{what}` of {elements} elements of {element_bytes} bytes")?;
-        root.map_or(Ok(()), |root| write!(f, " with root {root}"))
+        let Self { what, elements, element, by, root, .. } = self;
+        write!(f, "`{what}`")?;
+        match elements {
+            Some(count) => write!(f, " of {count} elements of {element}")?,
+            None if element.is_empty() => {}
+            None => write!(f, " of {element}")?,
+        }
+        by.iter().try_for_each(|by| write!(f, " by {by}"))?;
+        root.iter().try_for_each(|root| write!(f, " with root {root}"))
     }
 }
 
 impl Step {
+    /// A call without elements.
+    pub(super) fn new(what: &str) -> Self {
+        Self {
+            what: what.to_owned(),
+            elements: None,
+            element: String::new(),
+            element_bytes: 0,
+            by: None,
+            root: None,
+            sends: Vec::new(),
+            receives: Vec::new(),
+            is_awaited: true,
+        }
+    }
+
     /// Whether ranks can run these together, apart from messages.
     fn fits(&self, other: &Self) -> bool {
-        let key = |one: &Self| (one.what.clone(), one.elements, one.element_bytes, one.root);
-        key(self) == key(other)
+        let without = |one: &Self| Self { sends: Vec::new(), receives: Vec::new(), ..one.clone() };
+        without(self) == without(other)
     }
 }
 
@@ -89,6 +132,8 @@ impl Steps {
         self.0.values().any(|channel| channel.has_quit.contains(&true))
     }
 
+    /// Takes a call of a rank. Returns the ranks that wait for it, if all have made it.
+    ///
     /// # Errors
     /// What differs from the call of another rank.
     pub(super) fn arrive(
@@ -97,9 +142,11 @@ impl Steps {
         (channel, number): (u64, u64),
         step: Step,
         now: Instant,
-    ) -> Result<(), String> {
-        let Some(channel) = self.0.get_mut(&channel) else { return Ok(()) };
-        let Some(place) = channel.ranks.iter().position(|one| *one == rank) else { return Ok(()) };
+    ) -> Result<Vec<usize>, String> {
+        let Some(channel) = self.0.get_mut(&channel) else { return Ok(Vec::new()) };
+        let Some(place) = channel.ranks.iter().position(|one| *one == rank) else {
+            return Ok(Vec::new());
+        };
         let pending = channel
             .pending
             .entry(number)
@@ -116,12 +163,15 @@ impl Steps {
         }
         pending.steps[place] = Some(step);
         if pending.steps.iter().any(Option::is_none) {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let all: Vec<Step> = pending.steps.drain(..).flatten().collect();
         channel.pending.remove(&number);
-        mismatch(&all, &channel.ranks)
-            .map_or(Ok(()), |cause| Err(format!("collective {number}, `{}`: {cause}", all[0].what)))
+        match mismatch(&all, &channel.ranks) {
+            Some(cause) => Err(format!("collective {number}, `{}`: {cause}", all[0].what)),
+            None if all[0].is_awaited => Ok(channel.ranks.clone()),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// The device of a rank has reached this collective.
@@ -218,12 +268,10 @@ mod tests {
 
     fn step(what: &str, elements: u64) -> Step {
         Step {
-            what: what.into(),
-            elements,
+            elements: Some(elements),
+            element: "f32".into(),
             element_bytes: 4,
-            root: None,
-            sends: vec![],
-            receives: vec![],
+            ..Step::new(what)
         }
     }
 
@@ -239,8 +287,53 @@ mod tests {
         let mut steps = open(now);
         steps.arrive(2, (1, 5), step("all_reduce", 100), now).unwrap();
         let told = steps.arrive(3, (1, 5), step("all_reduce", 101), now).unwrap_err();
-        let expected = "collective 5 is `all_reduce` of 101 elements of 4 bytes on rank 3, and `all_reduce` of 100 elements of 4 bytes on rank 2";
+        let expected = "collective 5 is `all_reduce` of 101 elements of f32 on rank 3, and `all_reduce` of 100 elements of f32 on rank 2";
         assert_eq!(told, expected);
+    }
+
+    /// Each of these alone makes two calls different.
+    #[test]
+    fn each_part_of_a_call_is_compared_and_named() {
+        let right = Step { by: Some("Sum".into()), root: Some(1), ..step("reduce", 7) };
+        for (other, told) in [
+            (Step { what: "reduce_scatter".into(), ..right.clone() }, "`reduce_scatter` of"),
+            (Step { elements: Some(8), ..right.clone() }, "of 8 elements"),
+            (Step { element: "u32".into(), ..right.clone() }, "elements of u32"),
+            (Step { by: Some("Max".into()), ..right.clone() }, "by Max"),
+            (Step { root: Some(2), ..right.clone() }, "with root 2"),
+        ] {
+            assert!(other.to_string().contains(told), "{other}");
+            let now = Instant::now();
+            let mut steps = open(now);
+            steps.arrive(2, (1, 0), right.clone(), now).unwrap();
+            let cause = steps.arrive(3, (1, 0), other.clone(), now).unwrap_err();
+            let expected = format!("collective 0 is {other} on rank 3, and {right} on rank 2");
+            assert_eq!(cause, expected);
+        }
+    }
+
+    /// Two long names with the same first letters are two names.
+    #[test]
+    fn a_long_name_of_a_type_is_cut_and_stays_its_own() {
+        type Ten<T> = (T, T, T, T, T, T, T, T, T, T);
+        let (a, b) = (type_named::<Ten<Ten<u8>>>(), type_named::<(Ten<Ten<u8>>, u8)>());
+        assert!(a.len() < 100 && b.len() < 100, "{a} {b}");
+        assert_ne!(type_named::<(Ten<Ten<u8>>, u16)>(), b);
+        assert_eq!(type_named::<f32>(), "f32");
+        assert_eq!(type_named::<crate::kernels::Sum>(), "Sum");
+    }
+
+    #[test]
+    fn ranks_that_wait_are_told_when_all_have_made_the_call() {
+        let now = Instant::now();
+        let mut steps = open(now);
+        for (rank, told) in [(3, vec![]), (0, vec![]), (2, vec![0, 2, 3])] {
+            assert_eq!(steps.arrive(rank, (1, 0), step("all_reduce", 7), now), Ok(told));
+        }
+        let unheard = Step { is_awaited: false, ..step("all_reduce", 7) };
+        for rank in [0, 2, 3] {
+            assert_eq!(steps.arrive(rank, (1, 1), unheard.clone(), now), Ok(vec![]));
+        }
     }
 
     #[test]
