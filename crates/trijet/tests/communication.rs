@@ -81,6 +81,16 @@ fn every_collective_gives_what_each_device_must_have() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn minima_and_maxima_of_floats_do_not_depend_on_the_place() -> Result<()> {
+    for count in 2..=5 {
+        let devices = devices(count, Executor::Virtual(Order::Seeded(u64::from(count))))?;
+        collectives::extremes::follow_the_rule(&Communicator::over(&devices)?, &devices)?;
+    }
+    let devices = devices(4, Executor::Threads)?;
+    collectives::extremes::follow_the_rule(&Communicator::over(&devices)?, &devices)
+}
+
 /// Each part communicates by itself.
 #[test]
 fn parts_are_communicators() -> Result<()> {

@@ -387,6 +387,17 @@ fn every_collective_gives_each_rank_what_it_must_have() {
 }
 
 #[test]
+fn minima_and_maxima_of_floats_do_not_depend_on_the_rank() {
+    for count in 2..=3 {
+        let outcome = joined(&all(count), LONG, |ranks| -> Result<()> {
+            let (device, communicator) = communicator(ranks)?;
+            collectives::extremes::follow_the_rule(&communicator, &[device])
+        });
+        outcome.into_iter().for_each(|one| one.expect("well"));
+    }
+}
+
+#[test]
 fn parts_of_ranks_are_communicators() {
     for seed in 0..6 {
         let outcome = joined(&all(4), LONG, |ranks| -> Result<()> {

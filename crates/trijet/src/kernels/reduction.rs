@@ -38,19 +38,22 @@ pub trait Reduction<T: Element>: Send + Sync + 'static {
 /// Sums. Integers wrap.
 #[derive(Debug, Clone, Copy)]
 pub struct Sum;
-/// The smallest of all.
+/// The smallest of all. Of floating-point numbers it is `minimum` of IEEE 754-2019, as of NumPy and PyTorch: a NaN wins, and -0 is
+/// less than 0. A NaN that was combined has the bits of the canonical one (`0x7fff_ffff`, or `0x7fff` for bf16). So the result
+/// has the same bits in every order.
 #[derive(Debug, Clone, Copy)]
 pub struct Min;
-/// The largest of all.
+/// The largest of all, with the rule of [`Min`] for floating-point numbers: a NaN wins, and 0 is greater than -0.
 #[derive(Debug, Clone, Copy)]
 pub struct Max;
 
+// Without numbers of NCCL: its minima and maxima of floating-point numbers ignore a NaN.
 macro_rules! reductions {
-    ($($of:ty, $type:ty, $identity:expr, $kernel:ident, $element:literal, $operation:literal;)*) => {$(
+    ($($of:ty, $type:ty, $identity:expr, $kernel:ident $(, $element:literal, $operation:literal)?;)*) => {$(
         impl Reduction<$type> for $of {
             const IDENTITY: $type = $identity;
-            const NCCL: Option<NcclNames<$type>> =
-                Some(NcclNames { element: $element, operation: $operation, of: PhantomData });
+            $(const NCCL: Option<NcclNames<$type>> =
+                Some(NcclNames { element: $element, operation: $operation, of: PhantomData });)?
 
             fn combine(
                 stream: &Stream,
@@ -63,9 +66,8 @@ macro_rules! reductions {
     )*};
 }
 reductions! {
-    Sum, f32, 0.0, SUM_F32, 7, 0; Min, f32, f32::INFINITY, MIN_F32, 7, 3; Max, f32, f32::NEG_INFINITY, MAX_F32, 7, 2;
-    Sum, bf16, bf16::ZERO, SUM_BF16, 9, 0; Min, bf16, bf16::INFINITY, MIN_BF16, 9, 3;
-    Max, bf16, bf16::NEG_INFINITY, MAX_BF16, 9, 2;
+    Sum, f32, 0.0, SUM_F32, 7, 0; Min, f32, f32::INFINITY, MIN_F32; Max, f32, f32::NEG_INFINITY, MAX_F32;
+    Sum, bf16, bf16::ZERO, SUM_BF16, 9, 0; Min, bf16, bf16::INFINITY, MIN_BF16; Max, bf16, bf16::NEG_INFINITY, MAX_BF16;
     Sum, i32, 0, SUM_I32, 2, 0; Min, i32, i32::MAX, MIN_I32, 2, 3; Max, i32, i32::MIN, MAX_I32, 2, 2;
     Sum, u32, 0, SUM_U32, 3, 0; Min, u32, u32::MAX, MIN_U32, 3, 3; Max, u32, u32::MIN, MAX_U32, 3, 2;
     Sum, i64, 0, SUM_I64, 4, 0; Min, i64, i64::MAX, MIN_I64, 4, 3; Max, i64, i64::MIN, MAX_I64, 4, 2;

@@ -3,6 +3,9 @@
 //! A participant is a process with one device, or one with all devices. The values of all devices follow from the seed, so each
 //! participant knows what its devices must have.
 
+pub(crate) mod extremes;
+pub(crate) mod rule;
+
 use trijet::comm::{Communicator, Exchange};
 use trijet::kernels::{Max, Min, Reduction, Sum};
 use trijet::testing::Prng;

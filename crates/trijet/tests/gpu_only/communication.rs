@@ -108,6 +108,18 @@ fn nccl_gives_each_device_the_sum_the_smallest_and_the_largest() -> Result<()> {
     same(&devices, Max, u32::max)
 }
 
+/// NCCL's own minima and maxima ignore a NaN, so they are not used.
+#[test]
+fn minima_and_maxima_of_floats_follow_one_rule_with_and_without_nccl() -> Result<()> {
+    let _alone = alone();
+    let devices = all()?;
+    if devices.len() < 2 {
+        return Ok(());
+    }
+    collectives::extremes::follow_the_rule(&Communicator::over(&devices)?, &devices)?;
+    collectives::extremes::follow_the_rule(&Communicator::with_nccl(&devices)?, &devices)
+}
+
 #[test]
 fn an_iteration_of_all_gpus_as_one_graph_equals_eager_ones() -> Result<()> {
     let _alone = alone();

@@ -116,6 +116,30 @@ fn sums_minima_and_maxima_equal_their_twins() {
     }
 }
 
+/// A comparison with the twin would miss a mistake of both.
+#[test]
+fn minima_and_maxima_follow_the_rule_on_a_gpu() -> Result<()> {
+    use crate::collectives::rule::{OF_BF16, OF_F32};
+    use trijet::kernels::combine::{MAX_BF16, MAX_F32, MIN_BF16, MIN_F32};
+    macro_rules! each {
+        ($table:ident $of:path: $($kernel:ident $number:literal)*) => {$(
+            for (x, y) in [(0, 1), (1, 0)] {
+                // Long enough for the path of eight elements at a time, and for its rest.
+                let column = |number: usize| {
+                    let all = $table.iter().cycle().take(1001);
+                    all.map(|rule| $of(rule[number])).collect::<Vec<_>>()
+                };
+                let found = on(&cuda(), &column(x), &column(y), &|s, x, y| s.launch(&$kernel, (x, y)))?;
+                let right = column($number);
+                assert!(found == bytemuck::cast_slice::<_, u8>(&right), stringify!($kernel));
+            }
+        )*};
+    }
+    each! { OF_F32 f32::from_bits: MIN_F32 2 MAX_F32 3 }
+    each! { OF_BF16 bf16::from_bits: MIN_BF16 2 MAX_BF16 3 }
+    Ok(())
+}
+
 #[test]
 fn the_kernels_for_compute_capability_9_equal_their_twins() {
     const BLOCKS: u32 = 7;

@@ -1,13 +1,17 @@
 //! What users of task systems expect, each with its count of waits and streams.
 
+use crate::rule::{OF_BF16, OF_F32, Rule};
 use crate::{demand_clean, device};
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use trijet::kernels::AXPY;
 use trijet::sim::Order;
-use trijet::task::{Explanation, Hazard, Order as Kept, Sum, TaskOptions, Tasks};
+use trijet::task::{
+    Explanation, Hazard, Max, Min, Order as Kept, Reduction, Sum, TaskOptions, Tasks,
+};
 use trijet::trace::OpKind;
-use trijet::{Device, Result};
+use trijet::{Device, Element, Result};
 
 fn waits(device: &Device) -> u64 {
     device.ordering().waits
@@ -132,6 +136,39 @@ fn reductions_run_at_once_and_add_in_the_order_of_the_tasks() -> Result<()> {
         assert_eq!(steps[0].hazard, Hazard::Reduction);
     }
     Ok(())
+}
+
+fn follow_the_rule<T: Element + Debug, B: Copy>(table: &[Rule<B>], of: fn(B) -> T) -> Result<()>
+where
+    Min: Reduction<T>,
+    Max: Reduction<T>,
+{
+    let device = device(Order::Seeded(1))?;
+    let (tasks, s) = (device.tasks(), device.stream()?);
+    for (at, rule) in table.iter().enumerate() {
+        for (total, part) in [(rule[0], rule[1]), (rule[1], rule[0])] {
+            let (total, part) = (of(total), of(part));
+            let (x, y) = (tasks.alloc::<T>(64)?, tasks.alloc::<T>(64)?);
+            for data in [&x, &y] {
+                tasks.task(data.write()).run(move |s, mut all| s.fill(&mut all, total))?;
+            }
+            tasks.task(x.reduce(Min)).run(move |s, mut one| s.fill(&mut one, part))?;
+            tasks.task(y.reduce(Max)).run(move |s, mut one| s.fill(&mut one, part))?;
+            for (data, right) in [(x, of(rule[2])), (y, of(rule[3]))] {
+                let found = s.download(&tasks.take(data)?)?;
+                let is_right = |one: &T| bytemuck::bytes_of(one) == bytemuck::bytes_of(&right);
+                assert!(found.iter().all(is_right), "case {at}: {total:?} and {part:?}: {found:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The minimum and the maximum of a total and a part, whichever of them has which number.
+#[test]
+fn minima_and_maxima_of_tasks_follow_the_rule_of_collectives() -> Result<()> {
+    follow_the_rule(&OF_F32, f32::from_bits)?;
+    follow_the_rule(&OF_BF16, half::bf16::from_bits)
 }
 
 /// Submission does not wait for the device: a task can be submitted while an earlier one is held up.

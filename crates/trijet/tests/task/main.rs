@@ -13,6 +13,8 @@ mod random;
 mod reads;
 mod refused;
 mod regions;
+#[path = "../collectives/rule.rs"]
+mod rule;
 mod workers;
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-// combine: y[i] = x[i] + y[i], or the smaller or the larger of the two. Integers wrap. A comparison with a NaN is false, so
-// a NaN in y stays and one in x is ignored.
+// combine: y[i] = x[i] + y[i], or the smaller or the larger of the two. Integers wrap. Of floating-point numbers these are
+// minimum and maximum of IEEE 754-2019: a NaN in x or y gives the canonical NaN, and -0 is less than 0.
 //
 // Covers the shorter of x and y. A grid-stride loop: any launch shape is right. Bound by memory.
 typedef unsigned long long u64;
@@ -14,10 +14,23 @@ typedef unsigned long long u64;
     }                                                                                               \
   }
 
-#define OF_EACH(suffix, type, sum)                                                                  \
+#define OF_INTEGERS(suffix, type, sum)                                                              \
   COMBINE(sum_##suffix, type, sum)                                                                  \
   COMBINE(min_##suffix, type, a < b ? a : b)                                                        \
   COMBINE(max_##suffix, type, a > b ? a : b)
+
+// PTX ISA, `min` and `max`: with .NaN a NaN of either side gives 0x7fffffff, and +0 is greater than -0.
+static __device__ __forceinline__ float least(float a, float b) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+
+static __device__ __forceinline__ float most(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
 
 // bf16: computed in single precision and rounded to the nearest, ties to even. Eight elements at a time where both pointers
 // are aligned to 16 bytes.
@@ -53,11 +66,14 @@ static __device__ __forceinline__ unsigned narrow(float value) {
   }
 
 COMBINE_BF16(sum_bf16, narrow(a + b))
-COMBINE_BF16(min_bf16, a < b ? x : y)
-COMBINE_BF16(max_bf16, a > b ? x : y)
+// One of two numbers of 16 bits, or a NaN: the lower bits of what is not a NaN are 0.
+COMBINE_BF16(min_bf16, __float_as_uint(least(a, b)) >> 16)
+COMBINE_BF16(max_bf16, __float_as_uint(most(a, b)) >> 16)
 
-OF_EACH(f32, float, a + b)
-OF_EACH(i32, int, (int)((unsigned)a + (unsigned)b))
-OF_EACH(u32, unsigned, a + b)
-OF_EACH(i64, long long, (long long)((u64)a + (u64)b))
-OF_EACH(u64, u64, a + b)
+COMBINE(sum_f32, float, a + b)
+COMBINE(min_f32, float, least(a, b))
+COMBINE(max_f32, float, most(a, b))
+OF_INTEGERS(i32, int, (int)((unsigned)a + (unsigned)b))
+OF_INTEGERS(u32, unsigned, a + b)
+OF_INTEGERS(i64, long long, (long long)((u64)a + (u64)b))
+OF_INTEGERS(u64, u64, a + b)

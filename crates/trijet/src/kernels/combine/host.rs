@@ -3,24 +3,52 @@
 
 use crate::kernels::device_float;
 use half::bf16;
+use std::cmp::Ordering::{Equal, Greater, Less};
 
 /// An element that can be combined.
-pub(crate) trait Element: Copy + PartialOrd {
+pub(crate) trait Element: Copy {
     /// The sum, as the device rounds or wraps it.
     fn sum(self, other: Self) -> Self;
+    /// The smaller of both. Of floats a NaN wins, and -0 is less than 0.
+    fn least(self, other: Self) -> Self;
+    /// The larger of both. Of floats a NaN wins, and -0 is less than 0.
+    fn most(self, other: Self) -> Self;
 }
 
-impl Element for f32 {
-    fn sum(self, other: Self) -> Self {
-        device_float(self + other)
-    }
-}
+macro_rules! floats {
+    ($($type:ty, $nan:literal, $sum:expr;)*) => {$(
+        impl Element for $type {
+            fn sum(self, other: Self) -> Self {
+                $sum(self, other)
+            }
 
-impl Element for bf16 {
-    fn sum(self, other: Self) -> Self {
-        let sum = self.to_f32() + other.to_f32();
-        if sum.is_nan() { Self::from_bits(0x7fff) } else { Self::from_f32(sum) }
-    }
+            fn least(self, other: Self) -> Self {
+                match self.partial_cmp(&other) {
+                    None => Self::from_bits($nan),
+                    Some(Less) => self,
+                    Some(Greater) => other,
+                    // Two zeros, or twice the same number: the sign of either.
+                    Some(Equal) => Self::from_bits(self.to_bits() | other.to_bits()),
+                }
+            }
+
+            fn most(self, other: Self) -> Self {
+                match self.partial_cmp(&other) {
+                    None => Self::from_bits($nan),
+                    Some(Less) => other,
+                    Some(Greater) => self,
+                    Some(Equal) => Self::from_bits(self.to_bits() & other.to_bits()),
+                }
+            }
+        }
+    )*};
+}
+floats! {
+    f32, 0x7fff_ffff, |a: f32, b: f32| device_float(a + b);
+    bf16, 0x7fff, |a: bf16, b: bf16| {
+        let sum = a.to_f32() + b.to_f32();
+        if sum.is_nan() { bf16::from_bits(0x7fff) } else { bf16::from_f32(sum) }
+    };
 }
 
 macro_rules! integers {
@@ -28,6 +56,14 @@ macro_rules! integers {
         impl Element for $type {
             fn sum(self, other: Self) -> Self {
                 self.wrapping_add(other)
+            }
+
+            fn least(self, other: Self) -> Self {
+                self.min(other)
+            }
+
+            fn most(self, other: Self) -> Self {
+                self.max(other)
             }
         }
     )*};
@@ -47,12 +83,12 @@ pub(crate) fn sum<T: Element>(x: &[T], y: &mut [T]) {
 
 /// The smaller of both, over the shorter of `x` and `y`.
 pub(crate) fn min<T: Element>(x: &[T], y: &mut [T]) {
-    each(x, y, |x, y| if x < y { x } else { y });
+    each(x, y, T::least);
 }
 
 /// The larger of both, over the shorter of `x` and `y`.
 pub(crate) fn max<T: Element>(x: &[T], y: &mut [T]) {
-    each(x, y, |x, y| if x > y { x } else { y });
+    each(x, y, T::most);
 }
 
 #[cfg(test)]
@@ -60,15 +96,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_wrap_and_a_nan_in_the_second_stays() {
+    fn integers_wrap() {
         let mut y = [i32::MAX, 5];
         sum(&[1, 2], &mut y);
         assert_eq!(y, [i32::MIN, 7]);
-        let mut y = [f32::NAN, 1.0];
-        min(&[0.0, f32::NAN], &mut y);
-        max(&[0.0, f32::NAN], &mut y);
-        assert!(y[0].is_nan());
-        assert_eq!(y[1].to_bits(), 1.0f32.to_bits());
+    }
+
+    /// Bits that are not those of a number, and zeros of both signs, in both orders.
+    #[test]
+    fn a_nan_wins_and_zeros_have_an_order() {
+        let (one, nan, zero) = (0x3f80_0000, 0x7fff_ffff, 0x8000_0000);
+        for (x, y, least, most) in [
+            (one, 0xffc0_0001, nan, nan),
+            (0x7f80_0001, one, nan, nan),
+            (0x7f80_0001, 0x7fc0_0000, nan, nan),
+            (zero, 0, zero, 0),
+            (0, zero, zero, 0),
+            (zero, zero, zero, zero),
+        ] {
+            let x = [f32::from_bits(x)];
+            let (mut small, mut large) = ([f32::from_bits(y)], [f32::from_bits(y)]);
+            min(&x, &mut small);
+            max(&x, &mut large);
+            assert_eq!((small[0].to_bits(), large[0].to_bits()), (least, most), "{x:?}");
+        }
     }
 
     /// 256 + 1 lies in the middle of 256 and 258, and 258 + 1 in the middle of 258 and 260.
