@@ -4,8 +4,11 @@
 #[path = "matrix/host.rs"]
 mod matrix;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::time::Duration;
+use trijet::comm::{Communicator, Exchange, GradientBuckets, Ranks};
 use trijet::memory::{GrowingBuffer, PageLocked};
 use trijet::probe::heap_ranges;
 use trijet::sim::{Executor, HostConfig, Order};
@@ -257,6 +260,74 @@ fn every_call_of_tasks_in_a_child_is_refused_and_every_drop_ends() -> Result<()>
         go.send(()).expect("the task receives");
         held.tasks.finish()?;
         assert_eq!(held.tasks.take(held.h)?.read()?[7], 3.0, "the parent goes on");
+    }
+    Ok(())
+}
+
+/// Two ranks of this process, each with a communicator.
+fn ranks() -> Result<[(Arc<Ranks>, Device, Communicator); 2]> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    drop(listener);
+    let join = |rank| -> Result<_> {
+        let ranks = Arc::new(Ranks::join(rank, 2, &address, Duration::from_secs(60))?);
+        let device = Device::open(Select::Host(0))?;
+        let communicator = Communicator::through_host(&device, &ranks)?;
+        Ok((ranks, device, communicator))
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| join(1));
+        Ok([join(0)?, other.join().expect("no panic")?])
+    })
+}
+
+/// The calls of a rank and the drops of all that it holds, in the child; returns its exit code.
+fn rank_in_child((ranks, device, communicator): (Arc<Ranks>, Device, Communicator)) -> i32 {
+    let join = Ranks::join(0, 1, "127.0.0.1:1", Duration::from_secs(60)).map(drop);
+    let calls = [
+        ranks.barrier(),
+        ranks.agree("a value", 1),
+        ranks.broadcast(&[1]).map(drop),
+        ranks.gather(&[1]).map(drop),
+        ranks.failure().map_or(Ok(()), Err),
+        Communicator::through_host(&device, &ranks).map(drop),
+        communicator.exchange(Exchange::<u32>::new()),
+        communicator.split(&[0]).map(drop),
+        communicator.failure().map_or(Ok(()), Err),
+        GradientBuckets::<u32, _>::of_rank(&device, &ranks, Sum, &[4]).map(drop),
+        communicator.close(),
+        join,
+    ];
+    let code = first_wrong(&calls);
+    drop((calls, ranks, device));
+    code
+}
+
+/// A child has the connections of its parent: neither its calls nor its drops send anything over them.
+#[test]
+fn the_ranks_of_a_parent_hear_nothing_from_a_child() -> Result<()> {
+    for rank in 0..2 {
+        let all = ranks()?;
+        let code = forked(|| {
+            // SAFETY: the parent never reaches this copy, and the child does not touch the original.
+            let mine = unsafe { std::ptr::read(&raw const all[rank]) };
+            rank_in_child(mine)
+        });
+        assert_eq!(code, 0, "rank {rank}: the first wrong call, or a signal");
+        let both =
+            |(ranks, device, communicator): &(Arc<Ranks>, Device, Communicator)| -> Result<_> {
+                ranks.barrier()?;
+                let stream = device.stream()?;
+                let mut data = stream.upload(&[1_u32; 9])?;
+                communicator.all_reduce(Sum, &mut [data.view_mut()])?;
+                stream.download(&data)
+            };
+        std::thread::scope(|scope| -> Result<()> {
+            let other = scope.spawn(|| both(&all[1]));
+            assert_eq!(both(&all[0])?, [2; 9]);
+            assert_eq!(other.join().expect("no panic")?, [2; 9]);
+            Ok(())
+        })?;
     }
     Ok(())
 }

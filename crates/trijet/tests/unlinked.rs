@@ -50,6 +50,12 @@ fn a_copy_on_a_stream_of_any_device_is_in_order_there() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn minima_and_maxima_follow_the_rule_without_a_link() -> Result<()> {
+    let devices = devices(3, 0)?;
+    collectives::extremes::follow_the_rule(&Communicator::over(&devices)?, &devices)
+}
+
 /// Memory that is shorter at each look.
 struct Shrinks(Buffer<u8>, Cell<usize>);
 

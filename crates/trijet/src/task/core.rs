@@ -444,7 +444,7 @@ impl Core {
         self.work.notify_all();
     }
 
-    /// A handle is gone, so nobody may be left to wait for tasks: functions that are held back may have all others.
+    /// A handle is gone, so no thread may be left to wait for tasks: functions that are held back may have all others.
     /// Everything that was submitted is issued, by a thread of the library.
     pub(super) fn let_go(self: &Arc<Self>) {
         let Some(mut state) = self.lock_for_drop() else { return };

@@ -196,6 +196,13 @@ pub(super) const VERBS: &[Verb] = &[
         })
     }),
     Verb::new("Ranks::join", row::JOINS, |_| call(|_, _| ranks().map(drop))),
+    Verb::new("Ranks::join_with_token", row::JOINS, |_| {
+        let address = format!("127.0.0.1:{}", port());
+        call(move |_, _| {
+            let limit = Duration::from_secs(60);
+            Ranks::join_with_token(0, 1, &address, b"the job", limit).map(drop)
+        })
+    }),
     Verb::new("Launch::join", row::JOINS, |_| {
         let port = port();
         call(move |_, _| {
