@@ -76,7 +76,7 @@ fn a_format_that_cannot_hold_the_array_is_refused() {
 /// Runs the command with a limit of 16 blocks for every file: 8 or 16 KiB, depending on the shell.
 /// The signal for exceeding the limit is ignored, so that a write fails with an error, as on a full
 /// disk.
-fn with_file_limit(workdir: &Workdir, args: &[&str]) -> Ran {
+pub(crate) fn with_file_limit(workdir: &Workdir, args: &[&str]) -> Ran {
     let command = workdir.command(args);
     let mut shell = std::process::Command::new("sh");
     shell

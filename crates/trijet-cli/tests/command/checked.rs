@@ -139,7 +139,7 @@ fn overlap_without_a_wait_has_a_finding_and_fails() {
     assert_eq!((ran.code, &report["check"]["clean"]), (Some(1), &false.into()), "{report:#}");
     let found = report["check"]["findings"].as_array().unwrap();
     assert!(found[0]["class"].as_str().unwrap().starts_with("RACE/"), "{report:#}");
-    let ran = workdir.trijet(&[&call[..], &["--check"]].concat());
+    let ran = workdir.trijet(&[&call[..], &["--check", "--overwrite"]].concat());
     assert_eq!(ran.code, Some(1), "{}", ran.err);
     assert!(ran.out.contains("\ncheck: ") && ran.out.contains("error[RACE/"), "{}", ran.out);
 }

@@ -148,12 +148,11 @@ fn a_name_may_be_as_long_as_the_system_allows() {
 fn the_file_of_a_kernel_is_not_written_over() {
     let workdir = workdir();
     let template = workdir.trijet(&["map", "--kernel-template"]).done();
-    workdir.file("gain.raw", template.as_bytes());
-    let call =
-        ["in.npy", "-o", "gain.raw", "--kernel", "gain.raw", "--entry", "gain", "--overwrite"];
-    let ran = workdir.map(&call);
-    assert_eq!(ran.code, Some(1), "{}", ran.err);
-    assert_eq!(workdir.read("gain.raw"), template.as_bytes());
+    workdir.file("gain.cu", template.as_bytes());
+    let call = ["in.npy", "-o", "gain.cu", "--kernel", "gain.cu", "--entry", "gain", "--overwrite"];
+    let call = [&call[..], &["--arg", "factor=2.5"]].concat();
+    workdir.map(&call).refused(1, &["gain.cu", "would overwrite the input gain.cu"]);
+    assert_eq!(workdir.read("gain.cu"), template.as_bytes());
 }
 
 #[test]

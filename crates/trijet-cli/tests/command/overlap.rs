@@ -1,5 +1,6 @@
 //! `trijet overlap`: four schedules with one result, and the damage of a missing wait.
 
+use crate::bad_places::with_file_limit;
 use crate::workdir::{Images, Ran, Workdir, bytes_of, decode, noise, numbers_of};
 use serde_json::Value;
 use trijet::trace::Engine;
@@ -58,9 +59,9 @@ fn no_schedule_beats_the_bound_where_the_kernels_limit() {
 #[test]
 fn the_job_is_printed_before_it_is_computed() {
     let workdir = Workdir::new();
-    // The timeline cannot be written, which is known after the computation.
-    workdir.file("out.html.partial", b"mine");
-    let ran = workdir.trijet(&[&SMALL[..], &["--size", "2MiB", "--trace", "out.html"]].concat());
+    // The timeline is too large, which is known after the computation.
+    let args = [&SMALL[..], &["--size", "2MiB", "--trace", "out.html"]].concat();
+    let ran = with_file_limit(&workdir, &args);
     assert_eq!(ran.code, Some(1), "{}", ran.err);
     assert!(ran.out.lines().count() == 1 && ran.out.starts_with("generated"), "{}", ran.out);
     assert_eq!(ran.progress().len(), 6, "{}", ran.err);
@@ -286,7 +287,8 @@ fn a_timeline_in_json_is_valid_json() {
 fn the_timeline_of_a_run_without_a_wait_shows_its_hazard() {
     let workdir = Workdir::new();
     workdir.npy("in.npy", "<u2", &[8, 64, 64], &noise(64 * 64 * 2 * 8, 3));
-    let job = [&SMALL[..], &["in.npy", "--drop-wait", "1", "--chunk", "8KiB"]].concat();
+    let more = ["in.npy", "--drop-wait", "1", "--chunk", "8KiB", "--overwrite"];
+    let job = [&SMALL[..], &more].concat();
     let printed = workdir.trijet(&[&job[..], &["--trace", "run.ledger"]].concat()).done();
     assert!(printed.contains("timeline: run.ledger"), "{printed}");
     let ran = workdir.trijet(&["check", "run.ledger", "--json"]);

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::iter;
 use std::mem;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -130,7 +131,7 @@ impl Plan for ImagesPlan {
                 }
             }
         }
-        writer.find_ours("resume")?;
+        writer.find_ours("resume", done.ranges().iter().flat_map(|rows| self.names_of(rows)))?;
         Ok(Box::new(writer))
     }
 
@@ -143,7 +144,7 @@ impl Plan for ImagesPlan {
     fn reuse(&self, partial: &Path) -> Result<Box<dyn Writer>> {
         self.check_reuse(partial)?;
         let writer = self.writer("overwrite", partial)?;
-        writer.find_ours("overwrite")?;
+        writer.find_ours("overwrite", iter::empty())?;
         Ok(Box::new(writer))
     }
 
@@ -222,11 +223,28 @@ impl ImagesWriter {
         self.ours.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds the images that the folder has already.
-    fn find_ours(&self, op: &'static str) -> Result<()> {
+    /// Finds the images that the folder has already, of which `done` are written. A file system that
+    /// changes names may list a done image under the name of another one.
+    fn find_ours<'n>(
+        &self,
+        op: &'static str,
+        done: impl Iterator<Item = &'n OsString>,
+    ) -> Result<()> {
         let found: HashSet<OsString> = self.names(op)?.into_iter().collect();
-        *self.ours() = self.plan.names.iter().map(|name| found.contains(name)).collect();
+        let renamed = done.filter(|name| !found.contains(*name));
+        let renamed: HashSet<_> = renamed.filter_map(|name| self.number(name)).collect();
+        let is_other = |name: &OsString| {
+            !renamed.is_empty() && self.number(name).is_some_and(|own| renamed.contains(&own))
+        };
+        let is_ours = |name: &OsString| found.contains(name) && !is_other(name);
+        *self.ours() = self.plan.names.iter().map(is_ours).collect();
         Ok(())
+    }
+
+    /// A number that is the same for all names of one file.
+    fn number(&self, name: &OsStr) -> Option<(u64, u64)> {
+        let state = self.state_of("write", name).ok().flatten()?;
+        Some((state.st_dev, state.st_ino))
     }
 
     /// Creates the image of this index. One of an earlier run is deleted, not overwritten: it may have
@@ -256,13 +274,9 @@ impl ImagesWriter {
 
     /// The error for an image in whose place there is a file that is not an earlier one of it.
     fn taken(&self, name: &OsStr) -> Error {
-        let number = |name: &OsStr| {
-            let state = self.state_of("write", name).ok().flatten()?;
-            Some((state.st_dev, state.st_ino))
-        };
-        let own = number(name);
+        let own = self.number(name);
         let mut others = self.plan.names.iter().filter(|other| *other != name);
-        let cause = match others.find(|other| own.is_some() && number(other) == own) {
+        let cause = match others.find(|other| own.is_some() && self.number(other) == own) {
             Some(other) => format!(
                 "the file system takes this name and {} for one; rename one of the images, or write \
                  an .npy file",
