@@ -121,20 +121,17 @@ impl Text<'_> {
         let waits = format!("{first} waits for signal {signal} (#{wait}), which");
         let waiter = finding.first.as_ref().filter(|first| first.is_of_thread());
         let is_same = waiter.is_some_and(|first| first.thread == finding.second.thread);
-        match &finding.second.kind {
-            _ if finding.rules == ["A28"] => {
-                format!("{waits} {second} sets (#{set}); host functions may be serialised")
-            }
-            OpKind::HostFn => {
-                format!("{waits} {second} was to set; that host function never runs")
-            }
-            OpKind::Signal { what: Signalled::Set, .. } => {
-                format!("{waits} {second} sets only after that (#{set})")
-            }
-            _ if set == wait || is_same && finding.second.is_of_thread() => {
-                format!("{waits} nothing has set, and nothing is left that can")
-            }
-            _ => format!("{waits} nothing has set, while {second} waits too (#{set})"),
+        let kind = &finding.second.kind;
+        if finding.rules == ["A28"] {
+            format!("{waits} {second} sets (#{set}); host functions may be serialised")
+        } else if matches!(kind, OpKind::HostFn) {
+            format!("{waits} {second} was to set; that host function never runs")
+        } else if matches!(kind, OpKind::Signal { what: Signalled::Set, .. }) {
+            format!("{waits} {second} sets only after that (#{set})")
+        } else if set == wait || is_same && finding.second.is_of_thread() {
+            format!("{waits} nothing has set, and nothing is left that can")
+        } else {
+            format!("{waits} nothing has set, while {second} waits too (#{set})")
         }
     }
 
@@ -149,10 +146,13 @@ impl Text<'_> {
                 (Class::FreeRacesUse | Class::FreeInFlight, _, false) => "free",
                 (Class::UseBeforeAlloc, _, true) => "alloc",
                 (Class::Deadlock | Class::DeadlockRisk | Class::WaitGivesUp, ..) => {
-                    match party.kind {
-                        OpKind::HostFn => "",
-                        OpKind::Signal { what: Signalled::Set, .. } => "set",
-                        _ => "wait",
+                    let is_set = matches!(party.kind, OpKind::Signal { what: Signalled::Set, .. });
+                    if matches!(party.kind, OpKind::HostFn) {
+                        ""
+                    } else if is_set {
+                        "set"
+                    } else {
+                        "wait"
                     }
                 }
                 (_, Some(conflict), _) => does(conflict, is_first),

@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_writer_comes_after_every_reader_that_is_not_over() {
         let mut history = History::default();
-        let is_over = |reader: Number| reader % 3 == 0;
+        let is_over = |reader: Number| reader.is_multiple_of(3);
         let all = 4 * READERS_KEPT as Number;
         for reader in 1..=all {
             history.add((reader, 0), &(0..8), (Mode::Read, false), is_over, |_| ());

@@ -34,8 +34,9 @@ fn every_program_has_its_answer_under_every_policy_on_a_gpu() -> Result<()> {
 #[test]
 fn every_program_takes_any_payload_on_a_gpu() -> Result<()> {
     let device = Device::open(Select::Cuda(0))?;
-    for seed in 0..3 {
-        payloads::every(&device, &Options { seed: seed as u32, ..Options::default() }, seed)
+    for seed in 0..3_u32 {
+        let options = Options { seed, ..Options::default() };
+        payloads::every(&device, &options, u64::from(seed))
             .map_err(|error| error.context(format!("seed {seed}")))?;
     }
     device.close()

@@ -1,5 +1,6 @@
 //! Any payload and any record that safe code can choose: each shipped program does for it what a model of one task does,
 //! and nothing where the payload names nothing. For any device.
+#![expect(clippy::cast_possible_truncation, reason = "payloads have numbers in their low bits")]
 
 use trijet::testing::Prng;
 use trijet::workers::programs::attention::{self, ATTENTION};
