@@ -9,13 +9,14 @@ use super::watched::Watched;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::ledger::StreamClass;
+use crate::base::panic::caught;
 use crate::base::times::TimesFrom;
 use crate::base::units::Bytes;
 use crate::device::driver::{DeviceInfo, Script};
 use crate::device::{HostConfig, Search, open_cuda, open_explored, open_host};
 use crate::log::{Trace, calling};
 use crate::order::domain::{Domain, DroppedWait, OrderingCounts};
-use std::panic::Location;
+use std::panic::{Location, resume_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// The choice of a device to open.
@@ -244,6 +245,7 @@ impl Device {
     /// If one of the threads panics.
     pub fn script(&self, threads: Vec<Script<'_>>) {
         if !calling::forked() {
+            let threads = threads.into_iter().map(with_text).collect();
             self.0.domain.driver().script(threads);
         }
     }
@@ -356,4 +358,14 @@ impl Device {
     pub(crate) fn run_deferred(&self) {
         self.0.run_deferred();
     }
+}
+
+/// A thread that panics with text only. The payload of a panic that no thread takes is dropped, and if that panics too, the
+/// process ends.
+fn with_text(thread: Script<'_>) -> Script<'_> {
+    Box::new(move || {
+        if let Err(words) = caught(thread) {
+            resume_unwind(Box::new(words));
+        }
+    })
 }

@@ -1,6 +1,6 @@
 //! Panics of functions of the program that the library calls between the begin and the end of a state.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use trijet::explore::{Strategy, explore};
 use trijet::graph::Recording;
 use trijet::sim::{Executor, HostConfig, Order, Script};
@@ -68,6 +68,27 @@ fn a_script_whose_thread_panics_ends() -> Result<()> {
         let found = explore(&HostConfig::default(), strategy, run)?;
         let values: Vec<Vec<u32>> = found.outcomes.into_iter().map(|one| one.value).collect();
         assert_eq!(values, [[3, 3]], "{strategy:?}");
+    }
+    Ok(())
+}
+
+/// A payload whose drop panics.
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        resume_unwind(Box::new("on purpose"));
+    }
+}
+
+/// The process once ended, because the scope of the threads dropped the payload.
+#[test]
+fn a_script_whose_thread_panics_with_any_payload_panics_itself() -> Result<()> {
+    for executor in [Executor::Threads, Executor::Virtual(Order::Seeded(1))] {
+        let device = open(HostConfig { executor, ..HostConfig::default() })?;
+        let thread: Script<'_> = Box::new(|| resume_unwind(Box::new(PanicsWhenDropped)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| device.script(vec![thread])));
+        assert!(outcome.map_err(std::mem::forget).is_err());
     }
     Ok(())
 }
