@@ -290,8 +290,10 @@ fn an_export_waits_for_the_readers_of_the_memory() -> Result<()> {
         // SAFETY: a live tensor of this process, whose memory its consumer may write.
         let data = unsafe { tensor.as_ref() }.tensor.data.cast::<u32>();
         for at in 0..64 {
-            // SAFETY: one of its 64 elements, which nothing else uses any more.
-            unsafe { data.add(at).write(2) };
+            // SAFETY: it has 64 elements.
+            let element = unsafe { data.add(at) };
+            // SAFETY: its consumer may write, and the library has no pending operation that uses it.
+            unsafe { element.write(2) };
         }
         assert_eq!(&*copied.read()?, &[1; 64], "seed {seed}");
         // SAFETY: it is handed over.

@@ -122,7 +122,7 @@ fn a_copy_that_claims_the_time_of_later_operations_is_counted_and_named_and_in_n
         );
         let [found] = profile.processes[0].contradictions.as_slice() else { panic!("one law") };
         assert_eq!((found.key, found.count), (key, 1));
-        assert_eq!(found.examples, [example.clone()]);
+        assert_eq!(found.examples, std::slice::from_ref(&example));
         let shown = text(&profile).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(shown.contains(law) && shown.contains(&example), "{shown}");
         let json = json(&profile, None);

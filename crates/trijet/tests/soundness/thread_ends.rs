@@ -29,11 +29,17 @@ enum First {
     Program,
 }
 
+/// A call at the end of a thread.
+type AtEnd = Box<dyn FnOnce() -> Result<()>>;
+
+/// Prepares a call at the end of a thread.
+type Work = fn(&Device) -> Result<AtEnd>;
+
 /// What a thread does at its end, after `begin`.
 fn at_the_end(
     first: First,
     device: &Device,
-    work: fn(&Device) -> Result<Box<dyn FnOnce() -> Result<()>>>,
+    work: Work,
 ) -> std::result::Result<Result<()>, String> {
     let (send, receive) = channel();
     let device = device.clone();
@@ -62,7 +68,6 @@ fn at_the_end(
 /// Every call works, or is an error. None panics, under whatever lock.
 #[test]
 fn calls_at_the_end_of_a_thread_work() -> Result<()> {
-    type Work = fn(&Device) -> Result<Box<dyn FnOnce() -> Result<()>>>;
     let works: [(&str, Work); 5] = [
         ("an operation, a guard and a wait", |device| {
             let (s, mut h) = (device.stream()?, device.pinned::<u32>(9)?);

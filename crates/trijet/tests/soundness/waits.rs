@@ -352,8 +352,11 @@ fn ends_before_a_host_function(
     Ok(is_before)
 }
 
+/// Enqueues something.
+type Between = fn(&Device, &Stream, &Stream) -> Result<()>;
+
 /// What may stand between an operation and the first other stream that needs it: a host function, or a wait for one.
-const BETWEEN: [(&str, fn(&Device, &Stream, &Stream) -> Result<()>); 6] = [
+const BETWEEN: [(&str, Between); 6] = [
     ("a host function", |_, a, _| a.host_fn(|| ())),
     ("host functions", |_, a, _| (0..3).try_for_each(|_| a.host_fn(|| ()))),
     ("a host function with memory", |device, a, _| {
