@@ -11,6 +11,7 @@ mod miri;
 mod mutants;
 mod nvrtc;
 mod perfetto;
+mod programs;
 mod ptx;
 mod results;
 mod staged;
@@ -36,6 +37,8 @@ const USAGE: &str = "usage: cargo xtask <task>
   mutants [--list | ID..]
                run the tests with deliberate faults, and list the faults that no test finds
   perfetto     read a trace with Perfetto's own classes
+  programs [PROGRAMS [--seed S]]
+               run random programs of the public interface against the laws (default: 1000000)
   ptx [--check]
                generate the .ptx beside every kernel source; with --check, only compare, assemble
                and lint
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         ["mutants", "--list"] => mutants::list(),
         ["mutants", only @ ..] => mutants::run(only),
         ["perfetto"] => perfetto::run(),
+        ["programs", rest @ ..] => programs::run(rest),
         ["ptx"] => ptx::generate(),
         ["ptx", "--check"] => ptx::check(),
         ["figures"] => figures::write(),

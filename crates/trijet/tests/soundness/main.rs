@@ -8,6 +8,7 @@ mod launches;
 mod losses;
 mod panics;
 mod pools;
+mod programs;
 mod thread_ends;
 mod waits;
 

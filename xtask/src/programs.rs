@@ -1,0 +1,73 @@
+//! `programs`: runs many random programs against the laws.
+//!
+//! The test program `soundness` has them, runs a share of the seeds on all processors, and prints what fails. Shares
+//! run one after another in processes of their own, so a program that hangs or ends its process is found among few.
+#![forbid(unsafe_code)]
+
+use crate::bundle::{build, commit};
+use crate::tools::{Result, root};
+use std::ops::Range;
+use std::path::Path;
+use std::process::Command;
+
+/// The tests that read `TRIJET_PROGRAMS`.
+const TESTS: &str = "programs::programs_";
+
+/// The test program.
+const SOUNDNESS: [&str; 6] = ["test", "--no-run", "-p", "trijet", "--test", "soundness"];
+
+/// The seeds of one process: some seconds of work.
+const SHARE: u64 = 5_000;
+
+fn options(arguments: &[&str]) -> Result<(u64, u64)> {
+    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no number"));
+    match arguments {
+        [] => Ok((1_000_000, 0)),
+        [programs] => Ok((number(programs)?, 0)),
+        [programs, "--seed", seed] => Ok((number(programs)?, number(seed)?)),
+        _ => Err("usage: cargo xtask programs [PROGRAMS [--seed S]]".into()),
+    }
+}
+
+/// Runs a share, and returns whether all of it is right.
+fn run_share(program: &Path, seeds: &Range<u64>) -> Result<bool> {
+    let status = Command::new(program)
+        .args([TESTS, "--ignored", "--nocapture"])
+        .env("TRIJET_PROGRAMS", format!("{}..{}", seeds.start, seeds.end))
+        .env("RUST_BACKTRACE", "0")
+        .status()?;
+    eprintln!("seeds {}..{}: {status}", seeds.start, seeds.end);
+    Ok(status.success())
+}
+
+/// Runs so many programs that follow the laws by themselves, and as many that are ordered by hand.
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    let (programs, first) = options(arguments)?;
+    let root = root();
+    let commit = commit(&root)?;
+    let built = build(&root, &commit, &SOUNDNESS)?;
+    let program = built.into_iter().find(|program| program.name == "soundness");
+    let program = program.ok_or("cargo did not build the test program `soundness`")?.built;
+    let (mut start, end) = (first, first + programs);
+    let mut failed = 0;
+    while start < end {
+        let seeds = start..end.min(start + SHARE);
+        start = seeds.end;
+        failed += u64::from(!run_share(&program, &seeds)?);
+    }
+    println!("seeds={first}..{end} shares-failed={failed} commit={commit}");
+    if failed == 0 { Ok(()) } else { Err("a program is wrong".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::options;
+
+    #[test]
+    fn the_first_seed_and_the_number_of_programs_are_numbers() {
+        assert_eq!(options(&[]).ok(), Some((1_000_000, 0)));
+        assert_eq!(options(&["10", "--seed", "3"]).ok(), Some((10, 3)));
+        assert!(options(&["many"]).is_err());
+        assert!(options(&["10", "3"]).is_err());
+    }
+}
