@@ -465,6 +465,8 @@ impl World {
         }
         let number = self.device(device);
         let (device, s) = (self.devices[number].clone(), self.stream(number, 0));
+        self.luck.insist(|| device.synchronize())?;
+        must(device.trim_memory(Bytes(0)))?;
         let eighths = |count: u64| usize::try_from(MEMORY / 8 * count).unwrap_or(0);
         let both = must(s.alloc::<u8>(eighths(3))).and_then(|a| {
             let b = must(s.alloc::<u8>(eighths(3)))?;

@@ -285,8 +285,8 @@ impl World {
         if lacks || task.end != End::Well {
             to.lost[y.clone()].fill(true);
             to.cells[y].fill(None);
-            set.has_skipped |= lacks;
-            set.has_failed |= !lacks;
+            set.skips += u64::from(lacks);
+            set.failures += u64::from(!lacks);
             return !lacks;
         }
         let is_reduction = matches!(effect, Effect::Sum | Effect::Min | Effect::Max);
@@ -416,7 +416,8 @@ impl World {
         let set = &mut self.sets[number];
         while let Err(error) = set.tasks.finish() {
             let is_panic = error.kind() == ErrorKind::Panicked && self.luck.may_report();
-            let is_own = (set.has_failed || set.has_skipped) && set.reports == set.panics;
+            // A task that other tasks submit may fail after a wait has reported another failure.
+            let is_own = set.reports - set.panics < set.failures + set.skips;
             if !is_panic && !is_own {
                 return Err(format!("set {number}: {error}"));
             }
@@ -430,8 +431,8 @@ impl World {
     fn settle(&mut self, number: usize) -> Checked {
         let set = &mut self.sets[number];
         let (reports, panics) = (std::mem::take(&mut set.reports), std::mem::take(&mut set.panics));
-        let has_failed = std::mem::take(&mut set.has_failed);
-        let has_skipped = std::mem::take(&mut set.has_skipped);
+        let has_failed = std::mem::take(&mut set.failures) > 0;
+        let has_skipped = std::mem::take(&mut set.skips) > 0;
         if has_failed && reports == 0 {
             return Err(format!("set {number}: a failure is forgotten"));
         }
@@ -494,6 +495,9 @@ impl World {
 
     /// Functions of tasks that wait for tasks: each wait returns, and every task is over in the end.
     pub(super) fn tangle(&mut self, how: u8) -> Checked {
+        // The waits within functions take the errors of what came before.
+        self.finish_all()?;
+        self.luck.forgive();
         let (a, b) = (self.sets[0].tasks.clone(), self.sets[1].tasks.clone());
         let ran = Arc::new(AtomicU64::new(0));
         let (inner, outer) = (Arc::clone(&ran), Arc::clone(&ran));

@@ -88,13 +88,13 @@ impl Recorded {
     }
 }
 
-/// Tasks, and whether one of them failed since the last wait for all.
+/// Tasks, and how many of them failed since the last wait for all.
 pub(super) struct Set {
     pub(super) tasks: Tasks,
     pub(super) devices: usize,
-    pub(super) has_failed: bool,
-    /// Whether a task did not run, because data that it reads were lost before.
-    pub(super) has_skipped: bool,
+    pub(super) failures: u64,
+    /// Tasks that did not run, because data that they read were lost before.
+    pub(super) skips: u64,
     /// The errors that waits for all returned for it, and how many of them count as those of host functions.
     pub(super) reports: u64,
     pub(super) panics: u64,
@@ -103,7 +103,7 @@ pub(super) struct Set {
 impl Set {
     /// A task of the set failed.
     pub(super) fn note_failure(&mut self) {
-        self.has_failed = true;
+        self.failures += 1;
     }
 
     /// The first set is on all devices, the second one on the first device, in fewer streams.
@@ -112,7 +112,7 @@ impl Set {
             0 => (Tasks::over(devices)?, devices.len()),
             _ => (devices[0].tasks_with(TaskOptions::new().streams(2).look_ahead(3)), 1),
         };
-        Ok(Self { tasks, devices, has_failed: false, has_skipped: false, reports: 0, panics: 0 })
+        Ok(Self { tasks, devices, failures: 0, skips: 0, reports: 0, panics: 0 })
     }
 }
 
