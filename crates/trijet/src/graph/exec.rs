@@ -230,16 +230,36 @@ impl Graph {
         nodes: &Nodes,
         work: impl FnOnce() -> std::result::Result<(), E>,
     ) -> std::result::Result<Result<()>, E> {
+        /// Gives the graph its nodes back, also after a panic of the code that is recorded.
+        struct Compared<'a>(&'a mut Graph, &'a Nodes);
+
+        impl Compared<'_> {
+            fn end(&mut self) -> (Vec<(usize, Node)>, Option<String>) {
+                let (comparison, mismatch) = self.1.compared(&self.0.spans);
+                self.0.nodes = comparison.known;
+                self.0.is_compared = false;
+                (comparison.changes, mismatch)
+            }
+        }
+
+        impl Drop for Compared<'_> {
+            fn drop(&mut self) {
+                if self.0.is_compared {
+                    drop(self.end());
+                }
+            }
+        }
+
         self.is_compared = true;
         nodes.compare(std::mem::take(&mut self.nodes), self.spans.len() - self.heap.len());
+        let mut compared = Compared(self, nodes);
         let outcome = work();
-        let (comparison, mismatch) = nodes.compared(&self.spans);
-        self.nodes = comparison.known;
-        self.is_compared = false;
+        let (changes, mismatch) = compared.end();
+        drop(compared);
         outcome?;
         Ok(match mismatch {
             Some(why) => Err(Error::new(ErrorKind::InvalidValue, "record again", why)),
-            None => self.apply(comparison.changes),
+            None => self.apply(changes),
         })
     }
 

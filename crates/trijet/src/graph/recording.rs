@@ -244,7 +244,7 @@ impl Device {
     /// # Errors
     /// `InvalidValue`, with the number of the operation, if the graph would be another one: with other
     /// operations, kernels, streams, attributes, arguments or bytes. It is as it was then, also after an error
-    /// of `work`. After an error of the driver, launches return that error.
+    /// or a panic of `work`. After an error of the driver, launches return that error.
     pub fn record_again(
         &self,
         graph: &mut Graph,
