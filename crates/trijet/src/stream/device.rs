@@ -225,7 +225,8 @@ impl Device {
 
     /// Runs host threads until all of them have ended. In the virtual executor only one of them
     /// runs at a time, in an order that the order policy decides, so that the run can be repeated.
-    /// The threads must then wait for each other only by events and tickets. On other devices they
+    /// The threads must then wait for each other only by events and tickets. What other threads call
+    /// on the device meanwhile has no place in that order. On other devices the threads of a script
     /// run concurrently. In a child of `fork` none runs.
     ///
     /// ```

@@ -9,6 +9,7 @@ mod losses;
 mod panics;
 mod pools;
 mod programs;
+mod scripts;
 mod thread_ends;
 mod waits;
 

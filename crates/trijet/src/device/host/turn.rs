@@ -196,10 +196,14 @@ impl HostDriver {
         points: &Points,
     ) -> Result<Guard<'a>> {
         let me = caller.map(|(me, _)| me);
-        let alone = caller.is_some_and(|(_, switch)| switch == Switch::Never);
         loop {
             let scripted = guard.baton.script != 0;
-            if guard.calling || (scripted && me.is_some_and(|me| me != guard.baton.holder)) {
+            let alone =
+                caller.is_some_and(|(me, switch)| switch == Switch::Never || (scripted && me == 0));
+            // A thread outside of the script, with the number 0, has no turn in it: one that waited for
+            // its end would hold locks that the script needs, or have the script wait for it.
+            let waits = me.is_some_and(|me| me != 0 && me != guard.baton.holder);
+            if guard.calling || (scripted && waits) {
                 guard = self.shared.wait(guard);
                 let chosen = scripted && me == Some(guard.baton.holder);
                 if chosen && !guard.calling && guard.reached(points) {
@@ -237,10 +241,10 @@ impl HostDriver {
             let choice = stepper.choose(&enabled, &mut state.queues);
             match enabled[choice.index] {
                 Actor::Thread(thread) => {
-                    state.baton.holder = thread;
                     if Some(thread) == me {
                         return Ok(guard);
                     }
+                    state.baton.holder = thread;
                     self.shared.changed.notify_all();
                     if me.is_none() {
                         return Ok(guard);

@@ -35,7 +35,7 @@ use trijet::testing::Prng;
 use world::{Setup, World};
 
 /// A program that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The seeds of the tests, unless others are asked for.
 const SEEDS: Range<u64> = 0..3000;
