@@ -124,6 +124,7 @@ fn finish(device: &Device, streams: &Streams, outcome: &Result<()>) -> Result<Ve
     let waited = streams.wait();
     if outcome.is_ok() {
         waited?;
+        streams.first().take_panic()?;
     }
     ends
 }

@@ -32,5 +32,6 @@ pub(super) fn pass(
     };
     // Also after an error.
     let ended = streams.wait();
-    enqueued.and(ended)
+    enqueued.and(ended)?;
+    streams.first().take_panic()
 }

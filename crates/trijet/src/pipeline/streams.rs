@@ -94,16 +94,16 @@ impl Streams {
     }
 
     /// Waits for all operations of the run, also after an error. Of those that others enqueue in the
-    /// shared streams, it waits for none that come later.
+    /// shared streams, it waits for none that come later. Panics of host functions stay for another call.
     pub(super) fn wait(&self) -> Result<()> {
         let Some(SharedCopies { copies, ends, .. }) = &self.shared else {
-            return self.streams.iter().map(|s| s.synchronize()).fold(Ok(()), Result::and);
+            return self.streams.iter().map(|s| s.complete()).fold(Ok(()), Result::and);
         };
         let both = [&copies.up, &copies.down];
         let recorded = ends.iter().zip(both).map(|(end, stream)| end.record(stream));
         let recorded = recorded.fold(Ok(()), Result::and);
         let own = self.streams.iter().filter(|s| !both.iter().any(|stream| Arc::ptr_eq(stream, s)));
-        let ended = own.map(|s| s.synchronize()).fold(recorded, Result::and);
+        let ended = own.map(|s| s.complete()).fold(recorded, Result::and);
         ends.iter().map(Event::synchronize).fold(ended, Result::and)
     }
 }

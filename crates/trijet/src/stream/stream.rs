@@ -142,6 +142,19 @@ impl Stream {
     /// The error of work that failed, a panic of a host function, or `Stalled`.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
+        self.complete()?;
+        self.take_panic()
+    }
+
+    /// Returns the oldest panic of a host function that no call has reported.
+    pub(crate) fn take_panic(&self) -> Result<()> {
+        self.lane().domain.host_fns.take_panic()
+    }
+
+    /// As [`Stream::synchronize`], but panics of host functions stay for another call: for callers that have an error
+    /// to return already, or that wait for several streams.
+    #[track_caller]
+    pub(crate) fn complete(&self) -> Result<()> {
         calling::refuse("stream synchronize")?;
         self.0.device.run_deferred();
         let lane = self.lane();
@@ -153,8 +166,7 @@ impl Stream {
             lane.domain.learn(&vector);
             Ok(())
         });
-        synchronized.map_err(|error| device.failed(error))?;
-        lane.domain.host_fns.take_panic()
+        synchronized.map_err(|error| device.failed(error))
     }
 
     /// Whether everything enqueued so far is complete (law A9). Never blocks.

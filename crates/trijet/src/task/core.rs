@@ -579,12 +579,11 @@ impl Core {
         }
         let mut outcome = Ok(());
         for stream in streams {
-            let ended = stream.synchronize();
-            outcome = outcome.and(ended);
+            outcome = outcome.and(stream.complete());
         }
-        match failed {
-            Some(error) => Err(error),
-            None => outcome.and_then(|()| self.demand_right_reads()),
-        }
+        // One error is returned, and the next call returns the next one.
+        failed.map_or(outcome, Err)?;
+        self.domain().host_fns.take_panic()?;
+        self.demand_right_reads()
     }
 }

@@ -428,7 +428,8 @@ impl Tasks {
     ///
     /// # Errors
     /// The error of the task that failed first since the last call; the error of work that failed; `InvalidValue` in the
-    /// function of a task, and if a task wrote what it had declared to read ([`TaskOptions::check_reads`]).
+    /// function of a task, and if a task wrote what it had declared to read ([`TaskOptions::check_reads`]). Of several
+    /// errors, such as panics of host functions besides the failure of a task, the next calls return the others.
     pub fn finish(&self) -> Result<()> {
         calling::refuse("tasks finish")?;
         self.core().finish()

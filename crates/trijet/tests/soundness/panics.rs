@@ -1,10 +1,12 @@
 //! Panics of functions of the program that the library calls between the begin and the end of a state.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use trijet::explore::{Strategy, explore};
 use trijet::graph::Recording;
+use trijet::pipeline::StageCx;
 use trijet::sim::{Executor, HostConfig, Order, Script};
-use trijet::{Device, ErrorKind, Result, Stream};
+use trijet::{Device, Error, ErrorKind, Pipeline, Result, Stream, View, ViewMut};
 
 use super::open;
 
@@ -91,4 +93,52 @@ fn a_script_whose_thread_panics_with_any_payload_panics_itself() -> Result<()> {
         assert!(outcome.map_err(std::mem::forget).is_err());
     }
     Ok(())
+}
+
+/// A call that returns one error once took others with it: `finish` waits for several streams.
+#[test]
+fn a_wait_for_tasks_returns_one_error_and_the_next_wait_the_next_one() -> Result<()> {
+    let device = greedy()?;
+    let s = device.stream()?;
+    let tasks = device.tasks();
+    let x = tasks.alloc::<u32>(4)?;
+    tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 1))?;
+    tasks.finish()?;
+    tasks.task(x.update()).run(|_, _| Err(Error::new(ErrorKind::Io, "drawn", "an error")))?;
+    for words in ["first", "second", "third"] {
+        s.host_fn(move || panic!("{words}"))?;
+    }
+    s.synchronize().expect_err("the first one");
+    let mut told = Vec::new();
+    while let Err(error) = tasks.finish() {
+        told.push(error.to_string());
+    }
+    assert_eq!(told.len(), 3, "{told:?}");
+    for (told, word) in told.iter().zip(["an error", "second", "third"]) {
+        assert!(told.contains(word), "{told} has {word}");
+    }
+    Ok(())
+}
+
+/// A run that fails waits for its work, and leaves the panic of a host function to the next call.
+#[test]
+fn a_failed_run_of_a_pipeline_takes_no_other_error_with_it() -> Result<()> {
+    let device = greedy()?;
+    let fails = Cell::new(false);
+    let copy = |cx: &StageCx<'_>, x: View<'_, u8>, mut y: ViewMut<'_, u8>| {
+        if fails.get() {
+            cx.host_fn(|| panic!("on purpose"))?;
+            return Err(Error::new(ErrorKind::Io, "drawn", "an error"));
+        }
+        cx.copy(&x, &mut y)
+    };
+    let (x, mut y) = (device.pinned::<u8>(64)?, device.pinned::<u8>(64)?);
+    let mut job = Pipeline::on(&device).stage(copy).prepare(&x, 4, &mut y)?;
+    job.run(&x, &mut y)?;
+    fails.set(true);
+    let error = job.run(&x, &mut y).expect_err("the stage fails");
+    assert!(error.to_string().contains("an error"), "{error}");
+    let error = device.synchronize().expect_err("nobody told the panic");
+    assert!(error.to_string().contains("on purpose"), "{error}");
+    device.synchronize()
 }
