@@ -8,6 +8,7 @@
 //! commit.
 
 use crate::tools::root;
+use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,8 +16,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// The test program of `explore`.
-pub(crate) const ORACLE: [&str; 6] = ["test", "--no-run", "-p", "trijet", "--test", "oracle"];
+/// The test programs of `explore` and `programs`, which need no GPU but a host with many cores.
+const EXPLORERS: [&str; 2] = ["oracle", "soundness"];
 
 /// Builds the folder. There are no options.
 pub(crate) fn run(options: &[String]) -> io::Result<()> {
@@ -33,9 +34,10 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
     programs.extend(build(&root, &commit, &["build", "-p", "empty-driver"])?);
     // For PyTorch and other programs, and for `trijet bench training`.
     programs.extend(build(&root, &commit, &["build", "-p", "trijet-alloc"])?);
-    // For `explore` on a host with many cores.
     programs.extend(build(&root, &commit, &["build", "-p", "xtask"])?);
-    programs.extend(build(&root, &commit, &ORACLE)?.into_iter().filter(|p| p.name == "oracle"));
+    for name in EXPLORERS {
+        programs.push(explorer(&root, &commit, name)?);
+    }
     if has_gpu_tests(&root) {
         let tests = ["test", "--no-run", "-p", "trijet", "--test", "gpu"];
         programs.extend(build(&root, &commit, &tests)?.into_iter().filter(|p| p.kind == "test"));
@@ -78,7 +80,9 @@ impl Program {
         }
         match self.kind.as_str() {
             "example" => Path::new("examples").join(&self.name),
-            "test" if self.name != "oracle" => Path::new("tests").join(&self.name),
+            "test" if !EXPLORERS.contains(&self.name.as_str()) => {
+                Path::new("tests").join(&self.name)
+            }
             _ => PathBuf::from(&self.name),
         }
     }
@@ -87,6 +91,25 @@ impl Program {
 fn has_gpu_tests(root: &Path) -> bool {
     let tests = root.join("crates/trijet/tests");
     tests.join("gpu.rs").exists() || tests.join("gpu/main.rs").exists()
+}
+
+fn explorer(root: &Path, commit: &str, name: &str) -> io::Result<Program> {
+    let built = build(root, commit, &["test", "--no-run", "-p", "trijet", "--test", name])?;
+    let found = built.into_iter().find(|program| program.name == name);
+    found.ok_or_else(|| io::Error::other(format!("cargo did not build the test program `{name}`")))
+}
+
+/// The path of one of [`EXPLORERS`] and its commit: those of the bundle that this program is in, or of a new build.
+pub(crate) fn explorer_here(name: &str) -> io::Result<(PathBuf, String)> {
+    let here = env::current_exe()?;
+    if let Some(bundle) = here.parent()
+        && let Ok(commit) = fs::read_to_string(bundle.join("COMMIT"))
+    {
+        return Ok((bundle.join(name), commit.trim().to_owned()));
+    }
+    let root = root();
+    let commit = commit(&root)?;
+    Ok((explorer(&root, &commit, name)?.built, commit))
 }
 
 /// The commit, with `-dirty` if the tree has changed or new files.

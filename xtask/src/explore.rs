@@ -5,12 +5,11 @@
 //! reported with its share, and the memory of a process stays small.
 #![forbid(unsafe_code)]
 
-use crate::bundle::{ORACLE, build, commit};
-use crate::tools::{Result, root};
+use crate::bundle::explorer_here;
+use crate::tools::Result;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
@@ -137,27 +136,12 @@ fn run_shares(
     }
 }
 
-/// The path of the oracle and its commit: those of the bundle that this program is in, or of a new
-/// build.
-fn oracle() -> Result<(PathBuf, String)> {
-    let here = std::env::current_exe()?;
-    let bundle = here.parent().ok_or("the path of this program has no folder")?;
-    if let Ok(commit) = fs::read_to_string(bundle.join("COMMIT")) {
-        return Ok((bundle.join("oracle"), commit.trim().to_owned()));
-    }
-    let root = root();
-    let commit = commit(&root)?;
-    let built = build(&root, &commit, &ORACLE)?;
-    let oracle = built.into_iter().find(|program| program.name == "oracle");
-    Ok((oracle.ok_or("cargo did not build the test program `oracle`")?.built, commit))
-}
-
 /// Runs the oracle over `--programs` seeds from `--seed` on. With `--search N`, the programs are
 /// small, and the exhaustive search of each is compared with N random orders.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let options = options(arguments)?;
     let Options { programs, seed, search } = options;
-    let (oracle, commit) = oracle()?;
+    let (oracle, commit) = explorer_here("oracle")?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let shares = Mutex::new(shares(seed..seed + programs, options.share()));
     let total = Mutex::new(Total::default());

@@ -4,17 +4,14 @@
 //! run one after another in processes of their own, so a program that hangs or ends its process is found among few.
 #![forbid(unsafe_code)]
 
-use crate::bundle::{build, commit};
-use crate::tools::{Result, root};
+use crate::bundle::explorer_here;
+use crate::tools::Result;
 use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 
 /// The tests that read `TRIJET_PROGRAMS`.
 const TESTS: &str = "programs::programs_";
-
-/// The test program.
-const SOUNDNESS: [&str; 6] = ["test", "--no-run", "-p", "trijet", "--test", "soundness"];
 
 /// The seeds of one process: some seconds of work.
 const SHARE: u64 = 5_000;
@@ -32,7 +29,7 @@ fn options(arguments: &[&str]) -> Result<(u64, u64)> {
 /// Runs a share, and returns whether all of it is right.
 fn run_share(program: &Path, seeds: &Range<u64>) -> Result<bool> {
     let status = Command::new(program)
-        .args([TESTS, "--ignored", "--nocapture"])
+        .args([TESTS, "--nocapture"])
         .env("TRIJET_PROGRAMS", format!("{}..{}", seeds.start, seeds.end))
         .env("RUST_BACKTRACE", "0")
         .status()?;
@@ -43,11 +40,7 @@ fn run_share(program: &Path, seeds: &Range<u64>) -> Result<bool> {
 /// Runs so many programs that follow the laws by themselves, and as many that are ordered by hand.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let (programs, first) = options(arguments)?;
-    let root = root();
-    let commit = commit(&root)?;
-    let built = build(&root, &commit, &SOUNDNESS)?;
-    let program = built.into_iter().find(|program| program.name == "soundness");
-    let program = program.ok_or("cargo did not build the test program `soundness`")?.built;
+    let (program, commit) = explorer_here("soundness")?;
     let (mut start, end) = (first, first + programs);
     let mut failed = 0;
     while start < end {

@@ -38,7 +38,7 @@ use world::{Setup, World};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The seeds of the tests, unless others are asked for.
-const SEEDS: Range<u64> = 0..3000;
+const SEEDS: Range<u64> = 0..1000;
 
 /// The most runs of a program to shorten it.
 const SHORTENINGS: u32 = 400;
@@ -189,13 +189,11 @@ fn text(seed: u64) -> String {
 }
 
 #[test]
-#[ignore = "an exploration: cargo xtask programs"]
 fn programs_compute_what_their_steps_compute_one_after_another() {
     run_all(failure, text);
 }
 
 #[test]
-#[ignore = "an exploration: cargo xtask programs"]
 fn programs_ordered_by_hand_have_one_outcome_or_a_finding() {
     run_all(manual::failure, manual::text);
 }

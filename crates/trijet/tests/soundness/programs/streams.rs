@@ -1,6 +1,6 @@
 //! Steps on streams and memory.
 
-use super::luck::{Checked, Luck, caught, explode, finish, must};
+use super::luck::{Checked, Luck, caught, explode, finish, is_of_host_function, must};
 use super::memory::{BLEND, Cell, PANIC, Part, Real, STIR, Slot, blend, compare, known, mix};
 use super::step::{End, Step};
 use super::world::{MEMORY, World};
@@ -552,7 +552,7 @@ impl World {
 fn lent<G>(luck: &Luck, guard: Result<G>, work: impl FnOnce(&mut G) -> Checked) -> Checked {
     match guard {
         Ok(mut guard) => work(&mut guard),
-        Err(error) if error.kind() == ErrorKind::Panicked && luck.may_report() => Ok(()),
+        Err(error) if is_of_host_function(&error) && luck.may_report() => Ok(()),
         Err(error) => Err(format!("{error} ({:?})", error.kind())),
     }
 }

@@ -1,6 +1,6 @@
 //! Steps of tasks: two sets, tasks that submit tasks, regions, reductions, failures.
 
-use super::luck::{Checked, Luck, caught, finish, must};
+use super::luck::{Checked, Luck, caught, finish, is_of_host_function, must};
 use super::memory::{BLEND, Cell, Real, STIR, Slot, mix};
 use super::step::{End, Form, Step, Task};
 use super::world::World;
@@ -415,32 +415,28 @@ impl World {
     fn drain(&mut self, number: usize) -> Checked {
         let set = &mut self.sets[number];
         while let Err(error) = set.tasks.finish() {
-            let is_panic = error.kind() == ErrorKind::Panicked && self.luck.may_report();
-            // A task that other tasks submit may fail after a wait has reported another failure.
-            let is_own = set.reports - set.panics < set.failures + set.skips;
-            if !is_panic && !is_own {
+            let is_right = if is_of_host_function(&error) {
+                self.luck.may_report()
+            } else {
+                // A task that other tasks submit may fail after a wait has reported another failure.
+                set.reports += 1;
+                set.reports <= set.failures + set.skips
+            };
+            if !is_right {
                 return Err(format!("set {number}: {error}"));
             }
-            set.panics += u64::from(is_panic);
-            set.reports += 1;
         }
         Ok(())
     }
 
-    /// A failure was reported. The panic of a host function may be forgotten beside it.
+    /// Compares the failures with what waits reported.
     fn settle(&mut self, number: usize) -> Checked {
         let set = &mut self.sets[number];
-        let (reports, panics) = (std::mem::take(&mut set.reports), std::mem::take(&mut set.panics));
+        let reports = std::mem::take(&mut set.reports);
         let has_failed = std::mem::take(&mut set.failures) > 0;
-        let has_skipped = std::mem::take(&mut set.skips) > 0;
+        set.skips = 0;
         if has_failed && reports == 0 {
             return Err(format!("set {number}: a failure is forgotten"));
-        }
-        if has_failed && reports == panics {
-            self.luck.take_back();
-        }
-        if has_failed || has_skipped {
-            self.luck.forgive();
         }
         Ok(())
     }

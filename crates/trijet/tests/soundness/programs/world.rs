@@ -95,9 +95,8 @@ pub(super) struct Set {
     pub(super) failures: u64,
     /// Tasks that did not run, because data that they read were lost before.
     pub(super) skips: u64,
-    /// The errors that waits for all returned for it, and how many of them count as those of host functions.
+    /// The failures that waits for all returned.
     pub(super) reports: u64,
-    pub(super) panics: u64,
 }
 
 impl Set {
@@ -112,7 +111,7 @@ impl Set {
             0 => (Tasks::over(devices)?, devices.len()),
             _ => (devices[0].tasks_with(TaskOptions::new().streams(2).look_ahead(3)), 1),
         };
-        Ok(Self { tasks, devices, failures: 0, skips: 0, reports: 0, panics: 0 })
+        Ok(Self { tasks, devices, failures: 0, skips: 0, reports: 0 })
     }
 }
 
