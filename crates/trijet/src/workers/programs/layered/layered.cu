@@ -4,7 +4,8 @@ DEV void node(Worker& w, const Args& args, u64 payload) {
   u32 sum = 0;
   if (number < args.length) {
     const u64 end = min((u64)args.ends[(u64)number + 1], args.edges);
-    for (u64 edge = args.ends[number] + lane_id(); edge < end; edge += 32) {
+    // 64 bits: the sum of an end and a lane does not wrap around.
+    for (u64 edge = (u64)args.ends[number] + lane_id(); edge < end; edge += 32) {
       const u32 at = args.before[edge];
       if (at < args.length) sum += load_relaxed(args.values + at);
     }

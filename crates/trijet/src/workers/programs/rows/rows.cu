@@ -4,7 +4,8 @@ DEV void row(Worker& w, const Args& args, u64 payload) {
   if (number >= args.rows || (u64)number + 1 >= args.marks) return;
   const u64 end = min((u64)args.ends[number + 1], args.entries);
   u32 sum = 0;
-  for (u64 at = args.ends[number] + lane_id(); at < end; at += 32) {
+  // 64 bits: the sum of an end and a lane does not wrap around.
+  for (u64 at = (u64)args.ends[number] + lane_id(); at < end; at += 32) {
     const u32 column = args.columns[at];
     if (column < args.length) sum += args.x[column] * mix(column ^ number);
   }
