@@ -307,7 +307,7 @@ fn ranks_that_disagree_end_with_both_opinions() {
     let _alone = alone();
     for text in outputs(Process::all(60, "sizes")) {
         let (right, wrong) =
-            ("of 1000 elements of 4 bytes on rank", "of 2000 elements of 4 bytes on rank 1");
+            ("of 1000 elements of u32 by Sum on rank", "of 2000 elements of u32 by Sum on rank 1");
         assert!(
             text.contains("PeerLost") && text.contains(right) && text.contains(wrong),
             "{text}"

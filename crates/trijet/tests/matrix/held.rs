@@ -1,5 +1,6 @@
 //! The handles that a cell has, and the small job that shows that a device works.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trijet::check::Options;
 use trijet::sim::{Fault, FaultKind, HostConfig, Verb};
 use trijet::{Buffer, Builder, Device, PinnedBuffer, Result, Select, Stream};
@@ -34,7 +35,12 @@ impl Open {
 
     /// Devices whose calls a checker reads. The first change of a graph loses a device that `is_to_be_lost`.
     pub(crate) fn devices(self, is_to_be_lost: bool) -> Result<Vec<Device>> {
-        let builder = self.builder().check(Options::default());
+        /// Whether the driver of CUDA, of which a process has one, is checked.
+        static IS_CHECKED: AtomicBool = AtomicBool::new(false);
+        let builder = match self {
+            Self::Cuda if IS_CHECKED.swap(true, Relaxed) => self.builder(),
+            Self::Cuda | Self::Host => self.builder().check(Options::default()),
+        };
         if !is_to_be_lost {
             return builder.open_all();
         }
