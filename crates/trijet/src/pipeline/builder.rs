@@ -336,7 +336,8 @@ impl<'a> Pipeline<'a> {
     /// Remembers in a file what [`prepare`](Self::prepare) has measured for this job, and measures nothing if
     /// the file has it already. The library cannot see what kernels compute, so `name` stands for them; it
     /// also compares the device, its driver, the class, the rows and the settings. A damaged file, or one
-    /// of another version of the library, counts as empty.
+    /// of another version of the library, counts as empty. A file with anything else is kept, and `prepare`
+    /// returns `InvalidValue`.
     ///
     /// ```
     /// use trijet::kernels::AFFINE_F32;

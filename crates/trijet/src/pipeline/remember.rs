@@ -1,7 +1,7 @@
 //! Choices of prepared pipelines that a file remembers, so that the next process measures nothing.
 //!
-//! The file is a cache: one that is damaged or of another version counts as empty and is replaced. Two
-//! processes that write at once leave the choices of one of them.
+//! The file is a cache: one that is damaged or of another version counts as empty and is replaced, but a file
+//! of others is refused. Two processes that write at once leave the choices of one of them.
 #![forbid(unsafe_code)]
 
 use super::schedule::Schedule;
@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::path::Path;
+
+/// The begin of each file of choices.
+const BEGIN: &[u8] = b"trijet choices\n";
 
 /// The schedules that a choice may have.
 const SCHEDULES: [Schedule; 5] = [
@@ -90,7 +93,8 @@ pub(super) fn keep(job: &Job<'_, '_>, way: Way) -> Result<()> {
     let (schedule, chunk, depth) = (way.schedule.name().to_owned(), way.chunk.0, way.depth);
     choices.entries.push(Entry { key, schedule, chunk, depth });
     let failed = |error: io::Error| failed("write", file, error);
-    let bytes = postcard::to_stdvec(&choices).map_err(|error| failed(io::Error::other(error)))?;
+    let bytes = postcard::to_extend(&choices, BEGIN.to_vec());
+    let bytes = bytes.map_err(|error| failed(io::Error::other(error)))?;
     // A reader sees the old file or the new one.
     let part = file.with_extension(format!("part-{}", std::process::id()));
     fs::write(&part, bytes).map_err(failed)?;
@@ -104,8 +108,14 @@ fn read(file: &Path) -> Result<Choices> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(failed("read", file, error)),
     };
+    // A damaged file may be shorter than its begin.
+    let damaged = || BEGIN.starts_with(&bytes).then_some(&[][..]);
+    let Some(bytes) = bytes.strip_prefix(BEGIN).or_else(damaged) else {
+        let cause = format!("{} is no file of choices: name another one", file.display());
+        return Err(Error::new(ErrorKind::InvalidValue, "remember", cause));
+    };
     let same =
-        postcard::from_bytes(&bytes).ok().filter(|choices: &Choices| choices.version == version);
+        postcard::from_bytes(bytes).ok().filter(|choices: &Choices| choices.version == version);
     Ok(same.unwrap_or(Choices { version, entries: Vec::new() }))
 }
 

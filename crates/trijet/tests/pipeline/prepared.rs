@@ -250,6 +250,21 @@ fn a_damaged_file_of_choices_counts_as_empty_and_is_replaced() -> Result<()> {
     Ok(())
 }
 
+/// No file is lost because its name was given by mistake.
+#[test]
+fn a_file_that_has_no_choices_is_refused_and_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("scan.raw");
+    let device = simulated(Order::Greedy);
+    for content in ["some data", "trijet choices of mine"] {
+        std::fs::write(&file, content).expect("it can be written");
+        let error = remembered(&device, &file, ("copy", 100 * ROW)).expect_err("other content");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue);
+        assert!(error.to_string().contains("scan.raw"), "{error}");
+        assert_eq!(std::fs::read(&file).expect("it is there"), content.as_bytes());
+    }
+}
+
 #[test]
 fn a_file_of_choices_that_cannot_be_used_is_an_error_that_names_it() {
     let folder = tempfile::tempdir().expect("a folder");
