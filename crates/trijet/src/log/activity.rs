@@ -8,12 +8,16 @@
 
 use super::calling;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::LaneId;
 use crate::base::ledger::{Op, Times};
 use crate::base::units::Nanos;
 use crate::device::driver::{Activities, Activity, Driver, Profiler};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+
+/// The most by which two times of one device may be wrong. Some devices count in units of 1 us.
+const DEVICE_NS: u64 = 10_000;
 
 /// The number of readings, of which the narrowest counts. A reading that was interrupted is wide.
 const READINGS: usize = 16;
@@ -87,6 +91,28 @@ fn assign(ops: &mut [Op], tags: &[(usize, u64)], work: &[Activity], map: &ClockM
     }
 }
 
+/// Takes back the times of operations that end after a later operation of their stream has ended, and
+/// returns their number. CUPTI gives the copy before the first launch of a graph the end of a later
+/// launch. A dependent kernel begins before the kernel before it has ended, but ends after it.
+fn take_back_impossible(ops: &mut [Op], tags: &[(usize, u64)]) -> u64 {
+    let mut indices: Vec<usize> = tags.iter().map(|(index, _)| *index).collect();
+    indices.sort_unstable_by(|a, b| b.cmp(a));
+    let mut ends: HashMap<LaneId, u64> = HashMap::new();
+    let mut taken_back = 0;
+    for index in indices {
+        let Some(op) = ops.get_mut(index) else { continue };
+        let Some(times) = op.times else { continue };
+        let later = ends.entry(op.position.lane).or_insert(u64::MAX);
+        if times.end.0 > later.saturating_add(DEVICE_NS) {
+            op.times = None;
+            taken_back += 1;
+        } else {
+            *later = times.end.0.min(*later);
+        }
+    }
+    taken_back
+}
+
 /// A collection of activities by a driver. It ends when the activities are taken, or when this
 /// value is dropped.
 #[derive(Debug)]
@@ -143,14 +169,15 @@ impl Collection {
     }
 
     /// Ends the collection and gives the operations their times. Returns how far these may be off,
-    /// and the number of activities that were lost.
+    /// and the number of activities that were lost or cannot be true.
     pub(super) fn take(&self, ops: &mut [Op], host: impl Fn() -> Nanos) -> Result<(Nanos, u64)> {
         self.taken.store(true, Ordering::Relaxed);
         let Activities { work, lost } = profiler(&*self.driver)?.activity_take()?;
         let last = self.sample(host)?;
         let map = ClockMap::between(self.first.get().copied().unwrap_or(last), last);
-        assign(ops, &self.tags.lock().expect("no panic under this lock"), &work, &map);
-        Ok((map.error, lost))
+        let tags = self.tags.lock().expect("no panic under this lock");
+        assign(ops, &tags, &work, &map);
+        Ok((map.error, lost + take_back_impossible(ops, &tags)))
     }
 }
 
@@ -166,6 +193,8 @@ impl Drop for Collection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::id::{DeviceId, Position};
+    use crate::base::ledger::{Engine, OpKind};
     use std::cell::Cell;
 
     fn sample(host: u64, engines: u64, error: u64) -> Sample {
@@ -200,6 +229,30 @@ mod tests {
     fn clocks_that_go_apart_make_times_less_certain() {
         let map = ClockMap::between(sample(0, 1_000, 2), sample(10_000, 11_101, 1));
         assert_eq!((map.ahead, map.error), (1_050, Nanos(2 + 51)));
+    }
+
+    /// The end of each of these operations of two streams, where it counts.
+    fn kept(ends: &[(u32, u64)]) -> (Vec<Option<u64>>, u64) {
+        let op = |(seq, (lane, end)): (u64, &(u32, u64))| {
+            let position = Position { lane: LaneId(*lane), seq };
+            let times = Times { begin: Nanos(end - 1_000), end: Nanos(*end) };
+            let new = Op::new(OpKind::Fill, Engine::Compute, DeviceId(0), position);
+            Op { times: Some(times), ..new }
+        };
+        let mut ops: Vec<Op> = (0..).zip(ends).map(op).collect();
+        let tags: Vec<(usize, u64)> = (0..ops.len()).zip(7..).collect();
+        let taken_back = take_back_impossible(&mut ops, &tags);
+        (ops.iter().map(|op| op.times.map(|times| times.end.0)).collect(), taken_back)
+    }
+
+    #[test]
+    fn an_operation_that_outlasts_a_later_one_of_its_stream_has_no_time() {
+        let right = [(1, 1_000), (2, 900_000), (1, 40_000), (1, 32_000), (2, 950_000)];
+        let all = right.iter().map(|(_, end)| Some(*end)).collect();
+        assert_eq!(kept(&right), (all, 0), "other streams, and the grain of the clock");
+        let wrong = [(1, 1_000), (1, 900_000), (1, 40_000), (2, 2_000), (1, 50_000)];
+        let all = vec![Some(1_000), None, Some(40_000), Some(2_000), Some(50_000)];
+        assert_eq!(kept(&wrong), (all, 1));
     }
 
     #[test]

@@ -19,7 +19,8 @@ pub struct Trace {
     pub clock_error: Nanos,
     /// The number of operations of engines that have no time, because none was reported.
     pub untimed: usize,
-    /// The number of activities that were lost because the profiler had no room for them.
+    /// The number of activities that were lost because the profiler had no room for them, and of those
+    /// that cannot be true: that end after a later operation of their stream.
     pub lost: u64,
     /// Why the times are from pairs of events, if activities were requested.
     pub instead: Option<String>,
