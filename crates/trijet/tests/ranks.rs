@@ -16,6 +16,8 @@ use trijet::{Bytes, Device, Error, ErrorKind, Result, Select, Stream, View, View
 
 /// Far longer than any call of these tests takes, also on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
+/// A timeout that tests wait for. The ranks that do come have so long to do so.
+const SHORT: Duration = Duration::from_secs(5);
 /// The environment variable that makes a process of this program a rank: rank, number of ranks, address, timeout in seconds.
 const RANK: &str = "TRIJET_TEST_RANK";
 
@@ -314,20 +316,20 @@ fn a_stranger_that_claims_large_frames_or_many_ranks_gets_nothing() {
 
 #[test]
 fn ranks_that_do_not_come_are_named() {
-    for error in errors(&[(0, 4), (1, 4)], Duration::from_secs(1)) {
+    for error in errors(&[(0, 4), (1, 4)], SHORT) {
         assert_eq!(error.kind(), ErrorKind::PeerLost);
         let told = error.to_string();
-        assert!(told.contains("ranks 2, 3 of 4 have not joined within 1s"), "{told}");
+        assert!(told.contains("ranks 2, 3 of 4 have not joined within 5s"), "{told}");
     }
-    let error = errors(&[(1, 2)], Duration::from_secs(1)).remove(0);
+    let error = errors(&[(1, 2)], SHORT).remove(0);
     assert!(error.to_string().contains("rank 0 of 2 was not found at"), "{error}");
 }
 
 /// Each rank in turn does not come to a call, but lives.
 #[test]
 fn a_rank_that_is_late_is_named_on_all_ranks() {
-    for late in 0..3 {
-        let told = joined(&all(3), Duration::from_secs(1), |ranks| {
+    let test = |late: usize| {
+        let told = joined(&all(3), SHORT, |ranks| {
             let ranks = ranks.expect("they join");
             if ranks.rank() == late {
                 while ranks.failure().is_none() {
@@ -340,10 +342,15 @@ fn a_rank_that_is_late_is_named_on_all_ranks() {
             error.to_string()
         });
         for told in told {
-            let expected = format!("rank {late} of 3 did not come to `barrier` within 1s");
+            let expected = format!("rank {late} of 3 did not come to `barrier` within 5s");
             assert!(told.contains(&expected), "{told}");
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        for late in 0..3 {
+            scope.spawn(move || test(late));
+        }
+    });
 }
 
 /// A rank that leaves is no loss until the others call it. The call before it succeeds on all ranks, although some of them are at the
@@ -712,11 +719,10 @@ fn a_rank_that_panics_in_a_collective_ends_the_group() {
 
 #[test]
 fn a_rank_that_does_not_come_to_a_collective_is_named() {
-    let second = Duration::from_secs(1);
     fails(
         3,
-        second,
-        "rank 2 of 3 did not call collective 0, `all_reduce`, within 1s",
+        SHORT,
+        "rank 2 of 3 did not call collective 0, `all_reduce`, within 5s",
         |rank, device, communicator| {
             let mut data = device.stream()?.upload(&[0_u32; 4])?;
             if rank == 2 {
@@ -859,7 +865,10 @@ fn a_killed_process_is_named_by_all_others() {
 
 #[test]
 fn a_frozen_process_is_named_by_all_others() {
-    for victim in 0..3 {
-        stop(3, victim, 20, "-STOP", 3, "");
-    }
+    // The processes have as long to join as the others wait for the frozen one.
+    std::thread::scope(|scope| {
+        for victim in 0..3 {
+            scope.spawn(move || stop(3, victim, 20, "-STOP", 10, ""));
+        }
+    });
 }
