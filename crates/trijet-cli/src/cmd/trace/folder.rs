@@ -35,7 +35,13 @@ impl Folder {
             file.lock()?;
             Ok(file)
         });
-        let tracer = tracer.map_err(|error| failed("lock the folder for traces", &error))?;
+        let tracer = tracer.map_err(|error| {
+            let cause = format!(
+                "{}: {error}; set TMPDIR to a folder of a file system that has locks",
+                here.display()
+            );
+            Error::new(ErrorKind::Io, "lock the folder for traces", cause)
+        })?;
         let mounted = statvfs(here).map_err(|error| failed("examine the folder", &error.into()))?;
         if mounted.f_flag.contains(StatVfsMountFlags::NOEXEC) {
             let cause = format!(
