@@ -42,7 +42,13 @@ impl CudaDriver {
             capture_end(raw(stream.0), &raw mut graph),
             "the stream is live; the call writes the local variable `graph`"
         )?;
-        let graph = Graph { device, graph: pack(device, graph), nodes: Vec::new(), exec: None };
+        let graph = Graph {
+            device,
+            graph: pack(device, graph),
+            nodes: Vec::new(),
+            exec: None,
+            is_uploaded: false,
+        };
         let graph = self.graphs.add(graph);
         if let Err(error) = self.graph_ready(graph) {
             self.graph_destroy(graph)?;

@@ -26,6 +26,8 @@ fn kind(code: CuResult) -> ErrorKind {
         // that the context is destroyed or the process ended.
         4 | 214 | 220 | 226 | 709 | 710 | 721 | 810 | 911 => ErrorKind::ContextLost,
         801 | 803 | 804 => ErrorKind::Unsupported,
+        // What a capture does not allow (law A33).
+        900..=908 => ErrorKind::Capturing,
         _ => ErrorKind::Driver,
     }
 }

@@ -12,4 +12,6 @@ pub(super) struct Graph {
     pub(super) nodes: Vec<u64>,
     /// The graph that can be launched, once it is ready.
     pub(super) exec: Option<u64>,
+    /// It was launched before.
+    pub(super) is_uploaded: bool,
 }

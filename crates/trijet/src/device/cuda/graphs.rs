@@ -52,7 +52,13 @@ impl CudaDriver {
             graph_create(&raw mut graph, 0),
             "the call writes the local variable `graph`; 0 is the only defined flag"
         )?;
-        let graph = Graph { device, graph: pack(device, graph), nodes: Vec::new(), exec: None };
+        let graph = Graph {
+            device,
+            graph: pack(device, graph),
+            nodes: Vec::new(),
+            exec: None,
+            is_uploaded: false,
+        };
         Ok(self.graphs.add(graph))
     }
 
@@ -222,6 +228,7 @@ impl CudaDriver {
         let graph = self.graph(graph)?;
         let mut graph = graph.lock().expect("no panic under this lock");
         let _entered = self.enter("graph instantiate", graph.device)?;
+        let _relaxed = self.relaxed();
         let mut exec = null_mut();
         cu!(
             self,
@@ -243,6 +250,7 @@ impl CudaDriver {
         let graph = graph.lock().expect("no panic under this lock");
         let device = device_of(graph.nodes[number]);
         let _entered = self.enter("graph update", device)?;
+        let _relaxed = self.relaxed();
         let context = self.context("graph update", device)?.raw;
         let exec = raw(exec_of(&graph)?);
         let known = raw(graph.nodes[number]);
@@ -291,9 +299,11 @@ impl CudaDriver {
 
     pub(super) fn graph_launch(&self, stream: StreamHandle, graph: GraphHandle) -> Result<()> {
         let graph = self.graph(graph)?;
-        let graph = graph.lock().expect("no panic under this lock");
+        let mut graph = graph.lock().expect("no panic under this lock");
         let _entered = self.enter_of("graph launch", stream.0)?;
         let exec = exec_of(&graph)?;
+        // The first launch allocates.
+        let _relaxed = (!std::mem::replace(&mut graph.is_uploaded, true)).then(|| self.relaxed());
         cu!(
             self,
             "cuGraphLaunch",
@@ -309,6 +319,7 @@ impl CudaDriver {
         };
         let graph = graph.lock().expect("no panic under this lock");
         let _entered = self.enter("graph destroy", graph.device)?;
+        let _relaxed = self.relaxed();
         if let Some(exec) = graph.exec {
             cu!(
                 self,

@@ -1,7 +1,7 @@
 //! The capture mode of calls that captures would bar.
 //!
-//! While a thread captures a stream in the global mode, the driver refuses queries, waits, allocations and some
-//! other calls of every thread, and such a call ends the capture with an error (law A33). The library makes
+//! While a thread captures a stream in the global mode, the driver refuses queries, waits, allocations, changes of
+//! graphs and some other calls of every thread, and such a call ends the capture with an error (law A33). The library makes
 //! them at any time, in threads of its own too, and none of them has to do with a capture of another stream. So
 //! they are made in the relaxed mode, in which the driver does not refuse them. A query of work that is
 //! itself captured is refused in every mode.
