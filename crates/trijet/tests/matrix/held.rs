@@ -1,6 +1,5 @@
 //! The handles that a cell has, and the small job that shows that a device works.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trijet::check::Options;
 use trijet::sim::{Fault, FaultKind, HostConfig, Verb};
 use trijet::{Buffer, Builder, Device, PinnedBuffer, Result, Select, Stream};
@@ -33,13 +32,12 @@ impl Open {
         }
     }
 
-    /// Devices whose calls a checker reads. The first change of a graph loses a device that `is_to_be_lost`.
+    /// Devices, whose calls a checker reads on the host. The first change of a graph loses a device that `is_to_be_lost`.
     pub(crate) fn devices(self, is_to_be_lost: bool) -> Result<Vec<Device>> {
-        /// Whether the driver of CUDA, of which a process has one, is checked.
-        static IS_CHECKED: AtomicBool = AtomicBool::new(false);
+        // A checker is of a driver, and CUDA has one in a process: it would report the cells before.
         let builder = match self {
-            Self::Cuda if IS_CHECKED.swap(true, Relaxed) => self.builder(),
-            Self::Cuda | Self::Host => self.builder().check(Options::default()),
+            Self::Cuda => self.builder(),
+            Self::Host => self.builder().check(Options::default()),
         };
         if !is_to_be_lost {
             return builder.open_all();

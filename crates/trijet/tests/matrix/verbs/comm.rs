@@ -112,10 +112,12 @@ pub(super) const VERBS: &[Verb] = &[
     }),
     Verb::new("Communicator::all_reduce", row::OWN_STREAMS, |h| {
         with(h, |g| g.communicator.all_reduce(Sum, &mut views!(mut g.from, LEN)))
-    }),
+    })
+    .on_host(),
     Verb::new("Communicator::broadcast", row::OWN_STREAMS, |h| {
         with(h, |g| g.communicator.broadcast(0, &mut views!(mut g.from, LEN)))
-    }),
+    })
+    .on_host(),
     Verb::new("Communicator::reduce", row::OWN_STREAMS, |h| {
         with(h, |g| {
             let into = g.into[0].slice_mut(..LEN);
@@ -158,10 +160,12 @@ pub(super) const VERBS: &[Verb] = &[
             buckets.ready(1)?;
             buckets.ready(0)
         })
-    }),
+    })
+    .on_host(),
     Verb::new("GradientBuckets::finish", row::OWN_STREAMS, |h| {
         in_buckets(h, |buckets, _| step(buckets))
-    }),
+    })
+    .on_host(),
     Verb::new("GradientBuckets::begin", row::LOCAL, |h| {
         let mut buckets = buckets(h)?;
         step(&mut buckets)?;
@@ -184,7 +188,8 @@ pub(super) const VERBS: &[Verb] = &[
             let lens = vec![LEN; h.devices.len() - 1];
             LayerPipeline::<f32>::new(&h.devices, &lens, Schedule::Forward, 2).map(drop)
         })
-    }),
+    })
+    .on_host(),
     Verb::new("LayerPipeline::run", row::OWN_STREAMS, |h| {
         let lens = vec![LEN; h.devices.len() - 1];
         let mut layers = LayerPipeline::<f32>::new(&h.devices, &lens, Schedule::Forward, 2)?;
@@ -194,7 +199,8 @@ pub(super) const VERBS: &[Verb] = &[
                 None => Ok(()),
             })
         })
-    }),
+    })
+    .on_host(),
     Verb::new("Ranks::join", row::JOINS, |_| call(|_, _| ranks().map(drop))),
     Verb::new("Ranks::join_with_token", row::JOINS, |_| {
         let address = format!("127.0.0.1:{}", port());

@@ -90,7 +90,8 @@ pub(super) const VERBS: &[Verb] = &[
     Verb::new("Device::set_access", row::OBJECT, |h| {
         let peer = peer(h);
         call(move |h, _| h.device.set_access(&peer, PoolAccess::ReadWrite))
-    }),
+    })
+    .on_host(),
     Verb::new("Device::access_of", row::OBJECT, |h| {
         let peer = peer(h);
         call(move |h, _| h.device.access_of(&peer).map(drop))
@@ -98,7 +99,8 @@ pub(super) const VERBS: &[Verb] = &[
     Verb::new("Device::check_memory", row::OTHER_DEVICE, |h| {
         let device = h.open.builder().red_zones().open()?;
         call(move |_, _| device.check_memory().map(drop))
-    }),
+    })
+    .on_host(),
     Verb::new("probe::heap_ranges", row::LOCAL, |_| {
         call(|h, _| {
             drop(trijet::probe::heap_ranges(&h.device));

@@ -35,7 +35,7 @@ impl Verb {
         Self { bytes: [refused, done], ..self }
     }
 
-    /// Not on a GPU.
+    /// Not on one GPU, where it has nothing to do, makes no call, or another answer.
     pub(crate) const fn on_host(self) -> Self {
         Self { is_of_host: true, ..self }
     }

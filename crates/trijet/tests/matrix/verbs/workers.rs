@@ -111,7 +111,8 @@ pub(super) const VERBS: &[Verb] = &[
     Verb::new("Feed::push", row::OWN_STREAMS, |h| {
         let mut feed = feed(h)?;
         call(move |_, _| feed.push(&[Task::new(0, 1)]))
-    }),
+    })
+    .on_host(),
     Verb::new("Feed::answers", row::LOCAL, |h| {
         let mut feed = feed(h)?;
         feed.push(&[Task::new(0, 1)])?;
