@@ -1,6 +1,6 @@
 //! Steps that end a closure of a run by an error or a panic: pipelines, items through stages, explorations, threads.
 
-use super::luck::{Checked, caught, explode, finish, must};
+use super::luck::{Checked, caught, explode, finish, is_of_host_function};
 use super::memory::{STIR, mix};
 use super::step::{End, Place};
 use super::world::World;
@@ -150,7 +150,9 @@ impl World {
             self.finish_all()?;
         }
         // A run waits for the device, which reports panics of host functions.
-        self.luck.insist(|| device.synchronize())?;
+        for device in &self.devices {
+            self.luck.insist(|| device.synchronize())?;
+        }
         let run = |fuse: &Fuse| match place {
             Place::PipelineStage
             | Place::PipelineSource
@@ -163,10 +165,12 @@ impl World {
         let fuse = Fuse { place, end, left: AtomicU64::new(at) };
         match caught(|| run(&fuse)) {
             Some(Ok(outcome)) => outcome?,
+            Some(Err(error)) if is_of_host_function(&error) && self.luck.may_report() => {}
             Some(Err(error)) if end == End::Well => return Err(format!("{place:?}: {error}")),
             Some(Err(_)) | None => {}
         }
         let calm = Fuse { place, end: End::Well, left: AtomicU64::new(at) };
-        must(caught(|| run(&calm)).unwrap_or_else(|| finish(End::Error).map(Ok)))?
+        let again = || caught(|| run(&calm)).unwrap_or_else(|| finish(End::Error).map(Ok));
+        self.luck.insist(again)?
     }
 }
