@@ -166,7 +166,8 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// Buckets for gradients with so many elements. The combination is `how`, in most programs a sum.
     ///
     /// It is assumed that gradients become ready from the last one to the first one, as in a backward pass. A step that shows
-    /// another order changes the buckets of the next step.
+    /// another order changes the buckets of the next step. On GPUs with NCCL, they have a communicator of it
+    /// ([`Communicator::with_nccl`]).
     ///
     /// # Errors
     /// `InvalidValue` for no gradient, an empty one, and as for [`Communicator::over`]; `OutOfMemory`; what the driver reports.

@@ -103,6 +103,9 @@ impl Communicator {
     /// Combinations that NCCL does not have are made as by [`Communicator::over`]: those of the program, and minima and maxima of
     /// floating-point numbers, of which NCCL's ignore a NaN and those of [`Min`](crate::kernels::Min) do not.
     ///
+    /// NCCL calls the driver as it likes while it makes a communicator, which ends captures that another library has begun in the
+    /// global mode.
+    ///
     /// # Errors
     /// As for [`Communicator::over`]; `NoTwin` for host devices; `Unsupported` if NCCL is missing or older than 2.18; what NCCL
     /// reports.

@@ -147,14 +147,16 @@ pub(super) const VERBS: &[Verb] = &[
             g.communicator.exchange(messages)
         })
     }),
-    Verb::new("GradientBuckets::new", row::OWN_STREAMS, |_| call(|h, _| buckets(h).map(drop))),
+    Verb::new("GradientBuckets::new", row::OWN_STREAMS, |_| call(|h, _| buckets(h).map(drop)))
+        .on_host(),
     Verb::new("GradientBuckets::set_plan", row::OWN_STREAMS, |h| {
         in_buckets(h, |buckets, _| {
             let plans = BucketPlan::candidates();
             let is_other = |plan: &&BucketPlan| **plan != buckets.plan();
             buckets.set_plan(*plans.iter().find(is_other).expect("another one"))
         })
-    }),
+    })
+    .on_host(),
     Verb::new("GradientBuckets::ready", row::OWN_STREAMS, |h| {
         in_buckets(h, |buckets, _| {
             buckets.ready(1)?;
@@ -170,13 +172,15 @@ pub(super) const VERBS: &[Verb] = &[
         let mut buckets = buckets(h)?;
         step(&mut buckets)?;
         call(move |_, _| buckets.begin())
-    }),
+    })
+    .on_host(),
     Verb::new("GradientBuckets::record", row::DEVICE, |h| {
         in_buckets(h, |buckets, h| {
             buckets.begin()?;
             h.device.record(|g| buckets.record(g, step)).map(drop)
         })
-    }),
+    })
+    .on_host(),
     Verb::new("GradientBuckets::tune", row::OWN_STREAMS_WAIT, |h| {
         in_buckets(h, |buckets, _| {
             let plans = BucketPlan::candidates();
@@ -283,5 +287,6 @@ pub(super) const VERBS: &[Verb] = &[
     Verb::new("GradientBuckets::of_rank", row::OWN_STREAMS, |_| {
         let ranks = ranks()?;
         call(move |h, _| Buckets::of_rank(&h.device, &ranks, Sum, &[LEN]).map(drop))
-    }),
+    })
+    .on_host(),
 ];
