@@ -138,7 +138,7 @@ fn a_failed_run_of_a_pipeline_takes_no_other_error_with_it() -> Result<()> {
     fails.set(true);
     let error = job.run(&x, &mut y).expect_err("the stage fails");
     assert!(error.to_string().contains("an error"), "{error}");
-    let error = device.synchronize().expect_err("nobody told the panic");
+    let error = device.synchronize().expect_err("the panic was not told");
     assert!(error.to_string().contains("on purpose"), "{error}");
     device.synchronize()
 }

@@ -71,7 +71,7 @@ pub(super) fn is_of_host_function(error: &Error) -> bool {
 pub(super) struct Luck {
     drawn: Arc<AtomicU64>,
     reported: Arc<AtomicU64>,
-    /// Whether a report may have gone to where nobody looks at it.
+    /// Whether a report may have been dropped.
     is_forgiven: Arc<AtomicBool>,
     complaints: Arc<Mutex<Vec<String>>>,
 }
@@ -105,7 +105,7 @@ impl Luck {
         self.reported.fetch_update(Relaxed, Relaxed, count).is_ok()
     }
 
-    /// Reports go to where nobody looks at them.
+    /// Reports may be dropped from here on.
     pub(super) fn forgive(&self) {
         self.is_forgiven.store(true, Relaxed);
     }
