@@ -4,9 +4,11 @@
 use serde_json::{Value, json};
 use trijet::Report;
 use trijet::check::lint::Lint;
-use trijet::pipeline::{EngineReport, Limits};
+use trijet::pipeline::{Advice, EngineReport, Limits};
 use trijet::trace::exposed::{DeviceMetrics, Exposure, RouteMetrics};
-use trijet::trace::summary::{Audience, EngineSummary, Limit, Loss, Pair, Summary};
+use trijet::trace::host_engines::HostSummary;
+use trijet::trace::limit::Limit;
+use trijet::trace::summary::{Audience, EngineSummary, Loss, Pair, Summary};
 
 pub(super) fn json(report: &Report) -> Value {
     let engine = |e: &EngineReport| {
@@ -45,13 +47,25 @@ pub(super) fn json(report: &Report) -> Value {
         "efficiency": report.efficiency(),
         "overlap": report.overlap(),
         "engines": report.engines.iter().map(engine).collect::<Vec<_>>(),
-        "limiting": report.limit.map(Limit::name),
+        "limit": report.limit.map(Limit::key),
+        "nearest_limits": report.limit.and_then(Limit::nearest),
+        "advice": report.advice().iter().map(advice).collect::<Vec<_>>(),
         "summary": report.summary().map(summary),
         "cold_setup_ns": report.cold.setup.0,
         "waits": report.ordering.waits,
         "records": report.ordering.records,
         "over_waits": report.ordering.over_waits,
     })
+}
+
+fn advice(advice: &Advice) -> Value {
+    json!({ "change": advice.change.key(), "saves_ns": advice.saves.0, "text": advice.text })
+}
+
+/// A key for words: small letters, digits and `_`.
+fn key(words: &str) -> String {
+    let parts = words.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("_").to_ascii_lowercase()
 }
 
 fn exposure(Exposure { busy, exposed }: &Exposure) -> Value {
@@ -83,7 +97,7 @@ fn summary(summary: &Summary) -> Value {
     let m = &summary.metrics;
     let named = |list: Vec<(String, u64)>| Value::from_iter(list);
     let engine = |e: &EngineSummary| {
-        let idle = e.idle.iter().map(|(cause, time)| (cause.to_string(), time.0));
+        let idle = e.idle.iter().map(|(cause, time)| (key(&cause.to_string()), time.0));
         json!({
             "name": summary.engine_name(e.metrics.engine),
             "busy_ns": e.metrics.busy.0,
@@ -93,6 +107,14 @@ fn summary(summary: &Summary) -> Value {
             "contention": e.metrics.contention,
             "exposed_ns": e.exposed.0,
             "idle_ns": named(idle.collect()),
+        })
+    };
+    let host = |host: &HostSummary| {
+        json!({
+            "name": host.engine.name(),
+            "busy_ns": host.busy.0,
+            "share": host.share,
+            "exposed_ns": host.exposed.0,
         })
     };
     let pair = |pair: &Pair| {
@@ -121,11 +143,12 @@ fn summary(summary: &Summary) -> Value {
             "ops": lint.ops,
         })
     };
-    let path = summary.path().into_iter().map(|(category, time)| (category.to_string(), time.0));
+    let path =
+        summary.path().into_iter().map(|(category, time)| (key(&category.to_string()), time.0));
     json!({
         "verdict": summary.verdict(),
         "elapsed_ns": m.elapsed().0,
-        "bound_ns": m.bound.0,
+        "bound_ns": m.efficiency.map(|_| m.bound.0),
         "efficiency": m.efficiency,
         "chunks": m.chunks,
         "finite_ns": m.finite.0,
@@ -136,10 +159,9 @@ fn summary(summary: &Summary) -> Value {
         "communication": exposure(&m.communication),
         "devices": m.devices.iter().map(device).collect::<Vec<_>>(),
         "hidden": m.hidden,
-        "limit": summary.limit.map(Limit::name),
         "link_ns": summary.link.map(|t| t.0),
-        "limiting": m.limiting.map(|engine| summary.engine_name(engine)),
         "engines": summary.engines.iter().map(engine).collect::<Vec<_>>(),
+        "host_engines": summary.host.iter().map(host).collect::<Vec<_>>(),
         "at_once": summary.pairs.iter().map(pair).collect::<Vec<_>>(),
         "losses": summary.losses.iter().map(loss).collect::<Vec<_>>(),
         "critical_path_ns": named(path.collect()),

@@ -52,7 +52,7 @@ fn no_schedule_beats_the_bound_where_the_kernels_limit() {
     for schedule in value["schedules"].as_array().unwrap() {
         assert!(schedule["efficiency"].as_f64().unwrap() <= 1.0, "{schedule:#}");
     }
-    assert_eq!(value["schedules"][3]["limiting"], "compute", "{value:#}");
+    assert_eq!(value["schedules"][3]["limit"], "compute", "{value:#}");
 }
 
 /// The first output of a run of minutes once came at its end.

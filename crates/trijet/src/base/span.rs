@@ -91,6 +91,14 @@ impl Union {
         inside.map(|i| i.end.min(span.end).saturating_sub(i.start.max(span.start))).sum()
     }
 
+    /// The part of the union inside one interval. The time is as for [`Union::overlap`].
+    #[must_use]
+    pub fn within(&self, span: &Range<u64>) -> Self {
+        let first = self.0.partition_point(|i| i.end <= span.start);
+        let inside = self.0[first..].iter().take_while(|i| i.start < span.end);
+        Self(inside.map(|i| i.start.max(span.start)..i.end.min(span.end)).collect())
+    }
+
     /// The interval from the first to the last moment of the union; `None` if it is empty.
     #[must_use]
     pub fn hull(&self) -> Option<Range<u64>> {

@@ -67,7 +67,8 @@ pub(super) fn drive(
         // The side that failed has the cause; the others only found its channel closed.
         read.and(written).and(driven)
     })?;
-    finish(output, place)
+    let sync = &spans.sync;
+    sync.busy.time(|| sync.waited_for.time(|| finish(output, place)))
 }
 
 /// Finishes the sink of a run that went well.

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::span::Union;
+use crate::trace::host_engines::{HostEngine, HostWorked};
 use std::ops::Range;
 use std::sync::Mutex;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
@@ -41,21 +43,54 @@ impl Spans {
         result
     }
 
-    pub(super) fn into_spans(self) -> Vec<Range<u64>> {
-        self.spans.into_inner().expect("no panic under this lock")
+    /// The spans on a clock on which the run began at `begin`.
+    fn union(self, begin: u64) -> Union {
+        let spans = self.spans.into_inner().expect("no panic under this lock");
+        Union::of(spans.into_iter().map(|span| span.start + begin..span.end + begin))
     }
 }
 
-/// When the host read and wrote.
+/// When a side of the host worked, and when the thread that enqueues waited for it.
+#[derive(Debug)]
+pub(super) struct SideSpans {
+    pub(super) busy: Spans,
+    pub(super) waited_for: Spans,
+}
+
+impl SideSpans {
+    fn new(start: Instant) -> Self {
+        Self { busy: Spans::new(start), waited_for: Spans::new(start) }
+    }
+
+    /// The times of `engine` in a trace in which the run began at `begin`.
+    fn worked(self, engine: HostEngine, begin: u64) -> HostWorked {
+        let busy = self.busy.union(begin);
+        let waited_for = busy.and(&self.waited_for.union(begin));
+        HostWorked { engine, busy, waited_for }
+    }
+}
+
+/// When the host read, wrote, and brought the results to their disk.
 #[derive(Debug)]
 pub(super) struct HostSpans {
-    pub(super) read: Spans,
-    pub(super) write: Spans,
+    pub(super) read: SideSpans,
+    pub(super) write: SideSpans,
+    pub(super) sync: SideSpans,
 }
 
 impl HostSpans {
     pub(super) fn new(start: Instant) -> Self {
-        Self { read: Spans::new(start), write: Spans::new(start) }
+        let new = || SideSpans::new(start);
+        Self { read: new(), write: new(), sync: new() }
+    }
+
+    /// The times of the engines that worked, in a trace in which the run began at `begin`.
+    pub(super) fn worked(self, begin: u64) -> Vec<HostWorked> {
+        let Self { read, write, sync } = self;
+        let all =
+            [(HostEngine::Reader, read), (HostEngine::Writer, write), (HostEngine::Sync, sync)];
+        let all = all.into_iter().map(|(engine, spans)| spans.worked(engine, begin));
+        all.filter(|one| one.busy.length().0 > 0).collect()
     }
 }
 

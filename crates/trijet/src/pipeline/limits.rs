@@ -15,8 +15,8 @@ use super::calibrate::{Calibration, Copies};
 use super::plan::Plan;
 use crate::base::ledger::Engine;
 use crate::base::units::{Bytes, Nanos};
+use crate::trace::limit::Limit;
 use crate::trace::metrics::{EngineMetrics, Metrics};
-use crate::trace::summary::Limit;
 use std::fmt;
 
 /// Times that differ by less than this part of them are equal. Less is noise of the calibration.
@@ -190,8 +190,7 @@ fn of_copies(metrics: &Metrics, times: Option<&CopyTimes>) -> Option<Need> {
     Some(if is_link { Need { limit: Limit::Link, ..need } } else { need })
 }
 
-/// What limits a run: what needs the most time alone. `host` has the busy times of the reader and the
-/// writer.
+/// What needs the most time alone. `host` has the busy times of the reader and the writer.
 ///
 /// Where the kernels were not measured alone, they are named if they were busy for so much longer than
 /// the copies need that working beside these does not explain it. Otherwise the copies are named,
@@ -233,6 +232,7 @@ mod tests {
     use crate::base::id::DeviceId;
     use crate::pipeline::plan::{Chunk, ChunkChoice};
     use crate::pipeline::schedule::Schedule;
+    use crate::trace::host_engines::HostEngine;
     use crate::trace::metrics::{Parameters, measure};
     use std::iter::zip;
 
@@ -284,7 +284,10 @@ mod tests {
     }
 
     fn named(works: [(u64, bool); 3], times: Option<&CopyTimes>) -> Option<&'static str> {
-        let host = [(Limit::Reader, Nanos(0)), (Limit::Writer, us(20_000))];
+        let host = [
+            (Limit::Host(HostEngine::Reader), Nanos(0)),
+            (Limit::Host(HostEngine::Writer), us(20_000)),
+        ];
         limiting(&figures(works), times, host).map(Limit::name)
     }
 
@@ -334,8 +337,8 @@ mod tests {
             assert_eq!(named(works.map(|work| (work, true)), None), name, "{works:?}");
         }
         assert_eq!(
-            limiting(&figures([(0, true); 3]), None, [(Limit::Reader, us(1)); 2]),
-            Some(Limit::Reader)
+            limiting(&figures([(0, true); 3]), None, [(Limit::Host(HostEngine::Reader), us(1)); 2]),
+            Some(Limit::Host(HostEngine::Reader))
         );
     }
 

@@ -83,14 +83,15 @@ impl Measurement {
         let log = streams.first().lane().domain.log();
         let trace = self.tracer.take(&*log.driver, &log.instants)?;
         let modelled = job.device.info().clock == Clock::Model;
-        let (read, write) = (self.host_work.read, self.host_work.write);
+        // Times of the host say nothing of modelled ones.
+        let begin = window.as_ref().map_or(0, |window: &Range<u64>| window.start);
+        let host = if modelled { Vec::new() } else { self.host_work.worked(begin) };
         let measured = Measured {
             trace,
             window,
             elapsed,
             wall: (!modelled).then(|| nanos(self.start.elapsed())),
-            read: (!modelled).then(|| read.into_spans()),
-            write: (!modelled).then(|| write.into_spans()),
+            host,
             ordering: (self.ordering, job.device.ordering()),
             cold: Cold { setup: nanos(self.setup) },
             bytes_in: Bytes(plan.rows_in() * job.stages.row_in()),

@@ -10,7 +10,9 @@
 //! A run has four steps, a file each: `validate`, `allocate`, `drive` and `measure`.
 #![forbid(unsafe_code)]
 
+mod advice;
 mod allocate;
+mod brief;
 mod budget;
 mod builder;
 mod calibrate;
@@ -52,6 +54,7 @@ mod validate;
 mod way;
 mod writer;
 
+pub use advice::{Advice, Change};
 pub use budget::Needs;
 pub use builder::Pipeline;
 pub use calibrate::{Calibration, Copies};

@@ -3,7 +3,7 @@
 
 use super::builder::Input;
 use super::crew::{Crew, Grain};
-use super::host_work::{CHUNKS_AT_ONCE, HostWork, Spans, closed, deal, join, spawn};
+use super::host_work::{CHUNKS_AT_ONCE, HostWork, SideSpans, closed, deal, join, spawn};
 use super::plan::Chunk;
 use super::schedule::turn;
 use super::source::Source;
@@ -19,7 +19,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 struct Reading<'env> {
     source: &'env dyn Source,
     grain: Grain,
-    spans: &'env Spans,
+    spans: &'env SideSpans,
     crew: Option<&'env Crew>,
 }
 
@@ -30,6 +30,7 @@ impl Reading<'_> {
         let mut guard = buffer.write().map_err(|error| chunk.context("upload", error))?;
         let into = &mut guard[..bytes];
         self.spans
+            .busy
             .time(|| match self.crew {
                 Some(crew) => {
                     let read = |rows, part: &mut [u8]| self.source.read(rows, part);
@@ -44,6 +45,7 @@ impl Reading<'_> {
 /// The source of the chunks' input: page-locked memory, or a source that is called.
 pub(super) struct Reader<'scope, 'env> {
     row_bytes: u64,
+    spans: &'env SideSpans,
     reads: Reads<'scope, 'env>,
 }
 
@@ -69,14 +71,14 @@ impl<'scope, 'env> Reader<'scope, 'env> {
     pub(super) fn start(
         scope: &'scope Scope<'scope, 'env>,
         host_work: HostWork,
-        (input, grain, spans, crew): (&'env Input<'_>, Grain, &'env Spans, Option<&'env Crew>),
+        (input, grain, spans, crew): (&'env Input<'_>, Grain, &'env SideSpans, Option<&'env Crew>),
         chunks: &'env [Chunk],
         buffers: Vec<PinnedBuffer<u8>>,
     ) -> Result<Self> {
         let row_bytes = grain.row_bytes;
         let source = match input {
             Input::Pinned { bytes, .. } => {
-                return Ok(Self { row_bytes, reads: Reads::Pinned(*bytes) });
+                return Ok(Self { row_bytes, spans, reads: Reads::Pinned(*bytes) });
             }
             Input::Source(source) => &**source,
         };
@@ -93,7 +95,7 @@ impl<'scope, 'env> Reader<'scope, 'env> {
                 Reads::Threads(dealt.into_iter().enumerate().map(start).collect::<Result<_>>()?)
             }
         };
-        Ok(Self { row_bytes, reads })
+        Ok(Self { row_bytes, spans, reads })
     }
 
     /// Calls `upload`, which enqueues the upload of the chunk, with the chunk's input.
@@ -110,7 +112,7 @@ impl<'scope, 'env> Reader<'scope, 'env> {
             }
             Reads::Inline { reading, free } => {
                 let mut buffer = free.pop_front().ok_or_else(|| closed("source"))?;
-                reading.read(chunk, &mut buffer)?;
+                self.spans.waited_for.time(|| reading.read(chunk, &mut buffer))?;
                 upload(buffer.slice(..bytes))?;
                 // Its stamps keep it from being overwritten before the upload has ended.
                 free.push_back(buffer);
@@ -119,7 +121,8 @@ impl<'scope, 'env> Reader<'scope, 'env> {
             Reads::Threads(sides) => {
                 let side = turn(chunk.index, sides.len());
                 let Side { free, filled, .. } = &sides[side];
-                let buffer = filled.recv().map_err(|_| closed("source"))?;
+                let buffer = self.spans.waited_for.time(|| filled.recv());
+                let buffer = buffer.map_err(|_| closed("source"))?;
                 upload(buffer.slice(..bytes))?;
                 // A thread that has read all its chunks needs no more buffers.
                 drop(free.send(buffer));

@@ -7,7 +7,6 @@ use super::plan::Plan;
 use super::schedule::Schedule;
 use crate::base::dag::{Dag, Kernels};
 use crate::base::ledger::{Engine, Op};
-use crate::base::span::Union;
 use crate::base::times::TimeSource;
 use crate::base::units::{Bytes, Nanos, rate};
 use crate::check::lint::lints;
@@ -16,9 +15,11 @@ use crate::device::driver::{Clock, DeviceInfo};
 use crate::log::Trace;
 use crate::order::domain::OrderingCounts;
 use crate::trace::file::About;
+use crate::trace::host_engines::{HostEngine, HostWorked};
+use crate::trace::limit::Limit;
 use crate::trace::metrics::{CopyEngines, Metrics, Parameters, achieved_overlap, measure};
 use crate::trace::queued::{held_by_events, queued};
-use crate::trace::summary::{Audience, Limit, Settings, Summary, TimeKind, summarize};
+use crate::trace::summary::{Audience, Settings, Summary, TimeKind, summarize};
 use std::fmt;
 use std::ops::Range;
 
@@ -33,8 +34,7 @@ pub(super) struct Measured {
     pub(super) window: Option<Range<u64>>,
     pub(super) elapsed: Nanos,
     pub(super) wall: Option<Nanos>,
-    pub(super) read: Option<Vec<Range<u64>>>,
-    pub(super) write: Option<Vec<Range<u64>>>,
+    pub(super) host: Vec<HostWorked>,
     pub(super) ordering: (OrderingCounts, OrderingCounts),
     pub(super) cold: Cold,
     pub(super) bytes_in: Bytes,
@@ -57,7 +57,7 @@ pub struct Cold {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct EngineReport {
-    /// Its name: `upload`, `compute`, `download`, or `read` and `write` for the host.
+    /// Its name: `upload`, `compute`, `download`, or `reader`, `writer` and `sync` for the host.
     pub name: &'static str,
     /// How long it was busy: the union of its operations.
     pub busy: Nanos,
@@ -75,7 +75,7 @@ impl EngineReport {
     }
 
     pub(super) fn of_the_host(&self) -> bool {
-        matches!(self.name, "read" | "write")
+        HostEngine::ALL.iter().any(|engine| engine.name() == self.name)
     }
 }
 
@@ -163,16 +163,16 @@ pub struct Report {
     pub cold: Cold,
     /// The entries of the trace.
     pub ops: Vec<Op>,
-    /// What limits the run: the engine, the direction of the host or the link that needs the most
-    /// time alone; `None` when the run was not traced. See `docs/metrics.md` for what is named where
-    /// only busy times are known.
+    /// What limits the run: what needs the most time alone, if the critical path agrees; `None` when
+    /// the run was not traced. See `docs/metrics.md` for what is named where only busy times are known.
     pub limit: Option<Limit>,
     without_trace: bool,
     pub(super) window: Option<Range<u64>>,
     pub(super) summary: Option<Summary>,
     pub(super) found: Option<Verdict>,
     alone: Alone,
-    audience: Audience,
+    pub(super) audience: Audience,
+    host: Vec<HostWorked>,
 }
 
 /// The report on one engine of the device.
@@ -238,13 +238,11 @@ impl Report {
             found: None,
             alone: Alone { link: calibration.cloned(), kernels: None },
             audience: Audience::default(),
+            host: measured.host,
         };
-        for (name, spans) in [("read", measured.read), ("write", measured.write)] {
-            let busy = Union::of(spans.into_iter().flatten()).length();
-            if busy.0 > 0 {
-                let host = EngineReport { name, busy, isolated: None, contention: None };
-                report.engines.push(host);
-            }
+        for one in &report.host {
+            let (name, busy) = (one.engine.name(), one.busy.length());
+            report.engines.push(EngineReport { name, busy, isolated: None, contention: None });
         }
         report.judge();
         report
@@ -296,9 +294,9 @@ impl Report {
         self.limits = copies.as_ref().map(|copies| self.limits_of(copies));
         let complete = self.limits.filter(|limits| !limits.of_copies_only);
         self.bound = complete.map(|limits| limits.bound);
-        let host = [("read", Limit::Reader), ("write", Limit::Writer)];
-        let host = host.map(|(name, limit)| (limit, self.busy(name)));
-        self.limit = limiting(&metrics, copies.as_ref(), host);
+        let host = [HostEngine::Reader, HostEngine::Writer];
+        let host = host.map(|engine| (Limit::Host(engine), self.busy(engine.name())));
+        let by_need = limiting(&metrics, copies.as_ref(), host);
         let settings = Settings {
             window: Some(window),
             time_kind: if self.clock == Clock::Model {
@@ -313,14 +311,16 @@ impl Report {
             },
             clock_error: Nanos(self.about.clock_error_ns),
             audience: self.audience,
-            limit: self.limit,
+            limit: by_need,
+            host: self.host.clone(),
             link: copies.as_ref().map(CopyTimes::both),
             times: self.times,
             hazards: self.found.as_ref().map(hazards),
             ..Settings::default()
         };
-        self.summary =
-            Some(summarize(&ops, &dag, &settings, lints(&ops, &dag, self.hardware_queues)));
+        let summary = summarize(&ops, &dag, &settings, lints(&ops, &dag, self.hardware_queues));
+        self.limit = summary.limit;
+        self.summary = Some(summary);
     }
 
     /// Sets the reader of the report, who decides which advice it has. The default is the author of
@@ -482,15 +482,8 @@ impl fmt::Display for Report {
         }
         writeln!(f)?;
         self.summary.iter().try_for_each(|summary| write!(f, "{summary}"))?;
-        for host in self.engines.iter().filter(|engine| engine.of_the_host()) {
-            let share = host.busy.0 as f64 / self.elapsed.0.max(1) as f64 * 100.0;
-            let limits = match self.limit {
-                Some(Limit::Reader) => host.name == "read",
-                Some(Limit::Writer) => host.name == "write",
-                _ => false,
-            };
-            let mark = if limits { "  <- limits, on the host" } else { "" };
-            writeln!(f, "{:>15} busy {:>9} ({share:>5.1} %){mark}", host.name, host.busy)?;
+        for one in self.advice() {
+            writeln!(f, "to do: {} (saves about {})", one.text, one.saves)?;
         }
         write!(f, "cold: {} before the first chunk", self.cold.setup)?;
         if let Some(wall) = self.wall {

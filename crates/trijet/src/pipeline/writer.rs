@@ -3,7 +3,7 @@
 
 use super::builder::Output;
 use super::crew::{Crew, Grain};
-use super::host_work::{CHUNKS_AT_ONCE, HostWork, Spans, closed, deal, join, spawn};
+use super::host_work::{CHUNKS_AT_ONCE, HostWork, SideSpans, closed, deal, join, spawn};
 use super::plan::Chunk;
 use super::progress::Tally;
 use super::schedule::turn;
@@ -25,7 +25,7 @@ enum Taking<'env> {
 struct Writing<'env> {
     sink: Taking<'env>,
     grain: Grain,
-    spans: &'env Spans,
+    spans: &'env SideSpans,
     tally: &'env Tally<'env>,
 }
 
@@ -41,7 +41,7 @@ impl Writing<'_> {
                 crew.write(&chunk.rows, self.grain, bytes, |rows, part| sink.write_part(rows, part))
             }
         };
-        self.spans.time(write).map_err(|error| chunk.context("sink", error))?;
+        self.spans.busy.time(write).map_err(|error| chunk.context("sink", error))?;
         self.tally.finished(chunk);
         Ok(())
     }
@@ -53,6 +53,7 @@ type Outgoing<'env> = (&'env Chunk, PinnedBuffer<u8>);
 /// The target of the chunks' results: page-locked memory, or a sink that is called.
 pub(super) struct Writer<'scope, 'env> {
     row_bytes: u64,
+    spans: &'env SideSpans,
     writes: Writes<'scope, 'env>,
 }
 
@@ -84,14 +85,19 @@ impl<'scope, 'env> Writer<'scope, 'env> {
         scope: &'scope Scope<'scope, 'env>,
         host_work: HostWork,
         output: &'env mut Output<'_>,
-        (grain, spans, tally, crew): (Grain, &'env Spans, &'env Tally<'env>, Option<&'env Crew>),
+        (grain, spans, tally, crew): (
+            Grain,
+            &'env SideSpans,
+            &'env Tally<'env>,
+            Option<&'env Crew>,
+        ),
         buffers: Vec<PinnedBuffer<u8>>,
     ) -> Result<Self> {
         let row_bytes = grain.row_bytes;
         let sink = match output {
             Output::Pinned { target, .. } => {
                 let writes = Writes::Pinned { target: target.reborrow(), tally };
-                return Ok(Self { row_bytes, writes });
+                return Ok(Self { row_bytes, spans, writes });
             }
             Output::Sink(sink) => &mut **sink,
         };
@@ -117,7 +123,7 @@ impl<'scope, 'env> Writer<'scope, 'env> {
                 Writes::Threads(vec![Side::start(scope, writing, buffers)?])
             }
         };
-        Ok(Self { row_bytes, writes })
+        Ok(Self { row_bytes, spans, writes })
     }
 
     /// Calls `download`, which enqueues the download of the chunk, with the memory for its results.
@@ -140,7 +146,7 @@ impl<'scope, 'env> Writer<'scope, 'env> {
                     && let Some((oldest, buffer)) = pending.pop_front()
                 {
                     *failed = true;
-                    writing.write(oldest, &buffer)?;
+                    self.spans.waited_for.time(|| writing.write(oldest, &buffer))?;
                     *failed = false;
                     free.push_back(buffer);
                 }
@@ -152,7 +158,8 @@ impl<'scope, 'env> Writer<'scope, 'env> {
             Writes::Threads(sides) => {
                 let side = turn(chunk.index, sides.len());
                 let Side { free, filled, .. } = &sides[side];
-                let mut buffer = free.recv().map_err(|_| closed("sink"))?;
+                let buffer = self.spans.waited_for.time(|| free.recv());
+                let mut buffer = buffer.map_err(|_| closed("sink"))?;
                 download(buffer.slice_mut(..bytes))?;
                 filled.send((chunk, buffer)).map_err(|_| closed("sink"))
             }
@@ -161,7 +168,12 @@ impl<'scope, 'env> Writer<'scope, 'env> {
 
     /// Writes the remaining chunks. Returns the first error of a thread.
     pub(super) fn finish(self) -> Result<()> {
-        match self.writes {
+        let Self { spans, writes, .. } = self;
+        spans.waited_for.time(|| Self::end(writes))
+    }
+
+    fn end(writes: Writes<'scope, 'env>) -> Result<()> {
+        match writes {
             Writes::Pinned { .. } => Ok(()),
             // After an error of its own a sink is not called again.
             Writes::Inline { failed: true, .. } => Ok(()),

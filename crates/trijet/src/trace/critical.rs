@@ -10,7 +10,9 @@
 
 use crate::base::dag::{Dag, Node};
 use crate::base::ledger::{Engine, HostCall, Op, OpKind, Place};
+use crate::base::span::Union;
 use crate::base::units::Nanos;
+use crate::trace::host_engines::{HostEngine, HostWorked};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -21,6 +23,8 @@ use std::ops::Range;
 pub enum Category {
     /// Work of an engine.
     Engine(Engine),
+    /// Work of an engine of the host.
+    Host(HostEngine),
     /// A call that enqueues an operation.
     Enqueue,
     /// A call that waits for the device.
@@ -47,6 +51,7 @@ impl fmt::Display for Category {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Engine(engine) => engine_name(*engine),
+            Self::Host(engine) => engine.name(),
             Self::Enqueue => "enqueueing",
             Self::Sync => "waiting on the host",
             Self::Alloc => "allocating",
@@ -150,7 +155,8 @@ impl CriticalPath {
             | Category::Alloc
             | Category::Copy
             | Category::Load => step.op.map(Node::call),
-            Category::User
+            Category::Host(_)
+            | Category::User
             | Category::Launch
             | Category::Unknown
             | Category::Start
@@ -165,6 +171,44 @@ impl CriticalPath {
     #[must_use]
     pub fn edges(&self) -> Vec<(Node, Node)> {
         self.nodes().windows(2).map(|pair| (pair[0], pair[1])).collect()
+    }
+
+    /// Gives the time in which the host made no call to the engines of the host that it waited for.
+    pub(crate) fn give_to(&mut self, host: &[HostWorked]) {
+        if host.is_empty() {
+            return;
+        }
+        let steps = std::mem::take(&mut self.steps);
+        self.by_category.clear();
+        for Step { op, category, span } in steps {
+            let outside = match category {
+                Category::User | Category::Start | Category::Tail => true,
+                Category::Engine(_)
+                | Category::Host(_)
+                | Category::Enqueue
+                | Category::Sync
+                | Category::Alloc
+                | Category::Copy
+                | Category::Load
+                | Category::Launch
+                | Category::Unknown => false,
+            };
+            if !outside {
+                self.add(op, category, span);
+                continue;
+            }
+            let mut rest = Union::of([span.clone()]);
+            let mut parts = Vec::new();
+            for one in host {
+                let own = rest.and(&one.waited_for.within(&span));
+                rest = rest.minus(&own);
+                let own = own.intervals().iter().cloned();
+                parts.extend(own.map(|span| (Category::Host(one.engine), span)));
+            }
+            parts.extend(rest.intervals().iter().cloned().map(|span| (category, span)));
+            parts.sort_by_key(|(_, span)| span.start);
+            parts.into_iter().for_each(|(category, span)| self.add(op, category, span));
+        }
     }
 
     fn add(&mut self, op: Option<usize>, category: Category, span: Range<u64>) {

@@ -12,6 +12,8 @@ use crate::trace::concurrency::{Concurrency, TracedRun};
 use crate::trace::critical::{Category, CriticalPath, critical_path, engine_name, slack};
 use crate::trace::exposed::DeviceMetrics;
 use crate::trace::gaps::{Cause, Dependency, Gap, by_cause, gaps};
+use crate::trace::host_engines::{HostSummary, HostWorked};
+use crate::trace::limit::{Limit, agreed};
 use crate::trace::metrics::{DeviceEngine, EngineMetrics, Metrics, Parameters, measure};
 use crate::trace::queued::{Queued, queued};
 use std::collections::BTreeMap;
@@ -37,38 +39,6 @@ pub enum TimeKind {
     Modelled,
 }
 
-/// What no run with the same work can be faster than.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Limit {
-    /// An engine of a device.
-    Engine(DeviceEngine),
-    /// The link, which uploads and downloads share: the two directions together need more time than
-    /// any engine alone, or both need the same.
-    Link,
-    /// The thread of the host that reads the input.
-    Reader,
-    /// The thread of the host that writes the output.
-    Writer,
-    /// It is not known: no engine was measured alone, and the engines that were busy the longest may
-    /// have slowed each other.
-    Unclear,
-}
-
-impl Limit {
-    /// The limit in words.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Engine(engine) => engine_name(engine.1),
-            Self::Link => "the link in both directions",
-            Self::Reader => "the reader on the host",
-            Self::Writer => "the writer on the host",
-            Self::Unclear => "unclear from busy times",
-        }
-    }
-}
-
 /// The reader of a summary. Advice names only what its reader can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -76,10 +46,8 @@ pub enum Audience {
     /// The author of the program.
     #[default]
     Author,
-    /// The user of a command, who gave it the size of the chunks.
+    /// The user of a command, who cannot change the program.
     User,
-    /// The user of a command that chose the size of the chunks.
-    UserOfTuned,
 }
 
 /// The settings of a summary.
@@ -96,9 +64,12 @@ pub struct Settings<'a> {
     pub latency: Nanos,
     /// What the figures depend on besides the trace.
     pub parameters: Parameters<'a>,
-    /// What limits the run, if the caller knows it. The default is the link if the bound exceeds the
-    /// work of every engine, and else the engine with the most work.
+    /// What needs the most time, if the caller knows it. It limits the run if the critical path agrees.
+    /// Without it, the link limits if the bound exceeds the work of every engine, and else the engine
+    /// with the most work.
     pub limit: Option<Limit>,
+    /// When the engines of the host worked.
+    pub host: Vec<HostWorked>,
     /// The time that the copies of both directions need at once, with the cost of each copy, if it is
     /// known.
     pub link: Option<Nanos>,
@@ -171,6 +142,8 @@ pub struct Summary {
     pub link: Option<Nanos>,
     /// The engines that worked.
     pub engines: Vec<EngineSummary>,
+    /// The engines of the host that worked.
+    pub host: Vec<HostSummary>,
     /// Each two engines of a device that worked.
     pub pairs: Vec<Pair>,
     /// The idle time of the engine that limits, the most time first. If the link limits, it is that of
@@ -200,10 +173,7 @@ pub struct Summary {
 #[must_use]
 pub fn fix(cause: Cause, audience: Audience) -> Option<&'static str> {
     match (cause, audience) {
-        (Cause::Resource | Cause::Unknown, _) | (_, Audience::UserOfTuned) => None,
-        (Cause::Fill | Cause::Drain, Audience::User) => Some("use a smaller --chunk"),
-        (Cause::Launch, Audience::User) => Some("use a larger --chunk"),
-        (Cause::HostLate(_) | Cause::Dependency(_), Audience::User) => None,
+        (Cause::Resource | Cause::Unknown, _) | (_, Audience::User) => None,
         (Cause::Fill | Cause::Drain, Audience::Author) => {
             Some("use smaller chunks, at least first and last")
         }
@@ -223,7 +193,14 @@ pub fn fix(cause: Cause, audience: Audience) -> Option<&'static str> {
     }
 }
 
-fn losses(gaps: &[Gap], engine: DeviceEngine, audience: Audience) -> Vec<Loss> {
+/// The least part of the window whose loss is worth advice: a hundredth.
+const ADVICE_MIN: u64 = 100;
+
+fn losses(
+    gaps: &[Gap],
+    engine: DeviceEngine,
+    (audience, window): (Audience, &Range<u64>),
+) -> Vec<Loss> {
     let mut by: BTreeMap<Cause, Vec<(u64, &Gap)>> = BTreeMap::new();
     for gap in gaps.iter().filter(|gap| gap.engine == engine) {
         for (cause, part) in &gap.parts {
@@ -234,10 +211,12 @@ fn losses(gaps: &[Gap], engine: DeviceEngine, audience: Audience) -> Vec<Loss> {
         .into_iter()
         .map(|(cause, mut parts)| {
             parts.sort_by_key(|(part, gap)| (std::cmp::Reverse(*part), gap.span.start));
+            let time = parts.iter().map(|(part, _)| part).sum::<u64>();
+            let is_worth_it = time >= (window.end - window.start) / ADVICE_MIN;
             Loss {
                 cause,
-                time: Nanos(parts.iter().map(|(part, _)| part).sum()),
-                fix: fix(cause, audience),
+                time: Nanos(time),
+                fix: fix(cause, audience).filter(|_| is_worth_it),
                 ops: parts.iter().filter_map(|(_, gap)| gap.op).take(OPS_MAX).collect(),
                 longest: parts.first().map_or(0..0, |(_, gap)| gap.span.clone()),
             }
@@ -289,8 +268,31 @@ fn losing(metrics: &Metrics, limit: Option<Limit>) -> Option<DeviceEngine> {
             let is_copy = |e: &&EngineMetrics| is_copy(e.engine.1);
             metrics.engines.iter().filter(is_copy).max_by_key(|e| e.work).map(|e| e.engine)
         }
-        Some(Limit::Reader | Limit::Writer | Limit::Unclear) | None => metrics.limiting,
+        Some(Limit::Host(_) | Limit::Calls | Limit::NoSingle(_) | Limit::Unclear) | None => {
+            metrics.limiting
+        }
     }
+}
+
+/// The figures of the engines of the host, beside the busy times of the engines of devices.
+fn host_summaries(
+    host: &[HostWorked],
+    busy: &BTreeMap<DeviceEngine, Union>,
+    window: &Range<u64>,
+) -> Vec<HostSummary> {
+    let figures = |one: &HostWorked| {
+        let others = host.iter().filter(|other| other.engine != one.engine);
+        let others = Union::all(others.map(|other| &other.busy).chain(busy.values()));
+        let length = one.busy.length();
+        HostSummary {
+            engine: one.engine,
+            busy: length,
+            share: length.0 as f64 / (window.end - window.start).max(1) as f64,
+            exposed: one.busy.minus(&others).length(),
+            spans: one.busy.clone(),
+        }
+    };
+    host.iter().map(figures).collect()
 }
 
 /// Whether an engine copies between host and device.
@@ -325,9 +327,10 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
             (engine, spans.and(&Union::of([window.clone()])))
         })
         .collect();
+    let on_host = settings.host.iter().map(|one| &one.busy);
     let engines = metrics.engines.iter().map(|engine| {
         let others = busy.iter().filter(|(name, _)| **name != engine.engine);
-        let others = Union::all(others.map(|(_, union)| union));
+        let others = Union::all(others.map(|(_, union)| union).chain(on_host.clone()));
         EngineSummary {
             share: metrics.busy_share(engine.engine),
             exposed: busy.get(&engine.engine).map_or(Nanos(0), |u| u.minus(&others).length()),
@@ -336,17 +339,24 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
         }
     });
     let engines = engines.collect();
+    let host = host_summaries(&settings.host, &busy, &window);
     lints.sort_by_key(|lint| std::cmp::Reverse(lint.saved));
-    let limit = settings.limit.or_else(|| limit(&metrics));
+    let mut critical = critical_path(ops, dag, window.clone(), settings.latency);
+    critical.give_to(&settings.host);
+    let limit = match settings.limit {
+        Some(_) => agreed(settings.limit, &critical, metrics.elapsed()),
+        None => limit(&metrics),
+    };
     Summary {
         time_kind: settings.time_kind,
         limit,
         link: settings.link,
         engines,
+        host,
         pairs: pairs(TracedRun { ops, dag, times: settings.times }, &busy),
         losses: losing(&metrics, limit)
-            .map_or_else(Vec::new, |engine| losses(&gaps, engine, settings.audience)),
-        critical: critical_path(ops, dag, window, settings.latency),
+            .map_or_else(Vec::new, |engine| losses(&gaps, engine, (settings.audience, &window))),
+        critical,
         slack: slack(ops, dag),
         gaps,
         lints,
@@ -383,6 +393,9 @@ impl Summary {
             (None, Some(Limit::Unclear)) => {
                 format!("{elapsed} {kind}, busy times do not tell what limits")
             }
+            (None, Some(Limit::NoSingle([first, second]))) => {
+                format!("{elapsed} {kind}, no single limit: {first} and {second} are nearest")
+            }
             (None, Some(limit)) if elapsed.0 > 0 => {
                 let how = if self.is_known(limit) { "" } else { ", as observed" };
                 format!("{elapsed} {kind}, limited by {}{how}", self.limit_name(limit))
@@ -401,7 +414,10 @@ impl Summary {
     fn limit_name(&self, limit: Limit) -> String {
         match limit {
             Limit::Engine(engine) => self.engine_name(engine),
-            Limit::Link | Limit::Reader | Limit::Writer | Limit::Unclear => limit.name().to_owned(),
+            Limit::NoSingle([first, second]) => {
+                format!("no single limit: {first} and {second} are nearest")
+            }
+            Limit::Link | Limit::Host(_) | Limit::Calls | Limit::Unclear => limit.name().to_owned(),
         }
     }
 
@@ -416,7 +432,12 @@ impl Summary {
         let engine = self.engines.iter().find(reaches).map(|e| self.engine_name(e.metrics.engine));
         let name = self.limit_name(limit);
         match (limit, engine) {
-            (Limit::Reader | Limit::Writer, _) => format!("the device; {name} limits"),
+            (Limit::Calls, engine) => {
+                let engine = engine.unwrap_or_else(|| "the device".to_owned());
+                format!("{engine}; {name} limit")
+            }
+            (Limit::Host(_), _) => format!("the device; {name} limits"),
+            (Limit::NoSingle(_), _) => format!("the device; {name}"),
             (Limit::Link | Limit::Engine((_, Engine::Upload | Engine::Download)), Some(engine)) => {
                 format!("{engine}; with the cost of each copy, {name} limits")
             }
@@ -431,7 +452,7 @@ impl Summary {
                 self.engines.iter().any(|e| e.metrics.engine == engine && e.metrics.isolated)
             }
             Limit::Link => self.link.is_some() || self.metrics.efficiency.is_some(),
-            Limit::Reader | Limit::Writer => true,
+            Limit::Host(_) | Limit::Calls | Limit::NoSingle(_) => true,
             Limit::Unclear => false,
         }
     }
@@ -457,6 +478,10 @@ impl Summary {
             if let (true, Some(device)) = (is_last, self.of_device(device)) {
                 writeln!(f, "{device}")?;
             }
+        }
+        for host in &self.host {
+            let limits = self.limit == Some(Limit::Host(host.engine));
+            writeln!(f, "{host}{}", if limits { "  <- limits" } else { "" })?;
         }
         if self.limit == Some(Limit::Link) {
             let work = self.link.unwrap_or(self.metrics.bound);
@@ -570,7 +595,7 @@ impl fmt::Display for Summary {
         for lint in self.lints.iter().take(LOSSES_MAX) {
             match self.audience {
                 Audience::Author => writeln!(f, "{lint}")?,
-                Audience::User | Audience::UserOfTuned => {
+                Audience::User => {
                     writeln!(f, "{}: {} (up to {})", lint.rule.name(), lint.text, lint.saved)?;
                 }
             }

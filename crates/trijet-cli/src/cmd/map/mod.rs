@@ -144,9 +144,10 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     }
     let todo = output.missing();
     let outcome = setup.run(&input, &mut output, &todo, &cancel);
-    let audience = if options.chunk.is_some() { Audience::User } else { Audience::UserOfTuned };
     let reports: Vec<_> = match outcome {
-        Ok(reports) => reports.into_iter().map(|report| report.for_audience(audience)).collect(),
+        Ok(reports) => {
+            reports.into_iter().map(|report| report.for_audience(Audience::User)).collect()
+        }
         Err(error) => return Err(explain(error, output, &target)),
     };
     let is_complete = output.is_complete();

@@ -158,11 +158,7 @@ impl<T: Pixel> Job<T> {
         for (schedule, mut times) in SCHEDULES.into_iter().zip(times) {
             steps.begin(&format!("computing and tracing: {}", schedule.name()));
             self.result.write()?.fill(T::SENTINEL);
-            let audience = match schedule {
-                Schedule::Tuned => Audience::UserOfTuned,
-                _ => Audience::User,
-            };
-            let mut report = self.pipeline(schedule).run()?.for_audience(audience);
+            let mut report = self.pipeline(schedule).run()?.for_audience(Audience::User);
             let digest = Digest::of(bytemuck::cast_slice(&self.result.read()?));
             if schedule == Schedule::OneStream {
                 alone = self.kernels_alone(&report)?;

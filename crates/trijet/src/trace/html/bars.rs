@@ -9,7 +9,9 @@ use super::page::Page;
 use crate::base::id::DeviceId;
 use crate::base::units::Nanos;
 use crate::trace::exposed::DeviceMetrics;
-use crate::trace::summary::{EngineSummary, Limit, Summary};
+use crate::trace::host_engines::HostSummary;
+use crate::trace::limit::Limit;
+use crate::trace::summary::{EngineSummary, Summary};
 use std::fmt::Write;
 
 /// The least share of a bar, in thousandths, that has space for the name of the part.
@@ -33,6 +35,16 @@ fn parts(engine: &EngineSummary) -> Vec<Part> {
     let idle = engine.idle.iter();
     parts.extend(idle.map(|(cause, time)| part(Look::of_idle(*cause), &cause.to_string(), *time)));
     parts
+}
+
+/// The parts of the time of an engine of the host. They sum to the window.
+fn host_parts(host: &HostSummary, window: Nanos) -> Vec<Part> {
+    let part = |look, label: &str, time| Part { look, label: label.to_owned(), time: Nanos(time) };
+    vec![
+        part(Look::Busy, "busy beside others", host.busy.0 - host.exposed.0),
+        part(Look::Exposed, "busy alone", host.exposed.0),
+        part(Look::Other, "idle", window.0.saturating_sub(host.busy.0)),
+    ]
 }
 
 fn bar(name: &str, mark: &str, class: &str, parts: &[Part]) -> String {
@@ -89,6 +101,12 @@ pub(super) fn engines(page: &Page<'_>) -> String {
         let class = if limits { " limiting" } else { "" };
         let name = summary.engine_name(engine.metrics.engine);
         text += &bar(&name, mark, class, &parts(engine));
+    }
+    let window = summary.metrics.elapsed();
+    for host in &summary.host {
+        let limits = summary.limit == Some(Limit::Host(host.engine));
+        let (mark, class) = if limits { (LIMITS, " limiting") } else { ("", "") };
+        text += &bar(host.engine.name(), mark, class, &host_parts(host, window));
     }
     if summary.metrics.devices.len() > 1 {
         text.push_str("<h3 class=\"device\">All devices</h3>");

@@ -9,6 +9,7 @@ use super::page::Page;
 use super::sheet::{CRITICAL, CRITICAL_CALL, Data, More, UNDECLARED};
 use crate::base::ledger::{Declared, Op};
 use crate::trace::gaps::Cause;
+use crate::trace::host_engines::{HostEngine, HostSummary};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -20,7 +21,17 @@ pub(super) fn data(page: &Page<'_>) -> Data {
     let several = ops.windows(2).any(|pair| pair[0].device != pair[1].device);
     let mut on: [Vec<u32>; 3] = [(); 3].map(|()| vec![NO_TRACK; ops.len()]);
     let mut sheet = Sheet::default();
-    for (number, track) in (0_u32..).zip(&tracks) {
+    let host = page.summary.as_ref().map_or(&[][..], |summary| &summary.host);
+    let rows = rows(&tracks, host);
+    for (number, row) in (0_u32..).zip(&rows) {
+        let track = match row {
+            Row::Host(one) => {
+                let name = one.engine.name().to_owned();
+                sheet.tracks.push(Track { kind: TrackKind::Engine, group: String::new(), name });
+                continue;
+            }
+            Row::Track(track) => &tracks[*track],
+        };
         let (kind, device) = match track.shows {
             Shows::Engine(device, _) => (TrackKind::Engine, Some(device)),
             Shows::Stream(device, _) => (TrackKind::Stream, Some(device)),
@@ -55,14 +66,51 @@ pub(super) fn data(page: &Page<'_>) -> Data {
             thread: on[2][index],
         })
         .collect();
+    for (number, row) in (0_u32..).zip(&rows) {
+        let Row::Host(one) = row else { continue };
+        let (label, kind) = (labels.number(one.engine.name()), kinds.number("work of the host"));
+        sheet.items.extend(one.spans.intervals().iter().map(|span| Item {
+            work: Some((span.start, span.end)),
+            call: None,
+            bytes: 0,
+            label,
+            kind,
+            engine: number,
+            stream: NO_TRACK,
+            thread: NO_TRACK,
+        }));
+    }
     (sheet.labels, sheet.kinds) = (labels.words, kinds.words);
-    sheet.data(&more(page, &tracks, &sites.words, site))
+    let mut more = more(page, (&tracks, &rows), &sites.words, site);
+    // The engines of the host have no operations.
+    more.flags.resize(sheet.items.len(), 0);
+    more.columns.iter_mut().for_each(|(_, column)| column.resize(sheet.items.len(), 0));
+    sheet.data(&more)
+}
+
+/// A row of the timeline.
+enum Row<'a> {
+    Host(&'a HostSummary),
+    Track(usize),
+}
+
+/// The rows in the order of a job: the reader, the engines of devices, the writer and the disk, then streams and
+/// threads.
+fn rows<'a>(tracks: &[tracks::Track], host: &'a [HostSummary]) -> Vec<Row<'a>> {
+    let (readers, others): (Vec<_>, Vec<_>) =
+        host.iter().partition(|one| one.engine == HostEngine::Reader);
+    let is_engine = |track: &&(usize, &tracks::Track)| matches!(track.1.shows, Shows::Engine(..));
+    let numbered: Vec<_> = tracks.iter().enumerate().collect();
+    let engines = numbered.iter().filter(is_engine).map(|(number, _)| Row::Track(*number));
+    let rest = numbered.iter().filter(|one| !is_engine(one)).map(|(number, _)| Row::Track(*number));
+    let (readers, others) = (readers.into_iter().map(Row::Host), others.into_iter().map(Row::Host));
+    readers.chain(engines).chain(others).chain(rest).collect()
 }
 
 /// What a run knows about its operations beside their times.
 fn more(
     page: &Page<'_>,
-    tracks: &[tracks::Track],
+    (tracks, rows): (&[tracks::Track], &[Row<'_>]),
     sites: &[String],
     site: Vec<u64>,
 ) -> More<'static> {
@@ -78,7 +126,7 @@ fn more(
     // 0 stands for no chunk, and for no slack.
     let chunk = column(&|op| op.chunk.map_or(0, |chunk| chunk.saturating_add(1)));
     let slack = (0..ops.len()).map(|op| slack(op).map_or(0, |slack| slack.0.saturating_add(1)));
-    let (gaps, causes) = gaps(page, tracks);
+    let (gaps, causes) = gaps(page, tracks, rows);
     let sites: Vec<String> = sites.iter().map(|site| string(site)).collect();
     let mut members =
         format!(",\"sites\":[{}],\"causes\":[{causes}],\"hazards\":[", sites.join(","));
@@ -110,12 +158,16 @@ fn more(
 
 /// The idle times of the tracks, each with one cause, and the causes as JSON. The parts of a gap
 /// follow each other in order.
-fn gaps(page: &Page<'_>, tracks: &[tracks::Track]) -> (Vec<[u64; 4]>, String) {
+fn gaps(page: &Page<'_>, tracks: &[tracks::Track], rows: &[Row<'_>]) -> (Vec<[u64; 4]>, String) {
     let mut gaps = Vec::new();
     let mut causes: Vec<Cause> = Vec::new();
     for gap in page.summary.iter().flat_map(|summary| &summary.gaps) {
         let wanted = Shows::Engine(gap.engine.0, gap.engine.1);
-        let Some(track) = tracks.iter().position(|track| track.shows == wanted) else { continue };
+        let is_wanted = |row: &Row<'_>| match row {
+            Row::Track(track) => tracks[*track].shows == wanted,
+            Row::Host(_) => false,
+        };
+        let Some(track) = rows.iter().position(is_wanted) else { continue };
         let mut from = gap.span.start;
         for (cause, part) in &gap.parts {
             let known = causes.iter().position(|known| known == cause);

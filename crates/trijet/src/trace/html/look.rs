@@ -37,7 +37,8 @@ impl Look {
     pub(super) fn of_path(category: Category) -> Self {
         match category {
             Category::Engine(engine) => Self::Engine(engine),
-            Category::Enqueue
+            Category::Host(_)
+            | Category::Enqueue
             | Category::Sync
             | Category::Alloc
             | Category::Copy

@@ -9,7 +9,8 @@ use crate::base::lint::{Lint, Rule};
 use crate::base::prng::Prng;
 use crate::base::units::Nanos;
 use crate::trace::critical::Category;
-use crate::trace::summary::{Limit, Settings, summarize};
+use crate::trace::limit::Limit;
+use crate::trace::summary::{Settings, summarize};
 use frame::{STYLE, signed};
 use sheet::More;
 

@@ -1,0 +1,81 @@
+//! The short report of a run: how long it took and how close that is to the least time, what limits it,
+//! and what to do.
+#![forbid(unsafe_code)]
+
+use super::report::Report;
+use crate::base::units::{Nanos, rate};
+use crate::trace::limit::Limit;
+
+impl Report {
+    /// The report in three lines. [`Report`] itself prints the whole one.
+    ///
+    /// ```
+    /// use trijet::Pipeline;
+    /// use trijet::pipeline::rows_of;
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let mut y: Vec<u8> = Vec::new();
+    /// let report = Pipeline::on(&device).source(rows_of(vec![0u8; 8000], 10)).sink(&mut y).run()?;
+    /// assert_eq!(report.brief().lines().count(), 3);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[must_use]
+    pub fn brief(&self) -> String {
+        let advice = self.advice();
+        let to_do = match advice.first() {
+            Some(first) => format!("to do: {} (saves about {})", first.text, first.saves),
+            None if self.summary.is_none() => {
+                "not traced, so nothing is known of causes".to_owned()
+            }
+            None => "to do: nothing that would save a hundredth of the time".to_owned(),
+        };
+        format!("{}\n{}\n{to_do}", self.pace(), self.limit_words())
+    }
+
+    /// The time, the rate, and the least time.
+    fn pace(&self) -> String {
+        let pace = format!(
+            "{} for {} in and {} out, {} in",
+            self.elapsed,
+            self.bytes_in,
+            self.bytes_out,
+            rate(self.bytes_in, self.elapsed)
+        );
+        match self.limits.and_then(|limits| Some((limits.with_ends, limits.reached(self.elapsed)?)))
+        {
+            Some((least, reached)) => {
+                let what = if self.limits.is_some_and(|limits| limits.of_copies_only) {
+                    "the copies need at least"
+                } else {
+                    "it needs at least"
+                };
+                format!("{pace}; {what} {least}, {:.0} % of that", reached * 100.0)
+            }
+            None => pace,
+        }
+    }
+
+    /// What limits, with its time.
+    fn limit_words(&self) -> String {
+        let Some(limit) = self.limit else { return "what limits is not known".to_owned() };
+        let part = |time: Nanos| {
+            let share = time.0 as f64 / self.elapsed.0.max(1) as f64 * 100.0;
+            format!(", busy for {time} ({share:.0} %)")
+        };
+        let busy = |name| self.engine(name).map_or(String::new(), |engine| part(engine.busy));
+        let name = limit.name();
+        match limit {
+            Limit::NoSingle([first, second]) => {
+                format!(
+                    "no single limit: {first}{} and {second}{} are nearest",
+                    busy(first),
+                    busy(second)
+                )
+            }
+            Limit::Unclear => "what limits is unclear from busy times".to_owned(),
+            Limit::Engine(_) => format!("limited by {name}{}", busy(name)),
+            Limit::Host(engine) => format!("limited by {name}{}", busy(engine.name())),
+            Limit::Link | Limit::Calls => format!("limited by {name}"),
+        }
+    }
+}

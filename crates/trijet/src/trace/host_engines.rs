@@ -1,0 +1,74 @@
+//! The engines of the host in a job over files: the reader, the writer, and the synchronisation of the
+//! output with its disk. Their times come from the job, because no operation of a trace stands for them.
+#![forbid(unsafe_code)]
+
+use crate::base::span::Union;
+use crate::base::units::Nanos;
+use std::fmt;
+
+/// An engine of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HostEngine {
+    /// The threads that read the input.
+    Reader,
+    /// The threads that write the output.
+    Writer,
+    /// Bringing the output to its disk and giving it its name, after the last row.
+    Sync,
+}
+
+impl HostEngine {
+    /// All engines, in the order of a job.
+    pub const ALL: [Self; 3] = [Self::Reader, Self::Writer, Self::Sync];
+
+    /// The name: `reader`, `writer` or `sync`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reader => "reader",
+            Self::Writer => "writer",
+            Self::Sync => "sync",
+        }
+    }
+}
+
+impl fmt::Display for HostEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// When an engine of the host worked, on the clock of the trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostWorked {
+    /// The engine.
+    pub engine: HostEngine,
+    /// When it worked.
+    pub busy: Union,
+    /// When it worked and the thread that enqueues waited for it.
+    pub waited_for: Union,
+}
+
+/// The figures of an engine of the host.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct HostSummary {
+    /// The engine.
+    pub engine: HostEngine,
+    /// The time in which it worked.
+    pub busy: Nanos,
+    /// The same, as a share of the window.
+    pub share: f64,
+    /// The time in which it worked and no other engine of the host or of a device did.
+    pub exposed: Nanos,
+    /// When it worked.
+    pub spans: Union,
+}
+
+impl fmt::Display for HostSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { engine, busy, share, exposed, .. } = self;
+        let share = share * 100.0;
+        write!(f, "{engine:>15} busy {busy:>9} ({share:>5.1} %)  {:22}exposed {exposed:>9}", "")
+    }
+}
