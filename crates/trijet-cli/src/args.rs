@@ -80,6 +80,8 @@ pub(crate) enum Command {
     Replay(ReplayOptions),
     /// Run a benchmark and print its results.
     Bench(BenchOptions),
+    /// Explain a word of a report.
+    Explain(ExplainOptions),
     /// Print the completions of this command for a shell.
     Completions {
         /// The shell.
@@ -99,6 +101,13 @@ pub(crate) enum KernelTemplate {
     Element,
     /// Each element from its row and the rows around it.
     Halo,
+}
+
+/// The options of `trijet explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainOptions {
+    /// The word, or a part of it. Without one, all words are listed.
+    pub(crate) word: Vec<String>,
 }
 
 /// The options of `trijet man`.
@@ -147,6 +156,15 @@ impl From<DtypeName> for Dtype {
             DtypeName::F32 => Self::F32,
         }
     }
+}
+
+/// The length of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ReportLength {
+    /// How long it took, what limits, and what to do.
+    Short,
+    /// Every figure of the run.
+    Full,
 }
 
 /// The options of `trijet devices`.
@@ -278,6 +296,9 @@ pub(crate) struct MapOptions {
     /// PyTorch's traces, .ledger for `trijet check`.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    /// The report: a few lines, or every figure.
+    #[arg(long, value_enum, default_value = "short")]
+    pub(crate) report: ReportLength,
     /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,

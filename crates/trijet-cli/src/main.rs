@@ -33,6 +33,7 @@ fn streams_of(command: &Command) -> usize {
         | Command::Check(_)
         | Command::Replay(_)
         | Command::KernelTemplate(_)
+        | Command::Explain(_)
         | Command::Completions { .. }
         | Command::Man(_) => 0,
     }
@@ -48,6 +49,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Check(options) => cmd::check::run(&options),
         Command::Replay(options) => cmd::replay::run(&options),
         Command::Bench(options) => cmd::bench::run(&options),
+        Command::Explain(options) => cmd::explain::run(&options).map(|()| ExitCode::SUCCESS),
         Command::KernelTemplate(template) => {
             cmd::shell::kernel_template(template).map(|()| ExitCode::SUCCESS)
         }

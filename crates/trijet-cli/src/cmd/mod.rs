@@ -5,6 +5,7 @@ mod chain;
 pub(crate) mod check;
 pub(crate) mod devices;
 pub(crate) mod doctor;
+pub(crate) mod explain;
 pub(crate) mod map;
 mod memory;
 mod operation;
@@ -18,6 +19,7 @@ pub(crate) mod stop;
 pub(crate) mod trace;
 mod user_kernel;
 mod verdict;
+mod wrap;
 
 use crate::args::LiveCheck;
 use crate::values::DeviceName;
@@ -25,6 +27,7 @@ use std::fmt::Display;
 use std::io::{ErrorKind as Io, Write, stderr, stdout};
 use trijet::check::Options;
 use trijet::{Builder, Device, Error, ErrorKind, Result, Select};
+use wrap::wrapped;
 
 /// Opens the device. The host device is opened in place of a GPU for `auto` only.
 fn open(name: DeviceName, check: &LiveCheck) -> Result<Device> {
@@ -49,7 +52,10 @@ fn with_check(builder: Builder, check: &LiveCheck) -> Builder {
 /// pipe.
 fn print(lines: impl Display) -> Result<()> {
     let mut out = stdout().lock();
-    match out.write_all(format!("{lines}\n").as_bytes()).and_then(|()| out.flush()) {
+    match out
+        .write_all(format!("{}\n", wrapped(&lines.to_string())).as_bytes())
+        .and_then(|()| out.flush())
+    {
         Err(error) if error.kind() != Io::BrokenPipe => {
             let cause = format!("cannot write to standard output: {error}");
             Err(Error::new(ErrorKind::Io, "print", cause).caused_by(error))

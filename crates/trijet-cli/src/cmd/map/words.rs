@@ -1,7 +1,7 @@
 //! The words of `trijet map` about a job: its report, and the state of its output.
 #![forbid(unsafe_code)]
 
-use crate::args::MapOptions;
+use crate::args::{MapOptions, ReportLength};
 use crate::cmd::chain::Chain;
 use crate::cmd::verdict::Live;
 use crate::cmd::{print, report};
@@ -53,7 +53,10 @@ pub(super) fn say_done(
     } else {
         print(job)?;
         for report in reports {
-            print(report)?;
+            match options.report {
+                ReportLength::Short => print(report.brief())?,
+                ReportLength::Full => print(report)?,
+            }
             if let Some(trace) = trace {
                 print(format_args!("timeline: {}", trace.path().display()))?;
             }

@@ -9,7 +9,7 @@ use trijet::trace::timeline::{extent, staircase};
 use trijet::{Bytes, Device, Report, Result};
 
 /// The columns of the drawing.
-const WIDTH: usize = 72;
+const WIDTH: usize = 68;
 /// The chunks that the drawing shows, few enough that each of them is visible.
 const CHUNKS_MAX: u64 = 12;
 
