@@ -436,6 +436,9 @@ Examples:
   trijet trace --read run.trijet --json
   trijet trace --read run.trijet -o part.html --from 2s --to 3s
 
+The figures are those of the steps of the program, which are found by the names of its kernels; the
+start is stated apart. --whole takes the whole run.
+
 The program may be written in any language: the CUDA driver loads the tracing library into it.
 The program keeps its standard input and output. The summary goes to standard error; JSON goes
 to standard output, after the output of the program. Signals that other processes send are sent
@@ -464,6 +467,11 @@ pub(crate) struct TraceOptions {
     pub(crate) memory: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) overwrite: Overwrite,
+    /// Compute the figures and findings from the whole run. By default they are those of the steps: the
+    /// part of the run in which the names of the kernels repeat, without the start of the program. If
+    /// they do not repeat, they are always those of the whole run.
+    #[arg(long)]
+    pub(crate) whole: bool,
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,

@@ -7,7 +7,7 @@ use trijet::trace::activity::{
     Activity, ActivityKind, Api, ContextInfo, Direction, End, Memory, NameId, OverheadKind,
     ProcessTrace,
 };
-use trijet_cli::profile::{PageOptions, Profile, analyse, page};
+use trijet_cli::profile::{Extent, PageOptions, Profile, analyse, page};
 
 const NAMES: [&str; 7] = [
     "_Z4gemmIfEvPT_",
@@ -156,7 +156,8 @@ fn late_rank() -> [ProcessTrace; 2] {
 
 fn rendered(traces: &[ProcessTrace], options: &PageOptions) -> Vec<u8> {
     let mut traces = traces.to_vec();
-    let profile = Profile::of(traces.iter_mut().map(analyse).collect());
+    let profile =
+        Profile::of(traces.iter_mut().map(|trace| analyse(trace, Extent::Steps)).collect());
     page(&traces, &profile, options)
 }
 

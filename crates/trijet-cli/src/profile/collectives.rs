@@ -60,7 +60,7 @@ pub(super) struct Communication {
 impl Communication {
     pub(super) fn of(operations: &Operations<'_>, trace: &ProcessTrace) -> Self {
         let all: Vec<&Activity> = operations.on(Engine::Communication).collect();
-        let ran = times(all.iter().copied());
+        let ran = operations.ran(all.iter().copied());
         let exposed = ran.minus(&operations.kernels);
         let mut found = Self { count: all.len(), ran, exposed, ..Self::default() };
         let mut numbers: HashMap<Option<NameId>, usize> = HashMap::new();

@@ -1,13 +1,14 @@
 //! The profile of one device: its engines, its idle time, its findings and its longest kernels.
 #![forbid(unsafe_code)]
 
-use super::activities::{bytes, is_kernel, times};
+use super::activities::{bytes, is_kernel};
 use super::collectives::Communication;
 use super::engine::Engine;
 use super::findings::{self, Facts, Finding};
 use super::idle::Idle;
 use super::names::readable;
 use super::operations::Operations;
+use super::steps::{Extent, Steps};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trijet::trace::activity::{Activity, NameId, ProcessTrace};
 use trijet::{Bytes, Nanos};
@@ -44,9 +45,13 @@ pub struct KernelTime {
 pub struct Device {
     /// The number of the device in the process.
     pub device: u32,
-    /// The begin of the first operation, on the clock of the trace.
+    /// The steps of the program; `None` if its kernels do not repeat.
+    pub steps: Option<Steps>,
+    /// The part of the run that the other figures are of.
+    pub extent: Extent,
+    /// The begin of that part, on the clock of the trace.
     pub began: Nanos,
-    /// The time from the begin of the first operation to the end of the last one.
+    /// Its length: from the begin of the first operation, or step, to the end of the last one.
     pub elapsed: Nanos,
     /// The engines that executed anything.
     pub engines: Vec<EngineTime>,
@@ -65,14 +70,22 @@ pub struct Device {
 }
 
 impl Device {
-    /// The profile of the device that ran `operations`.
-    pub(super) fn of(operations: &Operations<'_>, trace: &ProcessTrace, facts: &Facts<'_>) -> Self {
+    /// The profile of the device that ran `operations`, which are those of `extent`.
+    pub(super) fn of(
+        operations: &Operations<'_>,
+        steps: Option<Steps>,
+        extent: Extent,
+        trace: &ProcessTrace,
+        facts: &Facts<'_>,
+    ) -> Self {
         let streams: BTreeSet<_> =
             operations.all.iter().map(|one| (one.context, one.stream)).collect();
         let idle = Idle::of(&operations.idle, facts.calls);
         let communication = Communication::of(operations, trace);
         Self {
             device: operations.device,
+            steps,
+            extent,
             began: Nanos(operations.window.start),
             elapsed: operations.elapsed(),
             engines: engines(operations),
@@ -106,7 +119,7 @@ fn engines(operations: &Operations<'_>) -> Vec<EngineTime> {
     }
     let engine = |(engine, its): (Engine, Vec<&Activity>)| EngineTime {
         name: engine.name(),
-        busy: times(its.iter().copied()).length(),
+        busy: operations.ran(its.iter().copied()).length(),
         operations: its.len(),
         bytes: bytes(its.iter().copied()),
     };

@@ -1,7 +1,7 @@
 //! The habits of a program that cost time, each found by its own rule.
 #![forbid(unsafe_code)]
 
-use super::activities::{Cover, bytes, is_kernel, times};
+use super::activities::{Cover, bytes, is_kernel};
 use super::calls::{Calls, Class};
 use super::collectives::Communication;
 use super::engine::Engine;
@@ -137,7 +137,8 @@ fn uncovered(operations: &Operations<'_>, of: &Union) -> Union {
 fn pageable(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
     let list: Vec<_> = over_the_link(operations).filter(|one| is_pageable(one)).collect();
     let (calling, either) = with_calls(&list, calls);
-    let (bytes, ran) = (bytes(list.iter().copied()), times(list.iter().copied()).length());
+    let ran = operations.ran(list.iter().copied()).length();
+    let bytes = bytes(list.iter().copied());
     let (cost, places) = cost(&uncovered(operations, &either));
     (!list.is_empty()).then(|| Finding {
         key: "PERF/PAGEABLE",
@@ -166,11 +167,12 @@ fn legacy(operations: &Operations<'_>, facts: &Facts<'_>) -> Option<Finding> {
     }
     let is_blocking = |one: &&Activity| facts.streams.blocking.contains(&stream(one));
     let blocking: Vec<_> = others.iter().copied().filter(is_blocking).collect();
-    let (at_legacy, at_blocking) = (times(mine.iter().copied()), times(blocking.iter().copied()));
+    let at_legacy = operations.ran(mine.iter().copied());
+    let at_blocking = operations.ran(blocking.iter().copied());
     let blocking_waited = Union::of(waits(&blocking, facts.calls)).and(&at_legacy);
     let legacy_waited = Union::of(waits(&mine, facts.calls)).and(&at_blocking);
     let (cost, places) = cost(&Union::all([&blocking_waited, &legacy_waited]));
-    let alone = times(mine.iter().copied()).minus(&times(others.iter().copied())).length();
+    let alone = at_legacy.minus(&operations.ran(others.iter().copied())).length();
     let count =
         |list: &[&Activity]| list.iter().map(|one| stream(one)).collect::<HashSet<_>>().len();
     Some(Finding {
@@ -289,7 +291,7 @@ fn hidden(ran: &Union, exposed: Nanos) -> f64 {
 
 fn exposed_copies(operations: &Operations<'_>) -> Option<Finding> {
     let list: Vec<_> = over_the_link(operations).chain(operations.on(Engine::Peer)).collect();
-    let ran = times(list.iter().copied());
+    let ran = operations.ran(list.iter().copied());
     let bare = uncovered(operations, &ran);
     let (cost, places) = cost(&bare);
     let (length, hidden) = (ran.length(), hidden(&ran, cost));

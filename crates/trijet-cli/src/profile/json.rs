@@ -6,6 +6,7 @@ use super::idle::Idle;
 use super::process::Process;
 use super::program::Profile;
 use super::ranks::{Job, Rank};
+use super::steps::{Extent, Steps};
 use serde_json::{Value, json};
 
 /// The profile of a program. `missing` is the reason why nothing was traced, if nothing was.
@@ -121,6 +122,11 @@ fn device(one: &Device) -> Value {
     });
     json!({
         "device": one.device,
+        "steps": one.steps.as_ref().map(steps),
+        "figures_of": match one.extent {
+            Extent::Steps => "steps",
+            Extent::Whole => "whole",
+        },
         "began_ns": one.began.0,
         "elapsed_ns": one.elapsed.0,
         "busy_ns": one.busy.0,
@@ -130,6 +136,31 @@ fn device(one: &Device) -> Value {
         "idle_ns": idle(&one.idle),
         "findings": findings.collect::<Vec<_>>(),
         "kernels": kernels.collect::<Vec<_>>(),
+    })
+}
+
+fn steps(one: &Steps) -> Value {
+    let times = &one.times;
+    json!({
+        "count": one.count,
+        "different": one.different,
+        "different_ns": one.different_time.0,
+        "kernels_per_step": one.kernels,
+        "first_kernel": one.first_kernel,
+        "stream": one.stream,
+        "began_ns": one.began.0,
+        "elapsed_ns": one.elapsed.0,
+        "before_ns": one.before.0,
+        "busy_before_ns": one.busy_before.0,
+        "after_ns": one.after.0,
+        "time_per_step": {
+            "median_ns": times.median.0,
+            "least_ns": times.least.0,
+            "p10_ns": times.tenth.0,
+            "p90_ns": times.ninetieth.0,
+            "most_ns": times.most.0,
+            "spread_percent": times.spread(),
+        },
     })
 }
 

@@ -6,6 +6,9 @@
 //! which the GPU was idle because of them: an estimate of what a fix gains. Costs of findings may
 //! overlap, so they do not add up.
 //!
+//! The figures of a device are those of the steps of the program, if the names of its kernels repeat.
+//! What the program does before its first step, such as reading and compiling, is stated apart.
+//!
 //! The ranks of a program are compared by the collectives that run on all of them.
 //!
 //! Records that no correct device could have made are set apart first (`laws`).
@@ -26,10 +29,12 @@ mod matching;
 mod names;
 mod operations;
 mod page;
+mod period;
 mod process;
 mod program;
 mod queues;
 mod ranks;
+mod steps;
 mod text;
 mod waits;
 
@@ -44,11 +49,14 @@ pub use page::{PageOptions, page};
 pub use process::{Process, analyse};
 pub use program::Profile;
 pub use ranks::{Job, Rank, Waited};
+pub use steps::{Extent, StepTimes, Steps};
 pub use text::text;
 
 #[cfg(test)]
 mod law_tests;
 #[cfg(test)]
 mod rank_tests;
+#[cfg(test)]
+mod step_tests;
 #[cfg(test)]
 mod tests;

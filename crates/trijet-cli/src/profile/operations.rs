@@ -13,7 +13,8 @@ pub(super) struct Operations<'a> {
     pub(super) device: u32,
     /// The operations with known times.
     pub(super) all: Vec<&'a Activity>,
-    /// From the begin of the first operation to the end of the last one.
+    /// The time that figures are of: from the begin of the first operation to the end of the last one, or
+    /// that of the steps.
     pub(super) window: Range<u64>,
     /// The time in which kernels ran that compute. Kernels that communicate are not among them.
     pub(super) kernels: Union,
@@ -23,18 +24,30 @@ pub(super) struct Operations<'a> {
 }
 
 impl<'a> Operations<'a> {
-    /// The operations of `device`; `None` when there is none with known times.
+    /// The operations of `device` that have a part inside `window`; all of them without a window. `None`
+    /// when there is none with known times.
     pub(super) fn of(
         device: u32,
-        all: Vec<&'a Activity>,
+        mut all: Vec<&'a Activity>,
+        window: Option<Range<u64>>,
         communicating: &'a Communicating,
     ) -> Option<Self> {
+        if let Some(window) = &window {
+            all.retain(|one| one.begin.0 < window.end && one.end.0 > window.start);
+        }
         let busy = times(all.iter().copied());
-        let window = busy.hull()?;
+        let hull = busy.hull()?;
+        let window = window.unwrap_or(hull);
         let idle = Union::of([window.clone()]).minus(&busy);
         let computes = |one: &&Activity| is_kernel(one) && !communicating.has(one);
         let kernels = times(all.iter().copied().filter(computes));
+        let kernels = kernels.and(&Union::of([window.clone()]));
         Some(Self { device, all, window, kernels, idle, communicating })
+    }
+
+    /// The part of the window in which at least one of these ran.
+    pub(super) fn ran(&self, list: impl IntoIterator<Item = &'a Activity>) -> Union {
+        times(list).and(&Union::of([self.window.clone()]))
     }
 
     pub(super) fn elapsed(&self) -> Nanos {

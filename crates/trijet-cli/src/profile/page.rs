@@ -8,7 +8,8 @@ use super::names::readable;
 use super::process::Process;
 use super::program::Profile;
 use super::ranks::{Job, Rank};
-use super::text::{contradiction, percent, shown, without_work};
+use super::steps::Extent;
+use super::text::{contradiction, percent, shown, step_sentences, without_work};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -42,9 +43,10 @@ pub struct PageOptions {
 /// order.
 ///
 /// ```
-/// use trijet_cli::profile::{PageOptions, Profile, analyse, page};
+/// use trijet_cli::profile::{Extent, PageOptions, Profile, analyse, page};
 /// let mut traces = [trijet::trace::activity::ProcessTrace::default()];
-/// let profile = Profile::of(traces.iter_mut().map(analyse).collect());
+/// let processes = traces.iter_mut().map(|trace| analyse(trace, Extent::Steps));
+/// let profile = Profile::of(processes.collect());
 /// let page = page(&traces, &profile, &PageOptions::default());
 /// assert!(page.starts_with(b"<!doctype html>"));
 /// ```
@@ -60,7 +62,7 @@ pub fn page(traces: &[ProcessTrace], profile: &Profile, options: &PageOptions) -
     let mut remarks = Vec::new();
     if let Some(window) = &options.window {
         remarks.push(format!(
-            "The timeline shows the trace from {} to {}. The figures are those of the whole trace.",
+            "The timeline shows the trace from {} to {}. The figures do not depend on that time.",
             window.start, window.end
         ));
     }
@@ -144,7 +146,8 @@ fn verdict(processes: &[Process]) -> String {
         [one] => {
             let limit = one.limiting().map_or("", |engine| engine.name);
             let busy = percent(one.busy, one.elapsed);
-            format!("{} on a GPU, busy {busy:.0} % of it, limited by {limit}{cost}", one.elapsed)
+            let part = part(one);
+            format!("{part} on a GPU, busy {busy:.0} % of it, limited by {limit}{cost}")
         }
         all => {
             let longest = all.iter().map(|one| one.elapsed).max().unwrap_or_default();
@@ -159,6 +162,16 @@ fn verdict(processes: &[Process]) -> String {
                 all.len()
             )
         }
+    }
+}
+
+/// The part of the run of a device that its figures are of.
+fn part(device: &Device) -> String {
+    match &device.steps {
+        Some(steps) if device.extent == Extent::Steps => {
+            format!("{} steps in {}", steps.count, device.elapsed)
+        }
+        _ => device.elapsed.to_string(),
     }
 }
 
@@ -225,10 +238,7 @@ fn section(process: &Process, device: &Device, origin: u64) -> Section {
     });
     Section {
         title: group(process.process, device.device),
-        lines: vec![format!(
-            "{} from the first operation to the last, on {} streams; idle {} in {} gaps",
-            device.elapsed, device.streams, device.idle.total, device.idle.gaps
-        )],
+        lines: lines(device),
         bars,
         notes: notes.collect(),
         table: Table {
@@ -236,6 +246,21 @@ fn section(process: &Process, device: &Device, origin: u64) -> Section {
             rows: kernels.collect(),
         },
     }
+}
+
+/// The sentences about a device.
+fn lines(device: &Device) -> Vec<String> {
+    let Device { elapsed, streams, idle, .. } = device;
+    let of = match device.extent {
+        Extent::Steps => "begin of the first step to the end of the last",
+        Extent::Whole => "first operation to the last",
+    };
+    let mut lines = vec![format!(
+        "{elapsed} from the {of}, on {streams} streams; idle {} in {} gaps",
+        idle.total, idle.gaps
+    )];
+    lines.extend(step_sentences(device));
+    lines
 }
 
 /// The figures of the ranks of a job.

@@ -9,6 +9,7 @@ use super::findings::{Facts, Streams};
 use super::laws::{self, Contradiction};
 use super::names::clean;
 use super::operations::Operations;
+use super::steps::{Extent, Steps};
 use std::collections::BTreeMap;
 use trijet::Nanos;
 use trijet::trace::activity::{Activity, End, OverheadKind, ProcessTrace};
@@ -50,10 +51,10 @@ pub struct Process {
     pub devices: Vec<Device>,
 }
 
-/// The profile of the process that `trace` is of. The records that contradict the laws of CUDA are
-/// removed from the trace, and counted in the profile.
+/// The profile of the process that `trace` is of. The figures of each device are those of `extent`. The
+/// records that contradict the laws of CUDA are removed from the trace, and counted in the profile.
 #[must_use]
-pub fn analyse(trace: &mut ProcessTrace) -> Process {
+pub fn analyse(trace: &mut ProcessTrace, extent: Extent) -> Process {
     let activities = trace.activities.len() as u64 + trace.left_out;
     let contradictions = laws::set_apart(trace);
     let calls = Calls::of(trace);
@@ -70,12 +71,21 @@ pub fn analyse(trace: &mut ProcessTrace) -> Process {
             devices.entry(one.device).or_default().push(one);
         }
     }
+    let trace = &*trace;
     let communicating = Communicating::of(trace);
     let loading = |kind| matches!(kind, OverheadKind::LazyLoading | OverheadKind::ModuleLoading);
     let facts = Facts {
         calls: &calls,
         streams: Streams::of(trace),
         loading: Cover::of(overhead(trace, loading)),
+    };
+    let life = first.min(last)..last;
+    let of_device = |(device, all): (u32, Vec<&Activity>)| {
+        let steps = Steps::of(&all, trace, &life);
+        let window = steps.as_ref().filter(|_| extent == Extent::Steps).map(Steps::window);
+        let extent = if window.is_some() { Extent::Steps } else { Extent::Whole };
+        let operations = Operations::of(device, all, window, &communicating)?;
+        Some(Device::of(&operations, steps, extent, trace, &facts))
     };
     Process {
         process: trace.process,
@@ -91,12 +101,8 @@ pub fn analyse(trace: &mut ProcessTrace) -> Process {
         contradictions,
         untimed,
         overhead: overhead(trace, OverheadKind::is_caused_by_tracing).length(),
-        began: Nanos(first.min(last)),
-        span: Nanos(last.saturating_sub(first)),
-        devices: devices
-            .into_iter()
-            .filter_map(|(device, all)| Operations::of(device, all, &communicating))
-            .map(|operations| Device::of(&operations, trace, &facts))
-            .collect(),
+        began: Nanos(life.start),
+        span: Nanos(life.end - life.start),
+        devices: devices.into_iter().filter_map(of_device).collect(),
     }
 }

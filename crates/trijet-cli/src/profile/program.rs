@@ -17,9 +17,9 @@ impl Profile {
     /// The profile of a program with these processes.
     ///
     /// ```
-    /// use trijet_cli::profile::{Profile, analyse, text};
+    /// use trijet_cli::profile::{Extent, Profile, analyse, text};
     /// let mut trace = trijet::trace::activity::ProcessTrace::default();
-    /// let profile = Profile::of(vec![analyse(&mut trace)]);
+    /// let profile = Profile::of(vec![analyse(&mut trace, Extent::Steps)]);
     /// assert!(profile.jobs.is_empty());
     /// assert!(text(&profile).starts_with("process 0"));
     /// ```

@@ -55,7 +55,9 @@ fn collective(traces: &mut [ProcessTrace], of: &[(usize, u64)], name: &str, stre
 }
 
 fn profile(traces: &[ProcessTrace]) -> Profile {
-    Profile::of(traces.iter().cloned().map(|mut trace| analyse(&mut trace)).collect())
+    Profile::of(
+        traces.iter().cloned().map(|mut trace| analyse(&mut trace, Extent::Whole)).collect(),
+    )
 }
 
 /// The count and the cost in microseconds of the finding of the device with this index.

@@ -81,7 +81,7 @@ impl Scenario {
     }
 
     fn process(&self) -> Process {
-        analyse(&mut self.trace.clone())
+        analyse(&mut self.trace.clone(), Extent::Whole)
     }
 
     fn device(&self) -> Device {
@@ -376,7 +376,8 @@ fn a_process_without_work_has_no_section_when_another_process_worked() {
     assert!(alone.starts_with("process 10\n") && alone.contains("made 1 calls"), "{alone}");
     let mut troubled = launcher.trace.clone();
     troubled.troubles.push("no library".to_owned());
-    let troubled = text(&Profile::of(vec![analyse(&mut troubled), worker.process()]));
+    let troubled =
+        text(&Profile::of(vec![analyse(&mut troubled, Extent::Steps), worker.process()]));
     assert!(troubled.contains("not traced: no library"), "{troubled}");
 }
 

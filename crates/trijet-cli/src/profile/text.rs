@@ -7,6 +7,7 @@ use super::laws::Contradiction;
 use super::process::Process;
 use super::program::Profile;
 use super::ranks::{Job, Rank};
+use super::steps::{Extent, Steps};
 use std::fmt::{self, Display, Formatter};
 use trijet::Nanos;
 use trijet::trace::rate;
@@ -142,11 +143,19 @@ impl Display for Process {
 
 impl Display for Device {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "  device {}: {} from the first operation to the end of the last, {} streams",
-            self.device, self.elapsed, self.streams
-        )?;
+        let Self { device, elapsed, streams, .. } = self;
+        match (&self.steps, self.extent) {
+            (Some(steps), Extent::Steps) => {
+                let count = steps.count;
+                writeln!(f, "  device {device}: {count} steps in {elapsed}, {streams} streams")?;
+            }
+            _ => writeln!(
+                f,
+                "  device {device}: {elapsed} from the first operation to the end of the last, \
+                 {streams} streams"
+            )?,
+        }
+        step_sentences(self).iter().try_for_each(|sentence| wrapped(f, 4, sentence))?;
         writeln!(f, "    {:<14}{:>12}{:>9}{:>12}", "engine", "busy", "share", "operations")?;
         for engine in &self.engines {
             write!(
@@ -191,6 +200,57 @@ impl Display for Device {
         }
         Ok(())
     }
+}
+
+/// The sentences about the steps of a device, and about the part of the run that its figures are of.
+pub(super) fn step_sentences(device: &Device) -> Vec<String> {
+    let Some(steps) = &device.steps else {
+        return vec![
+            "no steps: no sequence of kernels repeats over most of the run, so the figures are those \
+             of all of it"
+                .to_owned(),
+        ];
+    };
+    let mut sentences = vec![time_per_step(steps), what_a_step_is(steps)];
+    let Steps { before, busy_before, after, .. } = steps;
+    sentences.push(format!(
+        "start: {before} before the first step, and the GPU worked for {busy_before} of it; end: \
+         {after} after the last step"
+    ));
+    sentences.push(match device.extent {
+        Extent::Steps => "the figures below are those of the steps; `--whole` shows all".to_owned(),
+        Extent::Whole => "the figures below are those of the whole run".to_owned(),
+    });
+    sentences
+}
+
+fn time_per_step(steps: &Steps) -> String {
+    let times = &steps.times;
+    format!(
+        "time per step: median {}, eight in ten from {} to {}, least {}, most {}, spread {:.1} %",
+        times.median,
+        times.tenth,
+        times.ninetieth,
+        times.least,
+        times.most,
+        times.spread()
+    )
+}
+
+fn what_a_step_is(steps: &Steps) -> String {
+    let kernels = match steps.kernels {
+        1 => "one kernel".to_owned(),
+        count => format!("{count} kernels"),
+    };
+    let stream = steps.stream.map_or(String::new(), |stream| format!(" on stream {stream}"));
+    let different = match steps.different {
+        0 => String::new(),
+        count => {
+            let time = steps.different_time;
+            format!("; {count} of the steps have other kernels and took {time} in sum")
+        }
+    };
+    format!("a step is {kernels}{stream} from {}{different}", steps.first_kernel)
 }
 
 impl Job {

@@ -14,7 +14,7 @@ use trijet::trace::activity::ProcessTrace;
 use trijet::trace::process_file;
 use trijet::{Error, ErrorKind, Nanos, Result};
 use trijet_bench::allocations::text_of;
-use trijet_cli::profile::{PageOptions, Process, Profile, analyse, json, page, text};
+use trijet_cli::profile::{Extent, PageOptions, Process, Profile, analyse, json, page, text};
 use trijet_io::{NewFile, file_error};
 
 /// The files that are written.
@@ -54,6 +54,11 @@ fn is_page(output: &Path) -> bool {
     output.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("html"))
 }
 
+/// The part of the run that the figures are of.
+fn extent(options: &TraceOptions) -> Extent {
+    if options.whole { Extent::Whole } else { Extent::Steps }
+}
+
 /// Reads the traces in a file.
 fn load(file: &Path) -> Result<Vec<ProcessTrace>> {
     let name = || file.display().to_string();
@@ -68,7 +73,8 @@ pub(super) fn file(file: &Path, options: &TraceOptions, outputs: &Outputs) -> Re
         let cause = format!("{}: the file is empty", file.display());
         return Err(Error::new(ErrorKind::Io, "read trace", cause));
     }
-    let profile = Profile::of(traces.iter_mut().map(analyse).collect());
+    let extent = extent(options);
+    let profile = Profile::of(traces.iter_mut().map(|one| analyse(one, extent)).collect());
     if let Some(output) = &outputs.trace {
         write_page(output, &traces, &profile, options)?;
     }
@@ -115,7 +121,7 @@ pub(super) fn run(
     for file in files {
         match load(file) {
             Ok(mut traces) => {
-                processes.extend(traces.iter_mut().map(analyse));
+                processes.extend(traces.iter_mut().map(|one| analyse(one, extent(options))));
                 // A page and a trace of allocations need all traces at once.
                 let is_kept =
                     outputs.memory.is_some() || output.is_some_and(|one| is_page(one.path()));

@@ -1,0 +1,167 @@
+//! The steps of a program: the part of its run in which the names of its kernels repeat.
+#![forbid(unsafe_code)]
+
+use super::activities::{is_kernel, times};
+use super::names::readable;
+use super::period::{Likeness, Period, period};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use trijet::Nanos;
+use trijet::trace::activity::{Activity, NameId, ProcessTrace};
+
+/// The part of a run that figures are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// The steps. Without steps, the whole run.
+    Steps,
+    /// The whole run.
+    Whole,
+}
+
+/// The times from the begin of one step to the begin of the next, of steps with the usual kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StepTimes {
+    /// The shortest time.
+    pub least: Nanos,
+    /// One in ten is at most this.
+    pub tenth: Nanos,
+    /// Half of them are at most this.
+    pub median: Nanos,
+    /// Nine in ten are at most this.
+    pub ninetieth: Nanos,
+    /// The longest time.
+    pub most: Nanos,
+}
+
+/// The steps of a program on one device.
+#[derive(Debug, Clone)]
+pub struct Steps {
+    /// The number of steps.
+    pub count: usize,
+    /// The number of them that have other kernels than most.
+    pub different: usize,
+    /// The time that these took, in sum.
+    pub different_time: Nanos,
+    /// The number of kernels in a step.
+    pub kernels: usize,
+    /// The name of the kernel that begins a step.
+    pub first_kernel: String,
+    /// The stream, if the kernels of one stream repeat and those of all streams do not.
+    pub stream: Option<u32>,
+    /// How long a step takes.
+    pub times: StepTimes,
+    /// The begin of the first step, on the clock of the trace.
+    pub began: Nanos,
+    /// The time from there to the end of the last step.
+    pub elapsed: Nanos,
+    /// The time from the first activity of the process to the first step.
+    pub before: Nanos,
+    /// The part of it in which the device worked.
+    pub busy_before: Nanos,
+    /// The time from the last step to the last activity of the process.
+    pub after: Nanos,
+}
+
+impl StepTimes {
+    fn of(mut times: Vec<u64>) -> Self {
+        times.sort_unstable();
+        let at = |tenths: usize| {
+            let rank = (times.len() * tenths).div_ceil(10).max(1) - 1;
+            Nanos(times.get(rank).copied().unwrap_or(0))
+        };
+        Self { least: at(0), tenth: at(1), median: at(5), ninetieth: at(9), most: at(10) }
+    }
+
+    /// The longest time less the shortest, in percent of the median.
+    #[must_use]
+    pub fn spread(&self) -> f64 {
+        100.0 * (self.most.0 - self.least.0) as f64 / self.median.0.max(1) as f64
+    }
+}
+
+impl Steps {
+    /// The steps of the device that ran `operations`, in a process that lived for `life`; `None` if the
+    /// kernels do not repeat.
+    pub(super) fn of(
+        operations: &[&Activity],
+        trace: &ProcessTrace,
+        life: &Range<u64>,
+    ) -> Option<Self> {
+        let (kernels, stream, found) = search(operations)?;
+        let first = kernels[found.steps.first()?.place.start];
+        let last = found.steps.last()?;
+        let end = kernels[last.place.clone()].iter().map(|one| one.end.0).max()?;
+        let window = first.begin.0..end;
+        if window.is_empty() {
+            return None;
+        }
+        let begin = |step: usize| kernels[found.steps[step].place.start].begin.0;
+        let (mut usual, mut different) = (Vec::new(), Vec::new());
+        for (number, step) in found.steps.iter().enumerate().skip(1) {
+            // The sequence is sorted by begins.
+            let took = kernels[step.place.start].begin.0 - begin(number - 1);
+            let is_regular = found.steps[number - 1].is_regular;
+            if is_regular { &mut usual } else { &mut different }.push(took);
+        }
+        let before = life.start..window.start;
+        Some(Self {
+            count: found.steps.len(),
+            different: different.len(),
+            different_time: Nanos(different.iter().sum()),
+            kernels: found.length,
+            first_kernel: readable(trace.name(first)),
+            stream,
+            times: StepTimes::of(usual),
+            began: Nanos(window.start),
+            elapsed: Nanos(window.end - window.start),
+            before: Nanos(before.end.saturating_sub(before.start)),
+            busy_before: Nanos(times(operations.iter().copied()).overlap(&before)),
+            after: Nanos(life.end.saturating_sub(window.end)),
+        })
+    }
+
+    /// The time from the begin of the first step to the end of the last.
+    pub(super) fn window(&self) -> Range<u64> {
+        self.began.0..self.began.0 + self.elapsed.0
+    }
+}
+
+/// The kernels that repeat, in the order of their begins, with their stream if it is only one of several,
+/// and their steps.
+type Repeated<'a> = (Vec<&'a Activity>, Option<u32>, Period);
+
+/// Looks for steps with equal kernels on all streams, then on the stream with the most kernels, whose
+/// order does not depend on other streams. After that, it looks for similar steps.
+fn search<'a>(operations: &[&'a Activity]) -> Option<Repeated<'a>> {
+    let mut all: Vec<&Activity> = operations.iter().copied().filter(|one| is_kernel(one)).collect();
+    all.sort_by_key(|one| (one.begin, one.end, one.context, one.stream, one.correlation));
+    let mut streams: BTreeMap<(u32, u32), Vec<&Activity>> = BTreeMap::new();
+    for &one in &all {
+        streams.entry((one.context, one.stream)).or_default().push(one);
+    }
+    let is_alone = streams.len() < 2;
+    let longest = streams.into_iter().rev().max_by_key(|(_, its)| its.len());
+    let longest = longest.filter(|_| !is_alone);
+    for likeness in [Likeness::Equal, Likeness::Similar] {
+        if let Some(found) = repeated(&all, likeness) {
+            return Some((all, None, found));
+        }
+        if let Some(((_, stream), its)) = &longest
+            && let Some(found) = repeated(its, likeness)
+        {
+            return Some((its.clone(), Some(*stream), found));
+        }
+    }
+    None
+}
+
+fn repeated(kernels: &[&Activity], likeness: Likeness) -> Option<Period> {
+    let mut numbers: HashMap<Option<NameId>, u32> = HashMap::new();
+    let mut names = Vec::with_capacity(kernels.len());
+    for one in kernels {
+        // The reader of a trace refuses more names than the number has.
+        let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+        names.push(*numbers.entry(one.name).or_insert(next));
+    }
+    period(&names, numbers.len(), likeness)
+}
