@@ -90,9 +90,9 @@ impl Device {
             elapsed: operations.elapsed(),
             engines: engines(operations),
             busy: Nanos(operations.elapsed().0 - idle.total.0),
-            idle,
             streams: streams.len(),
-            findings: findings::all(operations, facts, &communication),
+            findings: findings::all(operations, facts, &idle, &communication),
+            idle,
             kernels: longest_kernels(operations, trace),
             communication,
         }
@@ -102,12 +102,6 @@ impl Device {
     pub(super) fn add(&mut self, finding: Finding) {
         self.findings.push(finding);
         findings::sort(&mut self.findings);
-    }
-
-    /// The engine with the longest busy time. With the same work, no run takes less time than that.
-    #[must_use]
-    pub fn limiting(&self) -> Option<&EngineTime> {
-        self.engines.iter().max_by_key(|engine| engine.busy)
     }
 }
 

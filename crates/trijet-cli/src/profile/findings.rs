@@ -5,7 +5,7 @@ use super::activities::{Cover, bytes, is_kernel};
 use super::calls::{Calls, Class};
 use super::collectives::Communication;
 use super::engine::Engine;
-use super::idle::caused_by;
+use super::idle::{Idle, IdleCause, caused_by};
 use super::operations::Operations;
 use super::queues::{self, Shared};
 use std::cmp::Reverse;
@@ -75,6 +75,7 @@ pub(super) struct Facts<'a> {
 pub(super) fn all(
     operations: &Operations<'_>,
     facts: &Facts<'_>,
+    idle: &Idle,
     communication: &Communication,
 ) -> Vec<Finding> {
     let calls = facts.calls;
@@ -83,7 +84,7 @@ pub(super) fn all(
         legacy(operations, facts),
         device_sync(operations, calls),
         stream_sync(operations, calls),
-        gaps(operations),
+        gaps(operations, idle),
         exposed_copies(operations),
         exposed_communication(operations, communication),
         allocations(operations, calls),
@@ -256,21 +257,61 @@ fn stream_sync(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
     sync(operations, calls, Class::StreamSync, words)
 }
 
-fn gaps(operations: &Operations<'_>) -> Option<Finding> {
+/// The cause of the largest part of the idle time in words, and its fix.
+fn idle_words(cause: IdleCause, has_pageable: bool) -> (&'static str, &'static str) {
+    match cause {
+        IdleCause::Waits => (
+            "while the host waited for the GPU",
+            "enqueue the next work before the host waits for the work before it",
+        ),
+        IdleCause::Allocations => (
+            "while the host allocated or freed memory",
+            "allocate before the loop, or from a stream-ordered pool with a release threshold",
+        ),
+        IdleCause::Copies if has_pageable => (
+            "while the host was in calls that copy",
+            "copy from and to page-locked memory with the Async functions: a call that copies other \
+             memory waits while the driver stages it",
+        ),
+        IdleCause::Copies => (
+            "while the host was in calls that copy",
+            "copy with the Async functions on a stream, and enqueue the next work before the copy is \
+             needed",
+        ),
+        IdleCause::Launches => (
+            "in gaps of less than 50 us, about as long as a launch takes",
+            "replace many short launches by a CUDA graph, or give each kernel more work",
+        ),
+        IdleCause::Calls => (
+            "while the host was in calls that neither wait, allocate nor copy",
+            "make calls that create or load before the loop, and launch each kernel once before it: its \
+             first launch loads it",
+        ),
+        IdleCause::Program => (
+            "while the host was outside of CUDA",
+            "the program's own host code holds the GPU up: do its work, such as reading, preparing and \
+             logging, on another thread or earlier, so that the next work is enqueued in time",
+        ),
+    }
+}
+
+fn gaps(operations: &Operations<'_>, idle: &Idle) -> Option<Finding> {
     let gaps = operations.idle.intervals();
-    let longest = gaps.iter().map(|gap| gap.end - gap.start).max()?;
+    let has_pageable = over_the_link(operations).any(is_pageable);
+    let (cause, part) = idle.cause();
+    let (meanwhile, fix) = idle_words(cause, has_pageable);
     let (cost, places) = cost(&operations.idle);
-    Some(Finding {
+    (!gaps.is_empty()).then(|| Finding {
         key: "PERF/GPU-IDLE",
         title: "gaps with no kernel and no copy",
         count: gaps.len(),
         cost,
         places,
         seen: format!(
-            "the longest gap took {}; `idle` above shows what the host did meanwhile",
-            Nanos(longest)
+            "the longest gap took {}; the largest part of the idle time, {part}, passed {meanwhile}",
+            idle.longest
         ),
-        fix: "enqueue work earlier; replace many short launches by a CUDA graph",
+        fix,
     })
 }
 

@@ -10,6 +10,27 @@ use trijet::trace::Union;
 /// driver takes about half of this time for one (2.4 us on an H200).
 const GAP_MIN_NS: u64 = 5_000;
 
+/// Gaps below this, in nanoseconds, count as the pauses between launches: ten times the shortest gap that is
+/// counted.
+const SHORT_NS: u64 = 50_000;
+
+/// What causes the largest part of the idle time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdleCause {
+    /// The host waited for the GPU.
+    Waits,
+    /// The host allocated or freed.
+    Allocations,
+    /// The host was in calls that copy.
+    Copies,
+    /// Gaps between launches that are about as long as a launch takes.
+    Launches,
+    /// The host was in other calls.
+    Calls,
+    /// The host ran code of the program outside of CUDA.
+    Program,
+}
+
 /// The idle time of a device. The parts sum to the total.
 #[derive(Debug, Default)]
 pub struct Idle {
@@ -19,6 +40,8 @@ pub struct Idle {
     pub gaps: usize,
     /// The longest gap.
     pub longest: Nanos,
+    /// The length of all gaps of less than 50 us.
+    pub short: Nanos,
     /// The part in which the host waited for the GPU.
     pub waiting: Nanos,
     /// The part in which the host allocated or freed memory, and did not wait.
@@ -40,13 +63,32 @@ impl Idle {
         Self {
             total,
             gaps: gaps.clone().filter(|&length| length >= GAP_MIN_NS).count(),
-            longest: Nanos(gaps.max().unwrap_or(0)),
+            longest: Nanos(gaps.clone().max().unwrap_or(0)),
+            short: Nanos(gaps.filter(|&length| length < SHORT_NS).sum()),
             waiting: Nanos(explained[0]),
             allocating: part(1),
             copying: part(2),
             calling: part(3),
             elsewhere: Nanos(total.0 - explained[3]),
         }
+    }
+
+    /// The cause of the largest part, and that part.
+    pub(super) fn cause(&self) -> (IdleCause, Nanos) {
+        let parts = [
+            (IdleCause::Waits, self.waiting),
+            (IdleCause::Allocations, self.allocating),
+            (IdleCause::Copies, self.copying),
+            (IdleCause::Calls, self.calling),
+            (IdleCause::Program, self.elsewhere),
+        ];
+        let largest = parts.into_iter().max_by_key(|(_, time)| *time);
+        let (cause, time) = largest.unwrap_or((IdleCause::Program, Nanos(0)));
+        let launches = matches!(cause, IdleCause::Calls | IdleCause::Program);
+        if launches && self.short.0 > self.total.0 / 2 {
+            return (IdleCause::Launches, self.short);
+        }
+        (cause, time)
     }
 
     /// The parts with a length, each with words for what the host did meanwhile.

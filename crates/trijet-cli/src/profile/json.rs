@@ -120,6 +120,8 @@ fn device(one: &Device) -> Value {
     let kernels = one.kernels.iter().map(|kernel| {
         json!({ "name": kernel.name, "total_ns": kernel.total.0, "launches": kernel.launches })
     });
+    let losses = one.losses();
+    let lost = losses.iter().map(|loss| json!({ "what": loss.what, "time_ns": loss.time.0 }));
     json!({
         "device": one.device,
         "steps": one.steps.as_ref().map(steps),
@@ -131,6 +133,9 @@ fn device(one: &Device) -> Value {
         "elapsed_ns": one.elapsed.0,
         "busy_ns": one.busy.0,
         "limiting": one.limiting().map(|engine| engine.name),
+        "longest_engine": one.longest().map(|engine| engine.name),
+        "lower_bound_ns": one.longest().map(|engine| engine.busy.0),
+        "lost": lost.collect::<Vec<_>>(),
         "streams": one.streams,
         "engines": engines.collect::<Vec<_>>(),
         "idle_ns": idle(&one.idle),
@@ -169,6 +174,7 @@ fn idle(one: &Idle) -> Value {
         "total": one.total.0,
         "gaps": one.gaps,
         "longest": one.longest.0,
+        "short_gaps": one.short.0,
         "waiting": one.waiting.0,
         "allocating": one.allocating.0,
         "copying": one.copying.0,

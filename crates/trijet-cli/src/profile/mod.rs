@@ -36,6 +36,7 @@ mod queues;
 mod ranks;
 mod steps;
 mod text;
+mod verdict;
 mod waits;
 
 pub use collectives::Communicated;
@@ -51,6 +52,7 @@ pub use program::Profile;
 pub use ranks::{Job, Rank, Waited};
 pub use steps::{Extent, StepTimes, Steps};
 pub use text::text;
+pub use verdict::Loss;
 
 #[cfg(test)]
 mod law_tests;

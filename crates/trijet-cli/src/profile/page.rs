@@ -18,7 +18,7 @@ use trijet::trace::activity::{Activity, ActivityKind, NameId, ProcessTrace};
 use trijet::trace::html::{
     Bar, Item, NO_TRACK, Note, Part, PartLook, ProgramPage, Section, Sheet, Table, Track, TrackKind,
 };
-use trijet::trace::rate;
+use trijet::trace::{percent_of, rate};
 
 /// The most tracks of a timeline. Streams and threads beyond that have none.
 const TRACKS_MAX: usize = 600;
@@ -53,8 +53,7 @@ pub struct PageOptions {
 #[must_use]
 pub fn page(traces: &[ProcessTrace], profile: &Profile, options: &PageOptions) -> Vec<u8> {
     let processes = &profile.processes;
-    let with_times = processes.iter().filter(|process| process.span.0 > 0);
-    let origin = with_times.map(|process| process.began.0).min().unwrap_or(0);
+    let origin = profile.life().map_or(0, |life| life.start);
     let window = options.window.as_ref().map_or(0..u64::MAX, |window| {
         origin.saturating_add(window.start.0)..origin.saturating_add(window.end.0)
     });
@@ -144,10 +143,10 @@ fn verdict(processes: &[Process]) -> String {
     match devices.as_slice() {
         [] => "no operation on a GPU was traced".to_owned(),
         [one] => {
-            let limit = one.limiting().map_or("", |engine| engine.name);
-            let busy = percent(one.busy, one.elapsed);
+            let limit = one.limit();
+            let busy = percent_of(one.busy, one.elapsed);
             let part = part(one);
-            format!("{part} on a GPU, busy {busy:.0} % of it, limited by {limit}{cost}")
+            format!("{part} on a GPU, busy {busy} of it; {limit}{cost}")
         }
         all => {
             let longest = all.iter().map(|one| one.elapsed).max().unwrap_or_default();
@@ -260,6 +259,7 @@ fn lines(device: &Device) -> Vec<String> {
         idle.total, idle.gaps
     )];
     lines.extend(step_sentences(device));
+    lines.extend(device.limit_sentence());
     lines
 }
 

@@ -3,6 +3,7 @@
 
 use super::process::Process;
 use super::ranks::{self, Job};
+use std::ops::Range;
 
 /// The profile of a traced program.
 #[derive(Debug)]
@@ -30,5 +31,14 @@ impl Profile {
             processes[place.process].devices[place.device].add(finding);
         }
         Self { processes, jobs }
+    }
+
+    /// The times of all activities, on the clock of the trace; `None` without any.
+    #[must_use]
+    pub fn life(&self) -> Option<Range<u64>> {
+        let with_times = || self.processes.iter().filter(|process| process.span.0 > 0);
+        let begin = with_times().map(|process| process.began.0).min()?;
+        let end = with_times().map(|process| process.began.0 + process.span.0).max()?;
+        Some(begin..end)
     }
 }

@@ -278,17 +278,98 @@ fn a_call_inside_of_another_counts_as_the_outer_one() {
 }
 
 #[test]
-fn engines_are_unions_and_the_longest_one_limits() {
+fn engines_are_unions() {
     let mut scenario = Scenario::new();
     scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 60]).kernel(14, [40, 100]);
     scenario.upload(Memory::Pinned, 1 << 20, [90, 150]);
     let device = scenario.device();
     let busy: Vec<_> = device.engines.iter().map(|e| (e.name, e.busy.0 / 1000)).collect();
     assert_eq!(busy, [("kernels", 90), ("upload", 60)]);
-    assert_eq!(device.limiting().unwrap().name, "kernels");
     assert_eq!((device.elapsed.0 / 1000, device.idle.total.0), (140, 0));
     assert_eq!(device.kernels[0].launches, 2);
     assert_eq!(device.kernels[0].total.0 / 1000, 110, "the sum, as profilers print it");
+}
+
+/// The kernels run for 900 of 1000, and for 899 of 1000.
+#[test]
+fn an_engine_limits_that_is_busy_for_nine_tenths_of_the_time() {
+    for (end, limits) in [(900, true), (899, false)] {
+        let mut scenario = Scenario::new();
+        scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [1, end]).kernel(13, [1000, 1001]);
+        let device = scenario.device();
+        assert_eq!(device.longest().unwrap().busy.0 / 1000, end);
+        assert_eq!(device.limiting().is_some(), limits);
+        let shown = text(&Profile::of(vec![scenario.process()]));
+        assert_eq!(shown.contains("limited by kernels"), limits, "{shown}");
+        assert_eq!(shown.contains("nothing on the device limits"), !limits, "{shown}");
+    }
+}
+
+/// Kernels for 90 of 340, an upload alone for 50, then nothing for 190 while the host waits for 20.
+#[test]
+fn the_losses_sum_to_the_time_in_which_the_longest_engine_did_not_work() {
+    let mut scenario = Scenario::new();
+    scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 100]);
+    scenario.call("cudaMemcpyAsync", [2, 3]).upload(Memory::Pinned, 1 << 20, [90, 150]);
+    scenario.call("cudaDeviceSynchronize", [140, 170]);
+    scenario.call("cudaLaunchKernel", [339, 340]).kernel(13, [340, 350]);
+    let device = scenario.device();
+    let lost: Vec<_> =
+        device.losses().into_iter().map(|loss| (loss.what, loss.time.0 / 1000)).collect();
+    let named = |what: &str, time| (what.to_owned(), time);
+    let expected = [
+        named("idle while the host was outside of CUDA", 169),
+        named("other engines alone, without kernels", 50),
+        named("idle while the host was waiting for the GPU", 20),
+        named("idle while the host was in another call", 1),
+    ];
+    assert_eq!(lost, expected);
+    let profile = Profile::of(vec![scenario.process()]);
+    let (shown, json) = (text(&profile), json(&profile, None));
+    let device = &json["processes"][0]["devices"][0];
+    assert_eq!((&device["limiting"], &device["lower_bound_ns"]), (&().into(), &100_000.into()));
+    assert_eq!(device["lost"][0]["time_ns"], 169_000);
+    assert!(shown.contains("Lost: 169.00 us idle while the host was outside of CUDA"), "{shown}");
+}
+
+/// A gap with a call of each kind, or with none.
+#[test]
+fn the_fix_of_idle_time_follows_its_cause() {
+    let fix = |name: &str, memory: Option<Memory>| {
+        let mut scenario = Scenario::new();
+        scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [2, 100]);
+        if !name.is_empty() {
+            scenario.call(name, [110, 990]);
+        }
+        if let Some(memory) = memory {
+            scenario.upload(memory, 1 << 20, [980, 989]);
+        }
+        scenario.call("cudaLaunchKernel", [996, 998]).kernel(13, [1000, 1100]);
+        let device = scenario.device();
+        device.findings.iter().find(|found| found.key == "PERF/GPU-IDLE").unwrap().fix
+    };
+    for (name, memory, words) in [
+        ("", None, "the program's own host code"),
+        ("cudaDeviceSynchronize", None, "before the host waits"),
+        ("cudaMalloc", None, "allocate before the loop"),
+        ("cudaMemcpy", Some(Memory::Pageable), "page-locked memory"),
+        ("cudaMemcpy", Some(Memory::Pinned), "Async functions on a stream"),
+        ("cudaGraphInstantiate", None, "first launch loads it"),
+    ] {
+        assert!(fix(name, memory).contains(words), "{name}: {}", fix(name, memory));
+    }
+}
+
+#[test]
+fn a_graph_is_the_fix_of_many_short_gaps_between_launches() {
+    let mut scenario = Scenario::new();
+    for at in (0..200).map(|n| n * 20) {
+        scenario.call("cudaLaunchKernel", [at, at + 4]).kernel(13, [at + 6, at + 12]);
+    }
+    let device = scenario.device();
+    let found = device.findings.iter().find(|found| found.key == "PERF/GPU-IDLE").unwrap();
+    assert!(found.fix.contains("CUDA graph"), "{}", found.fix);
+    assert_eq!(device.idle.short, device.idle.total);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::ranks::{Job, Rank};
 use super::steps::{Extent, Steps};
 use std::fmt::{self, Display, Formatter};
 use trijet::Nanos;
-use trijet::trace::rate;
+use trijet::trace::{percent_of, rate};
 
 /// The most columns of a wrapped line.
 const WIDTH: usize = 100;
@@ -160,10 +160,10 @@ impl Display for Device {
         for engine in &self.engines {
             write!(
                 f,
-                "    {:<14}{:>12}{:>7.1} %{:>12}",
+                "    {:<14}{:>12}{:>9}{:>12}",
                 engine.name,
                 engine.busy,
-                percent(engine.busy, self.elapsed),
+                percent_of(engine.busy, self.elapsed),
                 engine.operations
             )?;
             if engine.bytes.0 > 0 {
@@ -172,21 +172,15 @@ impl Display for Device {
             writeln!(f)?;
         }
         let idle = &self.idle;
-        let part = percent(idle.total, self.elapsed);
-        writeln!(f, "    {:<14}{:>12}{part:>7.1} %{:>12}", "idle", idle.total, idle.gaps)?;
+        let part = percent_of(idle.total, self.elapsed);
+        writeln!(f, "    {:<14}{:>12}{part:>9}{:>12}", "idle", idle.total, idle.gaps)?;
         let parts: Vec<String> =
             idle.parts().iter().map(|(activity, time)| format!("{time} {activity}")).collect();
         if !parts.is_empty() {
             wrapped(f, 6, &format!("meanwhile the host was: {}", parts.join(", ")))?;
         }
-        if let Some(limit) = self.limiting() {
-            let bound = format!(
-                "limited by {}: no run with the same work takes less than {}, {:.3} of this run",
-                limit.name,
-                limit.busy,
-                limit.busy.0 as f64 / self.elapsed.0.max(1) as f64
-            );
-            wrapped(f, 4, &bound)?;
+        if let Some(limit) = self.limit_sentence() {
+            wrapped(f, 4, &limit)?;
         }
         if !self.findings.is_empty() {
             writeln!(f, "    findings by cost (costs may overlap, so they do not add up):")?;
@@ -218,8 +212,10 @@ pub(super) fn step_sentences(device: &Device) -> Vec<String> {
          {after} after the last step"
     ));
     sentences.push(match device.extent {
-        Extent::Steps => "the figures below are those of the steps; `--whole` shows all".to_owned(),
-        Extent::Whole => "the figures below are those of the whole run".to_owned(),
+        Extent::Steps => {
+            "all other figures are those of the steps; `--whole` takes the whole run".to_owned()
+        }
+        Extent::Whole => "all other figures are those of the whole run".to_owned(),
     });
     sentences
 }

@@ -58,6 +58,20 @@ pub fn rate(bytes: Bytes, time: Nanos) -> String {
     }
 }
 
+/// `part` in percent of `whole`, rounded to tenths; `0.0 %` without a whole.
+///
+/// ```
+/// use trijet::Nanos;
+/// use trijet::trace::percent_of;
+/// assert_eq!(percent_of(Nanos(295_320), Nanos(700_390)), "42.2 %");
+/// ```
+#[must_use]
+pub fn percent_of(part: Nanos, whole: Nanos) -> String {
+    let whole = u128::from(whole.0.max(1));
+    let tenths = (u128::from(part.0) * 1000 + whole / 2) / whole;
+    format!("{}.{} %", tenths / 10, tenths % 10)
+}
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let b = self.0;
@@ -94,5 +108,9 @@ mod tests {
         assert_eq!(Bytes(3 << 29).to_string(), "1.50 GiB");
         assert_eq!(Nanos(21_090_000).to_string(), "21.09 ms");
         assert_eq!(Nanos::from_seconds(f64::NAN), Nanos(0));
+        let shares =
+            [(1, 3), (2, 3), (1, 2000), (1, 2001), (9995, 10_000), (u64::MAX, u64::MAX), (0, 0)];
+        let shares = shares.map(|(part, whole)| percent_of(Nanos(part), Nanos(whole)));
+        assert_eq!(shares, ["33.3 %", "66.7 %", "0.1 %", "0.0 %", "100.0 %", "100.0 %", "0.0 %"]);
     }
 }

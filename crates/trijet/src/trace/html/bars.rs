@@ -4,10 +4,10 @@
 
 use super::figures::Bar;
 use super::look::Look;
-use super::markup::{escaped, none, percent, share};
+use super::markup::{escaped, none, share, share_of};
 use super::page::Page;
 use crate::base::id::DeviceId;
-use crate::base::units::Nanos;
+use crate::base::units::{Nanos, percent_of};
 use crate::trace::exposed::DeviceMetrics;
 use crate::trace::host_engines::HostSummary;
 use crate::trace::limit::Limit;
@@ -47,7 +47,10 @@ fn host_parts(host: &HostSummary, window: Nanos) -> Vec<Part> {
     ]
 }
 
-fn bar(name: &str, mark: &str, class: &str, parts: &[Part]) -> String {
+/// The share of a part of a bar in words.
+type Share = fn(Nanos, Nanos) -> String;
+
+fn bar(name: &str, mark: &str, class: &str, parts: &[Part], words: Share) -> String {
     let whole = parts.iter().map(|part| part.time.0).sum::<u64>();
     let (mut drawn, mut listed) = (String::new(), String::new());
     for Part { look, label, time } in parts.iter().filter(|part| part.time.0 > 0) {
@@ -60,7 +63,7 @@ fn bar(name: &str, mark: &str, class: &str, parts: &[Part]) -> String {
         write!(
             listed,
             "<li><span class=\"key c-{class}\"></span>{label} <b>{time}</b> {}</li>",
-            percent(part)
+            words(*time, Nanos(whole))
         )
         .expect("writing to a string");
     }
@@ -79,7 +82,8 @@ pub(super) fn of_program(one: &Bar) -> String {
         time: part.time,
     });
     let mark = if one.limits { LIMITS } else { "" };
-    bar(&one.name, mark, if one.limits { " limiting" } else { "" }, &parts.collect::<Vec<_>>())
+    let class = if one.limits { " limiting" } else { "" };
+    bar(&one.name, mark, class, &parts.collect::<Vec<_>>(), percent_of)
 }
 
 /// The mark of the engine that limits a run.
@@ -100,13 +104,13 @@ pub(super) fn engines(page: &Page<'_>) -> String {
         let mark = if limits { LIMITS } else { "" };
         let class = if limits { " limiting" } else { "" };
         let name = summary.engine_name(engine.metrics.engine);
-        text += &bar(&name, mark, class, &parts(engine));
+        text += &bar(&name, mark, class, &parts(engine), share_of);
     }
     let window = summary.metrics.elapsed();
     for host in &summary.host {
         let limits = summary.limit == Some(Limit::Host(host.engine));
         let (mark, class) = if limits { (LIMITS, " limiting") } else { ("", "") };
-        text += &bar(host.engine.name(), mark, class, &host_parts(host, window));
+        text += &bar(host.engine.name(), mark, class, &host_parts(host, window), share_of);
     }
     if summary.metrics.devices.len() > 1 {
         text.push_str("<h3 class=\"device\">All devices</h3>");
@@ -116,7 +120,7 @@ pub(super) fn engines(page: &Page<'_>) -> String {
         label: category.to_string(),
         time,
     });
-    text += &bar("critical path", "", " path", &path.collect::<Vec<_>>());
+    text += &bar("critical path", "", " path", &path.collect::<Vec<_>>(), share_of);
     text.push_str("</div>");
     text + &figures(summary)
 }

@@ -1,0 +1,90 @@
+//! What limits a device, or what its time was lost to.
+//!
+//! An engine limits if the run would be at most a tenth shorter without everything else. The busy time of
+//! the longest engine is a lower bound in any case: no run with the same work takes less.
+#![forbid(unsafe_code)]
+
+use super::device::{Device, EngineTime};
+use std::cmp::Reverse;
+use trijet::Nanos;
+use trijet::trace::percent_of;
+
+/// The least share of the time for which an engine that limits is busy, in tenths.
+const LIMITS_FROM: u128 = 9;
+/// The most losses that a sentence names.
+const NAMED_MAX: usize = 2;
+
+/// A part of the time in which the longest engine of a device did not work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// What happened meanwhile.
+    pub what: String,
+    /// How long.
+    pub time: Nanos,
+}
+
+impl Device {
+    /// The engine with the longest busy time. With the same work, no run takes less time than that.
+    #[must_use]
+    pub fn longest(&self) -> Option<&EngineTime> {
+        self.engines.iter().max_by_key(|engine| engine.busy)
+    }
+
+    /// The engine that limits: the longest one, if it is busy for nine tenths of the time.
+    #[must_use]
+    pub fn limiting(&self) -> Option<&EngineTime> {
+        let limits = |engine: &&EngineTime| {
+            u128::from(engine.busy.0) * 10 >= u128::from(self.elapsed.0) * LIMITS_FROM
+        };
+        self.longest().filter(limits)
+    }
+
+    /// What the time was lost to in which the longest engine did not work, the longest part first. The
+    /// parts sum to that time.
+    #[must_use]
+    pub fn losses(&self) -> Vec<Loss> {
+        let idle = self.idle.parts().into_iter();
+        let mut losses: Vec<Loss> = idle
+            .map(|(host, time)| Loss { what: format!("idle while the host was {host}"), time })
+            .collect();
+        if let Some(longest) = self.longest() {
+            let time = Nanos(self.busy.0.saturating_sub(longest.busy.0));
+            let what = format!("other engines alone, without {}", longest.name);
+            losses.extend((time.0 > 0).then_some(Loss { what, time }));
+        }
+        losses.sort_by_key(|loss| Reverse(loss.time));
+        losses
+    }
+
+    /// What limits, in a few words; otherwise what most time was lost to.
+    pub(super) fn limit(&self) -> String {
+        match (self.limiting(), self.losses().first()) {
+            (Some(engine), _) => format!("limited by {}", engine.name),
+            (None, Some(Loss { what, time })) => {
+                let share = percent_of(*time, self.elapsed);
+                format!("nothing on the device limits; {share} was lost: {what}")
+            }
+            (None, None) => "nothing on the device limits".to_owned(),
+        }
+    }
+
+    /// The sentence about what limits, or what the time was lost to, with the lower bound.
+    pub(super) fn limit_sentence(&self) -> Option<String> {
+        let EngineTime { name, busy, .. } = self.longest()?;
+        let share = percent_of(*busy, self.elapsed);
+        if self.limiting().is_some() {
+            return Some(format!(
+                "limited by {name}, which was busy for {share} of the time: no run with the same work \
+                 takes less than {busy}"
+            ));
+        }
+        let losses = self.losses();
+        let named = losses.iter().take(NAMED_MAX);
+        let named: Vec<String> = named.map(|loss| format!("{} {}", loss.time, loss.what)).collect();
+        Some(format!(
+            "nothing on the device limits: the longest engine, {name}, was busy for {share} of the time. \
+             Lost: {}. Lower bound for the same work: {busy}",
+            named.join(", ")
+        ))
+    }
+}
