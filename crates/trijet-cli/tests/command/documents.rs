@@ -4,6 +4,9 @@ use crate::workdir::{Images, Ran, Workdir};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use trijet::Nanos;
+use trijet::trace::activity::{Activity, ActivityKind};
+use trijet::trace::process_file;
 
 /// The end of a command line that needs what this machine may lack: the words of the line, its exit
 /// status, and words of its error. All other lines succeed.
@@ -70,7 +73,21 @@ fn prepared() -> Workdir {
     std::os::unix::fs::PermissionsExt::set_mode(&mut rights, 0o755);
     fs::set_permissions(workdir.path("a.out"), rights).unwrap();
     let mut trace = Vec::new();
-    trijet::trace::process_file::header(&mut trace, 1, 130_001, trijet::Nanos(5));
+    process_file::header(&mut trace, 1, 130_001, Nanos(5));
+    // Four seconds, because an example shows a part of them.
+    let kernel = Activity {
+        kind: ActivityKind::Kernel,
+        begin: Nanos(10),
+        end: Nanos(4_000_000_010),
+        bytes: 0,
+        name: None,
+        device: 0,
+        context: 1,
+        stream: 7,
+        thread: 1,
+        correlation: 0,
+    };
+    process_file::activity(&mut trace, &kernel);
     workdir.file("run.trijet", &trace);
     let small = ["--size", "8MiB", "--repeats", "1", "--device", "host"];
     let call = [&["overlap", "--trace", "run.ledger"], &small[..]].concat();

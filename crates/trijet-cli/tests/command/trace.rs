@@ -3,6 +3,9 @@
 use crate::workdir::{Ran, Workdir};
 use std::fs;
 use std::path::PathBuf;
+use trijet::Nanos;
+use trijet::trace::activity::{Activity, ActivityKind, Direction, End, Memory, NameId};
+use trijet::trace::process_file;
 
 /// A library that cargo built beside the tests.
 pub(crate) fn library(name: &str) -> PathBuf {
@@ -104,4 +107,103 @@ fn a_damaged_trace_is_refused_with_the_position_of_the_damage() {
     workdir.trijet(&read).refused(1, &["kept.trijet", "byte 40", "kind 99"]);
     fs::write(workdir.path("kept.trijet"), b"").unwrap();
     workdir.trijet(&read).refused(1, &["kept.trijet", "empty"]);
+}
+
+/// The trace of a program that loads for 6 s and then makes 100 steps: an upload, two kernels of 1.5 ms,
+/// and 1 ms on the host.
+fn training() -> Vec<u8> {
+    let mut file = Vec::new();
+    process_file::header(&mut file, 7, 130_001, Nanos(1));
+    process_file::command(&mut file, "python3 train.py");
+    for (id, name) in (0..).zip(["init", "forward", "backward"]) {
+        process_file::name(&mut file, NameId(id), name.as_bytes());
+    }
+    let (from, to) = (Memory::Pinned, Memory::Device);
+    let upload = ActivityKind::Copy { direction: Direction::Upload, from, to };
+    let mut count = 0;
+    let mut add = |kind, name: Option<u32>, begin_us: u64, took_us: u64| {
+        let one = Activity {
+            kind,
+            begin: Nanos((1 + begin_us) * 1000),
+            end: Nanos((1 + begin_us + took_us) * 1000),
+            bytes: if name.is_none() { 1 << 20 } else { 0 },
+            name: name.map(NameId),
+            device: 0,
+            context: 1,
+            stream: 7,
+            thread: 1,
+            correlation: 0,
+        };
+        process_file::activity(&mut file, &one);
+        count += 1;
+    };
+    add(ActivityKind::Kernel, Some(0), 0, 10);
+    for begin in (0..100).map(|step| 6_000_000 + step * 4100) {
+        add(upload, None, begin, 100);
+        add(ActivityKind::Kernel, Some(1), begin + 100, 1500);
+        add(ActivityKind::Kernel, Some(2), begin + 1600, 1500);
+    }
+    let at = Nanos(6_500_000_000);
+    process_file::end(&mut file, &End { activities: count, at, ..End::default() });
+    file
+}
+
+#[test]
+fn the_figures_are_those_of_the_steps_and_with_whole_those_of_the_run() {
+    let workdir = Workdir::new();
+    workdir.file("run.trijet", &training());
+    let steps = workdir.trijet(&["trace", "--read", "run.trijet"]).done();
+    for words in [
+        "100 steps in 408.90 ms",
+        "time per step: median 4.10 ms",
+        "a step is 2 kernels from forward",
+        "start: 6.000 s before the first step",
+        "nothing on the device limits",
+        "the program's own host code",
+    ] {
+        assert!(steps.contains(words), "{words}: {steps}");
+    }
+    let whole = workdir.trijet(&["trace", "--read", "run.trijet", "--whole"]).done();
+    assert!(whole.contains("6.409 s from the first operation"), "{whole}");
+    workdir.trijet(&["trace", "--read", "run.trijet", "-o", "run.html"]).done();
+    let page = String::from_utf8(workdir.read("run.html")).unwrap();
+    assert!(page.contains("100 steps in 408.90 ms") && page.contains("start: 6.000 s"));
+    assert!(!page.contains("limits the run"), "no engine is busy enough");
+    // Page and terminal show one share.
+    assert!(steps.contains("   73.4 %") && page.contains("73.4 %</li>"), "{steps}");
+}
+
+/// The trace ends 6.409 s after its begin.
+#[test]
+fn a_time_outside_of_the_trace_or_in_the_wrong_order_is_wrong_usage() {
+    let workdir = Workdir::new();
+    workdir.file("run.trijet", &training());
+    for (times, words) in [
+        (["--from", "7s"].as_slice(), "--from 7s is outside"),
+        (&["--from", "6.409s"], "--from 6.409s is outside"),
+        (&["--to", "6.409000001s"], "--to 6.409000001s is outside"),
+        (&["--to", "0s"], "--to 0s is outside"),
+        (&["--from", "2s", "--to", "1s"], "--from 2s is not before --to 1s"),
+        (&["--from", "2s", "--to", "2s"], "--from 2s is not before --to 2s"),
+    ] {
+        let call = [&["trace", "--read", "run.trijet", "-o", "part.html"], times].concat();
+        workdir.trijet(&call).refused(2, &[words, "from 0s to 6.409s"]);
+        assert!(!workdir.exists("part.html"), "{words}");
+    }
+    let call =
+        ["trace", "--read", "run.trijet", "-o", "part.html", "--from", "6s", "--to", "6.409s"];
+    workdir.trijet(&call).done();
+    let wrong = ["-o", "other.html", "--from", "2s", "--to", "1s"];
+    trace(&workdir, &wrong, &["touch", "ran"]).refused(2, &["--from 2s is not before --to 1s"]);
+    assert!(!workdir.exists("ran"), "refused before the program runs");
+}
+
+#[test]
+fn what_follows_the_end_of_a_trace_is_reported() {
+    let workdir = Workdir::new();
+    let whole = training();
+    workdir.file("run.trijet", &[whole.as_slice(), b"garbage"].concat());
+    let cut = format!("truncate --size={}", whole.len());
+    let words = ["run.trijet", "after the end of its trace", cut.as_str()];
+    workdir.trijet(&["trace", "--read", "run.trijet"]).refused(1, &words);
 }

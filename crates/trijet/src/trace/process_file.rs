@@ -228,6 +228,19 @@ mod tests {
         late.extend(none);
         assert!(words(&late).contains("after the end"));
 
+        // No byte may follow the end, whether or not it looks like a block.
+        let whole = bytes_of(&good);
+        for garbage in [&b"x"[..], b"garbage\n", &[0; 64], &whole[..whole.len() - 1]] {
+            let damaged = [whole.as_slice(), garbage].concat();
+            let words = || read(damaged.as_slice()).map(|traces| traces.len());
+            if garbage.len() < 100 {
+                let words = words().expect_err("damaged").to_string();
+                assert!(words.contains(&format!("--size={}", whole.len())), "{words}");
+            } else {
+                assert_eq!(words().unwrap(), 2, "the second trace is cut, as by a full disk");
+            }
+        }
+
         let mut twice = Vec::new();
         header(&mut twice, 1, 1, Nanos(0));
         name(&mut twice, NameId(1), b"x");

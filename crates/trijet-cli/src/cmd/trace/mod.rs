@@ -6,9 +6,11 @@ mod folder;
 mod memory;
 mod program;
 mod show;
+mod window;
 
 use super::print_stderr;
 use crate::args::TraceOptions;
+use error::wrong_usage;
 use folder::Folder;
 use program::Signals;
 use std::ffi::OsString;
@@ -27,9 +29,11 @@ const NOT_STARTED: u8 = 126;
 pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
     let Some((program, arguments)) = options.command.split_first() else {
         let file = options.read.as_deref().expect("clap demands a command or a file");
-        show::file(file, options, &show::outputs(options)?)?;
-        return Ok(ExitCode::SUCCESS);
+        return show::file(file, options, &show::outputs(options)?);
     };
+    if let Err(wrong) = window::in_order(options) {
+        return Ok(wrong_usage(&wrong));
+    }
     if std::env::var_os(INJECTION).is_some() {
         let cause = format!("{INJECTION} is set: another tool traces this program; unset it first");
         return Err(Error::new(ErrorKind::InvalidValue, "trace", cause));

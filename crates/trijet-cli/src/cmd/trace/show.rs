@@ -1,12 +1,14 @@
 //! What `trijet trace` shows and saves.
 #![forbid(unsafe_code)]
 
-use super::error::failed;
+use super::error::{failed, wrong_usage};
 use super::memory::traces_of;
+use super::window::window;
 use crate::args::TraceOptions;
 use crate::cmd::{print, print_stderr};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use trijet::probe::{Library, libraries};
@@ -67,7 +69,7 @@ fn load(file: &Path) -> Result<Vec<ProcessTrace>> {
 }
 
 /// Shows a saved trace.
-pub(super) fn file(file: &Path, options: &TraceOptions, outputs: &Outputs) -> Result<()> {
+pub(super) fn file(file: &Path, options: &TraceOptions, outputs: &Outputs) -> Result<ExitCode> {
     let mut traces = load(file)?;
     if traces.is_empty() {
         let cause = format!("{}: the file is empty", file.display());
@@ -75,14 +77,25 @@ pub(super) fn file(file: &Path, options: &TraceOptions, outputs: &Outputs) -> Re
     }
     let extent = extent(options);
     let profile = Profile::of(traces.iter_mut().map(|one| analyse(one, extent)).collect());
+    let window = match window(options, length(&profile)) {
+        Ok(window) => window,
+        Err(wrong) => return Ok(wrong_usage(&wrong)),
+    };
     if let Some(output) = &outputs.trace {
-        write_page(output, &traces, &profile, options)?;
+        write_page(output, &traces, &profile, window)?;
     }
     write_memory(&traces, outputs)?;
     if options.json {
-        return print(format_args!("{:#}", json(&profile, None)));
+        print(format_args!("{:#}", json(&profile, None)))?;
+    } else {
+        print(text(&profile).trim_end())?;
     }
-    print(text(&profile).trim_end())
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The length of a trace.
+fn length(profile: &Profile) -> Nanos {
+    profile.life().map_or(Nanos(0), |life| Nanos(life.end - life.start))
 }
 
 /// Writes the page of a trace.
@@ -90,10 +103,8 @@ fn write_page(
     output: &NewFile,
     traces: &[ProcessTrace],
     profile: &Profile,
-    options: &TraceOptions,
+    window: Option<Range<Nanos>>,
 ) -> Result<()> {
-    let window = (options.from.is_some() || options.to.is_some())
-        .then(|| options.from.unwrap_or_default()..options.to.unwrap_or(Nanos(u64::MAX)));
     let processes = &profile.processes;
     let works = processes.iter().find(|process| !process.devices.is_empty());
     let title = works.or(processes.first()).map_or("", |process| &process.command);
@@ -142,9 +153,12 @@ pub(super) fn run(
         reason(processes)
     });
     let traces: Vec<_> = kept.into_iter().flatten().collect();
+    let window = window(options, length(&profile));
     match output.filter(|_| missing.is_none()) {
         Some(output) if is_page(output.path()) => {
-            write_page(output, &traces, &profile, options)?;
+            if let Ok(window) = &window {
+                write_page(output, &traces, &profile, window.clone())?;
+            }
         }
         Some(output) => output.write(|file| join(files, file))?,
         None => {}
@@ -163,7 +177,8 @@ pub(super) fn run(
     if !options.json {
         print_stderr(text(&profile).trim_end());
     }
-    Ok(ExitCode::SUCCESS)
+    // The program has run, so its summary is shown even so.
+    Ok(window.map_or_else(|wrong| wrong_usage(&wrong), |_| ExitCode::SUCCESS))
 }
 
 /// Why there is no activity to show.

@@ -34,15 +34,28 @@ const OTHERS_MAX: usize = 1 << 16;
 /// # Errors
 /// `Io` when reading fails, and when the file is damaged or exceeds a limit of the reader. The error
 /// names the byte. A file whose last block is cut is read up to that block: its process was killed
-/// while it wrote, or the disk was full. Activities beyond the limit of 2^25 are counted and left
+/// while it wrote, or the disk was full. A file that goes on after the end of its last trace is refused.
+/// Activities beyond the limit of 2^25 are counted and left
 /// out ([`ProcessTrace::left_out`]).
 pub fn read(from: impl Read) -> Result<Vec<ProcessTrace>> {
-    let mut reader = Reader { from, at: 0, traces: Vec::new(), activities: 0 };
+    let mut reader = Reader { from, at: 0, cut: 0, traces: Vec::new(), activities: 0 };
     while let Some((tag, payload)) = reader.block()? {
         let at = reader.at - payload.len() as u64;
         reader.decode(tag, &payload).map_err(|cause| damaged(at, &cause))?;
     }
+    let ended = reader.traces.last().is_some_and(|trace| trace.end.is_some());
+    if ended && reader.cut > 0 {
+        return Err(damaged(reader.at, &beyond(reader.at)));
+    }
     Ok(reader.traces)
+}
+
+/// The reason why a file is refused that goes on at `at`, after the end of its last trace.
+fn beyond(at: u64) -> String {
+    format!(
+        "the file goes on after the end of its trace, and not with another trace; make a copy again, or \
+         cut the file with `truncate --size={at}`"
+    )
 }
 
 fn damaged(at: u64, cause: &str) -> Error {
@@ -51,7 +64,10 @@ fn damaged(at: u64, cause: &str) -> Error {
 
 struct Reader<R> {
     from: R,
+    /// The number of bytes that were read as whole blocks.
     at: u64,
+    /// The number of bytes of the last block, if it is cut.
+    cut: u64,
     traces: Vec<ProcessTrace>,
     activities: u64,
 }
@@ -74,15 +90,16 @@ impl<R: Read> Reader<R> {
             return Err(damaged(0, NOT_A_TRACE));
         }
         if got < 4 {
+            self.cut = got as u64;
             return Ok(None);
         }
-        self.at += 4;
         let mut payload = vec![0; usize::from(u16::from_le_bytes([head[2], head[3]]))];
         let got = self.fill(&mut payload)?;
         if got < payload.len() {
+            self.cut = 4 + got as u64;
             return Ok(None);
         }
-        self.at += got as u64;
+        self.at += 4 + got as u64;
         Ok(Some((head[0], payload)))
     }
 
@@ -113,7 +130,8 @@ impl<R: Read> Reader<R> {
             return Err(NOT_A_TRACE.to_owned());
         };
         if trace.end.is_some() {
-            return Err("a block after the end of its trace".to_owned());
+            let head = 4 + payload.len() as u64;
+            return Err(beyond(self.at - head));
         }
         match tag {
             NAME => name(trace, payload),
