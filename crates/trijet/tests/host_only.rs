@@ -2,6 +2,7 @@
 //! devices.
 
 mod peers;
+mod twins;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

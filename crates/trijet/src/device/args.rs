@@ -4,10 +4,11 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
+use crate::device::arg_type::ArgType;
 use crate::device::memory::Span;
-use crate::device::tiling::{ElementType, MAP_BYTES, TiledArg, Tiling};
+use crate::device::tiling::{MAP_BYTES, TiledArg, TiledElement, Tiling};
 use arrayvec::ArrayVec;
-use bytemuck::{NoUninit, Pod};
+use bytemuck::NoUninit;
 use smallvec::SmallVec;
 
 /// The most bytes of arguments. The hardware allows 4 KiB; the shipped kernels need two tilings of 128
@@ -53,6 +54,8 @@ pub struct ArgBlock {
     words: ArrayVec<u64, WORDS_MAX>,
     /// The size of each argument in bytes.
     sizes: ArrayVec<u16, ARGS_MAX>,
+    /// The type of each argument.
+    types: ArrayVec<ArgType, ARGS_MAX>,
     spans: ArrayVec<SpanArg, SPANS_MAX>,
     tiled: ArrayVec<TiledArg, TILED_MAX>,
     signature: u64,
@@ -78,6 +81,7 @@ fn full() -> Error {
 pub(crate) struct KeptArgs {
     words: SmallVec<[u64; 8]>,
     sizes: SmallVec<[u16; 8]>,
+    types: SmallVec<[ArgType; 8]>,
     spans: SmallVec<[KeptSpan; 3]>,
     tiled: Box<[TiledArg]>,
     signature: u64,
@@ -120,6 +124,7 @@ impl KeptArgs {
         let mut args = ArgBlock::default();
         args.words.extend(self.words.iter().copied());
         args.sizes.extend(self.sizes.iter().copied());
+        args.types.extend(self.types.iter().copied());
         args.tiled.extend(self.tiled.iter().copied());
         args.signature = self.signature;
         for (kept, span) in self.spans.iter().zip(memory) {
@@ -135,11 +140,12 @@ impl KeptArgs {
 // signature, are constants.
 impl ArgBlock {
     #[inline(always)]
-    fn push_size(&mut self, bytes: usize) -> Result<()> {
+    fn push_size(&mut self, bytes: usize, of: ArgType) -> Result<()> {
         /// The prime of the hash FNV-1a.
         const PRIME: u64 = 0x0100_0000_01b3;
         let size = u16::try_from(bytes).map_err(|_| full())?;
         self.sizes.try_push(size).map_err(|_| full())?;
+        self.types.try_push(of).map_err(|_| full())?;
         self.signature = (self.signature ^ u64::from(size)).wrapping_mul(PRIME);
         Ok(())
     }
@@ -152,8 +158,13 @@ impl ArgBlock {
     pub(crate) fn push_scalar<T: NoUninit>(&mut self, value: T) -> Result<()> {
         const { assert!(align_of::<T>() <= 8, "a word aligns its argument") };
         const { assert!(size_of::<T>() > 0, "an argument has bytes") };
+        self.push_value(value, ArgType::of::<T>())
+    }
+
+    #[inline(always)]
+    fn push_value<T: NoUninit>(&mut self, value: T, of: ArgType) -> Result<()> {
         let bytes = bytemuck::bytes_of(&value);
-        self.push_size(bytes.len())?;
+        self.push_size(bytes.len(), of)?;
         for part in bytes.chunks(8) {
             let mut word = [0; 8];
             word[..part.len()].copy_from_slice(part);
@@ -162,21 +173,20 @@ impl ArgBlock {
         Ok(())
     }
 
-    /// Appends the address of `span` and its length in elements of `element_bytes` each.
+    /// Appends the address of `span` and its length in elements of `T`.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidValue`] when the block is full.
     #[inline(always)]
-    pub(crate) fn push_span(
+    pub(crate) fn push_span<T: 'static>(
         &mut self,
         span: Span,
         mode: Mode,
         elements: u64,
-        element_bytes: u64,
     ) -> Result<()> {
-        let index = self.sizes.len();
-        self.push_size(8)?;
-        self.push_size(8)?;
+        let (index, element_bytes) = (self.sizes.len(), size_of::<T>() as u64);
+        self.push_size(8, ArgType::of::<T>())?;
+        self.push_size(8, ArgType::LENGTH)?;
         self.words.try_extend_from_slice(&[span.address(), elements]).map_err(|_| full())?;
         let arg = SpanArg { index, span, mode, elements, element_bytes };
         self.spans.try_push(arg).map_err(|_| full())
@@ -187,15 +197,14 @@ impl ArgBlock {
     /// # Errors
     /// [`ErrorKind::InvalidValue`] when the block is full.
     #[inline(always)]
-    pub(crate) fn push_pointer(
+    pub(crate) fn push_pointer<T: 'static>(
         &mut self,
         span: Span,
         mode: Mode,
         elements: u64,
-        element_bytes: u64,
     ) -> Result<()> {
-        let index = self.sizes.len();
-        self.push_scalar(span.address())?;
+        let (index, element_bytes) = (self.sizes.len(), size_of::<T>() as u64);
+        self.push_value(span.address(), ArgType::of::<T>())?;
         let arg = SpanArg { index, span, mode, elements, element_bytes };
         self.spans.try_push(arg).map_err(|_| full())
     }
@@ -205,18 +214,18 @@ impl ArgBlock {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidValue`] when the block is full.
-    pub(crate) fn push_tiled(
+    pub(crate) fn push_tiled<T: TiledElement>(
         &mut self,
         span: Span,
         mode: Mode,
         elements: u64,
-        element: ElementType,
         tiling: Tiling,
     ) -> Result<()> {
-        let (index, element_bytes) = (self.sizes.len(), element.bytes() as u64);
+        let (index, element) = (self.sizes.len(), T::TYPE);
+        let element_bytes = element.bytes() as u64;
         let mut words = [0; MAP_BYTES / 8];
         words[0] = span.address();
-        self.push_size(MAP_BYTES)?;
+        self.push_size(MAP_BYTES, ArgType::of::<T>())?;
         self.words.try_extend_from_slice(&words).map_err(|_| full())?;
         self.tiled.try_push(TiledArg { index, tiling, element }).map_err(|_| full())?;
         let arg = SpanArg { index, span, mode, elements, element_bytes };
@@ -237,6 +246,7 @@ impl ArgBlock {
         KeptArgs {
             words: self.words.as_slice().into(),
             sizes: self.sizes.as_slice().into(),
+            types: self.types.as_slice().into(),
             spans: self.spans.iter().map(span).collect(),
             tiled: self.tiled.as_slice().into(),
             signature: self.signature,
@@ -245,10 +255,11 @@ impl ArgBlock {
 
     /// Replaces all arguments by those of `other`, without an allocation.
     pub(in crate::device) fn copy_from(&mut self, other: &Self) {
-        let Self { words, sizes, spans, tiled, signature } = other;
+        let Self { words, sizes, types, spans, tiled, signature } = other;
         self.clear();
         self.words.extend(words.iter().copied());
         self.sizes.extend(sizes.iter().copied());
+        self.types.extend(types.iter().copied());
         self.spans.extend(spans.iter().cloned());
         self.tiled.extend(tiled.iter().copied());
         self.signature = *signature;
@@ -258,6 +269,7 @@ impl ArgBlock {
     pub(in crate::device) fn clear(&mut self) {
         self.words.clear();
         self.sizes.clear();
+        self.types.clear();
         self.spans.clear();
         self.tiled.clear();
         self.signature = 0;
@@ -274,6 +286,11 @@ impl ArgBlock {
     #[must_use]
     pub(crate) fn sizes(&self) -> &[u16] {
         &self.sizes
+    }
+
+    /// The type of each argument.
+    pub(in crate::device) fn types(&self) -> &[ArgType] {
+        &self.types
     }
 
     /// A hash of the sizes of all arguments.
@@ -293,15 +310,6 @@ impl ArgBlock {
         assert!(index < self.sizes.len(), "there is no argument {index}");
         let first: usize = self.sizes[..index].iter().map(|size| words_of(*size)).sum();
         bytemuck::cast_slice(&self.words[first..])
-    }
-
-    /// The scalar at argument `index`. A pointer and its length are two arguments.
-    ///
-    /// # Panics
-    /// When there is no such argument.
-    #[must_use]
-    pub fn scalar<T: Pod>(&self, index: usize) -> T {
-        bytemuck::pod_read_unaligned(&self.bytes_at(index)[..size_of::<T>()])
     }
 
     /// The first word of each argument, in order.

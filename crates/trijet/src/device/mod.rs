@@ -4,7 +4,9 @@
 //! binding that opens the driver library at run time; `host` executes the same rules in software.
 //! The layers above never ask which of them they use.
 
+mod arg_type;
 pub(crate) mod args;
+pub(crate) mod asked;
 pub(crate) mod code;
 pub(crate) mod conform;
 pub(crate) mod cuda;

@@ -8,6 +8,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::args::ArgBlock;
+use crate::device::asked::Asked;
 use crate::device::launch_config::LaunchConfig;
 use crate::device::tiling::{Matrix, Tiling};
 use bytemuck::Pod;
@@ -63,9 +64,15 @@ impl<'a> Inputs<'a> {
 
     /// As [`Tile::read`].
     pub(crate) fn read<T: Pod>(&self, index: usize) -> &'a [T] {
+        self.expect::<T>(Asked::Read, index);
         let (_, bytes) = self.reads.iter().find(|(i, _)| *i == index).expect("a read-only span");
         // An empty slice has no address that could be aligned.
         if bytes.is_empty() { &[] } else { bytemuck::cast_slice(bytes) }
+    }
+
+    /// Panics unless argument `index` is what is asked for.
+    pub(crate) fn expect<T: Pod>(&self, asked: Asked, index: usize) {
+        self.args.compare::<T>(asked, index).unwrap_or_else(|why| panic!("{why}"));
     }
 
     /// The number of arguments.
@@ -86,19 +93,26 @@ impl<'a> Tile<'a> {
         Inputs { args: self.args, reads: self.reads }
     }
 
-    /// The scalar at argument `index`. As for the kernel, a pointer and its length are two arguments.
+    /// The scalar at argument `index`. As for the kernel, a pointer and its length are two arguments:
+    /// [`Tile::args`] needs no numbers.
     ///
     /// # Panics
-    /// When there is no such argument.
+    /// When argument `index` is no scalar of exactly the type `T`. The message lists the arguments, and the error of
+    /// the launch has it.
     #[must_use]
     pub fn scalar<T: Pod>(&self, index: usize) -> T {
         self.args.scalar(index)
     }
 
+    /// Panics unless the kernel has `count` arguments.
+    pub(crate) fn expect_count(&self, count: usize) {
+        self.args.compare_count(count).unwrap_or_else(|why| panic!("{why}"));
+    }
+
     /// The whole read-only span whose address is argument `index`.
     ///
     /// # Panics
-    /// When `index` is not a read-only span of `T`.
+    /// When `index` is not a read-only span of exactly the type `T`. The message lists the arguments.
     #[must_use]
     pub fn read<T: Pod>(&self, index: usize) -> &'a [T] {
         self.inputs().read(index)
@@ -120,17 +134,26 @@ impl<'a> Tile<'a> {
     /// When `index` is not a tiling.
     #[must_use]
     pub fn tiling(&self, index: usize) -> Tiling {
-        self.args.tiled().iter().find(|arg| arg.index == index).expect("a tiling").tiling
+        let found = self.args.tiled().iter().find(|arg| arg.index == index);
+        found.unwrap_or_else(|| panic!("argument {index} of the kernel is no tiling")).tiling
     }
 
     /// This tile's part of the written span whose address is argument `index`. A tile takes each
     /// part once.
     ///
     /// # Panics
-    /// When `index` is not a written span of `T`, or was taken before.
+    /// When `index` is not a written span of exactly the type `T`, or was taken before. The message lists the arguments.
     #[must_use]
     pub fn write<T: Pod>(&mut self, index: usize) -> &'a mut [T] {
-        let at = self.writes.iter().position(|(i, _)| *i == index).expect("a written span");
+        self.inputs().expect::<T>(Asked::Write, index);
+        self.write_words(index)
+    }
+
+    /// As [`Tile::write`], with elements of another type of the same size.
+    pub(crate) fn write_words<T: Pod>(&mut self, index: usize) -> &'a mut [T] {
+        let Some(at) = self.writes.iter().position(|(i, _)| *i == index) else {
+            panic!("argument {index} was taken before; a twin takes each written span once");
+        };
         let bytes = self.writes.swap_remove(at).1;
         if bytes.is_empty() { &mut [] } else { bytemuck::cast_slice_mut(bytes) }
     }

@@ -42,7 +42,7 @@ pub use crate::device::tiling::{ElementType, Matrix, Swizzle, TiledArg, TiledEle
 pub use crate::device::twin::{Cost, Tile, Twin};
 pub use crate::launch::{
     Arg, ArgsFor, CheckArgs, Code, Dynamic, Exactness, In, InOut, KernelSpec, Out, Ptr, Shape,
-    Tiled, any_lengths, equal_lengths,
+    Tiled, TwinParams, any_lengths, equal_lengths,
 };
 
 /// The result of a float operation as the device writes it. There, the bits of a NaN are always the

@@ -113,12 +113,10 @@ impl<'a> Args<'a> {
         view: View<'a, T>,
         passed: Passed,
     ) -> Result<()> {
-        let (elements, bytes) = (view.len() as u64, size_of::<T>() as u64);
+        let (span, elements) = (view.span(), view.len() as u64);
         match passed {
-            Passed::PointerAndLength => {
-                self.block.push_span(view.span(), Mode::Read, elements, bytes)?;
-            }
-            Passed::Pointer => self.block.push_pointer(view.span(), Mode::Read, elements, bytes)?,
+            Passed::PointerAndLength => self.block.push_span::<T>(span, Mode::Read, elements)?,
+            Passed::Pointer => self.block.push_pointer::<T>(span, Mode::Read, elements)?,
         }
         self.uses.push(view.read_use());
         Ok(())
@@ -127,7 +125,7 @@ impl<'a> Args<'a> {
     pub(super) fn push_tiled<T: TiledElement>(&mut self, tiled: &TiledView<'a, T>) -> Result<()> {
         let TiledView { view, tiling } = tiled;
         let elements = view.len() as u64;
-        self.block.push_tiled(view.span(), Mode::Read, elements, T::TYPE, *tiling)?;
+        self.block.push_tiled::<T>(view.span(), Mode::Read, elements, *tiling)?;
         self.uses.push(view.read_use());
         Ok(())
     }
@@ -138,7 +136,7 @@ impl<'a> Args<'a> {
         mode: Mode,
     ) -> Result<()> {
         let TiledViewMut { view, tiling } = tiled;
-        self.block.push_tiled(view.span(), mode, view.len() as u64, T::TYPE, *tiling)?;
+        self.block.push_tiled::<T>(view.span(), mode, view.len() as u64, *tiling)?;
         self.uses.push(view.write_use(mode));
         Ok(())
     }
@@ -150,10 +148,10 @@ impl<'a> Args<'a> {
         mode: Mode,
         passed: Passed,
     ) -> Result<()> {
-        let (elements, bytes) = (view.len() as u64, size_of::<T>() as u64);
+        let (span, elements) = (view.span(), view.len() as u64);
         match passed {
-            Passed::PointerAndLength => self.block.push_span(view.span(), mode, elements, bytes)?,
-            Passed::Pointer => self.block.push_pointer(view.span(), mode, elements, bytes)?,
+            Passed::PointerAndLength => self.block.push_span::<T>(span, mode, elements)?,
+            Passed::Pointer => self.block.push_pointer::<T>(span, mode, elements)?,
         }
         self.uses.push(view.write_use(mode));
         Ok(())

@@ -4,9 +4,11 @@ mod args;
 mod kernel;
 mod params;
 mod spec;
+mod typed;
 
 pub use crate::device::code::Code;
 pub use args::Args;
 pub use kernel::Kernel;
 pub use params::{Arg, ArgsFor, Dynamic, In, InOut, Out, Ptr, Tiled};
 pub use spec::{CheckArgs, Exactness, KernelSpec, Shape, any_lengths, equal_lengths};
+pub use typed::TwinParams;

@@ -95,11 +95,11 @@ impl Machine<'_> {
         let span = self.span_named(words.word()?)?;
         let elements = span.bytes() / 4;
         if is_mask {
-            args.push_span(span.clone(), Mode::Read, span.bytes() / 4, 4)?;
+            args.push_span::<u32>(span.clone(), Mode::Read, span.bytes() / 4)?;
             let written = self.span_named(words.word()?)?;
-            args.push_span(written.clone(), Mode::Write, written.bytes() / 4, 4)?;
+            args.push_span::<u32>(written.clone(), Mode::Write, written.bytes() / 4)?;
         } else {
-            args.push_span(span.clone(), Mode::ReadWrite, span.bytes() / 4, 4)?;
+            args.push_span::<u32>(span.clone(), Mode::ReadWrite, span.bytes() / 4)?;
         }
         args.push_scalar(words.small::<u32>()?)?;
         let options = words.rest();

@@ -1,6 +1,7 @@
 //! The written spans of a run: elements that all tasks may read and write, one task at a time.
 #![forbid(unsafe_code)]
 
+use crate::device::asked::Asked;
 use crate::device::twin::{Inputs, Tile};
 use bytemuck::Pod;
 use std::cell::Cell;
@@ -32,10 +33,10 @@ impl<'a> Memory<'a> {
         let inputs = tile.inputs();
         let words = |(index, bytes): (usize, u64)| {
             let words = match bytes {
-                1 => Cells::Bytes(cells(tile.write(index))),
-                2 => Cells::Halves(cells(tile.write(index))),
-                4 => Cells::Words(cells(tile.write(index))),
-                _ => Cells::Doubles(cells(tile.write(index))),
+                1 => Cells::Bytes(cells(tile.write_words(index))),
+                2 => Cells::Halves(cells(tile.write_words(index))),
+                4 => Cells::Words(cells(tile.write_words(index))),
+                _ => Cells::Doubles(cells(tile.write_words(index))),
             };
             (index, words)
         };
@@ -45,11 +46,10 @@ impl<'a> Memory<'a> {
 
     /// The written span whose address is argument `index`.
     pub(super) fn shared<T: Pod>(&self, index: usize) -> Shared<'a, T> {
+        self.inputs.expect::<T>(Asked::Shared, index);
         let found = self.written.iter().find(|(at, _)| *at == index);
-        let (_, words) = *found.expect("a written span");
-        let shared = Shared { words, element: PhantomData };
-        assert_eq!(shared.element_bytes(), size_of::<T>(), "the elements of argument {index}");
-        shared
+        let (_, words) = *found.expect("an argument of the program, not one of its run");
+        Shared { words, element: PhantomData }
     }
 }
 
@@ -68,15 +68,6 @@ impl<T> fmt::Debug for Shared<'_, T> {
 }
 
 impl<T: Pod> Shared<'_, T> {
-    fn element_bytes(&self) -> usize {
-        match self.words {
-            Cells::Bytes(_) => 1,
-            Cells::Halves(_) => 2,
-            Cells::Words(_) => 4,
-            Cells::Doubles(_) => 8,
-        }
-    }
-
     /// The number of elements.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -53,7 +53,7 @@ impl<'a> Worker<'a> {
     /// The scalar at argument `index`. A pointer and its length are two arguments.
     ///
     /// # Panics
-    /// When there is no such argument.
+    /// When argument `index` is no scalar of exactly the type `T`. The message lists the arguments.
     #[must_use]
     pub fn scalar<T: Pod>(&self, index: usize) -> T {
         self.run.memory.inputs.scalar(index)
@@ -62,7 +62,7 @@ impl<'a> Worker<'a> {
     /// The span that is only read and whose address is argument `index`.
     ///
     /// # Panics
-    /// When `index` is no such span of `T`.
+    /// When `index` is no such span of exactly the type `T`. The message lists the arguments.
     #[must_use]
     pub fn read<T: Pod>(&self, index: usize) -> &'a [T] {
         self.run.memory.inputs.read(index)
@@ -71,7 +71,7 @@ impl<'a> Worker<'a> {
     /// The span that is written and whose address is argument `index`, with elements of 1, 2, 4 or 8 bytes.
     ///
     /// # Panics
-    /// When `index` is no such span of `T`.
+    /// When `index` is no such span of exactly the type `T`. The message lists the arguments.
     #[must_use]
     pub fn shared<T: Pod>(&self, index: usize) -> Shared<'a, T> {
         self.run.memory.shared(index)

@@ -1,0 +1,208 @@
+//! What a twin, a check or a cost asks the arguments of a launch for, compared with what the launch passes.
+//!
+//! A launch passes exactly the types that its kernel declares. The bytes of an argument have every type of their
+//! size, so a question of another type would be answered with a wrong number.
+#![forbid(unsafe_code)]
+
+use super::arg_type::{ArgType, Length};
+use super::args::ArgBlock;
+use crate::base::ledger::Mode;
+use bytemuck::Pod;
+use std::any::type_name;
+use std::fmt;
+
+/// How an argument is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// A value.
+    Scalar,
+    /// A span that is only read.
+    Read,
+    /// A span that is written.
+    Write,
+    /// A span that the tasks of a worker write.
+    Shared,
+}
+
+impl Asked {
+    /// The method of a tile or a worker.
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Shared => "shared",
+        }
+    }
+}
+
+/// What an argument is.
+enum Declared {
+    Scalar(ArgType),
+    Span { of: ArgType, mode: Mode, form: Form },
+    Length { of: usize },
+}
+
+/// In which form a kernel takes a span.
+#[derive(PartialEq, Eq)]
+enum Form {
+    PointerAndLength,
+    Pointer,
+    Tiled,
+}
+
+impl ArgBlock {
+    /// The scalar at argument `index`. A pointer and its length are two arguments.
+    ///
+    /// ```
+    /// use trijet::kernels::{Code, KernelSpec, Out, Shape};
+    /// use trijet::{Device, Kernel, Select};
+    /// static RAMP: Kernel<(Out<f32>, f32)> = {
+    ///     let spec = KernelSpec::new("ramp", Code::ptx(""), Shape::Elements { per_thread: 1 });
+    ///     // `y` is argument 0, its length argument 1, and the step argument 2.
+    ///     let spec = spec.check(|args| match args.scalar::<f32>(2) {
+    ///         step if step.is_finite() => Ok(()),
+    ///         step => Err(format!("a step of {step}")),
+    ///     });
+    ///     // SAFETY: there is no code that could break a promise.
+    ///     unsafe { Kernel::declare(spec) }
+    /// };
+    /// let s = Device::open(Select::Host(0))?.stream()?;
+    /// let refused = s.launch(&RAMP, (&mut s.alloc(10)?, f32::NAN)).unwrap_err();
+    /// assert!(refused.to_string().contains("a step of NaN"), "{refused}");
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// When argument `index` is no scalar of exactly the type `T`. The message lists the arguments.
+    #[must_use]
+    pub fn scalar<T: Pod>(&self, index: usize) -> T {
+        self.try_scalar(index).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// The scalar at argument `index`, for the check of a kernel with [`Dynamic`](crate::kernels::Dynamic)
+    /// parameters, whose arguments may have any types.
+    ///
+    /// # Errors
+    /// A text that lists the arguments, when argument `index` is no scalar of exactly the type `T`.
+    pub fn try_scalar<T: Pod>(&self, index: usize) -> Result<T, String> {
+        self.compare::<T>(Asked::Scalar, index)?;
+        Ok(bytemuck::pod_read_unaligned(&self.bytes_at(index)[..size_of::<T>()]))
+    }
+
+    /// Compares what is asked for with what the launch passes.
+    ///
+    /// # Errors
+    /// A text that lists the arguments.
+    pub(in crate::device) fn compare<T: 'static>(
+        &self,
+        asked: Asked,
+        index: usize,
+    ) -> Result<(), String> {
+        let fits = match (asked, self.declared(index)) {
+            (Asked::Scalar, Some(Declared::Scalar(of))) => of.is::<T>(),
+            (Asked::Scalar, Some(Declared::Length { .. })) => ArgType::of::<u64>().is::<T>(),
+            (Asked::Read, Some(Declared::Span { of, mode, .. })) => !mode.writes() && of.is::<T>(),
+            (Asked::Write | Asked::Shared, Some(Declared::Span { of, mode, .. })) => {
+                mode.writes() && of.is::<T>()
+            }
+            _ => false,
+        };
+        if fits { Ok(()) } else { Err(self.misfit(asked, index, type_name::<T>())) }
+    }
+
+    /// Makes sure that there are `count` arguments.
+    ///
+    /// # Errors
+    /// A text that lists them.
+    pub(in crate::device) fn compare_count(&self, count: usize) -> Result<(), String> {
+        if self.count() == count {
+            return Ok(());
+        }
+        Err(format!("the twin takes {count} arguments of {}: {}", self.count(), self.listed()))
+    }
+
+    /// What argument `index` is; `None` if there is none.
+    fn declared(&self, index: usize) -> Option<Declared> {
+        let of = *self.types().get(index)?;
+        if of.is::<Length>() {
+            return Some(Declared::Length { of: index - 1 });
+        }
+        let Some(span) = self.spans().iter().find(|span| span.index == index) else {
+            return Some(Declared::Scalar(of));
+        };
+        let form = if self.tiled().iter().any(|arg| arg.index == index) {
+            Form::Tiled
+        } else if self.types().get(index + 1).is_some_and(|next| next.is::<Length>()) {
+            Form::PointerAndLength
+        } else {
+            Form::Pointer
+        };
+        Some(Declared::Span { of, mode: span.mode, form })
+    }
+
+    #[cold]
+    fn misfit(&self, asked: Asked, index: usize, name: &str) -> String {
+        let verb = asked.verb();
+        let cause = match self.declared(index) {
+            None => format!("there is no argument {index}"),
+            Some(Declared::Length { of }) => {
+                format!("argument {index} is the length of argument {of}")
+            }
+            Some(declared) => {
+                format!("argument {index} is {declared}, {}", declared.kind())
+            }
+        };
+        format!("`{verb}::<{name}>({index})` does not fit the kernel: {cause}; {}", self.listed())
+    }
+
+    /// The list of all arguments, for messages.
+    fn listed(&self) -> String {
+        let mut listed = Vec::new();
+        for (index, declared) in (0..).map_while(|index| Some((index, self.declared(index)?))) {
+            match declared {
+                Declared::Length { .. } => {}
+                Declared::Span { form: Form::PointerAndLength, .. } => {
+                    listed.push(format!("{index}: {declared} (its length is {})", index + 1));
+                }
+                _ => listed.push(format!("{index}: {declared}")),
+            }
+        }
+        if listed.is_empty() {
+            return "the kernel has no arguments".to_owned();
+        }
+        format!("its arguments are {}", listed.join(", "))
+    }
+}
+
+impl Declared {
+    /// What it is in words.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Scalar(_) | Self::Length { .. } => "a scalar",
+            Self::Span { mode, .. } if mode.writes() => "a written span",
+            Self::Span { .. } => "a span that is only read",
+        }
+    }
+}
+
+/// The parameter as a declaration names it.
+impl fmt::Display for Declared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (of, mode, form) = match self {
+            Self::Scalar(of) => return f.write_str(of.name()),
+            Self::Length { .. } => return f.write_str(type_name::<u64>()),
+            Self::Span { of, mode, form } => (of.name(), mode, form),
+        };
+        let access = match mode {
+            Mode::Read => "In",
+            Mode::Write => "Out",
+            Mode::ReadWrite => "InOut",
+        };
+        match form {
+            Form::PointerAndLength => write!(f, "{access}<{of}>"),
+            Form::Pointer => write!(f, "Ptr<{access}<{of}>>"),
+            Form::Tiled => write!(f, "Tiled<{access}<{of}>>"),
+        }
+    }
+}
