@@ -2,21 +2,22 @@
 //!
 //! `--op` and `--kernel` may be repeated, and their places on the command line are their order. The
 //! options of a kernel belong to the `--kernel` before them; with one kernel, they may stand
-//! anywhere. `--radius`, `--scale` and `--offset` are for a single operation. Every contradiction
+//! anywhere. `--radius`, `--edges`, `--scale` and `--offset` are for a single operation. Every contradiction
 //! is refused here, as wrong usage.
 #![forbid(unsafe_code)]
 
-use crate::values::{KernelArg, finite, radius};
+use crate::values::{EdgesName, KernelArg, edges, finite, radius};
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use trijet::kernels::median::{Edges, Window};
 
 /// One operation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
-    Median { radius: u32 },
+    Median(Window),
     Affine { scale: f32, offset: f32 },
     Kernel(KernelStep),
 }
@@ -25,7 +26,7 @@ impl Step {
     /// The file of the operation.
     pub(crate) fn file(&self) -> Option<&Path> {
         match self {
-            Self::Median { .. } | Self::Affine { .. } => None,
+            Self::Median(_) | Self::Affine { .. } => None,
             Self::Kernel(kernel) => Some(&kernel.file),
         }
     }
@@ -85,6 +86,10 @@ struct StepOptions {
     /// The radius of a single median, 1 to 7 [default: 1].
     #[arg(long, value_parser = radius)]
     radius: Option<u32>,
+    /// What the windows of a single median have beyond the edges of their image, where abcd is a row of
+    /// it [default: nearest].
+    #[arg(long, value_enum, value_name = "MODE")]
+    edges: Option<EdgesName>,
     /// The factor of a single affine [default: 1].
     #[arg(long, allow_negative_numbers = true, value_parser = finite)]
     scale: Option<f32>,
@@ -111,29 +116,34 @@ struct StepOptions {
 /// A built-in operation, as it is typed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Op {
-    Median(Option<u32>),
+    Median { radius: Option<u32>, edges: Option<Edges> },
     Affine(Option<(f32, f32)>),
 }
 
 impl Op {
     fn name(self) -> &'static str {
         match self {
-            Self::Median(_) => "median",
+            Self::Median { .. } => "median",
             Self::Affine(_) => "affine",
         }
     }
 }
 
 fn op(text: &str) -> Result<Op, String> {
-    let (median, affine) =
-        ("median or median:RADIUS", "affine, affine:SCALE or affine:SCALE,OFFSET");
+    let median = "median, median:RADIUS or median:RADIUS,EDGES";
+    let affine = "affine, affine:SCALE or affine:SCALE,OFFSET";
     let (name, values) =
         text.split_once(':').map_or((text, None), |(name, values)| (name, Some(values)));
     let write = |form| move |cause| format!("{cause}; write {form}");
     match (name, values) {
-        ("median", None) => Ok(Op::Median(None)),
+        ("median", None) => Ok(Op::Median { radius: None, edges: None }),
         ("median", Some(values)) => {
-            radius(values).map(|radius| Op::Median(Some(radius))).map_err(write(median))
+            let (pixels, name) = values
+                .split_once(',')
+                .map_or((values, None), |(pixels, name)| (pixels, Some(name)));
+            let both = radius(pixels).and_then(|radius| Ok((radius, name.map(edges).transpose()?)));
+            both.map(|(radius, edges)| Op::Median { radius: Some(radius), edges })
+                .map_err(write(median))
         }
         ("affine", None) => Ok(Op::Affine(None)),
         ("affine", Some(values)) => {
@@ -162,8 +172,10 @@ impl TypedValueParser for OpParser {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let median = "The median of each pixel's neighbourhood, which removes salt-and-pepper noise. \
-                      median:3 has radius 3";
+        let median = "The median of the square of 2R+1 by 2R+1 pixels around each pixel, which removes \
+                      salt-and-pepper noise; for u8 and u16. The square stays within the pixel's own image, \
+                      and --edges says what it has beyond the edges: the default, nearest, is that of SciPy's \
+                      median_filter with mode='nearest'. median:3 has radius 3, and median:3,reflect other edges";
         let affine = "scale * x + offset: a product and a sum in f32, each rounded. For integers the \
                       result is rounded to the nearest one, ties to even, and held to the range of \
                       the type. affine:0.5,3 has scale 0.5 and offset 3";
@@ -249,6 +261,7 @@ impl StepOptions {
     fn check(&self, ops: &[(usize, Op)], count: usize) -> Result<(), String> {
         let given = [
             ("--radius", self.radius.is_some(), "median", "median:RADIUS"),
+            ("--edges", self.edges.is_some(), "median", "median:RADIUS,EDGES"),
             ("--scale", self.scale.is_some(), "affine", "affine:SCALE,OFFSET"),
             ("--offset", self.offset.is_some(), "affine", "affine:SCALE,OFFSET"),
         ];
@@ -261,7 +274,12 @@ impl StepOptions {
                     "{option} is for a single operation; among several, write --op {form}"
                 ));
             }
-            if !matches!(first, Op::Median(None) | Op::Affine(None)) {
+            let is_given = match first {
+                Op::Median { edges, .. } if option == "--edges" => edges.is_some(),
+                Op::Median { radius, .. } => radius.is_some(),
+                Op::Affine(values) => values.is_some(),
+            };
+            if is_given {
                 return Err(format!(
                     "{option} is given beside --op {name} with values; write --op {form} without it"
                 ));
@@ -272,7 +290,10 @@ impl StepOptions {
 
     fn step(&self, op: Op) -> Step {
         match op {
-            Op::Median(radius) => Step::Median { radius: radius.or(self.radius).unwrap_or(1) },
+            Op::Median { radius, edges } => Step::Median(Window {
+                radius: radius.or(self.radius).unwrap_or(1),
+                edges: edges.or(self.edges.map(Edges::from)).unwrap_or_default(),
+            }),
             Op::Affine(Some((scale, offset))) => Step::Affine { scale, offset },
             Op::Affine(None) => Step::Affine {
                 scale: self.scale.unwrap_or(1.0),

@@ -1,9 +1,10 @@
 //! The values of options, and their parsers.
 #![forbid(unsafe_code)]
 
+use clap::ValueEnum;
 use std::fmt;
 use std::str::FromStr;
-use trijet::kernels::median::RADIUS_MAX;
+use trijet::kernels::median::{Edges, RADIUS_MAX};
 use trijet::{Bytes, Nanos};
 
 /// The device to run on.
@@ -89,6 +90,42 @@ pub(crate) fn radius(text: &str) -> Result<u32, String> {
         return Ok(radius);
     }
     Err(format!("radius {radius} is out of range: 1 to {RADIUS_MAX}"))
+}
+
+/// What a window of the median filter has beyond the edges of its image, by the names of SciPy. `abcd` is a row
+/// of the image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EdgesName {
+    /// aaa|abcd|ddd: the pixel at the edge, again and again.
+    Nearest,
+    /// cba|abcd|dcb: the image in reverse. This is SciPy's default.
+    Reflect,
+    /// dcb|abcd|cba: the image in reverse, without the pixel at the edge.
+    Mirror,
+    /// 000|abcd|000: zeros.
+    Constant,
+    /// bcd|abcd|abc: the other side of the image. Chunks are read with the whole images that they touch.
+    Wrap,
+}
+
+impl From<EdgesName> for Edges {
+    fn from(name: EdgesName) -> Self {
+        match name {
+            EdgesName::Nearest => Self::Nearest,
+            EdgesName::Reflect => Self::Reflect,
+            EdgesName::Mirror => Self::Mirror,
+            EdgesName::Constant => Self::Constant,
+            EdgesName::Wrap => Self::Wrap,
+        }
+    }
+}
+
+/// Parses the edges of the median filter.
+pub(crate) fn edges(text: &str) -> Result<Edges, String> {
+    EdgesName::from_str(text, false).map(Edges::from).map_err(|_| {
+        let names = Edges::ALL.map(|edges| edges.to_string()).join(", ");
+        format!("unknown edges `{text}`: use {names}")
+    })
 }
 
 /// Parses a time with a unit: 12s, 1.5s, 500ms, 20us or 7ns.

@@ -4,7 +4,7 @@
 use super::user_kernel::UserKernel;
 use crate::steps::{KernelStep, Step};
 use std::path::Path;
-use trijet::kernels::median::{MedianPixel, RADIUS_MAX, Rows, load, median};
+use trijet::kernels::median::{Edges, MedianPixel, RADIUS_MAX, Rows, Window, load, median};
 use trijet::kernels::{AFFINE_F32, AFFINE_U8, AFFINE_U16};
 use trijet::pipeline::{Layout, StageCx};
 use trijet::{Device, Element, Error, ErrorKind, Pipeline, Result, View, ViewMut};
@@ -13,7 +13,7 @@ use trijet_io::{Array, Dtype};
 /// An operation over the rows of an array.
 #[derive(Debug)]
 pub(super) enum Operation {
-    Median { radius: u32, width: u32, height: u32 },
+    Median { window: Window, width: u32, height: u32 },
     Affine { scale: f32, offset: f32 },
     User { kernel: Box<UserKernel>, halo: Option<u64>, row_len: u64 },
 }
@@ -23,7 +23,8 @@ fn refused(cause: String) -> Error {
 }
 
 /// The median filter over the images of an array.
-fn median_of(array: &Array, radius: u32) -> Result<Operation> {
+fn median_of(array: &Array, window: Window) -> Result<Operation> {
+    let radius = window.radius;
     if array.dtype() == Dtype::F32 {
         return Err(refused("the median filter needs u8 or u16, but the input is f32".to_owned()));
     }
@@ -40,14 +41,14 @@ fn median_of(array: &Array, radius: u32) -> Result<Operation> {
     };
     // Images without pixels have no chunk, and kernels are loaded for at least one pixel.
     let (width, height) = (side(width)?.max(1), side(height)?.max(1));
-    Ok(Operation::Median { radius, width, height })
+    Ok(Operation::Median { window, width, height })
 }
 
 impl Operation {
     /// The operation of a step, over the array of `input`.
     pub(super) fn new(step: &Step, array: &Array, input: &Path) -> Result<Self> {
         match step {
-            Step::Median { radius } => median_of(array, *radius)
+            Step::Median(window) => median_of(array, *window)
                 .map_err(|error| error.context(input.display().to_string())),
             Step::Affine { scale, offset } => Ok(Self::Affine { scale: *scale, offset: *offset }),
             Step::Kernel(KernelStep { file, entry, args, halo }) => {
@@ -61,7 +62,12 @@ impl Operation {
     /// A description of everything that the bytes of the result depend on.
     pub(super) fn description(&self) -> String {
         match self {
-            Self::Median { radius, .. } => format!("median radius={radius}"),
+            Self::Median { window: Window { radius, edges: Edges::Nearest }, .. } => {
+                format!("median radius={radius}")
+            }
+            Self::Median { window: Window { radius, edges }, .. } => {
+                format!("median radius={radius} edges={edges}")
+            }
             Self::Affine { scale, offset } => format!("affine scale={scale} offset={offset}"),
             Self::User { kernel, halo, .. } => match halo {
                 Some(rows) => format!("{} halo={rows}", kernel.description),
@@ -73,8 +79,8 @@ impl Operation {
     /// Loads the kernel, so that its errors are reported before anything is written.
     pub(super) fn load(&self, device: &Device, dtype: Dtype) -> Result<()> {
         match (self, dtype) {
-            (Self::Median { radius, .. }, Dtype::U8) => load::<u8>(device, *radius),
-            (Self::Median { radius, .. }, _) => load::<u16>(device, *radius),
+            (Self::Median { window, .. }, Dtype::U8) => load::<u8>(device, window.radius),
+            (Self::Median { window, .. }, _) => load::<u16>(device, window.radius),
             (Self::Affine { .. }, Dtype::U8) => device.load(&AFFINE_U8),
             (Self::Affine { .. }, Dtype::U16) => device.load(&AFFINE_U16),
             (Self::Affine { .. }, Dtype::F32) => device.load(&AFFINE_F32),
@@ -87,7 +93,11 @@ impl Operation {
     pub(super) fn halo(&self, layout: Layout) -> u64 {
         match self {
             Self::Median { height, .. } if layout.granule == u64::from(*height) => 0,
-            Self::Median { radius, .. } => u64::from(*radius),
+            // A window at the edge has rows of the other side of its image.
+            Self::Median { window: Window { edges: Edges::Wrap, .. }, height, .. } => {
+                u64::from(*height) - 1
+            }
+            Self::Median { window, .. } => u64::from(window.radius),
             Self::Affine { .. } => 0,
             Self::User { halo, .. } => halo.unwrap_or(0),
         }
@@ -123,9 +133,9 @@ impl Operation {
         x: View<'_, T>,
         y: ViewMut<'_, T>,
     ) -> Result<()> {
-        let Self::Median { radius, width, height } = *self else { return self.user(s, x, y) };
+        let Self::Median { window, width, height } = *self else { return self.user(s, x, y) };
         let (first_out, first_in) = (s.y_rows().start, s.x_rows().start);
-        median(s, radius, Rows { width, height, first_out, first_in }, x, y)
+        median(s, window, Rows { width, height, first_out, first_in }, x, y)
     }
 
     fn user<T: Element>(&self, s: &StageCx<'_>, x: View<'_, T>, y: ViewMut<'_, T>) -> Result<()> {

@@ -180,18 +180,23 @@ fn an_option_of_another_operation_is_refused() {
 fn values_of_an_operation_that_are_wrong_are_refused_with_the_right_form() {
     let forms = [
         ("median:", "median:RADIUS"),
-        ("median:0", "1 to 7; write median or median:RADIUS"),
+        ("median:0", "1 to 7; write median, median:RADIUS or median:RADIUS,EDGES"),
         ("median:8", "1 to 7"),
-        ("median:2,2", "median:RADIUS"),
+        (
+            "median:2,2",
+            "unknown edges `2`: use nearest, reflect, mirror, constant, wrap; write median",
+        ),
+        ("median:2,", "unknown edges ``"),
+        ("median:2,wrap,2", "unknown edges `wrap,2`"),
         ("affine:", "affine:SCALE,OFFSET"),
         ("affine:,2", "affine:SCALE,OFFSET"),
         ("affine:1,", "affine:SCALE,OFFSET"),
         ("affine:1,2,3", "affine:SCALE,OFFSET"),
         ("affine:nan", "`nan` is not a finite number; write affine"),
         ("affine:1,inf", "`inf` is not a finite number"),
-        ("Median", "median:RADIUS, affine"),
-        ("", "median:RADIUS, affine"),
-        ("median=3", "median:RADIUS, affine"),
+        ("Median", "median:RADIUS,EDGES, affine"),
+        ("", "median:RADIUS,EDGES, affine"),
+        ("median=3", "median:RADIUS,EDGES, affine"),
     ];
     let workdir = workdir();
     for (op, words) in forms {
@@ -204,7 +209,7 @@ fn values_of_an_operation_that_are_wrong_are_refused_with_the_right_form() {
 fn options_that_contradict_a_chain_are_refused() {
     let workdir = workdir();
     let usage = "Usage: trijet map";
-    let contradictions: [(&[&str], &str); 14] = [
+    let contradictions: [(&[&str], &str); 17] = [
         (&["--op=median", "--op=median", "--radius=2"], "--radius is for a single operation"),
         (&["--op=median", "--op=affine", "--radius=2"], "write --op median:RADIUS"),
         (&["--op=median", "--op=affine", "--scale=2"], "write --op affine:SCALE,OFFSET"),
@@ -212,6 +217,12 @@ fn options_that_contradict_a_chain_are_refused() {
         (&["--op=median", "--kernel=k.cu", "--entry=k", "--radius=2"], "--radius is for a single"),
         (&["--op=affine", "--kernel=k.cu", "--entry=k", "--radius=2"], "requires --op median"),
         (&["--op=median:2", "--radius=2"], "--radius is given beside --op median with values"),
+        (&["--op=median", "--op=affine", "--edges=wrap"], "write --op median:RADIUS,EDGES"),
+        (
+            &["--op=median:2,wrap", "--edges=wrap"],
+            "--edges is given beside --op median with values",
+        ),
+        (&["--op=affine", "--edges=wrap"], "--edges requires --op median"),
         (&["--op=affine:2", "--offset=2"], "--offset is given beside --op affine with values"),
         (&["--kernel=k.cu", "--entry=k", "--kernel=l.cu"], "--kernel l.cu requires --entry"),
         (&["--kernel=k.cu", "--entry=k", "--entry=l"], "--entry is given twice for --kernel k.cu"),

@@ -1,7 +1,7 @@
 //! `trijet map`: the output equals a reference, for every format and chunk size.
 
 use crate::held::Held;
-use crate::reference::{affine, median};
+use crate::reference::{affine, median, median_with};
 use crate::workdir::{Images, Workdir, bytes_of, data_of, decode, noise, numbers_of, pixels_of};
 use std::collections::HashSet;
 use trijet::trace::Engine;
@@ -24,6 +24,66 @@ fn the_median_equals_that_of_a_sorted_window() {
         assert_eq!(data_of(&workdir.read(&stack_out), "<u2", "(4, 11, 13)"), expected);
     }
     assert!(workdir.names().iter().all(|name| name.ends_with(".npy")), "only outputs are left");
+}
+
+/// Whatever the chunks are, and in images that are smaller than the window.
+#[test]
+fn the_edges_of_the_median_are_those_of_scipy() {
+    let workdir = Workdir::new();
+    let (stack, small) = (noise(4 * 12 * 13, 31), noise(3 * 2 * 5 * 2, 32));
+    workdir.npy("stack.npy", "|u1", &[4, 12, 13], &stack);
+    workdir.npy("small.npy", "<u2", &[3, 2, 5], &small);
+    workdir.images("images", [13, 12], &Images::U8(&stack));
+    for (n, edges) in ["nearest", "reflect", "mirror", "constant", "wrap"].into_iter().enumerate() {
+        let expected = median_with(&stack, [4, 12, 13], 2, edges);
+        for chunk in ["--chunk=13", "--chunk=100", "--chunk=64KiB"] {
+            let out = format!("{edges}{chunk}.npy");
+            let op = ["--op", "median", "--radius", "2", "--edges", edges, chunk];
+            workdir.map(&[&["stack.npy", "-o", &out], &op[..]].concat()).done();
+            assert_eq!(data_of(&workdir.read(&out), "|u1", "(4, 12, 13)"), expected, "{out}");
+        }
+        let folder = format!("images-{edges}");
+        let op = format!("median:2,{edges}");
+        workdir.map(&["images", "-o", &folder, "--op", &op, "--chunk=1"]).done();
+        let pixels: Vec<u16> = expected.into_iter().map(u16::from).collect();
+        assert_eq!(pixels_of(&workdir.path(&folder)), pixels, "{folder}");
+        let (out, radius) = (format!("small-{edges}.npy"), [3, 7][n % 2]);
+        let op = format!("--op=median:{radius}");
+        workdir.map(&["small.npy", "-o", &out, &op, "--edges", edges, "--chunk=10"]).done();
+        let expected = bytes_of(&median_with(&numbers_of(&small), [3, 2, 5], radius, edges));
+        assert_eq!(data_of(&workdir.read(&out), "<u2", "(3, 2, 5)"), expected, "{out}");
+    }
+}
+
+/// A partial result of other edges is one of another job.
+#[test]
+fn edges_are_a_part_of_the_job() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[9, 7], &noise(63, 3));
+    let report = workdir.map(&["in.npy", "-o", "a.npy", "--op=median", "--edges=mirror"]).done();
+    assert!(report.contains("median radius=1 edges=mirror"), "{report}");
+    let report = workdir.map(&["in.npy", "-o", "b.npy", "--op=median", "--edges=nearest"]).done();
+    assert!(report.contains("median radius=1") && !report.contains("edges="), "{report}");
+    let resumed = ["in.npy", "-o", "a.npy", "--op=median", "--edges=wrap", "--resume"];
+    workdir.map(&resumed).refused(1, &["a.npy"]);
+}
+
+/// A scientist who compares with SciPy's default has to find the difference here.
+#[test]
+fn the_help_defines_the_window_and_the_edges_of_the_median() {
+    let help = Workdir::new().trijet(&["map", "--help"]).done();
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "square of 2R+1 by 2R+1 pixels",
+        "within the pixel's own image",
+        "SciPy's median_filter with mode='nearest'",
+        "for u8 and u16",
+        "cba|abcd|dcb",
+        "dcb|abcd|cba",
+        "[default: nearest]",
+    ] {
+        assert!(help.contains(words), "`{words}` is missing in {help}");
+    }
 }
 
 #[test]

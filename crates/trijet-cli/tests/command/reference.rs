@@ -1,11 +1,43 @@
 //! References for the operations, computed in another way than the library computes them.
 
-/// The median filter, by sorting the window of every pixel. Pixels outside of the image have the
-/// value of the nearest pixel inside.
-pub(crate) fn median<T: Copy + Ord>(
+/// The pixel of a line that stands at `place`, by the words of `scipy.ndimage`; `None` for a zero. It walks from the
+/// line to the place, and turns where the mode says so.
+fn walked(edges: &str, place: isize, length: usize) -> Option<usize> {
+    let length = length.cast_signed();
+    let within = |at: isize| (0..length).contains(&at);
+    let (mut at, mut step) = if place < 0 { (0, -1) } else { (place.min(length - 1), 1) };
+    for _ in 0..(place - at).abs() {
+        match (edges, within(at + step)) {
+            ("constant", _) => return None,
+            ("nearest", _) => {}
+            ("wrap", _) => at = (at + step).rem_euclid(length),
+            ("reflect", false) => step = -step,
+            ("mirror", false) => {
+                step = -step;
+                at = (at + step).clamp(0, length - 1);
+            }
+            (_, true) => at += step,
+            (other, _) => panic!("{other} is no mode"),
+        }
+    }
+    Some(at.cast_unsigned())
+}
+
+/// The median filter with the default edges.
+pub(crate) fn median<T: Copy + Ord + Default>(
+    stack: &[T],
+    shape: [usize; 3],
+    radius: usize,
+) -> Vec<T> {
+    median_with(stack, shape, radius, "nearest")
+}
+
+/// The median filter, by sorting the window of every pixel.
+pub(crate) fn median_with<T: Copy + Ord + Default>(
     stack: &[T],
     [count, height, width]: [usize; 3],
     radius: usize,
+    edges: &str,
 ) -> Vec<T> {
     assert_eq!(stack.len(), count * height * width);
     let side = 2 * radius + 1;
@@ -15,9 +47,10 @@ pub(crate) fn median<T: Copy + Ord>(
             for column in 0..width {
                 let mut window: Vec<T> = (0..side * side)
                     .map(|n| {
-                        let r = (row + n / side).saturating_sub(radius).min(height - 1);
-                        let c = (column + n % side).saturating_sub(radius).min(width - 1);
-                        image[r * width + c]
+                        let place = |at: usize| at.cast_signed() - radius.cast_signed();
+                        let row = walked(edges, place(row + n / side), height);
+                        let column = walked(edges, place(column + n % side), width);
+                        row.zip(column).map_or(T::default(), |(r, c)| image[r * width + c])
                     })
                     .collect();
                 window.sort_unstable();

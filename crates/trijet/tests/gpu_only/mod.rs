@@ -24,7 +24,7 @@ use crate::cases::words;
 use std::path::Path;
 use std::process::Command;
 use trijet::kernels::gemm::{self, bf16};
-use trijet::kernels::median::{MedianPixel, Rows, median};
+use trijet::kernels::median::{Edges, MedianPixel, Rows, Window, median};
 use trijet::kernels::{
     AFFINE_F32, AFFINE_U8, AFFINE_U16, AXPY, Code, Dynamic, FILL_F32, FILL_U8, FILL_U32,
     KernelSpec, Shape, cluster, dependent, warp_specialized,
@@ -198,14 +198,20 @@ fn the_kernels_for_compute_capability_9_equal_their_twins() {
 fn medians<T: MedianPixel>(bits: u32) {
     let mut prng = Prng::new(u64::from(bits));
     let mut draw = |from: u64, to: u64| from + prng.below(to - from);
-    for radius in 1..=7u32 {
-        for _ in 0..24 {
-            let (width, height, images) = (draw(1, 400), draw(1, 90), draw(1, 4));
+    for (radius, edges) in (1..=7u32).flat_map(|radius| Edges::ALL.map(|edges| (radius, edges))) {
+        for turn in 0..24 {
+            // Every third stack has sides that are smaller than most windows.
+            let (widest, highest) = if turn % 3 == 0 { (10, 10) } else { (400, 90) };
+            let (width, height, images) = (draw(1, widest), draw(1, highest), draw(1, 4));
             let rows = height * images;
             let first = draw(0, rows);
             let last = draw(first, rows) + 1;
-            let first_in = first.saturating_sub(u64::from(radius) + draw(0, 3));
-            let last_in = (last + u64::from(radius) + draw(0, 3)).min(rows);
+            let (mut first_in, mut last_in) = (first, last);
+            if edges == Edges::Wrap {
+                (first_in, last_in) = (first / height * height, last.div_ceil(height) * height);
+            }
+            first_in = first_in.saturating_sub(u64::from(radius) + draw(0, 3));
+            last_in = (last_in + u64::from(radius) + draw(0, 3)).min(rows);
             let len = |rows: u64| usize::try_from(width * rows).expect("a small test");
             let noise = words(draw(0, 1 << 40), len(last_in - first_in));
             let x = cast::<T>(&noise, len(last_in - first_in));
@@ -213,8 +219,8 @@ fn medians<T: MedianPixel>(bits: u32) {
             let side = |pixels: u64| u32::try_from(pixels).expect("a small test");
             let (width, height) = (side(width), side(height));
             let at = Rows { width, height, first_out: first, first_in };
-            let what = format!("median {bits} bit, radius {radius}, {at:?}");
-            same(&what, &x, &y, &|s, x, y| median(s, radius, at, x, y));
+            let what = format!("median {bits} bit, radius {radius}, {edges:?}, {at:?}");
+            same(&what, &x, &y, &|s, x, y| median(s, Window { radius, edges }, at, x, y));
         }
     }
 }

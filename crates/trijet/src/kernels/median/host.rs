@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use super::edges::Edges;
 use super::histogram::Histogram;
 use super::pixel::Pixel;
 use super::plan::RADIUS_MAX;
@@ -28,21 +29,31 @@ pub(crate) struct Geometry {
 
 impl Geometry {
     /// The global rows that the windows of the output rows `out_rows` reach. The input must have at
-    /// least these.
-    pub(crate) fn in_rows(&self, radius: u32, out_rows: Range<u64>) -> Range<u64> {
+    /// least these: the rows of the image within `radius`, and where an image goes round, all of its rows
+    /// for a window that leaves it.
+    pub(crate) fn in_rows(&self, radius: u32, edges: Edges, out_rows: Range<u64>) -> Range<u64> {
         if out_rows.is_empty() {
             return out_rows;
         }
-        let first = self.window_rows(radius, out_rows.start).start;
-        first..self.window_rows(radius, out_rows.end - 1).end
+        let (first, last) = (self.image_of(out_rows.start), self.image_of(out_rows.end - 1));
+        let needed = |rows: Range<u64>, image: &Range<u64>| {
+            let radius = u64::from(radius);
+            let leaves = rows.start < image.start + radius || rows.end + radius > image.end;
+            if leaves && edges == Edges::Wrap {
+                return image.clone();
+            }
+            rows.start.saturating_sub(radius).max(image.start)..(rows.end + radius).min(image.end)
+        };
+        let head = out_rows.start..out_rows.end.min(first.end);
+        let tail = out_rows.start.max(last.start)..out_rows.end;
+        needed(head, &first).start..needed(tail, &last).end
     }
 
-    /// The rows of the image of `row` within `radius` of it.
-    fn window_rows(&self, radius: u32, row: u64) -> Range<u64> {
+    /// The rows of the image of `row`.
+    fn image_of(&self, row: u64) -> Range<u64> {
         let height = u64::from(self.height);
         let image = row / height * height;
-        let radius = u64::from(radius);
-        row.saturating_sub(radius).max(image)..(row + radius + 1).min(image + height)
+        image..image + height
     }
 }
 
@@ -55,7 +66,7 @@ impl Geometry {
 /// or `x` lacks a row of [`Geometry::in_rows`].
 pub(crate) fn median<T: Pixel>(
     geometry: &Geometry,
-    radius: u32,
+    (radius, edges): (u32, Edges),
     x: &[T],
     out_rows: Range<u64>,
     y: &mut [T],
@@ -69,16 +80,22 @@ pub(crate) fn median<T: Pixel>(
         rows * u64::from(geometry.width),
         "y does not have the requested rows"
     );
-    let mut filter = Filter::new(radius, width);
+    let mut filter = Filter::new(radius, edges, width);
+    let zeros = vec![T::default(); width];
+    let side = 2 * radius as usize + 1;
     for (row, out) in out_rows.zip(y.chunks_exact_mut(width)) {
-        let reach = geometry.window_rows(radius, row);
+        let image = geometry.image_of(row).start;
         let mut window: [&[T]; SIDE_MAX] = [&[]; SIDE_MAX];
-        let side = 2 * u64::from(radius) + 1;
-        for (place, line) in (0..side).zip(&mut window) {
-            let from = (row + place).saturating_sub(u64::from(radius));
-            let index = from.clamp(reach.start, reach.end - 1) - geometry.first_in_row;
-            let start = usize::try_from(index * u64::from(geometry.width)).expect("x is in memory");
-            *line = &x[start..start + width];
+        for (place, line) in window[..side].iter_mut().enumerate() {
+            let from = (row - image).cast_signed() + place as i64 - i64::from(radius);
+            *line = match edges.at(from, i64::from(geometry.height)) {
+                None => &zeros,
+                Some(from) => {
+                    let index = (image + from - geometry.first_in_row) * u64::from(geometry.width);
+                    let start = usize::try_from(index).expect("x is in memory");
+                    &x[start..start + width]
+                }
+            };
         }
         filter.row(&window, out);
     }
@@ -87,16 +104,19 @@ pub(crate) fn median<T: Pixel>(
 /// The working memory of one radius and width.
 enum Filter<T> {
     Columns(Columns<T>),
-    Sliding { radius: usize, histogram: Histogram },
+    Sliding { columns: Vec<usize>, histogram: Histogram },
 }
 
 impl<T: Pixel> Filter<T> {
-    fn new(radius: u32, width: usize) -> Self {
+    fn new(radius: u32, edges: Edges, width: usize) -> Self {
         if radius == 1 {
             let column = || vec![T::default(); width + 2];
-            Self::Columns(Columns { least: column(), middle: column(), most: column() })
+            let ends = [-1, width as i64].map(|at| column_at(edges, at, width));
+            Self::Columns(Columns { least: column(), middle: column(), most: column(), ends })
         } else {
-            Self::Sliding { radius: radius as usize, histogram: Histogram::new::<T>() }
+            let radius = i64::from(radius);
+            let columns = (-radius..width as i64 + radius).map(|at| column_at(edges, at, width));
+            Self::Sliding { columns: columns.collect(), histogram: Histogram::new::<T>() }
         }
     }
 
@@ -104,11 +124,23 @@ impl<T: Pixel> Filter<T> {
     fn row(&mut self, window: &[&[T]; SIDE_MAX], out: &mut [T]) {
         match self {
             Self::Columns(columns) => columns.row([window[0], window[1], window[2]], out),
-            Self::Sliding { radius, histogram } => {
-                slide(histogram, *radius, &window[..2 * *radius + 1], out);
+            Self::Sliding { columns, histogram } => {
+                let side = columns.len() - out.len() + 1;
+                slide(histogram, columns, &window[..side], out);
             }
         }
     }
+}
+
+/// The column that stands at column `at` of a row; one beyond the row for a zero.
+fn column_at(edges: Edges, at: i64, width: usize) -> usize {
+    let beyond = usize::MAX;
+    edges.at(at, width as i64).map_or(beyond, |from| usize::try_from(from).unwrap_or(beyond))
+}
+
+/// The pixel in a column of [`column_at`].
+fn pixel<T: Pixel>(line: &[T], column: usize) -> T {
+    line.get(column).map_or(T::default(), |pixel| *pixel)
 }
 
 /// The sorted columns of a window of radius 1, with one column more at either edge.
@@ -116,12 +148,14 @@ struct Columns<T> {
     least: Vec<T>,
     middle: Vec<T>,
     most: Vec<T>,
+    /// The columns that stand before the first one and after the last one.
+    ends: [usize; 2],
 }
 
 impl<T: Pixel> Columns<T> {
     fn row(&mut self, window: [&[T]; 3], out: &mut [T]) {
         let width = out.len();
-        let Self { least, middle, most } = self;
+        let Self { least, middle, most, ends } = self;
         let sorted = least[1..].iter_mut().zip(&mut middle[1..]).zip(&mut most[1..]);
         let pixels = window[0].iter().zip(window[1]).zip(window[2]);
         for (((least, middle), most), ((&a, &b), &c)) in sorted.zip(pixels) {
@@ -131,8 +165,8 @@ impl<T: Pixel> Columns<T> {
             *most = high.max(c);
         }
         for column in [&mut *least, &mut *middle, &mut *most] {
-            column[0] = column[1];
-            column[width + 1] = column[width];
+            let ends = ends.map(|at| pixel(&column[1..=width], at));
+            (column[0], column[width + 1]) = (ends[0], ends[1]);
         }
         let least = maxima(least);
         let most = minima(most);
@@ -157,36 +191,35 @@ fn median3<T: Pixel>(a: T, b: T, c: T) -> T {
     a.min(b).max(a.max(b).min(c))
 }
 
-/// Computes one row with a sliding histogram, which is empty before and afterwards.
-fn slide<T: Pixel>(histogram: &mut Histogram, radius: usize, window: &[&[T]], out: &mut [T]) {
-    let last = out.len() - 1;
+/// Computes one row with a sliding histogram, which is empty before and afterwards. `columns` has the
+/// columns of the windows from left to right.
+fn slide<T: Pixel>(histogram: &mut Histogram, columns: &[usize], window: &[&[T]], out: &mut [T]) {
     let rank = u32::try_from(window.len() * window.len() / 2).expect("a window is small");
-    let side = 2 * radius + 1;
-    let column = |place: usize| place.saturating_sub(radius).min(last);
-    for place in 0..side {
+    let side = window.len();
+    let (first, coming) = columns.split_at(side);
+    for column in first {
         for line in window {
-            histogram.add(line[column(place)]);
+            histogram.add(pixel(line, *column));
         }
     }
     out[0] = histogram.select(rank);
-    for (left, out) in out[1..].iter_mut().enumerate() {
-        let (leaving, coming) = (column(left), column(left + side));
+    for ((leaving, coming), out) in columns.iter().zip(coming).zip(&mut out[1..]) {
         for line in window {
-            histogram.remove(line[leaving]);
-            histogram.add(line[coming]);
+            histogram.remove(pixel(line, *leaving));
+            histogram.add(pixel(line, *coming));
         }
         *out = histogram.select(rank);
     }
-    for place in last..last + side {
+    for column in &columns[columns.len() - side..] {
         for line in window {
-            histogram.remove(line[column(place)]);
+            histogram.remove(pixel(line, *column));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Geometry, Pixel, median};
+    use super::{Edges, Geometry, Pixel, median};
 
     /// Marsaglia's xorshift64: enough to draw shapes and pixels.
     struct Draw(u64);
@@ -204,19 +237,54 @@ mod tests {
         }
     }
 
+    /// A line with `more` places before and after it, as the documentation of `scipy.ndimage` draws them: the line
+    /// in the middle of what it repeats. `None` stands for a zero.
+    fn continued(edges: Edges, line: &[usize], more: usize) -> Vec<Option<usize>> {
+        let reversed: Vec<usize> = line.iter().rev().copied().collect();
+        let inner = reversed.get(1..line.len().max(2) - 1).unwrap_or_default();
+        // What follows the line, until the line comes again. Backwards, it also precedes the line.
+        let (zeros, first, last) = (vec![None; more], line[0], line[line.len() - 1]);
+        let unit: Vec<usize> = match edges {
+            Edges::Constant => {
+                let line = line.iter().copied().map(Some);
+                return zeros.iter().copied().chain(line).chain(zeros.iter().copied()).collect();
+            }
+            Edges::Nearest => {
+                let ends = (vec![first; more], vec![last; more]);
+                return ends
+                    .0
+                    .into_iter()
+                    .chain(line.iter().copied())
+                    .chain(ends.1)
+                    .map(Some)
+                    .collect();
+            }
+            Edges::Reflect => [line, &reversed].concat(),
+            Edges::Mirror => [line, inner].concat(),
+            Edges::Wrap => line.to_vec(),
+        };
+        let times = more.div_ceil(unit.len());
+        let endless: Vec<usize> = unit.repeat(2 * times + line.len());
+        let start = times * unit.len() - more;
+        endless[start..][..2 * more + line.len()].iter().copied().map(Some).collect()
+    }
+
     /// Sorts the window of one pixel of the whole stack.
     fn by_sorting<T: Pixel>(
         stack: &[T],
-        (width, height): (i64, i64),
-        radius: i64,
-        (row, column): (i64, i64),
+        (width, height): (usize, usize),
+        (radius, edges): (usize, Edges),
+        (row, column): (usize, usize),
     ) -> T {
         let top = row / height * height;
+        let rows = continued(edges, &(top..top + height).collect::<Vec<_>>(), radius);
+        let columns = continued(edges, &(0..width).collect::<Vec<_>>(), radius);
         let mut window = Vec::new();
-        for r in row - radius..=row + radius {
-            for c in column - radius..=column + radius {
-                let (r, c) = (r.clamp(top, top + height - 1), c.clamp(0, width - 1));
-                window.push(stack[usize::try_from(r * width + c).unwrap()]);
+        for row in &rows[row - top..][..2 * radius + 1] {
+            for column in &columns[column..][..2 * radius + 1] {
+                let place = row.zip(*column);
+                window
+                    .push(place.map_or(T::default(), |(row, column)| stack[row * width + column]));
             }
         }
         window.sort_unstable();
@@ -224,9 +292,11 @@ mod tests {
     }
 
     /// A random stack, a random run of its rows, only the input rows that the run needs.
-    fn agrees_with_sorting<T: Pixel + std::fmt::Debug>(seed: u64, radius: u32) {
+    fn agrees_with_sorting<T: Pixel + std::fmt::Debug>(seed: u64, radius: u32, edges: Edges) {
         let mut draw = Draw(seed);
-        let (width, height) = (draw.in_range(1, 40), draw.in_range(1, 40));
+        // Sides down to 1: smaller than the window, also than half of it.
+        let most = draw.in_range(1, 40);
+        let (width, height) = (draw.in_range(1, most), draw.in_range(1, most));
         let rows = height * draw.in_range(1, 4);
         let mask = (1 << draw.in_range(1, u64::from(T::BITS))) - 1;
         let stack: Vec<T> = (0..width * rows)
@@ -239,38 +309,63 @@ mod tests {
             height: u32::try_from(height).unwrap(),
             first_in_row: 0,
         };
-        let need = geometry.in_rows(radius, out_rows.clone());
+        let need = geometry.in_rows(radius, edges, out_rows.clone());
         let geometry = Geometry { first_in_row: need.start, ..geometry };
         let at = |row: u64| usize::try_from(row * width).unwrap();
         let mut y = vec![T::default(); at(out_rows.end - out_rows.start)];
-        median(&geometry, radius, &stack[at(need.start)..at(need.end)], out_rows.clone(), &mut y);
+        let input = &stack[at(need.start)..at(need.end)];
+        median(&geometry, (radius, edges), input, out_rows.clone(), &mut y);
 
-        let signed = |v: u64| i64::try_from(v).unwrap();
-        let size = (signed(width), signed(height));
+        let whole = |v: u64| usize::try_from(v).unwrap();
+        let size = (whole(width), whole(height));
         let mut got = y.into_iter();
         for row in out_rows {
             for column in 0..width {
-                let place = (signed(row), signed(column));
-                let want = by_sorting(&stack, size, i64::from(radius), place);
-                assert_eq!(got.next(), Some(want), "seed {seed}, radius {radius}, at {place:?}");
+                let place = (whole(row), whole(column));
+                let want = by_sorting(&stack, size, (radius as usize, edges), place);
+                assert_eq!(got.next(), Some(want), "seed {seed}, {radius}, {edges:?}, {place:?}");
             }
+        }
+    }
+
+    /// The examples of `scipy.ndimage`: a line of 4 with 6 places on either side, and a line of one.
+    #[test]
+    fn lines_are_continued_as_scipy_does() {
+        let cases = [
+            (Edges::Reflect, "cddcba abcd dcbaab"),
+            (Edges::Constant, "------ abcd ------"),
+            (Edges::Nearest, "aaaaaa abcd dddddd"),
+            (Edges::Mirror, "abcdcb abcd cbabcd"),
+            (Edges::Wrap, "cdabcd abcd abcdab"),
+        ];
+        let letter = |at: Option<usize>| at.map_or('-', |at| char::from(b"abcd"[at]));
+        for (edges, wanted) in cases {
+            let wanted = wanted.replace(' ', "");
+            let by_place = |place: i64| edges.at(place, 4).map(|at| usize::try_from(at).unwrap());
+            let got: String = (-6..10).map(|place| letter(by_place(place))).collect();
+            assert_eq!(got, wanted, "{edges:?}");
+            let oracle: String =
+                continued(edges, &[0, 1, 2, 3], 6).into_iter().map(letter).collect();
+            assert_eq!(oracle, wanted, "the oracle of {edges:?}");
+            let one = if edges == Edges::Constant { None } else { Some(0) };
+            assert_eq!((edges.at(-7, 1), edges.at(0, 1), edges.at(7, 1)), (one, Some(0), one));
         }
     }
 
     #[test]
     fn every_radius_agrees_with_sorting_on_u8() {
-        for radius in 1..=7 {
+        for (radius, edges) in (1..=7).flat_map(|radius| Edges::ALL.map(|edges| (radius, edges))) {
             for seed in 1..=24 {
-                agrees_with_sorting::<u8>(seed * 7919, radius);
+                agrees_with_sorting::<u8>(seed * 7919, radius, edges);
             }
         }
     }
 
     #[test]
     fn every_radius_agrees_with_sorting_on_u16() {
-        for radius in 1..=7 {
+        for (radius, edges) in (1..=7).flat_map(|radius| Edges::ALL.map(|edges| (radius, edges))) {
             for seed in 1..=24 {
-                agrees_with_sorting::<u16>(seed * 7919, radius);
+                agrees_with_sorting::<u16>(seed * 7919, radius, edges);
             }
         }
     }
@@ -278,16 +373,32 @@ mod tests {
     #[test]
     fn windows_stay_in_their_image() {
         let geometry = Geometry { width: 5, height: 10, first_in_row: 0 };
-        assert_eq!(geometry.in_rows(3, 12..14), 10..17);
-        assert_eq!(geometry.in_rows(3, 8..9), 5..10);
-        assert_eq!(geometry.in_rows(7, 0..30), 0..30);
-        assert_eq!(geometry.in_rows(7, 4..4), 4..4);
+        for edges in Edges::ALL.into_iter().filter(|edges| *edges != Edges::Wrap) {
+            assert_eq!(geometry.in_rows(3, edges, 12..14), 10..17);
+            assert_eq!(geometry.in_rows(3, edges, 8..9), 5..10);
+            assert_eq!(geometry.in_rows(7, edges, 0..30), 0..30);
+            assert_eq!(geometry.in_rows(7, edges, 4..4), 4..4);
+        }
+    }
+
+    /// A window that leaves its image reaches the rows of the other side.
+    #[test]
+    fn images_that_go_round_are_needed_whole_where_a_window_leaves_them() {
+        let geometry = Geometry { width: 5, height: 10, first_in_row: 0 };
+        let rows = |out: std::ops::Range<u64>| geometry.in_rows(3, Edges::Wrap, out);
+        assert_eq!(rows(13..17), 10..20);
+        assert_eq!(rows(13..16), 10..19);
+        assert_eq!(rows(14..17), 11..20);
+        assert_eq!(rows(12..13), 10..20, "the last row of the image stands above the first one");
+        assert_eq!(rows(17..18), 10..20);
+        assert_eq!(rows(15..24), 10..30, "the windows leave both images");
+        assert_eq!(rows(4..4), 4..4);
     }
 
     #[test]
     #[should_panic(expected = "does not have the requested rows")]
     fn a_short_output_is_refused() {
         let geometry = Geometry { width: 2, height: 2, first_in_row: 0 };
-        median(&geometry, 1, &[0_u8; 4], 0..2, &mut [0; 3]);
+        median(&geometry, (1, Edges::Nearest), &[0_u8; 4], 0..2, &mut [0; 3]);
     }
 }

@@ -1,9 +1,11 @@
-// median: exact (2r+1) x (2r+1) median of 8 and 16 bit images, edges clamped, r = 1..7.
+// median: exact (2r+1) x (2r+1) median of 8 and 16 bit images, r = 1..7, with five ways to continue
+// an image beyond its edges (`edges`).
 //
 // The data are a stack of images, each `height` rows of `width` pixels. Global row g belongs to
 // image g / height. A launch gets a chunk with its halo: x holds rows from first_in_row on, y rows
-// from first_out_row on. The window of output row g is rows g-r..=g+r held to its own image. The
-// caller has put all of them into x; the indices are held to x_len and y_len all the same.
+// from first_out_row on. The window of output row g is rows g-r..=g+r; a row beyond the edges of
+// the image of g stands for a row of this image, or for zeros. The caller has put all of them into
+// x; the indices are held to x_len and y_len all the same.
 //
 // Rows are done in pairs; where a tile has an odd number of them, the last pair reads one row of
 // old shared memory for a result that is dropped.
@@ -46,6 +48,22 @@ constexpr u32 TILE_ROWS = 32;
 DEV i64 low(i64 a, i64 b) { return a < b ? a : b; }
 DEV i64 high(i64 a, i64 b) { return a > b ? a : b; }
 DEV i64 hold(i64 v, i64 least, i64 most) { return low(high(v, least), most); }
+
+// The numbers of `Edges` in mod.rs.
+constexpr u32 NEAREST = 0, REFLECT = 1, MIRROR = 2, CONSTANT = 3;
+
+// The row or column of an image that stands at place `v`, of `n` in all; -1 for a zero. A place
+// beyond the edges may be further away than the image is long.
+DEV i64 place(i64 v, i64 n, u32 edges) {
+  if (v >= 0 && v < n) return v;
+  if (edges == NEAREST) return hold(v, 0, n - 1);
+  if (edges == CONSTANT) return -1;
+  const i64 turn = edges == REFLECT ? 2 * n : edges == MIRROR ? high(2 * n - 2, 1) : n;
+  const i64 rest = v % turn;
+  const i64 at = rest < 0 ? rest + turn : rest;
+  return at < n ? at : edges == REFLECT ? turn - 1 - at : turn - at;
+}
+
 DEV u64 tiles_of(u64 rows) { return (rows + TILE_ROWS - 1) / TILE_ROWS; }
 
 // The output rows of one chunk cut into row tiles: `head` of them in the first image, `full` in
@@ -76,12 +94,18 @@ DEV Rows split(u32 width, u32 height, u64 first_out_row, u64 first_in_row, u64 x
   return r;
 }
 
-// One row tile: output rows `start..start + rows` of y, and the rows of x they may read. All
-// counted from the first row of y (out) or x (top, least, most).
+// One row tile: output rows `start..start + rows` of y, counted from its first row (out), and the
+// first of their rows (top) and of those of their image (base), counted from the first row of x.
 struct Tile {
-  i64 out, top, least, most;
+  i64 out, top, base;
   u32 rows;
 };
+
+// The row of x at row `v` of a window, both counted from the first row of x; -1 for zeros.
+DEV i64 row_at(const Rows& r, const Tile& t, u32 height, u32 edges, i64 v) {
+  const i64 row = place(v - t.base, height, edges);
+  return row < 0 ? -1 : hold(t.base + row, 0, r.in_rows - 1);
+}
 
 DEV Tile tile_at(const Rows& r, u32 height, u64 index) {
   u64 image = r.image;
@@ -96,8 +120,7 @@ DEV Tile tile_at(const Rows& r, u32 height, u64 index) {
   Tile t;
   t.out = (i64)(start - r.first);
   t.top = (i64)start - r.in_first;
-  t.least = hold(base - r.in_first, 0, r.in_rows - 1);
-  t.most = hold(base + height - 1 - r.in_first, 0, r.in_rows - 1);
+  t.base = base - r.in_first;
   t.rows = (u32)low(stop - (i64)start, TILE_ROWS);
   return t;
 }
@@ -236,11 +259,12 @@ template <typename T> DEV void select5(const u32 (&column)[6][5], u32& even, u32
   odd = select25<T>(m[1]);
 }
 
-// The word of pixels at columns `column..` of row `row` of x, columns held to the image. A word
-// that lies in the row is read whole: two aligned reads where the row is not aligned.
+// The word of pixels at columns `column..` of row `row` of x, or of zeros. A word that lies in the
+// row is read whole: two aligned reads where the row is not aligned.
 template <typename T>
-DEV u32 read_word(const T* x, u64 x_len, u32 width, i64 row, i64 column) {
+DEV u32 read_word(const T* x, u64 x_len, u32 width, u32 edges, i64 row, i64 column) {
   constexpr u32 PER_WORD = Lanes<T>::PER_WORD;
+  if (row < 0) return 0;
   const T* line = x + row * width;
   if (column >= 0 && column + PER_WORD <= width) {
     const u64 address = (u64)(line + column);
@@ -255,7 +279,8 @@ DEV u32 read_word(const T* x, u64 x_len, u32 width, i64 row, i64 column) {
   u32 word = 0;
 #pragma unroll
   for (u32 e = 0; e < PER_WORD; ++e) {
-    word |= (u32)line[hold(column + e, 0, (i64)width - 1)] << (32 / PER_WORD * e);
+    const i64 from = place(column + e, width, edges);
+    word |= (from < 0 ? 0u : (u32)line[from]) << (32 / PER_WORD * e);
   }
   return word;
 }
@@ -306,7 +331,7 @@ DEV void select_word(const u32* tile, u32 (&word)[2]) {
 
 template <int R, typename T>
 DEV void median_network(u32 width, u32 height, u64 first_out_row, u64 first_in_row, const T* x,
-                        u64 x_len, T* y, u64 y_len) {
+                        u64 x_len, T* y, u64 y_len, u32 edges) {
   constexpr u32 PER_WORD = Lanes<T>::PER_WORD;
   constexpr u32 WORDS = 32 + 2;
   constexpr u32 TILE_COLUMNS = 32 * PER_WORD;
@@ -325,9 +350,10 @@ DEV void median_network(u32 width, u32 height, u64 first_out_row, u64 first_in_r
     for (u64 left = (u64)blockIdx.x * TILE_COLUMNS; left < width;
          left += (u64)gridDim.x * TILE_COLUMNS) {
       for (u32 i = threadIdx.x; i < (tile.rows + 2 * R) * WORDS; i += THREADS) {
-        const i64 row = hold(tile.top - R + i / WORDS, tile.least, tile.most);
+        const i64 row = row_at(rows, tile, height, edges, tile.top - R + i / WORDS);
         const i64 column = (i64)left + ((i64)(i % WORDS) - 1) * PER_WORD;
-        words[i] = read_word<T>(x, x_len, width, row, low(column, (i64)width + PER_WORD));
+        words[i] =
+            read_word<T>(x, x_len, width, edges, row, low(column, (i64)width + PER_WORD));
       }
       __syncthreads();
       const u64 column = left + lane * PER_WORD;
@@ -473,17 +499,19 @@ DEV void search_pair(const u64* planes, u32 lane, u32 ones, u32 zeros, u32 (&fou
 
 // Fills the plane entries of one tile and reports which planes hold a one and which a zero.
 template <int R, typename T, u32 BITS>
-DEV void slice(const T* x, u32 width, const Tile& tile, u64 left, u64* planes, u32* ones,
-               u32* zeros) {
+DEV void slice(const T* x, u32 width, u32 height, u32 edges, const Rows& rows, const Tile& tile,
+               u64 left, u64* planes, u32* ones, u32* zeros) {
   const u32 lane = threadIdx.x % 32;
   u32 any = 0, all = ~0u;
   for (u32 i = threadIdx.x / 32; i < (tile.rows + 2 * R) * (PLANE_WORDS + 1);
        i += THREADS / 32) {
     const u32 row = i / (PLANE_WORDS + 1);
     const u32 word = i % (PLANE_WORDS + 1);
-    const i64 from = hold(tile.top - R + row, tile.least, tile.most);
-    const i64 column = hold((i64)left - R + word * 32 + lane, 0, (i64)width - 1);
-    const u32 pixel = x[from * width + column];
+    const i64 from = row_at(rows, tile, height, edges, tile.top - R + row);
+    // Columns further right are in no window.
+    const i64 right = low((i64)left - R + word * 32 + lane, (i64)width + R - 1);
+    const i64 column = place(right, width, edges);
+    const u32 pixel = from < 0 || column < 0 ? 0 : x[from * width + column];
     u32 mine = 0;
 #pragma unroll
     for (u32 b = 0; b < BITS; ++b) {
@@ -504,7 +532,7 @@ DEV void slice(const T* x, u32 width, const Tile& tile, u64 left, u64* planes, u
 
 template <int R, typename T, u32 BITS>
 DEV void median_planes(u32 width, u32 height, u64 first_out_row, u64 first_in_row, const T* x,
-                       u64 x_len, T* y, u64 y_len) {
+                       u64 x_len, T* y, u64 y_len, u32 edges) {
   constexpr u32 STRIDE = PLANE_WORDS * BITS;
   __shared__ u64 planes[(TILE_ROWS + 2 * R) * STRIDE];
   __shared__ Rows rows;
@@ -522,7 +550,7 @@ DEV void median_planes(u32 width, u32 height, u64 first_out_row, u64 first_in_ro
          left += (u64)gridDim.x * PLANE_COLUMNS) {
       if (threadIdx.x == 0) ones = zeros = 0;
       __syncthreads();
-      slice<R, T, BITS>(x, width, tile, left, planes, &ones, &zeros);
+      slice<R, T, BITS>(x, width, height, edges, rows, tile, left, planes, &ones, &zeros);
       __syncthreads();
       const u32 word = warp % PLANE_WORDS;
       const u64 column = left + word * 32 + lane;
@@ -551,8 +579,8 @@ DEV void median_planes(u32 width, u32 height, u64 first_out_row, u64 first_in_ro
 #define MEDIAN_ENTRY(BLOCKS, NAME, T, ...)                                                      \
   extern "C" __global__ void __launch_bounds__(256, BLOCKS)                                     \
       NAME(u32 width, u32 height, u64 first_out_row, u64 first_in_row, const T* x, u64 x_len,   \
-           T* y, u64 y_len) {                                                                   \
-    __VA_ARGS__(width, height, first_out_row, first_in_row, x, x_len, y, y_len);                \
+           T* y, u64 y_len, u32 edges) {                                                        \
+    __VA_ARGS__(width, height, first_out_row, first_in_row, x, x_len, y, y_len, edges);         \
   }
 
 MEDIAN_ENTRY(5, median_r1_u8, u8, median_network<1, u8>)

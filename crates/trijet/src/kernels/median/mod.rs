@@ -1,11 +1,13 @@
-//! An exact integer median filter of 8 and 16 bit images, radius 1 to 7, edges clamped.
+//! An exact integer median filter of 8 and 16 bit images, radius 1 to 7.
 //!
 //! The data are a stack of images, each `height` rows of `width` pixels. Rows are numbered over the
 //! whole stack: global row `g` belongs to image `g / height`. Work is divided into whole output
-//! rows, between any two rows. The window of a row never leaves its image. A chunk therefore needs
-//! a halo of up to `radius` rows on each side, and neither device needs to know where the images of
-//! other chunks lie.
+//! rows, between any two rows. What a window has beyond the edges of its image follows from the pixels
+//! of this image ([`Edges`]). A chunk therefore needs a halo of up to `radius` rows on each side, or
+//! whole images with [`Edges::Wrap`], and neither device needs to know where the images of other
+//! chunks lie.
 
+mod edges;
 mod histogram;
 pub(crate) mod host;
 mod pixel;
@@ -18,6 +20,7 @@ use crate::device::twin::{Cost, Tile, Twin};
 use crate::launch::{Code, In, Kernel, KernelSpec, Out, Shape};
 use crate::memory::{Element, View, ViewMut};
 use crate::stream::{Device, Stream};
+pub use edges::Edges;
 use host::Geometry;
 use pixel::Pixel;
 pub use plan::RADIUS_MAX;
@@ -28,8 +31,25 @@ pub(crate) const PTX: &str = include_str!("median.ptx");
 /// Output rows of one tile of the twin.
 const TILE_ROWS: u64 = 16;
 
-/// The parameters: `(width, height, first_out_row, first_in_row, x, y)`.
-pub type Params<T> = (u32, u32, u64, u64, In<T>, Out<T>);
+/// The parameters: `(width, height, first_out_row, first_in_row, x, y, edges)`.
+pub type Params<T> = (u32, u32, u64, u64, In<T>, Out<T>, u32);
+
+/// The window of the filter: a square with sides of `2 * radius + 1` pixels around a pixel.
+///
+/// A radius alone is a window with [`Edges::Nearest`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// The pixels on each side of the middle, 1 to 7.
+    pub radius: u32,
+    /// What the window has beyond the edges of the image.
+    pub edges: Edges,
+}
+
+impl From<u32> for Window {
+    fn from(radius: u32) -> Self {
+        Self { radius, edges: Edges::default() }
+    }
+}
 
 /// The place of the pixels of a call in their stack of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,11 +97,13 @@ impl MedianPixel for u16 {
 }
 
 /// Enqueues the median filter of `x` into `y`: each pixel becomes the median of the window around
-/// it, a square with sides of `2 * radius + 1` pixels. Rows and columns are clamped to the image of
-/// the pixel. `x` holds the rows of `y` and those that their windows reach.
+/// it. The window stays in the image of the pixel, which is continued beyond its edges: with a
+/// radius alone by the pixel at the edge, as by SciPy's `median_filter(.., mode='nearest')`. `x` holds
+/// the rows of `y` and those that their windows reach; with [`Edges::Wrap`], all rows of an image that a
+/// window leaves.
 ///
 /// ```
-/// use trijet::kernels::median::{median, Rows};
+/// use trijet::kernels::median::{Edges, Rows, Window, median};
 /// use trijet::{Device, Select};
 /// let device = Device::open(Select::Host(0))?;
 /// let s = device.stream()?;
@@ -90,6 +112,9 @@ impl MedianPixel for u16 {
 /// let rows = Rows { width: 3, height: 3, first_out: 0, first_in: 0 };
 /// median(&s, 1, rows, x.view(), y.view_mut())?;
 /// assert_eq!(&*y.read()?, &[1; 9]);
+/// let zeros_around = Window { radius: 1, edges: Edges::Constant };
+/// median(&s, zeros_around, rows, x.view(), y.view_mut())?;
+/// assert_eq!(&*y.read()?, &[0, 1, 0, 1, 1, 1, 0, 1, 0]);
 /// # Ok::<(), trijet::Error>(())
 /// ```
 ///
@@ -99,13 +124,15 @@ impl MedianPixel for u16 {
 #[track_caller]
 pub fn median<T: MedianPixel>(
     stream: &Stream,
-    radius: u32,
+    window: impl Into<Window>,
     rows: Rows,
     x: View<'_, T>,
     y: ViewMut<'_, T>,
 ) -> Result<()> {
     let Rows { width, height, first_out, first_in } = rows;
-    stream.launch(T::kernel(radius)?, (width, height, first_out, first_in, x, y))
+    let Window { radius, edges } = window.into();
+    let args = (width, height, first_out, first_in, x, y, edges.number());
+    stream.launch(T::kernel(radius)?, args)
 }
 
 /// Loads the filter of a radius, so that its first use does not wait for running work (law A42).
@@ -121,6 +148,8 @@ pub fn load<T: MedianPixel>(device: &Device, radius: u32) -> Result<()> {
 fn check<const R: u32>(args: &ArgBlock) -> std::result::Result<(), String> {
     let (width, height) = (args.scalar::<u32>(0), args.scalar::<u32>(1));
     let (first_out, first_in) = (args.scalar::<u64>(2), args.scalar::<u64>(3));
+    let number = args.scalar::<u32>(8);
+    let edges = Edges::numbered(number).ok_or_else(|| format!("no edges have number {number}"))?;
     if width == 0 || height == 0 {
         return Err(format!("images of {width} x {height} pixels are empty"));
     }
@@ -136,7 +165,7 @@ fn check<const R: u32>(args: &ArgBlock) -> std::result::Result<(), String> {
     let (in_rows, out_rows) = (rows(0)?, rows(1)?);
     let geometry = Geometry { width, height, first_in_row: first_in };
     let end = first_out.checked_add(out_rows).ok_or("the row numbers overflow")?;
-    let needed = geometry.in_rows(R, first_out..end);
+    let needed = geometry.in_rows(R, edges, first_out..end);
     let held = first_in..first_in.checked_add(in_rows).ok_or("the row numbers overflow")?;
     if out_rows > 0 && (needed.start < held.start || needed.end > held.end) {
         return Err(format!("the input has rows {held:?}, and the windows reach rows {needed:?}"));
@@ -159,12 +188,12 @@ fn tile_elements(args: &ArgBlock) -> u64 {
 }
 
 fn tile<T: Pixel + bytemuck::Pod, const R: u32>(tile: &mut Tile<'_>) {
-    let (width, height) = (tile.scalar::<u32>(0), tile.scalar::<u32>(1));
-    let geometry = Geometry { width, height, first_in_row: tile.scalar(3) };
-    let y = tile.write::<T>(6);
-    let first = tile.scalar::<u64>(2) + tile.first as u64 / u64::from(width);
+    let (width, height, first_out, first_in_row, x, y, edges) = tile.args::<Params<T>>();
+    let edges = Edges::numbered(edges).expect("the check of the declaration knows the number");
+    let geometry = Geometry { width, height, first_in_row };
+    let first = first_out + tile.first as u64 / u64::from(width);
     let rows = y.len() as u64 / u64::from(width);
-    host::median(&geometry, R, tile.read(4), first..first + rows, y);
+    host::median(&geometry, (R, edges), x, first..first + rows, y);
 }
 
 /// The cost in instructions per pixel and bit: counted in disassembled code for radius 1, 2 and 7,
@@ -184,7 +213,7 @@ fn cost<T: Pixel, const R: u32>(args: &ArgBlock) -> Cost {
 macro_rules! declared {
     ($type:ty, $radius:literal, $name:literal) => {
         // SAFETY: each `median_r<radius>_<type>` takes (u32, u32, u64, u64, const T*, u64, T*,
-        // u64), clamps its reads to `x_len`, writes only `y[..y_len]`, and wants blocks of 256.
+        // u64, u32), holds its reads to `x_len`, writes only `y[..y_len]`, and wants blocks of 256.
         unsafe {
             let shape = Shape::Computed(shape::<$type, $radius>);
             let (run, cost) = (tile::<$type, $radius>, cost::<$type, $radius>);

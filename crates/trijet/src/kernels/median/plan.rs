@@ -2,7 +2,7 @@
 //! type, its block and its grid.
 //!
 //! Every entry takes `(u32 width, u32 height, u64 first_out_row, u64 first_in_row, const T* x,
-//! u64 x_len, T* y, u64 y_len)`, one block shape and no dynamic shared memory. Blocks stride over
+//! u64 x_len, T* y, u64 y_len, u32 edges)`, one block shape and no dynamic shared memory. Blocks stride over
 //! tiles, so any grid computes the right result. The grid of a plan has one block per tile.
 #![forbid(unsafe_code)]
 

@@ -1,0 +1,80 @@
+//! How an image is continued beyond its edges, with the names and the definitions of `scipy.ndimage`.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+/// How an image is continued beyond its edges, in both directions. `abcd` is a row or a column of the image. A side may
+/// be shorter than a window: then the image goes on as the table shows.
+///
+/// | | before, the image, after |
+/// |---|---|
+/// | `Nearest` | `a a a` `a b c d` `d d d` |
+/// | `Reflect` | `c b a` `a b c d` `d c b` |
+/// | `Mirror` | `d c b` `a b c d` `c b a` |
+/// | `Constant` | `0 0 0` `a b c d` `0 0 0` |
+/// | `Wrap` | `b c d` `a b c d` `a b c` |
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Edges {
+    /// The pixel at the edge is repeated.
+    #[default]
+    Nearest,
+    /// The image is reflected at its edge; the pixel at the edge stands twice.
+    Reflect,
+    /// The image is reflected at the middle of the pixel at its edge, which stands once.
+    Mirror,
+    /// The image is surrounded by zeros.
+    Constant,
+    /// The image follows itself. A window that leaves the image needs all of its rows.
+    Wrap,
+}
+
+/// The name that `scipy.ndimage` gives it.
+impl fmt::Display for Edges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nearest => "nearest",
+            Self::Reflect => "reflect",
+            Self::Mirror => "mirror",
+            Self::Constant => "constant",
+            Self::Wrap => "wrap",
+        })
+    }
+}
+
+impl Edges {
+    /// All of them, in the order of the numbers that `median.cu` gives them.
+    pub const ALL: [Self; 5] =
+        [Self::Nearest, Self::Reflect, Self::Mirror, Self::Constant, Self::Wrap];
+
+    /// The number in `median.cu`.
+    pub(super) fn number(self) -> u32 {
+        self as u32
+    }
+
+    /// The edges with this number.
+    pub(super) fn numbered(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|edges| edges.number() == number)
+    }
+
+    /// The pixel that stands at `place` of a line of `length` pixels, counted from its first one; `None` for a zero.
+    pub(super) fn at(self, place: i64, length: i64) -> Option<u64> {
+        if (0..length).contains(&place) {
+            return Some(place.cast_unsigned());
+        }
+        let at = match self {
+            Self::Nearest => place.clamp(0, length - 1),
+            Self::Constant => return None,
+            Self::Reflect => {
+                let at = place.rem_euclid(2 * length);
+                at.min(2 * length - 1 - at)
+            }
+            Self::Mirror => {
+                let turn = (2 * length - 2).max(1);
+                let at = place.rem_euclid(turn);
+                at.min(turn - at)
+            }
+            Self::Wrap => place.rem_euclid(length),
+        };
+        Some(at.cast_unsigned())
+    }
+}
