@@ -18,6 +18,9 @@ use trijet::kernels::lint;
 /// The compiler options beside the architecture: no fused multiply-add, so that arithmetic is exact.
 const OPTIONS: [&CStr; 2] = [c"--std=c++17", c"--fmad=false"];
 
+/// The type that `trijet map` gives the elements of an array of u16.
+const ELEMENTS: &CStr = c"--define-macro=TRIJET_T=unsigned short";
+
 /// The PTX version that the PTX must have: drivers from version 525 on accept it.
 const VERSION: &str = ".version 8.0";
 
@@ -121,7 +124,7 @@ pub(crate) fn check() -> Result<()> {
     let examples = files_of(&tools::root().join("crates/trijet/examples/vision_pipeline"))?;
     for source in templates.into_iter().chain(examples) {
         let (name, text) = (file_name(&source), fs::read_to_string(&source)?);
-        let options = [Target::Oldest.option(), OPTIONS[0]];
+        let options = [Target::Oldest.option(), OPTIONS[0], ELEMENTS];
         if let Err(error) = nvrtc.compile(&name, &text, &options) {
             report_mistake(format!("{name}: {error}"));
         }

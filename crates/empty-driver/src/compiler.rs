@@ -1,6 +1,7 @@
 //! A run-time compiler that compiles nothing: the result is the source itself, so that a test writes
-//! the PTX that it wants as a comment. A line with `#error` is an error in that line. A source with
-//! the words `no log` has an error and no log.
+//! the PTX that it wants as a comment. A line with `#error` is an error in that line, whose words are
+//! expanded by the lines `#define NAME WORDS` before it. `#line` numbers the lines, and `#include` has the
+//! error of a file that is missing. A source with the words `no log` has an error and no log.
 
 use super::objects::{handle, lock};
 use std::collections::BTreeMap;
@@ -52,15 +53,40 @@ pub unsafe extern "C" fn nvrtcCreateProgram(
 pub extern "C" fn nvrtcCompileProgram(program: usize) -> c_int {
     let mut programs = lock(&PROGRAMS);
     let Some(program) = programs.get_mut(&program) else { return INVALID_PROGRAM };
-    let wrong = |line: &str| line.split_once("#error").map(|(_, words)| words.trim().to_owned());
-    let errors: Vec<String> = (1..)
-        .zip(program.source.lines())
-        .filter_map(|(number, line)| {
-            Some(format!("{}({number}): error: {}", program.name, wrong(line)?))
-        })
-        .collect();
+    let errors = errors(program);
     program.log = errors.join("\n");
     if errors.is_empty() && !program.source.contains("no log") { 0 } else { COMPILATION }
+}
+
+/// The errors of a source.
+fn errors(program: &Program) -> Vec<String> {
+    let (mut number, mut macros, mut errors) = (1_u32, Vec::new(), Vec::new());
+    for line in program.source.lines() {
+        if let Some(next) = line.strip_prefix("#line ") {
+            number = next.trim().parse().unwrap_or(number);
+            continue;
+        }
+        if let Some((name, words)) =
+            line.strip_prefix("#define ").and_then(|rest| rest.split_once(' '))
+        {
+            macros.push((name, words));
+        }
+        if let Some((_, words)) = line.split_once("#error") {
+            let words = macros
+                .iter()
+                .fold(words.trim().to_owned(), |words, (name, to)| words.replace(name, to));
+            errors.push(format!("{}({number}): error: {words}", program.name));
+        }
+        if let Some(file) = line.strip_prefix("#include ") {
+            let file = file.trim_matches(['<', '>', '"']);
+            errors.push(format!(
+                "{}({number}): catastrophic error: could not open source file \"{file}\" (no directories in search list)",
+                program.name
+            ));
+        }
+        number += 1;
+    }
+    errors
 }
 
 /// Writes the length of a text of a program, its terminator included.

@@ -18,8 +18,9 @@ use trijet_io::{Dtype, Existing};
 /// Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download
 /// and writing overlap. Without a GPU the same commands run on the CPU.
 ///
-/// Exit status: 0 on success, 1 on failure, 2 for wrong usage, and 128 plus its number after a
-/// signal: 130 after Ctrl-C, 143 after SIGTERM (`map --resume` continues such a run).
+/// Exit status: 0 on success, 1 on failure, 2 for wrong usage, 3 if `map` has checked a kernel of yours
+/// and has no GPU to run it on, and 128 plus its number after a signal: 130 after Ctrl-C, 143 after
+/// SIGTERM (`map --resume` continues such a run).
 #[derive(Debug, Parser)]
 #[command(name = "trijet", version, max_term_width = 100, verbatim_doc_comment)]
 pub(crate) struct Options {
@@ -224,14 +225,15 @@ The signature of your kernel:
       unsigned long long rows_before,        // with --halo only: rows of x before the first of y
       ...)                                   // each --arg, in order: float, int, ...
 
-T is unsigned char for u8, unsigned short for u16 and float for f32. The kernel computes y[i] for
+T is TRIJET_T, which is defined before the first line of your file: unsigned char for u8, unsigned
+short for u16 and float for f32. There are no headers. The kernel computes y[i] for
 every i < y_len, with one thread per element, in blocks of 256 threads. With --halo R, x begins
 rows_before rows before the first row of y: R, less near the beginning of the array, or more where
 the rows of a chunk are whole images of a folder.
 
 `trijet map --kernel-template` prints such a kernel, ready to compile, and `--kernel-template halo`
 one with a halo. A kernel of your own runs on a GPU only; without one it is still compiled, if the
-run-time compiler is installed. `trijet devices` shows both.";
+run-time compiler is installed, and the exit status is 3. `trijet devices` shows both.";
 
 /// The options of `trijet map`.
 #[derive(Debug, Args)]

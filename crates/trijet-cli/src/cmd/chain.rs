@@ -33,6 +33,14 @@ impl Chain {
         self.operations.iter().try_for_each(|operation| operation.load(device, self.dtype))
     }
 
+    /// What is known of the kernels of the user on a host without a GPU, if nothing but that is missing.
+    pub(super) fn needs_gpu(&self) -> Option<String> {
+        let kernels: Vec<_> = self.operations.iter().filter_map(Operation::user_kernel).collect();
+        let is_all = !kernels.is_empty() && kernels.iter().all(|kernel| kernel.is_checked());
+        let lines: Vec<String> = kernels.iter().map(|kernel| kernel.needs_gpu()).collect();
+        is_all.then(|| lines.join("\n"))
+    }
+
     /// The number of rows of the input before and after those of a chunk on which its results depend.
     pub(super) fn reach(&self, layout: Layout) -> u64 {
         layout.reach(self.operations.iter().map(|operation| operation.halo(layout)))

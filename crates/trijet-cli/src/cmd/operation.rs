@@ -52,7 +52,7 @@ impl Operation {
                 .map_err(|error| error.context(input.display().to_string())),
             Step::Affine { scale, offset } => Ok(Self::Affine { scale: *scale, offset: *offset }),
             Step::Kernel(KernelStep { file, entry, args, halo }) => {
-                let kernel = Box::new(UserKernel::read(file, entry, args)?);
+                let kernel = Box::new(UserKernel::read(file, entry, args, array.dtype())?);
                 let row_len = array.layout().row_bytes / array.dtype().bytes();
                 Ok(Self::User { kernel, halo: *halo, row_len })
             }
@@ -85,6 +85,14 @@ impl Operation {
             (Self::Affine { .. }, Dtype::U16) => device.load(&AFFINE_U16),
             (Self::Affine { .. }, Dtype::F32) => device.load(&AFFINE_F32),
             (Self::User { kernel, halo, .. }, _) => kernel.load(device, dtype, halo.is_some()),
+        }
+    }
+
+    /// The kernel of the user.
+    pub(super) fn user_kernel(&self) -> Option<&UserKernel> {
+        match self {
+            Self::User { kernel, .. } => Some(kernel),
+            Self::Median { .. } | Self::Affine { .. } => None,
         }
     }
 

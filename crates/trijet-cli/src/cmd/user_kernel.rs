@@ -25,10 +25,13 @@ fn one_in_one_out(args: &ArgBlock) -> std::result::Result<(), String> {
 /// The compute capability of the first compile. The device compiles for its own one afterwards.
 const FIRST_COMPUTE: (u32, u32) = (9, 0);
 
-/// Whether the code of a kernel was compiled before a device was opened.
+/// What is known of the code of a kernel before a device is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Compiled {
-    Yes,
+enum Checked {
+    /// CUDA C++ that compiles, with the kernel.
+    Compiled,
+    /// PTX or a binary that is whole, with the kernel as far as that shows.
+    Found,
     /// There is no run-time compiler.
     No,
 }
@@ -37,20 +40,30 @@ enum Compiled {
 #[derive(Debug)]
 pub(super) struct UserKernel {
     file: String,
-    compiled: Compiled,
+    checked: Checked,
     kernel: Kernel<Dynamic>,
     args: Vec<KernelArg>,
     /// A description of everything that the result depends on, for the journal.
     pub(super) description: String,
 }
 
-/// The parameters of a kernel as `trijet map` passes them: each as CUDA C++ writes it, and its bytes.
-fn parameters(dtype: Dtype, has_halo: bool, args: &[KernelArg]) -> Vec<(String, usize)> {
-    let t = match dtype {
+/// The type of the elements in CUDA C++.
+fn element(dtype: Dtype) -> &'static str {
+    match dtype {
         Dtype::U8 => "unsigned char",
         Dtype::U16 => "unsigned short",
         Dtype::F32 => "float",
-    };
+    }
+}
+
+/// CUDA C++ for an array of these elements: their type is `TRIJET_T`. The lines keep their numbers.
+fn for_elements(dtype: Dtype, source: &str) -> String {
+    format!("#define TRIJET_T {}\n#line 1\n{source}", element(dtype))
+}
+
+/// The parameters of a kernel as `trijet map` passes them: each as CUDA C++ writes it, and its bytes.
+fn parameters(dtype: Dtype, has_halo: bool, args: &[KernelArg]) -> Vec<(String, usize)> {
+    let t = element(dtype);
     let mut list = vec![
         (format!("const {t}* x"), 8),
         ("unsigned long long x_len".to_owned(), 8),
@@ -77,33 +90,36 @@ fn parameters(dtype: Dtype, has_halo: bool, args: &[KernelArg]) -> Vec<(String, 
 }
 
 impl UserKernel {
-    pub(super) fn read(path: &Path, entry: &str, args: &[KernelArg]) -> Result<Self> {
+    /// Reads the kernel of a file, for an array of these elements.
+    pub(super) fn read(path: &Path, entry: &str, args: &[KernelArg], dtype: Dtype) -> Result<Self> {
         let name = path.display();
         let bytes = std::fs::read(path).map_err(|e| {
             Error::new(ErrorKind::Io, "kernel", format!("{name}: {e}")).caused_by(e)
         })?;
         let digest = Digest::of(&bytes).value();
         let text = |bytes: Vec<u8>| {
-            String::from_utf8(bytes).map(Cow::Owned).map_err(|_| {
+            String::from_utf8(bytes).map_err(|_| {
                 Error::new(ErrorKind::Compile, "kernel", format!("{name} is not UTF-8 text"))
             })
         };
         let code = match path.extension().and_then(|e| e.to_str()) {
-            Some("cu") => Code::Source(text(bytes)?),
-            Some("ptx") => Code::Ptx(text(bytes)?),
+            Some("cu") => Code::Source(for_elements(dtype, &text(bytes)?).into()),
+            Some("ptx") => Code::Ptx(text(bytes)?.into()),
             Some("cubin") => Code::Cubin(Cow::Owned(bytes)),
             _ => {
                 let cause = format!("{name}: unknown extension; use .cu, .ptx or .cubin");
                 return Err(Error::new(ErrorKind::InvalidValue, "kernel", cause));
             }
         };
+        let is_source = matches!(code, Code::Source(_));
         let shape = Shape::Elements { per_thread: 1 };
         let file = name.to_string();
         let spec = KernelSpec::with_name(entry.to_owned(), code, shape).file(file.clone());
         let spec = spec.check(one_in_one_out);
-        let compiled = match spec.check_code(FIRST_COMPUTE) {
-            Ok(()) => Compiled::Yes,
-            Err(error) if error.kind() == ErrorKind::Unsupported => Compiled::No,
+        let checked = match spec.check_code(FIRST_COMPUTE) {
+            Ok(()) if is_source => Checked::Compiled,
+            Ok(()) => Checked::Found,
+            Err(error) if error.kind() == ErrorKind::Unsupported => Checked::No,
             Err(error) => return Err(error),
         };
         // SAFETY: the user is responsible for a kernel with the parameters that the help describes,
@@ -112,23 +128,14 @@ impl UserKernel {
         let listed: Vec<_> = args.iter().map(|a| format!("{}={}", a.name, a.value)).collect();
         let description =
             format!("kernel {entry} {digest:016x} {}", listed.join(" ")).trim_end().to_owned();
-        Ok(Self { file, compiled, kernel, args: args.to_vec(), description })
+        Ok(Self { file, checked, kernel, args: args.to_vec(), description })
     }
 
     /// Loads the kernel and compares its parameters, so that errors are reported before anything is
     /// written.
     pub(super) fn load(&self, device: &Device, dtype: Dtype, has_halo: bool) -> Result<()> {
         if device.info().compute.0 == 0 {
-            let compiler = match self.compiled {
-                Compiled::Yes => "",
-                Compiled::No => ", and no run-time compiler was found to check it",
-            };
-            let cause = format!(
-                "{}: a kernel of your own needs a GPU, and this run has none{compiler}; \
-                 `trijet devices` lists what was found",
-                self.file
-            );
-            return Err(Error::new(ErrorKind::NoDevice, "kernel", cause));
+            return Err(Error::new(ErrorKind::NoDevice, "kernel", self.needs_gpu()));
         }
         let Some(found) = device.parameters(&self.kernel)? else { return Ok(()) };
         let expected = parameters(dtype, has_halo, &self.args);
@@ -147,6 +154,24 @@ impl UserKernel {
             name = self.kernel.name(),
         );
         Err(Error::new(ErrorKind::InvalidValue, "kernel", cause))
+    }
+
+    /// Whether nothing but a GPU is missing, as far as that is known.
+    pub(super) fn is_checked(&self) -> bool {
+        self.checked != Checked::No
+    }
+
+    /// What is known of the kernel on a host without a GPU.
+    pub(super) fn needs_gpu(&self) -> String {
+        let (file, (major, minor)) = (&self.file, FIRST_COMPUTE);
+        let known = match self.checked {
+            Checked::Compiled => {
+                format!("{file} compiles for compute capability {major}.{minor}")
+            }
+            Checked::Found => format!("{file} has the kernel `{}`", self.kernel.name()),
+            Checked::No => format!("{file}: no run-time compiler was found to compile it"),
+        };
+        format!("{known}; to run it, a GPU is needed, and this run has none")
     }
 
     /// Enqueues the kernel for one chunk. With a halo, `frame` holds the length of a row and the
@@ -173,5 +198,20 @@ impl UserKernel {
             };
         }
         stream.launch(&self.kernel, args)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Messages of the compiler name the lines of the file.
+    #[test]
+    fn the_type_of_the_elements_is_defined_before_the_first_line() {
+        let source = |dtype| for_elements(dtype, "typedef TRIJET_T T;");
+        let text = "#define TRIJET_T unsigned char\n#line 1\ntypedef TRIJET_T T;";
+        assert_eq!(source(Dtype::U8), text);
+        assert!(source(Dtype::U16).starts_with("#define TRIJET_T unsigned short\n"));
+        assert!(source(Dtype::F32).starts_with("#define TRIJET_T float\n"));
     }
 }

@@ -116,7 +116,7 @@ fn a_kernel_of_the_user_does_not_run_on_the_host() {
     let workdir = workdir();
     workdir.file("gain.cu", b"extern \"C\" __global__ void gain(const unsigned char* x) {}\n");
     let call = ["--kernel", "gain.cu", "--entry", "gain"];
-    refused(&workdir, 1, &call, &["gain.cu", "needs a GPU"]);
+    refused(&workdir, 1, &call, &["gain.cu", "a GPU is needed"]);
 }
 
 #[test]

@@ -180,6 +180,6 @@ fn an_operation_that_does_not_fit_is_refused_at_any_place() {
     workdir.file("gain.cu", GAIN.as_bytes());
     let kernel = ["--kernel", "gain.cu", "--entry", "gain"];
     let call = [&["in.npy", "-o", "out.npy", "--op", "affine:2"], &kernel[..]].concat();
-    workdir.map(&call).refused(1, &["gain.cu", "needs a GPU"]);
+    workdir.map(&call).refused(1, &["gain.cu", "a GPU is needed"]);
     assert_eq!(workdir.names(), ["gain.cu", "in.npy"]);
 }

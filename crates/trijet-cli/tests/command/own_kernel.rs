@@ -52,17 +52,45 @@ fn a_kernel_is_compiled_also_without_a_gpu() {
     }
 }
 
+/// Code for u16 once ran over u8 without a word.
 #[test]
-fn a_kernel_without_a_gpu_is_refused_with_what_is_missing() {
+fn a_kernel_sees_the_type_of_the_elements() {
+    let workdir = workdir("\n#error for TRIJET_T\n");
+    let ran = map(&workdir, None, &["--entry", "gain"]);
+    ran.refused(1, &["gain.cu:2: error: for unsigned char"]);
+    let kernel = ["--kernel", "gain.cu", "--entry", "gain"];
+    for (name, descr, bytes, words) in
+        [("u16.npy", "<u2", 2, "for unsigned short"), ("f32.npy", "<f4", 4, "for float")]
+    {
+        workdir.npy(name, descr, &[8, 8], &noise(64 * bytes, 1));
+        let mut command = workdir.command(&[&["map", name, "-o", "o.npy"], &kernel[..]].concat());
+        command.env("TRIJET_LIBNVRTC", empty());
+        Ran::from(command.output().unwrap()).refused(1, &["gain.cu:2: error:", words]);
+    }
+}
+
+#[test]
+fn a_header_is_refused_with_the_hint_that_there_are_none() {
+    let workdir = workdir("#include <stdint.h>\n");
+    let words = ["gain.cu:1: catastrophic error", "there are no headers", "`unsigned short`"];
+    map(&workdir, None, &["--entry", "gain"]).refused(1, &words);
+}
+
+#[test]
+fn a_kernel_that_compiles_waits_for_a_gpu_without_an_error() {
     let workdir = workdir(GAIN);
     for device in ["auto", "host"] {
         let ran = map(&workdir, None, &["--entry", "gain", "--device", device]);
-        ran.refused(1, &["gain.cu", "needs a GPU", "`trijet devices`"]);
+        let words = "gain.cu compiles for compute capability 9.0; to run it, a GPU is needed";
+        assert!(!ran.err.contains("error"), "{}", ran.err);
+        ran.refused(3, &[words, "`trijet devices`", "Nothing was written"]);
     }
+    workdir.file("gain.ptx", GAIN.as_bytes());
+    let ran = workdir.map(&["in.npy", "-o", "o.npy", "--kernel", "gain.ptx", "--entry", "gain"]);
+    ran.refused(3, &["gain.ptx has the kernel `gain`; to run it, a GPU is needed"]);
     let call = ["map", "in.npy", "-o", "out.npy", "--kernel", "gain.cu", "--entry", "gain"];
-    let mut command = workdir.command(&call);
-    command.env("TRIJET_LIBNVRTC", "/nonexistent/libnvrtc.so");
-    let words = ["needs a GPU", "no run-time compiler", "`trijet devices`"];
+    let command = &mut workdir.command(&call);
+    let words = ["no run-time compiler was found", "a GPU is needed", "`trijet devices`"];
     Ran::from(command.output().unwrap()).refused(1, &words);
 }
 

@@ -11,6 +11,9 @@ use trijet::testing::Prng;
 /// A driver library that does not exist, so that tests behave the same on a machine with a GPU.
 const NO_DRIVER: &str = "/nonexistent/libcuda.so.1";
 
+/// A run-time compiler that does not exist, so that they do where one is installed, too.
+const NO_COMPILER: &str = "/nonexistent/libnvrtc.so";
+
 /// The result of a run of the command: its exit status and output.
 #[derive(Debug)]
 pub(crate) struct Ran {
@@ -123,13 +126,14 @@ impl Workdir {
         }
     }
 
-    /// The command with these arguments, not yet started. It finds no GPU.
+    /// The command with these arguments, not yet started. It finds no GPU and no compiler.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trijet"));
         command
             .args(args)
             .current_dir(self.0.path())
             .env("TRIJET_LIBCUDA", NO_DRIVER)
+            .env("TRIJET_LIBNVRTC", NO_COMPILER)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

@@ -93,6 +93,21 @@ fn target_of(
     }
 }
 
+/// The exit status where a kernel of the user is fine as far as that shows without a GPU.
+const NEEDS_GPU: u8 = 3;
+
+/// Says that a kernel needs a GPU. That is no failure of the kernel, if it was checked.
+fn say_needs_gpu(error: Error, chain: &Chain) -> Result<ExitCode> {
+    let advice = "`trijet devices` lists what was found. Nothing was written";
+    match chain.needs_gpu() {
+        Some(words) => {
+            print_stderr(format_args!("{words}\n{advice}"));
+            Ok(ExitCode::from(NEEDS_GPU))
+        }
+        None => Err(error.context(advice)),
+    }
+}
+
 pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let rank = rank_of(options)?;
     let input = open_input(options)?;
@@ -127,7 +142,13 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     }
     let mut output = output.begin_ahead();
     let devices = devices::open(options.device, rank.as_ref(), &options.check)?;
-    devices.iter().try_for_each(|device| chain.load(device))?;
+    match devices.iter().try_for_each(|device| chain.load(device)) {
+        Err(error) if error.kind() == ErrorKind::NoDevice => {
+            drop(output);
+            return say_needs_gpu(error, &chain);
+        }
+        outcome => outcome?,
+    }
     if let (Some(trace), true) = (&options.trace, devices.len() > 1) {
         let cause = "a timeline is of one device; choose one with --device";
         return Err(file_error::refused("trace", trace, cause));

@@ -2,8 +2,9 @@
 //
 //     trijet map in.npy -o out.npy --kernel gain.cu --entry gain --arg factor=1.5
 
-// The type of the elements: unsigned char for u8, unsigned short for u16, float for f32.
-typedef unsigned short T;
+// The type of the elements of the array: unsigned char for u8, unsigned short for u16, float for f32.
+typedef TRIJET_T T;
+static_assert(sizeof(T) <= 2, "gain rounds to integers: for f32, write y[i] = v");
 
 // extern "C" keeps the name that --entry gives. No header is needed.
 extern "C" __global__ void gain(
@@ -19,6 +20,7 @@ extern "C" __global__ void gain(
     if (i >= y_len) return;
     float v = factor * x[i];
     // Round to the nearest number, and stay in the range of T.
-    v = v < 0.0f ? 0.0f : v > 65535.0f ? 65535.0f : v;
+    const float most = sizeof(T) == 1 ? 255.0f : 65535.0f;
+    v = v < 0.0f ? 0.0f : v > most ? most : v;
     y[i] = (T)__float2int_rn(v);
 }

@@ -3,8 +3,9 @@
 //
 //     trijet map in.npy -o out.npy --kernel blur.cu --entry blur --halo 1
 
-// The type of the elements: unsigned char for u8, unsigned short for u16, float for f32.
-typedef unsigned short T;
+// The type of the elements of the array: unsigned char for u8, unsigned short for u16, float for f32.
+typedef TRIJET_T T;
+static_assert(sizeof(T) <= 2, "blur adds integers: for f32, let sum be a float");
 
 // extern "C" keeps the name that --entry gives. No header is needed. Each --arg would follow
 // rows_before, in its order.

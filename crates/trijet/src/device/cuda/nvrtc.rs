@@ -158,10 +158,16 @@ pub(crate) fn compile(source: &str, name: &str, compute: (u32, u32)) -> Result<S
         return program.text(nvrtc.ptx_size, nvrtc.ptx);
     }
     let log = program.text(nvrtc.log_size, nvrtc.log)?;
-    let log: Vec<_> = log.trim_end().lines().map(|line| with_line(line, name)).collect();
-    let cause = format!("{name} does not compile:\n{}", log.join("\n"));
+    let lines: Vec<_> = log.trim_end().lines().map(|line| with_line(line, name)).collect();
+    let hint = if log.contains("could not open source file") { NO_HEADERS } else { "" };
+    let cause = format!("{name} does not compile:\n{}{hint}", lines.join("\n"));
     Err(Error::new(ErrorKind::Compile, "compile", cause))
 }
+
+/// The end of the message about an `#include`.
+const NO_HEADERS: &str = "
+there are no headers here, neither <stdint.h> nor <cuda_fp16.h>: leave the `#include` out, and write `unsigned char`, \
+`unsigned short` or `unsigned int` for `uint8_t`, `uint16_t` or `uint32_t`";
 
 /// A message of the compiler, `FILE(LINE): ..`, as `FILE:LINE: ..`, which editors and terminals take for
 /// a place.
