@@ -95,8 +95,10 @@ pub(crate) struct Entry {
     pub(super) waits: bool,
     /// Whether it has a `griddepcontrol.launch_dependents`, likewise.
     pub(super) triggers: bool,
-    /// The first `ld.global.nc` that stands before a wait.
-    pub(super) early_read: Option<String>,
+    /// The first use of memory on a path that has not waited, in an entry that waits.
+    pub(super) early_use: Option<String>,
+    /// Whether a path ends without a wait, in an entry that waits.
+    pub(super) skips_wait: bool,
     /// The static shared memory of a block.
     pub(super) shared_bytes: u64,
 }

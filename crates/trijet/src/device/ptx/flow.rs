@@ -1,10 +1,10 @@
 //! The functions of a module and what they reach: an entry waits if a function that it calls waits.
 //!
-//! The order of the text is taken for the order of execution. A function stands where it is first
-//! named. It is wrong about loops and jumps backwards.
+//! What an entry may do before it waits follows from the paths of its functions (`path.rs`).
 #![forbid(unsafe_code)]
 
 use super::facts::{Demands, Entry};
+use super::path::{Step, StepKind, Unwaited, unwaited};
 use super::shared::{Variable, laid_out};
 use std::collections::{HashMap, HashSet};
 
@@ -15,8 +15,6 @@ pub(super) enum Event<'a> {
     Wait,
     /// `griddepcontrol.launch_dependents`.
     Trigger,
-    /// `ld.global.nc`, with its other parts.
-    ReadOnly(String),
     /// A call of what this word is the name of, or the register.
     Call(&'a str),
     /// Another word: perhaps the name of a variable or a function.
@@ -30,6 +28,8 @@ pub(super) struct Function<'a> {
     pub(super) is_entry: bool,
     pub(super) demands: Demands,
     pub(super) events: Vec<Event<'a>>,
+    /// What the paths through the function are made of.
+    pub(super) steps: Vec<Step<'a>>,
     /// The words among the events, each of which is there once.
     pub(super) words: HashSet<&'a str>,
     pub(super) shared: Vec<Variable<'a>>,
@@ -71,22 +71,55 @@ impl Flow<'_> {
                 all.dedup();
             }
         }
+        let unwaited = self.unwaited(&by_name);
         let entries = self
             .functions
             .iter()
             .enumerate()
             .filter(|(_, function)| function.is_entry && !function.name.is_empty());
-        entries.map(|(number, _)| self.entry(number, &by_name)).collect()
+        entries.map(|(number, _)| self.entry(number, &by_name, &unwaited[number])).collect()
     }
 
-    fn entry(&self, number: usize, by_name: &HashMap<&str, Vec<usize>>) -> Entry {
+    /// What each function does before it waits. Empty answers without any wait, since no rule asks then.
+    fn unwaited(&self, by_name: &HashMap<&str, Vec<usize>>) -> Vec<Unwaited> {
+        let mut known = vec![Unwaited::default(); self.functions.len()];
+        let waits = |step: &Step<'_>| step.kind == StepKind::Wait;
+        if !self.functions.iter().any(|function| function.steps.iter().any(waits)) {
+            return known;
+        }
+        let every: Vec<usize> = by_name.values().flatten().copied().collect();
+        // A function that is only declared has no steps. Each round finds what the one before made known, and
+        // what is known of a function changes twice at most.
+        loop {
+            let mut is_changed = false;
+            for (number, function) in self.functions.iter().enumerate().rev() {
+                let called = |word: &str| {
+                    let numbers = match by_name.get(word) {
+                        Some(numbers) => numbers,
+                        None if word.starts_with('%') => &every,
+                        None => return Vec::new(),
+                    };
+                    numbers.iter().map(|number| &known[*number]).collect()
+                };
+                let found = unwaited(&function.steps, called);
+                is_changed |= found != known[number];
+                known[number] = found;
+            }
+            if !is_changed {
+                return known;
+            }
+        }
+    }
+
+    fn entry(
+        &self,
+        number: usize,
+        by_name: &HashMap<&str, Vec<usize>>,
+        unwaited: &Unwaited,
+    ) -> Entry {
         let function = &self.functions[number];
         let (events, reached) = self.reached(number, by_name);
-        let last_wait = events.iter().rposition(|event| **event == Event::Wait);
-        let early_read = events[..last_wait.unwrap_or(0)].iter().find_map(|event| match event {
-            Event::ReadOnly(text) => Some(text.clone()),
-            Event::Wait | Event::Trigger | Event::Call(_) | Event::Name(_) => None,
-        });
+        let waits = events.contains(&&Event::Wait);
         let is_named = |variable: &&Variable<'_>| {
             reached.iter().any(|at| self.functions[*at].words.contains(variable.name))
         };
@@ -100,9 +133,10 @@ impl Flow<'_> {
         Entry {
             name: function.name.to_owned(),
             demands: function.demands,
-            waits: last_wait.is_some(),
+            waits,
             triggers: events.contains(&&Event::Trigger),
-            early_read,
+            early_use: unwaited.early_use.clone().filter(|_| waits),
+            skips_wait: waits && unwaited.ends,
             shared_bytes,
         }
     }
@@ -131,7 +165,7 @@ impl Flow<'_> {
                 Event::Name(word) => by_name.get(word).map_or(&[], Vec::as_slice),
                 // A call by a register may reach any function.
                 Event::Call(word) => by_name.get(word).unwrap_or(&every),
-                Event::Wait | Event::Trigger | Event::ReadOnly(_) => {
+                Event::Wait | Event::Trigger => {
                     events.push(event);
                     continue;
                 }

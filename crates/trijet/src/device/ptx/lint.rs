@@ -78,9 +78,15 @@ pub enum PtxRule {
     /// predecessor (`griddepcontrol.wait`). A remark, because an entry that is launched as usual needs
     /// no wait. A dependent launch of it is wrong.
     TriggerWithoutWait,
-    /// No `ld.global.nc` stands before a wait: it may read old data, and they may stay in the cache. A
-    /// remark, because data that no kernel before it writes may be loaded there.
-    EarlyRead,
+    /// No thread of an entry that waits uses memory before its wait (`griddepcontrol.wait`): loads, stores,
+    /// atomics, copies and textures of global memory, and of addresses whose memory the text does not name. Every
+    /// path along the branches and calls of the text counts, whatever its conditions are. A remark, because
+    /// memory that no kernel before it writes may be used there, because no thread may take the path, and because
+    /// barriers may order threads after another one that waits.
+    EarlyUse,
+    /// No path of an entry that waits ends without the wait, as [`Kernel::declare`](crate::Kernel::declare) demands.
+    /// A remark, for the same reasons.
+    SkippedWait,
 }
 
 impl fmt::Display for PtxRule {
@@ -90,7 +96,8 @@ impl fmt::Display for PtxRule {
             Self::Version => "PTX/VERSION",
             Self::StaticShared => "PTX/STATIC-SHARED",
             Self::TriggerWithoutWait => "PDL/TRIGGER-WITHOUT-WAIT",
-            Self::EarlyRead => "PDL/EARLY-READ",
+            Self::EarlyUse => "PDL/EARLY-USE",
+            Self::SkippedWait => "PDL/SKIPPED-WAIT",
         })
     }
 }
@@ -176,11 +183,16 @@ fn findings(module: &Module, device: Option<&DeviceInfo>) -> Vec<PtxFinding> {
         {
             add(PtxRule::TriggerWithoutWait, false, why);
         }
-        if let Some(load) = &entry.early_read {
+        if let Some(used) = &entry.early_use {
             let message = format!(
-                "`{load}` before `griddepcontrol.wait`; load what earlier kernels write after the wait"
+                "`{used}` on a path before `griddepcontrol.wait`; use what other kernels write after the wait"
             );
-            add(PtxRule::EarlyRead, false, message);
+            add(PtxRule::EarlyUse, false, message);
+        }
+        if entry.skips_wait {
+            let message = "a path ends without `griddepcontrol.wait`; let every thread wait before it \
+                           returns";
+            add(PtxRule::SkippedWait, false, message.to_owned());
         }
     }
     all
@@ -301,17 +313,40 @@ mod tests {
     }
 
     #[test]
-    fn a_read_only_load_comes_after_the_wait() {
+    fn a_use_of_memory_comes_after_the_wait() {
         let load = "\tld.global.nc.u32 %r1, [%rd1];";
         let wait = "\tgriddepcontrol.wait;";
         let early = entry("a", &format!("{load}\n{wait}"));
         assert_eq!(flagged(&early), ["a"]);
-        let text = "PDL/EARLY-READ: `a`: `ld.global.nc.u32` before `griddepcontrol.wait`";
+        let text = "PDL/EARLY-USE: `a`: `ld.global.nc.u32` on a path before `griddepcontrol.wait`";
         assert!(lint(&early)[0].to_string().starts_with(text), "{}", lint(&early)[0]);
         assert_eq!(flagged(&entry("a", &format!("{wait}\n{load}"))), [""; 0]);
         assert_eq!(flagged(&(entry("a", load) + &entry("b", wait))), [""; 0]);
         let plain = entry("a", &format!("\tld.global.u32 %r1, [%rd1];\n{wait}"));
-        assert_eq!(flagged(&plain), [""; 0]);
+        assert_eq!(flagged(&plain), ["a"]);
+        assert_eq!(flagged(&entry("a", &format!("ld.shared.u32 %r1, [%r2];\n{wait}"))), [""; 0]);
+    }
+
+    #[test]
+    fn every_path_waits_before_it_ends() {
+        let found = lint(&entry("a", "@%p1 ret;\ngriddepcontrol.wait;"));
+        let text = "PDL/SKIPPED-WAIT: `a`: a path ends without `griddepcontrol.wait`";
+        assert!(found[0].to_string().starts_with(text), "{found:?}");
+        assert!(!found[0].is_refused);
+        assert_eq!(flagged(&entry("a", "griddepcontrol.wait;\n@%p1 ret;")), [""; 0]);
+    }
+
+    /// The kernels of the library keep to the rules, except for the product: there one warp waits, and barriers order the
+    /// others after its loads.
+    #[test]
+    fn the_dependent_kernels_of_the_library_wait_on_every_path() {
+        assert_eq!(lint(include_str!("../../kernels/dependent/dependent.ptx")), []);
+        let rules: Vec<PtxRule> = lint(include_str!("../../kernels/gemm/gemm.ptx"))
+            .into_iter()
+            .map(|found| found.rule)
+            .collect();
+        let ordered = [PtxRule::EarlyUse, PtxRule::SkippedWait];
+        assert!(!rules.is_empty() && rules.iter().all(|rule| ordered.contains(rule)), "{rules:?}");
     }
 
     /// The first kernel of a chain need not wait, and weights may be read before a wait.

@@ -8,6 +8,7 @@
 mod facts;
 mod flow;
 mod lint;
+mod path;
 mod scan;
 mod shared;
 mod tokens;

@@ -6,6 +6,7 @@
 
 use super::facts::{Demands, Module, Target};
 use super::flow::{Event, Flow, Function};
+use super::path::{Step, StepKind, is_use};
 use super::shared::{Variable, type_bytes, vector, whole};
 use super::tokens::{Token, Tokens};
 use std::iter::Peekable;
@@ -23,6 +24,8 @@ struct Scanner<'a> {
     depth: usize,
     /// The function whose body is open.
     open: Option<Function<'a>>,
+    /// Whether the instruction at hand is performed on a condition.
+    is_guarded: bool,
     /// Whether `.extern` stands in the declaration at hand.
     is_extern: bool,
     version: Option<(u32, u32)>,
@@ -36,6 +39,7 @@ impl<'a> Scanner<'a> {
             tokens: Tokens::new(ptx).peekable(),
             depth: 0,
             open: None,
+            is_guarded: false,
             is_extern: false,
             version: None,
             targets: Vec::new(),
@@ -53,7 +57,11 @@ impl<'a> Scanner<'a> {
                         self.flow.functions.extend(self.open.take());
                     }
                 }
-                Token::Mark(b';') => self.is_extern = false,
+                Token::Mark(b';') => (self.is_extern, self.is_guarded) = (false, false),
+                Token::Mark(b'@') if self.open.is_some() => {
+                    self.takes(b'!');
+                    self.is_guarded = self.take_word().is_some();
+                }
                 Token::Dotted(".extern") => self.is_extern = true,
                 Token::Dotted(".shared") => self.shared(),
                 Token::Dotted(directive) if self.depth == 0 => self.outside(directive),
@@ -184,23 +192,30 @@ impl<'a> Scanner<'a> {
 
     /// A word in a body: an instruction with the parts of its name, or an operand.
     fn word(&mut self, word: &'a str) {
-        let is_wanted = ["ld", "griddepcontrol"].contains(&word);
-        let mut parts: Vec<&str> = Vec::new();
-        while let Some(Token::Dotted(part)) = self.tokens.peek().copied() {
-            self.tokens.next();
-            if is_wanted {
-                parts.push(part);
-            }
+        if self.takes(b':') {
+            return self.step(StepKind::Label(word));
         }
-        let callee = if word == "call" { self.callee() } else { None };
-        let Some(function) = &mut self.open else { return };
+        let parts = self.parts();
         let has = |part| parts.contains(&part);
+        let callee = if word == "call" { self.callee() } else { None };
+        match word {
+            "griddepcontrol" if has(".wait") => self.step(StepKind::Wait),
+            "bra" => {
+                let to = self.take_word();
+                self.step(StepKind::Branch(to));
+            }
+            "brx" => self.step(StepKind::Branch(None)),
+            "ret" | "exit" => self.step(StepKind::End),
+            "trap" => self.step(StepKind::Trap),
+            word if is_use(word, &parts) => {
+                self.step(StepKind::Use(format!("{word}{}", parts.concat())));
+            }
+            _ => callee.into_iter().for_each(|callee| self.step(StepKind::Call(callee))),
+        }
+        let Some(function) = &mut self.open else { return };
         match word {
             "griddepcontrol" if has(".wait") => function.events.push(Event::Wait),
             "griddepcontrol" if has(".launch_dependents") => function.events.push(Event::Trigger),
-            "ld" if has(".global") && has(".nc") => {
-                function.events.push(Event::ReadOnly(format!("ld{}", parts.concat())));
-            }
             "call" => {
                 if let Some(callee) = callee {
                     function.words.insert(callee);
@@ -209,6 +224,29 @@ impl<'a> Scanner<'a> {
             }
             register if register.starts_with('%') => {}
             other => function.names(other),
+        }
+    }
+
+    /// The parts of the name of an instruction: `.global`. One that begins with a digit is two: `.`, `2d`.
+    fn parts(&mut self) -> Vec<&'a str> {
+        let mut parts = Vec::new();
+        loop {
+            if self.takes(b'.') {
+                parts.push(".");
+                parts.extend(self.take_number());
+            } else if let Some(Token::Dotted(part)) = self.tokens.peek().copied() {
+                self.tokens.next();
+                parts.push(part);
+            } else {
+                return parts;
+            }
+        }
+    }
+
+    fn step(&mut self, kind: StepKind<'a>) {
+        let is_guarded = self.is_guarded;
+        if let Some(function) = &mut self.open {
+            function.steps.push(Step { kind, is_guarded });
         }
     }
 
@@ -331,7 +369,8 @@ mod tests {
         assert_eq!(names(&module), ["first", "second"]);
         let first = module.entry("first").expect("it is there");
         assert!(first.waits && first.triggers);
-        assert_eq!(first.early_read.as_deref(), Some("ld.global.nc.u32"));
+        assert_eq!(first.early_use.as_deref(), Some("ld.global.nc.u32"));
+        assert!(!first.skips_wait, "the function that it calls waits");
         let demands = first.demands;
         assert_eq!((demands.block, demands.block_max), (Some([128, 2, 1]), None));
         assert_eq!((demands.cluster, demands.gives_cluster), (Some([2, 1, 1]), true));
@@ -380,21 +419,115 @@ mod tests {
         assert!(!only(&body("mov.u64 %rd1, griddepcontrol; .reg .b32 wait;")).waits);
     }
 
+    const WAIT: &str = "griddepcontrol.wait;";
+
+    fn early(text: &str) -> Option<String> {
+        only(&body(text)).early_use
+    }
+
+    /// Each instruction that uses memory of other kernels counts, and none that uses memory of its own.
     #[test]
-    fn a_read_only_load_counts_before_the_last_wait() {
-        let load = "ld.global.nc.L1::no_allocate.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1];";
-        let wait = "griddepcontrol.wait;";
-        let early = |text: &str| only(&body(text)).early_read;
-        let name = Some("ld.global.nc.L1::no_allocate.v4.u32".to_owned());
-        assert_eq!(early(&format!("{load}\n{wait}")), name);
-        assert_eq!(early(&format!("{wait}\n{load}\n{wait}")), name);
-        assert_eq!(early(&format!(".loc 1 7 5\n{load}\n{wait}")), name);
-        assert_eq!(early(&format!("{wait}\n{load}")), None);
-        assert_eq!(early(load), None);
-        assert_eq!(early(&format!("ld.global.u32 %r1, [%rd1];\n{wait}")), None);
-        assert_eq!(early(&format!("ld.const.u32 %nc, [%rd1];\n{wait}")), None);
-        let two = scan(&(body(load) + ".entry b() { griddepcontrol.wait; }"));
-        assert_eq!(two.entry("k").expect("it is there").early_read, None);
+    fn a_use_of_memory_counts_before_the_wait() {
+        for used in [
+            "ld.global.nc.L1::no_allocate.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1];",
+            "ld.global.u32 %r1, [%rd1];",
+            "ld.u32 %r1, [%rd1];",
+            "ld.volatile.global.u32 %r1, [%rd1];",
+            "ldu.global.u32 %r1, [%rd1];",
+            "st.global.u32 [%rd1], %r1;",
+            "st.u32 [%rd1], %r1;",
+            "atom.global.add.u32 %r1, [%rd1], 1;",
+            "red.global.add.u32 [%rd1], 1;",
+            "cp.async.ca.shared.global [%r1], [%rd1], 4;",
+            "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%rd1, {0, 0}], [%r2];",
+            "tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1, %r2}];",
+            "suld.b.1d.b32.trap %r1, [%rd1, {%r2}];",
+            "multimem.red.release.sys.global.add.f32 [%rd1], %f1;",
+        ] {
+            let name = used.split_whitespace().next().map(str::to_owned);
+            assert_eq!(early(&format!("{used}\n{WAIT}")), name, "{used}");
+            assert_eq!(early(&format!(".loc 1 7 5\n@!%p1 {used}\n{WAIT}")), name, "{used}");
+            assert_eq!(early(&format!("{WAIT}\n{used}")), None, "{used}");
+            assert_eq!(early(&format!("{WAIT}\n{used}\n{WAIT}")), None, "{used}");
+            assert_eq!(early(used), None, "without a wait: {used}");
+        }
+        for own in [
+            "ld.param.u64 %rd1, [p];",
+            "ld.const.u32 %nc, [%rd1];",
+            "ld.shared.u32 %r1, [%r2];",
+            "st.shared::cluster.u32 [%r2], %r1;",
+            "atom.shared.add.u32 %r1, [%r2], 1;",
+            "st.local.u32 [%r2], %r1;",
+            "cp.async.commit_group;",
+            "cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%rd1, {0, 0}];",
+            "prefetch.global.L2 [%rd1];",
+        ] {
+            assert_eq!(early(&format!("{own}\n{WAIT}")), None, "{own}");
+        }
+        let two =
+            scan(&(body("ld.global.u32 %r1, [%rd1];") + ".entry b() { griddepcontrol.wait; }"));
+        assert_eq!(two.entry("k").expect("it is there").early_use, None);
+    }
+
+    /// The order of the text is not that of the execution.
+    #[test]
+    fn a_use_counts_on_every_path_that_has_not_waited() {
+        let load = "ld.global.u32 %r1, [%rd1];";
+        let name = Some("ld.global.u32".to_owned());
+        // The wait is jumped over, performed on a condition, or in one of two branches.
+        assert_eq!(early(&format!("@%p1 bra over; {WAIT} over: {load}")), name);
+        assert_eq!(early(&format!("@%p1 {WAIT} {load}")), name);
+        assert_eq!(
+            early(&format!("@%p1 bra a; {WAIT} bra.uni b; a: mov.u32 %r1, 0; b: {load}")),
+            name
+        );
+        assert_eq!(early(&format!("brx.idx %r1, table; a: {WAIT} b: {load}")), name);
+        assert_eq!(early(&format!("@%p1 bra a; {WAIT} bra.uni b; a: {WAIT} b: {load}")), None);
+        // The use stands behind the wait in the text, and runs before it; and the other way round.
+        assert_eq!(
+            early(&format!("bra.uni first; then: {WAIT} ret; first: {load} bra.uni then;")),
+            name
+        );
+        assert_eq!(
+            early(&format!("bra.uni first; then: {load} ret; first: {WAIT} bra.uni then;")),
+            None
+        );
+        // A loop: its second turn comes after the wait, the first one does not.
+        assert_eq!(early(&format!("loop: {load} {WAIT} @%p1 bra loop;")), name);
+        assert_eq!(early(&format!("{WAIT} loop: {load} @%p1 bra loop;")), None);
+        assert_eq!(early(&format!("ret; dead: {load} {WAIT}")), None, "no path leads there");
+    }
+
+    #[test]
+    fn a_path_that_ends_without_the_wait_is_found() {
+        let skips = |text: &str| only(&body(text)).skips_wait;
+        assert!(skips(&format!("@%p1 bra out; {WAIT} out:")));
+        assert!(skips(&format!("@%p1 ret; {WAIT}")));
+        assert!(skips(&format!("@%p1 exit; {WAIT}")));
+        assert!(skips(&format!("@%p1 {WAIT}")));
+        assert!(!skips(&format!("@%p1 trap; {WAIT}")), "a kernel that fails");
+        assert!(!skips(&format!("{WAIT} @%p1 ret; mov.u32 %r1, 0;")));
+        assert!(!skips("mov.u32 %r1, 0;"), "an entry without any wait has another rule");
+    }
+
+    #[test]
+    fn a_path_goes_through_the_functions_that_it_calls() {
+        let functions = ".func waits() { griddepcontrol.wait; ret; }
+            .func perhaps() { @%p1 bra out; call waits; out: ret; }
+            .func uses() { st.global.u32 [%rd1], %r1; ret; }
+            .extern .func vprintf (.param .b64 a);\n";
+        let entry = |text: &str| only(&format!("{functions}{}", body(text)));
+        let load = "ld.global.u32 %r1, [%rd1];";
+        assert_eq!(entry(&format!("call waits; {load}")).early_use, None);
+        assert_eq!(
+            entry(&format!("call perhaps; {load}")).early_use.as_deref(),
+            Some("ld.global.u32")
+        );
+        assert_eq!(entry("call uses; call waits;").early_use.as_deref(), Some("st.global.u32"));
+        assert_eq!(entry("call waits; call uses;").early_use, None);
+        assert_eq!(entry("call vprintf, (a); call waits;").early_use, None);
+        assert!(entry("call perhaps;").skips_wait && !entry("call waits;").skips_wait);
+        assert!(entry("call %rd1, prototype;").skips_wait, "the register may hold `perhaps`");
     }
 
     #[test]

@@ -1,0 +1,112 @@
+//! The paths through functions: what a thread may do before the wait of a dependent launch.
+//!
+//! A path follows the branches of the text, whatever their conditions are, and calls. So every use of memory before a
+//! wait that a thread can make is found. A finding may be of a path that no thread takes, or of memory that no
+//! other kernel writes. The text does not say what is ordered by barriers, for example after another warp that waits.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+
+/// A step of a function, as far as the rules ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Step<'a> {
+    pub(super) kind: StepKind<'a>,
+    /// Whether it is performed on a condition (`@%p1`).
+    pub(super) is_guarded: bool,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum StepKind<'a> {
+    /// A place that branches name.
+    Label(&'a str),
+    /// A branch to a label; `None` for one of a table.
+    Branch(Option<&'a str>),
+    /// The function returns, or the thread ends.
+    End,
+    /// The kernel fails.
+    Trap,
+    /// `griddepcontrol.wait`.
+    Wait,
+    /// A use of memory that other kernels may use: the instruction.
+    Use(String),
+    /// A call of what this word is the name of, or the register.
+    Call(&'a str),
+}
+
+/// What a function does before it waits.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Unwaited {
+    /// The first use of memory, in the order of the text.
+    pub(super) early_use: Option<String>,
+    /// Whether a path ends.
+    pub(super) ends: bool,
+}
+
+/// Whether an instruction uses memory that another kernel may use, too: global memory, or an address of any kind.
+pub(super) fn is_use(word: &str, parts: &[&str]) -> bool {
+    let own = [".param", ".const", ".shared", ".local"];
+    let is_own = || parts.iter().any(|part| own.iter().any(|space| part.starts_with(space)));
+    match word {
+        // Asynchronous copies name both ends; what orders them names none.
+        "cp" => parts.contains(&".global") && !parts.contains(&".prefetch"),
+        "ld" | "st" | "atom" | "red" => parts.contains(&".global") || !is_own(),
+        "ldu" | "multimem" | "tex" | "tld4" | "suld" | "sust" | "sured" => true,
+        _ => false,
+    }
+}
+
+/// What a function with these steps does before it waits. `called` has the same for what a call may reach: nothing for
+/// a function of another module.
+pub(super) fn unwaited<'f>(
+    steps: &[Step<'_>],
+    called: impl Fn(&str) -> Vec<&'f Unwaited>,
+) -> Unwaited {
+    // Labels of different blocks may have one name.
+    let mut labels: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, step) in steps.iter().enumerate() {
+        if let StepKind::Label(label) = step.kind {
+            labels.entry(label).or_default().push(at);
+        }
+    }
+    let mut found = Unwaited::default();
+    let mut is_seen = vec![false; steps.len()];
+    let (mut open, mut first_use) = (vec![0], usize::MAX);
+    while let Some(at) = open.pop() {
+        let Some(step) = steps.get(at) else {
+            found.ends = true;
+            continue;
+        };
+        if std::mem::replace(&mut is_seen[at], true) {
+            continue;
+        }
+        let mut goes_on = step.is_guarded;
+        let mut uses = |text: &str| {
+            if at < first_use {
+                (first_use, found.early_use) = (at, Some(text.to_owned()));
+            }
+        };
+        match &step.kind {
+            StepKind::Label(_) => goes_on = true,
+            StepKind::Wait | StepKind::Trap => {}
+            StepKind::End => found.ends = true,
+            StepKind::Use(text) => {
+                uses(text);
+                goes_on = true;
+            }
+            StepKind::Branch(to) => match to {
+                Some(label) => open.extend(labels.get(label).into_iter().flatten()),
+                None => open.extend(labels.values().flatten()),
+            },
+            StepKind::Call(callee) => {
+                let reached = called(callee);
+                reached.iter().filter_map(|one| one.early_use.as_deref()).for_each(uses);
+                goes_on |= reached.is_empty() || reached.iter().any(|one| one.ends);
+            }
+        }
+        if goes_on {
+            open.push(at + 1);
+        }
+    }
+    found
+}
