@@ -69,6 +69,21 @@ struct Inner {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
+/// An error of the system, of kind [`ErrorKind::Io`], for functions of the program that read and write.
+///
+/// ```
+/// use trijet::{Error, ErrorKind};
+/// let read = || -> trijet::Result<Vec<u8>> { Ok(std::fs::read("/no/such/file")?) };
+/// let error: Error = read().unwrap_err().context("weights");
+/// assert_eq!(error.kind(), ErrorKind::Io);
+/// assert!(error.to_string().starts_with("weights: system: No such file"), "{error}");
+/// ```
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::new(ErrorKind::Io, "system", error.to_string()).caused_by(error)
+    }
+}
+
 impl Error {
     /// An error of `kind`: `op` failed because of `cause`.
     ///

@@ -293,12 +293,14 @@ impl Tracer {
             op.call = self.call(called);
             let Some((begin, end)) = pair else { continue };
             let Some(origin) = origins.get(&op.device) else { continue };
-            let mut time = |instant: &Instant| match cache.get(&instant.event.0) {
-                Some(time) => Ok(*time),
-                None => {
-                    let time = origin.time(driver, instant.event)?;
-                    cache.insert(instant.event.0, time);
-                    Ok(time)
+            let mut time = |instant: &Instant| -> Result<Nanos> {
+                match cache.get(&instant.event.0) {
+                    Some(time) => Ok(*time),
+                    None => {
+                        let time = origin.time(driver, instant.event)?;
+                        cache.insert(instant.event.0, time);
+                        Ok(time)
+                    }
                 }
             };
             op.times = Some(Times { begin: time(&begin)?, end: time(&end)? });

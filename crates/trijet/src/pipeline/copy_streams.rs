@@ -30,7 +30,7 @@ impl CopyStreams {
         if let Some(Ok(copies)) = shared.upgrade().map(Arc::downcast::<Self>) {
             return Ok(copies);
         }
-        let open = |name| Ok(Arc::new(device.stream()?.named(name)));
+        let open = |name| -> Result<_> { Ok(Arc::new(device.stream()?.named(name))) };
         let (up, down) = (open("shared upload")?, open("shared download")?);
         let copies = Arc::new(Self { up, down, small: AtomicUsize::new(0) });
         let weak = Arc::downgrade(&copies);
