@@ -12,10 +12,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// # Errors
 /// The message of the panic, if `run` panics.
 pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(message)
+    catch_unwind(AssertUnwindSafe(run)).map_err(words_of)
 }
 
-fn message(payload: Box<dyn Any + Send>) -> String {
+/// The message of a panic.
+pub(crate) fn words_of(payload: Box<dyn Any + Send>) -> String {
     let payload = match payload.downcast::<&str>() {
         Ok(text) => return (*text).to_owned(),
         Err(other) => other,

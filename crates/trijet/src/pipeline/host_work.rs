@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::panic::words_of;
 use crate::base::span::Union;
 use crate::trace::host_engines::{HostEngine, HostWorked};
 use std::ops::Range;
@@ -137,9 +138,8 @@ pub(super) fn join<'scope>(
 ) -> Result<()> {
     let joined = threads.map(|thread| {
         thread.join().unwrap_or_else(|payload| {
-            // Dropping it may panic again.
-            std::mem::forget(payload);
-            Err(Error::new(ErrorKind::Panicked, side, "it panicked"))
+            let cause = format!("it panicked: {}", words_of(payload));
+            Err(Error::new(ErrorKind::Panicked, side, cause))
         })
     });
     // An error does not keep the other threads from being joined.

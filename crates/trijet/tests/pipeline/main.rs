@@ -434,6 +434,8 @@ fn a_panicking_source_is_an_error_and_not_a_hang() {
         .run()
         .expect_err("the source panics");
     assert_eq!(error.kind(), ErrorKind::Panicked);
+    let text = error.to_string();
+    assert!(text.ends_with("source: it panicked: the source is broken"), "{text}");
 }
 
 #[test]
