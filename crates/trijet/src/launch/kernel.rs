@@ -61,7 +61,9 @@ impl<P> fmt::Debug for Kernel<P> {
 }
 
 impl<P> Kernel<P> {
-    /// Declares a kernel.
+    /// Declares a kernel. `examples/own_kernel.rs` declares one with a twin, which runs on every device, and one
+    /// that takes a plain pointer and runs in any grid. A twin takes its arguments with
+    /// [`Tile::args`](crate::kernels::Tile::args).
     ///
     /// # Safety
     /// The entry point has exactly the parameters `P`: each span as a pointer followed by a 64-bit

@@ -223,7 +223,8 @@ impl<'a, U: Uses> Task<'a, U> {
     }
 
     /// Submits the task for a thread of the host. `run` is called once, when the work that it comes after is complete. It
-    /// gets slices of its data, which are in host memory, and may wait and use streams of its own.
+    /// gets a guard for each use, which derefs to a slice, and may wait and use streams of its own. Its data are in
+    /// host memory: `tasks.data(device.pinned(..)?)`.
     ///
     /// # Errors
     /// As for [`Task::run`].
