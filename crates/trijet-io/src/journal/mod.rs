@@ -48,8 +48,8 @@ pub struct Journal {
     is_new: bool,
     /// This process has the lock of the file.
     is_locked: bool,
-    /// A write has failed.
-    is_broken: bool,
+    /// The error of the write that has failed.
+    failed: Option<Error>,
     /// The states of files of the input that the journal has.
     stamps: Stamps,
 }
@@ -202,7 +202,7 @@ impl Journal {
     /// The journal in an open file, of which nothing was read.
     fn of(file: File, path: &Path) -> Self {
         let (path, stamps) = (path.to_owned(), Stamps::new());
-        Self { file, path, is_new: false, is_locked: false, is_broken: false, stamps }
+        Self { file, path, is_new: false, is_locked: false, failed: None, stamps }
     }
 
     /// Whether this process has the lock of the file, so that no other run writes the output. It has
@@ -473,16 +473,17 @@ impl Journal {
     }
 
     /// Appends lines with one write, so that only the end of the file can be incomplete. After a
-    /// failure nothing more is appended, so that an incomplete line stays the last one.
+    /// failure nothing more is appended, so that an incomplete line stays the last one. Every later call
+    /// fails with the first error: any of several threads may be the one whose error is shown.
     fn write(&mut self, lines: &str) -> Result<()> {
-        if self.is_broken {
-            let cause = "nothing is added to the journal after an error: see the first one";
-            return Err(file_error::damaged("journal", &self.path, cause));
+        if let Some(first) = &self.failed {
+            return Err(first.again());
         }
         let end = self.end()?;
         self.file.write_all_at(lines.as_bytes(), end).map_err(|error| {
-            self.is_broken = true;
-            file_error::io("journal", &self.path, error)
+            let error = self.io(error);
+            self.failed = Some(error.again());
+            error
         })
     }
 }

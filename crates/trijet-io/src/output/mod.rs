@@ -227,9 +227,11 @@ impl Output {
                 None => return Ok(Stopped::Nothing),
             },
         };
+        // A failure that a write has returned already is not another one.
+        let is_reported = partial.record().is_failure_reported();
         let synced = match self.durability {
-            Durability::OnDisk => partial.sync(),
-            Durability::InMemory => Ok(()),
+            Durability::OnDisk if !is_reported => partial.sync(),
+            _ => Ok(()),
         };
         let record = partial.record();
         let rows = record.done.count();

@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use trijet::{Error, ErrorKind, Result};
+use trijet::{Error, Result};
 
 /// A synchronization begins when this many bytes wait for it. More bytes would wait for the last one
 /// at the end of the run; fewer would make the disk write in small pieces.
@@ -49,11 +49,11 @@ pub(super) struct Record {
     unsynced_bytes: u64,
     /// The name of the partial output is on the disk.
     is_named: bool,
-    /// A synchronization of the output or of its journal has failed. No later one can be trusted: the
-    /// system reports an error once.
-    is_broken: bool,
-    /// Its error, until it is reported.
-    error: Option<Error>,
+    /// The error of the synchronization of the output or of its journal that has failed. No later one
+    /// can be trusted: the system reports an error once.
+    failed: Option<Error>,
+    /// A call has returned that error.
+    is_reported: bool,
     /// The run needs no further synchronization in the background.
     is_over: bool,
 }
@@ -78,8 +78,8 @@ impl Partial {
                 unsynced: Vec::new(),
                 unsynced_bytes: 0,
                 is_named: false,
-                is_broken: false,
-                error: None,
+                failed: None,
+                is_reported: false,
                 is_over: false,
             }),
             changed: Condvar::new(),
@@ -101,9 +101,7 @@ impl Partial {
         self.writer.write(rows.clone(), bytes)?;
         let written = Written::new(rows.clone(), bytes);
         let mut record = self.record();
-        if record.is_broken {
-            return Err(record.failure());
-        }
+        record.check()?;
         record.journal.append(&self.fingerprint, &written)?;
         record.done.insert(rows.clone());
         let is_first = record.unsynced.is_empty();
@@ -133,10 +131,7 @@ impl Partial {
                 return;
             }
             drop(record);
-            if let Err(error) = self.sync() {
-                let mut record = self.record();
-                record.is_broken = true;
-                record.error = Some(error);
+            if self.sync_rows().is_err() {
                 return;
             }
         }
@@ -151,13 +146,21 @@ impl Partial {
     /// Waits until all rows that were written before the call are on the disk, and then says so in
     /// the journal. Rows that may be lost by an error are written again by a later run.
     pub(super) fn sync(&self) -> Result<()> {
+        self.record().check()?;
+        self.sync_rows().inspect_err(|_| self.record().is_reported = true)
+    }
+
+    /// As [`sync`](Self::sync). An error is kept before any other thread can meet its consequences, so
+    /// that all of them name the cause.
+    fn sync_rows(&self) -> Result<()> {
         let mut record = self.record();
-        if record.is_broken {
-            return Err(record.failure());
-        }
+        let end = match record.journal.end() {
+            Ok(end) => end,
+            Err(error) => return Err(record.fail(error)),
+        };
         let ranges = mem::take(&mut record.unsynced);
         record.unsynced_bytes = 0;
-        let (end, is_named) = (record.journal.end()?, record.is_named);
+        let is_named = record.is_named;
         drop(record);
         if ranges.is_empty() {
             return Ok(());
@@ -166,18 +169,23 @@ impl Partial {
         let synced = self.writer.sync().and_then(|()| named());
         let mut record = self.record();
         if let Err(error) = synced {
-            record.is_broken = true;
             let unsynced = mem::take(&mut record.unsynced);
             let all: Vec<Range<u64>> = ranges.into_iter().chain(unsynced).collect();
-            return Err(match record.lose(&all) {
+            let error = match record.lose(&all) {
                 Ok(()) => error,
                 Err(second) => error.context(second.to_string()),
-            });
+            };
+            return Err(record.fail(error));
         }
         record.is_named = true;
-        record.journal.mark_synced(end)?;
+        if let Err(error) = record.journal.mark_synced(end) {
+            return Err(record.fail(error));
+        }
         drop(record);
-        self.journal.sync_data().map_err(|error| file_error::io("journal", &self.folder, error))
+        self.journal.sync_data().map_err(|error| {
+            let error = file_error::io("journal", &self.folder, error);
+            self.record().fail(error)
+        })
     }
 
     /// Marks the complete output as finished. If it is to be durable, it then waits until its state is
@@ -209,13 +217,23 @@ impl Record {
         self.journal.lose(ranges)
     }
 
-    /// The error of the synchronization that failed. Only the first caller gets its cause.
-    fn failure(&mut self) -> Error {
-        let later = || {
-            let cause = "the output could not be brought to the disk: see the first error";
-            Error::new(ErrorKind::Io, "synchronize", cause)
-        };
-        self.error.take().unwrap_or_else(later)
+    /// Refuses to go on after a synchronization that failed, with its error: any of several threads may
+    /// be the one whose error is shown.
+    fn check(&mut self) -> Result<()> {
+        let Some(first) = &self.failed else { return Ok(()) };
+        self.is_reported = true;
+        Err(first.again())
+    }
+
+    /// Keeps the error of a synchronization, and returns it.
+    fn fail(&mut self, error: Error) -> Error {
+        self.failed.get_or_insert_with(|| error.again());
+        error
+    }
+
+    /// Whether a call has returned the error of a synchronization.
+    pub(super) fn is_failure_reported(&self) -> bool {
+        self.is_reported
     }
 }
 
@@ -229,6 +247,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread;
     use tempfile::TempDir;
+    use trijet::ErrorKind;
 
     /// A writer whose synchronization says that it has begun, and ends as the test says.
     #[derive(Debug)]
@@ -327,6 +346,35 @@ mod tests {
         assert!(error.to_string().contains("the disk is broken"), "{error}");
         partial.sync().expect_err("a later one proves nothing");
         assert_eq!(partial.record().done.count(), 1);
+    }
+
+    /// The second of two writers once said "see the first error", and hid the first one.
+    #[test]
+    fn every_call_after_a_failed_synchronization_names_its_cause() {
+        let (_folder, partial, begins, ends) = partial();
+        partial.write(0..1, &[1]).expect("nothing fails");
+        let error = Error::new(ErrorKind::Io, "synchronize", "the disk is broken");
+        ends.send(Err(error)).expect("the writer is there");
+        thread::scope(|scope| {
+            scope.spawn(|| partial.synchronize());
+            begins.recv().expect("a synchronization begins");
+        });
+        for row in 1..4 {
+            let error = partial.write(row..row + 1, &[2]).expect_err("the run has failed");
+            assert!(error.to_string().contains("the disk is broken"), "{error}");
+        }
+        let error = partial.sync().expect_err("a later one proves nothing");
+        assert!(error.to_string().contains("the disk is broken"), "{error}");
+    }
+
+    #[test]
+    fn every_line_after_one_that_failed_names_its_cause() {
+        let (_folder, partial, _begins, _ends) = partial();
+        partial.record().journal.become_read_only();
+        for row in 0..3 {
+            let error = partial.write(row..row + 1, &[1]).expect_err("the journal has failed");
+            assert!(error.to_string().contains("Bad file descriptor"), "{error}");
+        }
     }
 
     /// It was lost with the thread, and the next write said only that there had been a first error.

@@ -185,8 +185,16 @@ impl Error {
         matches!(self.kind(), ErrorKind::ContextLost | ErrorKind::Launch | ErrorKind::PeerLost)
     }
 
-    /// A copy of the error, with the text of its source in place of the source.
-    pub(crate) fn again(&self) -> Self {
+    /// A copy of the error, for each thread that meets the same failure. It has the text of the source
+    /// in place of the source.
+    ///
+    /// ```
+    /// use trijet::{Error, ErrorKind};
+    /// let first = Error::new(ErrorKind::Io, "synchronize", "the disk is broken");
+    /// assert_eq!(first.again().to_string(), first.to_string());
+    /// ```
+    #[must_use]
+    pub fn again(&self) -> Self {
         let inner = &self.0;
         let mut copy = Self::new(inner.kind, inner.op.clone(), inner.cause.clone());
         copy.0.device = inner.device;
