@@ -525,7 +525,8 @@ Examples:
 
 A trace is a text with a line for each call, in columns that its first line names: Action, Pointer,
 Size and Stream, and as one likes Thread, Nanos, Other and Device. The log of RAPIDS rmm is such a
-text. The rows of each device are replayed on their own, as if it were the only one: with a heap, a
+text. Cells may stand in quotes. Calls that failed in the program, and a last line that is cut off,
+are named and not replayed. The rows of each device are replayed on their own, as if it were the only one: with a heap, a
 limit, pointers, streams and threads of its own. The actions are
 
   allocate     Pointer, Size, Stream   memory for work of the stream

@@ -13,9 +13,11 @@
 //! | `follow` | `Stream`, `Other` | later work of the stream follows the work that the other one holds |
 //! | `synchronize` | `Stream` | the host waits for the stream |
 //!
-//! Rows with the action `allocate failure` or `deallocate failure`, which rmm writes, are left out.
+//! Rows with the action `allocate failure` or `deallocate failure`, which rmm writes, are counted and left out. So is a last
+//! line that a program did not write to its end. A cell may stand in quotes, and a mark of UTF-8 may stand before the text.
 #![forbid(unsafe_code)]
 
+use super::cells::Cells;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::io::BufRead;
@@ -29,6 +31,9 @@ const DEVICE: &str = ",Device";
 const NAMES_MAX: usize = 256;
 /// The longest line.
 const LINE_MAX: usize = 4096;
+
+/// The mark that some editors and spreadsheets write before a text.
+const MARK: char = '\u{feff}';
 
 /// The outcome of reading a part of a line, or what is wrong with it.
 type Parsed<T> = std::result::Result<T, String>;
@@ -136,9 +141,9 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(line: &str) -> Parsed<Self> {
-        let names: Vec<String> = line.split(',').map(|name| name.trim().to_lowercase()).collect();
-        let columns = Self { names };
+    fn of(line: &str, cells: &mut Cells) -> Parsed<Self> {
+        let names = cells.of(line.trim_start_matches(MARK))?;
+        let columns = Self { names: names.iter().map(|name| name.to_lowercase()).collect() };
         for needed in ["action", "pointer", "size", "stream"] {
             if columns.place(needed).is_none() {
                 return Err(format!("no column is called `{needed}`: {}", shown(line)));
@@ -153,7 +158,7 @@ impl Columns {
 
     /// The cell of a column; empty without the column.
     fn cell<'l>(&self, cells: &[&'l str], name: &str) -> &'l str {
-        self.place(name).and_then(|place| cells.get(place)).map_or("", |cell| cell.trim())
+        self.place(name).and_then(|place| cells.get(place)).map_or("", |cell| *cell)
     }
 }
 
@@ -178,11 +183,12 @@ struct Reader {
     /// The numbers of the live allocations.
     live: HashMap<u64, u32>,
     trace: Trace,
+    failed: u64,
 }
 
 impl Reader {
     fn line(&mut self, columns: &Columns, cells: &[&str]) -> Parsed<()> {
-        let Self { threads, streams, live, trace } = self;
+        let Self { threads, streams, live, trace, failed } = self;
         let cell = |name| columns.cell(cells, name);
         let thread = threads.number(cell("thread"), "thread")?;
         let mut stream = |name| streams.number(cell(name), "stream");
@@ -222,7 +228,10 @@ impl Reader {
             }
             "follow" => Action::Follow { stream: stream("stream")?, other: stream("other")? },
             "synchronize" => Action::Synchronize { stream: stream("stream")? },
-            "allocate failure" | "deallocate failure" => return Ok(()),
+            "allocate failure" | "deallocate failure" => {
+                *failed += 1;
+                return Ok(());
+            }
             other => return Err(format!("`{}` is not an action", shown(other))),
         };
         trace.rows.push(Row { thread, action });
@@ -237,31 +246,46 @@ pub struct DeviceTrace {
     pub device: String,
     /// Its calls.
     pub trace: Trace,
+    /// The calls that failed in the program, by its log. They are not among those of the trace.
+    pub failed: u64,
 }
 
-/// Reads the traces of all devices of a text, in the order of their first rows.
+/// What a text has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    /// The traces of all devices, in the order of their first rows.
+    pub devices: Vec<DeviceTrace>,
+    /// The number of the last line, if it was cut off before its end. It is left out.
+    pub cut: Option<u64>,
+}
+
+/// Reads the traces of all devices of a text. The last line of a program that ended early may have no end. Without an end
+/// it counts if it has a cell for each column and is right.
 ///
 /// ```
 /// use trijet_bench::allocations::{read_all, text_of};
 /// let text = "Thread,Action,Pointer,Size,Stream,Nanos,Other,Device\n\
 ///             0,allocate,0x1,300,0,,,0 of process 7\n\
 ///             0,allocate,0x1,300,0,,,1 of process 8\n";
-/// let traces = read_all(text.as_bytes())?;
+/// let traces = read_all(text.as_bytes())?.devices;
 /// let peaks: Vec<u64> = traces.iter().map(|one| one.trace.peak()).collect();
 /// assert_eq!((traces[1].device.as_str(), peaks), ("1 of process 8", vec![300, 300]));
 /// assert_eq!(text_of(&traces), text);
+/// let cut = read_all(text[..text.len() - 20].as_bytes())?;
+/// assert_eq!((cut.devices.len(), cut.cut), (1, Some(3)));
 /// # Ok::<(), trijet::Error>(())
 /// ```
 ///
 /// # Errors
 /// `InvalidValue` with the number of the line, for a line that is too long, an action that is unknown, a cell that is
-/// not a number, an allocation whose pointer is allocated already, and a use or a free of one that is not;
+/// not a number, a quote without an end, an allocation whose pointer is allocated already, and a use or a free of one that is not;
 /// `Io` if the text cannot be read or is not UTF-8.
-pub fn read_all(text: impl BufRead) -> Result<Vec<DeviceTrace>> {
+pub fn read_all(text: impl BufRead) -> Result<Text> {
     let mut columns = Columns::default();
     let (mut devices, mut readers) = (Names::default(), Vec::<(String, Reader)>::new());
     let mut text = text.take(u64::MAX);
-    let (mut line, mut at) = (String::new(), 0);
+    let (mut line, mut at, mut cut) = (String::new(), 0, None);
+    let mut cells = Cells::new(LINE_MAX);
     loop {
         line.clear();
         text.set_limit(LINE_MAX as u64 + 1);
@@ -281,15 +305,24 @@ pub fn read_all(text: impl BufRead) -> Result<Vec<DeviceTrace>> {
         }
         let content = line.trim_end();
         if at == 1 {
-            columns = Columns::of(content).map_err(wrong)?;
+            columns = Columns::of(content, &mut cells).map_err(wrong)?;
         } else if !content.is_empty() {
-            let cells: Vec<&str> = content.split(',').collect();
-            let device = columns.cell(&cells, "device");
-            let number = usize::from(devices.number(device, "device").map_err(wrong)?);
-            if number == readers.len() {
-                readers.push((device.to_owned(), Reader::default()));
+            let mut take = || {
+                let cells = cells.of(content)?;
+                if !line.ends_with('\n') && cells.len() < columns.names.len() {
+                    return Err("it is cut off".to_owned());
+                }
+                let device = columns.cell(&cells, "device");
+                let number = usize::from(devices.number(device, "device")?);
+                if number == readers.len() {
+                    readers.push((device.to_owned(), Reader::default()));
+                }
+                readers[number].1.line(&columns, &cells)
+            };
+            match take() {
+                Err(_) if !line.ends_with('\n') => cut = Some(at),
+                taken => taken.map_err(wrong)?,
             }
-            readers[number].1.line(&columns, &cells).map_err(wrong)?;
         }
     }
     if at == 0 {
@@ -298,7 +331,8 @@ pub fn read_all(text: impl BufRead) -> Result<Vec<DeviceTrace>> {
     if readers.is_empty() {
         readers.push((String::new(), Reader::default()));
     }
-    Ok(readers.into_iter().map(|(device, reader)| reader.finish(device)).collect())
+    let devices = readers.into_iter().map(|(device, reader)| reader.finish(device)).collect();
+    Ok(Text { devices, cut })
 }
 
 /// The traces as a text, which [`read_all`] reads. The rows of each device follow one another.
@@ -306,7 +340,7 @@ pub fn read_all(text: impl BufRead) -> Result<Vec<DeviceTrace>> {
 pub fn text_of(traces: &[DeviceTrace]) -> String {
     let is_named = traces.iter().any(|one| !one.device.is_empty());
     let mut text = format!("{HEAD}{}\n", if is_named { DEVICE } else { "" });
-    for DeviceTrace { device, trace } in traces {
+    for DeviceTrace { device, trace, .. } in traces {
         // A cell has no comma and no end of a line.
         let device = device.replace([',', '\r', '\n'], " ");
         let end = if is_named { format!(",{}", device.trim()) } else { String::new() };
@@ -317,10 +351,10 @@ pub fn text_of(traces: &[DeviceTrace]) -> String {
 
 impl Reader {
     fn finish(self, device: String) -> DeviceTrace {
-        let Self { mut trace, threads, streams, .. } = self;
+        let Self { mut trace, threads, streams, failed, .. } = self;
         let count = |names: &Names| u16::try_from(names.0.len()).unwrap_or(u16::MAX);
         (trace.threads, trace.streams) = (count(&threads), count(&streams));
-        DeviceTrace { device, trace }
+        DeviceTrace { device, trace, failed }
     }
 }
 
@@ -330,7 +364,7 @@ impl Trace {
     /// # Errors
     /// Those of [`read_all`], and `InvalidValue` for a text of several devices.
     pub fn read(text: impl BufRead) -> Result<Self> {
-        let mut all = read_all(text)?;
+        let mut all = read_all(text)?.devices;
         if all.len() > 1 {
             let cause = format!("it has the rows of {} devices", all.len());
             return Err(Error::new(ErrorKind::InvalidValue, "read trace", cause));
@@ -435,12 +469,49 @@ mod tests {
         let many: String = (0..300).map(|n| format!("synchronize,,,{n},\n")).collect();
         assert!(refusal(&format!("{head}{many}")).contains("one stream more than 256"));
     }
+
+    /// A spreadsheet writes such a text. The mark was once a part of the name of the first column.
+    #[test]
+    fn a_mark_before_the_text_and_quotes_around_cells_are_read() -> Result<()> {
+        let plain = "Action,Pointer,Size,Stream\nallocate,1,8,0\nfree,1,,0\n";
+        let quoted = "\u{feff}\"Action\",\"Pointer\",\"Size\",\"Stream\"\r\n\
+                      \"allocate\",\"1\",\"8\",\"0\"\r\n\"free\",\"1\",,\"0\"\r\n";
+        assert_eq!(Trace::read(quoted.as_bytes())?, Trace::read(plain.as_bytes())?);
+        assert!(refusal("Action,Pointer,Size,Stream\nfree,\"1,,0\n").contains("line 2: a quote"));
+        Ok(())
+    }
+
+    /// A program that ends early leaves such a line, whose cells may be parts of what they were.
+    #[test]
+    fn a_last_line_without_its_end_is_cut_off_unless_it_is_whole() -> Result<()> {
+        let whole = "Action,Pointer,Size,Stream\nallocate,0x7f00,8,0\n";
+        for (last, cut) in
+            [("", None), ("free,0x7f00,,0", None), ("free,0x7", Some(3)), ("fr", Some(3))]
+        {
+            let text = read_all(format!("{whole}{last}").as_bytes())?;
+            assert_eq!(text.cut, cut, "{last}");
+            let rows = text.devices[0].trace.rows.len();
+            assert_eq!(rows, if last.len() > 8 { 2 } else { 1 }, "{last}");
+        }
+        assert!(refusal(&format!("{whole}free,0x7\nfree,0x7f00,,0\n")).contains("line 3: 0x7"));
+        Ok(())
+    }
+
+    #[test]
+    fn calls_that_failed_in_the_program_are_counted() -> Result<()> {
+        let text = "Action,Pointer,Size,Stream\nallocate,1,8,0\nallocate failure,,999,0\n\
+                    deallocate failure,1,,0\n";
+        let read = read_all(text.as_bytes())?;
+        assert_eq!((read.devices[0].trace.rows.len(), read.devices[0].failed), (1, 2));
+        Ok(())
+    }
+
     /// Both devices have memory at the same address at once, and the streams of each are counted alone.
     #[test]
     fn the_rows_of_each_device_are_a_trace_of_their_own() -> Result<()> {
         let text = "Action,Pointer,Size,Stream,Device\nallocate,1,300,7,a\nallocate,1,200,8,b\n\
                     free,1,,7,a\nallocate,2,50,8,b\nfree,1,,8,b\n";
-        let traces = read_all(text.as_bytes())?;
+        let traces = read_all(text.as_bytes())?.devices;
         let found: Vec<_> = traces
             .iter()
             .map(|one| {
@@ -448,7 +519,7 @@ mod tests {
             })
             .collect();
         assert_eq!(found, [("a", 2, 300, 1), ("b", 3, 250, 1)]);
-        assert_eq!(read_all(text_of(&traces).as_bytes())?, traces);
+        assert_eq!(read_all(text_of(&traces).as_bytes())?.devices, traces);
         assert!(refusal(text).contains("2 devices"));
         let wrong = text.replace("free,1,,7,a", "free,2,,7,a");
         let error = read_all(wrong.as_bytes()).expect_err("the other device has that pointer");

@@ -3,9 +3,10 @@
 #![forbid(unsafe_code)]
 
 pub mod caching;
+mod cells;
 pub mod format;
 pub mod picture;
 pub mod replay;
 pub mod workloads;
 
-pub use format::{Action, DeviceTrace, Row, Trace, read_all, text_of};
+pub use format::{Action, DeviceTrace, Row, Text, Trace, read_all, text_of};

@@ -46,6 +46,22 @@ fn a_trace_that_frees_what_it_never_allocated_is_refused_with_the_line() {
     workdir.trijet(&["replay", "b.csv"]).refused(1, &["b.csv"]);
 }
 
+/// The log of a program that failed, and that was ended while it wrote a line.
+#[test]
+fn failed_calls_and_a_cut_line_are_named_and_the_rest_is_replayed() {
+    let workdir = Workdir::new();
+    let text = "Thread,Time,Action,Pointer,Size,Stream\n1,10:19:49:1,allocate,0x7f00,1024,0x0\n\
+                1,10:19:49:2,allocate failure,,99999999999,0x0\n1,10:19:49:3,free,0x7";
+    workdir.file("a.csv", text.as_bytes());
+    let call = ["replay", "a.csv", "--device", "host"];
+    let said = workdir.trijet(&call).done();
+    assert!(said.contains("1 calls, 1 allocations"), "{said}");
+    assert!(said.contains("1 call failed in the program; not replayed"), "{said}");
+    assert!(said.contains("line 4, the last one, is cut off; it is not replayed"), "{said}");
+    let report = workdir.trijet(&[&call[..], &["--json"]].concat()).json();
+    assert_eq!((&report["failed_in_program"], &report["cut_line"]), (&1.into(), &4.into()));
+}
+
 /// An allocation of more bytes than there are addresses is refused by the heap, and the replay goes on.
 #[test]
 fn a_size_without_end_is_counted_as_refused() {

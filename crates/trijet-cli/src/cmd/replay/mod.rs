@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use trijet::{Bytes, Device, Nanos, Result};
 use trijet_bench::allocations::picture::{Panel, of_caching};
 use trijet_bench::allocations::replay::{Options, Outcome, replay};
-use trijet_bench::allocations::{DeviceTrace, Trace, read_all};
+use trijet_bench::allocations::{DeviceTrace, Text, Trace, read_all};
 use trijet_bench::stats::Samples;
 use trijet_io::{NewFile, file_error};
 
@@ -98,6 +98,8 @@ struct Replayed {
     /// The name of the device; empty if the file has none.
     device: String,
     trace: Trace,
+    /// The calls that failed in the program.
+    failed: u64,
     rows: [Row; 2],
     panels: Vec<Panel>,
 }
@@ -105,7 +107,7 @@ struct Replayed {
 impl Replayed {
     /// Replays a trace on `device`, also for a picture if there is an output.
     fn of(traced: DeviceTrace, options: &ReplayOptions, device: &Device) -> Result<Self> {
-        let DeviceTrace { device: name, trace } = traced;
+        let DeviceTrace { device: name, trace, failed } = traced;
         let limit = options.limit.map(|limit| limit.0);
         let timed = replay(device, &trace, &Options { limit, picture: None })?;
         let mut caching = of_caching(&trace, limit);
@@ -118,7 +120,7 @@ impl Replayed {
             panels.extend(replay(device, &trace, &Options { limit, picture })?.panel);
             panels.push(caching);
         }
-        Ok(Self { device: name, trace, rows, panels })
+        Ok(Self { device: name, trace, failed, rows, panels })
     }
 
     fn json(&self) -> Value {
@@ -129,6 +131,7 @@ impl Replayed {
             "streams": self.trace.streams,
             "threads": self.trace.threads,
             "live_peak_bytes": self.trace.peak(),
+            "failed_in_program": self.failed,
             "allocators": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
         })
     }
@@ -139,7 +142,7 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<ExitCode> {
     let output = options.output.as_deref();
     let output = output.map(|path| NewFile::new("replay", path, existing, &[&options.file]));
     let output = output.transpose()?;
-    let traces = read(&options.file)?;
+    let Text { devices: traces, cut } = read(&options.file)?;
     let device = super::open(options.device, &options.check)?;
     if let Some(mode) = options.mode {
         device.set_heap_mode(mode.into())?;
@@ -155,11 +158,15 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<ExitCode> {
         let mut value = json_of(&replayed);
         value["file"] = options.file.display().to_string().into();
         value["device"] = device.info().name.as_str().into();
+        value["cut_line"] = cut.into();
         value["limit_bytes"] = options.limit.map(|limit| limit.0).into();
         verdict.add_to(&mut value);
         print(format_args!("{value:#}"))?;
     } else {
         replayed.iter().try_for_each(|one| text(options, one))?;
+        if let Some(line) = cut {
+            print(format_args!("line {line}, the last one, is cut off; it is not replayed"))?;
+        }
         print("no kernel found the tag of another owner in its memory")?;
         verdict.print()?;
     }
@@ -176,7 +183,7 @@ fn json_of(replayed: &[Replayed]) -> Value {
 }
 
 fn text(options: &ReplayOptions, replayed: &Replayed) -> Result<()> {
-    let Replayed { device, trace, rows, .. } = replayed;
+    let Replayed { device, trace, failed, rows, .. } = replayed;
     let peak = trace.peak();
     let of_device = if device.is_empty() { String::new() } else { format!(", device {device}") };
     print(format_args!(
@@ -188,6 +195,10 @@ fn text(options: &ReplayOptions, replayed: &Replayed) -> Result<()> {
         trace.streams,
         trace.threads
     ))?;
+    if *failed > 0 {
+        let calls = if *failed == 1 { "call" } else { "calls" };
+        print(format_args!("{failed} {calls} failed in the program; not replayed"))?;
+    }
     let head = [
         "alloc ns",
         "99.9 %",
@@ -207,7 +218,7 @@ fn text(options: &ReplayOptions, replayed: &Replayed) -> Result<()> {
     rows.iter().try_for_each(|row| print(row.line(peak)))
 }
 
-fn read(path: &Path) -> Result<Vec<DeviceTrace>> {
+fn read(path: &Path) -> Result<Text> {
     let file = File::open(path).map_err(|error| file_error::io("replay", path, error))?;
     let read = read_all(BufReader::new(file));
     read.map_err(|error| error.context(path.display().to_string()))

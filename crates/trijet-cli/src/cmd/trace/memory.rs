@@ -52,7 +52,7 @@ pub(super) fn traces_of(processes: &[ProcessTrace]) -> Result<Vec<DeviceTrace>> 
             (_, before) => format!(" of process {} ({})", process.process, before + 1),
         };
         for (device, trace) in by_device(process)? {
-            traces.push(DeviceTrace { device: format!("{device}{of_process}"), trace });
+            traces.push(DeviceTrace { device: format!("{device}{of_process}"), trace, failed: 0 });
         }
     }
     match traces.as_mut_slice() {
@@ -174,7 +174,7 @@ mod tests {
             let frees = trace.rows.iter().filter(|row| matches!(row.action, Action::Free { .. }));
             assert_eq!(frees.count(), 2, "one free was lost, and one was of nothing");
         }
-        assert_eq!(read_all(text_of(&traces).as_bytes())?, traces, "it is a trace");
+        assert_eq!(read_all(text_of(&traces).as_bytes())?.devices, traces, "it is a trace");
         let error = traces_of(&[]).expect_err("nothing was allocated");
         assert!(error.to_string().contains("no device memory"), "{error}");
         Ok(())
