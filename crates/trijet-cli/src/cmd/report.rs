@@ -92,6 +92,16 @@ fn device(of: &DeviceMetrics) -> Value {
     })
 }
 
+/// An engine of the host.
+fn host_engine(host: &HostSummary) -> Value {
+    json!({
+        "name": host.engine.name(),
+        "busy_ns": host.busy.0,
+        "share": host.share,
+        "exposed_ns": host.exposed.0,
+    })
+}
+
 /// The figures of the traced run: those of the text, and the idle time of every engine by cause.
 fn summary(summary: &Summary) -> Value {
     let m = &summary.metrics;
@@ -107,14 +117,6 @@ fn summary(summary: &Summary) -> Value {
             "contention": e.metrics.contention,
             "exposed_ns": e.exposed.0,
             "idle_ns": named(idle.collect()),
-        })
-    };
-    let host = |host: &HostSummary| {
-        json!({
-            "name": host.engine.name(),
-            "busy_ns": host.busy.0,
-            "share": host.share,
-            "exposed_ns": host.exposed.0,
         })
     };
     let pair = |pair: &Pair| {
@@ -161,7 +163,7 @@ fn summary(summary: &Summary) -> Value {
         "hidden": m.hidden,
         "link_ns": summary.link.map(|t| t.0),
         "engines": summary.engines.iter().map(engine).collect::<Vec<_>>(),
-        "host_engines": summary.host.iter().map(host).collect::<Vec<_>>(),
+        "host_engines": summary.host.iter().map(host_engine).collect::<Vec<_>>(),
         "at_once": summary.pairs.iter().map(pair).collect::<Vec<_>>(),
         "losses": summary.losses.iter().map(loss).collect::<Vec<_>>(),
         "critical_path_ns": named(path.collect()),

@@ -7,6 +7,9 @@ use trijet::kernels::{
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Args, Device, ErrorKind, Kernel, Result};
 
+/// A twin's function.
+type Body = fn(&mut Tile<'_>);
+
 type Params = (In<f32>, Out<f32>, f32);
 
 const ARGUMENTS: &str =
@@ -57,7 +60,7 @@ fn write<T: Pod, const INDEX: usize>(tile: &mut Tile<'_>) {
 /// the launch passes.
 #[test]
 fn a_twin_that_asks_for_another_type_ends_with_the_list_of_arguments() -> Result<()> {
-    let cases: [(fn(&mut Tile<'_>), &str); 10] = [
+    let cases: [(Body, &str); 10] = [
         (scalar::<f64, 4>, "`scalar::<f64>(4)`: argument 4 is f32, a scalar"),
         (scalar::<u32, 4>, "`scalar::<u32>(4)`: argument 4 is f32, a scalar"),
         (scalar::<u64, 0>, "`scalar::<u64>(0)`: argument 0 is In<f32>, a span that is only read"),
@@ -143,7 +146,7 @@ fn takes<P: TwinParams>(tile: &mut Tile<'_>) {
 
 #[test]
 fn a_tuple_of_other_parameters_ends_with_the_list_of_arguments() -> Result<()> {
-    let cases: [(fn(&mut Tile<'_>), &str); 4] = [
+    let cases: [(Body, &str); 4] = [
         (takes::<(In<f32>, Out<f32>, f64)>, "`scalar::<f64>(4)` does not fit"),
         (takes::<(Out<f32>, In<f32>, f32)>, "`write::<f32>(0)` does not fit"),
         (takes::<(In<f32>, Out<f32>)>, "the twin takes 4 arguments of 5"),

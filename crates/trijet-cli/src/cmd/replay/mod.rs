@@ -247,7 +247,8 @@ mod tests {
         let trace = Trace::read(text.as_bytes()).expect("it is a trace");
         let caching = of_caching(&trace, None);
         let rows = [Row::of_model(&caching), Row::of_model(&caching)];
-        let replayed = Replayed { device: name.to_owned(), trace, rows, panels: vec![caching] };
+        let (device, panels) = (name.to_owned(), vec![caching]);
+        let replayed = Replayed { device, trace, failed: 0, rows, panels };
         let page = page(Path::new(name), &[replayed]);
         let (_, data) =
             page.split_once("<script id=\"data\" type=\"application/json\">").expect("data");
