@@ -476,7 +476,10 @@ impl World {
         self.luck.insist(|| device.synchronize())?;
         must(device.trim_memory(Bytes(0)))?;
         let other = self.stream(number, 1);
-        must(other.alloc::<u8>(eighths(5))).map(drop).map_err(|why| format!("refill: {why}"))
+        must(other.alloc::<u8>(eighths(5))).map(drop).map_err(|why| format!("refill: {why}"))?;
+        // A small allocation in this piece would keep all of it from the next refill.
+        self.luck.insist(|| device.synchronize())?;
+        must(device.trim_memory(Bytes(0)))
     }
 
     /// Loses a device: every later call returns, with an error if it needs the device.
