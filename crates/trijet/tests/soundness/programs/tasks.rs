@@ -380,6 +380,8 @@ impl World {
         if slot.reserved {
             return Ok(());
         }
+        // A failed task leaves data of no elements without a value, too.
+        let may_be_lost = slot.cells.is_empty();
         let has_lost = slot.lost.contains(&true);
         let real = std::mem::replace(&mut slot.real, Real::Gone);
         let (set, taken) = match real {
@@ -392,7 +394,7 @@ impl World {
         };
         match (taken, has_lost) {
             (Ok(real), false) => slot.real = real,
-            (Err(_), true) => {
+            (Err(_), lost) if lost || may_be_lost => {
                 // A task that brings them to their place did not run, and a wait for all may report it.
                 self.sets[set].skips += 1;
                 *slot = Slot::gone();
@@ -400,7 +402,7 @@ impl World {
             (Ok(_), true) => {
                 return Err(format!("slot {number}: `take` of values that a task lost"));
             }
-            (Err(error), false) => {
+            (Err(error), _) => {
                 return Err(format!("`take` of slot {number}, set {set}: {error}"));
             }
         }
