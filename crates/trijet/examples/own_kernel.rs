@@ -18,19 +18,13 @@ extern "C" __global__ void add(float* y, int n, float a) {
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] += a;
 }"#;
 
-/// The parameters of `square`, for its declaration and for its twin.
-type Square = (InOut<f32>,);
-
 const TWIN: Twin = Twin {
     tile_elements: |_| 4096,
-    run: |tile| {
-        let (y,) = tile.args::<Square>();
-        y.iter_mut().for_each(|y| *y *= *y);
-    },
+    run: |tile| tile.write::<f32>(0).iter_mut().for_each(|y| *y *= *y),
     cost: |args| Cost { bytes: 2 * args.spans()[0].bytes(), ops: 0 },
 };
 
-static SQUARE: Kernel<Square> = {
+static SQUARE: Kernel<(InOut<f32>,)> = {
     let shape = Shape::Elements { per_thread: 1 };
     let spec = KernelSpec::new("square", Code::source(CODE), shape);
     // SAFETY: `square` takes (float*, u64) and updates y[..n].
