@@ -3,7 +3,7 @@
 
 use crate::ranks::Rank;
 use crate::steps::Steps;
-use crate::values::{DeviceName, MapDevice, Shape, bytes, radius, shape, time};
+use crate::values::{DeviceName, MapDevice, ReportLength, Shape, bytes, radius, shape, time};
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use clap::{
     ArgGroup, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
@@ -157,15 +157,6 @@ impl From<DtypeName> for Dtype {
             DtypeName::F32 => Self::F32,
         }
     }
-}
-
-/// The length of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum ReportLength {
-    /// How long it took, what limits, and what to do.
-    Short,
-    /// Every figure of the run.
-    Full,
 }
 
 /// The options of `trijet devices`.

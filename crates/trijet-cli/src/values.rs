@@ -7,6 +7,15 @@ use std::str::FromStr;
 use trijet::kernels::median::{Edges, RADIUS_MAX};
 use trijet::{Bytes, Nanos};
 
+/// The length of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportLength {
+    /// How long it took, what limits, and what to do.
+    Short,
+    /// Every figure of the run.
+    Full,
+}
+
 /// The device to run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeviceName {

@@ -112,7 +112,7 @@ mod tests {
     fn a_word_is_found_by_its_name_or_by_a_part_of_it() {
         let found = |text| named(text).iter().map(|word| word.name).collect::<Vec<_>>();
         assert_eq!(found("Fill"), ["fill"]);
-        assert_eq!(found("late"), ["host late"]);
+        assert_eq!(found("late"), ["host late", "launch latency"]);
         assert!(found("nonsense").is_empty() && found("").is_empty());
     }
 }

@@ -37,7 +37,7 @@ mod tests {
     fn a_line_breaks_between_words_and_its_rest_is_indented() {
         let text = "short\n  --chunk is too small for the work of each call of the host";
         let expected =
-            "short\n  --chunk is too small for\n      the work of each call of\n      the host";
+            "short\n  --chunk is too small for the\n      work of each call of the\n      host";
         assert_eq!(to_width(text, 30), expected);
     }
 

@@ -35,7 +35,8 @@ impl Report {
     /// The time, the rate, and the least time.
     fn pace(&self) -> String {
         let pace = format!(
-            "{} for {} in and {} out, {} in",
+            "{}: {} for {} in and {} out, {} in",
+            self.device,
             self.elapsed,
             self.bytes_in,
             self.bytes_out,

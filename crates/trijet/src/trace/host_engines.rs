@@ -4,7 +4,10 @@
 
 use crate::base::span::Union;
 use crate::base::units::Nanos;
+use crate::trace::metrics::DeviceEngine;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 /// An engine of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,4 +74,25 @@ impl fmt::Display for HostSummary {
         let share = share * 100.0;
         write!(f, "{engine:>15} busy {busy:>9} ({share:>5.1} %)  {:22}exposed {exposed:>9}", "")
     }
+}
+
+/// The figures of the engines of the host, beside the busy times of the engines of devices.
+pub(super) fn summaries(
+    host: &[HostWorked],
+    busy: &BTreeMap<DeviceEngine, Union>,
+    window: &Range<u64>,
+) -> Vec<HostSummary> {
+    let figures = |one: &HostWorked| {
+        let others = host.iter().filter(|other| other.engine != one.engine);
+        let others = Union::all(others.map(|other| &other.busy).chain(busy.values()));
+        let length = one.busy.length();
+        HostSummary {
+            engine: one.engine,
+            busy: length,
+            share: length.0 as f64 / (window.end - window.start).max(1) as f64,
+            exposed: one.busy.minus(&others).length(),
+            spans: one.busy.clone(),
+        }
+    };
+    host.iter().map(figures).collect()
 }

@@ -12,7 +12,7 @@ use crate::trace::concurrency::{Concurrency, TracedRun};
 use crate::trace::critical::{Category, CriticalPath, critical_path, engine_name, slack};
 use crate::trace::exposed::DeviceMetrics;
 use crate::trace::gaps::{Cause, Dependency, Gap, by_cause, gaps};
-use crate::trace::host_engines::{HostSummary, HostWorked};
+use crate::trace::host_engines::{HostSummary, HostWorked, summaries};
 use crate::trace::limit::{Limit, agreed};
 use crate::trace::metrics::{DeviceEngine, EngineMetrics, Metrics, Parameters, measure};
 use crate::trace::queued::{Queued, queued};
@@ -274,27 +274,6 @@ fn losing(metrics: &Metrics, limit: Option<Limit>) -> Option<DeviceEngine> {
     }
 }
 
-/// The figures of the engines of the host, beside the busy times of the engines of devices.
-fn host_summaries(
-    host: &[HostWorked],
-    busy: &BTreeMap<DeviceEngine, Union>,
-    window: &Range<u64>,
-) -> Vec<HostSummary> {
-    let figures = |one: &HostWorked| {
-        let others = host.iter().filter(|other| other.engine != one.engine);
-        let others = Union::all(others.map(|other| &other.busy).chain(busy.values()));
-        let length = one.busy.length();
-        HostSummary {
-            engine: one.engine,
-            busy: length,
-            share: length.0 as f64 / (window.end - window.start).max(1) as f64,
-            exposed: one.busy.minus(&others).length(),
-            spans: one.busy.clone(),
-        }
-    };
-    host.iter().map(figures).collect()
-}
-
 /// Whether an engine copies between host and device.
 fn is_copy(engine: Engine) -> bool {
     match engine {
@@ -339,7 +318,7 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
         }
     });
     let engines = engines.collect();
-    let host = host_summaries(&settings.host, &busy, &window);
+    let host = summaries(&settings.host, &busy, &window);
     lints.sort_by_key(|lint| std::cmp::Reverse(lint.saved));
     let mut critical = critical_path(ops, dag, window.clone(), settings.latency);
     critical.give_to(&settings.host);

@@ -1,10 +1,11 @@
 //! The words of `trijet map` about a job: its report, and the state of its output.
 #![forbid(unsafe_code)]
 
-use crate::args::{MapOptions, ReportLength};
+use crate::args::MapOptions;
 use crate::cmd::chain::Chain;
 use crate::cmd::verdict::Live;
 use crate::cmd::{print, report};
+use crate::values::ReportLength;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use trijet::{Device, Error, Report, Result};
