@@ -254,7 +254,7 @@ fn report(output: &str) -> Vec<Assembled> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Target, hash_line, report, sources};
+    use super::{Target, file_name, hash_line, is_ordered, report, sources};
     use crate::tools;
     use std::ffi::OsStr;
     use std::fs;
@@ -279,7 +279,9 @@ mod tests {
         add_ptx(&tools::root().join("crates"), &mut files);
         assert!(files.iter().any(|file| file.ends_with("bare/dependent.ptx")), "{files:?}");
         for file in files {
-            assert_eq!(lint(&fs::read_to_string(&file).unwrap()), [], "{}", file.display());
+            let mut found = lint(&fs::read_to_string(&file).unwrap());
+            found.retain(|one| !is_ordered(&file_name(&file), one.rule));
+            assert_eq!(found, [], "{}", file.display());
         }
     }
 
