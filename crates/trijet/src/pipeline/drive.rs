@@ -67,6 +67,9 @@ pub(super) fn drive(
         // The side that failed has the cause; the others only found its channel closed.
         read.and(written).and(driven)
     })?;
+    if matches!(output, Output::Pinned { .. }) {
+        return Ok(());
+    }
     let sync = &spans.sync;
     sync.busy.time(|| sync.waited_for.time(|| finish(output, place)))
 }
