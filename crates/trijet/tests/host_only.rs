@@ -14,7 +14,7 @@ use trijet::explore::{Exploration, Strategy, explore, replay};
 use trijet::kernels::{Code, Cost, InOut, KernelSpec, Shape, Tile, Twin};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::{MIX, WORK};
-use trijet::{Bytes, Device, Error, ErrorKind, Kernel, PinnedBuffer, Readiness, Result};
+use trijet::{Bytes, Device, Error, ErrorKind, Kernel, PinnedBuffer, Readiness, Result, Select};
 
 const EXECUTORS: [Executor; 5] = [
     Executor::Threads,
@@ -174,6 +174,22 @@ fn a_kernel_without_a_twin_is_refused_by_name() -> Result<()> {
             assert!(error.to_string().contains("gpu_only"), "{error}");
         }
         stream.synchronize()?;
+    }
+    Ok(())
+}
+
+/// The panic of a twin loses a device. The process goes on with a new one under the same name.
+#[test]
+fn a_selected_host_device_that_was_lost_can_be_opened_again() -> Result<()> {
+    for _ in 0..2 {
+        let device = Device::open(Select::Host(1))?;
+        let stream = device.stream()?;
+        let mut x = stream.alloc::<u64>(8)?;
+        stream.launch(&MIX, (1, &filled(&device, 3, 8)?, &mut x))?;
+        stream.synchronize()?;
+        let launched = stream.launch(&FAULTY, (&mut x,));
+        launched.and_then(|()| stream.synchronize()).expect_err("the twin panicked");
+        assert!(stream.fill(&mut x, 1).is_err(), "the handles of the lost device stay lost");
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::base::ledger::{OpKind, StreamClass};
 use std::collections::BTreeMap;
 
 /// Names to print in reports. Anything without a name is printed as a number.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
     /// Names of streams, by lane.
     pub lanes: BTreeMap<LaneId, String>,

@@ -32,7 +32,7 @@ pub enum Threads {
 }
 
 /// Options of a check.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The edges that the checker relies on.
     pub assume: Assume,

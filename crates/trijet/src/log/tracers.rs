@@ -25,7 +25,17 @@ struct Attachments {
     of_calls: Attached,
     /// The tracer of `Device::start_trace`.
     kept: Option<Arc<Tracer>>,
-    checker: Option<(Arc<Mutex<Checker>>, Arc<Tracer>)>,
+    checker: Option<Live>,
+}
+
+/// The checker of a domain, while a device that asked for it is open.
+#[derive(Debug)]
+struct Live {
+    options: Options,
+    checker: Arc<Mutex<Checker>>,
+    tracer: Arc<Tracer>,
+    /// The number of opened devices that asked for it.
+    devices: usize,
 }
 
 /// The tracers of a domain.
@@ -94,24 +104,55 @@ impl Tracers {
         before
     }
 
-    /// Adds a tracer whose entries a checker reads.
+    /// Adds a tracer whose entries a checker reads, and returns it. A device that is opened while there is
+    /// a checker shares it, and gets `None`.
     ///
     /// # Errors
-    /// `InvalidValue` if there is a checker already.
-    pub(crate) fn check(&self, options: Options) -> Result<Arc<Tracer>> {
+    /// `InvalidValue` if there is a checker with other options.
+    pub(crate) fn check(&self, options: Options) -> Result<Option<Arc<Tracer>>> {
         let mut attached = self.attached();
-        if attached.checker.is_some() {
-            let cause = "the driver's streams are checked already";
-            return Err(Error::new(ErrorKind::InvalidValue, "check", cause));
+        if let Some(live) = &mut attached.checker {
+            if live.options != options {
+                let cause = "another device of this driver is open and is checked with other options; use the same \
+                             options, drop that device first, or open host devices with a driver of their own \
+                             (`Builder::host`)";
+                return Err(Error::new(ErrorKind::InvalidValue, "check", cause));
+            }
+            live.devices += 1;
+            return Ok(None);
         }
-        let checker = Arc::new(Mutex::new(Checker::new(options)));
+        let checker = Arc::new(Mutex::new(Checker::new(options.clone())));
         let reads = Arc::clone(&checker);
         let read = move |op: Op| reads.lock().expect("the checker does not panic").push(&op);
         let tracer = Arc::new(Tracer::untimed(Ledger::read_by(Box::new(read))));
-        attached.checker = Some((checker, Arc::clone(&tracer)));
+        let live = Live { options, checker, tracer: Arc::clone(&tracer), devices: 1 };
+        attached.checker = Some(live);
         drop(attached);
         self.add(&tracer);
-        Ok(tracer)
+        Ok(Some(tracer))
+    }
+
+    /// Notes that a device that asked for the checker is gone. After the last one the checker ends; then
+    /// this returns its tracer.
+    pub(crate) fn end_check(&self) -> Option<Arc<Tracer>> {
+        let mut attached = self.attached();
+        let live = attached.checker.as_mut()?;
+        live.devices -= 1;
+        if live.devices > 0 {
+            return None;
+        }
+        let tracer = attached.checker.take()?.tracer;
+        drop(attached);
+        self.remove(&tracer);
+        Some(tracer)
+    }
+
+    /// The tracer of the checker, if there is one.
+    pub(crate) fn of_checker(&self) -> Option<Arc<Tracer>> {
+        if !self.is_on() {
+            return None;
+        }
+        self.attached().checker.as_ref().map(|live| Arc::clone(&live.tracer))
     }
 
     /// Whether there is a checker.
@@ -122,7 +163,8 @@ impl Tracers {
     /// The verdict of the checker so far, if there is one. It counts waits that have not ended as
     /// such, so a program that hangs has a verdict, too.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
-        let (checker, tracer) = self.attached().checker.clone()?;
+        let live = |live: &Live| (Arc::clone(&live.checker), Arc::clone(&live.tracer));
+        let (checker, tracer) = self.attached().checker.as_ref().map(live)?;
         let (mut checker, held) = tracer.ledger.held(|held| {
             let checker = checker.lock().expect("the checker does not panic").clone();
             (checker, held.clone())

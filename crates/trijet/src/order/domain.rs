@@ -363,6 +363,11 @@ impl Domain {
         error
     }
 
+    /// Whether no device was lost.
+    pub(crate) fn is_live(&self) -> bool {
+        self.gate.is_live()
+    }
+
     /// Loses a device because another process has ended. The caller holds no lock.
     pub(crate) fn lose(&self, device: DeviceId, error: &Error) {
         self.gate.lose(device, error);

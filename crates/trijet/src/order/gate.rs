@@ -212,6 +212,11 @@ impl Gate {
         Ok(state)
     }
 
+    /// Whether no device was lost.
+    pub(super) fn is_live(&self) -> bool {
+        !self.any_lost.load(Ordering::Acquire)
+    }
+
     /// The error of a device that was lost during a wait.
     #[inline]
     pub(super) fn demand_live(&self, device: DeviceId) -> Result<()> {

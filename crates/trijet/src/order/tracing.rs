@@ -11,6 +11,7 @@ use crate::base::times::TimesFrom;
 use crate::check::Options;
 use crate::device::driver::StreamKind;
 use crate::log::Trace;
+use crate::log::calling;
 use crate::log::instant::Instant;
 use crate::log::reading::Reading;
 use crate::log::tracer::Tracer;
@@ -88,11 +89,12 @@ impl Domain {
         (0..self.lane_count()).map(LaneId)
     }
 
-    /// Gives every call from now on to a checker.
-    pub(crate) fn check(&self, options: Options) -> Result<()> {
-        let tracer = self.gate.log.tracers.check(options)?;
-        self.opened().for_each(|id| self.lane(id).attach(&tracer));
-        Ok(())
+    /// Gives every call from now on to a checker, until the last device that asked for it is gone.
+    pub(crate) fn check(self: &Arc<Self>, options: Options) -> Result<Checked> {
+        if let Some(tracer) = self.gate.log.tracers.check(options)? {
+            self.opened().for_each(|id| self.lane(id).attach(&tracer));
+        }
+        Ok(Checked(Arc::clone(self)))
     }
 
     /// Ends the trace of every lane and takes it, with its times. All traced work must be complete.
@@ -104,5 +106,20 @@ impl Domain {
         };
         self.opened().for_each(|id| self.lane(id).detach(&tracer));
         tracer.take(&*log.driver, &log.instants)
+    }
+}
+
+/// A device that asked for the checker of a domain. The drop of the last one ends the checker.
+#[derive(Debug)]
+pub(crate) struct Checked(Arc<Domain>);
+
+impl Drop for Checked {
+    fn drop(&mut self) {
+        // A child of `fork` takes no lock: the thread that has it may exist only in the parent.
+        if !calling::forked()
+            && let Some(tracer) = self.0.gate.log.tracers.end_check()
+        {
+            self.0.opened().for_each(|id| self.0.lane(id).detach(&tracer));
+        }
     }
 }

@@ -73,7 +73,8 @@ pub(super) fn places(job: &Job<'_, '_>, plan: &Plan) -> (Vec<Bytes>, bool) {
     let in_place = last > 0
         && match plan.schedule {
             Schedule::InPlace => true,
-            Schedule::Tuned => job.device.info().integrated,
+            // A checker sees the copies and the waits of a GPU, whatever the device.
+            Schedule::Tuned => job.device.info().integrated && !job.device.is_checked(),
             Schedule::OneStream | Schedule::SlotStreams | Schedule::RoleStreams => false,
         };
     let largest = |place: usize| {

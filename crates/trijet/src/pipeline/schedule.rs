@@ -30,7 +30,8 @@ pub enum Schedule {
     /// A stream for each copy engine, two for kernels that chunks take in turn, and chunk sizes
     /// that a measurement of the first chunks decides. On a device that has the memory of the host
     /// ([`DeviceInfo::integrated`](crate::DeviceInfo::integrated)), nothing is copied: the
-    /// first stage reads the page-locked input, and the last one writes the page-locked output.
+    /// first stage reads the page-locked input, and the last one writes the page-locked output, unless a
+    /// checker runs ([`Builder::check`](crate::Builder::check)): it reads the copies and waits of a GPU.
     #[default]
     Tuned,
 }

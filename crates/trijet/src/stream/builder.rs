@@ -48,8 +48,8 @@ impl Device {
         Builder::default()
     }
 
-    /// The verdict of the checker so far, on all streams of the device's driver; `None` if
-    /// [`Builder::check`] was not called for that driver, and in a child of `fork`. The checker takes a wait that has not
+    /// The verdict of the checker so far, on all streams of the device's driver; `None` if no open device
+    /// of that driver was opened with [`Builder::check`], and in a child of `fork`. The checker takes a wait that has not
     /// ended yet as one that never ends.
     ///
     /// ```
@@ -60,6 +60,13 @@ impl Device {
     #[must_use]
     pub fn verdict(&self) -> Option<Verdict> {
         if calling::forked() { None } else { self.shared().domain.log().tracers.verdict() }
+    }
+}
+
+impl Device {
+    /// Whether a checker reads the calls of the device's driver.
+    pub(crate) fn is_checked(&self) -> bool {
+        self.shared().domain.log().tracers.has_checker()
     }
 }
 
@@ -101,6 +108,14 @@ impl Builder {
     /// Adds a checker, which reads every call on every stream of the device's driver from now on.
     /// It keeps only what a later access may conflict with, so a program may run for any time. Its
     /// findings have no witness, because a witness needs the whole trace.
+    ///
+    /// Devices of one driver that are checked at the same time share one checker, which ends when the last
+    /// handle, stream and buffer of the last of them is dropped. A device that is opened with a check after
+    /// that has a new checker. [`Builder::host`] opens devices with a driver of their own, so tests that run
+    /// side by side do not see each other's findings.
+    ///
+    /// A pipeline on a checked device copies and waits as it does on a GPU, also where it would otherwise
+    /// work in the memory of the host ([`Schedule::Tuned`](crate::Schedule::Tuned)).
     pub fn check(mut self, options: Options) -> Self {
         self.check = Some(options);
         self
@@ -109,8 +124,9 @@ impl Builder {
     /// Opens the device. If there are several host devices, it returns the first one.
     ///
     /// # Errors
-    /// As for [`Device::open`] and [`Device::host`]; `InvalidValue` if the driver already has
-    /// a checker, or if the configuration has no device; `Unsupported` for red zones in a pool of the driver.
+    /// As for [`Device::open`] and [`Device::host`]; `InvalidValue` if another device of the driver is open
+    /// and is checked with other options, or if the configuration has no device; `Unsupported` for red zones in
+    /// a pool of the driver.
     pub fn open(self) -> Result<Device> {
         let none =
             || Error::new(ErrorKind::InvalidValue, "open", "the configuration has no device");
@@ -120,15 +136,17 @@ impl Builder {
     /// Opens the device, or all host devices of the configuration.
     ///
     /// # Errors
-    /// As for [`Device::open`] and [`Device::host`]; `InvalidValue` if the driver already has
-    /// a checker.
+    /// As for [`Builder::open`].
     pub fn open_all(self) -> Result<Vec<Device>> {
         let devices = match self.target {
             Target::Selected(select) => vec![Device::open_with(select, self.memory)?],
             Target::Host(config) => Device::host_with(config, self.memory)?,
         };
-        if let (Some(options), Some(device)) = (self.check, devices.first()) {
-            device.shared().domain.check(options)?;
+        if let Some(options) = self.check {
+            for device in &devices {
+                let checked = device.shared().domain.check(options.clone())?;
+                device.shared().checked.get_or_init(|| checked);
+            }
         }
         Ok(devices)
     }

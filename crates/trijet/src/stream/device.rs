@@ -17,7 +17,7 @@ use crate::device::{HostConfig, Search, open_cuda, open_explored, open_host};
 use crate::log::{Trace, calling};
 use crate::order::domain::{Domain, DroppedWait, OrderingCounts};
 use std::panic::{Location, resume_unwind};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 /// The choice of a device to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,16 +56,18 @@ fn cuda_domain() -> Result<Arc<Domain>> {
     Ok(domain)
 }
 
-/// The domain of the host devices on CPU threads that [`Select`] chooses from. A process has one.
+/// The domain of the host devices on CPU threads that [`Select`] chooses from. A process has one, and a new
+/// one after the loss of a device.
 fn host_domain() -> Result<Arc<Domain>> {
-    static HOST: OnceLock<Arc<Domain>> = OnceLock::new();
-    if let Some(domain) = HOST.get() {
+    static HOST: Mutex<Option<Arc<Domain>>> = Mutex::new(None);
+    let mut slot = HOST.lock().expect("no panic under this lock");
+    if let Some(domain) = slot.as_ref().filter(|domain| domain.is_live()) {
         return Ok(Arc::clone(domain));
     }
     let devices = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let devices = u32::try_from(devices).unwrap_or(1).max(2);
     let driver = open_host(HostConfig { devices, ..HostConfig::default() })?;
-    Ok(Arc::clone(HOST.get_or_init(|| Domain::new(driver))))
+    Ok(Arc::clone(slot.insert(Domain::new(driver))))
 }
 
 impl Device {

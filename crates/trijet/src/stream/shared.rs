@@ -14,13 +14,14 @@ use crate::device::loaded::{Loaded, LoadedModule};
 use crate::heap::{Heap, Trim, Users};
 use crate::log::calling;
 use crate::order::domain::Domain;
+use crate::order::tracing::Checked;
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// Work that is put off until a call that may reach the driver.
 type Deferred = Box<dyn FnOnce() + Send>;
@@ -58,6 +59,8 @@ pub(crate) struct Shared {
     deferred: Mutex<Vec<Deferred>>,
     /// Whether there is deferred work: every allocation asks.
     any_deferred: AtomicBool,
+    /// Set if the device was opened with a checker, which lives as long.
+    pub(super) checked: OnceLock<Checked>,
     /// Errors of calls that could not return them, such as drops. `Device::close` reports them.
     pub(super) errors: Mutex<Vec<Error>>,
 }
@@ -90,6 +93,7 @@ impl Shared {
             copy_streams: Mutex::new(Weak::<()>::new()),
             deferred: Mutex::default(),
             any_deferred: AtomicBool::new(false),
+            checked: OnceLock::new(),
             errors: Mutex::default(),
         }
     }

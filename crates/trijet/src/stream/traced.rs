@@ -60,7 +60,9 @@ fn streams_that_open_while_a_trace_starts_are_traced_once() -> Result<()> {
 fn a_checker_reads_once_what_a_stream_does_that_opens_while_it_starts() -> Result<()> {
     for round in 0..300 {
         let device = pooled()?;
-        let check = || device.shared().domain.check(Options::default());
+        let mut kept = Vec::new();
+        let check =
+            || device.shared().domain.check(Options::default()).map(|checked| kept.push(checked));
         let opened = open_while(&device, check)?;
         let before = device.verdict().expect("it is checked").accesses;
         for stream in &opened {

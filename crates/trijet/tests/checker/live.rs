@@ -289,15 +289,43 @@ fn the_loss_of_a_context_is_part_of_the_record() {
     assert_eq!(said, error.to_string());
 }
 
-/// A device has one checker, because each of two would see only a part of the calls.
+/// Each driver has a checker of its own. Devices of one driver share theirs, so that it sees the calls for all.
 #[test]
-fn a_second_checker_is_refused() {
-    let device = &devices(1)[0];
-    let again = Device::builder().host(HostConfig::default()).check(Options::default()).open();
-    again.expect("another driver has its own checker");
-    assert!(device.verdict().expect("it is checked").is_clean());
-    Device::builder().select(Select::Host(0)).check(Options::default()).open().expect("the first");
-    let second = Device::builder().select(Select::Host(0)).check(Options::default()).open();
-    let said = second.expect_err("the process's host devices are one driver").to_string();
-    assert!(said.contains("checked already"), "{said}");
+fn devices_that_are_checked_at_the_same_time_share_a_checker() -> Result<()> {
+    let open = || Device::builder().select(Select::Host(0)).check(Options::default()).open();
+    let (one, two) = (open()?, open()?);
+    let before = two.verdict().expect("it is checked").accesses;
+    one.stream()?.alloc::<u8>(64)?;
+    assert!(two.verdict().expect("it is checked").accesses > before);
+    drop(one);
+    assert!(two.verdict().is_some(), "the checker lives as long as any of its devices");
+
+    let other = Options { to_the_end: true, ..Options::default() };
+    let refused = Device::builder().select(Select::Host(0)).check(other).open();
+    let said = refused.expect_err("other options").to_string();
+    assert!(
+        said.contains("checked with other options") && said.contains("Builder::host"),
+        "{said}"
+    );
+    Ok(())
+}
+
+/// Findings of a part of a program are not those of the next part.
+#[test]
+fn a_checked_device_can_be_given_back_and_opened_again() -> Result<()> {
+    let host = || Device::host(HostConfig::default());
+    let _kept = host()?;
+    let open = || Device::builder().select(Select::Host(1)).check(Options::default()).open();
+    for round in 0..3 {
+        let device = open()?;
+        let stream = device.stream()?;
+        let x = stream.alloc::<u8>(64)?;
+        let mut landing = device.pinned::<u8>(64)?;
+        stream.copy(&x, &mut landing)?;
+        device.synchronize()?;
+        let verdict = device.verdict().expect("it is checked");
+        let of_reads = verdict.findings.iter().filter(|found| found.class == Class::ReadUninit);
+        assert!(of_reads.count() >= 1, "round {round}: {verdict}");
+    }
+    Ok(())
 }

@@ -3,13 +3,18 @@
 
 use crate::{Memory, noise, simulated, threads};
 use trijet::pipeline::Schedule;
-use trijet::sim::Order;
+use trijet::sim::{HostConfig, Order};
 use trijet::testing::WORK;
 use trijet::trace::Engine;
 use trijet::{Bytes, Device, Pipeline, Report};
 
 fn operations(report: &Report, engine: Engine) -> usize {
     report.ops.iter().filter(|op| op.engine == engine).count()
+}
+
+/// A checked device copies as a GPU does, so devices that work in place have no checker.
+fn unchecked() -> Device {
+    Device::host(HostConfig::default()).expect("a host device").remove(0)
 }
 
 /// A run with `stages` stages, each of which copies its input by a kernel.
@@ -29,7 +34,7 @@ fn run(device: &Device, stages: usize, schedule: Schedule) -> Report {
 
 #[test]
 fn nothing_is_copied_where_the_memory_is_that_of_the_host() {
-    let device = threads();
+    let device = unchecked();
     for stages in [1, 2, 3] {
         let report = run(&device, stages, Schedule::Tuned);
         assert!(report.in_place);
@@ -40,12 +45,25 @@ fn nothing_is_copied_where_the_memory_is_that_of_the_host() {
     }
 }
 
+/// The order that a checker sees is that of a GPU: with copies, and with waits between streams.
+#[test]
+fn a_checked_device_copies_and_waits_as_a_gpu_does() {
+    let device = threads();
+    for stages in [1, 2] {
+        let report = run(&device, stages, Schedule::Tuned);
+        assert!(!report.in_place);
+        assert_eq!(operations(&report, Engine::Upload), 15);
+        assert_eq!(operations(&report, Engine::Download), 15);
+        assert!(report.ordering.waits > 0, "{report}");
+    }
+}
+
 #[test]
 fn other_schedules_devices_and_runs_without_stages_copy() {
     for (device, stages, schedule) in [
-        (threads(), 1, Schedule::RoleStreams),
-        (threads(), 0, Schedule::Tuned),
-        (simulated(Order::Greedy), 1, Schedule::Tuned),
+        (unchecked(), 1, Schedule::RoleStreams),
+        (unchecked(), 0, Schedule::Tuned),
+        (simulated(Order::Greedy).clone(), 1, Schedule::Tuned),
     ] {
         let report = run(&device, stages, schedule);
         assert!(!report.in_place, "{schedule:?}, {stages}");
@@ -57,7 +75,7 @@ fn other_schedules_devices_and_runs_without_stages_copy() {
 /// The page-locked memory of the caller is read and written where it is.
 #[test]
 fn page_locked_input_and_output_are_used_in_place() {
-    let device = threads();
+    let device = unchecked();
     let mut x = device.pinned::<u32>(3000).expect("memory of the host");
     x.write().expect("nothing uses it").iter_mut().zip(0..).for_each(|(x, n)| *x = n);
     let mut y = device.pinned::<u32>(3000).expect("memory of the host");

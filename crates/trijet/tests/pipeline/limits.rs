@@ -1,10 +1,10 @@
 //! The limits of a run, and what the report says limits it, on the modelled clock.
 
-use crate::{Checked, Memory, noise, simulated, threads};
+use crate::{Memory, noise, simulated};
 use proptest::prelude::*;
 use std::sync::OnceLock;
 use trijet::pipeline::{Calibration, Change, Schedule};
-use trijet::sim::Order;
+use trijet::sim::{HostConfig, Order};
 use trijet::testing::WORK;
 use trijet::trace::{Engine, limit::Limit};
 use trijet::{Bytes, Device, Nanos, Pipeline, Report};
@@ -257,12 +257,13 @@ fn an_untraced_run_has_the_limits_of_its_copies() {
 
 #[test]
 fn a_run_in_place_has_no_limits() {
-    let device: Checked = threads();
+    let device = Device::host(HostConfig::default()).expect("a host device").remove(0);
     let link = Calibration::measure(&device, Bytes(1 << 20)).expect("a calibration");
     let report = Job { schedule: Schedule::Tuned, ..PLAIN }.run(&device, Some(&link));
     assert!(report.in_place && report.limits.is_none() && report.bound.is_none(), "{report}");
     assert!(!report.to_string().contains("limits:"), "{report}");
-    let copied = report.limit.is_some_and(|limit| matches!(limit.key(), "upload" | "download" | "link"));
+    let copied =
+        report.limit.is_some_and(|limit| matches!(limit.key(), "upload" | "download" | "link"));
     assert!(!copied, "nothing was copied: {report}");
 }
 

@@ -33,12 +33,10 @@ pub(crate) fn one_of_rank(wanted: DeviceName, rank: &Rank, check: &LiveCheck) ->
     Ok(devices.remove(0))
 }
 
-/// Opens devices of one driver, whose one checker sees the calls for all of them.
+/// Opens devices of one driver. If they are checked, they share a checker.
 fn open_each(names: &[DeviceName], check: &LiveCheck) -> Result<Vec<Device>> {
-    let none = LiveCheck { check: false };
-    let checks = std::iter::once(check).chain(std::iter::repeat(&none));
-    let open = |(name, checker): (&DeviceName, &LiveCheck)| {
-        let plain = || cmd::with_check(cmd::builder(*name), checker);
+    let open = |name: &DeviceName| {
+        let plain = || cmd::with_check(cmd::builder(*name), check);
         if !check.check {
             return plain().open();
         }
@@ -48,7 +46,7 @@ fn open_each(names: &[DeviceName], check: &LiveCheck) -> Result<Vec<Device>> {
             outcome => outcome,
         }
     };
-    names.iter().zip(checks).map(open).collect()
+    names.iter().map(open).collect()
 }
 
 /// The numbers of the GPUs that were found; none without a driver or a GPU.
