@@ -205,6 +205,15 @@ impl Shadow {
         self.frees.push_back((block, op));
     }
 
+    /// Takes the content of bytes of a block that is in use. Its last uses stay. Returns whether the block is
+    /// in use.
+    pub(super) fn discard(&mut self, id: BlockId, range: &Range<u64>) -> bool {
+        let block = self.blocks.get_mut(&id).filter(|block| block.born.is_some());
+        let is_used = block.is_some();
+        block.into_iter().for_each(|block| block.appear(range));
+        is_used
+    }
+
     /// Gives a block memory of a heap, whose last uses it inherits as far as they are not complete.
     pub(super) fn obtain(
         &mut self,

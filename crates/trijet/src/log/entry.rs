@@ -187,6 +187,16 @@ impl Log {
         }
     }
 
+    /// Tells the checker, if there is one, that bytes in use have no content from now on. Traces have no
+    /// such entry: nothing was called.
+    pub(crate) fn note_discarded(&self, device: DeviceId, describe: impl Fn(&mut Op)) {
+        let Some(checker) = self.tracers.of_checker() else { return };
+        let kind = OpKind::FromHeap { place: 0 };
+        let mut op = plain(kind, device, StreamClass::NonBlocking, (self.domain, NOWHERE));
+        describe(&mut op);
+        checker.ledger.append(op);
+    }
+
     /// Appends an entry if `error` is the loss of the context.
     #[cold]
     pub(crate) fn note_loss(&self, device: DeviceId, error: &Error) {

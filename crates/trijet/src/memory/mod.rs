@@ -9,6 +9,7 @@ pub(crate) mod block;
 mod buffer;
 mod copy;
 mod direct_work;
+mod discard;
 pub mod dlpack;
 mod exhausted;
 mod foreign;

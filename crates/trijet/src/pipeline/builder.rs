@@ -176,6 +176,7 @@ impl<'a> Pipeline<'a> {
     /// elements as in `x`, and `x` has the same rows and the [halo](Self::halo) of the stage. The
     /// function is called with an empty chunk before the first one, which loads its kernels.
     #[must_use]
+    #[track_caller]
     pub fn stage<T: Element, U: Element>(
         mut self,
         run: impl Fn(&StageCx<'_>, View<'_, T>, ViewMut<'_, U>) -> Result<()> + 'a,

@@ -12,6 +12,7 @@ use super::streams::Streams;
 use crate::base::error::Result;
 use crate::base::units::Bytes;
 use crate::memory::{View, ViewMut};
+use std::ops::Range;
 
 /// Enqueues one chunk.
 pub(super) fn submit(
@@ -61,6 +62,9 @@ pub(super) fn kernels(
             ),
             None => (x.slice(..bytes(index)), y.slice(..bytes(index + 1))),
         };
+        let Range { start, end } = &cx.y_rows;
+        let what = || format!("stage {index} of rows {start} to {end}");
+        y.discard(cx.stream.device(), what, stage.site);
         (stage.run)(&cx, x, y).map_err(|error| chunk.context(id, error))?;
     }
     Ok(())

@@ -8,6 +8,7 @@ use crate::base::error::Result;
 use crate::memory::{Element, View, ViewMut};
 use crate::stream::Stream;
 use std::ops::{Deref, Range};
+use std::panic::Location;
 
 /// The stream on which a stage enqueues, the chunk it works on, and the rows of its spans.
 #[derive(Debug)]
@@ -55,15 +56,19 @@ pub(super) struct Stage<'a> {
     pub(super) gives: ElementType,
     /// The rows that it reads before and after those that it writes.
     pub(super) halo: u64,
+    /// Where the program added it.
+    pub(super) site: &'static Location<'static>,
 }
 
 impl<'a> Stage<'a> {
+    #[track_caller]
     pub(super) fn new<T: Element, U: Element>(
         run: impl Fn(&StageCx<'_>, View<'_, T>, ViewMut<'_, U>) -> Result<()> + 'a,
     ) -> Self {
         let run: StageFn<'a> =
             Box::new(move |cx, x, y| run(cx, View::from_bytes(&x), ViewMut::from_bytes(y)));
-        Self { run, takes: ElementType::of::<T>(), gives: ElementType::of::<U>(), halo: 0 }
+        let (takes, gives) = (ElementType::of::<T>(), ElementType::of::<U>());
+        Self { run, takes, gives, halo: 0, site: Location::caller() }
     }
 }
 

@@ -12,6 +12,7 @@ mod parallel;
 mod prepared;
 mod rows;
 mod staged;
+mod unwritten;
 
 use std::ops::{Deref, Range};
 use std::sync::Mutex;
