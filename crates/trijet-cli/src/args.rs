@@ -1,19 +1,20 @@
 //! The command line: its commands and options.
 #![forbid(unsafe_code)]
 
-use crate::ranks::Rank;
-use crate::steps::Steps;
-use crate::values::{DeviceName, MapDevice, ReportLength, Shape, bytes, radius, shape, time};
+mod map;
+mod shared;
+
+pub(crate) use self::map::{KernelTemplate, MapOptions};
+pub(crate) use self::shared::{LiveCheck, Overwrite};
+
+use crate::values::{DeviceName, bytes, radius, time};
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
-use clap::{
-    ArgGroup, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
-};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use trijet::trace::TimesFrom;
 use trijet::{Bytes, HeapMode, Nanos};
-use trijet_io::{Dtype, Existing};
 
 /// Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download
 /// and writing overlap. Without a GPU the same commands run on the CPU.
@@ -95,15 +96,6 @@ pub(crate) enum Command {
     KernelTemplate(KernelTemplate),
 }
 
-/// A kernel that `trijet map --kernel-template` prints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum KernelTemplate {
-    /// Each element from one element.
-    Element,
-    /// Each element from its row and the rows around it.
-    Halo,
-}
-
 /// The options of `trijet explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainOptions {
@@ -121,59 +113,12 @@ pub(crate) struct ManOptions {
     pub(crate) overwrite: Overwrite,
 }
 
-/// The option that lets a command replace files.
-#[derive(Debug, Args)]
-pub(crate) struct Overwrite {
-    /// Replace files that exist under the names of the outputs, each when the new one is complete.
-    /// Without this option such a file is kept, and the command fails. The input is kept in any case.
-    #[arg(long)]
-    overwrite: bool,
-}
-
-impl Overwrite {
-    /// What becomes of files that exist.
-    pub(crate) fn existing(&self) -> Existing {
-        existing(self.overwrite)
-    }
-}
-
-fn existing(is_replaced: bool) -> Existing {
-    if is_replaced { Existing::Replaced } else { Existing::Kept }
-}
-
-/// The element type of a raw file.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum DtypeName {
-    U8,
-    U16,
-    F32,
-}
-
-impl From<DtypeName> for Dtype {
-    fn from(name: DtypeName) -> Self {
-        match name {
-            DtypeName::U8 => Self::U8,
-            DtypeName::U16 => Self::U16,
-            DtypeName::F32 => Self::F32,
-        }
-    }
-}
-
 /// The options of `trijet devices`.
 #[derive(Debug, Args)]
 pub(crate) struct DevicesOptions {
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// The option that runs the checker along with a command.
-#[derive(Debug, Args)]
-pub(crate) struct LiveCheck {
-    /// Check all calls for races while the command runs, and print the verdict at the end. The exit
-    /// status is 1 if there is an error. The command runs slower.
-    #[arg(long)]
-    pub(crate) check: bool,
 }
 
 /// The source of the times of single operations.
@@ -194,146 +139,6 @@ impl From<TimesName> for TimesFrom {
             TimesName::Engines => Self::Activity,
             TimesName::Auto => Self::ActivityIfThere,
         }
-    }
-}
-
-/// The end of `trijet map --help`.
-const MAP_HELP: &str = "\
-Examples:
-  trijet map stack.npy -o clean.npy --op median --radius 3
-  trijet map scans/ -o scans-clean --op median
-  trijet map in.raw -o out.raw --shape 4096x4096 --dtype u16 --op affine --scale 0.5
-  trijet map stack.npy -o clean.npy --op median:3 --op affine:0.5,3
-  trijet map in.npy -o out.npy --kernel gain.cu --entry gain --arg factor=2.5
-  trijet map in.npy -o out.npy --op median:2 --kernel gain.cu --entry gain --arg factor=2.5
-
-The signature of your kernel:
-
-  extern \"C\" __global__ void NAME(
-      const T* x, unsigned long long x_len,  // the input, which is only read
-      T* y, unsigned long long y_len,        // the output, all of which is written
-      unsigned long long row_len,            // with --halo only: elements of a row
-      unsigned long long rows_before,        // with --halo only: rows of x before the first of y
-      ...)                                   // each --arg, in order: float, int, ...
-
-T is TRIJET_T, which is defined before the first line of your file: unsigned char for u8, unsigned
-short for u16 and float for f32. There are no headers. The kernel computes y[i] for
-every i < y_len, with one thread per element, in blocks of 256 threads. With --halo R, x begins
-rows_before rows before the first row of y: R, less near the beginning of the array, or more where
-the rows of a chunk are whole images of a folder.
-
-`trijet map --kernel-template` prints such a kernel, ready to compile, and `--kernel-template halo`
-one with a halo. A kernel of your own runs on a GPU only; without one it is still compiled, if the
-run-time compiler is installed, and the exit status is 3. `trijet devices` shows both.";
-
-/// The options of `trijet map`.
-#[derive(Debug, Args)]
-#[command(after_long_help = MAP_HELP, group(ArgGroup::new("operation").required(true).multiple(true)))]
-pub(crate) struct MapOptions {
-    /// The input: an .npy file, a raw file, or a folder of PNG images of one size. The images of a
-    /// folder are in the natural order of their names (im1, im2, im10); hidden files are skipped.
-    pub(crate) input: PathBuf,
-    /// The output: an .npy file, a folder of PNG images (a name without extension), or a raw file
-    /// (a name that promises no other format, for example .raw or .bin).
-    #[arg(short, long)]
-    pub(crate) output: PathBuf,
-    #[command(flatten)]
-    pub(crate) steps: Steps,
-    /// Print a kernel to begin with, and do nothing else.
-    #[arg(
-        long,
-        value_enum,
-        value_name = "KIND",
-        num_args = 0..=1,
-        default_missing_value = "element",
-        exclusive = true,
-        group = "operation"
-    )]
-    pub(crate) kernel_template: Option<KernelTemplate>,
-    /// The shape of a raw input, slowest dimension first: 100x512x512.
-    #[arg(long, value_parser = shape, requires = "dtype")]
-    pub(crate) shape: Option<Shape>,
-    /// The element type of a raw input.
-    #[arg(long, value_enum, requires = "shape")]
-    pub(crate) dtype: Option<DtypeName>,
-    /// Take files for plain bytes whose names promise a format that is not supported, such as .tif
-    /// or .h5. An input with --shape and --dtype is then plain bytes whatever its name and its first
-    /// bytes are. Without this option, such files are refused. An output named .npy, or without
-    /// extension, is what it is without the option.
-    #[arg(long)]
-    pub(crate) raw: bool,
-    /// The device: auto, cuda:N or host; or all, for all GPUs of this host at once.
-    #[arg(long, default_value = "auto")]
-    pub(crate) device: MapDevice,
-    /// Write the rows of shard I of N only (0/4 to 3/4). The last process that has finished its shard
-    /// gives the output its name, and any of them can be started again with --resume [default: as
-    /// torchrun, MPI or srun says, if one has started this process].
-    #[arg(long, value_name = "I/N")]
-    pub(crate) shard: Option<Rank>,
-    /// The size of a chunk, for example 16MiB [default: tuned].
-    #[arg(long, value_parser = bytes)]
-    pub(crate) chunk: Option<Bytes>,
-    /// The number of chunks in flight.
-    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
-    pub(crate) depth: Option<usize>,
-    /// The most memory of the host that the run may use, for example 16GiB [default: what is
-    /// available]. Chunks are made smaller until they fit.
-    #[arg(long, value_parser = bytes)]
-    pub(crate) memory: Option<Bytes>,
-    /// Print what the job reads and writes, the memory that it needs, and the least time of its copies
-    /// on a modelled H200. Nothing is created, and no GPU is needed.
-    #[arg(long)]
-    pub(crate) plan: bool,
-    /// Save a timeline of the run, with the hazards that --check has found. The extension chooses the
-    /// format: .html is a page for a browser, .pftrace is for Perfetto, .json for tools that read
-    /// PyTorch's traces, .ledger for `trijet check`.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
-    /// The report: a few lines, or every figure.
-    #[arg(long, value_enum, default_value = "short")]
-    pub(crate) report: ReportLength,
-    /// Print the report as JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) check: LiveCheck,
-    /// Continue an interrupted run of the same job. The output is the same, byte for byte. Rows that
-    /// differ from what the run has written, such as after a loss of power, are computed again. If
-    /// the output is complete already, and is that of this job, the command succeeds at once. The
-    /// input must be the same: the name, size, times of modification and of change (ctime) and inode
-    /// of each file on which finished rows depend.
-    #[arg(long)]
-    pub(crate) resume: bool,
-    /// With --resume, take a file of the input for the same if only its time of change (ctime)
-    /// differs. A new permission, name or hard link changes that time, and so do new bytes, even
-    /// where the time of modification was put back.
-    #[arg(long, requires = "resume")]
-    pub(crate) same_input: bool,
-    /// With --resume, trust the rows that are known to have reached the disk, without reading them.
-    #[arg(long, requires = "resume")]
-    pub(crate) unverified: bool,
-    /// Discard what an interrupted run of the same job has written, and start over. Without this
-    /// option or --resume such a run is kept, and the command fails.
-    #[arg(long, conflicts_with = "resume")]
-    pub(crate) restart: bool,
-    /// Write over the output if it exists, over its pages, which is faster than a new file. From the
-    /// first row on, the old output is lost: an interrupted run leaves a partial output, as any other.
-    /// A file of --trace is replaced when the new one is complete. Without this option, files that
-    /// exist are kept, and the command fails. The input and the files of kernels are kept in any case.
-    #[arg(long, conflicts_with = "shard")]
-    pub(crate) overwrite: bool,
-    /// Do not wait for the disk. Without this option, rows are brought to the disk while the run goes
-    /// on, and the output and its name are on the disk when the command ends with success. With it, a
-    /// loss of power may take bytes of an output that was complete, and all rows of a run that was
-    /// not. A process that dies costs nothing in either case.
-    #[arg(long)]
-    pub(crate) no_sync: bool,
-}
-
-impl MapOptions {
-    /// What becomes of a file that has the name of the timeline.
-    pub(crate) fn existing(&self) -> Existing {
-        existing(self.overwrite)
     }
 }
 

@@ -1,0 +1,35 @@
+//! Options of several commands.
+#![forbid(unsafe_code)]
+
+use clap::Args;
+use trijet_io::Existing;
+
+/// The option that lets a command replace files.
+#[derive(Debug, Args)]
+pub(crate) struct Overwrite {
+    /// Replace files that exist under the names of the outputs, each when the new one is complete.
+    /// Without this option such a file is kept, and the command fails. The input is kept in any case.
+    #[arg(long)]
+    overwrite: bool,
+}
+
+impl Overwrite {
+    /// What becomes of files that exist.
+    pub(crate) fn existing(&self) -> Existing {
+        existing(self.overwrite)
+    }
+}
+
+/// What becomes of files that exist.
+pub(super) fn existing(is_replaced: bool) -> Existing {
+    if is_replaced { Existing::Replaced } else { Existing::Kept }
+}
+
+/// The option that runs the checker along with a command.
+#[derive(Debug, Args)]
+pub(crate) struct LiveCheck {
+    /// Check all calls for races while the command runs, and print the verdict at the end. The exit
+    /// status is 1 if there is an error. The command runs slower.
+    #[arg(long)]
+    pub(crate) check: bool,
+}
