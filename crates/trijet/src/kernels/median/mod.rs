@@ -7,10 +7,6 @@
 //! whole images with [`Edges::Wrap`], and neither device needs to know where the images of other
 //! chunks lie.
 
-mod edges;
-mod histogram;
-pub(crate) mod host;
-mod pixel;
 pub(crate) mod plan;
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -20,10 +16,8 @@ use crate::device::twin::{Cost, Tile, Twin};
 use crate::launch::{Code, In, Kernel, KernelSpec, Out, Shape};
 use crate::memory::{Element, View, ViewMut};
 use crate::stream::{Device, Stream};
-pub use edges::Edges;
-use host::Geometry;
-use pixel::Pixel;
-pub use plan::RADIUS_MAX;
+pub use trijet_median::{Edges, RADIUS_MAX};
+use trijet_median::{Geometry, Median, Pixel};
 
 /// The device code, generated from `median.cu`.
 pub(crate) const PTX: &str = include_str!("median.ptx");
@@ -187,13 +181,13 @@ fn tile_elements(args: &ArgBlock) -> u64 {
     u64::from(args.scalar::<u32>(0)) * TILE_ROWS
 }
 
-fn tile<T: Pixel + bytemuck::Pod, const R: u32>(tile: &mut Tile<'_>) {
+fn tile<T: Median + bytemuck::Pod, const R: u32>(tile: &mut Tile<'_>) {
     let (width, height, first_out, first_in_row, x, y, edges) = tile.args::<Params<T>>();
     let edges = Edges::numbered(edges).expect("the check of the declaration knows the number");
     let geometry = Geometry { width, height, first_in_row };
     let first = first_out + tile.first as u64 / u64::from(width);
     let rows = y.len() as u64 / u64::from(width);
-    host::median(&geometry, (R, edges), x, first..first + rows, y);
+    T::median(&geometry, (R, edges), x, first..first + rows, y);
 }
 
 /// The cost in instructions per pixel and bit: counted in disassembled code for radius 1, 2 and 7,

@@ -6,8 +6,7 @@
 //! tiles, so any grid computes the right result. The grid of a plan has one block per tile.
 #![forbid(unsafe_code)]
 
-/// The largest radius of the filter, in pixels.
-pub const RADIUS_MAX: u32 = 7;
+use trijet_median::RADIUS_MAX;
 
 /// Rows of a tile, `TILE_ROWS` in `median.cu`.
 const TILE_ROWS: u64 = 32;

@@ -1,4 +1,4 @@
-//! The twin of the median filter: whole output rows of a chunk, over slices.
+//! The filter: whole output rows of a part of a stack, over slices.
 //!
 //! For radius 1 it sorts the three pixels of every column, then takes the median of the largest
 //! minimum, the median of medians and the smallest maximum. These are plain minima and maxima over
@@ -8,30 +8,31 @@
 
 use std::ops::Range;
 
-use super::edges::Edges;
-use super::histogram::Histogram;
-use super::pixel::Pixel;
-use super::plan::RADIUS_MAX;
+use crate::RADIUS_MAX;
+use crate::edges::Edges;
+use crate::histogram::Histogram;
+use crate::pixel::Pixel;
 
 /// Rows of the largest window.
 const SIDE_MAX: usize = 2 * RADIUS_MAX as usize + 1;
 
 /// A stack of images and the part of it that an input slice holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Geometry {
+pub struct Geometry {
     /// Pixels in a row.
-    pub(crate) width: u32,
+    pub width: u32,
     /// Rows in an image.
-    pub(crate) height: u32,
+    pub height: u32,
     /// The global row of the input's first row.
-    pub(crate) first_in_row: u64,
+    pub first_in_row: u64,
 }
 
 impl Geometry {
     /// The global rows that the windows of the output rows `out_rows` reach. The input must have at
     /// least these: the rows of the image within `radius`, and where an image goes round, all of its rows
     /// for a window that leaves it.
-    pub(crate) fn in_rows(&self, radius: u32, edges: Edges, out_rows: Range<u64>) -> Range<u64> {
+    #[must_use]
+    pub fn in_rows(&self, radius: u32, edges: Edges, out_rows: Range<u64>) -> Range<u64> {
         if out_rows.is_empty() {
             return out_rows;
         }

@@ -42,17 +42,19 @@ impl fmt::Display for Edges {
 }
 
 impl Edges {
-    /// All of them, in the order of the numbers that `median.cu` gives them.
+    /// All of them, in the order of their numbers.
     pub const ALL: [Self; 5] =
         [Self::Nearest, Self::Reflect, Self::Mirror, Self::Constant, Self::Wrap];
 
-    /// The number in `median.cu`.
-    pub(super) fn number(self) -> u32 {
+    /// The number that the kernel `median.cu` of trijet gives it.
+    #[must_use]
+    pub fn number(self) -> u32 {
         self as u32
     }
 
     /// The edges with this number.
-    pub(super) fn numbered(number: u32) -> Option<Self> {
+    #[must_use]
+    pub fn numbered(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|edges| edges.number() == number)
     }
 
