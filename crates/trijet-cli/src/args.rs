@@ -84,6 +84,8 @@ pub(crate) enum Command {
     Bench(BenchOptions),
     /// Explain a word of a report.
     Explain(ExplainOptions),
+    /// Write a stack of images to try the other commands with.
+    Sample(SampleOptions),
     /// Print the completions of this command for a shell.
     Completions {
         /// The shell.
@@ -101,6 +103,31 @@ pub(crate) enum Command {
 pub(crate) struct ExplainOptions {
     /// The word, or a part of it. Without one, all words are listed.
     pub(crate) word: Vec<String>,
+}
+
+/// The options of `trijet sample`.
+#[derive(Debug, Args)]
+pub(crate) struct SampleOptions {
+    /// The file: a name that ends with .npy.
+    pub(crate) file: PathBuf,
+    /// The number of images.
+    #[arg(long, default_value = "64", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
+    pub(crate) images: u64,
+    /// The width and the height of an image, in pixels.
+    #[arg(long, default_value = "512", value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
+    pub(crate) side: u32,
+    /// The type of a pixel.
+    #[arg(long, value_enum, default_value = "u16")]
+    pub(crate) dtype: PixelName,
+    #[command(flatten)]
+    pub(crate) overwrite: Overwrite,
+}
+
+/// The type of a pixel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PixelName {
+    U8,
+    U16,
 }
 
 /// The options of `trijet man`.

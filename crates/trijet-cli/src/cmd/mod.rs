@@ -14,6 +14,7 @@ mod progress;
 pub(crate) mod queues;
 pub(crate) mod replay;
 mod report;
+pub(crate) mod sample;
 pub(crate) mod shell;
 pub(crate) mod stop;
 pub(crate) mod trace;

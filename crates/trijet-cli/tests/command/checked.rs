@@ -8,8 +8,8 @@ use serde_json::Value;
 const CHECKED: [&str; 5] = ["map", "overlap", "doctor", "bench", "replay"];
 
 /// Commands that use no device of their own.
-const WITHOUT_A_DEVICE: [&str; 7] =
-    ["devices", "trace", "check", "explain", "completions", "man", "help"];
+const WITHOUT_A_DEVICE: [&str; 8] =
+    ["devices", "trace", "check", "explain", "sample", "completions", "man", "help"];
 
 /// Asserts that the checker reports nothing, not even a warning.
 #[track_caller]

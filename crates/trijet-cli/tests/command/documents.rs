@@ -102,6 +102,9 @@ fn prepared() -> Workdir {
 /// Runs one line, whose output may go to a file.
 fn run(workdir: &Workdir, line: &str) -> Ran {
     let (line, _) = line.split_once(" > ").unwrap_or((line, ""));
+    if let Some(file) = line.strip_prefix("sample ") {
+        drop(fs::remove_file(workdir.path(file)));
+    }
     // A line runs again under another output, and outputs are not replaced.
     for output in
         ["clean.npy", "out.npy", "out.raw", "run.html", "run.json", "run.pftrace", "run.ledger"]

@@ -26,6 +26,7 @@ mod own_kernel;
 mod printing;
 mod reference;
 mod replay;
+mod sample;
 mod shards;
 mod shell;
 mod trace;

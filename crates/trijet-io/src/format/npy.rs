@@ -112,6 +112,26 @@ fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<(Array, u64)
     Ok((array, offset))
 }
 
+impl Array {
+    /// The header of an `.npy` file of this array, as NumPy writes it. The elements follow it, in little-endian
+    /// byte order, the last axis fastest.
+    ///
+    /// ```
+    /// use trijet_io::{Array, Dtype};
+    /// let header = Array::new(Dtype::U16, vec![3, 5])?.npy_header();
+    /// assert!(header.starts_with(b"\x93NUMPY\x01\x00"));
+    /// assert_eq!(header.len() % 64, 0);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// Never: the axes of an array fit into the header.
+    #[must_use]
+    pub fn npy_header(&self) -> Vec<u8> {
+        header_bytes(self)
+    }
+}
+
 /// The header of an `.npy` file that holds `array`, as numpy writes it.
 fn header_bytes(array: &Array) -> Vec<u8> {
     let descr = match array.dtype() {

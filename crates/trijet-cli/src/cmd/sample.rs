@@ -1,0 +1,57 @@
+//! `trijet sample`: a file to try the other commands with.
+#![forbid(unsafe_code)]
+
+use super::print;
+use crate::args::{PixelName, SampleOptions};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use trijet::{Bytes, Result};
+use trijet_cli::micrograph::Micrograph;
+use trijet_io::{Array, Dtype, NewFile, file_error};
+
+/// The same images in every run.
+const SEED: u64 = 20_251_126;
+
+/// Writes the pixels of all images, row by row.
+fn write_images(options: &SampleOptions, file: &mut File, header: &[u8]) -> io::Result<()> {
+    let (side, width) = (u64::from(options.side), options.side as usize);
+    let images = Micrograph::new(width, side, SEED);
+    let mut file = BufWriter::with_capacity(1 << 20, file);
+    file.write_all(header)?;
+    let (mut narrow, mut wide) = (vec![0_u8; width], vec![0_u16; width]);
+    for row in 0..options.images.saturating_mul(side) {
+        match options.dtype {
+            PixelName::U8 => {
+                images.fill_u8(row..row + 1, &mut narrow);
+                file.write_all(&narrow)?;
+            }
+            PixelName::U16 => {
+                images.fill(row..row + 1, &mut wide);
+                // The bytes of a number, in the order of this processor, which is that of the header.
+                file.write_all(bytemuck::cast_slice(&wide))?;
+            }
+        }
+    }
+    file.flush()
+}
+
+/// Writes a generated stack of images.
+pub(crate) fn run(options: &SampleOptions) -> Result<()> {
+    if options.file.extension().is_none_or(|extension| extension != "npy") {
+        let cause = "a sample is an .npy file; `trijet map` converts it to a folder of PNG images";
+        return Err(file_error::refused("sample", &options.file, cause));
+    }
+    let dtype = match options.dtype {
+        PixelName::U8 => Dtype::U8,
+        PixelName::U16 => Dtype::U16,
+    };
+    let side = u64::from(options.side);
+    let array = Array::new(dtype, vec![options.images, side, side])?;
+    let file = NewFile::new("sample", &options.file, options.overwrite.existing(), &[])?;
+    file.write(|file| write_images(options, file, &array.npy_header()))?;
+    let name = options.file.display();
+    print(format_args!(
+        "{name}: {array}, {} of noisy micrographs. Try: trijet map {name} -o clean.npy --op median:3",
+        Bytes(array.bytes())
+    ))
+}
