@@ -509,7 +509,7 @@ impl World {
             assert_eq!(self.panics_seen, self.panics_due, "every panic was reported");
         }
         match self.device.take_trace() {
-            Ok(ops) => writeln!(self.log, "{ops:#?}"),
+            Ok(ops) => writeln!(self.log, "{ops:?}"),
             Err(error) => writeln!(self.log, "no record: {error}"),
         }
         .expect("a string takes all");

@@ -44,9 +44,3 @@ pub use crate::launch::{
     Arg, ArgsFor, CheckArgs, Code, Dynamic, Exactness, In, InOut, KernelSpec, Out, Ptr, Shape,
     Tiled, TwinParams, any_lengths, equal_lengths,
 };
-
-/// The result of a float operation as the device writes it. There, the bits of a NaN are always the
-/// same (CUDA C++ Programming Guide, "Floating-Point Standard"), whereas a CPU keeps the payload.
-fn device_float(v: f32) -> f32 {
-    if v.is_nan() { f32::from_bits(0x7fff_ffff) } else { v }
-}

@@ -1,18 +1,17 @@
 //! The affine map `y[i] = scale * x[i] + offset`: `affine_u8`, `affine_u16`, `affine_f32`.
 
-pub(crate) mod host;
-
 use super::elementwise::{declaration, tile_input, twin};
 use crate::device::twin::Tile;
 use crate::launch::equal_lengths;
 use crate::launch::{In, Kernel, Out};
+use trijet_twins::Affine;
 
 /// The device code, generated from `affine.cu`.
 pub(crate) const PTX: &str = include_str!("affine.ptx");
 
-fn tile<T: host::Element + bytemuck::Pod>(tile: &mut Tile<'_>) {
+fn tile<T: Affine + bytemuck::Pod>(tile: &mut Tile<'_>) {
     let y = tile.write::<T>(4);
-    host::affine(tile.scalar(0), tile.scalar(1), tile_input(tile, 2, y.len()), y);
+    T::affine(tile.scalar(0), tile.scalar(1), tile_input(tile, 2, y.len()), y);
 }
 
 /// `y[i] = scale * x[i] + offset` in single precision, rounded to the nearest integer (ties to

@@ -2,7 +2,7 @@
 //! rounded separately.
 #![forbid(unsafe_code)]
 
-use crate::kernels::device_float;
+use trijet_twins::device_float;
 
 /// `y[i] = a * x[i] + y[i]` over the shorter of `x` and `y`.
 pub(crate) fn axpy(a: f32, x: &[f32], y: &mut [f32]) {

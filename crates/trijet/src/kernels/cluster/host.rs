@@ -1,7 +1,7 @@
 //! The twin of `cluster`: the same computation on the host, over slices.
 #![forbid(unsafe_code)]
 
-use crate::kernels::device_float;
+use trijet_twins::device_float;
 
 /// The rows `y` of the product of `x`, the same rows of `inner` elements, and `w`, which has rows of
 /// `columns` elements.

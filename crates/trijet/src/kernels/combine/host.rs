@@ -1,9 +1,9 @@
 //! The twin of `combine`: the same computation on the host, over slices.
 #![forbid(unsafe_code)]
 
-use crate::kernels::device_float;
 use half::bf16;
 use std::cmp::Ordering::{Equal, Greater, Less};
+use trijet_twins::device_float;
 
 /// An element that can be combined.
 pub(crate) trait Element: Copy {

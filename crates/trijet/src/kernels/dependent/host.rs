@@ -1,7 +1,7 @@
 //! The twins of `dependent`: the same computations on the host, over slices.
 #![forbid(unsafe_code)]
 
-use crate::kernels::work::host::work;
+use trijet_twins::work;
 
 /// The hash of one word.
 fn hashed(rounds: u32, v: u32) -> u32 {

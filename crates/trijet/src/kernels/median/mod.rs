@@ -16,8 +16,8 @@ use crate::device::twin::{Cost, Tile, Twin};
 use crate::launch::{Code, In, Kernel, KernelSpec, Out, Shape};
 use crate::memory::{Element, View, ViewMut};
 use crate::stream::{Device, Stream};
-pub use trijet_median::{Edges, RADIUS_MAX};
-use trijet_median::{Geometry, Median, Pixel};
+pub use trijet_twins::{Edges, RADIUS_MAX};
+use trijet_twins::{Geometry, Median, Pixel};
 
 /// The device code, generated from `median.cu`.
 pub(crate) const PTX: &str = include_str!("median.ptx");

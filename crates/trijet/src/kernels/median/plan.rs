@@ -6,7 +6,7 @@
 //! tiles, so any grid computes the right result. The grid of a plan has one block per tile.
 #![forbid(unsafe_code)]
 
-use trijet_median::RADIUS_MAX;
+use trijet_twins::RADIUS_MAX;
 
 /// Rows of a tile, `TILE_ROWS` in `median.cu`.
 const TILE_ROWS: u64 = 32;

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::device::tiling::Matrix;
-use crate::kernels::device_float;
+use trijet_twins::device_float;
 
 /// The elements `y` of the product of `x` and `w` from the element `first` on, row by row.
 pub(crate) fn matmul(x: &Matrix<'_, f32>, w: &Matrix<'_, f32>, first: usize, y: &mut [f32]) {

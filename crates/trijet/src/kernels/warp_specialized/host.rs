@@ -1,7 +1,7 @@
 //! The twin of `warp_specialized`: the same computation on the host, over slices.
 #![forbid(unsafe_code)]
 
-use crate::kernels::device_float;
+use trijet_twins::device_float;
 
 /// `z[i] = x[i] + y[i]` over the shortest of the three.
 pub(crate) fn add(x: &[f32], y: &[f32], z: &mut [f32]) {

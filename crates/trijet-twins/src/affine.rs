@@ -1,10 +1,10 @@
-//! The twin of `affine`: the same computation on the host, over slices.
+//! The affine map of 8 and 16 bit integers and of floats.
 #![forbid(unsafe_code)]
 
-use crate::kernels::device_float;
+use crate::float::device_float;
 
-/// An element type of the affine map.
-pub(crate) trait Element: Copy {
+/// How an element type is computed with.
+trait Element: Copy {
     /// The element as an `f32`, without rounding.
     fn widen(self) -> f32;
 
@@ -57,9 +57,39 @@ fn rounded(v: f32, max: f32) -> u32 {
     (held + NO_FRACTION).to_bits()
 }
 
-/// `y[i] = scale * x[i] + offset` over the shorter of `x` and `y`, rounded after the product and
-/// after the sum.
-pub(crate) fn affine<T: Element>(scale: f32, offset: f32, x: &[T], y: &mut [T]) {
+/// An element type of the affine map: `u8`, `u16` or `f32`.
+pub trait Affine: Copy + sealed::Sealed {
+    /// `y[i] = scale * x[i] + offset` over the shorter of `x` and `y`, rounded after the product and
+    /// after the sum. Integers are the nearest ones, ties to even, saturated; NaN becomes 0.
+    ///
+    /// ```
+    /// use trijet_twins::Affine;
+    /// let mut y = [0_u8; 3];
+    /// Affine::affine(2.0, 1.0, &[1, 2, 200], &mut y);
+    /// assert_eq!(y, [3, 5, 255]);
+    /// ```
+    fn affine(scale: f32, offset: f32, x: &[Self], y: &mut [Self]);
+}
+
+mod sealed {
+    #[expect(unnameable_types, reason = "no other crate may implement it")]
+    pub trait Sealed {}
+}
+
+macro_rules! maps {
+    ($($type:ty),*) => {$(
+        impl sealed::Sealed for $type {}
+        impl Affine for $type {
+            fn affine(scale: f32, offset: f32, x: &[Self], y: &mut [Self]) {
+                affine(scale, offset, x, y);
+            }
+        }
+    )*};
+}
+
+maps!(u8, u16, f32);
+
+fn affine<T: Element>(scale: f32, offset: f32, x: &[T], y: &mut [T]) {
     for (y, x) in y.iter_mut().zip(x) {
         *y = T::narrow(scale * x.widen() + offset);
     }
@@ -83,8 +113,12 @@ mod tests {
     )]
     fn narrowing_is_the_nearest_integer_saturated() {
         use super::Element;
-        let mut draw = crate::base::prng::Prng::new(1);
-        let drawn = (0..200_000).map(|_| f32::from_bits((draw.next_u64() >> 32) as u32));
+        let mut drawn = 1_u64;
+        let drawn = (0..200_000).map(|_| {
+            // Knuth's linear congruences of 64 bits.
+            drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            f32::from_bits((drawn >> 32) as u32)
+        });
         let halves = (-600..140_000).map(|n| n as f32 / 2.0);
         let beside = halves.clone().flat_map(|v| [v.next_up(), v.next_down()]);
         let special = [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, f32::MAX];

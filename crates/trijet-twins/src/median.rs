@@ -13,7 +13,7 @@ pub trait Median: Pixel {
     /// is `geometry.first_in_row`.
     ///
     /// ```
-    /// use trijet_median::{Edges, Geometry, Median};
+    /// use trijet_twins::{Edges, Geometry, Median};
     /// let geometry = Geometry { width: 3, height: 3, first_in_row: 0 };
     /// let (x, mut y) = ([1, 1, 1, 1, 255, 1, 1, 1, 1_u8], [0; 9]);
     /// Median::median(&geometry, (1, Edges::Nearest), &x, 0..3, &mut y);

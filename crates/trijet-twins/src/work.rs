@@ -1,9 +1,9 @@
-//! The twin of `work`: the same computation on the host, over slices.
+//! Rounds of integer arithmetic: a kernel whose time is chosen.
 #![forbid(unsafe_code)]
 
 /// `y[i]` is `x[i]` after `rounds` rounds of xorshift32 and an odd multiply, over the shorter of
 /// `x` and `y`. Zero rounds make a copy.
-pub(crate) fn work(rounds: u32, x: &[u32], y: &mut [u32]) {
+pub fn work(rounds: u32, x: &[u32], y: &mut [u32]) {
     for (y, x) in y.iter_mut().zip(x) {
         let mut v = *x;
         for _ in 0..rounds {
