@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use trijet::comm::{BucketPlan, Communicator, Exchange, GradientBuckets, Ranks, Transport};
 use trijet::kernels::{Max, Min, Reduction, Sum};
@@ -854,13 +854,24 @@ fn a_killed_process_is_named_by_all_others() {
     let since = SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970");
     let seed = u64::from(since.subsec_nanos());
     println!("seed {seed}");
-    let mut draw = Prng::new(seed);
-    let mut below = |limit| draw.below(limit);
-    for _ in 0..20 {
-        let count = 2 + usize::try_from(below(4)).expect("few");
-        let victim = usize::try_from(below(count as u64)).expect("few");
-        stop(count, victim, below(100), "-KILL", 120, "has ended");
-    }
+    let draw = Mutex::new(Prng::new(seed));
+    let one = || {
+        let mut draw = draw.lock().expect("no panic under this lock");
+        let count = 2 + usize::try_from(draw.below(4)).expect("few");
+        let victim = usize::try_from(draw.below(count as u64)).expect("few");
+        (count, victim, draw.below(100))
+    };
+    // Most of the time of each is the start of its processes.
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..5 {
+                    let (count, victim, steps) = one();
+                    stop(count, victim, steps, "-KILL", 120, "has ended");
+                }
+            });
+        }
+    });
 }
 
 #[test]
