@@ -12,7 +12,7 @@ work="$(mktemp -d -p /dev/shm)"
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
 
-timeout 200 "$trijet" bench devices --device cuda:0 >"$out/devices.csv"
+timeout 200 "$trijet" bench devices --device cuda:0 --csv >"$out/devices.csv"
 
 facts="$(sed -n 2p "$out/devices.csv" | cut -d, -f1-3)"
 row() { # cells from `what` on

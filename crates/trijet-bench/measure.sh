@@ -42,39 +42,39 @@ head_lines() { # what
     echo "# commit: $(cat "$bundle/COMMIT")"
 }
 
-trijet 300 bench overlap --device cuda:0 >"$out/overlap.csv"
+trijet 300 bench overlap --device cuda:0 --csv >"$out/overlap.csv"
 
-trijet 60 bench enqueue --device cuda:0 >"$out/enqueue.csv"
-TRIJET_LIBCUDA="$bundle/libempty_cuda.so" trijet 60 bench enqueue --device cuda:0 |
+trijet 60 bench enqueue --device cuda:0 --csv >"$out/enqueue.csv"
+TRIJET_LIBCUDA="$bundle/libempty_cuda.so" trijet 60 bench enqueue --device cuda:0 --csv |
     tail -n +2 >>"$out/enqueue.csv"
 
-trijet 100 bench pitfalls --device cuda:0 >"$out/pitfalls.csv"
+trijet 100 bench pitfalls --device cuda:0 --csv >"$out/pitfalls.csv"
 
-trijet 560 bench files --device cuda:0 >"$out/files.csv"
+trijet 560 bench files --device cuda:0 --csv >"$out/files.csv"
 
-trijet 60 bench staging --device cuda:0 >"$out/staging.csv"
+trijet 60 bench staging --device cuda:0 --csv >"$out/staging.csv"
 
-trijet 300 bench tuner --device cuda:0 >"$out/tuner.csv"
+trijet 300 bench tuner --device cuda:0 --csv >"$out/tuner.csv"
 
-trijet 120 bench chains --device cuda:0 >"$out/chains.csv"
+trijet 120 bench chains --device cuda:0 --csv >"$out/chains.csv"
 
-trijet 400 bench memory --device cuda:0 >"$out/memory.csv"
+trijet 400 bench memory --device cuda:0 --csv >"$out/memory.csv"
 
-trijet 100 bench growth --device cuda:0 >"$out/growth.csv"
+trijet 100 bench growth --device cuda:0 --csv >"$out/growth.csv"
 
-trijet 560 bench soak --device cuda:0 >"$out/soak.csv"
+trijet 560 bench soak --device cuda:0 --csv >"$out/soak.csv"
 
-trijet 500 bench tasks --device cuda:0 >"$out/tasks.csv"
+trijet 500 bench tasks --device cuda:0 --csv >"$out/tasks.csv"
 
-trijet 300 bench workers --device cuda:0 >"$out/workers.csv"
+trijet 300 bench workers --device cuda:0 --csv >"$out/workers.csv"
 
-trijet 560 bench training --device cuda:0 >"$out/training.csv"
+trijet 560 bench training --device cuda:0 --csv >"$out/training.csv"
 
-trijet 90 bench latency --device cuda:0 >"$out/latency.csv"
+trijet 90 bench latency --device cuda:0 --csv >"$out/latency.csv"
 
-trijet 200 bench virtual --device host >"$out/virtual.csv"
+trijet 200 bench virtual --device host --csv >"$out/virtual.csv"
 
-trijet 100 bench check --device host >"$out/check.csv"
+trijet 100 bench check --device host --csv >"$out/check.csv"
 
 {
     head_lines "trijet doctor"

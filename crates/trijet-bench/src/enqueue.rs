@@ -17,7 +17,7 @@ use crate::stats::Samples;
 use serde::Deserialize;
 use std::time::Instant;
 use trijet::kernels::AXPY;
-use trijet::{Buffer, Device, Error, ErrorKind, PinnedBuffer, Result, Stream};
+use trijet::{Buffer, Clock, Device, Error, ErrorKind, PinnedBuffer, Result, Stream};
 
 #[derive(Debug, Deserialize)]
 struct Definition {
@@ -101,7 +101,8 @@ struct Round {
     traced: Desk,
     apart: Desk,
     hand: Desk,
-    bare: Bare,
+    /// The calls of the driver; `None` on the host device, which has none.
+    bare: Option<Bare>,
 }
 
 impl Round {
@@ -132,11 +133,13 @@ impl Round {
         out.add("upload, tracked, in a thread without a context", "ns", upload);
         out.add("launch, manual", "ns", self.hand.launches(&[a], count)?);
         out.add("upload, manual", "ns", self.hand.uploads(&[a], count)?);
-        out.add("launch, bare call", "ns", self.bare.launches(count)?);
-        out.add("upload, bare call", "ns", self.bare.uploads(count)?);
-        out.add("event record, bare call", "ns", self.bare.records(count)?);
-        out.add("event wait, bare call", "ns", self.bare.waits(count)?);
-        out.add("context query, bare call", "ns", self.bare.contexts(count)?);
+        if let Some(bare) = &mut self.bare {
+            out.add("launch, bare call", "ns", bare.launches(count)?);
+            out.add("upload, bare call", "ns", bare.uploads(count)?);
+            out.add("event record, bare call", "ns", bare.records(count)?);
+            out.add("event wait, bare call", "ns", bare.waits(count)?);
+            out.add("context query, bare call", "ns", bare.contexts(count)?);
+        }
         let per = |later: u64, earlier: u64| (later - earlier) as f64 / f64::from(count);
         let (waits, records) = (one.waits + one.records, before.waits + before.records);
         out.add("waits and records per operation, one stream", "count", per(waits, records) / 2.0);
@@ -156,13 +159,14 @@ pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Results> {
     let definition: Definition = parse(include_str!("../definitions/enqueue.toml"))?;
     let (a, b) = (device.stream()?, device.stream()?);
     let n = definition.elements;
+    let is_gpu = device.info().clock == Clock::Device;
     let mut round = Round {
         one: Desk::new(device, &a, n)?,
         two: Desk::new(device, &a, n)?,
         traced: Desk::new(device, &a, n)?,
         apart: Desk::new(device, &a, n)?,
         hand: Desk::by_hand(device, &a, n)?,
-        bare: Bare::new(n as u64)?,
+        bare: if is_gpu { Some(Bare::new(n as u64)?) } else { None },
         streams: [a, b],
     };
     let mut figures = Figures::default();
@@ -177,6 +181,9 @@ pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Results> {
     let launches = f64::from(definition.burst) * (definition.bursts + 2) as f64;
     let mut results = Results::of_device(device);
     results.note("verified", verify(device, &round, launches)?);
+    if !is_gpu {
+        results.note("bare calls", "not run: the host device has no driver; they need a GPU");
+    }
     for (what, unit, samples) in figures.0 {
         results.push(what, unit, samples, None);
     }

@@ -7,6 +7,7 @@
 pub mod allocations;
 pub mod allreduce;
 mod bare;
+pub mod benchmarks;
 mod beside;
 pub mod chains;
 mod changed;
@@ -48,89 +49,3 @@ pub mod workers;
 mod workload;
 
 pub use setting::Setting;
-
-/// The names of the benchmarks.
-pub const NAMES: [&str; 21] = [
-    "overlap",
-    "enqueue",
-    "virtual",
-    "check",
-    "pitfalls",
-    "files",
-    "staging",
-    "devices",
-    "tuner",
-    "latency",
-    "chains",
-    "gemm",
-    "memory",
-    "growth",
-    "training",
-    "soak",
-    "tasks",
-    "workers",
-    "allreduce",
-    "gradients",
-    "layers",
-];
-
-/// Whether a benchmark runs on the device that it is given. The others open devices of their own, or
-/// start commands that do.
-#[must_use]
-pub fn uses_device(name: &str) -> bool {
-    !["virtual", "check", "files", "devices", "training", "allreduce", "gradients", "layers"]
-        .contains(&name)
-}
-
-/// Whether a benchmark has large files while it runs. It ends with `Cancelled`, and removes them,
-/// when [`Setting::cancel`] is cancelled; a process that a signal ends would leave them.
-#[must_use]
-pub fn has_files(name: &str) -> bool {
-    name == "files"
-}
-
-/// Whether a benchmark is also a program for several processes that a launcher starts, each with a device.
-#[must_use]
-pub fn is_for_ranks(name: &str) -> bool {
-    name == "allreduce"
-}
-
-/// Runs a benchmark by its name. Its steps go to `steps` when they begin.
-///
-/// # Errors
-/// `InvalidValue` for an unknown name or a wrong result; `Cancelled`; every error of the device.
-pub fn run(
-    name: &str,
-    setting: &Setting<'_>,
-    steps: &mut progress::Steps<'_>,
-) -> trijet::Result<results::Results> {
-    let device = setting.device;
-    match name {
-        "overlap" => overlap::run(setting, steps),
-        "enqueue" => enqueue::run(device, steps),
-        "virtual" => simulate::run(steps),
-        "check" => check::run(steps),
-        "pitfalls" => pitfalls::run(device, steps),
-        "files" => files::run(setting, steps),
-        "staging" => staging::run(setting, steps),
-        "devices" => devices::run(setting, steps),
-        "tuner" => tuner::run(setting, steps),
-        "latency" => latency::run(setting, steps),
-        "chains" => chains::run(setting, steps),
-        "gemm" => gemm::run(setting, steps),
-        "memory" => memory::run(setting, steps),
-        "growth" => growth::run(setting, steps),
-        "training" => training::run(setting, steps),
-        "soak" => soak::run(setting, steps),
-        "tasks" => tasks::run(setting, steps),
-        "workers" => workers::run(setting, steps),
-        "allreduce" => allreduce::run(setting, steps),
-        "gradients" => gradients::run(setting, steps),
-        "layers" => layers::run(setting, steps),
-        _ => Err(trijet::Error::new(
-            trijet::ErrorKind::InvalidValue,
-            "bench",
-            format!("no benchmark is called `{name}`; choose one of {}", NAMES.join(", ")),
-        )),
-    }
-}

@@ -17,6 +17,19 @@ pub const COMMIT: &str = match option_env!("TRIJET_COMMIT") {
     None => "unknown",
 };
 
+/// The columns of a row that are not facts about its machine, with what they have.
+pub const COLUMNS: [(&str, &str); 9] = [
+    ("what", "the figure"),
+    ("unit", "the unit of the figure and of its bound"),
+    ("median", "the median of the samples"),
+    ("min", "the least sample"),
+    ("max", "the largest sample"),
+    ("samples", "the number of samples"),
+    ("bound", "what the machine allows at best, measured in the same run; empty if unknown"),
+    ("bound_over_median", "the bound over the median: 1 is perfect for a time"),
+    ("note", "a remark, or a sentence about what was verified or why it was not run"),
+];
+
 /// The first line of every file. The first five cells of a row are never quoted, so that a script
 /// can cut them off.
 pub const HEADER: &str =
@@ -119,6 +132,25 @@ impl Results {
         self.rows.push(Row::Note { what: what.into(), note: note.into() });
     }
 
+    /// Where the rows come from: the first cells of a row of the CSV file, with the names of their columns.
+    #[must_use]
+    pub fn facts(&self) -> [(&'static str, String); 5] {
+        let date = format!("{:.0}", jiff::Timestamp::now());
+        [
+            ("device", self.device.clone()),
+            ("driver", self.driver.clone()),
+            ("host", host()),
+            ("date", date),
+            ("commit", COMMIT.to_owned()),
+        ]
+    }
+
+    /// The rows.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
     /// Whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -128,8 +160,7 @@ impl Results {
 
 impl fmt::Display for Results {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let date = format!("{:.0}", jiff::Timestamp::now());
-        let facts = [&self.device, &self.driver, &host(), &date, COMMIT].map(unquoted).join(",");
+        let facts = self.facts().map(|(_, fact)| unquoted(&fact)).join(",");
         writeln!(f, "{HEADER}")?;
         for row in &self.rows {
             match row {
@@ -157,7 +188,8 @@ impl fmt::Display for Results {
 }
 
 /// A number with three decimals, or below 1 with at least three significant digits.
-fn number(value: f64) -> String {
+#[must_use]
+pub fn number(value: f64) -> String {
     let decimals = (3..12).find(|decimals| value.abs() * 10f64.powi(*decimals) >= 100.0);
     let decimals = if value == 0.0 { 3 } else { decimals.unwrap_or(12) };
     format!("{value:.*}", usize::try_from(decimals).unwrap_or(3))

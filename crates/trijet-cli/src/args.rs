@@ -2,19 +2,23 @@
 #![forbid(unsafe_code)]
 
 mod map;
+mod replay;
 mod shared;
+mod trace;
 
 pub(crate) use self::map::{KernelTemplate, MapOptions};
+pub(crate) use self::replay::{BenchOptions, ReplayOptions};
 pub(crate) use self::shared::{LiveCheck, Overwrite};
+pub(crate) use self::trace::{Assumption, CheckOptions, TraceOptions};
 
-use crate::values::{DeviceName, bytes, radius, time};
-use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
+use crate::values::{DeviceName, bytes, radius};
+use clap::builder::RangedU64ValueParser;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use trijet::Bytes;
 use trijet::trace::TimesFrom;
-use trijet::{Bytes, HeapMode, Nanos};
 
 /// Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download
 /// and writing overlap. Without a GPU the same commands run on the CPU.
@@ -249,179 +253,6 @@ pub(crate) struct DoctorOptions {
     /// Print everything that was measured as JSON, with units in the names.
     #[arg(long)]
     pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) check: LiveCheck,
-}
-
-/// The end of `trijet trace --help`.
-const TRACE_HELP: &str = "\
-Examples:
-  trijet trace -- python3 train.py
-  trijet trace -o run.trijet -- ./a.out --steps 100
-  trijet trace --read run.trijet --json
-  trijet trace --read run.trijet -o part.html --from 2s --to 3s
-
-The figures are those of the steps of the program, which are found by the names of its kernels; the
-start is stated apart. --whole takes the whole run.
-
-The program may be written in any language: the CUDA driver loads the tracing library into it.
-The program keeps its standard input and output. The summary goes to standard error; JSON goes
-to standard output, after the output of the program. Signals that other processes send are sent
-on to the program. Processes in the background are waited for; Ctrl-C ends the wait.
-
-The exit status is the program's: 128 plus the signal number if a signal ended it, 127 if the
-program was not found, 126 if it could not be started. If the program succeeded and nothing was
-traced, it is 1.";
-
-/// The options of `trijet trace`.
-#[derive(Debug, Args)]
-#[command(after_long_help = TRACE_HELP)]
-pub(crate) struct TraceOptions {
-    /// Save the trace to this file. With the extension .html, write a page for a browser instead.
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-    /// Begin the timeline of the page at this time of the trace, for example 12s or 500ms.
-    #[arg(long, value_name = "TIME", value_parser = time, requires = "output")]
-    pub(crate) from: Option<Nanos>,
-    /// End the timeline of the page at this time of the trace.
-    #[arg(long, value_name = "TIME", value_parser = time, requires = "output")]
-    pub(crate) to: Option<Nanos>,
-    /// Save the allocations of device memory to this file, as a trace for `trijet replay`. Each device
-    /// of each process has a trace of its own in the file.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) memory: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) overwrite: Overwrite,
-    /// Compute the figures and findings from the whole run. By default they are those of the steps: the
-    /// part of the run in which the names of the kernels repeat, without the start of the program. If
-    /// they do not repeat, they are always those of the whole run.
-    #[arg(long)]
-    pub(crate) whole: bool,
-    /// Print JSON instead of text.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Show a saved trace instead of running a program.
-    #[arg(long, value_name = "FILE", conflicts_with = "command")]
-    pub(crate) read: Option<PathBuf>,
-    /// The program and its arguments.
-    #[arg(last = true, required_unless_present = "read", value_name = "COMMAND")]
-    pub(crate) command: Vec<OsString>,
-}
-
-/// The edges that the checker takes for an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Assumption {
-    /// The edges that CUDA documents.
-    Documented,
-    /// These, and two that a driver was seen to keep but that CUDA does not promise.
-    DriverObserved,
-}
-
-/// The end of `trijet check --help`.
-const CHECK_HELP: &str = "\
-Examples:
-  trijet overlap --trace run.ledger && trijet check run.ledger
-  trijet check --json run.ledger
-
-Exit status: 0 if there is no error (there may be warnings and remarks), 1 if there is an error
-or the file cannot be read.";
-
-/// The options of `trijet check`.
-#[derive(Debug, Args)]
-#[command(after_long_help = CHECK_HELP)]
-pub(crate) struct CheckOptions {
-    /// The ledger file, as `trijet overlap --trace FILE.ledger` writes it.
-    pub(crate) file: PathBuf,
-    /// The edges that count as an order.
-    #[arg(long, value_enum, default_value = "documented")]
-    pub(crate) assume: Assumption,
-    /// Print JSON instead of text.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// The end of `trijet replay --help`.
-const REPLAY_HELP: &str = "\
-Examples:
-  trijet trace --memory train.csv -- python3 train.py
-  trijet replay train.csv --limit 16GiB -o train.html
-
-A trace is a text with a line for each call, in columns that its first line names: Action, Pointer,
-Size and Stream, and as one likes Thread, Nanos, Other and Device. The log of RAPIDS rmm is such a
-text. Cells may stand in quotes. Calls that failed in the program, and a last line that is cut off,
-are named and not replayed. The rows of each device are replayed on their own, as if it were the only one: with a heap, a
-limit, pointers, streams and threads of its own. The actions are
-
-  allocate     Pointer, Size, Stream   memory for work of the stream
-  free         Pointer, Stream         given back behind the work that the stream holds
-  use          Pointer, Stream, Nanos  a kernel uses the memory for that long
-  follow       Stream, Other           later work of the stream follows the other one's
-  synchronize  Stream                  the host waits for the stream
-
-Each kernel compares a tag in its memory, so memory with two owners at once ends the replay with an
-error. Beside the heap stands a model of an allocator that caches segments, as PyTorch's does by
-default: it has sizes and addresses, and no times.";
-
-/// The mode of the heap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ModeName {
-    /// New memory before memory in use.
-    Speed,
-    /// Memory in use before new memory, in small pieces.
-    Footprint,
-    /// The same memory in each run.
-    Deterministic,
-    /// No memory that other streams use.
-    NeverWait,
-}
-
-impl From<ModeName> for HeapMode {
-    fn from(name: ModeName) -> Self {
-        match name {
-            ModeName::Speed => Self::Speed,
-            ModeName::Footprint => Self::Footprint,
-            ModeName::Deterministic => Self::Deterministic,
-            ModeName::NeverWait => Self::NeverWait,
-        }
-    }
-}
-
-/// The options of `trijet replay`.
-#[derive(Debug, Args)]
-#[command(after_long_help = REPLAY_HELP)]
-pub(crate) struct ReplayOptions {
-    /// The trace of allocations.
-    pub(crate) file: PathBuf,
-    /// Write a page for a browser that shows the address space over time.
-    #[arg(short, long, value_name = "FILE.html")]
-    pub(crate) output: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) overwrite: Overwrite,
-    /// The most memory that may be held from the device, for example 512MiB.
-    #[arg(long, value_name = "SIZE", value_parser = bytes)]
-    pub(crate) limit: Option<Bytes>,
-    /// The mode of the heap.
-    #[arg(long, value_enum)]
-    pub(crate) mode: Option<ModeName>,
-    /// The device: auto, cuda:N or host.
-    #[arg(long, default_value = "auto")]
-    pub(crate) device: DeviceName,
-    /// Print JSON instead of text.
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) check: LiveCheck,
-}
-
-/// The options of `trijet bench`.
-#[derive(Debug, Args)]
-pub(crate) struct BenchOptions {
-    /// The benchmark.
-    #[arg(value_parser = PossibleValuesParser::new(trijet_bench::NAMES))]
-    pub(crate) name: String,
-    /// The device: auto, cuda:N or host.
-    #[arg(long, default_value = "auto")]
-    pub(crate) device: DeviceName,
     #[command(flatten)]
     pub(crate) check: LiveCheck,
 }

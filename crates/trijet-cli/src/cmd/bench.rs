@@ -1,35 +1,81 @@
-//! `trijet bench`: runs a benchmark and prints its results.
+//! `trijet bench`: lists the benchmarks, describes one, or runs it and prints its results.
 #![forbid(unsafe_code)]
 
+use super::document::print_json;
 use super::map::devices;
 use super::progress::Progress;
 use super::stop::cancel_on_signals;
 use super::verdict::Live;
-use crate::args::BenchOptions;
+use super::{print, print_text};
+use crate::args::{BenchOptions, Options};
 use crate::ranks;
+use clap::CommandFactory;
+use serde_json::{Value, json};
 use std::process::ExitCode;
 use trijet::{Cancel, Error, ErrorKind, Result};
 use trijet_bench::Setting;
+use trijet_bench::benchmarks::{BENCHMARKS, Benchmark, named};
 use trijet_bench::progress::{Step, Steps};
+use trijet_bench::results::{COLUMNS, Results, Row, number};
 
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
-    if options.check.check && !trijet_bench::uses_device(&options.name) {
+    let benchmark = options.name.as_deref().and_then(named);
+    match (benchmark, options.help) {
+        (Some(benchmark), true) => print(description(benchmark))?,
+        (Some(benchmark), false) => return run_one(benchmark, options),
+        (None, true) => print(help())?,
+        (None, false) if options.json => print_json("bench", &json!({ "benchmarks": all() }))?,
+        (None, false) => print(list())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The help of the command.
+fn help() -> String {
+    let mut root = Options::command();
+    root.build();
+    let bench = root.find_subcommand_mut("bench");
+    bench.map_or_else(String::new, |bench| bench.render_long_help().to_string().trim_end().into())
+}
+
+/// The benchmarks, for programs.
+fn all() -> Vec<Value> {
+    BENCHMARKS.iter().map(|one| json!({ "name": one.name, "measures": one.measures })).collect()
+}
+
+/// The benchmarks, for people.
+fn list() -> String {
+    let lines = BENCHMARKS.iter().map(|one| format!("{:<11}{}\n", one.name, one.measures));
+    lines.collect::<String>() + "\n`trijet bench NAME --help` describes one of them."
+}
+
+/// What a benchmark measures, its parameters and its columns.
+fn description(Benchmark { name, measures, definition, .. }: &Benchmark) -> String {
+    let mut text = format!("{name}: {measures}.\n\nParameters, which are fixed:\n\n");
+    text.extend(definition.trim_end().lines().map(|line| format!("  {line}\n")));
+    text += "\nColumns of --csv, and fields of a row of --json:\n\n";
+    text.extend(COLUMNS.map(|(column, has)| format!("  {column:<19}{has}\n")));
+    text += "\nEach row of --csv begins with the device, the driver, the host, the date and the commit.";
+    text
+}
+
+fn run_one(benchmark: &Benchmark, options: &BenchOptions) -> Result<ExitCode> {
+    if options.check.check && !benchmark.uses_device {
         let cause = format!(
             "`{}` uses devices of its own, which `--check` does not see; leave `--check` out",
-            options.name
+            benchmark.name
         );
         return Err(Error::new(ErrorKind::InvalidValue, "bench", cause));
     }
     // As one of several processes, the benchmark takes the GPU of its number on this host.
-    let rank =
-        if trijet_bench::is_for_ranks(&options.name) { ranks::of_environment()? } else { None };
+    let rank = if benchmark.is_for_ranks() { ranks::of_environment()? } else { None };
     let device = match &rank {
         Some(rank) => devices::one_of_rank(options.device, rank, &options.check)?,
         None => super::open(options.device, &options.check)?,
     };
     let progress = Progress::new();
     let mut show = |step: Step<'_>| progress.show(step);
-    let cancel = match trijet_bench::has_files(&options.name) {
+    let cancel = match benchmark.has_files() {
         true => cancel_on_signals("when the programs in progress have ended")?,
         false => Cancel::new(),
     };
@@ -38,15 +84,94 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
         Error::new(ErrorKind::Io, "bench", cause).caused_by(error)
     })?;
     let setting = Setting { device: &device, trijet, cancel };
-    let results = trijet_bench::run(&options.name, &setting, &mut Steps::new(&mut show))?;
+    let results = benchmark.run(&setting, &mut Steps::new(&mut show))?;
     drop(progress);
+    let verdict = Live::of(&device);
     // The first of several processes has the results.
     if !results.is_empty() {
-        super::print(results.to_string().trim_end())?;
+        show_results(benchmark, &results, options, &verdict)?;
     }
     results.check_whole()?;
-    let verdict = Live::of(&device);
-    verdict.print()?;
+    if !options.json {
+        verdict.print()?;
+    }
     device.close()?;
     Ok(verdict.exit_code())
+}
+
+fn show_results(
+    benchmark: &Benchmark,
+    results: &Results,
+    options: &BenchOptions,
+    verdict: &Live,
+) -> Result<()> {
+    if options.csv {
+        return print_text(results.to_string().trim_end());
+    }
+    if options.json {
+        let mut value = json_of(benchmark, results);
+        verdict.add_to(&mut value);
+        return print_json("bench", &value);
+    }
+    print(text(benchmark, results))
+}
+
+fn json_of(benchmark: &Benchmark, results: &Results) -> Value {
+    let row = |row: &Row| match row {
+        Row::Figure { what, unit, samples, bound, note } => {
+            let median = samples.quantile(0.5);
+            json!({
+                "what": what,
+                "unit": unit,
+                "median": median,
+                "min": samples.quantile(0.0),
+                "max": samples.quantile(1.0),
+                "samples": samples.count(),
+                "bound": bound,
+                "bound_over_median": bound.map(|bound| bound / median),
+                "note": note,
+            })
+        }
+        Row::Note { what, note } => json!({ "what": what, "note": note }),
+    };
+    let mut value = json!({
+        "benchmark": benchmark.name,
+        "rows": results.rows().iter().map(row).collect::<Vec<_>>(),
+    });
+    for (name, fact) in results.facts() {
+        value[name] = fact.into();
+    }
+    value
+}
+
+/// The results for people: where they come from, a table, and the notes.
+fn text(benchmark: &Benchmark, results: &Results) -> String {
+    let [(_, device), (_, driver), (_, host), _, (_, commit)] = results.facts();
+    let mut lines = vec![
+        format!("{}: {}", benchmark.name, benchmark.measures),
+        format!("on {device}; driver {driver}; {host}; commit {commit}"),
+    ];
+    let (figures, notes): (Vec<_>, Vec<_>) =
+        results.rows().iter().partition(|row| matches!(row, Row::Figure { .. }));
+    if !figures.is_empty() {
+        let [a, b, c, d, e] = ["median", "min", "max", "unit", "bound"];
+        lines.push(String::new());
+        lines.push(format!("{a:>11}{b:>11}{c:>11} {d:<9}{e:>6}  figure"));
+    }
+    lines.extend(figures.into_iter().chain(notes).map(line));
+    lines.join("\n")
+}
+
+/// A row for people. The bound is a share of the median.
+fn line(row: &Row) -> String {
+    match row {
+        Row::Figure { what, unit, samples, bound, note } => {
+            let median = samples.quantile(0.5);
+            let [min, max] = [0.0, 1.0].map(|share| number(samples.quantile(share)));
+            let share = bound.map_or_else(String::new, |b| format!("{:.0} %", b / median * 100.0));
+            let note = if note.is_empty() { String::new() } else { format!("; {note}") };
+            format!("{:>11}{min:>11}{max:>11} {unit:<9}{share:>6}  {what}{note}", number(median))
+        }
+        Row::Note { what, note } => format!("{what}: {note}"),
+    }
 }

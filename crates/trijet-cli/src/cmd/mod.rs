@@ -5,6 +5,7 @@ mod chain;
 pub(crate) mod check;
 pub(crate) mod devices;
 pub(crate) mod doctor;
+mod document;
 pub(crate) mod explain;
 pub(crate) mod map;
 mod memory;
@@ -49,14 +50,16 @@ fn with_check(builder: Builder, check: &LiveCheck) -> Builder {
     if check.check { builder.check(Options::default()) } else { builder }
 }
 
-/// Prints lines, all at once: processes of one job share their output. It is not an error if the reader has closed the
-/// pipe.
+/// Prints lines for a person, all at once: processes of one job share their output. A terminal gets lines of its width.
+/// It is not an error if the reader has closed the pipe.
 fn print(lines: impl Display) -> Result<()> {
+    print_text(&wrapped(&lines.to_string()))
+}
+
+/// Prints a text for programs: a terminal gets its lines as they are.
+fn print_text(text: &str) -> Result<()> {
     let mut out = stdout().lock();
-    match out
-        .write_all(format!("{}\n", wrapped(&lines.to_string())).as_bytes())
-        .and_then(|()| out.flush())
-    {
+    match out.write_all(format!("{text}\n").as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != Io::BrokenPipe => {
             let cause = format!("cannot write to standard output: {error}");
             Err(Error::new(ErrorKind::Io, "print", cause).caused_by(error))

@@ -2,7 +2,7 @@
 //! itself, made from the definition of its options.
 #![forbid(unsafe_code)]
 
-use super::print;
+use super::{print, print_text};
 use crate::args::{KernelTemplate, ManOptions, Options};
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -18,14 +18,14 @@ pub(crate) fn kernel_template(template: KernelTemplate) -> Result<()> {
         KernelTemplate::Element => include_str!("template/element.cu"),
         KernelTemplate::Halo => include_str!("template/halo.cu"),
     };
-    print(text.trim_end())
+    print_text(text.trim_end())
 }
 
 /// Prints the completions for a shell.
 pub(crate) fn completions(shell: Shell) -> Result<()> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Options::command(), "trijet", &mut text);
-    print(String::from_utf8_lossy(&text).trim_end())
+    print_text(String::from_utf8_lossy(&text).trim_end())
 }
 
 /// Writes a manual page for each command.

@@ -1,6 +1,8 @@
 //! `trijet bench` on the host device.
 
 use crate::workdir::{Ran, Workdir};
+use trijet_bench::benchmarks::BENCHMARKS;
+use trijet_bench::results::HEADER;
 
 /// This once moved a gigabyte 840 times, which took more than ten minutes without a line.
 #[test]
@@ -19,7 +21,7 @@ fn the_benchmark_of_overlap_fits_a_host_device_and_shows_its_steps() {
 #[test]
 fn the_benchmark_of_files_runs_this_command_and_leaves_no_files() {
     let workdir = Workdir::new();
-    let printed = workdir.trijet(&["bench", "files", "--device", "host"]).done();
+    let printed = workdir.trijet(&["bench", "files", "--device", "host", "--csv"]).done();
     let rows = |part: &str| printed.lines().filter(|row| row.contains(part)).count();
     let processes = rows("new output: trijet map, process\",s,");
     assert!(processes > 0, "{printed}");
@@ -31,7 +33,7 @@ fn the_benchmark_of_files_runs_this_command_and_leaves_no_files() {
 
 #[test]
 fn the_benchmark_of_uploads_fits_a_host_device() {
-    let printed = Workdir::new().trijet(&["bench", "staging", "--device", "host"]).done();
+    let printed = Workdir::new().trijet(&["bench", "staging", "--device", "host", "--csv"]).done();
     assert!(printed.contains("pipeline from a mapped file,ms,"), "{printed}");
 }
 
@@ -66,4 +68,63 @@ fn a_benchmark_with_contradictory_variables_of_a_launcher_is_refused() {
     command.env("PMI_RANK", "2").env("PMI_SIZE", "2");
     let refused = Ran::from(command.output().unwrap());
     assert!(refused.err.contains("PMI_RANK is 2 and PMI_SIZE is 2"), "{}", refused.err);
+}
+
+#[test]
+fn without_a_name_each_benchmark_is_listed_with_what_it_measures() {
+    let workdir = Workdir::new();
+    let printed = workdir.trijet(&["bench"]).done();
+    let list: Vec<&str> = printed.lines().take_while(|line| !line.is_empty()).collect();
+    assert_eq!(list.len(), BENCHMARKS.len());
+    for (line, one) in list.iter().zip(BENCHMARKS) {
+        let (name, measures) = line.split_once(' ').unwrap();
+        assert_eq!((name, measures.trim()), (one.name, one.measures));
+        assert!(line.len() <= 112, "{line}");
+    }
+    workdir.trijet(&["bench", "nonsense"]).refused(2, &["nonsense", "overlap"]);
+    workdir.trijet(&["bench", "gemm", "--csv", "--json"]).refused(2, &["--csv", "--json"]);
+}
+
+#[test]
+fn the_help_of_a_benchmark_has_its_parameters_and_columns() {
+    let workdir = Workdir::new();
+    for one in BENCHMARKS {
+        for help in ["--help", "-h"] {
+            let printed = workdir.trijet(&["bench", one.name, help]).done();
+            assert!(
+                printed.starts_with(&format!("{}: {}.\n", one.name, one.measures)),
+                "{printed}"
+            );
+            let column = |name: &str| printed.contains(&format!("\n  {name} "));
+            assert!(printed.contains(" = ") && column("bound_over_median"), "{printed}");
+        }
+    }
+    let printed = workdir.trijet(&["bench", "--help"]).done();
+    assert!(printed.contains("Usage: trijet bench [OPTIONS] [NAME]"), "{printed}");
+    assert_eq!(printed, workdir.trijet(&["help", "bench"]).done());
+}
+
+/// These once ended with an error of the driver, and of a product with rows of 60 bytes.
+#[test]
+fn benchmarks_of_kernels_and_calls_run_without_a_gpu() {
+    let workdir = Workdir::new();
+    let printed = workdir.trijet(&["bench", "enqueue", "--device", "host"]).done();
+    assert!(printed.contains("  launch, tracked, one stream\n"), "{printed}");
+    assert!(printed.contains("\nbare calls: not run: "), "{printed}");
+    let printed = workdir.trijet(&["bench", "gemm", "--device", "host"]).done();
+    assert!(printed.contains(" TFLOP/s ") && printed.contains("40 x 72 x 32"), "{printed}");
+}
+
+#[test]
+fn results_are_a_table_or_rows_of_csv_or_json() {
+    let workdir = Workdir::new();
+    let call = ["bench", "gemm", "--device", "host"];
+    let printed = workdir.trijet(&call).done();
+    let first = "gemm: products of bf16 matrices";
+    assert!(printed.starts_with(first) && !printed.contains(HEADER), "{printed}");
+    let csv = workdir.trijet(&[&call[..], &["--csv"]].concat()).done();
+    assert_eq!(csv.lines().next(), Some(HEADER));
+    let json = workdir.trijet(&[&call[..], &["--json"]].concat()).json();
+    assert_eq!(json["rows"].as_array().unwrap().len(), csv.lines().count() - 1);
+    assert_eq!(printed.lines().count(), csv.lines().count() - 1 + 4, "{printed}");
 }

@@ -1,0 +1,117 @@
+//! The options of `trijet replay` and `trijet bench`.
+#![forbid(unsafe_code)]
+
+use super::shared::{LiveCheck, Overwrite};
+use crate::values::{DeviceName, bytes};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use trijet::{Bytes, HeapMode};
+use trijet_bench::benchmarks::BENCHMARKS;
+
+/// The end of `trijet replay --help`.
+const REPLAY_HELP: &str = "\
+Examples:
+  trijet trace --memory train.csv -- python3 train.py
+  trijet replay train.csv --limit 16GiB -o train.html
+
+A trace is a text with a line for each call, in columns that its first line names: Action, Pointer,
+Size and Stream, and as one likes Thread, Nanos, Other and Device. The log of RAPIDS rmm is such a
+text. Cells may stand in quotes. Calls that failed in the program, and a last line that is cut off,
+are named and not replayed. The rows of each device are replayed on their own, as if it were the only one: with a heap, a
+limit, pointers, streams and threads of its own. The actions are
+
+  allocate     Pointer, Size, Stream   memory for work of the stream
+  free         Pointer, Stream         given back behind the work that the stream holds
+  use          Pointer, Stream, Nanos  a kernel uses the memory for that long
+  follow       Stream, Other           later work of the stream follows the other one's
+  synchronize  Stream                  the host waits for the stream
+
+Each kernel compares a tag in its memory, so memory with two owners at once ends the replay with an
+error. Beside the heap stands a model of an allocator that caches segments, as PyTorch's does by
+default: it has sizes and addresses, and no times.";
+
+/// The mode of the heap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeName {
+    /// New memory before memory in use.
+    Speed,
+    /// Memory in use before new memory, in small pieces.
+    Footprint,
+    /// The same memory in each run.
+    Deterministic,
+    /// No memory that other streams use.
+    NeverWait,
+}
+
+impl From<ModeName> for HeapMode {
+    fn from(name: ModeName) -> Self {
+        match name {
+            ModeName::Speed => Self::Speed,
+            ModeName::Footprint => Self::Footprint,
+            ModeName::Deterministic => Self::Deterministic,
+            ModeName::NeverWait => Self::NeverWait,
+        }
+    }
+}
+
+/// The options of `trijet replay`.
+#[derive(Debug, Args)]
+#[command(after_long_help = REPLAY_HELP)]
+pub(crate) struct ReplayOptions {
+    /// The trace of allocations.
+    pub(crate) file: PathBuf,
+    /// Write a page for a browser that shows the address space over time.
+    #[arg(short, long, value_name = "FILE.html")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) overwrite: Overwrite,
+    /// The most memory that may be held from the device, for example 512MiB.
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub(crate) limit: Option<Bytes>,
+    /// The mode of the heap.
+    #[arg(long, value_enum)]
+    pub(crate) mode: Option<ModeName>,
+    /// The device: auto, cuda:N or host.
+    #[arg(long, default_value = "auto")]
+    pub(crate) device: DeviceName,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) check: LiveCheck,
+}
+
+/// The end of `trijet bench --help`.
+const BENCH_HELP: &str = "\
+Examples:
+  trijet bench
+  trijet bench virtual --help
+  trijet bench gemm --device host
+  trijet bench gemm --device host --csv > gemm.csv
+
+The parameters of a benchmark are fixed, so that results can be compared: its --help prints them. What
+needs a GPU, a second one or another program says \"not run\" with the reason, and the exit status is 0.";
+
+/// The options of `trijet bench`.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true, after_long_help = BENCH_HELP)]
+pub(crate) struct BenchOptions {
+    /// The benchmark. Without one, all are listed, each with what it measures.
+    #[arg(value_parser = PossibleValuesParser::new(BENCHMARKS.map(|one| one.name)))]
+    pub(crate) name: Option<String>,
+    /// Print the rows as CSV, as the files of results have them.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print help; with a benchmark, print what it measures, its parameters and its columns.
+    #[arg(short, long)]
+    pub(crate) help: bool,
+    /// The device: auto, cuda:N or host.
+    #[arg(long, default_value = "auto")]
+    pub(crate) device: DeviceName,
+    #[command(flatten)]
+    pub(crate) check: LiveCheck,
+}

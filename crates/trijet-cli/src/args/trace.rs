@@ -1,0 +1,96 @@
+//! The options of `trijet trace` and `trijet check`, which look at what ran.
+#![forbid(unsafe_code)]
+
+use super::shared::Overwrite;
+use crate::values::time;
+use clap::{Args, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use trijet::Nanos;
+
+/// The end of `trijet trace --help`.
+const TRACE_HELP: &str = "\
+Examples:
+  trijet trace -- python3 train.py
+  trijet trace -o run.trijet -- ./a.out --steps 100
+  trijet trace --read run.trijet --json
+  trijet trace --read run.trijet -o part.html --from 2s --to 3s
+
+The figures are those of the steps of the program, which are found by the names of its kernels; the
+start is stated apart. --whole takes the whole run.
+
+The program may be written in any language: the CUDA driver loads the tracing library into it.
+The program keeps its standard input and output. The summary goes to standard error; JSON goes
+to standard output, after the output of the program. Signals that other processes send are sent
+on to the program. Processes in the background are waited for; Ctrl-C ends the wait.
+
+The exit status is the program's: 128 plus the signal number if a signal ended it, 127 if the
+program was not found, 126 if it could not be started. If the program succeeded and nothing was
+traced, it is 1.";
+
+/// The options of `trijet trace`.
+#[derive(Debug, Args)]
+#[command(after_long_help = TRACE_HELP)]
+pub(crate) struct TraceOptions {
+    /// Save the trace to this file. With the extension .html, write a page for a browser instead.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Begin the timeline of the page at this time of the trace, for example 12s or 500ms.
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "output")]
+    pub(crate) from: Option<Nanos>,
+    /// End the timeline of the page at this time of the trace.
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "output")]
+    pub(crate) to: Option<Nanos>,
+    /// Save the allocations of device memory to this file, as a trace for `trijet replay`. Each device
+    /// of each process has a trace of its own in the file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) memory: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) overwrite: Overwrite,
+    /// Compute the figures and findings from the whole run. By default they are those of the steps: the
+    /// part of the run in which the names of the kernels repeat, without the start of the program. If
+    /// they do not repeat, they are always those of the whole run.
+    #[arg(long)]
+    pub(crate) whole: bool,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show a saved trace instead of running a program.
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    pub(crate) read: Option<PathBuf>,
+    /// The program and its arguments.
+    #[arg(last = true, required_unless_present = "read", value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// The edges that the checker takes for an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Assumption {
+    /// The edges that CUDA documents.
+    Documented,
+    /// These, and two that a driver was seen to keep but that CUDA does not promise.
+    DriverObserved,
+}
+
+/// The end of `trijet check --help`.
+const CHECK_HELP: &str = "\
+Examples:
+  trijet overlap --trace run.ledger && trijet check run.ledger
+  trijet check --json run.ledger
+
+Exit status: 0 if there is no error (there may be warnings and remarks), 1 if there is an error
+or the file cannot be read.";
+
+/// The options of `trijet check`.
+#[derive(Debug, Args)]
+#[command(after_long_help = CHECK_HELP)]
+pub(crate) struct CheckOptions {
+    /// The ledger file, as `trijet overlap --trace FILE.ledger` writes it.
+    pub(crate) file: PathBuf,
+    /// The edges that count as an order.
+    #[arg(long, value_enum, default_value = "documented")]
+    pub(crate) assume: Assumption,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
