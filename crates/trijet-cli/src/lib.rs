@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod digest;
+pub mod key;
 pub mod micrograph;
 pub mod picture;
 pub mod profile;

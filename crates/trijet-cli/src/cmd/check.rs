@@ -1,6 +1,7 @@
 //! `trijet check`: checks the ledger of a run that was saved in a file.
 #![forbid(unsafe_code)]
 
+use super::document::print_json;
 use super::{print, verdict};
 use crate::args::{Assumption, CheckOptions};
 use std::fs::File;
@@ -33,7 +34,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
     };
     let checked = check_file(&options.file, assume)?;
     if options.json {
-        print(format_args!("{:#}", json(&checked)))?;
+        print_json("check", &json(&options.file, &checked))?;
     } else {
         text(&options.file, &checked)?;
     }
@@ -92,9 +93,10 @@ fn text(path: &Path, checked: &Checked) -> Result<()> {
     }
 }
 
-fn json(checked: &Checked) -> serde_json::Value {
+fn json(path: &Path, checked: &Checked) -> serde_json::Value {
     let Checked { about, verdict, lints } = checked;
     let mut value = verdict::json(verdict);
+    value["file"] = path.display().to_string().into();
     value["program"] = about.program.as_str().into();
     value["entries_missing"] = about.dropped.into();
     value["lints"] = lints.as_ref().map(|lints| lints.iter().map(lint).collect::<Vec<_>>()).into();
@@ -107,5 +109,6 @@ fn lint(lint: &Lint) -> serde_json::Value {
         "saved_ns": lint.saved.0,
         "ops": lint.ops,
         "text": lint.text,
+        "fix": lint.rule.fix(),
     })
 }

@@ -1,6 +1,7 @@
 //! `trijet devices`: the devices of this machine and the libraries that were found.
 #![forbid(unsafe_code)]
 
+use super::document::print_json;
 use super::print;
 use super::queues::hardware_queues;
 use crate::args::DevicesOptions;
@@ -20,8 +21,7 @@ pub(crate) fn run(options: &DevicesOptions) -> Result<()> {
             "host": device_json(host.info()),
             "libraries": libraries.iter().map(library_json).collect::<Vec<_>>(),
         });
-        print(format_args!("{value:#}"))?;
-        return Ok(());
+        return print_json("devices", &value);
     }
     match &cuda {
         Ok(list) if list.is_empty() => print("cuda: the driver found no device")?,
@@ -82,7 +82,7 @@ fn device_json(info: &DeviceInfo) -> Value {
         "stream_priorities": [info.priorities.0, info.priorities.1],
         "block_threads_max": info.block_threads_max,
         "shared_bytes": info.shared_bytes,
-        "shared_bytes_optin": info.shared_bytes_optin,
+        "shared_optin_bytes": info.shared_bytes_optin,
         "driver_version": info.driver_version,
     })
 }

@@ -10,6 +10,7 @@ mod job;
 mod show;
 mod stack;
 
+use super::document::print_json;
 use super::progress::Progress;
 use super::verdict::Live;
 use super::{print, report, with_check};
@@ -198,7 +199,7 @@ fn run_job<T: Pixel>(
         let pool = device.memory_stats()?;
         let mut value = serde_json::json!({
             "job": description,
-            "link": job.calibration.to_string(),
+            "link": report::link(&job.calibration),
             "verdict": tuned.map(Report::verdict),
             "schedules": schedules,
             "hashes": digests,
@@ -206,7 +207,7 @@ fn run_job<T: Pixel>(
             "scratch_used_high_bytes": pool.used_high.0,
         });
         verdict.add_to(&mut value);
-        print(format_args!("{value:#}"))?;
+        print_json("overlap", &value)?;
     } else {
         let computed = job.computed(begin.elapsed());
         show::table(computed.as_deref(), &job.calibration, device, &results)?;

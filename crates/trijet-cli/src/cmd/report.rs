@@ -2,13 +2,16 @@
 #![forbid(unsafe_code)]
 
 use serde_json::{Value, json};
-use trijet::Report;
 use trijet::check::lint::Lint;
-use trijet::pipeline::{Advice, EngineReport, Limits};
+use trijet::pipeline::{Advice, Calibration, ChunkChoice, EngineReport, Limits};
+use trijet::trace::TimeSource;
 use trijet::trace::exposed::{DeviceMetrics, Exposure, RouteMetrics};
+use trijet::trace::gaps::Cause;
 use trijet::trace::host_engines::HostSummary;
 use trijet::trace::limit::Limit;
 use trijet::trace::summary::{Audience, EngineSummary, Loss, Pair, Summary};
+use trijet::{Bytes, Clock, Nanos, Report};
+use trijet_cli::key::key;
 
 pub(super) fn json(report: &Report) -> Value {
     let engine = |e: &EngineReport| {
@@ -30,10 +33,10 @@ pub(super) fn json(report: &Report) -> Value {
     };
     json!({
         "device": report.device,
-        "clock": report.clock_words(),
+        "clock": clock(report),
         "clock_warnings": report.warnings(),
         "schedule": report.plan.schedule_name(),
-        "chunks_chosen": report.plan.chunk_choice.words(),
+        "chunks_chosen": chosen(report.plan.chunk_choice),
         "chunks": report.plan.chunks.len(),
         "chunk_rows": report.plan.chunk_rows,
         "slots": report.plan.depth,
@@ -58,14 +61,49 @@ pub(super) fn json(report: &Report) -> Value {
     })
 }
 
-fn advice(advice: &Advice) -> Value {
-    json!({ "change": advice.change.key(), "saves_ns": advice.saves.0, "text": advice.text })
+/// Where the times come from.
+fn clock(report: &Report) -> &'static str {
+    match (report.clock, report.times) {
+        (Clock::Device, TimeSource::Activity) => "cupti",
+        (Clock::Device, _) => "events",
+        (Clock::Processor, _) => "processor",
+        (Clock::Model, _) => "model",
+    }
 }
 
-/// A key for words: small letters, digits and `_`.
-fn key(words: &str) -> String {
-    let parts = words.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
-    parts.collect::<Vec<_>>().join("_").to_ascii_lowercase()
+/// What decided the size of the chunks.
+fn chosen(choice: ChunkChoice) -> &'static str {
+    match choice {
+        ChunkChoice::Measurement => "measurement",
+        ChunkChoice::Caller => "user",
+        ChunkChoice::Memory => "memory",
+        _ => "bytes",
+    }
+}
+
+/// The times of copies over the link of a device.
+pub(super) fn link(link: &Calibration) -> Value {
+    json!({
+        "measured_bytes": link.bytes.0,
+        "upload_ns": link.upload.0,
+        "download_ns": link.download.0,
+        "both_ways_ns": link.duplex.0,
+        "upload_bytes_per_s": per_second(link.bytes, link.upload),
+        "download_bytes_per_s": per_second(link.bytes, link.download),
+        "both_ways_bytes_per_s": per_second(link.bytes, link.duplex),
+        "each_upload_ns": link.upload_copy.0,
+        "each_download_ns": link.download_copy.0,
+        "each_pair_ns": link.duplex_copy.0,
+    })
+}
+
+/// Bytes per second; `None` where nothing took time.
+fn per_second(bytes: Bytes, time: Nanos) -> Option<f64> {
+    (time.0 > 0).then(|| bytes.0 as f64 / time.seconds())
+}
+
+fn advice(advice: &Advice) -> Value {
+    json!({ "change": advice.change.key(), "saves_ns": advice.saves.0, "text": advice.text })
 }
 
 fn exposure(Exposure { busy, exposed }: &Exposure) -> Value {
@@ -102,12 +140,37 @@ fn host_engine(host: &HostSummary) -> Value {
     })
 }
 
+/// A cause of idle time as a key, and what it is about: the part of the critical path in which the host was late, or
+/// what an operation waited for.
+fn cause_keys(cause: &Cause) -> (String, Option<String>) {
+    let words = cause.to_string();
+    match (words.split_once(": "), words.strip_prefix("waiting for ")) {
+        (Some((cause, of)), _) => (key(cause), Some(key(of))),
+        (None, Some(of)) => ("waiting_for".to_owned(), Some(key(of))),
+        (None, None) => (key(&words), None),
+    }
+}
+
+fn loss(loss: &Loss) -> Value {
+    let (cause, of) = cause_keys(&loss.cause);
+    json!({
+        "cause": cause,
+        "of": of,
+        "text": loss.cause.to_string(),
+        "lost_ns": loss.time.0,
+        "fix": loss.fix,
+        "ops": loss.ops,
+    })
+}
+
 /// The figures of the traced run: those of the text, and the idle time of every engine by cause.
 fn summary(summary: &Summary) -> Value {
     let m = &summary.metrics;
-    let named = |list: Vec<(String, u64)>| Value::from_iter(list);
     let engine = |e: &EngineSummary| {
-        let idle = e.idle.iter().map(|(cause, time)| (key(&cause.to_string()), time.0));
+        let idle = e.idle.iter().map(|(cause, time)| {
+            let (cause, of) = cause_keys(cause);
+            json!({ "cause": cause, "of": of, "time_ns": time.0 })
+        });
         json!({
             "name": summary.engine_name(e.metrics.engine),
             "busy_ns": e.metrics.busy.0,
@@ -116,23 +179,15 @@ fn summary(summary: &Summary) -> Value {
             "isolated": e.metrics.isolated,
             "contention": e.metrics.contention,
             "exposed_ns": e.exposed.0,
-            "idle_ns": named(idle.collect()),
+            "idle": idle.collect::<Vec<_>>(),
         })
     };
     let pair = |pair: &Pair| {
         json!({
-            "engines": summary.pair_name(pair),
+            "engines": pair.engines.map(|engine| summary.engine_name(engine)),
             "together_ns": pair.together.0,
             "share": pair.share,
             "verdict": pair.concurrency.to_string(),
-        })
-    };
-    let loss = |loss: &Loss| {
-        json!({
-            "cause": loss.cause.to_string(),
-            "lost_ns": loss.time.0,
-            "fix": loss.fix,
-            "ops": loss.ops,
         })
     };
     let is_author = summary.audience == Audience::Author;
@@ -145,8 +200,10 @@ fn summary(summary: &Summary) -> Value {
             "ops": lint.ops,
         })
     };
-    let path =
-        summary.path().into_iter().map(|(category, time)| (key(&category.to_string()), time.0));
+    let path = summary
+        .path()
+        .into_iter()
+        .map(|(part, time)| json!({ "part": key(&part.to_string()), "time_ns": time.0 }));
     json!({
         "verdict": summary.verdict(),
         "elapsed_ns": m.elapsed().0,
@@ -166,7 +223,7 @@ fn summary(summary: &Summary) -> Value {
         "host_engines": summary.host.iter().map(host_engine).collect::<Vec<_>>(),
         "at_once": summary.pairs.iter().map(pair).collect::<Vec<_>>(),
         "losses": summary.losses.iter().map(loss).collect::<Vec<_>>(),
-        "critical_path_ns": named(path.collect()),
+        "critical_path": path.collect::<Vec<_>>(),
         "warnings": summary.lints.iter().map(lint).collect::<Vec<_>>(),
         "hazards": summary.hazards,
         "contradictions": summary.contradictions,
@@ -176,7 +233,6 @@ fn summary(summary: &Summary) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trijet::Nanos;
     use trijet::trace::dag::{Dag, Kernels};
     use trijet::trace::summary::{Settings, summarize};
     use trijet::trace::{DeviceId, Engine, LaneId, Op, OpKind, Position, Route, Times};

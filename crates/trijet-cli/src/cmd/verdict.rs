@@ -112,6 +112,7 @@ fn party(party: &Party) -> Value {
         "site": party.site.as_ref().map(ToString::to_string),
         "device": party.device.0,
         "stream": (!party.is_of_thread()).then_some(party.position.lane.0),
+        "stream_name": party.stream_name.as_deref(),
         "position": (!party.is_of_thread()).then_some(party.position.seq),
         "thread": party.thread,
     })

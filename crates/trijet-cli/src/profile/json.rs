@@ -48,9 +48,9 @@ fn process(one: &Process) -> Value {
         "contradicting_records": contradicting.collect::<Vec<_>>(),
         "began_ns": one.began.0,
         "span_ns": one.span.0,
-        "tracing_overhead_ns": {
-            "cupti": one.overhead.0,
-            "recorder": one.end.map(|end| end.own_time.0),
+        "tracing_overhead": {
+            "cupti_ns": one.overhead.0,
+            "recorder_ns": one.end.map(|end| end.own_time.0),
         },
         "devices": one.devices.iter().map(device).collect::<Vec<_>>(),
     })
@@ -121,7 +121,9 @@ fn device(one: &Device) -> Value {
         json!({ "name": kernel.name, "total_ns": kernel.total.0, "launches": kernel.launches })
     });
     let losses = one.losses();
-    let lost = losses.iter().map(|loss| json!({ "what": loss.what, "time_ns": loss.time.0 }));
+    let lost = losses
+        .iter()
+        .map(|loss| json!({ "cause": loss.cause, "text": loss.what, "time_ns": loss.time.0 }));
     json!({
         "device": one.device,
         "steps": one.steps.as_ref().map(steps),
@@ -138,7 +140,7 @@ fn device(one: &Device) -> Value {
         "lost": lost.collect::<Vec<_>>(),
         "streams": one.streams,
         "engines": engines.collect::<Vec<_>>(),
-        "idle_ns": idle(&one.idle),
+        "idle": idle(&one.idle),
         "findings": findings.collect::<Vec<_>>(),
         "kernels": kernels.collect::<Vec<_>>(),
     })
@@ -171,14 +173,14 @@ fn steps(one: &Steps) -> Value {
 
 fn idle(one: &Idle) -> Value {
     json!({
-        "total": one.total.0,
+        "total_ns": one.total.0,
         "gaps": one.gaps,
-        "longest": one.longest.0,
-        "short_gaps": one.short.0,
-        "waiting": one.waiting.0,
-        "allocating": one.allocating.0,
-        "copying": one.copying.0,
-        "calling": one.calling.0,
-        "elsewhere": one.elsewhere.0,
+        "longest_ns": one.longest.0,
+        "short_gaps_ns": one.short.0,
+        "waiting_ns": one.waiting.0,
+        "allocating_ns": one.allocating.0,
+        "copying_ns": one.copying.0,
+        "calling_ns": one.calling.0,
+        "elsewhere_ns": one.elsewhere.0,
     })
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::device::{Device, EngineTime};
+use crate::key::key;
 use std::cmp::Reverse;
 use trijet::Nanos;
 use trijet::trace::percent_of;
@@ -17,7 +18,9 @@ const NAMED_MAX: usize = 2;
 /// A part of the time in which the longest engine of a device did not work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
-    /// What happened meanwhile.
+    /// What happened meanwhile, as a key.
+    pub cause: String,
+    /// The same in words.
     pub what: String,
     /// How long.
     pub time: Nanos,
@@ -44,13 +47,17 @@ impl Device {
     #[must_use]
     pub fn losses(&self) -> Vec<Loss> {
         let idle = self.idle.parts().into_iter();
-        let mut losses: Vec<Loss> = idle
-            .map(|(host, time)| Loss { what: format!("idle while the host was {host}"), time })
-            .collect();
+        let of_host = |(host, time): (&str, Nanos)| Loss {
+            cause: format!("idle_{}", key(host)),
+            what: format!("idle while the host was {host}"),
+            time,
+        };
+        let mut losses: Vec<Loss> = idle.map(of_host).collect();
         if let Some(longest) = self.longest() {
             let time = Nanos(self.busy.0.saturating_sub(longest.busy.0));
             let what = format!("other engines alone, without {}", longest.name);
-            losses.extend((time.0 > 0).then_some(Loss { what, time }));
+            let cause = "other_engines".to_owned();
+            losses.extend((time.0 > 0).then_some(Loss { cause, what, time }));
         }
         losses.sort_by_key(|loss| Reverse(loss.time));
         losses
@@ -60,7 +67,7 @@ impl Device {
     pub(super) fn limit(&self) -> String {
         match (self.limiting(), self.losses().first()) {
             (Some(engine), _) => format!("limited by {}", engine.name),
-            (None, Some(Loss { what, time })) => {
+            (None, Some(Loss { what, time, .. })) => {
                 let share = percent_of(*time, self.elapsed);
                 format!("nothing on the device limits; {share} was lost: {what}")
             }

@@ -18,6 +18,7 @@ mod endings;
 mod files;
 mod held;
 mod interruption;
+mod json;
 mod map;
 mod outputs;
 mod overlap;

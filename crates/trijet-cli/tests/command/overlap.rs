@@ -90,13 +90,13 @@ fn the_comparison_as_json_has_four_schedules_of_one_result() {
         let summary = &schedule["summary"];
         assert_eq!(summary["hazards"], 0, "{summary:#}");
         for engine in summary["engines"].as_array().unwrap() {
-            let idle =
-                engine["idle_ns"].as_object().unwrap().values().map(|ns| ns.as_u64().unwrap());
+            let idle = engine["idle"].as_array().unwrap().iter();
+            let idle = idle.map(|part| part["time_ns"].as_u64().unwrap());
             let all = idle.sum::<u64>() + engine["busy_ns"].as_u64().unwrap();
             assert_eq!(Some(all), summary["elapsed_ns"].as_u64(), "{summary:#}");
         }
-        let path = summary["critical_path_ns"].as_object().unwrap().values();
-        let path: u64 = path.map(|ns| ns.as_u64().unwrap()).sum();
+        let path = summary["critical_path"].as_array().unwrap().iter();
+        let path: u64 = path.map(|part| part["time_ns"].as_u64().unwrap()).sum();
         assert_eq!(Some(path), summary["elapsed_ns"].as_u64(), "{summary:#}");
     }
     for field in ["job", "link", "scratch_reserved_bytes", "scratch_used_high_bytes"] {

@@ -23,10 +23,10 @@ fn a_trace_is_replayed_over_the_heap_beside_a_model_of_a_caching_allocator() {
     let call = ["replay", "a.csv", "--device", "host", "--limit", "20MiB", "--mode", "footprint"];
     let page = ["-o", "a.html", "--json"];
     let report = workdir.trijet(&[&call[..], &page].concat()).json();
-    let [heap, caching] = [0, 1].map(|at| report["allocators"][at].clone());
+    let [heap, caching] = [0, 1].map(|at| report["traces"][0]["allocators"][at].clone());
     assert_eq!((heap["refused"].as_u64(), caching["refused"].as_u64()), (Some(0), Some(1)));
     assert!(heap["held_peak_bytes"].as_u64() <= Some(20 << 20), "{heap}");
-    assert_eq!(report["live_peak_bytes"].as_u64(), Some(20 << 20));
+    assert_eq!(report["traces"][0]["live_peak_bytes"].as_u64(), Some(20 << 20));
     let page = String::from_utf8(workdir.read("a.html")).expect("it is text");
     assert!(page.contains("\"allocators\":[{") && !page.contains("/*DATA*/"), "{page}");
     let text = workdir.trijet(&call).done();
@@ -59,7 +59,10 @@ fn failed_calls_and_a_cut_line_are_named_and_the_rest_is_replayed() {
     assert!(said.contains("1 call failed in the program; not replayed"), "{said}");
     assert!(said.contains("line 4, the last one, is cut off; it is not replayed"), "{said}");
     let report = workdir.trijet(&[&call[..], &["--json"]].concat()).json();
-    assert_eq!((&report["failed_in_program"], &report["cut_line"]), (&1.into(), &4.into()));
+    assert_eq!(
+        (&report["traces"][0]["failed_in_program"], &report["cut_line"]),
+        (&1.into(), &4.into())
+    );
 }
 
 /// An allocation of more bytes than there are addresses is refused by the heap, and the replay goes on.
@@ -71,7 +74,7 @@ fn a_size_without_end_is_counted_as_refused() {
     workdir.file("a.csv", text.as_bytes());
     let call = ["replay", "a.csv", "--device", "host", "--json", "-o", "a.html"];
     let report = workdir.trijet(&call).json();
-    assert_eq!(report["allocators"][0]["refused"].as_u64(), Some(2), "{report}");
+    assert_eq!(report["traces"][0]["allocators"][0]["refused"].as_u64(), Some(2), "{report}");
 }
 
 /// Each has a GPU of its own, with room for 400 MiB.
@@ -84,7 +87,7 @@ fn each_device_of_each_process_is_replayed_on_its_own() {
     let report = workdir.trijet(&[&call[..], &["--json"]].concat()).json();
     for (at, name) in ["0 of process 10", "1 of process 11"].into_iter().enumerate() {
         let one = &report["traces"][at];
-        assert_eq!(one["device"].as_str(), Some(name), "{report}");
+        assert_eq!(one["traced_device"].as_str(), Some(name), "{report}");
         assert_eq!(one["live_peak_bytes"].as_u64(), Some(300 << 20), "{report}");
         for allocator in [0, 1] {
             assert_eq!(one["allocators"][allocator]["refused"].as_u64(), Some(0), "{report}");

@@ -70,7 +70,7 @@ fn the_shard_is_in_the_json() {
     let ran = workdir.map(&[&CALL[..], &["--shard", "1/2", "--json"]].concat());
     let report: serde_json::Value = serde_json::from_str(&printed(ran)).unwrap();
     assert_eq!(report["shard"]["rows"], serde_json::json!([120, 240]));
-    assert_eq!((&report["shard"]["is_complete"], &report["rows"]), (&false.into(), &120.into()));
+    assert_eq!((&report["complete"], &report["rows"]), (&false.into(), &120.into()));
 }
 
 #[test]

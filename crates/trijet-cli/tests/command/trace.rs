@@ -111,7 +111,7 @@ fn a_damaged_trace_is_refused_with_the_position_of_the_damage() {
 
 /// The trace of a program that loads for 6 s and then makes 100 steps: an upload, two kernels of 1.5 ms,
 /// and 1 ms on the host.
-fn training() -> Vec<u8> {
+pub(crate) fn training() -> Vec<u8> {
     let mut file = Vec::new();
     process_file::header(&mut file, 7, 130_001, Nanos(1));
     process_file::command(&mut file, "python3 train.py");

@@ -67,7 +67,10 @@ pub(super) fn json(f: &Findings) -> Value {
             "key": a.key,
             "value": a.value,
             "text": a.text,
-            "noisy_percent": Value::from_iter(a.noisy.iter().cloned()),
+            "noisy": a.noisy.iter().map(|(measurement, spread)| json!({
+                "measurement": measurement,
+                "spread_percent": spread,
+            })).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
         "not_applicable": listed(&f.absent),
         "failed": listed(&f.failed),

@@ -6,6 +6,7 @@
 mod json;
 mod show;
 
+use super::document::print_json;
 use super::print;
 use super::progress::Progress;
 use super::verdict::Live;
@@ -25,7 +26,7 @@ pub(crate) fn run(options: &DoctorOptions) -> Result<ExitCode> {
     if options.json {
         let mut value = json::json(&findings);
         verdict.add_to(&mut value);
-        print(format_args!("{value:#}"))?;
+        print_json("doctor", &value)?;
     } else {
         print(show::report(&findings).trim_end())?;
         verdict.print()?;

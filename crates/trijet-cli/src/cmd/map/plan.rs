@@ -5,6 +5,7 @@
 use super::run::settled;
 use crate::args::MapOptions;
 use crate::cmd::chain::Chain;
+use crate::cmd::document::print_json;
 use crate::cmd::memory;
 use crate::cmd::print;
 use serde_json::json;
@@ -40,25 +41,22 @@ pub(super) fn show(
     let chunk = Bytes(needs.plan.chunk_rows.min(needs.plan.rows_max()) * layout.row_bytes);
     let (chunks, slots) = (needs.plan.chunks.len(), needs.plan.depth.min(needs.plan.chunks.len()));
     if options.json {
-        return print(format_args!(
-            "{:#}",
-            json!({
-                "input": options.input.display().to_string(),
-                "output": target.path().display().to_string(),
-                "operation": chain.description(),
-                "rows": rows,
-                "bytes_in": read.0,
-                "bytes_out": written.0,
-                "chunks": chunks,
-                "chunk_bytes": chunk.0,
-                "slots": slots,
-                "pinned_bytes": needs.pinned.0,
-                "trace_bytes": needs.trace.0,
-                "device_bytes": needs.device.0,
-                "copies_ns": time.0,
-            })
-        ))
-        .map(|()| ExitCode::SUCCESS);
+        let plan = json!({
+            "input": options.input.display().to_string(),
+            "output": target.path().display().to_string(),
+            "operation": chain.description(),
+            "rows": rows,
+            "bytes_in": read.0,
+            "bytes_out": written.0,
+            "chunks": chunks,
+            "chunk_bytes": chunk.0,
+            "slots": slots,
+            "pinned_bytes": needs.pinned.0,
+            "trace_bytes": needs.trace.0,
+            "device_bytes": needs.device.0,
+            "copies_ns": time.0,
+        });
+        return print_json("map", &plan).map(|()| ExitCode::SUCCESS);
     }
     print(format_args!(
         "{}: {}, {}\n\

@@ -3,6 +3,7 @@
 
 use crate::args::MapOptions;
 use crate::cmd::chain::Chain;
+use crate::cmd::document::print_json;
 use crate::cmd::verdict::Live;
 use crate::cmd::{print, report};
 use crate::values::ReportLength;
@@ -50,7 +51,7 @@ pub(super) fn say_done(
         trace.write(report, &job).map_err(|error| error.context("there is no timeline"))?;
     }
     if options.json {
-        print(format_args!("{:#}", json_of(reports, &verdict, done)))?;
+        print_json("map", &json_of(reports, &verdict, done))?;
     } else {
         print(job)?;
         for report in reports {
@@ -82,9 +83,10 @@ fn json_of(reports: &[Report], verdict: &Live, done: &Done<'_>) -> Value {
     };
     verdict.add_to(&mut value);
     add_job(&mut value, done.options, done.target, done.chain);
+    value["complete"] = done.is_complete.into();
     if done.target.shard().is_some() {
         let rows = done.target.rows();
-        value["shard"] = json!({ "rows": [rows.start, rows.end], "is_complete": done.is_complete });
+        value["shard"] = json!({ "rows": [rows.start, rows.end] });
     }
     value
 }
@@ -108,9 +110,9 @@ pub(super) fn say_finished(
     chain: &Chain,
 ) -> Result<ExitCode> {
     if options.json {
-        let mut value = json!({ "rows": 0 });
+        let mut value = json!({ "rows": 0, "complete": true });
         add_job(&mut value, options, target, chain);
-        print(format_args!("{value:#}"))?;
+        print_json("map", &value)?;
     } else {
         let complete = complete_words(target);
         print(format_args!("{complete}: an earlier run of this job has finished it"))?;

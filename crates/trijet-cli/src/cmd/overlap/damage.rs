@@ -4,6 +4,7 @@
 use super::job::Job;
 use super::stack::Pixel;
 use crate::args::OverlapOptions;
+use crate::cmd::document::print_json;
 use crate::cmd::print;
 use crate::cmd::progress::Progress;
 use crate::cmd::verdict::{Live, finding as json};
@@ -62,6 +63,8 @@ pub(super) fn run<T: Pixel>(
     let verdict = Live::of(&job.device);
     if options.json {
         let mut value = serde_json::json!({
+            "job": job.description(),
+            "device": report.device,
             "wait": number,
             "waits": report.ordering.waits,
             "waiter": waiter,
@@ -71,7 +74,7 @@ pub(super) fn run<T: Pixel>(
             "findings": races.iter().map(|race| json(race, &names)).collect::<Vec<_>>(),
         });
         verdict.add_to(&mut value);
-        print(format_args!("{value:#}"))?;
+        print_json("overlap", &value)?;
         return Ok(verdict.exit_code());
     }
     print(job.description())?;

@@ -1,6 +1,7 @@
 //! `trijet replay`: makes the allocations of a trace over the heap of a device, and shows where its memory lay.
 #![forbid(unsafe_code)]
 
+use super::document::print_json;
 use super::print;
 use super::verdict::Live;
 use crate::args::ReplayOptions;
@@ -125,7 +126,7 @@ impl Replayed {
 
     fn json(&self) -> Value {
         json!({
-            "device": self.device,
+            "traced_device": self.device,
             "rows": self.trace.rows.len(),
             "allocations": self.trace.allocations,
             "streams": self.trace.streams,
@@ -155,13 +156,15 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<ExitCode> {
     }
     let verdict = Live::of(&device);
     if options.json {
-        let mut value = json_of(&replayed);
-        value["file"] = options.file.display().to_string().into();
-        value["device"] = device.info().name.as_str().into();
-        value["cut_line"] = cut.into();
-        value["limit_bytes"] = options.limit.map(|limit| limit.0).into();
+        let mut value = json!({
+            "file": options.file.display().to_string(),
+            "device": device.info().name,
+            "cut_line": cut,
+            "limit_bytes": options.limit.map(|limit| limit.0),
+            "traces": replayed.iter().map(Replayed::json).collect::<Vec<_>>(),
+        });
         verdict.add_to(&mut value);
-        print(format_args!("{value:#}"))?;
+        print_json("replay", &value)?;
     } else {
         replayed.iter().try_for_each(|one| text(options, one))?;
         if let Some(line) = cut {
@@ -172,14 +175,6 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<ExitCode> {
     }
     device.close()?;
     Ok(verdict.exit_code())
-}
-
-/// The figures of the one trace, or those of the trace of each device.
-fn json_of(replayed: &[Replayed]) -> Value {
-    match replayed {
-        [one] => one.json(),
-        all => json!({ "traces": all.iter().map(Replayed::json).collect::<Vec<_>>() }),
-    }
 }
 
 fn text(options: &ReplayOptions, replayed: &Replayed) -> Result<()> {

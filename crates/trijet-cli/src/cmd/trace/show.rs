@@ -5,6 +5,7 @@ use super::error::{failed, wrong_usage};
 use super::memory::traces_of;
 use super::window::window;
 use crate::args::TraceOptions;
+use crate::cmd::document::print_json;
 use crate::cmd::{print, print_stderr};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
@@ -86,7 +87,7 @@ pub(super) fn file(file: &Path, options: &TraceOptions, outputs: &Outputs) -> Re
     }
     write_memory(&traces, outputs)?;
     if options.json {
-        print(format_args!("{:#}", json(&profile, None)))?;
+        print_json("trace", &json(&profile, None))?;
     } else {
         print(text(&profile).trim_end())?;
     }
@@ -168,7 +169,7 @@ pub(super) fn run(
         write_memory(&traces, outputs)?;
     }
     if options.json {
-        print(format_args!("{:#}", json(&profile, missing.as_deref())))?;
+        print_json("trace", &json(&profile, missing.as_deref()))?;
     }
     if let Some(reason) = missing {
         print_stderr(format_args!("error: nothing was traced: {reason}"));
