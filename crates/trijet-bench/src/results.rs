@@ -11,7 +11,7 @@ use crate::stats::Samples;
 use std::fmt;
 use trijet::{Device, DeviceInfo, Result};
 
-/// The commit of the sources, if `cargo xtask bundle` built the program.
+/// The commit of the sources, as `build.rs` found it.
 pub const COMMIT: &str = match option_env!("TRIJET_COMMIT") {
     Some(commit) => commit,
     None => "unknown",

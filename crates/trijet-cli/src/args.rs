@@ -7,7 +7,7 @@ mod shared;
 mod trace;
 
 pub(crate) use self::map::{KernelTemplate, MapOptions};
-pub(crate) use self::replay::{BenchOptions, ReplayOptions};
+pub(crate) use self::replay::{BenchOptions, ModeName, ReplayOptions};
 pub(crate) use self::shared::{LiveCheck, Overwrite};
 pub(crate) use self::trace::{Assumption, CheckOptions, TraceOptions};
 
@@ -16,9 +16,13 @@ use clap::builder::RangedU64ValueParser;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::ffi::OsString;
+use std::io::{ErrorKind as Io, Write, stderr, stdout};
 use std::path::PathBuf;
+use std::process::exit;
+use std::sync::LazyLock;
 use trijet::Bytes;
 use trijet::trace::TimesFrom;
+use trijet_bench::results::COMMIT;
 
 /// Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download
 /// and writing overlap. Without a GPU the same commands run on the CPU.
@@ -27,7 +31,7 @@ use trijet::trace::TimesFrom;
 /// and has no GPU to run it on, and 128 plus its number after a signal: 130 after Ctrl-C, 143 after
 /// SIGTERM (`map --resume` continues such a run).
 #[derive(Debug, Parser)]
-#[command(name = "trijet", version, max_term_width = 100, verbatim_doc_comment)]
+#[command(name = "trijet", version = version(), max_term_width = 100, verbatim_doc_comment)]
 pub(crate) struct Options {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -36,7 +40,8 @@ pub(crate) struct Options {
 impl Options {
     /// Parses the command line. Wrong usage prints a message and ends the process.
     pub(crate) fn of_this_process() -> Command {
-        let matches = Self::command().get_matches_from(without_help_of_help(std::env::args_os()));
+        let args = without_help_of_help(std::env::args_os());
+        let matches = Self::command().try_get_matches_from(args).unwrap_or_else(|said| say(&said));
         let map = matches.subcommand_matches("map");
         // It comes without an input and an output, which `MapOptions` has.
         if let Some(template) = map.and_then(|map| map.get_one("kernel_template")) {
@@ -44,6 +49,29 @@ impl Options {
         }
         Self::from_arg_matches(&matches)
             .map_or_else(|error| wrong_usage(error, &matches), |options| options.command)
+    }
+}
+
+/// The version, with the commit if it is known.
+fn version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| match COMMIT {
+        "unknown" => env!("CARGO_PKG_VERSION").to_owned(),
+        commit => format!("{} ({commit})", env!("CARGO_PKG_VERSION")),
+    });
+    &VERSION
+}
+
+/// Prints help, the version or wrong usage, and ends the process: with status 1 if help or version cannot be written.
+fn say(said: &clap::Error) -> ! {
+    if said.use_stderr() {
+        said.exit();
+    }
+    match said.print().and_then(|()| stdout().flush()) {
+        Err(error) if error.kind() != Io::BrokenPipe => {
+            drop(writeln!(stderr(), "error: print: cannot write to standard output: {error}"));
+            exit(1)
+        }
+        _ => exit(0),
     }
 }
 
@@ -138,7 +166,6 @@ pub(crate) enum PixelName {
 #[derive(Debug, Args)]
 pub(crate) struct ManOptions {
     /// The folder for the pages. It is created if it does not exist.
-    #[arg(default_value = ".")]
     pub(crate) folder: PathBuf,
     #[command(flatten)]
     pub(crate) overwrite: Overwrite,
@@ -147,6 +174,9 @@ pub(crate) struct ManOptions {
 /// The options of `trijet devices`.
 #[derive(Debug, Args)]
 pub(crate) struct DevicesOptions {
+    /// Say where the libraries were looked for.
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
@@ -178,7 +208,7 @@ const OVERLAP_HELP: &str = "\
 Examples:
   trijet overlap
   trijet overlap stack.npy --radius 7
-  trijet overlap --drop-wait 5";
+  trijet overlap --drop-wait 1 --overwrite";
 
 /// The options of `trijet overlap`.
 #[derive(Debug, Args)]
@@ -192,11 +222,12 @@ pub(crate) struct OverlapOptions {
     /// The device: auto, cuda:N or host. Without a GPU the times come from a model of one.
     #[arg(long, default_value = "auto")]
     pub(crate) device: DeviceName,
-    /// The size of the generated stack, in whole images of 8MiB [default: 4GiB on a GPU, 16MiB
+    /// The size of the generated stack, in whole images of 8MiB, at least one [default: 4GiB on a GPU, 16MiB
     /// without one].
     #[arg(long, value_parser = bytes, conflicts_with = "input")]
     pub(crate) size: Option<Bytes>,
-    /// The chunk size of the first three schedules; the tuned schedule chooses its own.
+    /// The chunk size of the first three schedules; the tuned schedule, which is drawn and explained, chooses its
+    /// own.
     #[arg(long, value_parser = bytes)]
     pub(crate) chunk: Option<Bytes>,
     /// The number of chunks in flight.
@@ -220,6 +251,9 @@ pub(crate) struct OverlapOptions {
     pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) overwrite: Overwrite,
+    /// The report: the drawing, the table and what limits, or every figure.
+    #[arg(long, value_enum, default_value = "short")]
+    pub(crate) report: ReportLength,
     /// Where the traced runs take the times of single operations from.
     #[arg(long, value_enum, default_value_t = TimesName::Events)]
     pub(crate) times: TimesName,

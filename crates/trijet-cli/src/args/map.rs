@@ -67,9 +67,12 @@ the rows of a chunk are whole images of a folder.
 one with a halo. A kernel of your own runs on a GPU only; without one it is still compiled, if the
 run-time compiler is installed, and the exit status is 3. `trijet devices` shows both.";
 
+/// The usage, in lines of a terminal.
+const USAGE: &str = "trijet map <INPUT> -o <OUTPUT> (--op <OP> | --kernel <FILE>)... [OPTIONS]";
+
 /// The options of `trijet map`.
 #[derive(Debug, Args)]
-#[command(after_long_help = MAP_HELP, group(ArgGroup::new("operation").required(true).multiple(true)))]
+#[command(after_long_help = MAP_HELP, override_usage = USAGE, group(ArgGroup::new("operation").required(true).multiple(true)))]
 pub(crate) struct MapOptions {
     /// The input: an .npy file, a raw file, or a folder of PNG images of one size. The images of a
     /// folder are in the natural order of their names (im1, im2, im10); hidden files are skipped.

@@ -6,8 +6,8 @@ use super::print;
 use super::queues::hardware_queues;
 use crate::args::DevicesOptions;
 use serde_json::{Value, json};
-use trijet::probe::{LibraryReport, libraries};
-use trijet::{Device, DeviceInfo, Result, Select};
+use trijet::probe::{Library, LibraryReport, libraries};
+use trijet::{Device, DeviceInfo, Error, Result, Select};
 
 pub(crate) fn run(options: &DevicesOptions) -> Result<()> {
     let cuda = Device::cuda_devices();
@@ -30,19 +30,49 @@ pub(crate) fn run(options: &DevicesOptions) -> Result<()> {
                 print_device(&format!("cuda:{ordinal}"), info)?;
             }
         }
-        Err(error) => print(format_args!("cuda: none ({error})"))?,
+        Err(error) if options.verbose || !is_absent(error) => {
+            print(format_args!("cuda: none ({error})"))?;
+        }
+        Err(_) => print("no GPU, and nothing to do: the commands run on the CPU")?,
     }
     print_device("host", host.info())?;
     print("")?;
-    for library in &libraries {
-        let name = format!("{:?}", library.library).to_lowercase();
-        match &library.state {
-            Ok(missing) if missing.is_empty() => print(format_args!("{name:>7}: found"))?,
-            Ok(missing) => print(format_args!("{name:>7}: found, without {}", missing.join(", ")))?,
-            Err(error) => print(format_args!("{name:>7}: {error}"))?,
-        }
+    libraries.iter().try_for_each(|library| print_library(library, options))?;
+    if !options.verbose && libraries.iter().any(|library| library.state.is_err()) {
+        print("`trijet devices --verbose` says where the libraries were looked for")?;
     }
     Ok(())
+}
+
+/// Whether a library is just not there, by the words of the loader. All else needs its reason.
+fn is_absent(error: &Error) -> bool {
+    error.to_string().ends_with("No such file or directory")
+}
+
+/// What a library is for, and how to get it.
+fn purpose(library: Library) -> &'static str {
+    match library {
+        Library::Driver => "comes with a GPU",
+        Library::Nvrtc => "compiles your kernels: pip install nvidia-cuda-nvrtc",
+        Library::Nccl => "is for several GPUs: pip install nvidia-nccl-cu13",
+        Library::Cupti => "has the times of engines: pip install nvidia-cuda-cupti",
+        _ => "is not needed",
+    }
+}
+
+fn print_library(
+    LibraryReport { library, state, .. }: &LibraryReport,
+    options: &DevicesOptions,
+) -> Result<()> {
+    let name = format!("{library:?}").to_lowercase();
+    match state {
+        Ok(missing) if missing.is_empty() => print(format_args!("{name:>7}: found")),
+        Ok(missing) => print(format_args!("{name:>7}: found, without {}", missing.join(", "))),
+        Err(error) if options.verbose || !is_absent(error) => {
+            print(format_args!("{name:>7}: {error}"))
+        }
+        Err(_) => print(format_args!("{name:>7}: not found; it {}", purpose(*library))),
+    }
 }
 
 fn print_device(name: &str, info: &DeviceInfo) -> Result<()> {

@@ -6,10 +6,15 @@ use crate::workdir::{Workdir, noise};
 #[test]
 fn the_host_device_always_exists_and_a_missing_driver_is_reported() {
     let workdir = Workdir::new();
-    let printed = workdir.trijet(&["devices"]).done();
+    let printed = workdir.trijet(&["devices", "--verbose"]).done();
     for words in ["cuda: none", "libcuda.so.1", "host: host device (CPU threads)", "driver:"] {
         assert!(printed.contains(words), "`{printed}` does not contain `{words}`");
     }
+    let short = workdir.trijet(&["devices"]).done();
+    for words in ["no GPU, and nothing to do", "nvrtc: not found; it compiles", "--verbose"] {
+        assert!(short.contains(words), "`{short}` does not contain `{words}`");
+    }
+    assert!(short.lines().all(|line| line.len() <= 80), "{short}");
 }
 
 #[test]

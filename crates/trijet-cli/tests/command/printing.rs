@@ -42,3 +42,18 @@ fn a_closed_error_stream_does_not_change_the_exit_status() {
     let ran = Ran::from(workdir.command(&map).stderr(closed_pipe()).output().unwrap());
     assert_eq!(ran.code, Some(1));
 }
+
+/// Help and version once ended with success although nothing was written.
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    let workdir = Workdir::new();
+    for args in
+        [&["--help"][..], &["--version"], &["help", "map"], &["map", "-h"], &["bench", "-h"]]
+    {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let ran = Ran::from(workdir.command(args).stdout(full).output().unwrap());
+        assert_eq!(ran.code, Some(1), "{args:?}: {}", ran.err);
+        assert!(ran.err.contains("No space left on device"), "{args:?}: {}", ran.err);
+        Ran::from(workdir.command(args).stdout(closed_pipe()).output().unwrap()).done();
+    }
+}
