@@ -20,12 +20,12 @@ pub struct Names {
 }
 
 impl Names {
-    /// The name or the number of a lane, in backticks.
+    /// The name or the number of the stream of a lane, in backticks.
     #[must_use]
     pub fn lane(&self, lane: LaneId) -> String {
         self.lanes
             .get(&lane)
-            .map_or_else(|| format!("`lane {}`", lane.0), |name| format!("`{name}`"))
+            .map_or_else(|| format!("`stream {}`", lane.0), |name| format!("`{name}`"))
     }
 
     /// The name or the number of an allocation.

@@ -36,7 +36,7 @@ pub(super) fn exhausted(
     for (other, granules) in space.of_lanes() {
         let name = domain.log().tracers.stream_name(other);
         let name =
-            name.map_or_else(|| format!("lane {}", other.0), |name| format!("stream `{name}`"));
+            name.map_or_else(|| format!("stream {}", other.0), |name| format!("stream `{name}`"));
         cause += &format!("; {} wait for the work of {name}", of(granules));
     }
     if space.mixed() > 0 {

@@ -82,7 +82,7 @@ fn after_a_loss_a_host_function_that_has_not_begun_never_sets() {
     assert!(sticky.known.starts_with("#2 `kernel` (src/main.rs:3:5) failed"), "{verdict}");
     assert!(sticky.known.contains("never run: #3 `host function` (src/main.rs:4:5)"), "{verdict}");
     let text = verdict.findings[1].text(&trijet::check::Names::default());
-    assert!(text.contains("op #3 `host function` on `lane 0` was to set"), "{text}");
+    assert!(text.contains("op #3 `host function` on `stream 0` was to set"), "{text}");
     assert!(text.contains("#2 `kernel` (src/main.rs:3:5) failed"), "{text}");
     // A host function that ran is not named.
     let ran = log().k(A, &[]).host_fn(A).ran(A, 2).fault(Some(culprit)).finds(&[Class::Sticky]);

@@ -122,6 +122,6 @@ fn case_56_the_first_culprit_is_named_and_later_operations_are_poisoned() {
     let unnamed = log().k(A, &[]).k(A, &[]).sync(A).k(A, &[]).k(B, &[]).fault(None);
     let known = &unnamed.finds(&[Class::Sticky]).findings[0].known;
     let suspects =
-        "#3 `kernel` (src/main.rs:4:5) on `lane 0`, #4 `kernel` (src/main.rs:5:5) on `lane 1`";
+        "#3 `kernel` (src/main.rs:4:5) on `stream 0`, #4 `kernel` (src/main.rs:5:5) on `stream 1`";
     assert!(known.contains(suspects), "{known}");
 }

@@ -24,7 +24,7 @@ fn case_32_the_thread_that_is_to_set_waits_first() {
     let verdict = waiting().sync(A).signal(S, Set).finds(DEADLOCK);
     let finding = &verdict.findings[0];
     assert_eq!((finding.first.as_ref().map(|p| p.op), finding.second.op), (Some(1), 3));
-    let cycle = "thread 0 -> `lane 0` -> host function #0 -> thread 0";
+    let cycle = "thread 0 -> `stream 0` -> host function #0 -> thread 0";
     assert!(finding.known.contains(cycle), "{verdict}");
     assert!(finding.known.contains("waits at #2, src/main.rs:3:5"), "{verdict}");
     assert!(finding.fix.starts_with("set signal 1 before the wait at #2"), "{verdict}");
@@ -73,7 +73,7 @@ fn case_33_host_functions_may_be_serialised() {
     let set_last = log().host_fn(A).host_fn(B).inside(A, 1, S, Wait).inside(B, 1, S, Set);
     let verdict = set_last.finds(RISK);
     assert!(verdict.to_string().contains("host functions may be serialised"), "{verdict}");
-    let fix = "record an event on `lane 1` after #1 and make `lane 0` wait for it before #0";
+    let fix = "record an event on `stream 1` after #1 and make `stream 0` wait for it before #0";
     assert_eq!(verdict.findings[0].fix, fix, "{verdict}");
     assert_eq!(verdict.findings[0].class.severity(), Severity::Error);
     // This run did not hang, and another one could.
@@ -91,7 +91,7 @@ fn case_33_host_functions_may_be_serialised() {
 fn a_host_function_that_sets_must_not_come_after_the_one_that_waits() {
     let same = log().host_fn(A).host_fn(A).inside(A, 1, S, Wait).inside(A, 2, S, Set);
     let verdict = same.finds(DEADLOCK);
-    let cycle = "host function #1 -> `lane 0` -> host function #0 -> host function #1";
+    let cycle = "host function #1 -> `stream 0` -> host function #0 -> host function #1";
     assert!(verdict.findings[0].known.contains(cycle), "{verdict}");
     let other = log().host_fn(A).edge(E, A, B).host_fn(B).inside(A, 1, S, Wait);
     other.inside(B, 1, S, Set).finds(DEADLOCK);

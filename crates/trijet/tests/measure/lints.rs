@@ -170,10 +170,10 @@ fn more_streams_of_two_kernels_than_hardware_queues_are_flagged() {
     let text = &lint.text;
     assert!(text.starts_with("17 streams had operations in a row, and there are 8"), "{text}");
     assert!(
-        text.contains("9 kernels were ready") && text.contains("those of `late`, `lane 9`"),
+        text.contains("9 kernels were ready") && text.contains("those of `late`, `stream 9`"),
         "{text}"
     );
-    assert!(text.ends_with("`lane 15` and 1 more"), "{text}");
+    assert!(text.ends_with("`stream 15` and 1 more"), "{text}");
     assert!((Nanos(1_900_000)..=Nanos(2_000_000)).contains(&lint.saved), "{lint}");
 }
 

@@ -49,8 +49,8 @@ pub(super) fn run<T: Pixel>(
     let findings = report.found().map_or(&[][..], |verdict| &verdict.findings);
     let races: Vec<_> = findings.iter().filter(|finding| finding.conflict.is_some()).collect();
     let names = report.names();
-    let waiter = operation_name(&report, dropped.position);
-    let awaited = operation_name(&report, dropped.on);
+    let waiter = operation_name(&report, &names, dropped.position);
+    let awaited = operation_name(&report, &names, dropped.on);
     let picture = if differ > 0 {
         draw(job, &found, &expected, picture)?;
         Some(picture.path().display().to_string())
@@ -121,14 +121,15 @@ fn print_races(races: &[&Finding], names: &Names) -> Result<()> {
 }
 
 /// The name of the operation at `position`, for messages.
-fn operation_name(report: &Report, position: Position) -> String {
+fn operation_name(report: &Report, names: &Names, position: Position) -> String {
+    let place = format!("number {} of {}", position.seq, names.lane(position.lane));
     let op = report.ops.iter().find(|op| op.position == position && op.label != "event");
     match op {
         Some(op) => match op.chunk {
-            Some(chunk) => format!("`{}` of chunk {chunk} ({position})", op.label),
-            None => format!("`{}` ({position})", op.label),
+            Some(chunk) => format!("`{}` of chunk {chunk} ({place})", op.label),
+            None => format!("`{}` ({place})", op.label),
         },
-        None => format!("an operation before the first chunk ({position})"),
+        None => format!("an operation before the first chunk ({place})"),
     }
 }
 
