@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::report::Report;
-use crate::base::ledger::Op;
+use crate::base::ledger::{Named, Op, OpKind};
 use crate::check::{Finding, Names, Party};
 use crate::device::driver::Clock;
 use crate::trace::html::{HazardNote, Page};
@@ -101,11 +101,12 @@ impl Report {
         }
     }
 
-    /// Names for the texts of findings: streams have the names that the timeline gives them.
+    /// Names for the texts of findings: streams have those that the program gave them, or else their numbers.
     #[must_use]
     pub fn names(&self) -> Names {
-        let lanes = self.ops.iter().map(|op| op.position.lane);
-        let lanes = lanes.map(|lane| (lane, format!("stream {}", lane.0))).collect();
+        let of_stream = |op: &&Op| op.kind == OpKind::Name { of: Named::Stream };
+        let given = self.ops.iter().filter(of_stream);
+        let lanes = given.map(|op| (op.position.lane, op.label.clone().into_owned())).collect();
         Names { lanes, ..Names::default() }
     }
 
@@ -124,6 +125,11 @@ impl Report {
             ),
             ("trace", format!("{} entries, of all operations of the run", self.ops.len())),
         ];
+        if let Some(limits) = self.limits {
+            let words = limits.compared(self.elapsed);
+            let words = words.strip_prefix("limits: ").unwrap_or(&words);
+            rows.push(("limits", words.to_owned()));
+        }
         let traced = self.summary.as_ref().map(|summary| summary.metrics.elapsed());
         if traced.is_some_and(|traced| traced != self.elapsed) {
             rows.push(("without a trace", format!("{}, the median of its runs", self.elapsed)));

@@ -4,7 +4,7 @@
 
 use super::figures::Bar;
 use super::look::Look;
-use super::markup::{escaped, none, share, share_of};
+use super::markup::{escaped, none, share};
 use super::page::Page;
 use crate::base::id::DeviceId;
 use crate::base::units::{Nanos, percent_of};
@@ -47,10 +47,16 @@ fn host_parts(host: &HostSummary, window: Nanos) -> Vec<Part> {
     ]
 }
 
-/// The share of a part of a bar in words.
-type Share = fn(Nanos, Nanos) -> String;
+/// The work of both directions of the link together, and the rest of the window.
+fn link_parts(link: Nanos, window: Nanos) -> Vec<Part> {
+    let part = |look, label: &str, time| Part { look, label: label.to_owned(), time: Nanos(time) };
+    vec![
+        part(Look::Busy, "work", link.0),
+        part(Look::Other, "the rest of the run", window.0.saturating_sub(link.0)),
+    ]
+}
 
-fn bar(name: &str, mark: &str, class: &str, parts: &[Part], words: Share) -> String {
+fn bar(name: &str, mark: &str, class: &str, parts: &[Part]) -> String {
     let whole = parts.iter().map(|part| part.time.0).sum::<u64>();
     let (mut drawn, mut listed) = (String::new(), String::new());
     for Part { look, label, time } in parts.iter().filter(|part| part.time.0 > 0) {
@@ -63,7 +69,7 @@ fn bar(name: &str, mark: &str, class: &str, parts: &[Part], words: Share) -> Str
         write!(
             listed,
             "<li><span class=\"key c-{class}\"></span>{label} <b>{time}</b> {}</li>",
-            words(*time, Nanos(whole))
+            percent_of(*time, Nanos(whole))
         )
         .expect("writing to a string");
     }
@@ -83,7 +89,7 @@ pub(super) fn of_program(one: &Bar) -> String {
     });
     let mark = if one.limits { LIMITS } else { "" };
     let class = if one.limits { " limiting" } else { "" };
-    bar(&one.name, mark, class, &parts.collect::<Vec<_>>(), percent_of)
+    bar(&one.name, mark, class, &parts.collect::<Vec<_>>())
 }
 
 /// The mark of the engine that limits a run.
@@ -104,13 +110,18 @@ pub(super) fn engines(page: &Page<'_>) -> String {
         let mark = if limits { LIMITS } else { "" };
         let class = if limits { " limiting" } else { "" };
         let name = summary.engine_name(engine.metrics.engine);
-        text += &bar(&name, mark, class, &parts(engine), share_of);
+        text += &bar(&name, mark, class, &parts(engine));
     }
     let window = summary.metrics.elapsed();
+    if let Some(link) = summary.link {
+        let (mark, class) =
+            if summary.limit == Some(Limit::Link) { (LIMITS, " limiting") } else { ("", "") };
+        text += &bar("link, both ways", mark, class, &link_parts(link, window));
+    }
     for host in &summary.host {
         let limits = summary.limit == Some(Limit::Host(host.engine));
         let (mark, class) = if limits { (LIMITS, " limiting") } else { ("", "") };
-        text += &bar(host.engine.name(), mark, class, &host_parts(host, window), share_of);
+        text += &bar(host.engine.name(), mark, class, &host_parts(host, window));
     }
     if summary.metrics.devices.len() > 1 {
         text.push_str("<h3 class=\"device\">All devices</h3>");
@@ -120,7 +131,7 @@ pub(super) fn engines(page: &Page<'_>) -> String {
         label: category.to_string(),
         time,
     });
-    text += &bar("critical path", "", " path", &path.collect::<Vec<_>>(), share_of);
+    text += &bar("critical path", "", " path", &path.collect::<Vec<_>>());
     text.push_str("</div>");
     text + &figures(summary)
 }

@@ -180,4 +180,11 @@ function extent(wanted) {
 }
 // The time of all operations and calls, and the time of the operations.
 const everything = extent(() => true) || [0, 1];
-const run = extent(row => row.kind !== 'thread') || everything;
+const run = extent(row => row.kind !== 'thread') || everything.slice();
+// The run begins and ends with idle times: nothing has happened yet, or the last results are written.
+op.gapTrack.forEach((_, n) => {
+  for (const span of [run, everything]) {
+    span[0] = Math.min(span[0], op.gapFrom[n]);
+    span[1] = Math.max(span[1], op.gapFrom[n] + op.gapTook[n]);
+  }
+});

@@ -180,7 +180,8 @@ function drawAxis(w, h) {
   pen.font = '11.5px system-ui, "DejaVu Sans", sans-serif';
   pen.textAlign = 'center';
   pen.textBaseline = 'middle';
-  for (let at = Math.ceil((state.from - run[0]) / step) * step; at <= state.to - run[0]; at += step) {
+  const largest = Math.floor((state.to - run[0]) / step) * step;
+  for (let at = Math.ceil((state.from - run[0]) / step) * step; at <= largest; at += step) {
     const x = Math.round(xOf(at + run[0])) + .5;
     pen.fillStyle = look.line;
     pen.globalAlpha = .4;
@@ -188,7 +189,7 @@ function drawAxis(w, h) {
     pen.globalAlpha = 1;
     pen.fillStyle = look.soft;
     const half = 26;
-    if (x > MARGIN + half && x < w - half) pen.fillText(words.ticks(at, step), x, AXIS / 2);
+    if (x > MARGIN + half && x < w - half) pen.fillText(words.ticks(at, step, largest), x, AXIS / 2);
   }
   pen.fillStyle = look.line;
   pen.fillRect(0, AXIS - .5, w, 1);

@@ -26,11 +26,6 @@ pub(super) fn share(part: Nanos, whole: u64) -> u64 {
     u64::try_from(u128::from(part.0) * 1000 / u128::from(whole.max(1))).unwrap_or(1000)
 }
 
-pub(super) fn share_of(part: Nanos, whole: Nanos) -> String {
-    let thousandths = share(part, whole.0);
-    format!("{}.{} %", thousandths / 10, thousandths % 10)
-}
-
 /// The paragraph of a section without content.
 pub(super) fn none(words: &str) -> String {
     format!("<p class=\"none\">{words}</p>")

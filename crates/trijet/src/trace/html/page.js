@@ -158,6 +158,9 @@ function wheel(event) {
   } else {
     zoom(Math.exp(Math.max(-1, Math.min(1, event.deltaY * pixels / 300))), timeOf(event.offsetX));
   }
+  // Something else lies under the pointer now. The card comes back when the pointer moves.
+  card.hidden = true;
+  state.hover = -1;
 }
 
 // Selects the operation before or after the selected one in its row, or the first visible one if
@@ -224,22 +227,26 @@ function key(event) {
 // The number of items that a search looks at before the page can answer the reader again.
 const SLICE = 3e5;
 let searching = 0;
+// The text of the last search, whether it goes on, and where to go when it is over.
+let sought = '', isSearching = false, wanted = null;
 
 // Finds operations by name, kind, source line, or `chunk N`. A large trace is searched in slices.
 function search(text) {
-  const wanted = text.trim().toLowerCase();
+  const needle = text.trim().toLowerCase();
   const mine = ++searching;
-  if (!wanted) {
+  [sought, isSearching, wanted] = [text, false, null];
+  if (!needle) {
     state.matches = state.matchSums = null;
     state.matchCount = 0;
     byId('found').textContent = '';
     return redraw();
   }
-  const chunk = wanted.match(/^chunk\s+(\d+)$/);
-  const hit = table => Uint8Array.from(table, word => word.toLowerCase().includes(wanted) ? 1 : 0);
+  const chunk = needle.match(/^chunk\s+(\d+)$/);
+  const hit = table => Uint8Array.from(table, word => word.toLowerCase().includes(needle) ? 1 : 0);
   const [labels, kinds, sites] = [op.labels, op.kinds, op.sites].map(hit);
   const found = new Uint8Array(COUNT), sums = new Map();
   let at = 0, count = 0, row = 0;
+  isSearching = true;
   const slice = () => {
     if (mine !== searching) return;
     const end = Math.min(COUNT, at + SLICE);
@@ -259,6 +266,9 @@ function search(text) {
     }
     [state.matches, state.matchSums, state.matchCount] = [found, sums, count];
     byId('found').textContent = words.count(count, 'operation', 'operations');
+    isSearching = false;
+    if (wanted) nextMatch(wanted.back);
+    wanted = null;
     redraw();
   };
   slice();
@@ -270,10 +280,19 @@ function nextMatch(back) {
   do { i = (i + (back ? COUNT - 1 : 1) + (i < 0 && back ? 1 : 0)) % COUNT; } while (!state.matches[i]);
   select(i);
   reveal(i);
+  const place = placeOf(i);
+  const [begin, end] = place ? spanIn(state.rows[place.n], i) : [0, 0];
+  // A hit that is a few pixels wide would not be seen.
+  const isNarrow = (end - begin) / (state.to - state.from) * width() < 12;
+  if (place && isNarrow) look_at(begin - 12 * (end - begin), end + 12 * (end - begin));
 }
 
 function searchKey(event) {
-  if (event.key === 'Enter') nextMatch(event.shiftKey);
+  if (event.key === 'Enter') {
+    if (searchBox.value !== sought) search(searchBox.value);
+    if (isSearching) wanted = { back: event.shiftKey };
+    else nextMatch(event.shiftKey);
+  }
   if (event.key === 'Escape') { searchBox.value = ''; search(''); canvas.focus(); }
 }
 

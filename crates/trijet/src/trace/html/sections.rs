@@ -1,8 +1,9 @@
 //! The sections of the page that are text: the verdict, the losses, the warnings, the provenance.
 #![forbid(unsafe_code)]
 
-use super::markup::{escaped, none, share_of};
+use super::markup::{escaped, none};
 use super::page::Page;
+use crate::base::units::percent_of;
 use crate::trace::summary::{Audience, describe};
 use std::fmt::Write;
 
@@ -32,7 +33,7 @@ pub(super) fn losses(page: &Page<'_>) -> String {
             "<li><b>{}</b> ({}) <span>{engine} idle: {}{most}.</span>{} \
              <a href=\"#t={},{}\">show</a></li>",
             loss.time,
-            share_of(loss.time, summary.metrics.elapsed()),
+            percent_of(loss.time, summary.metrics.elapsed()),
             escaped(&loss.cause.to_string()),
             loss.fix.map_or_else(String::new, advice),
             loss.longest.start,

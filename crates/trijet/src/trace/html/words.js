@@ -9,12 +9,11 @@ const words = {
     if (size < 1e9) return `${(ns / 1e6).toFixed(2)} ms`;
     return `${(ns / 1e9).toFixed(3)} s`;
   },
-  // A time on the axis, with enough digits to differ from its neighbours.
-  ticks(ns, step) {
-    const [unit, name] = step >= 1e9 / 5 ? [1e9, 's'] : step >= 2e5 ? [1e6, 'ms'] : step >= 200 ? [1e3, 'µs'] : [1, 'ns'];
-    const large = ns >= 1e9 && unit < 1e9 ? [1e9, 's'] : ns >= 1e6 && unit < 1e6 ? [1e6, 'ms'] : [unit, name];
-    const digits = Math.max(0, Math.min(9, Math.ceil(Math.log10(large[0] / step) - 1e-9)));
-    return `${(ns / large[0]).toFixed(digits)} ${large[1]}`;
+  // A time on the axis, in the unit of the largest one and with enough digits to differ from its neighbours.
+  ticks(ns, step, largest) {
+    const [unit, name] = largest >= 1e9 ? [1e9, 's'] : largest >= 1e6 ? [1e6, 'ms'] : largest >= 1e3 ? [1e3, 'µs'] : [1, 'ns'];
+    const digits = Math.max(0, Math.min(9, Math.ceil(Math.log10(unit / step) - 1e-9)));
+    return `${(ns / unit).toFixed(digits)} ${name}`;
   },
   bytes(n) {
     const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
