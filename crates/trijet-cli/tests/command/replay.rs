@@ -29,6 +29,14 @@ fn a_trace_is_replayed_over_the_heap_beside_a_model_of_a_caching_allocator() {
     assert_eq!(report["traces"][0]["live_peak_bytes"].as_u64(), Some(20 << 20));
     let page = String::from_utf8(workdir.read("a.html")).expect("it is text");
     assert!(page.contains("\"allocators\":[{") && !page.contains("/*DATA*/"), "{page}");
+    let page_says = |figure: &str| page.contains(figure);
+    let held = heap["held_peak_bytes"].as_u64().unwrap();
+    let calls = heap["driver_calls"].as_u64().unwrap();
+    assert!(page_says(&format!("\"held_peak\":{held},")), "one run: {page}");
+    assert!(page_says(&format!("\"driver_calls\":{calls},")), "one run: {page}");
+    assert!(page_says("(CPU threads), footprint\""), "{page}");
+    let text = workdir.trijet(&[&call[..], &["-o", "b.html"]].concat()).done();
+    assert!(text.contains("page: b.html, of the same run"), "{text}");
     let text = workdir.trijet(&call).done();
     assert!(text.contains("12 allocations of at most 20 MiB at once"), "{text}");
     assert!(text.contains("no kernel found the tag of another owner"), "{text}");

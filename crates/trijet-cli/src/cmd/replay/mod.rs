@@ -4,7 +4,7 @@
 use super::document::print_json;
 use super::print;
 use super::verdict::Live;
-use crate::args::ReplayOptions;
+use crate::args::{ModeName, ReplayOptions};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -110,16 +110,18 @@ impl Replayed {
     fn of(traced: DeviceTrace, options: &ReplayOptions, device: &Device) -> Result<Self> {
         let DeviceTrace { device: name, trace, failed } = traced;
         let limit = options.limit.map(|limit| limit.0);
-        let timed = replay(device, &trace, &Options { limit, picture: None })?;
+        let of_name = if name.is_empty() { String::new() } else { format!(", device {name}") };
+        let mode = mode_name(options);
+        let title = || format!("heap of {}, {mode}{of_name}", device.info().name);
+        let picture = options.output.is_some().then(title);
+        let outcome = replay(device, &trace, &Options { limit, picture })?;
         let mut caching = of_caching(&trace, limit);
-        let rows = [Row::of("heap", &timed), Row::of_model(&caching)];
+        let rows = [Row::of("heap", &outcome), Row::of_model(&caching)];
         let mut panels = Vec::new();
-        if options.output.is_some() {
-            let of_name = if name.is_empty() { String::new() } else { format!(", device {name}") };
+        // The page is of the run that the table is of.
+        if let Some(panel) = outcome.panel {
             caching.name.push_str(&of_name);
-            let picture = Some(format!("heap of {}{of_name}", device.info().name));
-            panels.extend(replay(device, &trace, &Options { limit, picture })?.panel);
-            panels.push(caching);
+            panels.extend([panel, caching]);
         }
         Ok(Self { device: name, trace, failed, rows, panels })
     }
@@ -135,6 +137,16 @@ impl Replayed {
             "failed_in_program": self.failed,
             "allocators": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
         })
+    }
+}
+
+/// The mode of the heap, as `--mode` names it.
+fn mode_name(options: &ReplayOptions) -> &'static str {
+    match options.mode {
+        None | Some(ModeName::Speed) => "speed",
+        Some(ModeName::Footprint) => "footprint",
+        Some(ModeName::Deterministic) => "deterministic",
+        Some(ModeName::NeverWait) => "never-wait",
     }
 }
 
@@ -161,6 +173,8 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<ExitCode> {
             "device": device.info().name,
             "cut_line": cut,
             "limit_bytes": options.limit.map(|limit| limit.0),
+            "mode": mode_name(options),
+            "page": options.output.as_ref().map(|page| page.display().to_string()),
             "traces": replayed.iter().map(Replayed::json).collect::<Vec<_>>(),
         });
         verdict.add_to(&mut value);
@@ -171,6 +185,12 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<ExitCode> {
             print(format_args!("line {line}, the last one, is cut off; it is not replayed"))?;
         }
         print("no kernel found the tag of another owner in its memory")?;
+        if let Some(page) = &options.output {
+            let path = page.display();
+            print(format_args!(
+                "page: {path}, of the same run, in which one thread made all calls"
+            ))?;
+        }
         verdict.print()?;
     }
     device.close()?;

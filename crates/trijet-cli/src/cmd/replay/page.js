@@ -390,10 +390,14 @@ function summarize({ title, rows, allocators }) {
     : allocators.some(one => one.failed > 0) ? `${said.join('; ')}.` : 'No allocation was refused.';
   const names = ['allocator', 'peak held', 'peak live', 'held / live', 'failed allocations', 'driver calls', 'waits'];
   const lines = allocators.map(one => element('tr', {}, element('th', { scope: 'row', title: one.name }, one.name),
-    element('td', {}, bytes(one.held_peak)), element('td', {}, bytes(one.live_peak)),
-    element('td', {}, one.live_peak > 0 ? (one.held_peak / one.live_peak).toFixed(2) : '–'),
-    element('td', { className: one.failed > 0 ? 'bad' : '' }, number(one.failed)),
-    element('td', {}, number(one.driver_calls)), element('td', {}, number(one.waits))));
+    ...[bytes(one.held_peak), bytes(one.live_peak),
+      one.live_peak > 0 ? (one.held_peak / one.live_peak).toFixed(2) : '–',
+      number(one.failed), number(one.driver_calls), number(one.waits)].map((text, n) => {
+      const cell = element('td', { className: n === 3 && one.failed > 0 ? 'bad' : '' }, text);
+      // A narrow page has the name of the column beside each cell.
+      cell.dataset.name = names[n + 1];
+      return cell;
+    })));
   byId('summary').append(element('table', {},
     element('thead', {}, element('tr', {}, ...names.map(name => element('th', { scope: 'col' }, name)))),
     element('tbody', {}, ...lines)));
