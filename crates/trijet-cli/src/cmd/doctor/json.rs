@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use serde_json::{Map, Value, json};
-use trijet_bench::doctor::advice;
 use trijet_bench::doctor::findings::{Blocked, CallCost, Findings, Path, Rate};
 use trijet_bench::results::COMMIT;
 use trijet_bench::stats::Samples;
@@ -63,7 +62,7 @@ pub(super) fn json(f: &Findings) -> Value {
             "device_per_kernel_ns": figure(&c.kernel_ns),
             "host_per_launch_ns": figure(&c.launch_ns),
         })).collect::<Vec<_>>(),
-        "advice": advice::derive(f).iter().map(|a| json!({
+        "advice": super::show::advice(f).iter().map(|a| json!({
             "key": a.key,
             "value": a.value,
             "text": a.text,

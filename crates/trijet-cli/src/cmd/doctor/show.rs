@@ -4,14 +4,14 @@
 use crate::cmd::queues::hardware_queues;
 use std::fmt::{Display, Write};
 use trijet::{Bytes, Clock};
-use trijet_bench::doctor::advice;
+use trijet_bench::doctor::advice::{self, Advice};
 use trijet_bench::doctor::findings::{AllocPair, Findings, Pair, Path, Rate};
 use trijet_bench::doctor::verdict::StreamVerdict;
 use trijet_bench::results::COMMIT;
 use trijet_bench::stats::Samples;
 
 /// The most columns of a line.
-const WIDTH: usize = 100;
+const WIDTH: usize = 79;
 
 /// A text that grows by lines.
 #[derive(Debug, Default)]
@@ -44,9 +44,9 @@ impl Page {
         let worst = noisy.iter().max_by(|a, b| a.1.spread().total_cmp(&b.1.spread()));
         if let Some((name, samples)) = worst {
             let words = format!(
-                "noisy: {} with a spread (max - min) over 20 % of the median; at most {:.0} % ({name})",
+                "noisy: {} with a spread (max - min) over 20 % of the median; at most {} ({name})",
                 noisy.len(),
-                samples.spread() * 100.0
+                spread(samples)
             );
             self.wrapped("  ~", &words);
         }
@@ -64,6 +64,28 @@ pub(super) fn measured_on(f: &Findings) -> &'static str {
         Clock::Device => "a GPU",
         Clock::Processor => "the host device (CPU threads of this machine), not a GPU",
         Clock::Model => "the host device (a model's clock), not a GPU",
+    }
+}
+
+/// Why there is no advice without a GPU.
+const NO_ADVICE: &str = "advice is about a GPU and its link, and here the processor was measured; `trijet map` chooses chunks \
+                         and slots for it by itself";
+
+/// The advice; none for a processor, whose memory needs no link.
+pub(super) fn advice(f: &Findings) -> Vec<Advice> {
+    if f.on_gpu() { advice::derive(f) } else { Vec::new() }
+}
+
+/// The most percent that a spread is printed with. A larger one is that of a few interrupted samples.
+const SPREAD_MAX: f64 = 999.0;
+
+/// A spread in words.
+fn spread(samples: &Samples) -> String {
+    let percent = samples.spread() * 100.0;
+    if percent > SPREAD_MAX {
+        "more than ten times the median".to_owned()
+    } else {
+        format!("{percent:.0} %")
     }
 }
 
@@ -87,8 +109,13 @@ pub(super) fn report(f: &Findings) -> String {
             }
         }
     }
+    if !f.on_gpu() {
+        page.title("No advice");
+        page.wrapped("  ", NO_ADVICE);
+        return page.0;
+    }
     page.title("Advice from these numbers (measured on this machine, not guaranteed)");
-    for advice in advice::derive(f) {
+    for advice in advice(f) {
         page.wrapped("  -", &advice.text);
     }
     page.0
@@ -259,12 +286,12 @@ fn blocked(f: &Findings, page: &mut Page) {
         micros(kernel)
     ));
     page.line(format_args!(
-        "  {:<37}{:<13}{:>9}{:>11}  {:<8} {:<13}{}",
+        "  {:<34}{:<13}{:>8}{:>10} {:<8}{:<12}{}",
         "call", "streams a, b", "alone", "beside it", "host", "kernel on b", "runs"
     ));
     for row in &f.blocked {
         page.line(format_args!(
-            "  {:<37}{:<13}{:>9}{:>11}  {:<8} {:<13}{}/{}",
+            "  {:<34}{:<13}{:>8}{:>10} {:<8}{:<12}{}/{}",
             row.call,
             row.streams,
             marked(micros(median(&row.alone_us)), &row.alone_us),
@@ -297,7 +324,7 @@ fn matrix(f: &Findings, page: &mut Page) {
     );
     let mut kinds: Vec<&str> = f.pairs.iter().map(|p| p.first).collect();
     kinds.dedup();
-    let heads: String = kinds.iter().map(|k| format!("{k:>15}")).collect();
+    let heads: String = kinds.iter().map(|k| format!("{k:>13}")).collect();
     page.line(format_args!("  {:<22}{heads}", "first \\ second"));
     let word = |pair: &Pair| {
         let word = match pair.stream {
@@ -312,7 +339,7 @@ fn matrix(f: &Findings, page: &mut Page) {
         let cells: String = kinds
             .iter()
             .filter_map(|second| f.pairs.iter().find(|p| p.first == *first && p.second == *second))
-            .map(|pair| format!("{:>15}", word(pair)))
+            .map(|pair| format!("{:>13}", word(pair)))
             .collect();
         page.line(format_args!("  {first:<22}{cells}"));
     }
@@ -380,8 +407,8 @@ fn allocations(f: &Findings, page: &mut Page) {
     let mut sizes: Vec<Bytes> = f.allocations.iter().map(|a| a.bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let heads: String = sizes.iter().map(|b| format!("{:>11}", b.to_string())).collect();
-    page.line(format_args!("  {:<48}{heads}", "way"));
+    let heads: String = sizes.iter().map(|b| format!("{:>10}", b.to_string())).collect();
+    page.line(format_args!("  {:<46}{heads}", "way"));
     let mut ways: Vec<&str> = Vec::new();
     for pair in &f.allocations {
         if !ways.contains(&pair.way) {
@@ -394,9 +421,9 @@ fn allocations(f: &Findings, page: &mut Page) {
             .map(|size| f.allocations.iter().find(|a| a.way == way && a.bytes == *size))
             .map(|pair| pair.map(|p| marked(nanos(median(&p.pair_ns)), &p.pair_ns)))
             .map(|cell| cell.unwrap_or("-".to_owned()))
-            .map(|cell| format!("{cell:>11}"))
+            .map(|cell| format!("{cell:>10}"))
             .collect();
-        page.line(format_args!("  {way:<48}{cells}"));
+        page.line(format_args!("  {way:<46}{cells}"));
     }
     if f.allocations.iter().any(|a| a.way.starts_with("cuMemAlloc")) {
         page.line("  (small cuMemAlloc: blocks of other live allocations may serve it)");
@@ -471,7 +498,7 @@ mod tests {
     fn long_advice_breaks_at_the_width() {
         let mut page = Page::default();
         page.wrapped("  -", &"word ".repeat(60));
-        assert!(page.0.lines().count() == 4 && page.0.lines().all(|line| line.len() <= WIDTH));
+        assert!(page.0.lines().count() == 5 && page.0.lines().all(|line| line.len() <= WIDTH));
         assert!(page.0.starts_with("  - word word") && page.0.contains("\n   word"));
     }
 
