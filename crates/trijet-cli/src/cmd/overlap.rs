@@ -15,7 +15,7 @@ use super::progress::Progress;
 use super::verdict::Live;
 use super::{print, report, with_check};
 use crate::args::{LiveCheck, OverlapOptions, TimesName};
-use crate::values::DeviceName;
+use crate::values::{DeviceName, ReportLength};
 use job::Job;
 use stack::{Images, Pixel};
 use std::path::{Path, PathBuf};
@@ -172,6 +172,10 @@ fn run_job<T: Pixel>(
     device.load(T::stretch())?;
     let description = job::description::<T>(&images, options.radius);
     let begin = Instant::now();
+    let is_damaged = options.drop_wait.is_some();
+    if !options.json && !is_damaged {
+        print(&description)?;
+    }
     let progress = Progress::new();
     let mut show = |step: Step<'_>| progress.show(step);
     let mut steps = Steps::new(&mut show);
@@ -180,9 +184,6 @@ fn run_job<T: Pixel>(
         let mut job = prepare((options, device), images, fill, &mut steps)?;
         let files = (&picture, trace.as_ref());
         return damage::run(&mut job, number, options, files, (&progress, steps));
-    }
-    if !options.json {
-        print(&description)?;
     }
     steps.expect(PREPARATIONS + job::steps(device, options.repeats));
     let mut job = prepare((options, device), images, fill, &mut steps)?;
@@ -210,7 +211,13 @@ fn run_job<T: Pixel>(
         print_json("overlap", &value)?;
     } else {
         let computed = job.computed(begin.elapsed());
-        show::table(computed.as_deref(), &job.calibration, device, &results)?;
+        match options.report {
+            ReportLength::Short => show::short(computed.as_deref(), &results, options)?,
+            ReportLength::Full => {
+                let measured = (&job.calibration, device);
+                show::full(computed.as_deref(), measured, &results, options)?;
+            }
+        }
         if let Some(target) = &trace {
             print(format_args!("timeline: {}", target.path().display()))?;
         }

@@ -4,6 +4,7 @@
 
 use super::print_stderr;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::cell::OnceCell;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 use trijet_bench::progress::Step;
@@ -11,37 +12,45 @@ use trijet_bench::progress::Step;
 /// How often the bar moves within a step.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The display. It is removed on drop.
-pub(super) struct Progress(Option<ProgressBar>);
+/// The display. It appears with the first step, and is removed on drop. Meanwhile nothing else may be printed to the
+/// terminal.
+pub(super) struct Progress {
+    is_terminal: bool,
+    bar: OnceCell<ProgressBar>,
+}
+
+/// A bar that moves.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    // A message that is wider than the terminal would leave lines behind.
+    let bar = match ProgressStyle::with_template("{spinner} {bar:30} {elapsed} {wide_msg}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    };
+    bar.enable_steady_tick(TICK);
+    bar
+}
 
 impl Progress {
     pub(super) fn new() -> Self {
-        Self(stderr().is_terminal().then(|| {
-            let bar = ProgressBar::new(0);
-            bar.enable_steady_tick(TICK);
-            match ProgressStyle::with_template("{spinner} {bar:30} {elapsed} {msg}") {
-                Ok(style) => bar.with_style(style),
-                Err(_) => bar,
-            }
-        }))
+        Self { is_terminal: stderr().is_terminal(), bar: OnceCell::new() }
     }
 
     /// Shows a step that begins.
     pub(super) fn show(&self, step: Step<'_>) {
         let Step { what, number, of, .. } = step;
-        match &self.0 {
-            Some(bar) => {
-                bar.set_length(of);
-                bar.set_position(number - 1);
-                bar.set_message(what.to_owned());
-            }
-            None => print_stderr(format_args!("[{number}/{of}] {what}")),
+        if !self.is_terminal {
+            return print_stderr(format_args!("[{number}/{of}] {what}"));
         }
+        let bar = self.bar.get_or_init(bar);
+        bar.set_length(of);
+        bar.set_position(number - 1);
+        bar.set_message(what.to_owned());
     }
 
     /// Removes the bar, so that the terminal is free for the output.
     pub(super) fn clear(&self) {
-        if let Some(bar) = &self.0 {
+        if let Some(bar) = self.bar.get() {
             bar.finish_and_clear();
         }
     }

@@ -2,27 +2,88 @@
 #![forbid(unsafe_code)]
 
 use super::job::ScheduleResult;
+use crate::args::OverlapOptions;
 use crate::cmd::print;
 use trijet::pipeline::Calibration;
-use trijet::trace::rate;
+use trijet::trace::gaps::Cause;
+use trijet::trace::summary::Loss;
 use trijet::trace::timeline::{extent, staircase};
-use trijet::{Bytes, Device, Report, Result};
+use trijet::trace::{percent_of, rate};
+use trijet::{Bytes, Device, Nanos, Report, Result};
 
 /// The columns of the drawing.
 const WIDTH: usize = 68;
 /// The chunks that the drawing shows, few enough that each of them is visible.
 const CHUNKS_MAX: u64 = 12;
 
-/// Prints the whole comparison. `computed` says what this machine did for modelled times.
-pub(super) fn table(
+/// The least part of the elapsed time that is worth a line about a loss: a hundredth.
+const LEAST: u64 = 100;
+
+/// Prints the comparison: the drawing, the table, and what limits. `computed` says what this machine did for modelled
+/// times.
+pub(super) fn short(
     computed: Option<&str>,
-    calibration: &Calibration,
-    device: &Device,
     results: &[ScheduleResult],
+    options: &OverlapOptions,
+) -> Result<()> {
+    let Some(ScheduleResult { report: best, .. }) = results.last() else { return Ok(()) };
+    print(format_args!("{}: {}", best.device, best.clock_words()))?;
+    computed.map_or(Ok(()), print)?;
+    print("")?;
+    print_timeline(best)?;
+    print("")?;
+    print_table(results)?;
+    print("")?;
+    print(format_args!(
+        "the tuned schedule on {}",
+        best.brief().lines().take(2).collect::<Vec<_>>().join("\n")
+    ))?;
+    let losses = losses(best, options);
+    if losses.is_empty() || !best.advice().is_empty() {
+        best.brief().lines().skip(2).try_for_each(print)?;
+    }
+    losses.iter().try_for_each(print)?;
+    print("`--report full` prints every figure, and `trijet explain WORD` explains a word")
+}
+
+/// What most time was lost to, each with the reason and what to do.
+fn losses(report: &Report, options: &OverlapOptions) -> Vec<String> {
+    let Some(summary) = report.summary() else { return Vec::new() };
+    let elapsed = summary.metrics.elapsed();
+    let line = |words: &str, time: Nanos, rest: &str| {
+        let is_worth = time.0 >= (elapsed.0 / LEAST).max(1);
+        is_worth.then(|| format!("lost {time} ({}) to {words}{rest}", percent_of(time, elapsed)))
+    };
+    let is_end = |loss: &&Loss| matches!(loss.cause, Cause::Fill | Cause::Drain);
+    let (ends, others): (Vec<&Loss>, Vec<&Loss>) = summary.losses.iter().partition(is_end);
+    let larger = if options.input.is_some() { "input" } else { "--size" };
+    let reason = format!(
+        ": with {} chunks, the first and the last one take a large part of the time; use a larger {larger}",
+        report.plan.chunks.len()
+    );
+    let ends = line("fill and drain", Nanos(ends.iter().map(|loss| loss.time.0).sum()), &reason);
+    let others = others.into_iter().filter_map(|loss| {
+        let fix = loss.fix.map_or_else(String::new, |fix| format!("; {fix}"));
+        line(&loss.cause.to_string(), loss.time, &fix)
+    });
+    ends.into_iter().chain(others).collect()
+}
+
+/// Prints every figure of the comparison.
+pub(super) fn full(
+    computed: Option<&str>,
+    (calibration, device): (&Calibration, &Device),
+    results: &[ScheduleResult],
+    options: &OverlapOptions,
 ) -> Result<()> {
     let Some(first) = results.first() else { return Ok(()) };
     print(format_args!("{}: {}", first.report.device, first.report.clock_words()))?;
     computed.map_or(Ok(()), print)?;
+    if let Some(ScheduleResult { report: best, .. }) = results.last() {
+        print("")?;
+        print_timeline(best)?;
+        print("")?;
+    }
     print(calibration)?;
     // The bytes depend on the chunk size because of the halos. The bound printed here is that of
     // the last schedule, which is the one that is drawn.
@@ -35,17 +96,9 @@ pub(super) fn table(
         ))?;
     }
     print("")?;
-    print(format_args!(
-        "{:<13}{:>10}{:>7}{:>12}{:>12}{:>10}{:>9}  result",
-        "schedule", "chunk", "slots", "elapsed", "in", "of bound", "overlap"
-    ))?;
-    for ScheduleResult { report, digest } in results {
-        print(format_args!("{}  {digest}", row(report)))?;
-    }
+    print_table(results)?;
     print("")?;
     if let Some(ScheduleResult { report: best, .. }) = results.last() {
-        print_timeline(best)?;
-        print("")?;
         if let Some(limits) = best.limits {
             print(limits.compared(best.elapsed))?;
         }
@@ -54,6 +107,7 @@ pub(super) fn table(
             let same = summary_is_of_the_row(best);
             print(if same { "the same run:" } else { "one more run, traced:" })?;
             print(summary.trim_end())?;
+            losses(best, options).iter().try_for_each(print)?;
             let is_printed = |warning: &String| summary.contains(warning.as_str());
             for warning in best.warnings().iter().filter(|warning| !is_printed(warning)) {
                 print(format_args!("times: {warning}"))?;
@@ -71,6 +125,23 @@ pub(super) fn table(
         "heap (scratch memory and slots): {} reserved, at most {} used",
         pool.reserved, pool.used_high
     ))
+}
+
+/// Prints the table, and whether all schedules have one result.
+fn print_table(results: &[ScheduleResult]) -> Result<()> {
+    print(format_args!(
+        "{:<13}{:>10}{:>7}{:>12}{:>12}{:>10}{:>9}",
+        "schedule", "chunk", "slots", "elapsed", "in", "of bound", "overlap"
+    ))?;
+    results.iter().try_for_each(|one| print(row(&one.report)))?;
+    let hash = |one: &ScheduleResult| one.digest.to_string();
+    let hashes: Vec<String> = results.iter().map(hash).collect();
+    match hashes.first() {
+        Some(first) if hashes.iter().all(|hash| hash == first) => {
+            print(format_args!("all results are equal, with the hash {first}"))
+        }
+        _ => print(format_args!("WRONG: the results have the hashes {}", hashes.join(", "))),
+    }
 }
 
 /// Whether the traced run is the one whose time is in the table.

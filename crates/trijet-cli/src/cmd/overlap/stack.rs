@@ -55,11 +55,15 @@ pub(super) struct Images {
 }
 
 impl Images {
-    /// About `size` bytes of generated images.
+    /// About `size` bytes of generated images. The name says so if the size is not one of whole images.
     pub(super) fn generated(size: Bytes) -> Self {
         let image = u64::from(SIDE) * u64::from(SIDE) * 2;
         let count = (size.0 / image).max(1);
-        Self { name: "generated micrographs".to_owned(), width: SIDE, height: SIDE, count }
+        let name = match size.0 == count * image {
+            true => "generated micrographs".to_owned(),
+            false => format!("generated micrographs ({size} in whole images of {})", Bytes(image)),
+        };
+        Self { name, width: SIDE, height: SIDE, count }
     }
 
     /// All images of an input.
