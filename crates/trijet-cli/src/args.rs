@@ -1,6 +1,7 @@
 //! The command line: its commands and options.
 #![forbid(unsafe_code)]
 
+mod device;
 mod map;
 mod replay;
 mod shared;
@@ -11,7 +12,8 @@ pub(crate) use self::replay::{BenchOptions, ModeName, ReplayOptions};
 pub(crate) use self::shared::{LiveCheck, Overwrite};
 pub(crate) use self::trace::{Assumption, CheckOptions, TraceOptions};
 
-use crate::values::{DeviceName, bytes, radius};
+use self::device::{ONE, proposing};
+use crate::values::{DeviceName, ReportLength, bytes, radius};
 use clap::builder::RangedU64ValueParser;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -220,7 +222,7 @@ pub(crate) struct OverlapOptions {
     #[arg(long, default_value_t = 3, value_parser = radius)]
     pub(crate) radius: u32,
     /// The device: auto, cuda:N or host. Without a GPU the times come from a model of one.
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", hide_possible_values = true, value_parser = proposing::<DeviceName>(ONE))]
     pub(crate) device: DeviceName,
     /// The size of the generated stack, in whole images of 8MiB, at least one [default: 4GiB on a GPU, 16MiB
     /// without one].
@@ -282,7 +284,7 @@ Examples:
 #[command(after_long_help = DOCTOR_HELP)]
 pub(crate) struct DoctorOptions {
     /// The device: auto, cuda:N or host.
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", hide_possible_values = true, value_parser = proposing::<DeviceName>(ONE))]
     pub(crate) device: DeviceName,
     /// Print everything that was measured as JSON, with units in the names.
     #[arg(long)]

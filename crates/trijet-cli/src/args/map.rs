@@ -1,6 +1,7 @@
 //! The options of `trijet map`.
 #![forbid(unsafe_code)]
 
+use super::device::{ONE_OR_ALL, proposing};
 use super::shared::{LiveCheck, existing};
 use crate::ranks::Rank;
 use crate::steps::Steps;
@@ -107,7 +108,7 @@ pub(crate) struct MapOptions {
     #[arg(long)]
     pub(crate) raw: bool,
     /// The device: auto, cuda:N or host; or all, for all GPUs of this host at once.
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", hide_possible_values = true, value_parser = proposing::<MapDevice>(ONE_OR_ALL))]
     pub(crate) device: MapDevice,
     /// Write the rows of shard I of N only (0/4 to 3/4). The last process that has finished its shard
     /// gives the output its name, and any of them can be started again with --resume [default: as

@@ -1,6 +1,7 @@
 //! The options of `trijet replay` and `trijet bench`.
 #![forbid(unsafe_code)]
 
+use super::device::{ONE, proposing};
 use super::shared::{LiveCheck, Overwrite};
 use crate::values::{DeviceName, bytes};
 use clap::builder::PossibleValuesParser;
@@ -73,7 +74,7 @@ pub(crate) struct ReplayOptions {
     #[arg(long, value_enum)]
     pub(crate) mode: Option<ModeName>,
     /// The device: auto, cuda:N or host.
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", hide_possible_values = true, value_parser = proposing::<DeviceName>(ONE))]
     pub(crate) device: DeviceName,
     /// Print JSON instead of text.
     #[arg(long)]
@@ -110,7 +111,7 @@ pub(crate) struct BenchOptions {
     #[arg(short, long)]
     pub(crate) help: bool,
     /// The device: auto, cuda:N or host.
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", hide_possible_values = true, value_parser = proposing::<DeviceName>(ONE))]
     pub(crate) device: DeviceName,
     #[command(flatten)]
     pub(crate) check: LiveCheck,

@@ -119,3 +119,18 @@ fn a_disk_that_becomes_full_keeps_the_written_rows_for_resume() {
     let now = fs::metadata(workdir.path("out/0.png")).unwrap().modified().unwrap();
     assert_eq!(now, kept, "the first image was written again");
 }
+
+/// A picture of no bytes and empty pages once stayed behind.
+#[test]
+fn a_picture_or_a_manual_that_does_not_fit_leaves_no_file() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "<u2", &[8, 64, 64], &noise(64 * 64 * 2 * 8, 3));
+    let picture = ["overlap", "in.npy", "--device", "host", "--radius", "1", "--chunk", "8KiB"];
+    let ran = with_file_limit(&workdir, &[&picture[..], &["--drop-wait", "1"]].concat());
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.err.contains("damaged.png") && ran.err.contains("File too large"), "{}", ran.err);
+    let ran = with_file_limit(&workdir, &["man", "pages"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.err.contains("File too large"), "{}", ran.err);
+    assert_eq!(workdir.names(), ["in.npy"]);
+}

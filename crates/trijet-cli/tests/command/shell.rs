@@ -41,6 +41,19 @@ fn completions_have_each_command_and_option() {
     workdir.trijet(&["completions", "cmd"]).refused(2, &["cmd", "bash", "fish"]);
 }
 
+/// They once proposed the files of the folder.
+#[test]
+fn completions_of_a_device_are_its_names() {
+    let workdir = Workdir::new();
+    let bash = workdir.trijet(&["completions", "bash"]).done();
+    assert_eq!(bash.matches("compgen -W \"auto host cuda:0 cuda:1\"").count(), 4, "{bash}");
+    assert_eq!(bash.matches("compgen -W \"auto all host cuda:0 cuda:1\"").count(), 1, "{bash}");
+    // The help names them in a sentence, with a number for any GPU.
+    let help = workdir.trijet(&["map", "--help"]).done();
+    assert!(help.contains("auto, cuda:N or host") && !help.contains("- cuda:1"), "{help}");
+    workdir.trijet(&["man"]).refused(2, &["<FOLDER>"]);
+}
+
 #[test]
 fn each_command_has_a_manual_page_with_its_options() {
     let workdir = Workdir::new();
