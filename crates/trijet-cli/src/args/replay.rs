@@ -102,7 +102,7 @@ pub(crate) struct BenchOptions {
     #[arg(value_parser = PossibleValuesParser::new(BENCHMARKS.map(|one| one.name)))]
     pub(crate) name: Option<String>,
     /// Print the rows as CSV, as the files of results have them.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with = "json", requires = "name")]
     pub(crate) csv: bool,
     /// Print JSON instead of text.
     #[arg(long)]

@@ -82,6 +82,7 @@ fn without_a_name_each_benchmark_is_listed_with_what_it_measures() {
         assert!(line.len() <= 112, "{line}");
     }
     workdir.trijet(&["bench", "nonsense"]).refused(2, &["nonsense", "overlap"]);
+    workdir.trijet(&["bench", "--csv"]).refused(2, &["<NAME>"]);
     workdir.trijet(&["bench", "gemm", "--csv", "--json"]).refused(2, &["--csv", "--json"]);
 }
 

@@ -224,7 +224,7 @@ fn a_wait_that_was_left_out_is_named() {
     let finding = &verdict.findings[0];
     assert_eq!(finding.second.label, "mix_u64");
     assert_eq!(finding.first.as_ref().map(|first| &*first.label), Some("fill"));
-    assert!(finding.fix.starts_with("record an event on `lane "), "{verdict}");
+    assert!(finding.fix.starts_with("record an event on `stream "), "{verdict}");
 }
 
 /// A new event may have the handle of a dropped one, and does not stand for its record.
