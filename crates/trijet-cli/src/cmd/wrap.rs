@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_number_keeps_its_unit_and_a_list_its_columns() {
-        assert_eq!(to_width("efficiency 57 %; done", 16), "efficiency\n    57 %; done");
+        assert_eq!(to_width("efficiency 57 %; done", 15), "efficiency\n    57 %; done");
         let list = "gemm     products of matrices in chains";
         assert_eq!(to_width(list, 30), "gemm     products of matrices\n         in chains");
     }

@@ -117,7 +117,7 @@ fn a_loss_links_to_its_longest_gap_and_a_warning_to_its_operation() {
     let ops = sample();
     let page = evil_page(&ops).render();
     // The compute engine limits the run. It is idle until the upload ends, from 5 to 20.
-    assert!(page.contains("<b>15 ns</b> (42.8 %) <span>compute idle: fill"), "the loss");
+    assert!(page.contains("<b>15 ns</b> (42.9 %) <span>compute idle: fill"), "the loss");
     assert!(page.contains("href=\"#t=5,20\""), "its gap");
     assert!(page.contains("<b>up to 3 ns</b> <code>PERF/SMALL-COPY</code>"), "the warning");
     assert!(page.contains("href=\"#op=1\""), "its operation");
