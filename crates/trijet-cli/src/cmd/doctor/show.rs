@@ -206,8 +206,8 @@ fn copies(f: &Findings, page: &mut Page) {
         return;
     }
     page.title("Copies by size, GB/s (medians of copies back to back; the bytes were verified)");
-    let heads: String = paths.iter().map(|p| format!("{:>15}", p.name())).collect();
-    page.line(format_args!("  {:<9}{heads}", "size"));
+    let heads: String = paths.iter().map(|p| format!("{:>14}", p.name())).collect();
+    page.line(format_args!("  {:<7}{heads}", "size"));
     let mut sizes: Vec<Bytes> =
         f.rates.iter().filter(|r| r.path != Path::OnDevice).map(|rate| rate.bytes).collect();
     sizes.sort_unstable();
@@ -218,9 +218,9 @@ fn copies(f: &Findings, page: &mut Page) {
             .map(|p| f.rates.iter().find(|r| r.path == *p && r.bytes == size))
             .map(|rate| rate.map(|r| marked(format!("{:.1}", median(&r.gb_per_s)), &r.gb_per_s)))
             .map(|cell| cell.unwrap_or("-".to_owned()))
-            .map(|cell| format!("{cell:>15}"))
+            .map(|cell| format!("{cell:>14}"))
             .collect();
-        page.line(format_args!("  {:<9}{cells}", size.to_string()));
+        page.line(format_args!("  {:<7}{cells}", size.to_string()));
     }
     if let Some(rate) = f.rates.iter().find(|r| r.path == Path::OnDevice) {
         let speed = median(&rate.gb_per_s);
@@ -233,12 +233,13 @@ fn copies(f: &Findings, page: &mut Page) {
         let large = f.rates.iter().filter(|r| r.path == path).max_by_key(|r| r.bytes);
         large.map_or("-".to_owned(), |r| format!("{:.0} %", median(&r.host_busy) * 100.0))
     };
-    page.line(format_args!(
-        "  host time in the calls, largest size: pinned H2D {}, pageable H2D {}, pageable D2H {}",
+    let words = format!(
+        "host time in the calls, largest size: pinned H2D {}, pageable H2D {}, pageable D2H {}",
         busy(Path::Upload),
         busy(Path::PageableUpload),
         busy(Path::PageableDownload)
-    ));
+    );
+    page.wrapped("  ", &words);
     let name = |rate: &Rate| format!("{} of {}", rate.path.name(), rate.bytes);
     page.noisy(f.rates.iter().map(|rate| (name(rate), &rate.gb_per_s)));
 }
@@ -248,8 +249,8 @@ fn calls(f: &Findings, page: &mut Page) {
         return;
     }
     page.title("Time per call, in a burst of calls (median, min to max)");
-    let heads = ["bare, host time", "until device done", "through trijet, host time"];
-    page.line(format_args!("  {:<28}{:>21}{:>23}{:>26}", "call", heads[0], heads[1], heads[2]));
+    let heads = ["bare", "until done", "through trijet"];
+    page.line(format_args!("  {:<24}{:>21}{:>11}{:>21}", "call", heads[0], heads[1], heads[2]));
     let cell = |samples: &Option<Samples>, range: bool| match samples {
         None => "-".to_owned(),
         Some(s) if range => format!(
@@ -262,14 +263,17 @@ fn calls(f: &Findings, page: &mut Page) {
     };
     for cost in &f.calls {
         page.line(format_args!(
-            "  {:<28}{:>21}{:>23}{:>26}",
+            "  {:<24}{:>21}{:>11}{:>21}",
             cost.call,
             cell(&cost.bare_ns, true),
             cell(&cost.bare_through_ns, false),
             cell(&cost.trijet_ns, true)
         ));
     }
-    page.line("  (min..max in us)");
+    page.wrapped(
+        "  ",
+        "bare, through trijet: host time (min..max in us); until done: until the device has completed a bare call",
+    );
     page.noisy(f.calls.iter().flat_map(|cost| {
         let all = [&cost.bare_ns, &cost.bare_through_ns, &cost.trijet_ns];
         all.into_iter().flatten().map(|samples| (cost.call.to_owned(), samples))
@@ -286,12 +290,12 @@ fn blocked(f: &Findings, page: &mut Page) {
         micros(kernel)
     ));
     page.line(format_args!(
-        "  {:<34}{:<13}{:>8}{:>10} {:<8}{:<12}{}",
+        "  {:<34}{:<13}{:>8}{:>10} {:<8}{:<13}{}",
         "call", "streams a, b", "alone", "beside it", "host", "kernel on b", "runs"
     ));
     for row in &f.blocked {
         page.line(format_args!(
-            "  {:<34}{:<13}{:>8}{:>10} {:<8}{:<12}{}/{}",
+            "  {:<34}{:<13}{:>8}{:>10} {:<8}{:<13}{}/{}",
             row.call,
             row.streams,
             marked(micros(median(&row.alone_us)), &row.alone_us),
