@@ -13,8 +13,10 @@ pub(crate) use self::shared::{LiveCheck, Overwrite};
 pub(crate) use self::trace::{Assumption, CheckOptions, TraceOptions};
 
 use self::device::{ONE, proposing};
+use self::shared::timeline_file;
 use crate::values::{DeviceName, ReportLength, bytes, radius};
 use clap::builder::RangedU64ValueParser;
+use clap::error::{ContextKind, ContextValue, ErrorKind as Wrong};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::ffi::OsString;
@@ -25,6 +27,7 @@ use std::sync::LazyLock;
 use trijet::Bytes;
 use trijet::trace::TimesFrom;
 use trijet_bench::results::COMMIT;
+use trijet_io::shown;
 
 /// Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download
 /// and writing overlap. Without a GPU the same commands run on the CPU.
@@ -43,14 +46,35 @@ impl Options {
     /// Parses the command line. Wrong usage prints a message and ends the process.
     pub(crate) fn of_this_process() -> Command {
         let args = without_help_of_help(std::env::args_os());
-        let matches = Self::command().try_get_matches_from(args).unwrap_or_else(|said| say(&said));
+        let wrong = match Self::command_of(&args) {
+            Ok(command) => return command,
+            Err(wrong) => wrong,
+        };
+        // The message quotes arguments. They are as wrong with escapes for control characters.
+        let escaped: Vec<OsString> = args.iter().map(|arg| shown(arg).to_string().into()).collect();
+        say(&Self::command_of(&escaped).err().unwrap_or(wrong))
+    }
+
+    /// The command of these arguments. An error has the usage of the command that it belongs to.
+    fn command_of(args: &[OsString]) -> Result<Command, clap::Error> {
+        let parsed = Self::command().try_get_matches_from(args);
+        let matches = parsed.map_err(|error| with_hint(error, args))?;
         let map = matches.subcommand_matches("map");
         // It comes without an input and an output, which `MapOptions` has.
         if let Some(template) = map.and_then(|map| map.get_one("kernel_template")) {
-            return Command::KernelTemplate(*template);
+            return Ok(Command::KernelTemplate(*template));
         }
-        Self::from_arg_matches(&matches)
-            .map_or_else(|error| wrong_usage(error, &matches), |options| options.command)
+        let options = Self::from_arg_matches(&matches);
+        let command = options.map_err(|error| with_usage(error, &matches))?.command;
+        match &command {
+            Command::Map(options) => match options.wrong_name() {
+                Some(cause) => {
+                    Err(with_usage(clap::Error::raw(Wrong::InvalidValue, cause), &matches))
+                }
+                None => Ok(command),
+            },
+            _ => Ok(command),
+        }
     }
 }
 
@@ -77,14 +101,43 @@ fn say(said: &clap::Error) -> ! {
     }
 }
 
-/// Prints an error with the usage of the command that it belongs to, and ends the process.
-fn wrong_usage(error: clap::Error, matches: &ArgMatches) -> ! {
+/// Options of operations, and the operation that each belongs to.
+const OF_OPERATION: [(&str, &str); 7] = [
+    ("--radius", "--op median"),
+    ("--edges", "--op median"),
+    ("--scale", "--op affine"),
+    ("--offset", "--op affine"),
+    ("--entry", "--kernel FILE"),
+    ("--arg", "--kernel FILE"),
+    ("--halo", "--kernel FILE"),
+];
+
+/// Says which operation an option belongs to, if the operation is missing.
+fn with_hint(mut error: clap::Error, args: &[OsString]) -> clap::Error {
+    let is_given = |option: &str| {
+        let named =
+            |arg: &OsString| arg.to_str().is_some_and(|arg| arg.split('=').next() == Some(option));
+        args.iter().any(named)
+    };
+    let is_missing = error.kind() == Wrong::MissingRequiredArgument
+        && !is_given("--op")
+        && !is_given("--kernel");
+    let options = OF_OPERATION.into_iter().filter(|(option, _)| is_missing && is_given(option));
+    let hints: Vec<_> =
+        options.map(|(option, of)| format!("{option} belongs to {of}").into()).collect();
+    if !hints.is_empty() {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(hints));
+    }
+    error
+}
+
+/// Adds the usage of the command that an error belongs to.
+fn with_usage(error: clap::Error, matches: &ArgMatches) -> clap::Error {
     let mut root = Options::command();
     root.build();
-    let of = matches.subcommand_name().and_then(|name| root.find_subcommand_mut(name));
-    match of {
-        Some(command) => error.format(command).exit(),
-        None => error.exit(),
+    match matches.subcommand_name().and_then(|name| root.find_subcommand_mut(name)) {
+        Some(command) => error.format(command),
+        None => error,
     }
 }
 
@@ -249,7 +302,7 @@ pub(crate) struct OverlapOptions {
     /// Save a trace of the tuned schedule, or of the run without a wait. The extension chooses the
     /// format: .html is a page for a browser, .pftrace is for Perfetto, .json for tools that read
     /// PyTorch's traces, .ledger for `trijet check`.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = timeline_file())]
     pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) overwrite: Overwrite,

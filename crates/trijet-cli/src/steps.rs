@@ -13,6 +13,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use trijet::kernels::median::{Edges, Window};
+use trijet_io::shown;
 
 /// One operation.
 #[derive(Debug, Clone, PartialEq)]
@@ -197,9 +198,14 @@ impl Typed {
     fn step(self) -> Result<Step, String> {
         let Self { file, entry, args, halo, .. } = self;
         let Some(entry) = entry else {
-            let file = file.display();
+            let file = shown(&file);
             return Err(format!("--kernel {file} requires --entry, the name of the kernel in it"));
         };
+        let extension = file.extension().and_then(OsStr::to_str);
+        if !extension.is_some_and(|extension| ["cu", "ptx", "cubin"].contains(&extension)) {
+            let file = shown(&file);
+            return Err(format!("--kernel {file}: unknown extension; use .cu, .ptx or .cubin"));
+        }
         Ok(Step::Kernel(KernelStep { file, entry, args, halo }))
     }
 }
@@ -239,14 +245,14 @@ impl StepOptions {
         let mut kernels: Vec<Typed> = files.into_iter().map(typed).collect();
         for (at, entry) in placed(matches, "entry", std::mem::take(&mut self.entry)) {
             let kernel = owner(&mut kernels, at, "--entry")?;
-            once("--entry", &mut kernel.entry, entry, &kernel.file.display().to_string())?;
+            once("--entry", &mut kernel.entry, entry, &shown(&kernel.file).to_string())?;
         }
         for (at, arg) in placed(matches, "args", std::mem::take(&mut self.args)) {
             owner(&mut kernels, at, "--arg")?.args.push(arg);
         }
         for (at, halo) in placed(matches, "halo", std::mem::take(&mut self.halo)) {
             let kernel = owner(&mut kernels, at, "--halo")?;
-            once("--halo", &mut kernel.halo, halo, &kernel.file.display().to_string())?;
+            once("--halo", &mut kernel.halo, halo, &shown(&kernel.file).to_string())?;
         }
         let mut steps: Vec<(usize, Step)> =
             ops.into_iter().map(|(at, op)| (at, self.step(op))).collect();

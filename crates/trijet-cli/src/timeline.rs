@@ -14,6 +14,31 @@ enum Format {
     Ledger,
 }
 
+impl Format {
+    /// The format of a file with this name.
+    fn of(path: &Path) -> Result<Self> {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        match extension.map(str::to_ascii_lowercase).as_deref() {
+            Some("html") => Ok(Self::Page),
+            Some("pftrace") => Ok(Self::Perfetto),
+            Some("json") => Ok(Self::Chrome),
+            Some("ledger") => Ok(Self::Ledger),
+            _ => {
+                let cause = "unknown extension: use .html, .pftrace, .json or .ledger";
+                Err(file_error::refused("trace", path, cause))
+            }
+        }
+    }
+}
+
+/// Refuses a name that is not that of a timeline.
+///
+/// # Errors
+/// `InvalidValue` for another extension than those of [`Target::new`].
+pub fn check_name(path: &Path) -> Result<()> {
+    Format::of(path).map(drop)
+}
+
 /// A description of a timeline file, before it is written.
 #[derive(Debug, Clone)]
 pub struct Target {
@@ -28,17 +53,7 @@ impl Target {
     /// # Errors
     /// `InvalidValue` for another extension; those of [`NewFile::new`].
     pub fn new(path: &Path, existing: Existing, sources: &[&Path]) -> Result<Self> {
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        let format = match extension.map(str::to_ascii_lowercase).as_deref() {
-            Some("html") => Format::Page,
-            Some("pftrace") => Format::Perfetto,
-            Some("json") => Format::Chrome,
-            Some("ledger") => Format::Ledger,
-            _ => {
-                let cause = "unknown extension: use .html, .pftrace, .json or .ledger";
-                return Err(file_error::refused("trace", path, cause));
-            }
-        };
+        let format = Format::of(path)?;
         Ok(Self { file: NewFile::new("trace", path, existing, sources)?, format })
     }
 

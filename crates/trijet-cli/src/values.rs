@@ -3,6 +3,7 @@
 
 use clap::ValueEnum;
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 use trijet::kernels::median::{Edges, RADIUS_MAX};
 use trijet::{Bytes, Nanos};
@@ -60,18 +61,26 @@ impl FromStr for MapDevice {
     }
 }
 
+/// The unit of a number of bytes, in upper or lower case: MiB and M are 2^20 bytes, MB is 10^6.
+fn unit_of_bytes(unit: &str) -> Result<u128, String> {
+    let unit = unit.to_ascii_lowercase();
+    let letters = ["k", "m", "g", "t"];
+    let power = letters.iter().zip(1..).find(|(letter, _)| unit.starts_with(**letter));
+    match (power, unit.get(1..).unwrap_or("")) {
+        (Some((_, power)), "" | "ib") => Ok(1024_u128.pow(power)),
+        (Some((_, power)), "b") => Ok(1000_u128.pow(power)),
+        (None, "") if unit.is_empty() || unit == "b" => Ok(1),
+        _ => {
+            Err(format!("unknown unit `{unit}`: use B, KiB, MiB, GiB or TiB, or KB, MB, GB or TB"))
+        }
+    }
+}
+
 /// Parses a number of bytes with an optional unit, as the command prints sizes: 4194304, 64KiB, 1.5MiB,
 /// "1.50 MiB".
 pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match &text[digits.len()..] {
-        "" | "B" => 0,
-        "KiB" | "K" => 10,
-        "MiB" | "M" => 20,
-        "GiB" | "G" => 30,
-        "TiB" | "T" => 40,
-        unit => return Err(format!("unknown unit `{unit}`: use B, KiB, MiB, GiB or TiB")),
-    };
+    let unit = unit_of_bytes(&text[digits.len()..])?;
     let wrong = || format!("`{text}` is not a number of bytes");
     let (whole, part) = digits.trim_end().split_once('.').unwrap_or((digits.trim_end(), "0"));
     let number = |digits: &str| digits.parse::<u64>().ok().filter(|_| !digits.starts_with('+'));
@@ -79,10 +88,61 @@ pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
         return Err(wrong());
     };
     let scale = 10_u128.pow(u32::try_from(part.len()).map_err(|_| wrong())?);
-    let parts = (u128::from(parts) << shift) / scale;
-    match u64::try_from((u128::from(whole) << shift) + parts) {
+    let parts = u128::from(parts) * unit / scale;
+    match u64::try_from(u128::from(whole) * unit + parts) {
         Ok(bytes) if bytes > 0 => Ok(Bytes(bytes)),
         _ => Err(format!("`{text}` is out of range: 1 B to 2^64 - 1 B")),
+    }
+}
+
+/// The least limit of the memory of the host. The program itself has more.
+const MEMORY_MIN: Bytes = Bytes(1 << 20);
+
+/// Parses a limit of the memory of the host.
+pub(crate) fn memory(text: &str) -> Result<Bytes, String> {
+    match bytes(text)? {
+        few if few < MEMORY_MIN => {
+            Err(format!("{few} is less than the program itself has; write a unit, as in 16GiB"))
+        }
+        enough => Ok(enough),
+    }
+}
+
+/// Parses the length of a header, which may be 0.
+pub(crate) fn header(text: &str) -> Result<Bytes, String> {
+    if text == "0" { Ok(Bytes(0)) } else { bytes(text) }
+}
+
+/// A part of the first axis of an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slice {
+    first: u64,
+    /// The index after the last one, or the length of the axis.
+    end: Option<u64>,
+}
+
+impl Slice {
+    /// The indices of an axis of this length.
+    pub(crate) fn of(self, length: u64) -> Range<u64> {
+        self.first..self.end.unwrap_or(length)
+    }
+}
+
+/// Parses a slice as numpy writes it: `10:20`, `10:` or `:20`.
+pub(crate) fn slice(text: &str) -> Result<Slice, String> {
+    let wrong = || {
+        format!(
+            "`{text}` is not a slice: write it like 10:20, 10: or :20, counted from 0 without the last"
+        )
+    };
+    let (first, end) = text.split_once(':').ok_or_else(wrong)?;
+    let is_number = |text: &str| text.bytes().all(|one| one.is_ascii_digit());
+    let number = |text: &str| text.parse().ok().filter(|_| is_number(text)).ok_or_else(wrong);
+    let first = if first.is_empty() { 0 } else { number(first)? };
+    let end = if end.is_empty() { None } else { Some(number(end)?) };
+    match end {
+        Some(end) if end <= first => Err(format!("the slice `{text}` is empty")),
+        _ => Ok(Slice { first, end }),
     }
 }
 
@@ -152,10 +212,10 @@ pub(crate) fn time(text: &str) -> Result<Nanos, String> {
     Ok(Nanos::from_seconds(number * unit))
 }
 
-/// Parses a shape: `512x2048` or `10,512,2048`.
+/// Parses a shape: `512x2048`, `512X2048` or `10,512,2048`.
 pub(crate) fn shape(text: &str) -> Result<Shape, String> {
     let dimension = |part: &str| part.trim().parse::<u64>().map_err(|_| text.to_owned());
-    text.split([',', 'x'])
+    text.split([',', 'x', 'X'])
         .map(dimension)
         .collect::<Result<_, _>>()
         .map(Shape)

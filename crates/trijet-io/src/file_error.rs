@@ -3,6 +3,7 @@
 //! A file that cannot be read or written, or that is damaged, is an `Io` error. An intact file that
 //! this program does not accept is `InvalidValue`: repairing the file would not help.
 
+use crate::shown::shown;
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
@@ -26,13 +27,13 @@ pub fn io(op: &'static str, path: &Path, error: io::Error) -> Error {
 /// The error for a file whose content contradicts its format.
 #[must_use]
 pub fn damaged(op: &'static str, path: &Path, cause: impl Display) -> Error {
-    Error::new(ErrorKind::Io, op, format!("{}: {cause}", path.display()))
+    Error::new(ErrorKind::Io, op, format!("{}: {cause}", shown(path)))
 }
 
 /// The error for an intact file that this program does not accept.
 #[must_use]
 pub fn refused(op: &'static str, path: &Path, cause: impl Display) -> Error {
-    Error::new(ErrorKind::InvalidValue, op, format!("{}: {cause}", path.display()))
+    Error::new(ErrorKind::InvalidValue, op, format!("{}: {cause}", shown(path)))
 }
 
 #[cfg(test)]

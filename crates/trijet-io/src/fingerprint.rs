@@ -4,6 +4,7 @@ use crate::input::Input;
 use crate::item::{Item, Sameness};
 use crate::output::shard::Shard;
 use crate::output::target::Target;
+use crate::shown::shown;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +18,7 @@ use xxhash_rust::xxh3::xxh3_128;
 const NAMES_MAX: usize = 3;
 
 /// The fields that identify a job. The others describe its circumstances, which may change.
-const JOB: [&str; 4] = ["input", "operation", "output_format", "shards"];
+const JOB: [&str; 5] = ["input", "slice", "operation", "output_format", "shards"];
 
 /// The identity of a run: its job, and the circumstances on which the output depends. The partial
 /// output of a job belongs to that job alone. It is continued only if the circumstances are the
@@ -27,6 +28,8 @@ pub struct Fingerprint {
     fields: Map<String, Value>,
     operation: String,
     rows: u64,
+    /// The row of the input that is row 0 of the output.
+    first_row: u64,
     path: PathBuf,
     items: Vec<Item>,
     item_rows: u64,
@@ -50,24 +53,33 @@ impl Fingerprint {
     pub fn new(input: &Input, operation: &str, target: &Target) -> Self {
         let Layout { rows, row_bytes, granule, .. } = input.layout();
         let items = input.items().to_vec();
+        let mut form = format!("{} {}", input.format().name(), input.array());
+        if input.header_bytes() > 0 {
+            form.push_str(&format!(" after {} bytes", input.header_bytes()));
+        }
         let fields = [
             ("version", json!(env!("CARGO_PKG_VERSION"))),
             ("input", json!(input.canonical_path().to_string_lossy())),
-            ("input_form", json!(format!("{} {}", input.format().name(), input.array()))),
+            ("input_form", json!(form)),
             ("input_layout", json!([rows, row_bytes, granule])),
             ("operation", json!(operation)),
             ("output_format", json!(target.format().name())),
             ("output_array", json!(target.array().to_string())),
             ("shards", json!(target.shard().map_or(1, Shard::count))),
         ];
-        let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let slice =
+            input.indices().map(|Range { start, end }| ("slice", json!(format!("{start}:{end}"))));
+        let fields = fields.into_iter().chain(slice);
+        let fields = fields.map(|(name, value)| (name.to_owned(), value)).collect();
         let item_rows = (rows / items.len() as u64).max(1);
         let (operation, rows) = (operation.to_owned(), target.layout().rows);
         let (path, granule) = (input.canonical_path().to_owned(), target.granule());
+        let first_row = target.first_row();
         Self {
             fields,
             operation,
             rows,
+            first_row,
             path,
             items,
             item_rows,
@@ -101,8 +113,8 @@ impl Fingerprint {
     /// The name of a file of the input, for messages.
     fn item_name(&self, index: usize) -> String {
         match self.items.get(index) {
-            Some(item) if !item.name.is_empty() => item.name.display().to_string(),
-            _ => self.path.display().to_string(),
+            Some(item) if !item.name.is_empty() => shown(&item.name).to_string(),
+            _ => shown(&self.path).to_string(),
         }
     }
 
@@ -125,8 +137,15 @@ impl Fingerprint {
             let last = self.items.len().saturating_sub(1);
             usize::try_from(row / self.item_rows).map_or(last, |index| index.min(last))
         };
-        let end = rows.end.saturating_add(self.halo).saturating_sub(1);
-        index(rows.start.saturating_sub(self.halo))..=index(end)
+        let place = |row: u64| self.first_row.saturating_add(row);
+        let end = place(rows.end).saturating_add(self.halo).saturating_sub(1);
+        index(place(rows.start).saturating_sub(self.halo))..=index(end)
+    }
+
+    /// The files of the input on which the output depends, each with its index.
+    fn items(&self) -> impl Iterator<Item = (usize, &Item)> {
+        let own = self.items_of(&(0..self.rows));
+        self.items.iter().enumerate().filter(move |(index, _)| own.contains(index))
     }
 
     /// The fields, for the first line of the journal.
@@ -163,7 +182,7 @@ impl Fingerprint {
     /// The files of the input that are not as they were when it was opened.
     pub(crate) fn changes_of_run(&self) -> Changes {
         let mut changes = Changes::default();
-        for (index, item) in self.items.iter().enumerate() {
+        for (index, item) in self.items() {
             let compared = match fs::metadata(self.path_of(item)) {
                 Ok(state) => Item::new(item.name.clone(), &state).compare(&item.stamp()),
                 Err(_) => Sameness::Changed,
@@ -181,7 +200,7 @@ impl Fingerprint {
     /// A number that is the same for runs of this job whose input has not changed, or only its state.
     pub(crate) fn job_hash(&self) -> u128 {
         let stamp = |item: &Item| Item { changed: (0, 0), ..item.clone() }.stamp();
-        let stamps: Vec<Value> = self.items.iter().map(stamp).collect();
+        let stamps: Vec<Value> = self.items().map(|(_, item)| stamp(item)).collect();
         let mut fields = self.fields.clone();
         // The output does not depend on it.
         fields.remove("shards");
@@ -190,7 +209,7 @@ impl Fingerprint {
 
     /// A number that is the same for inputs whose state has not changed.
     pub(crate) fn state_hash(&self) -> u128 {
-        let states: Vec<_> = self.items.iter().map(|item| item.changed).collect();
+        let states: Vec<_> = self.items().map(|(_, item)| item.changed).collect();
         xxh3_128(json!(states).to_string().as_bytes())
     }
 
@@ -205,11 +224,14 @@ impl Fingerprint {
     }
 
     fn difference(&self, header: &Value, is_of: fn(&str) -> bool) -> Option<String> {
-        let mut fields = self.fields.iter().filter(|(name, _)| is_of(name));
-        fields.find_map(|(name, now)| match header.get(name) {
-            Some(then) if then == now => None,
-            Some(then) => Some(format!("{name} was {then}, now it is {now}")),
-            None => Some(format!("{name} is missing, now it is {now}")),
+        let theirs = header.as_object().into_iter().flat_map(Map::keys);
+        let mut names = self.fields.keys().chain(theirs).filter(|name| is_of(name));
+        names.find_map(|name| match (header.get(name), self.fields.get(name)) {
+            (then, now) if then == now => None,
+            (Some(then), Some(now)) => Some(format!("{name} was {then}, now it is {now}")),
+            (None, Some(now)) => Some(format!("{name} is missing, now it is {now}")),
+            (Some(then), None) => Some(format!("{name} was {then}, now there is none")),
+            (None, None) => None,
         })
     }
 }

@@ -5,9 +5,10 @@
 
 use crate::array::Array;
 use crate::file_error;
-use crate::format::promise::{by_name, by_start};
+use crate::format::promise::{by_name, by_start, python_line};
 use crate::format::{Format, Found, HEADERLESS, Opened, of_input};
 use crate::item::Item;
+use crate::plain::Plain;
 use std::ffi::OsString;
 use std::fs;
 use std::ops::Range;
@@ -25,13 +26,26 @@ pub struct Input {
     canonical: PathBuf,
     format: &'static dyn Format,
     opened: Opened,
+    /// The bytes before the data, where the user has said so.
+    header: u64,
+    slice: Slice,
     names: Vec<OsString>,
     granule: u64,
 }
 
+/// The part of an input that is processed.
+#[derive(Debug, Clone)]
+struct Slice {
+    /// The indices of the first axis, if they are not all.
+    indices: Option<Range<u64>>,
+    array: Array,
+    first_row: u64,
+}
+
 impl Input {
     /// Opens the input at `path`. A folder holds images, and an `.npy` file describes its own
-    /// array. For a file that promises no format, `array` describes the array.
+    /// array. For a file of plain bytes (`.raw`, `.bin`, `.dat` or no extension), `array` describes the
+    /// array.
     ///
     /// ```
     /// use trijet::Source;
@@ -50,36 +64,103 @@ impl Input {
     /// `Io` for a file that cannot be read or is damaged. `InvalidValue` for a format that is not
     /// supported, for a raw file if `array` is missing, and for any other file if `array` is given.
     pub fn open(path: &Path, array: Option<Array>) -> Result<Self> {
+        Self::of_any(path, array.map(Plain::new))
+    }
+
+    fn of_any(path: &Path, plain: Option<Plain>) -> Result<Self> {
         refuse_stream(path)?;
         let found = Found::at(path)?;
         match of_input(&found) {
-            Some(format) => Self::of_format(format, path, array),
+            Some(format) => Self::of_format(format, path, plain),
             None => Err(file_error::refused("open", path, promise_of(&found))),
         }
     }
 
-    /// Opens the file at `path` as headerless bytes, whatever its name and its first bytes promise.
+    /// Opens the file of plain bytes at `path`.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
-    pub fn headerless(path: &Path, array: Array) -> Result<Self> {
+    /// As [`open`](Self::open); `InvalidValue` for a file that has not exactly the described bytes.
+    pub fn plain(path: &Path, plain: Plain) -> Result<Self> {
+        if !plain.has_any_name() {
+            return Self::of_any(path, Some(plain));
+        }
         refuse_stream(path)?;
-        Self::of_format(HEADERLESS, path, Some(array))
+        Self::of_format(HEADERLESS, path, Some(plain))
     }
 
-    fn of_format(format: &'static dyn Format, path: &Path, array: Option<Array>) -> Result<Self> {
-        let opened = format.open(path, array)?;
+    fn of_format(format: &'static dyn Format, path: &Path, plain: Option<Plain>) -> Result<Self> {
+        let opened = format.open(path, plain.as_ref())?;
         let names = opened.items.iter().map(|item| item.name.clone());
         let names = names.filter(|name| !name.is_empty()).collect();
         let granule = opened.granule;
         let canonical = fs::canonicalize(path).map_err(|e| file_error::io("open", path, e))?;
-        Ok(Self { path: path.to_owned(), canonical, format, opened, names, granule })
+        let slice = Slice { indices: None, array: opened.array.clone(), first_row: 0 };
+        let header = plain.map_or(0, |plain| plain.header_bytes());
+        Ok(Self { path: path.to_owned(), canonical, format, opened, header, slice, names, granule })
     }
 
-    /// The element type and shape.
+    /// Processes these indices of the first axis only: images of a stack, rows of an image. Rows keep
+    /// their numbers, and rows outside can still be read, so that a result that depends on the rows around
+    /// its own is that of the whole input. [`part`](Self::part) is the array of the indices.
+    ///
+    /// # Errors
+    /// `InvalidValue` when the input does not have these indices, or when there are none.
+    pub fn slice(mut self, indices: Range<u64>) -> Result<Self> {
+        let array = self.array();
+        let count = array.shape()[0];
+        if indices.is_empty() || indices.end > count {
+            let cause = format!(
+                "the slice {}:{} is not a part of {array}: it begins at 0 to {}, and ends after that, at \
+                 most at {count}",
+                indices.start,
+                indices.end,
+                count.saturating_sub(1)
+            );
+            return Err(file_error::refused("open", &self.path, cause));
+        }
+        if indices == (0..count) {
+            return Ok(self);
+        }
+        let first_row = array.layout().rows / count * indices.start;
+        let mut shape = array.shape().to_vec();
+        shape[0] = indices.end - indices.start;
+        let array = Array::new(array.dtype(), shape)?;
+        self.slice = Slice { indices: Some(indices), array, first_row };
+        Ok(self)
+    }
+
+    /// The element type and shape of the file.
     #[must_use]
     pub fn array(&self) -> &Array {
         &self.opened.array
+    }
+
+    /// The element type and shape of the part that is processed: all, or a [`slice`](Self::slice).
+    #[must_use]
+    pub fn part(&self) -> &Array {
+        &self.slice.array
+    }
+
+    /// The indices of the first axis that are processed, if they are not all.
+    pub(crate) fn indices(&self) -> Option<Range<u64>> {
+        self.slice.indices.clone()
+    }
+
+    /// The first row that is processed.
+    pub(crate) fn first_row(&self) -> u64 {
+        self.slice.first_row
+    }
+
+    /// The bytes before the data, where the user has said so.
+    pub(crate) fn header_bytes(&self) -> u64 {
+        self.header
+    }
+
+    /// The file names of the images that are processed.
+    pub(crate) fn names_of_part(&self) -> &[OsString] {
+        let Some(Range { start, end }) = self.indices() else { return &self.names };
+        let place = |index: u64| usize::try_from(index).unwrap_or(usize::MAX);
+        self.names.get(place(start)..place(end)).unwrap_or(&[])
     }
 
     /// The format.
@@ -113,6 +194,13 @@ impl Input {
         &self.names
     }
 
+    /// What the input has, or should have, that is not in the array, in words: images of other formats in
+    /// a folder, missing numbers, frames of animations, and chunks of PNG files beside the pixels.
+    #[must_use]
+    pub fn left_out(&self) -> &[String] {
+        &self.opened.left_out
+    }
+
     /// Makes chunks begin at multiples of `granule` rows, for an output that takes only whole ones
     /// ([`crate::Target::granule`]).
     ///
@@ -143,17 +231,25 @@ fn refuse_stream(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Why a file that promises a format is not an input.
+/// Why a file that no format claims is not an input.
 fn promise_of(found: &Found<'_>) -> String {
-    let (what, name) = match by_name(found.path) {
-        Some(name) => ("the name promises", name),
-        None => ("it begins as", by_start(&found.start).unwrap_or("unknown")),
+    let what = match (by_name(found.path), by_start(&found.start)) {
+        (Some("PNG"), _) | (None, Some("PNG")) => {
+            return "is a single image, which is not supported: give its folder".to_owned();
+        }
+        (Some(name), _) => format!("the name is for {name} files, which are not supported"),
+        (None, Some(name)) => format!("it begins as {name} files do, which are not supported"),
+        (None, None) => {
+            "unknown extension: .npy files, folders of PNG images and plain bytes (.raw, \
+                         .bin, .dat) are supported"
+                .to_owned()
+        }
     };
-    let more = match name {
-        "PNG" => "single images are not supported: give their folder",
-        _ => "this format is not supported",
-    };
-    format!("{what} a file of {name}; {more}; --raw, --shape and --dtype take it for plain bytes")
+    let plain = "--raw, --shape, --dtype and --header take it for plain bytes";
+    match python_line(found) {
+        Some(line) => format!("{what}; Python makes an .npy file of it: {line}"),
+        None => format!("{what}; {plain}"),
+    }
 }
 
 impl Source for Input {

@@ -36,9 +36,9 @@
 //!    in any order. Both take multiples of their granule only: 1 row, or the rows of an image where
 //!    the format can only encode an image as a whole. A granule divides the number of rows.
 //! 3. **Return.** What is written and read again is equal, byte for byte.
-//! 4. **Probe.** No two formats claim one file, by its name or its first bytes. A raw file promises
-//!    nothing: a file that promises a format that is not in the table is refused, unless
-//!    [`Input::headerless`] or [`Target::or_headerless`] takes it for plain bytes.
+//! 4. **Probe.** No two formats claim one file, by its name or its first bytes. A file of plain bytes has
+//!    one of three extensions (`.raw`, `.bin`, `.dat`), or none as an input. Any other one is refused, unless
+//!    [`Plain::any_name`] or [`Target::or_headerless`] takes it for plain bytes.
 //! 5. **Resume.** A partial output is continued only if it can hold the rows that are done. A format
 //!    checks what it knows without reading them: the size and the header of a file, or that a file
 //!    exists for each image. A writer reads rows that were written, and returns the bytes that were
@@ -80,6 +80,9 @@
 //! `rsync --inplace --times`), or only a permission, a name or a hard link has changed. The run is
 //! refused then, and keeps its rows: [`Fingerprint::same_input`] takes the input for the same.
 //!
+//! A [slice](Input::slice) is a part of the job. Rows keep their numbers in the input, so that a run reads the
+//! rows around a slice, and writes those of the slice only. Files on which they do not depend may change.
+//!
 //! A finished output has an extended attribute, `user.trijet.job`, with a hash of its job and the
 //! time of its last change, where the file system has such attributes. By it,
 //! [`Target::is_finished`] recognizes the output of a job that is run again.
@@ -117,7 +120,10 @@ mod journal;
 mod names;
 mod new_file;
 mod output;
+mod plain;
+mod python;
 mod rows;
+mod shown;
 mod verify;
 
 pub use array::{Array, Dtype};
@@ -127,5 +133,7 @@ pub use item::Item;
 pub use journal::{Journal, Progress};
 pub use new_file::{Complete, Existing, NewFile, refuse_sources};
 pub use output::{Durability, Output, Shard, Start, Stopped, Target};
+pub use plain::Plain;
 pub use rows::Rows;
+pub use shown::{Shown, escaped, shown};
 pub use verify::Written;

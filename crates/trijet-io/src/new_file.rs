@@ -7,6 +7,7 @@
 
 use crate::file_error;
 use crate::names::{NAME_BYTES_MAX, folder_of, identity, rename_new, short_name};
+use crate::shown::shown;
 use rustix::fs::rename;
 use rustix::io::Errno;
 use std::fs::{self, File};
@@ -101,8 +102,7 @@ impl NewFile {
     pub fn beside(mut self, other: &Path) -> Result<Self> {
         let folder = |path: &Path| fs::canonicalize(folder_of(path)).ok();
         if self.path.file_name() == other.file_name() && folder(&self.path) == folder(other) {
-            let cause =
-                format!("is the output {} of this run; choose another name", other.display());
+            let cause = format!("is the output {} of this run; choose another name", shown(other));
             return Err(file_error::refused(self.op, &self.path, cause));
         }
         self.outputs.push(other.to_owned());
@@ -223,7 +223,7 @@ pub fn refuse_sources(op: &'static str, path: &Path, sources: &[&Path]) -> Resul
 
 fn refuse(op: &'static str, path: &Path, what: &str, other: &Path) -> Result<()> {
     let refused = |how| {
-        let cause = format!("{how} the {what} {}; choose another name", other.display());
+        let cause = format!("{how} the {what} {}; choose another name", shown(other));
         Err(file_error::refused(op, path, cause))
     };
     if identity(path).is_some_and(|own| identity(other) == Some(own)) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use trijet::testing::Prng;
 use trijet_io::format::{FORMATS, Format, Found, Opened, Plan};
-use trijet_io::{Array, Dtype, Rows};
+use trijet_io::{Array, Dtype, Plain, Rows};
 
 /// An array that a format can hold, its plan, and a folder for its output.
 struct Case {
@@ -75,7 +75,7 @@ impl Case {
     /// Opens an output of the format. A description is given where it is needed.
     fn open(&self, path: &Path) -> Opened {
         let opened = self.format.open(path, None);
-        opened.or_else(|_| self.format.open(path, Some(self.array.clone()))).unwrap()
+        opened.or_else(|_| self.format.open(path, Some(&Plain::new(self.array.clone())))).unwrap()
     }
 }
 
@@ -234,6 +234,11 @@ fn every_name_of_an_output_has_one_format_or_none() {
         ("a.b.dat", &["raw"]),
         ("a.png", &[]),
         ("a.ome.tif", &[]),
+        ("a.mha", &[]),
+        ("scan_v1.0", &[]),
+        ("scan_v1.0/", &["png"]),
+        ("a.npy/", &["png"]),
+        ("a.raw/", &["png"]),
     ] {
         let claim = |format: &&&dyn Format| format.claims_output(Path::new(name));
         let claims: Vec<&str> = FORMATS.iter().filter(claim).map(|f| f.name()).collect();

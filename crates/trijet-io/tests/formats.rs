@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;
 use trijet::{ErrorKind, Source};
-use trijet_io::{Array, Dtype, Input};
+use trijet_io::{Array, Dtype, Input, Plain};
 
 struct Workdir(TempDir);
 
@@ -71,6 +71,42 @@ fn npy_of_every_dtype_and_version_is_read() {
     }
 }
 
+/// Only what numpy itself writes was read, and the message said that '=u2' is not supported and u16 is.
+#[test]
+fn every_name_that_numpy_has_for_a_type_is_read() {
+    let workdir = Workdir::new();
+    let data: Vec<u8> = (0..24).collect();
+    for (descr, dtype) in [
+        ("=u2", Dtype::U16),
+        ("|u2", Dtype::U16),
+        ("u2", Dtype::U16),
+        ("H", Dtype::U16),
+        ("uint16", Dtype::U16),
+        ("=f4", Dtype::F32),
+        ("float32", Dtype::F32),
+        ("uint8", Dtype::U8),
+        ("=u1", Dtype::U8),
+    ] {
+        let shape = format!("({},)", 24 / dtype.bytes());
+        let file = npy(&dictionary(descr, "False", &shape), &data);
+        let input = Input::open(&workdir.file("a.npy", &file), None).unwrap();
+        assert_eq!((input.array().dtype(), whole(&input)), (dtype, data.clone()), "{descr}");
+    }
+}
+
+#[test]
+fn fortran_order_of_one_axis_is_c_order() {
+    let workdir = Workdir::new();
+    let data: Vec<u8> = (0..24).collect();
+    for shape in ["(24,)", "(1, 24)", "(1, 24, 1)"] {
+        let file = npy(&dictionary("|u1", "True", shape), &data);
+        let input = Input::open(&workdir.file("a.npy", &file), None).unwrap();
+        assert_eq!(whole(&input), data, "{shape}");
+    }
+    let empty = npy(&dictionary("|u1", "True", "(4, 0, 6)"), &[]);
+    assert!(whole(&Input::open(&workdir.file("a.npy", &empty), None).unwrap()).is_empty());
+}
+
 #[test]
 fn a_stack_has_the_rows_of_all_its_images() {
     let workdir = Workdir::new();
@@ -121,7 +157,6 @@ fn a_damaged_npy_file_is_refused() {
         "{'descr': '<u2', 'fortran_order': False, 'shape': (3,)} x",
         "{'descr': '<u2', 'fortran_order': False, 'shape': (3,), 'more': 1}",
         "((((((((((((((((((((((((((((((((",
-        "{'descr': [('x', '<u2')], 'fortran_order': False, 'shape': (3,)}",
     ] {
         damaged(&npy(text, &[0; 6]), &["header does not parse"]);
     }
@@ -134,12 +169,13 @@ fn a_damaged_npy_file_is_refused() {
 fn an_unsupported_npy_file_is_refused_with_the_reason() {
     let workdir = Workdir::new();
     for (descr, fortran, shape, words) in [
-        ("<u2", "True", "(3,)", ["Fortran order", ""]),
+        ("<u2", "True", "(3, 2)", ["Fortran order", "numpy.ascontiguousarray(numpy.load("]),
         (">u2", "False", "(3,)", ["big-endian", "'>u2'"]),
         (">f4", "False", "(3,)", ["big-endian", "'>f4'"]),
         ("|O", "False", "(3,)", ["objects", "'|O'"]),
-        ("<i8", "False", "(3,)", ["'<i8'", "u8, u16 and f32"]),
-        ("|b1", "False", "(3,)", ["'|b1'", "not supported"]),
+        ("<i8", "False", "(3,)", ["'<i8'", "uint8, uint16 and float32 are read"]),
+        ("|b1", "False", "(3,)", ["'|b1'", ".astype('u1')"]),
+        ("2u2", "False", "(3,)", ["'2u2'", "are read"]),
         ("<u2", "False", "()", ["no axes", ""]),
         ("<u2", "False", "(4294967296, 4294967296)", ["overflows", "4294967296"]),
         ("|u1", "False", "(9223372036854775807,)", ["overflows", ""]),
@@ -177,10 +213,84 @@ fn a_raw_file_needs_its_array_and_exactly_its_size() {
     };
     refused(None, &["--shape", "--dtype"]);
     refused(array(&[4]), &["8 bytes", "has 6"]);
-    refused(array(&[2]), &["4 bytes", "has 6"]);
+    refused(array(&[2]), &["4 bytes", "has 6", "--header 2 skips it"]);
     let path = workdir.file("a.npy", &npy(&dictionary("|u1", "False", "(1,)"), &[0]));
     let both = Input::open(&path, array(&[1]));
     demand(both, ErrorKind::InvalidValue, "a.npy", &["remove --shape and --dtype"]);
+}
+
+#[test]
+fn a_header_of_a_raw_file_is_skipped_and_the_rest_has_exactly_its_size() {
+    let workdir = Workdir::new();
+    let path = workdir.file("scan.raw", &[9, 9, 9, 1, 2, 3, 4]);
+    let plain = |header| Plain::new(Array::new(Dtype::U16, vec![2, 1]).unwrap()).header(header);
+    let input = Input::plain(&path, plain(3)).unwrap();
+    assert_eq!(whole(&input), [1, 2, 3, 4]);
+    let refused = |header, words: &[&str]| {
+        let input = Input::plain(&path, plain(header));
+        demand(input, ErrorKind::InvalidValue, "scan.raw", words);
+    };
+    refused(0, &["needs 4 bytes", "has 7", "--header 3 skips it"]);
+    refused(1, &["after a header of 1", "--header 3 skips it"]);
+    refused(4, &["needs 4 bytes after a header of 4", "has 7"]);
+    refused(u64::MAX, &["needs 4 bytes after a header of"]);
+}
+
+#[test]
+fn a_slice_has_the_rows_of_its_indices() {
+    let workdir = Workdir::new();
+    let file = npy(&dictionary("|u1", "False", "(4, 3, 2)"), &[7; 24]);
+    let open = || Input::open(&workdir.file("a.npy", &file), None).unwrap();
+    let part = open().slice(1..3).unwrap();
+    assert_eq!((part.array().shape(), part.part().shape()), (&[4, 3, 2][..], &[2, 3, 2][..]));
+    assert_eq!(part.layout().rows, 12, "the rows around a slice can be read");
+    assert_eq!(open().slice(0..4).unwrap().part().shape(), [4, 3, 2]);
+    for wrong in [(0, 5), (4, 5), (2, 2), (5, 4)] {
+        let wrong = open().slice(wrong.0..wrong.1);
+        demand(wrong, ErrorKind::InvalidValue, "a.npy", &["is not a part of"]);
+    }
+}
+
+#[test]
+fn what_a_folder_has_beside_its_stack_is_named() {
+    let workdir = Workdir::new();
+    let folder = workdir.folder("stack");
+    let names = ["s1.png", "s2.png", "s4.png"];
+    for name in names {
+        png(&folder.join(name), [2, 2], GRAY8, &[0; 4]);
+    }
+    for name in ["s5.tif", "s6.JPG", "notes.txt", ".s7.tif"] {
+        fs::write(folder.join(name), "").unwrap();
+    }
+    let left_out = || Input::open(&folder, None).unwrap().left_out().join("; ");
+    let files =
+        "images of other formats (s5.tif, s6.JPG); missing numbers of the sequence (s3.png)";
+    assert_eq!(left_out(), files);
+    let chunk = |kind: &[u8; 4], data: &[u8]| {
+        let length = u32::try_from(data.len()).unwrap().to_be_bytes();
+        let checksum = crc(&[kind, data].concat()).to_be_bytes();
+        [&length[..], kind, data, &checksum].concat()
+    };
+    for (name, chunks) in [
+        ("s1.png", vec![chunk(b"pHYs", &[0; 9]), chunk(b"tEXt", b"a\0b")]),
+        ("s2.png", vec![chunk(b"acTL", &[0, 0, 0, 2, 0, 0, 0, 0]), chunk(b"tRNS", &[0, 1])]),
+    ] {
+        let file = fs::read(folder.join(name)).unwrap();
+        // The signature and IHDR have 33 bytes.
+        fs::write(folder.join(name), [&file[..33], &chunks.concat(), &file[33..]].concat())
+            .unwrap();
+    }
+    let rest = "; all frames but one of 1 animation; the chunks pHYs, tEXt, tRNS of 2 images";
+    assert_eq!(left_out(), format!("{files}{rest}"));
+}
+
+/// The checksum of a chunk of PNG, over its kind and its data.
+fn crc(bytes: &[u8]) -> u32 {
+    let step = |sum: u32, byte: &u8| {
+        let bit = |sum: u32, _| if sum & 1 == 1 { sum >> 1 ^ 0xedb8_8320 } else { sum >> 1 };
+        (0..8).fold(sum ^ u32::from(*byte), bit)
+    };
+    !bytes.iter().fold(u32::MAX, step)
 }
 
 /// Such files were once read as headerless bytes.
@@ -193,10 +303,10 @@ fn a_file_that_promises_another_format_is_raw_only_if_the_user_says_so() {
         bytes.resize(32, 7);
         let path = workdir.file(name, &bytes);
         for described in [None, Some(array())] {
-            let words = [words, &["--raw"]].concat();
-            demand(Input::open(&path, described), ErrorKind::InvalidValue, name, &words);
+            demand(Input::open(&path, described), ErrorKind::InvalidValue, name, words);
         }
-        assert_eq!(whole(&Input::headerless(&path, array()).unwrap()), bytes, "{name}");
+        let plain = Plain::new(array()).any_name();
+        assert_eq!(whole(&Input::plain(&path, plain).unwrap()), bytes, "{name}");
     };
     for (name, format) in [
         ("a.tif", "TIFF"),
@@ -212,7 +322,7 @@ fn a_file_that_promises_another_format_is_raw_only_if_the_user_says_so() {
         ("a.csv", "text"),
         ("a.png", "folder"),
     ] {
-        check(name, b"", &["name promises", format]);
+        check(name, b"", &[format]);
     }
     for (start, format) in [
         (&b"II*\0"[..], "TIFF"),
@@ -224,12 +334,19 @@ fn a_file_that_promises_another_format_is_raw_only_if_the_user_says_so() {
         (b"\x89PNG\r\n\x1a\n", "folder"),
         (b"SIMPLE  =", "FITS"),
     ] {
-        check("scan.raw", start, &["begins as", format]);
+        check("scan.raw", start, &[format]);
+    }
+    check("a.tif", b"", &["the name is for TIFF files", "tifffile.imread("]);
+    check("scan.raw", b"II*\0", &["begins as TIFF files do", "tifffile.imread("]);
+    check("a.czi", b"", &["the name is for microscope files", "bioio.BioImage("]);
+    // Any other extension than those of plain bytes.
+    for name in ["a.vol", "a.am", "a.v2", "a.npy.partial", "scan_v1.0"] {
+        check(name, b"", &["unknown extension", "--raw"]);
     }
     let folder = workdir.folder("a.zarr");
     demand(Input::open(&folder, None), ErrorKind::InvalidValue, "a.zarr", &["Zarr"]);
     demand(Input::open("-".as_ref(), None), ErrorKind::InvalidValue, "-", &["standard input"]);
-    let raw = Input::headerless("-".as_ref(), array());
+    let raw = Input::plain("-".as_ref(), Plain::new(array()).any_name());
     demand(raw, ErrorKind::InvalidValue, "-", &["standard input"]);
 }
 

@@ -2,15 +2,15 @@
 #![forbid(unsafe_code)]
 
 use super::device::{ONE_OR_ALL, proposing};
-use super::shared::{LiveCheck, existing};
+use super::shared::{LiveCheck, existing, timeline_file};
 use crate::ranks::Rank;
 use crate::steps::Steps;
-use crate::values::{MapDevice, ReportLength, Shape, bytes, shape};
+use crate::values::{MapDevice, ReportLength, Shape, Slice, bytes, header, memory, shape, slice};
 use clap::builder::RangedU64ValueParser;
 use clap::{ArgGroup, Args, ValueEnum};
 use std::path::PathBuf;
 use trijet::Bytes;
-use trijet_io::{Dtype, Existing};
+use trijet_io::{Dtype, Existing, Target};
 
 /// A kernel that `trijet map --kernel-template` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -24,8 +24,11 @@ pub(crate) enum KernelTemplate {
 /// The element type of a raw file.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum DtypeName {
+    #[value(alias = "uint8")]
     U8,
+    #[value(alias = "uint16")]
     U16,
+    #[value(alias = "float32")]
     F32,
 }
 
@@ -46,6 +49,7 @@ Examples:
   trijet map scans/ -o scans-clean --op median
   trijet map in.raw -o out.raw --shape 4096x4096 --dtype u16 --op affine --scale 0.5
   trijet map stack.npy -o clean.npy --op median:3 --op affine:0.5,3
+  trijet map stack.npy -o try.npy --op median --radius 5 --slice 1:3
   trijet map in.npy -o out.npy --kernel gain.cu --entry gain --arg factor=2.5
   trijet map in.npy -o out.npy --op median:2 --kernel gain.cu --entry gain --arg factor=2.5
 
@@ -75,11 +79,12 @@ const USAGE: &str = "trijet map <INPUT> -o <OUTPUT> (--op <OP> | --kernel <FILE>
 #[derive(Debug, Args)]
 #[command(after_long_help = MAP_HELP, override_usage = USAGE, group(ArgGroup::new("operation").required(true).multiple(true)))]
 pub(crate) struct MapOptions {
-    /// The input: an .npy file, a raw file, or a folder of PNG images of one size. The images of a
-    /// folder are in the natural order of their names (im1, im2, im10); hidden files are skipped.
+    /// The input: an .npy file, a raw file (.raw, .bin or .dat), or a folder of PNG images of one size.
+    /// The images of a folder are in the natural order of their names (im1, im2, im10); hidden files are
+    /// skipped.
     pub(crate) input: PathBuf,
-    /// The output: an .npy file, a folder of PNG images (a name without extension), or a raw file
-    /// (a name that promises no other format, for example .raw or .bin).
+    /// The output: an .npy file; a folder of PNG images (a name without extension, or any name with a
+    /// slash at the end); or plain bytes without a header (.raw, .bin or .dat).
     #[arg(short, long)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -98,13 +103,22 @@ pub(crate) struct MapOptions {
     /// The shape of a raw input, slowest dimension first: 100x512x512.
     #[arg(long, value_parser = shape, requires = "dtype")]
     pub(crate) shape: Option<Shape>,
-    /// The element type of a raw input.
+    /// The element type of a raw input. Its bytes are little-endian, as those of a raw output are.
     #[arg(long, value_enum, requires = "shape")]
     pub(crate) dtype: Option<DtypeName>,
-    /// Take files for plain bytes whose names promise a format that is not supported, such as .tif
-    /// or .h5. An input with --shape and --dtype is then plain bytes whatever its name and its first
-    /// bytes are. Without this option, such files are refused. An output named .npy, or without
-    /// extension, is what it is without the option.
+    /// The bytes of a raw input to skip before the data. The rest must have exactly the size of --shape
+    /// and --dtype.
+    #[arg(long, value_name = "BYTES", value_parser = header, requires = "shape")]
+    pub(crate) header: Option<Bytes>,
+    /// Process only these images of a stack, or rows of an image: indices of the first axis of the
+    /// input, counted from 0, without the last one. 10: and :20 are open. Rows outside of the slice are
+    /// still read where the operation needs them, so the result is that part of the whole result.
+    #[arg(long, value_name = "A:B", value_parser = slice)]
+    pub(crate) slice: Option<Slice>,
+    /// Take files with other extensions, such as .tif or .vol, for plain bytes. An input with --shape
+    /// and --dtype is then plain bytes whatever its name and its first bytes are. Without this option,
+    /// such files are refused. An output named .npy, or without extension, is what it is without the
+    /// option.
     #[arg(long)]
     pub(crate) raw: bool,
     /// The device: auto, cuda:N or host; or all, for all GPUs of this host at once.
@@ -123,7 +137,7 @@ pub(crate) struct MapOptions {
     pub(crate) depth: Option<usize>,
     /// The most memory of the host that the run may use, for example 16GiB [default: what is
     /// available]. Chunks are made smaller until they fit.
-    #[arg(long, value_parser = bytes)]
+    #[arg(long, value_parser = memory)]
     pub(crate) memory: Option<Bytes>,
     /// Print what the job reads and writes, the memory that it needs, and the least time of its copies
     /// on a modelled H200. Nothing is created, and no GPU is needed.
@@ -132,7 +146,7 @@ pub(crate) struct MapOptions {
     /// Save a timeline of the run, with the hazards that --check has found. The extension chooses the
     /// format: .html is a page for a browser, .pftrace is for Perfetto, .json for tools that read
     /// PyTorch's traces, .ledger for `trijet check`.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = timeline_file())]
     pub(crate) trace: Option<PathBuf>,
     /// The report: a few lines, or every figure.
     #[arg(long, value_enum, default_value = "short")]
@@ -176,6 +190,14 @@ pub(crate) struct MapOptions {
 }
 
 impl MapOptions {
+    /// Says why the name of the output is wrong, if it is.
+    pub(super) fn wrong_name(&self) -> Option<String> {
+        if self.raw {
+            return None;
+        }
+        Target::check_name(&self.output).err().map(|error| error.to_string())
+    }
+
     /// What becomes of a file that has the name of the timeline.
     pub(crate) fn existing(&self) -> Existing {
         existing(self.overwrite)

@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 
 use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser};
+use std::path::PathBuf;
+use trijet_cli::timeline;
 use trijet_io::Existing;
 
 /// The option that lets a command replace files.
@@ -23,6 +26,11 @@ impl Overwrite {
 /// What becomes of files that exist.
 pub(super) fn existing(is_replaced: bool) -> Existing {
     if is_replaced { Existing::Replaced } else { Existing::Kept }
+}
+
+/// Reads the name of a timeline, whose extension is its format.
+pub(super) fn timeline_file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| timeline::check_name(&path).map(|()| path))
 }
 
 /// The option that runs the checker along with a command.

@@ -14,6 +14,7 @@ use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::file::{About, Reader};
 use trijet::trace::{Op, TimeSource};
 use trijet::{Error, ErrorKind, Result};
+use trijet_io::shown;
 
 /// The most entries that are held in memory. A longer ledger is checked too, but without witnesses
 /// and remarks about performance, which need all entries at once.
@@ -43,10 +44,10 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
 
 fn check_file(path: &Path, assume: Assume) -> Result<Checked> {
     let file = File::open(path).map_err(|error| {
-        let cause = format!("{}: {error}", path.display());
+        let cause = format!("{}: {error}", shown(path));
         Error::new(ErrorKind::Io, "check", cause).caused_by(error)
     })?;
-    let in_file = |error: trijet::Error| error.context(path.display().to_string());
+    let in_file = |error: trijet::Error| error.context(shown(path).to_string());
     let mut reader = Reader::new(BufReader::new(file)).map_err(in_file)?;
     let about = reader.about().clone();
     let options = Options { assume, ..Options::default() };
@@ -73,7 +74,7 @@ fn check_file(path: &Path, assume: Assume) -> Result<Checked> {
 
 fn text(path: &Path, checked: &Checked) -> Result<()> {
     let Checked { about, verdict, lints } = checked;
-    print(format_args!("{}: {} ({} entries)", path.display(), about.program, verdict.ops))?;
+    print(format_args!("{}: {} ({} entries)", shown(path), about.program, verdict.ops))?;
     print(verdict.text(&Names::default()))?;
     if about.dropped > 0 {
         print(format_args!("{} entries are missing: this is not the whole run", about.dropped))?;

@@ -29,6 +29,7 @@ use std::fmt::Display;
 use std::io::{ErrorKind as Io, Write, stderr, stdout};
 use trijet::check::Options;
 use trijet::{Builder, Device, Error, ErrorKind, Result, Select};
+use trijet_io::escaped;
 use wrap::wrapped;
 
 /// Opens the device. The host device is opened in place of a GPU for `auto` only.
@@ -51,9 +52,10 @@ fn with_check(builder: Builder, check: &LiveCheck) -> Builder {
 }
 
 /// Prints lines for a person, all at once: processes of one job share their output. A terminal gets lines of its width.
-/// It is not an error if the reader has closed the pipe.
+/// Control characters of text from outside, such as labels of a ledger, are escaped. It is not an error if the reader has
+/// closed the pipe.
 fn print(lines: impl Display) -> Result<()> {
-    print_text(&wrapped(&lines.to_string()))
+    print_text(&wrapped(&escaped(&lines.to_string())))
 }
 
 /// Prints a text for programs: a terminal gets its lines as they are.
@@ -68,7 +70,8 @@ fn print_text(text: &str) -> Result<()> {
     }
 }
 
-/// Prints a line to standard error. Failures are ignored: the exit status does not depend on them.
-pub(crate) fn print_stderr(line: impl Display) {
-    drop(writeln!(stderr(), "{line}"));
+/// Prints lines to standard error, with control characters escaped. Failures are ignored: the exit status
+/// does not depend on them.
+pub(crate) fn print_stderr(lines: impl Display) {
+    drop(writeln!(stderr(), "{}", escaped(&lines.to_string())));
 }

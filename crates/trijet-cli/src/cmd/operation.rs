@@ -8,7 +8,7 @@ use trijet::kernels::median::{Edges, MedianPixel, RADIUS_MAX, Rows, Window, load
 use trijet::kernels::{AFFINE_F32, AFFINE_U8, AFFINE_U16};
 use trijet::pipeline::{Layout, StageCx};
 use trijet::{Device, Element, Error, ErrorKind, Pipeline, Result, View, ViewMut};
-use trijet_io::{Array, Dtype};
+use trijet_io::{Array, Dtype, shown};
 
 /// An operation over the rows of an array.
 #[derive(Debug)]
@@ -48,8 +48,9 @@ impl Operation {
     /// The operation of a step, over the array of `input`.
     pub(super) fn new(step: &Step, array: &Array, input: &Path) -> Result<Self> {
         match step {
-            Step::Median(window) => median_of(array, *window)
-                .map_err(|error| error.context(input.display().to_string())),
+            Step::Median(window) => {
+                median_of(array, *window).map_err(|error| error.context(shown(input).to_string()))
+            }
             Step::Affine { scale, offset } => Ok(Self::Affine { scale: *scale, offset: *offset }),
             Step::Kernel(KernelStep { file, entry, args, halo }) => {
                 let kernel = Box::new(UserKernel::read(file, entry, args, array.dtype())?);

@@ -28,7 +28,7 @@ use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Report, Result, Select};
 use trijet_bench::progress::{Step, Steps};
 use trijet_cli::timeline;
-use trijet_io::{Dtype, Input, NewFile};
+use trijet_io::{Dtype, Input, NewFile, shown};
 
 /// The largest default chunk size of the schedules that do not choose their own.
 const CHUNK: Bytes = Bytes(16 << 20);
@@ -91,8 +91,7 @@ pub(crate) fn run(options: &OverlapOptions) -> Result<ExitCode> {
             run_job(setting, Images::of(&input)?, |_| stack::read::<u16>(&device, &input))
         }
         Dtype::F32 => {
-            let cause =
-                format!("{}: the images must be u8 or u16, but they are f32", path.display());
+            let cause = format!("{}: the images must be u8 or u16, but they are f32", shown(path));
             Err(Error::new(ErrorKind::InvalidValue, "overlap", cause))
         }
     }
@@ -219,7 +218,7 @@ fn run_job<T: Pixel>(
             }
         }
         if let Some(target) = &trace {
-            print(format_args!("timeline: {}", target.path().display()))?;
+            print(format_args!("timeline: {}", shown(target.path())))?;
         }
         verdict.print()?;
     }

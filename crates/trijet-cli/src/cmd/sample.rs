@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use trijet::{Bytes, Result};
 use trijet_cli::micrograph::Micrograph;
-use trijet_io::{Array, Dtype, NewFile, file_error};
+use trijet_io::{Array, Dtype, NewFile, file_error, shown};
 
 /// The same images in every run.
 const SEED: u64 = 20_251_126;
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &SampleOptions) -> Result<()> {
     let array = Array::new(dtype, vec![options.images, side, side])?;
     let file = NewFile::new("sample", &options.file, options.overwrite.existing(), &[])?;
     file.write(|file| write_images(options, file, &array.npy_header()))?;
-    let name = options.file.display();
+    let name = shown(&options.file);
     print(format_args!(
         "{name}: {array}, {} of noisy micrographs. Try: trijet map {name} -o clean.npy --op median:3",
         Bytes(array.bytes())

@@ -10,7 +10,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use trijet::{Error, ErrorKind, Result};
-use trijet_io::{Complete, Existing, NewFile, file_error};
+use trijet_io::{Complete, Existing, NewFile, file_error, shown};
 
 /// Prints a kernel to begin with.
 pub(crate) fn kernel_template(template: KernelTemplate) -> Result<()> {
@@ -44,7 +44,7 @@ pub(crate) fn man(options: &ManOptions) -> Result<()> {
         }
     }
     written?;
-    print(format_args!("{}: one page for each command", folder.display()))
+    print(format_args!("{}: one page for each command", shown(folder)))
 }
 
 /// Adds the page of a command, and those of the commands below it, each after its name.

@@ -28,6 +28,57 @@ fn an_operation_is_needed() {
     workdir.trijet(&[]).refused(2, &["Usage"]);
 }
 
+/// The message about a missing operation did not say what the options had to do with it.
+#[test]
+fn an_option_of_a_missing_operation_names_the_operation() {
+    for (option, operation) in [
+        ("--radius=3", "--radius belongs to --op median"),
+        ("--scale=2", "--scale belongs to --op affine"),
+        ("--halo=2", "--halo belongs to --kernel FILE"),
+    ] {
+        refused(&workdir(), 2, &[option], &["--op <OP>", operation]);
+    }
+}
+
+/// A name from which the format does not follow is wrong usage, as any other wrong option.
+#[test]
+fn a_name_with_a_wrong_extension_is_wrong_usage() {
+    let workdir = workdir();
+    let op = ["--op", "affine"];
+    for trace in ["x.xyz", "x", "x.ledger.gz"] {
+        let call = [op[0], op[1], "--trace", trace];
+        refused(&workdir, 2, &call, &[trace, ".html, .pftrace, .json or .ledger"]);
+    }
+    for out in ["a.tif", "a.mha", "scan_v1.0", "a.npy.partial", "one.png"] {
+        let ran = workdir.map(&["in.npy", "-o", out, "--op", "affine"]);
+        ran.refused(2, &[out, "slash", "Usage: trijet map"]);
+    }
+    refused(&workdir, 2, &[op[0], op[1], "--memory", "1"], &["--memory", "16GiB"]);
+    assert_eq!(workdir.names(), ["in.npy"]);
+}
+
+#[test]
+fn a_slice_or_a_header_that_is_none_is_refused() {
+    let workdir = workdir();
+    let op = ["--op", "affine"];
+    for (slice, code, words) in [
+        ("3", 2, "is not a slice"),
+        ("a:b", 2, "is not a slice"),
+        ("1:2:3", 2, "is not a slice"),
+        ("+1:2", 2, "is not a slice"),
+        ("2:2", 2, "is empty"),
+        ("4:2", 2, "is empty"),
+        ("0:9", 1, "is not a part of u8 [8, 8]"),
+        ("8:", 1, "is not a part of u8 [8, 8]"),
+    ] {
+        let slice = format!("--slice={slice}");
+        refused(&workdir, code, &[op[0], op[1], &slice], &[words]);
+    }
+    refused(&workdir, 2, &[op[0], op[1], "--header", "16"], &["--shape"]);
+    let described = ["--shape=8x8", "--dtype=u8", "--header=128"];
+    refused(&workdir, 1, &[&op[..], &described].concat(), &["in.npy", "remove --shape"]);
+}
+
 #[test]
 fn the_radius_of_the_median_is_1_to_7() {
     for radius in ["0", "8", "4294967295"] {
@@ -53,8 +104,20 @@ fn the_median_takes_images_of_u8_and_u16() {
 #[test]
 fn a_chunk_size_that_is_not_a_positive_number_is_refused() {
     let op = ["--op", "median"];
-    let wrong =
-        ["0", "0MiB", "-1", "1TB", "many", "", "99999999999GiB", "0.4B", "1.5.5MiB", ".5MiB", "+1"];
+    let wrong = [
+        "0",
+        "0MiB",
+        "-1",
+        "1XB",
+        "1MBi",
+        "many",
+        "",
+        "99999999999GiB",
+        "0.4B",
+        "1.5.5MiB",
+        ".5MiB",
+        "+1",
+    ];
     for chunk in wrong {
         let chunk = format!("--chunk={chunk}");
         refused(&workdir(), 2, &[op[0], op[1], &chunk], &["--chunk"]);
@@ -73,9 +136,10 @@ fn a_size_that_is_printed_can_be_typed() {
             .trijet(&[&["map", "in.npy", "-o", "out.npy"], &unknown[..]].concat())
             .refused(2, &["unknown device `no`"]);
     }
-    let call = |chunk| workdir.map(&["in.npy", "-o", chunk, "--op", "affine", "--chunk", chunk]);
-    for chunk in ["1.5KiB", "2TiB", "0.001MiB"] {
-        call(chunk).done();
+    let sizes = ["1.5KiB", "2TiB", "0.001MiB", "5MB", "5m", "5mb", "64k", "1 kib", "7b"];
+    for (n, chunk) in sizes.into_iter().enumerate() {
+        let out = format!("out{n}.npy");
+        workdir.map(&["in.npy", "-o", &out, "--op", "affine", "--chunk", chunk]).done();
     }
 }
 
@@ -103,7 +167,8 @@ fn a_kernel_file_has_a_known_extension() {
         refused(&workdir, 1, &["--kernel", name, "--entry", "gain"], words);
     };
     kernel("missing.cu", &["missing.cu", "No such file"]);
-    kernel("gain.txt", &["gain.txt", ".cu, .ptx or .cubin"]);
+    let other = ["--kernel", "gain.txt", "--entry", "gain"];
+    refused(&workdir, 2, &other, &["gain.txt", ".cu, .ptx or .cubin", "Usage: trijet map"]);
     kernel("binary.cu", &["binary.cu", "not UTF-8 text"]);
     for arg in ["factor", "=", "factor=", "factor=two", "n=1.5u32", "n=300u8", "n=5000000000"] {
         let call = ["--kernel", "gain.cu", "--entry", "gain", "--arg", arg];

@@ -50,7 +50,7 @@ fn an_output_that_is_the_input_is_refused_under_every_path() {
 fn an_output_inside_the_input_is_refused() {
     let workdir = Workdir::new();
     workdir.images("in", [4, 4], &Images::U8(&noise(32, 2)));
-    for out in ["in/out.npy", "in/out", "in/0.png"] {
+    for out in ["in/out.npy", "in/out", "in/0.png/"] {
         workdir.map(&["in", "-o", out, "--op", "median"]).refused(1, &[out]);
     }
     assert_eq!(fs::read_dir(workdir.path("in")).unwrap().count(), 2);
@@ -67,9 +67,7 @@ fn the_folder_of_the_output_must_exist() {
 fn a_format_that_cannot_hold_the_array_is_refused() {
     let workdir = Workdir::new();
     workdir.npy("in.npy", "<f4", &[2, 2], &[0; 16]);
-    for (out, words) in [("images", ".npy"), ("one.png", "folder")] {
-        workdir.map(&["in.npy", "-o", out, "--op", "affine"]).refused(1, &[out, words]);
-    }
+    workdir.map(&["in.npy", "-o", "images", "--op", "affine"]).refused(1, &["images", ".npy"]);
     assert_eq!(workdir.names(), ["in.npy"]);
 }
 

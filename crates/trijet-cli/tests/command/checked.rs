@@ -83,7 +83,7 @@ fn map_has_no_finding_for_any_operation_and_format() {
             for output in ["npy", "raw", "images"] {
                 let name = operation.concat().replace(['-', ':', ',', '.'], "");
                 let name = match output {
-                    "images" => format!("{input}-{name}"),
+                    "images" => format!("{}-{name}", input.replace('.', "-")),
                     kind => format!("{input}-{name}.{kind}"),
                 };
                 let sizes = ["--chunk=320", "--depth=2", "--check", "--json"];

@@ -66,6 +66,7 @@ fn prepared() -> Workdir {
     workdir.npy("in.npy", "<u2", &[3, 16, 24], &pixels);
     workdir.images("scans", [8, 8], &Images::U8(&[7; 128]));
     workdir.file("in.raw", &vec![1; 4096 * 4096 * 2]);
+    workdir.file("in.vol", &vec![1; 512 + 64 * 64 * 2]);
     workdir.file("train.py", b"print('trained')\n");
     workdir.file("train.csv", b"Action,Pointer,Size,Stream\nallocate,1,4096,0\nfree,1,,0\n");
     workdir.file("a.out", b"#!/bin/sh\nexit 0\n");
@@ -106,9 +107,16 @@ fn run(workdir: &Workdir, line: &str) -> Ran {
         drop(fs::remove_file(workdir.path(file)));
     }
     // A line runs again under another output, and outputs are not replaced.
-    for output in
-        ["clean.npy", "out.npy", "out.raw", "run.html", "run.json", "run.pftrace", "run.ledger"]
-    {
+    for output in [
+        "clean.npy",
+        "out.npy",
+        "try.npy",
+        "out.raw",
+        "run.html",
+        "run.json",
+        "run.pftrace",
+        "run.ledger",
+    ] {
         if line.contains(output) && !line.contains("--read") && !line.contains("check") {
             drop(fs::remove_file(workdir.path(output)));
         }

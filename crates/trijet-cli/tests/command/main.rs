@@ -24,6 +24,7 @@ mod outputs;
 mod overlap;
 mod overwrite;
 mod own_kernel;
+mod parts;
 mod printing;
 mod reference;
 mod replay;

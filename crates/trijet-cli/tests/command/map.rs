@@ -144,11 +144,47 @@ fn a_raw_file_takes_its_shape_from_the_user() {
     let data = noise(3 * 8 * 9 * 2, 5);
     workdir.file("in.raw", &data);
     let expected = bytes_of(&median(&numbers_of(&data), [3, 8, 9], 2));
-    for (shape, out) in [("3x8x9", "a.raw"), ("3,8,9", "b.bin")] {
-        let described = ["--shape", shape, "--dtype", "u16", "--op", "median", "--radius", "2"];
-        workdir.map(&[&["in.raw", "-o", out], &described[..]].concat()).done();
+    let forms =
+        [("3x8x9", "u16", "a.raw"), ("3,8,9", "u16", "b.bin"), ("3X8X9", "uint16", "c.dat")];
+    for (shape, dtype, out) in forms {
+        let described = ["--shape", shape, "--dtype", dtype, "--op", "median", "--radius", "2"];
+        let report = workdir.map(&[&["in.raw", "-o", out], &described[..]].concat()).done();
         assert_eq!(workdir.read(out), expected, "{shape}");
+        let first = format!("{out}: u16 [3, 8, 9] (plain bytes, no header), median");
+        assert!(report.starts_with(&first), "{report}");
     }
+}
+
+/// `scans.d/` was a file without a header.
+#[test]
+fn a_slash_at_the_end_names_a_folder() {
+    let workdir = Workdir::new();
+    let stack = noise(3 * 4 * 5, 14);
+    workdir.npy("in.npy", "|u1", &[3, 4, 5], &stack);
+    let pixels: Vec<u16> = stack.into_iter().map(u16::from).collect();
+    for out in ["scans.d/", "scan_v1.0/", "x.npy/"] {
+        workdir.map(&["in.npy", "-o", out, "--op", "affine"]).done();
+        assert_eq!(pixels_of(&workdir.path(out)), pixels, "{out}");
+    }
+}
+
+#[test]
+fn a_report_says_what_of_the_input_is_not_in_the_output() {
+    let workdir = Workdir::new();
+    workdir.images("in", [4, 4], &Images::U8(&noise(5 * 16, 15)));
+    std::fs::remove_file(workdir.path("in/2.png")).unwrap();
+    workdir.file("in/5.tif", b"");
+    let line = "not in the output: images of other formats (5.tif); missing numbers of the sequence (2.png)";
+    let call =
+        |out, more: &[&str]| workdir.map(&[&["in", "-o", out, "--op", "affine"], more].concat());
+    for (out, more) in [("a", &[][..]), ("b", &["--report=full"]), ("c", &["--plan"])] {
+        let report = call(out, more).done();
+        assert_eq!(report.lines().nth(1), Some(line), "{report}");
+    }
+    let json = call("d", &["--json"]).json();
+    assert_eq!(json["left_out"][1], "missing numbers of the sequence (2.png)");
+    let whole = workdir.map(&["a", "-o", "e.npy", "--op", "affine", "--json"]).json();
+    assert_eq!(whole["left_out"].as_array().map(Vec::len), Some(1), "{whole}");
 }
 
 #[test]
@@ -159,11 +195,13 @@ fn the_option_raw_takes_files_for_plain_bytes() {
     workdir.npy("in.npy", "|u1", &[12], &data);
     let described = ["--shape", "12", "--dtype", "u8", "--op", "affine"];
     let both = [&["in.tif", "-o", "out.h5"], &described[..]].concat();
-    workdir.map(&both).refused(1, &["in.tif", "TIFF", "--raw"]);
+    workdir.map(&both).refused(2, &["out.h5", "HDF5", "--raw"]);
+    let input = [&["in.tif", "-o", "out.npy"], &described[..]].concat();
+    workdir.map(&input).refused(1, &["in.tif", "TIFF", "tifffile.imread('in.tif')"]);
     workdir.map(&[&both[..], &["--raw"]].concat()).done();
     assert_eq!(workdir.read("out.h5"), data);
     let output = ["in.npy", "-o", "out.tif", "--op", "affine"];
-    workdir.map(&output).refused(1, &["out.tif", "TIFF", "--raw"]);
+    workdir.map(&output).refused(2, &["out.tif", "TIFF", "--raw"]);
     workdir.map(&[&output[..], &["--raw"]].concat()).done();
     assert_eq!(workdir.read("out.tif"), data);
     for (input, output) in [("-", "out.npy"), ("in.npy", "-")] {
@@ -315,15 +353,15 @@ fn a_timeline_that_cannot_be_written_is_refused_before_the_run() {
     workdir.npy("empty.npy", "|u1", &[0, 8], &[]);
     workdir.file("taken.html", b"mine");
     for (input, out, trace, words) in [
-        ("in.npy", "out.npy", "out.txt", ".html, .pftrace, .json or .ledger"),
         ("in.npy", "out.npy", "taken.html", "already exists"),
         ("in.npy", "out.npy", "nowhere/out.html", "folder does not exist"),
-        ("in.npy", "out.ledger", "./out.ledger", "is the output"),
         ("empty.npy", "out.npy", "out.html", "nothing to trace"),
     ] {
         let run = [input, "-o", out, "--op", "median", "--trace", trace];
         workdir.map(&run).refused(1, &[trace, words]);
     }
+    let both = ["in.npy", "-o", "out.ledger", "--raw", "--op", "median", "--trace", "./out.ledger"];
+    workdir.map(&both).refused(1, &["./out.ledger", "is the output"]);
     assert_eq!(workdir.names(), ["empty.npy", "in.npy", "taken.html"]);
 }
 

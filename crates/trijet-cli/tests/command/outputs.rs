@@ -150,7 +150,7 @@ fn the_file_of_a_kernel_is_not_written_over() {
     let template = workdir.trijet(&["map", "--kernel-template"]).done();
     workdir.file("gain.cu", template.as_bytes());
     let call = ["in.npy", "-o", "gain.cu", "--kernel", "gain.cu", "--entry", "gain", "--overwrite"];
-    let call = [&call[..], &["--arg", "factor=2.5"]].concat();
+    let call = [&call[..], &["--arg", "factor=2.5", "--raw"]].concat();
     workdir.map(&call).refused(1, &["gain.cu", "would overwrite the input gain.cu"]);
     assert_eq!(workdir.read("gain.cu"), template.as_bytes());
 }

@@ -1,7 +1,7 @@
 //! Output to a closed pipe or a full disk.
 
 use crate::workdir::{Ran, Workdir, noise};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{PipeWriter, pipe};
 
 /// A pipe whose reader is closed.
@@ -56,4 +56,64 @@ fn help_that_cannot_be_written_is_an_error() {
         assert!(ran.err.contains("No space left on device"), "{args:?}: {}", ran.err);
         Ran::from(workdir.command(args).stdout(closed_pipe()).output().unwrap()).done();
     }
+}
+
+/// No control character but the ends of lines.
+#[track_caller]
+fn plain(text: &str) {
+    assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+}
+
+/// Names went to the terminal as they are: a line feed broke the line, and ESC set the title.
+#[test]
+fn control_characters_of_names_are_shown_as_escapes() {
+    let workdir = Workdir::new();
+    let missing = workdir.map(&["no\n\u{1b}[31mred.npy", "-o", "o.npy", "--op", "affine"]);
+    plain(&missing.err);
+    assert!(missing.err.lines().nth(1).is_some_and(|line| line.starts_with("  caused by: ")));
+    missing.refused(1, &["open: no\\n\\u001b[31mred.npy: no such file"]);
+
+    let name = "a\u{1b}]0;owned\u{7}\r\u{9b}.npy";
+    workdir.npy(name, "|u1", &[4, 4], &noise(16, 1));
+    let out = "o\u{1b}.npy";
+    let plan = workdir.map(&[name, "-o", out, "--op", "affine", "--plan"]).done();
+    plain(&plan);
+    let json = workdir.map(&[name, "-o", out, "--op", "affine", "--json"]);
+    plain(&json.out);
+    let json = json.json();
+    assert_eq!((&json["input"], &json["output"]), (&name.into(), &out.into()));
+    let again = workdir.map(&[name, "-o", out, "--op", "affine", "--resume"]).done();
+    plain(&again);
+    assert!(again.starts_with("o\\u001b.npy is complete"), "{again}");
+
+    fs::create_dir(workdir.path("in")).unwrap();
+    workdir.file("in/x\u{1b}[2J.png", b"not an image");
+    let damaged = workdir.map(&["in", "-o", "p", "--op", "affine"]);
+    plain(&damaged.err);
+    damaged.refused(1, &["in/x\\u001b[2J.png: damaged PNG"]);
+}
+
+/// The message about wrong usage quotes arguments, which a shell may have made of names.
+#[test]
+fn control_characters_of_arguments_are_shown_as_escapes() {
+    let workdir = Workdir::new();
+    let name = "b\u{1b}]0;owned\u{7}.npy";
+    for args in [
+        &["a.npy", name, "-o", "o.npy", "--op", "affine"][..],
+        &["a.npy", "-o", "o.npy", "--op", name],
+        &["a.npy", "-o", "o.npy", "--kernel", name],
+    ] {
+        let ran = workdir.map(args);
+        plain(&ran.err);
+        ran.refused(2, &["b\\u001b]0;owned\\u0007.npy"]);
+    }
+}
+
+#[test]
+fn control_characters_of_a_ledger_are_shown_as_escapes() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[64, 64], &noise(4096, 1));
+    let file = "t\u{1b}[2J.ledger";
+    workdir.map(&["in.npy", "-o", "o.npy", "--op", "median", "--trace", file]).done();
+    plain(&workdir.trijet(&["check", file]).out);
 }

@@ -4,6 +4,7 @@ use super::ahead::Ahead;
 use crate::array::Array;
 use crate::file_error;
 use crate::item::Item;
+use crate::plain::Plain;
 use crate::rows::Rows;
 use rustix::fs::OFlags;
 use std::ffi::OsString;
@@ -27,12 +28,12 @@ pub trait Format: fmt::Debug + Sync {
     /// Whether an output with this name is of this format.
     fn claims_output(&self, path: &Path) -> bool;
 
-    /// Opens an input. `array` describes the array where the user has given a description.
+    /// Opens an input. `plain` is the description that the user has given, if any.
     ///
     /// # Errors
     /// `Io` for a file that cannot be read or is damaged. `InvalidValue` for a file that is not
     /// supported, and for a description that is missing or superfluous.
-    fn open(&self, path: &Path, array: Option<Array>) -> Result<Opened>;
+    fn open(&self, path: &Path, plain: Option<&Plain>) -> Result<Opened>;
 
     /// Prepares an output of `array` at `path`, and writes nothing. `names` are the names of the
     /// input's files, for a format of several files.
@@ -85,6 +86,12 @@ pub(super) fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }
 
+/// Whether a path ends with a slash, and so names a folder.
+pub(super) fn names_folder(path: &Path) -> bool {
+    let path = path.as_os_str().as_encoded_bytes();
+    path.ends_with(b"/") || path.ends_with(b"/.")
+}
+
 /// An open input.
 #[derive(Debug)]
 pub struct Opened {
@@ -94,6 +101,8 @@ pub struct Opened {
     pub granule: u64,
     /// The files of the input. Each holds an equal number of rows, in this order.
     pub items: Vec<Item>,
+    /// What the input has, or should have, that is not in the array: parts of a sentence.
+    pub left_out: Vec<String>,
     /// The reader of the rows.
     pub reader: Box<dyn Reader>,
 }
@@ -206,8 +215,8 @@ pub trait Writer: fmt::Debug + Send + Sync {
 }
 
 /// Refuses a description of the array where the files have one.
-pub(super) fn refuse_description(path: &Path, array: Option<&Array>) -> Result<()> {
-    if array.is_some() {
+pub(super) fn refuse_description(path: &Path, plain: Option<&Plain>) -> Result<()> {
+    if plain.is_some() {
         let cause = "the file defines its own shape and dtype; remove --shape and --dtype";
         return Err(file_error::refused("open", path, cause));
     }

@@ -41,7 +41,7 @@ impl FlatReader {
         let row_bytes = array.layout().row_bytes;
         let reader = Self { file, path: path.to_owned(), data_start, row_bytes };
         let items = vec![Item::new(OsString::new(), metadata)];
-        Opened { array, granule: 1, items, reader: Box::new(reader) }
+        Opened { array, granule: 1, items, left_out: Vec::new(), reader: Box::new(reader) }
     }
 }
 

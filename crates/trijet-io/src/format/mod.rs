@@ -2,6 +2,7 @@
 
 mod ahead;
 mod contract;
+mod descr;
 mod flat;
 mod images;
 mod mapping;

@@ -6,12 +6,16 @@
 //! of the file.
 
 use super::contract::{
-    Format, Found, Opened, Plan, has_extension, open_regular, refuse_description,
+    Format, Found, Opened, Plan, has_extension, names_folder, open_regular, refuse_description,
 };
+use super::descr::Elements;
 use super::flat::{FlatPlan, FlatReader};
 use super::promise::by_name;
 use crate::array::{Array, Dtype};
 use crate::file_error;
+use crate::plain::Plain;
+use crate::python::line;
+use crate::shown::shown;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -40,11 +44,11 @@ impl Format for Npy {
     }
 
     fn claims_output(&self, path: &Path) -> bool {
-        has_extension(path, "npy")
+        !names_folder(path) && has_extension(path, "npy")
     }
 
-    fn open(&self, path: &Path, array: Option<Array>) -> Result<Opened> {
-        refuse_description(path, array.as_ref())?;
+    fn open(&self, path: &Path, plain: Option<&Plain>) -> Result<Opened> {
+        refuse_description(path, plain)?;
         let (file, metadata) = open_regular(path)?;
         let (array, data_start) = read_header(&file, path, metadata.len())?;
         let (wanted, found) = (array.bytes(), metadata.len() - data_start);
@@ -101,14 +105,13 @@ fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<(Array, u64)
     let header = Parser { text: &text, at: 0 }.header().map_err(|cause| {
         file_error::damaged("open", path, format!("the header does not parse: {cause}"))
     })?;
-    let dtype =
-        dtype_of(&header.descr).map_err(|cause| file_error::refused("open", path, cause))?;
-    if header.fortran_order {
-        let cause = "Fortran order is not supported: save the array with numpy.ascontiguousarray";
-        return Err(file_error::refused("open", path, cause));
-    }
+    let dtype = header.dtype().map_err(|cause| {
+        let line = |array: &str| format!("{cause}; Python converts it: {}", line(path, "", array));
+        let cause = header.conversion().map_or(cause.clone(), |array| line(&array));
+        file_error::refused("open", path, cause)
+    })?;
     let array = Array::new(dtype, header.shape)
-        .map_err(|error| error.context(format!("open {}", path.display())))?;
+        .map_err(|error| error.context(format!("open {}", shown(path))))?;
     Ok((array, offset))
 }
 
@@ -156,28 +159,65 @@ fn header_bytes(array: &Array) -> Vec<u8> {
     bytes
 }
 
-/// The type that `descr` names, or why it is not supported.
-fn dtype_of(descr: &str) -> std::result::Result<Dtype, String> {
-    match descr {
-        "|u1" | "<u1" | ">u1" | "u1" => Ok(Dtype::U8),
-        "<u2" => Ok(Dtype::U16),
-        "<f4" => Ok(Dtype::F32),
-        _ if descr.contains('O') => {
-            Err(format!("dtype '{descr}' holds Python objects, which are not supported"))
-        }
-        ">u2" | ">f4" => Err(format!(
-            "dtype '{descr}' is big-endian: save the array little-endian ('<{}')",
-            &descr[1..]
-        )),
-        _ => Err(format!("dtype '{descr}' is not supported; u8, u16 and f32 are")),
-    }
+/// The value of `descr`.
+enum Descr {
+    /// One type.
+    Named(String),
+    /// A list of fields: a structured type.
+    Fields,
 }
 
 struct Header {
-    descr: String,
+    descr: Descr,
     fortran_order: bool,
     shape: Vec<u64>,
 }
+
+impl Header {
+    /// The type of the elements, or why the array is not read.
+    fn dtype(&self) -> std::result::Result<Dtype, String> {
+        let Descr::Named(descr) = &self.descr else {
+            return Err("each element has several fields (a structured dtype)".to_owned());
+        };
+        match Elements::of(descr) {
+            Elements::Read(_) if self.is_transposed() => {
+                Err("the elements are in Fortran order; C order is read".to_owned())
+            }
+            Elements::Read(dtype) => Ok(dtype),
+            _ if descr.contains('O') => Err(format!("the elements are Python objects ('{descr}')")),
+            _ if descr.starts_with('>') => {
+                Err(format!("the elements are big-endian ('{descr}'); {TYPES_READ}"))
+            }
+            _ => Err(format!("the elements have the type '{descr}'; {TYPES_READ}")),
+        }
+    }
+
+    /// The expression of Python that converts the array of a file, if there is one for its type.
+    fn conversion(&self) -> Option<String> {
+        let array = match &self.descr {
+            Descr::Fields => "numpy.load({})['FIELD']".to_owned(),
+            Descr::Named(descr) => match Elements::of(descr) {
+                Elements::Read(_) => "numpy.load({})".to_owned(),
+                Elements::Converted(conversion) => format!("numpy.load({{}}){conversion}"),
+                Elements::Unknown => return None,
+            },
+        };
+        Some(match self.is_transposed() {
+            true => format!("numpy.ascontiguousarray({array})"),
+            false => array,
+        })
+    }
+
+    /// Whether the elements are in another order than that of C. With one axis, both orders are one.
+    fn is_transposed(&self) -> bool {
+        let is_empty = self.shape.contains(&0);
+        let long_axes = self.shape.iter().filter(|axis| **axis > 1).count();
+        self.fortran_order && !is_empty && long_axes > 1
+    }
+}
+
+/// The types that are read, for messages.
+const TYPES_READ: &str = "uint8, uint16 and float32 are read ('|u1', '<u2', '<f4')";
 
 /// A parser of the literal, from left to right without backtracking and recursion.
 struct Parser<'a> {
@@ -196,9 +236,14 @@ impl Parser<'_> {
             self.expect(b':')?;
             match key.as_str() {
                 "descr" if self.peek() == Some(b'[') => {
-                    return Err("a structured dtype is not supported".to_owned());
+                    // What follows is not parsed: the file is refused in any case.
+                    return Ok(Header {
+                        descr: Descr::Fields,
+                        fortran_order: false,
+                        shape: Vec::new(),
+                    });
                 }
-                "descr" => descr = Some(self.string()?),
+                "descr" => descr = Some(Descr::Named(self.string()?)),
                 "fortran_order" => fortran_order = Some(self.boolean()?),
                 "shape" => shape = Some(self.tuple()?),
                 _ => return Err(format!("unknown key '{key}'")),

@@ -1,88 +1,207 @@
 //! Files that promise a format by their name or by their first bytes.
 //!
-//! The table has formats that Trijet cannot read or write, so that such a file is neither read as
-//! headerless bytes nor written as them. Formats that it can are in it too: a raw file promises
-//! nothing.
+//! The table has formats that Trijet cannot read or write, and the way from such a file to an `.npy`
+//! file. Formats that it can read are in it too. A file with any other extension than those of plain bytes
+//! is neither read as headerless bytes nor written as them.
 
 use super::contract::Found;
+use crate::python::line;
 use std::path::Path;
 
 /// A format, and how its files are recognized.
 #[derive(Debug)]
 struct Known {
+    /// What stands before "files" in a message.
     name: &'static str,
     extensions: &'static [&'static str],
     /// The first bytes. Fewer than three are too likely to be the first pixels of an image.
     starts: &'static [&'static [u8]],
+    /// How Python reads a file as an array, if it is one.
+    python: Option<Python>,
 }
 
+/// An expression of an array in Python, in which `{}` is the name of the file, and the modules that it
+/// needs beside numpy.
+#[derive(Debug, Clone, Copy)]
+struct Python {
+    modules: &'static str,
+    array: &'static str,
+}
+
+const IMAGE: Option<Python> = python("imageio.v3", "imageio.v3.imread({})");
+
 const KNOWN: &[Known] = &[
-    known("NumPy", &["npy"], &[b"\x93NUMPY"]),
-    known("PNG", &["png", "apng"], &[b"\x89PNG\r\n\x1a\n"]),
+    known("NumPy", &["npy"], &[b"\x93NUMPY"], None),
+    known("PNG", &["png", "apng"], &[b"\x89PNG\r\n\x1a\n"], IMAGE),
     known(
         "TIFF",
         &["tif", "tiff", "btf", "tf2", "tf8", "svs", "ndpi", "lsm", "stk", "qptiff", "dng"],
         &[b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"],
+        python("tifffile", "tifffile.imread({})"),
     ),
-    known("HDF5", &["h5", "hdf5", "hdf", "he5", "ims"], &[b"\x89HDF\r\n\x1a\n"]),
-    known("NetCDF", &["nc", "nc4", "cdf"], &[b"CDF\x01", b"CDF\x02", b"CDF\x05"]),
-    known("Zarr", &["zarr", "n5"], &[]),
-    known("NumPy archive", &["npz"], &[]),
-    known("ZIP", &["zip"], &[b"PK\x03\x04", b"PK\x05\x06"]),
-    known("JPEG", &["jpg", "jpeg", "jpe", "jfif"], &[b"\xff\xd8\xff"]),
-    known("JPEG 2000", &["jp2", "j2k", "jpx"], &[b"\0\0\0\x0cjP  \r\n"]),
-    known("JPEG XL", &["jxl"], &[b"\0\0\0\x0cJXL \r\n"]),
-    known("GIF", &["gif"], &[b"GIF87a", b"GIF89a"]),
-    known("BMP", &["bmp", "dib"], &[]),
-    known("WebP", &["webp"], &[]),
-    known("AVIF", &["avif", "heic", "heif"], &[]),
-    known("PNM", &["pgm", "ppm", "pnm", "pbm", "pfm", "pam"], &[]),
-    known("OpenEXR", &["exr"], &[b"v/1\x01"]),
-    known("DICOM", &["dcm", "dicom"], &[]),
-    known("MATLAB", &["mat"], &[b"MATLAB 5.0 MAT-file"]),
-    known("FITS", &["fits", "fit", "fts"], &[b"SIMPLE  ="]),
-    known("NIfTI", &["nii"], &[]),
-    known("NRRD", &["nrrd", "nhdr"], &[b"NRRD000"]),
-    known("MRC", &["mrc", "mrcs"], &[]),
-    known("microscope", &["czi", "lif", "nd2", "oib", "oif", "vsi", "dm3", "dm4"], &[]),
-    known("PyTorch", &["pt", "pth"], &[]),
-    known("safetensors", &["safetensors"], &[]),
-    known("pickle", &["pkl", "pickle"], &[]),
-    known("Arrow", &["parquet", "arrow", "feather"], &[b"PAR1", b"ARROW1"]),
-    known("text", &["txt", "csv", "tsv", "json", "xml", "html", "md"], &[]),
-    known("PDF", &["pdf"], &[b"%PDF-"]),
-    known("video", &["avi", "mp4", "mov", "mkv", "webm"], &[]),
-    known("gzip", &["gz", "tgz"], &[b"\x1f\x8b\x08"]),
+    known(
+        "HDF5",
+        &["h5", "hdf5", "hdf", "he5", "ims", "nxs"],
+        &[b"\x89HDF\r\n\x1a\n"],
+        python("h5py", "h5py.File({})['DATASET'][:]"),
+    ),
+    known(
+        "NetCDF",
+        &["nc", "nc4", "cdf"],
+        &[b"CDF\x01", b"CDF\x02", b"CDF\x05"],
+        python("xarray", "xarray.open_dataset({})['VARIABLE'].values"),
+    ),
+    known("Zarr", &["zarr", "n5"], &[], python("zarr", "zarr.open({})[:]")),
+    known("NumPy archive", &["npz"], &[], python("", "numpy.load({})['ARRAY']")),
+    known("ZIP", &["zip"], &[b"PK\x03\x04", b"PK\x05\x06"], None),
+    known("JPEG", &["jpg", "jpeg", "jpe", "jfif"], &[b"\xff\xd8\xff"], IMAGE),
+    known("JPEG 2000", &["jp2", "j2k", "jpx"], &[b"\0\0\0\x0cjP  \r\n"], IMAGE),
+    known("JPEG XL", &["jxl"], &[b"\0\0\0\x0cJXL \r\n"], IMAGE),
+    known("GIF", &["gif"], &[b"GIF87a", b"GIF89a"], IMAGE),
+    known("BMP", &["bmp", "dib"], &[], IMAGE),
+    known("WebP", &["webp"], &[], IMAGE),
+    known("AVIF", &["avif", "heic", "heif"], &[], IMAGE),
+    known("PNM", &["pgm", "ppm", "pnm", "pbm", "pfm", "pam"], &[], IMAGE),
+    known("OpenEXR", &["exr"], &[b"v/1\x01"], IMAGE),
+    known("DICOM", &["dcm", "dicom"], &[], python("pydicom", "pydicom.dcmread({}).pixel_array")),
+    known(
+        "MATLAB",
+        &["mat"],
+        &[b"MATLAB 5.0 MAT-file"],
+        python("scipy.io", "numpy.ascontiguousarray(scipy.io.loadmat({})['VARIABLE'])"),
+    ),
+    known(
+        "FITS",
+        &["fits", "fit", "fts"],
+        &[b"SIMPLE  ="],
+        python("astropy.io.fits", "astropy.io.fits.getdata({}).astype('<f4')"),
+    ),
+    known(
+        "NIfTI",
+        &["nii"],
+        &[],
+        python("nibabel", "numpy.ascontiguousarray(nibabel.load({}).get_fdata(dtype='<f4'))"),
+    ),
+    known(
+        "NRRD",
+        &["nrrd", "nhdr"],
+        &[b"NRRD000"],
+        python("nrrd", "nrrd.read({}, index_order='C')[0]"),
+    ),
+    known(
+        "MetaImage",
+        &["mha", "mhd"],
+        &[],
+        python("SimpleITK", "SimpleITK.GetArrayFromImage(SimpleITK.ReadImage({}))"),
+    ),
+    known("MRC", &["mrc", "mrcs"], &[], python("mrcfile", "mrcfile.read({})")),
+    known(
+        "microscope",
+        &["czi", "lif", "nd2", "oib", "oif", "vsi", "dm3", "dm4"],
+        &[],
+        python("bioio", "bioio.BioImage({}).data"),
+    ),
+    known("PyTorch", &["pt", "pth"], &[], python("torch", "torch.load({}).numpy()")),
+    known(
+        "safetensors",
+        &["safetensors"],
+        &[],
+        python("safetensors.numpy", "safetensors.numpy.load_file({})['TENSOR']"),
+    ),
+    known("pickle", &["pkl", "pickle"], &[], None),
+    known("Arrow", &["parquet", "arrow", "feather"], &[b"PAR1", b"ARROW1"], None),
+    known(
+        "text",
+        &["txt", "csv", "tsv", "json", "xml", "html", "md"],
+        &[],
+        python("", "numpy.loadtxt({}, delimiter=',', dtype='<f4')"),
+    ),
+    known("PDF", &["pdf"], &[b"%PDF-"], None),
+    known("video", &["avi", "mp4", "mov", "mkv", "webm"], &[], IMAGE),
+    known("gzip", &["gz", "tgz"], &[b"\x1f\x8b\x08"], None),
     known(
         "compressed",
         &["bz2", "xz", "zst", "lz4", "7z", "tar"],
         &[b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c"],
+        None,
     ),
+];
+
+/// The extensions of files of plain bytes.
+const PLAIN: [&str; 3] = ["raw", "bin", "dat"];
+
+/// The formats whose files in a folder of images are images, too.
+const IMAGES: [&str; 13] = [
+    "TIFF",
+    "JPEG",
+    "JPEG 2000",
+    "JPEG XL",
+    "GIF",
+    "BMP",
+    "WebP",
+    "AVIF",
+    "PNM",
+    "OpenEXR",
+    "DICOM",
+    "FITS",
+    "microscope",
 ];
 
 const fn known(
     name: &'static str,
     extensions: &'static [&'static str],
     starts: &'static [&'static [u8]],
+    python: Option<Python>,
 ) -> Known {
-    Known { name, extensions, starts }
+    Known { name, extensions, starts, python }
+}
+
+const fn python(modules: &'static str, array: &'static str) -> Option<Python> {
+    Some(Python { modules, array })
+}
+
+fn known_by_name(path: &Path) -> Option<&'static Known> {
+    let extension = path.extension()?;
+    let promises =
+        |known: &&Known| known.extensions.iter().any(|own| extension.eq_ignore_ascii_case(own));
+    KNOWN.iter().find(promises)
+}
+
+fn known_by_start(start: &[u8]) -> Option<&'static Known> {
+    let promises = |known: &&Known| known.starts.iter().any(|own| start.starts_with(own));
+    KNOWN.iter().find(promises)
 }
 
 /// The format that a name promises.
 pub(crate) fn by_name(path: &Path) -> Option<&'static str> {
-    let extension = path.extension()?;
-    let promises =
-        |known: &&Known| known.extensions.iter().any(|own| extension.eq_ignore_ascii_case(own));
-    KNOWN.iter().find(promises).map(|known| known.name)
+    known_by_name(path).map(|known| known.name)
 }
 
 /// The format whose files begin with these bytes.
 pub(crate) fn by_start(start: &[u8]) -> Option<&'static str> {
-    let promises = |known: &&Known| known.starts.iter().any(|own| start.starts_with(own));
-    KNOWN.iter().find(promises).map(|known| known.name)
+    known_by_start(start).map(|known| known.name)
 }
 
-/// Whether a file promises nothing, so that it may be headerless bytes.
+/// Whether a name is that of an image in another format than PNG.
+pub(super) fn is_other_image(name: &Path) -> bool {
+    by_name(name).is_some_and(|format| IMAGES.contains(&format))
+}
+
+/// The line of Python that makes an `.npy` file of an input that is not read, if it has an array.
+pub(crate) fn python_line(found: &Found<'_>) -> Option<String> {
+    let known = known_by_name(found.path).or_else(|| known_by_start(&found.start));
+    let Python { modules, array } = known?.python?;
+    Some(line(found.path, modules, array))
+}
+
+/// Whether a name is that of a file of plain bytes.
+pub(super) fn is_plain(path: &Path) -> bool {
+    path.extension().is_some_and(|own| PLAIN.iter().any(|plain| own.eq_ignore_ascii_case(plain)))
+}
+
+/// Whether a file may be headerless bytes: by its name it is plain bytes or has no format, and it does
+/// not begin as the files of a format do.
 pub(super) fn is_free(found: &Found<'_>) -> bool {
-    by_name(found.path).is_none() && by_start(&found.start).is_none()
+    let is_named = found.path.extension().is_none() || is_plain(found.path);
+    is_named && by_start(&found.start).is_none()
 }

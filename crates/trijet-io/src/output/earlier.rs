@@ -6,6 +6,7 @@ use crate::fingerprint::Fingerprint;
 use crate::format::{Writer, state_of};
 use crate::journal::{Journal, Progress};
 use crate::rows::Rows;
+use crate::shown::shown;
 use crate::verify::differing;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -149,7 +150,7 @@ fn unfinished(
         "{done} of {rows} rows of this job ({}) are done in {}, the last on {when}; use --resume to \
          continue, or --restart to discard them",
         fingerprint.operation(),
-        target.place.partial.display(),
+        shown(&target.place.partial),
     );
     file_error::refused("create", &target.place.out, cause)
 }

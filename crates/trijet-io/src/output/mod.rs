@@ -26,6 +26,7 @@ use crate::fingerprint::{Changes, DOUBTFUL, Fingerprint};
 use crate::format::{Ahead, is_at, state_of};
 use crate::journal::Journal;
 use crate::rows::Rows;
+use crate::shown::shown;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -264,13 +265,15 @@ impl Output {
         &self.lost
     }
 
-    /// The rows that are not written yet, in ascending order.
+    /// The rows that are not written yet, in ascending order and with their numbers in the input. A row of
+    /// a slice is written under that number, too.
     #[must_use]
     pub fn missing(&self) -> Vec<Range<u64>> {
-        let own = self.target.rows();
+        let (own, first) = (self.target.rows(), self.target.first_row());
         let all = self.done().missing(own.end).into_iter();
         let missing = all.map(|rows| rows.start.max(own.start)..rows.end);
-        missing.filter(|rows| !rows.is_empty()).collect()
+        let missing = missing.filter(|rows| !rows.is_empty());
+        missing.map(|rows| first + rows.start..first + rows.end).collect()
     }
 
     /// Whether this run has given the output its final name. A process that has finished its rows
@@ -431,8 +434,10 @@ fn forget(journal: &Journal, error: Error) -> Error {
 
 impl ParallelSink for Output {
     fn write_part(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
-        let layout = self.target.layout();
-        assert!(rows.start <= rows.end && rows.end <= layout.rows, "the rows are in the output");
+        let (layout, first) = (self.target.layout(), self.target.first_row());
+        let is_own = first <= rows.start && rows.start <= rows.end;
+        assert!(is_own && rows.end - first <= layout.rows, "the rows are in the output");
+        let rows = rows.start - first..rows.end - first;
         let wanted = (rows.end - rows.start) * layout.row_bytes;
         assert_eq!(bytes.len() as u64, wanted, "the bytes have the length of the rows");
         if rows.is_empty() {
@@ -482,7 +487,7 @@ impl Output {
         let place = &self.target.place;
         let is_durable = self.durability == Durability::OnDisk;
         partial.set_finished(is_durable)?;
-        let complete = format!("{} is complete", place.out.display());
+        let complete = format!("{} is complete", shown(&place.out));
         let root = partial.writer().root();
         if let Err(error) = place.publish(root) {
             // The system may fail after the output has got its name.

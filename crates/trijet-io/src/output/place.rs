@@ -6,6 +6,7 @@ use crate::file_error;
 use crate::format::{is_at, state_of};
 use crate::input::Input;
 use crate::names::{NAME_BYTES_MAX, folder_of, identity, rename_new, short_name};
+use crate::shown::shown;
 use rustix::io::Errno;
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -72,17 +73,17 @@ impl Place {
             .map_err(|error| file_error::io("create", &self.out, error))?
             .starts_with(source)
         {
-            return refused(format!("is inside the input {}", input.path().display()));
+            return refused(format!("is inside the input {}", shown(input.path())));
         }
         for own in [&self.out, &self.partial, &self.journal] {
             let Some(own) = identity(own) else { continue };
             if let Some(file) = input.files().iter().find(|file| identity(file) == Some(own)) {
-                let cause = format!("would overwrite the input {}", file.display());
+                let cause = format!("would overwrite the input {}", shown(file));
                 return refused(cause);
             }
         }
         if fs::canonicalize(&self.partial).is_ok_and(|partial| source.starts_with(partial)) {
-            return refused(format!("the input is inside {}", self.partial.display()));
+            return refused(format!("the input is inside {}", shown(&self.partial)));
         }
         Ok(())
     }
@@ -132,10 +133,10 @@ impl Place {
         let parent = self.folder();
         let cause = match fs::metadata(parent) {
             Ok(metadata) if metadata.is_dir() => return Ok(parent),
-            Ok(_) => format!("{} is not a folder", parent.display()),
+            Ok(_) => format!("{} is not a folder", shown(parent)),
             Err(error) => {
                 let error = file_error::io("create", parent, error);
-                return Err(error.context(format!("the folder of {}", self.out.display())));
+                return Err(error.context(format!("the folder of {}", shown(&self.out))));
             }
         };
         Err(file_error::refused("create", &self.out, cause))

@@ -11,13 +11,15 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use trijet::pipeline::Layout;
-use trijet::{ErrorKind, Result};
+use trijet::{ErrorKind, Result, Source};
 
 /// A description of an output, before anything is written.
 #[derive(Debug, Clone)]
 pub struct Target {
     pub(super) place: Place,
     array: Array,
+    /// The row of the input that is row 0 here.
+    first_row: u64,
     format: &'static dyn Format,
     pub(super) plan: Arc<dyn Plan>,
     shard: Option<Shard>,
@@ -25,33 +27,27 @@ pub struct Target {
 }
 
 impl Target {
-    /// Describes an output of `array` at `path`. The name determines the format: `.npy`, a folder
-    /// of images for a name without an extension, and a raw file for any other name. Images have
-    /// the names of the input's images.
+    /// Describes an output of `array` at `path`. The name determines the format: `.npy`; a folder
+    /// of images for a name without an extension, or with a slash at the end; plain bytes for `.raw`, `.bin`
+    /// and `.dat`. Images have the names of the input's images.
     ///
     /// # Errors
-    /// `InvalidValue` when the name promises a format that cannot be written, when `path` is the input
+    /// `InvalidValue` when the extension is another one, when `path` is the input
     /// or lies inside of it, and when the array cannot be written in that format. `Io` when the folder
     /// of `path` is missing or cannot be read.
     pub fn new(path: &Path, array: Array, input: &Input) -> Result<Self> {
-        match (of_output(path), by_name(path)) {
-            (Some(format), _) => Self::of_format(format, path, array, input),
-            (None, Some("PNG")) => {
-                let cause = "images are written to a folder; use a name without .png";
-                Err(file_error::refused("create", path, cause))
-            }
-            (None, name) => {
-                let name = name.unwrap_or("unknown");
-                let cause = format!(
-                    "the name promises a file of {name}, which cannot be written; use .npy, a name \
-                     without extension for a folder of images, or --raw for plain bytes"
-                );
-                Err(file_error::refused("create", path, cause))
-            }
-        }
+        Self::of_format(format_of(path)?, path, array, input)
     }
 
-    /// As [`new`](Self::new), but a name that promises a format without support gives a raw file.
+    /// Refuses a name from which [`new`](Self::new) does not know the format.
+    ///
+    /// # Errors
+    /// `InvalidValue`.
+    pub fn check_name(path: &Path) -> Result<()> {
+        format_of(path).map(drop)
+    }
+
+    /// As [`new`](Self::new), but any other name gives a file of plain bytes.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -67,8 +63,13 @@ impl Target {
     ) -> Result<Self> {
         let place = Place::new(path)?;
         place.check(input)?;
-        let plan = format.plan(path, &array, input.names())?;
-        Ok(Self { place, array, format, plan, shard: None, overwrites: false })
+        let plan = format.plan(path, &array, input.names_of_part())?;
+        let (granule, first_row) = (plan.granule(), input.first_row());
+        if !first_row.is_multiple_of(granule) || !input.layout().rows.is_multiple_of(granule) {
+            let cause = "a slice of one image is not written as an image; use .npy";
+            return Err(file_error::refused("create", path, cause));
+        }
+        Ok(Self { place, array, first_row, format, plan, shard: None, overwrites: false })
     }
 
     /// Refuses an output that exists, or one that cannot be written over.
@@ -137,6 +138,18 @@ impl Target {
         self.shard.map_or(0..layout.rows, |shard| shard.rows(layout))
     }
 
+    /// The rows of the input from which they are computed, without those around them.
+    #[must_use]
+    pub fn rows_of_input(&self) -> Range<u64> {
+        let rows = self.rows();
+        self.first_row + rows.start..self.first_row + rows.end
+    }
+
+    /// The row of the input that is row 0 of the output.
+    pub(crate) fn first_row(&self) -> u64 {
+        self.first_row
+    }
+
     /// The final path.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -155,6 +168,12 @@ impl Target {
         self.format
     }
 
+    /// Whether files of the output describe themselves. A file of plain bytes does not.
+    #[must_use]
+    pub fn has_header(&self) -> bool {
+        self.format.name() != HEADERLESS.name()
+    }
+
     /// The rows of the output.
     #[must_use]
     pub fn layout(&self) -> Layout {
@@ -167,4 +186,24 @@ impl Target {
     pub fn granule(&self) -> u64 {
         self.plan.granule()
     }
+}
+
+fn format_of(path: &Path) -> Result<&'static dyn Format> {
+    of_output(path).ok_or_else(|| file_error::refused("create", path, unknown_output(path)))
+}
+
+/// Why an output with a name that no format claims is not written.
+fn unknown_output(path: &Path) -> String {
+    let what = match by_name(path) {
+        Some("PNG") => {
+            return "images are written to a folder: use a name without .png, or one that ends with a slash"
+                .to_owned();
+        }
+        Some(name) => format!("the name is for {name} files, which cannot be written"),
+        None => "unknown extension".to_owned(),
+    };
+    format!(
+        "{what}; use .npy, a folder of images (a name without extension, or one that ends with a slash), or \
+         plain bytes (.raw, .bin, .dat, or any name with --raw)"
+    )
 }

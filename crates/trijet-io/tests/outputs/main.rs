@@ -20,7 +20,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, SystemTime};
 use trijet::{ErrorKind, Sink, Source};
-use trijet_io::{Array, Dtype, Fingerprint, Input, Journal, Output, Start, Stopped, Target};
+use trijet_io::{Array, Dtype, Fingerprint, Input, Journal, Output, Plain, Start, Stopped, Target};
 use workdir::{DATA, STARTS, Workdir, everything, only};
 
 #[test]
@@ -125,7 +125,7 @@ fn an_array_that_is_not_an_image_is_not_written_as_png() {
 
 /// Such outputs once held headerless bytes, and `-` was a folder.
 #[test]
-fn a_name_that_promises_another_format_is_raw_only_if_the_user_says_so() {
+fn a_name_with_another_extension_is_plain_bytes_only_if_the_user_says_so() {
     let workdir = Workdir::new();
     let array = workdir.input.array();
     for name in [
@@ -139,17 +139,37 @@ fn a_name_that_promises_another_format_is_raw_only_if_the_user_says_so() {
         "a.ome.tif",
         "a.EXR",
         "a.mat",
+        "a.mha",
+        "a.vol",
+        "a.v2",
+        "scan_v1.0",
+        "clean_0.5um",
+        "a.npy.partial",
     ] {
         let path = workdir.path(name);
         let target = Target::new(&path, array.clone(), &workdir.input);
-        demand(target, ErrorKind::InvalidValue, name, &["promises", "cannot be written", "--raw"]);
+        demand(target, ErrorKind::InvalidValue, name, &["extension", "--raw", "ends with a slash"]);
         let target = Target::or_headerless(&path, array.clone(), &workdir.input).unwrap();
         assert_eq!(target.format().name(), "raw", "{name}");
     }
-    for (name, format) in [("a.npy", "npy"), ("a", "png"), ("a.raw", "raw")] {
+    for (name, format) in [
+        ("a.npy", "npy"),
+        ("a", "png"),
+        ("a/", "png"),
+        ("a.raw", "raw"),
+        ("a.BIN", "raw"),
+        ("a.dat", "raw"),
+        ("a.d/", "png"),
+        ("a.npy/", "png"),
+        ("a.raw/.", "png"),
+        ("scan_v1.0/", "png"),
+    ] {
         let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
-        let target = Target::or_headerless(&workdir.path(name), array, &workdir.input).unwrap();
-        assert_eq!(target.format().name(), format, "{name}");
+        for describe in [Target::new, Target::or_headerless] {
+            let target = describe(&workdir.path(name), array.clone(), &workdir.input).unwrap();
+            assert_eq!(target.format().name(), format, "{name}");
+            assert_eq!(target.has_header(), format != "raw", "{name}");
+        }
     }
     for describe in [Target::new, Target::or_headerless] {
         let target = describe("-".as_ref(), array.clone(), &workdir.input);
@@ -191,7 +211,8 @@ fn the_partial_output_and_the_journal_do_not_overwrite_the_input() {
     for (input, out) in [("x.npy.partial", "x.npy"), ("y.npy.journal", "y.npy")] {
         fs::write(workdir.path(input), DATA).unwrap();
         let array = Array::new(Dtype::U8, vec![16]).unwrap();
-        let opened = Input::open(&workdir.path(input), Some(array.clone())).unwrap();
+        let plain = Plain::new(array.clone()).any_name();
+        let opened = Input::plain(&workdir.path(input), plain).unwrap();
         let target = Target::new(&workdir.path(out), array, &opened);
         demand(target, ErrorKind::InvalidValue, out, &["overwrite the input", input]);
     }

@@ -15,6 +15,8 @@ enum Scope {
     LibraryBut(&'static [&'static str]),
     /// The library outside tests, but for the files whose path below `src/` begins with one of these.
     LibraryOutside(&'static [&'static str]),
+    /// The files whose paths begin with one of these, outside tests.
+    Below(&'static [&'static str]),
     /// One folder of the library outside tests, but for these file names.
     Folder(&'static str, &'static [&'static str]),
 }
@@ -64,6 +66,12 @@ const SWALLOWED: Ban = Ban {
     reason: "a failure is returned or recorded, never dropped",
 };
 
+const DISPLAY: Ban = Ban {
+    patterns: &[".display()"],
+    scope: Scope::Below(&["crates/trijet-cli/src/", "crates/trijet-io/src/"]),
+    reason: "a terminal obeys control characters of names; use `trijet_io::shown`",
+};
+
 const ORDERING: Ban = Ban {
     patterns: &[
         ".event_record(",
@@ -94,6 +102,7 @@ fn covered(scope: &Scope, file: &File, code: &str) -> Option<usize> {
         Scope::LibraryBut(exceptions) => {
             file.path.starts_with("crates/trijet/") && !exceptions.contains(&file.path.as_str())
         }
+        Scope::Below(places) => places.iter().any(|place| file.path.starts_with(place)),
         Scope::LibraryOutside(places) => file
             .in_library()
             .is_some_and(|below| !places.iter().any(|place| below.starts_with(place))),
@@ -168,6 +177,20 @@ fn a_call_of_an_ordering_verb_outside_of_the_gate_is_found() {
         assert!(found("crates/trijet/src/order/gate.rs").is_empty());
         assert!(found("crates/trijet/src/device/host/driver.rs").is_empty());
     }
+}
+
+#[test]
+fn names_of_files_are_shown_with_escapes() {
+    demand_none("names of files are shown with escapes", &over_the_tree(&DISPLAY));
+}
+
+#[test]
+fn a_name_that_is_shown_as_it_is_is_found() {
+    let text = "fn f() { path.display(); }\n#[cfg(test)]\nmod tests { fn f() { path.display(); } }";
+    let found = |path: &str| lines(&banned(&DISPLAY, &File::new(path, text)));
+    assert_eq!(found("crates/trijet-io/src/input.rs"), [1]);
+    assert!(found("crates/trijet/src/base/bytes.rs").is_empty());
+    assert!(found("crates/trijet-cli/tests/command/map.rs").is_empty());
 }
 
 #[test]

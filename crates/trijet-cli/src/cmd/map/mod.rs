@@ -20,19 +20,25 @@ use std::process::ExitCode;
 use trijet::trace::summary::Audience;
 use trijet::{Error, ErrorKind, Result, Source};
 use trijet_cli::timeline;
-use trijet_io::{Array, Durability, Fingerprint, Input, Output, Start, Target};
+use trijet_io::{Array, Durability, Fingerprint, Input, Output, Plain, Start, Target};
 use trijet_io::{file_error, refuse_sources};
 
 fn open_input(options: &MapOptions) -> Result<Input> {
-    match (&options.shape, options.dtype) {
+    let input = match (&options.shape, options.dtype) {
         (Some(shape), Some(dtype)) => {
             let array = Array::new(dtype.into(), shape.0.clone())?;
-            match options.raw {
-                true => Input::headerless(&options.input, array),
-                false => Input::open(&options.input, Some(array)),
-            }
+            let plain = Plain::new(array).header(options.header.map_or(0, |bytes| bytes.0));
+            let plain = if options.raw { plain.any_name() } else { plain };
+            Input::plain(&options.input, plain)
         }
         _ => Input::open(&options.input, None),
+    }?;
+    match options.slice {
+        Some(slice) => {
+            let length = input.array().shape()[0];
+            input.slice(slice.of(length))
+        }
+        None => Ok(input),
     }
 }
 
@@ -73,15 +79,10 @@ fn rank_of(options: &MapOptions) -> Result<Option<Rank>> {
 }
 
 /// The output, or this process's part of it.
-fn target_of(
-    options: &MapOptions,
-    array: &Array,
-    input: &Input,
-    rank: Option<&Rank>,
-) -> Result<Target> {
+fn target_of(options: &MapOptions, input: &Input, rank: Option<&Rank>) -> Result<Target> {
     refuse_sources("create", &options.output, &sources(options))?;
     let describe = if options.raw { Target::or_headerless } else { Target::new };
-    let target = describe(&options.output, array.clone(), input)?;
+    let target = describe(&options.output, input.part().clone(), input)?;
     match rank {
         None if options.overwrite => Ok(target.overwrite()),
         None => Ok(target),
@@ -111,9 +112,8 @@ fn say_needs_gpu(error: Error, chain: &Chain) -> Result<ExitCode> {
 pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let rank = rank_of(options)?;
     let input = open_input(options)?;
-    let array = input.array();
-    let chain = Chain::new(&options.steps, array, &options.input)?;
-    let target = target_of(options, array, &input, rank.as_ref())?;
+    let chain = Chain::new(&options.steps, input.array(), &options.input)?;
+    let target = target_of(options, &input, rank.as_ref())?;
     let trace = open_trace(options, &input, target.path())?;
     let granule = target.granule().max(input.layout().granule);
     let input = input.cut_at(granule);
@@ -156,7 +156,12 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let setup = Setup::new(options, &chain, &devices, layout)?;
     if let Some(rank) = &rank {
         let rows = target.rows();
-        print_stderr(format_args!("{rank}: rows {}..{} of {}", rows.start, rows.end, layout.rows));
+        print_stderr(format_args!(
+            "{rank}: rows {}..{} of {}",
+            rows.start,
+            rows.end,
+            target.layout().rows
+        ));
     }
     if !output.lost().is_empty() {
         print_stderr(lost_words(&output, &target));
@@ -172,6 +177,6 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         Err(error) => return Err(explain(error, output, &target)),
     };
     let is_complete = output.is_complete();
-    let done = Done { options, target: &target, chain: &chain, trace, is_complete };
+    let done = Done { options, input: &input, target: &target, chain: &chain, trace, is_complete };
     say_done(&reports, devices, &done).map_err(|error| error.context(done.words()))
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::run::settled;
+use super::words::{job_words, say_left_out};
 use crate::args::MapOptions;
 use crate::cmd::chain::Chain;
 use crate::cmd::document::print_json;
@@ -27,7 +28,7 @@ pub(super) fn show(
 ) -> Result<ExitCode> {
     let executor = Executor::Virtual(Order::Greedy);
     let device = Device::builder().host(HostConfig { executor, ..HostConfig::default() }).open()?;
-    let (layout, own) = (input.layout(), target.rows());
+    let (layout, own) = (input.layout(), target.rows_of_input());
     let rows = own.end - own.start;
     let pipeline = chain.stages(Pipeline::on(&device).source(input), layout);
     let needs = settled(pipeline, options, memory::for_chunks(options.memory)?)
@@ -42,9 +43,11 @@ pub(super) fn show(
     let (chunks, slots) = (needs.plan.chunks.len(), needs.plan.depth.min(needs.plan.chunks.len()));
     if options.json {
         let plan = json!({
-            "input": options.input.display().to_string(),
-            "output": target.path().display().to_string(),
+            "input": options.input.to_string_lossy(),
+            "output": target.path().to_string_lossy(),
+            "output_format": target.format().name(),
             "operation": chain.description(),
+            "left_out": input.left_out(),
             "rows": rows,
             "bytes_in": read.0,
             "bytes_out": written.0,
@@ -58,19 +61,15 @@ pub(super) fn show(
         });
         return print_json("map", &plan).map(|()| ExitCode::SUCCESS);
     }
+    print(job_words(target, chain))?;
+    say_left_out(input)?;
     print(format_args!(
-        "{}: {}, {}\n\
-         reads {read}, writes {written} in {rows} rows\n\
+        "reads {read}, writes {written} in {rows} rows\n\
          chunks: {chunks} of {chunk}, {slots} in flight (a run on a GPU measures first, and may choose others)\n\
          memory of the host: {} page-locked, about {} for the trace\n\
          memory of the device: {}\n\
          time: at least {time} for the copies of a modelled H200; reading, writing and kernels are not included",
-        target.path().display(),
-        target.array(),
-        chain.description(),
-        needs.pinned,
-        needs.trace,
-        needs.device,
+        needs.pinned, needs.trace, needs.device,
     ))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use trijet::{Device, Error, Report, Result};
 use trijet_cli::timeline;
-use trijet_io::{Output, Stopped, Target};
+use trijet_io::{Input, Output, Stopped, Target, shown};
 
 /// A job whose rows are done.
 pub(super) struct Done<'a> {
     pub(super) options: &'a MapOptions,
+    pub(super) input: &'a Input,
     pub(super) target: &'a Target,
     pub(super) chain: &'a Chain,
     pub(super) trace: Option<timeline::Target>,
@@ -29,7 +30,7 @@ impl Done<'_> {
         if self.is_complete {
             return complete_words(self.target);
         }
-        let (rows, out) = (self.target.rows(), self.target.path().display());
+        let (rows, out) = (self.target.rows(), shown(self.target.path()));
         format!(
             "rows {}..{} of {out} are done; it gets its name when all processes have finished",
             rows.start, rows.end
@@ -43,10 +44,9 @@ pub(super) fn say_done(
     devices: Vec<Device>,
     done: &Done<'_>,
 ) -> Result<ExitCode> {
-    let Done { options, target, chain, trace, .. } = done;
+    let Done { options, input, target, chain, trace, .. } = done;
     let verdict = Live::of_all(&devices)?;
-    let (out, array) = (target.path().display(), target.array());
-    let job = format!("{out}: {array}, {}", chain.description());
+    let job = job_words(target, chain);
     if let (Some(trace), [report]) = (trace, reports) {
         trace.write(report, &job).map_err(|error| error.context("there is no timeline"))?;
     }
@@ -54,13 +54,14 @@ pub(super) fn say_done(
         print_json("map", &json_of(reports, &verdict, done))?;
     } else {
         print(job)?;
+        say_left_out(input)?;
         for report in reports {
             match options.report {
                 ReportLength::Short => print(report.brief())?,
                 ReportLength::Full => print(report)?,
             }
             if let Some(trace) = trace {
-                print(format_args!("timeline: {}", trace.path().display()))?;
+                print(format_args!("timeline: {}", shown(trace.path())))?;
             }
         }
         verdict.print()?;
@@ -74,6 +75,20 @@ pub(super) fn say_done(
     Ok(verdict.exit_code())
 }
 
+/// The first line of a report and of a plan.
+pub(super) fn job_words(target: &Target, chain: &Chain) -> String {
+    let form = if target.has_header() { "" } else { " (plain bytes, no header)" };
+    format!("{}: {}{form}, {}", shown(target.path()), target.array(), chain.description())
+}
+
+/// Says what of the input is not in the output, if anything is not.
+pub(super) fn say_left_out(input: &Input) -> Result<()> {
+    match input.left_out() {
+        [] => Ok(()),
+        parts => print(format_args!("not in the output: {}", parts.join("; "))),
+    }
+}
+
 /// The report of the one device, or the reports of all, with the verdict and the names of the job.
 fn json_of(reports: &[Report], verdict: &Live, done: &Done<'_>) -> Value {
     let mut values: Vec<Value> = reports.iter().map(report::json).collect();
@@ -84,6 +99,7 @@ fn json_of(reports: &[Report], verdict: &Live, done: &Done<'_>) -> Value {
     verdict.add_to(&mut value);
     add_job(&mut value, done.options, done.target, done.chain);
     value["complete"] = done.is_complete.into();
+    value["left_out"] = done.input.left_out().into();
     if done.target.shard().is_some() {
         let rows = done.target.rows();
         value["shard"] = json!({ "rows": [rows.start, rows.end] });
@@ -93,13 +109,14 @@ fn json_of(reports: &[Report], verdict: &Live, done: &Done<'_>) -> Value {
 
 /// The state of the output, for an error that came after its last row.
 fn complete_words(target: &Target) -> String {
-    format!("{} is complete", target.path().display())
+    format!("{} is complete", shown(target.path()))
 }
 
 /// Adds the names of the job to the report.
 fn add_job(value: &mut Value, options: &MapOptions, target: &Target, chain: &Chain) {
-    value["input"] = options.input.display().to_string().into();
-    value["output"] = target.path().display().to_string().into();
+    value["input"] = options.input.to_string_lossy().into_owned().into();
+    value["output"] = target.path().to_string_lossy().into_owned().into();
+    value["output_format"] = target.format().name().into();
     value["operation"] = chain.description().into();
 }
 
@@ -134,7 +151,7 @@ pub(super) fn lost_words(output: &Output, target: &Target) -> String {
     };
     format!(
         "{}: rows {named}{more} were done, but are not as they were written; they are computed again",
-        target.path().display()
+        shown(target.path())
     )
 }
 
@@ -142,13 +159,13 @@ pub(super) fn lost_words(output: &Output, target: &Target) -> String {
 pub(super) fn unlocked_words(target: &Target) -> String {
     format!(
         "{}: its file system has no locks: let no other run write this output until this one has ended",
-        target.path().display()
+        shown(target.path())
     )
 }
 
 /// Adds what became of the output.
 pub(super) fn explain(error: Error, output: Output, target: &Target) -> Error {
-    let (out, rows) = (target.path().display(), target.rows());
+    let (out, rows) = (shown(target.path()), target.rows());
     let rows = rows.end - rows.start;
     match output.stop() {
         Ok(Stopped::Nothing) => {

@@ -16,7 +16,7 @@ use trijet::{Error, ErrorKind, Report, Result};
 use trijet_bench::progress::Steps;
 use trijet_cli::picture::{Crop, write_difference};
 use trijet_cli::timeline;
-use trijet_io::NewFile;
+use trijet_io::{NewFile, shown};
 
 /// The side of the picture, in pixels.
 const SIDE: usize = 512;
@@ -53,7 +53,7 @@ pub(super) fn run<T: Pixel>(
     let awaited = operation_name(&report, &names, dropped.on);
     let picture = if differ > 0 {
         draw(job, &found, &expected, picture)?;
-        Some(picture.path().display().to_string())
+        Some(picture.path().to_string_lossy().into_owned())
     } else {
         None
     };
@@ -94,7 +94,7 @@ pub(super) fn run<T: Pixel>(
     }
     print_races(&races, &names)?;
     if let Some(trace) = trace {
-        print(format_args!("timeline: {}", trace.path().display()))?;
+        print(format_args!("timeline: {}", shown(trace.path())))?;
     }
     verdict.print()?;
     Ok(verdict.exit_code())

@@ -8,7 +8,7 @@ use trijet::kernels::{AFFINE_U8, AFFINE_U16, In, Out};
 use trijet::{Bytes, Device, Error, ErrorKind, Kernel, PinnedBuffer, Result, Source};
 use trijet_cli::micrograph::Micrograph;
 use trijet_cli::picture::Pixels;
-use trijet_io::Input;
+use trijet_io::{Input, shown};
 
 /// The side of generated images, in pixels.
 const SIDE: u32 = 2048;
@@ -68,7 +68,7 @@ impl Images {
 
     /// All images of an input.
     pub(super) fn of(input: &Input) -> Result<Self> {
-        let name = input.path().display().to_string();
+        let name = shown(input.path()).to_string();
         let refused = |cause: String| {
             Error::new(ErrorKind::InvalidValue, "overlap", format!("{name}: {cause}"))
         };

@@ -15,7 +15,7 @@ use trijet_bench::allocations::picture::{Panel, of_caching};
 use trijet_bench::allocations::replay::{Options, Outcome, replay};
 use trijet_bench::allocations::{DeviceTrace, Text, Trace, read_all};
 use trijet_bench::stats::Samples;
-use trijet_io::{NewFile, file_error};
+use trijet_io::{NewFile, file_error, shown};
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
@@ -169,12 +169,12 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<ExitCode> {
     let verdict = Live::of(&device);
     if options.json {
         let mut value = json!({
-            "file": options.file.display().to_string(),
+            "file": options.file.to_string_lossy(),
             "device": device.info().name,
             "cut_line": cut,
             "limit_bytes": options.limit.map(|limit| limit.0),
             "mode": mode_name(options),
-            "page": options.output.as_ref().map(|page| page.display().to_string()),
+            "page": options.output.as_ref().map(|page| page.to_string_lossy()),
             "traces": replayed.iter().map(Replayed::json).collect::<Vec<_>>(),
         });
         verdict.add_to(&mut value);
@@ -203,7 +203,7 @@ fn text(options: &ReplayOptions, replayed: &Replayed) -> Result<()> {
     let of_device = if device.is_empty() { String::new() } else { format!(", device {device}") };
     print(format_args!(
         "{}{of_device}: {} calls, {} allocations of at most {} at once, {} streams, {} threads",
-        options.file.display(),
+        shown(&options.file),
         trace.rows.len(),
         trace.allocations,
         Bytes(peak),
@@ -236,12 +236,12 @@ fn text(options: &ReplayOptions, replayed: &Replayed) -> Result<()> {
 fn read(path: &Path) -> Result<Text> {
     let file = File::open(path).map_err(|error| file_error::io("replay", path, error))?;
     let read = read_all(BufReader::new(file));
-    read.map_err(|error| error.context(path.display().to_string()))
+    read.map_err(|error| error.context(shown(path).to_string()))
 }
 
 /// The page. Text of the file name and of devices stays text: the data has no `<`.
 fn page(file: &Path, replayed: &[Replayed]) -> String {
-    let title = file.display().to_string();
+    let title = file.to_string_lossy().into_owned();
     let rows = replayed.iter().map(|one| one.trace.rows.len()).max();
     let panels: Vec<&Panel> = replayed.iter().flat_map(|one| &one.panels).collect();
     let data = json!({ "title": title, "rows": rows, "allocators": panels });

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
 use trijet_cupti::disk::{EXTENSION, LIBRARY, TRACER};
 use trijet_cupti::recorder::RECORDINGS;
+use trijet_io::shown;
 
 /// The tracing library, which the build script compiled.
 const LIBRARY_BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtrijet_trace.so"));
@@ -38,7 +39,7 @@ impl Folder {
         let tracer = tracer.map_err(|error| {
             let cause = format!(
                 "{}: {error}; set TMPDIR to a folder of a file system that has locks",
-                here.display()
+                shown(here)
             );
             Error::new(ErrorKind::Io, "lock the folder for traces", cause)
         })?;
@@ -47,7 +48,7 @@ impl Folder {
             let cause = format!(
                 "{} is mounted noexec, so the driver cannot load the tracing library; set TMPDIR to \
                  another folder",
-                here.display()
+                shown(here)
             );
             return Err(Error::new(ErrorKind::Unsupported, "trace", cause));
         }
@@ -102,7 +103,7 @@ impl Folder {
     /// process that ends meanwhile may have started another one, so the list is read again until it
     /// has no process that was not looked at.
     fn with_environment(&self) -> Vec<Running> {
-        let wanted = format!("{RECORDINGS}={}", self.path().display()).into_bytes();
+        let wanted = format!("{RECORDINGS}={}", self.path().to_string_lossy()).into_bytes();
         let (mut seen, mut found) = (HashSet::new(), Vec::new());
         for _ in 0..LISTS_MAX {
             let before = seen.len();

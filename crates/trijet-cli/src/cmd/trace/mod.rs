@@ -18,6 +18,7 @@ use std::io::{self, ErrorKind as Io};
 use std::process::{Command, ExitCode, ExitStatus};
 use trijet::{Error, ErrorKind, Result};
 use trijet_cupti::recorder::RECORDINGS;
+use trijet_io::shown;
 
 /// The environment variable that tells the CUDA driver which library to load.
 const INJECTION: &str = "CUDA_INJECTION64_PATH";
@@ -61,7 +62,7 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
 }
 
 fn not_started(program: &OsString, error: &io::Error) -> ExitCode {
-    print_stderr(format_args!("error: cannot start {}: {error}", program.display()));
+    print_stderr(format_args!("error: cannot start {}: {error}", shown(program)));
     ExitCode::from(if error.kind() == Io::NotFound { NOT_FOUND } else { NOT_STARTED })
 }
 

@@ -18,7 +18,7 @@ use trijet::trace::process_file;
 use trijet::{Error, ErrorKind, Nanos, Result};
 use trijet_bench::allocations::text_of;
 use trijet_cli::profile::{Extent, PageOptions, Process, Profile, analyse, json, page, text};
-use trijet_io::{NewFile, file_error};
+use trijet_io::{NewFile, file_error, shown};
 
 /// The files that are written.
 pub(super) struct Outputs {
@@ -64,7 +64,7 @@ fn extent(options: &TraceOptions) -> Extent {
 
 /// Reads the traces in a file.
 fn load(file: &Path) -> Result<Vec<ProcessTrace>> {
-    let name = || file.display().to_string();
+    let name = || shown(file).to_string();
     let open = File::open(file).map_err(|error| failed("open", &error).context(name()))?;
     process_file::read(BufReader::new(open)).map_err(|error| error.context(name()))
 }
@@ -73,7 +73,7 @@ fn load(file: &Path) -> Result<Vec<ProcessTrace>> {
 pub(super) fn file(file: &Path, options: &TraceOptions, outputs: &Outputs) -> Result<ExitCode> {
     let mut traces = load(file)?;
     if traces.is_empty() {
-        let cause = format!("{}: the file is empty", file.display());
+        let cause = format!("{}: the file is empty", shown(file));
         return Err(Error::new(ErrorKind::Io, "read trace", cause));
     }
     let extent = extent(options);

@@ -2,15 +2,18 @@
 //! images is the natural order of their names; hidden files are skipped.
 
 mod form;
+mod gaps;
+mod left_out;
 mod order;
 mod read;
 mod write;
 
 pub use form::Form;
 
-use super::contract::{Format, Found, Opened, Plan, refuse_description};
+use super::contract::{Format, Found, Opened, Plan, names_folder, refuse_description};
 use super::promise::by_name;
 use crate::array::Array;
+use crate::plain::Plain;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,11 +33,11 @@ impl Format for Images {
     }
 
     fn claims_output(&self, path: &Path) -> bool {
-        path.extension().is_none()
+        names_folder(path) || path.extension().is_none()
     }
 
-    fn open(&self, path: &Path, array: Option<Array>) -> Result<Opened> {
-        refuse_description(path, array.as_ref())?;
+    fn open(&self, path: &Path, plain: Option<&Plain>) -> Result<Opened> {
+        refuse_description(path, plain)?;
         read::open(path)
     }
 

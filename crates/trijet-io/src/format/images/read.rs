@@ -3,11 +3,13 @@
 //! Chunks hold whole images, because a PNG file can only be decoded as a whole.
 
 use super::form::{Form, decoding, swap_bytes};
+use super::left_out::LeftOut;
 use super::order;
 use crate::array::{Array, Dtype};
 use crate::file_error;
 use crate::format::contract::{Opened, Reader, has_extension, open_regular};
 use crate::item::Item;
+use crate::shown::shown;
 use png::Decoder;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -26,16 +28,18 @@ struct ImagesReader {
 
 /// Reads the header of every image.
 pub(super) fn open(folder: &Path) -> Result<Opened> {
-    let names = png_names(folder).map_err(|error| file_error::io("open", folder, error))?;
+    let mut left_out = LeftOut::default();
+    let names = png_names(folder, &mut left_out);
+    let names = names.map_err(|error| file_error::io("open", folder, error))?;
     let Some(first) = names.first() else {
         return Err(file_error::refused("open", folder, "the folder has no .png file"));
     };
-    let (form, item) = header(folder, first)?;
+    let (form, item) = header(folder, first, &mut left_out)?;
     let mut items = vec![item];
     for name in &names[1..] {
-        let (other, item) = header(folder, name)?;
+        let (other, item) = header(folder, name, &mut left_out)?;
         if other != form {
-            let first = first.display();
+            let first = shown(first);
             let cause = format!(
                 "is {other}, but {first} is {form}: all images must have one size and depth"
             );
@@ -45,21 +49,26 @@ pub(super) fn open(folder: &Path) -> Result<Opened> {
     }
     let shape = vec![names.len() as u64, u64::from(form.height), u64::from(form.width)];
     let array = Array::new(form.dtype, shape)
-        .map_err(|error| error.context(format!("open {}", folder.display())))?;
+        .map_err(|error| error.context(format!("open {}", shown(folder))))?;
+    let left_out = left_out.words(&names);
     let reader =
         Box::new(ImagesReader { folder: folder.to_owned(), names, items: items.clone(), form });
-    Ok(Opened { array, granule: u64::from(form.height), items, reader })
+    Ok(Opened { array, granule: u64::from(form.height), items, left_out, reader })
 }
 
 /// The names of the images in their natural order. Files whose names begin with a dot are hidden:
 /// some systems keep notes of their own in them, such as `._a.png` beside `a.png`.
-fn png_names(folder: &Path) -> io::Result<Vec<OsString>> {
+fn png_names(folder: &Path, left_out: &mut LeftOut) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
-        let is_hidden = name.as_encoded_bytes().starts_with(b".");
-        if !is_hidden && has_extension(Path::new(&name), "png") {
+        if name.as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        if has_extension(Path::new(&name), "png") {
             names.push(name);
+        } else {
+            left_out.see_file(name);
         }
     }
     order::sort(&mut names);
@@ -87,12 +96,15 @@ impl<R: Seek> Seek for Whole<R> {
     }
 }
 
-fn header(folder: &Path, name: &OsString) -> Result<(Form, Item)> {
+fn header(folder: &Path, name: &OsString, left_out: &mut LeftOut) -> Result<(Form, Item)> {
     let path = folder.join(name);
     let (file, metadata) = open_regular(&path)?;
-    let mut decoder = Decoder::new(BufReader::new(Whole(file)));
+    let mut file = BufReader::new(Whole(file));
+    let mut decoder = Decoder::new(&mut file);
     let info = decoder.read_header_info().map_err(|error| decoding("open", &path, error))?;
-    Ok((Form::of("open", &path, info)?, Item::new(name.clone(), &metadata)))
+    let form = Form::of("open", &path, info)?;
+    left_out.see_chunks(&mut file).map_err(|error| file_error::io("open", &path, error))?;
+    Ok((form, Item::new(name.clone(), &metadata)))
 }
 
 /// Reads the images with these `names` of one form, one after the other. `open` opens an image of

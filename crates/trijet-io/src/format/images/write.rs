@@ -7,6 +7,7 @@ use crate::file_error;
 use crate::format::ahead::Ahead;
 use crate::format::contract::{NOT_PARTIAL, Plan, Writer, lost, state_of, sync_folder};
 use crate::rows::Rows;
+use crate::shown::shown;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, statat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
 use std::collections::{BTreeMap, HashSet};
@@ -280,7 +281,7 @@ impl ImagesWriter {
             Some(other) => format!(
                 "the file system takes this name and {} for one; rename one of the images, or write \
                  an .npy file",
-                other.display()
+                shown(other)
             ),
             None => NOT_PARTIAL.to_owned(),
         };

@@ -1,0 +1,98 @@
+//! What a folder of images has that is not in the stack.
+
+use super::gaps::missing;
+use crate::format::promise::is_other_image;
+use crate::shown::shown;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, Read, Seek};
+use std::path::Path;
+
+/// The bytes of the signature of a PNG file.
+const SIGNATURE_BYTES: i64 = 8;
+/// The most names that a message has.
+const NAMES_MAX: usize = 3;
+
+/// Files and parts of files that are not in the stack.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    others: Vec<OsString>,
+    animations: usize,
+    /// The images that have chunks beside their pixels, and the names of the chunks.
+    with_chunks: usize,
+    chunks: BTreeSet<String>,
+}
+
+impl LeftOut {
+    /// Looks at a file that is not an image of the stack.
+    pub(super) fn see_file(&mut self, name: OsString) {
+        if is_other_image(Path::new(&name)) {
+            self.others.push(name);
+        }
+    }
+
+    /// Looks at the chunks of an image that precede its pixels.
+    pub(super) fn see_chunks(&mut self, file: &mut (impl Read + Seek)) -> io::Result<()> {
+        let at = i64::try_from(file.stream_position()?).map_err(io::Error::other)?;
+        // Most often the bytes are in memory.
+        file.seek_relative(SIGNATURE_BYTES - at)?;
+        let (mut names, mut is_animation) = (BTreeSet::new(), false);
+        loop {
+            let mut head = [0; 8];
+            match file.read_exact(&mut head) {
+                Ok(()) => {}
+                // The decoder finds the damage.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
+                Err(error) => return Err(error),
+            }
+            let [a, b, c, d, kind @ ..] = head;
+            if kind == *b"IDAT" || !kind.iter().all(u8::is_ascii_alphabetic) {
+                break;
+            }
+            is_animation |= kind == *b"acTL";
+            if kind[0].is_ascii_lowercase() && !matches!(&kind, b"acTL" | b"fcTL") {
+                names.insert(String::from_utf8_lossy(&kind).into_owned());
+            }
+            // The data and a checksum.
+            file.seek_relative(i64::from(u32::from_be_bytes([a, b, c, d])) + 4)?;
+        }
+        self.animations += usize::from(is_animation);
+        self.with_chunks += usize::from(!names.is_empty());
+        self.chunks.append(&mut names);
+        Ok(())
+    }
+
+    /// What is left out, and what is missing among the images `names`, in words for a list.
+    pub(super) fn words(mut self, names: &[OsString]) -> Vec<String> {
+        let mut words = Vec::new();
+        self.others.sort();
+        if !self.others.is_empty() {
+            words.push(format!("images of other formats ({})", few(self.others.iter())));
+        }
+        let missing = missing(names);
+        if !missing.is_empty() {
+            words.push(format!("missing numbers of the sequence ({})", few(missing.iter())));
+        }
+        if self.animations > 0 {
+            words.push(format!("all frames but one of {}", counted(self.animations, "animation")));
+        }
+        if !self.chunks.is_empty() {
+            let chunks = self.chunks.into_iter().collect::<Vec<_>>().join(", ");
+            words.push(format!("the chunks {chunks} of {}", counted(self.with_chunks, "image")));
+        }
+        words
+    }
+}
+
+/// The first few names, and the number of the others.
+fn few<'n, N: AsRef<Path> + 'n>(names: impl ExactSizeIterator<Item = &'n N>) -> String {
+    let more = names.len().saturating_sub(NAMES_MAX);
+    let named = names.take(NAMES_MAX).map(|name| shown(name).to_string()).collect::<Vec<_>>();
+    let named = named.join(", ");
+    if more == 0 { named } else { format!("{named} and {more} more") }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}

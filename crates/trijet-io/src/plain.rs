@@ -1,0 +1,65 @@
+//! The description of a file of plain bytes, which has none in itself.
+
+use crate::array::Array;
+
+/// What a file of plain bytes holds: bytes that are skipped, and then exactly the elements of an array,
+/// little-endian, in C order.
+///
+/// ```
+/// use trijet_io::{Array, Dtype, Input, Plain};
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("scan.vol");
+/// std::fs::write(&path, [9, 9, 9, 1, 2, 3, 4])?;
+/// let plain = Plain::new(Array::new(Dtype::U8, vec![2, 2])?).header(3).any_name();
+/// let input = Input::plain(&path, plain)?;
+/// let mut rows = [0; 2];
+/// trijet::Source::read(&input, 1..2, &mut rows)?;
+/// assert_eq!(rows, [3, 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plain {
+    array: Array,
+    header: u64,
+    has_any_name: bool,
+}
+
+impl Plain {
+    /// A file of these elements and nothing else.
+    #[must_use]
+    pub fn new(array: Array) -> Self {
+        Self { array, header: 0, has_any_name: false }
+    }
+
+    /// Skips the first `bytes` bytes of the file.
+    #[must_use]
+    pub fn header(mut self, bytes: u64) -> Self {
+        self.header = bytes;
+        self
+    }
+
+    /// Takes the file for plain bytes whatever its name and its first bytes promise.
+    #[must_use]
+    pub fn any_name(mut self) -> Self {
+        self.has_any_name = true;
+        self
+    }
+
+    /// The array.
+    #[must_use]
+    pub fn array(&self) -> &Array {
+        &self.array
+    }
+
+    /// The bytes that are skipped.
+    #[must_use]
+    pub fn header_bytes(&self) -> u64 {
+        self.header
+    }
+
+    /// Whether the name and the first bytes are not looked at.
+    #[must_use]
+    pub fn has_any_name(&self) -> bool {
+        self.has_any_name
+    }
+}

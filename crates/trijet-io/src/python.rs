@@ -1,0 +1,46 @@
+//! Lines of Python that make an `.npy` file of a file that this program does not read.
+
+use crate::shown::shown;
+use std::path::{Path, PathBuf};
+
+/// The line that saves an array as an `.npy` file beside the file at `path`. `array` is the expression of
+/// the array, in which `{}` is the name of the file; it needs `modules` beside numpy, or none.
+pub(crate) fn line(path: &Path, modules: &str, array: &str) -> String {
+    let comma = if modules.is_empty() { "" } else { ", " };
+    let array = array.replace("{}", &literal(path));
+    format!("import numpy{comma}{modules}; numpy.save({}, {array})", literal(&beside(path)))
+}
+
+/// The name of the new file.
+fn beside(path: &Path) -> PathBuf {
+    let new = path.with_extension("npy");
+    if new != path {
+        return new;
+    }
+    let mut name = path.file_stem().unwrap_or(path.as_os_str()).to_owned();
+    name.push("-new.npy");
+    path.with_file_name(name)
+}
+
+/// A path as a literal of Python, whose escapes are those of messages.
+fn literal(path: &Path) -> String {
+    let text = path.to_string_lossy().replace('\\', "\\\\").replace('\'', "\\'");
+    format!("'{}'", shown(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_the_file_and_a_new_one_beside_it() {
+        assert_eq!(
+            line(Path::new("a/it's.tif"), "tifffile", "tifffile.imread({})"),
+            "import numpy, tifffile; numpy.save('a/it\\'s.npy', tifffile.imread('a/it\\'s.tif'))"
+        );
+        assert_eq!(
+            line(Path::new("b\\\n.npy"), "", "numpy.load({})"),
+            "import numpy; numpy.save('b\\\\\\n-new.npy', numpy.load('b\\\\\\n.npy'))"
+        );
+    }
+}
