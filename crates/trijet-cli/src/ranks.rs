@@ -15,6 +15,20 @@ pub(crate) struct Rank {
     pub(crate) local: Option<u64>,
     /// The launcher or the option that sets the rank.
     source: &'static str,
+    /// The variables of the launcher that say the rank and the number of processes.
+    variables: Option<[&'static str; 2]>,
+}
+
+impl Rank {
+    /// Says what made this process one of several, if the user may not know it: a shell and the children
+    /// of a rank have its variables, too.
+    pub(crate) fn advice(&self) -> Option<String> {
+        let [rank, count] = self.variables?;
+        let launcher = self.source;
+        Some(format!(
+            "a part of the job, because {rank} and {count} are set ({launcher}); --shard 0/1 does all of it"
+        ))
+    }
 }
 
 impl fmt::Display for Rank {
@@ -35,7 +49,7 @@ impl FromStr for Rank {
         let last = count.checked_sub(1).ok_or_else(wrong)?;
         let shard = Shard::new(index, count)
             .ok_or_else(|| format!("`{text}` is out of range: 0/{count} to {last}/{count}"))?;
-        Ok(Self { shard, local: None, source: "--shard" })
+        Ok(Self { shard, local: None, source: "--shard", variables: None })
     }
 }
 
@@ -49,7 +63,8 @@ pub(crate) fn of_environment() -> trijet::Result<Option<Rank>> {
     Ok(launch.and_then(|launch| {
         let number = |value: usize| u64::try_from(value).ok();
         let shard = Shard::new(number(launch.rank)?, number(launch.count)?)?;
-        Some(Rank { shard, local: launch.local.and_then(number), source: launch.launcher })
+        let local = launch.local.and_then(number);
+        Some(Rank { shard, local, source: launch.launcher, variables: Some(launch.variables) })
     }))
 }
 

@@ -39,7 +39,7 @@ pub(super) fn json(report: &Report) -> Value {
         "chunks_chosen": chosen(report.plan.chunk_choice),
         "chunks": report.plan.chunks.len(),
         "chunk_rows": report.plan.chunk_rows,
-        "slots": report.plan.depth,
+        "slots": report.plan.depth.min(report.plan.chunks.len().max(1)),
         "rows": report.rows,
         "bytes_in": report.bytes_in.0,
         "bytes_out": report.bytes_out.0,

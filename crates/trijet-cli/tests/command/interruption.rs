@@ -323,6 +323,34 @@ fn the_work_of_a_stopped_run_is_kept_until_the_user_decides() {
 }
 
 #[test]
+fn the_report_of_a_resumed_run_says_what_was_kept() {
+    let workdir = Workdir::new();
+    workdir.images("in", [8, 8], &Images::U8(&noise(4 * 64, 51)));
+    let sound = workdir.read("in/3.png");
+    workdir.file("in/3.png", &sound[..50]);
+    let run = ["in", "-o", "out.npy", "--op", "affine", "--chunk=1", "--depth=1"];
+    for json in [false, true] {
+        workdir.file("in/3.png", &sound[..50]);
+        workdir.map(&run).refused(1, &["24 of 32 rows are kept"]);
+        workdir.file("in/3.png", &sound);
+        let resume = [&run[..], &["--resume"]].concat();
+        if json {
+            let report = workdir.map(&[&resume[..], &["--json"]].concat()).json();
+            assert_eq!((&report["kept_rows"], &report["rows"]), (&24.into(), &8.into()));
+            assert_eq!(report["is_complete"], true);
+            let again = workdir.map(&[&resume[..], &["--json"]].concat()).json();
+            assert_eq!((&again["kept_rows"], &again["rows"]), (&32.into(), &0.into()));
+            assert_eq!(again["is_complete"], true);
+        } else {
+            let report = workdir.map(&resume).done();
+            let line = "resumed: 24 of 32 rows were done by an earlier run";
+            assert!(report.contains(line), "{report}");
+        }
+        fs::remove_file(workdir.path("out.npy")).unwrap();
+    }
+}
+
+#[test]
 fn resume_without_a_partial_output_starts_a_run_and_says_so() {
     let (workdir, data) = workdir();
     let ran = workdir.trijet(&[&RUN[..], &["--resume"]].concat());

@@ -155,6 +155,38 @@ fn a_raw_file_takes_its_shape_from_the_user() {
     }
 }
 
+#[test]
+fn a_plan_has_the_space_of_the_disk_and_no_trace_that_the_run_does_not_keep() {
+    let workdir = Workdir::new();
+    std::fs::File::create(workdir.path("in.raw")).unwrap().set_len(64 << 20).unwrap();
+    let call =
+        ["in.raw", "-o", "out.npy", "--shape=16384x4096", "--dtype=u8", "--op=affine", "--plan"];
+    let plan = |more: &[&str]| workdir.map(&[&call[..], more].concat());
+    let whole = plan(&["--chunk=1MiB", "--json"]).json();
+    assert_eq!(whole["disk_needed_bytes"], (64 << 20) + 128);
+    assert!(whole["disk_free_bytes"].as_u64() > Some(0), "{whole}");
+    assert!(whole["trace_bytes"].as_u64() > Some(0), "{whole}");
+    // 16 384 chunks have a trace of 192 MiB.
+    let little = plan(&["--chunk=4KiB", "--memory=100MiB", "--json"]).json();
+    assert_eq!(little["trace_bytes"], 0, "{little}");
+    let text = plan(&["--chunk=4KiB", "--memory=100MiB"]).done();
+    assert!(text.contains("none for a trace, which does not fit"), "{text}");
+    assert!(text.contains("disk of the output: 64.00 MiB needed"), "{text}");
+    assert_eq!(workdir.names(), ["in.raw"]);
+}
+
+/// More slots than chunks are not made, and were reported.
+#[test]
+fn a_report_has_the_slots_that_the_run_needs() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[6, 8], &noise(48, 16));
+    let call = ["in.npy", "--op=affine", "--depth=100000000", "--chunk=8"];
+    let text = workdir.map(&[&call[..], &["-o", "a.npy", "--report=full"]].concat()).done();
+    assert!(text.contains("slots: 6\n"), "{text}");
+    let json = workdir.map(&[&call[..], &["-o", "b.npy", "--json"]].concat()).json();
+    assert_eq!(json["slots"], 6);
+}
+
 /// `scans.d/` was a file without a header.
 #[test]
 fn a_slash_at_the_end_names_a_folder() {

@@ -87,6 +87,31 @@ fn all_devices_are_the_host_device_where_there_is_no_gpu() {
     let workdir = workdir();
     let mut command = workdir.command(&[&["map"], &CALL[..], &["--device=all"]].concat());
     command.env("TRIJET_LIBCUDA", "/nonexistent");
-    Ran::from(command.output().unwrap()).done();
+    let ran = Ran::from(command.output().unwrap());
+    assert!(ran.err.starts_with("--device all: no GPU was found"), "{}", ran.err);
+    printed(ran);
+    assert_eq!(workdir.read("out.npy"), alone());
+}
+
+/// A shell of `srun --pty` has the variables of a rank, and so has a child of a rank.
+#[test]
+fn a_report_of_a_part_names_the_variables_that_made_it_one() {
+    let workdir = workdir();
+    let variables = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "4")];
+    let part = printed(launched(&workdir, &variables, &[]));
+    for words in ["SLURM_PROCID and SLURM_STEP_NUM_TASKS are set (Slurm)", "--shard 0/1"] {
+        assert!(part.contains(words), "{part}");
+    }
+    assert!(!workdir.exists("out.npy"));
+    let named = printed(workdir.map(&[&CALL[..], &["--shard=0/4", "--resume"]].concat()));
+    assert!(!named.contains("--shard 0/1"), "{named}");
+}
+
+#[test]
+fn a_shell_with_the_variables_of_a_rank_does_the_whole_with_one_shard() {
+    let workdir = workdir();
+    let variables = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "4")];
+    let whole = printed(launched(&workdir, &variables, &["--shard=0/1"]));
+    assert!(!whole.contains("a part of the job"), "{whole}");
     assert_eq!(workdir.read("out.npy"), alone());
 }

@@ -121,6 +121,11 @@ pub trait Plan: fmt::Debug + Send + Sync {
     /// The number of rows of which a write takes a multiple.
     fn granule(&self) -> u64;
 
+    /// The bytes of the complete output, if they are known before it is written.
+    fn bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Begins to make the pages of a new output in `folder`, which leaves nothing behind unless
     /// [`create`](Self::create) gets it. `waits_for_disk` says whether the rows are brought to the disk
     /// while they are written. `None` where it is not possible, or not worth it.
@@ -206,6 +211,9 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// `Io`. What was written since the last call that succeeded may be lost then, even if a later
     /// call succeeds.
     fn sync(&self) -> Result<()>;
+
+    /// Closes files that are kept open for [`sync`](Self::sync). Nothing is written afterwards.
+    fn close(&self) {}
 
     /// Says why a partial output without missing rows is not a complete output.
     ///

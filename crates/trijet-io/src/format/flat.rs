@@ -102,6 +102,10 @@ impl Plan for FlatPlan {
         1
     }
 
+    fn bytes(&self) -> Option<u64> {
+        Some(self.file_bytes())
+    }
+
     fn begin_ahead(&self, folder: &Path, waits_for_disk: bool) -> Option<Ahead> {
         Ahead::start(folder, self.file_bytes(), waits_for_disk)
     }

@@ -29,11 +29,11 @@ impl Format for Raw {
     }
 
     fn open(&self, path: &Path, plain: Option<&Plain>) -> Result<Opened> {
+        let (file, metadata) = open_regular(path)?;
         let Some(plain) = plain else {
             let cause = "a file of plain bytes needs --shape and --dtype";
             return Err(file_error::refused("open", path, cause));
         };
-        let (file, metadata) = open_regular(path)?;
         let (array, header) = (plain.array(), plain.header_bytes());
         check_size(array, header, metadata.len())
             .map_err(|cause| file_error::refused("open", path, cause))?;

@@ -12,10 +12,12 @@ mod partial;
 mod place;
 pub(crate) mod shard;
 mod sharing;
+mod space;
 pub(crate) mod target;
 
 pub use earlier::Start;
 pub use shard::Shard;
+pub use space::Space;
 pub use target::Target;
 
 use self::earlier::{Found, Kept, kept};
@@ -186,6 +188,27 @@ impl Output {
         self
     }
 
+    /// Refuses a run whose rows do not fit on the disk of the output. Images take less space than their
+    /// rows, and are not counted; nor are file systems that compress, and those that do not tell.
+    ///
+    /// # Errors
+    /// `Io` with the space that is needed and the space that is free.
+    pub fn check_space(&self) -> Result<()> {
+        let place = &self.target.place;
+        let Some(space) = self.target.space()? else { return Ok(()) };
+        let rows: u64 = self.missing().iter().map(|rows| rows.end - rows.start).sum();
+        let missing = rows.saturating_mul(self.target.layout().row_bytes);
+        let needed = Bytes(missing.min(space.needed.0));
+        if needed <= space.free {
+            return Ok(());
+        }
+        let cause = format!(
+            "{needed} are still to be written, and its disk has {} free; make room, or write it to another disk",
+            space.free
+        );
+        Err(file_error::damaged("create", &place.out, cause))
+    }
+
     /// Begins to make the pages of a new output on a thread, for a run that has more to do before its
     /// first row. Until then they belong to a file without a name, of which nothing is left if the
     /// process ends. An output that several processes write, or that has pages already, stays as it is.
@@ -239,6 +262,8 @@ impl Output {
         match &self.target.place.shared {
             Some(shared) if rows == 0 => self.leave(shared, &record.journal)?,
             None if rows == 0 => {
+                // To discard it takes open files, too.
+                partial.writer().close();
                 self.target.plan.discard(&self.target.place.partial)?;
                 record.journal.remove()?;
             }

@@ -123,6 +123,31 @@ fn an_array_that_is_not_an_image_is_not_written_as_png() {
     demand(target, ErrorKind::InvalidValue, "one.png", &["folder"]);
 }
 
+/// Such a run went on until the disk was full.
+#[test]
+fn an_output_that_does_not_fit_on_its_disk_is_refused_before_the_first_row() {
+    let workdir = Workdir::new();
+    let disk = rustix::fs::statvfs(workdir.folder.path()).unwrap();
+    let bytes = 2 * disk.f_bavail * disk.f_frsize;
+    let large = workdir.path("large.raw");
+    fs::File::create(&large).unwrap().set_len(bytes).unwrap();
+    let array = Array::new(Dtype::U8, vec![2, bytes / 2]).unwrap();
+    let input = Input::open(&large, Some(array.clone())).unwrap();
+    let target = Target::new(&workdir.path("out.raw"), array, &input).unwrap();
+    let Some(space) = target.space().unwrap() else {
+        panic!("the test needs a file system that does not compress")
+    };
+    assert_eq!(space.needed.0, bytes);
+    assert!(space.free < space.needed);
+    let run = Fingerprint::new(&input, "copy", &target);
+    let output = Output::open(&target, &run, Start::New).unwrap();
+    demand(output.check_space(), ErrorKind::Io, "out.raw", &["still to be written", "free"]);
+    drop(output);
+    assert!(!workdir.path("out.raw.journal").exists());
+    let target = workdir.target("out.raw");
+    workdir.begin(&target, "copy", Start::New).unwrap().check_space().unwrap();
+}
+
 /// Such outputs once held headerless bytes, and `-` was a folder.
 #[test]
 fn a_name_with_another_extension_is_plain_bytes_only_if_the_user_says_so() {

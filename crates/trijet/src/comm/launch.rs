@@ -35,6 +35,8 @@ pub struct Launch {
     pub rank: usize,
     /// The number of processes.
     pub count: usize,
+    /// The names of the variables of these two numbers.
+    pub variables: [&'static str; 2],
     /// The number among the processes on this host, if the launcher sets it. It is that of the GPU, in most programs.
     pub local: Option<usize>,
     /// The host and port where rank 0 listens; `None` if no variable names the host of rank 0. It is `127.0.0.1` if the launcher says
@@ -132,7 +134,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
 
     /// The process according to a launcher, without the address.
     fn of(&self, launcher: &Launcher) -> Result<Option<Launch>> {
-        let (Some((_, rank)), Some((of_count, count))) =
+        let (Some((of_rank, rank)), Some((of_count, count))) =
             (self.number(&[launcher.rank])?, self.number(launcher.count)?)
         else {
             return Ok(None);
@@ -170,7 +172,8 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         let address = is_one_host.then(|| "127.0.0.1".to_owned());
         let local = local.map(|local| local.1);
         let token = self.token(launcher);
-        Ok(Some(Launch { launcher: launcher.name, rank, count, local, address, token }))
+        let (launcher, variables) = (launcher.name, [of_rank, of_count]);
+        Ok(Some(Launch { launcher, rank, count, variables, local, address, token }))
     }
 
     /// The token of the job: a variable of its own, or what the launcher calls the job. It is empty if there is neither.

@@ -117,7 +117,7 @@ impl Report {
             ("device", self.device.clone()),
             ("times", [vec![self.clock_words().to_owned()], self.warnings()].concat().join("; ")),
             ("schedule", plan.schedule_name().to_owned()),
-            ("chunks", format!("{}, in {} slots", self.chunks(), plan.depth)),
+            ("chunks", format!("{}, in {} slots", self.chunks(), plan.slots())),
             ("bytes", format!("{} in, {} out", self.bytes_in, self.bytes_out)),
             (
                 "ordering",

@@ -474,7 +474,7 @@ impl fmt::Display for Report {
             plan.schedule_name(),
             if self.in_place && plan.schedule != Schedule::InPlace { ", in place" } else { "" },
             self.chunks(),
-            plan.depth
+            plan.slots()
         )?;
         write!(f, "elapsed {} ({} in)", self.elapsed, rate(self.bytes_in, self.elapsed))?;
         if let Some(limits) = self.limits {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::args::LiveCheck;
-use crate::cmd;
+use crate::cmd::{self, print_stderr};
 use crate::ranks::Rank;
 use crate::values::{DeviceName, MapDevice};
 use std::ops::Range;
@@ -23,8 +23,13 @@ pub(super) fn open(
         }
         (MapDevice::One(name), _) => vec![name],
     };
-    let names = if names.is_empty() { vec![DeviceName::Auto] } else { names };
-    open_each(&names, check)
+    if !names.is_empty() {
+        return open_each(&names, check);
+    }
+    print_stderr(
+        "--device all: no GPU was found, so the job runs on the host (see `trijet devices`)",
+    );
+    open_each(&[DeviceName::Auto], check)
 }
 
 /// Opens the one device of a process that a launcher started.

@@ -3,6 +3,7 @@
 
 pub(super) mod devices;
 mod plan;
+mod rows_done;
 mod run;
 mod words;
 
@@ -109,6 +110,33 @@ fn say_needs_gpu(error: Error, chain: &Chain) -> Result<ExitCode> {
     }
 }
 
+fn open_output(options: &MapOptions, target: &Target, run: &Fingerprint) -> Result<Output> {
+    let durability = if options.no_sync { Durability::InMemory } else { Durability::OnDisk };
+    let output = Output::open(target, run, start_of(options))?.durability(durability);
+    let output = match options.memory {
+        Some(limit) => output.host_memory(memory::beside_chunks(limit)),
+        None => output,
+    };
+    output.check_space()?;
+    if !output.is_locked() {
+        print_stderr(unlocked_words(target));
+    }
+    Ok(output)
+}
+
+/// Says which part of the job this process does, and what is left of an earlier run.
+fn say_start(options: &MapOptions, output: &Output, target: &Target, rank: Option<&Rank>) {
+    if let Some(rank) = rank {
+        let (own, all) = (target.rows(), target.layout().rows);
+        print_stderr(format_args!("{rank}: rows {}..{} of {all}", own.start, own.end));
+    }
+    if !output.lost().is_empty() {
+        print_stderr(lost_words(output, target));
+    } else if options.resume && output.done().count() == 0 {
+        print_stderr("there is nothing to resume: the run starts from the beginning");
+    }
+}
+
 pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let rank = rank_of(options)?;
     let input = open_input(options)?;
@@ -131,16 +159,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     }
     let cancel = cancel_on_signals("after the chunks in flight")?;
     // The pages of the output are made while the devices start, which takes half a second.
-    let durability = if options.no_sync { Durability::InMemory } else { Durability::OnDisk };
-    let output = Output::open(&target, &fingerprint, start_of(options))?.durability(durability);
-    let output = match options.memory {
-        Some(limit) => output.host_memory(memory::beside_chunks(limit)),
-        None => output,
-    };
-    if !output.is_locked() {
-        print_stderr(unlocked_words(&target));
-    }
-    let mut output = output.begin_ahead();
+    let mut output = open_output(options, &target, &fingerprint)?.begin_ahead();
     let devices = devices::open(options.device, rank.as_ref(), &options.check)?;
     match devices.iter().try_for_each(|device| chain.load(device)) {
         Err(error) if error.kind() == ErrorKind::NoDevice => {
@@ -154,21 +173,8 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         return Err(file_error::refused("trace", trace, cause));
     }
     let setup = Setup::new(options, &chain, &devices, layout)?;
-    if let Some(rank) = &rank {
-        let rows = target.rows();
-        print_stderr(format_args!(
-            "{rank}: rows {}..{} of {}",
-            rows.start,
-            rows.end,
-            target.layout().rows
-        ));
-    }
-    if !output.lost().is_empty() {
-        print_stderr(lost_words(&output, &target));
-    } else if options.resume && output.done().count() == 0 {
-        print_stderr("there is nothing to resume: the run starts from the beginning");
-    }
-    let todo = output.missing();
+    say_start(options, &output, &target, rank.as_ref());
+    let (todo, kept) = (output.missing(), output.done().count());
     let outcome = setup.run(&input, &mut output, &todo, &cancel);
     let reports: Vec<_> = match outcome {
         Ok(reports) => {
@@ -177,6 +183,15 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         Err(error) => return Err(explain(error, output, &target)),
     };
     let is_complete = output.is_complete();
-    let done = Done { options, input: &input, target: &target, chain: &chain, trace, is_complete };
+    let done = Done {
+        options,
+        input: &input,
+        target: &target,
+        chain: &chain,
+        trace,
+        rank,
+        kept,
+        is_complete,
+    };
     say_done(&reports, devices, &done).map_err(|error| error.context(done.words()))
 }

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use trijet::pipeline::{Calibration, rows_to_fn};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Bytes, Device, Pipeline, Result, Source};
-use trijet_io::{Input, Target};
+use trijet_io::{Input, Space, Target};
 
 /// The bytes that the copies of the model are measured with. Its rates do not depend on them.
 const MODELLED_BYTES: Bytes = Bytes(16 << 20);
@@ -31,7 +31,8 @@ pub(super) fn show(
     let (layout, own) = (input.layout(), target.rows_of_input());
     let rows = own.end - own.start;
     let pipeline = chain.stages(Pipeline::on(&device).source(input), layout);
-    let needs = settled(pipeline, options, memory::for_chunks(options.memory)?)
+    let limit = memory::for_chunks(options.memory)?;
+    let needs = settled(pipeline, options, limit)
         .rows(std::iter::once(own).filter(|rows| !rows.is_empty()).collect())
         .sink(rows_to_fn(|_, _: &[u8]| Ok(())))
         .needs()?;
@@ -41,6 +42,11 @@ pub(super) fn show(
     let time = Calibration::measure(&device, MODELLED_BYTES)?.bound(read, written);
     let chunk = Bytes(needs.plan.chunk_rows.min(needs.plan.rows_max()) * layout.row_bytes);
     let (chunks, slots) = (needs.plan.chunks.len(), needs.plan.depth.min(needs.plan.chunks.len()));
+    // A run keeps a trace only if it fits.
+    let has_room =
+        limit.is_none_or(|limit| needs.pinned.0.saturating_add(needs.trace.0) <= limit.0);
+    let trace = has_room.then_some(needs.trace);
+    let space = target.space()?;
     if options.json {
         let plan = json!({
             "input": options.input.to_string_lossy(),
@@ -55,21 +61,31 @@ pub(super) fn show(
             "chunk_bytes": chunk.0,
             "slots": slots,
             "pinned_bytes": needs.pinned.0,
-            "trace_bytes": needs.trace.0,
+            "trace_bytes": trace.map_or(0, |bytes| bytes.0),
+            "disk_needed_bytes": space.map(|space| space.needed.0),
+            "disk_free_bytes": space.map(|space| space.free.0),
             "device_bytes": needs.device.0,
             "copies_ns": time.0,
         });
         return print_json("map", &plan).map(|()| ExitCode::SUCCESS);
     }
+    let trace_words = trace.map_or_else(
+        || "and none for a trace, which does not fit: the report has no engines".to_owned(),
+        |bytes| format!("about {bytes} for the trace"),
+    );
     print(job_words(target, chain))?;
     say_left_out(input)?;
     print(format_args!(
         "reads {read}, writes {written} in {rows} rows\n\
          chunks: {chunks} of {chunk}, {slots} in flight (a run on a GPU measures first, and may choose others)\n\
-         memory of the host: {} page-locked, about {} for the trace\n\
+         memory of the host: {} page-locked, {trace_words}\n\
          memory of the device: {}\n\
          time: at least {time} for the copies of a modelled H200; reading, writing and kernels are not included",
-        needs.pinned, needs.trace, needs.device,
+        needs.pinned, needs.device,
     ))?;
+    if let Some(Space { needed, free }) = space {
+        let verdict = if needed <= free { "" } else { ": too little" };
+        print(format_args!("disk of the output: {needed} needed, {free} free{verdict}"))?;
+    }
     Ok(ExitCode::SUCCESS)
 }

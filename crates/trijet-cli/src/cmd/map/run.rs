@@ -2,11 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::devices::shares;
+use super::rows_done::RowsDone;
 use crate::args::MapOptions;
 use crate::cmd::chain::Chain;
 use crate::cmd::memory;
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, Builder, ScopedJoinHandle};
@@ -47,14 +46,16 @@ impl<'a> Setup<'a> {
         todo: &[Range<u64>],
         cancel: &Cancel,
     ) -> Result<Vec<Report>> {
-        let bar = progress_bar(todo.iter().map(|rows| rows.end - rows.start).sum());
+        let left: u64 = todo.iter().map(|rows| rows.end - rows.start).sum();
+        let kept = output.done().count();
+        let bar = RowsDone::new(left + kept, kept);
         let ran = match self.devices {
             [_] => {
                 self.pipeline(0, input, todo, cancel, &bar).sink(output).run().map(|one| vec![one])
             }
             _ => self.run_on_all(input, output, todo, cancel, &bar),
         };
-        bar.finish_and_clear();
+        bar.clear();
         ran
     }
 
@@ -65,7 +66,7 @@ impl<'a> Setup<'a> {
         output: &mut Output,
         todo: &[Range<u64>],
         cancel: &Cancel,
-        bar: &ProgressBar,
+        bar: &RowsDone,
     ) -> Result<Vec<Report>> {
         let shares = shares(todo, self.devices.len(), input.layout().granule);
         let shared = &*output;
@@ -106,13 +107,13 @@ impl<'a> Setup<'a> {
         input: &'p Input,
         todo: &[Range<u64>],
         cancel: &Cancel,
-        bar: &'p ProgressBar,
+        bar: &'p RowsDone,
     ) -> Pipeline<'p> {
         let counted = AtomicU64::new(0);
         let own: u64 = todo.iter().map(|rows| rows.end - rows.start).sum();
         let advance = move |progress: Progress| {
             let done = progress.rows_done + own - progress.rows;
-            bar.inc(done.saturating_sub(counted.swap(done, Ordering::Relaxed)));
+            bar.add(done.saturating_sub(counted.swap(done, Ordering::Relaxed)));
         };
         let layout = input.layout();
         let pipeline = self
@@ -186,19 +187,6 @@ fn calibrate(device: &Device, layout: Layout) -> Result<Option<Calibration>> {
     }
     let bytes = Bytes((layout.bytes()? / 8).clamp(1 << 20, 64 << 20));
     Calibration::measure(device, bytes).map(Some)
-}
-
-/// A progress bar, which is hidden unless standard error is a terminal.
-fn progress_bar(rows: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:40} {percent:>3} % of {len} rows, {eta} left");
-    let bar = ProgressBar::new(rows);
-    match style {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
 }
 
 #[cfg(test)]

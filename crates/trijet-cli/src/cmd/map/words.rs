@@ -6,6 +6,7 @@ use crate::cmd::chain::Chain;
 use crate::cmd::document::print_json;
 use crate::cmd::verdict::Live;
 use crate::cmd::{print, report};
+use crate::ranks::Rank;
 use crate::values::ReportLength;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -20,21 +21,39 @@ pub(super) struct Done<'a> {
     pub(super) target: &'a Target,
     pub(super) chain: &'a Chain,
     pub(super) trace: Option<timeline::Target>,
+    /// The rank of this process, if several do the job.
+    pub(super) rank: Option<Rank>,
+    /// The rows of an earlier run that were kept.
+    pub(super) kept: u64,
     /// The output has its final name. Other processes may still write their rows.
     pub(super) is_complete: bool,
 }
 
 impl Done<'_> {
+    /// What an earlier run has done.
+    fn kept_words(&self) -> String {
+        let rows = self.target.rows();
+        format!(
+            "resumed: {} of {} rows were done by an earlier run; the figures are those of the others",
+            self.kept,
+            rows.end - rows.start
+        )
+    }
+
     /// The state of the output, for an error that came after its last row.
     pub(super) fn words(&self) -> String {
         if self.is_complete {
             return complete_words(self.target);
         }
         let (rows, out) = (self.target.rows(), shown(self.target.path()));
-        format!(
+        let done = format!(
             "rows {}..{} of {out} are done; it gets its name when all processes have finished",
             rows.start, rows.end
-        )
+        );
+        match self.rank.as_ref().and_then(Rank::advice) {
+            Some(advice) => format!("{done}\n{advice}"),
+            None => done,
+        }
     }
 }
 
@@ -55,6 +74,9 @@ pub(super) fn say_done(
     } else {
         print(job)?;
         say_left_out(input)?;
+        if done.kept > 0 {
+            print(done.kept_words())?;
+        }
         for report in reports {
             match options.report {
                 ReportLength::Short => print(report.brief())?,
@@ -100,6 +122,7 @@ fn json_of(reports: &[Report], verdict: &Live, done: &Done<'_>) -> Value {
     add_job(&mut value, done.options, done.target, done.chain);
     value["complete"] = done.is_complete.into();
     value["left_out"] = done.input.left_out().into();
+    value["kept_rows"] = done.kept.into();
     if done.target.shard().is_some() {
         let rows = done.target.rows();
         value["shard"] = json!({ "rows": [rows.start, rows.end] });
@@ -127,7 +150,9 @@ pub(super) fn say_finished(
     chain: &Chain,
 ) -> Result<ExitCode> {
     if options.json {
-        let mut value = json!({ "rows": 0, "complete": true });
+        let rows = target.rows();
+        let kept = rows.end - rows.start;
+        let mut value = json!({ "rows": 0, "kept_rows": kept, "complete": true });
         add_job(&mut value, options, target, chain);
         print_json("map", &value)?;
     } else {

@@ -10,6 +10,7 @@ use crate::rows::Rows;
 use crate::shown::shown;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, statat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Resource, getrlimit};
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -96,6 +97,7 @@ impl ImagesPlan {
             plan: self.clone(),
             ours: Mutex::new(vec![false; self.names.len()]),
             unsynced: Mutex::new(BTreeMap::new()),
+            open_max: open_max(),
         })
     }
 }
@@ -182,10 +184,18 @@ struct ImagesWriter {
     /// The images that may not be on the disk yet. Some are open: the system may forget an error of
     /// a file that is closed.
     unsynced: Mutex<BTreeMap<OsString, Option<File>>>,
+    /// The most of them that are kept open.
+    open_max: usize,
 }
 
 /// The most images that are kept open until they are on the disk.
 const OPEN_MAX: usize = 128;
+
+/// The images that this process keeps open: at most a quarter of the files that it may open (`ulimit -n`).
+fn open_max() -> usize {
+    let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
+    files.map_or(OPEN_MAX, |files| OPEN_MAX.min(files / 4))
+}
 
 impl ImagesWriter {
     fn unsynced(&self) -> MutexGuard<'_, BTreeMap<OsString, Option<File>>> {
@@ -306,7 +316,7 @@ impl Writer for ImagesWriter {
             let mut file = self.create(index)?;
             file.write_all(&bytes).map_err(|error| file_error::io("write", &path(), error))?;
             let mut unsynced = self.unsynced();
-            let file = (unsynced.len() < OPEN_MAX).then_some(file);
+            let file = (unsynced.len() < self.open_max).then_some(file);
             unsynced.insert(name.clone(), file);
         }
         Ok(())
@@ -338,6 +348,10 @@ impl Writer for ImagesWriter {
                 .map_err(|error| file_error::io("synchronize", &self.path.join(&name), error))?;
         }
         sync_folder(&self.folder).map_err(|error| file_error::io("synchronize", &self.path, error))
+    }
+
+    fn close(&self) {
+        self.unsynced().clear();
     }
 
     fn check_complete(&self) -> Result<()> {

@@ -1,0 +1,120 @@
+//! The rows that a job has done, on standard error: a bar on a terminal, and lines elsewhere.
+//!
+//! A line is printed when another percent of the rows is done, and at most one every half minute. So a
+//! short job prints none, and a long one at most a hundred.
+#![forbid(unsafe_code)]
+
+use crate::cmd::print_stderr;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{IsTerminal, stderr};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The least time between two lines.
+const LINE_EVERY: Duration = Duration::from_secs(30);
+
+/// The display of the rows that are done.
+pub(super) enum RowsDone {
+    Bar(ProgressBar),
+    Lines { begin: Instant, lines: Mutex<Lines> },
+}
+
+impl RowsDone {
+    /// The display of `rows` rows, of which an earlier run has done `kept`.
+    pub(super) fn new(rows: u64, kept: u64) -> Self {
+        if !stderr().is_terminal() {
+            return Self::Lines {
+                begin: Instant::now(),
+                lines: Mutex::new(Lines::new(rows, kept)),
+            };
+        }
+        let bar = ProgressBar::new(rows).with_position(kept);
+        bar.reset_eta();
+        let style =
+            ProgressStyle::with_template("{bar:40} {percent:>3} % of {len} rows, {eta} left");
+        Self::Bar(match style {
+            Ok(style) => bar.with_style(style),
+            Err(_) => bar,
+        })
+    }
+
+    /// Shows that more rows are done.
+    pub(super) fn add(&self, rows: u64) {
+        match self {
+            Self::Bar(bar) => bar.inc(rows),
+            Self::Lines { begin, lines } => {
+                let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+                lines.add(rows, begin.elapsed()).into_iter().for_each(print_stderr);
+            }
+        }
+    }
+
+    /// Removes a bar.
+    pub(super) fn clear(&self) {
+        match self {
+            Self::Bar(bar) => bar.finish_and_clear(),
+            Self::Lines { .. } => {}
+        }
+    }
+}
+
+/// When a line is due, and what it says.
+pub(super) struct Lines {
+    rows: u64,
+    done: u64,
+    percent: u64,
+    /// The time of the last line.
+    at: Duration,
+}
+
+impl Lines {
+    fn new(rows: u64, done: u64) -> Self {
+        let mut lines = Self { rows, done, percent: 0, at: Duration::ZERO };
+        lines.percent = lines.percent_done();
+        lines
+    }
+
+    fn percent_done(&self) -> u64 {
+        let percent = u128::from(self.done) * 100 / u128::from(self.rows.max(1));
+        u64::try_from(percent).unwrap_or(100)
+    }
+
+    /// Counts rows that were done until `now`, and returns the line that is due.
+    fn add(&mut self, rows: u64, now: Duration) -> Option<String> {
+        self.done = self.done.saturating_add(rows);
+        let percent = self.percent_done();
+        let is_due = percent > self.percent && now.saturating_sub(self.at) >= LINE_EVERY;
+        if !is_due || self.done >= self.rows {
+            return None;
+        }
+        (self.percent, self.at) = (percent, now);
+        Some(format!("{percent} % of {} rows", self.rows))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines of a job of 1000 rows, 5 at once, each of which takes so many seconds.
+    fn lines(kept: u64, seconds: u64) -> Vec<String> {
+        let mut lines = Lines::new(1000, kept);
+        let steps = 1..=(1000 - kept) / 5;
+        steps.filter_map(|step| lines.add(5, Duration::from_secs(step * seconds))).collect()
+    }
+
+    #[test]
+    fn a_short_job_prints_no_line_and_a_long_one_at_most_a_hundred() {
+        assert!(lines(0, 0).is_empty());
+        let few = lines(0, 3);
+        assert_eq!((few.len(), few[0].as_str()), (19, "5 % of 1000 rows"));
+        let many = lines(0, 1000);
+        assert_eq!((many.len(), many[98].as_str()), (99, "99 % of 1000 rows"));
+    }
+
+    #[test]
+    fn the_rows_of_an_earlier_run_count() {
+        let lines = lines(500, 30);
+        assert_eq!((lines.len(), lines[0].as_str()), (49, "51 % of 1000 rows"));
+    }
+}
