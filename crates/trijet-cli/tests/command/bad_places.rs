@@ -86,6 +86,30 @@ pub(crate) fn with_file_limit(workdir: &Workdir, args: &[&str]) -> Ran {
     Ran::from(shell.output().unwrap())
 }
 
+/// A folder keeps files open until they are on the disk. Without any left it could not be discarded.
+#[test]
+fn few_open_files_end_a_run_with_nothing_left_that_has_no_rows() {
+    for files in 8..40 {
+        let workdir = Workdir::new();
+        workdir.images("in", [4, 4], &Images::U8(&noise(40 * 16, 6)));
+        let args = ["map", "in", "-o", "out", "--op", "affine", "--device", "host", "--chunk=1"];
+        let command = workdir.command(&args);
+        let mut shell = std::process::Command::new("sh");
+        shell
+            .args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\"")])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .current_dir(workdir.path("."));
+        let ran = Ran::from(shell.output().unwrap());
+        assert!(!ran.err.contains("discard"), "{files} files: {}", ran.err);
+        if ran.code == Some(0) {
+            assert_eq!(workdir.names(), ["in", "out"], "{files} files");
+        } else if !ran.err.contains("use --resume to continue") {
+            assert_eq!(workdir.names(), ["in"], "{files} files: {}", ran.err);
+        }
+    }
+}
+
 #[test]
 fn a_disk_without_space_for_the_output_is_an_error_before_the_run() {
     let workdir = Workdir::new();

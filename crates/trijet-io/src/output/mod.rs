@@ -233,7 +233,7 @@ impl Output {
     ///
     /// # Errors
     /// `Io` when a file cannot be deleted, or cannot be brought to the disk.
-    pub fn stop(self) -> Result<Stopped> {
+    pub fn stop(mut self) -> Result<Stopped> {
         self.end_thread();
         if self.is_complete.load(Ordering::Relaxed) {
             return Ok(Stopped::Complete);
@@ -246,30 +246,40 @@ impl Output {
             }
             Some(Ready::New { earlier, .. }) => return Ok(Stopped::of(earlier)),
             Some(Ready::Kept(partial)) => partial,
-            None => match self.run.get() {
-                Some(run) => Arc::clone(&run.partial),
+            None => match self.run.take() {
+                Some(run) => run.partial,
                 None => return Ok(Stopped::Nothing),
             },
         };
+        let rows = partial.record().done.count();
+        if rows == 0 {
+            return self.discard(partial).map(|()| Stopped::Nothing);
+        }
         // A failure that a write has returned already is not another one.
         let is_reported = partial.record().is_failure_reported();
         let synced = match self.durability {
             Durability::OnDisk if !is_reported => partial.sync(),
             _ => Ok(()),
         };
-        let record = partial.record();
-        let rows = record.done.count();
-        match &self.target.place.shared {
-            Some(shared) if rows == 0 => self.leave(shared, &record.journal)?,
-            None if rows == 0 => {
-                // To discard it takes open files, too.
-                partial.writer().close();
-                self.target.plan.discard(&self.target.place.partial)?;
-                record.journal.remove()?;
-            }
-            _ => {}
+        synced.map(|()| Stopped::Rows(rows))
+    }
+
+    /// Deletes a partial output without rows, and its journal.
+    fn discard(&self, partial: Arc<Partial>) -> Result<()> {
+        if let Some(shared) = &self.target.place.shared {
+            return self.leave(shared, &partial.record().journal);
         }
-        synced.map(|()| Stopped::of(rows))
+        // To discard it takes open files, of which a process may have no more.
+        partial.writer().close();
+        let place = &self.target.place;
+        match Arc::into_inner(partial) {
+            Some(partial) => {
+                let journal = partial.into_journal();
+                self.target.plan.discard(&place.partial)?;
+                journal.remove()
+            }
+            None => Err(file_error::damaged("discard", &place.partial, "is still in use")),
+        }
     }
 
     /// The rows that this run or an earlier one has written.

@@ -96,6 +96,11 @@ impl Partial {
         &*self.writer
     }
 
+    /// Closes all but the journal.
+    pub(super) fn into_journal(self) -> Journal {
+        self.record.into_inner().unwrap_or_else(PoisonError::into_inner).journal
+    }
+
     /// Writes `rows`, and a line of the journal for them.
     pub(super) fn write(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         self.writer.write(rows.clone(), bytes)?;
