@@ -97,7 +97,7 @@ fn text(path: &Path, checked: &Checked) -> Result<()> {
 fn json(path: &Path, checked: &Checked) -> serde_json::Value {
     let Checked { about, verdict, lints } = checked;
     let mut value = verdict::json(verdict);
-    value["file"] = path.display().to_string().into();
+    value["file"] = path.to_string_lossy().into_owned().into();
     value["program"] = about.program.as_str().into();
     value["entries_missing"] = about.dropped.into();
     value["lints"] = lints.as_ref().map(|lints| lints.iter().map(lint).collect::<Vec<_>>()).into();

@@ -5,6 +5,7 @@ use super::print_text;
 use serde::Serialize;
 use serde_json::Value;
 use trijet::{Error, ErrorKind, Result};
+use trijet_io::escaped;
 
 /// The version of all documents. It changes if a field is renamed or removed, or gets another meaning; new fields do
 /// not change it.
@@ -25,5 +26,6 @@ pub(super) fn print_json(command: &str, fields: &Value) -> Result<()> {
     let text = serde_json::to_string_pretty(&document).map_err(|error| {
         Error::new(ErrorKind::InvalidValue, "print", error.to_string()).caused_by(error)
     })?;
-    print_text(&text)
+    // Strings have no other control characters than the C1 set, which JSON may escape and need not.
+    print_text(&escaped(&text))
 }

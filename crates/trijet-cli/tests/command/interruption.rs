@@ -337,10 +337,10 @@ fn the_report_of_a_resumed_run_says_what_was_kept() {
         if json {
             let report = workdir.map(&[&resume[..], &["--json"]].concat()).json();
             assert_eq!((&report["kept_rows"], &report["rows"]), (&24.into(), &8.into()));
-            assert_eq!(report["is_complete"], true);
+            assert_eq!(report["complete"], true);
             let again = workdir.map(&[&resume[..], &["--json"]].concat()).json();
             assert_eq!((&again["kept_rows"], &again["rows"]), (&32.into(), &0.into()));
-            assert_eq!(again["is_complete"], true);
+            assert_eq!(again["complete"], true);
         } else {
             let report = workdir.map(&resume).done();
             let line = "resumed: 24 of 32 rows were done by an earlier run";

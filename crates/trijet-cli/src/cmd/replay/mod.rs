@@ -186,7 +186,7 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<ExitCode> {
         }
         print("no kernel found the tag of another owner in its memory")?;
         if let Some(page) = &options.output {
-            let path = page.display();
+            let path = shown(page);
             print(format_args!(
                 "page: {path}, of the same run, in which one thread made all calls"
             ))?;
