@@ -115,7 +115,7 @@ impl Builder {
     /// side by side do not see each other's findings.
     ///
     /// A pipeline on a checked device copies and waits as it does on a GPU, also where it would otherwise
-    /// work in the memory of the host ([`Schedule::Tuned`](crate::Schedule::Tuned)).
+    /// work in the memory of the host ([`Schedule::Tuned`](crate::pipeline::Schedule::Tuned)).
     pub fn check(mut self, options: Options) -> Self {
         self.check = Some(options);
         self
