@@ -55,7 +55,9 @@ fixed! {
     a_scope_downloads_into_memory_that_is_gone
     a_split_buffer_is_used
     a_view_leaves_the_block_of_its_buffer
+    a_vector_is_given_as_a_source
     a_view_outlives_its_buffer
+    an_integer_where_the_kernel_takes_a_float
     arguments_of_a_user_defined_type
     elements_of_another_type
     elements_that_are_bool

@@ -47,6 +47,12 @@ mod sealed {
 
 /// A value that can stand for the parameter `P`. Sealed: the promise of a kernel's declaration
 /// covers the implementations of this library only.
+#[diagnostic::on_unimplemented(
+    message = "an argument of the type `{Self}` does not fit the parameter `{P}` of the kernel",
+    label = "the kernel takes `{P}` here",
+    note = "a number has exactly the type of its parameter, as in `2.0_f32`; `In` takes `&buffer` or a view, `Out` and \
+            `InOut` take `&mut buffer` or a mutable view"
+)]
 pub trait Arg<'a, P>: sealed::One<P> {
     /// Appends it.
     ///

@@ -22,7 +22,14 @@ use std::sync::Arc;
 
 /// A type of which every bit pattern is a valid value, so that a device may return any bytes. Every
 /// type that is `Pod`, `Send` and `Sync` is an element.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no element of a buffer: not all bytes that a device may write are values of it",
+    label = "no element",
+    note = "elements are numbers, arrays of them, and structures of them without padding: `#[repr(C)] \
+            #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]`"
+)]
 pub trait Element: bytemuck::Pod + Send + Sync {}
+#[diagnostic::do_not_recommend]
 impl<T: bytemuck::Pod + Send + Sync> Element for T {}
 
 /// Marks a buffer in device memory.

@@ -35,6 +35,12 @@ use std::ops::Range;
 /// assert_eq!(largest.0, 9);
 /// # Ok::<(), trijet::Error>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no sink of a pipeline",
+    label = "no sink",
+    note = "a vector or a slice of elements takes results as `&mut results`, a function by `rows_to_fn`; a page-locked \
+            buffer goes to `Pipeline::pinned_sink`"
+)]
 pub trait Sink: Send {
     /// Says why the results cannot be taken. Called before anything is allocated, with the layout
     /// of all results; by default there is no reason.

@@ -39,6 +39,12 @@ use std::ops::Range;
 /// assert_eq!(bytes[1020..], [255; 4]);
 /// # Ok::<(), trijet::Error>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no source of a pipeline",
+    label = "no source",
+    note = "rows of a slice, an array or a vector are `rows_of(&data, row_len)`, those of an iterator or a function \
+            `rows_from_iter` and `rows_from_fn`; a page-locked buffer goes to `Pipeline::pinned_source`"
+)]
 pub trait Source: Send + Sync {
     /// How the data are laid out.
     fn layout(&self) -> Layout;
