@@ -74,7 +74,7 @@ pub(super) fn show(
         |bytes| format!("about {bytes} for the trace"),
     );
     print(job_words(target, chain))?;
-    say_left_out(input)?;
+    say_left_out(input);
     print(format_args!(
         "reads {read}, writes {written} in {rows} rows\n\
          chunks: {chunks} of {chunk}, {slots} in flight (a run on a GPU measures first, and may choose others)\n\

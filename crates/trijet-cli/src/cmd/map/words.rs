@@ -5,7 +5,7 @@ use crate::args::MapOptions;
 use crate::cmd::chain::Chain;
 use crate::cmd::document::print_json;
 use crate::cmd::verdict::Live;
-use crate::cmd::{print, report};
+use crate::cmd::{print, print_stderr, report};
 use crate::ranks::Rank;
 use crate::values::ReportLength;
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ pub(super) fn say_done(
         print_json("map", &json_of(reports, &verdict, done))?;
     } else {
         print(job)?;
-        say_left_out(input)?;
+        say_left_out(input);
         if done.kept > 0 {
             print(done.kept_words())?;
         }
@@ -103,11 +103,11 @@ pub(super) fn job_words(target: &Target, chain: &Chain) -> String {
     format!("{}: {}{form}, {}", shown(target.path()), target.array(), chain.description())
 }
 
-/// Says what of the input is not in the output, if anything is not.
-pub(super) fn say_left_out(input: &Input) -> Result<()> {
-    match input.left_out() {
-        [] => Ok(()),
-        parts => print(format_args!("not in the output: {}", parts.join("; "))),
+/// Warns of what of the input is not in the output, if anything is not.
+pub(super) fn say_left_out(input: &Input) {
+    let parts = input.left_out();
+    if !parts.is_empty() {
+        print_stderr(format_args!("not in the output: {}", parts.join("; ")));
     }
 }
 
