@@ -511,3 +511,23 @@ fn a_run_keeps_within_its_memory() {
         std::fs::remove_file(workdir.path(out)).unwrap();
     }
 }
+
+/// The advice was once given for what the run had done already, with the time of the last renaming.
+#[test]
+fn a_run_without_synchronisation_is_not_told_to_leave_it_out() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[64, 64], &noise(4096, 1));
+    let sync = |report: &serde_json::Value| {
+        let engines = report["engines"].as_array().expect("engines").iter();
+        let named: Vec<_> = engines.filter(|engine| engine["name"] == "sync").collect();
+        named.iter().map(|engine| engine["busy_ns"].as_u64().expect("a time")).sum::<u64>()
+    };
+    let call = |out, more: &[&str]| {
+        workdir.map(&[&["in.npy", "-o", out, "--op", "affine", "--json"], more].concat()).json()
+    };
+    assert!(sync(&call("a.npy", &[])) > 0, "the disk takes time");
+    let without = call("b.npy", &["--no-sync"]);
+    assert_eq!(sync(&without), 0, "{without:#}");
+    let advice = without["advice"].as_array().expect("a list");
+    assert!(advice.iter().all(|one| one["change"] != "no_sync"), "{without:#}");
+}

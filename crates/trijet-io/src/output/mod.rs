@@ -491,6 +491,10 @@ impl Sink for Output {
         Some(self)
     }
 
+    fn is_durable(&self) -> bool {
+        self.durability == Durability::OnDisk
+    }
+
     fn finish(&mut self) -> Result<()> {
         let place = &self.target.place;
         if let Some(rows) = self.missing().first() {

@@ -67,11 +67,12 @@ pub(super) fn drive(
         // The side that failed has the cause; the others only found its channel closed.
         read.and(written).and(driven)
     })?;
-    if matches!(output, Output::Pinned { .. }) {
-        return Ok(());
-    }
-    let sync = &spans.sync;
-    sync.busy.time(|| sync.waited_for.time(|| finish(output, place)))
+    let ends = match output {
+        Output::Pinned { .. } => return Ok(()),
+        Output::Sink(sink) if sink.is_durable() => &spans.sync,
+        Output::Sink(_) => &spans.write,
+    };
+    ends.busy.time(|| ends.waited_for.time(|| finish(output, place)))
 }
 
 /// Finishes the sink of a run that went well.

@@ -63,6 +63,12 @@ pub trait Sink: Send {
         None
     }
 
+    /// Whether [`finish`](Self::finish) waits until the results are durable. Reports then count its time as
+    /// that of the engine *sync*, and otherwise as the writer's. By default it does.
+    fn is_durable(&self) -> bool {
+        true
+    }
+
     /// Called once after the last row, and not after an error.
     ///
     /// # Errors
@@ -94,6 +100,10 @@ impl<S: Sink + ?Sized> Sink for Box<S> {
         (**self).parallel()
     }
 
+    fn is_durable(&self) -> bool {
+        (**self).is_durable()
+    }
+
     fn finish(&mut self) -> Result<()> {
         (**self).finish()
     }
@@ -111,6 +121,10 @@ impl<S: Sink + ?Sized> Sink for &mut S {
 
     fn parallel(&self) -> Option<&dyn ParallelSink> {
         (**self).parallel()
+    }
+
+    fn is_durable(&self) -> bool {
+        (**self).is_durable()
     }
 
     fn finish(&mut self) -> Result<()> {

@@ -174,6 +174,10 @@ impl Sink for Part<'_> {
         Some(self.0)
     }
 
+    fn is_durable(&self) -> bool {
+        false
+    }
+
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }
