@@ -145,7 +145,9 @@ impl Output {
         };
         let (ready, lost) = match kept {
             Found::Kept(Kept { writer, done, lost }) => {
-                let partial = Partial::new(&target.place, fingerprint, writer, journal, done)?;
+                let handle = journal.handle()?;
+                let journal = (journal, handle);
+                let partial = Partial::new(&target.place, fingerprint, writer, journal, done);
                 (Ready::Kept(Arc::new(partial)), lost)
             }
             Found::Nothing { earlier } => {
@@ -379,14 +381,22 @@ impl Output {
         let named = writer.root().metadata();
         let named = named.map_err(|error| file_error::io("create", &place.partial, error));
         let named = named.and_then(|state| journal.name_root(state.ino()));
-        match named.and_then(|()| if is_reused { writer.reset() } else { Ok(()) }) {
-            Ok(()) => Partial::new(place, &self.fingerprint, writer, journal, Rows::default()),
+        let named = named.and_then(|()| if is_reused { writer.reset() } else { Ok(()) });
+        match named.and_then(|()| journal.handle()) {
+            Ok(handle) => {
+                let journal = (journal, handle);
+                Ok(Partial::new(place, &self.fingerprint, writer, journal, Rows::default()))
+            }
             // With its journal it is a partial output without rows.
             Err(error) if is_reused => Err(error),
-            Err(error) => Err(match plan.discard(&place.partial) {
-                Ok(()) => forget(&journal, error),
-                Err(second) => error.context(second.to_string()),
-            }),
+            Err(error) => {
+                // To discard it takes open files, of which the process may have no more.
+                drop(writer);
+                Err(match plan.discard(&place.partial) {
+                    Ok(()) => forget(&journal, error),
+                    Err(second) => error.context(second.to_string()),
+                })
+            }
         }
     }
 

@@ -64,14 +64,14 @@ impl Partial {
         place: &Place,
         fingerprint: &Fingerprint,
         writer: Box<dyn Writer>,
-        journal: Journal,
+        (journal, handle): (Journal, File),
         done: Rows,
-    ) -> Result<Self> {
-        Ok(Self {
+    ) -> Self {
+        Self {
             writer,
             fingerprint: fingerprint.clone(),
             folder: place.folder().to_owned(),
-            journal: journal.handle()?,
+            journal: handle,
             record: Mutex::new(Record {
                 journal,
                 done,
@@ -83,7 +83,7 @@ impl Partial {
                 is_over: false,
             }),
             changed: Condvar::new(),
-        })
+        }
     }
 
     pub(super) fn record(&self) -> MutexGuard<'_, Record> {
@@ -300,8 +300,10 @@ mod tests {
         let (ends, end) = channel();
         let file = File::open(&path).expect("it exists");
         let writer = Box::new(Slow { file, begun, end: Mutex::new(end) });
+        let handle = journal.handle().expect("a handle");
+        let journal = (journal, handle);
         let partial = Partial::new(&target.place, &fingerprint, writer, journal, Rows::default());
-        (folder, partial.expect("a handle"), begins, ends)
+        (folder, partial, begins, ends)
     }
 
     fn journal(folder: &TempDir) -> String {

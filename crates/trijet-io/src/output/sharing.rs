@@ -32,7 +32,8 @@ impl Output {
         journal.name_root(state.ino())?;
         journal.name_created(created)?;
         journal.sync()?;
-        Partial::new(place, &self.fingerprint, writer, journal, Rows::default())
+        let handle = journal.handle()?;
+        Ok(Partial::new(place, &self.fingerprint, writer, (journal, handle), Rows::default()))
     }
 
     /// The partial output and the time at which it was created, by this process or by another one.
