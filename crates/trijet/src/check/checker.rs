@@ -55,6 +55,9 @@ pub struct Checker {
     counts: BTreeMap<Class, usize>,
 }
 
+/// The kind of an entry that only a checker reads: bytes of an allocation in use have no content any more.
+pub(crate) const DISCARD: OpKind = OpKind::FromHeap { place: u64::MAX };
+
 /// Whether two findings are about the same two lines of the program.
 fn has_sites_of(one: &Finding, other: &Finding) -> bool {
     let sites = |finding: &Finding| {
@@ -161,11 +164,12 @@ impl Checker {
     fn obtain(&mut self, op: &Op, place: u64, index: u64) {
         let Self { shadow, order, .. } = self;
         for Access { block, range, .. } in &op.accesses {
-            let memory = (op.device, place, range.end);
-            // Of a block that is in use, the library says that its bytes have no content any more.
-            if !shadow.discard(*block, range) {
-                shadow.obtain(*block, memory, |at| order.is_complete(at));
+            if op.kind == DISCARD {
+                shadow.discard(*block, range, index);
+                continue;
             }
+            let memory = (op.device, place, range.end);
+            shadow.obtain(*block, memory, |at| order.is_complete(at));
             shadow.block(*block).born = Some(index);
         }
     }

@@ -55,6 +55,7 @@ mod verdict;
 mod witness;
 
 pub use checker::Checker;
+pub(crate) use checker::DISCARD;
 pub use hazard::{Class, Conflict, Finding, Party, Severity, Witness};
 pub use names::Names;
 pub use options::{Assume, Options, Threads};

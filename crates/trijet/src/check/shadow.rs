@@ -205,13 +205,13 @@ impl Shadow {
         self.frees.push_back((block, op));
     }
 
-    /// Takes the content of bytes of a block that is in use. Its last uses stay. Returns whether the block is
-    /// in use.
-    pub(super) fn discard(&mut self, id: BlockId, range: &Range<u64>) -> bool {
-        let block = self.blocks.get_mut(&id).filter(|block| block.born.is_some());
-        let is_used = block.is_some();
-        block.into_iter().for_each(|block| block.appear(range));
-        is_used
+    /// Takes the content of bytes of a block; their last uses stay. Of a block whose allocation was not seen,
+    /// the content is unknown and remains so.
+    pub(super) fn discard(&mut self, id: BlockId, range: &Range<u64>, op: u64) {
+        if let Some(block) = self.blocks.get_mut(&id).filter(|block| block.born.is_some()) {
+            block.appear(range);
+            block.born = Some(op);
+        }
     }
 
     /// Gives a block memory of a heap, whose last uses it inherits as far as they are not complete.

@@ -17,6 +17,7 @@ use crate::base::id::{DeviceId, Position};
 use crate::base::ledger::{
     Access, Engine, HostCall, Named, Op, OpKind, Outcome, StreamClass, Waited,
 };
+use crate::check::DISCARD;
 use crate::device::driver::{Driver, EventHandle};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -191,8 +192,7 @@ impl Log {
     /// such entry: nothing was called.
     pub(crate) fn note_discarded(&self, device: DeviceId, describe: impl Fn(&mut Op)) {
         let Some(checker) = self.tracers.of_checker() else { return };
-        let kind = OpKind::FromHeap { place: 0 };
-        let mut op = plain(kind, device, StreamClass::NonBlocking, (self.domain, NOWHERE));
+        let mut op = plain(DISCARD, device, StreamClass::NonBlocking, (self.domain, NOWHERE));
         describe(&mut op);
         checker.ledger.append(op);
     }

@@ -51,6 +51,8 @@ pub(super) fn kernels(
         let cx = StageCx { stream: streams.of(id, chunk), chunk, x_rows, y_rows };
         let (before, after) = slot.buffers.split_at_mut(index + 1);
         let (x, y) = (before[index].slice(..), after[0].slice_mut(..));
+        // What the program's own memory keeps is the program's affair.
+        let is_in_slot = in_place.is_none() || index + 1 < stages.stages.len();
         let (x, y) = match &mut in_place {
             Some((input, output)) => (
                 if index == 0 { *input } else { x.slice(..bytes(index)) },
@@ -64,7 +66,9 @@ pub(super) fn kernels(
         };
         let Range { start, end } = &cx.y_rows;
         let what = || format!("stage {index} of rows {start} to {end}");
-        y.discard(cx.stream.device(), what, stage.site);
+        if is_in_slot {
+            y.discard(cx.stream.device(), what, stage.site);
+        }
         (stage.run)(&cx, x, y).map_err(|error| chunk.context(id, error))?;
     }
     Ok(())

@@ -63,3 +63,26 @@ fn a_stage_that_never_writes_the_end_of_its_output_is_found_once() -> Result<()>
     }
     Ok(())
 }
+
+/// A stage in place may leave what the program's own output has.
+#[test]
+fn rows_that_a_stage_in_place_keeps_in_the_output_of_the_program_are_no_finding() -> Result<()> {
+    let device = Device::builder().host(HostConfig::default()).check(Options::default()).open()?;
+    let mut x = device.pinned::<u32>(150)?;
+    let mut y = device.pinned::<u32>(150)?;
+    x.write()?.fill(1);
+    y.write()?.fill(7);
+    Pipeline::on(&device)
+        .pinned_source(&x, 15)
+        .schedule(Schedule::InPlace)
+        .stage::<u32, u32>(|s, x, y| {
+            let half = y.len() / 2;
+            s.launch(&WORK, (0, x.slice(..half), y.slice(..half)))
+        })
+        .pinned_sink(&mut y)
+        .run()?;
+    let kept = y.read()?.iter().filter(|value| **value == 7).count();
+    let verdict = device.verdict().expect("it is checked");
+    assert_eq!((kept, &verdict.findings[..]), (75, &[][..]), "{verdict}");
+    Ok(())
+}
