@@ -28,7 +28,7 @@ fn of_git() -> Option<String> {
     Some(format!("{commit}{mark}"))
 }
 
-/// What git prints; `None` if it fails.
+/// Returns the output of git, or `None` if it fails.
 fn git(folder: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").arg("-C").arg(folder).args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;

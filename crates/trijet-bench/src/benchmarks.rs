@@ -16,7 +16,7 @@ use trijet::Result;
 pub struct Benchmark {
     /// The name.
     pub name: &'static str,
-    /// What it measures, in one sentence without a subject.
+    /// The measurement, in words that follow "measures".
     pub measures: &'static str,
     /// Its definition, which has its parameters: a TOML file with comments.
     pub definition: &'static str,

@@ -198,7 +198,7 @@ impl MapOptions {
         Target::check_name(&self.output).err().map(|error| error.to_string())
     }
 
-    /// What becomes of a file that has the name of the timeline.
+    /// Returns whether an existing timeline file is kept or replaced.
     pub(crate) fn existing(&self) -> Existing {
         existing(self.overwrite)
     }

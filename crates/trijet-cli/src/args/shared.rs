@@ -17,13 +17,13 @@ pub(crate) struct Overwrite {
 }
 
 impl Overwrite {
-    /// What becomes of files that exist.
+    /// Returns whether existing files are kept or replaced.
     pub(crate) fn existing(&self) -> Existing {
         existing(self.overwrite)
     }
 }
 
-/// What becomes of files that exist.
+/// Returns whether existing files are kept or replaced.
 pub(super) fn existing(is_replaced: bool) -> Existing {
     if is_replaced { Existing::Replaced } else { Existing::Kept }
 }
