@@ -3,10 +3,11 @@
 
 use super::declared::{AnyDatum, Declared};
 use super::lanes::Group;
-use super::record::{Body, Name, New};
+use super::record::{Body, Name, New, Number};
 use super::replicas::Missing;
 use super::state::{State, Use};
 use crate::base::ledger::Mode;
+use smallvec::SmallVec;
 use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
@@ -60,7 +61,9 @@ impl State {
         range: &Range<u64>,
     ) {
         let Some(replicas) = &self.data[datum as usize].replicas else { return };
-        for Missing { from, range } in replicas.missing(place, range) {
+        let missing = replicas.missing(place, range);
+        let parts = missing.into_iter().flat_map(|one| self.parts(datum, &one));
+        for Missing { from, range } in parts.collect::<SmallVec<[Missing; 2]>>() {
             let body = Arc::clone(source).transfer(from, place, range.clone());
             let [there, here] = [from, place].map(|place| self.copy_on(datum, place));
             let one =
@@ -80,5 +83,32 @@ impl State {
                 replicas.add(place, range);
             }
         }
+    }
+
+    /// The copies of missing bytes. A task that fails takes a whole copy with it, so bytes of a task that may still fail
+    /// are in no copy with others.
+    fn parts(&self, datum: u32, missing: &Missing) -> SmallVec<[Missing; 2]> {
+        let Missing { from, range } = missing;
+        let whole = || SmallVec::from_elem(missing.clone(), 1);
+        let replicas = self.data[datum as usize].replicas.as_ref();
+        let Some(there) = replicas.and_then(|one| one.number(*from)) else { return whole() };
+        let mut parts: SmallVec<[Missing; 2]> = SmallVec::new();
+        let mut writer_before = None;
+        for (range, writer) in self.data[there as usize].history.pieces(range) {
+            let writer = writer.filter(|writer| !self.is_well(*writer));
+            match parts.last_mut() {
+                Some(last) if writer == writer_before && last.range.end == range.start => {
+                    last.range.end = range.end;
+                }
+                _ => parts.push(Missing { from: *from, range }),
+            }
+            writer_before = writer;
+        }
+        parts
+    }
+
+    /// Whether a task is over and did not fail.
+    fn is_well(&self, number: Number) -> bool {
+        self.is_over(number) && !self.failures.contains_key(&number)
     }
 }

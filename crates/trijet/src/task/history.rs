@@ -71,6 +71,24 @@ impl History {
         });
     }
 
+    /// A range in pieces that one task wrote last each, or none.
+    pub(super) fn pieces(&self, range: &Range<u64>) -> SmallVec<[(Range<u64>, Option<Number>); 2]> {
+        let mut all = SmallVec::new();
+        let mut start = range.start;
+        for (bytes, last) in self.0.overlapping(range.clone()) {
+            let both = bytes.start.max(range.start)..bytes.end.min(range.end);
+            if start < both.start {
+                all.push((start..both.start, None));
+            }
+            start = both.end;
+            all.push((both, last.writer));
+        }
+        if start < range.end {
+            all.push((start..range.end, None));
+        }
+        all
+    }
+
     /// The tasks that wrote bytes of a range last.
     pub(super) fn writers(&self, range: Range<u64>) -> impl Iterator<Item = Number> + '_ {
         self.0.overlapping(range).filter_map(|(_, last)| last.writer)

@@ -3,7 +3,7 @@
 use crate::device;
 use trijet::sim::Order;
 use trijet::task::{Data, Sum, TaskOptions, Tasks};
-use trijet::{Error, ErrorKind, Result};
+use trijet::{AsViewMut, Error, ErrorKind, Result};
 
 fn broken() -> Error {
     Error::new(ErrorKind::InvalidValue, "test", "it is broken")
@@ -173,5 +173,38 @@ fn work_that_fails_on_the_device_is_the_error_of_waits() -> Result<()> {
         fill(&tasks, &x, value)?;
     }
     assert_eq!(tasks.finish().map_err(|error| error.kind()), Err(ErrorKind::ContextLost));
+    Ok(())
+}
+
+/// A copy to another device lacks only what the failed task was to write, whether it had failed when the copy was
+/// submitted or not.
+#[test]
+fn bytes_beside_those_of_a_failed_task_have_their_values_on_every_device() -> Result<()> {
+    for look_ahead in [0, 20] {
+        let devices = crate::devices(2, Order::Seeded(look_ahead))?;
+        let options = TaskOptions::new().look_ahead(usize::try_from(look_ahead).expect("few"));
+        let tasks = Tasks::over_with(&devices, options)?;
+        let (x, y) = (tasks.alloc_on::<u8>(0, 8)?, tasks.alloc_on::<u8>(1, 8)?);
+        fill(&tasks, &x, 1)?;
+        tasks.task(x.update_range(2..4)).run(|_, _| Err(broken()))?;
+        // All of `x` is copied to device 1, where this task does not run.
+        let all = (x.read(), y.write());
+        let copy = tasks.task(all).on(1).run(|s, (x, mut y)| s.copy(&x, &mut y))?;
+        let update = tasks.task(x.update_range(4..8)).on(1);
+        let update = update.run(|s, mut x| s.fill_bytes(&mut x, 2))?;
+        assert!(tasks.wait(copy).is_err(), "it reads lost bytes");
+        tasks.wait(update)?;
+        let whole = tasks.alloc_on::<u8>(0, 6)?;
+        tasks.task((x.read_range(0..2), x.read_range(4..8), whole.write())).run(
+            |s, (a, b, mut whole)| {
+                s.copy(&a, &mut whole.as_view_mut().slice(0..2))?;
+                s.copy(&b, &mut whole.as_view_mut().slice(2..6))
+            },
+        )?;
+        let whole = tasks.take(whole)?;
+        assert_eq!(devices[0].stream()?.download(&whole)?, [1, 1, 2, 2, 2, 2]);
+        assert!(tasks.take(x).is_err() && tasks.finish().is_err());
+        crate::demand_clean(&devices[0]);
+    }
     Ok(())
 }
