@@ -463,6 +463,8 @@ impl World {
         if self.setup.pool.is_none() {
             return Ok(());
         }
+        // A task that still runs may allocate in a piece after it was freed, and keep all of it.
+        self.finish_all()?;
         let number = self.device(device);
         let (device, s) = (self.devices[number].clone(), self.stream(number, 0));
         self.luck.insist(|| device.synchronize())?;
