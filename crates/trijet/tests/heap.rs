@@ -9,9 +9,14 @@ use trijet::{Bytes, Device, ErrorKind, HeapMode, Nanos, PoolChoice, Result};
 const BYTES: usize = 64 << 10;
 
 fn small(order: Order) -> Result<Device> {
+    device_with(order, BYTES)
+}
+
+/// A checked device with this many bytes of memory.
+fn device_with(order: Order, bytes: usize) -> Result<Device> {
     let config = HostConfig {
         executor: Executor::Virtual(order),
-        memory: Bytes(BYTES as u64),
+        memory: Bytes(bytes as u64),
         ..HostConfig::default()
     };
     Device::builder().host(config).check(Options::default()).open()
@@ -309,16 +314,20 @@ fn the_deterministic_mode_gives_the_same_memory_however_long_work_takes() -> Res
     Ok(())
 }
 
-/// A wait for one user stands for no other user: the memory of both becomes one block when both were waited for.
+/// A wait for one user stands for no other user: memory that is free in pieces becomes one block when the users of all
+/// pieces were waited for.
 #[test]
 fn the_deterministic_mode_joins_memory_only_of_users_that_the_program_waited_for() -> Result<()> {
     for seed in 0..40 {
-        let device = small(Order::Seeded(seed))?;
+        // Memory is mapped in pieces of this size at least.
+        let quarter = 2 << 20;
+        let device = device_with(Order::Seeded(seed), 4 * quarter)?;
         device.set_heap_mode(HeapMode::Deterministic)?;
         let (a, b, c) = (device.stream()?, device.stream()?, device.stream()?);
-        let half = BYTES / 2;
-        let mut landed = [device.pinned::<u8>(half)?, device.pinned::<u8>(half)?];
-        let (mut x, mut y) = (a.alloc::<u8>(half)?, b.alloc::<u8>(half)?);
+        let mut landed = [device.pinned::<u8>(quarter)?, device.pinned::<u8>(quarter)?];
+        // Two quarters that stay keep the others apart.
+        let (mut x, left) = (a.alloc::<u8>(quarter)?, c.alloc::<u8>(quarter)?);
+        let (mut y, right) = (b.alloc::<u8>(quarter)?, c.alloc::<u8>(quarter)?);
         for ((s, memory), (value, host)) in
             [(&a, &mut x), (&b, &mut y)].into_iter().zip((1..).zip(&mut landed))
         {
@@ -326,12 +335,13 @@ fn the_deterministic_mode_joins_memory_only_of_users_that_the_program_waited_for
             s.copy(memory, host)?;
         }
         drop((x, y));
-        let mut whole = c.alloc_waiting::<u8>(BYTES)?;
-        c.fill_bytes(&mut whole, 9)?;
+        let mut half = c.alloc_waiting::<u8>(2 * quarter)?;
+        c.fill_bytes(&mut half, 9)?;
         for (value, host) in (1..).zip(&landed) {
-            assert!(host.read()?.iter().all(|byte| *byte == value), "seed {seed}, half {value}");
+            assert!(host.read()?.iter().all(|byte| *byte == value), "seed {seed}, part {value}");
         }
         c.synchronize()?;
+        drop((left, right));
         demand_clean(&device);
     }
     Ok(())

@@ -10,7 +10,7 @@ use crate::base::error::ErrorKind;
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{
-    Core, EventHandle, HostFn, PoolAttribute, PoolHandle, Pools, Readiness, StreamHandle,
+    Core, EventHandle, HostFn, PoolAttribute, PoolHandle, Pools, Ranges, Readiness, StreamHandle,
     StreamKind, Timing,
 };
 use crate::device::memory::Memory;
@@ -277,6 +277,25 @@ fn waiting_for_one_device_leaves_another_alone() {
         driver.ready(here) && !driver.ready(elsewhere)
     });
     assert_eq!(apart, ALL);
+}
+
+/// A GPU does not wait when memory is unmapped, so memory of pending operations stays mapped.
+#[test]
+fn memory_of_a_pending_operation_cannot_be_unmapped() {
+    let refused = count(|driver| {
+        let a = driver.free_stream();
+        let sizes = driver.range_sizes(DEVICE).expect("it has ranges");
+        let x = driver.range_reserve(DEVICE, sizes.step).expect("there are addresses");
+        let all = 0..sizes.step.0;
+        driver.range_map(&x, all.clone()).expect("there is room");
+        driver.hold(a);
+        driver.fill(a, &x.span(8..16), 1).expect("enqueued");
+        let refused = driver.range_unmap(&x, all.clone()).is_err();
+        driver.sync(a);
+        driver.range_unmap(&x, all).expect("nothing uses it");
+        refused
+    });
+    assert_eq!(refused, ALL);
 }
 
 /// Law A24: freeing memory that belongs to no stream may wait for the device.

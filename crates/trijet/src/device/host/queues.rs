@@ -25,7 +25,7 @@ use crate::device::args::ArgBlock;
 use crate::device::culprit;
 use crate::device::driver::StreamHandle;
 use crate::device::launch_config::LaunchConfig;
-use crate::device::memory::Memory;
+use crate::device::memory::{Memory, Span};
 use crate::device::twin::{Cost, Twin};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -260,6 +260,15 @@ impl Queues {
         let mut touches = false;
         node.work.each_access(|span, _| touches |= span.bytes() > 0);
         Some(std::mem::replace(&mut node.work, Work::Lent { touches }))
+    }
+
+    /// Whether an operation that waits or has not started uses some of these bytes.
+    pub(super) fn has_user(&self, bytes: &Span) -> bool {
+        let mut found = false;
+        for node in self.nodes.iter().flatten() {
+            node.work.each_access(|span, _| found |= span.overlaps(bytes));
+        }
+        found
     }
 
     /// Completes an operation. Operations that waited for it may be ready then.

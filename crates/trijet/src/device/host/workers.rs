@@ -14,3 +14,10 @@ pub(super) struct Workers {
     /// The operations that are running, and the bytes that they use.
     pub(super) running: Vec<(NodeId, Vec<(Span, Mode)>)>,
 }
+
+impl Workers {
+    /// Whether an operation that is running uses some of these bytes.
+    pub(super) fn has_user(&self, bytes: &Span) -> bool {
+        self.running.iter().flat_map(|(_, accesses)| accesses).any(|(span, _)| span.overlaps(bytes))
+    }
+}
