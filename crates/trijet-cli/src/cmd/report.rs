@@ -103,7 +103,12 @@ fn per_second(bytes: Bytes, time: Nanos) -> Option<f64> {
 }
 
 fn advice(advice: &Advice) -> Value {
-    json!({ "change": advice.change.key(), "saves_ns": advice.saves.0, "text": advice.text })
+    json!({
+        "change": advice.change.key(),
+        "saves_ns": advice.saves.0,
+        "bound": advice.bound.key(),
+        "text": advice.text,
+    })
 }
 
 fn exposure(Exposure { busy, exposed }: &Exposure) -> Value {

@@ -1,17 +1,20 @@
 //! Changes that would make a run faster, and the time that each of them saves.
 //!
-//! The times come from a model of the run: engines that overlap take as long as the busiest one, and the
-//! others add their part of one chunk. It has no more terms than the advice needs.
+//! The times are bounds. What the program can change saves at least its time, so a reader who follows the
+//! advice is never told too much. They come from a model of the run: engines that overlap take as long as
+//! the busiest one, and the others add their part of one chunk. It has no more terms than the advice needs.
 #![forbid(unsafe_code)]
 
+use super::limits::STRETCH;
 use super::plan::ChunkChoice;
 use super::report::Report;
 use crate::base::units::{Bytes, Nanos, rate};
+use crate::device::driver::Clock;
 use crate::trace::critical::Category;
 use crate::trace::host_engines::HostEngine;
-use crate::trace::limit::Limit;
 use crate::trace::summary::Audience;
 use std::cmp::Reverse;
+use std::fmt;
 
 /// The least part of the elapsed time that is worth advice: a hundredth.
 const LEAST: u64 = 100;
@@ -51,6 +54,44 @@ impl Change {
             Self::FasterOutput => "faster_output",
         }
     }
+
+    fn bound(self) -> Bound {
+        match self {
+            Self::LargerChunks | Self::SmallerChunks | Self::MoreSlots | Self::NoSync => {
+                Bound::AtLeast
+            }
+            Self::FasterInput | Self::FasterOutput => Bound::AtMost,
+        }
+    }
+}
+
+/// How exactly it is known what a change saves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// At least so much.
+    AtLeast,
+    /// At most so much: it depends on something that the run does not show.
+    AtMost,
+}
+
+impl Bound {
+    /// The name in JSON.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::AtLeast => "at_least",
+            Self::AtMost => "at_most",
+        }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AtLeast => "at least",
+            Self::AtMost => "at most",
+        })
+    }
 }
 
 /// A change, and what it saves.
@@ -59,10 +100,18 @@ impl Change {
 pub struct Advice {
     /// The change.
     pub change: Change,
-    /// The time by which the run would be shorter.
+    /// The time by which the run would be shorter, within `bound`.
     pub saves: Nanos,
+    /// Whether that is the least or the most that it saves.
+    pub bound: Bound,
     /// The cause and the change in words, for the reader of the report.
     pub text: String,
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (saves {} {})", self.text, self.bound, self.saves)
+    }
 }
 
 /// The work of each engine of a run in nanoseconds, and the chunks.
@@ -70,6 +119,7 @@ pub struct Advice {
 struct Work {
     reader: u64,
     copies_and_kernels: [u64; 3],
+    /// With bringing the output to its disk.
     writer: u64,
     chunks: u64,
 }
@@ -89,7 +139,17 @@ impl Work {
         most + (work.iter().sum::<u64>() - most) / chunks.max(1)
     }
 
-    /// The work of the busiest engine, and what it would be without this one.
+    /// The work of the busiest engine.
+    fn most(&self) -> u64 {
+        self.of_engines(2).into_iter().max().unwrap_or(0)
+    }
+
+    /// Whether an engine of the device has the most work.
+    fn is_of_device(&self) -> bool {
+        self.copies_and_kernels.contains(&self.most())
+    }
+
+    /// The time that the busiest engine takes beyond the others, if it is this one.
     fn without(&self, one: u64) -> u64 {
         let mut all = self.of_engines(2);
         all.sort_unstable_by_key(|work| Reverse(*work));
@@ -119,7 +179,7 @@ impl Report {
         let work = Work {
             reader: busy("reader"),
             copies_and_kernels: [busy("upload"), busy("compute"), busy("download")],
-            writer: busy("writer"),
+            writer: busy("writer") + busy("sync"),
             chunks: plan.chunks.len() as u64,
         };
         let calls = [
@@ -133,22 +193,27 @@ impl Report {
         let on_path = |category| summary.critical.by_category.get(category).map_or(0, |t| t.0);
         let calls: u64 = calls.iter().map(on_path).sum();
         let is_by_caller = plan.chunk_choice == ChunkChoice::Caller;
-        let now = work.time(work.chunks, plan.depth);
-        let limits = |engine| self.limit == Some(Limit::Host(engine));
+        // Engines with one slot may overlap in part.
+        let now = work.time(work.chunks, plan.depth).min(self.elapsed.0);
+        let limits = |engine| self.limit.is_some_and(|limit| limit.includes(engine));
         let mut all = Vec::new();
-        let mut add = |change, applies: bool, saves: u64| {
+        let mut add = |change: Change, applies: bool, saves: u64| {
             if applies && saves > 0 && saves >= self.elapsed.0 / LEAST {
-                let text = self.words(change);
-                all.push(Advice { change, saves: Nanos(saves), text });
+                let (bound, text) = (change.bound(), self.words(change));
+                all.push(Advice { change, saves: Nanos(saves), bound, text });
             }
         };
         let too_many = calls - calls * FEW_CALLS.min(work.chunks) / work.chunks.max(1);
-        add(Change::LargerChunks, is_by_caller && work.chunks > FEW_CALLS, too_many);
-        let few = is_by_caller && plan.depth > 1 && work.chunks < ENOUGH_TO_OVERLAP;
-        let overlapped = work.time(ENOUGH_TO_OVERLAP, plan.depth);
+        let spare = self.elapsed.0.saturating_sub(work.most());
+        add(Change::LargerChunks, is_by_caller && work.chunks > FEW_CALLS, too_many.min(spare));
+        let overlaps = work.is_of_device() && self.clock != Clock::Processor;
+        let few = is_by_caller && plan.depth > 1 && work.chunks < ENOUGH_TO_OVERLAP && overlaps;
+        // Engines that work beside others take longer.
+        let stretched = |time: u64| time * STRETCH[0] / STRETCH[1];
+        let overlapped = stretched(work.time(ENOUGH_TO_OVERLAP, plan.depth));
         add(Change::SmallerChunks, few, now.saturating_sub(overlapped));
-        let with_slots = now.saturating_sub(work.time(work.chunks, 2));
-        add(Change::MoreSlots, plan.depth == 1 && work.chunks > 1, with_slots);
+        let with_slots = now.saturating_sub(stretched(work.time(work.chunks, 2)));
+        add(Change::MoreSlots, plan.depth == 1 && work.chunks > 1 && overlaps, with_slots);
         add(Change::NoSync, true, busy("sync"));
         add(Change::FasterInput, limits(HostEngine::Reader), work.without(work.reader));
         add(Change::FasterOutput, limits(HostEngine::Writer), work.without(work.writer));
@@ -190,14 +255,22 @@ impl Report {
             Change::NoSync => {
                 "the run waits for `Sink::finish`; do less there, or after the run".to_owned()
             }
-            Change::FasterInput => format!(
-                "the input comes at {}; a faster disk or file system helps",
-                rate(self.bytes_in, busy("reader"))
-            ),
-            Change::FasterOutput => format!(
-                "the output goes at {}; a faster disk or file system helps",
-                rate(self.bytes_out, busy("writer"))
-            ),
+            Change::FasterInput => {
+                let comes = rate(self.bytes_in, busy("reader"));
+                let or = "for PNG, more processors or .npy";
+                match is_user {
+                    true => format!("the input comes at {comes}: use a faster disk; {or}"),
+                    false => format!("the input comes at {comes}: use a faster source"),
+                }
+            }
+            Change::FasterOutput => {
+                let goes = rate(self.bytes_out, busy("writer"));
+                let or = "for PNG, more processors or .npy";
+                match is_user {
+                    true => format!("the output goes at {goes}: use a faster disk; {or}"),
+                    false => format!("the output goes at {goes}: use a faster sink"),
+                }
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::report::Report;
 use crate::base::units::{Nanos, rate};
-use crate::trace::limit::Limit;
+use crate::trace::limit::{Limit, OUTPUT};
 
 impl Report {
     /// The report in three lines. [`Report`] itself prints the whole one.
@@ -23,7 +23,7 @@ impl Report {
     pub fn brief(&self) -> String {
         let advice = self.advice();
         let to_do = match advice.first() {
-            Some(first) => format!("to do: {} (saves about {})", first.text, first.saves),
+            Some(first) => format!("to do: {first}"),
             None if self.summary.is_none() => {
                 "not traced, so nothing is known of causes".to_owned()
             }
@@ -63,7 +63,11 @@ impl Report {
             let share = time.0 as f64 / self.elapsed.0.max(1) as f64 * 100.0;
             format!(", busy for {time} ({share:.0} %)")
         };
-        let busy = |name| self.engine(name).map_or(String::new(), |engine| part(engine.busy));
+        let time = |name| self.engine(name).map(|engine| engine.busy);
+        let busy = |name| match (name, time("writer"), time("sync")) {
+            (OUTPUT, Some(writer), sync) => part(Nanos(writer.0 + sync.map_or(0, |sync| sync.0))),
+            _ => time(name).map_or(String::new(), part),
+        };
         let name = limit.name();
         match limit {
             Limit::NoSingle([first, second]) => {
@@ -76,6 +80,7 @@ impl Report {
             Limit::Unclear => "what limits is unclear from busy times".to_owned(),
             Limit::Engine(_) => format!("limited by {name}{}", busy(name)),
             Limit::Host(engine) => format!("limited by {name}{}", busy(engine.name())),
+            Limit::Output => format!("limited by {name}{}", busy(OUTPUT)),
             Limit::Link | Limit::Calls => format!("limited by {name}"),
         }
     }

@@ -15,16 +15,18 @@ use super::calibrate::{Calibration, Copies};
 use super::plan::Plan;
 use crate::base::ledger::Engine;
 use crate::base::units::{Bytes, Nanos};
-use crate::trace::limit::Limit;
+use crate::trace::host_engines::HostEngine;
+use crate::trace::limit::{Limit, Need};
 use crate::trace::metrics::{EngineMetrics, Metrics};
+use std::cmp::Reverse;
 use std::fmt;
 
 /// Times that differ by less than this part of them are equal. Less is noise of the calibration.
 const NEARLY: u64 = 50;
 
-/// How many times as long as alone an engine may take beside others. In a run whose engines were
+/// How many times as long as alone an engine may take beside others: 5 for 4. In a run whose engines were
 /// measured alone, the most was 1.16 (`overlap-4gib.txt`).
-const STRETCH: f64 = 1.25;
+pub(super) const STRETCH: [u64; 2] = [5, 4];
 
 /// Three limits of a run, each at least as long as the one before. It prints as a phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,24 +137,25 @@ impl CopyTimes {
 
 /// The time that something needs alone, as far as it is known: from `least` to `most`.
 #[derive(Debug, Clone, Copy)]
-struct Need {
+struct Estimate {
     limit: Limit,
-    least: f64,
-    most: f64,
+    least: Nanos,
+    most: Nanos,
 }
 
-impl Need {
+impl Estimate {
     fn known(limit: Limit, time: Nanos) -> Self {
-        Self { limit, least: time.0 as f64, most: time.0 as f64 }
+        Self { limit, least: time, most: time }
     }
 
     fn observed(limit: Limit, time: Nanos) -> Self {
-        Self { least: time.0 as f64 / STRETCH, ..Self::known(limit, time) }
+        let [stretched, alone] = STRETCH;
+        Self { least: Nanos(time.0 * alone / stretched), ..Self::known(limit, time) }
     }
 
     fn of(engine: &EngineMetrics) -> Self {
-        let need = if engine.isolated { Self::known } else { Self::observed };
-        need(Limit::Engine(engine.engine), engine.work)
+        let estimate = if engine.isolated { Self::known } else { Self::observed };
+        estimate(Limit::Engine(engine.engine), engine.work)
     }
 
     fn is_known(&self) -> bool {
@@ -167,7 +170,7 @@ fn exceeds(time: Nanos, other: Nanos) -> bool {
 
 /// What the copies need. It is the link, unless one direction alone needs as much as both at once, and
 /// more than the other.
-fn of_copies(metrics: &Metrics, times: Option<&CopyTimes>) -> Option<Need> {
+fn of_copies(metrics: &Metrics, times: Option<&CopyTimes>) -> Option<Estimate> {
     let copies = |e: &&EngineMetrics| matches!(e.engine.1, Engine::Upload | Engine::Download);
     let longest = metrics.engines.iter().filter(copies).max_by_key(|e| e.work)?;
     if let Some(times) = times {
@@ -178,51 +181,61 @@ fn of_copies(metrics: &Metrics, times: Option<&CopyTimes>) -> Option<Need> {
             true => Limit::Engine((longest.engine.0, direction)),
             false => Limit::Link,
         };
-        return Some(Need::known(limit, times.both()));
+        return Some(Estimate::known(limit, times.both()));
     }
-    let need = Need::of(longest);
+    let need = Estimate::of(longest);
     let other = metrics.engines.iter().filter(copies).find(|e| e.engine != longest.engine);
     let is_link = other.is_some_and(|other| match need.is_known() {
         true => !exceeds(longest.work, other.work),
         // Two directions that were busy for about the same time slowed each other.
-        false => other.work.0 as f64 * STRETCH >= need.most,
+        false => other.work.0 * STRETCH[0] / STRETCH[1] >= need.most.0,
     });
-    Some(if is_link { Need { limit: Limit::Link, ..need } } else { need })
+    Some(if is_link { Estimate { limit: Limit::Link, ..need } } else { need })
 }
 
-/// What needs the most time alone. `host` has the busy times of the reader and the writer.
+/// What needs the most time alone, and what comes next. `host` has the busy times of the engines of the
+/// host.
 ///
 /// Where the kernels were not measured alone, they are named if they were busy for so much longer than
 /// the copies need that working beside these does not explain it. Otherwise the copies are named,
 /// if their time is known from a calibration; without one, neither is.
-pub(super) fn limiting(
+pub(super) fn needs(
     metrics: &Metrics,
     times: Option<&CopyTimes>,
-    host: [(Limit, Nanos); 2],
-) -> Option<Limit> {
+    host: impl Fn(HostEngine) -> Nanos,
+) -> Option<Need> {
     let copies = of_copies(metrics, times);
     let is_other = |e: &&EngineMetrics| !matches!(e.engine.1, Engine::Upload | Engine::Download);
-    let other = metrics.engines.iter().filter(is_other).max_by_key(|e| e.work).map(Need::of);
-    let mut most = match (copies, other) {
+    let other = metrics.engines.iter().filter(is_other).max_by_key(|e| e.work).map(Estimate::of);
+    let mut of_device = match (copies, other) {
         (Some(copies), Some(other)) => {
-            let larger = if copies.most >= other.most { copies } else { other };
+            let (larger, smaller) =
+                if copies.most >= other.most { (copies, other) } else { (other, copies) };
             if other.least > copies.most {
-                other
+                [Some(other), Some(copies)]
             } else if copies.least >= other.most || times.is_some() {
-                copies
+                [Some(copies), Some(other)]
             } else {
-                Need { limit: Limit::Unclear, ..larger }
+                [Some(Estimate { limit: Limit::Unclear, ..larger }), Some(smaller)]
             }
         }
-        (Some(one), None) | (None, Some(one)) => one,
-        (None, None) => return None,
+        (one, other) => [one.or(other), None],
     };
-    for (limit, busy) in host {
-        if busy.0 as f64 > most.most {
-            most = Need::known(limit, busy);
-        }
+    of_device[0]?;
+    // What comes second needs no more than the first, so its busy time was longer than its need.
+    if let [_, Some(second)] = &mut of_device {
+        second.most = second.least;
     }
-    Some(most.limit)
+    let [writer, sync] = [HostEngine::Writer, HostEngine::Sync].map(&host);
+    let of_host = [
+        Estimate::known(Limit::Host(HostEngine::Reader), host(HostEngine::Reader)),
+        Estimate::known(Limit::of_output(writer, sync), Nanos(writer.0 + sync.0)),
+    ];
+    let mut all: Vec<Estimate> = of_device.into_iter().flatten().chain(of_host).collect();
+    // Of equal times, that of the device comes first.
+    all.sort_by_key(|one| Reverse(one.most));
+    let next = all.get(1).filter(|next| next.most.0 > 0).map(|next| (next.limit, next.most));
+    all.first().map(|first| Need { limit: first.limit, time: first.most, next })
 }
 
 #[cfg(test)]
@@ -232,7 +245,6 @@ mod tests {
     use crate::base::id::DeviceId;
     use crate::pipeline::plan::{Chunk, ChunkChoice};
     use crate::pipeline::schedule::Schedule;
-    use crate::trace::host_engines::HostEngine;
     use crate::trace::metrics::{Parameters, measure};
     use std::iter::zip;
 
@@ -284,11 +296,8 @@ mod tests {
     }
 
     fn named(works: [(u64, bool); 3], times: Option<&CopyTimes>) -> Option<&'static str> {
-        let host = [
-            (Limit::Host(HostEngine::Reader), Nanos(0)),
-            (Limit::Host(HostEngine::Writer), us(20_000)),
-        ];
-        limiting(&figures(works), times, host).map(Limit::name)
+        let host = |engine| if engine == HostEngine::Writer { us(20_000) } else { Nanos(0) };
+        needs(&figures(works), times, host).map(|need| need.limit.name())
     }
 
     #[test]
@@ -336,10 +345,9 @@ mod tests {
         ] {
             assert_eq!(named(works.map(|work| (work, true)), None), name, "{works:?}");
         }
-        assert_eq!(
-            limiting(&figures([(0, true); 3]), None, [(Limit::Host(HostEngine::Reader), us(1)); 2]),
-            Some(Limit::Host(HostEngine::Reader))
-        );
+        let need = needs(&figures([(0, true); 3]), None, |_| us(1)).expect("a need");
+        assert_eq!((need.limit, need.time), (Limit::Output, us(2)));
+        assert_eq!(need.next, Some((Limit::Host(HostEngine::Reader), us(1))));
     }
 
     #[test]

@@ -54,7 +54,7 @@ mod validate;
 mod way;
 mod writer;
 
-pub use advice::{Advice, Change};
+pub use advice::{Advice, Bound, Change};
 pub use budget::Needs;
 pub use builder::Pipeline;
 pub use calibrate::{Calibration, Copies};

@@ -70,6 +70,7 @@ impl Report {
         Page {
             title: format!("{} on {}", self.plan.schedule_name(), self.device),
             summary: self.summary.clone(),
+            advice: self.advice().iter().map(ToString::to_string).collect(),
             hazards: self.notes(),
             provenance: self.provenance(),
             ops: Cow::Owned(self.timeline()),

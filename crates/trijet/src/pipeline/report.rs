@@ -2,11 +2,12 @@
 #![forbid(unsafe_code)]
 
 use super::calibrate::{Calibration, Copies};
-use super::limits::{CopyTimes, Limits, limiting};
+use super::limits::{CopyTimes, Limits, needs};
 use super::plan::Plan;
 use super::schedule::Schedule;
 use crate::base::dag::{Dag, Kernels};
 use crate::base::ledger::{Engine, Op};
+use crate::base::lint::Rule;
 use crate::base::times::TimeSource;
 use crate::base::units::{Bytes, Nanos, rate};
 use crate::check::lint::lints;
@@ -294,9 +295,7 @@ impl Report {
         self.limits = copies.as_ref().map(|copies| self.limits_of(copies));
         let complete = self.limits.filter(|limits| !limits.of_copies_only);
         self.bound = complete.map(|limits| limits.bound);
-        let host = [HostEngine::Reader, HostEngine::Writer];
-        let host = host.map(|engine| (Limit::Host(engine), self.busy(engine.name())));
-        let by_need = limiting(&metrics, copies.as_ref(), host);
+        let need = needs(&metrics, copies.as_ref(), |engine| self.busy(engine.name()));
         let settings = Settings {
             window: Some(window),
             time_kind: if self.clock == Clock::Model {
@@ -311,14 +310,18 @@ impl Report {
             },
             clock_error: Nanos(self.about.clock_error_ns),
             audience: self.audience,
-            limit: by_need,
+            need,
             host: self.host.clone(),
             link: copies.as_ref().map(CopyTimes::both),
             times: self.times,
             hazards: self.found.as_ref().map(hazards),
             ..Settings::default()
         };
-        let summary = summarize(&ops, &dag, &settings, lints(&ops, &dag, self.hardware_queues));
+        let mut lints = lints(&ops, &dag, self.hardware_queues);
+        // The time is that of the engine of the host that was waited for, and the code did not delay it.
+        let waited_for: u64 = self.host.iter().map(|one| one.waited_for.length().0).sum();
+        lints.retain(|lint| lint.rule != Rule::HostLate || lint.saved.0 > 2 * waited_for);
+        let summary = summarize(&ops, &dag, &settings, lints);
         self.limit = summary.limit;
         self.summary = Some(summary);
     }
@@ -483,7 +486,7 @@ impl fmt::Display for Report {
         writeln!(f)?;
         self.summary.iter().try_for_each(|summary| write!(f, "{summary}"))?;
         for one in self.advice() {
-            writeln!(f, "to do: {} (saves about {})", one.text, one.saves)?;
+            writeln!(f, "to do: {one}")?;
         }
         write!(f, "cold: {} before the first chunk", self.cold.setup)?;
         if let Some(wall) = self.wall {

@@ -1,7 +1,8 @@
 //! The gaps of each engine, split by cause into parts that sum to the gap exactly.
 //!
-//! The gap before the first operation of the window is fill, and the gap after the last one is
-//! drain. Any other gap lies before an operation that the host enqueued at q, and whose last
+//! The time in which the thread that enqueues waited for an engine of the host, such as the reader of a
+//! file, is that of this engine. Of the rest, the gap before the first operation of the window is fill,
+//! and the gap after the last one is drain. Any other gap lies before an operation that the host enqueued at q, and whose last
 //! predecessor by stream, event or legacy stream ended at r. Its parts follow each other in this
 //! order:
 //!
@@ -19,6 +20,7 @@ use crate::base::ledger::{Engine, Op, OpKind};
 use crate::base::span::Union;
 use crate::base::units::Nanos;
 use crate::trace::critical::{Category, category, engine_name};
+use crate::trace::host_engines::{HostEngine, HostWorked};
 use crate::trace::metrics::{CopyEngines, DeviceEngine};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -36,6 +38,8 @@ pub enum Dependency {
     Alloc,
     /// A call of the host.
     Call,
+    /// An engine of the host.
+    Host(HostEngine),
 }
 
 /// Why an engine was idle.
@@ -69,6 +73,7 @@ impl fmt::Display for Cause {
             Self::Dependency(Dependency::Engine(engine)) => {
                 f.pad(&format!("waiting for {}", engine_name(*engine)))
             }
+            Self::Dependency(Dependency::Host(engine)) => f.pad(&format!("waiting for {engine}")),
             Self::Dependency(Dependency::Legacy) => f.pad("legacy barrier"),
             Self::Dependency(Dependency::Alloc) => f.pad("waiting for memory"),
             Self::Dependency(Dependency::Call) => f.pad("waiting for a call"),
@@ -102,11 +107,32 @@ pub fn by_cause(gaps: &[Gap], engine: DeviceEngine) -> BTreeMap<Cause, Nanos> {
     sums
 }
 
-/// The calls of each host thread, sorted by begin.
-struct Calls(HashMap<u64, Vec<(Range<u64>, Category)>>);
+/// Adds a time to the engines of the host that were waited for, and the rest of it to a cause.
+fn add(host: &[HostWorked], span: Range<u64>, cause: Cause, parts: &mut BTreeMap<Cause, u64>) {
+    let mut rest = Union::of([span.clone()]);
+    for one in host {
+        let own = rest.and(&one.waited_for.within(&span));
+        rest = rest.minus(&own);
+        *parts.entry(Cause::Dependency(Dependency::Host(one.engine))).or_insert(0) +=
+            own.length().0;
+    }
+    *parts.entry(cause).or_insert(0) += rest.length().0;
+}
 
-impl Calls {
-    fn of(ops: &[Op], dag: &Dag) -> Self {
+/// The parts that are not empty.
+fn parts_of(parts: BTreeMap<Cause, u64>) -> Vec<(Cause, Nanos)> {
+    let parts = parts.into_iter().filter(|(_, part)| *part > 0);
+    parts.map(|(cause, part)| (cause, Nanos(part))).collect()
+}
+
+/// The calls of each host thread, sorted by begin, and the engines of the host.
+struct Calls<'a> {
+    by_thread: HashMap<u64, Vec<(Range<u64>, Category)>>,
+    host: &'a [HostWorked],
+}
+
+impl<'a> Calls<'a> {
+    fn of(ops: &[Op], dag: &Dag, host: &'a [HostWorked]) -> Self {
         let mut calls: HashMap<u64, Vec<(Range<u64>, Category)>> = HashMap::new();
         for (index, op) in ops.iter().enumerate() {
             let entry = calls.entry(op.thread).or_default();
@@ -115,13 +141,14 @@ impl Calls {
         for list in calls.values_mut() {
             list.sort_by_key(|(span, _)| (span.start, span.end));
         }
-        Self(calls)
+        Self { by_thread: calls, host }
     }
 
     /// Adds to `parts` what a thread did within `span`.
     fn within(&self, thread: u64, span: Range<u64>, parts: &mut BTreeMap<Cause, u64>) {
         let mut at = span.start;
-        if let Some(calls) = self.0.get(&thread) {
+        let outside = Cause::HostLate(Category::User);
+        if let Some(calls) = self.by_thread.get(&thread) {
             // The calls of a thread do not overlap, so their ends are sorted too.
             let first = calls.partition_point(|(call, _)| call.end <= span.start);
             for (call, category) in &calls[first..] {
@@ -130,12 +157,12 @@ impl Calls {
                 }
                 let begin = call.start.max(at);
                 let end = call.end.min(span.end).max(begin);
-                *parts.entry(Cause::HostLate(Category::User)).or_insert(0) += begin - at;
+                add(self.host, at..begin, outside, parts);
                 *parts.entry(Cause::HostLate(*category)).or_insert(0) += end - begin;
                 at = end;
             }
         }
-        *parts.entry(Cause::HostLate(Category::User)).or_insert(0) += span.end - at;
+        add(self.host, at..span.end, outside, parts);
     }
 }
 
@@ -156,7 +183,7 @@ fn dependency(ops: &[Op], held: &Held) -> Dependency {
 struct Splitter<'a> {
     ops: &'a [Op],
     dag: &'a Dag,
-    calls: Calls,
+    calls: Calls<'a>,
     latency: u64,
 }
 
@@ -182,13 +209,19 @@ impl Splitter<'_> {
         let taken = taken.overlap(&(launched..gap.end));
         *parts.entry(Cause::Resource).or_insert(0) += taken;
         *parts.entry(Cause::Unknown).or_insert(0) += gap.end - launched - taken;
-        let parts = parts.into_iter().filter(|(_, part)| *part > 0);
-        parts.map(|(cause, part)| (cause, Nanos(part))).collect()
+        parts_of(parts)
+    }
+
+    /// The parts of the time before all operations of an engine, or after them.
+    fn outside(&self, gap: Range<u64>, cause: Cause) -> Vec<(Cause, Nanos)> {
+        let mut parts = BTreeMap::new();
+        add(self.calls.host, gap, cause, &mut parts);
+        parts_of(parts)
     }
 }
 
 /// All gaps of the engines that worked within `window`, sorted by engine and time. `latency` is the
-/// measured latency of a launch on an idle stream.
+/// measured latency of a launch on an idle stream, and `host` says when the engines of the host worked.
 #[must_use]
 pub fn gaps(
     ops: &[Op],
@@ -196,9 +229,10 @@ pub fn gaps(
     window: Range<u64>,
     latency: Nanos,
     copy_engines: CopyEngines,
+    host: &[HostWorked],
 ) -> Vec<Gap> {
     let engines = by_engine(ops, dag);
-    let splitter = Splitter { ops, dag, calls: Calls::of(ops, dag), latency: latency.0 };
+    let splitter = Splitter { ops, dag, calls: Calls::of(ops, dag, host), latency: latency.0 };
     let mut found = Vec::new();
     for (engine, list) in &engines {
         let shares = |role: Engine| match (copy_engines, engine.1, role) {
@@ -220,7 +254,7 @@ pub fn gaps(
             let gap = at..span.start.max(at);
             if !gap.is_empty() {
                 let parts = if first {
-                    vec![(Cause::Fill, Nanos(gap.end - gap.start))]
+                    splitter.outside(gap.clone(), Cause::Fill)
                 } else {
                     splitter.split(op, gap.clone(), &taken)
                 };
@@ -230,7 +264,7 @@ pub fn gaps(
             at = at.max(span.end.min(window.end));
         }
         if !first && at < window.end {
-            let parts = vec![(Cause::Drain, Nanos(window.end - at))];
+            let parts = splitter.outside(at..window.end, Cause::Drain);
             found.push(Gap { engine: *engine, span: at..window.end, op: None, parts });
         }
     }

@@ -54,7 +54,7 @@ impl Page<'_> {
             "verdict" => sections::verdict(self),
             "ranks" => String::new(),
             "engines" => bars::engines(self),
-            "lost" => "Largest losses".to_owned(),
+            "lost" => "Largest losses of an engine of the device".to_owned(),
             "losses" => sections::losses(self),
             "remarks" => "Warnings".to_owned(),
             "warnings" => sections::warnings(self),

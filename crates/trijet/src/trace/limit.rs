@@ -1,8 +1,12 @@
 //! What limits a run: one answer for the terminal, the page and JSON.
 //!
-//! Two measures must agree. The engine that needs the most time limits, and so does the one that the
-//! critical path consists of. Where they disagree, or where the next one on the path is near, there is no
-//! single limit.
+//! Two measures must agree. What limits was busy for the longest, by a margin, and no other part of the
+//! critical path is longer by the same margin. Else there is no single limit. The busy times decide first,
+//! because they are nearly the same in equal runs, while the critical path may take another way.
+//!
+//! The calls of the host have no busy time of their own, so the path alone decides about them. The writer
+//! and the synchronisation count together: a disk that writes while the writer is busy has less left to do
+//! at the end, and how much less differs from one run to the next.
 #![forbid(unsafe_code)]
 
 use crate::base::ledger::Engine;
@@ -12,8 +16,11 @@ use crate::trace::host_engines::HostEngine;
 use crate::trace::metrics::DeviceEngine;
 use std::cmp::Reverse;
 
-/// The share of the run by which what limits exceeds the next one on the critical path.
-pub const MARGIN: f64 = 0.1;
+/// The share of the run by which what limits exceeds the next one.
+pub const MARGIN: f64 = 0.15;
+
+/// The part of the time of the output below which the writer or the synchronisation is not named.
+const OUTPUT_LEAST: u64 = 10;
 
 /// What no run with the same work can be faster than.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +33,8 @@ pub enum Limit {
     Link,
     /// An engine of the host.
     Host(HostEngine),
+    /// The output: the writer and the synchronisation with the disk together.
+    Output,
     /// The calls of the thread that enqueues, and what it does between them.
     Calls,
     /// Several do, and these two by nearly the same time.
@@ -36,14 +45,15 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// The name in JSON: that of an engine, `link`, `reader`, `writer`, `sync`, `calls`, `none` if there is
-    /// no single limit, or `unclear`.
+    /// The name in JSON: that of an engine, `link`, `reader`, `writer`, `sync`, `output`, `calls`, `none` if
+    /// there is no single limit, or `unclear`.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {
             Self::Engine(engine) => engine_name(engine.1),
             Self::Link => "link",
             Self::Host(engine) => engine.name(),
+            Self::Output => "output",
             Self::Calls => "calls",
             Self::NoSingle(_) => "none",
             Self::Unclear => "unclear",
@@ -55,7 +65,27 @@ impl Limit {
     pub fn nearest(self) -> Option<[&'static str; 2]> {
         match self {
             Self::NoSingle(nearest) => Some(nearest),
-            Self::Engine(_) | Self::Link | Self::Host(_) | Self::Calls | Self::Unclear => None,
+            Self::Engine(_)
+            | Self::Link
+            | Self::Host(_)
+            | Self::Output
+            | Self::Calls
+            | Self::Unclear => None,
+        }
+    }
+
+    /// Whether an engine of the host is what limits, or a part of it.
+    pub(crate) fn includes(self, engine: HostEngine) -> bool {
+        self == Self::Host(engine) || (self == Self::Output && engine != HostEngine::Reader)
+    }
+
+    /// The output, whose writer and synchronisation were busy for these times.
+    pub(crate) fn of_output(writer: Nanos, sync: Nanos) -> Self {
+        let least = (writer.0 + sync.0) / OUTPUT_LEAST;
+        match (writer.0 > least, sync.0 > least) {
+            (true, true) => Self::Output,
+            (false, true) => Self::Host(HostEngine::Sync),
+            (_, false) => Self::Host(HostEngine::Writer),
         }
     }
 
@@ -68,6 +98,7 @@ impl Limit {
             Self::Host(HostEngine::Reader) => "the reader on the host",
             Self::Host(HostEngine::Writer) => "the writer on the host",
             Self::Host(HostEngine::Sync) => "sync with the disk",
+            Self::Output => "the output (writer and sync)",
             Self::Calls => "the calls of the host",
             Self::NoSingle(_) => "no single limit",
             Self::Unclear => "unclear from busy times",
@@ -75,28 +106,24 @@ impl Limit {
     }
 }
 
-/// What a step of the critical path counts for. `copies` are one thing if the link limits.
-fn part(category: Category, copies: bool) -> Option<Part> {
-    match category {
-        Category::Engine(Engine::Upload | Engine::Download) if copies => Some(Part::Link),
-        Category::Engine(engine) => Some(Part::Engine(engine)),
-        Category::Host(engine) => Some(Part::Host(engine)),
-        Category::Enqueue
-        | Category::Sync
-        | Category::Alloc
-        | Category::Copy
-        | Category::Load
-        | Category::User => Some(Part::Calls),
-        Category::Launch | Category::Unknown | Category::Start | Category::Tail => None,
-    }
+/// What needs the most time of a run, and what comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Need {
+    /// What needs the most.
+    pub limit: Limit,
+    /// The time that it needs.
+    pub time: Nanos,
+    /// What needs the most of the others, and its time.
+    pub next: Option<(Limit, Nanos)>,
 }
 
-/// A part of a critical path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A part of a critical path, in the order in which two parts are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
-    Engine(Engine),
+    Reader,
     Link,
-    Host(HostEngine),
+    Engine(Engine),
+    Output,
     Calls,
 }
 
@@ -105,58 +132,84 @@ impl Part {
         match limit {
             Limit::Engine(engine) => Some(Self::Engine(engine.1)),
             Limit::Link => Some(Self::Link),
-            Limit::Host(engine) => Some(Self::Host(engine)),
+            Limit::Host(HostEngine::Reader) => Some(Self::Reader),
+            Limit::Host(HostEngine::Writer | HostEngine::Sync) | Limit::Output => {
+                Some(Self::Output)
+            }
             Limit::Calls => Some(Self::Calls),
             Limit::NoSingle(_) | Limit::Unclear => None,
+        }
+    }
+
+    /// What a step of the path counts for. `copies` are one thing if the link limits.
+    fn of_step(category: Category, copies: bool) -> Option<Self> {
+        match category {
+            Category::Engine(Engine::Upload | Engine::Download) if copies => Some(Self::Link),
+            Category::Engine(engine) => Some(Self::Engine(engine)),
+            Category::Host(engine) => Self::of(Limit::Host(engine)),
+            Category::Enqueue
+            | Category::Sync
+            | Category::Alloc
+            | Category::Copy
+            | Category::Load
+            | Category::User => Some(Self::Calls),
+            Category::Launch | Category::Unknown | Category::Start | Category::Tail => None,
         }
     }
 
     fn name(self) -> &'static str {
         match self {
             Self::Engine(engine) => engine_name(engine),
-            Self::Link => "the link",
-            Self::Host(engine) => engine.name(),
+            Self::Link => "link",
+            Self::Reader => HostEngine::Reader.name(),
+            Self::Output => OUTPUT,
             Self::Calls => Limit::Calls.name(),
         }
     }
 }
 
-/// What limits a run of this length: `by_need`, the one that needs the most time, if the critical path
-/// agrees. The calls of the host and the synchronisation of the output work beside nothing, so the path
-/// alone decides about them.
-pub(crate) fn agreed(by_need: Option<Limit>, path: &CriticalPath, elapsed: Nanos) -> Option<Limit> {
-    let by_need = by_need?;
+/// The name of the writer and the synchronisation together.
+pub(crate) const OUTPUT: &str = "output";
+
+/// The parts of the path and their times, the longest first.
+fn parts(path: &CriticalPath, copies: bool) -> Vec<(Part, u64)> {
     let mut parts: Vec<(Part, u64)> = Vec::new();
     for (category, time) in &path.by_category {
-        let Some(part) = part(*category, by_need == Limit::Link) else { continue };
+        let Some(part) = Part::of_step(*category, copies) else { continue };
         match parts.iter_mut().find(|(other, _)| *other == part) {
             Some((_, sum)) => *sum += time.0,
             None => parts.push((part, time.0)),
         }
     }
     parts.sort_by_key(|(_, time)| Reverse(*time));
-    let Some((first, longest)) = parts.first().copied() else { return Some(by_need) };
-    let second = parts.get(1).copied();
-    let lead = longest - second.map_or(0, |(_, time)| time);
-    let leads = lead as f64 >= MARGIN * elapsed.0 as f64;
-    let alone = match first {
-        Part::Calls => Some(Limit::Calls),
-        Part::Host(HostEngine::Sync) => Some(Limit::Host(HostEngine::Sync)),
-        Part::Engine(_) | Part::Link | Part::Host(_) => None,
-    };
-    let needed = Part::of(by_need);
-    Some(match (alone, needed) {
-        (Some(limit), _) if leads => limit,
-        (None, None) => by_need,
-        (None, Some(needed)) if needed == first && leads => by_need,
-        (_, needed) => {
-            let other = needed.filter(|part| *part != first).or(second.map(|(part, _)| part));
-            match other {
-                Some(other) => Limit::NoSingle([first.name(), other.name()]),
-                None => by_need,
+    parts
+}
+
+/// What limits a run of this length whose critical path is known.
+pub(crate) fn agreed(need: Need, path: &CriticalPath, elapsed: Nanos) -> Limit {
+    let Need { limit, time, next } = need;
+    let leads =
+        |one: u64, other: u64| one.saturating_sub(other) as f64 >= MARGIN * elapsed.0 as f64;
+    let parts = parts(path, limit == Limit::Link);
+    let Some((first, longest)) = parts.first().copied() else { return limit };
+    let second = parts.get(1).map_or(0, |(_, time)| *time);
+    if first == Part::Calls && leads(longest, second) {
+        return Limit::Calls;
+    }
+    let Some(needed) = Part::of(limit) else { return limit };
+    let next = next.and_then(|(next, time)| Some((Part::of(next)?, time.0)));
+    let other = match next {
+        Some((next, busy)) if !leads(time.0, busy) => next,
+        _ => {
+            let on_path = parts.iter().find(|(part, _)| *part == needed);
+            if !leads(longest, on_path.map_or(0, |(_, time)| *time)) {
+                return limit;
             }
+            first
         }
-    })
+    };
+    let (one, other) = (needed.min(other), needed.max(other));
+    Limit::NoSingle([one.name(), other.name()])
 }
 
 #[cfg(test)]
@@ -166,50 +219,72 @@ mod tests {
 
     const COMPUTE: Limit = Limit::Engine((DeviceId(0), Engine::Compute));
 
+    const COMPUTES: Category = Category::Engine(Engine::Compute);
+    const WRITES: Category = Category::Host(HostEngine::Writer);
+    const SYNCS: Category = Category::Host(HostEngine::Sync);
+
+    fn need(limit: Limit, time: u64, next: (Limit, u64)) -> Need {
+        Need { limit, time: Nanos(time), next: Some((next.0, Nanos(next.1))) }
+    }
+
     /// The limit of a run of 100 ns whose path has these parts, in nanoseconds.
-    fn found(by_need: Limit, parts: &[(Category, u64)]) -> Limit {
+    fn found(need: Need, parts: &[(Category, u64)]) -> Limit {
         let by_category = parts.iter().map(|(category, time)| (*category, Nanos(*time))).collect();
         let path = CriticalPath { by_category, ..CriticalPath::default() };
-        agreed(Some(by_need), &path, Nanos(100)).expect("a limit")
+        agreed(need, &path, Nanos(100))
     }
 
     #[test]
-    fn an_engine_limits_only_if_the_path_agrees_by_a_margin() {
-        let (compute, writer) =
-            (Category::Engine(Engine::Compute), Category::Host(HostEngine::Writer));
-        assert_eq!(found(COMPUTE, &[(compute, 55), (writer, 45)]), COMPUTE);
-        let near = Limit::NoSingle(["compute", "writer"]);
-        assert_eq!(found(COMPUTE, &[(compute, 54), (writer, 45)]), near);
-        let other = Limit::NoSingle(["writer", "compute"]);
-        assert_eq!(found(COMPUTE, &[(compute, 10), (writer, 90)]), other);
-        assert_eq!(found(COMPUTE, &[(compute, 90)]), COMPUTE);
-        assert_eq!(found(COMPUTE, &[]), COMPUTE, "nothing is known of the path");
+    fn what_limits_is_busy_for_the_longest_by_a_margin() {
+        let writer = Limit::Host(HostEngine::Writer);
+        let path = [(COMPUTES, 50), (WRITES, 45)];
+        assert_eq!(found(need(COMPUTE, 75, (writer, 60)), &path), COMPUTE);
+        let near = Limit::NoSingle(["compute", "output"]);
+        assert_eq!(found(need(COMPUTE, 74, (writer, 60)), &path), near);
+        assert_eq!(found(need(writer, 74, (COMPUTE, 60)), &path), near, "in the same order");
+        assert_eq!(found(need(COMPUTE, 10, (writer, 5)), &[]), COMPUTE, "there is no path");
+    }
+
+    #[test]
+    fn nothing_else_is_longer_on_the_critical_path_by_a_margin() {
+        let need = need(COMPUTE, 90, (Limit::Host(HostEngine::Writer), 40));
+        assert_eq!(found(need, &[(COMPUTES, 40), (WRITES, 54)]), COMPUTE);
+        let other = Limit::NoSingle(["compute", "output"]);
+        assert_eq!(found(need, &[(COMPUTES, 40), (WRITES, 55)]), other);
+    }
+
+    #[test]
+    fn writer_and_sync_count_together() {
+        let output = Limit::of_output(Nanos(40), Nanos(40));
+        let need = need(output, 80, (COMPUTE, 50));
+        assert_eq!(found(need, &[(WRITES, 30), (SYNCS, 30), (COMPUTES, 35)]), Limit::Output);
+        let names = |writer, sync| Limit::of_output(Nanos(writer), Nanos(sync)).key();
+        assert_eq!([names(0, 9), names(1, 20), names(20, 1)], ["sync", "sync", "writer"]);
+        assert_eq!([names(9, 0), names(0, 0)], ["writer", "writer"]);
     }
 
     #[test]
     fn copies_in_both_directions_count_together_if_the_link_limits() {
         let (up, down) = (Category::Engine(Engine::Upload), Category::Engine(Engine::Download));
-        let compute = Category::Engine(Engine::Compute);
-        let path = [(up, 30), (down, 25), (compute, 35)];
-        assert_eq!(found(Limit::Link, &path), Limit::Link);
+        let path = [(up, 30), (down, 25), (COMPUTES, 45)];
+        assert_eq!(found(need(Limit::Link, 80, (COMPUTE, 45)), &path), Limit::Link);
         let upload = Limit::Engine((DeviceId(0), Engine::Upload));
-        assert_eq!(found(upload, &path), Limit::NoSingle(["compute", "upload"]));
+        let named = found(need(upload, 80, (COMPUTE, 45)), &path);
+        assert_eq!(named, Limit::NoSingle(["upload", "compute"]));
     }
 
     #[test]
-    fn the_path_alone_decides_about_calls_and_sync() {
-        let sync = Category::Host(HostEngine::Sync);
-        let compute = Category::Engine(Engine::Compute);
-        assert_eq!(found(COMPUTE, &[(sync, 60), (compute, 30)]), Limit::Host(HostEngine::Sync));
-        let calls = [(Category::Enqueue, 30), (Category::User, 40), (compute, 20)];
-        assert_eq!(found(Limit::Unclear, &calls), Limit::Calls);
-        assert_eq!(found(Limit::Unclear, &[(compute, 90)]), Limit::Unclear);
+    fn the_path_alone_decides_about_calls() {
+        let calls = [(Category::Enqueue, 30), (Category::User, 40), (COMPUTES, 20)];
+        let unclear = Need { limit: Limit::Unclear, time: Nanos(90), next: None };
+        assert_eq!(found(unclear, &calls), Limit::Calls);
+        assert_eq!(found(need(COMPUTE, 90, (Limit::Link, 10)), &calls), Limit::Calls);
+        assert_eq!(found(unclear, &[(COMPUTES, 90)]), Limit::Unclear);
     }
 
     #[test]
     fn time_before_and_after_all_work_limits_nothing() {
-        let compute = Category::Engine(Engine::Compute);
-        let path = [(Category::Start, 50), (compute, 30), (Category::Tail, 20)];
-        assert_eq!(found(COMPUTE, &path), COMPUTE);
+        let path = [(Category::Start, 50), (COMPUTES, 30), (Category::Tail, 20)];
+        assert_eq!(found(need(COMPUTE, 30, (Limit::Link, 0)), &path), COMPUTE);
     }
 }

@@ -13,7 +13,7 @@ use crate::trace::critical::{Category, CriticalPath, critical_path, engine_name,
 use crate::trace::exposed::DeviceMetrics;
 use crate::trace::gaps::{Cause, Dependency, Gap, by_cause, gaps};
 use crate::trace::host_engines::{HostSummary, HostWorked, summaries};
-use crate::trace::limit::{Limit, agreed};
+use crate::trace::limit::{Limit, Need, agreed};
 use crate::trace::metrics::{DeviceEngine, EngineMetrics, Metrics, Parameters, measure};
 use crate::trace::queued::{Queued, queued};
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ pub struct Settings<'a> {
     /// What needs the most time, if the caller knows it. It limits the run if the critical path agrees.
     /// Without it, the link limits if the bound exceeds the work of every engine, and else the engine
     /// with the most work.
-    pub limit: Option<Limit>,
+    pub need: Option<Need>,
     /// When the engines of the host worked.
     pub host: Vec<HostWorked>,
     /// The time that the copies of both directions need at once, with the cost of each copy, if it is
@@ -187,6 +187,7 @@ pub fn fix(cause: Cause, audience: Audience) -> Option<&'static str> {
         (Cause::Dependency(dependency), Audience::Author) => Some(match dependency {
             Dependency::Legacy => "use non-blocking streams",
             Dependency::Alloc => "allocate before the loop",
+            Dependency::Host(_) => "make the source or the sink faster",
             _ => "use more slots, or a stream per engine",
         }),
         (Cause::Launch, Audience::Author) => Some("launch less often: a graph, or larger chunks"),
@@ -268,9 +269,10 @@ fn losing(metrics: &Metrics, limit: Option<Limit>) -> Option<DeviceEngine> {
             let is_copy = |e: &&EngineMetrics| is_copy(e.engine.1);
             metrics.engines.iter().filter(is_copy).max_by_key(|e| e.work).map(|e| e.engine)
         }
-        Some(Limit::Host(_) | Limit::Calls | Limit::NoSingle(_) | Limit::Unclear) | None => {
-            metrics.limiting
-        }
+        Some(
+            Limit::Host(_) | Limit::Output | Limit::Calls | Limit::NoSingle(_) | Limit::Unclear,
+        )
+        | None => metrics.limiting,
     }
 }
 
@@ -298,7 +300,7 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
     let metrics = measure(ops, dag, settings.window.clone(), &settings.parameters);
     let window = metrics.window.clone();
     let copy_engines = settings.parameters.copy_engines;
-    let gaps = gaps(ops, dag, window.clone(), settings.latency, copy_engines);
+    let gaps = gaps(ops, dag, window.clone(), settings.latency, copy_engines, &settings.host);
     let busy: BTreeMap<DeviceEngine, Union> = by_engine(ops, dag)
         .into_iter()
         .map(|(engine, list)| {
@@ -322,8 +324,8 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
     lints.sort_by_key(|lint| std::cmp::Reverse(lint.saved));
     let mut critical = critical_path(ops, dag, window.clone(), settings.latency);
     critical.give_to(&settings.host);
-    let limit = match settings.limit {
-        Some(_) => agreed(settings.limit, &critical, metrics.elapsed()),
+    let limit = match settings.need {
+        Some(need) => Some(agreed(need, &critical, metrics.elapsed())),
         None => limit(&metrics),
     };
     Summary {
@@ -396,7 +398,9 @@ impl Summary {
             Limit::NoSingle([first, second]) => {
                 format!("no single limit: {first} and {second} are nearest")
             }
-            Limit::Link | Limit::Host(_) | Limit::Calls | Limit::Unclear => limit.name().to_owned(),
+            Limit::Link | Limit::Host(_) | Limit::Output | Limit::Calls | Limit::Unclear => {
+                limit.name().to_owned()
+            }
         }
     }
 
@@ -415,7 +419,7 @@ impl Summary {
                 let engine = engine.unwrap_or_else(|| "the device".to_owned());
                 format!("{engine}; {name} limit")
             }
-            (Limit::Host(_), _) => format!("the device; {name} limits"),
+            (Limit::Host(_) | Limit::Output, _) => format!("the device; {name} limits"),
             (Limit::NoSingle(_), _) => format!("the device; {name}"),
             (Limit::Link | Limit::Engine((_, Engine::Upload | Engine::Download)), Some(engine)) => {
                 format!("{engine}; with the cost of each copy, {name} limits")
@@ -431,7 +435,7 @@ impl Summary {
                 self.engines.iter().any(|e| e.metrics.engine == engine && e.metrics.isolated)
             }
             Limit::Link => self.link.is_some() || self.metrics.efficiency.is_some(),
-            Limit::Host(_) | Limit::Calls | Limit::NoSingle(_) => true,
+            Limit::Host(_) | Limit::Output | Limit::Calls | Limit::NoSingle(_) => true,
             Limit::Unclear => false,
         }
     }
@@ -459,7 +463,7 @@ impl Summary {
             }
         }
         for host in &self.host {
-            let limits = self.limit == Some(Limit::Host(host.engine));
+            let limits = self.limit.is_some_and(|limit| limit.includes(host.engine));
             writeln!(f, "{host}{}", if limits { "  <- limits" } else { "" })?;
         }
         if self.limit == Some(Limit::Link) {

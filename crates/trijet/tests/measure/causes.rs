@@ -6,11 +6,12 @@ use trijet::trace::DeviceId;
 use trijet::trace::Engine::{Compute, Download, Upload};
 use trijet::trace::critical::Category;
 use trijet::trace::gaps::{Cause, Dependency, by_cause, gaps};
+use trijet::trace::host_engines::{HostEngine, HostWorked};
 use trijet::trace::metrics::CopyEngines;
-use trijet::trace::{HostCall, OpKind, StreamClass, Waited};
+use trijet::trace::{HostCall, OpKind, StreamClass, Union, Waited};
 
 fn compute_causes(s: &Script, window: std::ops::Range<u64>, latency: u64) -> Vec<(Cause, u64)> {
-    let found = gaps(&s.ops, &s.dag(), window, Nanos(latency), CopyEngines::Two);
+    let found = gaps(&s.ops, &s.dag(), window, Nanos(latency), CopyEngines::Two, &[]);
     let causes = by_cause(&found, (DeviceId(0), Compute));
     causes.into_iter().map(|(cause, part)| (cause, part.0)).collect()
 }
@@ -54,6 +55,34 @@ fn a_gap_behind_a_late_host_is_split_by_its_calls() {
     assert_eq!(compute_causes(&s, 1..30, 0), expected);
 }
 
+/// The thread waits for the reader before the first chunk and before the second one, and for the disk in the end.
+#[test]
+fn idle_time_in_which_the_host_waited_for_its_engines_is_of_these() {
+    let mut s = Script::default();
+    s.called(Compute, 1, 6..7, 7..10);
+    s.called(Compute, 1, 19..20, 20..30);
+    let worked = |engine, times: &[std::ops::Range<u64>]| {
+        let waited_for = Union::of(times.iter().cloned());
+        HostWorked { engine, busy: waited_for.clone(), waited_for }
+    };
+    let host =
+        [worked(HostEngine::Reader, &[0..5, 12..18]), worked(HostEngine::Sync, &[32..36, 36..40])];
+    let found = gaps(&s.ops, &s.dag(), 0..41, Nanos(0), CopyEngines::Two, &host);
+    let causes = by_cause(&found, (DeviceId(0), Compute));
+    // Of the fill 0..7, of the gap 10..20 until the call at 19, and of the drain 30..41.
+    let expected = [
+        (Cause::Fill, 2),
+        (Cause::Drain, 3),
+        (Cause::HostLate(Category::Enqueue), 1),
+        (Cause::HostLate(Category::User), 3),
+        (Cause::Dependency(Dependency::Host(HostEngine::Reader)), 11),
+        (Cause::Dependency(Dependency::Host(HostEngine::Sync)), 8),
+    ];
+    let causes: Vec<_> = causes.into_iter().map(|(cause, part)| (cause, part.0)).collect();
+    assert_eq!(causes, expected);
+    assert_eq!(expected[4].0.to_string(), "waiting for reader");
+}
+
 #[test]
 fn a_barrier_of_the_legacy_stream_is_named() {
     let mut s = Script::default();
@@ -91,7 +120,7 @@ fn a_shared_copy_engine_is_busy_with_the_other_direction() {
     s.work(Download, 1, 12..20);
     s.work(Upload, 2, 21..30);
     let causes = |engines| {
-        let found = gaps(&s.ops, &s.dag(), 0..30, Nanos(1), engines);
+        let found = gaps(&s.ops, &s.dag(), 0..30, Nanos(1), engines, &[]);
         by_cause(&found, (DeviceId(0), Upload)).into_iter().collect::<Vec<_>>()
     };
     // Gap 10..21: launch 1; the download took 12..20; 11..12 and 20..21 are left.
@@ -108,7 +137,7 @@ fn engines_on_shared_processors_wait_for_each_other() {
     s.work(Upload, 0, 0..10);
     s.work(Compute, 1, 12..20);
     s.work(Upload, 2, 21..30);
-    let found = gaps(&s.ops, &s.dag(), 0..30, Nanos(0), CopyEngines::Processors);
+    let found = gaps(&s.ops, &s.dag(), 0..30, Nanos(0), CopyEngines::Processors, &[]);
     let causes = by_cause(&found, (DeviceId(0), Upload));
     let expected = [(Cause::Resource, Nanos(8)), (Cause::Unknown, Nanos(3))];
     assert_eq!(causes.into_iter().collect::<Vec<_>>(), expected);

@@ -8,7 +8,7 @@ use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::exposed::Exposure;
 use trijet::trace::gaps::{Cause, Dependency};
 use trijet::trace::host_engines::HostEngine;
-use trijet::trace::limit::Limit;
+use trijet::trace::limit::{Limit, Need};
 use trijet::trace::metrics::{CopyEngines, Metrics, Parameters, measure};
 use trijet::trace::summary::{Audience, Settings, fix, summarize};
 use trijet::trace::{DeviceId, Route, Waited};
@@ -259,9 +259,9 @@ fn a_bound_above_every_engine_is_that_of_the_link() {
     let mut s = Script::default();
     s.work(Upload, 0, 0..20);
     s.work(Download, 1, 0..20);
-    let summary = |bound: Option<Nanos>, limit| {
+    let summary = |bound: Option<Nanos>, need| {
         let parameters = Parameters { bound, ..Parameters::default() };
-        let settings = Settings { parameters, limit, ..Settings::default() };
+        let settings = Settings { parameters, need, ..Settings::default() };
         summarize(&s.ops, &s.dag(), &settings, vec![])
     };
     let link = summary(Some(Nanos(30)), None);
@@ -281,8 +281,9 @@ fn a_bound_above_every_engine_is_that_of_the_link() {
     assert!(text.starts_with("20 ns measured, limited by "), "{text}");
     assert!(!text.contains("efficiency") && !text.contains("at best"), "{text}");
     // The caller knows what needs the most time, and the critical path must agree.
-    let reader = summary(Some(Nanos(20)), Some(Limit::Host(HostEngine::Reader)));
-    let words = "(the device; no single limit: download and reader are nearest)";
+    let limit = Limit::Host(HostEngine::Reader);
+    let reader = summary(Some(Nanos(20)), Some(Need { limit, time: Nanos(20), next: None }));
+    let words = "(the device; no single limit: reader and download are nearest)";
     assert!(reader.verdict().contains(words), "{reader}");
     assert!(!reader.to_string().contains("<- limits"));
 }

@@ -53,7 +53,7 @@ pub(crate) fn role_streams(device: &Device, chunks: u32, slots: usize) -> Result
 fn unknown(ops: &[Op], dag: &Dag) -> (u64, u64) {
     let window = extent(ops, dag).expect("something ran");
     let length = window.end - window.start;
-    let found = gaps(ops, dag, window, Nanos(0), CopyEngines::Two);
+    let found = gaps(ops, dag, window, Nanos(0), CopyEngines::Two, &[]);
     let parts = found.iter().flat_map(|gap| &gap.parts);
     let unknown = parts.filter(|(cause, _)| *cause == Cause::Unknown);
     (unknown.map(|(_, part)| part.0).sum(), length)

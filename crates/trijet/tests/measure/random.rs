@@ -54,7 +54,7 @@ proptest! {
         let dag = s.dag();
         let window = from..from + length;
         let m = measure(&s.ops, &dag, Some(window.clone()), &Parameters::default());
-        let found = gaps(&s.ops, &dag, window, Nanos(2), CopyEngines::One);
+        let found = gaps(&s.ops, &dag, window, Nanos(2), CopyEngines::One, &[]);
         for gap in &found {
             let parts: u64 = gap.parts.iter().map(|(_, part)| part.0).sum();
             prop_assert_eq!(parts, gap.span.end - gap.span.start, "{:?}", gap);

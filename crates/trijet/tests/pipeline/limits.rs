@@ -3,7 +3,7 @@
 use crate::{Memory, noise, simulated};
 use proptest::prelude::*;
 use std::sync::OnceLock;
-use trijet::pipeline::{Calibration, Change, Schedule};
+use trijet::pipeline::{Bound, Calibration, Change, Schedule};
 use trijet::sim::{HostConfig, Order};
 use trijet::testing::WORK;
 use trijet::trace::{Engine, limit::Limit};
@@ -129,6 +129,28 @@ fn in_tiny_chunks_the_second_limit_is_far_above_the_first() {
     assert!(limits.reached(report.elapsed).expect("a time") > 0.5, "{report}");
 }
 
+/// Each advice names a time, and who follows it gains at least that.
+#[test]
+fn advice_that_is_followed_saves_at_least_its_time() {
+    let device = simulated(Order::Greedy);
+    let large = Job { rows: 16 << 10, rounds: rounds(0.5), chunk: 1 << 20, ..PLAIN };
+    for (job, change, followed) in [
+        (Job { chunk: 8 << 10, ..PLAIN }, Change::LargerChunks, PLAIN),
+        (Job { chunk: 8 << 20, ..large }, Change::SmallerChunks, large),
+        (Job { depth: 1, ..large }, Change::MoreSlots, large),
+    ] {
+        let (before, after) = (job.run(&device, None), followed.run(&device, None));
+        let advice = before.advice();
+        let one = advice.iter().find(|one| one.change == change).expect("the advice");
+        let gained = before.elapsed.0.saturating_sub(after.elapsed.0);
+        assert_eq!(one.bound, Bound::AtLeast);
+        assert!(gained >= one.saves.0, "{one}, and it saved {}\n{before}", Nanos(gained));
+        assert!(one.saves.0 * 3 >= gained, "{one} is too little, it saved {}", Nanos(gained));
+        let again = after.advice();
+        assert!(again.iter().all(|one| one.change != change), "{after}");
+    }
+}
+
 #[test]
 fn a_run_whose_copies_both_ways_take_the_longest_names_the_link() {
     let device = simulated(Order::Greedy);
@@ -184,16 +206,16 @@ fn a_run_whose_uploads_take_the_longest_names_them() {
 fn kernels_that_were_busy_for_little_longer_than_the_copies_are_named_only_if_measured_alone() {
     let device = simulated(Order::Greedy);
     let link = calibration(&device);
-    let job = Job { rounds: rounds(1.75), ..PLAIN };
+    let job = Job { rounds: rounds(2.0), ..PLAIN };
     let observed = job.run(&device, Some(&link));
     let copies = observed.limits.expect("calibrated").with_copies;
     let busy = observed.engine("compute").expect("traced").busy;
     assert!(busy > copies && busy.0 < copies.0 * 5 / 4, "the job has another shape: {observed}");
     // The link needs the most time as far as is known, and the critical path is of kernels.
-    assert_eq!(observed.limit, Some(Limit::NoSingle(["compute", "the link"])), "{observed}");
+    assert_eq!(observed.limit, Some(Limit::NoSingle(["link", "compute"])), "{observed}");
     assert!(observed.bound.is_none(), "{observed}");
     let text = observed.to_string();
-    let words = " modelled, no single limit: compute and the link are nearest;";
+    let words = " modelled, no single limit: link and compute are nearest;";
     assert!(text.contains(words), "{text}");
     let alone = job.run_alone(&device, &link);
     assert!(is_compute(&alone), "{alone}");

@@ -29,6 +29,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "Builder::pool",
             "Builder::red_zones",
             "Builder::check",
+            "Bound::*",
             "Change::*",
             "Code::*",
             "CostModel::*",

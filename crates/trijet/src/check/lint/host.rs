@@ -87,6 +87,7 @@ pub(super) fn late(run: &Run<'_>) -> Vec<Lint> {
     }
     concerned.sort_unstable();
     let ops: Vec<usize> = concerned.into_iter().map(|(_, op)| op).collect();
-    let text = format!("the host was late for {} operations of the busiest engine", ops.len());
+    let count = ops.len();
+    let text = format!("the host was late for {count} operations of the device's busiest engine");
     vec![run.lint(Rule::HostLate, saved, ops, text)]
 }

@@ -119,7 +119,7 @@ pub(super) fn engines(page: &Page<'_>) -> String {
         text += &bar("link, both ways", mark, class, &link_parts(link, window));
     }
     for host in &summary.host {
-        let limits = summary.limit == Some(Limit::Host(host.engine));
+        let limits = summary.limit.is_some_and(|limit| limit.includes(host.engine));
         let (mark, class) = if limits { (LIMITS, " limiting") } else { ("", "") };
         text += &bar(host.engine.name(), mark, class, &host_parts(host, window));
     }

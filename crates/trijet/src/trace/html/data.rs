@@ -8,6 +8,8 @@ use super::look::Look;
 use super::page::Page;
 use super::sheet::{CRITICAL, CRITICAL_CALL, Data, More, UNDECLARED};
 use crate::base::ledger::{Declared, Op};
+use crate::base::span::Union;
+use crate::trace::critical::Category;
 use crate::trace::gaps::Cause;
 use crate::trace::host_engines::{HostEngine, HostSummary};
 use std::borrow::Cow;
@@ -66,26 +68,49 @@ pub(super) fn data(page: &Page<'_>) -> Data {
             thread: on[2][index],
         })
         .collect();
-    for (number, row) in (0_u32..).zip(&rows) {
-        let Row::Host(one) = row else { continue };
-        let (label, kind) = (labels.number(one.engine.name()), kinds.number("work of the host"));
-        sheet.items.extend(one.spans.intervals().iter().map(|span| Item {
-            work: Some((span.start, span.end)),
-            call: None,
-            bytes: 0,
-            label,
-            kind,
-            engine: number,
-            stream: NO_TRACK,
-            thread: NO_TRACK,
-        }));
-    }
+    let of_host = add_host(page, &rows, (&mut labels, &mut kinds), &mut sheet.items);
     (sheet.labels, sheet.kinds) = (labels.words, kinds.words);
     let mut more = more(page, (&tracks, &rows), &sites.words, site);
     // The engines of the host have no operations.
-    more.flags.resize(sheet.items.len(), 0);
+    more.flags.extend(of_host);
     more.columns.iter_mut().for_each(|(_, column)| column.resize(sheet.items.len(), 0));
     sheet.data(&more)
+}
+
+/// Adds the work of the engines of the host, and returns the flags of each.
+fn add_host(
+    page: &Page<'_>,
+    rows: &[Row<'_>],
+    (labels, kinds): (&mut Words, &mut Words),
+    items: &mut Vec<Item>,
+) -> Vec<u8> {
+    let mut flags = Vec::new();
+    for (number, row) in (0_u32..).zip(rows) {
+        let Row::Host(one) = row else { continue };
+        let path = path_of(page, one.engine);
+        let (label, kind) = (labels.number(one.engine.name()), kinds.number("work of the host"));
+        for span in one.spans.intervals() {
+            flags.push(if path.overlap(span) > 0 { CRITICAL } else { 0 });
+            items.push(Item {
+                work: Some((span.start, span.end)),
+                call: None,
+                bytes: 0,
+                label,
+                kind,
+                engine: number,
+                stream: NO_TRACK,
+                thread: NO_TRACK,
+            });
+        }
+    }
+    flags
+}
+
+/// When the critical path was work of an engine of the host.
+fn path_of(page: &Page<'_>, engine: HostEngine) -> Union {
+    let steps = page.summary.iter().flat_map(|summary| &summary.critical.steps);
+    let own = steps.filter(|step| step.category == Category::Host(engine));
+    Union::of(own.map(|step| step.span.clone()))
 }
 
 /// A row of the timeline.

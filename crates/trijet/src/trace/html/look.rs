@@ -37,8 +37,9 @@ impl Look {
     pub(super) fn of_path(category: Category) -> Self {
         match category {
             Category::Engine(engine) => Self::Engine(engine),
-            Category::Host(_)
-            | Category::Enqueue
+            // The thread that enqueues waited for it.
+            Category::Host(_) => Self::Waiting,
+            Category::Enqueue
             | Category::Sync
             | Category::Alloc
             | Category::Copy

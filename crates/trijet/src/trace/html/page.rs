@@ -29,6 +29,8 @@ pub struct Page<'a> {
     pub title: String,
     /// The summary of the run; `None` if there is none.
     pub summary: Option<Summary>,
+    /// What would make the run faster, and what it saves.
+    pub advice: Vec<String>,
     /// The findings of the checker. The summary says how many of them are hazards, and whether the
     /// run was checked.
     pub hazards: Vec<HazardNote>,

@@ -13,7 +13,13 @@ const WIDE: usize = 60;
 pub(super) fn verdict(page: &Page<'_>) -> String {
     match &page.summary {
         None => none("This page has no summary."),
-        Some(summary) => format!("<p id=\"verdict\">{}</p>", escaped(&summary.verdict())),
+        Some(summary) => {
+            let verdict = format!("<p id=\"verdict\">{}</p>", escaped(&summary.verdict()));
+            let advice = page.advice.iter();
+            let advice =
+                advice.map(|one| format!("<p class=\"remark\">To do: {}.</p>", escaped(one)));
+            verdict + &advice.collect::<String>()
+        }
     }
 }
 
