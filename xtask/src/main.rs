@@ -16,6 +16,7 @@ mod ptx;
 mod results;
 mod staged;
 mod tools;
+mod verdicts;
 
 use std::process::ExitCode;
 
@@ -52,6 +53,9 @@ const USAGE: &str = "usage: cargo xtask <task>
   tasks [PROGRAMS]
                compare random programs of tasks with their tasks one after another, in random orders
                of the device, and half as many on threads (default: 5000)
+  verdicts PROGRAM [DEVICE [RUNS]]
+               what equal runs of `trijet map` name as their limit, and what their advice brings where
+               it is followed (default: 20 runs of each job on the device of `auto`)
 
 browser, files, miri and perfetto print SKIPPED where their tools are missing.";
 
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
         ["staged", rest @ ..] => staged::pipelines(rest),
         ["graphs", rest @ ..] => staged::graphs(rest),
         ["tasks", rest @ ..] => staged::tasks(rest),
+        ["verdicts", rest @ ..] => verdicts::run(rest),
         _ => Err(USAGE.into()),
     };
     match outcome {
