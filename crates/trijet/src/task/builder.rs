@@ -5,7 +5,7 @@ use super::bound::{Bound, Launch, Start, Workers};
 use super::core::Core;
 use super::declared::AllDeclared;
 use super::lanes::Group;
-use super::record::{Body, Name, New, Number, UNNAMED};
+use super::task_state::{Body, Name, New, Number, UNNAMED};
 use super::uses::{HostUses, Uses};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::log::calling;

@@ -3,9 +3,9 @@
 
 use super::declared::{AnyDatum, Declared};
 use super::lanes::Group;
-use super::record::{Body, Name, New, Number};
 use super::replicas::Missing;
 use super::state::{State, Use};
+use super::task_state::{Body, Name, New, Number};
 use crate::base::ledger::Mode;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -78,7 +78,7 @@ impl State {
                 group: Group::Peer { from },
                 body: Body::Stream(body),
             };
-            self.add_record(new, &[one(there, Mode::Read), one(here, Mode::Write)], (true, None));
+            self.add_task(new, &[one(there, Mode::Read), one(here, Mode::Write)], (true, None));
             if let Some(replicas) = &mut self.data[datum as usize].replicas {
                 replicas.add(place, range);
             }

@@ -9,11 +9,11 @@ use super::declared::{AllDeclared, AnyDatum, StreamBody};
 use super::inside;
 use super::issue::{Issue, TaskIssue};
 use super::lanes::{Group, Lanes};
-use super::record::{Body, Failure, New, Number};
 use super::region::RegionIssue;
 use super::region::RunIssue;
 use super::region::Running;
 use super::state::State;
+use super::task_state::{Body, Failure, New, Number};
 use super::template::{Outcome, Templates};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::panic::caught;
@@ -523,7 +523,7 @@ impl Core {
         if let Some(failure) = state.failure(number) {
             return Err(self.error_of(&state, number, failure));
         }
-        let end = state.record(number).and_then(|record| record.end);
+        let end = state.task(number).and_then(|task| task.end);
         drop(state);
         let Some(end) = end else { return Ok(()) };
         let domain = self.domain();

@@ -1,8 +1,8 @@
 //! Why a task came after another one, and the graph of tasks.
 #![forbid(unsafe_code)]
 
-use super::record::{Edge, Hazard, Number, Order, Progress, Record};
 use super::state::State;
+use super::task_state::{Edge, Hazard, Number, Order, Progress, TaskState};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Write};
 use std::ops::Range;
@@ -99,22 +99,22 @@ impl fmt::Display for Explanation {
     }
 }
 
-fn label(number: Number, record: &Record) -> String {
-    format!("{} #{number}", record.name)
+fn label(number: Number, task: &TaskState) -> String {
+    format!("{} #{number}", task.name)
 }
 
 /// The shortest chain of data from one task to another, or another reason of their order. `None` if one is forgotten.
 pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explanation> {
-    let (first, last) = (state.record(from)?, state.record(to)?);
+    let (first, last) = (state.task(from)?, state.task(to)?);
     let mut came: BTreeMap<Number, (Number, &Edge)> = BTreeMap::new();
     let mut queue = VecDeque::from([to]);
     while let Some(at) = queue.pop_front() {
         if at == from {
             break;
         }
-        let Some(record) = state.record(at) else { continue };
+        let Some(task) = state.task(at) else { continue };
         // Of several reasons, the one that no other buffer removes is named.
-        let mut edges: Vec<&Edge> = record.edges.iter().collect();
+        let mut edges: Vec<&Edge> = task.edges.iter().collect();
         edges.sort_by_key(|edge| edge.hazard);
         for edge in edges {
             if edge.from >= from && !came.contains_key(&edge.from) {
@@ -130,8 +130,8 @@ pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explana
             return Some(if same { Explanation::Stream } else { Explanation::Nothing });
         };
         steps.push(Step {
-            from: label(at, state.record(at)?),
-            to: label(*next, state.record(*next)?),
+            from: label(at, state.task(at)?),
+            to: label(*next, state.task(*next)?),
             hazard: edge.hazard,
             datum: edge.datum,
             bytes: edge.range.clone(),
@@ -145,14 +145,14 @@ pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explana
 /// The graph of the remembered tasks, in the language of Graphviz.
 pub(super) fn dot(state: &State) -> String {
     let mut text = String::from("digraph tasks {\n  node [shape=box];\n");
-    for (number, record) in state.records() {
-        let name = record.name.replace('\\', "\\\\").replace('"', "\\\"");
-        let place = match record.lane {
-            _ if record.is_host => "host".to_owned(),
+    for (number, task) in state.tasks() {
+        let name = task.name.replace('\\', "\\\\").replace('"', "\\\"");
+        let place = match task.lane {
+            _ if task.is_host => "host".to_owned(),
             Some(lane) => format!("stream {lane}"),
             None => "not issued".to_owned(),
         };
-        let style = match (record.progress, &record.failure) {
+        let style = match (task.progress, &task.failure) {
             (Progress::Over, None) => "",
             (Progress::Over, Some(_)) => ", style=filled, fillcolor=salmon",
             _ => ", style=dashed",
@@ -160,8 +160,8 @@ pub(super) fn dot(state: &State) -> String {
         let _infallible =
             writeln!(text, "  t{number} [label=\"{name} #{number}\\n{place}\"{style}];");
         let mut drawn: Vec<&Edge> = Vec::new();
-        for edge in &record.edges {
-            if state.record(edge.from).is_none() || drawn.iter().any(|one| one.from == edge.from) {
+        for edge in &task.edges {
+            if state.task(edge.from).is_none() || drawn.iter().any(|one| one.from == edge.from) {
                 continue;
             }
             drawn.push(edge);

@@ -5,10 +5,10 @@ use super::bound::Bound;
 use super::declared::Declared;
 use super::issue::Issue;
 use super::lanes::{Before, Group};
-use super::record::{Body, New, Number, Order, Progress};
 use super::region::RunIssue;
 use super::region::{Member, Region, RegionIssue};
 use super::state::State;
+use super::task_state::{Body, New, Number, Order, Progress};
 use crate::base::error::Result;
 use crate::order::domain::Domain;
 use crate::stream::Stream;
@@ -32,15 +32,15 @@ impl State {
         }
     }
 
-    /// Adds the record of a task to its region. `blockers` hold it back.
+    /// Adds a task to its region. `blockers` hold it back.
     pub(super) fn join_region(&mut self, region: u64, number: Number, blockers: &[Number]) {
         let Some(known) = self.regions.all.get(&region) else { return };
         let first = known.members.first().copied().unwrap_or(number);
         let outside = blockers.iter().filter(|one| self.region_of(**one) != Some(region));
         let (count, is_mixed) =
             outside.fold((0, false), |(count, mixed), one| (count + 1, mixed || *one > first));
-        let place = self.record(number).map_or(0, |record| record.serves.0);
-        let first_place = self.record(first).map_or(place, |record| record.serves.0);
+        let place = self.task(number).map_or(0, |task| task.serves.0);
+        let first_place = self.task(first).map_or(place, |task| task.serves.0);
         let Some(known) = self.regions.all.get_mut(&region) else { return };
         known.blockers += count;
         known.members.push(number);
@@ -50,7 +50,7 @@ impl State {
 
     /// The region of a task that is held back.
     pub(super) fn region_of(&self, number: Number) -> Option<u64> {
-        self.record(number)?.region.filter(|region| self.regions.all.contains_key(region))
+        self.task(number)?.region.filter(|region| self.regions.all.contains_key(region))
     }
 
     /// Notes that a task outside holds a member back no more.
@@ -96,8 +96,8 @@ impl State {
     fn split(&mut self, begun: Region) {
         let number = self.open_region();
         for member in &begun.members {
-            if let Some(record) = self.record_mut(*member) {
-                record.region = Some(number);
+            if let Some(task) = self.task_mut(*member) {
+                task.region = Some(number);
             }
         }
         self.regions.all.insert(number, begun);
@@ -110,9 +110,9 @@ impl State {
         let members = std::mem::take(&mut known.members);
         self.discard(Some(known));
         for number in members {
-            let Some(record) = self.record_mut(number) else { continue };
-            record.region = None;
-            if record.blockers == 0 && record.progress == Progress::Blocked {
+            let Some(task) = self.task_mut(number) else { continue };
+            task.region = None;
+            if task.blockers == 0 && task.progress == Progress::Blocked {
                 self.unblock(number);
             }
         }
@@ -123,8 +123,7 @@ impl State {
         while let Some(region) = self.regions.ready.pop() {
             let Some(known) = self.regions.all.get(&region) else { continue };
             let has_end = |number: &Number| {
-                self.record(*number)
-                    .is_none_or(|record| record.failure.is_some() || record.is_cancelled)
+                self.task(*number).is_none_or(|task| task.failure.is_some() || task.is_cancelled)
             };
             // Each task that fails, or is not to run, leaves another graph.
             if known.members.iter().any(has_end) {
@@ -148,10 +147,10 @@ impl State {
         let members = self.regions.all.get(&region).map_or(&[][..], |known| &known.members);
         let (mut before, mut serves) = (SmallVec::<[Before; 8]>::new(), None);
         for number in members {
-            let Some(record) = self.record(*number) else { continue };
-            serves.get_or_insert(record.serves);
-            for edge in &record.edges {
-                let lane = self.record(edge.from).and_then(|from| from.lane);
+            let Some(task) = self.task(*number) else { continue };
+            serves.get_or_insert(task.serves);
+            for edge in &task.edges {
+                let lane = self.task(edge.from).and_then(|from| from.lane);
                 before.extend(lane.map(|lane| Before {
                     number: edge.from,
                     lane,
@@ -180,9 +179,9 @@ impl State {
         let mut members = Vec::with_capacity(numbers.len());
         for number in &numbers {
             self.order_edges(*number, lane, &stream, domain);
-            let record = self.record_mut(*number)?;
+            let task = self.task_mut(*number)?;
             let mut reads = SmallVec::new();
-            for edge in &mut record.edges {
+            for edge in &mut task.edges {
                 if let Ok(at) = numbers.binary_search(&edge.from) {
                     edge.order = Some(Order::Graph);
                     if edge.hazard.reads() {
@@ -190,14 +189,14 @@ impl State {
                     }
                 }
             }
-            record.progress = Progress::Running;
-            record.lane = Some(lane);
-            record.region = None;
-            if let Some(Body::Stream(body)) = record.body.take() {
+            task.progress = Progress::Running;
+            task.lane = Some(lane);
+            task.region = None;
+            if let Some(Body::Stream(body)) = task.body.take() {
                 members.push(Member { number: *number, body, reads });
             }
         }
-        let place = self.record(numbers[0])?.serves.0;
+        let place = self.task(numbers[0])?.serves.0;
         let key = hasher.finish();
         Some(Issue::Region(RegionIssue { key, members, data, lane, place, stream }))
     }
@@ -213,9 +212,9 @@ impl State {
         let (mut members, mut edges) = (Vec::with_capacity(numbers.len()), Vec::new());
         for (at, number) in numbers.iter().enumerate() {
             self.order_edges(*number, lane, &stream, domain);
-            let Some(record) = self.record_mut(*number) else { continue };
+            let Some(task) = self.task_mut(*number) else { continue };
             let first = edges.len();
-            for edge in &mut record.edges {
+            for edge in &mut task.edges {
                 if let Ok(from) = numbers.binary_search(&edge.from) {
                     edge.order = Some(Order::Workers);
                     if !edges[first..].contains(&(from, at)) {
@@ -223,10 +222,10 @@ impl State {
                     }
                 }
             }
-            record.progress = Progress::Running;
-            record.lane = Some(lane);
-            record.region = None;
-            if let Some(Body::Node(node)) = record.body.take() {
+            task.progress = Progress::Running;
+            task.lane = Some(lane);
+            task.region = None;
+            if let Some(Body::Node(node)) = task.body.take() {
                 members.push((*number, node));
             }
         }

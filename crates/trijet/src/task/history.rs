@@ -1,7 +1,7 @@
 //! Which tasks used the bytes of a datum last: from them follows what a new task comes after.
 #![forbid(unsafe_code)]
 
-use super::record::{Edge, Hazard, Number};
+use super::task_state::{Edge, Hazard, Number};
 use crate::base::interval::RangeMap;
 use crate::base::ledger::Mode;
 use smallvec::SmallVec;

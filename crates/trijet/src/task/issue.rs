@@ -3,10 +3,12 @@
 
 use super::declared::StreamBody;
 use super::lanes::Before;
-use super::record::{Body, Hazard, HostBody, Name, Number, Order, Progress, Record, UNNAMED};
 use super::region::RegionIssue;
 use super::region::RunIssue;
 use super::state::State;
+use super::task_state::{
+    Body, Hazard, HostBody, Name, Number, Order, Progress, TaskState, UNNAMED,
+};
 use crate::base::error::Result;
 use crate::order::domain::Domain;
 use crate::stream::Stream;
@@ -58,8 +60,8 @@ impl State {
                 return None;
             }
             let (_, Reverse(number)) = self.ready.pop()?;
-            let Some(record) = self.record(number) else { continue };
-            if record.progress != Progress::Ready {
+            let Some(task) = self.task(number) else { continue };
+            if task.progress != Progress::Ready {
                 continue;
             }
             let (lane, stream) = match self.choose(number) {
@@ -70,13 +72,13 @@ impl State {
                 }
             };
             self.order_edges(number, lane, &stream, domain);
-            let record = self.record_mut(number)?;
-            record.progress = Progress::Running;
-            record.lane = Some(lane);
-            let is_traced = record.name != UNNAMED && domain.log().tracers.is_on();
-            match record.body.take() {
+            let task = self.task_mut(number)?;
+            task.progress = Progress::Running;
+            task.lane = Some(lane);
+            let is_traced = task.name != UNNAMED && domain.log().tracers.is_on();
+            match task.body.take() {
                 Some(Body::Stream(body)) => {
-                    let name = is_traced.then(|| record.name.clone());
+                    let name = is_traced.then(|| task.name.clone());
                     return Some(Issue::Task(TaskIssue { number, lane, stream, name, body }));
                 }
                 Some(Body::Node(node)) => {
@@ -90,18 +92,18 @@ impl State {
     }
 
     fn choose(&mut self, number: Number) -> Result<(usize, Arc<Stream>)> {
-        let Some(record) = self.record(number) else { unreachable!("task {number} is ready") };
-        let serves = record.serves;
-        let own = record.successors.len();
+        let Some(task) = self.task(number) else { unreachable!("task {number} is ready") };
+        let serves = task.serves;
+        let own = task.successors.len();
         // Tasks that reduce are to run at once.
-        let continued = record.edges.iter().filter(|edge| edge.hazard != Hazard::Reduction);
+        let continued = task.edges.iter().filter(|edge| edge.hazard != Hazard::Reduction);
         let before: SmallVec<[Before; 4]> = continued
             .filter_map(|edge| {
-                let from = self.record(edge.from)?;
+                let from = self.task(edge.from)?;
                 // The successors of a task that is over are gone, so the edges of those that wait are asked.
                 let has_other_heir =
                     self.ready.iter().take(HEIRS_MAX).any(|(_, Reverse(other))| {
-                        self.record(*other).is_some_and(|other| {
+                        self.task(*other).is_some_and(|other| {
                             other.successors.len() > own
                                 && other.edges.iter().any(|other| other.from == edge.from)
                         })
@@ -122,10 +124,10 @@ impl State {
         stream: &Stream,
         domain: &Domain,
     ) {
-        let Some(record) = self.record_mut(number) else { return };
-        let mut edges = std::mem::take(&mut record.edges);
+        let Some(task) = self.task_mut(number) else { return };
+        let mut edges = std::mem::take(&mut task.edges);
         for edge in &mut edges {
-            edge.order = self.record(edge.from).map(|from| match (from.lane, from.end) {
+            edge.order = self.task(edge.from).map(|from| match (from.lane, from.end) {
                 (None, _) => Order::HeldBack,
                 (Some(earlier), _) if earlier == lane => Order::SameStream,
                 (Some(_), None) => Order::Complete,
@@ -134,8 +136,8 @@ impl State {
                 (Some(_), Some(_)) => Order::Waits,
             });
         }
-        if let Some(record) = self.record_mut(number) {
-            record.edges = edges;
+        if let Some(task) = self.task_mut(number) {
+            task.edges = edges;
         }
     }
 
@@ -143,23 +145,23 @@ impl State {
     pub(super) fn next_on_host(&mut self) -> Option<(Number, HostBody)> {
         loop {
             let number = self.ready_on_host.pop_front()?;
-            let Some(record) = self.record(number) else { continue };
-            if record.progress != Progress::Ready {
+            let Some(task) = self.task(number) else { continue };
+            if task.progress != Progress::Ready {
                 continue;
             }
-            let order = |from: Option<&Record>| match from {
+            let order = |from: Option<&TaskState>| match from {
                 Some(from) if from.is_host => Order::HeldBack,
                 Some(_) => Order::HostWaits,
                 None => Order::Complete,
             };
             let orders: SmallVec<[Order; 4]> =
-                record.edges.iter().map(|edge| order(self.record(edge.from))).collect();
-            let record = self.record_mut(number)?;
-            for (edge, order) in record.edges.iter_mut().zip(orders) {
+                task.edges.iter().map(|edge| order(self.task(edge.from))).collect();
+            let task = self.task_mut(number)?;
+            for (edge, order) in task.edges.iter_mut().zip(orders) {
                 edge.order = Some(order);
             }
-            record.progress = Progress::Running;
-            match record.body.take() {
+            task.progress = Progress::Running;
+            match task.body.take() {
                 Some(Body::Host(body)) => return Some((number, body)),
                 Some(Body::Stream(_) | Body::Node(_)) | None => continue,
             }

@@ -50,12 +50,12 @@ mod history;
 mod inside;
 mod issue;
 mod lanes;
-mod record;
 mod reduce;
 mod region;
 mod replicas;
 mod runs;
 mod state;
+mod task_state;
 mod template;
 mod uses;
 
@@ -64,9 +64,9 @@ pub use bound::{Launch, Workers};
 pub use builder::{Task, TaskId};
 pub use data::{Data, HostPart, Reads, Writes};
 pub use explain::{Explanation, Step};
-pub use record::{Hazard, Order};
 pub use reduce::Reduces;
 pub use state::TaskCounts;
+pub use task_state::{Hazard, Order};
 pub use uses::{HostUses, Uses};
 
 use self::core::Core;

@@ -3,7 +3,7 @@
 
 use super::bound::{Bound, NodeBody};
 use super::declared::{AnyDatum, Declared, StreamBody};
-use super::record::{Body, New, Number};
+use super::task_state::{Body, New, Number};
 use crate::base::error::Result;
 use crate::graph::alike;
 use crate::stream::Stream;

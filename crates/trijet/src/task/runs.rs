@@ -2,9 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::core::Core;
-use super::record::{Failure, Name, Number};
 use super::region::Running;
 use super::state::State;
+use super::task_state::{Failure, Name, Number};
 use crate::base::error::Error;
 use std::sync::{Arc, PoisonError};
 
@@ -14,15 +14,15 @@ impl State {
         let node = running.run.reported_task().and_then(|payload| usize::try_from(payload).ok());
         let culprit = node.and_then(|at| running.members.get(at)).or(running.members.first());
         let Some(culprit) = culprit.copied() else { return };
-        let name = self.record(culprit).map_or(Name::Borrowed(""), |one| one.name.clone());
+        let name = self.task(culprit).map_or(Name::Borrowed(""), |one| one.name.clone());
         let failure = Arc::new(Failure { culprit, name, error });
         self.unreported.get_or_insert_with(|| Arc::clone(&failure));
         for number in &running.members {
             self.counts.succeeded -= 1;
             self.counts.failed += 1;
             self.failures.insert(*number, Arc::clone(&failure));
-            if let Some(record) = self.record_mut(*number) {
-                record.failure = Some(Arc::clone(&failure));
+            if let Some(task) = self.task_mut(*number) {
+                task.failure = Some(Arc::clone(&failure));
             }
         }
     }

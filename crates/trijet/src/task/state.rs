@@ -4,10 +4,10 @@
 use super::declared::{AllDeclared, Declared};
 use super::history::History;
 use super::lanes::Lanes;
-use super::record::{Body, Edge, Failure, Name, New, Number, Progress, Record};
 use super::region::Regions;
 use super::region::Running;
 use super::replicas::Replicas;
+use super::task_state::{Body, Edge, Failure, Name, New, Number, Progress, TaskState};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::Position;
 use crate::base::ledger::Mode;
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Records of tasks that are over are kept until there are as many, for questions about them.
+/// That many tasks are remembered after they are over, for questions about them.
 const REMEMBERED: usize = 4096;
 
 /// A datum: who used its bytes last, and who is about to.
@@ -80,9 +80,9 @@ pub(super) type Unblocked = SmallVec<[Number; 8]>;
 
 /// The state of tasks.
 pub(super) struct State {
-    /// The number of the first record.
+    /// The number of the first task that is remembered.
     pub(super) first: Number,
-    pub(super) records: VecDeque<Record>,
+    pub(super) tasks: VecDeque<TaskState>,
     pub(super) data: Vec<Datum>,
     pub(super) unused: Vec<u32>,
     /// Tasks for streams that may be issued, urgent ones first, and then in their order.
@@ -124,7 +124,7 @@ impl State {
     pub(super) fn new(lanes: Lanes) -> Self {
         Self {
             first: 1,
-            records: VecDeque::new(),
+            tasks: VecDeque::new(),
             data: Vec::new(),
             unused: Vec::new(),
             ready: BinaryHeap::new(),
@@ -155,25 +155,25 @@ impl State {
 
     /// The number of the task that was submitted last; 0 if there was none.
     pub(super) fn last(&self) -> Number {
-        self.first + self.records.len() as u64 - 1
+        self.first + self.tasks.len() as u64 - 1
     }
 
     /// Whether a task is over, or forgotten since.
     pub(super) fn is_over(&self, number: Number) -> bool {
-        self.record(number).is_none_or(|record| record.progress == Progress::Over)
+        self.task(number).is_none_or(|task| task.progress == Progress::Over)
     }
 
-    pub(super) fn record(&self, number: Number) -> Option<&Record> {
-        self.records.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    pub(super) fn task(&self, number: Number) -> Option<&TaskState> {
+        self.tasks.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    pub(super) fn record_mut(&mut self, number: Number) -> Option<&mut Record> {
-        self.records.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    pub(super) fn task_mut(&mut self, number: Number) -> Option<&mut TaskState> {
+        self.tasks.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// The records of all tasks that are remembered.
-    pub(super) fn records(&self) -> impl Iterator<Item = (Number, &Record)> {
-        (self.first..).zip(&self.records)
+    /// All tasks that are remembered.
+    pub(super) fn tasks(&self) -> impl Iterator<Item = (Number, &TaskState)> {
+        (self.first..).zip(&self.tasks)
     }
 
     /// Adds a datum, which has so many bytes on a device of so many `places` if it may have copies on the others.
@@ -191,8 +191,8 @@ impl State {
 
     /// Gives a task its function back, which did not run.
     pub(super) fn put_back(&mut self, number: Number, body: Body) {
-        if let Some(record) = self.record_mut(number) {
-            record.body = Some(body);
+        if let Some(task) = self.task_mut(number) {
+            task.body = Some(body);
         }
     }
 
@@ -277,11 +277,11 @@ impl State {
         if let Some(region) = region {
             self.note_member(region, &new, declared.all());
         }
-        self.add_record(new, &uses, (false, region))
+        self.add_task(new, &uses, (false, region))
     }
 
     /// Adds a task with these uses.
-    pub(super) fn add_record(
+    pub(super) fn add_task(
         &mut self,
         new: New,
         uses: &[Use],
@@ -289,10 +289,10 @@ impl State {
     ) -> Number {
         let number = self.last() + 1;
         let mut edges: SmallVec<[Edge; 3]> = SmallVec::new();
-        let Self { data, records, first, .. } = self;
+        let Self { data, tasks, first, .. } = self;
         let is_over = |number: Number| {
             let at = number.checked_sub(*first).and_then(|at| usize::try_from(at).ok());
-            at.and_then(|at| records.get(at)).is_none_or(|one| one.progress == Progress::Over)
+            at.and_then(|at| tasks.get(at)).is_none_or(|one| one.progress == Progress::Over)
         };
         for one in uses {
             data[one.datum as usize].pending += 1;
@@ -311,7 +311,7 @@ impl State {
             if reads && failure.is_none() {
                 failure = self.failures.get(&edge.from).cloned();
             }
-            let Some(from) = self.record_mut(edge.from) else { continue };
+            let Some(from) = self.task_mut(edge.from) else { continue };
             if from.progress == Progress::Over {
                 continue;
             }
@@ -325,7 +325,7 @@ impl State {
         }
         let New { name, site, is_urgent, place, group, body } = new;
         let is_host = matches!(body, Body::Host(_));
-        self.records.push_back(Record {
+        self.tasks.push_back(TaskState {
             name,
             site,
             progress: Progress::Blocked,
@@ -355,12 +355,12 @@ impl State {
         number
     }
 
-    /// Forgets the oldest records of tasks that are over.
+    /// Forgets the oldest tasks, if they are over.
     fn forget_old(&mut self) {
-        while self.records.len() > REMEMBERED
-            && self.records.front().is_some_and(|one| one.progress == Progress::Over)
+        while self.tasks.len() > REMEMBERED
+            && self.tasks.front().is_some_and(|one| one.progress == Progress::Over)
         {
-            self.records.pop_front();
+            self.tasks.pop_front();
             self.first += 1;
         }
     }
@@ -369,15 +369,15 @@ impl State {
     pub(super) fn unblock(&mut self, number: Number) {
         let mut unblocked = Unblocked::from_elem(number, 1);
         while let Some(number) = unblocked.pop() {
-            let Some(record) = self.record_mut(number) else { continue };
-            if record.failure.is_some() || record.is_cancelled {
-                let failure = record.failure.clone();
-                let failure = failure.unwrap_or_else(|| cancelled(number, record));
+            let Some(task) = self.task_mut(number) else { continue };
+            if task.failure.is_some() || task.is_cancelled {
+                let failure = task.failure.clone();
+                let failure = failure.unwrap_or_else(|| cancelled(number, task));
                 self.end(number, Some(failure), &mut unblocked);
                 continue;
             }
-            record.progress = Progress::Ready;
-            let (is_host, is_urgent) = (record.is_host, record.is_urgent);
+            task.progress = Progress::Ready;
+            let (is_host, is_urgent) = (task.is_host, task.is_urgent);
             if is_host {
                 self.ready_on_host.push_back(number);
             } else {
@@ -388,13 +388,13 @@ impl State {
 
     /// Ends a task, and adds those that it held back and that nothing else does.
     fn end(&mut self, number: Number, failure: Option<Arc<Failure>>, unblocked: &mut Unblocked) {
-        let Some(record) = self.record_mut(number) else { return };
-        record.progress = Progress::Over;
-        record.failure.clone_from(&failure);
-        let (body, is_host, is_transfer) = (record.body.take(), record.is_host, record.is_transfer);
-        let data = std::mem::take(&mut record.data);
-        let successors = std::mem::take(&mut record.successors);
-        let region = record.region;
+        let Some(task) = self.task_mut(number) else { return };
+        task.progress = Progress::Over;
+        task.failure.clone_from(&failure);
+        let (body, is_host, is_transfer) = (task.body.take(), task.is_host, task.is_transfer);
+        let data = std::mem::take(&mut task.data);
+        let successors = std::mem::take(&mut task.successors);
+        let region = task.region;
         // A function that did not run.
         let did_run = body.is_none();
         self.discard(body);
@@ -418,15 +418,15 @@ impl State {
             }
         }
         for (later, reads) in successors {
-            let Some(record) = self.record_mut(later) else { continue };
-            record.blockers -= 1;
-            if let (true, None, Some(failure)) = (reads, &record.failure, &failure) {
-                record.failure = Some(Arc::clone(failure));
+            let Some(task) = self.task_mut(later) else { continue };
+            task.blockers -= 1;
+            if let (true, None, Some(failure)) = (reads, &task.failure, &failure) {
+                task.failure = Some(Arc::clone(failure));
             }
-            match record.region {
+            match task.region {
                 Some(held) if region != Some(held) => self.unblock_region(held),
                 Some(_) => {}
-                None if record.blockers == 0 && record.progress == Progress::Blocked => {
+                None if task.blockers == 0 && task.progress == Progress::Blocked => {
                     unblocked.push(later);
                 }
                 None => {}
@@ -452,15 +452,15 @@ impl State {
         outcome: Result<()>,
         end: Option<Position>,
     ) {
-        if let Some(record) = self.record_mut(number) {
-            record.end = end;
+        if let Some(task) = self.task_mut(number) {
+            task.end = end;
         }
         let failure = outcome.err().map(|error| {
-            let name = self.record(number).map_or(Name::Borrowed(""), |one| one.name.clone());
+            let name = self.task(number).map_or(Name::Borrowed(""), |one| one.name.clone());
             Arc::new(Failure { culprit: number, name, error })
         });
         // A task of a graph may not have run, because another one failed.
-        let failure = failure.or_else(|| self.record(number)?.failure.clone());
+        let failure = failure.or_else(|| self.task(number)?.failure.clone());
         let mut unblocked = Unblocked::new();
         self.end(number, failure, &mut unblocked);
         for number in unblocked {
@@ -475,14 +475,14 @@ impl State {
 
     /// Cancels a task, unless its function runs or has run. Returns whether it is cancelled.
     pub(super) fn cancel(&mut self, number: Number) -> bool {
-        let Some(record) = self.record_mut(number) else { return false };
-        match record.progress {
-            Progress::Blocked => record.is_cancelled = true,
+        let Some(task) = self.task_mut(number) else { return false };
+        match task.progress {
+            Progress::Blocked => task.is_cancelled = true,
             Progress::Ready => {
-                record.is_cancelled = true;
+                task.is_cancelled = true;
                 self.unblock(number);
             }
-            Progress::Running | Progress::Over => return record.is_cancelled,
+            Progress::Running | Progress::Over => return task.is_cancelled,
         }
         true
     }
@@ -507,13 +507,13 @@ impl State {
     /// The error of a failure, with the task that failed.
     pub(super) fn explained(&self, failure: &Failure, what: std::fmt::Arguments<'_>) -> Error {
         let Failure { culprit, name, error } = failure;
-        let site = |record: &Record| format!(", submitted at {}", record.site);
-        let site = self.record(*culprit).map_or(String::new(), site);
+        let site = |task: &TaskState| format!(", submitted at {}", task.site);
+        let site = self.task(*culprit).map_or(String::new(), site);
         error.again().context(format!("{what}; task `{name}` (number {culprit}{site})"))
     }
 }
 
-fn cancelled(number: Number, record: &Record) -> Arc<Failure> {
+fn cancelled(number: Number, task: &TaskState) -> Arc<Failure> {
     let error = Error::new(ErrorKind::Cancelled, "task", "it was cancelled before it was issued");
-    Arc::new(Failure { culprit: number, name: record.name.clone(), error })
+    Arc::new(Failure { culprit: number, name: task.name.clone(), error })
 }

@@ -1,4 +1,4 @@
-//! Records of tasks: what is known of each task until it is forgotten.
+//! The state of a task: what is known of it until it is forgotten.
 #![forbid(unsafe_code)]
 
 use super::bound::NodeBody;
@@ -120,7 +120,7 @@ impl New {
 }
 
 /// What is known of a task.
-pub(super) struct Record {
+pub(super) struct TaskState {
     pub(super) name: Name,
     pub(super) site: &'static Location<'static>,
     pub(super) progress: Progress,
