@@ -190,7 +190,7 @@ impl HeldTasks {
         let (x, y) = (tasks.alloc::<f32>(8)?, tasks.alloc::<f32>(8)?);
         let h = tasks.data(device.pinned::<f32>(8)?);
         let all = (x.update(), y.update_range(..2), y.update_range(2..4), y.update_range(4..));
-        let bind = tasks.task(all).bind(&VECTORS, Options::default(), |launch, x| launch.run(x));
+        let bind = tasks.task(all).bind(&VECTORS, Options::default(), |program, x| program.run(x));
         let (workers, task) = (bind?, tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 1.0))?);
         let spare = device.pinned(8)?;
         Ok(Self { device, tasks, x, h, task, workers, spare })

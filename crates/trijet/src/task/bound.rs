@@ -38,21 +38,21 @@ pub(super) struct Bound {
     pub(super) start: Mutex<Start>,
 }
 
-/// What starts the workers of a program, see [`Task::bind`](super::Task::bind).
-pub struct Launch<'a, K: 'static, P: 'static> {
+/// A program for workers with the data that it is bound to, see [`Task::bind`](super::Task::bind).
+pub struct BoundProgram<'a, K: 'static, P: 'static> {
     pub(super) program: &'static Program<K, P>,
     pub(super) stream: &'a Stream,
     pub(super) graph: &'a TaskGraph,
     pub(super) options: Options,
 }
 
-impl<K, P> fmt::Debug for Launch<'_, K, P> {
+impl<K, P> fmt::Debug for BoundProgram<'_, K, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Launch").field("program", self.program).finish_non_exhaustive()
+        f.debug_struct("BoundProgram").field("program", self.program).finish_non_exhaustive()
     }
 }
 
-impl<K: Kinds, P> Launch<'_, K, P> {
+impl<K: Kinds, P> BoundProgram<'_, K, P> {
     /// Runs the tasks with these arguments of the program.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! A task before its submission.
 #![forbid(unsafe_code)]
 
-use super::bound::{Bound, Launch, Start, Workers};
+use super::bound::{Bound, BoundProgram, Start, Workers};
 use super::core::Core;
 use super::declared::AllDeclared;
 use super::lanes::Group;
@@ -137,8 +137,8 @@ impl<'a, U: Uses> Task<'a, U> {
     /// let [a, b, c, d] = [0, 1, 2, 3].map(|_| tasks.alloc::<f32>(1000));
     /// let (a, b, c, d) = (a?, b?, c?, d?);
     /// let all = (a.update(), b.update(), c.update(), d.update());
-    /// let vectors = tasks.task(all).bind(&VECTORS, Options::default(), |launch, (a, b, c, d)| {
-    ///     launch.run((a, b, c, d))
+    /// let vectors = tasks.task(all).bind(&VECTORS, Options::default(), |program, (a, b, c, d)| {
+    ///     program.run((a, b, c, d))
     /// })?;
     /// tasks.region(|tasks| {
     ///     for begin in (0..1000).step_by(100) {
@@ -168,7 +168,7 @@ impl<'a, U: Uses> Task<'a, U> {
     ) -> Result<Workers>
     where
         K: Kinds,
-        F: for<'t> FnMut(&Launch<'t, K, P>, U::Views<'t>) -> Result<Run> + Send + 'static,
+        F: for<'t> FnMut(&BoundProgram<'t, K, P>, U::Views<'t>) -> Result<Run> + Send + 'static,
     {
         let Self { core, mut uses, place, .. } = self;
         calling::refuse("bind")?;
@@ -189,7 +189,7 @@ impl<'a, U: Uses> Task<'a, U> {
         let site = Location::caller();
         let start: Start = Box::new(move |stream, graph| {
             uses.begin(stream)?;
-            let run = start(&Launch { program, stream, graph, options }, uses.views())?;
+            let run = start(&BoundProgram { program, stream, graph, options }, uses.views())?;
             uses.end(stream, site)?;
             Ok(run)
         });

@@ -60,7 +60,7 @@ mod template;
 mod uses;
 
 pub use crate::kernels::{Max, Min, Reduction, Sum};
-pub use bound::{Launch, Workers};
+pub use bound::{BoundProgram, Workers};
 pub use builder::{Task, TaskId};
 pub use data::{Data, HostPart, Reads, Writes};
 pub use explain::{Explanation, Step};

@@ -120,9 +120,9 @@ const WAYS: [(&str, Way); 12] = [
         let y = tasks.alloc::<f32>(LEN)?;
         let rest = (y.update_range(..1), y.update_range(1..2), y.update_range(2..));
         let all = (x.update(), rest.0, rest.1, rest.2);
-        let workers = tasks.task(all).bind(&VECTORS, Options::default(), move |launch, all| {
+        let workers = tasks.task(all).bind(&VECTORS, Options::default(), move |program, all| {
             asks.are_there()?;
-            launch.run(all)
+            program.run(all)
         })?;
         let record = vectors::record(0, 0, (0, LEN), 1.0);
         tasks.task(x.write()).on_workers(&workers, vectors::FILL, &record).map(drop)

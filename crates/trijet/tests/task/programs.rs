@@ -238,10 +238,10 @@ fn bind(tasks: &Tasks, data: &[Datum], devices: usize, program: &Program) -> Res
         // Small queues, so that some are full.
         let options =
             Options { policy, queue: 1, ring: 1, workers: Some(5), seed, ..Options::default() };
-        tasks.task(arrays()).on(place).bind(&VECTORS, options, |launch, arrays| {
+        tasks.task(arrays()).on(place).bind(&VECTORS, options, |program, arrays| {
             let arrays: [_; ON_DEVICE] = arrays.try_into().expect("as many as were bound");
             let [a, b, c, d] = arrays;
-            launch.run((a, b, c, d))
+            program.run((a, b, c, d))
         })
     };
     (0..devices).map(bound).collect()

@@ -167,7 +167,8 @@ fn kinds(
     (task, workers): (TaskId, &Workers),
 ) -> Vec<(&'static str, Option<ErrorKind>)> {
     let parts = (x.update(), y.update_range(..2), y.update_range(2..4), y.update_range(4..));
-    let bind = tasks.task(parts).bind(&VECTORS, Options::default(), |launch, all| launch.run(all));
+    let bind =
+        tasks.task(parts).bind(&VECTORS, Options::default(), |program, all| program.run(all));
     let record = vectors::record(0, 0, (0, 8), 1.0);
     let on_workers = tasks.task(x.write()).on_workers(workers, vectors::FILL, &record);
     let calls = [
@@ -199,7 +200,7 @@ fn calls_inside_a_host_function_are_refused_and_harm_no_task() -> Result<()> {
     let h = tasks.data(device.pinned::<f32>(8)?);
     let parts = (x.update(), y.update_range(..2), y.update_range(2..4), y.update_range(4..));
     let workers =
-        tasks.task(parts).bind(&VECTORS, Options::default(), |launch, all| launch.run(all))?;
+        tasks.task(parts).bind(&VECTORS, Options::default(), |program, all| program.run(all))?;
     let kept = x.clone();
     let innocent = tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 7.0))?;
     let ((send, answers), stream) = (channel(), device.stream()?);

@@ -19,7 +19,7 @@ fn arrays(tasks: &Tasks, seed: u32) -> Result<([Data<f32>; 4], Workers)> {
     let workers = tasks.task(uses).bind(
         &VECTORS,
         Options { workers: Some(6), seed, ..Options::default() },
-        |launch, (a, b, c, d)| launch.run((a, b, c, d)),
+        |program, (a, b, c, d)| program.run((a, b, c, d)),
     )?;
     Ok((arrays, workers))
 }
@@ -186,7 +186,7 @@ fn a_run_that_fails_names_its_task_and_leaves_no_result() -> Result<()> {
     tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 0))?;
     tasks.task(y.write()).run(|s, mut y| s.fill(&mut y, 9))?;
     let options = Options { queue: 1, ring: 1, workers: Some(1), ..Options::default() };
-    let workers = tasks.task(x.update()).bind(&GROWS, options, |launch, x| launch.run((x,)))?;
+    let workers = tasks.task(x.update()).bind(&GROWS, options, |program, x| program.run((x,)))?;
     let (well, bad) = tasks.region(|tasks| {
         let node = |at: usize, children, name| {
             let task = tasks.task(x.update_range(at..=at)).named(name);
@@ -220,7 +220,7 @@ fn the_end_of_an_earlier_run_is_looked_at_before_the_next_one() -> Result<()> {
     let x = tasks.alloc::<u32>(2)?;
     tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 0))?;
     let options = Options { queue: 1, ring: 1, workers: Some(1), ..Options::default() };
-    let workers = tasks.task(x.update()).bind(&GROWS, options, |launch, x| launch.run((x,)))?;
+    let workers = tasks.task(x.update()).bind(&GROWS, options, |program, x| program.run((x,)))?;
     tasks.task(x.update()).named("bad").on_workers(&workers, 0, &[50])?;
     // The function of a task may wait for the device, but not for tasks.
     tasks.task(()).run(|s, ()| s.synchronize())?;

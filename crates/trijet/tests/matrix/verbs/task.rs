@@ -48,7 +48,7 @@ fn arrays(held: &Held) -> Result<(Tasks, [Data<f32>; 4])> {
 fn bound(tasks: &Tasks, [a, b, c, d]: [&Data<f32>; 4]) -> Result<Workers> {
     let uses = (a.update(), b.update(), c.update(), d.update());
     let options = Options { workers: Some(2), ..Options::default() };
-    tasks.task(uses).bind(&VECTORS, options, |launch, (a, b, c, d)| launch.run((a, b, c, d)))
+    tasks.task(uses).bind(&VECTORS, options, |program, (a, b, c, d)| program.run((a, b, c, d)))
 }
 
 /// The verbs.
@@ -118,7 +118,7 @@ pub(super) const VERBS: &[Verb] = &[
             tasks.task(a.write()).on_workers(&workers, vectors::FILL, &record).map(drop)
         })
     }),
-    Verb::new("Launch::run", row::RESULTS, |h| {
+    Verb::new("BoundProgram::run", row::RESULTS, |h| {
         let (tasks, [a, b, c, d]) = arrays(h)?;
         let workers = bound(&tasks, [&a, &b, &c, &d])?;
         call(move |h, _| {
