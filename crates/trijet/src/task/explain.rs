@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::state::State;
-use super::task_state::{Edge, Hazard, Number, Order, Progress, TaskState};
+use super::task_state::{Edge, Hazard, KeptBy, Number, Progress, TaskState};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Write};
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub struct Step {
     /// The bytes of the datum that both use.
     pub bytes: Range<u64>,
     /// How the order is kept; `None` while the later task is not issued.
-    pub order: Option<Order>,
+    pub kept_by: Option<KeptBy>,
 }
 
 /// Why a task came after another one, see [`Tasks::explain`](super::Tasks::explain).
@@ -82,15 +82,15 @@ impl fmt::Display for Explanation {
             Self::Stream => f.write_str("no data order them, but they are on one stream"),
             Self::Data(steps) => {
                 for (at, step) in steps.iter().enumerate() {
-                    let Step { from, to, hazard, datum, bytes, order } = step;
+                    let Step { from, to, hazard, datum, bytes, kept_by } = step;
                     let Range { start, end } = bytes;
                     let between = if at > 0 { "; " } else { "" };
                     write!(
                         f,
                         "{between}`{to}` {hazard}, as `{from}` did: bytes {start} to {end} of data {datum}"
                     )?;
-                    if let Some(order) = order {
-                        write!(f, " ({order})")?;
+                    if let Some(kept_by) = kept_by {
+                        write!(f, " ({kept_by})")?;
                     }
                 }
                 Ok(())
@@ -135,7 +135,7 @@ pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explana
             hazard: edge.hazard,
             datum: edge.datum,
             bytes: edge.range.clone(),
-            order: edge.order,
+            kept_by: edge.kept_by,
         });
         at = *next;
     }
@@ -172,7 +172,7 @@ pub(super) fn dot(state: &State) -> String {
                 Hazard::Reduction => "reduction",
             };
             let waits =
-                matches!(edge.order, Some(Order::Waits | Order::HeldBack | Order::HostWaits));
+                matches!(edge.kept_by, Some(KeptBy::Waits | KeptBy::HeldBack | KeptBy::HostWaits));
             let style = if waits { "solid" } else { "dashed" };
             let _infallible = writeln!(
                 text,

@@ -8,7 +8,7 @@ use super::lanes::{Before, Group};
 use super::region::RunIssue;
 use super::region::{Member, Region, RegionIssue};
 use super::state::State;
-use super::task_state::{Body, New, Number, Order, Progress};
+use super::task_state::{Body, KeptBy, New, Number, Progress};
 use crate::base::error::Result;
 use crate::order::domain::Domain;
 use crate::stream::Stream;
@@ -183,7 +183,7 @@ impl State {
             let mut reads = SmallVec::new();
             for edge in &mut task.edges {
                 if let Ok(at) = numbers.binary_search(&edge.from) {
-                    edge.order = Some(Order::Graph);
+                    edge.kept_by = Some(KeptBy::Graph);
                     if edge.hazard.reads() {
                         reads.push(at);
                     }
@@ -216,7 +216,7 @@ impl State {
             let first = edges.len();
             for edge in &mut task.edges {
                 if let Ok(from) = numbers.binary_search(&edge.from) {
-                    edge.order = Some(Order::Workers);
+                    edge.kept_by = Some(KeptBy::Workers);
                     if !edges[first..].contains(&(from, at)) {
                         edges.push((from, at));
                     }

@@ -39,7 +39,7 @@ impl History {
         for (bytes, last) in self.0.overlapping(range.clone()) {
             let both = bytes.start.max(range.start)..bytes.end.min(range.end);
             let mut push = |from: Number, hazard| {
-                edge(Edge { from, datum, range: both.clone(), hazard, order: None });
+                edge(Edge { from, datum, range: both.clone(), hazard, kept_by: None });
             };
             if let Some(writer) = last.writer {
                 push(

@@ -7,7 +7,7 @@ use super::region::RegionIssue;
 use super::region::RunIssue;
 use super::state::State;
 use super::task_state::{
-    Body, Hazard, HostBody, Name, Number, Order, Progress, TaskState, UNNAMED,
+    Body, Hazard, HostBody, KeptBy, Name, Number, Progress, TaskState, UNNAMED,
 };
 use crate::base::error::Result;
 use crate::order::domain::Domain;
@@ -127,13 +127,13 @@ impl State {
         let Some(task) = self.task_mut(number) else { return };
         let mut edges = std::mem::take(&mut task.edges);
         for edge in &mut edges {
-            edge.order = self.task(edge.from).map(|from| match (from.lane, from.end) {
-                (None, _) => Order::HeldBack,
-                (Some(earlier), _) if earlier == lane => Order::SameStream,
-                (Some(_), None) => Order::Complete,
-                (Some(_), Some(end)) if stream.lane().lane().covers(&[end]) => Order::Implied,
-                (Some(_), Some(end)) if domain.is_done(end) => Order::Complete,
-                (Some(_), Some(_)) => Order::Waits,
+            edge.kept_by = self.task(edge.from).map(|from| match (from.lane, from.end) {
+                (None, _) => KeptBy::HeldBack,
+                (Some(earlier), _) if earlier == lane => KeptBy::SameStream,
+                (Some(_), None) => KeptBy::Complete,
+                (Some(_), Some(end)) if stream.lane().lane().covers(&[end]) => KeptBy::Implied,
+                (Some(_), Some(end)) if domain.is_done(end) => KeptBy::Complete,
+                (Some(_), Some(_)) => KeptBy::Waits,
             });
         }
         if let Some(task) = self.task_mut(number) {
@@ -149,16 +149,16 @@ impl State {
             if task.progress != Progress::Ready {
                 continue;
             }
-            let order = |from: Option<&TaskState>| match from {
-                Some(from) if from.is_host => Order::HeldBack,
-                Some(_) => Order::HostWaits,
-                None => Order::Complete,
+            let kept_by = |from: Option<&TaskState>| match from {
+                Some(from) if from.is_host => KeptBy::HeldBack,
+                Some(_) => KeptBy::HostWaits,
+                None => KeptBy::Complete,
             };
-            let orders: SmallVec<[Order; 4]> =
-                task.edges.iter().map(|edge| order(self.task(edge.from))).collect();
+            let all: SmallVec<[KeptBy; 4]> =
+                task.edges.iter().map(|edge| kept_by(self.task(edge.from))).collect();
             let task = self.task_mut(number)?;
-            for (edge, order) in task.edges.iter_mut().zip(orders) {
-                edge.order = Some(order);
+            for (edge, kept_by) in task.edges.iter_mut().zip(all) {
+                edge.kept_by = Some(kept_by);
             }
             task.progress = Progress::Running;
             match task.body.take() {

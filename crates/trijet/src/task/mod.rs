@@ -66,7 +66,7 @@ pub use data::{Data, HostPart, Reads, Writes};
 pub use explain::{Explanation, Step};
 pub use reduce::Reduces;
 pub use state::TaskCounts;
-pub use task_state::{Hazard, Order};
+pub use task_state::{Hazard, KeptBy};
 pub use uses::{HostUses, Uses};
 
 use self::core::Core;

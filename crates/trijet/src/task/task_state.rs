@@ -33,7 +33,7 @@ pub enum Hazard {
 /// How the order of two tasks is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Order {
+pub enum KeptBy {
     /// Both are on the same stream.
     SameStream,
     /// The stream had waited for the other task before, or for a later operation of its stream.
@@ -60,7 +60,7 @@ pub(super) struct Edge {
     pub(super) range: Range<u64>,
     pub(super) hazard: Hazard,
     /// `None` until the task is issued.
-    pub(super) order: Option<Order>,
+    pub(super) kept_by: Option<KeptBy>,
 }
 
 /// A function that computes on a thread of the host.
@@ -166,7 +166,7 @@ impl fmt::Display for Hazard {
     }
 }
 
-impl fmt::Display for Order {
+impl fmt::Display for KeptBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::SameStream => "they are on one stream",

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use trijet::kernels::AXPY;
 use trijet::sim::Order;
-use trijet::task::{
-    Explanation, Hazard, Max, Min, Order as Kept, Reduction, Sum, TaskOptions, Tasks,
-};
+use trijet::task::{Explanation, Hazard, KeptBy, Max, Min, Reduction, Sum, TaskOptions, Tasks};
 use trijet::trace::OpKind;
 use trijet::{Device, Element, Result};
 
@@ -267,8 +265,8 @@ fn an_explanation_names_the_bytes_the_order_and_a_remedy() -> Result<()> {
     let Explanation::Data(steps) = tasks.explain(copy, next)? else { panic!("bytes order them") };
     let [step] = &steps[..] else { panic!("{steps:?}") };
     assert_eq!(
-        (step.hazard, step.bytes.clone(), step.order),
-        (Hazard::War, 0..8, Some(Kept::SameStream))
+        (step.hazard, step.bytes.clone(), step.kept_by),
+        (Hazard::War, 0..8, Some(KeptBy::SameStream))
     );
     let remedy = tasks.explain(copy, next)?.remedy().expect("there is one");
     assert!(remedy.contains("a buffer of its own for `next frame #3`"), "{remedy}");

@@ -3,7 +3,7 @@
 use crate::{demand_clean, device, devices};
 use trijet::kernels::InOut;
 use trijet::sim::Order;
-use trijet::task::{Data, Explanation, Order as KeptBy, Sum, TaskId, TaskOptions, Tasks, Workers};
+use trijet::task::{Data, Explanation, KeptBy, Sum, TaskId, TaskOptions, Tasks, Workers};
 use trijet::workers::programs::vectors::{self, VECTORS};
 use trijet::workers::{Body, Kinds, Options, Program, ProgramSpec};
 use trijet::{ErrorKind, Result};
@@ -56,7 +56,7 @@ fn the_tasks_of_a_region_are_one_run_and_those_that_share_bytes_are_ordered() ->
         let why = tasks.explain(first, second)?;
         assert!(why.to_string().contains("an edge of their run of workers orders them"), "{why}");
         assert!(
-            matches!(&why, Explanation::Data(steps) if steps.iter().all(|step| step.order == Some(KeptBy::Workers))),
+            matches!(&why, Explanation::Data(steps) if steps.iter().all(|step| step.kept_by == Some(KeptBy::Workers))),
             "{why}"
         );
         demand_clean(&device);
