@@ -6,7 +6,7 @@ use super::core::Core;
 use super::declared::AllDeclared;
 use super::lanes::Group;
 use super::task_state::{Body, Name, New, Number, UNNAMED};
-use super::uses::{HostUses, Uses};
+use super::uses::{HostUses, TaskUses};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::log::calling;
 use crate::stream::Stream;
@@ -47,7 +47,7 @@ impl TaskId {
     }
 }
 
-impl<'a, U: Uses> Task<'a, U> {
+impl<'a, U: TaskUses> Task<'a, U> {
     pub(super) fn new(core: &'a Arc<Core>, uses: U) -> Self {
         let name = Cow::Borrowed(UNNAMED);
         Self { core, uses, name, is_urgent: false, place: None, group: None }

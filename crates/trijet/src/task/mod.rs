@@ -67,7 +67,7 @@ pub use explain::{Explanation, Step};
 pub use reduce::Reduces;
 pub use state::TaskCounts;
 pub use task_state::{Hazard, KeptBy};
-pub use uses::{HostUses, Uses};
+pub use uses::{HostUses, TaskUses};
 
 use self::core::Core;
 use self::declared::AllDeclared;
@@ -322,7 +322,7 @@ impl Tasks {
     }
 
     /// A task with these uses, to be submitted by [`Task::run`] or [`Task::host`].
-    pub fn task<U: Uses>(&self, uses: U) -> Task<'_, U> {
+    pub fn task<U: TaskUses>(&self, uses: U) -> Task<'_, U> {
         Task::new(self.core(), uses)
     }
 

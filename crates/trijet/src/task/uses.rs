@@ -17,7 +17,7 @@ mod sealed {
 
 /// The uses of a task on a stream: what [`Data::read`](super::Data::read) and its siblings return, a tuple of up to
 /// eight, or a vector. Only this crate implements it.
-pub trait Uses: sealed::Sealed + Send + 'static {
+pub trait TaskUses: sealed::Sealed + Send + 'static {
     /// What the body gets: views of the elements.
     type Views<'t>;
     /// Adds the uses.
@@ -48,7 +48,7 @@ pub trait Uses: sealed::Sealed + Send + 'static {
 }
 
 /// The uses of a task on a thread of the host, of data in host memory. Only this crate implements it.
-pub trait HostUses: Uses {
+pub trait HostUses: TaskUses {
     /// Shares in the memory.
     type Parts;
     /// What the body gets: the elements, lent for as long as it runs.
@@ -65,7 +65,7 @@ pub trait HostUses: Uses {
 impl<T: Element, S> sealed::Sealed for Reads<T, S> {}
 impl<T: Element, S> sealed::Sealed for Writes<T, S> {}
 
-impl<T: Element, S: Send + Sync + 'static> Uses for Reads<T, S> {
+impl<T: Element, S: Send + Sync + 'static> TaskUses for Reads<T, S> {
     type Views<'t> = View<'t, T>;
 
     fn declare(&self, all: &mut AllDeclared) {
@@ -90,7 +90,7 @@ impl<T: Element, S: Send + Sync + 'static> Uses for Reads<T, S> {
     }
 }
 
-impl<T: Element, S: Send + Sync + 'static> Uses for Writes<T, S> {
+impl<T: Element, S: Send + Sync + 'static> TaskUses for Writes<T, S> {
     type Views<'t> = ViewMut<'t, T>;
 
     fn declare(&self, all: &mut AllDeclared) {
@@ -109,7 +109,7 @@ impl<T: Element, S: Send + Sync + 'static> Uses for Writes<T, S> {
 
 impl<T: Element, R: Reduction<T>> sealed::Sealed for Reduces<T, R> {}
 
-impl<T: Element, R: Reduction<T>> Uses for Reduces<T, R> {
+impl<T: Element, R: Reduction<T>> TaskUses for Reduces<T, R> {
     type Views<'t> = ViewMut<'t, T>;
 
     fn declare(&self, all: &mut AllDeclared) {
@@ -164,7 +164,7 @@ macro_rules! tuples {
     ($(($($use:ident $at:tt),*))*) => {$(
         impl<$($use: sealed::Sealed),*> sealed::Sealed for ($($use,)*) {}
 
-        impl<$($use: Uses),*> Uses for ($($use,)*) {
+        impl<$($use: TaskUses),*> TaskUses for ($($use,)*) {
             type Views<'t> = ($($use::Views<'t>,)*);
 
             fn declare(&self, all: &mut AllDeclared) {
@@ -219,7 +219,7 @@ tuples! {
 impl<U: sealed::Sealed> sealed::Sealed for Vec<U> {}
 
 /// As many uses as the program likes.
-impl<U: Uses> Uses for Vec<U> {
+impl<U: TaskUses> TaskUses for Vec<U> {
     type Views<'t> = Vec<U::Views<'t>>;
 
     fn declare(&self, all: &mut AllDeclared) {
@@ -258,7 +258,7 @@ impl<U: HostUses> HostUses for Vec<U> {
 
 impl sealed::Sealed for () {}
 
-impl Uses for () {
+impl TaskUses for () {
     type Views<'t> = ();
 
     fn declare(&self, _: &mut AllDeclared) {}

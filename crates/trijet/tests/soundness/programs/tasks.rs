@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trijet::memory::{OnDevice, PageLocked};
 use trijet::task::{
-    Data, Max, Min, Reads, Reduces, Sum, Task as Builder, TaskId, Tasks, Uses, Writes,
+    Data, Max, Min, Reads, Reduces, Sum, Task as Builder, TaskId, TaskUses, Tasks, Writes,
 };
 use trijet::{AsViewMut, ErrorKind, Result, Stream, View, ViewMut};
 
@@ -63,7 +63,7 @@ fn copy_into(s: &Stream, x: &View<'_, u32>, mut y: ViewMut<'_, u32>, whole: bool
 }
 
 fn submit(job: Job) -> Result<TaskId> {
-    fn dressed<'t, U: Uses>(
+    fn dressed<'t, U: TaskUses>(
         tasks: &'t Tasks,
         uses: U,
         (is_urgent, on): (bool, Option<usize>),
