@@ -2,7 +2,7 @@
 //! that makes it another graph, operations are collected.
 #![forbid(unsafe_code)]
 
-use super::node::{Node, Place};
+use super::node::{ArgumentRange, Node};
 use crate::base::id::DeviceId;
 use crate::device::driver::Action;
 
@@ -33,18 +33,18 @@ impl Comparison {
         &mut self,
         action: &Action<'_>,
         (home, priority): ((usize, DeviceId), Option<i32>),
-        places: &[Place],
+        touches: &[ArgumentRange],
     ) {
         let number = self.next;
         self.next += 1;
         let known = self.known.get(number).filter(|_| self.mismatch.is_none());
-        let differs = known.map(|known| known.differs_from(action, priority, home, places));
+        let differs = known.map(|known| known.differs_from(action, priority, home, touches));
         if let Some(Ok(false)) = differs {
             return;
         }
         let node = Node::of(action, home).map(|mut node| {
             node.set_priority(priority);
-            node.places.extend_from_slice(places);
+            node.touches.extend_from_slice(touches);
             node
         });
         match node {

@@ -5,7 +5,7 @@
 //! there, and not each other. An edge that others imply is left out.
 #![forbid(unsafe_code)]
 
-use super::node::{Node, Place};
+use super::node::{ArgumentRange, Node};
 use crate::base::interval::RangeMap;
 
 /// The nodes that use some bytes of an argument.
@@ -22,7 +22,8 @@ type Before = Vec<Option<usize>>;
 
 /// Gives the nodes their edges, but for the one with the number `dropped`, counted from 1.
 pub(super) fn connect(nodes: &mut [Node], dropped: Option<usize>) {
-    let mut all = edges(nodes.iter().map(|node| (node.stream, &node.within[..], &node.places[..])));
+    let mut all =
+        edges(nodes.iter().map(|node| (node.stream, &node.within[..], &node.touches[..])));
     if let Some(mut left) = dropped {
         for after in &mut all {
             if (1..=after.len()).contains(&left) {
@@ -39,8 +40,8 @@ pub(super) fn connect(nodes: &mut [Node], dropped: Option<usize>) {
     }
 }
 
-/// The number of the stream of a node, the streams of which its graph is a part, and its places.
-type Uses<'a> = (usize, &'a [usize], &'a [Place]);
+/// The number of the stream of a node, the streams of which its graph is a part, and what it touches.
+type Uses<'a> = (usize, &'a [usize], &'a [ArgumentRange]);
 
 /// The nodes that each node follows, latest first.
 fn edges<'a>(nodes: impl Iterator<Item = Uses<'a>>) -> Vec<Vec<usize>> {
@@ -49,18 +50,18 @@ fn edges<'a>(nodes: impl Iterator<Item = Uses<'a>>) -> Vec<Vec<usize>> {
     // A node writes its stream, and reads those of which its graph is a part.
     let mut streams: Vec<Users> = Vec::new();
     let mut all = Vec::new();
-    for (number, (stream, within, places)) in nodes.enumerate() {
+    for (number, (stream, within, touches)) in nodes.enumerate() {
         let count = within.iter().chain([&stream]).max().map_or(0, |most| most + 1);
         streams.resize(streams.len().max(count), Users::default());
-        let count = places.iter().map(|place| place.argument + 1).max().unwrap_or(0);
+        let count = touches.iter().map(|touch| touch.argument + 1).max().unwrap_or(0);
         users.resize_with(users.len().max(count), RangeMap::default);
         let mut candidates = streams[stream].readers.clone();
         candidates.extend(streams[stream].writer);
         candidates.extend(within.iter().filter_map(|within| streams[*within].writer));
-        for place in places {
-            for (_, users) in users[place.argument].overlapping(place.range.clone()) {
+        for touch in touches {
+            for (_, users) in users[touch.argument].overlapping(touch.range.clone()) {
                 candidates.extend(users.writer);
-                if place.mode.writes() {
+                if touch.mode.writes() {
                     candidates.extend(&users.readers);
                 }
             }
@@ -83,23 +84,23 @@ fn edges<'a>(nodes: impl Iterator<Item = Uses<'a>>) -> Vec<Vec<usize>> {
         befores.push((stream, before));
         streams[stream] = Users { writer: Some(number), readers: Vec::new() };
         within.iter().for_each(|within| streams[*within].readers.push(number));
-        note(&mut users, places, number);
+        note(&mut users, touches, number);
         all.push(candidates);
     }
     all
 }
 
 /// Notes the uses of a node. It writes what it also reads.
-fn note(users: &mut [RangeMap<Users>], places: &[Place], number: usize) {
-    let reads = places.iter().filter(|place| !place.mode.writes());
-    for place in reads {
-        users[place.argument]
-            .update(place.range.clone(), Users::default, |users| users.readers.push(number));
+fn note(users: &mut [RangeMap<Users>], touches: &[ArgumentRange], number: usize) {
+    let reads = touches.iter().filter(|touch| !touch.mode.writes());
+    for touch in reads {
+        users[touch.argument]
+            .update(touch.range.clone(), Users::default, |users| users.readers.push(number));
     }
-    for place in places.iter().filter(|place| place.mode.writes()) {
+    for touch in touches.iter().filter(|touch| touch.mode.writes()) {
         let written = Users { writer: Some(number), readers: Vec::new() };
-        users[place.argument]
-            .update(place.range.clone(), Users::default, |users| *users = written.clone());
+        users[touch.argument]
+            .update(touch.range.clone(), Users::default, |users| *users = written.clone());
     }
 }
 
@@ -110,29 +111,29 @@ mod tests {
     use proptest::prelude::*;
     use std::ops::Range;
 
-    fn conflict(a: &Place, b: &Place) -> bool {
+    fn conflict(a: &ArgumentRange, b: &ArgumentRange) -> bool {
         a.argument == b.argument
             && a.range.start < b.range.end
             && b.range.start < a.range.end
             && (a.mode.writes() || b.mode.writes())
     }
 
-    fn place(argument: usize, range: Range<u64>, mode: Mode) -> Place {
-        Place { argument, range, mode }
+    fn touch(argument: usize, range: Range<u64>, mode: Mode) -> ArgumentRange {
+        ArgumentRange { argument, range, mode }
     }
 
-    fn found(nodes: &[(usize, Vec<Place>)]) -> Vec<Vec<usize>> {
-        edges(nodes.iter().map(|(stream, places)| (*stream, &[][..], &places[..])))
+    fn found(nodes: &[(usize, Vec<ArgumentRange>)]) -> Vec<Vec<usize>> {
+        edges(nodes.iter().map(|(stream, touches)| (*stream, &[][..], &touches[..])))
     }
 
     #[test]
     fn a_diamond_has_four_edges() {
         let (read, write) = (Mode::Read, Mode::Write);
         let nodes = [
-            (0, vec![place(0, 0..8, write)]),
-            (0, vec![place(0, 0..8, read), place(1, 0..4, write)]),
-            (1, vec![place(0, 0..8, read), place(1, 4..8, write)]),
-            (1, vec![place(1, 0..8, read), place(2, 0..8, write)]),
+            (0, vec![touch(0, 0..8, write)]),
+            (0, vec![touch(0, 0..8, read), touch(1, 0..4, write)]),
+            (1, vec![touch(0, 0..8, read), touch(1, 4..8, write)]),
+            (1, vec![touch(1, 0..8, read), touch(2, 0..8, write)]),
         ];
         assert_eq!(found(&nodes), [vec![], vec![0], vec![0], vec![2, 1]]);
     }
@@ -140,9 +141,9 @@ mod tests {
     #[test]
     fn an_edge_of_a_stream_is_left_out_where_another_edge_implies_it() {
         let nodes = [
-            (0, vec![place(0, 0..8, Mode::Read)]),
-            (1, vec![place(0, 0..8, Mode::Write)]),
-            (0, vec![place(0, 0..8, Mode::Read)]),
+            (0, vec![touch(0, 0..8, Mode::Read)]),
+            (1, vec![touch(0, 0..8, Mode::Write)]),
+            (0, vec![touch(0, 0..8, Mode::Read)]),
         ];
         assert_eq!(found(&nodes), [vec![], vec![0], vec![1]]);
     }
@@ -156,11 +157,11 @@ mod tests {
 
     type Drawn = (u8, Vec<(u8, u8, u8, bool)>);
 
-    fn places(drawn: &[(u8, u8, u8, bool)]) -> Vec<Place> {
+    fn touches(drawn: &[(u8, u8, u8, bool)]) -> Vec<ArgumentRange> {
         let mode = |writes| if writes { Mode::Write } else { Mode::Read };
         let one = |&(argument, start, bytes, writes): &(u8, u8, u8, bool)| {
             let start = u64::from(start);
-            place(usize::from(argument), start..start + u64::from(bytes), mode(writes))
+            touch(usize::from(argument), start..start + u64::from(bytes), mode(writes))
         };
         drawn.iter().map(one).collect()
     }
@@ -176,11 +177,11 @@ mod tests {
         ) {
             let nodes: Vec<Drawn> = nodes;
             let placed: Vec<_> =
-                nodes.iter().map(|(stream, drawn)| (usize::from(*stream), places(drawn))).collect();
+                nodes.iter().map(|(stream, drawn)| (usize::from(*stream), touches(drawn))).collect();
             let after = found(&placed);
             let direct = |i: usize, j: usize| {
                 let ((a, x), (b, y)) = (&nodes[i], &nodes[j]);
-                let (x, y) = (places(x), places(y));
+                let (x, y) = (touches(x), touches(y));
                 a == b || x.iter().any(|x| y.iter().any(|y| conflict(x, y)))
             };
             let count = nodes.len();

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::arguments::{Argument, Arguments};
-use super::node::{Node, Place};
+use super::node::{ArgumentRange, Node};
 use super::nodes::{Nodes, Part, Recorded};
 use super::verify::race;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -43,7 +43,7 @@ pub struct Graph {
     /// The memory that was allocated while the graph was recorded.
     heap: Vec<Buffer<u8>>,
     /// What the nodes do to the bytes of the arguments, all together.
-    touches: Vec<Place>,
+    touches: Vec<ArgumentRange>,
     /// The same with the memory that the graph of the driver has now.
     touched: Vec<(Span, Mode)>,
     /// Whether a node is a host function.
@@ -94,26 +94,26 @@ fn with_heap<'l: 's, 's>(arguments: Arguments<'l>, heap: &'s mut [Buffer<u8>]) -
     heap.iter_mut().fold(arguments, |all, chunk| all.write(chunk.view_mut()))
 }
 
-/// The bytes of a place, where `whole` stands for its argument.
-fn span_of(place: &Place, whole: &Span) -> Span {
+/// The bytes of a range of an argument, where `whole` is the memory of the argument.
+fn span_of(touch: &ArgumentRange, whole: &Span) -> Span {
     let first = whole.range().start;
-    whole.memory().span(first + place.range.start..first + place.range.end)
+    whole.memory().span(first + touch.range.start..first + touch.range.end)
 }
 
-/// The memory of these places, and its use.
-fn touched(touches: &[Place], spans: &[Span]) -> Vec<(Span, Mode)> {
-    touches.iter().map(|place| (span_of(place, &spans[place.argument]), place.mode)).collect()
+/// The memory of these ranges, and its use.
+fn touched(touches: &[ArgumentRange], spans: &[Span]) -> Vec<(Span, Mode)> {
+    touches.iter().map(|touch| (span_of(touch, &spans[touch.argument]), touch.mode)).collect()
 }
 
 /// The uses of all nodes, as seen from outside. An argument with many parts counts as used whole, by as much as any part.
-fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<Place> {
+fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<ArgumentRange> {
     let mut maps: Vec<RangeMap<(bool, bool)>> = Vec::new();
     maps.resize_with(arguments.len(), RangeMap::default);
-    for place in nodes.iter().flat_map(|node| &node.places) {
-        maps[place.argument].update(place.range.clone(), Default::default, |(reads, writes)| {
+    for touch in nodes.iter().flat_map(|node| &node.touches) {
+        maps[touch.argument].update(touch.range.clone(), Default::default, |(reads, writes)| {
             // Bytes that the graph has written itself are not read from outside.
-            *reads |= place.mode != Mode::Write && !*writes;
-            *writes |= place.mode.writes();
+            *reads |= touch.mode != Mode::Write && !*writes;
+            *writes |= touch.mode.writes();
         });
     }
     let mode = |(reads, writes)| match (reads, writes) {
@@ -126,17 +126,17 @@ fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<Place> {
     for (argument, (map, span)) in maps.iter().zip(arguments).enumerate() {
         let parts: Vec<_> = map.overlapping(0..span.bytes()).collect();
         if parts.len() <= each_max {
-            let place = |(range, used): &(_, _)| Place {
+            let touch = |(range, used): &(_, _)| ArgumentRange {
                 argument,
                 range: Clone::clone(range),
                 mode: mode(*used),
             };
-            all.extend(parts.into_iter().map(place));
+            all.extend(parts.into_iter().map(touch));
         } else {
             // Bytes that no node touches are neither read nor written, so the others stay as they are.
             let writes = parts.iter().any(|(_, (_, writes))| *writes);
             let mode = if writes { Mode::ReadWrite } else { Mode::Read };
-            all.push(Place { argument, range: 0..span.bytes(), mode });
+            all.push(ArgumentRange { argument, range: 0..span.bytes(), mode });
         }
     }
     all
@@ -200,7 +200,7 @@ impl Graph {
         // From here on the drop destroys it.
         self.handle = Some(handle);
         for node in &self.nodes {
-            let span = |place: &Place| span_of(place, &self.spans[place.argument]);
+            let span = |touch: &ArgumentRange| span_of(touch, &self.spans[touch.argument]);
             node.with_action(span, |action| {
                 driver.graph_add(handle, node.device, action, &node.after)
             })?;
@@ -309,7 +309,7 @@ impl Graph {
         }
         for (number, node) in changes {
             let driver = self.device.domain.driver();
-            let span = |place: &Place| span_of(place, &self.spans[place.argument]);
+            let span = |touch: &ArgumentRange| span_of(touch, &self.spans[touch.argument]);
             let updated =
                 node.with_action(span, |action| driver.graph_update(handle, number, action));
             if let Err(error) = updated {
@@ -404,10 +404,10 @@ impl Graph {
         self.update(graph, arguments).map_err(|error| self.device.failed(error))?;
         // A change of operations on a condition makes another one.
         let graph = self.handle.unwrap_or(graph);
-        let uses = self.touches.iter().map(|place| {
-            let Use { track, range, .. } = &arguments.all[place.argument].access;
-            let range = range.start + place.range.start..range.start + place.range.end;
-            Use { track, range, mode: place.mode }
+        let uses = self.touches.iter().map(|touch| {
+            let Use { track, range, .. } = &arguments.all[touch.argument].access;
+            let range = range.start + touch.range.start..range.start + touch.range.end;
+            Use { track, range, mode: touch.mode }
         });
         let uses: SmallVec<[_; 16]> = uses.collect();
         let action = Action::Graph { graph, touches: &self.touched, name: &self.name };
@@ -440,8 +440,8 @@ impl Graph {
                      was recorded, and a kernel uses it"
                 )));
             }
-            let written = |place: &&Place| place.argument == number && place.mode.writes();
-            if !argument.access.mode.writes() && self.touches.iter().any(|place| written(&place)) {
+            let written = |touch: &&ArgumentRange| touch.argument == number && touch.mode.writes();
+            if !argument.access.mode.writes() && self.touches.iter().any(|touch| written(&touch)) {
                 return Err(invalid(format!(
                     "the graph writes argument {number}; pass it to `write`"
                 )));
@@ -467,7 +467,7 @@ impl Graph {
         if !others.contains(&true) {
             return Ok(());
         }
-        let moves = |node: &Node| node.places.iter().any(|place| others[place.argument]);
+        let moves = |node: &Node| node.touches.iter().any(|touch| others[touch.argument]);
         if let Some(node) = self.nodes.iter().find(|node| node.is_captured() && moves(node)) {
             let name = node.label();
             return Err(invalid(format!(
@@ -479,7 +479,7 @@ impl Graph {
             return self.create_again();
         }
         let driver = Arc::clone(self.device.domain.driver());
-        let new = |place: &Place| span_of(place, &arguments.all[place.argument].span);
+        let new = |touch: &ArgumentRange| span_of(touch, &arguments.all[touch.argument].span);
         for (number, node) in self.nodes.iter().enumerate() {
             if moves(node) {
                 let updated =

@@ -129,7 +129,7 @@ impl Heap {
     }
 
     /// The chunk that has the bytes of a buffer, and their range there.
-    pub(super) fn place(&self, block: BlockId, range: &Range<u64>) -> Option<(usize, Range<u64>)> {
+    pub(super) fn locate(&self, block: BlockId, range: &Range<u64>) -> Option<(usize, Range<u64>)> {
         let state = self.state();
         let (chunk, whole) = state.used.get(&block)?;
         Some((*chunk, whole.start + range.start..whole.start + range.end))

@@ -17,17 +17,17 @@ use std::sync::Arc;
 
 /// Bytes of an argument, and their use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ArgumentRange {
     pub(super) argument: usize,
     /// Counted from the beginning of the argument.
     pub(super) range: Range<u64>,
     pub(super) mode: Mode,
 }
 
-/// What a node does with its places.
+/// What a node does with the ranges that it touches.
 #[derive(Clone)]
 enum Work {
-    /// From the first place to the second one.
+    /// From the first range to the second one.
     Copy,
     Fill(u8),
     Kernel {
@@ -37,10 +37,10 @@ enum Work {
         args: Box<KeptArgs>,
     },
     HostFn(HostFn),
-    /// Operations on a condition, one word at this place.
+    /// Operations on a condition, one word in this range.
     Conditional {
         repeats: Repeats,
-        condition: Place,
+        condition: ArgumentRange,
         body: Vec<Node>,
     },
     /// The work of another library, and its name.
@@ -124,13 +124,13 @@ pub(super) struct Node {
     /// Whether it is a dependent launch, by its edges.
     is_dependent: bool,
     /// In the order of [`Action::each_access`].
-    pub(super) places: Vec<Place>,
+    pub(super) touches: Vec<ArgumentRange>,
     /// The earlier nodes that must be complete before, see [`super::edges::connect`].
     pub(super) after: Vec<usize>,
 }
 
 impl Node {
-    /// A node of a stream that does what an action does. It has no places and follows no other node yet.
+    /// A node of a stream that does what an action does. It touches nothing and follows no other node yet.
     pub(super) fn of(action: &Action<'_>, (stream, device): (usize, DeviceId)) -> Result<Self> {
         let work = match action.as_node().map_err(unsupported)? {
             NodeAction::Copy { .. } => Work::Copy,
@@ -143,23 +143,23 @@ impl Node {
                 Work::Kernel { function, name: name.clone(), config, args: Box::new(args.kept()) }
             }
         };
-        let (within, places, after) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { work, device, stream, within, is_dependent: false, places, after })
+        let (within, touches, after) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { work, device, stream, within, is_dependent: false, touches, after })
     }
 
-    /// A node of a stream that performs these nodes on a condition. `touches` are their places all together. What they
+    /// A node of a stream that performs these nodes on a condition. `touches` is what they touch all together. What they
     /// write counts as written, though it may stay as it was: the order is the same, and memory need not have a content
     /// before it.
     pub(super) fn conditional(
         repeats: Repeats,
-        condition: Place,
+        condition: ArgumentRange,
         body: Vec<Self>,
-        mut touches: Vec<Place>,
+        mut touches: Vec<ArgumentRange>,
         (stream, device): (usize, DeviceId),
     ) -> Self {
-        let reads = |place: &Place| {
-            let (whole, part) = (&place.range, &condition.range);
-            place.argument == condition.argument
+        let reads = |touch: &ArgumentRange| {
+            let (whole, part) = (&touch.range, &condition.range);
+            touch.argument == condition.argument
                 && whole.start <= part.start
                 && part.end <= whole.end
         };
@@ -168,18 +168,18 @@ impl Node {
         }
         let work = Work::Conditional { repeats, condition, body };
         let (within, after) = (Vec::new(), Vec::new());
-        Self { work, device, stream, within, is_dependent: false, places: touches, after }
+        Self { work, device, stream, within, is_dependent: false, touches, after }
     }
 
     /// A node of a stream that does what was captured from another library.
     pub(super) fn captured(
         (captured, name): (Captured, &'static str),
-        places: Vec<Place>,
+        touches: Vec<ArgumentRange>,
         (stream, device): (usize, DeviceId),
     ) -> Self {
         let work = Work::Captured(Arc::new(captured), name);
         let (within, after) = (Vec::new(), Vec::new());
-        Self { work, device, stream, within, is_dependent: false, places, after }
+        Self { work, device, stream, within, is_dependent: false, touches, after }
     }
 
     /// Whether its memory stays what it was when it was recorded.
@@ -200,12 +200,12 @@ impl Node {
         matches!(self.work, Work::Conditional { .. })
     }
 
-    /// Every place of the node, also those of its body.
-    pub(super) fn each_place(&mut self, each: &mut impl FnMut(&mut Place)) {
-        self.places.iter_mut().for_each(&mut *each);
+    /// Every range that the node touches, including those of its body.
+    pub(super) fn each_touch(&mut self, each: &mut impl FnMut(&mut ArgumentRange)) {
+        self.touches.iter_mut().for_each(&mut *each);
         if let Work::Conditional { condition, body, .. } = &mut self.work {
             each(condition);
-            body.iter_mut().for_each(|node| node.each_place(each));
+            body.iter_mut().for_each(|node| node.each_touch(each));
         }
     }
 
@@ -226,7 +226,7 @@ impl Node {
             stream: first + self.stream,
             within: within.chain([stream]).collect(),
             is_dependent: false,
-            places: self.places.clone(),
+            touches: self.touches.clone(),
             after: Vec::new(),
         }
     }
@@ -252,7 +252,7 @@ impl Node {
     /// Whether it is a launch that uses this argument, or has one.
     pub(super) fn is_kernel_with(&self, argument: usize) -> bool {
         match &self.work {
-            Work::Kernel { .. } => self.places.iter().any(|place| place.argument == argument),
+            Work::Kernel { .. } => self.touches.iter().any(|touch| touch.argument == argument),
             Work::Conditional { body, .. } => body.iter().any(|node| node.is_kernel_with(argument)),
             Work::Copy | Work::Fill(_) | Work::HostFn(_) | Work::Captured(..) => false,
         }
@@ -285,7 +285,7 @@ impl Node {
             }
             _ => self.works_otherwise(&other.work.values())?,
         };
-        self.is_beside((other.stream, other.device, &other.within), &other.places)?;
+        self.is_beside((other.stream, other.device, &other.within), &other.touches)?;
         Ok(differs)
     }
 
@@ -295,7 +295,7 @@ impl Node {
         action: &Action<'_>,
         priority: Option<i32>,
         (stream, device): (usize, DeviceId),
-        places: &[Place],
+        touches: &[ArgumentRange],
     ) -> std::result::Result<bool, String> {
         let node = action.as_node().map_err(|name| format!("it is `{name}` now"))?;
         let mut values = Values::of(&node);
@@ -303,7 +303,7 @@ impl Node {
             config.priority = config.priority.or(priority);
         }
         let differs = self.works_otherwise(&values)?;
-        self.is_beside((stream, device, &[]), places)?;
+        self.is_beside((stream, device, &[]), touches)?;
         Ok(differs)
     }
 
@@ -311,14 +311,14 @@ impl Node {
     fn is_beside(
         &self,
         (stream, device, within): (usize, DeviceId, &[usize]),
-        places: &[Place],
+        touches: &[ArgumentRange],
     ) -> std::result::Result<(), String> {
         // Not by slices: a comparison of two empty ones by `memcmp` takes 50 ns on processors with AVX-512, since its
         // masked load of an address that is not mapped needs an assist.
         if (self.stream, self.device) != (stream, device) || !self.within.iter().eq(within) {
             return Err("it is in another stream".to_owned());
         }
-        if self.places != places {
+        if self.touches != touches {
             return Err("it uses other bytes, or other arguments".to_owned());
         }
         Ok(())
@@ -353,39 +353,39 @@ impl Node {
         }
     }
 
-    /// The operation of the node, where `span` gives the memory of its places.
-    fn owned(&self, span: &dyn Fn(&Place) -> Span) -> OwnedNode {
+    /// The operation of the node, where `span` gives the memory of a range.
+    fn owned(&self, span: &dyn Fn(&ArgumentRange) -> Span) -> OwnedNode {
         self.with_action(span, OwnedNode::of)
     }
 
-    /// Calls `with` with the operation of the node, where `span` gives the memory of its places.
+    /// Calls `with` with the operation of the node, where `span` gives the memory of a range.
     pub(super) fn with_action<R>(
         &self,
-        span: impl Fn(&Place) -> Span,
+        span: impl Fn(&ArgumentRange) -> Span,
         with: impl FnOnce(NodeAction<'_>) -> R,
     ) -> R {
         match &self.work {
             Work::Copy => {
-                let (src, dst) = (span(&self.places[0]), span(&self.places[1]));
+                let (src, dst) = (span(&self.touches[0]), span(&self.touches[1]));
                 with(NodeAction::Copy { dst: &dst, src: &src })
             }
             Work::Fill(value) => {
-                with(NodeAction::Fill { dst: &span(&self.places[0]), value: *value })
+                with(NodeAction::Fill { dst: &span(&self.touches[0]), value: *value })
             }
             Work::HostFn(run) => with(NodeAction::HostFn(run)),
             Work::Captured(captured, _) => with(NodeAction::Captured(captured.graph())),
             Work::Conditional { repeats, condition, body } => {
                 let own = |node: &Self| (node.owned(&span), node.after.clone());
-                let touched = |place: &Place| (span(place), place.mode);
+                let touched = |touch: &ArgumentRange| (span(touch), touch.mode);
                 with(NodeAction::Conditional(&Conditional {
                     repeats: *repeats,
                     condition: span(condition),
                     body: body.iter().map(own).collect(),
-                    touches: self.places.iter().map(touched).collect(),
+                    touches: self.touches.iter().map(touched).collect(),
                 }))
             }
             Work::Kernel { function, name, config, args } => {
-                let args = args.with_memory(self.places.iter().map(span));
+                let args = args.with_memory(self.touches.iter().map(span));
                 let (function, mut config) = (*function, *config);
                 config.dependent = self.is_dependent;
                 with(NodeAction::Launch(Launch { function, name, config, args: &args }))

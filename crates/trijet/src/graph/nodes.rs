@@ -5,7 +5,7 @@ use super::arguments::Arguments;
 use super::comparison::Comparison;
 use super::edges::connect;
 use super::heap::Heap;
-use super::node::{Node, Place, unsupported};
+use super::node::{ArgumentRange, Node, unsupported};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{BlockId, DeviceId, LaneId};
 use crate::base::ledger::Mode;
@@ -82,18 +82,18 @@ type At = (usize, Range<u64>);
 pub(super) struct Part<'a> {
     pub(super) nodes: &'a [Node],
     /// What all nodes use.
-    pub(super) touches: &'a [Place],
+    pub(super) touches: &'a [ArgumentRange],
     /// The number of its streams.
     pub(super) streams: usize,
     /// The devices and the sizes of the memory that it has of its own.
     pub(super) heap: &'a [(DeviceId, u64)],
 }
 
-/// Lets a place of a graph be one of the graph that it becomes a part of.
-fn shift(place: &mut Place, at: &[At]) {
-    let (argument, range) = &at[place.argument];
-    place.range = range.start + place.range.start..range.start + place.range.end;
-    place.argument = *argument;
+/// Turns a range of a graph into one of the graph that it becomes a part of.
+fn shift(touch: &mut ArgumentRange, at: &[At]) {
+    let (argument, range) = &at[touch.argument];
+    touch.range = range.start + touch.range.start..range.start + touch.range.end;
+    touch.argument = *argument;
 }
 
 fn invalid(cause: String) -> Error {
@@ -139,18 +139,18 @@ impl State {
         }
         // Before memory that cannot be named is what an operation is refused for.
         submission.action.as_node().map_err(unsupported)?;
-        let mut places = SmallVec::<[Place; 8]>::new();
+        let mut touches = SmallVec::<[ArgumentRange; 8]>::new();
         for access in submission.uses {
-            let (argument, range) = self.place(heap, label, access)?;
-            places.push(Place { argument, range, mode: access.mode });
+            let (argument, range) = self.locate(heap, label, access)?;
+            touches.push(ArgumentRange { argument, range, mode: access.mode });
         }
         if let Some(comparison) = &mut self.comparison {
-            comparison.operation(&submission.action, (home, priority), &places);
+            comparison.operation(&submission.action, (home, priority), &touches);
             return Ok(());
         }
         let mut node = Node::of(&submission.action, home)?;
         node.set_priority(priority);
-        node.places = places.into_vec();
+        node.touches = touches.into_vec();
         self.nodes.push(node);
         Ok(())
     }
@@ -171,7 +171,7 @@ impl State {
     }
 
     /// The argument that has these bytes, or the chunk of the heap.
-    fn place(&self, heap: &Heap, label: &str, used: &Use<'_>) -> Result<(usize, Range<u64>)> {
+    fn locate(&self, heap: &Heap, label: &str, used: &Use<'_>) -> Result<(usize, Range<u64>)> {
         let (block, range) = (used.track.id, &used.range);
         let has = |known: &Argument| {
             known.block == block && known.range.start <= range.start && range.end <= known.range.end
@@ -181,7 +181,7 @@ impl State {
             return Ok((argument, range.start - first..range.end - first));
         }
         let heap_first = self.comparison.as_ref().map_or(HEAP, |comparison| comparison.arguments);
-        match heap.place(block, range) {
+        match heap.locate(block, range) {
             Some((chunk, range)) => Ok((heap_first + chunk, range)),
             None => Err(invalid(format!(
                 "`{label}` uses memory that is no argument of the graph; name it with \
@@ -237,12 +237,12 @@ impl Nodes {
         let mut nodes = std::mem::take(&mut state.nodes);
         let dropped = state.dropped_edge.take();
         let count = arguments.len();
-        let mut number = |place: &mut Place| {
-            if place.argument >= HEAP {
-                place.argument = count + place.argument - HEAP;
+        let mut number = |touch: &mut ArgumentRange| {
+            if touch.argument >= HEAP {
+                touch.argument = count + touch.argument - HEAP;
             }
         };
-        nodes.iter_mut().for_each(|node| node.each_place(&mut number));
+        nodes.iter_mut().for_each(|node| node.each_touch(&mut number));
         connect(&mut nodes, dropped);
         let spans = arguments.into_iter().map(|argument| argument.span);
         Recorded { nodes, spans: spans.chain(memory).collect(), heap }
@@ -271,13 +271,13 @@ impl Nodes {
     pub(super) fn take_compared(&self, comparison: Comparison) -> Recorded {
         let own = comparison.arguments;
         let mut nodes = comparison.into_nodes();
-        let of_heap = |place: &mut Place| {
+        let of_heap = |touch: &mut ArgumentRange| {
             // Nodes of a comparison count the chunks of the heap from the last argument on.
-            if (own..HEAP).contains(&place.argument) {
-                place.argument = HEAP + place.argument - own;
+            if (own..HEAP).contains(&touch.argument) {
+                touch.argument = HEAP + touch.argument - own;
             }
         };
-        nodes.iter_mut().for_each(|node| node.each_place(&mut |place| of_heap(place)));
+        nodes.iter_mut().for_each(|node| node.each_touch(&mut |touch| of_heap(touch)));
         self.state().nodes = nodes;
         self.take()
     }
@@ -351,12 +351,12 @@ impl Nodes {
         if graph.nodes.iter().any(Node::is_captured) {
             return Err(unsupported("the work of another library in a graph within a graph"));
         }
-        let (at, lent) = self.places(&state, graph, arguments)?;
+        let (at, lent) = self.locations(&state, graph, arguments)?;
         let stream = state.stream(lane);
         let first = state.part(graph.streams);
         for node in graph.nodes {
             let mut node = node.copied_into(stream, first);
-            node.each_place(&mut |place| shift(place, &at));
+            node.each_touch(&mut |touch| shift(touch, &at));
             state.take(node);
         }
         // What is recorded later may use the same bytes, and then follows.
@@ -373,13 +373,13 @@ impl Nodes {
     ) -> Result<()> {
         let mut state = self.state();
         state.refuse_ended(captured.1)?;
-        let mut places = Vec::new();
+        let mut touches = Vec::new();
         for used in uses {
-            let (argument, range) = state.place(&self.heap, captured.1, used)?;
-            places.push(Place { argument, range, mode: used.mode });
+            let (argument, range) = state.locate(&self.heap, captured.1, used)?;
+            touches.push(ArgumentRange { argument, range, mode: used.mode });
         }
         let stream = state.stream(lane);
-        state.take(Node::captured(captured, places, (stream, device)));
+        state.take(Node::captured(captured, touches, (stream, device)));
         Ok(())
     }
 
@@ -402,13 +402,13 @@ impl Nodes {
         if graph.nodes.iter().any(Node::is_host_fn) {
             return Err(unsupported("a host function in a graph with a condition"));
         }
-        let (at, lent) = self.places(&state, graph, arguments)?;
+        let (at, lent) = self.locations(&state, graph, arguments)?;
         let (argument, range) = at[condition].clone();
-        let condition = Place { argument, range, mode: Mode::Read };
+        let condition = ArgumentRange { argument, range, mode: Mode::Read };
         let mut body: Vec<Node> = graph.nodes.iter().map(Node::copied_as_body).collect();
-        body.iter_mut().for_each(|node| node.each_place(&mut |place| shift(place, &at)));
+        body.iter_mut().for_each(|node| node.each_touch(&mut |touch| shift(touch, &at)));
         let mut touches = graph.touches.to_vec();
-        touches.iter_mut().for_each(|place| shift(place, &at));
+        touches.iter_mut().for_each(|touch| shift(touch, &at));
         let device = body[0].device;
         if body.iter().any(|node| node.device != device) {
             return Err(unsupported("operations of several devices on a condition"));
@@ -419,8 +419,8 @@ impl Nodes {
         Ok(())
     }
 
-    /// The places of the arguments of a graph, and of memory that is lent to it as its own.
-    fn places(
+    /// The arguments and ranges that the arguments of a graph become, and of memory that is lent to it as its own.
+    fn locations(
         &self,
         state: &State,
         graph: &Part<'_>,
@@ -428,13 +428,13 @@ impl Nodes {
     ) -> Result<(Vec<At>, Vec<BlockId>)> {
         let mut at = Vec::new();
         for argument in &arguments.all {
-            at.push(state.place(&self.heap, "graph", &argument.access)?);
+            at.push(state.locate(&self.heap, "graph", &argument.access)?);
         }
         let mut lent = Vec::new();
         for (device, bytes) in graph.heap {
             let Temporary { track, .. } = self.allocate(*device, Bytes(*bytes))?;
             let used = Use { track: &track, range: 0..*bytes, mode: Mode::Write };
-            at.push(state.place(&self.heap, "graph", &used)?);
+            at.push(state.locate(&self.heap, "graph", &used)?);
             lent.push(track.id);
         }
         Ok((at, lent))

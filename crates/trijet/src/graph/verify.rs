@@ -4,14 +4,14 @@
 //! not used, so that a mistake there is found here.
 #![forbid(unsafe_code)]
 
-use super::node::{Node, Place};
+use super::node::{ArgumentRange, Node};
 use crate::device::memory::Span;
 use std::ops::Range;
 
 /// A use of bytes by a node.
 struct Access<'a> {
     node: usize,
-    place: &'a Place,
+    touch: &'a ArgumentRange,
     addresses: Range<u64>,
 }
 
@@ -21,10 +21,10 @@ pub(super) fn race(nodes: &[Node], spans: &[Span], arguments: usize) -> Option<S
     let before = before(nodes);
     let mut accesses = Vec::new();
     for (number, node) in nodes.iter().enumerate() {
-        for place in &node.places {
-            let first = spans[place.argument].address();
-            let addresses = first + place.range.start..first + place.range.end;
-            accesses.push(Access { node: number, place, addresses });
+        for touch in &node.touches {
+            let first = spans[touch.argument].address();
+            let addresses = first + touch.range.start..first + touch.range.end;
+            accesses.push(Access { node: number, touch: touch, addresses });
         }
     }
     // So that a pass finds overlapping ones behind each other.
@@ -33,7 +33,7 @@ pub(super) fn race(nodes: &[Node], spans: &[Span], arguments: usize) -> Option<S
         let behind = accesses[index + 1..].iter();
         for other in behind.take_while(|other| other.addresses.start < one.addresses.end) {
             let (early, late) = if one.node < other.node { (one, other) } else { (other, one) };
-            let writes = one.place.mode.writes() || other.place.mode.writes();
+            let writes = one.touch.mode.writes() || other.touch.mode.writes();
             if writes && early.node != late.node && !has(&before[late.node], early.node) {
                 return Some(describe(nodes, arguments, early, late));
             }
@@ -43,9 +43,9 @@ pub(super) fn race(nodes: &[Node], spans: &[Span], arguments: usize) -> Option<S
 }
 
 fn describe(nodes: &[Node], arguments: usize, early: &Access<'_>, late: &Access<'_>) -> String {
-    let does = |access: &Access<'_>| if access.place.mode.writes() { "writes" } else { "reads" };
+    let does = |access: &Access<'_>| if access.touch.mode.writes() { "writes" } else { "reads" };
     let (a, b) = (early.node, late.node);
-    let Place { argument, range, .. } = early.place;
+    let ArgumentRange { argument, range, .. } = early.touch;
     let memory = match argument.checked_sub(arguments) {
         None => format!("argument {argument}"),
         Some(chunk) => format!("part {chunk} of the graph's own memory"),
