@@ -62,7 +62,7 @@ impl<'a> Data<'a> {
             let words: Vec<u32> = (0..len).map(|at| word(place, at)).collect();
             device.stream()?.upload(&words)
         };
-        let words = communicator.places().zip(devices).map(upload).collect::<Result<_>>()?;
+        let words = communicator.ranks().zip(devices).map(upload).collect::<Result<_>>()?;
         Ok(Self { communicator, devices, words, calls: 0 })
     }
 

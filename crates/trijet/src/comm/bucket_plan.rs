@@ -1,4 +1,4 @@
-//! The sizes of buckets, and the places of gradients in them.
+//! The sizes of buckets, and the locations of gradients in them.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Bytes;
@@ -49,12 +49,12 @@ impl BucketPlan {
     }
 }
 
-/// The gradients in the order of their buckets, and the place of each.
+/// The gradients in the order of their buckets, and the location of each.
 #[derive(Debug)]
 pub(super) struct Placement {
     order: Vec<usize>,
     /// Of each gradient: its bucket, and its elements there.
-    places: Vec<(usize, Range<usize>)>,
+    locations: Vec<(usize, Range<usize>)>,
     /// Of each bucket: elements and gradients.
     buckets: Vec<(usize, usize)>,
     /// The order of the last step, if it was another one.
@@ -64,7 +64,7 @@ pub(super) struct Placement {
 impl Placement {
     /// Fills one bucket after another in this order of the gradients.
     pub(super) fn new(order: Vec<usize>, lens: &[usize], element: usize, plan: BucketPlan) -> Self {
-        let mut places = vec![(0, 0..0); lens.len()];
+        let mut locations = vec![(0, 0..0); lens.len()];
         let mut buckets: Vec<(usize, usize)> = Vec::new();
         let mut is_open = false;
         for &gradient in &order {
@@ -73,12 +73,12 @@ impl Placement {
             }
             let bucket = buckets.len() - 1;
             let (len, count) = &mut buckets[bucket];
-            places[gradient] = (bucket, *len..*len + lens[gradient]);
+            locations[gradient] = (bucket, *len..*len + lens[gradient]);
             (*len, *count) = (*len + lens[gradient], *count + 1);
             let limit = if bucket == 0 { plan.first } else { plan.rest };
             is_open = Bytes((*len * element) as u64) < limit;
         }
-        Self { order, places, buckets, other: None }
+        Self { order, locations, buckets, other: None }
     }
 
     pub(super) fn order(&self) -> &[usize] {
@@ -86,7 +86,7 @@ impl Placement {
     }
 
     pub(super) fn of(&self, gradient: usize) -> (usize, Range<usize>) {
-        self.places[gradient].clone()
+        self.locations[gradient].clone()
     }
 
     /// The elements and the gradients of each bucket.
@@ -115,7 +115,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Each element of each gradient has a place of its own, buckets have no holes, and none but the last is smaller than its
+        /// Each element of each gradient has a location of its own, buckets have no holes, and none but the last is smaller than its
         /// limit.
         #[test]
         fn gradients_fill_the_buckets(

@@ -103,10 +103,9 @@ pub(super) fn all_to_all<T: Element>(
     for shift in 0..count {
         for sender in 0..count {
             let receiver = (sender + shift) % count;
-            let (part, place) = (receiver * len, sender * len);
-            let source = team.local(sender).map(|at| from[at].slice(part..part + len));
-            let target =
-                team.local(receiver).map(|at| into[at].reborrow().slice(place..place + len));
+            let (given, got) = (receiver * len, sender * len);
+            let source = team.local(sender).map(|at| from[at].slice(given..given + len));
+            let target = team.local(receiver).map(|at| into[at].reborrow().slice(got..got + len));
             team.hop((sender, receiver), source, target)?;
         }
     }
@@ -128,23 +127,23 @@ pub(super) fn reduce<T: Element, R: Reduction<T>>(
         let mut sums: Vec<Option<Buffer<T>>> = roots.iter().map(|_| None).collect();
         for step in 0..count {
             for (part, root) in roots.iter().enumerate() {
-                let place = (root + 1 + step) % count;
+                let rank = (root + 1 + step) % count;
                 let here = shifted(&range, part * len);
                 let own = |at: usize| from[at].slice(here.clone());
                 let mut arrived = None;
                 if step > 0 {
-                    let before = (place + count - 1) % count;
-                    if let Some(member) = team.member(place) {
+                    let before = (rank + count - 1) % count;
+                    if let Some(member) = team.member(rank) {
                         arrived = Some(member.kernels.alloc::<T>(range.len())?);
                     }
                     let first = team.local(before).map(own).filter(|_| step == 1);
                     let source = first.or_else(|| sums[part].as_ref().map(Buffer::view));
-                    team.hop((before, place), source, arrived.as_mut().map(Buffer::view_mut))?;
+                    team.hop((before, rank), source, arrived.as_mut().map(Buffer::view_mut))?;
                     sums[part] = None;
                 }
-                let Some(at) = team.local(place) else { continue };
+                let Some(at) = team.local(rank) else { continue };
                 let kernels = &team.members[at].kernels;
-                let mut sum = match (place == *root, step) {
+                let mut sum = match (rank == *root, step) {
                     (true, _) => None,
                     // The first device sends what it has.
                     (false, 0) => continue,

@@ -266,7 +266,7 @@ impl Communicator {
     pub fn exchange<T: Element>(&self, messages: Exchange<'_, T>) -> Result<()> {
         const OP: &str = "exchange";
         let team = self.team();
-        let place = |device: Option<DeviceId>, other: usize| {
+        let rank = |device: Option<DeviceId>, other: usize| {
             if other >= team.count {
                 return Err(refused(OP, format!("device {other} of {}", team.count)));
             }
@@ -281,19 +281,19 @@ impl Communicator {
             return Err(refused(OP, cause));
         }
         let mut step = Step { elements: None, ..self.call::<T>(OP, None).step() };
-        let number = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
+        let number = |rank: usize| u32::try_from(rank).unwrap_or(u32::MAX);
         let (mut out, mut inward) = (Vec::new(), Vec::new());
         for (data, to) in sends {
-            let from = place(data.device_id(), to)?;
+            let from = rank(data.device_id(), to)?;
             step.sends.push((number(to), data.len() as u64));
             out.push((from, to, data));
         }
         for (data, from) in receives {
-            let to = place(data.device_id(), from)?;
+            let to = rank(data.device_id(), from)?;
             step.receives.push((number(from), data.len() as u64));
             inward.push((from, to, data));
         }
-        let matching = pairs(&out, &inward, |place| team.local(place).is_some())?;
+        let matching = pairs(&out, &inward, |rank| team.local(rank).is_some())?;
         let number = self.announce(|| step)?;
         match &self.nccl {
             Some(nccl) => nccl.exchange(&team, number, &out, &mut inward),
@@ -359,15 +359,15 @@ impl Communicator {
         if count != given {
             return Err(refused(op, format!("{given} views for {count} devices")));
         }
-        for (place, (member, (device, len))) in members.iter().zip(data).enumerate() {
+        for (number, (member, (device, len))) in members.iter().zip(data).enumerate() {
             let own = member.device.id();
             if *device != Some(own) {
-                return Err(refused(op, format!("view {place} is not in the memory of {own}")));
+                return Err(refused(op, format!("view {number} is not in the memory of {own}")));
             }
             if *len != expected {
                 return Err(refused(
                     op,
-                    format!("view {place} has {len} elements, and {expected} are expected"),
+                    format!("view {number} has {len} elements, and {expected} are expected"),
                 ));
             }
         }

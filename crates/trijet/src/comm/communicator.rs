@@ -6,7 +6,7 @@ use super::member::Member;
 use super::nccl::Nccl;
 use super::rank_frames::Frame;
 use super::rank_group::Group;
-use super::rank_join::Place;
+use super::rank_join::ProcessRank;
 use super::rank_steps::Step;
 use super::ranks::Ranks;
 use super::team::Team;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Devices that communicate: those of this process, or one of each of several processes.
 ///
-/// Each device has a place, from 0 on. A clone of the devices of this process is kept, and the communicator may be used by several
+/// Each device has a rank, from 0 on. A clone of the devices of this process is kept, and the communicator may be used by several
 /// threads: operations of one call come in the same order on all devices.
 ///
 /// Processes make the same calls in the same order: the collective, the number and the type of the elements, the combination and the
@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Communicator {
     members: Vec<Member>,
-    /// The place of the first device of this process, and the number of places.
+    /// The rank of the first device of this process, and the number of ranks.
     first: usize,
     count: usize,
     /// The other processes.
@@ -116,7 +116,7 @@ impl Communicator {
     }
 
     /// A communicator over one device of each process, which uses NCCL as [`Communicator::with_nccl`] does. All ranks make this
-    /// call. The place of a device is the rank of its process. Combinations that NCCL does not have are made as by
+    /// call. The rank of a device is that of its process. Combinations that NCCL does not have are made as by
     /// [`Communicator::through_host`]: such a call waits for its data and for other ranks.
     ///
     /// It does not wait longer for another rank than the timeout of `ranks`, neither here nor later. Its memory of NCCL is given back by [`Communicator::close`], and
@@ -174,21 +174,22 @@ impl Communicator {
         let channel = ranks.0.calls() + 1;
         ranks.agree(what, channel)?;
         let (rank, count) = (ranks.rank(), ranks.count());
-        let mail = Mail { group: Arc::clone(ranks), channel, ranks: (0..count).collect() };
+        let mail = Mail { group: Arc::clone(ranks), channel, processes: (0..count).collect() };
         Ok(Self::with_mail(members, rank, mail))
     }
 
-    fn with_mail(members: Vec<Member>, place: usize, mail: Mail) -> Self {
-        let ranks = mail.ranks.iter().map(|rank| u32::try_from(*rank).unwrap_or(u32::MAX));
-        mail.group.0.announce(Frame::Open(mail.channel, ranks.collect()));
-        let count = mail.ranks.len();
-        let mut communicator = Self::of(members, place, count);
+    fn with_mail(members: Vec<Member>, rank: usize, mail: Mail) -> Self {
+        let processes =
+            mail.processes.iter().map(|process| u32::try_from(*process).unwrap_or(u32::MAX));
+        mail.group.0.announce(Frame::Open(mail.channel, processes.collect()));
+        let count = mail.processes.len();
+        let mut communicator = Self::of(members, rank, count);
         communicator.mail = Some(mail);
         communicator
     }
 
     /// Splits the devices into parts, each a communicator of the same kind: `parts` has the number of the part of each device of this process. The
-    /// result has the communicators of these parts by ascending number. Places in a part have the order of those in the whole. All ranks make this call.
+    /// result has the communicators of these parts by ascending number. Ranks in a part have the order of those in the whole. All ranks make this call.
     ///
     /// ```
     /// use trijet::comm::Communicator;
@@ -212,7 +213,7 @@ impl Communicator {
         numbers.dedup();
         let mut made = Vec::with_capacity(numbers.len());
         let number = self.splits.fetch_add(1, Ordering::Relaxed);
-        // The part of each place, where there are other processes.
+        // The part of each rank, where there are other processes.
         let all = match &self.mail {
             Some(mail) => {
                 self.announce(|| Step::new("split"))?;
@@ -229,20 +230,21 @@ impl Communicator {
                 made.push(Self::of(members, 0, count));
                 continue;
             };
-            let of_part = |place: &usize| all[*place] == part.to_le_bytes();
-            let ranks = (0..self.count).filter(of_part).map(|place| mail.ranks[place]).collect();
-            let place = (0..self.first).filter(of_part).count();
+            let of_part = |rank: &usize| all[*rank] == part.to_le_bytes();
+            let processes =
+                (0..self.count).filter(of_part).map(|rank| mail.processes[rank]).collect();
+            let rank = (0..self.first).filter(of_part).count();
             let channel = mixed(mixed(mail.channel, number), u64::from(*part));
             made.push(Self::with_mail(
                 members,
-                place,
-                Mail { group: Arc::clone(&mail.group), channel, ranks },
+                rank,
+                Mail { group: Arc::clone(&mail.group), channel, processes },
             ));
         }
         if let Some(nccl) = &self.nccl {
-            let places: Vec<usize> = (self.first..self.first + own).collect();
+            let ranks: Vec<usize> = (self.first..self.first + own).collect();
             let mails: Vec<_> = made.iter().map(|part| part.mail.as_ref()).collect();
-            let split = nccl.split((&self.members, parts, &places), &mails)?;
+            let split = nccl.split((&self.members, parts, &ranks), &mails)?;
             for (part, nccl) in made.iter_mut().zip(split) {
                 part.nccl = Some(nccl);
             }
@@ -300,9 +302,9 @@ impl Communicator {
         self.count == 0
     }
 
-    /// The places of the devices of this process.
+    /// The ranks of the devices of this process.
     #[must_use]
-    pub fn places(&self) -> std::ops::Range<usize> {
+    pub fn ranks(&self) -> std::ops::Range<usize> {
         self.first..self.first + self.members.len()
     }
 
@@ -365,7 +367,7 @@ impl Left<'_> {
 impl Drop for Left<'_> {
     fn drop(&mut self) {
         if let Some(group) = self.group {
-            let (Place { rank, count, .. }, op, cause) = (group.place, self.op, &self.cause);
+            let (ProcessRank { rank, count, .. }, op, cause) = (group.own, self.op, &self.cause);
             group.lose(format!("rank {rank} of {count} did not complete `{op}`{cause}"));
         }
     }

@@ -1,7 +1,7 @@
-//! The place of this process among those that a launcher started.
+//! The rank of this process among those that a launcher started.
 #![forbid(unsafe_code)]
 
-use super::rank_join::Place;
+use super::rank_join::ProcessRank;
 use super::rank_token::Token;
 use super::ranks::Ranks;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -277,8 +277,8 @@ impl Launch {
         let address = self.address.as_deref().ok_or_else(|| {
             refused(format!("{self}: no variable names the host of rank 0; set MASTER_ADDR"))
         })?;
-        let place = Place { rank: self.rank, count: self.count, timeout };
-        Ranks::with(place, address, &self.token)
+        let own = ProcessRank { rank: self.rank, count: self.count, timeout };
+        Ranks::with(own, address, &self.token)
     }
 }
 

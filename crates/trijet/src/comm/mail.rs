@@ -13,22 +13,22 @@ pub(super) struct Mail {
     pub(super) group: Arc<Ranks>,
     /// The number of the communicator, which all its ranks know.
     pub(super) channel: u64,
-    /// The rank of each place.
-    pub(super) ranks: Vec<usize>,
+    /// The process of each rank.
+    pub(super) processes: Vec<usize>,
 }
 
 impl Mail {
-    /// The place of this process.
-    pub(super) fn place(&self) -> usize {
+    /// The rank of this process.
+    pub(super) fn rank(&self) -> usize {
         let own = self.group.rank();
-        self.ranks.iter().position(|rank| *rank == own).expect("this rank has a place")
+        self.processes.iter().position(|process| *process == own).expect("this process has a rank")
     }
 
-    /// The bytes of all places, in their order. All of them make this call.
+    /// The bytes of all ranks, in their order. All of them make this call.
     pub(super) fn gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
         let group = &self.group.0;
-        self.ranks.iter().try_for_each(|rank| group.post(*rank, self.channel, bytes))?;
-        self.ranks.iter().map(|rank| group.take(*rank, self.channel)).collect()
+        self.processes.iter().try_for_each(|process| group.post(*process, self.channel, bytes))?;
+        self.processes.iter().map(|process| group.take(*process, self.channel)).collect()
     }
 
     /// Waits for the elements, and sends them.
@@ -40,7 +40,7 @@ impl Mail {
         data: View<'_, T>,
     ) -> Result<()> {
         let elements = if data.is_empty() { Vec::new() } else { member.copies.download(&data)? };
-        self.group.0.post(self.ranks[to], self.channel, bytemuck::cast_slice(&elements))
+        self.group.0.post(self.processes[to], self.channel, bytemuck::cast_slice(&elements))
     }
 
     /// Waits for a message, and enqueues the copy of its elements.
@@ -51,7 +51,7 @@ impl Mail {
         from: usize,
         mut into: ViewMut<'_, T>,
     ) -> Result<()> {
-        let from = self.ranks[from];
+        let from = self.processes[from];
         let bytes = self.group.0.take(from, self.channel)?;
         let expected = into.len() * size_of::<T>();
         if bytes.len() != expected {

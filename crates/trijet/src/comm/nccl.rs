@@ -166,7 +166,7 @@ impl Nccl {
 
     /// The communicator of this process. All ranks learn if one of them cannot have it.
     pub(super) fn of_rank(member: &Member, mail: &Mail) -> Result<Arc<Self>> {
-        let place = mail.place();
+        let rank = mail.rank();
         let named = foreign(member, NcclGroup::unique_id)
             .map_err(|error| error.context("`Communicator::through_host` needs no NCCL"));
         let said = match &named {
@@ -182,7 +182,7 @@ impl Nccl {
         let id = all[0][1..].try_into().map_err(|_| {
             Error::new(ErrorKind::InvalidValue, "NCCL", "rank 0 sent no name of a communicator")
         })?;
-        let group = foreign(member, || NcclGroup::of_rank(id, place, mail.ranks.len()))?;
+        let group = foreign(member, || NcclGroup::of_rank(id, rank, mail.processes.len()))?;
         Self::attached(group, Side::new(member, mail))
     }
 
@@ -206,11 +206,11 @@ impl Nccl {
     /// Communicators of parts, by ascending number, each with its way to other processes.
     pub(super) fn split(
         &self,
-        (members, parts, places): (&[Member], &[u32], &[usize]),
+        (members, parts, ranks): (&[Member], &[u32], &[usize]),
         mails: &[Option<&Mail>],
     ) -> Result<Vec<Arc<Self>>> {
         let mut split = self.with(|group| {
-            let split = foreign(&members[0], || group.split(parts, places))?;
+            let split = foreign(&members[0], || group.split(parts, ranks))?;
             self.settle(group)?;
             Ok(split)
         })?;
@@ -427,18 +427,18 @@ impl Nccl {
     ) -> Result<()> {
         let count = from[0].len() / team.count * size_of::<T>();
         self.moved(team, ("all_to_all", number), (from, into), |member, from, into| {
-            let call = |place: usize, verb| {
-                let by = (place * count) as u64;
+            let call = |rank: usize, verb| {
+                let by = (rank * count) as u64;
                 NcclCall { member, verb, from: from + by, into: into + by, count, element: BYTES }
             };
-            let both = |place| {
-                [call(place, Verb::Send { to: place }), call(place, Verb::Receive { from: place })]
+            let both = |rank| {
+                [call(rank, Verb::Send { to: rank }), call(rank, Verb::Receive { from: rank })]
             };
             (0..team.count).flat_map(both).collect()
         })
     }
 
-    /// Messages, each with the places of its sender and its receiver.
+    /// Messages, each with the ranks of its sender and its receiver.
     #[track_caller]
     pub(super) fn exchange<T: Element>(
         &self,

@@ -44,7 +44,7 @@ pub(super) enum Frame {
     Lost(String),
     /// The sender leaves, and misses nothing.
     Goodbye,
-    /// A communicator, by its channel, and the rank of each of its places.
+    /// A communicator, by its channel, and the process of each of its ranks.
     Open(u64, Vec<u32>),
     /// The sender has given up a communicator, by its channel.
     Leave(u64),

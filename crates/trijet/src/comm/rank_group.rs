@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::rank_frames::{Answer, Call, Frame};
-use super::rank_join::Place;
+use super::rank_join::ProcessRank;
 use super::rank_steps::{Step, Steps, named};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::fork;
@@ -32,7 +32,7 @@ pub(super) trait Dependent: Send + Sync + std::fmt::Debug {
 
 #[derive(Debug)]
 pub(super) struct Group {
-    pub(super) place: Place,
+    pub(super) own: ProcessRank,
     /// The process that joined. A child of `fork` shares its connections, and has none of its threads.
     process: u32,
     /// The write half of the connection to each rank.
@@ -103,7 +103,10 @@ fn compare(calls: &BTreeMap<usize, Call>) -> Answer {
 
 impl Group {
     /// Starts the threads of a rank over its connections.
-    pub(super) fn start(place: Place, streams: BTreeMap<usize, TcpStream>) -> Result<Arc<Self>> {
+    pub(super) fn start(
+        own: ProcessRank,
+        streams: BTreeMap<usize, TcpStream>,
+    ) -> Result<Arc<Self>> {
         let cannot = |error: io::Error| {
             let cause = format!("a thread for a connection cannot be started: {error}");
             Error::new(ErrorKind::Io, "join ranks", cause).caused_by(error)
@@ -116,7 +119,7 @@ impl Group {
             lost: None,
             is_losing: false,
             is_closing: false,
-            has_left: vec![false; place.count],
+            has_left: vec![false; own.count],
             is_cut: false,
             calls: BTreeMap::new(),
             since: None,
@@ -128,7 +131,7 @@ impl Group {
         };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         let group = Arc::new(Self {
-            place,
+            own,
             process: std::process::id(),
             links,
             state,
@@ -225,7 +228,7 @@ impl Group {
         }
         let mut state = self.lock();
         // Rank 0 tells the others also when it has left.
-        if state.is_losing || (state.is_closing && self.place.rank != 0) {
+        if state.is_losing || (state.is_closing && self.own.rank != 0) {
             return;
         }
         state.is_losing = true;
@@ -234,7 +237,7 @@ impl Group {
         // First the devices, so that no result of work that is ended below is taken for a right one.
         self.dependents().iter().for_each(|one| one.lose(&error));
         let telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.place.rank {
+        match self.own.rank {
             0 => self.send_all(&Frame::Lost(cause)),
             _ => self.send(0, &Frame::Lost(cause)),
         }
@@ -254,7 +257,7 @@ impl Group {
     }
 
     fn read(&self, peer: usize, mut stream: TcpStream) {
-        let Place { count, timeout, .. } = self.place;
+        let ProcessRank { count, timeout, .. } = self.own;
         loop {
             match Frame::read(&mut stream) {
                 Ok(Frame::Beat(reached)) => self.reach(peer, &reached),
@@ -320,8 +323,8 @@ impl Group {
     fn left_out(&self, state: &State) -> Option<String> {
         let what = &state.calls.values().next()?.what;
         let is_gone = |rank: &usize| state.has_left[*rank] && !state.calls.contains_key(rank);
-        let gone = (0..self.place.count).find(is_gone)?;
-        Some(format!("rank {gone} of {} has left before `{what}`", self.place.count))
+        let gone = (0..self.own.count).find(is_gone)?;
+        Some(format!("rank {gone} of {} has left before `{what}`", self.own.count))
     }
 
     /// Rank 0 takes a call of a rank, and answers when it has those of all.
@@ -333,7 +336,7 @@ impl Group {
             drop(state);
             return self.lose(cause);
         }
-        if state.calls.len() < self.place.count {
+        if state.calls.len() < self.own.count {
             return;
         }
         let calls = std::mem::take(&mut state.calls);
@@ -347,7 +350,7 @@ impl Group {
 
     /// Sends heartbeats until the end, and ends a call on rank 0 that a rank does not make.
     fn beat(&self) {
-        let Place { rank, count, timeout } = self.place;
+        let ProcessRank { rank, count, timeout } = self.own;
         let mut last = Instant::now();
         loop {
             let state = self.lock();
@@ -397,7 +400,7 @@ impl Group {
 
     /// Gives rank 0 what it must know of communicators.
     fn tell(&self, frame: Frame) {
-        match (self.place.rank, frame) {
+        match (self.own.rank, frame) {
             (0, Frame::Open(channel, ranks)) => self.open(channel, ranks),
             (0, Frame::Step(channel, number, step)) => self.step(0, (channel, number), step),
             (0, Frame::Leave(channel)) => self.quit(0, channel),
@@ -409,7 +412,7 @@ impl Group {
     fn open(&self, channel: u64, ranks: Vec<u32>) {
         let ranks = ranks.into_iter().map(|rank| usize::try_from(rank).unwrap_or(usize::MAX));
         let ranks: Vec<usize> = ranks.collect();
-        if ranks.iter().all(|rank| *rank < self.place.count) {
+        if ranks.iter().all(|rank| *rank < self.own.count) {
             self.lock().steps.open(channel, ranks, Instant::now());
         }
     }
@@ -420,7 +423,7 @@ impl Group {
         let cause = outcome.as_ref().err().cloned().or_else(|| self.missed(&state));
         drop(state);
         for waiting in outcome.into_iter().flatten() {
-            match waiting == self.place.rank {
+            match waiting == self.own.rank {
                 true => self.agree(at),
                 false => self.send(waiting, &Frame::Agreed(at.0, at.1)),
             }
@@ -437,7 +440,7 @@ impl Group {
     pub(super) fn await_agreement(&self, at: (u64, u64)) -> Result<()> {
         self.refuse("ranks")?;
         self.flush();
-        let Place { count, timeout, .. } = self.place;
+        let ProcessRank { count, timeout, .. } = self.own;
         let waits = |state: &mut State| {
             !state.agreed.contains(&at) && state.lost.is_none() && !state.is_cut
         };
@@ -475,7 +478,7 @@ impl Group {
     fn missed(&self, state: &State) -> Option<String> {
         let State { steps, has_left, .. } = state;
         let any_left = has_left.contains(&true) || steps.has_quitters();
-        any_left.then(|| steps.missing(has_left, self.place.timeout, Instant::now())).flatten()
+        any_left.then(|| steps.missing(has_left, self.own.timeout, Instant::now())).flatten()
     }
 
     fn reach(&self, rank: usize, reached: &[(u64, u64)]) {
@@ -508,7 +511,7 @@ impl Group {
     pub(super) fn call(&self, what: &str, value: u64, bytes: &[u8]) -> Result<Vec<u8>> {
         self.refuse("ranks")?;
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let Place { rank, count, timeout } = self.place;
+        let ProcessRank { rank, count, timeout } = self.own;
         if let Some(error) = self.failure() {
             return Err(error);
         }
@@ -550,7 +553,7 @@ impl Group {
         self.changed.notify_all();
         self.send_all(&Frame::Goodbye);
         // Rank 0 still passes messages on: its threads end when the others have left.
-        if self.place.rank == 0 {
+        if self.own.rank == 0 {
             let mut state = self.lock();
             state.has_left[0] = true;
             let cause = self.missed(&state);

@@ -37,7 +37,7 @@ const NAMED_MAX: usize = 3;
 
 /// A process among those that join.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct ProcessRank {
     pub(super) rank: usize,
     pub(super) count: usize,
     pub(super) timeout: Duration,
@@ -49,21 +49,21 @@ fn failed(cause: String, source: io::Error) -> Error {
 
 /// Joins the other ranks, and returns the connections: on rank 0 to each other one, on the others to rank 0.
 pub(super) fn join(
-    place: Place,
+    own: ProcessRank,
     address: &str,
     token: &Token,
 ) -> Result<BTreeMap<usize, TcpStream>> {
-    let streams = match place {
-        Place { count: 1, .. } => BTreeMap::new(),
-        Place { rank: 0, .. } => listen(place, address, token)?,
-        _ => BTreeMap::from([(0, connect(place, address, token)?)]),
+    let streams = match own {
+        ProcessRank { count: 1, .. } => BTreeMap::new(),
+        ProcessRank { rank: 0, .. } => listen(own, address, token)?,
+        _ => BTreeMap::from([(0, connect(own, address, token)?)]),
     };
     for stream in streams.values() {
         let set = || {
             stream.set_nonblocking(false)?;
             stream.set_nodelay(true)?;
-            stream.set_write_timeout(Some(place.timeout))?;
-            stream.set_read_timeout(Some(place.timeout))
+            stream.set_write_timeout(Some(own.timeout))?;
+            stream.set_read_timeout(Some(own.timeout))
         };
         set().map_err(|error| failed("a connection cannot be set up".to_owned(), error))?;
     }
@@ -176,7 +176,7 @@ fn is_pause(error: &io::Error) -> bool {
 
 /// The port of rank 0, with all who came.
 struct Door<'a> {
-    place: Place,
+    own: ProcessRank,
     token: &'a Token,
     listener: TcpListener,
     unknown: Vec<Unknown>,
@@ -189,14 +189,14 @@ struct Door<'a> {
 }
 
 /// Rank 0 takes the connections of the others, and tells all of them the outcome.
-fn listen(place: Place, address: &str, token: &Token) -> Result<BTreeMap<usize, TcpStream>> {
+fn listen(own: ProcessRank, address: &str, token: &Token) -> Result<BTreeMap<usize, TcpStream>> {
     let cannot = |error| failed(format!("rank 0 cannot listen at {address}"), error);
     let listener = TcpListener::bind(address).map_err(cannot)?;
     listener.set_nonblocking(true).map_err(cannot)?;
     let (unknown, joined, refused) = (Vec::new(), BTreeMap::new(), Vec::new());
     let strangers = Vec::new();
     let mut door =
-        Door { place, token, listener, unknown, joined, refused, strangers, strangers_count: 0 };
+        Door { own, token, listener, unknown, joined, refused, strangers, strangers_count: 0 };
     let outcome = door.gather();
     if outcome.as_ref().is_err_and(|(kind, _)| *kind != ErrorKind::PeerLost) {
         door.take_late();
@@ -207,7 +207,7 @@ fn listen(place: Place, address: &str, token: &Token) -> Result<BTreeMap<usize, 
     for Proven { stream, proof, .. } in joined.values_mut().chain(&mut refused) {
         let mut tell = || {
             stream.set_nonblocking(false)?;
-            stream.set_write_timeout(Some(place.timeout))?;
+            stream.set_write_timeout(Some(own.timeout))?;
             stream.write_all(proof)?;
             Frame::Answer(told.clone()).write(stream)
         };
@@ -221,7 +221,7 @@ impl Door<'_> {
     /// # Errors
     /// Ranks that are missing, or a contradiction.
     fn gather(&mut self) -> std::result::Result<(), (ErrorKind, String)> {
-        let Place { count, timeout, .. } = self.place;
+        let ProcessRank { count, timeout, .. } = self.own;
         let deadline = Instant::now() + timeout;
         loop {
             let trouble = self.take();
@@ -253,7 +253,7 @@ impl Door<'_> {
     /// Goes on with ranks that come a little later than a contradiction was found, so that they learn of it too.
     fn take_late(&mut self) {
         let deadline = Instant::now() + GRACE;
-        while self.joined.len() + self.refused.len() + 1 < self.place.count
+        while self.joined.len() + self.refused.len() + 1 < self.own.count
             && Instant::now() < deadline
         {
             drop((self.take(), self.look()));
@@ -310,7 +310,7 @@ impl Door<'_> {
     }
 
     fn add(&mut self, one: Proven) -> std::result::Result<(), String> {
-        let (Proven { from, rank, count, .. }, own) = (&one, self.place.count);
+        let (Proven { from, rank, count, .. }, own) = (&one, self.own.count);
         let cause = if *count != own {
             format!(
                 "rank {rank} from {from} says that there are {count} ranks; rank 0 was started with {own}"
@@ -327,13 +327,13 @@ impl Door<'_> {
 }
 
 /// Connects to rank 0, and waits for its answer.
-fn connect(place: Place, address: &str, token: &Token) -> Result<TcpStream> {
-    let Place { count, timeout, .. } = place;
+fn connect(own: ProcessRank, address: &str, token: &Token) -> Result<TcpStream> {
+    let ProcessRank { count, timeout, .. } = own;
     let lost = |cause: String| Error::new(ErrorKind::PeerLost, OP, cause);
     let without = |why| format!("rank 0 of {count} at {address} did not complete the join: {why}");
     let deadline = Instant::now() + timeout;
     let (mut stream, hello, answer) = loop {
-        let greeted = attempt(address, deadline).and_then(|stream| greet(stream, place));
+        let greeted = attempt(address, deadline).and_then(|stream| greet(stream, own));
         let reason = match greeted {
             Ok(greeted) => break greeted,
             // Something else listens there. It will not change.
@@ -381,7 +381,7 @@ fn connect(place: Place, address: &str, token: &Token) -> Result<TcpStream> {
 /// `InvalidData` if what answers is not rank 0; otherwise another attempt may succeed.
 fn greet(
     mut stream: TcpStream,
-    Place { rank, count, timeout }: Place,
+    ProcessRank { rank, count, timeout }: ProcessRank,
 ) -> io::Result<(TcpStream, [u8; HELLO], [u8; ANSWER])> {
     let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX).to_le_bytes();
     let hello = [&WORD[..], &number(rank), &number(count), &once()?].concat();

@@ -3,16 +3,16 @@
 
 use super::rank_frames::{Frame, PART_BYTES, Part};
 use super::rank_group::{GRACE, Group, State};
-use super::rank_join::Place;
+use super::rank_join::ProcessRank;
 use crate::base::error::Result;
 use std::sync::PoisonError;
 
 impl Group {
     /// Takes a part of a message, or passes it on.
     pub(super) fn pass(&self, part: Part) {
-        let index = |rank: u32| usize::try_from(rank).ok().filter(|one| *one < self.place.count);
+        let index = |rank: u32| usize::try_from(rank).ok().filter(|one| *one < self.own.count);
         let (Some(to), Some(from)) = (index(part.to), index(part.from)) else { return };
-        if to != self.place.rank {
+        if to != self.own.rank {
             return self.send(to, &Frame::Part(part));
         }
         let mut state = self.lock();
@@ -35,11 +35,11 @@ impl Group {
         self.flush();
         let number = |rank: usize| u32::try_from(rank).unwrap_or(u32::MAX);
         let (from, to, count) =
-            (number(self.place.rank), number(to), bytes.len().div_ceil(PART_BYTES).max(1));
+            (number(self.own.rank), number(to), bytes.len().div_ceil(PART_BYTES).max(1));
         for at in 0..count {
             let bytes = &bytes[at * PART_BYTES..bytes.len().min((at + 1) * PART_BYTES)];
             let part = Part { from, to, channel, is_last: at + 1 == count, bytes: bytes.to_vec() };
-            match self.place.rank {
+            match self.own.rank {
                 0 => self.pass(part),
                 _ if from == to => self.pass(part),
                 _ => self.send(0, &Frame::Part(part)),
@@ -51,7 +51,7 @@ impl Group {
     /// Waits for the next message of a rank.
     pub(super) fn take(&self, from: usize, channel: u64) -> Result<Vec<u8>> {
         self.refuse("ranks")?;
-        let Place { count, timeout, .. } = self.place;
+        let ProcessRank { count, timeout, .. } = self.own;
         let waits = |state: &mut State| {
             let inbox = state.inboxes.get(&(channel, from));
             inbox.is_none_or(|inbox| inbox.whole.is_empty())

@@ -39,9 +39,9 @@ pub(super) struct Step {
     pub(super) element_bytes: u32,
     /// The combination.
     pub(super) by: Option<String>,
-    /// The place of the device that gives or gets all, if there is one.
+    /// The rank of the device that gives or gets all, if there is one.
     pub(super) root: Option<u32>,
-    /// Messages to and from other places, with their elements. They differ between ranks.
+    /// Messages to and from other ranks, with their elements. They differ between ranks.
     pub(super) sends: Vec<(u32, u64)>,
     pub(super) receives: Vec<(u32, u64)>,
     /// The rank waits until all ranks have made the call.
@@ -85,7 +85,7 @@ impl Step {
     }
 }
 
-/// The calls of one number, by place.
+/// The calls of one number, by rank.
 #[derive(Debug)]
 struct Pending {
     steps: Vec<Option<Step>>,
@@ -95,12 +95,12 @@ struct Pending {
 /// A communicator.
 #[derive(Debug)]
 struct Channel {
-    /// The rank of each place.
-    ranks: Vec<usize>,
+    /// The process of each rank.
+    processes: Vec<usize>,
     pending: BTreeMap<u64, Pending>,
-    /// The collectives that the device of each place has reached, and since when.
+    /// The collectives that the device of each rank has reached, and since when.
     reached: Vec<(u64, Instant)>,
-    /// The places whose process has given the communicator up.
+    /// The ranks whose process has given the communicator up.
     has_quit: Vec<bool>,
 }
 
@@ -113,14 +113,14 @@ impl Steps {
     pub(super) fn open(&mut self, channel: u64, ranks: Vec<usize>, now: Instant) {
         let (reached, has_quit) = (vec![(0, now); ranks.len()], vec![false; ranks.len()]);
         let pending = BTreeMap::new();
-        self.0.entry(channel).or_insert(Channel { ranks, pending, reached, has_quit });
+        self.0.entry(channel).or_insert(Channel { processes: ranks, pending, reached, has_quit });
     }
 
     /// A rank has given a communicator up. When all have, it is forgotten.
-    pub(super) fn quit(&mut self, rank: usize, number: u64) {
+    pub(super) fn quit(&mut self, process: usize, number: u64) {
         let Some(channel) = self.0.get_mut(&number) else { return };
-        if let Some(place) = channel.ranks.iter().position(|one| *one == rank) {
-            channel.has_quit[place] = true;
+        if let Some(rank) = channel.processes.iter().position(|one| *one == process) {
+            channel.has_quit[rank] = true;
         }
         if !channel.has_quit.contains(&false) {
             self.0.remove(&number);
@@ -138,48 +138,48 @@ impl Steps {
     /// What differs from the call of another rank.
     pub(super) fn arrive(
         &mut self,
-        rank: usize,
+        process: usize,
         (channel, number): (u64, u64),
         step: Step,
         now: Instant,
     ) -> Result<Vec<usize>, String> {
         let Some(channel) = self.0.get_mut(&channel) else { return Ok(Vec::new()) };
-        let Some(place) = channel.ranks.iter().position(|one| *one == rank) else {
+        let Some(rank) = channel.processes.iter().position(|one| *one == process) else {
             return Ok(Vec::new());
         };
         let pending = channel
             .pending
             .entry(number)
-            .or_insert_with(|| Pending { steps: vec![None; channel.ranks.len()], since: now });
+            .or_insert_with(|| Pending { steps: vec![None; channel.processes.len()], since: now });
         let first =
             pending.steps.iter().enumerate().find_map(|(at, one)| Some((at, one.as_ref()?)));
         if let Some((at, first)) = first
             && !first.fits(&step)
         {
-            let other = channel.ranks[at];
+            let other = channel.processes[at];
             return Err(format!(
-                "collective {number} is {step} on rank {rank}, and {first} on rank {other}"
+                "collective {number} is {step} on rank {process}, and {first} on rank {other}"
             ));
         }
-        pending.steps[place] = Some(step);
+        pending.steps[rank] = Some(step);
         if pending.steps.iter().any(Option::is_none) {
             return Ok(Vec::new());
         }
         let all: Vec<Step> = pending.steps.drain(..).flatten().collect();
         channel.pending.remove(&number);
-        match mismatch(&all, &channel.ranks) {
+        match mismatch(&all, &channel.processes) {
             Some(cause) => Err(format!("collective {number}, `{}`: {cause}", all[0].what)),
-            None if all[0].is_awaited => Ok(channel.ranks.clone()),
+            None if all[0].is_awaited => Ok(channel.processes.clone()),
             None => Ok(Vec::new()),
         }
     }
 
     /// The device of a rank has reached this collective.
-    pub(super) fn reach(&mut self, rank: usize, channel: u64, number: u64, now: Instant) {
+    pub(super) fn reach(&mut self, process: usize, channel: u64, number: u64, now: Instant) {
         let Some(channel) = self.0.get_mut(&channel) else { return };
-        let Some(place) = channel.ranks.iter().position(|one| *one == rank) else { return };
-        if channel.reached[place].0 != number {
-            channel.reached[place] = (number, now);
+        let Some(rank) = channel.processes.iter().position(|one| *one == process) else { return };
+        if channel.reached[rank].0 != number {
+            channel.reached[rank] = (number, now);
         }
     }
 
@@ -194,18 +194,18 @@ impl Steps {
         for channel in self.0.values() {
             let count = has_left.len();
             for (number, pending) in &channel.pending {
-                let of = |place: &usize| pending.steps[*place].is_none();
-                let places = (0..channel.ranks.len()).filter(of);
-                let ranks: Vec<usize> = places.map(|place| channel.ranks[place]).collect();
+                let of = |rank: &usize| pending.steps[*rank].is_none();
+                let ranks = (0..channel.processes.len()).filter(of);
+                let late: Vec<usize> = ranks.map(|rank| channel.processes[rank]).collect();
                 let what = pending.steps.iter().flatten().next().map_or("", |step| &step.what);
-                let gone: Vec<usize> = ranks.iter().copied().filter(|one| has_left[*one]).collect();
+                let gone: Vec<usize> = late.iter().copied().filter(|one| has_left[*one]).collect();
                 if !gone.is_empty() {
                     let gone = named(&gone, count);
                     return Some(format!("{gone} has left before collective {number}, `{what}`"));
                 }
-                let has_quit = |place: &usize| of(place) && channel.has_quit[*place];
-                let places = (0..channel.ranks.len()).filter(has_quit);
-                let quit: Vec<usize> = places.map(|place| channel.ranks[place]).collect();
+                let has_quit = |rank: &usize| of(rank) && channel.has_quit[*rank];
+                let ranks = (0..channel.processes.len()).filter(has_quit);
+                let quit: Vec<usize> = ranks.map(|rank| channel.processes[rank]).collect();
                 if !quit.is_empty() {
                     let quit = named(&quit, count);
                     return Some(format!(
@@ -213,7 +213,7 @@ impl Steps {
                     ));
                 }
                 if is_over(pending.since) {
-                    let late = named(&ranks, count);
+                    let late = named(&late, count);
                     return Some(format!(
                         "{late} did not call collective {number}, `{what}`, within {timeout:?}"
                     ));
@@ -223,10 +223,10 @@ impl Steps {
             let last = channel.reached.iter().map(|one| one.0).max().unwrap_or(0);
             let began = channel.reached.iter().filter(|one| one.0 == last).map(|one| one.1).min();
             let is_behind =
-                |place: &usize| channel.reached[*place].0 < last && !channel.has_quit[*place];
-            let behind: Vec<usize> = (0..channel.ranks.len())
-                .filter(|place| is_behind(place) && is_over(channel.reached[*place].1))
-                .map(|place| channel.ranks[place])
+                |rank: &usize| channel.reached[*rank].0 < last && !channel.has_quit[*rank];
+            let behind: Vec<usize> = (0..channel.processes.len())
+                .filter(|rank| is_behind(rank) && is_over(channel.reached[*rank].1))
+                .map(|rank| channel.processes[rank])
                 .collect();
             if !behind.is_empty() && began.is_some_and(is_over) {
                 let late = named(&behind, count);
@@ -242,8 +242,8 @@ impl Steps {
 
 /// A message that no receive matches, or one of another length.
 fn mismatch(all: &[Step], ranks: &[usize]) -> Option<String> {
-    let of = |list: &[(u32, u64)], place: usize| -> Vec<u64> {
-        let is_his = |one: &&(u32, u64)| usize::try_from(one.0) == Ok(place);
+    let of = |list: &[(u32, u64)], rank: usize| -> Vec<u64> {
+        let is_his = |one: &&(u32, u64)| usize::try_from(one.0) == Ok(rank);
         list.iter().filter(is_his).map(|one| one.1).collect()
     };
     for (from, sender) in all.iter().enumerate() {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::rank_group::{BEAT, Group};
-use super::rank_join::{Place, join};
+use super::rank_join::{ProcessRank, join};
 use super::rank_token::Token;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::fork;
@@ -65,7 +65,7 @@ impl Ranks {
     /// rank that is there twice, or another number of ranks; `PeerLost` with the ranks that do not come, and on the other ranks with
     /// what rank 0 found; `Io` if rank 0 cannot listen at the address; `Forked` in a child.
     pub fn join(rank: usize, count: usize, address: &str, timeout: Duration) -> Result<Self> {
-        Self::with(Place { rank, count, timeout }, address, &Token::new(&[]))
+        Self::with(ProcessRank { rank, count, timeout }, address, &Token::new(&[]))
     }
 
     /// Joins as [`Ranks::join`] does, but only processes that have the same token: it is any text that others do not know.
@@ -79,12 +79,12 @@ impl Ranks {
         token: &[u8],
         timeout: Duration,
     ) -> Result<Self> {
-        Self::with(Place { rank, count, timeout }, address, &Token::new(token))
+        Self::with(ProcessRank { rank, count, timeout }, address, &Token::new(token))
     }
 
-    pub(super) fn with(place: Place, address: &str, token: &Token) -> Result<Self> {
+    pub(super) fn with(own: ProcessRank, address: &str, token: &Token) -> Result<Self> {
         const OP: &str = "join ranks";
-        let Place { rank, count, timeout } = place;
+        let ProcessRank { rank, count, timeout } = own;
         if rank >= count || u32::try_from(count).is_err() {
             return Err(refused(OP, format!("rank {rank} of {count}: ranks are counted from 0")));
         }
@@ -96,25 +96,25 @@ impl Ranks {
             ));
         }
         fork::refuse(OP)?;
-        Group::start(place, join(place, address, token)?).map(Self)
+        Group::start(own, join(own, address, token)?).map(Self)
     }
 
     /// The number of this process.
     #[must_use]
     pub fn rank(&self) -> usize {
-        self.0.place.rank
+        self.0.own.rank
     }
 
     /// The number of processes.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.0.place.count
+        self.0.own.count
     }
 
     /// The longest time without a sign of life of a rank.
     #[must_use]
     pub fn timeout(&self) -> Duration {
-        self.0.place.timeout
+        self.0.own.timeout
     }
 
     /// The loss of a rank, as soon as this process knows it.

@@ -9,12 +9,12 @@ use super::member::Member;
 use crate::base::error::Result;
 use crate::memory::{Element, View, ViewMut};
 
-/// The devices of a communicator, which have places from 0 on. Those of this process follow each other.
+/// The devices of a communicator, which have ranks from 0 on. Those of this process follow each other.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Team<'a> {
     /// The devices of this process.
     pub(super) members: &'a [Member],
-    /// The place of the first of them.
+    /// The rank of the first of them.
     pub(super) first: usize,
     /// The devices of all processes.
     pub(super) count: usize,
@@ -24,12 +24,12 @@ pub(super) struct Team<'a> {
 
 impl<'a> Team<'a> {
     /// The number of a device among those of this process.
-    pub(super) fn local(&self, place: usize) -> Option<usize> {
-        place.checked_sub(self.first).filter(|at| *at < self.members.len())
+    pub(super) fn local(&self, rank: usize) -> Option<usize> {
+        rank.checked_sub(self.first).filter(|at| *at < self.members.len())
     }
 
-    pub(super) fn member(&self, place: usize) -> Option<&'a Member> {
-        self.local(place).map(|at| &self.members[at])
+    pub(super) fn member(&self, rank: usize) -> Option<&'a Member> {
+        self.local(rank).map(|at| &self.members[at])
     }
 
     /// Sends elements from one device to another one. Of a device of another process there is no memory.

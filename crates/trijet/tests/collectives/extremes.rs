@@ -23,24 +23,18 @@ struct Case<'a, T> {
 
 impl<T: Element> Case<'_, T> {
     fn upload(&self) -> Result<Vec<Buffer<T>>> {
-        let places = self.communicator.places().zip(self.devices);
-        let of = |place| &self.given[usize::from(place != self.odd)];
-        places.map(|(place, device)| device.stream()?.upload(of(place))).collect()
+        let ranks = self.communicator.ranks().zip(self.devices);
+        let of = |rank| &self.given[usize::from(rank != self.odd)];
+        ranks.map(|(rank, device)| device.stream()?.upload(of(rank))).collect()
     }
 
-    fn demand(
-        &self,
-        what: &str,
-        place: usize,
-        found: &Buffer<T>,
-        part: Range<usize>,
-    ) -> Result<()> {
-        let at = place - self.communicator.places().start;
+    fn demand(&self, what: &str, rank: usize, found: &Buffer<T>, part: Range<usize>) -> Result<()> {
+        let at = rank - self.communicator.ranks().start;
         let found = self.devices[at].stream()?.download(found)?;
         let bytes = |all: &[T]| bytemuck::cast_slice::<T, u8>(all).to_vec();
         let (count, odd) = (self.communicator.len(), self.odd);
         let expected = bytes(&self.expected[part]);
-        assert_eq!(bytes(&found), expected, "{what} on {place} of {count}, {odd} is the odd one");
+        assert_eq!(bytes(&found), expected, "{what} on {rank} of {count}, {odd} is the odd one");
         Ok(())
     }
 
@@ -49,12 +43,12 @@ impl<T: Element> Case<'_, T> {
         let mut data = self.upload()?;
         let mut views: Vec<_> = data.iter_mut().map(Buffer::view_mut).collect();
         all.all_reduce(how, &mut views)?;
-        for (place, found) in all.places().zip(&data) {
-            self.demand("all_reduce", place, found, 0..len)?;
+        for (rank, found) in all.ranks().zip(&data) {
+            self.demand("all_reduce", rank, found, 0..len)?;
         }
         for root in 0..count {
             let data = self.upload()?;
-            let here = all.places().position(|place| place == root);
+            let here = all.ranks().position(|rank| rank == root);
             let mut result = here.map(|at| self.devices[at].stream()?.alloc(len)).transpose()?;
             let views: Vec<View<'_, T>> = data.iter().map(Buffer::view).collect();
             all.reduce(how, root, &views, result.as_mut().map(Buffer::view_mut))?;
@@ -68,8 +62,8 @@ impl<T: Element> Case<'_, T> {
         let views: Vec<View<'_, T>> = data.iter().map(Buffer::view).collect();
         let mut into: Vec<_> = parts.iter_mut().map(Buffer::view_mut).collect();
         all.reduce_scatter(how, &views, &mut into)?;
-        for (place, found) in all.places().zip(&parts) {
-            self.demand("reduce_scatter", place, found, place * part..(place + 1) * part)?;
+        for (rank, found) in all.ranks().zip(&parts) {
+            self.demand("reduce_scatter", rank, found, rank * part..(rank + 1) * part)?;
         }
         Ok(())
     }
@@ -78,17 +72,17 @@ impl<T: Element> Case<'_, T> {
     fn in_buckets<R: Reduction<T> + Copy>(&self, how: R) -> Result<()> {
         let len = self.expected.len();
         let mut gradients = GradientBuckets::<T, R>::new(self.devices, how, &[len])?;
-        for (place, data) in self.upload()?.iter().enumerate() {
-            let stream = self.devices[place].stream()?;
-            stream.copy(data, &mut gradients.gradient_mut(place, 0))?;
+        for (rank, data) in self.upload()?.iter().enumerate() {
+            let stream = self.devices[rank].stream()?;
+            stream.copy(data, &mut gradients.gradient_mut(rank, 0))?;
         }
         gradients.ready(0)?;
         gradients.finish()?;
-        for place in self.communicator.places() {
-            let stream = self.devices[place].stream()?;
+        for rank in self.communicator.ranks() {
+            let stream = self.devices[rank].stream()?;
             let mut found = stream.alloc(len)?;
-            stream.copy(&gradients.gradient(place, 0), &mut found)?;
-            self.demand("buckets", place, &found, 0..len)?;
+            stream.copy(&gradients.gradient(rank, 0), &mut found)?;
+            self.demand("buckets", rank, &found, 0..len)?;
         }
         Ok(())
     }
@@ -123,7 +117,7 @@ where
     Ok(())
 }
 
-/// Demands the rule of each collective that combines, on each device and at each place of a vector, whichever device has which number.
+/// Demands the rule of each collective that combines, on each device and at each position of a vector, whichever device has which number.
 pub(crate) fn follow_the_rule(communicator: &Communicator, devices: &[Device]) -> Result<()> {
     of_table(communicator, devices, &OF_F32, f32::from_bits)?;
     of_table(communicator, devices, &OF_BF16, bf16::from_bits)

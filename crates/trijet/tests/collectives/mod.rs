@@ -57,8 +57,8 @@ impl Number for f32 {
 
 /// The values of all devices in a collective.
 fn values<T: Number>(seed: u64, count: usize, len: usize) -> Vec<Vec<T>> {
-    let of = |place: usize| {
-        let mut draw = Prng::new(seed.wrapping_mul(1009) + place as u64);
+    let of = |rank: usize| {
+        let mut draw = Prng::new(seed.wrapping_mul(1009) + rank as u64);
         (0..len).map(|_| T::draw(&mut draw)).collect()
     };
     (0..count).map(of).collect()
@@ -78,7 +78,7 @@ struct Participant<'a> {
 
 impl Participant<'_> {
     fn upload<T: Element>(&self, values: &[Vec<T>]) -> Result<Vec<Buffer<T>>> {
-        let own = &values[self.communicator.places()];
+        let own = &values[self.communicator.ranks()];
         self.devices.iter().zip(own).map(|(device, own)| device.stream()?.upload(own)).collect()
     }
 
@@ -92,12 +92,12 @@ impl Participant<'_> {
         found: &[Buffer<T>],
         expected: impl Fn(usize) -> Vec<T>,
     ) -> Result<()> {
-        for ((place, device), found) in self.communicator.places().zip(self.devices).zip(found) {
-            let (found, expected) = (device.stream()?.download(found)?, expected(place));
+        for ((rank, device), found) in self.communicator.ranks().zip(self.devices).zip(found) {
+            let (found, expected) = (device.stream()?.download(found)?, expected(rank));
             let same = found.len() == expected.len()
                 && found.iter().zip(&expected).all(|(a, b)| a.same(*b));
             let (count, len, seed) = (self.communicator.len(), expected.len(), self.seed);
-            assert!(same, "{what}: device {place} of {count}, {len} elements, seed {seed}");
+            assert!(same, "{what}: device {rank} of {count}, {len} elements, seed {seed}");
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ impl Participant<'_> {
 
         let root = usize::try_from(self.seed).expect("small") % count;
         let (data, mut result) = (self.upload(&given)?, self.alloc(len)?);
-        let here = all.places().position(|place| place == root);
+        let here = all.ranks().position(|rank| rank == root);
         let into = here.map(|at| result[at].view_mut());
         all.reduce(how, root, &views(&data), into)?;
         if let Some(at) = here {
@@ -133,17 +133,17 @@ impl Participant<'_> {
             let expected: Vec<T> = right(0);
             assert!(found.iter().zip(&expected).all(|(a, b)| a.same(*b)), "reduce, {}", root.seed);
         }
-        self.demand("what reduce was given", &data, |place| given[place].clone())?;
+        self.demand("what reduce was given", &data, |rank| given[rank].clone())?;
 
         let given = values::<T>(self.seed + 1, count, len * count);
         let (data, mut parts) = (self.upload(&given)?, self.alloc(len)?);
         all.reduce_scatter(how, &views(&data), &mut views_mut(&mut parts))?;
-        let right = |place: usize| {
-            let at = |at| combined(&given, place * len + at, place + 1, combine);
+        let right = |rank: usize| {
+            let at = |at| combined(&given, rank * len + at, rank + 1, combine);
             (0..len).map(at).collect()
         };
         self.demand("reduce_scatter", &parts, right)?;
-        self.demand("what reduce_scatter was given", &data, |place| given[place].clone())
+        self.demand("what reduce_scatter was given", &data, |rank| given[rank].clone())
     }
 
     fn moves<T: Number>(&self, len: usize) -> Result<()> {
@@ -161,8 +161,8 @@ impl Participant<'_> {
         let given = values::<T>(self.seed, count, len * count);
         let (data, mut turned) = (self.upload(&given)?, self.alloc(len * count)?);
         all.all_to_all(&views(&data), &mut views_mut(&mut turned))?;
-        let right = |place: usize| {
-            given.iter().flat_map(|one| one[place * len..(place + 1) * len].to_vec()).collect()
+        let right = |rank: usize| {
+            given.iter().flat_map(|one| one[rank * len..(rank + 1) * len].to_vec()).collect()
         };
         self.demand("all_to_all", &turned, right)
     }
@@ -179,7 +179,7 @@ impl Participant<'_> {
         let drawn: Vec<_> = (0..below(12))
             .map(|_| (below(count), below(count), below(LEN / 2), LEN / 2 + 1 + below(LEN / 2)))
             .collect();
-        let here = |place: usize| all.places().position(|one| one == place);
+        let here = |rank: usize| all.ranks().position(|one| one == rank);
         let mut landings = Vec::new();
         for (from, to, begin, end) in &drawn {
             if let Some(at) = here(*to) {

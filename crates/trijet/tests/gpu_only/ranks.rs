@@ -131,7 +131,7 @@ fn all_collectives(ranks: Ranks) -> Result<()> {
         collectives::all::<u32>(&communicator, &devices, len, seed)?;
     }
     let parts =
-        communicator.split(&[u32::try_from(communicator.places().start % 2).expect("few")])?;
+        communicator.split(&[u32::try_from(communicator.ranks().start % 2).expect("few")])?;
     collectives::all::<u32>(&parts[0], &devices, 5000, 4)?;
     let whole = communicator.split(&[7])?.remove(0);
     collectives::all::<u32>(&whole, &devices, 5000, 5)?;

@@ -127,7 +127,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "ChunkChoice::*",
             "Communicator::is_empty",
             "Communicator::len",
-            "Communicator::places",
+            "Communicator::ranks",
             "Data::is_empty",
             "Data::len",
             "Device::id",
