@@ -442,7 +442,7 @@ fn queue_shared(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
     Some(Finding {
         key: "PERF/QUEUE-SHARED",
         title: "ready kernels that waited while 8 ran, the number of hardware queues by default",
-        count: crowd.turns.len(),
+        count: crowd.runs.len(),
         cost,
         places,
         seen: format!(

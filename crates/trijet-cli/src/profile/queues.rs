@@ -5,7 +5,7 @@ use super::activities::is_kernel;
 use super::calls::Calls;
 use super::operations::Operations;
 use std::collections::BTreeMap;
-use trijet::check::lint::{Crowd, Turn, crowd};
+use trijet::check::lint::{Crowd, KernelRun, crowd};
 use trijet::trace::activity::{Activity, ActivityKind};
 
 /// The hardware queues of CUDA, unless the environment of the program says another number.
@@ -31,7 +31,7 @@ pub(super) fn shared(operations: &Operations<'_>, calls: &Calls) -> Option<Share
     for &one in &operations.all {
         streams.entry((one.context, one.stream)).or_default().push(one);
     }
-    let (mut turns, mut names) = (Vec::new(), Vec::new());
+    let (mut runs, mut names) = (Vec::new(), Vec::new());
     for (stream, mut its) in streams.into_values().enumerate() {
         its.sort_by_key(|one| (one.begin, one.end));
         names.push(its[0].stream);
@@ -40,7 +40,7 @@ pub(super) fn shared(operations: &Operations<'_>, calls: &Calls) -> Option<Share
             let before = at.checked_sub(1).map_or(0, |before| its[before].end.0);
             let next = its[at + 1..].iter().find(|next| needs_queue(next));
             let next = next.and_then(|next| calls.enqueuing(next));
-            turns.push(Turn {
+            runs.push(KernelRun {
                 stream,
                 ready: call.time.end.max(before),
                 ran: one.begin.0..one.end.0,
@@ -48,7 +48,7 @@ pub(super) fn shared(operations: &Operations<'_>, calls: &Calls) -> Option<Share
             });
         }
     }
-    let found = crowd(&turns, HARDWARE_QUEUES)?;
+    let found = crowd(&runs, HARDWARE_QUEUES)?;
     let named = found.streams.iter().take(NAMED_MAX).map(|stream| names[*stream].to_string());
     let named = named.collect::<Vec<_>>().join(", ");
     let more = found.streams.len().saturating_sub(NAMED_MAX);

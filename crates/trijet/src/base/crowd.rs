@@ -22,7 +22,7 @@ const GAP_MAX: u64 = 5_000;
 
 /// One run of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Turn {
+pub struct KernelRun {
     /// A number of its stream.
     pub stream: usize,
     /// The time at which it was enqueued, and everything that it follows was done.
@@ -37,7 +37,7 @@ pub struct Turn {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Crowd {
     /// Their indices.
-    pub turns: Vec<usize>,
+    pub runs: Vec<usize>,
     /// Their streams.
     pub streams: BTreeSet<usize>,
     /// The number of streams with operations in a row.
@@ -52,34 +52,34 @@ pub struct Crowd {
 /// The kernels of one device that waited, by the evidence above; `None` if there is not enough of it.
 ///
 /// ```
-/// use trijet::check::lint::{Turn, crowd};
+/// use trijet::check::lint::{KernelRun, crowd};
 /// // Two queues and three streams of two kernels: the third stream waits for the first one.
-/// let turn = |stream, ready, ran, is_followed| Turn { stream, ready, ran, is_followed };
-/// let turns = [
-///     turn(0, 0, 0..100_000, true),
-///     turn(0, 100_000, 100_000..101_000, false),
-///     turn(1, 0, 0..100_000, true),
-///     turn(1, 100_000, 100_000..101_000, false),
-///     turn(2, 0, 100_000..200_000, true),
-///     turn(2, 200_000, 200_000..201_000, false),
+/// let run = |stream, ready, ran, is_followed| KernelRun { stream, ready, ran, is_followed };
+/// let runs = [
+///     run(0, 0, 0..100_000, true),
+///     run(0, 100_000, 100_000..101_000, false),
+///     run(1, 0, 0..100_000, true),
+///     run(1, 100_000, 100_000..101_000, false),
+///     run(2, 0, 100_000..200_000, true),
+///     run(2, 200_000, 200_000..201_000, false),
 /// ];
-/// let found = crowd(&turns, 2).expect("it waited");
-/// assert_eq!((found.turns, found.sum.0), (vec![4], 100_000));
-/// assert_eq!(crowd(&turns, 3), None);
+/// let found = crowd(&runs, 2).expect("it waited");
+/// assert_eq!((found.runs, found.sum.0), (vec![4], 100_000));
+/// assert_eq!(crowd(&runs, 3), None);
 /// ```
 #[must_use]
-pub fn crowd(turns: &[Turn], queues: u32) -> Option<Crowd> {
+pub fn crowd(runs: &[KernelRun], queues: u32) -> Option<Crowd> {
     let rows: BTreeSet<usize> =
-        turns.iter().filter(|turn| turn.is_followed).map(|turn| turn.stream).collect();
+        runs.iter().filter(|run| run.is_followed).map(|run| run.stream).collect();
     let queues = usize::try_from(queues).unwrap_or(usize::MAX);
     if rows.len() <= queues {
         return None;
     }
-    let (fewer, exactly) = running(turns, queues);
+    let (fewer, exactly) = running(runs, queues);
     let (mut all, mut below, mut sum) = (0_u64, 0_u64, 0_u64);
     let mut found = Vec::new();
-    for (index, turn) in turns.iter().enumerate() {
-        let wait = turn.ready..turn.ran.start.max(turn.ready);
+    for (index, run) in runs.iter().enumerate() {
+        let wait = run.ready..run.ran.start.max(run.ready);
         let counted = exactly.overlap(&wait);
         all = all.saturating_add(wait.end - wait.start);
         below = below.saturating_add(fewer.overlap(&wait));
@@ -91,10 +91,10 @@ pub fn crowd(turns: &[Turn], queues: u32) -> Option<Crowd> {
     if sum == 0 || sum < all / 2 || below > all / 10 {
         return None;
     }
-    let waits = Union::of(found.iter().map(|at| turns[*at].ready..turns[*at].ran.start));
+    let waits = Union::of(found.iter().map(|at| runs[*at].ready..runs[*at].ran.start));
     Some(Crowd {
-        streams: found.iter().map(|at| turns[*at].stream).collect(),
-        turns: found,
+        streams: found.iter().map(|at| runs[*at].stream).collect(),
+        runs: found,
         in_row: rows.len(),
         sum: Nanos(sum),
         waited: waits.and(&exactly),
@@ -103,19 +103,19 @@ pub fn crowd(turns: &[Turn], queues: u32) -> Option<Crowd> {
 
 /// The times in which fewer kernels ran than there are queues, from the first wait to the end, and
 /// those in which exactly as many ran.
-fn running(turns: &[Turn], queues: usize) -> (Union, Union) {
-    let mut sorted: Vec<&Turn> = turns.iter().collect();
-    sorted.sort_by_key(|turn| (turn.stream, turn.ran.start, turn.ran.end));
+fn running(runs: &[KernelRun], queues: usize) -> (Union, Union) {
+    let mut sorted: Vec<&KernelRun> = runs.iter().collect();
+    sorted.sort_by_key(|run| (run.stream, run.ran.start, run.ran.end));
     let mut moments: Vec<(u64, i64)> = Vec::new();
-    for (at, turn) in sorted.iter().enumerate() {
-        let next = sorted.get(at + 1).filter(|next| next.stream == turn.stream);
-        let gap = next.and_then(|next| next.ran.start.checked_sub(turn.ran.end));
-        let bridged = gap.filter(|gap| turn.is_followed && *gap <= GAP_MAX).unwrap_or(0);
-        moments.extend([(turn.ran.start, 1), (turn.ran.end + bridged, -1)]);
+    for (at, run) in sorted.iter().enumerate() {
+        let next = sorted.get(at + 1).filter(|next| next.stream == run.stream);
+        let gap = next.and_then(|next| next.ran.start.checked_sub(run.ran.end));
+        let bridged = gap.filter(|gap| run.is_followed && *gap <= GAP_MAX).unwrap_or(0);
+        moments.extend([(run.ran.start, 1), (run.ran.end + bridged, -1)]);
     }
     // At equal times, an end is counted before a begin.
     moments.sort_unstable();
-    let first = turns.iter().map(|turn| turn.ready).min().unwrap_or(0);
+    let first = runs.iter().map(|run| run.ready).min().unwrap_or(0);
     let (mut now, mut from) = (0_i64, first);
     let (mut fewer, mut exactly) = (Vec::new(), Vec::new());
     for (time, change) in moments {

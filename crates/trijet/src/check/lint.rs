@@ -16,7 +16,7 @@ mod queues;
 mod run;
 mod streams;
 
-pub use crate::base::crowd::{Crowd, Turn, crowd};
+pub use crate::base::crowd::{Crowd, KernelRun, crowd};
 pub use crate::base::lint::{Lint, Rule};
 
 use crate::base::dag::{Dag, Kernels};

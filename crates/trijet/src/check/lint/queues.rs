@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::run::Run;
-use crate::base::crowd::{Crowd, Turn, crowd};
+use crate::base::crowd::{Crowd, KernelRun, crowd};
 use crate::base::id::{DeviceId, LaneId};
 use crate::base::ledger::{Engine, Named, OpKind};
 use crate::base::lint::{Lint, Rule};
@@ -21,7 +21,7 @@ const NAMED_MAX: usize = 8;
 /// Saved: the time in which one or more of them waited so.
 pub(super) fn shared(run: &Run<'_>) -> Vec<Lint> {
     let Some(queues) = run.hardware_queues else { return Vec::new() };
-    let mut devices: BTreeMap<DeviceId, (Vec<usize>, Vec<Turn>)> = BTreeMap::new();
+    let mut devices: BTreeMap<DeviceId, (Vec<usize>, Vec<KernelRun>)> = BTreeMap::new();
     // The last kernel of each stream, as an index into the list of its device.
     let mut last: HashMap<LaneId, usize> = HashMap::new();
     for (index, op) in run.ops.iter().enumerate() {
@@ -30,26 +30,26 @@ pub(super) fn shared(run: &Run<'_>) -> Vec<Lint> {
             continue;
         }
         let Some(enqueued) = run.dag.enqueued(index) else { continue };
-        let (ops, turns) = devices.entry(op.device).or_default();
+        let (ops, runs) = devices.entry(op.device).or_default();
         if let Some(at) = last.get(&op.position.lane) {
-            turns[*at].is_followed |= enqueued < turns[*at].ran.end;
+            runs[*at].is_followed |= enqueued < runs[*at].ran.end;
         }
         let Some(ran) = run.dag.work(index).filter(|_| is_kernel) else {
             continue;
         };
-        last.insert(op.position.lane, turns.len());
+        last.insert(op.position.lane, runs.len());
         let held = run.dag.held_by(index).map_or(0, |held| held.until);
         let ready = held.max(enqueued);
         let stream = usize::try_from(op.position.lane.0).unwrap_or(usize::MAX);
-        turns.push(Turn { stream, ready, ran, is_followed: false });
+        runs.push(KernelRun { stream, ready, ran, is_followed: false });
         ops.push(index);
     }
     let names = names(run);
-    let lint = |(ops, turns): (Vec<usize>, Vec<Turn>)| {
-        let found = crowd(&turns, queues)?;
+    let lint = |(ops, runs): (Vec<usize>, Vec<KernelRun>)| {
+        let found = crowd(&runs, queues)?;
         let saved = found.waited.length();
         let enough = saved.0 as f64 > run.elapsed() as f64 * WAITED_SHARE;
-        let concerned = found.turns.iter().map(|at| ops[*at]).collect();
+        let concerned = found.runs.iter().map(|at| ops[*at]).collect();
         enough.then(|| {
             run.lint(Rule::QueueShared, saved.0, concerned, text(&found, queues, saved, &names))
         })
@@ -68,7 +68,7 @@ fn text(found: &Crowd, queues: u32, saved: Nanos, names: &Names) -> String {
          ready and waited for {} in sum, during {saved}, while exactly {queues} kernels ran: those \
          of {}{more}",
         found.in_row,
-        found.turns.len(),
+        found.runs.len(),
         found.sum,
         named.join(", ")
     )
