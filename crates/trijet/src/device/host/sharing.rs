@@ -3,15 +3,15 @@
 //!
 //! Streams are dealt onto queues when they are created. An operation that needs its queue (a kernel, a
 //! fill, a host function, a timed event) and is enqueued behind pending work waits there. Until that
-//! work is complete, the queue starts nothing that was enqueued later. So each queue has a *gate*: the
+//! work is complete, the queue starts nothing that was enqueued later. So each queue has a *barrier*: the
 //! operations for which those in the queue wait. A later operation of any stream of the queue gets an
-//! edge from each operation of the gate. Copies and records without a time need no queue. They hold
+//! edge from each operation of the barrier. Copies and records without a time need no queue. They hold
 //! nothing back, and nothing holds them back.
 //!
 //! Sharing only adds edges, so it only removes orders. It cannot deadlock a program:
 //! - Every edge goes from an earlier enqueue to a later one, so the edges have no cycle.
-//! - A gate never contains a host function, or an operation that follows one. So an operation of a gate
-//!   waits for work of devices only, whatever the threads of the program do. Host functions must be
+//! - A barrier never contains a host function, or an operation that follows one. So its operations
+//!   wait for work of devices only, whatever the threads of the program do. Host functions must be
 //!   left out, because one may wait for a thread that itself waits for a stream of the same queue. A
 //!   GPU can hang in such a program, but only if its driver, which deals as it likes, dealt these two
 //!   streams onto one queue.
@@ -64,7 +64,7 @@ pub(super) struct Sharing {
     count: usize,
     deal: Deal,
     /// By device and queue: the last operation of each stream for which operations in the queue wait.
-    gates: BTreeMap<(DeviceId, usize), BTreeMap<SlotId, NodeId>>,
+    barriers: BTreeMap<(DeviceId, usize), BTreeMap<SlotId, NodeId>>,
 }
 
 impl Sharing {
@@ -88,7 +88,7 @@ impl Sharing {
             }
         };
         let count = usize::try_from(count.get()).unwrap_or(usize::MAX);
-        Some(Self { count, deal, gates: BTreeMap::new() })
+        Some(Self { count, deal, barriers: BTreeMap::new() })
     }
 
     /// The queue of a new stream; `live` are the queues of the live streams. The stream gets a queue of
@@ -107,9 +107,9 @@ impl Sharing {
         }
     }
 
-    /// Puts an operation into a queue. It comes after the gate of the queue, which is added to
+    /// Puts an operation into a queue. It comes after the barrier of the queue, which is added to
     /// `before`, the operations that come before it by the other laws. If one of these is pending, the
-    /// operation waits in the queue, and they become part of the gate. `pending` finds an operation
+    /// operation waits in the queue, and they become part of the barrier. `pending` finds an operation
     /// that is not complete.
     pub(super) fn pass<'a>(
         &mut self,
@@ -117,12 +117,12 @@ impl Sharing {
         before: &mut SmallVec<[NodeId; 6]>,
         pending: impl Fn(NodeId) -> Option<&'a Node>,
     ) {
-        let gate = self.gates.entry(queue).or_default();
-        gate.retain(|_, id| pending(*id).is_some());
-        let earlier: SmallVec<[NodeId; 6]> = gate.values().copied().collect();
+        let barrier = self.barriers.entry(queue).or_default();
+        barrier.retain(|_, id| pending(*id).is_some());
+        let earlier: SmallVec<[NodeId; 6]> = barrier.values().copied().collect();
         for node in before.iter().filter_map(|id| pending(*id)) {
             if !node.follows_host {
-                let last = gate.entry(node.slot).or_insert(node.id);
+                let last = barrier.entry(node.slot).or_insert(node.id);
                 *last = (*last).max(node.id);
             }
         }
