@@ -75,7 +75,7 @@ use pools::Pools;
 use queues::Queues;
 use run::Run;
 use shared::{Function, Shared};
-use sharing::Sharing;
+use sharing::HardwareQueues;
 use state::State;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -129,7 +129,7 @@ impl HostDriver {
         let queues = match &search {
             None => {
                 let mut queues = Queues::new(config.devices, never_ends);
-                queues.sharing = Sharing::of(&config);
+                queues.sharing = HardwareQueues::of(&config);
                 queues
             }
             Some(search) => {

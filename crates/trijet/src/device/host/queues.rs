@@ -9,7 +9,7 @@ use super::activity::Collector;
 use super::ids::{NodeId, Point, SlotId};
 use super::node::{Causes, Node};
 use super::refuse;
-use super::sharing::Sharing;
+use super::sharing::HardwareQueues;
 use super::slot::{DeviceStreams, Kind, Slot};
 use super::snapshot::Event;
 use super::table::{Table, cleared};
@@ -69,7 +69,7 @@ pub(super) struct Queues {
     /// A28).
     pub(super) last_host_fn: Option<NodeId>,
     /// The hardware queues, if streams share them (law A47).
-    pub(super) sharing: Option<Sharing>,
+    pub(super) sharing: Option<HardwareQueues>,
     /// The times of operations under tags.
     pub(super) collector: Collector,
     /// During an exploration: the steps that completed operations.

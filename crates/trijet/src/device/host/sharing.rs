@@ -59,7 +59,7 @@ enum Deal {
 
 /// The queues of one driver.
 #[derive(Debug)]
-pub(super) struct Sharing {
+pub(super) struct HardwareQueues {
     /// The number of queues of each device.
     count: usize,
     deal: Deal,
@@ -67,7 +67,7 @@ pub(super) struct Sharing {
     barriers: BTreeMap<(DeviceId, usize), BTreeMap<SlotId, NodeId>>,
 }
 
-impl Sharing {
+impl HardwareQueues {
     /// The sharing of an executor; none if its streams never wait for each other's queues. Half of the
     /// seeds share. The other executors do not: on CPU threads no time is modelled, and an exploration
     /// must find every order.
