@@ -12,7 +12,7 @@ use serde::Deserialize;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use trijet::comm::{Communicator, Launch};
+use trijet::comm::{Communicator, LauncherRank};
 use trijet::kernels::Sum;
 use trijet::{Buffer, Device, Error, ErrorKind, Result, Select};
 
@@ -104,7 +104,7 @@ impl<'a> Data<'a> {
 /// `InvalidValue` for a wrong result; `NoDevice` on a host with one GPU; `OutOfMemory`; `Cancelled`; every error of a device.
 pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
     let definition: Definition = parse(include_str!("../definitions/allreduce.toml"))?;
-    if let Some(launch) = Launch::of_environment()? {
+    if let Some(launch) = LauncherRank::of_environment()? {
         return of_rank(setting, &launch, &definition, steps);
     }
     if setting.device.info().compute.0 == 0 {
@@ -179,7 +179,7 @@ fn measure(
 /// Runs the benchmark as one of several processes, each with a device. Rank 0 has the results, the others none.
 fn of_rank(
     setting: &Setting<'_>,
-    launch: &Launch,
+    launch: &LauncherRank,
     definition: &Definition,
     steps: &mut Steps<'_>,
 ) -> Result<Results> {

@@ -11,7 +11,7 @@ use crate::stats::Samples;
 use serde::Deserialize;
 use std::cell::RefCell;
 use std::time::Instant;
-use trijet::comm::{LayerPipeline, Pass, Schedule, StageWork};
+use trijet::comm::{Direction, LayerPipeline, MicroBatchOrder, StageWork};
 use trijet::kernels::gemm::bf16;
 use trijet::{Buffer, Device, Error, ErrorKind, Result, Select, Stream, View, ViewMut};
 
@@ -78,18 +78,19 @@ impl Half {
     /// All layers of the half: from `x` to `y`, and backward with the products of the gradients of the weights.
     fn pass(
         &mut self,
-        (s, pass, of): (&Stream, Pass, &Definition),
+        (s, direction, of): (&Stream, Direction, &Definition),
         x: &View<'_, bf16>,
         mut y: ViewMut<'_, bf16>,
     ) -> Result<()> {
         let (s, [one, other]) = ((s, self.multiprocessors), &mut self.between);
-        let weights = if pass == Pass::Forward { &self.weights } else { &self.transposed };
+        let weights =
+            if direction == Direction::Forward { &self.weights } else { &self.transposed };
         for layer in 0..of.layers {
             let (source, target) =
                 if layer % 2 == 0 { (&*one, &mut *other) } else { (&*other, &mut *one) };
             let a = || if layer == 0 { *x } else { source.view() };
             let d = if layer + 1 == of.layers { y.reborrow() } else { target.view_mut() };
-            if pass == Pass::Backward {
+            if direction == Direction::Backward {
                 let sizes = [of.width, of.width, of.rows];
                 product(s, [a(), a()], self.of_weights.view_mut(), sizes)?;
             }
@@ -116,7 +117,7 @@ impl<'a> Model<'a> {
     fn new(
         devices: &[Device],
         definition: &'a Definition,
-        (schedule, count): (Schedule, usize),
+        (schedule, count): (MicroBatchOrder, usize),
     ) -> Result<Self> {
         let part = definition.rows * definition.width;
         let both = [devices[0].clone(), devices[devices.len() - 1].clone()];
@@ -142,17 +143,19 @@ impl<'a> Model<'a> {
         let part = self.definition.rows * self.definition.width;
         let Self { definition, halves, pipeline, inputs, outputs, gradients, .. } = self;
         pipeline.run(|work| {
-            let StageWork { stage, micro_batch, pass, stream, input, gradient, output, .. } = work;
+            let StageWork {
+                stage, micro_batch, direction, stream, input, gradient, output, ..
+            } = work;
             let at = micro_batch * part..(micro_batch + 1) * part;
-            let own = (stream, pass, *definition);
+            let own = (stream, direction, *definition);
             let half = &mut halves[stage];
-            match (pass, stage, output) {
-                (Pass::Forward, 0, Some(y)) => half.pass(own, &inputs.slice(at), y),
-                (Pass::Forward, _, _) => {
+            match (direction, stage, output) {
+                (Direction::Forward, 0, Some(y)) => half.pass(own, &inputs.slice(at), y),
+                (Direction::Forward, _, _) => {
                     half.pass(own, &input.expect("stage 1"), outputs.slice_mut(at))
                 }
-                (Pass::Backward, 1, Some(y)) => half.pass(own, &outputs.slice(at), y),
-                (Pass::Backward, _, _) => {
+                (Direction::Backward, 1, Some(y)) => half.pass(own, &outputs.slice(at), y),
+                (Direction::Backward, _, _) => {
                     half.pass(own, &gradient.expect("stage 0"), gradients.slice_mut(at))
                 }
             }
@@ -169,7 +172,7 @@ impl<'a> Model<'a> {
     }
 
     /// Compares the outputs, and the gradients: the way back undoes the way forward.
-    fn verify(&self, schedule: Schedule) -> Result<()> {
+    fn verify(&self, schedule: MicroBatchOrder) -> Result<()> {
         let wrong = |what| Error::new(ErrorKind::InvalidValue, "bench layers", what);
         let Definition { layers, width, .. } = self.definition;
         let (mut columns, mut signs) = ((0..*width).collect::<Vec<_>>(), vec![false; *width]);
@@ -188,7 +191,7 @@ impl<'a> Model<'a> {
         if !rows.into_iter().all(is_right) {
             return Err(wrong("an output is wrong"));
         }
-        let is_forward = schedule == Schedule::Forward;
+        let is_forward = schedule == MicroBatchOrder::Forward;
         match is_forward || self.devices[0].stream()?.download(&self.gradients)? == self.first {
             true => Ok(()),
             false => Err(wrong("a gradient is wrong")),
@@ -221,7 +224,7 @@ fn measure(
         "verified",
         "every output and every gradient, after the first run and after the last one",
     );
-    let schedules = [Schedule::Forward, Schedule::FillDrain, Schedule::InTurn];
+    let schedules = [MicroBatchOrder::Forward, MicroBatchOrder::FillDrain, MicroBatchOrder::InTurn];
     steps.expect((schedules.len() * definition.micro_batches.len()) as u64);
     for schedule in schedules {
         for &count in &definition.micro_batches {
@@ -245,7 +248,7 @@ fn measure(
             }
             let gain = sides[0].median("time") / sides[1].median("time");
             results.push(format!("{name}: gain"), "", Samples::one(gain), None);
-            let of = format!("of the formula: {:.4}", Schedule::bubble(2, count));
+            let of = format!("of the formula: {:.4}", MicroBatchOrder::bubble(2, count));
             let waits = Samples::one(1.0 - gain / 2.0);
             results.push_with(format!("{name}: share of waits"), "", waits, None, of);
         }
@@ -253,11 +256,11 @@ fn measure(
     Ok(results)
 }
 
-fn describe(schedule: Schedule) -> &'static str {
+fn describe(schedule: MicroBatchOrder) -> &'static str {
     match schedule {
-        Schedule::Forward => "forward",
-        Schedule::FillDrain => "fill and drain",
-        Schedule::InTurn => "1F1B",
+        MicroBatchOrder::Forward => "forward",
+        MicroBatchOrder::FillDrain => "fill and drain",
+        MicroBatchOrder::InTurn => "1F1B",
     }
 }
 
@@ -280,14 +283,14 @@ mod tests {
         {
             assert!(printed.contains(part), "{part}: {printed}");
         }
-        let mut model = Model::new(&devices, &host, (Schedule::InTurn, 2))?;
+        let mut model = Model::new(&devices, &host, (MicroBatchOrder::InTurn, 2))?;
         model.enqueue()?;
-        model.verify(Schedule::InTurn)?;
+        model.verify(MicroBatchOrder::InTurn)?;
         devices[0].stream()?.fill(&mut model.gradients.slice_mut(7..8), bf16::from_f32(9.0))?;
-        assert!(model.verify(Schedule::InTurn).is_err());
-        model.verify(Schedule::Forward)?;
+        assert!(model.verify(MicroBatchOrder::InTurn).is_err());
+        model.verify(MicroBatchOrder::Forward)?;
         devices[1].stream()?.fill(&mut model.outputs.slice_mut(7..8), bf16::from_f32(9.0))?;
-        assert!(model.verify(Schedule::Forward).is_err());
+        assert!(model.verify(MicroBatchOrder::Forward).is_err());
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use trijet::comm::Launch;
+use trijet::comm::LauncherRank;
 use trijet_io::Shard;
 
 /// The rank of this process.
@@ -59,7 +59,8 @@ impl FromStr for Rank {
 /// # Errors
 /// A variable that is not a number, or that contradicts another one.
 pub(crate) fn of_environment() -> trijet::Result<Option<Rank>> {
-    let launch = Launch::of_environment().map_err(|error| error.context("use --shard I/N"))?;
+    let launch =
+        LauncherRank::of_environment().map_err(|error| error.context("use --shard I/N"))?;
     Ok(launch.and_then(|launch| {
         let number = |value: usize| u64::try_from(value).ok();
         let shard = Shard::new(number(launch.rank)?, number(launch.count)?)?;

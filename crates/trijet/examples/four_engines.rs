@@ -8,7 +8,7 @@ mod common;
 
 use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
-use trijet::comm::{LayerPipeline, Schedule};
+use trijet::comm::{LayerPipeline, MicroBatchOrder};
 use trijet::kernels::AFFINE_F32;
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::html::Page;
@@ -24,7 +24,7 @@ fn example(devices: &[Device]) -> Outcome<String> {
     let (mut host, mut output) = (devices[0].pinned(COUNT * LEN)?, devices[0].pinned(COUNT * LEN)?);
     (0..).zip(host.write()?.iter_mut()).for_each(|(i, x)| *x = sample(i));
     let mut slots = [up.alloc::<f32>(LEN)?, up.alloc(LEN)?, down.alloc(LEN)?, down.alloc(LEN)?];
-    let mut pipeline = LayerPipeline::new(&halves, &[LEN], Schedule::Forward, COUNT)?;
+    let mut pipeline = LayerPipeline::new(&halves, &[LEN], MicroBatchOrder::Forward, COUNT)?;
     devices.iter().try_for_each(|device| device.load(&AFFINE_F32))?;
     devices[0].start_trace(&up)?;
     pipeline.run(|work| {

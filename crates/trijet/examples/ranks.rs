@@ -7,7 +7,7 @@ use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use trijet::comm::{GradientBuckets, Launch, Ranks};
+use trijet::comm::{GradientBuckets, LauncherRank, Ranks};
 use trijet::kernels::{AFFINE_F32, AXPY, Sum};
 use trijet::{Buffer, Device, Result};
 
@@ -18,7 +18,7 @@ const STEPS: usize = 3;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn example(devices: &[Device]) -> Outcome<String> {
-    let launch = Launch::of_environment()?;
+    let launch = LauncherRank::of_environment()?;
     let ranks = match &launch {
         Some(launch) => launch.join(TIMEOUT)?,
         None => Ranks::join(0, 1, "127.0.0.1:29500", TIMEOUT)?,

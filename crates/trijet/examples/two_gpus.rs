@@ -7,7 +7,7 @@ mod common;
 
 use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
-use trijet::comm::{LayerPipeline, Schedule};
+use trijet::comm::{LayerPipeline, MicroBatchOrder};
 use trijet::kernels::AFFINE_F32;
 use trijet::{Device, Result, Stream, View, ViewMut};
 
@@ -35,7 +35,7 @@ fn example(devices: &[Device]) -> Outcome<String> {
     let (first, last) = (halves[0].stream()?, halves[1].stream()?);
     let inputs = first.upload(&(0..COUNT * LEN).map(sample).collect::<Vec<f32>>())?;
     let mut outputs = last.alloc::<f32>(COUNT * LEN)?;
-    let mut pipeline = LayerPipeline::new(&halves, &[LEN], Schedule::Forward, COUNT)?;
+    let mut pipeline = LayerPipeline::new(&halves, &[LEN], MicroBatchOrder::Forward, COUNT)?;
     pipeline.run(|work| {
         let part = work.micro_batch * LEN..(work.micro_batch + 1) * LEN;
         let x = work.input.unwrap_or_else(|| inputs.slice(part.clone()));
@@ -44,7 +44,7 @@ fn example(devices: &[Device]) -> Outcome<String> {
     })?;
     let want = |i| (0..2 * LAYERS).fold(sample(i), |x, k| SCALE[k % 2] * x + k as f32);
     verify("outputs", &last.download(&outputs)?, want)?;
-    let waits = 100.0 * Schedule::bubble(2, COUNT);
+    let waits = 100.0 * MicroBatchOrder::bubble(2, COUNT);
     Ok(format!(
         "{COUNT} micro-batches through halves on {} devices; each waits {waits:.1} % of the time, if halves are equal",
         devices.len()

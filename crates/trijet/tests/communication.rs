@@ -6,7 +6,7 @@ mod comm;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use trijet::check::Options;
 use trijet::comm::{
-    BucketPlan, Communicator, GradientBuckets, LayerPipeline, Pass, Schedule, Transport,
+    BucketPlan, Communicator, Direction, GradientBuckets, LayerPipeline, MicroBatchOrder, Transport,
 };
 use trijet::graph::Recording;
 use trijet::kernels::{AFFINE_F32, Reduction, Sum};
@@ -335,14 +335,14 @@ fn steps_that_are_not_whole_are_refused() -> Result<()> {
 /// Stage `s` computes `y = a x + s` forward, and backward the gradient `a g`. The results are those of one device.
 fn pass_layers(
     devices: &[Device],
-    (schedule, count): (Schedule, usize),
+    (order, count): (MicroBatchOrder, usize),
     rounds: usize,
 ) -> Result<()> {
     const LEN: usize = 40;
     let stages = devices.len();
     let factor = |stage: usize| [2.0_f32, 0.5, 3.0, 1.0][stage % 4];
     let lens = vec![LEN; stages - 1];
-    let mut pipeline = LayerPipeline::new(devices, &lens, schedule, count)?;
+    let mut pipeline = LayerPipeline::new(devices, &lens, order, count)?;
     let start: Vec<f32> = (0..LEN * count).map(|at| (at % 17) as f32).collect();
     let [first, last] = [0, stages - 1].map(|at| devices[at].stream());
     let (first, last) = (first?, last?);
@@ -353,28 +353,28 @@ fn pass_layers(
         pipeline.run(|work| {
             let (a, stage) = (factor(work.stage), work.stage as f32);
             let part = work.micro_batch * LEN..(work.micro_batch + 1) * LEN;
-            let (x, y) = match work.pass {
-                Pass::Forward => {
+            let (x, y) = match work.direction {
+                Direction::Forward => {
                     (work.input.or(Some(inputs.slice(part.clone()))), results.slice_mut(part))
                 }
                 // The gradient of the last stage is its input.
-                Pass::Backward => {
+                Direction::Backward => {
                     let begin = work.input.or(Some(inputs.slice(part.clone())));
                     (work.gradient.or(begin), gradients.slice_mut(part))
                 }
             };
-            let add = if work.pass == Pass::Forward { stage } else { 0.0 };
+            let add = if work.direction == Direction::Forward { stage } else { 0.0 };
             let x = x.expect("an input");
             work.stream.launch(&AFFINE_F32, (a, add, x, work.output.unwrap_or(y)))
         })?;
     }
     let forward = |x: f32, upto: usize| (0..upto).fold(x, |x, s| factor(s) * x + s as f32);
     let expected: Vec<f32> = start.iter().map(|x| forward(*x, stages)).collect();
-    assert_eq!(last.download(&results)?, expected, "{schedule:?}, {stages} stages, {count}");
-    if schedule != Schedule::Forward {
+    assert_eq!(last.download(&results)?, expected, "{order:?}, {stages} stages, {count}");
+    if order != MicroBatchOrder::Forward {
         let back = |x: f32| (0..stages).rev().fold(forward(x, stages - 1), |g, s| factor(s) * g);
         let expected: Vec<f32> = start.iter().map(|x| back(*x)).collect();
-        assert_eq!(first.download(&gradients)?, expected, "{schedule:?}, {stages} stages, {count}");
+        assert_eq!(first.download(&gradients)?, expected, "{order:?}, {stages} stages, {count}");
     }
     Ok(())
 }
@@ -382,18 +382,19 @@ fn pass_layers(
 #[test]
 fn layers_on_several_devices_compute_what_one_device_computes() -> Result<()> {
     for (stages, count) in (1..=4).flat_map(|stages| [1, 2, 3, 7].map(|count| (stages, count))) {
-        for schedule in [Schedule::Forward, Schedule::FillDrain, Schedule::InTurn] {
-            let order = Order::Seeded(u64::from(stages) * 100 + count as u64);
-            let devices = devices(stages, Executor::Virtual(order))?;
-            pass_layers(&devices, (schedule, count), 2)?;
+        for order in [MicroBatchOrder::Forward, MicroBatchOrder::FillDrain, MicroBatchOrder::InTurn]
+        {
+            let drawn = Order::Seeded(u64::from(stages) * 100 + count as u64);
+            let devices = devices(stages, Executor::Virtual(drawn))?;
+            pass_layers(&devices, (order, count), 2)?;
             demand_clean(&devices[0]);
         }
     }
     let eight = devices(8, Executor::Virtual(Order::Seeded(8)))?;
-    pass_layers(&eight, (Schedule::InTurn, 19), 1)?;
+    pass_layers(&eight, (MicroBatchOrder::InTurn, 19), 1)?;
     demand_clean(&eight[0]);
     let one = devices(1, Executor::Threads)?;
-    pass_layers(&[one[0].clone(), one[0].clone()], (Schedule::InTurn, 5), 3)?;
+    pass_layers(&[one[0].clone(), one[0].clone()], (MicroBatchOrder::InTurn, 5), 3)?;
     demand_clean(&one[0]);
     Ok(())
 }
@@ -405,7 +406,7 @@ fn each_wait_of_a_layer_pipeline_is_needed() -> Result<()> {
     let waits = {
         let devices = devices(2, Executor::Virtual(Order::Greedy))?;
         let before = devices[0].ordering().waits;
-        pass_layers(&devices, (Schedule::InTurn, 4), 1)?;
+        pass_layers(&devices, (MicroBatchOrder::InTurn, 4), 1)?;
         devices[0].ordering().waits - before
     };
     assert!(waits > 8, "{waits}");
@@ -413,7 +414,7 @@ fn each_wait_of_a_layer_pipeline_is_needed() -> Result<()> {
         let devices = devices(2, Executor::Virtual(Order::Greedy))?;
         devices[0].drop_wait(number);
         // Without a wait the results can be wrong, which the function says by a panic.
-        let run = || pass_layers(&devices, (Schedule::InTurn, 4), 1);
+        let run = || pass_layers(&devices, (MicroBatchOrder::InTurn, 4), 1);
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
         let verdict = devices[0].verdict().expect("it is checked");
         if verdict.findings.is_empty() {
@@ -428,13 +429,13 @@ fn each_wait_of_a_layer_pipeline_is_needed() -> Result<()> {
 fn an_error_of_a_stage_names_it_and_the_pipeline_stays_usable() -> Result<()> {
     let devices = devices(2, Executor::Virtual(Order::Greedy))?;
     let refused = |lens: &[usize], count| {
-        let error = LayerPipeline::<f32>::new(&devices, lens, Schedule::Forward, count);
+        let error = LayerPipeline::<f32>::new(&devices, lens, MicroBatchOrder::Forward, count);
         error.expect_err("it is refused").to_string()
     };
     assert!(refused(&[], 2).contains("0 lengths for 2 stages; 1 are needed"));
     assert!(refused(&[0], 2).contains("a length is 0"));
     assert!(refused(&[3], 0).contains("no micro-batches"));
-    let mut pipeline = LayerPipeline::<f32>::new(&devices, &[3], Schedule::Forward, 2)?;
+    let mut pipeline = LayerPipeline::<f32>::new(&devices, &[3], MicroBatchOrder::Forward, 2)?;
     let fails = pipeline.run(|work| match (work.stage, work.micro_batch, work.output) {
         (1, 1, _) => work.stream.launch(
             &AFFINE_F32,
@@ -445,7 +446,7 @@ fn an_error_of_a_stage_names_it_and_the_pipeline_stays_usable() -> Result<()> {
     });
     let error = fails.expect_err("3 elements into 5").to_string();
     assert!(error.contains("stage 1, micro-batch 1, forward"), "{error}");
-    pass_layers(&devices, (Schedule::FillDrain, 3), 1)
+    pass_layers(&devices, (MicroBatchOrder::FillDrain, 3), 1)
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod collectives;
 
 use std::cell::Cell;
 use trijet::check::Options;
-use trijet::comm::{Communicator, LayerPipeline, Schedule};
+use trijet::comm::{Communicator, LayerPipeline, MicroBatchOrder};
 use trijet::kernels::{AFFINE_F32, FILL_U32};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{AsView, Batch, Buffer, Device, ErrorKind, Result, SourceOrder, Stream, View};
@@ -144,7 +144,7 @@ fn collectives_and_layer_pipelines_run_without_links() -> Result<()> {
     for (seed, len) in (0..).zip([1, 64, 1000]) {
         collectives::all::<f32>(&communicator, &devices, len, seed)?;
     }
-    let mut pipeline = LayerPipeline::new(&devices[..2], &[100], Schedule::Forward, 8)?;
+    let mut pipeline = LayerPipeline::new(&devices[..2], &[100], MicroBatchOrder::Forward, 8)?;
     let inputs = devices[0].stream()?.upload(&[1.0_f32; 800])?;
     let mut results = devices[1].stream()?.alloc::<f32>(800)?;
     pipeline.run(|work| {

@@ -1,7 +1,7 @@
 //! Layer pipelines: the stages of a model on several devices, and micro-batches that pass them.
 #![forbid(unsafe_code)]
 
-use super::schedule::{IN_FLIGHT, Pass, Progress, Schedule};
+use super::micro_batch_order::{Direction, IN_FLIGHT, MicroBatchOrder, Progress};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::memory::{Buffer, Element, View, ViewMut};
 use crate::stream::{Device, Stream};
@@ -52,7 +52,7 @@ pub struct StageWork<'a, T> {
     /// The micro-batch, from 0.
     pub micro_batch: usize,
     /// The direction.
-    pub pass: Pass,
+    pub direction: Direction,
     /// The stream for the work, on the device of the stage.
     pub stream: &'a Stream,
     /// The activations from the stage before, in both passes; `None` in the first stage.
@@ -71,12 +71,12 @@ pub struct StageWork<'a, T> {
 /// read its slot, as the order of all accesses demands.
 ///
 /// ```
-/// use trijet::comm::{LayerPipeline, Schedule};
+/// use trijet::comm::{LayerPipeline, MicroBatchOrder};
 /// use trijet::kernels::AFFINE_F32;
 /// use trijet::sim::HostConfig;
 /// use trijet::{Device, Error};
 /// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
-/// let mut pipeline = LayerPipeline::new(&devices, &[100], Schedule::Forward, 8)?;
+/// let mut pipeline = LayerPipeline::new(&devices, &[100], MicroBatchOrder::Forward, 8)?;
 /// let inputs = devices[0].stream()?.upload(&[1.0_f32; 800])?;
 /// let mut results = devices[1].stream()?.alloc::<f32>(800)?;
 /// pipeline.run(|work| {
@@ -98,7 +98,7 @@ pub struct StageWork<'a, T> {
 #[derive(Debug)]
 pub struct LayerPipeline<T> {
     stages: Vec<Stage<T>>,
-    schedule: Schedule,
+    order: MicroBatchOrder,
     micro_batches: usize,
 }
 
@@ -113,7 +113,7 @@ impl<T: Element> LayerPipeline<T> {
     pub fn new(
         devices: &[Device],
         lens: &[usize],
-        schedule: Schedule,
+        order: MicroBatchOrder,
         micro_batches: usize,
     ) -> Result<Self> {
         let refused = |cause| Err(Error::new(ErrorKind::InvalidValue, "layer pipeline", cause));
@@ -130,7 +130,7 @@ impl<T: Element> LayerPipeline<T> {
         if micro_batches == 0 || lens.contains(&0) {
             return refused("there are no micro-batches, or a length is 0".to_owned());
         }
-        let is_both_ways = schedule != Schedule::Forward;
+        let is_both_ways = order != MicroBatchOrder::Forward;
         let mut stages = Vec::with_capacity(count);
         for (number, device) in devices.iter().enumerate() {
             first.shared().domain.own("layer pipeline", device.shared().domain.id())?;
@@ -140,7 +140,7 @@ impl<T: Element> LayerPipeline<T> {
             let ring = |count, len: Option<usize>| {
                 len.map(|len| Ring::new(&compute, count, len)).transpose()
             };
-            let inputs = schedule.inputs(number, count, micro_batches);
+            let inputs = order.inputs(number, count, micro_batches);
             stages.push(Stage {
                 inputs: ring(inputs, before)?,
                 outputs: ring(IN_FLIGHT, behind)?,
@@ -151,7 +151,7 @@ impl<T: Element> LayerPipeline<T> {
                 compute,
             });
         }
-        Ok(Self { stages, schedule, micro_batches })
+        Ok(Self { stages, order, micro_batches })
     }
 
     /// Enqueues the work of all stages with all micro-batches; `work` enqueues that of one. It waits for nothing, and the next run can be enqueued at once.
@@ -161,12 +161,12 @@ impl<T: Element> LayerPipeline<T> {
     #[track_caller]
     pub fn run(&mut self, mut work: impl FnMut(StageWork<'_, T>) -> Result<()>) -> Result<()> {
         let count = self.stages.len();
-        let mut progress = Progress::new(self.schedule, count, self.micro_batches);
+        let mut progress = Progress::new(self.order, count, self.micro_batches);
         while !progress.is_done() {
             for stage in 0..count {
-                let Some((pass, m)) = progress.take(stage) else { continue };
-                self.one(stage, m, pass, &mut work).map_err(|error| {
-                    error.context(format!("stage {stage}, micro-batch {m}, {pass}"))
+                let Some((direction, m)) = progress.take(stage) else { continue };
+                self.one(stage, m, direction, &mut work).map_err(|error| {
+                    error.context(format!("stage {stage}, micro-batch {m}, {direction}"))
                 })?;
             }
         }
@@ -179,32 +179,32 @@ impl<T: Element> LayerPipeline<T> {
         &mut self,
         number: usize,
         m: usize,
-        pass: Pass,
+        direction: Direction,
         work: &mut impl FnMut(StageWork<'_, T>) -> Result<()>,
     ) -> Result<()> {
         let Stage { compute, inputs, outputs, incoming, outgoing, .. } = &mut self.stages[number];
-        let (results, gradient) = match pass {
-            Pass::Forward => (outputs, None),
-            Pass::Backward => (outgoing, incoming.as_ref().map(|ring| ring.at(m).view())),
+        let (results, gradient) = match direction {
+            Direction::Forward => (outputs, None),
+            Direction::Backward => (outgoing, incoming.as_ref().map(|ring| ring.at(m).view())),
         };
         work(StageWork {
             stage: number,
             micro_batch: m,
-            pass,
+            direction,
             stream: compute,
             input: inputs.as_ref().map(|ring| ring.at(m).view()),
             gradient,
             output: results.as_mut().map(|ring| ring.at_mut(m).view_mut()),
         })?;
-        let to = match pass {
-            Pass::Forward => number + 1,
-            Pass::Backward if number == 0 => return Ok(()),
-            Pass::Backward => number - 1,
+        let to = match direction {
+            Direction::Forward => number + 1,
+            Direction::Backward if number == 0 => return Ok(()),
+            Direction::Backward => number - 1,
         };
         let Ok([from, to]) = self.stages.get_disjoint_mut([number, to]) else { return Ok(()) };
-        let (stream, results, slots) = match pass {
-            Pass::Forward => (&from.onward, &from.outputs, &mut to.inputs),
-            Pass::Backward => (&from.back, &from.outgoing, &mut to.incoming),
+        let (stream, results, slots) = match direction {
+            Direction::Forward => (&from.onward, &from.outputs, &mut to.inputs),
+            Direction::Backward => (&from.back, &from.outgoing, &mut to.incoming),
         };
         match (results, slots) {
             (Some(results), Some(slots)) => stream.copy(results.at(m), slots.at_mut(m)),

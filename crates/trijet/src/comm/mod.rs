@@ -5,7 +5,7 @@
 //! [`Communicator::all_reduce`] for a part of its data as soon as they are enqueued overlaps the communication with what it enqueues afterwards.
 //! [`GradientBuckets`] do so for the gradients of a training. A [`LayerPipeline`] has parts of a model on several devices.
 //!
-//! [`Ranks`] are processes that work together, and find the loss of one of them. [`Launch`] knows what torchrun, MPI or Slurm say about them, and
+//! [`Ranks`] are processes that work together, and find the loss of one of them. [`LauncherRank`] knows what torchrun, MPI or Slurm say about them, and
 //! [`Communicator::of_rank`] has a device of each.
 //!
 //! ```
@@ -32,10 +32,11 @@ mod chains;
 mod collectives;
 mod communicator;
 mod exchange;
-mod launch;
+mod launcher_rank;
 mod layers;
 mod mail;
 mod member;
+mod micro_batch_order;
 mod nccl;
 mod rank_frames;
 mod rank_group;
@@ -45,14 +46,13 @@ mod rank_steps;
 mod rank_token;
 mod ranks;
 mod ring;
-mod schedule;
 mod team;
 
 pub use bucket_plan::{BucketPlan, Transport};
 pub use buckets::GradientBuckets;
 pub use communicator::Communicator;
 pub use exchange::Exchange;
-pub use launch::Launch;
+pub use launcher_rank::LauncherRank;
 pub use layers::{LayerPipeline, StageWork};
+pub use micro_batch_order::{Direction, MicroBatchOrder};
 pub use ranks::Ranks;
-pub use schedule::{Pass, Schedule};

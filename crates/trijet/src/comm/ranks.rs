@@ -20,7 +20,7 @@ const BROADCAST_BYTES_MAX: usize = 32 << 10;
 /// after the timeout. The first loss stays: each later call returns it. To drop the group ends it without a loss. Rank 0 then passes messages on
 /// until the others have left or its process ends.
 ///
-/// A process that joins proves that it has the token of the job ([`Ranks::join_with_token`], [`Launch`](super::Launch)); the token is
+/// A process that joins proves that it has the token of the job ([`Ranks::join_with_token`], [`LauncherRank`](super::LauncherRank)); the token is
 /// not sent. Later bytes are neither encrypted nor authenticated: use ranks within a network whose hosts do not change what passes.
 /// Rank 0 listens at its address until all have joined, and at no other one. In a child of `fork` each call is an error of kind
 /// [`Forked`](ErrorKind::Forked), and nothing is sent.

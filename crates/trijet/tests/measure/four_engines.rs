@@ -2,7 +2,7 @@
 //! expected times are computed here from the numbers of the model, and not by the library.
 
 use std::ops::Range;
-use trijet::comm::{LayerPipeline, Schedule};
+use trijet::comm::{LayerPipeline, MicroBatchOrder};
 use trijet::kernels::AFFINE_F32;
 use trijet::sim::{CostModel, Executor, HostConfig, Order};
 use trijet::trace::dag::{Dag, Kernels};
@@ -131,7 +131,7 @@ fn four_engines(
     let mut slots = [up.alloc(LEN)?, up.alloc(LEN)?, down.alloc(LEN)?, down.alloc(LEN)?];
     let kept = |s: &Stream| (1..kernels).map(|_| s.alloc(LEN)).collect::<Result<Vec<_>>>();
     let mut kept = [kept(&up)?, kept(&down)?];
-    let mut pipeline = LayerPipeline::new(&devices, &[LEN], Schedule::Forward, COUNT)?;
+    let mut pipeline = LayerPipeline::new(&devices, &[LEN], MicroBatchOrder::Forward, COUNT)?;
     let trace = traced(&devices, from, || {
         pipeline.run(|work| {
             let part = work.micro_batch * LEN..(work.micro_batch + 1) * LEN;

@@ -41,9 +41,9 @@ const ENVIRONMENT: Ban = Ban {
     patterns: &["env::var", "env::var_os", "env::vars", "env::vars_os"],
     scope: Scope::LibraryBut(&[
         "crates/trijet/src/device/cuda/library.rs",
-        "crates/trijet/src/comm/launch.rs",
+        "crates/trijet/src/comm/launcher_rank.rs",
     ]),
-    reason: "the library reads the environment in `device/cuda/library.rs`, and the variables of launchers in `comm/launch.rs`",
+    reason: "the library reads the environment in `device/cuda/library.rs`, and the variables of launchers in `comm/launcher_rank.rs`",
 };
 const UNFINISHED: Ban = Ban {
     patterns: &["todo!(", "unimplemented!(", "dbg!("],

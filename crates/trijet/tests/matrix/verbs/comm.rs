@@ -7,7 +7,8 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 use trijet::comm::{
-    BucketPlan, Communicator, Exchange, GradientBuckets, Launch, LayerPipeline, Ranks, Schedule,
+    BucketPlan, Communicator, Exchange, GradientBuckets, LauncherRank, LayerPipeline,
+    MicroBatchOrder, Ranks,
 };
 use trijet::kernels::Sum;
 use trijet::{Buffer, Result};
@@ -190,13 +191,13 @@ pub(super) const VERBS: &[Verb] = &[
     Verb::new("LayerPipeline::new", row::OWN_STREAMS, |_| {
         call(|h, _| {
             let lens = vec![LEN; h.devices.len() - 1];
-            LayerPipeline::<f32>::new(&h.devices, &lens, Schedule::Forward, 2).map(drop)
+            LayerPipeline::<f32>::new(&h.devices, &lens, MicroBatchOrder::Forward, 2).map(drop)
         })
     })
     .on_host(),
     Verb::new("LayerPipeline::run", row::OWN_STREAMS, |h| {
         let lens = vec![LEN; h.devices.len() - 1];
-        let mut layers = LayerPipeline::<f32>::new(&h.devices, &lens, Schedule::Forward, 2)?;
+        let mut layers = LayerPipeline::<f32>::new(&h.devices, &lens, MicroBatchOrder::Forward, 2)?;
         call(move |_, _| {
             layers.run(|work| match work.output {
                 Some(mut output) => work.stream.fill(&mut output, 1.0),
@@ -213,7 +214,7 @@ pub(super) const VERBS: &[Verb] = &[
             Ranks::join_with_token(0, 1, &address, b"the job", limit).map(drop)
         })
     }),
-    Verb::new("Launch::join", row::JOINS, |_| {
+    Verb::new("LauncherRank::join", row::JOINS, |_| {
         let port = port();
         call(move |_, _| {
             let variables = [
@@ -228,7 +229,7 @@ pub(super) const VERBS: &[Verb] = &[
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| value.clone())
             };
-            let launch = Launch::of(value)?.expect("a job of two");
+            let launch = LauncherRank::of(value)?.expect("a job of two");
             let limit = Duration::from_secs(60);
             // It ends with the process if rank 0 is refused.
             let other = std::thread::spawn(move || {

@@ -6,14 +6,14 @@ use std::fmt;
 
 /// A direction of work through the stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Pass {
+pub enum Direction {
     /// From the first stage to the last one.
     Forward,
     /// From the last stage to the first one.
     Backward,
 }
 
-impl fmt::Display for Pass {
+impl fmt::Display for Direction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Forward => "forward",
@@ -24,10 +24,10 @@ impl fmt::Display for Pass {
 
 /// The order of the work of each stage.
 ///
-/// A stage that takes one unit of time per micro-batch and pass waits in `(p - 1) / (m + p - 1)` of the time of `m` micro-batches
-/// through `p` stages, whatever the schedule: [`Schedule::bubble`].
+/// A stage that takes one unit of time per micro-batch and direction waits in `(p - 1) / (m + p - 1)` of the time of `m` micro-batches
+/// through `p` stages, whatever the order: [`MicroBatchOrder::bubble`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Schedule {
+pub enum MicroBatchOrder {
     /// Forward only.
     Forward,
     /// All micro-batches forward, then all backward. Each stage keeps the inputs of all micro-batches.
@@ -37,12 +37,12 @@ pub enum Schedule {
     InTurn,
 }
 
-impl Schedule {
+impl MicroBatchOrder {
     /// The share of time in which a stage waits, if all take equally long and copies take none.
     ///
     /// ```
-    /// use trijet::comm::Schedule;
-    /// assert_eq!(Schedule::bubble(2, 16), 1.0 / 17.0);
+    /// use trijet::comm::MicroBatchOrder;
+    /// assert_eq!(MicroBatchOrder::bubble(2, 16), 1.0 / 17.0);
     /// ```
     #[must_use]
     pub fn bubble(stages: usize, micro_batches: usize) -> f64 {
@@ -51,9 +51,14 @@ impl Schedule {
     }
 
     /// The work of a stage, in its order.
-    pub(super) fn of_stage(self, stage: usize, stages: usize, count: usize) -> Vec<(Pass, usize)> {
-        let forward = |m| (Pass::Forward, m);
-        let backward = |m| (Pass::Backward, m);
+    pub(super) fn of_stage(
+        self,
+        stage: usize,
+        stages: usize,
+        count: usize,
+    ) -> Vec<(Direction, usize)> {
+        let forward = |m| (Direction::Forward, m);
+        let backward = |m| (Direction::Backward, m);
         match self {
             Self::Forward => (0..count).map(forward).collect(),
             Self::FillDrain => (0..count).map(forward).chain((0..count).map(backward)).collect(),
@@ -85,14 +90,14 @@ pub(super) const IN_FLIGHT: usize = 2;
 /// beginning with the first one: the test below keeps the contents of all slots.
 #[derive(Debug)]
 pub(super) struct Progress {
-    lists: Vec<VecDeque<(Pass, usize)>>,
+    lists: Vec<VecDeque<(Direction, usize)>>,
     forward: Vec<usize>,
     backward: Vec<usize>,
 }
 
 impl Progress {
-    pub(super) fn new(schedule: Schedule, stages: usize, count: usize) -> Self {
-        let list = |stage| schedule.of_stage(stage, stages, count).into();
+    pub(super) fn new(order: MicroBatchOrder, stages: usize, count: usize) -> Self {
+        let list = |stage| order.of_stage(stage, stages, count).into();
         let lists = (0..stages).map(list).collect();
         Self { lists, forward: vec![0; stages], backward: vec![0; stages] }
     }
@@ -102,22 +107,23 @@ impl Progress {
     }
 
     /// The next work of a stage, if it can be enqueued.
-    pub(super) fn take(&mut self, stage: usize) -> Option<(Pass, usize)> {
-        let (pass, m) = *self.lists[stage].front()?;
-        if !self.is_there(pass, stage, m) {
+    pub(super) fn take(&mut self, stage: usize) -> Option<(Direction, usize)> {
+        let (direction, m) = *self.lists[stage].front()?;
+        if !self.is_there(direction, stage, m) {
             return None;
         }
         self.lists[stage].pop_front();
-        let passed = if pass == Pass::Forward { &mut self.forward } else { &mut self.backward };
+        let passed =
+            if direction == Direction::Forward { &mut self.forward } else { &mut self.backward };
         passed[stage] += 1;
-        Some((pass, m))
+        Some((direction, m))
     }
 
     /// Whether what the work needs from a neighbour is enqueued.
-    fn is_there(&self, pass: Pass, stage: usize, m: usize) -> bool {
-        match pass {
-            Pass::Forward => stage == 0 || self.forward[stage - 1] > m,
-            Pass::Backward => stage + 1 == self.lists.len() || self.backward[stage + 1] > m,
+    fn is_there(&self, direction: Direction, stage: usize, m: usize) -> bool {
+        match direction {
+            Direction::Forward => stage == 0 || self.forward[stage - 1] > m,
+            Direction::Backward => stage + 1 == self.lists.len() || self.backward[stage + 1] > m,
         }
     }
 }
@@ -128,42 +134,44 @@ mod tests {
 
     /// A stage can always go on: all work is enqueued, and none of it writes a slot that is to be read.
     #[test]
-    fn each_schedule_ends_with_the_slots_that_there_are() {
+    fn each_order_ends_with_the_slots_that_there_are() {
         for (stages, count) in (1..9).flat_map(|stages| (1..20).map(move |count| (stages, count))) {
-            for schedule in [Schedule::Forward, Schedule::FillDrain, Schedule::InTurn] {
-                let mut progress = Progress::new(schedule, stages, count);
+            for order in
+                [MicroBatchOrder::Forward, MicroBatchOrder::FillDrain, MicroBatchOrder::InTurn]
+            {
+                let mut progress = Progress::new(order, stages, count);
                 // What each slot of a stage holds: the micro-batch of an input, or of a gradient.
                 let mut inputs = vec![vec![None; count]; stages];
                 let mut gradients = vec![vec![None; IN_FLIGHT]; stages];
                 while !progress.is_done() {
                     let mut has_moved = false;
                     for stage in 0..stages {
-                        let Some((pass, m)) = progress.take(stage) else { continue };
+                        let Some((direction, m)) = progress.take(stage) else { continue };
                         has_moved = true;
-                        let slots = schedule.inputs(stage, stages, count);
+                        let slots = order.inputs(stage, stages, count);
                         if stage > 0 {
                             assert_eq!(
                                 inputs[stage][m % slots],
                                 Some(m),
-                                "{schedule:?} {stages} {count}"
+                                "{order:?} {stages} {count}"
                             );
                         }
-                        if pass == Pass::Backward && stage + 1 < stages {
+                        if direction == Direction::Backward && stage + 1 < stages {
                             let held = gradients[stage][m % IN_FLIGHT];
-                            assert_eq!(held, Some(m), "{schedule:?} {stages} {count}");
+                            assert_eq!(held, Some(m), "{order:?} {stages} {count}");
                         }
-                        match pass {
-                            Pass::Forward if stage + 1 < stages => {
-                                let slots = schedule.inputs(stage + 1, stages, count);
+                        match direction {
+                            Direction::Forward if stage + 1 < stages => {
+                                let slots = order.inputs(stage + 1, stages, count);
                                 inputs[stage + 1][m % slots] = Some(m);
                             }
-                            Pass::Backward if stage > 0 => {
+                            Direction::Backward if stage > 0 => {
                                 gradients[stage - 1][m % IN_FLIGHT] = Some(m);
                             }
-                            Pass::Forward | Pass::Backward => {}
+                            Direction::Forward | Direction::Backward => {}
                         }
                     }
-                    assert!(has_moved, "{schedule:?}, {stages} stages, {count} micro-batches");
+                    assert!(has_moved, "{order:?}, {stages} stages, {count} micro-batches");
                 }
             }
         }
@@ -173,21 +181,22 @@ mod tests {
     #[test]
     fn a_stage_keeps_the_inputs_between_both_passes() {
         for (stages, count) in (1..6).flat_map(|stages| (1..9).map(move |count| (stages, count))) {
-            for (schedule, stage) in [Schedule::FillDrain, Schedule::InTurn]
+            for (order, stage) in [MicroBatchOrder::FillDrain, MicroBatchOrder::InTurn]
                 .iter()
                 .flat_map(|s| (0..stages).map(move |n| (s, n)))
             {
                 let (mut forward, mut backward, mut most) = (0, 0, 0);
-                for (pass, m) in schedule.of_stage(stage, stages, count) {
-                    let next = if pass == Pass::Forward { &mut forward } else { &mut backward };
-                    assert_eq!(m, *next, "{schedule:?}, stage {stage} of {stages}");
+                for (direction, m) in order.of_stage(stage, stages, count) {
+                    let next =
+                        if direction == Direction::Forward { &mut forward } else { &mut backward };
+                    assert_eq!(m, *next, "{order:?}, stage {stage} of {stages}");
                     *next += 1;
                     assert!(backward <= forward);
                     most = most.max(forward - backward);
                 }
                 assert_eq!((forward, backward), (count, count));
-                assert!(most <= schedule.inputs(stage, stages, count));
-                if *schedule == Schedule::InTurn {
+                assert!(most <= order.inputs(stage, stages, count));
+                if *order == MicroBatchOrder::InTurn {
                     assert_eq!(most, (stages - stage).min(count));
                 }
             }

@@ -17,18 +17,18 @@ const PORT: u16 = 29500;
 /// under another: torchrun under Slurm sets its own variables and inherits those of Slurm.
 ///
 /// ```
-/// use trijet::comm::Launch;
+/// use trijet::comm::LauncherRank;
 /// let variables = [("RANK", "3"), ("WORLD_SIZE", "8"), ("LOCAL_RANK", "1"), ("MASTER_ADDR", "node7"), ("MASTER_PORT", "4000")];
 /// let value = |name: &str| variables.iter().find(|one| one.0 == name).map(|one| one.1.to_owned());
-/// let launch = Launch::of(value)?.expect("it is a job of torchrun");
-/// assert_eq!((launch.rank, launch.count, launch.local), (3, 8, Some(1)));
+/// let rank = LauncherRank::of(value)?.expect("it is a job of torchrun");
+/// assert_eq!((rank.rank, rank.count, rank.local), (3, 8, Some(1)));
 /// // torchrun itself listens at the port of the variable.
-/// assert_eq!(launch.address.as_deref(), Some("node7:4001"));
+/// assert_eq!(rank.address.as_deref(), Some("node7:4001"));
 /// # Ok::<(), trijet::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Launch {
+pub struct LauncherRank {
     /// The launcher.
     pub launcher: &'static str,
     /// The number of this process.
@@ -133,7 +133,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
     }
 
     /// The process according to a launcher, without the address.
-    fn of(&self, launcher: &Launcher) -> Result<Option<Launch>> {
+    fn of(&self, launcher: &Launcher) -> Result<Option<LauncherRank>> {
         let (Some((of_rank, rank)), Some((of_count, count))) =
             (self.number(&[launcher.rank])?, self.number(launcher.count)?)
         else {
@@ -173,7 +173,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         let local = local.map(|local| local.1);
         let token = self.token(launcher);
         let (launcher, variables) = (launcher.name, [of_rank, of_count]);
-        Ok(Some(Launch { launcher, rank, count, variables, local, address, token }))
+        Ok(Some(LauncherRank { launcher, rank, count, variables, local, address, token }))
     }
 
     /// The token of the job: a variable of its own, or what the launcher calls the job. It is empty if there is neither.
@@ -233,7 +233,7 @@ fn first_host(list: &str) -> String {
     format!("{before}{number}{suffix}")
 }
 
-impl Launch {
+impl LauncherRank {
     /// The rank that the launcher of this process has set; `None` without a launcher, and if this process is the only one.
     ///
     /// # Errors
@@ -242,10 +242,10 @@ impl Launch {
         Self::of(|name| std::env::var_os(name).map(|value| value.display().to_string()))
     }
 
-    /// The rank by the values of variables, as [`Launch::of_environment`].
+    /// The rank by the values of variables, as [`LauncherRank::of_environment`].
     ///
     /// # Errors
-    /// As for [`Launch::of_environment`].
+    /// As for [`LauncherRank::of_environment`].
     pub fn of(value: impl Fn(&str) -> Option<String>) -> Result<Option<Self>> {
         let variables = Variables(value);
         let mut found: Option<Self> = None;
@@ -261,9 +261,9 @@ impl Launch {
                 }
             }
         }
-        let Some(mut launch) = found.filter(|launch| launch.count > 1) else { return Ok(None) };
-        launch.address = variables.address(launch.address.take())?;
-        Ok(Some(launch))
+        let Some(mut rank) = found.filter(|rank| rank.count > 1) else { return Ok(None) };
+        rank.address = variables.address(rank.address.take())?;
+        Ok(Some(rank))
     }
 
     /// Joins the processes. Each proves that it knows the token of the job: the value of `TRIJET_JOB_TOKEN`, or else what the launcher
@@ -282,7 +282,7 @@ impl Launch {
     }
 }
 
-impl fmt::Display for Launch {
+impl fmt::Display for LauncherRank {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rank {} of {} ({})", self.rank, self.count, self.launcher)
     }
@@ -292,8 +292,8 @@ impl fmt::Display for Launch {
 mod tests {
     use super::*;
 
-    fn of(variables: &[(&str, &str)]) -> Result<Option<Launch>> {
-        Launch::of(|name| {
+    fn of(variables: &[(&str, &str)]) -> Result<Option<LauncherRank>> {
+        LauncherRank::of(|name| {
             let found = variables.iter().find(|(one, _)| *one == name);
             found.map(|(_, value)| (*value).to_owned())
         })
@@ -301,9 +301,9 @@ mod tests {
 
     /// Rank, count, number on the host, launcher and address.
     fn said(variables: &[(&str, &str)]) -> (usize, usize, Option<usize>, &'static str, String) {
-        let launch = of(variables).expect("well").expect("a job");
-        let address = launch.address.unwrap_or("none".into());
-        (launch.rank, launch.count, launch.local, launch.launcher, address)
+        let rank = of(variables).expect("well").expect("a job");
+        let address = rank.address.unwrap_or("none".into());
+        (rank.rank, rank.count, rank.local, rank.launcher, address)
     }
 
     #[test]
@@ -373,8 +373,8 @@ mod tests {
     fn the_token_is_that_of_the_job() {
         let rank = |rank| [("SLURM_PROCID", rank), ("SLURM_STEP_NUM_TASKS", "2")];
         let token = |number, more: &[(&str, &str)]| {
-            let launch = of(&[&rank(number)[..], more].concat());
-            launch.expect("well").expect("a job").token
+            let rank = of(&[&rank(number)[..], more].concat());
+            rank.expect("well").expect("a job").token
         };
         let of_job = |job| [("SLURM_JOB_ID", job), ("SLURM_STEP_ID", "0"), ("SLURM_LOCALID", "1")];
         assert_eq!(token("0", &of_job("7")), token("1", &of_job("7")));
@@ -387,9 +387,9 @@ mod tests {
         let torchrun = [("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "0")];
         let run =
             [&torchrun[..], &[("TORCHELASTIC_RUN_ID", "secret"), ("SLURM_JOB_ID", "7")]].concat();
-        let launch = of(&run).expect("well").expect("a job");
-        assert_eq!(launch.token, Token::new(b"secret"));
-        assert!(!format!("{launch:?}").contains("secret"), "{launch:?}");
+        let rank = of(&run).expect("well").expect("a job");
+        assert_eq!(rank.token, Token::new(b"secret"));
+        assert!(!format!("{rank:?}").contains("secret"), "{rank:?}");
     }
 
     /// No other host needs to reach the port of rank 0.
