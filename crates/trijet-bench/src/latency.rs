@@ -14,7 +14,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use trijet::pipeline::{Class, Prepared, Schedule};
+use trijet::pipeline::{Prepared, Schedule, Sharing};
 use trijet::testing::WORK;
 use trijet::{
     Buffer, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result, Stream, StreamOptions,
@@ -44,28 +44,28 @@ struct Definition {
 /// How requests are made.
 #[derive(Debug, Clone, Copy)]
 enum Way {
-    /// By a prepared pipeline of the class for small jobs, with this schedule.
+    /// By a prepared pipeline that shares as a small job, with this schedule.
     Prepared(Schedule),
     /// By hand: copies and a kernel on a stream of the highest priority.
     OwnStream,
 }
 
-/// A case: its name, how requests are made, and the class of the bulk job beside them.
-type Case = (&'static str, Option<Way>, Option<Class>);
+/// A case: its name, how requests are made, and the sharing of the bulk job beside them.
+type Case = (&'static str, Option<Way>, Option<Sharing>);
 
 /// The bulk job alone comes first, since the others are compared with it.
 const CASES: [Case; 7] = [
-    ("bulk alone", None, Some(Class::Alone)),
-    ("bulk alone, class Bulk", None, Some(Class::Bulk)),
+    ("bulk alone", None, Some(Sharing::Alone)),
+    ("bulk alone, class Bulk", None, Some(Sharing::Bulk)),
     ("requests alone", Some(Way::Prepared(Schedule::Tuned)), None),
-    ("requests beside bulk", Some(Way::Prepared(Schedule::Tuned)), Some(Class::Alone)),
-    ("requests beside bulk, class Bulk", Some(Way::Prepared(Schedule::Tuned)), Some(Class::Bulk)),
+    ("requests beside bulk", Some(Way::Prepared(Schedule::Tuned)), Some(Sharing::Alone)),
+    ("requests beside bulk, class Bulk", Some(Way::Prepared(Schedule::Tuned)), Some(Sharing::Bulk)),
     (
         "requests by copies in shared streams, beside bulk, class Bulk",
         Some(Way::Prepared(Schedule::RoleStreams)),
-        Some(Class::Bulk),
+        Some(Sharing::Bulk),
     ),
-    ("requests on an own stream, beside bulk", Some(Way::OwnStream), Some(Class::Alone)),
+    ("requests on an own stream, beside bulk", Some(Way::OwnStream), Some(Sharing::Alone)),
 ];
 
 /// Page-locked memory for a job, and the rounds of its kernel.
@@ -86,13 +86,13 @@ impl Data {
     fn prepared(
         &mut self,
         device: &Device,
-        class: Class,
+        sharing: Sharing,
         schedule: Schedule,
     ) -> Result<Prepared<'static, u32, u32>> {
         let rounds = self.rounds;
         Pipeline::on(device)
             .stage::<u32, u32>(move |s, x, y| s.launch(&WORK, (rounds, x, y)))
-            .class(class)
+            .sharing(sharing)
             .schedule(schedule)
             .prepare(&self.x, ROW, &mut self.y)
     }
@@ -126,7 +126,7 @@ impl Requests {
     fn new(device: &Device, data: &mut Data, way: Way) -> Result<Self> {
         match way {
             Way::Prepared(schedule) => {
-                Ok(Self::Prepared(Box::new(data.prepared(device, Class::Latency, schedule)?)))
+                Ok(Self::Prepared(Box::new(data.prepared(device, Sharing::Latency, schedule)?)))
             }
             Way::OwnStream => {
                 let urgent = StreamOptions::new().priority(device.info().priorities.1);
@@ -171,14 +171,14 @@ struct Bulk {
 /// result. `ready` is passed when the job is prepared and has run once.
 fn bulk(
     device: &Device,
-    class: Class,
+    sharing: Sharing,
     definition: &Definition,
     ready: &Barrier,
     goes_on: impl Fn(Duration) -> bool,
 ) -> Result<Bulk> {
     let prepared = || -> Result<_> {
         let mut data = Data::new(device, definition.bulk_mib << 20, 1)?;
-        let mut job = data.prepared(device, class, Schedule::Tuned)?;
+        let mut job = data.prepared(device, sharing, Schedule::Tuned)?;
         job.run(&data.x, &mut data.y)?;
         data.y.write()?.iter_mut().step_by(STEP).for_each(|y| *y = 0);
         Ok((data, job))
@@ -236,19 +236,20 @@ fn case(
     case: &Case,
     definition: &Definition,
 ) -> Result<(Option<(Samples, String)>, Bulk)> {
-    let (_, way, class) = *case;
+    let (_, way, sharing) = *case;
     let seconds = Duration::from_secs_f64(definition.seconds);
     let Some(way) = way else {
-        let alone =
-            |class| bulk(device, class, definition, &Barrier::new(1), |so_far| so_far < seconds);
-        return Ok((None, class.map(alone).transpose()?.unwrap_or_default()));
+        let alone = |sharing| {
+            bulk(device, sharing, definition, &Barrier::new(1), |so_far| so_far < seconds)
+        };
+        return Ok((None, sharing.map(alone).transpose()?.unwrap_or_default()));
     };
-    let (ready, stop) = (Barrier::new(1 + usize::from(class.is_some())), AtomicBool::new(false));
+    let (ready, stop) = (Barrier::new(1 + usize::from(sharing.is_some())), AtomicBool::new(false));
     thread::scope(|scope| {
-        let beside = class.map(|class| {
+        let beside = sharing.map(|sharing| {
             let (ready, stop) = (&ready, &stop);
             let goes_on = |_| !stop.load(Ordering::Relaxed);
-            scope.spawn(move || bulk(device, class, definition, ready, goes_on))
+            scope.spawn(move || bulk(device, sharing, definition, ready, goes_on))
         });
         let answered = requests(device, way, definition, &ready);
         stop.store(true, Ordering::Relaxed);
@@ -319,10 +320,10 @@ mod tests {
         let mut show = |_: Step<'_>| ();
         let setting = Setting::for_tests(&device);
         let printed = measure(&setting, &definition, &mut Steps::new(&mut show))?.to_string();
-        for (name, way, class) in CASES {
+        for (name, way, sharing) in CASES {
             let has = |row: &str| printed.contains(&format!("{name}: {row}"));
             assert_eq!(has("p99.9"), way.is_some(), "{name}: {printed}");
-            assert_eq!(has("bulk, each way"), class.is_some(), "{name}: {printed}");
+            assert_eq!(has("bulk, each way"), sharing.is_some(), "{name}: {printed}");
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::sync::Once;
 use trijet::graph::Arguments;
 use trijet::kernels::AXPY;
 use trijet::kernels::multicast::{MATMUL, config, left, right};
-use trijet::pipeline::{Class, Schedule};
+use trijet::pipeline::{Schedule, Sharing};
 use trijet::{Buffer, Bytes, Device, PinnedBuffer, Pipeline, Result, Select, Stream};
 
 /// More operations than fill every ring: a stream keeps 64 events, and there are 8 streams.
@@ -162,23 +162,23 @@ fn a_run_of_a_prepared_pipeline_allocates_for_its_waits_only() -> Result<()> {
     let (x, mut y) = (device.pinned::<f32>(64 * LEN)?, device.pinned::<f32>(64 * LEN)?);
     // A bulk run of 8 chunks waits for each upload, each kernel, each download and at its end.
     let schedules = [
-        (Schedule::InPlace, Class::Alone, 1),
-        (Schedule::OneStream, Class::Alone, 1),
-        (Schedule::RoleStreams, Class::Alone, 3),
-        (Schedule::Tuned, Class::Alone, 4),
-        (Schedule::Tuned, Class::Latency, 4),
-        (Schedule::RoleStreams, Class::Bulk, 3 * 8 + 3),
+        (Schedule::InPlace, Sharing::Alone, 1),
+        (Schedule::OneStream, Sharing::Alone, 1),
+        (Schedule::RoleStreams, Sharing::Alone, 3),
+        (Schedule::Tuned, Sharing::Alone, 4),
+        (Schedule::Tuned, Sharing::Latency, 4),
+        (Schedule::RoleStreams, Sharing::Bulk, 3 * 8 + 3),
     ];
-    for (schedule, class, waits) in schedules {
+    for (schedule, sharing, waits) in schedules {
         let mut job = Pipeline::on(&device)
             .stage::<f32, f32>(|s, x, y| s.launch(&AXPY, (2.0, x, y)))
             .schedule(schedule)
-            .class(class)
+            .sharing(sharing)
             .chunk(Bytes(8 * LEN as u64 * 4))
             .depth(3)
             .prepare(&x, LEN, &mut y)?;
         let count = allocations(|_| job.run(&x, &mut y))?;
-        assert!(count <= waits * u64::from(COUNTED), "{schedule:?}, {class:?}: {count}");
+        assert!(count <= waits * u64::from(COUNTED), "{schedule:?}, {sharing:?}: {count}");
     }
     Ok(())
 }

@@ -3,7 +3,6 @@
 
 use super::calibrate::Calibration;
 use super::cancel::Cancel;
-use super::class::Class;
 use super::element::ElementType;
 use super::host_work::HostWork;
 use super::layout::Layout;
@@ -12,6 +11,7 @@ use super::progress::{OnProgress, Progress};
 use super::reach::Reach;
 use super::replay::Replay;
 use super::schedule::Schedule;
+use super::sharing::Sharing;
 use super::sink::Sink;
 use super::source::Source;
 use super::stage::{Stage, StageCx};
@@ -78,7 +78,7 @@ pub(super) struct Settings<'a> {
     pub(super) host_memory: Option<Bytes>,
     pub(super) times: TimesFrom,
     pub(super) drop_wait: Option<u64>,
-    pub(super) class: Class,
+    pub(super) sharing: Sharing,
     pub(super) replay: Replay,
     /// Memory that stages read besides their input.
     pub(super) reads: Vec<View<'a, u8>>,
@@ -114,7 +114,7 @@ impl Default for Settings<'_> {
             host_memory: None,
             times: TimesFrom::Events,
             drop_wait: None,
-            class: Class::default(),
+            sharing: Sharing::default(),
             replay: Replay::default(),
             reads: Vec::new(),
             remember: None,
@@ -272,18 +272,18 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// What the run is among other runs on its device; [alone](Class::Alone) by default. The other classes
-    /// need a schedule whose copies have streams of their own, or for [`Class::Latency`] none.
+    /// What the run is among other runs on its device; [alone](Sharing::Alone) by default. The others
+    /// need a schedule whose copies have streams of their own, or for [`Sharing::Latency`] none.
     ///
     /// ```
     /// use trijet::kernels::AFFINE_F32;
-    /// use trijet::pipeline::Class;
+    /// use trijet::pipeline::Sharing;
     /// use trijet::{Device, Pipeline, Select};
     /// let device = Device::open(Select::Host(0))?;
     /// let (mut x, mut y) = (device.pinned::<f32>(64)?, device.pinned::<f32>(64)?);
     /// let mut request = Pipeline::on(&device)
     ///     .stage::<f32, f32>(|s, x, y| s.launch(&AFFINE_F32, (2.0f32, 1.0f32, x, y)))
-    ///     .class(Class::Latency)
+    ///     .sharing(Sharing::Latency)
     ///     .prepare(&x, 8, &mut y)?;
     /// x.write()?.fill(3.0);
     /// request.run(&x, &mut y)?;
@@ -291,16 +291,16 @@ impl<'a> Pipeline<'a> {
     /// # Ok::<(), trijet::Error>(())
     /// ```
     #[must_use]
-    pub fn class(mut self, class: Class) -> Self {
-        self.settings.class = class;
+    pub fn sharing(mut self, sharing: Sharing) -> Self {
+        self.settings.sharing = sharing;
         self
     }
 
     /// Whether the runs of a [prepared](Self::prepare) pipeline are launches of a graph; by default, where a run
     /// has many short launches. [`run`](Self::run) ignores this.
     ///
-    /// `prepare` returns `InvalidValue` for [`Replay::Fixed`] with [`Class::Bulk`], which waits between
-    /// its operations, and with [`Class::Latency`] and another schedule than [`Schedule::InPlace`], since
+    /// `prepare` returns `InvalidValue` for [`Replay::Fixed`] with [`Sharing::Bulk`], which waits between
+    /// its operations, and with [`Sharing::Latency`] and another schedule than [`Schedule::InPlace`], since
     /// a graph does not copy in shared streams.
     ///
     /// ```
@@ -336,7 +336,7 @@ impl<'a> Pipeline<'a> {
 
     /// Remembers in a file what [`prepare`](Self::prepare) has measured for this job, and measures nothing if
     /// the file has it already. The library cannot see what kernels compute, so `name` stands for them; it
-    /// also compares the device, its driver, the class, the rows and the settings. A damaged file, or one
+    /// also compares the device, its driver, the sharing, the rows and the settings. A damaged file, or one
     /// of another version of the library, counts as empty. A file with anything else is kept, and `prepare`
     /// returns `InvalidValue`.
     ///

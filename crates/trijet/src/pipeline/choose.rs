@@ -8,12 +8,12 @@
 
 use super::allocate::Resources;
 use super::builder::{Input, Output};
-use super::class::Class;
 use super::enqueue::load;
 use super::pass::pass;
 use super::plan::{ChunkChoice, Plan, PlanOptions, even};
 use super::remember;
 use super::schedule::Schedule;
+use super::sharing::Sharing;
 use super::tune::{Model, measure};
 use super::validate::Job;
 use super::way::Way;
@@ -87,21 +87,21 @@ fn remembered(job: &mut Job<'_, '_>) -> Result<(Option<Way>, Vec<Tried>)> {
 /// Measures the ways that may be best.
 fn search(job: &mut Job<'_, '_>) -> Result<Vec<Tried>> {
     let end = Instant::now() + BUDGET;
-    let class = job.settings.class;
+    let sharing = job.settings.sharing;
     // The probes of the model copy in a stream of their own, which beside a bulk run takes seconds.
-    let model = if class == Class::Latency { None } else { measure(job)? };
+    let model = if sharing == Sharing::Latency { None } else { measure(job)? };
     let wanted = (job.settings.plan.chunk, job.settings.plan.depth);
     let depth = wanted.1.unwrap_or(DEPTH);
     let total = Bytes(job.layout.bytes()?);
     let mut first = sizes(job, model.as_ref(), depth);
     let is_whole = wanted.0.is_none() && total <= WHOLE_MAX;
-    if is_whole && !job.stages.stages.is_empty() && class != Class::Bulk {
+    if is_whole && !job.stages.stages.is_empty() && sharing != Sharing::Bulk {
         first.insert(0, Way { schedule: Schedule::InPlace, chunk: total, depth: 1 });
     }
     if is_whole {
-        let schedule = match class {
-            Class::Alone => Schedule::OneStream,
-            Class::Latency | Class::Bulk => Schedule::RoleStreams,
+        let schedule = match sharing {
+            Sharing::Alone => Schedule::OneStream,
+            Sharing::Latency | Sharing::Bulk => Schedule::RoleStreams,
         };
         first.push(Way { schedule, chunk: total, depth: 1 });
     }
@@ -110,7 +110,7 @@ fn search(job: &mut Job<'_, '_>) -> Result<Vec<Tried>> {
     for (number, way) in first.into_iter().enumerate() {
         try_way(job, way, end, count - number, &mut tried)?;
     }
-    for way in around(best(&tried), wanted.1, class) {
+    for way in around(best(&tried), wanted.1, sharing) {
         try_way(job, way, end, 1, &mut tried)?;
     }
     Ok(tried)
@@ -140,15 +140,15 @@ fn sizes(job: &Job<'_, '_>, model: Option<&Model>, depth: usize) -> Vec<Way> {
 }
 
 /// Other streams and slots for the way that is best so far.
-fn around(best: Option<Way>, depth: Option<usize>, class: Class) -> Vec<Way> {
+fn around(best: Option<Way>, depth: Option<usize>, sharing: Sharing) -> Vec<Way> {
     let Some(best) = best.filter(|best| best.schedule == Schedule::Tuned) else {
         return Vec::new();
     };
     let depths = depth.map_or(vec![2, 4, 8], |_| Vec::new());
     let slots = depths.into_iter().map(|depth| Way { depth, ..best });
-    let schedules: &[_] = match class {
-        Class::Alone => &[Schedule::RoleStreams, Schedule::SlotStreams],
-        Class::Latency | Class::Bulk => &[Schedule::RoleStreams],
+    let schedules: &[_] = match sharing {
+        Sharing::Alone => &[Schedule::RoleStreams, Schedule::SlotStreams],
+        Sharing::Latency | Sharing::Bulk => &[Schedule::RoleStreams],
     };
     let streams = schedules.iter().map(|&schedule| Way { schedule, ..best });
     streams.chain(slots).collect()

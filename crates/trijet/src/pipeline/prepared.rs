@@ -8,13 +8,13 @@
 use super::allocate::Resources;
 use super::builder::{Input, Output, Pipeline, invalid};
 use super::choose::{Tried, choose};
-use super::class::Class;
 use super::pass::pass;
 use super::plan::Plan;
 use super::replay::{Replay, Replayed};
 use super::replayer::{Ends, Recorder, Replayer, Stop};
 #[cfg(doc)]
 use super::schedule::Schedule;
+use super::sharing::Sharing;
 use super::stage::Stages;
 use super::validate::Job;
 use crate::base::error::Result;
@@ -42,7 +42,7 @@ use std::marker::PhantomData;
 /// ```
 pub struct Prepared<'a, T, U> {
     device: Device,
-    class: Class,
+    sharing: Sharing,
     stages: Stages<'a>,
     resources: Resources,
     /// Other memory that the stages read.
@@ -80,8 +80,8 @@ impl<'a> Pipeline<'a> {
     ) -> Result<Prepared<'a, T, U>> {
         let (len_in, len_out) = (x.len(), y.len());
         let mut job = Job::between(self, Input::pinned(x, row_len), Output::pinned(y))?;
-        let (class, schedule) = (job.settings.class, job.settings.plan.schedule);
-        let mut replayer = Replayer::new(job.settings.replay, class, schedule);
+        let (sharing, schedule) = (job.settings.sharing, job.settings.plan.schedule);
+        let mut replayer = Replayer::new(job.settings.replay, sharing, schedule);
         if let (Replay::Fixed, Replayer::Off(why)) = (job.settings.replay, &replayer) {
             return Err(invalid(why.clone()));
         }
@@ -92,13 +92,13 @@ impl<'a> Pipeline<'a> {
                 (input, output)
         {
             let mut ends = Ends { input, output, reads: &settings.reads };
-            let recorder = Recorder::new((&device, class), &resources, Replay::Fixed)?;
+            let recorder = Recorder::new((&device, sharing), &resources, Replay::Fixed)?;
             let graph = recorder.graph(Replay::Fixed, &mut resources, &stages, &mut ends);
             replayer = Replayer::Fixed(graph.map_err(Stop::into_error)?);
         }
         let (reads, elements) = (settings.reads, PhantomData);
         let lens = (len_in, len_out);
-        Ok(Prepared { device, class, stages, resources, reads, replayer, lens, tried, elements })
+        Ok(Prepared { device, sharing, stages, resources, reads, replayer, lens, tried, elements })
     }
 }
 
@@ -115,10 +115,10 @@ impl<T: Element, U: Element> Prepared<'_, T, U> {
                 "it was prepared for {len_in} elements in and {len_out} out, and got {x} and {y}"
             )));
         }
-        let Self { device, class, stages, resources, reads, replayer, .. } = self;
+        let Self { device, sharing, stages, resources, reads, replayer, .. } = self;
         let input = x.view().as_bytes();
         let ends = Ends { input, output: y.view_mut().into_bytes(), reads };
-        if replayer.run((device, *class), resources, stages, ends)? {
+        if replayer.run((device, *sharing), resources, stages, ends)? {
             return Ok(());
         }
         pass(resources, stages, input, y.view_mut().into_bytes())

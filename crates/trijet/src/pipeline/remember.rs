@@ -64,7 +64,7 @@ impl Key {
             name: name.to_owned(),
             device: info.name.clone(),
             driver: info.driver_version,
-            class: format!("{:?}", job.settings.class),
+            class: format!("{:?}", job.settings.sharing),
             wanted: (plan.chunk.map(|chunk| chunk.0), plan.depth),
             rows: job.layout.rows,
             row_bytes: job.stages.row_bytes.clone(),

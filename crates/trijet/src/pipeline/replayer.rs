@@ -2,10 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
-use super::class::Class;
 use super::enqueue::submit;
 use super::replay::{Replay, Replayed};
 use super::schedule::{Schedule, turn};
+use super::sharing::Sharing;
 use super::spans::Spans;
 use super::stage::Stages;
 use super::streams::Streams;
@@ -74,12 +74,12 @@ impl Recorder {
     /// With an automatic replay, a buffer that a stage allocates might be one that it keeps for runs without
     /// a graph.
     pub(super) fn new(
-        (device, class): (&Device, Class),
+        (device, sharing): (&Device, Sharing),
         resources: &Resources,
         wish: Replay,
     ) -> Result<Self> {
         let urgent = device.info().priorities.1;
-        let priority = (class == Class::Latency).then_some(urgent);
+        let priority = (sharing == Sharing::Latency).then_some(urgent);
         let recording = Recording::continuing(device, priority, wish == Replay::Fixed);
         let streams = resources.streams.recorded(&recording)?;
         Ok(Self { recording, streams })
@@ -135,8 +135,8 @@ impl Recorder {
 
 impl Replayer {
     /// Before the first run.
-    pub(super) fn new(wish: Replay, class: Class, schedule: Schedule) -> Self {
-        match (wish, check(class, schedule)) {
+    pub(super) fn new(wish: Replay, sharing: Sharing, schedule: Schedule) -> Self {
+        match (wish, check(sharing, schedule)) {
             (Replay::Never, _) => Self::Off("it was asked not to be".to_owned()),
             (Replay::Automatic | Replay::Fixed, Err(why)) => Self::Off(why.to_owned()),
             (Replay::Automatic | Replay::Fixed, Ok(())) => Self::First,
@@ -156,7 +156,7 @@ impl Replayer {
     /// Runs as a launch of the graph, if there is one or this run makes it. Returns whether it did.
     pub(super) fn run(
         &mut self,
-        job: (&Device, Class),
+        job: (&Device, Sharing),
         resources: &mut Resources,
         stages: &Stages<'_>,
         mut ends: Ends<'_, '_>,
@@ -187,7 +187,7 @@ impl Replayer {
     /// The graph of this run: a new one, or the one that there is with its changes.
     fn recorded(
         &mut self,
-        job: (&Device, Class),
+        job: (&Device, Sharing),
         resources: &mut Resources,
         stages: &Stages<'_>,
         ends: &mut Ends<'_, '_>,
@@ -212,15 +212,15 @@ impl Replayer {
 }
 
 /// Why runs cannot be launches of a graph.
-pub(super) fn check(class: Class, schedule: Schedule) -> std::result::Result<(), &'static str> {
-    match (class, schedule) {
-        (Class::Bulk, _) => Err("a bulk run waits between its operations; a graph cannot"),
-        (Class::Alone, _) | (Class::Latency, Schedule::InPlace) => Ok(()),
+pub(super) fn check(sharing: Sharing, schedule: Schedule) -> std::result::Result<(), &'static str> {
+    match (sharing, schedule) {
+        (Sharing::Bulk, _) => Err("a bulk run waits between its operations; a graph cannot"),
+        (Sharing::Alone, _) | (Sharing::Latency, Schedule::InPlace) => Ok(()),
         (
-            Class::Latency,
+            Sharing::Latency,
             Schedule::OneStream | Schedule::SlotStreams | Schedule::RoleStreams | Schedule::Tuned,
         ) => Err(
-            "the copies of a graph do not go through the streams that runs of the class Latency share; \
+            "the copies of a graph do not go through the streams that runs with `Sharing::Latency` share; \
              choose the schedule InPlace, which has no copies",
         ),
     }

@@ -1,10 +1,10 @@
 //! The streams of a run.
 #![forbid(unsafe_code)]
 
-use super::class::Class;
 use super::copy_streams::{CopyStreams, Small};
 use super::plan::Chunk;
 use super::schedule::{Schedule, StageId, Table};
+use super::sharing::Sharing;
 use crate::base::error::Result;
 use crate::graph::Recording;
 use crate::stream::{Device, Event, Stream, StreamOptions};
@@ -21,7 +21,7 @@ pub(super) struct Streams {
 /// The part of a run in the shared streams of its device.
 struct SharedCopies {
     copies: Arc<CopyStreams>,
-    class: Class,
+    sharing: Sharing,
     /// The ends of the run in both streams.
     ends: [Event; 2],
     /// Kept for its drop.
@@ -34,23 +34,23 @@ impl Streams {
     pub(super) fn open(
         device: &Device,
         table: Table,
-        (schedule, class): (Schedule, Class),
+        (schedule, sharing): (Schedule, Sharing),
         in_place: bool,
     ) -> Result<Self> {
         let has_copy_streams =
             matches!(schedule, Schedule::RoleStreams | Schedule::Tuned) && !in_place;
-        let shared = match class {
-            Class::Latency | Class::Bulk if has_copy_streams => {
+        let shared = match sharing {
+            Sharing::Latency | Sharing::Bulk if has_copy_streams => {
                 let copies = CopyStreams::of(device)?;
                 let ends = [device.event()?, device.event()?];
-                let small = (class == Class::Latency).then(|| Small::enter(&copies));
-                Some(SharedCopies { copies, class, ends, _small: small })
+                let small = (sharing == Sharing::Latency).then(|| Small::enter(&copies));
+                Some(SharedCopies { copies, sharing, ends, _small: small })
             }
             _ => None,
         };
-        let priority = match class {
-            Class::Latency => device.info().priorities.1,
-            Class::Alone | Class::Bulk => 0,
+        let priority = match sharing {
+            Sharing::Latency => device.info().priorities.1,
+            Sharing::Alone | Sharing::Bulk => 0,
         };
         let options = StreamOptions::new().priority(priority);
         let (upload, download) =
@@ -90,7 +90,7 @@ impl Streams {
     /// The shared streams of a run that leaves room in them for others.
     pub(super) fn bulk(&self) -> Option<&Arc<CopyStreams>> {
         let shared = self.shared.as_ref()?;
-        (shared.class == Class::Bulk).then_some(&shared.copies)
+        (shared.sharing == Sharing::Bulk).then_some(&shared.copies)
     }
 
     /// Waits for all operations of the run, also after an error. Of those that others enqueue in the

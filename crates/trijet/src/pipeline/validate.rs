@@ -2,11 +2,11 @@
 #![forbid(unsafe_code)]
 
 use super::builder::{Input, Output, Pipeline, Settings, invalid};
-use super::class::Class;
 use super::element::ElementType;
 use super::layout::Layout;
 use super::reach::Reach;
 use super::schedule::{Schedule, StageId};
+use super::sharing::Sharing;
 use super::stage::{Stage, Stages};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::stream::Device;
@@ -42,7 +42,7 @@ impl<'a, 's> Job<'a, 's> {
         output: Output<'a>,
     ) -> Result<Self> {
         pipeline.check_calls()?;
-        check_class(&pipeline.settings)?;
+        check_sharing(&pipeline.settings)?;
         let layout = input.layout()?;
         let Pipeline { device, stages, settings, .. } = pipeline;
         let (stages, results) = check_stages(layout, stages)?;
@@ -56,19 +56,19 @@ impl<'a, 's> Job<'a, 's> {
     }
 }
 
-/// Refuses a class that the schedule does not allow.
-fn check_class(settings: &Settings<'_>) -> Result<()> {
-    let (class, schedule) = (settings.class, settings.plan.schedule);
+/// Refuses a way of sharing that the schedule does not allow.
+fn check_sharing(settings: &Settings<'_>) -> Result<()> {
+    let (sharing, schedule) = (settings.sharing, settings.plan.schedule);
     let allows = match schedule {
-        Schedule::OneStream | Schedule::SlotStreams => class == Class::Alone,
-        Schedule::InPlace => class != Class::Bulk,
+        Schedule::OneStream | Schedule::SlotStreams => sharing == Sharing::Alone,
+        Schedule::InPlace => sharing != Sharing::Bulk,
         Schedule::RoleStreams | Schedule::Tuned => true,
     };
     if allows {
         return Ok(());
     }
     Err(invalid(format!(
-        "the class {class:?} shares the streams of copies, which the schedule {schedule:?} does not \
+        "`Sharing::{sharing:?}` shares the streams of copies, which the schedule {schedule:?} does not \
          have; choose RoleStreams or Tuned"
     )))
 }

@@ -1,7 +1,6 @@
 //! Pipelines: every byte arrives once and in order, with every schedule, in every order of the
 //! device, and after errors.
 
-mod classes;
 mod events;
 mod halos;
 mod in_place;
@@ -11,6 +10,7 @@ mod memory;
 mod parallel;
 mod prepared;
 mod rows;
+mod sharing;
 mod staged;
 mod unwritten;
 

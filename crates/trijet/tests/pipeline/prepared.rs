@@ -3,7 +3,7 @@
 use crate::{SCHEDULES, simulated, threads};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use trijet::kernels::{Code, Cost, In, KernelSpec, Out, Shape, Twin};
-use trijet::pipeline::{Class, Prepared, Replay, Replayed, Schedule};
+use trijet::pipeline::{Prepared, Replay, Replayed, Schedule, Sharing};
 use trijet::sim::Order;
 use trijet::testing::WORK;
 use trijet::{
@@ -360,17 +360,19 @@ fn a_stage_that_cannot_be_recorded_is_an_error_of_prepare() -> Result<()> {
 fn a_run_whose_copies_use_the_shared_streams_is_not_replayed() -> Result<()> {
     let device = simulated(Order::Greedy);
     let (x, mut y) = (numbers(&device, 10 * ROW, 0), numbers(&device, 10 * ROW, 0));
-    for (class, schedule) in [
-        (Class::Bulk, Schedule::RoleStreams),
-        (Class::Latency, Schedule::RoleStreams),
-        (Class::Latency, Schedule::Tuned),
+    for (sharing, schedule) in [
+        (Sharing::Bulk, Schedule::RoleStreams),
+        (Sharing::Latency, Schedule::RoleStreams),
+        (Sharing::Latency, Schedule::Tuned),
     ] {
-        let job = copying(&device, 0).class(class).schedule(schedule).replay(Replay::Fixed);
+        let job = copying(&device, 0).sharing(sharing).schedule(schedule).replay(Replay::Fixed);
         let error = job.prepare(&x, ROW, &mut y).expect_err("copies in shared streams");
-        assert_eq!(error.kind(), ErrorKind::InvalidValue, "{class:?} {schedule:?}");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue, "{sharing:?} {schedule:?}");
     }
-    let job =
-        copying(&device, 0).class(Class::Latency).schedule(Schedule::InPlace).replay(Replay::Fixed);
+    let job = copying(&device, 0)
+        .sharing(Sharing::Latency)
+        .schedule(Schedule::InPlace)
+        .replay(Replay::Fixed);
     job.prepare(&x, ROW, &mut y)?.run(&x, &mut y)?;
     assert_eq!(y.read()?[3], x.read()?[3]);
     Ok(())

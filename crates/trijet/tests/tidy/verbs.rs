@@ -74,7 +74,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "Pipeline::calibrated",
             "Pipeline::cancel_with",
             "Pipeline::chunk",
-            "Pipeline::class",
+            "Pipeline::sharing",
             "Pipeline::depth",
             "Pipeline::drop_wait",
             "Pipeline::halo",

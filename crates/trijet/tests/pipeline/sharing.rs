@@ -1,7 +1,7 @@
 //! Classes: runs on one device that share its streams for copies.
 
 use crate::{noise, simulated, threads};
-use trijet::pipeline::{Class, HostWork, Schedule, StageCx, rows_of};
+use trijet::pipeline::{HostWork, Schedule, Sharing, StageCx, rows_of};
 use trijet::sim::Order;
 use trijet::testing::WORK;
 use trijet::trace::{Engine, Op, OpKind};
@@ -24,16 +24,16 @@ fn numbers(device: &Device, len: usize, first: u32) -> PinnedBuffer<u32> {
 }
 
 #[test]
-fn every_class_computes_the_same_bytes_in_all_counts_of_chunks_and_slots() -> Result<()> {
+fn every_way_of_sharing_computes_the_same_bytes_in_all_counts_of_chunks_and_slots() -> Result<()> {
     for device in [threads(), simulated(Order::Greedy), simulated(Order::Seeded(5))] {
-        for class in [Class::Alone, Class::Latency, Class::Bulk] {
+        for sharing in [Sharing::Alone, Sharing::Latency, Sharing::Bulk] {
             for (rows, depth) in
                 [0, 1, 2, 3, 4, 7].into_iter().flat_map(|n| [1, 2, 3, 5].map(|d| (n, d)))
             {
-                let what = format!("{class:?}, {rows} chunks, {depth} slots");
+                let what = format!("{sharing:?}, {rows} chunks, {depth} slots");
                 let (x, mut y) = (numbers(&device, rows * ROW, 1), numbers(&device, rows * ROW, 0));
                 let chunk = Bytes(ROW as u64 * 4);
-                let pipeline = Pipeline::on(&device).class(class).chunk(chunk).depth(depth);
+                let pipeline = Pipeline::on(&device).sharing(sharing).chunk(chunk).depth(depth);
                 let mut job = pipeline.stage(copy).stage(copy).prepare(&x, ROW, &mut y)?;
                 y.write()?.fill(0);
                 job.run(&x, &mut y)?;
@@ -43,7 +43,7 @@ fn every_class_computes_the_same_bytes_in_all_counts_of_chunks_and_slots() -> Re
                 for host_work in [HostWork::Inline, HostWork::Threads] {
                     let mut z: Vec<u8> = Vec::new();
                     let pipeline =
-                        Pipeline::on(&device).class(class).chunk(Bytes(100)).depth(depth);
+                        Pipeline::on(&device).sharing(sharing).chunk(Bytes(100)).depth(depth);
                     let pipeline = pipeline.source(rows_of(&data, 100)).host_work(host_work);
                     pipeline.sink(&mut z).run()?;
                     assert_eq!(z, data, "{host_work:?}, without a stage, {what}");
@@ -83,22 +83,22 @@ fn a_small_copy_waits_for_two_pieces_of_a_bulk_run_at_most() -> Result<()> {
         let device = simulated(if seed == 0 { Order::Greedy } else { Order::Seeded(seed) });
         let (x, mut y) = (numbers(&device, 4 << 20, 3), numbers(&device, 4 << 20, 0));
         let (small, mut answer) = (numbers(&device, SMALL / 4, 7), numbers(&device, SMALL / 4, 0));
-        let on = |class, chunk| {
-            let pipeline = Pipeline::on(&device).stage(copy).class(class);
+        let on = |sharing, chunk| {
+            let pipeline = Pipeline::on(&device).stage(copy).sharing(sharing);
             pipeline.schedule(Schedule::RoleStreams).chunk(Bytes(chunk))
         };
         // Made before the bulk run begins, so that all of its copies are cut.
-        let waiting = on(Class::Latency, SMALL as u64).prepare(&small, ROW, &mut answer)?;
+        let waiting = on(Sharing::Latency, SMALL as u64).prepare(&small, ROW, &mut answer)?;
         answer.write()?.fill(0);
         let stream = device.stream()?;
         device.start_trace(&stream)?;
         device.script(vec![
             Box::new(|| {
-                let mut bulk = on(Class::Bulk, 3 << 20).prepare(&x, ROW, &mut y).expect("a job");
+                let mut bulk = on(Sharing::Bulk, 3 << 20).prepare(&x, ROW, &mut y).expect("a job");
                 bulk.run(&x, &mut y).expect("the bulk run");
             }),
             Box::new(|| {
-                let request = on(Class::Latency, SMALL as u64);
+                let request = on(Sharing::Latency, SMALL as u64);
                 let mut request = request.prepare(&small, ROW, &mut answer).expect("a job");
                 (0..20).for_each(|_| request.run(&small, &mut answer).expect("a request"));
             }),
@@ -132,7 +132,7 @@ fn copies_of_a_bulk_run_are_cut_only_while_a_small_job_copies_too() -> Result<()
     let device = simulated(Order::Greedy);
     let (x, mut y) = (numbers(&device, 2 << 20, 3), numbers(&device, 2 << 20, 0));
     let (small, mut answer) = (numbers(&device, SMALL / 4, 7), numbers(&device, SMALL / 4, 0));
-    let bulk = Pipeline::on(&device).stage(copy).class(Class::Bulk).chunk(Bytes(4 << 20));
+    let bulk = Pipeline::on(&device).stage(copy).sharing(Sharing::Bulk).chunk(Bytes(4 << 20));
     let mut bulk = bulk.prepare(&x, ROW, &mut y)?;
     let stream = device.stream()?;
     let mut largest = || -> Result<u64> {
@@ -144,7 +144,7 @@ fn copies_of_a_bulk_run_are_cut_only_while_a_small_job_copies_too() -> Result<()
     };
     assert_eq!(largest()?, 4 << 20);
     let request = |schedule| {
-        let pipeline = Pipeline::on(&device).stage(copy).class(Class::Latency);
+        let pipeline = Pipeline::on(&device).stage(copy).sharing(Sharing::Latency);
         pipeline.schedule(schedule)
     };
     let in_place = request(Schedule::InPlace).prepare(&small, ROW, &mut answer)?;
@@ -158,18 +158,18 @@ fn copies_of_a_bulk_run_are_cut_only_while_a_small_job_copies_too() -> Result<()
 }
 
 #[test]
-fn a_class_that_its_schedule_does_not_allow_is_refused() -> Result<()> {
+fn a_way_of_sharing_that_its_schedule_does_not_allow_is_refused() -> Result<()> {
     let device = simulated(Order::Greedy);
     let (x, mut y) = (numbers(&device, 10 * ROW, 3), numbers(&device, 10 * ROW, 0));
     let refused = [
-        (Class::Latency, Schedule::OneStream),
-        (Class::Latency, Schedule::SlotStreams),
-        (Class::Bulk, Schedule::OneStream),
-        (Class::Bulk, Schedule::SlotStreams),
-        (Class::Bulk, Schedule::InPlace),
+        (Sharing::Latency, Schedule::OneStream),
+        (Sharing::Latency, Schedule::SlotStreams),
+        (Sharing::Bulk, Schedule::OneStream),
+        (Sharing::Bulk, Schedule::SlotStreams),
+        (Sharing::Bulk, Schedule::InPlace),
     ];
-    for (class, schedule) in refused {
-        let pipeline = Pipeline::on(&device).stage(copy).class(class).schedule(schedule);
+    for (sharing, schedule) in refused {
+        let pipeline = Pipeline::on(&device).stage(copy).sharing(sharing).schedule(schedule);
         let error = pipeline.prepare(&x, ROW, &mut y).expect_err("no streams of copies");
         assert_eq!(error.kind(), ErrorKind::InvalidValue);
         assert!(error.to_string().contains(&format!("{schedule:?}")), "{error}");
@@ -178,10 +178,11 @@ fn a_class_that_its_schedule_does_not_allow_is_refused() -> Result<()> {
 }
 
 #[test]
-fn a_small_light_job_of_class_latency_works_in_place() -> Result<()> {
+fn a_small_light_job_for_latency_works_in_place() -> Result<()> {
     let device = simulated(Order::Greedy);
     let (x, mut y) = (numbers(&device, SMALL / 4, 3), numbers(&device, SMALL / 4, 0));
-    let job = Pipeline::on(&device).stage(copy).class(Class::Latency).prepare(&x, ROW, &mut y)?;
+    let job =
+        Pipeline::on(&device).stage(copy).sharing(Sharing::Latency).prepare(&x, ROW, &mut y)?;
     assert_eq!(job.plan().schedule, Schedule::InPlace);
     assert!(
         job.tried().iter().any(|way| way.schedule == Schedule::RoleStreams),
@@ -208,7 +209,7 @@ fn a_bulk_run_goes_on_after_an_error_of_a_stage() -> Result<()> {
                 }
                 s.launch(&WORK, (0, x, y))
             })
-            .class(Class::Bulk)
+            .sharing(Sharing::Bulk)
             .chunk(Bytes(10 * ROW as u64 * 4));
         let mut job = pipeline.prepare(&x, ROW, &mut y)?;
         failing.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -231,7 +232,7 @@ fn two_bulk_runs_of_a_simulation_end() -> Result<()> {
             let device = &device;
             move || {
                 let (x, mut y) = (numbers(device, 90 * ROW, first), numbers(device, 90 * ROW, 0));
-                let pipeline = Pipeline::on(device).stage(copy).class(Class::Bulk);
+                let pipeline = Pipeline::on(device).stage(copy).sharing(Sharing::Bulk);
                 let pipeline =
                     pipeline.schedule(Schedule::RoleStreams).chunk(Bytes(7 * ROW as u64 * 4));
                 let mut job = pipeline.prepare(&x, ROW, &mut y).expect("a job");
@@ -253,7 +254,7 @@ fn two_bulk_runs_share_the_streams() -> Result<()> {
             let device = &device;
             move || -> Result<()> {
                 let (x, mut y) = (numbers(device, 500 * ROW, first), numbers(device, 500 * ROW, 0));
-                let pipeline = Pipeline::on(device).stage(copy).class(Class::Bulk);
+                let pipeline = Pipeline::on(device).stage(copy).sharing(Sharing::Bulk);
                 let mut job = pipeline.chunk(Bytes(7 * ROW as u64 * 4)).prepare(&x, ROW, &mut y)?;
                 for _ in 0..3 {
                     y.write()?.fill(0);
