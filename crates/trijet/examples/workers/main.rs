@@ -22,9 +22,9 @@ fn example(device: &Device) -> Outcome<String> {
         let mut sum = s.alloc_zeroed::<u64>(1)?;
         let (options, all) =
             (Options { policy, ..Options::default() }, [Task::new(0, 1 << 28 | NUMBERS)]);
-        let outcome = s.run_workers(&COLLATZ, Work::Tasks(&all), &options, (&mut sum,))?.wait()?;
+        let report = s.run_workers(&COLLATZ, Work::Tasks(&all), &options, (&mut sum,))?.wait()?;
         verify(policy.name(), &s.download(&sum)?, |_| expected)?;
-        (tasks, stolen) = (tasks + outcome.ran, stolen + outcome.stolen);
+        (tasks, stolen) = (tasks + report.ran, stolen + report.stolen);
     }
     Ok(format!("{tasks} tasks under 3 policies, {stolen} stolen"))
 }

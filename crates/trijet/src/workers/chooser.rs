@@ -2,9 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::options::{Options, Policy};
-use super::outcome::Outcome;
 use super::program::Program;
 use super::run::{Run, Work};
+use super::run_report::RunReport;
 use super::twin::Kinds;
 use crate::base::error::Result;
 use crate::launch::ArgsFor;
@@ -154,16 +154,16 @@ impl Chosen<'_> {
     /// # Errors
     /// As for [`Run::wait`].
     #[track_caller]
-    pub fn wait(self) -> Result<Outcome> {
+    pub fn wait(self) -> Result<RunReport> {
         let Self { chooser, key, policy, between, run } = self;
-        let outcome = run.wait();
-        let time = match (&outcome, &between) {
+        let report = run.wait();
+        let time = match (&report, &between) {
             (Ok(_), Some([begin, end])) => end.elapsed_since(begin)?.seconds(),
-            (Ok(_), None) => return outcome,
+            (Ok(_), None) => return report,
             (Err(_), _) => f64::INFINITY,
         };
         chooser.lock().entry(key).or_default().note(policy, time);
-        outcome
+        report
     }
 }
 

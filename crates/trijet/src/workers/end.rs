@@ -20,7 +20,7 @@ pub(super) struct End {
 
 /// How a run ended, as its last worker reports it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Report {
+pub(super) struct EndReport {
     pub(super) code: u32,
     pub(super) worker: u32,
     /// The credits that are back.

@@ -2,9 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::options::{Options, Policy};
-use super::outcome::Outcome;
 use super::program::Program;
 use super::run::{Run, Work, start};
+use super::run_report::RunReport;
 use super::setup::host;
 use super::task::Task;
 use super::twin::{self, Kinds};
@@ -33,7 +33,7 @@ pub struct Feed<'a, K, P> {
     seen: u32,
     answers: Vec<u64>,
     /// The sums of the runs that ended.
-    outcome: Outcome,
+    report: RunReport,
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
@@ -64,10 +64,10 @@ impl Stream {
     ///     let tasks: Vec<Task> = (0..100).map(|at| Task::new(0, 100 * batch + at)).collect();
     ///     feed.push(&tasks)?;
     /// }
-    /// let (outcome, mut answers) = feed.finish()?;
+    /// let (report, mut answers) = feed.finish()?;
     /// answers.sort_unstable();
     /// assert!(answers.iter().copied().eq((0..300).map(echoed)));
-    /// assert_eq!((outcome.ran, s.download(&sum)?[0]), (300, 44_850));
+    /// assert_eq!((report.ran, s.download(&sum)?[0]), (300, 44_850));
     /// # Ok::<(), trijet::Error>(())
     /// ```
     ///
@@ -97,7 +97,7 @@ impl Stream {
             None
         };
         let (stream, args, options) = (self, collected, *options);
-        let (answers, outcome) = (Vec::new(), Outcome::default());
+        let (answers, report) = (Vec::new(), RunReport::default());
         Ok(Feed {
             stream,
             program,
@@ -108,7 +108,7 @@ impl Stream {
             taken: 0,
             seen: 0,
             answers,
-            outcome,
+            report,
         })
     }
 }
@@ -125,7 +125,7 @@ impl<K: Kinds, P> Feed<'_, K, P> {
         let Some(run) = &self.resident else {
             let work = Work::Tasks(tasks);
             let run = start(self.stream, self.program, work, &self.options, 0, self.args.again())?;
-            self.outcome.add(&run.end()?);
+            self.report.add(&run.end()?);
             self.answers.extend(twin::answers(run.host.address()));
             return Ok(());
         };
@@ -163,7 +163,7 @@ impl<K: Kinds, P> Feed<'_, K, P> {
     /// # Errors
     /// As for [`Run::wait`].
     #[track_caller]
-    pub fn finish(mut self) -> Result<(Outcome, Vec<u64>)> {
+    pub fn finish(mut self) -> Result<(RunReport, Vec<u64>)> {
         calling::refuse("feed_workers")?;
         if let Some(run) = self.resident.take() {
             run.host.set(host::CLOSED, 1);
@@ -172,10 +172,10 @@ impl<K: Kinds, P> Feed<'_, K, P> {
                 std::thread::yield_now();
             }
             take(&run, &mut self.taken, &mut self.answers);
-            let outcome = run.wait()?;
-            self.outcome.add(&outcome);
+            let report = run.wait()?;
+            self.report.add(&report);
         }
-        Ok((std::mem::take(&mut self.outcome), std::mem::take(&mut self.answers)))
+        Ok((std::mem::take(&mut self.report), std::mem::take(&mut self.answers)))
     }
 
     /// Asks the workers to leave, see [`Run::cancel`].

@@ -40,9 +40,9 @@
 //! let s = device.stream()?;
 //! let mut sum = s.alloc_zeroed::<u64>(1)?;
 //! let work = Work::Range { kind: 0, count: 5 };
-//! let outcome = s.run_workers(&HALVES, work, &Options::default(), (&mut sum,))?.wait()?;
+//! let report = s.run_workers(&HALVES, work, &Options::default(), (&mut sum,))?.wait()?;
 //! assert_eq!(s.download(&sum)?, [0 + 1 + (2 + 1) + (3 + 1) + (4 + 2 + 1)]);
-//! assert_eq!((outcome.ran, outcome.spawned), (9, 4));
+//! assert_eq!((report.ran, report.spawned), (9, 4));
 //! # Ok::<(), trijet::Error>(())
 //! ```
 
@@ -51,10 +51,10 @@ mod end;
 mod feed;
 mod graph;
 mod options;
-mod outcome;
 mod program;
 pub mod programs;
 mod run;
+mod run_report;
 mod setup;
 mod task;
 mod twin;
@@ -63,8 +63,8 @@ pub use chooser::{Chooser, Chosen};
 pub use feed::Feed;
 pub use graph::{LoadedGraph, Node, TaskGraph};
 pub use options::{Options, Policy};
-pub use outcome::{Outcome, TaskSpan, WorkerOutcome};
 pub use program::{Program, ProgramSpec};
 pub use run::{Run, Work};
+pub use run_report::{RunReport, TaskSpan, WorkerReport};
 pub use task::Task;
 pub use twin::{Body, Kinds, Shared, Worker};

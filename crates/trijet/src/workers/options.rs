@@ -75,9 +75,9 @@ pub struct Options {
     /// The run ends if a worker is idle for so long although a task is left that no worker runs, or that runs for as long
     /// again. Zero turns this off.
     pub watchdog: Duration,
-    /// Whether each worker counts and times its tasks, see [`Outcome::workers`](super::Outcome::workers).
+    /// Whether each worker counts and times its tasks, see [`RunReport::workers`](super::RunReport::workers).
     pub statistics: bool,
-    /// The tasks of each worker that are kept with their times, the last ones, see [`Outcome::tasks`](super::Outcome::tasks). A
+    /// The tasks of each worker that are kept with their times, the last ones, see [`RunReport::tasks`](super::RunReport::tasks). A
     /// task takes 24 bytes. More than 0 turns the statistics on.
     pub trace: u32,
     /// For the choice of the workers that others take tasks from.

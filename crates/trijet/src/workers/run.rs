@@ -1,11 +1,11 @@
 //! A run of a program by workers.
 #![forbid(unsafe_code)]
 
-use super::end::{HUNG, Report};
+use super::end::{EndReport, HUNG};
 use super::graph::LoadedGraph;
 use super::options::{Options, Policy};
-use super::outcome::{self, Outcome};
 use super::program::Program;
+use super::run_report::{self, RunReport};
 use super::setup::{Setup, host};
 use super::task::{PAYLOAD, Task};
 use super::twin::{self, Kinds};
@@ -200,9 +200,9 @@ impl Stream {
     /// let mut total = s.alloc_zeroed::<u64>(1)?;
     /// let root = [queens::root(8)];
     /// let run = s.run_workers(&QUEENS, Work::Tasks(&root), &Options::default(), (&mut total, 2u32))?;
-    /// let outcome = run.wait()?;
+    /// let report = run.wait()?;
     /// assert_eq!(s.download(&total)?, [92]);
-    /// assert_eq!(outcome.ran, outcome.spawned + 1);
+    /// assert_eq!(report.ran, report.spawned + 1);
     /// # Ok::<(), trijet::Error>(())
     /// ```
     ///
@@ -287,13 +287,13 @@ impl Run {
     /// `OutOfMemory` if a task had no room; `Stalled` if the watchdog ended the run, with the worker and its task; `Cancelled`; the
     /// error of work that failed.
     #[track_caller]
-    pub fn wait(self) -> Result<Outcome> {
+    pub fn wait(self) -> Result<RunReport> {
         self.end()
     }
 
     /// As [`Run::wait`], for a run that is looked at afterwards.
     #[track_caller]
-    pub(crate) fn end(&self) -> Result<Outcome> {
+    pub(crate) fn end(&self) -> Result<RunReport> {
         if self.watchdog.is_zero() {
             self.ticket.wait()?;
         } else {
@@ -301,8 +301,8 @@ impl Run {
         }
         let report = twin::report(self.host.address()).unwrap_or_else(|| self.report());
         match &self.stats {
-            Some(stats) => Outcome::read(&self.setup, &self.kinds, &report, &stats.read()?),
-            None => Outcome::read(&self.setup, &self.kinds, &report, &[]),
+            Some(stats) => RunReport::read(&self.setup, &self.kinds, &report, &stats.read()?),
+            None => RunReport::read(&self.setup, &self.kinds, &report, &[]),
         }
     }
 
@@ -318,11 +318,11 @@ impl Run {
     }
 
     /// How the run ended, by the words of its workers.
-    fn report(&self) -> Report {
+    fn report(&self) -> EndReport {
         let word = |at: usize| self.host.get(host::REPORTED + at);
         let long = |at: usize| u64::from(word(at + 1)) << 32 | u64::from(word(at));
         let totals = std::array::from_fn(|at| long(5 + 2 * at));
-        Report { code: word(0), worker: word(1), credits: word(2), task: long(3), totals }
+        EndReport { code: word(0), worker: word(1), credits: word(2), task: long(3), totals }
     }
 
     /// Waits for the end, or until a task that the watchdog found has gone on for as long again.
@@ -330,7 +330,7 @@ impl Run {
         let (mut found, mut asked): (Option<Instant>, u64) = (None, 0);
         while self.ticket.query()? == Readiness::NotReady {
             if self.is_hung() && found.get_or_insert_with(Instant::now).elapsed() > self.watchdog {
-                let error = outcome::error(&self.report(), &self.setup, &self.kinds);
+                let error = run_report::error(&self.report(), &self.setup, &self.kinds);
                 return Err(error.context("the kernel does not end"));
             }
             // A device in modelled time works while it is asked, so each question must not cost a turn of a busy

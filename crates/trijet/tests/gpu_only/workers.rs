@@ -161,7 +161,7 @@ fn statistics_add_up_on_a_gpu() -> Result<()> {
     let device = Device::open(Select::Cuda(0))?;
     let options = Options { statistics: true, ..Options::default() };
     let outcome = answers::queens(&device, &options, 12, 4)?;
-    let sum = |of: fn(&trijet::workers::WorkerOutcome) -> u64| -> u64 {
+    let sum = |of: fn(&trijet::workers::WorkerReport) -> u64| -> u64 {
         outcome.workers.iter().map(of).sum()
     };
     assert_eq!((sum(|w| w.ran), sum(|w| w.spawned)), (outcome.ran, outcome.spawned));

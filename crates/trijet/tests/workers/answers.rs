@@ -11,7 +11,7 @@ use trijet::workers::programs::queens::{self, QUEENS};
 use trijet::workers::programs::rows::{self, ROWS};
 use trijet::workers::programs::search::{self, Neighbours, SEARCH};
 use trijet::workers::programs::tree::{self, TREE};
-use trijet::workers::{Options, Outcome, Policy, Work};
+use trijet::workers::{Options, Policy, RunReport, Work};
 use trijet::{Device, Result};
 
 /// The ways to place so many queens.
@@ -19,14 +19,14 @@ const QUEENS_OF: [u64; 15] =
     [1, 1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2680, 14_200, 73_712, 365_596];
 
 /// Counts the solutions of a board.
-pub(crate) fn queens(device: &Device, options: &Options, n: u8, cut: u32) -> Result<Outcome> {
+pub(crate) fn queens(device: &Device, options: &Options, n: u8, cut: u32) -> Result<RunReport> {
     let s = device.stream()?;
     let mut total = s.alloc_zeroed::<u64>(1)?;
     let root = [queens::root(n)];
-    let outcome = s.run_workers(&QUEENS, Work::Tasks(&root), options, (&mut total, cut))?.wait()?;
+    let report = s.run_workers(&QUEENS, Work::Tasks(&root), options, (&mut total, cut))?.wait()?;
     assert_eq!(s.download(&total)?, [QUEENS_OF[usize::from(n)]], "{n} queens, {options:?}");
-    assert_eq!(outcome.ran, outcome.spawned + 1, "{options:?}");
-    Ok(outcome)
+    assert_eq!(report.ran, report.spawned + 1, "{options:?}");
+    Ok(report)
 }
 
 /// Computes an image.
@@ -35,18 +35,18 @@ pub(crate) fn mandelbrot(
     options: &Options,
     width: u32,
     limit: u32,
-) -> Result<Outcome> {
+) -> Result<RunReport> {
     let s = device.stream()?;
     let mut counts = s.alloc::<u32>((width * width) as usize)?;
     let work = Work::Range { kind: 0, count: mandelbrot::tiles(width) };
     let run = s.run_workers(&MANDELBROT, work, options, (&mut counts, width, limit))?;
-    let outcome = run.wait()?;
+    let report = run.wait()?;
     let pixels = (0..width).flat_map(|y| (0..width).map(move |x| (x, y)));
     let expected: Vec<u32> =
         pixels.map(|(x, y)| mandelbrot::iterations(x, y, width, limit)).collect();
     assert!(s.download(&counts)? == expected, "the image, {options:?}");
-    assert_eq!(outcome.ran, u64::from(mandelbrot::tiles(width)));
-    Ok(outcome)
+    assert_eq!(report.ran, u64::from(mandelbrot::tiles(width)));
+    Ok(report)
 }
 
 /// Runs tasks of different lengths.
@@ -55,17 +55,17 @@ pub(crate) fn lengths(
     options: &Options,
     tasks: u32,
     skew: u32,
-) -> Result<Outcome> {
+) -> Result<RunReport> {
     let s = device.stream()?;
     let mut out = s.alloc::<u32>(tasks as usize * 32)?;
     let work = Work::Range { kind: 0, count: tasks };
-    let outcome = s.run_workers(&LENGTHS, work, options, (&mut out, 3u32, skew))?.wait()?;
+    let report = s.run_workers(&LENGTHS, work, options, (&mut out, 3u32, skew))?.wait()?;
     let lanes = (0..tasks).flat_map(|task| (0..32).map(move |lane| (task, lane)));
     let expected: Vec<u32> =
         lanes.map(|(task, lane)| lengths::value(task, lane, 3, skew)).collect();
     assert!(s.download(&out)? == expected, "the numbers, {options:?}");
-    assert_eq!(outcome.ran, u64::from(tasks));
-    Ok(outcome)
+    assert_eq!(report.ran, u64::from(tasks));
+    Ok(report)
 }
 
 /// Runs a layered graph twice.
@@ -74,13 +74,13 @@ pub(crate) fn layered(
     options: &Options,
     levels: u32,
     width: u32,
-) -> Result<Outcome> {
+) -> Result<RunReport> {
     let s = device.stream()?;
     let graph = Layered::new(levels, width);
     let loaded = s.load_graph(&graph.tasks()?)?;
     let (ends, before) = (s.upload(&graph.ends)?, s.upload(&graph.before)?);
     let mut values = s.alloc::<u32>(graph.len())?;
-    let mut last = Outcome::default();
+    let mut last = RunReport::default();
     for _ in 0..2 {
         s.fill_bytes(&mut values, 0xff)?;
         let args = (&ends, &before, &mut values);
@@ -92,16 +92,16 @@ pub(crate) fn layered(
 }
 
 /// Visits a tree.
-pub(crate) fn tree(device: &Device, options: &Options, seed: u32, depth: u32) -> Result<Outcome> {
+pub(crate) fn tree(device: &Device, options: &Options, seed: u32, depth: u32) -> Result<RunReport> {
     let s = device.stream()?;
     let mut sums = s.alloc_zeroed::<u64>(2)?;
     let root = [tree::root(seed)];
     let run = s.run_workers(&TREE, Work::Tasks(&root), options, (&mut sums, depth, 4u32))?;
-    let outcome = run.wait()?;
+    let report = run.wait()?;
     let expected = tree::sums(seed, depth, 4);
     assert_eq!(s.download(&sums)?, expected, "{options:?}");
-    assert_eq!(outcome.ran, expected[0]);
-    Ok(outcome)
+    assert_eq!(report.ran, expected[0]);
+    Ok(report)
 }
 
 /// Finds the distances of vertices.
@@ -110,7 +110,7 @@ pub(crate) fn search(
     options: &Options,
     vertices: u32,
     seed: u32,
-) -> Result<Outcome> {
+) -> Result<RunReport> {
     let s = device.stream()?;
     let graph = Neighbours::power_law(vertices, seed);
     let (ends, neighbours) = (s.upload(&graph.ends)?, s.upload(&graph.neighbours)?);
@@ -118,26 +118,26 @@ pub(crate) fn search(
     distances[0] = 0;
     let mut distances = s.upload(&distances)?;
     let (first, args) = ([search::first(0)], (&ends, &neighbours, &mut distances));
-    let outcome = s.run_workers(&SEARCH, Work::Tasks(&first), options, args)?.wait()?;
+    let report = s.run_workers(&SEARCH, Work::Tasks(&first), options, args)?.wait()?;
     assert!(s.download(&distances)? == graph.distances(0), "the distances, {options:?}");
-    Ok(outcome)
+    Ok(report)
 }
 
 /// Multiplies a sparse matrix with a vector.
-pub(crate) fn rows(device: &Device, options: &Options, count: u32, seed: u32) -> Result<Outcome> {
+pub(crate) fn rows(device: &Device, options: &Options, count: u32, seed: u32) -> Result<RunReport> {
     let s = device.stream()?;
     let matrix = Neighbours::power_law(count, seed);
     let x: Vec<u32> = (0..count).map(|at| mix(at ^ seed)).collect();
     let (ends, columns) = (s.upload(&matrix.ends)?, s.upload(&matrix.neighbours)?);
     let (vector, mut y) = (s.upload(&x)?, s.alloc::<u32>(count as usize)?);
     let (work, args) = (Work::Range { kind: 0, count }, (&ends, &columns, &vector, &mut y));
-    let outcome = s.run_workers(&ROWS, work, options, args)?.wait()?;
+    let report = s.run_workers(&ROWS, work, options, args)?.wait()?;
     let expected = (0..count).map(|row| {
         let of = matrix.ends[row as usize] as usize..matrix.ends[row as usize + 1] as usize;
         rows::product(row, &matrix.neighbours[of], &x)
     });
     assert!(s.download(&y)? == expected.collect::<Vec<u32>>(), "the products, {options:?}");
-    Ok(outcome)
+    Ok(report)
 }
 
 /// Attends to sequences of different lengths.
@@ -146,7 +146,7 @@ pub(crate) fn attention(
     options: &Options,
     count: u32,
     seed: u32,
-) -> Result<Outcome> {
+) -> Result<RunReport> {
     let s = device.stream()?;
     let mut ends = vec![0_u32];
     for number in 0..count {
@@ -163,13 +163,13 @@ pub(crate) fn attention(
     let (on_ends, on_q) = (s.upload(&ends)?, s.upload(&q)?);
     let (on_k, on_v, mut out) = (s.upload(&k)?, s.upload(&v)?, s.alloc::<f32>(q.len())?);
     let (work, args) = (Work::Range { kind: 0, count }, (&on_ends, &on_q, &on_k, &on_v, &mut out));
-    let outcome = s.run_workers(&ATTENTION, work, options, args)?.wait()?;
+    let report = s.run_workers(&ATTENTION, work, options, args)?.wait()?;
     let expected = (0..count as usize).flat_map(|number| {
         let of = ends[number] as usize * width..ends[number + 1] as usize * width;
         attention::attended(&q[number * width..][..width], &k[of.clone()], &v[of])
     });
     assert!(s.download(&out)? == expected.collect::<Vec<f32>>(), "the results, {options:?}");
-    Ok(outcome)
+    Ok(report)
 }
 
 /// Multiplies tokens by the weights of their experts.
@@ -178,32 +178,32 @@ pub(crate) fn experts(
     options: &Options,
     count: u32,
     tokens: u32,
-) -> Result<Outcome> {
+) -> Result<RunReport> {
     let s = device.stream()?;
     let ends = experts::zipf(count, tokens);
     let x: Vec<u32> = (0..).map(mix).take(tokens as usize * experts::WIDTH).collect();
     let (on_ends, on_x) = (s.upload(&ends)?, s.upload(&x)?);
     let mut y = s.alloc::<u32>(x.len())?;
     let (work, args) = (Work::Range { kind: 0, count }, (&on_ends, &on_x, &mut y));
-    let outcome = s.run_workers(&EXPERTS, work, options, args)?.wait()?;
+    let report = s.run_workers(&EXPERTS, work, options, args)?.wait()?;
     let expected = (0..count).flat_map(|expert| {
         let of = ends[expert as usize] as usize..ends[expert as usize + 1] as usize;
         let own = x[of.start * experts::WIDTH..of.end * experts::WIDTH].chunks(experts::WIDTH);
         own.flat_map(move |token| experts::routed(expert, token))
     });
     assert!(s.download(&y)? == expected.collect::<Vec<u32>>(), "the tokens, {options:?}");
-    Ok(outcome)
+    Ok(report)
 }
 
 /// Counts tasks of two kinds that make each other.
-pub(crate) fn pair(device: &Device, options: &Options, n: u8) -> Result<Outcome> {
+pub(crate) fn pair(device: &Device, options: &Options, n: u8) -> Result<RunReport> {
     let s = device.stream()?;
     let mut counts = s.alloc_zeroed::<u64>(2)?;
     let first = [pair::first(n)];
-    let outcome = s.run_workers(&PAIR, Work::Tasks(&first), options, (&mut counts,))?.wait()?;
+    let report = s.run_workers(&PAIR, Work::Tasks(&first), options, (&mut counts,))?.wait()?;
     assert_eq!(s.download(&counts)?, pair::counts(n), "{options:?}");
-    assert_eq!(outcome.ran, pair::counts(n).iter().sum::<u64>());
-    Ok(outcome)
+    assert_eq!(report.ran, pair::counts(n).iter().sum::<u64>());
+    Ok(report)
 }
 
 /// Every program that the policy allows, with small drawn sizes.

@@ -13,8 +13,8 @@ fn a_run_without_tasks_ends() -> Result<()> {
     let device = device()?;
     for policy in [Policy::Static, Policy::Sharing, Policy::Stealing, Policy::Hybrid] {
         let options = Options { policy, ..Options::default() };
-        let outcome = answers::lengths(&device, &options, 0, 0)?;
-        assert_eq!((outcome.ran, outcome.spawned), (0, 0));
+        let report = answers::lengths(&device, &options, 0, 0)?;
+        assert_eq!((report.ran, report.spawned), (0, 0));
     }
     for policy in [Policy::Sharing, Policy::Levels] {
         answers::layered(&device, &Options { policy, ..Options::default() }, 0, 1)?;
@@ -116,15 +116,15 @@ fn a_body_that_panics_fails_the_run() -> Result<()> {
 fn statistics_count_every_task_of_every_worker() -> Result<()> {
     let device = device()?;
     let options = Options { statistics: true, workers: Some(16), ..Options::default() };
-    let outcome = answers::lengths(&device, &options, 300, 3)?;
-    assert_eq!(outcome.workers.len(), 16);
-    assert_eq!(outcome.workers.iter().map(|worker| worker.ran).sum::<u64>(), 300);
+    let report = answers::lengths(&device, &options, 300, 3)?;
+    assert_eq!(report.workers.len(), 16);
+    assert_eq!(report.workers.iter().map(|worker| worker.ran).sum::<u64>(), 300);
     let s = device.stream()?;
     let mut out = s.alloc::<u32>(3200)?;
     let fixed = Options { policy: Policy::Static, ..options };
     let work = Work::Range { kind: 0, count: 100 };
-    let outcome = s.run_workers(&LENGTHS, work, &fixed, (&mut out, 1u32, 0u32))?.wait()?;
-    let ran: Vec<u64> = outcome.workers.iter().map(|worker| worker.ran).collect();
+    let report = s.run_workers(&LENGTHS, work, &fixed, (&mut out, 1u32, 0u32))?.wait()?;
+    let ran: Vec<u64> = report.workers.iter().map(|worker| worker.ran).collect();
     assert_eq!(ran, [[7; 4].as_slice(), &[6; 12]].concat(), "dealt out in turn");
     Ok(())
 }

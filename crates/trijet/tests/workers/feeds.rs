@@ -20,13 +20,13 @@ fn every_task_that_is_fed_is_answered_once() -> Result<()> {
             feed.push(&tasks)?;
             answers.extend(feed.answers());
         }
-        let (outcome, rest) = feed.finish()?;
+        let (report, rest) = feed.finish()?;
         answers.extend(rest);
         answers.sort_unstable();
         let payloads = (0..20_u64).flat_map(|batch| (0..batch).map(move |at| 100 * batch + at));
         let payloads: Vec<u64> = payloads.collect();
         assert!(answers.into_iter().eq(payloads.iter().copied().map(echoed)), "{policy:?}");
-        assert_eq!(outcome.ran, payloads.len() as u64);
+        assert_eq!(report.ran, payloads.len() as u64);
         assert_eq!(s.download(&sum)?, [payloads.iter().sum::<u64>()]);
     }
     demand_clean(&device);
@@ -39,7 +39,7 @@ fn a_feed_without_tasks_ends_and_one_that_is_dropped_lets_its_workers_leave() ->
     let s = device.stream()?;
     let mut sum = s.alloc_zeroed::<u64>(1)?;
     let feed = s.feed_workers(&ECHO, &Options::default(), (&mut sum,))?;
-    assert_eq!(feed.finish()?, (trijet::workers::Outcome::default(), Vec::new()));
+    assert_eq!(feed.finish()?, (trijet::workers::RunReport::default(), Vec::new()));
     let mut feed = s.feed_workers(&ECHO, &Options::default(), (&mut sum,))?;
     feed.push(&[Task::new(0, 3)])?;
     drop(feed);

@@ -65,8 +65,8 @@ fn a_full_queue_leaves_the_work_to_the_maker_of_the_child() -> Result<()> {
     let device = device()?;
     for policy in [Policy::Static, Policy::Sharing, Policy::Stealing, Policy::Hybrid] {
         let options = Options { policy, queue: 1, ring: 1, workers: Some(8), ..Options::default() };
-        let outcome = answers::queens(&device, &options, 8, 4)?;
-        assert!(outcome.refused > 0, "{policy:?}: {outcome:?}");
+        let report = answers::queens(&device, &options, 8, 4)?;
+        assert!(report.refused > 0, "{policy:?}: {report:?}");
     }
     Ok(())
 }

@@ -14,20 +14,20 @@ fn the_tasks_of_each_worker_are_kept_with_their_times() -> Result<()> {
         let options = Options { workers: Some(5), trace, ..Options::default() };
         let root = [queens::root(7)];
         let run = s.run_workers(&QUEENS, Work::Tasks(&root), &options, (&mut total, 4u32))?;
-        let outcome = run.wait()?;
+        let report = run.wait()?;
         assert_eq!(s.download(&total)?, [40]);
-        let counts = outcome.workers.iter().map(|worker| worker.ran.min(u64::from(trace)));
-        assert_eq!(outcome.tasks.len() as u64, counts.sum::<u64>());
+        let counts = report.workers.iter().map(|worker| worker.ran.min(u64::from(trace)));
+        assert_eq!(report.tasks.len() as u64, counts.sum::<u64>());
         // On a host device one task runs at a time, so no two have the same nanosecond.
-        let begins: Vec<u64> = outcome.tasks.iter().map(|task| task.span.start.0).collect();
+        let begins: Vec<u64> = report.tasks.iter().map(|task| task.span.start.0).collect();
         assert!(begins.is_sorted() && begins.windows(2).all(|two| two[0] < two[1]));
-        let last = outcome.tasks.iter().map(|task| task.span.end.0).max();
-        assert_eq!(last, Some(outcome.ran), "the last task is among those that are kept");
-        for (worker, counts) in (0..).zip(&outcome.workers) {
-            let own = outcome.tasks.iter().filter(|task| task.worker == worker).count() as u64;
+        let last = report.tasks.iter().map(|task| task.span.end.0).max();
+        assert_eq!(last, Some(report.ran), "the last task is among those that are kept");
+        for (worker, counts) in (0..).zip(&report.workers) {
+            let own = report.tasks.iter().filter(|task| task.worker == worker).count() as u64;
             assert_eq!(own, counts.ran.min(u64::from(trace)), "worker {worker}");
         }
-        let ops = outcome.ops(DeviceId(0), LaneId(7), Nanos(100));
+        let ops = report.ops(DeviceId(0), LaneId(7), Nanos(100));
         assert!(ops.iter().all(|op| op.label == "place" && op.position.lane.0 >= 7));
     }
     Ok(())

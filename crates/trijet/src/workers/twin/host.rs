@@ -2,7 +2,7 @@
 //! host; a twin cannot, since the program may use the words while it runs, so both meet here.
 #![forbid(unsafe_code)]
 
-use crate::workers::end::Report;
+use crate::workers::end::EndReport;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 struct Told {
     is_asked: bool,
     answers: Vec<u64>,
-    report: Option<Report>,
+    report: Option<EndReport>,
 }
 
 /// Runs by the address of their words of the host.
@@ -37,12 +37,12 @@ pub(in crate::workers) fn answers(run: u64) -> Vec<u64> {
 }
 
 /// How the run ended, if it was a run of a twin.
-pub(in crate::workers) fn report(run: u64) -> Option<Report> {
+pub(in crate::workers) fn report(run: u64) -> Option<EndReport> {
     runs().get(&run)?.report
 }
 
 /// Notes how the run ended.
-pub(super) fn ended(run: u64, report: Report) {
+pub(super) fn ended(run: u64, report: EndReport) {
     runs().entry(run).or_default().report = Some(report);
 }
 

@@ -15,7 +15,7 @@ use super::shared::Memory;
 use super::worker::{Body, Kinds, Worker};
 use crate::base::prng::Prng;
 use crate::device::twin::Tile;
-use crate::workers::end::{self, End, Report};
+use crate::workers::end::{self, End, EndReport};
 use crate::workers::options::Policy;
 use crate::workers::setup::{COUNTS, SPAN, STATS, Setup};
 use crate::workers::task::PAYLOAD;
@@ -162,5 +162,5 @@ fn finish(run: &Run<'_>, mut states: Vec<State>) {
     let credits = if run.credits.are_back() { initial } else { !initial };
     let End { code, worker, task } = run.end.get().unwrap_or(NO_END);
     let totals = std::array::from_fn(|at| states.iter().map(|state| state.counts[at]).sum());
-    host::ended(run.host, Report { code, worker, credits, task, totals });
+    host::ended(run.host, EndReport { code, worker, credits, task, totals });
 }

@@ -1,7 +1,7 @@
 //! How a run ended, and what its workers counted.
 #![forbid(unsafe_code)]
 
-use super::end::{self, Report};
+use super::end::{self, EndReport};
 use super::setup::{COUNTS, SPAN, STATS, Setup};
 use super::task::{PAYLOAD, Task};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -12,10 +12,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What all workers of a run counted.
+/// Totals over all workers of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Outcome {
+pub struct RunReport {
     /// The tasks that ran.
     pub ran: u64,
     /// The tasks that bodies made, those that a finished node made ready among them.
@@ -27,7 +27,7 @@ pub struct Outcome {
     /// The searches for a task that found none.
     pub missed: u64,
     /// Each worker, if [`Options::statistics`](super::Options::statistics) is set.
-    pub workers: Vec<WorkerOutcome>,
+    pub workers: Vec<WorkerReport>,
     /// The last tasks of each worker, in the order of their begins, if [`Options::trace`](super::Options::trace) is set.
     pub tasks: Vec<TaskSpan>,
 }
@@ -50,7 +50,7 @@ pub struct TaskSpan {
 /// What a worker counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct WorkerOutcome {
+pub struct WorkerReport {
     /// The tasks that it ran.
     pub ran: u64,
     /// The children that it made.
@@ -76,8 +76,8 @@ pub(super) fn named(task: u64, kinds: &[&str]) -> String {
 }
 
 /// The error of a run that ended so.
-pub(super) fn error(report: &Report, setup: &Setup, kinds: &[&str]) -> Error {
-    let Report { code, worker, task, .. } = *report;
+pub(super) fn error(report: &EndReport, setup: &Setup, kinds: &[&str]) -> Error {
+    let EndReport { code, worker, task, .. } = *report;
     let failed = |kind, cause| Error::new(kind, "run_workers", cause);
     match code {
         end::ABORTED => failed(ErrorKind::Cancelled, "the program cancelled the run".to_owned()),
@@ -109,7 +109,7 @@ pub(super) fn error(report: &Report, setup: &Setup, kinds: &[&str]) -> Error {
     }
 }
 
-impl Outcome {
+impl RunReport {
     /// Adds the counts of another run.
     pub(super) fn add(&mut self, other: &Self) {
         self.ran += other.ran;
@@ -121,11 +121,11 @@ impl Outcome {
         self.tasks.extend_from_slice(&other.tasks);
     }
 
-    /// The outcome by the report of the last worker, and the statistics of all.
+    /// The report by that of the last worker, and the statistics of all.
     pub(super) fn read(
         setup: &Setup,
         kinds: &[&'static str],
-        report: &Report,
+        report: &EndReport,
         stats: &[u64],
     ) -> Result<Self> {
         if report.code > end::DRAINED || report.credits != setup.credits() {
@@ -133,10 +133,10 @@ impl Outcome {
         }
         let [ran, spawned, stolen, refused, missed] = report.totals;
         let (stats, spans) = stats.split_at(setup.stats_len());
-        let workers: Vec<WorkerOutcome> =
-            stats.chunks_exact(STATS).map(WorkerOutcome::read).collect();
+        let workers: Vec<WorkerReport> =
+            stats.chunks_exact(STATS).map(WorkerReport::read).collect();
         let spans = (0..).zip(spans.chunks_exact(SPAN * setup.traced.max(1) as usize));
-        let of_worker = |((worker, own), counts): ((u32, &[u64]), &WorkerOutcome)| {
+        let of_worker = |((worker, own), counts): ((u32, &[u64]), &WorkerReport)| {
             // Places behind those of the tasks that ran were never written.
             let kept = own.chunks_exact(SPAN).zip(0..counts.ran);
             kept.filter_map(|(words, _)| TaskSpan::read(worker, words, kinds)).collect::<Vec<_>>()
@@ -146,7 +146,7 @@ impl Outcome {
         Ok(Self { ran, spawned, stolen, refused, missed, workers, tasks })
     }
 
-    /// The tasks of [`Outcome::tasks`] as the operations of a trace, so that each worker is a stream of a timeline. The first
+    /// The tasks of [`RunReport::tasks`] as the operations of a trace, so that each worker is a stream of a timeline. The first
     /// task begins at `begin`, for a timeline that has the kernel of the run, too, and the streams are numbered from `first`.
     ///
     /// ```
@@ -158,9 +158,9 @@ impl Outcome {
     /// let mut total = s.alloc_zeroed::<u64>(1)?;
     /// let options = Options { workers: Some(4), trace: 1000, ..Options::default() };
     /// let root = [queens::root(6)];
-    /// let outcome = s.run_workers(&QUEENS, Work::Tasks(&root), &options, (&mut total, 3u32))?.wait()?;
-    /// assert_eq!(outcome.tasks.len() as u64, outcome.ran);
-    /// let ops = outcome.ops(DeviceId(0), LaneId(0), Nanos(0));
+    /// let report = s.run_workers(&QUEENS, Work::Tasks(&root), &options, (&mut total, 3u32))?.wait()?;
+    /// assert_eq!(report.tasks.len() as u64, report.ran);
+    /// let ops = report.ops(DeviceId(0), LaneId(0), Nanos(0));
     /// assert!(chrome::trace(&ops).contains("\"name\": \"place\""));
     /// # Ok::<(), trijet::Error>(())
     /// ```
@@ -189,7 +189,7 @@ impl TaskSpan {
     }
 }
 
-impl WorkerOutcome {
+impl WorkerReport {
     fn read(words: &[u64]) -> Self {
         let span = Nanos(words[COUNTS])..Nanos(words[COUNTS + 1]);
         let [ran, spawned, stolen] = [words[0], words[1], words[2]];
