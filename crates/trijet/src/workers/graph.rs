@@ -18,9 +18,9 @@ const RECORD: usize = 2 * RECORD_WORDS;
 
 /// A task of a [`TaskGraph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Node(u32);
+pub struct TaskNode(u32);
 
-impl Node {
+impl TaskNode {
     /// Its number, which is also the payload of its task: nodes are numbered from 0 in the order in which they were added.
     #[must_use]
     pub const fn number(self) -> usize {
@@ -88,10 +88,10 @@ impl TaskGraph {
     ///
     /// # Panics
     /// For more than 2^32 nodes.
-    pub fn node(&mut self, kind: u8) -> Node {
+    pub fn node(&mut self, kind: u8) -> TaskNode {
         let number = u32::try_from(self.kinds.len()).expect("fewer than 2^32 nodes");
         self.kinds.push(kind);
-        Node(number)
+        TaskNode(number)
     }
 
     /// Adds a task of the kind at `kind` with a record of 64 bytes, which its body reads with
@@ -99,7 +99,7 @@ impl TaskGraph {
     ///
     /// # Panics
     /// As for [`TaskGraph::node`].
-    pub fn node_with(&mut self, kind: u8, record: [u64; 8]) -> Node {
+    pub fn node_with(&mut self, kind: u8, record: [u64; 8]) -> TaskNode {
         let node = self.node(kind);
         self.records.resize(node.number(), [0; RECORD_WORDS]);
         self.records.push(record);
@@ -107,20 +107,20 @@ impl TaskGraph {
     }
 
     /// Lets `after` run after `before`.
-    pub fn edge(&mut self, before: Node, after: Node) -> &mut Self {
+    pub fn edge(&mut self, before: TaskNode, after: TaskNode) -> &mut Self {
         self.edges.push((before.0, after.0));
         self
     }
 
     /// Declares, for [`TaskGraph::conflict`], that the task reads a range of a resource. A resource is any number that the program
     /// gives to some memory.
-    pub fn reads(&mut self, node: Node, resource: u64, range: Range<u64>) -> &mut Self {
+    pub fn reads(&mut self, node: TaskNode, resource: u64, range: Range<u64>) -> &mut Self {
         self.accesses.push((resource, Access { node: node.0, range, writes: false }));
         self
     }
 
     /// Declares that the task writes a range of a resource.
-    pub fn writes(&mut self, node: Node, resource: u64, range: Range<u64>) -> &mut Self {
+    pub fn writes(&mut self, node: TaskNode, resource: u64, range: Range<u64>) -> &mut Self {
         self.accesses.push((resource, Access { node: node.0, range, writes: true }));
         self
     }
@@ -216,7 +216,7 @@ impl TaskGraph {
     ///
     /// # Errors
     /// `InvalidValue` for a cycle, which is named, or an edge to a node that does not exist.
-    pub fn conflict(&self) -> Result<Option<(Node, Node)>> {
+    pub fn conflict(&self) -> Result<Option<(TaskNode, TaskNode)>> {
         let order = self.order()?;
         let mut accesses: Vec<&(u64, Access)> = self.accesses.iter().collect();
         accesses.sort_by_key(|(resource, access)| (*resource, access.range.start));
@@ -233,7 +233,7 @@ impl TaskGraph {
                     search += 1;
                     if !order.follows(one.node, other.node, &mut seen, search) {
                         let (a, b) = (one.node.min(other.node), one.node.max(other.node));
-                        return Ok(Some((Node(a), Node(b))));
+                        return Ok(Some((TaskNode(a), TaskNode(b))));
                     }
                 }
             }
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn the_nodes_of_a_level_come_after_those_of_the_levels_before() -> Result<()> {
         let mut graph = TaskGraph::new();
-        let nodes: Vec<Node> = (0..5).map(|_| graph.node(0)).collect();
+        let nodes: Vec<TaskNode> = (0..5).map(|_| graph.node(0)).collect();
         for (before, after) in [(3, 0), (3, 1), (0, 2), (1, 2), (4, 2)] {
             graph.edge(nodes[before], nodes[after]);
         }
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn a_cycle_is_named_and_so_is_a_node_that_does_not_exist() {
         let mut graph = TaskGraph::new();
-        let nodes: Vec<Node> = (0..4).map(|_| graph.node(0)).collect();
+        let nodes: Vec<TaskNode> = (0..4).map(|_| graph.node(0)).collect();
         graph.edge(nodes[0], nodes[1]).edge(nodes[1], nodes[2]).edge(nodes[2], nodes[1]);
         graph.edge(nodes[2], nodes[3]);
         let told = graph.order().expect_err("a cycle").to_string();
@@ -358,7 +358,7 @@ mod tests {
         assert!(ways.iter().any(|way| told.ends_with(way)), "{told}");
         let mut graph = TaskGraph::new();
         let node = graph.node(0);
-        graph.edge(node, Node(7));
+        graph.edge(node, TaskNode(7));
         assert!(graph.order().expect_err("no node 7").to_string().contains("node 7 of 1"));
     }
 

@@ -61,7 +61,7 @@ mod twin;
 
 pub use chooser::{Chooser, Chosen};
 pub use feed::Feed;
-pub use graph::{LoadedGraph, Node, TaskGraph};
+pub use graph::{LoadedGraph, TaskGraph, TaskNode};
 pub use options::{Options, Policy};
 pub use program::{Program, ProgramSpec};
 pub use run::{Run, Work};
