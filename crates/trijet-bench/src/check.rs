@@ -18,8 +18,8 @@ use std::time::Instant;
 use trijet::check::{Checker, Options, check};
 use trijet::trace::file::{About, Reader, Writer};
 use trijet::trace::{
-    Access, Accesses, Asked, BlockId, DeviceId, Engine, LaneId, Mode, Op, OpKind, OrderedBy,
-    Outcome, Place, Position, TimeSource, Waited,
+    Access, Accesses, Asked, BlockId, DeviceId, Engine, LaneId, Mode, Op, OpKind, OrderedBy, Place,
+    Position, TimeSource, WaitOutcome, Waited,
 };
 use trijet::{Error, ErrorKind, Result};
 
@@ -106,7 +106,7 @@ fn make(definition: &Definition, streams: u32, planted: bool) -> (Vec<Op>, Optio
             maker.kernel(lane, u64::from(lane) + 1);
         }
         if number % definition.between_waits == definition.between_waits - 1 {
-            let kind = OpKind::Sync { what: Waited::Device, outcome: Outcome::Complete };
+            let kind = OpKind::Sync { what: Waited::Device, outcome: WaitOutcome::Complete };
             maker.push(kind, lane, Accesses::new());
         }
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
-use trijet::check::{Class, Options};
+use trijet::check::{FindingClass, Options};
 use trijet::pipeline::{HostWork, Layout};
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::testing::{MIX, Prng};
@@ -721,7 +721,7 @@ fn a_pipeline_with_a_fault_ends_and_what_it_wrote_is_right() {
         let verdict = device.verdict().expect("the device has a checker");
         let lost = matches!(fault.kind, FaultKind::DeviceLost | FaultKind::Faults);
         let mut findings = verdict.findings.iter();
-        let expected = findings.all(|found| lost && found.class == Class::Sticky);
+        let expected = findings.all(|found| lost && found.class == FindingClass::Sticky);
         assert!(expected, "seed {seed}, {fault:?}: {verdict}");
         drop(device.close());
     }

@@ -8,7 +8,7 @@
 use super::ground::{Ground, wrong};
 use super::pair::{Flag, Said};
 use crate::overlap::hash;
-use trijet::check::{Class, Conflict};
+use trijet::check::{Conflict, FindingClass};
 use trijet::testing::WORK;
 use trijet::trace::{Op, OpKind};
 use trijet::{Result, Trace};
@@ -49,9 +49,9 @@ impl Edited {
 /// Returns a trace, and the index of the wait that the mistake lacks.
 type Program = fn(&Ground) -> Result<(Trace, usize)>;
 
-const PROGRAMS: [(&str, Class, Program); 2] = [
-    ("a free on an idle stream", Class::FreeRacesUse, free),
-    ("host memory written in flight", Class::Host(Conflict::War), write),
+const PROGRAMS: [(&str, FindingClass, Program); 2] = [
+    ("a free on an idle stream", FindingClass::FreeRacesUse, free),
+    ("host memory written in flight", FindingClass::Host(Conflict::War), write),
 ];
 
 /// The index of the last entry before `end` for which `wanted` is true.

@@ -26,12 +26,12 @@ use ground::{Ground, Size};
 use pair::{Flag, Pair};
 use serde::Deserialize;
 use trijet::check::lint::Rule;
-use trijet::check::{Class, Conflict};
+use trijet::check::{Conflict, FindingClass};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Device, ErrorKind, Result};
 
-const RAW: Flag = Flag::Finding(Class::Race(Conflict::Raw));
-const WAR: Flag = Flag::Finding(Class::Race(Conflict::War));
+const RAW: Flag = Flag::Finding(FindingClass::Race(Conflict::Raw));
+const WAR: Flag = Flag::Finding(FindingClass::Race(Conflict::War));
 const UNSEEN: Flag =
     Flag::None("the library does not trace the program's own driver calls; `trijet trace` does");
 

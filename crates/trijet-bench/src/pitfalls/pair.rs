@@ -6,7 +6,7 @@ use super::ground::{Ground, one, wrong};
 use crate::results::Results;
 use crate::stats::Samples;
 use trijet::check::lint::Rule;
-use trijet::check::{Class, Names, check, lint};
+use trijet::check::{FindingClass, Names, check, lint};
 use trijet::trace::TimeSource;
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::{Result, Trace};
@@ -24,7 +24,7 @@ pub(super) enum Flag {
     /// A remark about performance. The program computes the right result.
     Remark(Rule),
     /// A finding of the checker. The program may compute any result.
-    Finding(Class),
+    Finding(FindingClass),
     /// None, for this reason.
     None(&'static str),
 }

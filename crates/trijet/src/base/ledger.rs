@@ -8,7 +8,7 @@
 pub(crate) use super::op::Effect;
 pub use super::op::{
     Access, Accesses, Asked, Declared, Engine, Handled, HostCall, Mode, Named, Op, OpKind,
-    OrderedBy, Outcome, Place, Route, Signalled, Site, SourceOrder, StreamClass, Times, Waited,
+    OrderedBy, Place, Route, Signalled, Site, SourceOrder, StreamClass, Times, WaitOutcome, Waited,
 };
 use crate::base::units::Nanos;
 use std::collections::{BTreeSet, VecDeque};
@@ -39,7 +39,7 @@ pub struct Ledger(Mutex<Inner>);
 impl Inner {
     /// Passes the entry to the reader, or keeps it while a wait before it has not ended.
     fn read(&mut self, op: Op, index: usize) {
-        if matches!(op.kind, OpKind::Sync { outcome: Outcome::Pending, .. }) {
+        if matches!(op.kind, OpKind::Sync { outcome: WaitOutcome::Pending, .. }) {
             self.open.insert(index);
         }
         match &mut self.reader {
@@ -109,7 +109,7 @@ impl Ledger {
         // If the entries were taken meanwhile, the wait stays pending in them.
         let op = index.checked_sub(inner.first).and_then(|at| inner.ops.get_mut(at));
         if let Some(Op { kind: OpKind::Sync { outcome, .. }, call, .. }) = op {
-            *outcome = if now.is_some() { Outcome::Complete } else { Outcome::Failed };
+            *outcome = if now.is_some() { WaitOutcome::Complete } else { WaitOutcome::Failed };
             if let (Some(call), Some(now)) = (call, now) {
                 call.end = now;
             }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn wait(seq: u64) -> Op {
-        op(OpKind::Sync { what: Waited::Stream, outcome: Outcome::Pending }, seq)
+        op(OpKind::Sync { what: Waited::Stream, outcome: WaitOutcome::Pending }, seq)
     }
 
     fn read_along() -> (Ledger, Receiver<Op>) {
@@ -192,8 +192,8 @@ mod tests {
             OpKind::Sync { outcome, .. } => outcome,
             other => panic!("{other:?}"),
         };
-        let outcomes: Vec<Outcome> = read.try_iter().map(outcome).collect();
-        assert_eq!(outcomes, [Outcome::Complete, Outcome::Failed]);
+        let outcomes: Vec<WaitOutcome> = read.try_iter().map(outcome).collect();
+        assert_eq!(outcomes, [WaitOutcome::Complete, WaitOutcome::Failed]);
     }
 
     /// A wait may end after its entry was taken. Its index then belongs to no other entry.
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(ledger.take().len(), 1);
         ledger.append(wait(2));
         ledger.settle(early, Some(Nanos(7)));
-        let pending = OpKind::Sync { what: Waited::Stream, outcome: Outcome::Pending };
+        let pending = OpKind::Sync { what: Waited::Stream, outcome: WaitOutcome::Pending };
         assert_eq!(ledger.take()[0].kind, pending);
     }
 }

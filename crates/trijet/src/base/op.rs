@@ -171,7 +171,7 @@ pub enum Waited {
 /// The outcome of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum WaitOutcome {
     /// It had not returned when the trace was taken, so it orders nothing yet.
     Pending,
     /// It succeeded: the thread follows what it waited for.
@@ -286,7 +286,7 @@ pub enum OpKind {
         /// The work that is waited for.
         what: Waited,
         /// Its outcome.
-        outcome: Outcome,
+        outcome: WaitOutcome,
     },
     /// A host thread uses memory itself.
     Host,

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::explain::{Context, Pair, find};
-use super::hazard::{Class, Conflict, Finding, Party};
+use super::hazard::{Conflict, Finding, FindingClass, Party};
 use super::late::Recent;
 use super::naming::ProgramNames;
 use super::options::Options;
@@ -52,7 +52,7 @@ pub struct Checker {
     recent: Recent,
     program_names: ProgramNames,
     /// The number of findings of each class, including those that were not kept.
-    counts: BTreeMap<Class, usize>,
+    counts: BTreeMap<FindingClass, usize>,
 }
 
 /// The kind of an entry that only a checker reads: bytes of an allocation in use have no content any more.
@@ -185,7 +185,7 @@ impl Checker {
             for (block, born) in self.shadow.leaked() {
                 let Some(party) = find(&self.parties, born).cloned() else { continue };
                 let fix = "drop it, or free it".to_owned();
-                let mut finding = Finding::new(Class::Leak, party, vec!["A21"]);
+                let mut finding = Finding::new(FindingClass::Leak, party, vec!["A21"]);
                 finding.block = Some(block);
                 finding.fix = fix;
                 self.add(finding);
@@ -233,7 +233,7 @@ impl Checker {
         let count = self.counts.entry(finding.class).or_insert(0);
         *count += 1;
         // A loop that reads what its iterations leave unwritten is one mistake.
-        let is_known = finding.class == Class::ReadUninit
+        let is_known = finding.class == FindingClass::ReadUninit
             && self.verdict.findings.iter().any(|earlier| has_sites_of(earlier, &finding));
         // At least one of each class is kept, because `is_clean` looks at kept findings only.
         if !is_known && *count <= self.options.findings_max.max(1) {
@@ -290,7 +290,8 @@ impl Checker {
         }
         self.unordered = unordered;
         if let Some((born, range)) = unwritten {
-            let mut finding = Finding::new(Class::ReadUninit, self.current_party(), vec!["A21"]);
+            let mut finding =
+                Finding::new(FindingClass::ReadUninit, self.current_party(), vec!["A21"]);
             finding.first = find(&self.parties, born).cloned();
             finding.block = Some(*block);
             finding.fix = format!("fill or write it before #{index}");
@@ -345,7 +346,7 @@ impl Checker {
         };
         let born = self.shadow.born(access.block);
         let class = if born.is_some_and(|born| first.kind != OpKind::Alloc && first.op < born) {
-            Class::ReuseRacesUse
+            FindingClass::ReuseRacesUse
         } else {
             classify(first, second, conflict, access.place)
         };
@@ -385,7 +386,7 @@ impl Checker {
 
     fn used_after_free(&mut self, op: &Op, block: BlockId, range: &Range<u64>, free: Option<u64>) {
         let again = matches!(op.kind.effect(), Effect::Frees | Effect::Returns);
-        let class = if again { Class::DoubleFree } else { Class::UseAfterFree };
+        let class = if again { FindingClass::DoubleFree } else { FindingClass::UseAfterFree };
         let mut finding = Finding::new(class, self.current_party(), vec!["A22"]);
         finding.first = free.and_then(|free| find(&self.parties, free)).cloned();
         finding.block = Some(block);
@@ -400,7 +401,7 @@ impl Checker {
     /// The call that uses the block came before the call that allocates it.
     fn allocated_late(&mut self, first_use: u64, (block, range): (BlockId, &Range<u64>)) {
         let Some(user) = find(&self.parties, first_use).cloned() else { return };
-        let mut finding = Finding::new(Class::UseBeforeAlloc, user, vec!["A21"]);
+        let mut finding = Finding::new(FindingClass::UseBeforeAlloc, user, vec!["A21"]);
         finding.first = Some(self.current_party());
         finding.block = Some(block);
         finding.known = "the use was enqueued before the allocation".to_owned();
@@ -423,7 +424,8 @@ impl Checker {
             uses[..number].iter().filter_map(|other| overlap(access, other))
         });
         let Some((block, range)) = overlaps.next() else { return };
-        let mut finding = Finding::new(Class::BatchDependent, self.current_party(), vec!["A19"]);
+        let mut finding =
+            Finding::new(FindingClass::BatchDependent, self.current_party(), vec!["A19"]);
         finding.block = Some(block);
         finding.known = "a batch has no order inside".to_owned();
         finding.fix = format!("split the batch of #{index} in two");
@@ -434,7 +436,7 @@ impl Checker {
     /// Law A28. The library refused the call. The driver would accept some calls there, and hang in
     /// others.
     fn call_in_host_fn(&mut self, op: &Op) {
-        let mut finding = Finding::new(Class::ApiCall, self.current_party(), vec!["A28"]);
+        let mut finding = Finding::new(FindingClass::ApiCall, self.current_party(), vec!["A28"]);
         finding.known = format!("`{}` was refused inside a host function", op.label);
         finding.fix = "signal a host thread from the host function, and call there".to_owned();
         self.add(finding);
@@ -456,16 +458,16 @@ impl Checker {
     }
 }
 
-fn classify(first: &Party, second: &Party, conflict: Conflict, place: Place) -> Class {
+fn classify(first: &Party, second: &Party, conflict: Conflict, place: Place) -> FindingClass {
     if second.kind.effect() == Effect::Frees {
         let in_stream = second.kind.is_in_stream() || place == Place::Device;
-        if in_stream { Class::FreeRacesUse } else { Class::FreeInFlight }
+        if in_stream { FindingClass::FreeRacesUse } else { FindingClass::FreeInFlight }
     } else if first.kind == OpKind::Alloc {
-        Class::UseBeforeAlloc
+        FindingClass::UseBeforeAlloc
     } else if first.is_of_host() || second.is_of_host() {
-        Class::Host(conflict)
+        FindingClass::Host(conflict)
     } else {
-        Class::Race(conflict)
+        FindingClass::Race(conflict)
     }
 }
 

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::explain::{Context, find};
-use super::hazard::{Class, Finding, Party};
+use super::hazard::{Finding, FindingClass, Party};
 use super::order::{Actor, Hop, Stuck};
 use crate::base::ledger::{OpKind, Signalled};
 
@@ -14,9 +14,9 @@ impl Context<'_> {
     pub(super) fn stuck(&self, stuck: &Stuck, culprit: Option<u64>) -> Option<Finding> {
         let hop = stuck.hops.first()?;
         let class = match stuck.first {
-            _ if stuck.hops.iter().any(|hop| hop.need.is_limited()) => Class::WaitGivesUp,
-            Some(_) => Class::DeadlockRisk,
-            None => Class::Deadlock,
+            _ if stuck.hops.iter().any(|hop| hop.need.is_limited()) => FindingClass::WaitGivesUp,
+            Some(_) => FindingClass::DeadlockRisk,
+            None => FindingClass::Deadlock,
         };
         let second = find(self.parties, hop.answer)?.clone();
         let mut finding = Finding::new(class, second, Vec::new());

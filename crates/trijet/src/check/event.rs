@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::explain::{Context, find};
-use super::hazard::{Class, Finding, Party};
+use super::hazard::{Finding, FindingClass, Party};
 use super::order::Doubt;
 
 impl Context<'_> {
@@ -13,7 +13,7 @@ impl Context<'_> {
     /// entry.
     pub(super) fn doubt(&self, second: Party, doubt: Doubt) -> Option<Finding> {
         let first = find(self.parties, doubt.first)?.clone();
-        let mut finding = Finding::new(Class::EventUnordered, second, vec!["A45"]);
+        let mut finding = Finding::new(FindingClass::EventUnordered, second, vec!["A45"]);
         let (one, other) = (first.thread, finding.second.thread);
         let event = self.names.event(doubt.event);
         finding.known = format!(
@@ -33,7 +33,7 @@ impl Context<'_> {
     /// `wait` is the current entry.
     pub(super) fn wait_for_nothing(&self, wait: Party, event: u64) -> Finding {
         let index = wait.op;
-        let mut finding = Finding::new(Class::WaitUnrecorded, wait, vec!["A5"]);
+        let mut finding = Finding::new(FindingClass::WaitUnrecorded, wait, vec!["A5"]);
         let event = self.names.event(event);
         finding.known =
             format!("{event} had not been recorded at #{index}, so the wait has no effect");

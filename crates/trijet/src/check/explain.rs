@@ -3,7 +3,7 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::hazard::{Class, Conflict, Party};
+use super::hazard::{Conflict, FindingClass, Party};
 use super::names::Names;
 use super::options::{Options, Threads};
 use super::order::{Moment, Order, Owner, RememberedWait, Stamp, Step, Thread};
@@ -20,7 +20,7 @@ pub(super) struct Context<'a> {
 
 /// Two conflicting accesses that nothing orders.
 pub(super) struct Pair<'a> {
-    pub(super) class: Class,
+    pub(super) class: FindingClass,
     pub(super) conflict: Conflict,
     pub(super) first: &'a Party,
     pub(super) second: &'a Party,
@@ -96,27 +96,27 @@ impl Context<'_> {
             Owner::Unknown => self.after_thread(pair, None),
         };
         match pair.class {
-            Class::UseBeforeAlloc => said.rules.insert(0, "A21"),
-            Class::FreeRacesUse => self.free(pair, &mut said),
-            Class::FreeInFlight => {
+            FindingClass::UseBeforeAlloc => said.rules.insert(0, "A21"),
+            FindingClass::FreeRacesUse => self.free(pair, &mut said),
+            FindingClass::FreeInFlight => {
                 said.fix =
                     format!("keep the memory until an event after #{} is complete", pair.first.op);
             }
-            Class::Race(_)
-            | Class::Host(_)
-            | Class::ReuseRacesUse
-            | Class::UseAfterFree
-            | Class::DoubleFree
-            | Class::Leak
-            | Class::ReadUninit
-            | Class::WaitUnrecorded
-            | Class::EventUnordered
-            | Class::BatchDependent
-            | Class::ApiCall
-            | Class::Sticky
-            | Class::Deadlock
-            | Class::WaitGivesUp
-            | Class::DeadlockRisk => {}
+            FindingClass::Race(_)
+            | FindingClass::Host(_)
+            | FindingClass::ReuseRacesUse
+            | FindingClass::UseAfterFree
+            | FindingClass::DoubleFree
+            | FindingClass::Leak
+            | FindingClass::ReadUninit
+            | FindingClass::WaitUnrecorded
+            | FindingClass::EventUnordered
+            | FindingClass::BatchDependent
+            | FindingClass::ApiCall
+            | FindingClass::Sticky
+            | FindingClass::Deadlock
+            | FindingClass::WaitGivesUp
+            | FindingClass::DeadlockRisk => {}
         }
         said
     }

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::explain::{Context, find};
-use super::hazard::{Class, Finding, Party};
+use super::hazard::{Finding, FindingClass, Party};
 use crate::base::id::{LaneId, Position};
 use crate::base::ledger::Op;
 
@@ -30,7 +30,7 @@ impl Context<'_> {
         thread: usize,
         culprit: Option<Position>,
     ) -> Fault {
-        let mut finding = Finding::new(Class::Sticky, this, vec!["A40"]);
+        let mut finding = Finding::new(FindingClass::Sticky, this, vec!["A40"]);
         let mut work = self.parties.iter().filter(|party| party.kind.is_work());
         let found = work.find(|party| Some(party.position) == culprit);
         let first = found.map(|party| party.op);

@@ -35,7 +35,7 @@ pub enum Severity {
 /// The kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Class {
+pub enum FindingClass {
     /// Two operations conflict, and nothing orders them.
     Race(Conflict),
     /// A use that does not follow the allocation (law A21).
@@ -75,7 +75,7 @@ pub enum Class {
     DeadlockRisk,
 }
 
-impl Class {
+impl FindingClass {
     /// The name of the class in reports and filters, which never changes.
     #[must_use]
     pub fn code(self) -> &'static str {
@@ -207,7 +207,7 @@ pub struct Witness {
 #[non_exhaustive]
 pub struct Finding {
     /// The kind of the finding.
-    pub class: Class,
+    pub class: FindingClass,
     /// How the two accesses conflict, if the finding is about two accesses.
     pub conflict: Option<Conflict>,
     /// The call that came first. `None` if the finding is about one call, or if the first one is no
@@ -233,7 +233,7 @@ pub struct Finding {
 
 impl Finding {
     /// A finding with empty texts, for the caller to complete.
-    pub(super) fn new(class: Class, second: Party, rules: Vec<&'static str>) -> Self {
+    pub(super) fn new(class: FindingClass, second: Party, rules: Vec<&'static str>) -> Self {
         Self {
             class,
             conflict: None,

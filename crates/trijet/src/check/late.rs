@@ -7,7 +7,7 @@
 use super::explain::Context;
 use super::hazard::Finding;
 use super::order::{Moment, Order, Stamp, Step};
-use crate::base::ledger::{Asked, Op, OpKind, Outcome};
+use crate::base::ledger::{Asked, Op, OpKind, WaitOutcome};
 use std::collections::VecDeque;
 
 /// The number of latest findings that a wait is compared with.
@@ -37,7 +37,7 @@ fn wait_of(op: &Op) -> Option<(Moment, Asked)> {
     if let OpKind::Wait { by, .. } = op.kind {
         return Some((Moment::Work, by));
     }
-    let is_sync = matches!(op.kind, OpKind::Sync { outcome: Outcome::Complete, .. });
+    let is_sync = matches!(op.kind, OpKind::Sync { outcome: WaitOutcome::Complete, .. });
     is_sync.then_some((Moment::Call, Asked::User))
 }
 

@@ -56,7 +56,7 @@ mod witness;
 
 pub use checker::Checker;
 pub(crate) use checker::DISCARD;
-pub use hazard::{Class, Conflict, Finding, Party, Severity, Witness};
+pub use hazard::{Conflict, Finding, FindingClass, Party, Severity, Witness};
 pub use names::Names;
 pub use options::{Assume, Options, Threads};
 pub use verdict::Verdict;

@@ -4,7 +4,7 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::hazard::{Class, Conflict, Finding, Party, Severity};
+use super::hazard::{Conflict, Finding, FindingClass, Party, Severity};
 use super::names::Names;
 use super::options::Assume;
 use super::verdict::Verdict;
@@ -69,36 +69,40 @@ impl Text<'_> {
         let first = finding.first.as_ref().map(|first| names.describe(first));
         let first = first.unwrap_or_else(|| "an earlier op".to_owned());
         match (finding.class, finding.conflict) {
-            (Class::UseBeforeAlloc, _) => {
+            (FindingClass::UseBeforeAlloc, _) => {
                 format!("{second} uses {bytes}, which {first} may not have allocated yet")
             }
-            (Class::ReuseRacesUse, _) => {
+            (FindingClass::ReuseRacesUse, _) => {
                 format!(
                     "{second} uses {bytes}, which {first} of an earlier allocation may still use"
                 )
             }
-            (Class::FreeRacesUse | Class::FreeInFlight, _) => {
+            (FindingClass::FreeRacesUse | FindingClass::FreeInFlight, _) => {
                 format!("{second} frees {bytes} while {first} may still use it")
             }
-            (Class::UseAfterFree, _) => format!("{second} uses {bytes}, which {first} freed"),
-            (Class::DoubleFree, _) => format!("{second} frees {bytes}, which {first} freed"),
-            (Class::Leak, _) => format!("{bytes} of {second} is never freed"),
-            (Class::ReadUninit, _) => {
+            (FindingClass::UseAfterFree, _) => {
+                format!("{second} uses {bytes}, which {first} freed")
+            }
+            (FindingClass::DoubleFree, _) => format!("{second} frees {bytes}, which {first} freed"),
+            (FindingClass::Leak, _) => format!("{bytes} of {second} is never freed"),
+            (FindingClass::ReadUninit, _) => {
                 format!("{second} reads {bytes}, which nothing has written since {first}")
             }
-            (Class::WaitUnrecorded, _) => {
+            (FindingClass::WaitUnrecorded, _) => {
                 format!("{second} waits for an event that had not been recorded")
             }
-            (Class::EventUnordered, _) => {
+            (FindingClass::EventUnordered, _) => {
                 format!("{second} and {first} use one event, and nothing orders the two calls")
             }
-            (Class::BatchDependent, _) => {
+            (FindingClass::BatchDependent, _) => {
                 format!("copies of {second} depend on each other in {bytes}")
             }
-            (Class::ApiCall, _) => format!("{second} was called inside a host function"),
-            (Class::Sticky, _) => format!("{first} failed, and the context was lost"),
-            (Class::Deadlock | Class::DeadlockRisk, _) => self.deadlock(&first, &second),
-            (Class::WaitGivesUp, _) => {
+            (FindingClass::ApiCall, _) => format!("{second} was called inside a host function"),
+            (FindingClass::Sticky, _) => format!("{first} failed, and the context was lost"),
+            (FindingClass::Deadlock | FindingClass::DeadlockRisk, _) => {
+                self.deadlock(&first, &second)
+            }
+            (FindingClass::WaitGivesUp, _) => {
                 format!("{}; the wait then ends by its limit alone", self.deadlock(&first, &second))
             }
             (_, Some(Conflict::War)) => {
@@ -143,9 +147,12 @@ impl Text<'_> {
         for (party, is_first) in first.map(|first| (first, true)).chain([(&finding.second, false)])
         {
             let verb = match (finding.class, finding.conflict, is_first) {
-                (Class::FreeRacesUse | Class::FreeInFlight, _, false) => "free",
-                (Class::UseBeforeAlloc, _, true) => "alloc",
-                (Class::Deadlock | Class::DeadlockRisk | Class::WaitGivesUp, ..) => {
+                (FindingClass::FreeRacesUse | FindingClass::FreeInFlight, _, false) => "free",
+                (FindingClass::UseBeforeAlloc, _, true) => "alloc",
+                (
+                    FindingClass::Deadlock | FindingClass::DeadlockRisk | FindingClass::WaitGivesUp,
+                    ..,
+                ) => {
                     let is_set = matches!(party.kind, OpKind::Signal { what: Signalled::Set, .. });
                     if matches!(party.kind, OpKind::HostFn) {
                         ""

@@ -15,7 +15,7 @@ use super::tracers::Tracers;
 use crate::base::error::Error;
 use crate::base::id::{DeviceId, Position};
 use crate::base::ledger::{
-    Access, Engine, HostCall, Named, Op, OpKind, Outcome, StreamClass, Waited,
+    Access, Engine, HostCall, Named, Op, OpKind, StreamClass, WaitOutcome, Waited,
 };
 use crate::check::DISCARD;
 use crate::device::driver::{Driver, EventHandle};
@@ -131,7 +131,7 @@ impl Log {
         }
         calls_in(&self.tracers);
         let now = Reading::now(&*self.driver);
-        let kind = OpKind::Sync { what, outcome: Outcome::Pending };
+        let kind = OpKind::Sync { what, outcome: WaitOutcome::Pending };
         for tracer in tracers {
             let mut op =
                 plain(kind.clone(), device, class, (self.domain, position.unwrap_or(NOWHERE)));

@@ -27,7 +27,7 @@ pub use crate::base::dag;
 pub use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 pub use crate::base::ledger::{
     Access, Accesses, Asked, Declared, Engine, Handled, HostCall, Ledger, Mode, Named, Op, OpKind,
-    OrderedBy, Outcome, Place, Route, Signalled, Site, StreamClass, Times, Waited,
+    OrderedBy, Place, Route, Signalled, Site, StreamClass, Times, WaitOutcome, Waited,
 };
 pub use crate::base::span::Union;
 pub use crate::base::times::{TimeSource, TimesFrom};

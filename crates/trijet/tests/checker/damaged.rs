@@ -7,7 +7,7 @@ use trijet::check::{Assume, Checker, Names, Options, Threads, check_with};
 use trijet::testing::Prng;
 use trijet::trace::{
     Access, Asked, BlockId, Declared, DeviceId, Engine, Handled, HostCall, LaneId, Mode, Named, Op,
-    OpKind, OrderedBy, Outcome, Place, Position, Signalled, StreamClass, Waited,
+    OpKind, OrderedBy, Place, Position, Signalled, StreamClass, WaitOutcome, Waited,
 };
 
 /// A number that is small, or absurd.
@@ -32,7 +32,7 @@ fn pick<T: Clone>(prng: &mut Prng, all: &[T]) -> T {
 fn kind(prng: &mut Prng) -> OpKind {
     let event = number(prng);
     let position = Position { lane: LaneId(small(prng)), seq: number(prng) };
-    let outcome = pick(prng, &[Outcome::Complete, Outcome::Pending, Outcome::Failed]);
+    let outcome = pick(prng, &[WaitOutcome::Complete, WaitOutcome::Pending, WaitOutcome::Failed]);
     let events = [Waited::Event(event), Waited::Recorded(event)];
     let what = pick(prng, &[events[0], events[1], Waited::Stream, Waited::Device]);
     let by = pick(prng, &[Asked::User, Asked::Ordering]);

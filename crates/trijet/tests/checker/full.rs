@@ -3,16 +3,16 @@
 
 use super::log::{A, B, BLOCKING_A, C, D, D2, E, H, LEGACY, Log, log, r, w};
 use trijet::SourceOrder;
-use trijet::check::{Class, Conflict};
+use trijet::check::{Conflict, FindingClass};
 use trijet::trace::OpKind;
 use trijet::trace::Signalled::{Found, Set, Wait};
 
 const S: u64 = 1;
-const WAW: Class = Class::Race(Conflict::Waw);
+const WAW: FindingClass = FindingClass::Race(Conflict::Waw);
 
 /// Checks a program with an entry at the begin of its first call, and without.
 #[track_caller]
-fn either_way(lane: u32, program: impl Fn(Log) -> Log, classes: &[Class]) {
+fn either_way(lane: u32, program: impl Fn(Log) -> Log, classes: &[FindingClass]) {
     program(log()).finds(classes);
     program(log().begin(lane)).finds(classes);
 }
@@ -22,7 +22,7 @@ fn a_batch_that_reads_during_its_call_is_ordered_for_its_thread_alone() {
     let batch = OpKind::Batch(SourceOrder::DuringCall);
     let copied = |log: Log| log.work(batch.clone(), A, "batch", &[r(H), w(D)]);
     either_way(A, |log| copied(log).copy(B, H, D2), &[]);
-    either_way(A, |log| copied(log).by(1).copy(B, H, D2), &[Class::Race(Conflict::War)]);
+    either_way(A, |log| copied(log).by(1).copy(B, H, D2), &[FindingClass::Race(Conflict::War)]);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_host_function_hands_over_what_its_stream_did() {
 #[test]
 fn a_host_function_that_waits_for_what_comes_after_it_hangs() {
     let waits = |log: Log| log.host_fn(A).inside(A, 1, S, Wait).sync(A).signal(S, Set);
-    either_way(A, waits, &[Class::Deadlock]);
+    either_way(A, waits, &[FindingClass::Deadlock]);
 }
 
 #[test]

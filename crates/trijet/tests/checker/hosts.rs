@@ -1,11 +1,11 @@
 //! Cases 23 to 35: accesses by the host, and the order that its waits and copies give.
 
 use super::log::{A, B, BLOCKING_A, C, D, E, G, H, LEGACY, log, r, w};
-use trijet::check::{Assume, Class, Conflict, Threads};
-use trijet::trace::{OpKind, Outcome, Waited};
+use trijet::check::{Assume, Conflict, FindingClass, Threads};
+use trijet::trace::{OpKind, WaitOutcome, Waited};
 
-const RAW: Class = Class::Host(Conflict::Raw);
-const WAR: Class = Class::Host(Conflict::War);
+const RAW: FindingClass = FindingClass::Host(Conflict::Raw);
+const WAR: FindingClass = FindingClass::Host(Conflict::War);
 
 #[test]
 fn case_23_and_26_the_host_writes_after_the_upload_is_complete() {
@@ -25,7 +25,7 @@ fn case_24_the_host_reads_after_the_download_is_complete() {
 
 #[test]
 fn case_25_host_memory_stays_until_the_copy_is_complete() {
-    log().copy(A, D, H).at_call(OpKind::FreeNow, w(H)).finds(&[Class::FreeInFlight]);
+    log().copy(A, D, H).at_call(OpKind::FreeNow, w(H)).finds(&[FindingClass::FreeInFlight]);
     log().copy(A, D, H).sync(A).at_call(OpKind::FreeNow, w(H)).is_silent();
 }
 
@@ -33,8 +33,8 @@ fn case_25_host_memory_stays_until_the_copy_is_complete() {
 fn case_27_a_query_orders_only_when_it_succeeds() {
     let asked =
         |outcome| log().copy(A, H, D).rec(E, A).synced(Waited::Event(E), A, outcome).host(r(H));
-    asked(Outcome::Complete).is_silent();
-    let verdict = asked(Outcome::Pending).finds(&[RAW]);
+    asked(WaitOutcome::Complete).is_silent();
+    let verdict = asked(WaitOutcome::Pending).finds(&[RAW]);
     assert!(verdict.findings[0].known.contains("found work pending"), "{verdict}");
 }
 
@@ -64,7 +64,7 @@ fn a_synchronous_copy_from_pageable_memory_is_only_staged() {
     let now = || log().work(OpKind::CopyNow, LEGACY, "copy", &[r(G), w(D)]);
     now().host(w(G)).is_silent();
     now().k(BLOCKING_A, &[r(D)]).is_silent();
-    now().k(A, &[r(D)]).finds(&[Class::Race(Conflict::Raw)]);
+    now().k(A, &[r(D)]).finds(&[FindingClass::Race(Conflict::Raw)]);
     now().sync(LEGACY).k(A, &[r(D)]).is_silent();
 }
 
@@ -96,7 +96,7 @@ fn a_wait_orders_the_thread_that_waits() {
 fn a_hand_over_between_threads_shows_through_a_wait_only() {
     log().host(w(H)).by(1).copy(A, D, H).finds(&[RAW]);
     log().host(w(H)).copy(A, D, H).by(1).sync(A).host(w(H)).is_silent();
-    log().host(w(H)).by(1).host(w(H)).finds(&[Class::Host(Conflict::Waw)]);
+    log().host(w(H)).by(1).host(w(H)).finds(&[FindingClass::Host(Conflict::Waw)]);
     let joined = log().with(|options| options.threads = Threads::OneStartsAll);
     joined.clone().host(w(H)).by(1).copy(A, D, H).is_silent();
     joined.by(1).host(w(H)).by(2).host(w(H)).by(3).k(C, &[r(H)]).finds(&[RAW]);

@@ -3,7 +3,7 @@
 
 use super::log::{A, C, E, Log, log, r};
 use std::collections::{BTreeMap, BTreeSet};
-use trijet::check::Class;
+use trijet::check::FindingClass;
 use trijet::testing::Prng;
 use trijet::trace::Position;
 use trijet::trace::Signalled::{Found, Set, Wait};
@@ -232,7 +232,7 @@ fn the_checker_agrees_with_all_paths() {
         let log = draw(&mut Prng::new(seed));
         let verdict = log.verdict();
         let has = |class| verdict.findings.iter().any(|finding| finding.class == class);
-        let found = (has(Class::Deadlock), has(Class::DeadlockRisk));
+        let found = (has(FindingClass::Deadlock), has(FindingClass::DeadlockRisk));
         let judged = Graph::new(&log.ops).verdict();
         let kinds = || {
             log.ops

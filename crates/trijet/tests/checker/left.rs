@@ -1,13 +1,13 @@
 //! Programs that hang: which threads and host functions could still set a signal.
 
 use super::log::{A, B, BLOCKING_A, C, D, H, LEGACY, Log, log, r};
-use trijet::check::{Class, Conflict};
+use trijet::check::{Conflict, FindingClass};
 use trijet::trace::Handled::{Cloned, Dropped, Made, Used};
 use trijet::trace::Signalled::Wait;
-use trijet::trace::{BlockId, LaneId, Named, OpKind, Outcome, Position, Waited};
+use trijet::trace::{BlockId, LaneId, Named, OpKind, Position, WaitOutcome, Waited};
 
 const S: u64 = 1;
-const DEADLOCK: &[Class] = &[Class::Deadlock];
+const DEADLOCK: &[FindingClass] = &[FindingClass::Deadlock];
 
 /// A host function in `A` that waits.
 fn waiting() -> Log {
@@ -15,7 +15,7 @@ fn waiting() -> Log {
 }
 
 fn hangs(log: Log) -> Log {
-    log.synced(Waited::Stream, A, Outcome::Pending)
+    log.synced(Waited::Stream, A, WaitOutcome::Pending)
 }
 
 #[test]
@@ -76,8 +76,10 @@ fn after_a_loss_a_host_function_that_has_not_begun_never_sets() {
         let log = log().handle(S, 1, Made).handle(S, 2, Cloned).k(A, &[]).host_fn(A);
         log.fault(Some(culprit)).handle(S, 2, Dropped)
     };
-    let verdict =
-        lost().handle(S, 1, Used).signal(S, Wait).finds(&[Class::Sticky, Class::Deadlock]);
+    let verdict = lost()
+        .handle(S, 1, Used)
+        .signal(S, Wait)
+        .finds(&[FindingClass::Sticky, FindingClass::Deadlock]);
     let sticky = &verdict.findings[0];
     assert!(sticky.known.starts_with("#2 `kernel` (src/main.rs:3:5) failed"), "{verdict}");
     assert!(sticky.known.contains("never run: #3 `host function` (src/main.rs:4:5)"), "{verdict}");
@@ -85,13 +87,14 @@ fn after_a_loss_a_host_function_that_has_not_begun_never_sets() {
     assert!(text.contains("op #3 `host function` on `stream 0` was to set"), "{text}");
     assert!(text.contains("#2 `kernel` (src/main.rs:3:5) failed"), "{text}");
     // A host function that ran is not named.
-    let ran = log().k(A, &[]).host_fn(A).ran(A, 2).fault(Some(culprit)).finds(&[Class::Sticky]);
+    let ran =
+        log().k(A, &[]).host_fn(A).ran(A, 2).fault(Some(culprit)).finds(&[FindingClass::Sticky]);
     assert!(!ran.findings[0].known.contains("never run"), "{ran}");
     let mut many = log();
     for _ in 0..5 {
         many = many.host_fn(B);
     }
-    let many = many.fault(None).finds(&[Class::Sticky]);
+    let many = many.fault(None).finds(&[FindingClass::Sticky]);
     assert!(many.findings[0].known.ends_with("and 2 more"), "{many}");
 }
 
@@ -107,14 +110,14 @@ fn a_thread_that_waits_for_itself_is_said_to_be_alone() {
 #[test]
 fn names_that_the_program_gives_are_in_findings() {
     let named = |log: Log, of: Named, lane: u32, name: &'static str| {
-        let mut log = log.synced(Waited::Stream, lane, Outcome::Pending);
+        let mut log = log.synced(Waited::Stream, lane, WaitOutcome::Pending);
         let op = log.ops.last_mut().expect("one was pushed");
         (op.kind, op.label) = (OpKind::Name { of }, name.into());
         log
     };
     let log = named(named(log(), Named::Stream, A, "upload"), Named::Block(BlockId(D)), A, "input");
     let race = |log: Log| log.copy(A, D, H).k(B, &[r(D)]);
-    let verdict = race(log.clone()).finds(&[Class::Race(Conflict::Raw)]);
+    let verdict = race(log.clone()).finds(&[FindingClass::Race(Conflict::Raw)]);
     let text = verdict.to_string();
     assert!(text.contains("reads `input`") && text.contains("on `upload`"), "{text}");
     assert!(text.contains("buf=input"), "{text}");

@@ -1,7 +1,7 @@
 //! Faulty programs and their cured twins, run on a host device with memory that the program orders.
 //! The library writes the ledgers.
 
-use trijet::check::{Class, Conflict, Options, Verdict, check, check_with};
+use trijet::check::{Conflict, FindingClass, Options, Verdict, check, check_with};
 use trijet::graph::Arguments;
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::testing::MIX;
@@ -51,7 +51,7 @@ pub(crate) fn recorded(program: impl FnOnce(&Device, &Stream, &Stream) -> Result
 }
 
 #[track_caller]
-pub(crate) fn found(ops: &[Op]) -> (Vec<Class>, Verdict) {
+pub(crate) fn found(ops: &[Op]) -> (Vec<FindingClass>, Verdict) {
     let verdict = check(ops);
     (verdict.findings.iter().map(|finding| finding.class).collect(), verdict)
 }
@@ -76,9 +76,9 @@ fn an_event_orders_two_streams_when_it_is_recorded_between() {
             device.synchronize()
         })
     };
-    let race = [Class::Race(Conflict::Raw)];
+    let race = [FindingClass::Race(Conflict::Raw)];
     // Case 05: a wait for an event that stands for nothing.
-    assert_eq!(found(&program(None)).0, [race[0], Class::WaitUnrecorded]);
+    assert_eq!(found(&program(None)).0, [race[0], FindingClass::WaitUnrecorded]);
     let (classes, verdict) = found(&program(Some(0)));
     assert_eq!(classes, race);
     assert!(verdict.findings[0].known.contains("BEFORE"), "{verdict}");
@@ -102,7 +102,7 @@ fn an_upload_waits_for_the_readers_of_what_it_overwrites() {
         })
     };
     // The fill and the upload race as well: the last read does not hide the write before it.
-    let expected = [Class::Race(Conflict::Waw), Class::Race(Conflict::War)];
+    let expected = [FindingClass::Race(Conflict::Waw), FindingClass::Race(Conflict::War)];
     assert_eq!(found(&program(true)).0, expected);
     assert_eq!(found(&program(false)).0, []);
 }
@@ -126,7 +126,7 @@ fn the_legacy_stream_waits_for_blocking_streams_only() {
     };
     assert_eq!(found(&program(true)).0, []);
     let (classes, verdict) = found(&program(false));
-    assert_eq!(classes, [Class::Race(Conflict::Raw)]);
+    assert_eq!(classes, [FindingClass::Race(Conflict::Raw)]);
     assert!(verdict.findings[0].known.contains("non-blocking"), "{verdict}");
 }
 
@@ -151,8 +151,8 @@ fn memory_is_written_before_it_is_read_and_freed_in_the_end() {
         verdict.findings.iter().map(|finding| finding.class).collect::<Vec<_>>()
     };
     assert_eq!(program(true, false), []);
-    assert_eq!(program(false, false), [Class::ReadUninit]);
-    assert_eq!(program(true, true), [Class::Leak]);
+    assert_eq!(program(false, false), [FindingClass::ReadUninit]);
+    assert_eq!(program(true, true), [FindingClass::Leak]);
 }
 
 /// Case 48.
@@ -175,7 +175,7 @@ fn a_consumer_on_another_device_waits_for_the_copy() -> Result<()> {
         drop((source, far, y));
         devices.iter().try_for_each(Device::synchronize)?;
         let classes = found(&devices[0].take_trace()?.ops).0;
-        let race = [Class::Race(Conflict::Raw)];
+        let race = [FindingClass::Race(Conflict::Raw)];
         assert_eq!(classes, if ordered { &[][..] } else { &race[..] });
     }
     Ok(())
@@ -202,7 +202,7 @@ fn a_launch_of_a_graph_races_by_the_names_of_its_operations() {
         })
     };
     let (classes, verdict) = found(&program(false));
-    assert_eq!(classes, [Class::Race(Conflict::Raw)], "{verdict}");
+    assert_eq!(classes, [FindingClass::Race(Conflict::Raw)], "{verdict}");
     assert!(verdict.to_string().contains("`graph 1: mix"), "{verdict}");
     assert_eq!(found(&program(true)).0, []);
 }
@@ -220,7 +220,7 @@ fn a_wait_that_was_left_out_is_named() {
     });
     let (classes, verdict) = found(&ops);
     // The launch races with the allocation too, because the wait stood for both.
-    assert_eq!(classes.first(), Some(&Class::Race(Conflict::Raw)), "{verdict}");
+    assert_eq!(classes.first(), Some(&FindingClass::Race(Conflict::Raw)), "{verdict}");
     let finding = &verdict.findings[0];
     assert_eq!(finding.second.label, "mix_u64");
     assert_eq!(finding.first.as_ref().map(|first| &*first.label), Some("fill"));
@@ -240,7 +240,7 @@ fn an_event_is_not_taken_for_the_one_that_had_its_handle() {
         b.launch(&MIX, (2, &x, &mut y))?;
         device.synchronize()
     });
-    assert_eq!(found(&ops).0, [Class::Race(Conflict::Raw), Class::WaitUnrecorded]);
+    assert_eq!(found(&ops).0, [FindingClass::Race(Conflict::Raw), FindingClass::WaitUnrecorded]);
 }
 
 /// Case 31: the call is refused, and the finding has the place of the host function.
@@ -259,7 +259,7 @@ fn a_call_inside_a_host_function_is_found() {
     };
     assert_eq!(found(&program(false)).0, []);
     let (classes, verdict) = found(&program(true));
-    assert_eq!(classes, [Class::ApiCall]);
+    assert_eq!(classes, [FindingClass::ApiCall]);
     let text = verdict.to_string();
     assert!(text.contains("`stream create`") && text.contains("live.rs"), "{text}");
     assert!(text.contains("was called inside a host function"), "{text}");
@@ -284,7 +284,7 @@ fn the_loss_of_a_context_is_part_of_the_record() {
     };
     let error = run().expect_err("the second kernel faults");
     let verdict = device.verdict().expect("it is checked");
-    let sticky = verdict.findings.iter().find(|finding| finding.class == Class::Sticky);
+    let sticky = verdict.findings.iter().find(|finding| finding.class == FindingClass::Sticky);
     let said = sticky.unwrap_or_else(|| panic!("{verdict}")).second.label.clone();
     assert_eq!(said, error.to_string());
 }
@@ -324,7 +324,8 @@ fn a_checked_device_can_be_given_back_and_opened_again() -> Result<()> {
         stream.copy(&x, &mut landing)?;
         device.synchronize()?;
         let verdict = device.verdict().expect("it is checked");
-        let of_reads = verdict.findings.iter().filter(|found| found.class == Class::ReadUninit);
+        let of_reads =
+            verdict.findings.iter().filter(|found| found.class == FindingClass::ReadUninit);
         assert!(of_reads.count() >= 1, "round {round}: {verdict}");
     }
     Ok(())

@@ -1,26 +1,26 @@
 //! Cases 15 to 22 and 56: allocations, frees, content, and operations that fail.
 
 use super::log::{A, B, C, D, D2, E, FAR, H, Log, log, part, r, tracked, w};
-use trijet::check::Class;
+use trijet::check::FindingClass;
 use trijet::trace::{LaneId, Mode, OpKind, Position};
 
 #[test]
 fn case_15_a_use_in_another_stream_needs_an_edge_from_the_allocation() {
-    log().alloc(A, D).k(B, &[w(D)]).finds(&[Class::UseBeforeAlloc]);
+    log().alloc(A, D).k(B, &[w(D)]).finds(&[FindingClass::UseBeforeAlloc]);
     log().alloc(A, D).edge(E, A, B).k(B, &[w(D)]).is_silent();
-    log().k(A, &[w(D)]).alloc(A, D).finds(&[Class::UseBeforeAlloc]);
+    log().k(A, &[w(D)]).alloc(A, D).finds(&[FindingClass::UseBeforeAlloc]);
 }
 
 /// The use may read, write or update, by a kernel, a copy, a graph or the host.
 #[test]
 fn every_use_needs_an_edge_from_the_allocation() {
     let found = |log: Log| {
-        let mut found: Vec<Class> =
+        let mut found: Vec<FindingClass> =
             log.verdict().findings.iter().map(|found| found.class).collect();
-        found.retain(|class| *class != Class::ReadUninit);
+        found.retain(|class| *class != FindingClass::ReadUninit);
         found
     };
-    let too_early = [Class::UseBeforeAlloc];
+    let too_early = [FindingClass::UseBeforeAlloc];
     for mode in [Mode::Read, Mode::Write, Mode::ReadWrite] {
         for ordered in [part(D, 0..64, mode), tracked(part(D, 0..64, mode))] {
             let uses: [(&str, &dyn Fn(Log) -> Log); 6] = [
@@ -41,13 +41,13 @@ fn every_use_needs_an_edge_from_the_allocation() {
         }
     }
     // A free is a use as well.
-    log().alloc(A, D).free(B, D).finds(&[Class::FreeRacesUse]);
+    log().alloc(A, D).free(B, D).finds(&[FindingClass::FreeRacesUse]);
 }
 
 #[test]
 fn case_16_a_free_waits_for_every_user() {
     let used = || log().alloc(A, D).k(A, &[w(D)]).edge(E, A, B).k(B, &[r(D)]);
-    let verdict = used().free(A, D).finds(&[Class::FreeRacesUse]);
+    let verdict = used().free(A, D).finds(&[FindingClass::FreeRacesUse]);
     assert_eq!(verdict.findings[0].rules[0], "A22");
     used().edge(E, B, A).free(A, D).is_silent();
     used().free(B, D).is_silent();
@@ -56,21 +56,21 @@ fn case_16_a_free_waits_for_every_user() {
 #[test]
 fn case_17_nothing_uses_memory_after_the_call_that_frees_it() {
     let freed = || log().alloc(A, D).k(A, &[w(D)]);
-    freed().free(A, D).k(A, &[r(D)]).finds(&[Class::UseAfterFree]);
+    freed().free(A, D).k(A, &[r(D)]).finds(&[FindingClass::UseAfterFree]);
     freed().k(A, &[r(D)]).free(A, D).is_silent();
 }
 
 #[test]
 fn case_18_memory_is_freed_once() {
-    log().alloc(A, D).free(A, D).free(A, D).finds(&[Class::DoubleFree]);
-    log().alloc(A, D).free(A, D).edge(E, A, B).free(B, D).finds(&[Class::DoubleFree]);
+    log().alloc(A, D).free(A, D).free(A, D).finds(&[FindingClass::DoubleFree]);
+    log().alloc(A, D).free(A, D).edge(E, A, B).free(B, D).finds(&[FindingClass::DoubleFree]);
     log().alloc(A, D).free(A, D).alloc(A, D2).free(A, D2).is_silent();
 }
 
 #[test]
 fn case_19_a_free_outside_of_stream_order_waits_for_nothing() {
     let used = || log().alloc(A, D).k(A, &[w(D)]);
-    let verdict = used().at_call(OpKind::FreeNow, w(D)).finds(&[Class::FreeRacesUse; 1]);
+    let verdict = used().at_call(OpKind::FreeNow, w(D)).finds(&[FindingClass::FreeRacesUse; 1]);
     assert!(verdict.findings[0].known.contains("does not synchronise"), "{verdict}");
     assert_eq!(verdict.findings[0].rules[0], "A24");
     used().sync(A).at_call(OpKind::FreeNow, w(D)).is_silent();
@@ -81,12 +81,12 @@ fn case_19_a_free_outside_of_stream_order_waits_for_nothing() {
 fn case_20_what_is_never_freed_leaks_when_the_record_goes_to_the_end() {
     let kept = || log().alloc(A, D).k(A, &[w(D)]);
     kept().is_silent();
-    let verdict = kept().with(|options| options.to_the_end = true).finds(&[Class::Leak]);
+    let verdict = kept().with(|options| options.to_the_end = true).finds(&[FindingClass::Leak]);
     assert_eq!(verdict.findings[0].second.op, 0, "the allocation is named");
     assert!(verdict.is_clean(), "a leak is a warning");
     kept().free(A, D).with(|options| options.to_the_end = true).is_silent();
     let host = log().at_call(OpKind::AllocNow, w(H)).with(|options| options.to_the_end = true);
-    host.finds(&[Class::Leak]);
+    host.finds(&[FindingClass::Leak]);
     host.at_call(OpKind::FreeNow, w(H)).is_silent();
 }
 
@@ -98,10 +98,10 @@ fn case_21_memory_that_the_pool_hands_on_is_other_memory() {
 
 #[test]
 fn case_22_memory_is_written_before_it_is_read() {
-    let verdict = log().alloc(A, D).k(A, &[r(D)]).finds(&[Class::ReadUninit]);
+    let verdict = log().alloc(A, D).k(A, &[r(D)]).finds(&[FindingClass::ReadUninit]);
     assert!(verdict.is_clean(), "a warning");
     log().alloc(A, D).work(OpKind::Fill, A, "fill", &[w(D)]).k(A, &[r(D)]).is_silent();
-    log().at_call(OpKind::AllocNow, w(D)).k(C, &[r(D)]).finds(&[Class::ReadUninit]);
+    log().at_call(OpKind::AllocNow, w(D)).k(C, &[r(D)]).finds(&[FindingClass::ReadUninit]);
     // An operation with undeclared accesses may have written it.
     log().alloc(A, D).undeclared(A).k(A, &[r(D)]).is_silent();
 }
@@ -113,14 +113,14 @@ fn case_56_the_first_culprit_is_named_and_later_operations_are_poisoned() {
         run = run.k(A, &[w(D)]);
     }
     let culprit = Position { lane: LaneId(A), seq: 8 };
-    let verdict = run.clone().fault(Some(culprit)).k(A, &[w(D)]).finds(&[Class::Sticky]);
+    let verdict = run.clone().fault(Some(culprit)).k(A, &[w(D)]).finds(&[FindingClass::Sticky]);
     let finding = &verdict.findings[0];
     assert_eq!(finding.first.as_ref().map(|first| first.op), Some(7));
     assert_eq!((finding.second.op, verdict.poisoned), (30, 23));
     run.is_silent();
     // If the culprit is unknown, the operations that may have been running are named.
     let unnamed = log().k(A, &[]).k(A, &[]).sync(A).k(A, &[]).k(B, &[]).fault(None);
-    let known = &unnamed.finds(&[Class::Sticky]).findings[0].known;
+    let known = &unnamed.finds(&[FindingClass::Sticky]).findings[0].known;
     let suspects =
         "#3 `kernel` (src/main.rs:4:5) on `stream 0`, #4 `kernel` (src/main.rs:5:5) on `stream 1`";
     assert!(known.contains(suspects), "{known}");

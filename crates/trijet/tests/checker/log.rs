@@ -2,10 +2,10 @@
 //! (non-blocking), `BLOCKING_A`, `BLOCKING_B` and `LEGACY` of device 0, and `FAR` of device 1.
 
 use std::borrow::Cow;
-use trijet::check::{Class, Options, Verdict, check_with};
+use trijet::check::{FindingClass, Options, Verdict, check_with};
 use trijet::trace::{
     Access, Asked, BlockId, Declared, DeviceId, Engine, Handled, HostCall, LaneId, Mode, Op,
-    OpKind, OrderedBy, Outcome, Place, Position, Signalled, Site, StreamClass, Waited,
+    OpKind, OrderedBy, Place, Position, Signalled, Site, StreamClass, WaitOutcome, Waited,
 };
 
 pub(crate) const A: u32 = 0;
@@ -148,16 +148,16 @@ impl Log {
         self.push(kind, A, "at the call", &[access])
     }
 
-    pub(crate) fn synced(self, what: Waited, lane: u32, outcome: Outcome) -> Self {
+    pub(crate) fn synced(self, what: Waited, lane: u32, outcome: WaitOutcome) -> Self {
         self.push(OpKind::Sync { what, outcome }, lane, "sync", &[])
     }
 
     pub(crate) fn sync(self, lane: u32) -> Self {
-        self.synced(Waited::Stream, lane, Outcome::Complete)
+        self.synced(Waited::Stream, lane, WaitOutcome::Complete)
     }
 
     pub(crate) fn esync(self, event: u64) -> Self {
-        self.synced(Waited::Event(event), A, Outcome::Complete)
+        self.synced(Waited::Event(event), A, WaitOutcome::Complete)
     }
 
     /// A host function.
@@ -251,9 +251,10 @@ impl Log {
 
     /// Demands findings of exactly these classes, with a witness for each conflict.
     #[track_caller]
-    pub(crate) fn finds(&self, classes: &[Class]) -> Verdict {
+    pub(crate) fn finds(&self, classes: &[FindingClass]) -> Verdict {
         let verdict = self.verdict();
-        let found: Vec<Class> = verdict.findings.iter().map(|finding| finding.class).collect();
+        let found: Vec<FindingClass> =
+            verdict.findings.iter().map(|finding| finding.class).collect();
         assert_eq!(found, classes, "{verdict}");
         for finding in verdict.findings.iter().filter(|finding| finding.conflict.is_some()) {
             let witness = finding.witness.expect("a pair has two orders");

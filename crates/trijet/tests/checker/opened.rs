@@ -4,11 +4,11 @@
 use super::log::{
     A, B, BLOCKING_A, BLOCKING_B, C, D, D2, E, F, FAR, H, LEGACY, Log, log, r, tracked, w,
 };
-use trijet::check::{Checker, Class, Conflict, Options};
+use trijet::check::{Checker, Conflict, FindingClass, Options};
 use trijet::trace::{DeviceId, Engine, OpKind, Waited};
 
-const RAW: Class = Class::Race(Conflict::Raw);
-const WAW: Class = Class::Race(Conflict::Waw);
+const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
+const WAW: FindingClass = FindingClass::Race(Conflict::Waw);
 
 /// Law A46: a new stream follows what its creator knows, and not the earlier stream of its lane.
 #[test]
@@ -132,7 +132,7 @@ fn a_copy_between_devices_in_the_legacy_stream_is_in_order_on_both() {
 
 impl Log {
     fn synced_all(self) -> Self {
-        self.synced(Waited::Device, A, trijet::trace::Outcome::Complete)
+        self.synced(Waited::Device, A, trijet::trace::WaitOutcome::Complete)
     }
 
     /// The library records an internal event.
@@ -151,7 +151,7 @@ fn a_wait_that_comes_too_late_is_reported_as_late() {
     let finding = &late.findings[0];
     assert!(finding.known.contains("the wait at #3, src/main.rs:4:5 comes after #1"), "{late}");
     assert_eq!(finding.fix, "move the wait at #3 before #1", "{late}");
-    let synced = log().copy(A, H, D).host(r(H)).sync(A).finds(&[Class::Host(Conflict::Raw)]);
+    let synced = log().copy(A, H, D).host(r(H)).sync(A).finds(&[FindingClass::Host(Conflict::Raw)]);
     assert_eq!(synced.findings[0].fix, "move the wait at #2 before #1", "{synced}");
     // A wait of the host at the end has no such remark on two streams.
     let ended = log().k(A, &[w(D)]).k(B, &[r(D)]).synced_all().finds(&[RAW]);

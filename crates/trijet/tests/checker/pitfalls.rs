@@ -3,17 +3,17 @@
 //! Mistakes that only cost time are among the remarks about performance (`tests/measure`).
 
 use crate::live::{by_hand, devices, found, recorded};
-use trijet::check::{Class, Conflict};
+use trijet::check::{Conflict, FindingClass};
 use trijet::testing::MIX;
 use trijet::trace::Op;
 use trijet::{Device, Result};
 
-const RAW: Class = Class::Race(Conflict::Raw);
-const WAR: Class = Class::Race(Conflict::War);
+const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
+const WAR: FindingClass = FindingClass::Race(Conflict::War);
 
 /// Demands findings of `class` only, and none for the cure.
 #[track_caller]
-fn flagged(class: Class, program: impl Fn(bool) -> Vec<Op>) {
+fn flagged(class: FindingClass, program: impl Fn(bool) -> Vec<Op>) {
     let (classes, verdict) = found(&program(false));
     assert!(!classes.is_empty() && classes.iter().all(|found| *found == class), "{verdict}");
     let (classes, verdict) = found(&program(true));

@@ -5,17 +5,17 @@ use super::log::{A, B, D, E, Log, log, part, r, w};
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use trijet::check::{Checker, Class, Options, Verdict, check};
+use trijet::check::{Checker, FindingClass, Options, Verdict, check};
 use trijet::sim::HostConfig;
 use trijet::trace::Handled::{Cloned, Dropped, Made, Used};
 use trijet::trace::Mode;
 use trijet::trace::Signalled::{Found, Gone, Set, Wait};
-use trijet::trace::{Op, Outcome, Waited};
+use trijet::trace::{Op, WaitOutcome, Waited};
 use trijet::{Device, Event, Readiness, Result, Stream, StreamOptions};
 
 const S: u64 = 1;
 
-fn classes(ops: &[Op]) -> Vec<Class> {
+fn classes(ops: &[Op]) -> Vec<FindingClass> {
     check(ops).findings.iter().map(|finding| finding.class).collect()
 }
 
@@ -39,8 +39,8 @@ fn polling_hides_no_wait_of_another_thread() {
 #[test]
 fn a_query_that_finds_work_pending_holds_no_thread_up() {
     let waits = || log().host_fn(A).inside(A, 1, S, Wait);
-    waits().synced(Waited::Stream, A, Outcome::Failed).is_silent();
-    waits().synced(Waited::Stream, A, Outcome::Pending).finds(&[Class::Deadlock]);
+    waits().synced(Waited::Stream, A, WaitOutcome::Failed).is_silent();
+    waits().synced(Waited::Stream, A, WaitOutcome::Pending).finds(&[FindingClass::Deadlock]);
 }
 
 /// The same in a program that runs.
@@ -123,7 +123,7 @@ fn a_future_of_an_event_may_be_awaited_by_another_thread() -> Result<()> {
 fn a_future_of_an_event_that_another_thread_records_is_unordered() -> Result<()> {
     let made = |event: &Event| block_on(event.ready());
     let ops = handed_over(|a, event| event.record(a), made, |_| Ok(()))?;
-    assert_eq!(classes(&ops), [Class::EventUnordered], "{}", check(&ops));
+    assert_eq!(classes(&ops), [FindingClass::EventUnordered], "{}", check(&ops));
     Ok(())
 }
 
@@ -168,8 +168,8 @@ fn a_thread_that_used_nothing_but_a_signal_is_known_to_have_ended() -> Result<()
     first.wait();
     assert!(!never.wait_timeout(Duration::ZERO));
     let verdict = device.verdict().expect("it is checked");
-    let found: Vec<Class> = verdict.findings.iter().map(|finding| finding.class).collect();
-    assert_eq!(found, [Class::WaitGivesUp], "{verdict}");
+    let found: Vec<FindingClass> = verdict.findings.iter().map(|finding| finding.class).collect();
+    assert_eq!(found, [FindingClass::WaitGivesUp], "{verdict}");
     Ok(())
 }
 

@@ -2,17 +2,17 @@
 //! calls, so a program is found whether it hung, gave up, or was lucky.
 
 use super::log::{A, B, BLOCKING_A, D, E, F, H, LEGACY, Log, log, r, w};
-use trijet::check::{Checker, Class, Conflict, Options, Severity};
+use trijet::check::{Checker, Conflict, FindingClass, Options, Severity};
 use trijet::trace::Signalled::{Found, Gone, LimitedWait, Set, Wait};
-use trijet::trace::{OpKind, Outcome, Waited};
+use trijet::trace::{OpKind, WaitOutcome, Waited};
 
 /// Signals.
 const S: u64 = 1;
 const T: u64 = 2;
 const U: u64 = 3;
 
-const DEADLOCK: &[Class] = &[Class::Deadlock];
-const RISK: &[Class] = &[Class::DeadlockRisk];
+const DEADLOCK: &[FindingClass] = &[FindingClass::Deadlock];
+const RISK: &[FindingClass] = &[FindingClass::DeadlockRisk];
 
 /// A host function in `A` that waits.
 fn waiting() -> Log {
@@ -36,7 +36,7 @@ fn case_32_the_thread_that_is_to_set_waits_first() {
 #[test]
 fn every_wait_behind_the_host_function_is_too_early() {
     waiting().rec(E, A).esync(E).signal(S, Set).finds(DEADLOCK);
-    waiting().synced(Waited::Device, B, Outcome::Complete).signal(S, Set).finds(DEADLOCK);
+    waiting().synced(Waited::Device, B, WaitOutcome::Complete).signal(S, Set).finds(DEADLOCK);
     waiting().edge(E, A, B).k(B, &[]).rec(F, B).esync(F).signal(S, Set).finds(DEADLOCK);
     let blocking = log().host_fn(BLOCKING_A).inside(BLOCKING_A, 1, S, Wait);
     blocking.clone().sync(LEGACY).signal(S, Set).finds(DEADLOCK);
@@ -47,7 +47,7 @@ fn every_wait_behind_the_host_function_is_too_early() {
     // A wait for earlier work, and a query, do not hold back the thread.
     waiting().sync(B).signal(S, Set).is_silent();
     log().rec(E, A).host_fn(A).inside(A, 1, S, Wait).esync(E).signal(S, Set).is_silent();
-    let asked = waiting().synced(Waited::Stream, A, Outcome::Pending).signal(S, Set);
+    let asked = waiting().synced(Waited::Stream, A, WaitOutcome::Pending).signal(S, Set);
     asked.is_silent();
 }
 
@@ -139,24 +139,24 @@ fn threads_that_wait_for_each_other_are_a_cycle() {
 /// The ledger ends where the program hangs, and nothing is left that could set the signal.
 #[test]
 fn a_hanging_program_is_found_when_nothing_is_left_that_can_set_its_signal() {
-    let hangs = waiting().synced(Waited::Stream, A, Outcome::Pending);
+    let hangs = waiting().synced(Waited::Stream, A, WaitOutcome::Pending);
     let verdict = hangs.finds(DEADLOCK);
     assert!(verdict.to_string().contains("nothing has set"), "{verdict}");
     assert_eq!(verdict.findings[0].second.op, 2);
     // Something is left: a thread that waits for other work, or a host function.
-    waiting().synced(Waited::Stream, B, Outcome::Pending).is_silent();
-    waiting().by(1).host(r(H)).by(0).synced(Waited::Stream, A, Outcome::Pending).is_silent();
-    let other = waiting().host_fn(B).synced(Waited::Stream, A, Outcome::Pending);
+    waiting().synced(Waited::Stream, B, WaitOutcome::Pending).is_silent();
+    waiting().by(1).host(r(H)).by(0).synced(Waited::Stream, A, WaitOutcome::Pending).is_silent();
+    let other = waiting().host_fn(B).synced(Waited::Stream, A, WaitOutcome::Pending);
     other.is_silent();
     // The entry was a query, and the thread went on.
-    waiting().synced(Waited::Stream, A, Outcome::Pending).host(r(H)).is_silent();
+    waiting().synced(Waited::Stream, A, WaitOutcome::Pending).host(r(H)).is_silent();
     // The other host function waits as well, for a signal that can be set, or for one that cannot.
-    let both = |log: Log| log.inside(B, 1, T, Wait).synced(Waited::Stream, A, Outcome::Pending);
+    let both = |log: Log| log.inside(B, 1, T, Wait).synced(Waited::Stream, A, WaitOutcome::Pending);
     both(waiting().host_fn(B)).finds(DEADLOCK);
     both(waiting().host_fn(B)).by(1).signal(T, Set).is_silent();
     // A host function that has ended sets nothing.
     let over = log().host_fn(B).sync(B).host_fn(A).inside(A, 1, S, Wait);
-    over.synced(Waited::Stream, A, Outcome::Pending).finds(DEADLOCK);
+    over.synced(Waited::Stream, A, WaitOutcome::Pending).finds(DEADLOCK);
     log().signal(S, Wait).finds(DEADLOCK);
 }
 
@@ -195,28 +195,28 @@ fn a_thread_that_finds_a_signal_set_follows_the_thread_that_set_it() {
         if find { log.signal(S, Found).host(w(H)) } else { log.signal(S, Wait).host(w(H)) }
     };
     handed(true).is_silent();
-    handed(false).finds(&[Class::Host(Conflict::Waw)]);
+    handed(false).finds(&[FindingClass::Host(Conflict::Waw)]);
     // The first set answers the wait, and later work of the thread is not covered.
     let second = log().signal(S, Set).host(w(H)).signal(S, Set).by(1).signal(S, Found).host(w(H));
-    second.finds(&[Class::Host(Conflict::Waw)]);
+    second.finds(&[FindingClass::Host(Conflict::Waw)]);
     // What the setting thread has waited for is covered.
     let waited = |log: Log| log.signal(S, Set).by(1).signal(S, Found).host(w(H));
     waited(log().copy(A, D, H).sync(A)).is_silent();
-    waited(log().copy(A, D, H)).finds(&[Class::Host(Conflict::War)]);
+    waited(log().copy(A, D, H)).finds(&[FindingClass::Host(Conflict::War)]);
 }
 
 #[test]
 fn a_host_function_hands_over_what_its_stream_has_done() {
     let told = |log: Log, seq| log.inside(A, seq, S, Set).signal(S, Found).host(w(H));
     told(log().copy(A, D, H).host_fn(A), 2).is_silent();
-    told(log().host_fn(A).copy(A, D, H), 1).finds(&[Class::Host(Conflict::War)]);
+    told(log().host_fn(A).copy(A, D, H), 1).finds(&[FindingClass::Host(Conflict::War)]);
     // A host function that waits hands over to the later work of its stream.
     let taken = log().host_fn(A).by(1).host(w(H)).signal(S, Set).inside(A, 1, S, Wait);
     taken.clone().inside(A, 1, S, Found).by(0).copy(A, D, H).is_silent();
-    taken.by(0).copy(A, D, H).finds(&[Class::Host(Conflict::Raw)]);
+    taken.by(0).copy(A, D, H).finds(&[FindingClass::Host(Conflict::Raw)]);
 }
 
-const GIVES_UP: &[Class] = &[Class::WaitGivesUp];
+const GIVES_UP: &[FindingClass] = &[FindingClass::WaitGivesUp];
 
 /// A wait with a limit cannot hang, so what would be a deadlock without the limit is a warning.
 #[test]
@@ -243,13 +243,16 @@ fn a_wait_with_a_limit_keeps_no_other_wait_from_its_end() {
     let behind = log().by(0).signal(S, LimitedWait).by(1).signal(T, Wait).by(0).signal(T, Set);
     behind.by(1).signal(T, Found).signal(S, Set).finds(GIVES_UP);
     // A later wait without a limit for the same signal hangs.
-    log().signal(S, LimitedWait).signal(S, Wait).finds(&[Class::Deadlock, Class::WaitGivesUp]);
+    log()
+        .signal(S, LimitedWait)
+        .signal(S, Wait)
+        .finds(&[FindingClass::Deadlock, FindingClass::WaitGivesUp]);
     let set = log().signal(S, LimitedWait).by(1).signal(S, Set).by(0).signal(S, Wait);
     set.signal(S, Found).is_silent();
     // A deadlock beside it stays one.
     let both = log().by(2).signal(U, LimitedWait).by(0).signal(S, Wait).by(1).signal(T, Wait);
     let both = both.signal(S, Set).by(0).signal(T, Set);
-    both.by(2).signal(U, Set).finds(&[Class::Deadlock, Class::WaitGivesUp]);
+    both.by(2).signal(U, Set).finds(&[FindingClass::Deadlock, FindingClass::WaitGivesUp]);
 }
 
 /// A signal for each item. Some of the waits give up.

@@ -2,12 +2,12 @@
 
 use super::log::{A, B, BLOCKING_A, BLOCKING_B, C, D, D2, E, F, FAR, H, LEGACY, log, part, r, w};
 use trijet::SourceOrder;
-use trijet::check::{Assume, Class, Conflict, Verdict};
+use trijet::check::{Assume, Conflict, FindingClass, Verdict};
 use trijet::trace::{Mode, OpKind};
 
-const RAW: Class = Class::Race(Conflict::Raw);
-const WAR: Class = Class::Race(Conflict::War);
-const WAW: Class = Class::Race(Conflict::Waw);
+const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
+const WAR: FindingClass = FindingClass::Race(Conflict::War);
+const WAW: FindingClass = FindingClass::Race(Conflict::Waw);
 
 /// The pair and the bytes of the only finding.
 fn only(verdict: &Verdict) -> (u64, u64, std::ops::Range<u64>) {
@@ -48,7 +48,7 @@ fn case_04_an_event_that_predates_the_write_is_no_edge() {
 fn case_05_a_wait_for_an_event_that_is_recorded_later_is_none() {
     let faulty = log().wait(E, B).k(A, &[w(D)]).rec(E, A).k(B, &[r(D)]);
     // Errors come before warnings.
-    let verdict = faulty.finds(&[RAW, Class::WaitUnrecorded]);
+    let verdict = faulty.finds(&[RAW, FindingClass::WaitUnrecorded]);
     assert!(verdict.findings[0].known.contains("had not been recorded"), "{verdict}");
     log().k(A, &[w(D)]).rec(E, A).wait(E, B).k(B, &[r(D)]).is_silent();
 }
@@ -165,7 +165,7 @@ fn copies_of_a_batch_have_no_order_and_may_read_early() {
         log().k(A, &[w(D)]).work(OpKind::Batch(order), A, "batch", accesses)
     };
     batch(SourceOrder::Stream, &[r(D), w(D2)]).is_silent();
-    batch(SourceOrder::Stream, &[r(D), w(D2), r(D2), w(H)]).finds(&[Class::BatchDependent]);
+    batch(SourceOrder::Stream, &[r(D), w(D2), r(D2), w(H)]).finds(&[FindingClass::BatchDependent]);
     batch(SourceOrder::Any, &[r(D), w(D2)]).finds(&[RAW]);
     batch(SourceOrder::DuringCall, &[r(D), w(D2)]).finds(&[RAW]);
     let synced = log().k(A, &[w(D)]).sync(A);

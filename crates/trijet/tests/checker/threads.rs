@@ -1,14 +1,14 @@
 //! Order between host threads: ownership (law A44), and events that threads share (law A45).
 
 use super::log::{A, B, D, D2, E, H, Log, log, part, r, tracked, w};
-use trijet::check::{Checker, Class, Conflict, Options, Severity, Threads};
+use trijet::check::{Checker, Conflict, FindingClass, Options, Severity, Threads};
 use trijet::trace::Signalled::{Found, Set};
-use trijet::trace::{Mode, OpKind, Outcome, Waited};
+use trijet::trace::{Mode, OpKind, WaitOutcome, Waited};
 
-const HOST_WAW: Class = Class::Host(Conflict::Waw);
-const HOST_RAW: Class = Class::Host(Conflict::Raw);
-const RAW: Class = Class::Race(Conflict::Raw);
-const UNORDERED: Class = Class::EventUnordered;
+const HOST_WAW: FindingClass = FindingClass::Host(Conflict::Waw);
+const HOST_RAW: FindingClass = FindingClass::Host(Conflict::Raw);
+const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
+const UNORDERED: FindingClass = FindingClass::EventUnordered;
 
 /// Law A44.
 #[test]
@@ -98,8 +98,8 @@ fn a_record_and_a_wait_by_two_threads_need_an_order() {
 #[test]
 fn both_orders_of_a_pair_are_found_once() {
     let first = log().wait(E, B).by(1).rec(E, A).by(0).wait(E, B).by(1).rec(E, A);
-    first.finds(&[Class::WaitUnrecorded, UNORDERED]);
-    let asked = log().rec(E, A).by(1).synced(Waited::Event(E), A, Outcome::Pending);
+    first.finds(&[FindingClass::WaitUnrecorded, UNORDERED]);
+    let asked = log().rec(E, A).by(1).synced(Waited::Event(E), A, WaitOutcome::Pending);
     asked.finds(&[UNORDERED]);
     log().rec(E, A).by(1).rec(E, B).finds(&[UNORDERED]);
     // Two waits need no order.

@@ -2,14 +2,14 @@
 
 use super::live::{devices, found, recorded};
 use std::time::Duration;
-use trijet::check::{Class, Options, Verdict, check};
+use trijet::check::{FindingClass, Options, Verdict, check};
 use trijet::sim::HostConfig;
 use trijet::trace::OpKind;
 use trijet::trace::Signalled::Gone;
 use trijet::{Device, Result, Signal, Stream};
 
-const DEADLOCK: &[Class] = &[Class::Deadlock];
-const GIVES_UP: &[Class] = &[Class::WaitGivesUp];
+const DEADLOCK: &[FindingClass] = &[FindingClass::Deadlock];
+const GIVES_UP: &[FindingClass] = &[FindingClass::WaitGivesUp];
 
 /// The verdict on a program with a host function that waits, and gives up without waiting.
 fn gives_up(then: impl FnOnce(&Device, &Stream, &Stream, &Signal) -> Result<()>) -> Verdict {
@@ -22,7 +22,7 @@ fn gives_up(then: impl FnOnce(&Device, &Stream, &Stream, &Signal) -> Result<()>)
     check(&ops)
 }
 
-fn classes(verdict: &Verdict) -> Vec<Class> {
+fn classes(verdict: &Verdict) -> Vec<FindingClass> {
     verdict.findings.iter().map(|finding| finding.class).collect()
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use trijet::Nanos;
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::{
-    Asked, DeviceId, Engine, LaneId, Op, OpKind, Outcome, Position, Times, Waited,
+    Asked, DeviceId, Engine, LaneId, Op, OpKind, Position, Times, WaitOutcome, Waited,
 };
 
 pub(crate) fn times(span: Range<u64>) -> Times {
@@ -74,7 +74,7 @@ impl Script {
 
     pub(crate) fn sync(&mut self, what: Waited, lane: u32, call: Range<u64>) -> &mut Op {
         let seq = *self.number(lane);
-        let kind = OpKind::Sync { what, outcome: Outcome::Complete };
+        let kind = OpKind::Sync { what, outcome: WaitOutcome::Complete };
         let op = self.push(kind, Engine::None, lane, seq);
         op.call = Some(times(call));
         op

@@ -16,10 +16,10 @@ use crate::seeds::asked_or;
 use crate::verdict::{Orders, Wrong, judge};
 use std::collections::{BTreeMap, BTreeSet};
 use trijet::Buffer;
-use trijet::check::{Checker, Class, Finding, Options, Severity, check_with};
+use trijet::check::{Checker, Finding, FindingClass, Options, Severity, check_with};
 use trijet::graph::Arguments;
 use trijet::testing::Prng;
-use trijet::trace::{Op, OpKind, Outcome, Waited};
+use trijet::trace::{Op, OpKind, WaitOutcome, Waited};
 
 /// The ledger of a run, without the wait of that number.
 fn record(program: &Program, seed: u64, without: Option<u64>) -> Result<Vec<Op>, String> {
@@ -89,7 +89,7 @@ fn races_of_the_judge(ops: &[Op]) -> Races {
 
 /// Whether it is a pair that the judge knows: to the judge, each allocation has bytes of its own.
 fn is_pair(finding: &Finding) -> bool {
-    finding.conflict.is_some() && finding.class != Class::ReuseRacesUse
+    finding.conflict.is_some() && finding.class != FindingClass::ReuseRacesUse
 }
 
 /// Demands that both judge a ledger equally; returns whether it races.
@@ -128,7 +128,7 @@ fn agree(ops: &[Op]) -> Result<bool, String> {
     }
     let others = verdict.findings.iter().filter(|finding| !is_pair(finding));
     // A ledger may lack an order that only a later owner of the same memory needs.
-    let others = others.filter(|finding| finding.class != Class::ReuseRacesUse);
+    let others = others.filter(|finding| finding.class != FindingClass::ReuseRacesUse);
     let mut wrong = others.filter(|finding| finding.class.severity() == Severity::Error);
     if let Some(wrong) = wrong.next_back() {
         return Err(format!("{:?} in a ledger of the library\n{verdict}", wrong.class));
@@ -220,7 +220,7 @@ fn orders(op: &Op) -> bool {
         op.kind,
         OpKind::Wait { .. }
             | OpKind::Record { .. }
-            | OpKind::Sync { outcome: Outcome::Complete, .. }
+            | OpKind::Sync { outcome: WaitOutcome::Complete, .. }
     )
 }
 

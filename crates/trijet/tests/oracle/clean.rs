@@ -1,7 +1,7 @@
 //! The checker on the ledger of a program that is ordered.
 
 use crate::switches::{Switch, on};
-use trijet::check::{Class, Finding, Options, Threads, check_with};
+use trijet::check::{Finding, FindingClass, Options, Threads, check_with};
 use trijet::trace::Op;
 
 /// The checker's options. It knows as much as the judge about how threads start and end: nothing,
@@ -18,7 +18,7 @@ pub(crate) fn finds_nothing(ops: &[Op]) -> Result<(), String> {
     // Programs wait for events before their first record, and use one event in several threads. The
     // checker remarks on nothing else.
     let is_usual = |found: &&Finding| {
-        found.class == Class::WaitUnrecorded || found.class.code() == "SYNC/EVENT-UNORDERED"
+        found.class == FindingClass::WaitUnrecorded || found.class.code() == "SYNC/EVENT-UNORDERED"
     };
     let remarks = verdict.findings.iter().filter(|found| !is_usual(found));
     if remarks.count() > 0 {

@@ -7,8 +7,8 @@ use crate::switches::{Switch, on};
 use std::collections::BTreeMap;
 use trijet::SourceOrder;
 use trijet::trace::{
-    Asked, HostCall, LaneId, Op, OpKind, OrderedBy, Outcome, Place, Position, Signalled,
-    StreamClass, Waited,
+    Asked, HostCall, LaneId, Op, OpKind, OrderedBy, Place, Position, Signalled, StreamClass,
+    WaitOutcome, Waited,
 };
 
 /// The state of the conversion.
@@ -204,8 +204,8 @@ impl Reader {
     }
 
     /// A wait of the host covers the work that was enqueued before its call.
-    fn sync(&mut self, op: &Op, what: Waited, outcome: Outcome) {
-        if outcome != Outcome::Complete {
+    fn sync(&mut self, op: &Op, what: Waited, outcome: WaitOutcome) {
+        if outcome != WaitOutcome::Complete {
             return;
         }
         let what = match what {

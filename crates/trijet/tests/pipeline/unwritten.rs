@@ -1,7 +1,7 @@
 //! Stages that leave a part of their output unwritten.
 
 use crate::{Memory, noise};
-use trijet::check::{Class, Options, Verdict};
+use trijet::check::{FindingClass, Options, Verdict};
 use trijet::pipeline::Schedule;
 use trijet::sim::HostConfig;
 use trijet::testing::WORK;
@@ -44,7 +44,7 @@ fn a_stage_that_leaves_rows_of_one_late_chunk_unwritten_is_found_with_its_line()
     for schedule in SCHEDULES {
         let verdict = verdict(schedule, |chunk| if chunk == 23 { 7 } else { 10 })?;
         let [finding] = &verdict.findings[..] else { panic!("{schedule:?}: {verdict}") };
-        assert_eq!(finding.class, Class::ReadUninit);
+        assert_eq!(finding.class, FindingClass::ReadUninit);
         assert_eq!((finding.ranges.len(), &finding.ranges[0]), (1, &(7 * 60..10 * 60)));
         let stage = finding.first.as_ref().expect("the stage");
         assert_eq!(stage.label, "stage 0 of rows 230 to 240", "{verdict}");
@@ -59,7 +59,7 @@ fn a_stage_that_never_writes_the_end_of_its_output_is_found_once() -> Result<()>
     for schedule in SCHEDULES {
         let verdict = verdict(schedule, |_| 9)?;
         let [finding] = &verdict.findings[..] else { panic!("{schedule:?}: {verdict}") };
-        assert_eq!((finding.class, verdict.more), (Class::ReadUninit, 29), "{verdict}");
+        assert_eq!((finding.class, verdict.more), (FindingClass::ReadUninit, 29), "{verdict}");
     }
     Ok(())
 }

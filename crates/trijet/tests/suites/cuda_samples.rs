@@ -18,12 +18,12 @@ use super::stage::{
 };
 use super::twins::{Case, Seen};
 use crate::{mix, words};
-use trijet::check::{Class, Conflict};
+use trijet::check::{Conflict, FindingClass};
 use trijet::testing::MIX;
 use trijet::{Buffer, Bytes, Device, Event, PinnedBuffer, Result, StreamOptions};
 
-const RAW: Class = Class::Race(Conflict::Raw);
-const WAR: Class = Class::Race(Conflict::War);
+const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
+const WAR: FindingClass = FindingClass::Race(Conflict::War);
 
 /// Page-locked, tracked memory with these words.
 fn source(device: &Device, values: &[u64]) -> Result<PinnedBuffer<u64>> {

@@ -10,9 +10,9 @@
 use super::stage::{host_reads, poll_until_ready, shared, writes, zeros};
 use super::twins::Case;
 use trijet::StreamOptions;
-use trijet::check::{Class, Conflict};
+use trijet::check::{Conflict, FindingClass};
 
-const RAW: Class = Class::Race(Conflict::Raw);
+const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
 
 /// `02_event`, `14_cuda_functor`: a kernel of the legacy stream, and an event after it.
 pub(crate) fn a_record_does_not_make_the_host_wait() -> Case {

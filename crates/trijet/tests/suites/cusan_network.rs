@@ -22,10 +22,10 @@ use super::stage::{
 };
 use super::twins::Case;
 use trijet::StreamOptions;
-use trijet::check::{Class, Conflict};
+use trijet::check::{Conflict, FindingClass};
 
-const RAW: Class = Class::Race(Conflict::Raw);
-const WAW: Class = Class::Race(Conflict::Waw);
+const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
+const WAW: FindingClass = FindingClass::Race(Conflict::Waw);
 
 /// `03_cuda_to_mpi`, `26_malloc_pitch`, `29_tsan_cuda_to_mpi`, `30_tsan_annotate_cuda_to_mpi`.
 pub(crate) fn a_message_is_sent_after_a_wait_for_the_device() -> Case {

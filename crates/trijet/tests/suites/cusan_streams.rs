@@ -16,12 +16,12 @@
 use super::stage::{LEN, ordinary, read_at_end, reads, shared, values, writes, zeros};
 use super::twins::{Case, Seen, Twin};
 use crate::mix;
-use trijet::check::{Class, Conflict};
+use trijet::check::{Conflict, FindingClass};
 use trijet::testing::MIX;
 use trijet::{Device, Result, Stream, StreamOptions};
 
-const RAW: Class = Class::Race(Conflict::Raw);
-const WAW: Class = Class::Race(Conflict::Waw);
+const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
+const WAW: FindingClass = FindingClass::Race(Conflict::Waw);
 
 /// `11_struct_of_buff`, `13_struct_recursion`: kernels of one stream are ordered, and kernels on
 /// two buffers need no order. Two streams that write one buffer need one.

@@ -24,10 +24,10 @@ use super::stage::{
 use super::twins::Case;
 use crate::mix;
 use trijet::StreamOptions;
-use trijet::check::{Class, Conflict};
+use trijet::check::{Conflict, FindingClass};
 use trijet::testing::MIX;
 
-const RAW: Class = Class::Race(Conflict::Raw);
+const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
 
 /// `TestDefaultStreamImplicitSync`: the faulty twin is chipStar's program. See the header.
 pub(crate) fn a_wait_for_an_idle_blocking_stream_does_not_cover_the_legacy_stream() -> Case {

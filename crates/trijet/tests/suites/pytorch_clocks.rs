@@ -11,12 +11,12 @@
 use super::stage::{read_at_end, streams, zeros_of};
 use super::twins::{Case, Seen, Twin};
 use crate::mix;
-use trijet::check::{Class, Conflict};
+use trijet::check::{Conflict, FindingClass};
 use trijet::testing::MIX;
 use trijet::{Buffer, Device, Event, Result, Stream};
 
-const RAW: Class = Class::Race(Conflict::Raw);
-const WAR: Class = Class::Race(Conflict::War);
+const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
+const WAR: FindingClass = FindingClass::Race(Conflict::War);
 
 /// The word that a kernel hashes into a tensor.
 const FACTOR: u64 = 0x0101_0101_0101_0101;
@@ -244,7 +244,7 @@ pub(crate) fn a_new_event_does_not_stand_for_the_record_of_a_dropped_one() -> Ca
             sinks.collect(device, &[x])
         },
         sees: vec![read_of(0), after(&[1])],
-        faulty: Some(vec![WAR, Class::WaitUnrecorded]),
+        faulty: Some(vec![WAR, FindingClass::WaitUnrecorded]),
     }
 }
 

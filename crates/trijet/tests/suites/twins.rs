@@ -4,7 +4,7 @@
 //! edge. The tracked twin lacks the edge as well, over memory that the library orders: it must get
 //! the verdict and the values of the mended one.
 
-use trijet::check::{Class, Verdict, check as check_record};
+use trijet::check::{FindingClass, Verdict, check as check_record};
 use trijet::{Buffer, Device, Element, Result};
 
 /// A form of a program.
@@ -44,7 +44,7 @@ pub(crate) struct Case {
     /// What the mended and the tracked twin see, in every order that the laws allow.
     pub(crate) sees: Seen,
     /// All findings of the faulty twin; `None` if the program has no faulty twin.
-    pub(crate) faulty: Option<Vec<Class>>,
+    pub(crate) faulty: Option<Vec<FindingClass>>,
 }
 
 impl Case {
@@ -56,7 +56,7 @@ impl Case {
 }
 
 /// The classes of all findings, sorted.
-fn classes(verdict: &Verdict) -> Vec<Class> {
+fn classes(verdict: &Verdict) -> Vec<FindingClass> {
     let mut classes: Vec<_> = verdict.findings.iter().map(|finding| finding.class).collect();
     classes.sort_unstable();
     classes
@@ -93,7 +93,7 @@ pub(crate) fn check(open: impl Fn() -> Device, case: fn() -> Case) {
             }
         } else {
             // A wait for an event without a record is only a warning.
-            let is_other = |class: &Class| *class != Class::WaitUnrecorded;
+            let is_other = |class: &FindingClass| *class != FindingClass::WaitUnrecorded;
             assert!(!classes(&verdict).iter().any(is_other), "{twin:?}: {verdict}");
             assert_eq!(seen, case.sees, "{twin:?}: {verdict}");
         }

@@ -7,7 +7,7 @@ use super::nodes::Nodes;
 use crate::base::edges::{self, Caller, Edge, Laws, Past, Point, Role, Streams, may_wait};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Engine, HostCall, Op, OpKind, Outcome, Signalled, StreamClass, Times, Waited,
+    Engine, HostCall, Op, OpKind, Signalled, StreamClass, Times, WaitOutcome, Waited,
 };
 use crate::base::times::TimeSource;
 use smallvec::SmallVec;
@@ -237,9 +237,9 @@ impl Builder<'_> {
 
     /// Adds a wait of the host. A node for its work joins what it waited for, and the call follows
     /// that.
-    fn sync(&mut self, index: usize, what: Waited, outcome: Outcome) {
+    fn sync(&mut self, index: usize, what: Waited, outcome: WaitOutcome) {
         let op = &self.ops[index];
-        if outcome != Outcome::Complete {
+        if outcome != WaitOutcome::Complete {
             return self.call(index, None);
         }
         let node = Node::work(index);

@@ -328,6 +328,7 @@ fn a_call_returns_after_the_point_that_its_copy_guarantees() {
         assert!(!waits || may_wait(&copy(&kind, from, to)), "{kind:?} {from:?} {to:?}");
     }
     assert_eq!(Role::of(&OpKind::Host, said), None);
-    let wait = OpKind::Sync { what: Waited::Device, outcome: crate::base::ledger::Outcome::Failed };
+    let wait =
+        OpKind::Sync { what: Waited::Device, outcome: crate::base::ledger::WaitOutcome::Failed };
     assert_eq!(Role::of(&wait, Laws::Measured), None);
 }

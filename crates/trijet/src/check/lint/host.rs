@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::run::{LOOP_MIN, Run};
-use crate::base::ledger::{OpKind, Outcome, Waited};
+use crate::base::ledger::{OpKind, WaitOutcome, Waited};
 use crate::base::lint::{Lint, Rule};
 use crate::base::span::Union;
 use crate::base::units::Nanos;
@@ -32,7 +32,7 @@ pub(super) fn over_sync(run: &Run<'_>) -> Vec<Lint> {
     let idle = run.idle();
     let looped = run.by_place(|op| {
         let of_all = |what| matches!(what, Waited::Stream | Waited::Device);
-        matches!(op.kind, OpKind::Sync { what, outcome: Outcome::Complete } if of_all(what))
+        matches!(op.kind, OpKind::Sync { what, outcome: WaitOutcome::Complete } if of_all(what))
     });
     let lint = |waits: Vec<usize>| {
         let spans: Vec<_> = waits

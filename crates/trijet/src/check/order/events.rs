@@ -13,7 +13,7 @@ use super::known::Known;
 use super::remembered_wait::{RememberedWait, remember};
 use crate::base::edges::{Past, Role};
 use crate::base::hash::NumberMap;
-use crate::base::ledger::{Asked, Op, Outcome, Waited};
+use crate::base::ledger::{Asked, Op, WaitOutcome, Waited};
 use crate::base::vector_clock::VectorClock;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -208,7 +208,7 @@ impl Events {
         known: &mut Known,
         (thread, index): (usize, u64),
         op: &Op,
-        (what, outcome): (Waited, Outcome),
+        (what, outcome): (Waited, WaitOutcome),
     ) -> bool {
         let in_doubt = match what {
             Waited::Event(event) if !self.is_internal(event) => {
@@ -218,8 +218,8 @@ impl Events {
             Waited::Event(_) | Waited::Stream | Waited::Device => false,
         };
         let mut clock = std::mem::take(&mut known.threads.list[thread].known);
-        if outcome != Outcome::Complete {
-            let then = (outcome == Outcome::Pending).then(|| {
+        if outcome != WaitOutcome::Complete {
+            let then = (outcome == WaitOutcome::Pending).then(|| {
                 let mut then = clock.clone();
                 self.waited(known, op, (what, in_doubt), &mut then);
                 (index, then)

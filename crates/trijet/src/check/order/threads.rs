@@ -12,7 +12,7 @@ use super::remembered_wait::RememberedWait;
 use super::snapshot::Use;
 use crate::base::hash::NumberMap;
 use crate::base::id::LaneId;
-use crate::base::ledger::{Op, OpKind, Outcome};
+use crate::base::ledger::{Op, OpKind, WaitOutcome};
 use crate::base::vector_clock::VectorClock;
 use crate::check::options::Threads as Mode;
 
@@ -110,7 +110,7 @@ impl Threads {
         self.last = thread;
         self.list[thread].blocked = None;
         let waits =
-            matches!(&op.kind, OpKind::Sync { outcome, .. } if *outcome != Outcome::Complete);
+            matches!(&op.kind, OpKind::Sync { outcome, .. } if *outcome != WaitOutcome::Complete);
         self.list[thread].has_called |= !waits;
         thread
     }

@@ -3,7 +3,7 @@
 use super::super::tracks::samples::op;
 use super::*;
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
-use crate::base::ledger::{Access, Asked, Mode, OrderedBy, Outcome, Site, SourceOrder};
+use crate::base::ledger::{Access, Asked, Mode, OrderedBy, Site, SourceOrder, WaitOutcome};
 use serde_json::Value;
 
 fn events(ops: &[Op]) -> Vec<Value> {
@@ -28,7 +28,7 @@ fn slices(op: Op) -> [Option<(String, String)>; 2] {
 fn every_kind_has_the_names_that_kineto_gives_it() {
     let event = |kind| (kind, Engine::None);
     let on = Position { lane: LaneId(0), seq: 1 };
-    let sync = |what| event(OpKind::Sync { what, outcome: Outcome::Complete });
+    let sync = |what| event(OpKind::Sync { what, outcome: WaitOutcome::Complete });
     let upload = "Memcpy HtoD (Pinned -> Device)";
     for ((kind, engine), device, call) in [
         ((OpKind::Alloc, Engine::Compute), "user_annotation op", "cudaMallocAsync"),

@@ -5,8 +5,8 @@ use super::*;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Access, Asked, Declared, Engine, Mode, Named, Op, OpKind, OrderedBy, Outcome, Place, Route,
-    Signalled, Site, SourceOrder, StreamClass, Times, Waited,
+    Access, Asked, Declared, Engine, Mode, Named, Op, OpKind, OrderedBy, Place, Route, Signalled,
+    Site, SourceOrder, StreamClass, Times, WaitOutcome, Waited,
 };
 use crate::base::units::Nanos;
 use proptest::collection::vec;
@@ -32,8 +32,11 @@ fn kind() -> impl Strategy<Value = OpKind> {
         any::<u64>().prop_map(Waited::Recorded),
         Just(Waited::Stream),
     ];
-    let outcome =
-        prop_oneof![Just(Outcome::Pending), Just(Outcome::Complete), Just(Outcome::Failed)];
+    let outcome = prop_oneof![
+        Just(WaitOutcome::Pending),
+        Just(WaitOutcome::Complete),
+        Just(WaitOutcome::Failed)
+    ];
     let on = (0u32..9, any::<u64>()).prop_map(|(lane, seq)| Position { lane: LaneId(lane), seq });
     let signalled = prop_oneof![
         Just(Signalled::Set),
