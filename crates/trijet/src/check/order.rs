@@ -32,7 +32,7 @@ pub(super) use events::Doubt;
 pub(super) use lanes::Lane;
 pub(super) use remembered_wait::RememberedWait;
 pub(super) use signals::Actor;
-pub(super) use step::{Before, Moment, Step};
+pub(super) use step::{AccessPast, Moment, Step};
 pub(super) use stuck::{Hop, Stuck};
 pub(super) use threads::Thread;
 
@@ -197,14 +197,14 @@ impl Order {
     }
 
     /// Everything that comes before an access at this moment of the last entry.
-    pub(super) fn before(&self, step: &Step, moment: Moment) -> Before<'_> {
+    pub(super) fn before(&self, step: &Step, moment: Moment) -> AccessPast<'_> {
         let Known { lanes, threads, settled, own_past, .. } = &self.known;
         let clock = match (moment, step.lane) {
             (Moment::Work, Some(_)) if step.has_own_past => own_past,
             (Moment::Work, Some(lane)) => lanes.edges.tail(lane),
             _ => threads.list.get(step.thread).map_or(&NOTHING, |thread| &thread.known),
         };
-        Before { sure: &clock.sure, seen: [&clock.seen, settled] }
+        AccessPast { sure: &clock.sure, seen: [&clock.seen, settled] }
     }
 
     /// Everything that would come before the access if its entry were the next one.

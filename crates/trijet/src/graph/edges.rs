@@ -17,8 +17,8 @@ struct Users {
     readers: Vec<usize>,
 }
 
-/// What comes before a node: the last node of each stream, the node itself among them.
-type Before = Vec<Option<usize>>;
+/// The last node of each stream up to a node, including the node itself.
+type LastNodes = Vec<Option<usize>>;
 
 /// Gives the nodes their edges, but for the one with the number `dropped`, counted from 1.
 pub(super) fn connect(nodes: &mut [Node], dropped: Option<usize>) {
@@ -46,7 +46,7 @@ type Uses<'a> = (usize, &'a [usize], &'a [ArgumentRange]);
 /// The nodes that each node follows, latest first.
 fn edges<'a>(nodes: impl Iterator<Item = Uses<'a>>) -> Vec<Vec<usize>> {
     let mut users: Vec<RangeMap<Users>> = Vec::new();
-    let mut befores: Vec<(usize, Before)> = Vec::new();
+    let mut last_nodes: Vec<(usize, LastNodes)> = Vec::new();
     // A node writes its stream, and reads those of which its graph is a part.
     let mut streams: Vec<Users> = Vec::new();
     let mut all = Vec::new();
@@ -68,10 +68,10 @@ fn edges<'a>(nodes: impl Iterator<Item = Uses<'a>>) -> Vec<Vec<usize>> {
         }
         candidates.sort_unstable_by(|a, b| b.cmp(a));
         candidates.dedup();
-        let mut before = Before::new();
+        let mut before = LastNodes::new();
         // From the latest one, so that what it implies needs no edge.
         candidates.retain(|earlier| {
-            let (stream, of) = &befores[*earlier];
+            let (stream, of) = &last_nodes[*earlier];
             if before.get(*stream).is_some_and(|known| *known >= Some(*earlier)) {
                 return false;
             }
@@ -81,7 +81,7 @@ fn edges<'a>(nodes: impl Iterator<Item = Uses<'a>>) -> Vec<Vec<usize>> {
         });
         before.resize(before.len().max(stream + 1), None);
         before[stream] = Some(number);
-        befores.push((stream, before));
+        last_nodes.push((stream, before));
         streams[stream] = Users { writer: Some(number), readers: Vec::new() };
         within.iter().for_each(|within| streams[*within].readers.push(number));
         note(&mut users, touches, number);

@@ -84,14 +84,14 @@ pub(crate) fn not_recorded<R>(run: impl FnOnce() -> R) -> R {
 }
 
 fn doing<R>(does: Does, run: impl FnOnce() -> R) -> R {
-    /// Goes back also after a panic.
-    struct Before(Does);
-    impl Drop for Before {
+    /// Restores what the thread did, including after a panic.
+    struct Restore(Does);
+    impl Drop for Restore {
         fn drop(&mut self) {
             DOES.set(self.0);
         }
     }
-    let _before = Before(DOES.replace(does));
+    let _restore = Restore(DOES.replace(does));
     run()
 }
 

@@ -36,7 +36,7 @@ use crate::log::task_name;
 use std::sync::MutexGuard;
 
 /// The state of the lane before the call.
-struct Before {
+struct AtCall {
     seq: u64,
     /// What the operation follows. Only kept if the legacy stream or the calling thread learns it,
     /// so that all other calls allocate nothing.
@@ -44,7 +44,7 @@ struct Before {
     barrier: Option<Barrier>,
 }
 
-impl Before {
+impl AtCall {
     fn of(state: &State, turn: Option<&Turn<'_>>, at_return: AtReturn) -> Self {
         let barrier = turn.map(Turn::barrier);
         let learnt = barrier.is_some() || at_return.completes_earlier();
@@ -70,16 +70,16 @@ impl LaneRef {
     ) -> Result<()> {
         let Submission { action, uses, .. } = submission;
         let (engine, at_return) = (action.engine(), submission.at_return);
-        let before = Before::of(&state, turn.as_ref(), at_return);
+        let at_call = AtCall::of(&state, turn.as_ref(), at_return);
         state.note(|| Op {
             accesses: accesses(uses),
             // Law A38: a copy between devices follows the work of both.
             engine: if engine == Engine::Peer { Engine::Peer } else { Engine::None },
-            ..self.host_op(submission, before.seq, OpKind::Begin)
+            ..self.host_op(submission, at_call.seq, OpKind::Begin)
         });
         drop((state, turn));
         if let Some(slot) = submission.slot {
-            slot.number(before.seq + 1);
+            slot.number(at_call.seq + 1);
         }
         let submitted = self.gate().submit(self.stream, action);
         self.enqueued(prologue);
@@ -88,7 +88,7 @@ impl LaneRef {
         }
         let turn = self.legacy.as_ref().map(LegacyOrder::bare_turn);
         let mut state = self.lane().lock();
-        let is_next = state.seq == before.seq;
+        let is_next = state.seq == at_call.seq;
         let position = self.count(&mut state);
         state.last_shared = shared;
         if submission.has_host_fn {
@@ -97,11 +97,11 @@ impl LaneRef {
         self.after(&mut state, submission, position, prologue);
         // An allocation may leave nothing in the stream (law A4).
         let is_work = action.kind().effect() != Effect::Allocates;
-        if let (Some(barrier), true) = (&before.barrier, is_work) {
+        if let (Some(barrier), true) = (&at_call.barrier, is_work) {
             let State { vector, barrier_seen, .. } = &mut *state;
             barrier.teach(vector, barrier_seen);
         }
-        if let (Some(turn), Some(follows), true) = (&turn, &before.follows, is_work) {
+        if let (Some(turn), Some(follows), true) = (&turn, &at_call.follows, is_work) {
             let mut held_back = follows.clone();
             held_back.raise(position);
             turn.hold_back(&held_back);
@@ -113,7 +113,7 @@ impl LaneRef {
         if is_done {
             self.settle_written(uses);
         }
-        if let Some(mut follows) = before.follows.filter(|_| at_return.completes_earlier()) {
+        if let Some(mut follows) = at_call.follows.filter(|_| at_return.completes_earlier()) {
             if is_done && is_next {
                 follows.raise(position);
             }

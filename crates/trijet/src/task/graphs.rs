@@ -4,7 +4,7 @@
 use super::bound::Bound;
 use super::declared::Declared;
 use super::issue::Issue;
-use super::lanes::{Before, Group};
+use super::lanes::{Group, Predecessor};
 use super::region::RunIssue;
 use super::region::{Member, Region, RegionIssue};
 use super::state::State;
@@ -145,13 +145,13 @@ impl State {
 
     fn choose_for_region(&mut self, region: u64) -> Result<(usize, Arc<Stream>)> {
         let members = self.regions.all.get(&region).map_or(&[][..], |known| &known.members);
-        let (mut before, mut serves) = (SmallVec::<[Before; 8]>::new(), None);
+        let (mut predecessors, mut serves) = (SmallVec::<[Predecessor; 8]>::new(), None);
         for number in members {
             let Some(task) = self.task(*number) else { continue };
             serves.get_or_insert(task.serves);
             for edge in &task.edges {
                 let lane = self.task(edge.from).and_then(|from| from.lane);
-                before.extend(lane.map(|lane| Before {
+                predecessors.extend(lane.map(|lane| Predecessor {
                     number: edge.from,
                     lane,
                     has_other_heir: false,
@@ -159,7 +159,7 @@ impl State {
             }
         }
         let serves = serves.unwrap_or((0, Group::Work { is_urgent: false }));
-        let lane = self.lanes.choose(before.into_iter(), serves)?;
+        let lane = self.lanes.choose(predecessors.into_iter(), serves)?;
         self.counts.streams = self.lanes.count();
         Ok((lane, Arc::clone(self.lanes.stream(lane))))
     }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::declared::StreamBody;
-use super::lanes::Before;
+use super::lanes::Predecessor;
 use super::region::RegionIssue;
 use super::region::RunIssue;
 use super::state::State;
@@ -97,7 +97,7 @@ impl State {
         let own = task.successors.len();
         // Tasks that reduce are to run at once.
         let continued = task.edges.iter().filter(|edge| edge.hazard != Hazard::Reduction);
-        let before: SmallVec<[Before; 4]> = continued
+        let predecessors: SmallVec<[Predecessor; 4]> = continued
             .filter_map(|edge| {
                 let from = self.task(edge.from)?;
                 // The successors of a task that is over are gone, so the edges of those that wait are asked.
@@ -108,10 +108,10 @@ impl State {
                                 && other.edges.iter().any(|other| other.from == edge.from)
                         })
                     });
-                Some(Before { number: edge.from, lane: from.lane?, has_other_heir })
+                Some(Predecessor { number: edge.from, lane: from.lane?, has_other_heir })
             })
             .collect();
-        let lane = self.lanes.choose(before.into_iter(), serves)?;
+        let lane = self.lanes.choose(predecessors.into_iter(), serves)?;
         self.counts.streams = self.lanes.count();
         Ok((lane, Arc::clone(self.lanes.stream(lane))))
     }

@@ -45,7 +45,7 @@ pub(super) struct Lanes {
 
 /// An earlier task that a task comes after.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Before {
+pub(super) struct Predecessor {
     pub(super) number: u64,
     pub(super) lane: usize,
     /// Whether another task that comes after it should continue its stream.
@@ -64,20 +64,20 @@ impl Lanes {
         Self { devices: Arc::clone(devices), most: 1, lanes, is_given: true }
     }
 
-    /// The stream for a task on a device that comes after the tasks `before`: that of one of them that nothing was issued behind,
+    /// The stream for a task on a device that comes after its `predecessors`: that of one of them that nothing was issued behind,
     /// so that no wait is needed; else one without pending work, a new one, or the one that was used the longest ago.
     ///
     /// # Errors
     /// The error of a new stream.
     pub(super) fn choose(
         &mut self,
-        before: impl Iterator<Item = Before>,
+        predecessors: impl Iterator<Item = Predecessor>,
         serves: (usize, Group),
     ) -> Result<usize> {
         if self.is_given {
             return Ok(0);
         }
-        let continued = before.filter(|one| {
+        let continued = predecessors.filter(|one| {
             let lane = &self.lanes[one.lane];
             lane.tail == one.number && lane.serves == serves && !one.has_other_heir
         });

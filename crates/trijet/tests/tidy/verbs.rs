@@ -153,6 +153,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
             "LauncherRank::of_environment",
             "Library::*",
             "Limits::*",
+            "MicroBatchOrder::*",
             "Plan::*",
             "Policy::*",
             "Prepared::plan",

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
 
 /// The direct predecessors of a node.
-type Before = SmallVec<[(Node, Edge); 4]>;
+type Predecessors = SmallVec<[(Node, Edge); 4]>;
 
 /// A call that has begun and may wait.
 struct Begun {
@@ -204,7 +204,7 @@ impl Builder<'_> {
             times.begin.0 = times.begin.0.max(free).min(times.end.0);
             self.edges.push((node, Node::work(earlier), Edge::Engine));
         }
-        let before: Before = passed.iter().collect();
+        let before: Predecessors = passed.iter().collect();
         self.place(node, times, &before);
         self.append(index, (lane, role), is_last);
         if inside {
@@ -263,7 +263,7 @@ impl Builder<'_> {
                 self.streams.stand_for_device(op.device, &by);
             }
         }
-        let before: Before = passed.iter().collect();
+        let before: Predecessors = passed.iter().collect();
         self.place(node, None, &before);
         self.work_first[index] = true;
         self.call(index, Some(node));

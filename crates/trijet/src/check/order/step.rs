@@ -38,7 +38,7 @@ pub(in crate::check) struct Step {
 
 /// Everything that comes before an access.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::check) struct Before<'a> {
+pub(in crate::check) struct AccessPast<'a> {
     /// What comes before it in every run.
     pub(in crate::check) sure: &'a VectorClock,
     /// What else comes before it in this run: by the clocks, and because the library found it
@@ -46,7 +46,7 @@ pub(in crate::check) struct Before<'a> {
     pub(super) seen: [&'a VectorClock; 2],
 }
 
-impl Before<'_> {
+impl AccessPast<'_> {
     #[inline]
     pub(in crate::check) fn covers(&self, stamp: Stamp) -> bool {
         self.sure.covers(stamp) || self.seen.iter().any(|seen| seen.covers(stamp))
