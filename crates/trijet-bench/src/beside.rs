@@ -7,7 +7,7 @@ use serde::Deserialize;
 use trijet::kernels::AXPY;
 use trijet::testing::WORK;
 use trijet::workers::programs::lengths::{self, LENGTHS};
-use trijet::workers::{Options, Policy, Work};
+use trijet::workers::{Policy, RunOptions, Work};
 use trijet::{Buffer, Clock, Device, Error, ErrorKind, Event, Result, Stream, TimedEvent};
 
 /// The lanes of a task.
@@ -94,7 +94,7 @@ impl Pair {
         events[0].record(workers)?;
         if has_workers {
             let options =
-                Options { policy: Policy::Sharing, reserve: *reserve, ..Options::default() };
+                RunOptions { policy: Policy::Sharing, reserve: *reserve, ..RunOptions::default() };
             let work = Work::Range { kind: 0, count: load.tasks };
             let run = workers.run_workers(&LENGTHS, work, &options, (&mut *out, load.steps, 1))?;
             events[1].record(workers)?;

@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::io::{BufReader, BufWriter};
 use std::path::PathBuf;
 use std::time::Instant;
-use trijet::check::{Checker, Options, check};
+use trijet::check::{CheckOptions, Checker, check};
 use trijet::trace::file::{About, Reader, Writer};
 use trijet::trace::{
     Access, Accesses, Asked, BlockId, DeviceId, Engine, LaneId, Mode, Op, OpKind, OrderedBy, Place,
@@ -239,7 +239,7 @@ fn from_file(definition: &Definition, streams: u32) -> Result<Many> {
     let before = resident();
     let mut most = before;
     let start = Instant::now();
-    let mut checker = Checker::new(Options::default());
+    let mut checker = Checker::new(CheckOptions::default());
     let reader = Reader::new(BufReader::new(File::open(&scratch.0).map_err(failed)?))?;
     for (number, op) in reader.enumerate() {
         checker.push(&op?);

@@ -34,7 +34,7 @@ pub(crate) fn pooled(device: &Device) -> Result<Device> {
 pub(crate) fn checked_device(order: trijet::sim::Order) -> trijet::Result<Device> {
     use trijet::sim::{Executor, HostConfig};
     let config = HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() };
-    Device::builder().host(config).check(trijet::check::Options::default()).open()
+    Device::builder().host(config).check(trijet::check::CheckOptions::default()).open()
 }
 
 /// Asserts that the checker of a device has no finding in more than `accesses` accesses.

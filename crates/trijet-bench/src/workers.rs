@@ -20,7 +20,7 @@ use trijet::workers::programs::lengths::{self, LENGTHS};
 use trijet::workers::programs::mandelbrot::{self, MANDELBROT};
 use trijet::workers::programs::queens::{self, QUEENS};
 use trijet::workers::programs::tree::{self, TREE};
-use trijet::workers::{Chooser, Kinds, Options, Policy, Program, Task, Work};
+use trijet::workers::{Chooser, Kinds, Policy, Program, RunOptions, Work, WorkerTask};
 use trijet::{Buffer, Clock, Device, Error, ErrorKind, Result, Stream, TimedEvent};
 
 #[derive(Debug, Deserialize)]
@@ -119,7 +119,7 @@ impl Runner {
         &mut self,
         program: &Program<K, P>,
         work: Work<'_>,
-        options: Options,
+        options: RunOptions,
         args: impl ArgsFor<'a, P>,
     ) -> Result<Vec<Value>> {
         let Self { way, chooser, stream, delay, rounds, between } = self;
@@ -128,7 +128,7 @@ impl Runner {
         between[0].record(stream)?;
         let outcome = match way {
             Way::Fixed(policy) => {
-                let options = Options { policy: *policy, ..options };
+                let options = RunOptions { policy: *policy, ..options };
                 let run = stream.run_workers(program, work, &options, args)?;
                 between[1].record(stream)?;
                 run.wait()?
@@ -161,7 +161,7 @@ impl Runner {
     }
 }
 
-const OPTIONS: fn() -> Options = || Options { queue: 1 << 10, ..Options::default() };
+const OPTIONS: fn() -> RunOptions = || RunOptions { queue: 1 << 10, ..RunOptions::default() };
 
 /// An image of so many iterations at most.
 fn iterations(width: u32, limit: u32) -> Vec<u32> {
@@ -180,7 +180,7 @@ fn image<'a>(
     let work = Work::Range { kind: 0, count: mandelbrot::tiles(width) };
     runner.side(&format!("mandelbrot {limit}"), move |runner| {
         runner.stream.fill_bytes(&mut counts, 0xff)?;
-        let options = Options { chunk: 1, ..OPTIONS() };
+        let options = RunOptions { chunk: 1, ..OPTIONS() };
         let figures = runner.figures(&MANDELBROT, work, options, (&mut counts, width, limit))?;
         let is_right = runner.stream.download(&counts)? == expected;
         is_right.then_some(figures).ok_or_else(|| wrong("the image"))
@@ -247,7 +247,7 @@ fn visited<'a>(device: &Device, way: Way, [seed, depth]: [u32; 2]) -> Result<Sid
 fn fed<'a>(device: &Device, count: usize, batch: usize) -> Result<Side<'a>> {
     let stream = device.stream()?;
     let mut sum = stream.alloc::<u64>(1)?;
-    let tasks: Vec<Task> = (0..count as u64).map(|at| Task::new(0, at)).collect();
+    let tasks: Vec<WorkerTask> = (0..count as u64).map(|at| WorkerTask::new(0, at)).collect();
     let name = format!("fed in batches of {batch}");
     Ok(Side::new(name, move || {
         stream.fill_bytes(&mut sum, 0)?;

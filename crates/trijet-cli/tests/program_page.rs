@@ -4,7 +4,7 @@
 use std::path::Path;
 use trijet::Nanos;
 use trijet::trace::activity::{
-    Activity, ActivityKind, Api, ContextInfo, Direction, End, Memory, NameId, OverheadKind,
+    Activity, ActivityKind, Api, ContextInfo, Direction, End, MemoryKind, NameId, OverheadKind,
     ProcessTrace,
 };
 use trijet_cli::profile::{Extent, PageOptions, Profile, analyse, page};
@@ -42,8 +42,8 @@ impl Draw {
 fn operation(number: u32) -> (usize, Option<u32>, ActivityKind, u64, u64) {
     let upload = ActivityKind::Copy {
         direction: Direction::Upload,
-        from: Memory::Pageable,
-        to: Memory::Device,
+        from: MemoryKind::Pageable,
+        to: MemoryKind::Device,
     };
     match number % 16 {
         3 => (1, None, upload, 9000, 1 << 19),
@@ -242,8 +242,8 @@ fn no_trace_makes_the_page_panic_or_run_a_script() {
     let ends = [0, 1, 2, u64::MAX / 2, u64::MAX - 1, u64::MAX];
     let copy = ActivityKind::Copy {
         direction: Direction::Download,
-        from: Memory::Device,
-        to: Memory::Pageable,
+        from: MemoryKind::Device,
+        to: MemoryKind::Pageable,
     };
     let kinds = [
         ActivityKind::Kernel,

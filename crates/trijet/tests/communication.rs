@@ -4,7 +4,7 @@ mod collectives;
 mod comm;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::comm::{
     BucketPlan, Communicator, Direction, GradientBuckets, LayerPipeline, MicroBatchOrder, Transport,
 };
@@ -34,7 +34,7 @@ impl<const BYTES: usize> Reduction<[u8; BYTES]> for Part {
 
 fn devices(devices: u32, executor: Executor) -> Result<Vec<Device>> {
     let config = HostConfig { executor, devices, ..HostConfig::default() };
-    Device::builder().host(config).check(Options::default()).open_all()
+    Device::builder().host(config).check(CheckOptions::default()).open_all()
 }
 
 fn demand_clean(device: &Device) {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
-use trijet::check::{FindingClass, Options};
+use trijet::check::{CheckOptions, FindingClass};
 use trijet::pipeline::{HostWork, Layout};
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::testing::{MIX, Prng};
@@ -695,7 +695,7 @@ fn a_pipeline_with_a_fault_ends_and_what_it_wrote_is_right() {
         };
         let work = if seed % 2 == 0 { HostWork::Inline } else { HostWork::Threads };
         let config = HostConfig { executor, faults: vec![fault], ..HostConfig::default() };
-        let checked = Device::builder().host(config).check(Options::default());
+        let checked = Device::builder().host(config).check(CheckOptions::default());
         let device = checked.open().expect("a few threads");
         let landed = Mutex::default();
         let outcome = Pipeline::on(&device)

@@ -13,7 +13,7 @@ use trijet::memory::{GrowingBuffer, PageLocked};
 use trijet::probe::heap_ranges;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::task::{Data, Sum, TaskId, Tasks, Workers};
-use trijet::workers::Options;
+use trijet::workers::RunOptions;
 use trijet::workers::programs::vectors::{self, VECTORS};
 use trijet::{Batch, Buffer, Device, ErrorKind, PinnedBuffer, Result, Select, SourceOrder, Stream};
 
@@ -144,7 +144,7 @@ fn every_call_of_a_child_is_refused_and_every_drop_ends() -> Result<()> {
 fn calls_without_an_error_wait_for_no_lock_in_a_child() -> Result<()> {
     let device = Device::builder()
         .host(HostConfig::default())
-        .check(trijet::check::Options::default())
+        .check(trijet::check::CheckOptions::default())
         .open()?;
     let h = device.pinned::<u8>(8)?;
     for _ in 0..40 {
@@ -190,7 +190,8 @@ impl HeldTasks {
         let (x, y) = (tasks.alloc::<f32>(8)?, tasks.alloc::<f32>(8)?);
         let h = tasks.data(device.pinned::<f32>(8)?);
         let all = (x.update(), y.update_range(..2), y.update_range(2..4), y.update_range(4..));
-        let bind = tasks.task(all).bind(&VECTORS, Options::default(), |program, x| program.run(x));
+        let bind =
+            tasks.task(all).bind(&VECTORS, RunOptions::default(), |program, x| program.run(x));
         let (workers, task) = (bind?, tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 1.0))?);
         let spare = device.pinned(8)?;
         Ok(Self { device, tasks, x, h, task, workers, spare })
@@ -201,7 +202,8 @@ impl HeldTasks {
         let Self { device, tasks, x, h, task, workers, spare } = self;
         let spare = tasks.data(spare);
         let all = (x.update(), h.read());
-        let bind = tasks.task(x.update()).bind(&VECTORS, Options::default(), |_, _| unreachable!());
+        let bind =
+            tasks.task(x.update()).bind(&VECTORS, RunOptions::default(), |_, _| unreachable!());
         let calls = [
             tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 2.0)).map(drop),
             tasks.task(all).run(|_, _| Ok(())).map(drop),

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::graph::{Arguments, Recording};
 use trijet::kernels::{ArgBlock, Code, Cost, InOut, KernelSpec, Ptr, Shape, Tile, Twin};
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
@@ -377,7 +377,7 @@ fn by_capture(
 
 fn open(executor: Executor) -> Device {
     let config = HostConfig { executor, ..HostConfig::default() };
-    Device::builder().host(config).check(Options::default()).open().expect("a host device")
+    Device::builder().host(config).check(CheckOptions::default()).open().expect("a host device")
 }
 
 #[test]

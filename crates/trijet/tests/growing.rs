@@ -1,6 +1,6 @@
 //! Growing buffers: they grow at the same address while operations use them, and their memory serves the next one.
 
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::memory::GrowingBuffer;
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::testing::Prng;
@@ -14,7 +14,7 @@ fn checked(order: Order, memory: usize) -> Result<Device> {
         memory: Bytes(memory as u64),
         ..HostConfig::default()
     };
-    Device::builder().host(config).check(Options::default()).open()
+    Device::builder().host(config).check(CheckOptions::default()).open()
 }
 
 fn demand_clean(device: &Device) {

@@ -1,6 +1,6 @@
 //! The heap of a device: memory that is handed out again without a call of the driver, and in the order of its users.
 
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::sim::{CostModel, Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::trace::OpKind;
 use trijet::{Bytes, Device, ErrorKind, HeapMode, Nanos, PoolChoice, Result};
@@ -19,7 +19,7 @@ fn device_with(order: Order, bytes: usize) -> Result<Device> {
         memory: Bytes(bytes as u64),
         ..HostConfig::default()
     };
-    Device::builder().host(config).check(Options::default()).open()
+    Device::builder().host(config).check(CheckOptions::default()).open()
 }
 
 fn demand_clean(device: &Device) {
@@ -105,7 +105,7 @@ fn an_empty_buffer_keeps_the_earlier_users_of_its_memory() -> Result<()> {
             memory: Bytes(4096),
             ..HostConfig::default()
         };
-        let device = Device::builder().host(config).check(Options::default()).open()?;
+        let device = Device::builder().host(config).check(CheckOptions::default()).open()?;
         let (a, b) = (device.stream()?, device.stream()?);
         let rest = a.alloc::<u8>(4096 - 256)?;
         let mut landed = device.pinned::<u8>(256)?;
@@ -131,7 +131,7 @@ fn memory_is_complete_when_the_users_that_its_stream_has_waited_for_are() -> Res
     for seed in 0..40 {
         let executor = Executor::Virtual(Order::Seeded(seed));
         let config = HostConfig { executor, ..HostConfig::default() };
-        let device = Device::builder().host(config).check(Options::default()).open()?;
+        let device = Device::builder().host(config).check(CheckOptions::default()).open()?;
         // Streams keep no blocks in this mode.
         device.set_heap_mode(HeapMode::NeverWait)?;
         let (own, other, third) = (device.stream()?, device.stream()?, device.stream()?);
@@ -162,7 +162,7 @@ fn memory_is_complete_when_the_users_that_its_stream_has_waited_for_are() -> Res
 #[test]
 fn memory_that_an_ended_thread_found_complete_is_used_again_without_a_finding() -> Result<()> {
     let config = HostConfig { memory: Bytes(BYTES as u64), ..HostConfig::default() };
-    let device = Device::builder().host(config).check(Options::default()).open()?;
+    let device = Device::builder().host(config).check(CheckOptions::default()).open()?;
     let (a, b) = (device.stream()?, device.stream()?);
     let mut other = device.pinned::<u8>(1)?;
     let mut x = a.alloc::<u8>(BYTES)?;
@@ -268,7 +268,7 @@ fn places(mode: HeapMode, latency: u64) -> Result<Vec<u64>> {
     let cost = CostModel { kernel_latency: Nanos(latency), ..CostModel::default() };
     let executor = Executor::Virtual(Order::Greedy);
     let config = HostConfig { executor, cost, ..HostConfig::default() };
-    let device = Device::builder().host(config).check(Options::default()).open()?;
+    let device = Device::builder().host(config).check(CheckOptions::default()).open()?;
     device.set_heap_mode(mode)?;
     let streams = [device.stream()?, device.stream()?];
     let mut kept = Vec::new();
@@ -352,7 +352,7 @@ fn the_footprint_mode_takes_memory_in_use_before_new_memory() -> Result<()> {
     for (mode, new) in [(HeapMode::Speed, 2), (HeapMode::Footprint, 1)] {
         let executor = Executor::Virtual(Order::Greedy);
         let config = HostConfig { executor, ..HostConfig::default() };
-        let device = Device::builder().host(config).check(Options::default()).open()?;
+        let device = Device::builder().host(config).check(CheckOptions::default()).open()?;
         device.set_heap_mode(mode)?;
         let (a, b) = (device.stream()?, device.stream()?);
         let mut x = a.alloc::<u8>(BYTES)?;
@@ -406,7 +406,7 @@ fn waiting_joins_pieces_of_memory_that_are_in_use() -> Result<()> {
         memory: Bytes(4 * BYTES as u64),
         ..HostConfig::default()
     };
-    let device = Device::builder().host(config).check(Options::default()).open()?;
+    let device = Device::builder().host(config).check(CheckOptions::default()).open()?;
     let s = device.stream()?;
     let mut buffers = (0..4).map(|_| s.alloc::<u8>(BYTES)).collect::<Result<Vec<_>>>()?;
     for buffer in &mut buffers {

@@ -1,7 +1,7 @@
 //! Blocks that a stream keeps when they are freed, for its next allocations: they come back in the order of their users,
 //! and to others before the heap grows.
 
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Buffer, Bytes, Device, ErrorKind, HeapMode, HeapStats, Result};
 
@@ -9,7 +9,7 @@ const BYTES: usize = 64 << 10;
 
 fn device(order: Order) -> Result<Device> {
     let config = HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() };
-    Device::builder().host(config).check(Options::default()).open()
+    Device::builder().host(config).check(CheckOptions::default()).open()
 }
 
 fn orders() -> impl Iterator<Item = Order> {
@@ -122,7 +122,7 @@ fn an_allocation_gets_what_its_stream_keeps_if_it_is_hardly_larger() -> Result<(
 #[test]
 fn memory_that_streams_keep_goes_to_others_before_the_heap_grows() -> Result<()> {
     let config = HostConfig { memory: Bytes(1 << 20), ..HostConfig::default() };
-    let device = Device::builder().host(config).check(Options::default()).open()?;
+    let device = Device::builder().host(config).check(CheckOptions::default()).open()?;
     let streams = [device.stream()?, device.stream()?, device.stream()?];
     for round in 0..3 {
         let mut all = Vec::new();

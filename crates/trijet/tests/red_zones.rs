@@ -1,7 +1,7 @@
 //! Writes of bytes that nothing declared are found, with the call that allocated the buffer. The pointers of this
 //! test stand for those of a kernel that is wrong.
 
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::memory::{Damage, DamagePlace};
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::{Bytes, Device, ErrorKind, PoolChoice, Result, Stream};
@@ -10,7 +10,7 @@ use trijet::{Bytes, Device, ErrorKind, PoolChoice, Result, Stream};
 fn zoned(memory: u64) -> Result<Device> {
     let executor = Executor::Virtual(Order::Greedy);
     let config = HostConfig { executor, memory: Bytes(memory), ..HostConfig::default() };
-    Device::builder().host(config).check(Options::default()).red_zones().open()
+    Device::builder().host(config).check(CheckOptions::default()).red_zones().open()
 }
 
 /// Writes `value` to `len` bytes at an address, in a stream, as a kernel does that has a pointer.

@@ -2,7 +2,7 @@
 //! `cargo xtask browser` opens them.
 
 use std::path::Path;
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::check::lint::lints;
 use trijet::pipeline::{Calibration, Schedule};
 use trijet::sim::{Executor, HostConfig, Order};
@@ -72,7 +72,7 @@ fn a_page_of_sixty_chunks_is_small_and_repeats() {
 /// The checker that runs along has seen the calibration, and so has other numbers than the trace.
 #[test]
 fn a_finding_of_the_live_checker_marks_the_operations_of_the_trace() {
-    let builder = Device::builder().check(Options::default());
+    let builder = Device::builder().check(CheckOptions::default());
     let report = run_on(builder, |pipeline| pipeline.drop_wait(90));
     let (live, checked) = (report.page().hazards, damaged().page().hazards);
     assert!(!checked.is_empty());

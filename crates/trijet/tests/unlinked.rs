@@ -3,7 +3,7 @@
 mod collectives;
 
 use std::cell::Cell;
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::comm::{Communicator, LayerPipeline, MicroBatchOrder};
 use trijet::kernels::{AFFINE_F32, FILL_U32};
 use trijet::sim::{Executor, HostConfig, Order};
@@ -15,7 +15,7 @@ const LONG: usize = (5 << 20) + 3;
 fn devices(devices: u32, seed: u64) -> Result<Vec<Device>> {
     let executor = Executor::Virtual(Order::Seeded(seed));
     let config = HostConfig { executor, devices, links: false, ..HostConfig::default() };
-    Device::builder().host(config).check(Options::default()).open_all()
+    Device::builder().host(config).check(CheckOptions::default()).open_all()
 }
 
 fn demand_clean(device: &Device) {

@@ -9,7 +9,7 @@ use std::io::BufReader;
 use std::path::Path;
 use std::process::ExitCode;
 use trijet::check::lint::{Lint, lints};
-use trijet::check::{Assume, Checker, Names, Options, Verdict, check_with};
+use trijet::check::{self, Assume, Checker, Names, Verdict, check_with};
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::file::{About, Reader};
 use trijet::trace::{Op, TimeSource};
@@ -50,7 +50,7 @@ fn check_file(path: &Path, assume: Assume) -> Result<Checked> {
     let in_file = |error: trijet::Error| error.context(shown(path).to_string());
     let mut reader = Reader::new(BufReader::new(file)).map_err(in_file)?;
     let about = reader.about().clone();
-    let options = Options { assume, ..Options::default() };
+    let options = check::CheckOptions { assume, ..check::CheckOptions::default() };
     let mut checker = Checker::new(options.clone());
     let mut held: Option<Vec<Op>> = Some(Vec::new());
     for op in &mut reader {

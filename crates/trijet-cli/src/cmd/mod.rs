@@ -27,7 +27,7 @@ use crate::args::LiveCheck;
 use crate::values::DeviceName;
 use std::fmt::Display;
 use std::io::{ErrorKind as Io, Write, stderr, stdout};
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::{Builder, Device, Error, ErrorKind, Result, Select};
 use trijet_io::escaped;
 use wrap::wrapped;
@@ -48,7 +48,7 @@ fn builder(name: DeviceName) -> Builder {
 
 /// Adds the checker to a device that is about to be opened, if `--check` is given.
 fn with_check(builder: Builder, check: &LiveCheck) -> Builder {
-    if check.check { builder.check(Options::default()) } else { builder }
+    if check.check { builder.check(CheckOptions::default()) } else { builder }
 }
 
 /// Prints lines for a person, all at once: processes of one job share their output. A terminal gets lines of its width.

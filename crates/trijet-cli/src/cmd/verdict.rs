@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn memory_that_nothing_damaged_is_no_failure_and_no_text() -> Result<()> {
-        let options = trijet::check::Options::default();
+        let options = trijet::check::CheckOptions::default();
         let builder = Device::builder().host(HostConfig::default()).check(options);
         let device = builder.red_zones().open()?;
         let s = device.stream()?;

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ops::Range;
 use trijet::Nanos;
-use trijet::trace::activity::{Activity, ActivityKind, Memory, ProcessTrace};
+use trijet::trace::activity::{Activity, ActivityKind, MemoryKind, ProcessTrace};
 use trijet::trace::{StreamClass, Union, rate};
 
 /// Copies of fewer bytes do not reach half of the link's rate: on an H200, copies of 64 KiB reach
@@ -118,7 +118,7 @@ fn over_the_link<'a>(operations: &Operations<'a>) -> impl Iterator<Item = &'a Ac
 
 fn is_pageable(one: &Activity) -> bool {
     matches!(one.kind, ActivityKind::Copy { from, to, .. }
-        if from == Memory::Pageable || to == Memory::Pageable)
+        if from == MemoryKind::Pageable || to == MemoryKind::Pageable)
 }
 
 /// The times of the calls that enqueued these, and of these or their calls.

@@ -4,17 +4,23 @@
 use super::*;
 use trijet::Nanos;
 use trijet::trace::activity::{
-    Activity, ActivityKind, Allocation, AllocationKind, Api, Direction, End, Memory, NameId,
+    Activity, ActivityKind, Allocation, AllocationKind, Api, Direction, End, MemoryKind, NameId,
     ProcessTrace, SyncKind,
 };
 use trijet::trace::process_file as file;
 
 /// The clock at the start of the trace: nanoseconds since 1970.
 const EPOCH: u64 = 1_790_000_000_000_000_000;
-const WITHIN: ActivityKind =
-    ActivityKind::Copy { direction: Direction::Within, from: Memory::Device, to: Memory::Device };
-const STAGED: ActivityKind =
-    ActivityKind::Copy { direction: Direction::Upload, from: Memory::Pageable, to: Memory::Device };
+const WITHIN: ActivityKind = ActivityKind::Copy {
+    direction: Direction::Within,
+    from: MemoryKind::Device,
+    to: MemoryKind::Device,
+};
+const STAGED: ActivityKind = ActivityKind::Copy {
+    direction: Direction::Upload,
+    from: MemoryKind::Pageable,
+    to: MemoryKind::Device,
+};
 const KERNEL: ActivityKind = ActivityKind::Kernel;
 const NAMES: [&str; 4] = ["gemm", "cudaLaunchKernel", "cudaLaunchKernelExC", "cudaGraphLaunch"];
 const LAUNCH: u32 = 1;
@@ -200,7 +206,7 @@ fn an_allocation_obeys_the_laws_of_time() {
     {
         traced.allocations.push(Allocation {
             what: AllocationKind::Allocate,
-            memory: Memory::Device,
+            memory: MemoryKind::Device,
             in_order: true,
             device: 0,
             context: 1,

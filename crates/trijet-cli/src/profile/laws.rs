@@ -11,7 +11,7 @@ use super::activities::is_timed;
 use super::names::{clean, readable};
 use std::collections::BTreeMap;
 use trijet::trace::activity::{
-    Activity, ActivityKind, Allocation, AllocationKind, Memory, ProcessTrace,
+    Activity, ActivityKind, Allocation, AllocationKind, MemoryKind, ProcessTrace,
 };
 use trijet::{Bytes, Nanos};
 
@@ -159,7 +159,8 @@ impl Life {
 /// The law of speed that a copy or a fill breaks.
 fn speed(one: &Activity) -> Option<Law> {
     // The host may bring the pages of other memory from a disk meanwhile.
-    let is_near = |memory| matches!(memory, Memory::Pinned | Memory::Device | Memory::Array);
+    let is_near =
+        |memory| matches!(memory, MemoryKind::Pinned | MemoryKind::Device | MemoryKind::Array);
     let is_near = match one.kind {
         ActivityKind::Copy { from, to, .. } => is_near(from) && is_near(to),
         ActivityKind::Fill => true,

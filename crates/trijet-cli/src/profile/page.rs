@@ -16,7 +16,8 @@ use std::ops::Range;
 use trijet::Nanos;
 use trijet::trace::activity::{Activity, ActivityKind, NameId, ProcessTrace};
 use trijet::trace::html::{
-    Bar, Item, NO_TRACK, Note, Part, PartLook, ProgramPage, Section, Sheet, Table, Track, TrackKind,
+    Bar, BarPart, FigureTable, Item, NO_TRACK, Note, PartLook, ProgramPage, Section, Sheet,
+    TimelineTrack, TrackKind,
 };
 use trijet::trace::{percent_of, rate};
 
@@ -194,7 +195,7 @@ fn group(process: u32, device: u32) -> String {
 }
 
 fn section(process: &Process, device: &Device, origin: u64) -> Section {
-    let part = |look, label: &str, time| Part { look, label: label.to_owned(), time };
+    let part = |look, label: &str, time| BarPart { look, label: label.to_owned(), time };
     let mut whole = vec![part(PartLook::Busy, "busy", device.busy)];
     for (number, (activity, time)) in device.idle.parts().into_iter().enumerate() {
         let look = match number {
@@ -240,7 +241,7 @@ fn section(process: &Process, device: &Device, origin: u64) -> Section {
         lines: lines(device),
         bars,
         notes: notes.collect(),
-        table: Table {
+        table: FigureTable {
             head: ["kernel", "total time", "launches"].map(str::to_owned).to_vec(),
             rows: kernels.collect(),
         },
@@ -265,7 +266,7 @@ fn lines(device: &Device) -> Vec<String> {
 
 /// The figures of the ranks of a job.
 fn ranks(job: &Job) -> [Section; 2] {
-    let part = |look, label: &str, time| Part { look, label: label.to_owned(), time };
+    let part = |look, label: &str, time| BarPart { look, label: label.to_owned(), time };
     let bar = |rank: &Rank| Bar {
         name: rank.name.clone(),
         limits: false,
@@ -289,7 +290,7 @@ fn ranks(job: &Job) -> [Section; 2] {
         lines: job.sentences().to_vec(),
         bars: job.ranks.iter().map(bar).collect(),
         notes: Vec::new(),
-        table: Table {
+        table: FigureTable {
             head: head
                 .iter()
                 .chain(&["last in", "late by", "awaited"])
@@ -303,7 +304,7 @@ fn ranks(job: &Job) -> [Section; 2] {
     });
     let kernels = Section {
         title: "Kernels that communicate, by exposed time on all ranks".to_owned(),
-        table: Table {
+        table: FigureTable {
             head: ["kernel", "exposed", "launches"].map(str::to_owned).to_vec(),
             rows: kernels.collect(),
         },
@@ -321,7 +322,7 @@ struct Builder {
     origin: u64,
     window: Range<u64>,
     sheet: Sheet,
-    tracks: BTreeMap<Key, (u32, Track)>,
+    tracks: BTreeMap<Key, (u32, TimelineTrack)>,
     kinds: HashMap<&'static str, u32>,
     labels: Labels,
     hidden: usize,
@@ -367,7 +368,7 @@ impl Builder {
         (self.sheet, self.hidden)
     }
 
-    fn track(&mut self, key: Key, track: impl FnOnce() -> Track) -> u32 {
+    fn track(&mut self, key: Key, track: impl FnOnce() -> TimelineTrack) -> u32 {
         if let Some((number, _)) = self.tracks.get(&key) {
             return *number;
         }
@@ -410,16 +411,17 @@ impl Builder {
             };
             let group = || group(process, one.device);
             let device = Some(one.device);
-            let on_engine = self.track((number, device, 0, engine as u32, 0), || Track {
+            let on_engine = self.track((number, device, 0, engine as u32, 0), || TimelineTrack {
                 kind: TrackKind::Engine,
                 group: group(),
                 name: engine.name().to_owned(),
             });
-            let on_stream = self.track((number, device, 1, one.context, one.stream), || Track {
-                kind: TrackKind::Stream,
-                group: group(),
-                name: stream_name(trace, one),
-            });
+            let on_stream =
+                self.track((number, device, 1, one.context, one.stream), || TimelineTrack {
+                    kind: TrackKind::Stream,
+                    group: group(),
+                    name: stream_name(trace, one),
+                });
             if on_stream == NO_TRACK {
                 missing.push((one.context, one.stream));
             }
@@ -459,7 +461,7 @@ impl Builder {
             let Some(time) = self.time(one) else { continue };
             if outer.is_none_or(|(thread, end)| thread != one.thread || one.end.0 > end) {
                 outer = Some((one.thread, one.end.0));
-                let thread = self.track((number, None, 2, one.thread, 0), || Track {
+                let thread = self.track((number, None, 2, one.thread, 0), || TimelineTrack {
                     kind: TrackKind::Thread,
                     group: format!("process {}, host", trace.process),
                     name: format!("thread {}", one.thread),

@@ -4,7 +4,7 @@ use super::*;
 use trijet::Nanos;
 use trijet::trace::StreamClass;
 use trijet::trace::activity::{
-    Activity, ActivityKind, Api, ContextInfo, Direction, End, Memory, NameId, OverheadKind,
+    Activity, ActivityKind, Api, ContextInfo, Direction, End, MemoryKind, NameId, OverheadKind,
     ProcessTrace, StreamInfo,
 };
 
@@ -68,8 +68,9 @@ impl Scenario {
     }
 
     /// An upload on a stream of its own, made by the call before it.
-    fn upload(&mut self, from: Memory, bytes: u64, time: [u64; 2]) -> &mut Self {
-        let kind = ActivityKind::Copy { direction: Direction::Upload, from, to: Memory::Device };
+    fn upload(&mut self, from: MemoryKind, bytes: u64, time: [u64; 2]) -> &mut Self {
+        let kind =
+            ActivityKind::Copy { direction: Direction::Upload, from, to: MemoryKind::Device };
         self.push(kind, time, UPLOADS).bytes = bytes;
         self
     }
@@ -102,12 +103,16 @@ impl Scenario {
 fn a_pageable_copy_costs_the_part_of_it_and_its_call_in_which_no_kernel_runs() {
     let mut scenario = Scenario::new();
     scenario.call("cudaLaunchKernel_v7000", [0, 5]).kernel(13, [10, 100]);
-    scenario.call("cudaMemcpyAsync_v3020", [80, 300]).upload(Memory::Pageable, 1 << 20, [90, 250]);
+    scenario.call("cudaMemcpyAsync_v3020", [80, 300]).upload(
+        MemoryKind::Pageable,
+        1 << 20,
+        [90, 250],
+    );
     scenario.call("cudaLaunchKernel_v7000", [301, 305]).kernel(13, [310, 400]);
     assert_eq!(scenario.finding("PERF/PAGEABLE"), Some((1, 200)));
     assert_eq!(scenario.finding("PERF/EXPOSED-COPY"), Some((1, 150)));
     let mut pinned = Scenario::new();
-    pinned.call("cudaMemcpyAsync_v3020", [0, 5]).upload(Memory::Pinned, 1 << 20, [10, 100]);
+    pinned.call("cudaMemcpyAsync_v3020", [0, 5]).upload(MemoryKind::Pinned, 1 << 20, [10, 100]);
     assert_eq!(pinned.finding("PERF/PAGEABLE"), None);
 }
 
@@ -115,9 +120,9 @@ fn a_pageable_copy_costs_the_part_of_it_and_its_call_in_which_no_kernel_runs() {
 fn a_copy_behind_a_kernel_is_not_exposed() {
     let mut scenario = Scenario::new();
     scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 100]);
-    scenario.call("cudaMemcpyAsync", [1, 2]).upload(Memory::Pinned, 1 << 20, [20, 90]);
+    scenario.call("cudaMemcpyAsync", [1, 2]).upload(MemoryKind::Pinned, 1 << 20, [20, 90]);
     assert_eq!(scenario.finding("PERF/EXPOSED-COPY"), None);
-    scenario.call("cudaMemcpyAsync", [2, 3]).upload(Memory::Pinned, 1 << 20, [95, 130]);
+    scenario.call("cudaMemcpyAsync", [2, 3]).upload(MemoryKind::Pinned, 1 << 20, [95, 130]);
     assert_eq!(scenario.finding("PERF/EXPOSED-COPY"), Some((1, 30)));
 }
 
@@ -207,7 +212,7 @@ fn a_hundred_small_copies_are_a_finding_and_fewer_are_none() {
         let mut scenario = Scenario::new();
         for at in (0..count).map(|n| n * 10) {
             scenario.call("cudaMemcpyAsync", [at, at + 2]).upload(
-                Memory::Pinned,
+                MemoryKind::Pinned,
                 4096,
                 [at + 4, at + 5],
             );
@@ -224,7 +229,7 @@ fn a_synchronous_copy_is_a_finding_and_an_asynchronous_one_is_none() {
     let scenario = |name| {
         let mut scenario = Scenario::new();
         scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [2, 10]);
-        scenario.call(name, [20, 100]).upload(Memory::Pinned, 1 << 20, [30, 95]);
+        scenario.call(name, [20, 100]).upload(MemoryKind::Pinned, 1 << 20, [30, 95]);
         scenario.call("cudaLaunchKernel", [101, 102]).kernel(13, [110, 120]);
         scenario.finding("PERF/SYNC-COPY")
     };
@@ -267,7 +272,7 @@ fn the_parts_of_the_idle_time_sum_to_it() {
 fn a_call_inside_of_another_counts_as_the_outer_one() {
     let mut scenario = Scenario::new();
     scenario.call("cudaMemcpy_v3020", [0, 100]);
-    scenario.call("cuMemcpyHtoD_v2", [10, 90]).upload(Memory::Pageable, 1 << 20, [20, 80]);
+    scenario.call("cuMemcpyHtoD_v2", [10, 90]).upload(MemoryKind::Pageable, 1 << 20, [20, 80]);
     scenario.call("cudaLaunchKernel", [101, 102]).kernel(13, [200, 300]);
     assert_eq!(scenario.process().calls, 2);
     assert_eq!(
@@ -281,7 +286,7 @@ fn a_call_inside_of_another_counts_as_the_outer_one() {
 fn engines_are_unions() {
     let mut scenario = Scenario::new();
     scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 60]).kernel(14, [40, 100]);
-    scenario.upload(Memory::Pinned, 1 << 20, [90, 150]);
+    scenario.upload(MemoryKind::Pinned, 1 << 20, [90, 150]);
     let device = scenario.device();
     let busy: Vec<_> = device.engines.iter().map(|e| (e.name, e.busy.0 / 1000)).collect();
     assert_eq!(busy, [("kernels", 90), ("upload", 60)]);
@@ -310,7 +315,7 @@ fn an_engine_limits_that_is_busy_for_nine_tenths_of_the_time() {
 fn the_losses_sum_to_the_time_in_which_the_longest_engine_did_not_work() {
     let mut scenario = Scenario::new();
     scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 100]);
-    scenario.call("cudaMemcpyAsync", [2, 3]).upload(Memory::Pinned, 1 << 20, [90, 150]);
+    scenario.call("cudaMemcpyAsync", [2, 3]).upload(MemoryKind::Pinned, 1 << 20, [90, 150]);
     scenario.call("cudaDeviceSynchronize", [140, 170]);
     scenario.call("cudaLaunchKernel", [339, 340]).kernel(13, [340, 350]);
     let device = scenario.device();
@@ -335,7 +340,7 @@ fn the_losses_sum_to_the_time_in_which_the_longest_engine_did_not_work() {
 /// A gap with a call of each kind, or with none.
 #[test]
 fn the_fix_of_idle_time_follows_its_cause() {
-    let fix = |name: &str, memory: Option<Memory>| {
+    let fix = |name: &str, memory: Option<MemoryKind>| {
         let mut scenario = Scenario::new();
         scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [2, 100]);
         if !name.is_empty() {
@@ -352,8 +357,8 @@ fn the_fix_of_idle_time_follows_its_cause() {
         ("", None, "the program's own host code"),
         ("cudaDeviceSynchronize", None, "before the host waits"),
         ("cudaMalloc", None, "allocate before the loop"),
-        ("cudaMemcpy", Some(Memory::Pageable), "page-locked memory"),
-        ("cudaMemcpy", Some(Memory::Pinned), "Async functions on a stream"),
+        ("cudaMemcpy", Some(MemoryKind::Pageable), "page-locked memory"),
+        ("cudaMemcpy", Some(MemoryKind::Pinned), "Async functions on a stream"),
         ("cudaGraphInstantiate", None, "first launch loads it"),
     ] {
         assert!(fix(name, memory).contains(words), "{name}: {}", fix(name, memory));
@@ -395,7 +400,7 @@ fn each_device_has_its_own_idle_time() {
 #[test]
 fn the_text_names_what_the_json_names() {
     let mut scenario = Scenario::new();
-    scenario.call("cudaMemcpyAsync", [0, 90]).upload(Memory::Pageable, 1 << 20, [10, 100]);
+    scenario.call("cudaMemcpyAsync", [0, 90]).upload(MemoryKind::Pageable, 1 << 20, [10, 100]);
     scenario.call("cudaDeviceSynchronize", [91, 110]);
     scenario.call("cudaLaunchKernel", [111, 112]).kernel(13, [120, 130]);
     scenario.trace.end = Some(End { activities: 5, dropped: 3, ..End::default() });
@@ -431,7 +436,7 @@ fn communication_is_an_engine_of_its_own_and_hides_no_copy() {
     scenario.call("cudaLaunchKernel", [1, 2]).kernel(14, [50, 150]);
     let nccl = scenario.named("ncclDevKernel_AllReduce_Sum_f32_RING_LL");
     scenario.trace.activities.last_mut().unwrap().name = nccl;
-    scenario.call("cudaMemcpyAsync", [2, 3]).upload(Memory::Pinned, 1 << 20, [90, 120]);
+    scenario.call("cudaMemcpyAsync", [2, 3]).upload(MemoryKind::Pinned, 1 << 20, [90, 120]);
     let device = scenario.device();
     let busy: Vec<_> = device.engines.iter().map(|e| (e.name, e.busy.0 / 1000)).collect();
     assert_eq!(busy, [("kernels", 90), ("communication", 100), ("upload", 30)]);
@@ -490,8 +495,8 @@ fn no_time_makes_the_profile_overflow() {
     let ends = [0, 1, 2, u64::MAX / 2, u64::MAX - 1, u64::MAX];
     let copy = ActivityKind::Copy {
         direction: Direction::Download,
-        from: Memory::Device,
-        to: Memory::Pageable,
+        from: MemoryKind::Device,
+        to: MemoryKind::Pageable,
     };
     let kinds = [
         ActivityKind::Kernel,

@@ -4,7 +4,7 @@ use crate::workdir::{Workdir, noise};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use trijet::Nanos;
-use trijet::trace::activity::{Allocation, AllocationKind, End, Memory};
+use trijet::trace::activity::{Allocation, AllocationKind, End, MemoryKind};
 use trijet::trace::process_file;
 
 /// Each command that writes a file, without the name of the file; the file; and its input.
@@ -25,7 +25,7 @@ pub(crate) fn two_ranks() -> Vec<u8> {
         process_file::header(&mut trace, 10 + rank, 130_001, Nanos(5));
         let one = Allocation {
             what: AllocationKind::Allocate,
-            memory: Memory::Device,
+            memory: MemoryKind::Device,
             in_order: true,
             device: rank,
             context: 1,

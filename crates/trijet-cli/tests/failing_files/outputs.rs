@@ -9,7 +9,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 use trijet::Nanos;
-use trijet::trace::activity::{Allocation, AllocationKind, End, Memory};
+use trijet::trace::activity::{Allocation, AllocationKind, End, MemoryKind};
 use trijet::trace::process_file;
 
 /// The commands, each with the files that it writes and that are equal in each run.
@@ -29,7 +29,7 @@ pub(crate) fn trace() -> Vec<u8> {
     process_file::header(&mut trace, 7, 130_001, Nanos(5));
     let one = Allocation {
         what: AllocationKind::Allocate,
-        memory: Memory::Device,
+        memory: MemoryKind::Device,
         in_order: true,
         device: 0,
         context: 1,

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::process::ExitCode;
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::sim::HostConfig;
 use trijet::{Builder, Device, Select};
 
@@ -54,7 +54,7 @@ pub(crate) fn run<D: Devices + ?Sized>(example: fn(&D) -> Outcome<String>) -> Ex
 fn open(count: u32, is_checked: bool) -> Outcome<Vec<Device>> {
     let named = std::env::args().nth(1).unwrap_or_else(|| "host".to_owned());
     let check = |builder: Builder| match is_checked {
-        true => builder.check(Options::default()),
+        true => builder.check(CheckOptions::default()),
         false => builder,
     };
     let Some(ordinal) = named.strip_prefix("cuda:") else {

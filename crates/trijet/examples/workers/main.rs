@@ -10,7 +10,7 @@ use collatz::{COLLATZ, steps};
 use common::{Outcome, run, verify};
 use std::process::ExitCode;
 use trijet::Device;
-use trijet::workers::{Options, Policy, Task, Work};
+use trijet::workers::{Policy, RunOptions, Work, WorkerTask};
 
 const NUMBERS: u64 = 200_003;
 
@@ -20,8 +20,10 @@ fn example(device: &Device) -> Outcome<String> {
     let (mut tasks, mut stolen) = (0, 0);
     for policy in [Policy::Sharing, Policy::Stealing, Policy::Hybrid] {
         let mut sum = s.alloc_zeroed::<u64>(1)?;
-        let (options, all) =
-            (Options { policy, ..Options::default() }, [Task::new(0, 1 << 28 | NUMBERS)]);
+        let (options, all) = (
+            RunOptions { policy, ..RunOptions::default() },
+            [WorkerTask::new(0, 1 << 28 | NUMBERS)],
+        );
         let report = s.run_workers(&COLLATZ, Work::Tasks(&all), &options, (&mut sum,))?.wait()?;
         verify(policy.name(), &s.download(&sum)?, |_| expected)?;
         (tasks, stolen) = (tasks + report.ran, stolen + report.stolen);

@@ -23,4 +23,4 @@ mod graph;
 mod nodes;
 
 pub use crate::base::edges::Edge;
-pub use graph::{Dag, Held, Kernels, Node, by_engine};
+pub use graph::{Dag, DagNode, HeldBy, Kernels, by_engine};

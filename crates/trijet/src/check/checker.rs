@@ -7,7 +7,7 @@ use super::explain::{Context, Pair, find};
 use super::hazard::{Conflict, Finding, FindingClass, Party};
 use super::late::Recent;
 use super::naming::ProgramNames;
-use super::options::Options;
+use super::options::CheckOptions;
 use super::order::{Moment, Order, Step, Stuck};
 use super::shadow::{Shadow, Touch, Unordered};
 use super::verdict::Verdict;
@@ -29,13 +29,13 @@ const SWEEP_MIN: usize = 4096;
 /// so uses that it does not know to be complete are kept.
 ///
 /// ```
-/// use trijet::check::{Checker, Options};
-/// let checker = Checker::new(Options { to_the_end: true, ..Options::default() });
+/// use trijet::check::{CheckOptions, Checker};
+/// let checker = Checker::new(CheckOptions { to_the_end: true, ..CheckOptions::default() });
 /// assert!(checker.finish().is_clean());
 /// ```
 #[derive(Debug, Clone)]
 pub struct Checker {
-    options: Options,
+    options: CheckOptions,
     order: Order,
     shadow: Shadow,
     /// Entries that findings may name, in order.
@@ -70,7 +70,7 @@ fn has_sites_of(one: &Finding, other: &Finding) -> bool {
 impl Checker {
     /// A checker that has read no entry.
     #[must_use]
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: CheckOptions) -> Self {
         let verdict = Verdict {
             findings: Vec::new(),
             more: 0,

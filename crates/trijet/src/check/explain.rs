@@ -5,7 +5,7 @@
 
 use super::hazard::{Conflict, FindingClass, Party};
 use super::names::Names;
-use super::options::{Options, Threads};
+use super::options::{CheckOptions, Threads};
 use super::order::{Moment, Order, Owner, RememberedWait, Stamp, Step, Thread};
 use crate::base::ledger::{OpKind, Place, StreamClass};
 
@@ -76,7 +76,7 @@ fn cause(waits: &[RememberedWait], at: Stamp) -> Option<Cause<'_>> {
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(order: &'a Order, options: &'a Options, parties: &'a [Party]) -> Self {
+    pub(super) fn new(order: &'a Order, options: &'a CheckOptions, parties: &'a [Party]) -> Self {
         Self { order, names: &options.names, threads: options.threads, parties }
     }
 }

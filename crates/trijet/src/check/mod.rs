@@ -58,7 +58,7 @@ pub use checker::Checker;
 pub(crate) use checker::DISCARD;
 pub use hazard::{Conflict, Finding, FindingClass, Party, Severity, Witness};
 pub use names::Names;
-pub use options::{Assume, Options, Threads};
+pub use options::{Assume, CheckOptions, Threads};
 pub use verdict::Verdict;
 
 use crate::base::ledger::Op;
@@ -77,12 +77,12 @@ use std::collections::BTreeSet;
 /// ```
 #[must_use]
 pub fn check(ops: &[Op]) -> Verdict {
-    check_with(ops, Options::default())
+    check_with(ops, CheckOptions::default())
 }
 
-/// Checks a whole trace. The first [`Options::witnesses_max`] conflicts get a [`Witness`].
+/// Checks a whole trace. The first [`CheckOptions::witnesses_max`] conflicts get a [`Witness`].
 #[must_use]
-pub fn check_with(ops: &[Op], options: Options) -> Verdict {
+pub fn check_with(ops: &[Op], options: CheckOptions) -> Verdict {
     let (assume, threads, mut left) = (options.assume, options.threads, options.witnesses_max);
     let (checker, known_doubtful) = checked(ops, &options);
     let mut verdict = checker.finish();
@@ -101,7 +101,7 @@ pub fn check_with(ops: &[Op], options: Options) -> Verdict {
 /// event that another thread records later, with no order between the two calls (law A45). The
 /// order of such a wait is true of this run only. Without it there may be more doubtful waits, so
 /// the search repeats until it finds no new one.
-fn checked(ops: &[Op], options: &Options) -> (Checker, BTreeSet<u64>) {
+fn checked(ops: &[Op], options: &CheckOptions) -> (Checker, BTreeSet<u64>) {
     let mut known_doubtful = BTreeSet::new();
     loop {
         let mut checker = Checker::new(options.clone());

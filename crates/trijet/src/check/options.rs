@@ -33,7 +33,7 @@ pub enum Threads {
 
 /// Options of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct CheckOptions {
     /// The edges that the checker relies on.
     pub assume: Assume,
     /// What the checker assumes about host threads.
@@ -51,7 +51,7 @@ pub struct Options {
     pub names: Names,
 }
 
-impl Default for Options {
+impl Default for CheckOptions {
     fn default() -> Self {
         Self {
             assume: Assume::Documented,

@@ -151,10 +151,10 @@ impl Recording {
     /// [checked](crate::Builder::check) device the graph is then refused, if no other edges order the two.
     ///
     /// ```
-    /// use trijet::check::Options;
+    /// use trijet::check::CheckOptions;
     /// use trijet::kernels::AXPY;
     /// use trijet::{Device, Select};
-    /// let device = Device::builder().select(Select::Host(0)).check(Options::default()).open()?;
+    /// let device = Device::builder().select(Select::Host(0)).check(CheckOptions::default()).open()?;
     /// let s = device.stream()?;
     /// let (x, mut y) = (s.upload(&[1.0_f32, 2.0])?, s.upload(&[0.0_f32, 0.0])?);
     /// let outcome = device.record(|g| {

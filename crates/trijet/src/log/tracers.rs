@@ -8,7 +8,7 @@ use super::tracer::Tracer;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 use crate::base::ledger::{Ledger, Named, Op, StreamClass};
-use crate::check::{Checker, Options, Verdict};
+use crate::check::{CheckOptions, Checker, Verdict};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -31,7 +31,7 @@ struct Attachments {
 /// The checker of a domain, while a device that asked for it is open.
 #[derive(Debug)]
 struct Live {
-    options: Options,
+    options: CheckOptions,
     checker: Arc<Mutex<Checker>>,
     tracer: Arc<Tracer>,
     /// The number of opened devices that asked for it.
@@ -109,7 +109,7 @@ impl Tracers {
     ///
     /// # Errors
     /// `InvalidValue` if there is a checker with other options.
-    pub(crate) fn check(&self, options: Options) -> Result<Option<Arc<Tracer>>> {
+    pub(crate) fn check(&self, options: CheckOptions) -> Result<Option<Arc<Tracer>>> {
         let mut attached = self.attached();
         if let Some(live) = &mut attached.checker {
             if live.options != options {

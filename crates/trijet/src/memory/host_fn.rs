@@ -21,7 +21,7 @@ use std::panic::Location;
 
 /// The memory that a host function declares.
 #[derive(Debug, Default)]
-pub struct Declared<'b> {
+pub struct DeclaredMemory<'b> {
     uses: SmallVec<[Use<'b>; 4]>,
     touches: SmallVec<[(Span, Mode); 4]>,
 }
@@ -42,7 +42,7 @@ pub trait HostUse<'b>: sealed::Sealed {
     type Slice<'a>;
 
     /// Declares the use.
-    fn declare(self, declared: &mut Declared<'b>) -> Self::Held;
+    fn declare(self, declared: &mut DeclaredMemory<'b>) -> Self::Held;
     /// Locks the bytes.
     fn lock(held: &Self::Held) -> Self::Locked<'_>;
     /// The elements.
@@ -76,7 +76,7 @@ impl<'b, T: Element, S: OnHost> HostUse<'b> for &'b Buffer<T, S> {
     type Locked<'a> = Locked<'a>;
     type Slice<'a> = &'a [T];
 
-    fn declare(self, declared: &mut Declared<'b>) -> Held<T> {
+    fn declare(self, declared: &mut DeclaredMemory<'b>) -> Held<T> {
         let view = self.as_view();
         declared.uses.push(view.read_use());
         declared.touches.push((view.span(), Mode::Read));
@@ -97,7 +97,7 @@ impl<'b, T: Element, S: OnHost> HostUse<'b> for &'b mut Buffer<T, S> {
     type Locked<'a> = Locked<'a>;
     type Slice<'a> = &'a mut [T];
 
-    fn declare(self, declared: &mut Declared<'b>) -> Held<T> {
+    fn declare(self, declared: &mut DeclaredMemory<'b>) -> Held<T> {
         let view = self.as_view_mut();
         declared.uses.push(view.write_use(Mode::ReadWrite));
         declared.touches.push((view.span(), Mode::ReadWrite));
@@ -122,7 +122,7 @@ macro_rules! tuples {
             type Locked<'a> = ($($use::Locked<'a>,)*);
             type Slice<'a> = ($($use::Slice<'a>,)*);
 
-            fn declare(self, declared: &mut Declared<'b>) -> Self::Held {
+            fn declare(self, declared: &mut DeclaredMemory<'b>) -> Self::Held {
                 ($(self.$at.declare(declared),)*)
             }
 
@@ -168,13 +168,13 @@ impl Stream {
         uses: U,
         run: impl for<'a> FnOnce(U::Slice<'a>) + Send + 'static,
     ) -> Result<()> {
-        let mut declared = Declared::default();
+        let mut declared = DeclaredMemory::default();
         let held = uses.declare(&mut declared);
         let run = move || {
             let mut locked = U::lock(&held);
             run(U::slice(&mut locked));
         };
-        let Declared { uses, touches } = &declared;
+        let DeclaredMemory { uses, touches } = &declared;
         self.enqueue_host_fn(Box::new(run), uses, touches, Location::caller())
     }
 }

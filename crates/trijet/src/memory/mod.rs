@@ -40,7 +40,7 @@ pub use buffer::{
 pub use copy::Batch;
 pub use foreign_work::Uses;
 pub use growing::GrowingBuffer;
-pub use host_fn::{Declared, Held, HostUse, Locked};
+pub use host_fn::{DeclaredMemory, Held, HostUse, Locked};
 pub use pinned::{OnHost, PageableBuffer, PinnedBuffer, ReadGuard, ReadReady, WriteGuard};
 pub use scope::Scope;
 pub use tiled::{TiledView, TiledViewMut};

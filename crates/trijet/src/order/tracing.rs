@@ -8,7 +8,7 @@ use super::lane_ref::LaneRef;
 use crate::base::error::Result;
 use crate::base::id::{DeviceId, LaneId};
 use crate::base::times::TimesFrom;
-use crate::check::Options;
+use crate::check::CheckOptions;
 use crate::device::driver::StreamKind;
 use crate::log::Trace;
 use crate::log::calling;
@@ -90,7 +90,7 @@ impl Domain {
     }
 
     /// Gives every call from now on to a checker, until the last device that asked for it is gone.
-    pub(crate) fn check(self: &Arc<Self>, options: Options) -> Result<Checked> {
+    pub(crate) fn check(self: &Arc<Self>, options: CheckOptions) -> Result<Checked> {
         if let Some(tracer) = self.gate.log.tracers.check(options)? {
             self.opened().for_each(|id| self.lane(id).attach(&tracer));
         }

@@ -11,7 +11,7 @@ use crate::base::lint::Rule;
 use crate::base::times::TimeSource;
 use crate::base::units::{Bytes, Nanos, rate};
 use crate::check::lint::lints;
-use crate::check::{Options, Severity, Verdict, check_with};
+use crate::check::{CheckOptions, Severity, Verdict, check_with};
 use crate::device::driver::{Clock, DeviceInfo};
 use crate::log::Trace;
 use crate::order::domain::OrderingCounts;
@@ -360,7 +360,7 @@ impl Report {
     /// or a sink that is waited for would look like one that is not.
     #[must_use]
     pub fn checked(mut self) -> Self {
-        let options = Options { names: self.names(), ..Options::default() };
+        let options = CheckOptions { names: self.names(), ..CheckOptions::default() };
         self.found = Some(check_with(&self.ops, options));
         self.judge();
         self

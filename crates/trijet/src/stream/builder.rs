@@ -4,16 +4,16 @@
 use super::device::{Device, Select};
 use super::pool_choice::{MemoryOptions, PoolChoice};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::check::{Options, Verdict};
+use crate::check::{CheckOptions, Verdict};
 use crate::device::HostConfig;
 use crate::log::calling;
 
 /// Options for opening devices, see [`Device::builder`].
 ///
 /// ```
-/// use trijet::check::Options;
+/// use trijet::check::CheckOptions;
 /// use trijet::{Device, Select};
-/// let device = Device::builder().select(Select::Host(0)).check(Options::default()).open()?;
+/// let device = Device::builder().select(Select::Host(0)).check(CheckOptions::default()).open()?;
 /// let stream = device.stream()?;
 /// let mut x = stream.alloc::<u8>(64)?;
 /// stream.fill_bytes(&mut x, 1)?;
@@ -27,7 +27,7 @@ use crate::log::calling;
 pub struct Builder {
     target: Target,
     memory: MemoryOptions,
-    check: Option<Options>,
+    check: Option<CheckOptions>,
 }
 
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl Builder {
     ///
     /// A pipeline on a checked device copies and waits as it does on a GPU, also where it would otherwise
     /// work in the memory of the host ([`Schedule::Tuned`](crate::pipeline::Schedule::Tuned)).
-    pub fn check(mut self, options: Options) -> Self {
+    pub fn check(mut self, options: CheckOptions) -> Self {
         self.check = Some(options);
         self
     }

@@ -8,7 +8,7 @@ use crate::base::error::{ErrorKind, Result};
 use crate::base::ledger::{Engine, HostCall, OpKind};
 use crate::base::times::{TimeSource, TimesFrom};
 use crate::base::units::Bytes;
-use crate::check::Options;
+use crate::check::CheckOptions;
 use crate::device::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use crate::log::Trace;
 use crate::trace::queued::queued;
@@ -61,8 +61,9 @@ fn a_checker_reads_once_what_a_stream_does_that_opens_while_it_starts() -> Resul
     for round in 0..300 {
         let device = pooled()?;
         let mut kept = Vec::new();
-        let check =
-            || device.shared().domain.check(Options::default()).map(|checked| kept.push(checked));
+        let check = || {
+            device.shared().domain.check(CheckOptions::default()).map(|checked| kept.push(checked))
+        };
         let opened = open_while(&device, check)?;
         let before = device.verdict().expect("it is checked").accesses;
         for stream in &opened {

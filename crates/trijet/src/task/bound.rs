@@ -5,7 +5,7 @@ use super::declared::{AllDeclared, Declared};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::launch::ArgsFor;
 use crate::stream::Stream;
-use crate::workers::{Kinds, Options, Program, Run, TaskGraph, Work};
+use crate::workers::{Kinds, Program, Run, RunOptions, TaskGraph, Work};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -43,7 +43,7 @@ pub struct BoundProgram<'a, K: 'static, P: 'static> {
     pub(super) program: &'static Program<K, P>,
     pub(super) stream: &'a Stream,
     pub(super) graph: &'a TaskGraph,
-    pub(super) options: Options,
+    pub(super) options: RunOptions,
 }
 
 impl<K, P> fmt::Debug for BoundProgram<'_, K, P> {

@@ -10,7 +10,7 @@ use super::uses::{HostUses, TaskUses};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::log::calling;
 use crate::stream::Stream;
-use crate::workers::{Kinds, Options, Program, Run};
+use crate::workers::{Kinds, Program, Run, RunOptions};
 use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::{Arc, Mutex};
@@ -130,14 +130,14 @@ impl<'a, U: TaskUses> Task<'a, U> {
     /// parameter of which tasks use parts, some of them before they have values, is an [`Out`](crate::kernels::Out).
     ///
     /// ```
-    /// use trijet::workers::Options;
+    /// use trijet::workers::RunOptions;
     /// use trijet::workers::programs::vectors::{self, VECTORS};
     /// use trijet::{Device, Select};
     /// let tasks = Device::open(Select::Host(0))?.tasks();
     /// let [a, b, c, d] = [0, 1, 2, 3].map(|_| tasks.alloc::<f32>(1000));
     /// let (a, b, c, d) = (a?, b?, c?, d?);
     /// let all = (a.update(), b.update(), c.update(), d.update());
-    /// let vectors = tasks.task(all).bind(&VECTORS, Options::default(), |program, (a, b, c, d)| {
+    /// let vectors = tasks.task(all).bind(&VECTORS, RunOptions::default(), |program, (a, b, c, d)| {
     ///     program.run((a, b, c, d))
     /// })?;
     /// tasks.region(|tasks| {
@@ -163,7 +163,7 @@ impl<'a, U: TaskUses> Task<'a, U> {
     pub fn bind<K, P, F>(
         self,
         program: &'static Program<K, P>,
-        options: Options,
+        options: RunOptions,
         mut start: F,
     ) -> Result<Workers>
     where

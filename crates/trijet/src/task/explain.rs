@@ -10,7 +10,7 @@ use std::ops::Range;
 /// A step from a task to one that comes directly after it, see [`Explanation`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Step {
+pub struct TaskStep {
     /// The earlier task.
     pub from: String,
     /// The later task.
@@ -31,7 +31,7 @@ pub struct Step {
 pub enum Explanation {
     /// Each task of this chain uses bytes that the one before it uses, too, and one of the two writes them. There is no
     /// shorter chain.
-    Data(Vec<Step>),
+    Data(Vec<TaskStep>),
     /// No data order them, but they are on one stream.
     Stream,
     /// Nothing orders them.
@@ -55,7 +55,7 @@ impl Explanation {
             Hazard::War | Hazard::Waw => 0,
             Hazard::Raw | Hazard::Reduction => 1,
         })?;
-        let Step { from, to, datum, .. } = step;
+        let TaskStep { from, to, datum, .. } = step;
         Some(match step.hazard {
             Hazard::War => format!(
                 "a buffer of its own for `{to}`: it only overwrites what `{from}` read in data {datum}"
@@ -82,7 +82,7 @@ impl fmt::Display for Explanation {
             Self::Stream => f.write_str("no data order them, but they are on one stream"),
             Self::Data(steps) => {
                 for (at, step) in steps.iter().enumerate() {
-                    let Step { from, to, hazard, datum, bytes, kept_by } = step;
+                    let TaskStep { from, to, hazard, datum, bytes, kept_by } = step;
                     let Range { start, end } = bytes;
                     let between = if at > 0 { "; " } else { "" };
                     write!(
@@ -129,7 +129,7 @@ pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explana
             let same = first.lane.is_some() && first.lane == last.lane;
             return Some(if same { Explanation::Stream } else { Explanation::Nothing });
         };
-        steps.push(Step {
+        steps.push(TaskStep {
             from: label(at, state.task(at)?),
             to: label(*next, state.task(*next)?),
             hazard: edge.hazard,

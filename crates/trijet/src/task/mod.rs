@@ -63,7 +63,7 @@ pub use crate::kernels::{Max, Min, Reduction, Sum};
 pub use bound::{BoundProgram, Workers};
 pub use builder::{Task, TaskId};
 pub use data::{Data, HostPart, Reads, Writes};
-pub use explain::{Explanation, Step};
+pub use explain::{Explanation, TaskStep};
 pub use reduce::Reduces;
 pub use state::TaskCounts;
 pub use task_state::{Hazard, KeptBy};

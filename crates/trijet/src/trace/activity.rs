@@ -10,7 +10,7 @@ use crate::base::units::Nanos;
 
 /// The memory at one end of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Memory {
+pub enum MemoryKind {
     /// CUPTI did not say.
     Unknown,
     /// Pageable host memory; the driver stages its copies.
@@ -110,9 +110,9 @@ pub enum ActivityKind {
         /// The direction of the copy.
         direction: Direction,
         /// The memory that is read.
-        from: Memory,
+        from: MemoryKind,
         /// The memory that is written.
-        to: Memory,
+        to: MemoryKind,
     },
     /// A fill.
     Fill,
@@ -178,7 +178,7 @@ pub struct Allocation {
     /// Which of the two.
     pub what: AllocationKind,
     /// The memory.
-    pub memory: Memory,
+    pub memory: MemoryKind,
     /// Whether it is in the order of its stream.
     pub in_order: bool,
     /// The device.

@@ -8,7 +8,7 @@
 //! during the last part of its interval that is as long as its isolated time.
 #![forbid(unsafe_code)]
 
-use crate::base::dag::{Dag, Edge, Node};
+use crate::base::dag::{Dag, DagNode, Edge};
 use crate::base::id::LaneId;
 use crate::base::ledger::{Engine, Op};
 use crate::base::times::TimeSource;
@@ -49,7 +49,7 @@ pub enum Concurrency {
         /// The operation or call that the edge leads to.
         at: usize,
         /// All edges from the earlier operation to the later one.
-        path: Vec<(Node, Edge)>,
+        path: Vec<(DagNode, Edge)>,
     },
     /// Both needed the same engine, which executes one operation at a time.
     OneEngine(Engine),
@@ -184,7 +184,7 @@ impl TracedRun<'_> {
             return Concurrency::HostLate { by: Nanos(enqueued - first.end) };
         }
         let (x, y) = (&self.ops[early], &self.ops[late]);
-        let waited = self.dag.before(Node::work(late)).iter().any(|(_, e)| *e == Edge::Engine);
+        let waited = self.dag.before(DagNode::work(late)).iter().any(|(_, e)| *e == Edge::Engine);
         let between = second.start.saturating_sub(first.end);
         if waited && (x.device, x.engine) == (y.device, y.engine) {
             return Concurrency::OneEngine(x.engine);

@@ -8,7 +8,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
-use crate::base::dag::{Dag, Node};
+use crate::base::dag::{Dag, DagNode};
 use crate::base::ledger::{Engine, HostCall, Op, OpKind, Place};
 use crate::base::span::Union;
 use crate::base::units::Nanos;
@@ -82,7 +82,7 @@ pub fn engine_name(engine: Engine) -> &'static str {
 
 /// The category of the time of a node.
 #[must_use]
-pub fn category(ops: &[Op], node: Node) -> Category {
+pub fn category(ops: &[Op], node: DagNode) -> Category {
     let op = &ops[node.op()];
     if !node.is_call() {
         return Category::Engine(op.engine);
@@ -124,7 +124,7 @@ pub fn category(ops: &[Op], node: Node) -> Category {
 
 /// A step of the critical path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct CriticalStep {
     /// The operation that the step belongs to or lies before; `None` for [`Category::Start`] and
     /// [`Category::Tail`].
     pub op: Option<usize>,
@@ -138,7 +138,7 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CriticalPath {
     /// The steps, from the first to the last. Each begins where the one before ends.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CriticalStep>,
     /// The lengths of the steps by category. They sum to the length of the window.
     pub by_category: BTreeMap<Category, Nanos>,
 }
@@ -147,14 +147,14 @@ impl CriticalPath {
     /// The nodes of the path, from the first to the last: work of engines and calls of the host.
     /// Time between two nodes belongs to neither.
     #[must_use]
-    pub fn nodes(&self) -> Vec<Node> {
-        let node = |step: &Step| match step.category {
-            Category::Engine(_) => step.op.map(Node::work),
+    pub fn nodes(&self) -> Vec<DagNode> {
+        let node = |step: &CriticalStep| match step.category {
+            Category::Engine(_) => step.op.map(DagNode::work),
             Category::Enqueue
             | Category::Sync
             | Category::Alloc
             | Category::Copy
-            | Category::Load => step.op.map(Node::call),
+            | Category::Load => step.op.map(DagNode::call),
             Category::Host(_)
             | Category::User
             | Category::Launch
@@ -162,14 +162,14 @@ impl CriticalPath {
             | Category::Start
             | Category::Tail => None,
         };
-        let mut nodes: Vec<Node> = self.steps.iter().filter_map(node).collect();
+        let mut nodes: Vec<DagNode> = self.steps.iter().filter_map(node).collect();
         nodes.dedup();
         nodes
     }
 
     /// The edges of the path, each from one node to the next, for arrows.
     #[must_use]
-    pub fn edges(&self) -> Vec<(Node, Node)> {
+    pub fn edges(&self) -> Vec<(DagNode, DagNode)> {
         self.nodes().windows(2).map(|pair| (pair[0], pair[1])).collect()
     }
 
@@ -180,7 +180,7 @@ impl CriticalPath {
         }
         let steps = std::mem::take(&mut self.steps);
         self.by_category.clear();
-        for Step { op, category, span } in steps {
+        for CriticalStep { op, category, span } in steps {
             let outside = match category {
                 Category::User | Category::Start | Category::Tail => true,
                 Category::Engine(_)
@@ -217,17 +217,17 @@ impl CriticalPath {
         }
         let length = span.end - span.start;
         self.by_category.entry(category).or_insert(Nanos(0)).0 += length;
-        self.steps.push(Step { op, category, span });
+        self.steps.push(CriticalStep { op, category, span });
     }
 }
 
 /// The work that ended last within the window.
-fn last_work(ops: &[Op], dag: &Dag, window: &Range<u64>) -> Option<Node> {
+fn last_work(ops: &[Op], dag: &Dag, window: &Range<u64>) -> Option<DagNode> {
     let inside = |op: &usize| {
         dag.work(*op).is_some_and(|span| span.end > window.start && span.end <= window.end)
     };
     let last = (0..ops.len()).filter(inside).max_by_key(|op| dag.work(*op).map(|span| span.end));
-    last.map(Node::work)
+    last.map(DagNode::work)
 }
 
 /// The critical path within `window`. Of the time between ready and begin, a launch takes at most
@@ -279,7 +279,7 @@ pub fn slack(ops: &[Op], dag: &Dag) -> Vec<Option<Nanos>> {
     let Some(last) = last else { return vec![None; ops.len()] };
     // The latest end of each node. The index is twice that of the operation, plus one for the work.
     let mut latest = vec![u64::MAX; 2 * ops.len()];
-    let index = |node: Node| 2 * node.op() + usize::from(!node.is_call());
+    let index = |node: DagNode| 2 * node.op() + usize::from(!node.is_call());
     for &node in dag.order().iter().rev() {
         let span = dag.span(node);
         // Calls of the host may end after the last work of the device.
@@ -294,7 +294,7 @@ pub fn slack(ops: &[Op], dag: &Dag) -> Vec<Option<Nanos>> {
     (0..ops.len())
         .map(|op| {
             let end = dag.work(op)?.end;
-            Some(Nanos(latest[index(Node::work(op))].saturating_sub(end)))
+            Some(Nanos(latest[index(DagNode::work(op))].saturating_sub(end)))
         })
         .collect()
 }
@@ -305,7 +305,7 @@ pub fn slack(ops: &[Op], dag: &Dag) -> Vec<Option<Nanos>> {
 #[must_use]
 pub fn what_if(ops: &[Op], dag: &Dag, scale: impl Fn(Category) -> f64) -> u64 {
     let mut ends = vec![0_u64; 2 * ops.len()];
-    let index = |node: Node| 2 * node.op() + usize::from(!node.is_call());
+    let index = |node: DagNode| 2 * node.op() + usize::from(!node.is_call());
     let mut last = 0;
     for &node in dag.order() {
         let span = dag.span(node);

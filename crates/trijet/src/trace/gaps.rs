@@ -15,7 +15,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
-use crate::base::dag::{Dag, Held, Node, by_engine};
+use crate::base::dag::{Dag, DagNode, HeldBy, by_engine};
 use crate::base::ledger::{Engine, Op, OpKind};
 use crate::base::span::Union;
 use crate::base::units::Nanos;
@@ -136,7 +136,7 @@ impl<'a> Calls<'a> {
         let mut calls: HashMap<u64, Vec<(Range<u64>, Category)>> = HashMap::new();
         for (index, op) in ops.iter().enumerate() {
             let entry = calls.entry(op.thread).or_default();
-            entry.extend(dag.call(index).map(|s| (s, category(ops, Node::call(index)))));
+            entry.extend(dag.call(index).map(|s| (s, category(ops, DagNode::call(index)))));
         }
         for list in calls.values_mut() {
             list.sort_by_key(|(span, _)| (span.start, span.end));
@@ -166,7 +166,7 @@ impl<'a> Calls<'a> {
     }
 }
 
-fn dependency(ops: &[Op], held: &Held) -> Dependency {
+fn dependency(ops: &[Op], held: &HeldBy) -> Dependency {
     let op = &ops[held.by.op()];
     if held.legacy {
         Dependency::Legacy

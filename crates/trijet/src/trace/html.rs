@@ -23,12 +23,12 @@ mod sections;
 mod sheet;
 mod still;
 
-pub use figures::{Bar, Note, Part, PartLook, Section, Table};
-pub use item::{Item, NO_TRACK, Sheet, Track, TrackKind};
+pub use figures::{Bar, BarPart, FigureTable, Note, PartLook, Section};
+pub use item::{Item, NO_TRACK, Sheet, TimelineTrack, TrackKind};
 pub use page::{HazardNote, Page};
 pub use program::ProgramPage;
 
-use crate::base::dag::Node;
+use crate::base::dag::DagNode;
 use crate::trace::summary::Summary;
 use frame::filled;
 use markup::escaped;
@@ -71,7 +71,7 @@ fn named_by(summary: &Summary) -> Vec<usize> {
     let gaps = summary.gaps.iter().filter_map(|gap| gap.op);
     let losses = summary.losses.iter().flat_map(|loss| loss.ops.iter().copied());
     let lints = summary.lints.iter().flat_map(|lint| lint.ops.iter().copied());
-    let path = summary.critical.nodes().into_iter().map(Node::op);
+    let path = summary.critical.nodes().into_iter().map(DagNode::op);
     let last_slack = summary.slack.len().checked_sub(1);
     gaps.chain(losses).chain(lints).chain(path).chain(last_slack).collect()
 }

@@ -13,7 +13,7 @@ mod wire;
 
 use super::html::HazardNote;
 use super::tracks::{Shows, Track, kind_name, span, times, track_name, tracks};
-use crate::base::dag::Node;
+use crate::base::dag::DagNode;
 use crate::base::id::DeviceId;
 use crate::base::ledger::{Declared, Engine, Op};
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ const ANNOTATION_NAME: u32 = 10;
 /// # Panics
 /// If an edge or a finding has an index of no operation.
 #[must_use]
-pub fn trace(ops: &[Op], edges: &[(Node, Node)], findings: &[HazardNote]) -> Vec<u8> {
+pub fn trace(ops: &[Op], edges: &[(DagNode, DagNode)], findings: &[HazardNote]) -> Vec<u8> {
     let known = edges.iter().all(|(from, to)| from.op() < ops.len() && to.op() < ops.len());
     assert!(known, "an edge names an operation that the trace does not have");
     let tracks = tracks(ops);
@@ -123,12 +123,12 @@ struct Flows {
 }
 
 /// The arrows of each node. An edge gets no arrow unless both of its ends are drawn.
-fn flows(ops: &[Op], edges: &[(Node, Node)]) -> BTreeMap<Node, Flows> {
-    let drawn = |node: Node| {
+fn flows(ops: &[Op], edges: &[(DagNode, DagNode)]) -> BTreeMap<DagNode, Flows> {
+    let drawn = |node: DagNode| {
         let op = &ops[node.op()];
         if node.is_call() { op.call.is_some() } else { op.times.is_some() }
     };
-    let mut flows: BTreeMap<Node, Flows> = BTreeMap::new();
+    let mut flows: BTreeMap<DagNode, Flows> = BTreeMap::new();
     for (number, (from, to)) in (1..).zip(edges) {
         if drawn(*from) && drawn(*to) {
             flows.entry(*from).or_default().leave.push(number);
@@ -149,7 +149,7 @@ struct Writer {
     next_uuid: u64,
     /// The arrows that no slice has yet. The first slice of a node takes them; the first slice of
     /// an operation is that of its engine.
-    flows: BTreeMap<Node, Flows>,
+    flows: BTreeMap<DagNode, Flows>,
 }
 
 impl Writer {
@@ -214,7 +214,7 @@ impl Writer {
         event.text(EVENT_NAME, &op.label);
         annotate(&mut event, op, index);
         let on_host = matches!(shows, Shows::Thread(_));
-        let node = if on_host { Node::call(index) } else { Node::work(index) };
+        let node = if on_host { DagNode::call(index) } else { DagNode::work(index) };
         if let Some(flows) = self.flows.remove(&node) {
             flows.leave.iter().for_each(|number| event.fixed64(FLOW, *number));
             flows.reach.iter().for_each(|number| event.fixed64(FLOW_END, *number));

@@ -27,11 +27,11 @@ mod tests {
     use crate::base::units::Nanos;
     use crate::trace::activity::{
         Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, Direction, End,
-        Memory, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
+        MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
     };
 
     fn kinds() -> Vec<ActivityKind> {
-        use {Direction as D, Memory as M, OverheadKind as O, SyncKind as S};
+        use {Direction as D, MemoryKind as M, OverheadKind as O, SyncKind as S};
         let memories = [M::Unknown, M::Pageable, M::Pinned, M::Device, M::Array, M::Managed];
         let ways = [D::Unknown, D::Upload, D::Download, D::Within, D::Peer, D::Host];
         let mut kinds = vec![ActivityKind::Kernel, ActivityKind::Fill];
@@ -103,7 +103,7 @@ mod tests {
                 .zip(1u32..)
                 .map(|(what, n)| Allocation {
                     what,
-                    memory: Memory::Device,
+                    memory: MemoryKind::Device,
                     in_order: n == 1,
                     device: n,
                     context: n + 10,

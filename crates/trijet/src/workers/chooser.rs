@@ -1,7 +1,7 @@
 //! The choice of a policy by measurement.
 #![forbid(unsafe_code)]
 
-use super::options::{Options, Policy};
+use super::options::{Policy, RunOptions};
 use super::program::Program;
 use super::run::{Run, Work};
 use super::run_report::RunReport;
@@ -60,7 +60,7 @@ impl Trials {
 ///
 /// ```
 /// use trijet::workers::programs::queens::{self, QUEENS};
-/// use trijet::workers::{Chooser, Options, Work};
+/// use trijet::workers::{Chooser, RunOptions, Work};
 /// use trijet::{Device, Select};
 /// let device = Device::open(Select::Auto)?;
 /// let s = device.stream()?;
@@ -68,7 +68,7 @@ impl Trials {
 /// for _ in 0..20 {
 ///     let mut total = s.alloc_zeroed::<u64>(1)?;
 ///     let args = (&mut total, 2u32);
-///     let run = chooser.run(&s, &QUEENS, Work::Tasks(&root), &Options::default(), args)?;
+///     let run = chooser.run(&s, &QUEENS, Work::Tasks(&root), &RunOptions::default(), args)?;
 ///     run.wait()?;
 ///     assert_eq!(s.download(&total)?, [40]);
 /// }
@@ -108,7 +108,7 @@ impl Chooser {
         stream: &Stream,
         program: &Program<K, P>,
         work: Work<'_>,
-        options: &Options,
+        options: &RunOptions,
         args: A,
     ) -> Result<Chosen<'_>> {
         let is_graph = matches!(work, Work::Graph(_));
@@ -126,7 +126,7 @@ impl Chooser {
             between.as_ref().map_or(Ok(()), |between: &[TimedEvent; 2]| between[at].record(stream))
         };
         record(0)?;
-        let run = stream.run_workers(program, work, &Options { policy, ..*options }, args)?;
+        let run = stream.run_workers(program, work, &RunOptions { policy, ..*options }, args)?;
         record(1)?;
         Ok(Chosen { chooser: self, key, policy, between, run })
     }

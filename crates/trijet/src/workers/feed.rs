@@ -1,12 +1,12 @@
 //! Workers that the host feeds while they run.
 #![forbid(unsafe_code)]
 
-use super::options::{Options, Policy};
+use super::options::{Policy, RunOptions};
 use super::program::Program;
 use super::run::{Run, Work, start};
 use super::run_report::RunReport;
 use super::setup::host;
-use super::task::Task;
+use super::task::WorkerTask;
 use super::twin::{self, Kinds};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::driver::{Clock, Readiness};
@@ -22,7 +22,7 @@ const BITS: u32 = 12;
 pub struct Feed<'a, K, P> {
     stream: &'a Stream,
     program: &'a Program<K, P>,
-    options: Options,
+    options: RunOptions,
     args: Args<'a>,
     /// The run that takes the tasks. Without one, each push is a run of its own.
     resident: Option<Run>,
@@ -54,14 +54,14 @@ impl Stream {
     ///
     /// ```
     /// use trijet::workers::programs::echo::{ECHO, echoed};
-    /// use trijet::workers::{Options, Task};
+    /// use trijet::workers::{RunOptions, WorkerTask};
     /// use trijet::{Device, Select};
     /// let device = Device::open(Select::Auto)?;
     /// let s = device.stream()?;
     /// let mut sum = s.alloc_zeroed::<u64>(1)?;
-    /// let mut feed = s.feed_workers(&ECHO, &Options::default(), (&mut sum,))?;
+    /// let mut feed = s.feed_workers(&ECHO, &RunOptions::default(), (&mut sum,))?;
     /// for batch in 0..3 {
-    ///     let tasks: Vec<Task> = (0..100).map(|at| Task::new(0, 100 * batch + at)).collect();
+    ///     let tasks: Vec<WorkerTask> = (0..100).map(|at| WorkerTask::new(0, 100 * batch + at)).collect();
     ///     feed.push(&tasks)?;
     /// }
     /// let (report, mut answers) = feed.finish()?;
@@ -78,7 +78,7 @@ impl Stream {
     pub fn feed_workers<'a, K: Kinds, P, A: ArgsFor<'a, P>>(
         &'a self,
         program: &'a Program<K, P>,
-        options: &Options,
+        options: &RunOptions,
         args: A,
     ) -> Result<Feed<'a, K, P>> {
         calling::refuse("feed_workers")?;
@@ -120,7 +120,7 @@ impl<K: Kinds, P> Feed<'_, K, P> {
     /// `InvalidValue` for a kind that the program lacks; on a GPU, the error of work that failed, and on a host device every error
     /// of the run of these tasks.
     #[track_caller]
-    pub fn push(&mut self, tasks: &[Task]) -> Result<()> {
+    pub fn push(&mut self, tasks: &[WorkerTask]) -> Result<()> {
         Work::Tasks(tasks).check(self.program, self.options.policy)?;
         let Some(run) = &self.resident else {
             let work = Work::Tasks(tasks);

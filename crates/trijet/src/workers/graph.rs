@@ -5,7 +5,7 @@
     reason = "`TaskGraph::node` adds fewer than 2^32 nodes"
 )]
 
-use super::task::Task;
+use super::task::WorkerTask;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::memory::Buffer;
 use crate::stream::Stream;
@@ -311,7 +311,8 @@ impl Stream {
         let records = count(words.len())?;
         words.extend_from_slice(bytemuck::cast_slice(&graph.records));
         let kinds = graph.kinds.iter().enumerate();
-        let list: Vec<u64> = kinds.map(|(at, kind)| Task::new(*kind, at as u64).word()).collect();
+        let list: Vec<u64> =
+            kinds.map(|(at, kind)| WorkerTask::new(*kind, at as u64).word()).collect();
         Ok(LoadedGraph {
             words: self.upload(&words)?,
             list: self.upload(&list)?,

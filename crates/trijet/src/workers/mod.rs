@@ -11,7 +11,7 @@
 //!
 //! ```
 //! use trijet::kernels::InOut;
-//! use trijet::workers::{Body, Kinds, Options, Program, ProgramSpec, Work, Worker};
+//! use trijet::workers::{Body, Kinds, Program, ProgramSpec, RunOptions, Work, Worker};
 //! use trijet::{Device, Select};
 //!
 //! const BODIES: &str = "
@@ -40,7 +40,7 @@
 //! let s = device.stream()?;
 //! let mut sum = s.alloc_zeroed::<u64>(1)?;
 //! let work = Work::Range { kind: 0, count: 5 };
-//! let report = s.run_workers(&HALVES, work, &Options::default(), (&mut sum,))?.wait()?;
+//! let report = s.run_workers(&HALVES, work, &RunOptions::default(), (&mut sum,))?.wait()?;
 //! assert_eq!(s.download(&sum)?, [0 + 1 + (2 + 1) + (3 + 1) + (4 + 2 + 1)]);
 //! assert_eq!((report.ran, report.spawned), (9, 4));
 //! # Ok::<(), trijet::Error>(())
@@ -62,9 +62,9 @@ mod twin;
 pub use chooser::{Chooser, Chosen};
 pub use feed::Feed;
 pub use graph::{LoadedGraph, TaskGraph, TaskNode};
-pub use options::{Options, Policy};
+pub use options::{Policy, RunOptions};
 pub use program::{Program, ProgramSpec};
 pub use run::{Run, Work};
 pub use run_report::{RunReport, TaskSpan, WorkerReport};
-pub use task::Task;
+pub use task::WorkerTask;
 pub use twin::{Body, Kinds, Shared, Worker};

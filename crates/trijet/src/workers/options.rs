@@ -54,12 +54,12 @@ impl Policy {
 /// The options of a run.
 ///
 /// ```
-/// use trijet::workers::{Options, Policy};
-/// let options = Options { policy: Policy::Sharing, ..Options::default() };
+/// use trijet::workers::{Policy, RunOptions};
+/// let options = RunOptions { policy: Policy::Sharing, ..RunOptions::default() };
 /// assert_eq!(options.policy.name(), "sharing");
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct RunOptions {
     /// Which worker runs which task.
     pub policy: Policy,
     /// The tasks that the queue of one worker holds, rounded up to a power of two.
@@ -84,7 +84,7 @@ pub struct Options {
     pub seed: u32,
 }
 
-impl Default for Options {
+impl Default for RunOptions {
     fn default() -> Self {
         Self {
             policy: Policy::default(),

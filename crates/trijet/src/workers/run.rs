@@ -3,11 +3,11 @@
 
 use super::end::{EndReport, HUNG};
 use super::graph::LoadedGraph;
-use super::options::{Options, Policy};
+use super::options::{Policy, RunOptions};
 use super::program::Program;
 use super::run_report::{self, RunReport};
 use super::setup::{Setup, host};
-use super::task::{PAYLOAD, Task};
+use super::task::{PAYLOAD, WorkerTask};
 use super::twin::{self, Kinds};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::driver::Readiness;
@@ -31,7 +31,7 @@ pub enum Work<'a> {
         count: u32,
     },
     /// These tasks. They are copied to the device in each run.
-    Tasks(&'a [Task]),
+    Tasks(&'a [WorkerTask]),
     /// The nodes of a graph, each when its predecessors have run.
     Graph(&'a LoadedGraph),
 }
@@ -138,7 +138,7 @@ impl Work<'_> {
         let nothing = || Ok::<_, Error>((stream.alloc::<u32>(1)?, stream.alloc::<u32>(1)?));
         match self {
             Self::Range { kind, .. } => {
-                setup.first = Task::new(*kind, 0).word();
+                setup.first = WorkerTask::new(*kind, 0).word();
                 let (words, counters) = nothing()?;
                 Ok(Initial { words, list: stream.alloc(1)?, counters })
             }
@@ -165,7 +165,7 @@ impl Work<'_> {
 fn workers<K: Kinds, P>(
     device: &Device,
     program: &Program<K, P>,
-    options: &Options,
+    options: &RunOptions,
 ) -> Result<(u32, u32)> {
     let room = device.occupancy(program.kernel(), &program.config(1))?;
     let all = device.info().multiprocessors;
@@ -193,13 +193,13 @@ impl Stream {
     ///
     /// ```
     /// use trijet::workers::programs::queens::{self, QUEENS};
-    /// use trijet::workers::{Options, Work};
+    /// use trijet::workers::{RunOptions, Work};
     /// use trijet::{Device, Select};
     /// let device = Device::open(Select::Auto)?;
     /// let s = device.stream()?;
     /// let mut total = s.alloc_zeroed::<u64>(1)?;
     /// let root = [queens::root(8)];
-    /// let run = s.run_workers(&QUEENS, Work::Tasks(&root), &Options::default(), (&mut total, 2u32))?;
+    /// let run = s.run_workers(&QUEENS, Work::Tasks(&root), &RunOptions::default(), (&mut total, 2u32))?;
     /// let report = run.wait()?;
     /// assert_eq!(s.download(&total)?, [92]);
     /// assert_eq!(report.ran, report.spawned + 1);
@@ -215,7 +215,7 @@ impl Stream {
         &self,
         program: &Program<K, P>,
         work: Work<'_>,
-        options: &Options,
+        options: &RunOptions,
         args: A,
     ) -> Result<Run> {
         calling::refuse("run_workers")?;
@@ -231,7 +231,7 @@ pub(super) fn start<K: Kinds, P>(
     stream: &Stream,
     program: &Program<K, P>,
     work: Work<'_>,
-    options: &Options,
+    options: &RunOptions,
     feed_bits: u32,
     args: Args<'_>,
 ) -> Result<Run> {
@@ -243,7 +243,7 @@ pub(super) fn start<K: Kinds, P>(
         Work::Range { .. } | Work::Tasks(_) => (0, u32::MAX),
     };
     let most = options.workers.map_or(width, |most| most.min(width));
-    let options = Options { ring: options.ring.max(nodes), workers: Some(most), ..*options };
+    let options = RunOptions { ring: options.ring.max(nodes), workers: Some(most), ..*options };
     let (blocks, workers) = workers(&Device::of_shared(stream.device()), program, &options)?;
     let (mut setup, layout) = Setup::new(&options, workers, initial).ok_or_else(|| {
         let (queue, ring) = (options.queue, options.ring);

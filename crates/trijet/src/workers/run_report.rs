@@ -3,7 +3,7 @@
 
 use super::end::{self, EndReport};
 use super::setup::{COUNTS, SPAN, STATS, Setup};
-use super::task::{PAYLOAD, Task};
+use super::task::{PAYLOAD, WorkerTask};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{Engine, Op, OpKind, Times};
@@ -26,9 +26,9 @@ pub struct RunReport {
     pub refused: u64,
     /// The searches for a task that found none.
     pub missed: u64,
-    /// Each worker, if [`Options::statistics`](super::Options::statistics) is set.
+    /// Each worker, if [`RunOptions::statistics`](super::RunOptions::statistics) is set.
     pub workers: Vec<WorkerReport>,
-    /// The last tasks of each worker, in the order of their begins, if [`Options::trace`](super::Options::trace) is set.
+    /// The last tasks of each worker, in the order of their begins, if [`RunOptions::trace`](super::RunOptions::trace) is set.
     pub tasks: Vec<TaskSpan>,
 }
 
@@ -41,7 +41,7 @@ pub struct TaskSpan {
     /// The name of its kind.
     pub kind: &'static str,
     /// The task.
-    pub task: Task,
+    pub task: WorkerTask,
     /// Its begin and its end, by the clock of the device. On a host device, whose workers take turns, the n-th task of a run
     /// takes the n-th nanosecond.
     pub span: Range<Nanos>,
@@ -67,7 +67,7 @@ pub struct WorkerReport {
 pub(super) fn named(task: u64, kinds: &[&str]) -> String {
     let kind = (task >> 56) as usize;
     match kind.checked_sub(1).and_then(|at| kinds.get(at)) {
-        Some(kind) => format!("`{kind}` with the payload {:#x}", Task(task).payload()),
+        Some(kind) => format!("`{kind}` with the payload {:#x}", WorkerTask(task).payload()),
         None => format!(
             "of kind {kind}, which the program lacks, with the payload {:#x}",
             task & PAYLOAD
@@ -152,11 +152,11 @@ impl RunReport {
     /// ```
     /// use trijet::trace::{DeviceId, LaneId, chrome};
     /// use trijet::workers::programs::queens::{self, QUEENS};
-    /// use trijet::workers::{Options, Work};
+    /// use trijet::workers::{RunOptions, Work};
     /// use trijet::{Device, Nanos, Select};
     /// let s = Device::open(Select::Host(0))?.stream()?;
     /// let mut total = s.alloc_zeroed::<u64>(1)?;
-    /// let options = Options { workers: Some(4), trace: 1000, ..Options::default() };
+    /// let options = RunOptions { workers: Some(4), trace: 1000, ..RunOptions::default() };
     /// let root = [queens::root(6)];
     /// let report = s.run_workers(&QUEENS, Work::Tasks(&root), &options, (&mut total, 3u32))?.wait()?;
     /// assert_eq!(report.tasks.len() as u64, report.ran);
@@ -185,7 +185,7 @@ impl TaskSpan {
     fn read(worker: u32, words: &[u64], kinds: &[&'static str]) -> Option<Self> {
         let kind = kinds.get(usize::try_from(words[0] >> 56).ok()?.checked_sub(1)?)?;
         let span = Nanos(words[1])..Nanos(words[2]);
-        Some(Self { worker, kind, task: Task(words[0]), span })
+        Some(Self { worker, kind, task: WorkerTask(words[0]), span })
     }
 }
 

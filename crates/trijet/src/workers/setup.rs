@@ -2,7 +2,7 @@
 //! structure and the same places.
 #![forbid(unsafe_code)]
 
-use super::options::{Options, Policy};
+use super::options::{Policy, RunOptions};
 use bytemuck::{NoUninit, Pod, Zeroable};
 
 /// The words of a line of 128 bytes.
@@ -120,7 +120,7 @@ impl Setup {
 
     /// The setup of a run with so many workers and initial tasks, and the size of its memory. `None` if the memory would have
     /// more than 2^32 words.
-    pub(super) fn new(options: &Options, workers: u32, initial: u32) -> Option<(Self, Layout)> {
+    pub(super) fn new(options: &RunOptions, workers: u32, initial: u32) -> Option<(Self, Layout)> {
         let (deque_bits, ring_bits) = (bits(options.queue), bits(options.ring));
         let mut next = COMMON;
         // Each part begins at a line.
@@ -184,7 +184,8 @@ mod tests {
 
     #[test]
     fn the_parts_of_the_memory_do_not_overlap() {
-        let options = Options { queue: 100, ring: 1000, statistics: true, ..Options::default() };
+        let options =
+            RunOptions { queue: 100, ring: 1000, statistics: true, ..RunOptions::default() };
         let (setup, layout) = Setup::new(&options, 7, 3).expect("it is small");
         let parts = [
             (setup.deques, 2 * 7),
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn memory_beyond_the_words_that_a_place_can_name_is_refused() {
-        let options = Options { queue: 1 << 31, ..Options::default() };
+        let options = RunOptions { queue: 1 << 31, ..RunOptions::default() };
         assert_eq!(Setup::new(&options, 4224, 1), None);
     }
 }

@@ -6,14 +6,14 @@ pub(super) const PAYLOAD: u64 = (1 << 56) - 1;
 
 /// A task: its kind, by its place in [`Kinds::KINDS`](super::Kinds::KINDS), and a payload of 56 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Task(pub(super) u64);
+pub struct WorkerTask(pub(super) u64);
 
-impl Task {
+impl WorkerTask {
     /// The task of the kind at `kind` with the lower 56 bits of `payload`.
     ///
     /// ```
-    /// use trijet::workers::Task;
-    /// assert_eq!(Task::new(1, 7).payload(), 7);
+    /// use trijet::workers::WorkerTask;
+    /// assert_eq!(WorkerTask::new(1, 7).payload(), 7);
     /// ```
     #[must_use]
     pub const fn new(kind: u8, payload: u64) -> Self {

@@ -3,7 +3,7 @@
 use super::log::{A, B, C, D, E, log, part, r, w};
 use std::borrow::Cow;
 use trijet::SourceOrder;
-use trijet::check::{Assume, Checker, Names, Options, Threads, check_with};
+use trijet::check::{Assume, CheckOptions, Checker, Names, Threads, check_with};
 use trijet::testing::Prng;
 use trijet::trace::{
     Access, Asked, BlockId, Declared, DeviceId, Engine, Handled, HostCall, LaneId, Mode, Named, Op,
@@ -116,12 +116,12 @@ fn no_record_makes_the_checker_panic() {
     for seed in 0..400 {
         let mut prng = Prng::new(seed);
         let ops: Vec<Op> = (0..prng.below(150)).map(|_| op(&mut prng)).collect();
-        let options = Options {
+        let options = CheckOptions {
             assume: pick(&mut prng, &[Assume::Documented, Assume::DriverObserved]),
             threads: pick(&mut prng, &[Threads::Apart, Threads::OneStartsAll]),
             to_the_end: prng.below(2) == 0,
             findings_max: 50,
-            ..Options::default()
+            ..CheckOptions::default()
         };
         let verdict = check_with(&ops, options);
         assert_eq!(verdict.ops, ops.len() as u64, "seed {seed}");
@@ -161,7 +161,7 @@ fn memory_does_not_grow_with_the_length_of_a_program() {
         }
         all_of.ops
     };
-    let mut checker = Checker::new(Options::default());
+    let mut checker = Checker::new(CheckOptions::default());
     let mut most = [0; 2];
     for number in 0..ROUNDS {
         round(number).iter().for_each(|op| checker.push(op));
@@ -176,7 +176,7 @@ fn memory_does_not_grow_with_the_length_of_a_program() {
 /// The checker keeps the number of a freed block after it forgets the block's uses.
 #[test]
 fn a_use_long_after_a_free_is_found() {
-    let mut checker = Checker::new(Options::default());
+    let mut checker = Checker::new(CheckOptions::default());
     let push = |checker: &mut Checker, log: super::log::Log| {
         log.ops.iter().for_each(|op| checker.push(op))
     };

@@ -1,7 +1,7 @@
 //! Faulty programs and their cured twins, run on a host device with memory that the program orders.
 //! The library writes the ledgers.
 
-use trijet::check::{Conflict, FindingClass, Options, Verdict, check, check_with};
+use trijet::check::{CheckOptions, Conflict, FindingClass, Verdict, check, check_with};
 use trijet::graph::Arguments;
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::testing::MIX;
@@ -12,7 +12,7 @@ use trijet::{Buffer, Device, Result, Select, Stream, StreamOptions};
 pub(crate) fn devices(count: u32) -> Vec<Device> {
     let executor = Executor::Virtual(Order::Seeded(7));
     let config = HostConfig { executor, devices: count, ..HostConfig::default() };
-    let opened = Device::builder().host(config).check(Options::default()).open_all();
+    let opened = Device::builder().host(config).check(CheckOptions::default()).open_all();
     opened.expect("the machine starts a few threads")
 }
 
@@ -146,7 +146,7 @@ fn memory_is_written_before_it_is_read_and_freed_in_the_end() {
             }
             Ok(())
         });
-        let options = Options { to_the_end: true, ..Options::default() };
+        let options = CheckOptions { to_the_end: true, ..CheckOptions::default() };
         let verdict = check_with(&ops, options);
         verdict.findings.iter().map(|finding| finding.class).collect::<Vec<_>>()
     };
@@ -271,7 +271,7 @@ fn the_loss_of_a_context_is_part_of_the_record() {
     let fault = Fault { verb: Verb::Launch, nth: 2, kind: FaultKind::Faults };
     let executor = Executor::Virtual(Order::Seeded(7));
     let config = HostConfig { executor, faults: vec![fault], ..HostConfig::default() };
-    let opened = Device::builder().host(config).check(Options::default()).open();
+    let opened = Device::builder().host(config).check(CheckOptions::default()).open();
     let device = opened.expect("the machine starts a few threads");
     let run = || {
         let stream = device.stream()?;
@@ -292,7 +292,7 @@ fn the_loss_of_a_context_is_part_of_the_record() {
 /// Each driver has a checker of its own. Devices of one driver share theirs, so that it sees the calls for all.
 #[test]
 fn devices_that_are_checked_at_the_same_time_share_a_checker() -> Result<()> {
-    let open = || Device::builder().select(Select::Host(0)).check(Options::default()).open();
+    let open = || Device::builder().select(Select::Host(0)).check(CheckOptions::default()).open();
     let (one, two) = (open()?, open()?);
     let before = two.verdict().expect("it is checked").accesses;
     one.stream()?.alloc::<u8>(64)?;
@@ -300,7 +300,7 @@ fn devices_that_are_checked_at_the_same_time_share_a_checker() -> Result<()> {
     drop(one);
     assert!(two.verdict().is_some(), "the checker lives as long as any of its devices");
 
-    let other = Options { to_the_end: true, ..Options::default() };
+    let other = CheckOptions { to_the_end: true, ..CheckOptions::default() };
     let refused = Device::builder().select(Select::Host(0)).check(other).open();
     let said = refused.expect_err("other options").to_string();
     assert!(
@@ -315,7 +315,7 @@ fn devices_that_are_checked_at_the_same_time_share_a_checker() -> Result<()> {
 fn a_checked_device_can_be_given_back_and_opened_again() -> Result<()> {
     let host = || Device::host(HostConfig::default());
     let _kept = host()?;
-    let open = || Device::builder().select(Select::Host(1)).check(Options::default()).open();
+    let open = || Device::builder().select(Select::Host(1)).check(CheckOptions::default()).open();
     for round in 0..3 {
         let device = open()?;
         let stream = device.stream()?;

@@ -2,7 +2,7 @@
 //! (non-blocking), `BLOCKING_A`, `BLOCKING_B` and `LEGACY` of device 0, and `FAR` of device 1.
 
 use std::borrow::Cow;
-use trijet::check::{FindingClass, Options, Verdict, check_with};
+use trijet::check::{CheckOptions, FindingClass, Verdict, check_with};
 use trijet::trace::{
     Access, Asked, BlockId, Declared, DeviceId, Engine, Handled, HostCall, LaneId, Mode, Op,
     OpKind, OrderedBy, Place, Position, Signalled, Site, StreamClass, WaitOutcome, Waited,
@@ -53,7 +53,7 @@ pub(crate) fn tracked(access: Access) -> Access {
 pub(crate) struct Log {
     pub(crate) ops: Vec<Op>,
     seqs: [u64; 8],
-    pub(crate) options: Options,
+    pub(crate) options: CheckOptions,
     thread: u64,
 }
 
@@ -240,7 +240,7 @@ impl Log {
         self.push(OpKind::Fault { culprit }, A, "synchronize", &[])
     }
 
-    pub(crate) fn with(mut self, change: impl FnOnce(&mut Options)) -> Self {
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut CheckOptions)) -> Self {
         change(&mut self.options);
         self
     }

@@ -4,7 +4,7 @@
 use super::log::{
     A, B, BLOCKING_A, BLOCKING_B, C, D, D2, E, F, FAR, H, LEGACY, Log, log, r, tracked, w,
 };
-use trijet::check::{Checker, Conflict, FindingClass, Options};
+use trijet::check::{CheckOptions, Checker, Conflict, FindingClass};
 use trijet::trace::{DeviceId, Engine, OpKind, Waited};
 
 const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
@@ -45,7 +45,7 @@ fn what_the_library_found_complete_orders_tracked_memory_only() {
 fn state_does_not_grow_with_the_number_of_streams() {
     const ROUNDS: u64 = 30_000;
     for synced in [false, true] {
-        let mut checker = Checker::new(Options::default());
+        let mut checker = Checker::new(CheckOptions::default());
         let mut most = [0; 2];
         for number in 0..ROUNDS {
             let block = 10 + number;

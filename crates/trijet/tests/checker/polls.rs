@@ -5,7 +5,7 @@ use super::log::{A, B, D, E, Log, log, part, r, w};
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use trijet::check::{Checker, FindingClass, Options, Verdict, check};
+use trijet::check::{CheckOptions, Checker, FindingClass, Verdict, check};
 use trijet::sim::HostConfig;
 use trijet::trace::Handled::{Cloned, Dropped, Made, Used};
 use trijet::trace::Mode;
@@ -47,7 +47,7 @@ fn a_query_that_finds_work_pending_holds_no_thread_up() {
 #[test]
 fn a_verdict_after_a_query_that_found_work_pending_is_clean() -> Result<()> {
     let device = Device::builder().host(HostConfig::default());
-    let device = device.check(Options::default()).open()?;
+    let device = device.check(CheckOptions::default()).open()?;
     let stream = device.stream()?;
     let signal = device.signal();
     let waits = signal.clone();
@@ -160,7 +160,7 @@ fn futures_of_one_buffer_by_two_threads_are_told_apart() -> Result<()> {
 #[test]
 fn a_thread_that_used_nothing_but_a_signal_is_known_to_have_ended() -> Result<()> {
     let device = Device::builder().host(HostConfig::default());
-    let device = device.check(Options::default()).open()?;
+    let device = device.check(CheckOptions::default()).open()?;
     let (never, first) = (device.signal(), device.signal());
     let _spare = never.clone();
     let sets = first.clone();
@@ -191,7 +191,7 @@ fn a_copy_between_devices_orders_memory_that_the_record_does_not_know() -> Resul
 }
 
 fn most_held(rounds: u64, round: impl Fn(u64) -> Log) -> [usize; 2] {
-    let mut checker = Checker::new(Options::default());
+    let mut checker = Checker::new(CheckOptions::default());
     let mut most = [0; 2];
     for number in 0..rounds {
         round(number).ops.iter().for_each(|op| checker.push(op));
@@ -217,7 +217,7 @@ fn signals_that_are_asked_and_never_set_are_forgotten() {
 #[test]
 fn a_thread_for_each_item_leaves_nothing_behind() {
     let words = |number: u64| part(7, number % 8 * 8..number % 8 * 8 + 8, Mode::Write);
-    let mut checker = Checker::new(Options::default());
+    let mut checker = Checker::new(CheckOptions::default());
     for number in 0..5000 {
         let item = log().by(number + 1).k(A, &[words(number)]).sync(A).host(r(9)).ends();
         item.ops.iter().for_each(|op| checker.push(op));

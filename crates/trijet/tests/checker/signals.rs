@@ -2,7 +2,7 @@
 //! calls, so a program is found whether it hung, gave up, or was lucky.
 
 use super::log::{A, B, BLOCKING_A, D, E, F, H, LEGACY, Log, log, r, w};
-use trijet::check::{Checker, Conflict, FindingClass, Options, Severity};
+use trijet::check::{CheckOptions, Checker, Conflict, FindingClass, Severity};
 use trijet::trace::Signalled::{Found, Gone, LimitedWait, Set, Wait};
 use trijet::trace::{OpKind, WaitOutcome, Waited};
 
@@ -273,7 +273,7 @@ fn memory_does_not_grow_with_the_number_of_signals() {
         }
         ops
     };
-    let mut checker = Checker::new(Options { findings_max: 10, ..Options::default() });
+    let mut checker = Checker::new(CheckOptions { findings_max: 10, ..CheckOptions::default() });
     let mut most = [0; 2];
     for n in 0..ROUNDS {
         round(n).iter().for_each(|op| checker.push(op));
@@ -289,14 +289,14 @@ fn memory_does_not_grow_with_the_number_of_signals() {
 #[test]
 fn signals_that_are_gone_are_forgotten() {
     let push = |checker: &mut Checker, log: Log| log.ops.iter().for_each(|op| checker.push(op));
-    let mut checker = Checker::new(Options::default());
+    let mut checker = Checker::new(CheckOptions::default());
     for n in 0..5000 {
         let handed = log().signal(n, Set).by(1).signal(n, Wait).signal(n, Found);
         push(&mut checker, handed.signal(n, Gone));
     }
     let held = checker.held_state();
     assert!(held < 5000, "{held}");
-    let mut checker = Checker::new(Options::default());
+    let mut checker = Checker::new(CheckOptions::default());
     for n in 0..400 {
         push(&mut checker, log().signal(n, Wait).signal(n, Set));
     }

@@ -1,7 +1,7 @@
 //! Order between host threads: ownership (law A44), and events that threads share (law A45).
 
 use super::log::{A, B, D, D2, E, H, Log, log, part, r, tracked, w};
-use trijet::check::{Checker, Conflict, FindingClass, Options, Severity, Threads};
+use trijet::check::{CheckOptions, Checker, Conflict, FindingClass, Severity, Threads};
 use trijet::trace::Signalled::{Found, Set};
 use trijet::trace::{Mode, OpKind, WaitOutcome, Waited};
 
@@ -55,7 +55,7 @@ fn ownership_is_per_byte_range_and_ends_with_order_by_hand() {
 #[test]
 fn state_does_not_grow_with_the_number_of_hand_overs() {
     const ROUNDS: u64 = 20_000;
-    let mut checker = Checker::new(Options::default());
+    let mut checker = Checker::new(CheckOptions::default());
     let mut most = [0; 2];
     for number in 0..ROUNDS {
         let own = tracked(part(5, number % 64..number % 64 + 1, Mode::ReadWrite));

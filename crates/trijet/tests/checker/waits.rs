@@ -2,7 +2,7 @@
 
 use super::live::{devices, found, recorded};
 use std::time::Duration;
-use trijet::check::{FindingClass, Options, Verdict, check};
+use trijet::check::{CheckOptions, FindingClass, Verdict, check};
 use trijet::sim::HostConfig;
 use trijet::trace::OpKind;
 use trijet::trace::Signalled::Gone;
@@ -75,7 +75,7 @@ fn host_functions_of_two_streams_that_need_an_order_are_flagged() {
 #[test]
 fn another_thread_sets_while_the_first_one_waits() -> Result<()> {
     let device = Device::builder().host(HostConfig::default());
-    let device = device.check(Options::default()).open()?;
+    let device = device.check(CheckOptions::default()).open()?;
     let stream = device.stream()?;
     let (signal, begun) = (device.signal(), device.signal());
     let (waits, begins) = (signal.clone(), begun.clone());
@@ -101,7 +101,7 @@ fn the_verdict_of_a_program_that_hangs_says_why() -> Result<()> {
     // The most verdicts that are asked for: a busy machine needs some.
     const LOOKS_MAX: usize = 10_000_000;
     let device = Device::builder().host(HostConfig::default());
-    let device = device.check(Options::default()).open()?;
+    let device = device.check(CheckOptions::default()).open()?;
     let signal = device.signal();
     let said = std::thread::scope(|scope| {
         let hangs = scope.spawn(|| {

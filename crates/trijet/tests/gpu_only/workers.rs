@@ -8,7 +8,7 @@ mod payloads;
 use std::time::Duration;
 use trijet::kernels::InOut;
 use trijet::workers::programs::{mix, queens, tree};
-use trijet::workers::{Body, Kinds, Options, Policy, Program, ProgramSpec, Work, Worker};
+use trijet::workers::{Body, Kinds, Policy, Program, ProgramSpec, RunOptions, Work, Worker};
 use trijet::{Device, ErrorKind, Result, Select};
 
 const SPAWNING: [Policy; 3] = [Policy::Sharing, Policy::Stealing, Policy::Hybrid];
@@ -24,7 +24,7 @@ fn every_program_has_its_answer_under_every_policy_on_a_gpu() -> Result<()> {
         let statistics = seed % 2 == 0;
         let chunk = 1 + seed % 7;
         let options =
-            Options { policy, queue, chunk, workers, statistics, seed, ..Options::default() };
+            RunOptions { policy, queue, chunk, workers, statistics, seed, ..RunOptions::default() };
         answers::every(&device, &options, seed + 1)
             .map_err(|error| error.context(format!("seed {seed}")))?;
     }
@@ -35,7 +35,7 @@ fn every_program_has_its_answer_under_every_policy_on_a_gpu() -> Result<()> {
 fn every_program_takes_any_payload_on_a_gpu() -> Result<()> {
     let device = Device::open(Select::Cuda(0))?;
     for seed in 0..3_u32 {
-        let options = Options { seed, ..Options::default() };
+        let options = RunOptions { seed, ..RunOptions::default() };
         payloads::every(&device, &options, u64::from(seed))
             .map_err(|error| error.context(format!("seed {seed}")))?;
     }
@@ -47,7 +47,7 @@ fn large_programs_have_their_answers_on_a_gpu() -> Result<()> {
     let device = Device::open(Select::Cuda(0))?;
     for policy in SPAWNING {
         // The front of a search is wide.
-        let options = Options { policy, ring: 1 << 17, ..Options::default() };
+        let options = RunOptions { policy, ring: 1 << 17, ..RunOptions::default() };
         answers::queens(&device, &options, 12, 4)?;
         answers::queens(&device, &options, 14, 5)?;
         answers::layered(&device, &options, 50, 400)?;
@@ -58,7 +58,12 @@ fn large_programs_have_their_answers_on_a_gpu() -> Result<()> {
         answers::pair(&device, &options, 24)?;
         answers::mandelbrot(&device, &options, 512, 200)?;
     }
-    answers::layered(&device, &Options { policy: Policy::Levels, ..Options::default() }, 50, 400)?;
+    answers::layered(
+        &device,
+        &RunOptions { policy: Policy::Levels, ..RunOptions::default() },
+        50,
+        400,
+    )?;
     Ok(())
 }
 
@@ -73,7 +78,8 @@ fn every_task_runs_exactly_once_on_a_gpu() -> Result<()> {
         let policy = SPAWNING[seed as usize % 3];
         let workers = [None, Some(1 + mix(seed) % 1000)][seed as usize / 3 % 2];
         let queue = 1 << (4 + seed / 6 % 6);
-        let options = Options { policy, workers, queue, ring: 1 << 20, seed, ..Options::default() };
+        let options =
+            RunOptions { policy, workers, queue, ring: 1 << 20, seed, ..RunOptions::default() };
         let outcome = answers::tree(&device, &options, seed, 13);
         tasks += outcome.map_err(|error| error.context(format!("seed {seed}")))?.ran;
     }
@@ -115,8 +121,8 @@ fn a_child_of_a_task_that_waits_stays_with_its_worker_and_the_watchdog_names_the
     let mut flag = s.alloc_zeroed::<u32>(1)?;
     let watchdog = Duration::from_millis(100);
     for policy in SPAWNING {
-        let options = Options { policy, watchdog, ..Options::default() };
-        let work = [trijet::workers::Task::new(0, 7)];
+        let options = RunOptions { policy, watchdog, ..RunOptions::default() };
+        let work = [trijet::workers::WorkerTask::new(0, 7)];
         let run = s.run_workers(&WAITS, Work::Tasks(&work), &options, (&mut flag,))?;
         let error = run.wait().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Stalled, "{error}");
@@ -132,7 +138,7 @@ fn a_cancelled_run_ends_on_a_gpu() -> Result<()> {
     let s = device.stream()?;
     let mut flag = s.alloc_zeroed::<u32>(1)?;
     // The task waits for a flag that no task sets.
-    let options = Options { watchdog: Duration::ZERO, ..Options::default() };
+    let options = RunOptions { watchdog: Duration::ZERO, ..RunOptions::default() };
     let work = Work::Range { kind: 0, count: 1 };
     let run = s.run_workers(&WAITS, work, &options, (&mut flag,))?;
     run.cancel();
@@ -145,7 +151,7 @@ fn a_task_without_room_is_named_on_a_gpu() -> Result<()> {
     let device = Device::open(Select::Cuda(0))?;
     let s = device.stream()?;
     let mut sums = s.alloc_zeroed::<u64>(2)?;
-    let options = Options { queue: 2, ring: 2, workers: Some(8), ..Options::default() };
+    let options = RunOptions { queue: 2, ring: 2, workers: Some(8), ..RunOptions::default() };
     let first = [tree::root(2)];
     let args = (&mut sums, 12u32, 8u32);
     let error =
@@ -159,7 +165,7 @@ fn a_task_without_room_is_named_on_a_gpu() -> Result<()> {
 #[test]
 fn statistics_add_up_on_a_gpu() -> Result<()> {
     let device = Device::open(Select::Cuda(0))?;
-    let options = Options { statistics: true, ..Options::default() };
+    let options = RunOptions { statistics: true, ..RunOptions::default() };
     let outcome = answers::queens(&device, &options, 12, 4)?;
     let sum = |of: fn(&trijet::workers::WorkerReport) -> u64| -> u64 {
         outcome.workers.iter().map(of).sum()
@@ -175,18 +181,18 @@ fn statistics_add_up_on_a_gpu() -> Result<()> {
 /// A feed of many more tasks than its rings hold, with answers that are taken late.
 #[test]
 fn every_task_that_is_fed_is_answered_once_on_a_gpu() -> Result<()> {
-    use trijet::workers::Task;
+    use trijet::workers::WorkerTask;
     use trijet::workers::programs::echo::{ECHO, echoed};
     let device = Device::open(Select::Cuda(0))?;
     let s = device.stream()?;
     for policy in SPAWNING {
         let mut sum = s.alloc_zeroed::<u64>(1)?;
-        let options = Options { policy, workers: Some(1000), ..Options::default() };
+        let options = RunOptions { policy, workers: Some(1000), ..RunOptions::default() };
         let mut feed = s.feed_workers(&ECHO, &options, (&mut sum,))?;
         let (count, mut answers) = (100_000_u64, Vec::new());
         for (number, first) in (0..count).step_by(777).enumerate() {
             let tasks = first..count.min(first + 777);
-            feed.push(&tasks.map(|at| Task::new(0, at)).collect::<Vec<Task>>())?;
+            feed.push(&tasks.map(|at| WorkerTask::new(0, at)).collect::<Vec<WorkerTask>>())?;
             if number % 3 == 0 {
                 answers.extend(feed.answers());
             }
@@ -199,8 +205,8 @@ fn every_task_that_is_fed_is_answered_once_on_a_gpu() -> Result<()> {
     }
     // A feed that is dropped lets its workers leave, so the stream ends.
     let mut sum = s.alloc_zeroed::<u64>(1)?;
-    let mut feed = s.feed_workers(&ECHO, &Options::default(), (&mut sum,))?;
-    feed.push(&[Task::new(0, 1)])?;
+    let mut feed = s.feed_workers(&ECHO, &RunOptions::default(), (&mut sum,))?;
+    feed.push(&[WorkerTask::new(0, 1)])?;
     drop(feed);
     s.synchronize()
 }

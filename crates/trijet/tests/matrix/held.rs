@@ -1,6 +1,6 @@
 //! The handles that a cell has, and the small job that shows that a device works.
 
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::sim::{Fault, FaultKind, HostConfig, Verb};
 use trijet::{Buffer, Builder, Device, PinnedBuffer, Result, Select, Stream};
 
@@ -37,7 +37,7 @@ impl Open {
         // A checker is of a driver, and CUDA has one in a process: it would report the cells before.
         let builder = match self {
             Self::Cuda => self.builder(),
-            Self::Host => self.builder().check(Options::default()),
+            Self::Host => self.builder().check(CheckOptions::default()),
         };
         if !is_to_be_lost {
             return builder.open_all();

@@ -4,7 +4,7 @@ use crate::script::{Script, times};
 use trijet::Nanos;
 use trijet::trace::Engine::{Compute, Download, Upload};
 use trijet::trace::critical::{Category, critical_path, slack, what_if};
-use trijet::trace::dag::{Edge, Node};
+use trijet::trace::dag::{DagNode, Edge};
 use trijet::trace::{DeviceId, HostCall, LaneId, OpKind, StreamClass, Waited};
 
 /// Upload 1..10, kernel 10..25 after it, download 27..32, and a kernel 4..8 that no other operation
@@ -47,7 +47,7 @@ fn arrows_lead_from_the_first_call_through_the_work() {
     let path = critical_path(&s.ops, &s.dag(), 0..40, Nanos(1));
     let find = |engine| s.ops.iter().position(|op| op.engine == engine).expect("it is there");
     let (up, kernel, down) = (find(Upload), find(Compute), find(Download));
-    let nodes = [Node::call(up), Node::work(up), Node::work(kernel), Node::work(down)];
+    let nodes = [DagNode::call(up), DagNode::work(up), DagNode::work(kernel), DagNode::work(down)];
     assert_eq!(path.nodes(), nodes);
     assert_eq!(path.edges(), [(nodes[0], nodes[1]), (nodes[1], nodes[2]), (nodes[2], nodes[3])]);
 }
@@ -83,10 +83,10 @@ fn a_staged_copy_has_waited_for_all_that_its_stream_held() {
     (copy.kind, copy.stream) = (OpKind::CopyNow, StreamClass::Legacy);
     let waited = |s: &Script| {
         let dag = s.dag();
-        let before = dag.before(Node::call(2)).iter();
+        let before = dag.before(DagNode::call(2)).iter();
         before.filter(|(_, edge)| *edge == Edge::Waited).map(|(node, _)| *node).collect::<Vec<_>>()
     };
-    assert_eq!(waited(&s), [Node::work(1)]);
+    assert_eq!(waited(&s), [DagNode::work(1)]);
     // A call that returned before that has waited for none of them.
     s.ops[2].call = Some(times(1..9));
     assert_eq!(waited(&s), []);
@@ -103,7 +103,7 @@ fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
     s.work(Compute, 1, 30..40);
     let dag = s.dag();
     let before = |op: usize| {
-        let before = dag.before(Node::work(op)).iter();
+        let before = dag.before(DagNode::work(op)).iter();
         before.filter(|(node, _)| !node.is_call()).map(|(node, _)| node.op()).collect::<Vec<_>>()
     };
     assert_eq!((before(3), before(4)), (vec![0], vec![2, 3]));
@@ -124,8 +124,9 @@ fn a_stream_is_not_taken_for_the_one_that_had_its_lane() {
     s.sync(Waited::Device, 0, 12..13);
     s.sync(Waited::Device, 0, 20..21).device = DeviceId(1);
     let dag = s.dag();
-    let follows =
-        |later: usize| dag.before(Node::work(later)).iter().any(|(node, _)| *node == Node::work(2));
+    let follows = |later: usize| {
+        dag.before(DagNode::work(later)).iter().any(|(node, _)| *node == DagNode::work(2))
+    };
     assert_eq!([3, 4, 5].map(follows), [false, false, true]);
 }
 

@@ -2,7 +2,7 @@
 
 use crate::live;
 use crate::script::Script;
-use trijet::trace::dag::{Dag, Edge, Kernels, Node};
+use trijet::trace::dag::{Dag, DagNode, Edge, Kernels};
 use trijet::trace::summary::{Settings, summarize};
 use trijet::trace::{Engine, TimeSource, TimesFrom};
 use trijet::{Device, Nanos, Result};
@@ -21,7 +21,7 @@ fn a_begin_moves_to_the_free_engine_only_with_pairs_of_events() {
     // The times are measured on the engine, so the device has two engines for uploads.
     let dag = graph(&s, TimeSource::Activity);
     assert_eq!(dag.work(1), Some(10..200));
-    assert!(dag.before(Node::work(1)).iter().all(|(_, edge)| *edge != Edge::Engine));
+    assert!(dag.before(DagNode::work(1)).iter().all(|(_, edge)| *edge != Edge::Engine));
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn what_an_engine_did_before_precedes_what_it_did_later() {
     s.work(Engine::Upload, 2, 103..200);
     let dag = graph(&s, TimeSource::Activity);
     assert_eq!(dag.work(1), Some(103..200));
-    assert!(dag.before(Node::work(1)).contains(&(Node::work(0), Edge::Engine)));
+    assert!(dag.before(DagNode::work(1)).contains(&(DagNode::work(0), Edge::Engine)));
 }
 
 /// A kernel may begin before its launch has returned: at 50, in a call of 40 to 60.

@@ -16,7 +16,7 @@ use crate::seeds::asked_or;
 use crate::verdict::{Orders, Wrong, judge};
 use std::collections::{BTreeMap, BTreeSet};
 use trijet::Buffer;
-use trijet::check::{Checker, Finding, FindingClass, Options, Severity, check_with};
+use trijet::check::{CheckOptions, Checker, Finding, FindingClass, Severity, check_with};
 use trijet::graph::Arguments;
 use trijet::testing::Prng;
 use trijet::trace::{Op, OpKind, WaitOutcome, Waited};
@@ -95,7 +95,7 @@ fn is_pair(finding: &Finding) -> bool {
 /// Demands that both judge a ledger equally; returns whether it races.
 fn agree(ops: &[Op]) -> Result<bool, String> {
     let options = options();
-    let verdict = check_with(ops, Options { findings_max: 100_000, ..options });
+    let verdict = check_with(ops, CheckOptions { findings_max: 100_000, ..options });
     let races = races_of_the_judge(ops);
     let mut found: Races = Races::new();
     for finding in verdict.findings.iter().filter(|finding| is_pair(finding)) {
@@ -123,7 +123,8 @@ fn agree(ops: &[Op]) -> Result<bool, String> {
             return Err(format!("both orders compute the same: {finding:?}\n{verdict}"));
         }
     }
-    if pairs().take(Options::default().witnesses_max).any(|finding| finding.witness.is_none()) {
+    if pairs().take(CheckOptions::default().witnesses_max).any(|finding| finding.witness.is_none())
+    {
         return Err(format!("a race without a witness\n{verdict}"));
     }
     let others = verdict.findings.iter().filter(|finding| !is_pair(finding));

@@ -1,14 +1,14 @@
 //! The checker on the ledger of a program that is ordered.
 
 use crate::switches::{Switch, on};
-use trijet::check::{Finding, FindingClass, Options, Threads, check_with};
+use trijet::check::{CheckOptions, Finding, FindingClass, Threads, check_with};
 use trijet::trace::Op;
 
 /// The checker's options. It knows as much as the judge about how threads start and end: nothing,
 /// or that one thread starts all phases.
-pub(crate) fn options() -> Options {
+pub(crate) fn options() -> CheckOptions {
     let threads = if on(Switch::Apart) { Threads::Apart } else { Threads::OneStartsAll };
-    Options { threads, ..Options::default() }
+    CheckOptions { threads, ..CheckOptions::default() }
 }
 
 /// Demands that the checker finds nothing in the ledger of a program that is ordered.

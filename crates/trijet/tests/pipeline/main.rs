@@ -16,7 +16,7 @@ mod unwritten;
 
 use std::ops::{Deref, Range};
 use std::sync::Mutex;
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::kernels::median::{Rows, median};
 use trijet::pipeline::{HostWork, Layout, Schedule};
 use trijet::sim::{Executor, HostConfig, Order};
@@ -53,7 +53,7 @@ fn threads() -> Checked {
 }
 
 fn host(config: HostConfig) -> Checked {
-    let checked = Device::builder().host(config).check(Options::default());
+    let checked = Device::builder().host(config).check(CheckOptions::default());
     Checked(checked.open().expect("a host device"))
 }
 

@@ -6,7 +6,7 @@ use super::{Checked, simulated, threads};
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::sim::Order;
 use trijet::staged::{Issue, Staged, Value};
 use trijet::testing::{MIX, Prng, WORK};
@@ -371,7 +371,7 @@ fn random_programs_without_one_of_their_waits_are_flagged() {
 /// A simulated device under the checker, whose findings the test wants.
 fn watched(order: Order) -> Device {
     let config = super::virtual_host(order);
-    Device::builder().host(config).check(Options::default()).open().unwrap()
+    Device::builder().host(config).check(CheckOptions::default()).open().unwrap()
 }
 
 /// `TRIJET_STAGED=N` runs N programs.

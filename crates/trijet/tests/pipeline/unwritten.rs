@@ -1,7 +1,7 @@
 //! Stages that leave a part of their output unwritten.
 
 use crate::{Memory, noise};
-use trijet::check::{FindingClass, Options, Verdict};
+use trijet::check::{CheckOptions, FindingClass, Verdict};
 use trijet::pipeline::Schedule;
 use trijet::sim::HostConfig;
 use trijet::testing::WORK;
@@ -13,7 +13,8 @@ const SCHEDULES: [Schedule; 4] =
 /// The verdict of a run of 30 chunks of 10 rows, whose first stage writes as many of its rows as `written`
 /// says of a chunk.
 fn verdict(schedule: Schedule, written: impl Fn(u64) -> usize) -> Result<Verdict> {
-    let device = Device::builder().host(HostConfig::default()).check(Options::default()).open()?;
+    let device =
+        Device::builder().host(HostConfig::default()).check(CheckOptions::default()).open()?;
     let mut results: Vec<u8> = Vec::new();
     Pipeline::on(&device)
         .source(Memory::new(noise(3, 300 * 60), 60))
@@ -67,7 +68,8 @@ fn a_stage_that_never_writes_the_end_of_its_output_is_found_once() -> Result<()>
 /// A stage in place may leave what the program's own output has.
 #[test]
 fn rows_that_a_stage_in_place_keeps_in_the_output_of_the_program_are_no_finding() -> Result<()> {
-    let device = Device::builder().host(HostConfig::default()).check(Options::default()).open()?;
+    let device =
+        Device::builder().host(HostConfig::default()).check(CheckOptions::default()).open()?;
     let mut x = device.pinned::<u32>(150)?;
     let mut y = device.pinned::<u32>(150)?;
     x.write()?.fill(1);

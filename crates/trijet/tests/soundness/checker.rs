@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::spawn;
 use std::time::Duration;
-use trijet::check::{Options, Verdict};
+use trijet::check::{CheckOptions, Verdict};
 use trijet::explore::{Strategy, explore};
 use trijet::kernels::FILL_U32;
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
@@ -19,7 +19,7 @@ fn codes(verdict: &Verdict) -> Vec<&'static str> {
 }
 
 fn checked(config: HostConfig) -> Result<Device> {
-    Device::builder().host(config).check(Options::default()).open()
+    Device::builder().host(config).check(CheckOptions::default()).open()
 }
 
 /// Whether and when the stream of the write is dropped.

@@ -1,6 +1,6 @@
 //! Launches of graphs, and other calls that a host device makes of several operations, beside the default streams.
 
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::explore::{Strategy, explore};
 use trijet::graph::Arguments;
 use trijet::kernels::FILL_U32;
@@ -201,7 +201,7 @@ fn a_call_of_several_operations_is_in_order_with_the_default_streams() -> Result
             assert_eq!(values, [word(5)], "{what}");
             let executor = Executor::Virtual(Order::Seeded(1));
             let config = HostConfig { executor, ..HostConfig::default() };
-            let checked = Device::builder().host(config).check(Options::default()).open()?;
+            let checked = Device::builder().host(config).check(CheckOptions::default()).open()?;
             last_of_two(&checked, (one, first), (other, second))?;
             let verdict = checked.verdict().expect("the device is checked");
             assert_eq!(verdict.findings, [], "{what}: {verdict}");

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::sim::{Executor, HostConfig};
 use trijet::{Device, Result};
 
@@ -122,7 +122,8 @@ fn calls_at_the_end_of_a_thread_work() -> Result<()> {
     let config = HostConfig { executor: Executor::Threads, ..HostConfig::default() };
     for (what, work) in works {
         for first in [First::Library, First::Program] {
-            let device = Device::builder().host(config.clone()).check(Options::default()).open()?;
+            let device =
+                Device::builder().host(config.clone()).check(CheckOptions::default()).open()?;
             match at_the_end(first, &device, work) {
                 Ok(outcome) => outcome?,
                 Err(panic) => panic!("{what}, {first:?} first: {panic}"),

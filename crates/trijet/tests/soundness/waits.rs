@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
 use std::thread::spawn;
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::explore::{Strategy, explore};
 use trijet::graph::Arguments;
 use trijet::sim::{Executor, HostConfig, Order};
@@ -402,7 +402,7 @@ fn an_operation_is_awaited_without_the_host_functions_after_it() -> Result<()> {
 fn a_host_function_that_waits_for_the_program_holds_only_what_comes_after_it() -> Result<()> {
     for records in [0, 200] {
         let config = HostConfig { executor: Executor::Threads, ..HostConfig::default() };
-        let device = Device::builder().host(config).check(Options::default()).open()?;
+        let device = Device::builder().host(config).check(CheckOptions::default()).open()?;
         let (a, b) = (device.stream()?, device.stream()?);
         let (signal, work) = (device.signal(), device.clone());
         let set = signal.clone();

@@ -10,7 +10,7 @@ use reference::{mix, words};
 use std::collections::BTreeSet;
 use suites::twins::{Case, Seen, Twin};
 use trijet::Device;
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::explore::{Strategy, explore};
 use trijet::sim::{Executor, HostConfig, Order};
 
@@ -20,7 +20,7 @@ const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
 /// A host device with a checker that reads its calls while they are made.
 fn open(executor: &Executor) -> Device {
     let config = HostConfig { executor: executor.clone(), ..HostConfig::default() };
-    let opened = Device::builder().host(config).check(Options::default()).open();
+    let opened = Device::builder().host(config).check(CheckOptions::default()).open();
     opened.expect("the machine starts a few threads")
 }
 

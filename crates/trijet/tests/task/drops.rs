@@ -6,7 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::spawn;
 use trijet::sim::Order;
 use trijet::task::{Data, TaskId, Tasks};
-use trijet::workers::Options;
+use trijet::workers::RunOptions;
 use trijet::workers::programs::vectors::{self, VECTORS};
 use trijet::{Error, ErrorKind, Result};
 
@@ -120,10 +120,11 @@ const WAYS: [(&str, Way); 12] = [
         let y = tasks.alloc::<f32>(LEN)?;
         let rest = (y.update_range(..1), y.update_range(1..2), y.update_range(2..));
         let all = (x.update(), rest.0, rest.1, rest.2);
-        let workers = tasks.task(all).bind(&VECTORS, Options::default(), move |program, all| {
-            asks.are_there()?;
-            program.run(all)
-        })?;
+        let workers =
+            tasks.task(all).bind(&VECTORS, RunOptions::default(), move |program, all| {
+                asks.are_there()?;
+                program.run(all)
+            })?;
         let record = vectors::record(0, 0, (0, LEN), 1.0);
         tasks.task(x.write()).on_workers(&workers, vectors::FILL, &record).map(drop)
     }),

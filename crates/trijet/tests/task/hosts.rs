@@ -2,7 +2,7 @@
 
 use crate::{demand_clean, device};
 use std::sync::mpsc::channel;
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::sim::{HostConfig, Order};
 use trijet::task::{Explanation, Hazard, TaskOptions};
 use trijet::{Device, Result};
@@ -10,7 +10,8 @@ use trijet::{Device, Result};
 /// A task on the host is no callback of the driver: it may allocate, enqueue, wait, and submit tasks.
 #[test]
 fn a_task_on_the_host_may_use_the_library() -> Result<()> {
-    let device = Device::builder().host(HostConfig::default()).check(Options::default()).open()?;
+    let device =
+        Device::builder().host(HostConfig::default()).check(CheckOptions::default()).open()?;
     let tasks = device.tasks();
     let h = tasks.data(device.pinned::<u32>(64)?);
     let (own, inner, later) = (device.clone(), tasks.clone(), h.clone());

@@ -18,7 +18,7 @@ mod rule;
 mod workers;
 
 use std::time::Duration;
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Device, Result};
 
@@ -28,14 +28,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A checked device with one order of what its streams leave open.
 fn device(order: Order) -> Result<Device> {
     let config = HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() };
-    Device::builder().host(config).check(Options::default()).open()
+    Device::builder().host(config).check(CheckOptions::default()).open()
 }
 
 /// Several checked devices of one driver.
 fn devices(devices: u32, order: Order) -> Result<Vec<Device>> {
     let executor = Executor::Virtual(order);
     let config = HostConfig { executor, devices, ..HostConfig::default() };
-    Device::builder().host(config).check(Options::default()).open_all()
+    Device::builder().host(config).check(CheckOptions::default()).open_all()
 }
 
 fn demand_clean(device: &Device) {

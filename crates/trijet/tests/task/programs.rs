@@ -6,7 +6,7 @@ use trijet::memory::PageLocked;
 use trijet::task::{Data, Max, Sum, TaskCounts, TaskId, TaskOptions, Tasks, Workers};
 use trijet::testing::Prng;
 use trijet::workers::programs::vectors::{self, VECTORS};
-use trijet::workers::{Options, Policy};
+use trijet::workers::{Policy, RunOptions};
 use trijet::{Device, Result};
 
 const LEN: usize = 24;
@@ -236,8 +236,14 @@ fn bind(tasks: &Tasks, data: &[Datum], devices: usize, program: &Program) -> Res
     };
     let bound = |place| {
         // Small queues, so that some are full.
-        let options =
-            Options { policy, queue: 1, ring: 1, workers: Some(5), seed, ..Options::default() };
+        let options = RunOptions {
+            policy,
+            queue: 1,
+            ring: 1,
+            workers: Some(5),
+            seed,
+            ..RunOptions::default()
+        };
         tasks.task(arrays()).on(place).bind(&VECTORS, options, |program, arrays| {
             let arrays: [_; ON_DEVICE] = arrays.try_into().expect("as many as were bound");
             let [a, b, c, d] = arrays;

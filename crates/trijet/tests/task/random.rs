@@ -2,7 +2,7 @@
 
 use crate::demand_clean;
 use crate::programs::{compare, draw};
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Device, Result};
 
@@ -31,7 +31,8 @@ fn any_program_of_tasks_has_the_result_of_its_tasks_one_after_another() -> Resul
 
 #[test]
 fn any_program_of_tasks_has_that_result_on_threads_too() -> Result<()> {
-    let device = Device::builder().host(HostConfig::default()).check(Options::default()).open()?;
+    let device =
+        Device::builder().host(HostConfig::default()).check(CheckOptions::default()).open()?;
     for seed in 0..programs() / 2 {
         let devices = std::slice::from_ref(&device);
         compare(devices, &draw(seed), &format!("seed {seed} on threads"))?;

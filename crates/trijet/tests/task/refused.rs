@@ -6,7 +6,7 @@ use std::thread::spawn;
 use trijet::memory::PageLocked;
 use trijet::sim::{HostConfig, Order};
 use trijet::task::{Data, Sum, TaskId, TaskOptions, Tasks, Workers};
-use trijet::workers::Options;
+use trijet::workers::RunOptions;
 use trijet::workers::programs::vectors::{self, VECTORS};
 use trijet::{Device, ErrorKind, Result};
 
@@ -168,7 +168,7 @@ fn kinds(
 ) -> Vec<(&'static str, Option<ErrorKind>)> {
     let parts = (x.update(), y.update_range(..2), y.update_range(2..4), y.update_range(4..));
     let bind =
-        tasks.task(parts).bind(&VECTORS, Options::default(), |program, all| program.run(all));
+        tasks.task(parts).bind(&VECTORS, RunOptions::default(), |program, all| program.run(all));
     let record = vectors::record(0, 0, (0, 8), 1.0);
     let on_workers = tasks.task(x.write()).on_workers(workers, vectors::FILL, &record);
     let calls = [
@@ -200,7 +200,7 @@ fn calls_inside_a_host_function_are_refused_and_harm_no_task() -> Result<()> {
     let h = tasks.data(device.pinned::<f32>(8)?);
     let parts = (x.update(), y.update_range(..2), y.update_range(2..4), y.update_range(4..));
     let workers =
-        tasks.task(parts).bind(&VECTORS, Options::default(), |program, all| program.run(all))?;
+        tasks.task(parts).bind(&VECTORS, RunOptions::default(), |program, all| program.run(all))?;
     let kept = x.clone();
     let innocent = tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 7.0))?;
     let ((send, answers), stream) = (channel(), device.stream()?);

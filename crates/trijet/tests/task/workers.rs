@@ -5,7 +5,7 @@ use trijet::kernels::InOut;
 use trijet::sim::Order;
 use trijet::task::{Data, Explanation, KeptBy, Sum, TaskId, TaskOptions, Tasks, Workers};
 use trijet::workers::programs::vectors::{self, VECTORS};
-use trijet::workers::{Body, Kinds, Options, Program, ProgramSpec};
+use trijet::workers::{Body, Kinds, Program, ProgramSpec, RunOptions};
 use trijet::{ErrorKind, Result};
 
 const LEN: usize = 64;
@@ -18,7 +18,7 @@ fn arrays(tasks: &Tasks, seed: u32) -> Result<([Data<f32>; 4], Workers)> {
     let uses = (a.update(), b.update(), c.update(), d.update());
     let workers = tasks.task(uses).bind(
         &VECTORS,
-        Options { workers: Some(6), seed, ..Options::default() },
+        RunOptions { workers: Some(6), seed, ..RunOptions::default() },
         |program, (a, b, c, d)| program.run((a, b, c, d)),
     )?;
     Ok((arrays, workers))
@@ -185,7 +185,7 @@ fn a_run_that_fails_names_its_task_and_leaves_no_result() -> Result<()> {
     let (x, y) = (tasks.alloc::<u32>(2)?, tasks.alloc::<u32>(1)?);
     tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 0))?;
     tasks.task(y.write()).run(|s, mut y| s.fill(&mut y, 9))?;
-    let options = Options { queue: 1, ring: 1, workers: Some(1), ..Options::default() };
+    let options = RunOptions { queue: 1, ring: 1, workers: Some(1), ..RunOptions::default() };
     let workers = tasks.task(x.update()).bind(&GROWS, options, |program, x| program.run((x,)))?;
     let (well, bad) = tasks.region(|tasks| {
         let node = |at: usize, children, name| {
@@ -219,7 +219,7 @@ fn the_end_of_an_earlier_run_is_looked_at_before_the_next_one() -> Result<()> {
     let tasks = device.tasks();
     let x = tasks.alloc::<u32>(2)?;
     tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 0))?;
-    let options = Options { queue: 1, ring: 1, workers: Some(1), ..Options::default() };
+    let options = RunOptions { queue: 1, ring: 1, workers: Some(1), ..RunOptions::default() };
     let workers = tasks.task(x.update()).bind(&GROWS, options, |program, x| program.run((x,)))?;
     tasks.task(x.update()).named("bad").on_workers(&workers, 0, &[50])?;
     // The function of a task may wait for the device, but not for tasks.
@@ -273,7 +273,7 @@ fn what_workers_cannot_run_is_refused() -> Result<()> {
     assert!(
         told(others.task(x.read()).on_workers(&workers, 0, &[])).contains("data of other tasks")
     );
-    let bind = tasks.task(h.update()).bind(&GROWS, Options::default(), |_, _| unreachable!());
+    let bind = tasks.task(h.update()).bind(&GROWS, RunOptions::default(), |_, _| unreachable!());
     assert!(bind.expect_err("it is host memory").to_string().contains("is host memory"));
     tasks.finish()
 }
@@ -315,7 +315,8 @@ fn data_cannot_be_taken_before_the_runs_that_get_their_memory_are_issued() -> Re
 fn a_write_of_what_is_bound_to_be_read_is_refused() -> Result<()> {
     let tasks = device(Order::Greedy)?.tasks();
     let x = tasks.alloc::<u32>(4)?;
-    let workers = tasks.task(x.read()).bind(&GROWS, Options::default(), |_, _| unreachable!())?;
+    let workers =
+        tasks.task(x.read()).bind(&GROWS, RunOptions::default(), |_, _| unreachable!())?;
     let error = tasks.task(x.write()).on_workers(&workers, 0, &[]).expect_err("it is read only");
     assert!(error.to_string().contains("to write bytes 0 to 16"), "{error}");
     tasks.finish()

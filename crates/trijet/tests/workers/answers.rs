@@ -11,7 +11,7 @@ use trijet::workers::programs::queens::{self, QUEENS};
 use trijet::workers::programs::rows::{self, ROWS};
 use trijet::workers::programs::search::{self, Neighbours, SEARCH};
 use trijet::workers::programs::tree::{self, TREE};
-use trijet::workers::{Options, Policy, RunReport, Work};
+use trijet::workers::{Policy, RunOptions, RunReport, Work};
 use trijet::{Device, Result};
 
 /// The ways to place so many queens.
@@ -19,7 +19,7 @@ const QUEENS_OF: [u64; 15] =
     [1, 1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2680, 14_200, 73_712, 365_596];
 
 /// Counts the solutions of a board.
-pub(crate) fn queens(device: &Device, options: &Options, n: u8, cut: u32) -> Result<RunReport> {
+pub(crate) fn queens(device: &Device, options: &RunOptions, n: u8, cut: u32) -> Result<RunReport> {
     let s = device.stream()?;
     let mut total = s.alloc_zeroed::<u64>(1)?;
     let root = [queens::root(n)];
@@ -32,7 +32,7 @@ pub(crate) fn queens(device: &Device, options: &Options, n: u8, cut: u32) -> Res
 /// Computes an image.
 pub(crate) fn mandelbrot(
     device: &Device,
-    options: &Options,
+    options: &RunOptions,
     width: u32,
     limit: u32,
 ) -> Result<RunReport> {
@@ -52,7 +52,7 @@ pub(crate) fn mandelbrot(
 /// Runs tasks of different lengths.
 pub(crate) fn lengths(
     device: &Device,
-    options: &Options,
+    options: &RunOptions,
     tasks: u32,
     skew: u32,
 ) -> Result<RunReport> {
@@ -71,7 +71,7 @@ pub(crate) fn lengths(
 /// Runs a layered graph twice.
 pub(crate) fn layered(
     device: &Device,
-    options: &Options,
+    options: &RunOptions,
     levels: u32,
     width: u32,
 ) -> Result<RunReport> {
@@ -92,7 +92,12 @@ pub(crate) fn layered(
 }
 
 /// Visits a tree.
-pub(crate) fn tree(device: &Device, options: &Options, seed: u32, depth: u32) -> Result<RunReport> {
+pub(crate) fn tree(
+    device: &Device,
+    options: &RunOptions,
+    seed: u32,
+    depth: u32,
+) -> Result<RunReport> {
     let s = device.stream()?;
     let mut sums = s.alloc_zeroed::<u64>(2)?;
     let root = [tree::root(seed)];
@@ -107,7 +112,7 @@ pub(crate) fn tree(device: &Device, options: &Options, seed: u32, depth: u32) ->
 /// Finds the distances of vertices.
 pub(crate) fn search(
     device: &Device,
-    options: &Options,
+    options: &RunOptions,
     vertices: u32,
     seed: u32,
 ) -> Result<RunReport> {
@@ -124,7 +129,12 @@ pub(crate) fn search(
 }
 
 /// Multiplies a sparse matrix with a vector.
-pub(crate) fn rows(device: &Device, options: &Options, count: u32, seed: u32) -> Result<RunReport> {
+pub(crate) fn rows(
+    device: &Device,
+    options: &RunOptions,
+    count: u32,
+    seed: u32,
+) -> Result<RunReport> {
     let s = device.stream()?;
     let matrix = Neighbours::power_law(count, seed);
     let x: Vec<u32> = (0..count).map(|at| mix(at ^ seed)).collect();
@@ -143,7 +153,7 @@ pub(crate) fn rows(device: &Device, options: &Options, count: u32, seed: u32) ->
 /// Attends to sequences of different lengths.
 pub(crate) fn attention(
     device: &Device,
-    options: &Options,
+    options: &RunOptions,
     count: u32,
     seed: u32,
 ) -> Result<RunReport> {
@@ -175,7 +185,7 @@ pub(crate) fn attention(
 /// Multiplies tokens by the weights of their experts.
 pub(crate) fn experts(
     device: &Device,
-    options: &Options,
+    options: &RunOptions,
     count: u32,
     tokens: u32,
 ) -> Result<RunReport> {
@@ -196,7 +206,7 @@ pub(crate) fn experts(
 }
 
 /// Counts tasks of two kinds that make each other.
-pub(crate) fn pair(device: &Device, options: &Options, n: u8) -> Result<RunReport> {
+pub(crate) fn pair(device: &Device, options: &RunOptions, n: u8) -> Result<RunReport> {
     let s = device.stream()?;
     let mut counts = s.alloc_zeroed::<u64>(2)?;
     let first = [pair::first(n)];
@@ -207,7 +217,7 @@ pub(crate) fn pair(device: &Device, options: &Options, n: u8) -> Result<RunRepor
 }
 
 /// Every program that the policy allows, with small drawn sizes.
-pub(crate) fn every(device: &Device, options: &Options, seed: u32) -> Result<()> {
+pub(crate) fn every(device: &Device, options: &RunOptions, seed: u32) -> Result<()> {
     let drawn = |salt: u32, most: u32| mix(seed.wrapping_mul(31) ^ salt) % most;
     if options.policy == Policy::Levels {
         layered(device, options, 1 + drawn(0, 9), 1 + drawn(1, 40))?;

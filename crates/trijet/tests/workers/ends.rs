@@ -5,19 +5,19 @@ use trijet::kernels::InOut;
 use trijet::workers::programs::lengths::LENGTHS;
 use trijet::workers::programs::queens::{QUEENS, root};
 use trijet::workers::programs::tree::{self, TREE};
-use trijet::workers::{Body, Kinds, Options, Policy, Program, ProgramSpec, Work, Worker};
+use trijet::workers::{Body, Kinds, Policy, Program, ProgramSpec, RunOptions, Work, Worker};
 use trijet::{ErrorKind, Result};
 
 #[test]
 fn a_run_without_tasks_ends() -> Result<()> {
     let device = device()?;
     for policy in [Policy::Static, Policy::Sharing, Policy::Stealing, Policy::Hybrid] {
-        let options = Options { policy, ..Options::default() };
+        let options = RunOptions { policy, ..RunOptions::default() };
         let report = answers::lengths(&device, &options, 0, 0)?;
         assert_eq!((report.ran, report.spawned), (0, 0));
     }
     for policy in [Policy::Sharing, Policy::Levels] {
-        answers::layered(&device, &Options { policy, ..Options::default() }, 0, 1)?;
+        answers::layered(&device, &RunOptions { policy, ..RunOptions::default() }, 0, 1)?;
     }
     Ok(())
 }
@@ -27,7 +27,7 @@ fn a_task_without_room_ends_the_run_and_is_named() -> Result<()> {
     let device = device()?;
     let s = device.stream()?;
     let mut sums = s.alloc_zeroed::<u64>(2)?;
-    let options = Options { queue: 2, ring: 2, workers: Some(8), ..Options::default() };
+    let options = RunOptions { queue: 2, ring: 2, workers: Some(8), ..RunOptions::default() };
     let first = [tree::root(2)];
     let run = s.run_workers(&TREE, Work::Tasks(&first), &options, (&mut sums, 12u32, 8u32))?;
     let error = run.wait().unwrap_err();
@@ -47,10 +47,10 @@ fn a_cancelled_run_says_so_and_the_next_one_is_whole() -> Result<()> {
     let mut total = s.alloc_zeroed::<u64>(1)?;
     let first = [root(9)];
     let run =
-        s.run_workers(&QUEENS, Work::Tasks(&first), &Options::default(), (&mut total, 4u32))?;
+        s.run_workers(&QUEENS, Work::Tasks(&first), &RunOptions::default(), (&mut total, 4u32))?;
     run.cancel();
     assert_eq!(run.wait().unwrap_err().kind(), ErrorKind::Cancelled);
-    answers::queens(&device, &Options::default(), 9, 4)?;
+    answers::queens(&device, &RunOptions::default(), 9, 4)?;
     Ok(())
 }
 
@@ -82,7 +82,7 @@ fn a_run_that_would_hang_ends_with_the_worker_and_the_task_named() -> Result<()>
     let device = device()?;
     let s = device.stream()?;
     let mut flag = s.alloc_zeroed::<u32>(1)?;
-    let options = Options { workers: Some(8), ..Options::default() };
+    let options = RunOptions { workers: Some(8), ..RunOptions::default() };
     let work = Work::Range { kind: 0, count: 1 };
     let error = s.run_workers(&WAITS, work, &options, (&mut flag,))?.wait().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Stalled, "{error}");
@@ -106,7 +106,7 @@ fn a_body_that_panics_fails_the_run() -> Result<()> {
     let s = device.stream()?;
     let work = Work::Range { kind: 0, count: 1 };
     let mut word = s.alloc::<u32>(1)?;
-    let run = s.run_workers(&PANICS, work, &Options::default(), (&mut word,))?;
+    let run = s.run_workers(&PANICS, work, &RunOptions::default(), (&mut word,))?;
     let error = run.wait().unwrap_err();
     assert!(error.to_string().contains("on purpose"), "{error}");
     Ok(())
@@ -115,13 +115,13 @@ fn a_body_that_panics_fails_the_run() -> Result<()> {
 #[test]
 fn statistics_count_every_task_of_every_worker() -> Result<()> {
     let device = device()?;
-    let options = Options { statistics: true, workers: Some(16), ..Options::default() };
+    let options = RunOptions { statistics: true, workers: Some(16), ..RunOptions::default() };
     let report = answers::lengths(&device, &options, 300, 3)?;
     assert_eq!(report.workers.len(), 16);
     assert_eq!(report.workers.iter().map(|worker| worker.ran).sum::<u64>(), 300);
     let s = device.stream()?;
     let mut out = s.alloc::<u32>(3200)?;
-    let fixed = Options { policy: Policy::Static, ..options };
+    let fixed = RunOptions { policy: Policy::Static, ..options };
     let work = Work::Range { kind: 0, count: 100 };
     let report = s.run_workers(&LENGTHS, work, &fixed, (&mut out, 1u32, 0u32))?.wait()?;
     let ran: Vec<u64> = report.workers.iter().map(|worker| worker.ran).collect();

@@ -3,7 +3,7 @@
 use crate::{demand_clean, device};
 use trijet::workers::programs::echo::{ECHO, echoed};
 use trijet::workers::programs::queens::{QUEENS, root};
-use trijet::workers::{Chooser, Options, Policy, Task, Work};
+use trijet::workers::{Chooser, Policy, RunOptions, Work, WorkerTask};
 use trijet::{ErrorKind, Result};
 
 #[test]
@@ -12,11 +12,12 @@ fn every_task_that_is_fed_is_answered_once() -> Result<()> {
     let s = device.stream()?;
     for policy in [Policy::Sharing, Policy::Stealing, Policy::Hybrid] {
         let mut sum = s.alloc_zeroed::<u64>(1)?;
-        let options = Options { policy, workers: Some(16), ..Options::default() };
+        let options = RunOptions { policy, workers: Some(16), ..RunOptions::default() };
         let mut feed = s.feed_workers(&ECHO, &options, (&mut sum,))?;
         let mut answers = Vec::new();
         for batch in 0..20 {
-            let tasks: Vec<Task> = (0..batch).map(|at| Task::new(0, 100 * batch + at)).collect();
+            let tasks: Vec<WorkerTask> =
+                (0..batch).map(|at| WorkerTask::new(0, 100 * batch + at)).collect();
             feed.push(&tasks)?;
             answers.extend(feed.answers());
         }
@@ -38,10 +39,10 @@ fn a_feed_without_tasks_ends_and_one_that_is_dropped_lets_its_workers_leave() ->
     let device = device()?;
     let s = device.stream()?;
     let mut sum = s.alloc_zeroed::<u64>(1)?;
-    let feed = s.feed_workers(&ECHO, &Options::default(), (&mut sum,))?;
+    let feed = s.feed_workers(&ECHO, &RunOptions::default(), (&mut sum,))?;
     assert_eq!(feed.finish()?, (trijet::workers::RunReport::default(), Vec::new()));
-    let mut feed = s.feed_workers(&ECHO, &Options::default(), (&mut sum,))?;
-    feed.push(&[Task::new(0, 3)])?;
+    let mut feed = s.feed_workers(&ECHO, &RunOptions::default(), (&mut sum,))?;
+    feed.push(&[WorkerTask::new(0, 3)])?;
     drop(feed);
     s.synchronize()
 }
@@ -51,15 +52,15 @@ fn a_feed_that_cannot_take_tasks_is_refused() -> Result<()> {
     let s = device()?.stream()?;
     let mut sum = s.alloc_zeroed::<u64>(1)?;
     for policy in [Policy::Static, Policy::Levels] {
-        let options = Options { policy, ..Options::default() };
+        let options = RunOptions { policy, ..RunOptions::default() };
         let refused = s.feed_workers(&ECHO, &options, (&mut sum,)).unwrap_err();
         assert!(refused.to_string().contains("take no tasks later"), "{refused}");
     }
-    let alone = Options { workers: Some(1), ..Options::default() };
+    let alone = RunOptions { workers: Some(1), ..RunOptions::default() };
     let refused = s.feed_workers(&ECHO, &alone, (&mut sum,)).unwrap_err();
     assert!(refused.to_string().contains("two are needed"), "{refused}");
-    let mut feed = s.feed_workers(&ECHO, &Options::default(), (&mut sum,))?;
-    let refused = feed.push(&[Task::new(9, 0)]).unwrap_err();
+    let mut feed = s.feed_workers(&ECHO, &RunOptions::default(), (&mut sum,))?;
+    let refused = feed.push(&[WorkerTask::new(9, 0)]).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidValue);
     assert!(refused.to_string().contains("a task of kind 9"), "{refused}");
     Ok(())
@@ -74,7 +75,7 @@ fn a_chooser_tries_each_policy_and_keeps_one() -> Result<()> {
     let mut policies = Vec::new();
     for _ in 0..20 {
         let mut total = s.alloc_zeroed::<u64>(1)?;
-        let options = Options { workers: Some(8), ..Options::default() };
+        let options = RunOptions { workers: Some(8), ..RunOptions::default() };
         let run = chooser.run(&s, &QUEENS, Work::Tasks(&first), &options, (&mut total, 3u32))?;
         policies.push(run.policy());
         run.wait()?;

@@ -8,9 +8,9 @@ mod payloads;
 mod refused;
 mod traced;
 
-use trijet::check::Options as Checks;
+use trijet::check::CheckOptions as Checks;
 use trijet::sim::{Executor, HostConfig, Order};
-use trijet::workers::{Options, Policy};
+use trijet::workers::{Policy, RunOptions};
 use trijet::{Device, Result};
 
 /// A checked device with one order of what its streams leave open.
@@ -29,7 +29,7 @@ fn demand_clean(device: &Device) {
 fn every_program_has_its_answer_under_every_policy() -> Result<()> {
     let device = device()?;
     for (policy, statistics) in Policy::ALL.into_iter().flat_map(|p| [(p, false), (p, true)]) {
-        let options = Options { policy, statistics, workers: Some(16), ..Options::default() };
+        let options = RunOptions { policy, statistics, workers: Some(16), ..RunOptions::default() };
         answers::every(&device, &options, 1)?;
     }
     demand_clean(&device);
@@ -44,14 +44,14 @@ fn every_program_has_its_answer_in_every_drawn_order() -> Result<()> {
         let policy = Policy::ALL[seed as usize % 5];
         let (workers, queue) = (8 << (seed % 3), 1 << (seed / 5 % 4 * 3));
         // A ring for all children that have no room in the queues: without one, children are refused.
-        let options = Options {
+        let options = RunOptions {
             policy,
             queue,
             ring: 1 << 16,
             chunk: 1 + seed % 7,
             workers: Some(workers),
             seed,
-            ..Options::default()
+            ..RunOptions::default()
         };
         answers::every(&device, &options, seed + 1)
             .map_err(|e| e.context(format!("seed {seed}")))?;
@@ -64,7 +64,8 @@ fn every_program_has_its_answer_in_every_drawn_order() -> Result<()> {
 fn a_full_queue_leaves_the_work_to_the_maker_of_the_child() -> Result<()> {
     let device = device()?;
     for policy in [Policy::Static, Policy::Sharing, Policy::Stealing, Policy::Hybrid] {
-        let options = Options { policy, queue: 1, ring: 1, workers: Some(8), ..Options::default() };
+        let options =
+            RunOptions { policy, queue: 1, ring: 1, workers: Some(8), ..RunOptions::default() };
         let report = answers::queens(&device, &options, 8, 4)?;
         assert!(report.refused > 0, "{policy:?}: {report:?}");
     }
@@ -76,7 +77,7 @@ fn every_program_has_its_answer_on_threads() -> Result<()> {
     let executor = Executor::Threads;
     let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
     for policy in Policy::ALL {
-        answers::every(&device, &Options { policy, ..Options::default() }, 3)?;
+        answers::every(&device, &RunOptions { policy, ..RunOptions::default() }, 3)?;
     }
     Ok(())
 }
@@ -86,7 +87,7 @@ fn every_program_has_its_answer_on_threads() -> Result<()> {
 fn every_program_takes_any_payload() -> Result<()> {
     let device = device()?;
     for seed in 0..3 {
-        let options = Options { workers: Some(8), ..Options::default() };
+        let options = RunOptions { workers: Some(8), ..RunOptions::default() };
         payloads::every(&device, &options, seed)
             .map_err(|error| error.context(format!("seed {seed}")))?;
     }

@@ -16,7 +16,7 @@ use trijet::workers::programs::rows::ROWS;
 use trijet::workers::programs::search::SEARCH;
 use trijet::workers::programs::tree::TREE;
 use trijet::workers::programs::vectors::VECTORS;
-use trijet::workers::{Options, Task, TaskGraph, Work};
+use trijet::workers::{RunOptions, TaskGraph, Work, WorkerTask};
 use trijet::{Buffer, Device, Result, Stream};
 
 /// The most that a payload can be.
@@ -62,7 +62,7 @@ fn low(payload: u64) -> u64 {
     payload & 0xffff_ffff
 }
 
-fn attention(s: &Stream, options: &Options, payload: u64) -> Result<()> {
+fn attention(s: &Stream, options: &RunOptions, payload: u64) -> Result<()> {
     let width = attention::WIDTH;
     let drawn =
         |many: usize| -> Vec<f32> { (0..many).map(|at| (at % 13) as f32 / 16.0 - 0.4).collect() };
@@ -71,7 +71,8 @@ fn attention(s: &Stream, options: &Options, payload: u64) -> Result<()> {
     let (ends, on_q, on_k) = (s.upload(&ENDS)?, s.upload(&q)?, s.upload(&k)?);
     let (on_v, mut out) = (s.upload(&v)?, s.upload(&vec![7.0_f32; q.len()])?);
     let args = (&ends, &on_q, &on_k, &on_v, &mut out);
-    s.run_workers(&ATTENTION, Work::Tasks(&[Task::new(0, payload)]), options, args)?.wait()?;
+    s.run_workers(&ATTENTION, Work::Tasks(&[WorkerTask::new(0, payload)]), options, args)?
+        .wait()?;
     let mut expected = vec![7.0_f32; q.len()];
     let number = low(payload);
     if number < queries as u64 {
@@ -85,12 +86,12 @@ fn attention(s: &Stream, options: &Options, payload: u64) -> Result<()> {
     Ok(())
 }
 
-fn experts(s: &Stream, options: &Options, kind: u8, payload: u64) -> Result<()> {
+fn experts(s: &Stream, options: &RunOptions, kind: u8, payload: u64) -> Result<()> {
     let (width, tokens) = (experts::WIDTH, 40);
     let x: Vec<u32> = (0..).map(mix).take(tokens * width).collect();
     let (ends, on_x) = (s.upload(&ENDS)?, s.upload(&x)?);
     let mut y = s.upload(&vec![7_u32; x.len()])?;
-    let work = [Task::new(kind, payload)];
+    let work = [WorkerTask::new(kind, payload)];
     s.run_workers(&EXPERTS, Work::Tasks(&work), options, (&ends, &on_x, &mut y))?.wait()?;
     let (expert, own) = if kind == 0 {
         (low(payload) as u32, part(&ENDS, low(payload), tokens as u64))
@@ -109,13 +110,13 @@ fn experts(s: &Stream, options: &Options, kind: u8, payload: u64) -> Result<()> 
     Ok(())
 }
 
-fn search(s: &Stream, options: &Options, payload: u64) -> Result<()> {
+fn search(s: &Stream, options: &RunOptions, payload: u64) -> Result<()> {
     // A distance near the limit of its 24 bits begins anew, so the result depends on the order of the tasks.
     let ends_anew = payload >> 32 > 0xff_ff00;
     let mut expected = vec![u32::MAX; ENDS.len() - 1];
     let (ends, next, mut distances) =
         (s.upload(&ENDS)?, s.upload(&ELEMENTS)?, s.upload(&expected)?);
-    let work = [Task::new(0, payload)];
+    let work = [WorkerTask::new(0, payload)];
     s.run_workers(&SEARCH, Work::Tasks(&work), options, (&ends, &next, &mut distances))?.wait()?;
     let mut open = vec![(low(payload), (payload >> 32) as u32)];
     while let (Some((vertex, distance)), false) = (open.pop(), ends_anew) {
@@ -135,11 +136,11 @@ fn search(s: &Stream, options: &Options, payload: u64) -> Result<()> {
     Ok(())
 }
 
-fn rows(s: &Stream, options: &Options, payload: u64) -> Result<()> {
+fn rows(s: &Stream, options: &RunOptions, payload: u64) -> Result<()> {
     let x = [3, 5, 7, 11_u32];
     let (ends, columns, on_x) = (s.upload(&ENDS)?, s.upload(&ELEMENTS)?, s.upload(&x)?);
     let mut y = s.upload(&[7_u32; ENDS.len() - 1])?;
-    let work = [Task::new(0, payload)];
+    let work = [WorkerTask::new(0, payload)];
     s.run_workers(&ROWS, Work::Tasks(&work), options, (&ends, &columns, &on_x, &mut y))?.wait()?;
     let mut expected = [7_u32; ENDS.len() - 1];
     if let Some(own) = usize::try_from(low(payload)).ok().and_then(|at| expected.get_mut(at)) {
@@ -154,10 +155,10 @@ fn rows(s: &Stream, options: &Options, payload: u64) -> Result<()> {
     Ok(())
 }
 
-fn layered(s: &Stream, options: &Options, payload: u64) -> Result<()> {
+fn layered(s: &Stream, options: &RunOptions, payload: u64) -> Result<()> {
     let mut expected = [3, 5, 7, 11, 13, 17_u32];
     let (ends, before, mut values) = (s.upload(&ENDS)?, s.upload(&ELEMENTS)?, s.upload(&expected)?);
-    let work = [Task::new(0, payload)];
+    let work = [WorkerTask::new(0, payload)];
     s.run_workers(&LAYERED, Work::Tasks(&work), options, (&ends, &before, &mut values))?.wait()?;
     if low(payload) < 6 {
         let before = &ELEMENTS[part(&ENDS, low(payload), ELEMENTS.len() as u64)];
@@ -169,8 +170,8 @@ fn layered(s: &Stream, options: &Options, payload: u64) -> Result<()> {
     Ok(())
 }
 
-fn independent(s: &Stream, options: &Options, payload: u64) -> Result<()> {
-    let (work, number) = ([Task::new(0, payload)], low(payload));
+fn independent(s: &Stream, options: &RunOptions, payload: u64) -> Result<()> {
+    let (work, number) = ([WorkerTask::new(0, payload)], low(payload));
     let mut out = s.upload(&[7_u32; 64])?;
     s.run_workers(&LENGTHS, Work::Tasks(&work), options, (&mut out, 3_u32, 2_u32))?.wait()?;
     let mut expected = [7_u32; 64];
@@ -203,7 +204,7 @@ fn solutions([columns, left, right]: [u64; 3], row: u64, n: u64) -> u64 {
     open.map(|bit| solutions(next(bit), row + 1, n)).sum()
 }
 
-fn queens(s: &Stream, options: &Options, payload: u64) -> Result<()> {
+fn queens(s: &Stream, options: &RunOptions, payload: u64) -> Result<()> {
     let part = |at: u32, bits: u32| payload >> at & ((1 << bits) - 1);
     let (row, n) = (part(48, 4), part(52, 4));
     // Others take too long where they have few queens.
@@ -214,15 +215,15 @@ fn queens(s: &Stream, options: &Options, payload: u64) -> Result<()> {
         if row < n { solutions([part(0, 16), part(16, 16), part(32, 16)], row, n) } else { 0 };
     for cut in [0_u32, 3, u32::MAX] {
         let mut total = s.upload(&[u64::MAX])?;
-        let work = [Task::new(0, payload)];
+        let work = [WorkerTask::new(0, payload)];
         s.run_workers(&QUEENS, Work::Tasks(&work), options, (&mut total, cut))?.wait()?;
         assert_eq!(s.download(&total)?, [expected.wrapping_sub(1)], "board {payload:#x}, {cut}");
     }
     Ok(())
 }
 
-fn sums(s: &Stream, options: &Options, payload: u64) -> Result<()> {
-    let work = [Task::new(0, payload)];
+fn sums(s: &Stream, options: &RunOptions, payload: u64) -> Result<()> {
+    let work = [WorkerTask::new(0, payload)];
     let mut sum = s.upload(&[u64::MAX])?;
     s.run_workers(&ECHO, Work::Tasks(&work), options, (&mut sum,))?.wait()?;
     assert_eq!(s.download(&sum)?, [payload.wrapping_sub(1)], "echo of {payload:#x}");
@@ -241,7 +242,7 @@ fn sums(s: &Stream, options: &Options, payload: u64) -> Result<()> {
 }
 
 /// Records of ranges, each as the only node of a graph, and tasks without a record.
-fn vectors(s: &Stream, options: &Options, kind: u8, record: Option<[u64; 5]>) -> Result<()> {
+fn vectors(s: &Stream, options: &RunOptions, kind: u8, record: Option<[u64; 5]>) -> Result<()> {
     let mut model: [Vec<f32>; 4] =
         [40, 33, 20, 0].map(|len| (0..len).map(|at| at as f32).collect());
     let arrays: Result<Vec<Buffer<f32>>> = model.iter().map(|array| s.upload(array)).collect();
@@ -249,7 +250,7 @@ fn vectors(s: &Stream, options: &Options, kind: u8, record: Option<[u64; 5]>) ->
     let args = (&mut a, &mut b, &mut c, &mut d);
     match record {
         None => {
-            let work = [Task::new(kind, 0), Task::new(kind, MOST)];
+            let work = [WorkerTask::new(kind, 0), WorkerTask::new(kind, MOST)];
             s.run_workers(&VECTORS, Work::Tasks(&work), options, args)?.wait()?;
         }
         Some([to, from, begin, end, value]) => {
@@ -274,7 +275,7 @@ fn vectors(s: &Stream, options: &Options, kind: u8, record: Option<[u64; 5]>) ->
 }
 
 /// Every program with every payload, one task at a time.
-pub(crate) fn every(device: &Device, options: &Options, seed: u64) -> Result<()> {
+pub(crate) fn every(device: &Device, options: &RunOptions, seed: u64) -> Result<()> {
     let s = device.stream()?;
     for payload in payloads(seed) {
         attention(&s, options, payload)?;
@@ -295,7 +296,7 @@ pub(crate) fn every(device: &Device, options: &Options, seed: u64) -> Result<()>
     // A pair makes about as many tasks as the Fibonacci number of its payload.
     for n in 0..12_u8 {
         let mut counts = s.alloc_zeroed::<u64>(2)?;
-        let work = [Task::new(n % 2, u64::from(n))];
+        let work = [WorkerTask::new(n % 2, u64::from(n))];
         s.run_workers(&PAIR, Work::Tasks(&work), options, (&mut counts,))?.wait()?;
         let mut expected = pair::counts(n);
         expected.rotate_left(usize::from(n % 2));

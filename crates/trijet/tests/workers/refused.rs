@@ -4,18 +4,18 @@ use crate::device;
 use trijet::workers::programs::layered::{LAYERED, Layered};
 use trijet::workers::programs::lengths::LENGTHS;
 use trijet::workers::programs::queens::{QUEENS, root};
-use trijet::workers::{Options, Policy, Task, TaskGraph, Work};
+use trijet::workers::{Policy, RunOptions, TaskGraph, Work, WorkerTask};
 use trijet::{ErrorKind, Result};
 
 #[test]
 fn a_kind_that_the_program_lacks_is_refused() -> Result<()> {
     let s = device()?.stream()?;
     let mut total = s.alloc_zeroed::<u64>(1)?;
-    let tasks = [root(4), Task::new(1, 0)];
+    let tasks = [root(4), WorkerTask::new(1, 0)];
     let mut run = |work: Work<'_>| {
-        s.run_workers(&QUEENS, work, &Options::default(), (&mut total, 1u32)).unwrap_err()
+        s.run_workers(&QUEENS, work, &RunOptions::default(), (&mut total, 1u32)).unwrap_err()
     };
-    let last = [Task::new(255, 0)];
+    let last = [WorkerTask::new(255, 0)];
     let rows = [
         (Work::Tasks(&tasks), 1),
         (Work::Range { kind: 1, count: 1 }, 1),
@@ -36,7 +36,7 @@ fn more_tasks_than_a_counter_can_pass_are_refused() -> Result<()> {
     let s = device()?.stream()?;
     let mut out = s.alloc::<u32>(32)?;
     let work = Work::Range { kind: 0, count: (1 << 31) + 1 };
-    let run = s.run_workers(&LENGTHS, work, &Options::default(), (&mut out, 1u32, 0u32));
+    let run = s.run_workers(&LENGTHS, work, &RunOptions::default(), (&mut out, 1u32, 0u32));
     let refused = run.unwrap_err();
     assert!(refused.to_string().contains("2147483649 tasks to begin with"), "{refused}");
     Ok(())
@@ -46,7 +46,7 @@ fn more_tasks_than_a_counter_can_pass_are_refused() -> Result<()> {
 fn a_policy_that_the_tasks_do_not_allow_is_refused() -> Result<()> {
     let s = device()?.stream()?;
     let mut out = s.alloc::<u32>(32)?;
-    let levels = Options { policy: Policy::Levels, ..Options::default() };
+    let levels = RunOptions { policy: Policy::Levels, ..RunOptions::default() };
     let work = Work::Range { kind: 0, count: 1 };
     let refused = s.run_workers(&LENGTHS, work, &levels, (&mut out, 1u32, 0u32)).unwrap_err();
     assert!(refused.to_string().contains("needs a graph"), "{refused}");
@@ -54,7 +54,7 @@ fn a_policy_that_the_tasks_do_not_allow_is_refused() -> Result<()> {
     let loaded = s.load_graph(&graph.tasks()?)?;
     let (ends, before) = (s.upload(&graph.ends)?, s.upload(&graph.before)?);
     let mut values = s.alloc::<u32>(graph.len())?;
-    let fixed = Options { policy: Policy::Static, ..Options::default() };
+    let fixed = RunOptions { policy: Policy::Static, ..RunOptions::default() };
     let args = (&ends, &before, &mut values);
     let refused = s.run_workers(&LAYERED, Work::Graph(&loaded), &fixed, args).unwrap_err();
     assert!(refused.to_string().contains("no order among the workers"), "{refused}");
@@ -71,7 +71,7 @@ fn a_run_in_a_recording_is_refused() -> Result<()> {
         g.argument(&out)?;
         let work = Work::Range { kind: 0, count: 1 };
         let run =
-            g.stream()?.run_workers(&LENGTHS, work, &Options::default(), (&mut out, 1u32, 0u32));
+            g.stream()?.run_workers(&LENGTHS, work, &RunOptions::default(), (&mut out, 1u32, 0u32));
         assert_eq!(run.unwrap_err().kind(), ErrorKind::Capturing);
         Ok(())
     })?;
@@ -87,14 +87,14 @@ fn workers_without_room_are_refused() -> Result<()> {
     let work = Work::Range { kind: 0, count: 1 };
     let all = device.info().multiprocessors;
     for options in [
-        Options { reserve: all, ..Options::default() },
-        Options { reserve: u32::MAX, ..Options::default() },
-        Options { workers: Some(0), ..Options::default() },
+        RunOptions { reserve: all, ..RunOptions::default() },
+        RunOptions { reserve: u32::MAX, ..RunOptions::default() },
+        RunOptions { workers: Some(0), ..RunOptions::default() },
     ] {
         let refused = s.run_workers(&LENGTHS, work, &options, (&mut out, 1u32, 0u32)).unwrap_err();
         assert!(refused.to_string().contains("no room for a block of workers"), "{refused}");
     }
-    let options = Options { queue: u32::MAX / 2, ..Options::default() };
+    let options = RunOptions { queue: u32::MAX / 2, ..RunOptions::default() };
     let refused = s.run_workers(&LENGTHS, work, &options, (&mut out, 1u32, 0u32)).unwrap_err();
     assert!(refused.to_string().contains("too large"), "{refused}");
     Ok(())
@@ -121,7 +121,7 @@ fn arguments_that_the_program_refuses_are_named() -> Result<()> {
     let s = device()?.stream()?;
     let mut out = s.alloc::<u32>(33)?;
     let work = Work::Range { kind: 0, count: 1 };
-    let run = s.run_workers(&LENGTHS, work, &Options::default(), (&mut out, 1u32, 0u32));
+    let run = s.run_workers(&LENGTHS, work, &RunOptions::default(), (&mut out, 1u32, 0u32));
     let refused = run.unwrap_err().to_string();
     assert!(refused.contains("`lengths`: 33 words"), "{refused}");
     Ok(())

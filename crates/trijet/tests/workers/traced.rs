@@ -2,7 +2,7 @@
 
 use trijet::trace::{DeviceId, LaneId};
 use trijet::workers::programs::queens::{self, QUEENS};
-use trijet::workers::{Options, Work};
+use trijet::workers::{RunOptions, Work};
 use trijet::{Nanos, Result};
 
 /// The times of tasks are kept: of all, or of the last ones of each worker.
@@ -11,7 +11,7 @@ fn the_tasks_of_each_worker_are_kept_with_their_times() -> Result<()> {
     let s = crate::device()?.stream()?;
     for trace in [1, 3, 4096] {
         let mut total = s.alloc_zeroed::<u64>(1)?;
-        let options = Options { workers: Some(5), trace, ..Options::default() };
+        let options = RunOptions { workers: Some(5), trace, ..RunOptions::default() };
         let root = [queens::root(7)];
         let run = s.run_workers(&QUEENS, Work::Tasks(&root), &options, (&mut total, 4u32))?;
         let report = run.wait()?;

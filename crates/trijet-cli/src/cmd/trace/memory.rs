@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap};
-use trijet::trace::activity::{ActivityKind, AllocationKind, Memory, ProcessTrace, SyncKind};
+use trijet::trace::activity::{ActivityKind, AllocationKind, MemoryKind, ProcessTrace, SyncKind};
 use trijet::{Error, ErrorKind, Result};
 use trijet_bench::allocations::{Action, DeviceTrace, Row, Trace};
 
@@ -69,7 +69,7 @@ pub(super) fn traces_of(processes: &[ProcessTrace]) -> Result<Vec<DeviceTrace>> 
 
 /// The calls of a process in the order of their times, each with its context and stream.
 fn events_of(process: &ProcessTrace) -> Vec<(u64, (u32, u32), Event)> {
-    let of_device = process.allocations.iter().filter(|one| one.memory == Memory::Device);
+    let of_device = process.allocations.iter().filter(|one| one.memory == MemoryKind::Device);
     let allocations = of_device.map(|one| {
         let event = match one.what {
             AllocationKind::Allocate => {
@@ -141,7 +141,7 @@ mod tests {
     fn one(what: AllocationKind, address: u64, stream: u32, at: u64) -> Allocation {
         Allocation {
             what,
-            memory: Memory::Device,
+            memory: MemoryKind::Device,
             in_order: true,
             device: 0,
             context: 1,
@@ -163,7 +163,7 @@ mod tests {
             one(Free, 0x900, 2, 5),
             one(Allocate, 0x100, 2, 40),
             one(Allocate, 0x100, 2, 50),
-            Allocation { memory: Memory::Pinned, ..one(Allocate, 0x200, 2, 45) },
+            Allocation { memory: MemoryKind::Pinned, ..one(Allocate, 0x200, 2, 45) },
         ];
         let traces = traces_of(&[process.clone(), ProcessTrace { process: 8, ..process }])?;
         let names: Vec<&str> = traces.iter().map(|one| one.device.as_str()).collect();

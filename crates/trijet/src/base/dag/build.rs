@@ -2,7 +2,7 @@
 //! by the node that they lead to.
 #![forbid(unsafe_code)]
 
-use super::graph::{Dag, Kernels, Moment, Node};
+use super::graph::{Dag, DagNode, Kernels, Moment};
 use super::nodes::Nodes;
 use crate::base::edges::{self, Caller, Edge, Laws, Past, Point, Role, Streams, may_wait};
 use crate::base::id::{DeviceId, LaneId, Position};
@@ -14,13 +14,13 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
 
 /// The direct predecessors of a node.
-type Predecessors = SmallVec<[(Node, Edge); 4]>;
+type Predecessors = SmallVec<[(DagNode, Edge); 4]>;
 
 /// A call that has begun and may wait.
 struct Begun {
     call: edges::Begun<Nodes>,
     /// The first node in the tail of its stream when the call began.
-    last: Option<(Node, Edge)>,
+    last: Option<(DagNode, Edge)>,
 }
 
 struct Builder<'a> {
@@ -28,15 +28,15 @@ struct Builder<'a> {
     times: TimeSource,
     moments: Vec<Moment>,
     /// Each node with a predecessor, and the reason for the edge.
-    edges: Vec<(Node, Node, Edge)>,
+    edges: Vec<(DagNode, DagNode, Edge)>,
     /// For each entry, whether its call waits for its own work, so that the work is the first of
     /// its two nodes.
     work_first: Vec<bool>,
     streams: Streams<Nodes>,
     /// The numbered operations of each lane, for events recorded before the ledger began.
-    numbered: HashMap<LaneId, Vec<(u64, Node)>>,
+    numbered: HashMap<LaneId, Vec<(u64, DagNode)>>,
     /// The last call of each thread.
-    threads: HashMap<u64, Node>,
+    threads: HashMap<u64, DagNode>,
     /// The call that may wait and that each thread is in.
     begun: HashMap<u64, Begun>,
     /// The work that each event stands for.
@@ -69,13 +69,13 @@ fn engines(ops: &[Op], kernels: Kernels) -> Vec<Option<(usize, u64)>> {
 }
 
 impl Builder<'_> {
-    fn end(&self, node: Node) -> u64 {
+    fn end(&self, node: DagNode) -> u64 {
         self.moments[node.index()].end
     }
 
     /// Sets the moment of a node and adds its edges. `times` are measured; a node without them
     /// takes no time.
-    fn place(&mut self, node: Node, times: Option<Times>, before: &[(Node, Edge)]) {
+    fn place(&mut self, node: DagNode, times: Option<Times>, before: &[(DagNode, Edge)]) {
         let mut ready = None;
         for &(earlier, edge) in before {
             let end = self.end(earlier);
@@ -101,9 +101,9 @@ impl Builder<'_> {
     }
 
     /// Adds the call of an entry. It follows the previous call of the thread, and `waited`.
-    fn call(&mut self, index: usize, waited: Option<Node>) {
+    fn call(&mut self, index: usize, waited: Option<DagNode>) {
         let op = &self.ops[index];
-        let node = Node::call(index);
+        let node = DagNode::call(index);
         let mut before = Vec::with_capacity(2);
         before.extend(self.threads.get(&op.thread).map(|earlier| (*earlier, Edge::Thread)));
         before.extend(waited.map(|work| (work, Edge::Waited)));
@@ -175,7 +175,7 @@ impl Builder<'_> {
     /// Adds an operation of a stream, and the call that enqueued it.
     fn work(&mut self, index: usize, role: Role, engine: Option<(usize, u64)>) {
         let op = &self.ops[index];
-        let node = Node::work(index);
+        let node = DagNode::work(index);
         let lane = self.lane(op);
         let (mut passed, is_last) = self.follows(lane, op, role);
         let inside = self.released(op) == Point::Begin;
@@ -188,10 +188,10 @@ impl Builder<'_> {
             // A copy that stages waits for everything that its stream holds (law A17).
             let held = passed.iter().map(|(node, _)| node).filter(|node| !node.is_call());
             let last_held = held.max_by_key(|node| (self.end(*node), *node));
-            let done = |node: &Node| op.call.is_some_and(|call| self.end(*node) <= call.end.0);
+            let done = |node: &DagNode| op.call.is_some_and(|call| self.end(*node) <= call.end.0);
             let staged = last_held.filter(|last| may_wait(op) && done(last));
             self.call(index, staged);
-            passed.follow(&Nodes::one(Node::call(index), None), Edge::Call);
+            passed.follow(&Nodes::one(DagNode::call(index), None), Edge::Call);
         }
         let mut times = op.times;
         if let (Some(times), Some(call)) = (&mut times, op.call) {
@@ -202,7 +202,7 @@ impl Builder<'_> {
             && (!self.times.begins_with_the_work() || free <= times.begin.0)
         {
             times.begin.0 = times.begin.0.max(free).min(times.end.0);
-            self.edges.push((node, Node::work(earlier), Edge::Engine));
+            self.edges.push((node, DagNode::work(earlier), Edge::Engine));
         }
         let before: Predecessors = passed.iter().collect();
         self.place(node, times, &before);
@@ -216,7 +216,7 @@ impl Builder<'_> {
 
     /// Adds the node of an operation to the tail of its stream.
     fn append(&mut self, index: usize, (lane, role): (usize, Role), is_last: bool) {
-        let (op, node) = (&self.ops[index], Node::work(index));
+        let (op, node) = (&self.ops[index], DagNode::work(index));
         if is_last {
             *self.streams.tail_mut(lane) = Nodes::one(node, Some(op.position.lane));
             self.streams.end_entry(lane, op, role);
@@ -242,7 +242,7 @@ impl Builder<'_> {
         if outcome != WaitOutcome::Complete {
             return self.call(index, None);
         }
-        let node = Node::work(index);
+        let node = DagNode::work(index);
         let mut passed = Nodes::default();
         let by = Nodes::one(node, None);
         match what {
@@ -330,8 +330,8 @@ impl Builder<'_> {
         for at in 1..starts.len() {
             starts[at] += starts[at - 1];
         }
-        let all = (0..moments.len() / 2).flat_map(|op| [Node::call(op), Node::work(op)]);
-        let mut order: Vec<Node> = all.filter(|node| moments[node.index()].exists).collect();
+        let all = (0..moments.len() / 2).flat_map(|op| [DagNode::call(op), DagNode::work(op)]);
+        let mut order: Vec<DagNode> = all.filter(|node| moments[node.index()].exists).collect();
         // Every edge leads to a later end; at the same time, to a later entry; and within an entry,
         // from its first node to its second.
         order.sort_unstable_by_key(|node| {

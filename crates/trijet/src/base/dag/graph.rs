@@ -20,9 +20,9 @@ pub enum Kernels {
 
 /// A node of the graph: the call or the work of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Node(u32);
+pub struct DagNode(u32);
 
-impl Node {
+impl DagNode {
     /// The call of the host.
     ///
     /// # Panics
@@ -79,9 +79,9 @@ pub struct Dag {
     /// The index in `before` of the first predecessor of each node.
     pub(super) starts: Vec<u32>,
     /// The predecessors of all nodes.
-    pub(super) before: Vec<(Node, Edge)>,
+    pub(super) before: Vec<(DagNode, Edge)>,
     /// All nodes, each after its predecessors.
-    pub(super) order: Vec<Node>,
+    pub(super) order: Vec<DagNode>,
     /// For each edge that was left out, by how much the clocks contradict it.
     pub(super) contradictions: Vec<u64>,
 }
@@ -89,7 +89,7 @@ pub struct Dag {
 impl Dag {
     /// All nodes, each after its predecessors.
     #[must_use]
-    pub fn order(&self) -> &[Node] {
+    pub fn order(&self) -> &[DagNode] {
         &self.order
     }
 
@@ -114,14 +114,14 @@ impl Dag {
 
     /// The direct predecessors of a node.
     #[must_use]
-    pub fn before(&self, node: Node) -> &[(Node, Edge)] {
+    pub fn before(&self, node: DagNode) -> &[(DagNode, Edge)] {
         let at = node.index();
         &self.before[self.starts[at] as usize..self.starts[at + 1] as usize]
     }
 
     /// The interval of a node. It begins after everything before the node was done.
     #[must_use]
-    pub fn span(&self, node: Node) -> Range<u64> {
+    pub fn span(&self, node: DagNode) -> Range<u64> {
         let moment = self.moments[node.index()];
         moment.begin..moment.end
     }
@@ -129,7 +129,7 @@ impl Dag {
     /// The time at which the last predecessor of a node was done. A node without predecessors has
     /// its own begin.
     #[must_use]
-    pub fn ready(&self, node: Node) -> u64 {
+    pub fn ready(&self, node: DagNode) -> u64 {
         let ends = self.before(node).iter().map(|(earlier, _)| self.span(*earlier).end);
         ends.max().unwrap_or(self.span(node).start)
     }
@@ -137,7 +137,7 @@ impl Dag {
     /// The interval in which an operation of the device ran, if it was measured.
     #[must_use]
     pub fn work(&self, op: usize) -> Option<Range<u64>> {
-        let node = Node::work(op);
+        let node = DagNode::work(op);
         let moment = self.moments[node.index()];
         (moment.exists && moment.timed).then_some(moment.begin..moment.end)
     }
@@ -162,7 +162,7 @@ impl Dag {
     /// The interval in which the host was in the call of an operation, if it was measured.
     #[must_use]
     pub fn call(&self, op: usize) -> Option<Range<u64>> {
-        let moment = self.moments[Node::call(op).index()];
+        let moment = self.moments[DagNode::call(op).index()];
         (moment.exists && moment.timed).then_some(moment.called..moment.end)
     }
 
@@ -171,14 +171,18 @@ impl Dag {
     #[must_use]
     pub fn enqueued(&self, op: usize) -> Option<u64> {
         let call = self.call(op)?;
-        let own = self.before(Node::work(op)).contains(&(Node::call(op), Edge::Call));
+        let own = self.before(DagNode::work(op)).contains(&(DagNode::call(op), Edge::Call));
         Some(if own { call.end } else { call.start })
     }
 
     /// The last predecessor of a node to be done, by the edges that are `wanted`. At equal times,
     /// work of the device is preferred to a call.
     #[must_use]
-    pub fn last_before(&self, node: Node, wanted: impl Fn(Edge) -> bool) -> Option<(Node, Edge)> {
+    pub fn last_before(
+        &self,
+        node: DagNode,
+        wanted: impl Fn(Edge) -> bool,
+    ) -> Option<(DagNode, Edge)> {
         let candidates = self.before(node).iter().copied().filter(|(_, edge)| wanted(*edge));
         candidates.max_by_key(|(node, _)| (self.span(*node).end, !node.is_call()))
     }
@@ -187,9 +191,9 @@ impl Dag {
     /// call and its engine. Records and waits take no time, so the work or the call behind them is
     /// named instead.
     #[must_use]
-    pub fn held_by(&self, op: usize) -> Option<Held> {
+    pub fn held_by(&self, op: usize) -> Option<HeldBy> {
         let stream = |edge| matches!(edge, Edge::Lane | Edge::Event | Edge::Legacy | Edge::Graph);
-        let (mut node, mut edge) = self.last_before(Node::work(op), stream)?;
+        let (mut node, mut edge) = self.last_before(DagNode::work(op), stream)?;
         let until = self.span(node).end;
         let mut legacy = edge == Edge::Legacy;
         while !node.is_call() && !self.moments[node.index()].timed {
@@ -197,17 +201,17 @@ impl Dag {
             (node, edge) = next;
             legacy |= edge == Edge::Legacy;
         }
-        Some(Held { until, by: node, legacy })
+        Some(HeldBy { until, by: node, legacy })
     }
 
     /// A path of edges from the work of `earlier` to the work of `later`, each with the node that
     /// it leaves; `None` if no law orders them. Edges of engines are not followed, nor are nodes
     /// that ended before `earlier` did.
     #[must_use]
-    pub fn path(&self, earlier: usize, later: usize) -> Option<Vec<(Node, Edge)>> {
-        let (from, to) = (Node::work(later), Node::work(earlier));
+    pub fn path(&self, earlier: usize, later: usize) -> Option<Vec<(DagNode, Edge)>> {
+        let (from, to) = (DagNode::work(later), DagNode::work(earlier));
         let floor = self.span(to).end;
-        let mut came: HashMap<Node, (Node, Edge)> = HashMap::new();
+        let mut came: HashMap<DagNode, (DagNode, Edge)> = HashMap::new();
         let mut open = vec![from];
         while let Some(node) = open.pop() {
             if node == to {
@@ -233,11 +237,11 @@ impl Dag {
 
 /// What held an operation back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldBy {
     /// The time until which it waited.
     pub until: u64,
     /// The work or the call that it waited for last.
-    pub by: Node,
+    pub by: DagNode,
     /// Whether a barrier of the legacy stream is between the two.
     pub legacy: bool,
 }

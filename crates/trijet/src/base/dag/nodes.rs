@@ -1,7 +1,7 @@
 //! Sets of nodes that have passed at a point: the [`Past`] of the graph.
 #![forbid(unsafe_code)]
 
-use super::graph::Node;
+use super::graph::DagNode;
 use crate::base::edges::{Edge, Past};
 use crate::base::id::LaneId;
 use smallvec::SmallVec;
@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 const COMPARED_MAX: usize = 16;
 
 /// A node, the edge by which it comes before, and its stream, if the stream's order includes it.
-type Passed = (Node, Edge, Option<LaneId>);
+type Passed = (DagNode, Edge, Option<LaneId>);
 
 /// Nodes that have passed. For each stream and kind of edge, the last node is enough (law A1).
 #[derive(Debug, Clone, Default)]
@@ -22,18 +22,18 @@ pub(super) struct Nodes {
 
 impl Nodes {
     /// One node, and everything before it. It may be the last one of a stream.
-    pub(super) fn one(node: Node, stream: Option<LaneId>) -> Self {
+    pub(super) fn one(node: DagNode, stream: Option<LaneId>) -> Self {
         let mut one = Self::default();
         one.list.push((node, Edge::Lane, stream));
         one
     }
 
     /// The nodes, each with the edge by which it comes before.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Node, Edge)> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (DagNode, Edge)> + '_ {
         self.list.iter().map(|(node, edge, _)| (*node, *edge))
     }
 
-    fn add(&mut self, node: Node, edge: Edge, stream: Option<LaneId>) {
+    fn add(&mut self, node: DagNode, edge: Edge, stream: Option<LaneId>) {
         // A launch of a graph in the stream of the launch before follows that one by the order of the stream.
         let is_covered =
             |(other, by, of): &Passed| (*by, *of) == (Edge::Lane, stream) && *other >= node;

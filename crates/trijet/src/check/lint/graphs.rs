@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::run::Run;
-use crate::base::dag::{Edge, Node};
+use crate::base::dag::{DagNode, Edge};
 use crate::base::ledger::Op;
 use crate::base::lint::{Lint, Rule};
 use crate::base::units::Nanos;
@@ -35,7 +35,7 @@ pub(super) fn serialized(run: &Run<'_>) -> Vec<Lint> {
             continue;
         };
         let (lane, other) = (op.position.lane, run.ops[before].position.lane);
-        let held = run.dag.last_before(Node::work(index), other_laws);
+        let held = run.dag.last_before(DagNode::work(index), other_laws);
         let held = held.map_or(0, |(node, _)| run.dag.span(node).end);
         let ready = held.max(enqueued);
         if lane != other && ready < earlier.end && ran.start >= earlier.end {

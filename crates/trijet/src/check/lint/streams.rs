@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::run::Run;
-use crate::base::dag::{Edge, Node};
+use crate::base::dag::{DagNode, Edge};
 use crate::base::id::{LaneId, Position};
 use crate::base::ledger::{Asked, Op, OpKind, StreamClass};
 use crate::base::lint::{Lint, Rule};
@@ -37,7 +37,7 @@ fn conflict(a: &Op, b: &Op) -> bool {
 pub(super) fn legacy_barrier(run: &Run<'_>) -> Vec<Lint> {
     let (mut saved, mut concerned) = (0, Vec::new());
     for index in 0..run.ops.len() {
-        let node = Node::work(index);
+        let node = DagNode::work(index);
         let before = run.dag.before(node);
         // Records and waits take no time themselves.
         if run.dag.work(index).is_none() || !before.iter().any(|(_, edge)| *edge == Edge::Legacy) {

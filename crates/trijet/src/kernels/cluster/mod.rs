@@ -14,7 +14,7 @@ use crate::launch::{Code, In, Kernel, KernelSpec, Out, Shape};
 pub(crate) const PTX: &str = include_str!("cluster.ptx");
 
 /// The parameters of [`MATMUL`]: `(inner, columns, x, w, y)`.
-pub type Params = (u32, u32, In<f32>, In<f32>, Out<f32>);
+pub type ClusterParams = (u32, u32, In<f32>, In<f32>, Out<f32>);
 
 const THREADS: u32 = 256;
 /// The rows and columns of the result that a block computes.
@@ -109,7 +109,7 @@ fn cost(args: &ArgBlock) -> Cost {
 /// assert_eq!(s.download(&y)?, [19.0, 22.0, 43.0, 50.0]);
 /// # Ok::<(), trijet::Error>(())
 /// ```
-pub static MATMUL: Kernel<Params> = {
+pub static MATMUL: Kernel<ClusterParams> = {
     let shape = Shape::Given(check_shape);
     let spec = KernelSpec::new("cluster_matmul_f32", Code::ptx(PTX), shape).check(check);
     // SAFETY: it takes (u32, u32, const float*, u64, const float*, u64, float*, u64), and compares each index

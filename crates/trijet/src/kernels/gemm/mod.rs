@@ -18,7 +18,7 @@ pub use half::bf16;
 pub(crate) const PTX: &str = include_str!("gemm.ptx");
 
 /// The parameters of [`MATMUL`]: `(a, b, d, [m, n, k])`.
-pub type Params = (Tiled<In<bf16>>, Tiled<In<bf16>>, Tiled<Out<bf16>>, [u32; 3]);
+pub type GemmParams = (Tiled<In<bf16>>, Tiled<In<bf16>>, Tiled<Out<bf16>>, [u32; 3]);
 
 /// Two warpgroups that multiply and one that loads.
 const THREADS: u32 = 384;
@@ -173,7 +173,7 @@ fn cost(args: &ArgBlock) -> Cost {
 /// assert_eq!([d[0], d[1], d[8], d[9]].map(f32::from), [17.0, 23.0, 39.0, 53.0]);
 /// # Ok::<(), trijet::Error>(())
 /// ```
-pub static MATMUL: Kernel<Params> = {
+pub static MATMUL: Kernel<GemmParams> = {
     let shape = Shape::Given(check_shape);
     let spec = KernelSpec::new("gemm_bf16", Code::ptx(PTX), shape)
         .check(check)

@@ -26,7 +26,7 @@ pub(crate) const PTX: &str = include_str!("median.ptx");
 const TILE_ROWS: u64 = 16;
 
 /// The parameters: `(width, height, first_out_row, first_in_row, x, y, edges)`.
-pub type Params<T> = (u32, u32, u64, u64, In<T>, Out<T>, u32);
+pub type MedianParams<T> = (u32, u32, u64, u64, In<T>, Out<T>, u32);
 
 /// The window of the filter: a square with sides of `2 * radius + 1` pixels around a pixel.
 ///
@@ -64,13 +64,13 @@ pub trait MedianPixel: Element {
     ///
     /// # Errors
     /// `InvalidValue` for another radius.
-    fn kernel(radius: u32) -> Result<&'static Kernel<Params<Self>>>;
+    fn kernel(radius: u32) -> Result<&'static Kernel<MedianParams<Self>>>;
 }
 
 fn pick<T>(
-    kernels: &'static [Kernel<Params<T>>],
+    kernels: &'static [Kernel<MedianParams<T>>],
     radius: u32,
-) -> Result<&'static Kernel<Params<T>>> {
+) -> Result<&'static Kernel<MedianParams<T>>> {
     let index = (radius as usize).wrapping_sub(1);
     kernels.get(index).ok_or_else(|| {
         let cause = format!("the radius is {radius}; choose 1 to {RADIUS_MAX}");
@@ -79,13 +79,13 @@ fn pick<T>(
 }
 
 impl MedianPixel for u8 {
-    fn kernel(radius: u32) -> Result<&'static Kernel<Params<Self>>> {
+    fn kernel(radius: u32) -> Result<&'static Kernel<MedianParams<Self>>> {
         pick(&MEDIAN_U8, radius)
     }
 }
 
 impl MedianPixel for u16 {
-    fn kernel(radius: u32) -> Result<&'static Kernel<Params<Self>>> {
+    fn kernel(radius: u32) -> Result<&'static Kernel<MedianParams<Self>>> {
         pick(&MEDIAN_U16, radius)
     }
 }
@@ -182,7 +182,7 @@ fn tile_elements(args: &ArgBlock) -> u64 {
 }
 
 fn tile<T: Median + bytemuck::Pod, const R: u32>(tile: &mut Tile<'_>) {
-    let (width, height, first_out, first_in_row, x, y, edges) = tile.args::<Params<T>>();
+    let (width, height, first_out, first_in_row, x, y, edges) = tile.args::<MedianParams<T>>();
     let edges = Edges::numbered(edges).expect("the check of the declaration knows the number");
     let geometry = Geometry { width, height, first_in_row };
     let first = first_out + tile.first as u64 / u64::from(width);
@@ -222,7 +222,7 @@ macro_rules! declared {
     };
 }
 
-static MEDIAN_U8: [Kernel<Params<u8>>; 7] = [
+static MEDIAN_U8: [Kernel<MedianParams<u8>>; 7] = [
     declared!(u8, 1, "median_r1_u8"),
     declared!(u8, 2, "median_r2_u8"),
     declared!(u8, 3, "median_r3_u8"),
@@ -232,7 +232,7 @@ static MEDIAN_U8: [Kernel<Params<u8>>; 7] = [
     declared!(u8, 7, "median_r7_u8"),
 ];
 
-static MEDIAN_U16: [Kernel<Params<u16>>; 7] = [
+static MEDIAN_U16: [Kernel<MedianParams<u16>>; 7] = [
     declared!(u16, 1, "median_r1_u16"),
     declared!(u16, 2, "median_r2_u16"),
     declared!(u16, 3, "median_r3_u16"),

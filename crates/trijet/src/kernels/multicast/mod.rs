@@ -17,7 +17,7 @@ use crate::memory::{TiledView, View};
 pub(crate) const PTX: &str = include_str!("multicast.ptx");
 
 /// The parameters of [`MATMUL`]: `(x, w, y, [rows, inner, columns])`.
-pub type Params = (Tiled<In<f32>>, Tiled<In<f32>>, Out<f32>, [u32; 3]);
+pub type MulticastParams = (Tiled<In<f32>>, Tiled<In<f32>>, Out<f32>, [u32; 3]);
 
 /// Eight warps that compute and one that loads.
 const THREADS: u32 = 288;
@@ -139,7 +139,7 @@ fn cost(args: &ArgBlock) -> Cost {
 /// assert_eq!(s.download(&y)?, [19.0, 22.0, 43.0, 50.0]);
 /// # Ok::<(), trijet::Error>(())
 /// ```
-pub static MATMUL: Kernel<Params> = {
+pub static MATMUL: Kernel<MulticastParams> = {
     let shape = Shape::Given(check_shape);
     let spec = KernelSpec::new("multicast_matmul_f32", Code::ptx(PTX), shape).check(check);
     let twin = Twin { tile_elements: |_| 1024, run: tile, cost };

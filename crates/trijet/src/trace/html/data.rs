@@ -3,7 +3,7 @@
 
 use super::super::json::string;
 use super::super::tracks::{self, Shows, kind_name, span, track_name};
-use super::item::{Item, NO_TRACK, Sheet, Track, TrackKind};
+use super::item::{Item, NO_TRACK, Sheet, TimelineTrack, TrackKind};
 use super::look::Look;
 use super::page::Page;
 use super::sheet::{CRITICAL, CRITICAL_CALL, Data, More, UNDECLARED};
@@ -29,7 +29,8 @@ pub(super) fn data(page: &Page<'_>) -> Data {
         let track = match row {
             Row::Host(one) => {
                 let name = one.engine.name().to_owned();
-                sheet.tracks.push(Track { kind: TrackKind::Engine, group: String::new(), name });
+                let (kind, group) = (TrackKind::Engine, String::new());
+                sheet.tracks.push(TimelineTrack { kind, group, name });
                 continue;
             }
             Row::Track(track) => &tracks[*track],
@@ -43,7 +44,7 @@ pub(super) fn data(page: &Page<'_>) -> Data {
         if let Some(device) = device.filter(|_| several) {
             name = format!("{} {name}", device.0);
         }
-        sheet.tracks.push(Track { kind, group: String::new(), name });
+        sheet.tracks.push(TimelineTrack { kind, group: String::new(), name });
         for index in track.rows.iter().flatten() {
             on[kind as usize][*index] = number;
         }

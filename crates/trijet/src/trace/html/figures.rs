@@ -22,7 +22,7 @@ pub enum PartLook {
 
 /// A part of a bar.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct BarPart {
     /// How the part looks.
     pub look: PartLook,
     /// What the part is.
@@ -39,7 +39,7 @@ pub struct Bar {
     /// Whether this engine limits the run.
     pub limits: bool,
     /// The parts, which sum to the whole.
-    pub parts: Vec<Part>,
+    pub parts: Vec<BarPart>,
 }
 
 /// A finding.
@@ -59,7 +59,7 @@ pub struct Note {
 
 /// A table. The first column is a text, the others are numbers.
 #[derive(Debug, Clone, Default)]
-pub struct Table {
+pub struct FigureTable {
     /// The names of the columns.
     pub head: Vec<String>,
     /// The rows.
@@ -78,7 +78,7 @@ pub struct Section {
     /// The findings, the most costly first.
     pub notes: Vec<Note>,
     /// The kernels.
-    pub table: Table,
+    pub table: FigureTable,
 }
 
 impl PartLook {

@@ -19,7 +19,7 @@ pub enum TrackKind {
 
 /// A track of a timeline.
 #[derive(Debug, Clone)]
-pub struct Track {
+pub struct TimelineTrack {
     /// What the track shows.
     pub kind: TrackKind,
     /// The heading that the track shares with its neighbours, such as a process; may be empty.
@@ -71,7 +71,7 @@ impl Item {
 #[derive(Debug, Clone, Default)]
 pub struct Sheet {
     /// The tracks, in the order in which they are drawn.
-    pub tracks: Vec<Track>,
+    pub tracks: Vec<TimelineTrack>,
     /// The names of items.
     pub labels: Vec<String>,
     /// The kinds of items, in words.

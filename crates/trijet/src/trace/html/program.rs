@@ -4,7 +4,7 @@
 use super::bars;
 use super::figures::Section;
 use super::frame::filled;
-use super::item::{Sheet, Track, TrackKind};
+use super::item::{Sheet, TimelineTrack, TrackKind};
 use super::markup::{escaped, none};
 use super::sections;
 use super::sheet::More;
@@ -174,7 +174,7 @@ impl Sheet {
     /// The operations of each engine, for a picture: the name of the track, and the time and colour of
     /// each operation.
     pub(super) fn engines(&self) -> Vec<still::Engine> {
-        let wanted = |track: &&Track| track.kind == TrackKind::Engine;
+        let wanted = |track: &&TimelineTrack| track.kind == TrackKind::Engine;
         let mut rows: Vec<Option<usize>> = Vec::new();
         let mut engines: Vec<still::Engine> = Vec::new();
         for track in &self.tracks {

@@ -173,7 +173,7 @@ fn a_page_that_would_be_too_large_merges_short_neighbours_and_says_so() {
     let mut sheet =
         Sheet { labels: vec!["k".into()], kinds: vec!["kernel".into()], ..Sheet::default() };
     for (kind, name) in [(TrackKind::Engine, "kernels"), (TrackKind::Thread, "thread 1")] {
-        sheet.tracks.push(Track { kind, group: "GPU".into(), name: name.into() });
+        sheet.tracks.push(TimelineTrack { kind, group: "GPU".into(), name: name.into() });
     }
     let mut draw = Prng::new(3);
     for number in 0..10_000_u64 {

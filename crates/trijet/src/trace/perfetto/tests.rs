@@ -87,7 +87,7 @@ struct Read {
 }
 
 impl Read {
-    fn of(ops: &[Op], edges: &[(Node, Node)]) -> Self {
+    fn of(ops: &[Op], edges: &[(DagNode, DagNode)]) -> Self {
         let mut read = Self { descriptors: Vec::new(), events: Vec::new() };
         for packet in messages(&decode(&trace(ops, edges, &[])), PACKET) {
             assert_eq!(num(&packet, SEQUENCE), Some(1));
@@ -212,7 +212,7 @@ fn counters_have_the_sum_at_each_moment() {
 
 #[test]
 fn an_arrow_leaves_one_slice_and_reaches_one() {
-    let (work, call) = (Node::work, Node::call);
+    let (work, call) = (DagNode::work, DagNode::call);
     let edges = [(work(0), work(2)), (work(0), call(1)), (call(3), work(2)), (work(3), work(0))];
     let read = Read::of(&sample(), &edges);
     let ends = |field: u32| -> Vec<(String, u64)> {
@@ -272,14 +272,14 @@ fn a_slice_is_annotated_with_the_facts_of_its_operation() {
 
 #[test]
 fn equal_traces_give_equal_bytes() {
-    let edges = [(Node::work(0), Node::work(1))];
+    let edges = [(DagNode::work(0), DagNode::work(1))];
     assert_eq!(trace(&sample(), &edges, &[]), trace(&sample(), &edges, &[]));
 }
 
 #[test]
 #[should_panic(expected = "that the trace does not have")]
 fn an_edge_to_no_operation_is_refused() {
-    drop(trace(&[], &[(Node::call(0), Node::work(0))], &[]));
+    drop(trace(&[], &[(DagNode::call(0), DagNode::work(0))], &[]));
 }
 
 #[test]

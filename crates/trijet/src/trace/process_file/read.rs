@@ -6,8 +6,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::StreamClass;
 use crate::base::units::Nanos;
 use crate::trace::activity::{
-    Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, Direction, End, Memory,
-    NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
+    Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, Direction, End,
+    MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
 };
 use std::io::{self, Read};
 use trijet_cupti::file::{
@@ -354,14 +354,14 @@ fn kind(kind: u8, a: u8, b: u8, c: u8) -> Decoded<ActivityKind> {
     })
 }
 
-fn memory(code: u8) -> Option<Memory> {
+fn memory(code: u8) -> Option<MemoryKind> {
     Some(match code {
-        0 => Memory::Unknown,
-        1 => Memory::Pageable,
-        2 => Memory::Pinned,
-        3 => Memory::Device,
-        4 => Memory::Array,
-        5 => Memory::Managed,
+        0 => MemoryKind::Unknown,
+        1 => MemoryKind::Pageable,
+        2 => MemoryKind::Pinned,
+        3 => MemoryKind::Device,
+        4 => MemoryKind::Array,
+        5 => MemoryKind::Managed,
         _ => return None,
     })
 }

@@ -5,8 +5,8 @@
 use crate::base::ledger::StreamClass;
 use crate::base::units::Nanos;
 use crate::trace::activity::{
-    Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, Direction, End, Memory,
-    NameId, OverheadKind, StreamInfo, SyncKind,
+    Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, Direction, End,
+    MemoryKind, NameId, OverheadKind, StreamInfo, SyncKind,
 };
 use trijet_cupti::file::{self, Allocated, NO_NAME, Row, Totals, kind};
 
@@ -122,14 +122,14 @@ fn code(kind: ActivityKind) -> [u8; 4] {
     }
 }
 
-fn memory(kind: Memory) -> u8 {
+fn memory(kind: MemoryKind) -> u8 {
     match kind {
-        Memory::Unknown => 0,
-        Memory::Pageable => 1,
-        Memory::Pinned => 2,
-        Memory::Device => 3,
-        Memory::Array => 4,
-        Memory::Managed => 5,
+        MemoryKind::Unknown => 0,
+        MemoryKind::Pageable => 1,
+        MemoryKind::Pinned => 2,
+        MemoryKind::Device => 3,
+        MemoryKind::Array => 4,
+        MemoryKind::Managed => 5,
     }
 }
 

@@ -5,7 +5,7 @@ use super::host;
 use super::run::{Run, State};
 use super::shared::Shared;
 use crate::workers::end;
-use crate::workers::task::Task;
+use crate::workers::task::WorkerTask;
 use bytemuck::Pod;
 use std::cell::Cell;
 use std::fmt;
@@ -88,13 +88,13 @@ impl<'a> Worker<'a> {
     /// its work itself.
     #[must_use]
     pub fn spawn(&mut self, kind: u8, payload: u64) -> bool {
-        self.run.spawn(self.id, self.state, Task::new(kind, payload).word())
+        self.run.spawn(self.id, self.state, WorkerTask::new(kind, payload).word())
     }
 
     /// As [`Worker::spawn`], for bodies that cannot do without: no room ends the run, and its error says so.
     pub fn must_spawn(&mut self, kind: u8, payload: u64) {
         if !self.spawn(kind, payload) {
-            let task = Task::new(kind, payload);
+            let task = WorkerTask::new(kind, payload);
             self.run.stop(end::FULL, self.id, task.word());
         }
     }

@@ -5,7 +5,7 @@ use super::super::rows as row;
 use super::verb::{Call, Verb, call};
 use trijet::probe::refuse_in_child;
 use trijet::task::{Data, TaskId, TaskOptions, Tasks, Workers};
-use trijet::workers::Options;
+use trijet::workers::RunOptions;
 use trijet::workers::programs::vectors::{self, VECTORS};
 use trijet::{Error, ErrorKind, Result};
 
@@ -47,7 +47,7 @@ fn arrays(held: &Held) -> Result<(Tasks, [Data<f32>; 4])> {
 
 fn bound(tasks: &Tasks, [a, b, c, d]: [&Data<f32>; 4]) -> Result<Workers> {
     let uses = (a.update(), b.update(), c.update(), d.update());
-    let options = Options { workers: Some(2), ..Options::default() };
+    let options = RunOptions { workers: Some(2), ..RunOptions::default() };
     tasks.task(uses).bind(&VECTORS, options, |program, (a, b, c, d)| program.run((a, b, c, d)))
 }
 

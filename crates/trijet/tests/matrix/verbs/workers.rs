@@ -3,13 +3,13 @@
 use super::super::held::Held;
 use super::super::rows as row;
 use super::verb::{Verb, call};
-use trijet::workers::programs::echo::{ECHO, Echoes, Params};
+use trijet::workers::programs::echo::{ECHO, EchoParams, Echoes};
 use trijet::workers::programs::queens::{self, QUEENS};
-use trijet::workers::{Chooser, Feed, Options, Run, Task, TaskGraph, Work};
+use trijet::workers::{Chooser, Feed, Run, RunOptions, TaskGraph, Work, WorkerTask};
 use trijet::{Buffer, Result, Stream};
 
-fn options() -> Options {
-    Options { workers: Some(2), ..Options::default() }
+fn options() -> RunOptions {
+    RunOptions { workers: Some(2), ..RunOptions::default() }
 }
 
 /// Solutions of four queens.
@@ -23,7 +23,7 @@ fn started(held: &Held) -> Result<(Run, Buffer<u64>)> {
     Ok((run(&held.other, &mut total)?, total))
 }
 
-type Fed = Feed<'static, Echoes, Params>;
+type Fed = Feed<'static, Echoes, EchoParams>;
 
 /// A feed. Its stream and its memory are leaked, because it borrows them.
 fn feed(held: &Held) -> Result<Fed> {
@@ -102,7 +102,7 @@ pub(super) const VERBS: &[Verb] = &[
         let mut sum = h.other.alloc_zeroed::<u64>(1)?;
         call(move |_, s| {
             let mut feed = s.feed_workers(&ECHO, &options(), (&mut sum,))?;
-            feed.push(&[Task::new(0, 1)])?;
+            feed.push(&[WorkerTask::new(0, 1)])?;
             let (_, answers) = feed.finish()?;
             assert_eq!(answers.len(), 1);
             Ok(())
@@ -110,12 +110,12 @@ pub(super) const VERBS: &[Verb] = &[
     }),
     Verb::new("Feed::push", row::OWN_STREAMS, |h| {
         let mut feed = feed(h)?;
-        call(move |_, _| feed.push(&[Task::new(0, 1)]))
+        call(move |_, _| feed.push(&[WorkerTask::new(0, 1)]))
     })
     .on_host(),
     Verb::new("Feed::answers", row::LOCAL, |h| {
         let mut feed = feed(h)?;
-        feed.push(&[Task::new(0, 1)])?;
+        feed.push(&[WorkerTask::new(0, 1)])?;
         call(move |_, _| {
             drop(feed.answers());
             Ok(())
@@ -123,7 +123,7 @@ pub(super) const VERBS: &[Verb] = &[
     }),
     Verb::new("Feed::finish", row::OBJECT, |h| {
         let mut feed = feed(h)?;
-        feed.push(&[Task::new(0, 1)])?;
+        feed.push(&[WorkerTask::new(0, 1)])?;
         call(move |_, _| feed.finish().map(drop))
     }),
     Verb::new("Feed::cancel", row::LOCAL, |h| {

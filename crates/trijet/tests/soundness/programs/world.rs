@@ -5,7 +5,7 @@ use super::memory::{Slot, compare_floats};
 use super::step::{EVENTS, End, GRAPHS, Node, SETS, SLOTS, Step};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use trijet::check::Options;
+use trijet::check::CheckOptions;
 use trijet::comm::Communicator;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::task::{TaskOptions, Tasks};
@@ -54,7 +54,7 @@ impl Setup {
             builder = builder.pool(pool);
         }
         if self.is_checked {
-            builder = builder.check(Options::default());
+            builder = builder.check(CheckOptions::default());
         }
         builder.open_all()
     }

@@ -66,11 +66,11 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`ATTENTION`].
-pub type Params = (In<u32>, In<f32>, In<f32>, In<f32>, Out<f32>);
+pub type AttentionParams = (In<u32>, In<f32>, In<f32>, In<f32>, Out<f32>);
 
 /// Attention in single precision with heads of [`WIDTH`] dimensions. Its arguments are `(&ends, &q, &k, &v, &mut out)`: the rows of
 /// `k` and `v` from `ends[i]` to `ends[i + 1]` are the sequence of query `i`. A task is a query. Scores are small numbers.
-pub static ATTENTION: Program<Queries, Params> = {
+pub static ATTENTION: Program<Queries, AttentionParams> = {
     let parameters = "const u32* ends, u64 marks, const float* q, u64 queries, const float* k, u64 all, \
                       const float* v, u64 others, float* out, u64 results";
     let spec = ProgramSpec::new("attention", include_str!("attention.cu"), parameters);

@@ -31,11 +31,11 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// Sums payloads and answers each. Its argument is `(&mut sum,)`.
-pub static ECHO: Program<Echoes, Params> = {
+pub static ECHO: Program<Echoes, EchoParams> = {
     let spec = ProgramSpec::new("echo", include_str!("echo.cu"), "u64* sum, u64 length");
     // SAFETY: the body adds to the first word only, atomically, and the check demands one.
     unsafe { Program::declare(spec.check(check).ptx(include_str!("echo.ptx"))) }
 };
 
 /// The parameters of [`ECHO`].
-pub type Params = (InOut<u64>,);
+pub type EchoParams = (InOut<u64>,);

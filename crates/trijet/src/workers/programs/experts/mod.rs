@@ -77,11 +77,11 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`EXPERTS`].
-pub type Params = (In<u32>, In<u32>, Out<u32>);
+pub type ExpertsParams = (In<u32>, In<u32>, Out<u32>);
 
 /// Multiplies tokens by the weights of their experts, in words that wrap around. Its arguments are `(&ends, &x, &mut y)`: the tokens
 /// from `ends[i]` to `ends[i + 1]` are those of expert `i`. It begins with a task of kind 0 for each expert.
-pub static EXPERTS: Program<Experts, Params> = {
+pub static EXPERTS: Program<Experts, ExpertsParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("experts.cu"));
     let parameters = "const u32* ends, u64 marks, const u32* x, u64 length, u32* y, u64 results";
     let spec = ProgramSpec::new("experts", bodies, parameters);

@@ -10,9 +10,9 @@ use crate::workers::programs::part::part;
 
 /// The one kind of [`LAYERED`].
 #[derive(Debug, Clone, Copy)]
-pub struct Nodes;
+pub struct LayeredNodes;
 
-impl Kinds for Nodes {
+impl Kinds for LayeredNodes {
     const KINDS: &'static [(&'static str, Body)] = &[("node", node)];
 }
 
@@ -115,10 +115,10 @@ fn check(args: &ArgBlock) -> std::result::Result<(), String> {
 }
 
 /// The parameters of [`LAYERED`].
-pub type Params = (In<u32>, In<u32>, InOut<u32>);
+pub type LayeredParams = (In<u32>, In<u32>, InOut<u32>);
 
 /// Hashes the values of the predecessors of each node. Its arguments are `(&ends, &before, &mut values)`, those of a [`Layered`].
-pub static LAYERED: Program<Nodes, Params> = {
+pub static LAYERED: Program<LayeredNodes, LayeredParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("layered.cu"));
     let parameters =
         "const u32* ends, u64 marks, const u32* before, u64 edges, u32* values, u64 length";

@@ -62,11 +62,11 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`LENGTHS`].
-pub type Params = (Out<u32>, u32, u32);
+pub type LengthsParams = (Out<u32>, u32, u32);
 
 /// Steps of a generator of numbers. Its arguments are `(&mut out, base, skew)`: task `i` makes `base << min(z, skew)` steps in each
 /// lane, where `z` is the number of leading zeros of a hash of `i`, and writes 32 words of `out`.
-pub static LENGTHS: Program<Lengths, Params> = {
+pub static LENGTHS: Program<Lengths, LengthsParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("lengths.cu"));
     let spec = ProgramSpec::new("lengths", bodies, "u32* out, u64 length, u32 base, u32 skew");
     // SAFETY: each lane writes the word of its task and its number atomically, if there is one, for any payload.

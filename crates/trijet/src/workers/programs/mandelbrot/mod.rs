@@ -59,11 +59,11 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`MANDELBROT`].
-pub type Params = (Out<u32>, u32, u32);
+pub type MandelbrotParams = (Out<u32>, u32, u32);
 
 /// The iterations of each pixel of a square image, until they leave a circle. Its arguments are `(&mut counts, width, limit)`. The
 /// workers are blocks, and a task is a tile: [`tiles`] says how many there are.
-pub static MANDELBROT: Program<Tiles, Params> = {
+pub static MANDELBROT: Program<Tiles, MandelbrotParams> = {
     let (bodies, parameters) =
         (include_str!("mandelbrot.cu"), "u32* counts, u64 pixels, u32 width, u32 limit");
     let spec =

@@ -2,21 +2,21 @@
 
 use crate::device::args::ArgBlock;
 use crate::launch::InOut;
-use crate::workers::{Body, Kinds, Program, ProgramSpec, Task, Worker};
+use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
 
 /// The kinds of [`PAIR`].
 #[derive(Debug, Clone, Copy)]
-pub struct Pair;
+pub struct PairKinds;
 
-impl Kinds for Pair {
+impl Kinds for PairKinds {
     const KINDS: &'static [(&'static str, Body)] =
         &[("even", |w, n| half(w, n, 0)), ("odd", |w, n| half(w, n, 1))];
 }
 
 /// The first task, for the recursion from `n`.
 #[must_use]
-pub const fn first(n: u8) -> Task {
-    Task::new(0, n as u64)
+pub const fn first(n: u8) -> WorkerTask {
+    WorkerTask::new(0, n as u64)
 }
 
 /// The tasks of each kind.
@@ -47,10 +47,10 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`PAIR`].
-pub type Params = (InOut<u64>,);
+pub type PairParams = (InOut<u64>,);
 
 /// Counts the tasks of two kinds that make each other. Its argument is `(&mut counts,)`, and it begins with [`first`].
-pub static PAIR: Program<Pair, Params> = {
+pub static PAIR: Program<PairKinds, PairParams> = {
     let spec = ProgramSpec::new("pair", include_str!("pair.cu"), "u64* counts, u64 length");
     // SAFETY: the bodies add to the first two words only, atomically, and the check demands two.
     unsafe { Program::declare(spec.check(check).ptx(include_str!("pair.ptx"))) }

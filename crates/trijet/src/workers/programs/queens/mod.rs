@@ -3,7 +3,7 @@
 
 use crate::device::args::ArgBlock;
 use crate::launch::InOut;
-use crate::workers::{Body, Kinds, Program, ProgramSpec, Task, Worker};
+use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
 
 /// The one kind of [`QUEENS`].
 #[derive(Debug, Clone, Copy)]
@@ -18,9 +18,9 @@ impl Kinds for Boards {
 /// # Panics
 /// For another number.
 #[must_use]
-pub const fn root(n: u8) -> Task {
+pub const fn root(n: u8) -> WorkerTask {
     assert!(n >= 1 && n <= 15, "a board of 1 to 15 columns");
-    Task::new(0, (n as u64) << 52)
+    WorkerTask::new(0, (n as u64) << 52)
 }
 
 /// A board with queens in its first rows.
@@ -93,11 +93,11 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`QUEENS`].
-pub type Params = (InOut<u64>, u32);
+pub type QueensParams = (InOut<u64>, u32);
 
 /// Counts the ways to place `n` queens on a board of `n` columns. Its arguments are `(&mut total, cut)`: the number is added to
 /// `total`, and boards with fewer than `cut` queens become tasks. It begins with [`root`].
-pub static QUEENS: Program<Boards, Params> = {
+pub static QUEENS: Program<Boards, QueensParams> = {
     let spec =
         ProgramSpec::new("queens", include_str!("queens.cu"), "u64* total, u64 length, u32 cut");
     // SAFETY: the body adds to the first word of `total` only, atomically, and the check demands one. A payload is a board of

@@ -9,9 +9,9 @@ use crate::workers::programs::part::part;
 
 /// The one kind of [`ROWS`].
 #[derive(Debug, Clone, Copy)]
-pub struct Rows;
+pub struct RowsKind;
 
-impl Kinds for Rows {
+impl Kinds for RowsKind {
     const KINDS: &'static [(&'static str, Body)] = &[("row", row)];
 }
 
@@ -46,11 +46,11 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`ROWS`].
-pub type Params = (In<u32>, In<u32>, In<u32>, Out<u32>);
+pub type RowsParams = (In<u32>, In<u32>, In<u32>, Out<u32>);
 
 /// A sparse matrix with a vector, in words that wrap around. Its arguments are `(&ends, &columns, &x, &mut y)`; an entry is a hash
 /// of its row and its column. A task is a row.
-pub static ROWS: Program<Rows, Params> = {
+pub static ROWS: Program<RowsKind, RowsParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("rows.cu"));
     let parameters = "const u32* ends, u64 marks, const u32* columns, u64 entries, const u32* x, u64 length, \
                       u32* y, u64 rows";

@@ -2,7 +2,7 @@
 
 use crate::device::args::ArgBlock;
 use crate::launch::{In, InOut};
-use crate::workers::{Body, Kinds, Program, ProgramSpec, Task, Worker};
+use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
 use std::collections::VecDeque;
 
 use crate::workers::programs::mix::mix;
@@ -60,8 +60,8 @@ impl Neighbours {
 
 /// The task that begins at a vertex. The distance of the vertex itself is set to 0 before.
 #[must_use]
-pub const fn first(vertex: u32) -> Task {
-    Task::new(0, vertex as u64)
+pub const fn first(vertex: u32) -> WorkerTask {
+    WorkerTask::new(0, vertex as u64)
 }
 
 fn visit(w: &mut Worker<'_>, payload: u64) {
@@ -92,11 +92,11 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`SEARCH`].
-pub type Params = (In<u32>, In<u32>, InOut<u32>);
+pub type SearchParams = (In<u32>, In<u32>, InOut<u32>);
 
 /// Lowers the distances of vertices. Its arguments are `(&ends, &neighbours, &mut distances)`, those of [`Neighbours`]; the
 /// distances begin as 0 for the first vertex and `u32::MAX` for others. It begins with [`first`].
-pub static SEARCH: Program<Visits, Params> = {
+pub static SEARCH: Program<Visits, SearchParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("search.cu"));
     let parameters =
         "const u32* ends, u64 marks, const u32* neighbours, u64 edges, u32* distances, u64 length";

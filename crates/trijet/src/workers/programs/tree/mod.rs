@@ -2,22 +2,22 @@
 
 use crate::device::args::ArgBlock;
 use crate::launch::InOut;
-use crate::workers::{Body, Kinds, Program, ProgramSpec, Task, Worker};
+use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
 
 use crate::workers::programs::mix::mix;
 
 /// The one kind of [`TREE`].
 #[derive(Debug, Clone, Copy)]
-pub struct Nodes;
+pub struct TreeNodes;
 
-impl Kinds for Nodes {
+impl Kinds for TreeNodes {
     const KINDS: &'static [(&'static str, Body)] = &[("node", node)];
 }
 
 /// The root of the tree of a seed.
 #[must_use]
-pub const fn root(seed: u32) -> Task {
-    Task::new(0, mix(seed) as u64)
+pub const fn root(seed: u32) -> WorkerTask {
+    WorkerTask::new(0, mix(seed) as u64)
 }
 
 /// The hashes of the children of a node, of which there are at most `most`.
@@ -60,11 +60,11 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`TREE`].
-pub type Params = (InOut<u64>, u32, u32);
+pub type TreeParams = (InOut<u64>, u32, u32);
 
 /// Visits a tree. Its arguments are `(&mut sums, depth, children)`: the number of nodes and the sum of their hashes are added to
 /// `sums`, and a node above the depth has 0 to `children` children. It begins with [`root`].
-pub static TREE: Program<Nodes, Params> = {
+pub static TREE: Program<TreeNodes, TreeParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("tree.cu"));
     let spec = ProgramSpec::new("tree", bodies, "u64* sums, u64 length, u32 depth, u32 children");
     // SAFETY: the body adds to the first two words of `sums` only, atomically, and the check demands two.

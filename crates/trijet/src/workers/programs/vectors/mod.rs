@@ -63,10 +63,10 @@ fn axpy(w: &mut Worker<'_>, payload: u64) {
 
 /// The parameters of [`VECTORS`]. A run writes some elements of an array and need not read any, so an array need not have values
 /// before.
-pub type Params = (Out<f32>, Out<f32>, Out<f32>, Out<f32>);
+pub type VectorsParams = (Out<f32>, Out<f32>, Out<f32>, Out<f32>);
 
 /// Operations on ranges of four arrays. Its arguments are the arrays, and its tasks are nodes with a [`record`].
-pub static VECTORS: Program<Vectors, Params> = {
+pub static VECTORS: Program<Vectors, VectorsParams> = {
     let parameters = "float* a, u64 as, float* b, u64 bs, float* c, u64 cs, float* d, u64 ds";
     let spec = ProgramSpec::new("vectors", include_str!("vectors.cu"), parameters);
     // SAFETY: the bodies use elements below the lengths of their arrays only, and access each one with atomic operations.
