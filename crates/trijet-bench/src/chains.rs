@@ -4,7 +4,7 @@
 //! of the calls. A graph is also launched with other memory each time, which changes all of its nodes.
 #![forbid(unsafe_code)]
 
-use crate::bare::chain::{ChainCost, Chains, Link};
+use crate::bare::chain::{ChainCost, ChainLink, Chains};
 use crate::bare::lab::Lab;
 use crate::bare::ticks::{STEPS, TICK, TRIGGER_THEN_WAIT, Tick, WAIT_THEN_TRIGGER};
 use crate::changed::changes;
@@ -50,7 +50,7 @@ struct Definition {
 /// A chain of the library.
 struct Chain {
     kernel: &'static Tick,
-    link: Link,
+    link: ChainLink,
     stream: Stream,
     /// Launches with other memory take them in turn.
     words: [Buffer<u32>; 2],
@@ -60,11 +60,11 @@ struct Chain {
 }
 
 impl Chain {
-    fn new(device: &Device, link: Link, length: u32) -> Result<Self> {
+    fn new(device: &Device, link: ChainLink, length: u32) -> Result<Self> {
         let kernel = match link {
-            Link::Empty | Link::Plain => &TICK,
-            Link::WaitThenTrigger => &WAIT_THEN_TRIGGER,
-            Link::TriggerThenWait => &TRIGGER_THEN_WAIT,
+            ChainLink::Empty | ChainLink::Plain => &TICK,
+            ChainLink::WaitThenTrigger => &WAIT_THEN_TRIGGER,
+            ChainLink::TriggerThenWait => &TRIGGER_THEN_WAIT,
         };
         let (stream, blocks) = (device.stream()?, device.info().multiprocessors);
         let words = || stream.alloc_zeroed::<u32>(blocks as usize);
@@ -76,8 +76,8 @@ impl Chain {
     fn config(&self) -> LaunchConfig {
         let config = LaunchConfig::new([self.blocks, 1, 1], [THREADS, 1, 1]);
         match self.link {
-            Link::Empty | Link::Plain => config,
-            Link::WaitThenTrigger | Link::TriggerThenWait => config.dependent(),
+            ChainLink::Empty | ChainLink::Plain => config,
+            ChainLink::WaitThenTrigger | ChainLink::TriggerThenWait => config.dependent(),
         }
     }
 
@@ -178,9 +178,9 @@ fn measure(
     let device = setting.device;
     // A host device runs dependent launches one after the other.
     let has_dependents = matches!(device.info().compute, (0, _) | (9.., _));
-    let links: &[Link] = match has_dependents {
-        true => &[Link::Plain, Link::WaitThenTrigger, Link::TriggerThenWait],
-        false => &[Link::Plain],
+    let links: &[ChainLink] = match has_dependents {
+        true => &[ChainLink::Plain, ChainLink::WaitThenTrigger, ChainLink::TriggerThenWait],
+        false => &[ChainLink::Plain],
     };
     steps.expect((definition.lengths.len() * links.len()) as u64 + 5);
     let mut results = Results::of_device(device);
@@ -210,23 +210,23 @@ fn measure(
 }
 
 /// The kernels of a chain in the names of results.
-fn kind(link: Link) -> &'static str {
+fn kind(link: ChainLink) -> &'static str {
     match link {
-        Link::Empty | Link::Plain => "",
-        Link::WaitThenTrigger => ", dependent with a late trigger",
-        Link::TriggerThenWait => ", dependent with an early trigger",
+        ChainLink::Empty | ChainLink::Plain => "",
+        ChainLink::WaitThenTrigger => ", dependent with a late trigger",
+        ChainLink::TriggerThenWait => ", dependent with an early trigger",
     }
 }
 
 /// All ways for chains of one length, in turn.
 fn chains(
     setting: &Setting<'_>,
-    (link, length, samples): (Link, u32, usize),
+    (link, length, samples): (ChainLink, u32, usize),
     lab: Option<&Lab>,
     results: &mut Results,
 ) -> Result<()> {
     let device = setting.device;
-    let is_dependent = link != Link::Plain;
+    let is_dependent = link != ChainLink::Plain;
     let bare =
         lab.map(|lab| Chains::new(lab, device.info().multiprocessors, is_dependent)).transpose()?;
     let chain = || Chain::new(device, link, length);
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn a_chain_that_lacks_a_kernel_is_an_error() -> Result<()> {
         let device = checked_device(Order::Greedy)?;
-        let mut chain = Chain::new(&device, Link::Plain, 4)?;
+        let mut chain = Chain::new(&device, ChainLink::Plain, 4)?;
         let error = chain.sample((1, [4, 0]), |_| Ok(())).expect_err("no kernel ran");
         assert_eq!(error.kind(), ErrorKind::InvalidValue);
         Ok(())

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::allocations::Trace;
-use crate::allocations::replay::{Options, Outcome, replay};
+use crate::allocations::replay::{Options, ReplayOutcome, replay};
 use crate::allocations::workloads::Workload;
 use crate::peer::{self, Peer};
 use crate::progress::Steps;
@@ -71,7 +71,7 @@ impl Definition {
 }
 
 /// The figures of a replay, with the names that the peers have for them.
-fn figures(outcome: Outcome, peak: u64) -> Vec<Value> {
+fn figures(outcome: ReplayOutcome, peak: u64) -> Vec<Value> {
     let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len().max(1) as f64;
     let each = Value::new("each allocation", "ns", mean(&outcome.allocate_ns));
     let free = Value::new("each free", "ns", mean(&outcome.free_ns));

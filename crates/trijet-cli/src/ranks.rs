@@ -9,7 +9,7 @@ use trijet_io::Shard;
 
 /// The rank of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Rank {
+pub(crate) struct OwnRank {
     pub(crate) shard: Shard,
     /// The number among the processes on this host, if a launcher sets it.
     pub(crate) local: Option<u64>,
@@ -19,7 +19,7 @@ pub(crate) struct Rank {
     variables: Option<[&'static str; 2]>,
 }
 
-impl Rank {
+impl OwnRank {
     /// Says what made this process one of several, if the user may not know it: a shell and the children
     /// of a rank have its variables, too.
     pub(crate) fn advice(&self) -> Option<String> {
@@ -31,13 +31,13 @@ impl Rank {
     }
 }
 
-impl fmt::Display for Rank {
+impl fmt::Display for OwnRank {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rank {} of {} ({})", self.shard.index(), self.shard.count(), self.source)
     }
 }
 
-impl FromStr for Rank {
+impl FromStr for OwnRank {
     type Err = String;
 
     /// Parses `I/N`.
@@ -58,14 +58,14 @@ impl FromStr for Rank {
 ///
 /// # Errors
 /// A variable that is not a number, or that contradicts another one.
-pub(crate) fn of_environment() -> trijet::Result<Option<Rank>> {
+pub(crate) fn of_environment() -> trijet::Result<Option<OwnRank>> {
     let launch =
         LauncherRank::of_environment().map_err(|error| error.context("use --shard I/N"))?;
     Ok(launch.and_then(|launch| {
         let number = |value: usize| u64::try_from(value).ok();
         let shard = Shard::new(number(launch.rank)?, number(launch.count)?)?;
         let local = launch.local.and_then(number);
-        Some(Rank { shard, local, source: launch.launcher, variables: Some(launch.variables) })
+        Some(OwnRank { shard, local, source: launch.launcher, variables: Some(launch.variables) })
     }))
 }
 
@@ -76,9 +76,9 @@ mod tests {
     #[test]
     fn a_shard_that_is_none_is_refused() {
         for text in ["4/4", "1", "a/2", "1/", "-1/2", "0/0"] {
-            assert!(text.parse::<Rank>().is_err(), "{text}");
+            assert!(text.parse::<OwnRank>().is_err(), "{text}");
         }
-        let rank: Rank = "3/4".parse().unwrap();
+        let rank: OwnRank = "3/4".parse().unwrap();
         assert_eq!((rank.shard.index(), rank.shard.count()), (3, 4));
     }
 }

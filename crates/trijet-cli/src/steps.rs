@@ -44,15 +44,15 @@ pub(crate) struct KernelStep {
 
 /// The operations of a run in their order; at least one.
 #[derive(Debug, Clone)]
-pub(crate) struct Steps(Vec<Step>);
+pub(crate) struct RunSteps(Vec<Step>);
 
-impl Steps {
+impl RunSteps {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Step> {
         self.0.iter()
     }
 }
 
-impl FromArgMatches for Steps {
+impl FromArgMatches for RunSteps {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let options = StepOptions::from_arg_matches(matches)?;
         let steps = options.steps(matches);
@@ -65,7 +65,7 @@ impl FromArgMatches for Steps {
     }
 }
 
-impl Args for Steps {
+impl Args for RunSteps {
     fn augment_args(command: Command) -> Command {
         StepOptions::augment_args(command)
     }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use trijet::Nanos;
 use trijet::trace::activity::{
-    Activity, ActivityKind, Api, ContextInfo, Direction, End, MemoryKind, NameId, OverheadKind,
+    Activity, ActivityKind, Api, ContextInfo, CopyDirection, End, MemoryKind, NameId, OverheadKind,
     ProcessTrace,
 };
 use trijet_cli::profile::{Extent, PageOptions, Profile, analyse, page};
@@ -41,7 +41,7 @@ impl Draw {
 /// The stream, the name, the kind, the time and the bytes of an operation of a training.
 fn operation(number: u32) -> (usize, Option<u32>, ActivityKind, u64, u64) {
     let upload = ActivityKind::Copy {
-        direction: Direction::Upload,
+        direction: CopyDirection::Upload,
         from: MemoryKind::Pageable,
         to: MemoryKind::Device,
     };
@@ -241,7 +241,7 @@ fn a_page_of_two_million_operations_has_at_most_twenty_megabytes() {
 fn no_trace_makes_the_page_panic_or_run_a_script() {
     let ends = [0, 1, 2, u64::MAX / 2, u64::MAX - 1, u64::MAX];
     let copy = ActivityKind::Copy {
-        direction: Direction::Download,
+        direction: CopyDirection::Download,
         from: MemoryKind::Device,
         to: MemoryKind::Pageable,
     };

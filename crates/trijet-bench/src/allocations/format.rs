@@ -40,7 +40,7 @@ type Parsed<T> = std::result::Result<T, String>;
 
 /// A call of a trace. Allocations have the numbers from 0 on, in the order of their rows; so have streams and threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub struct TraceRow {
     /// The host thread that makes the call.
     pub thread: u16,
     /// The call.
@@ -106,7 +106,7 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Trace {
     /// The calls, in the order in which they were made.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TraceRow>,
     /// The number of allocations.
     pub allocations: u32,
     /// The number of streams.
@@ -234,7 +234,7 @@ impl Reader {
             }
             other => return Err(format!("`{}` is not an action", shown(other))),
         };
-        trace.rows.push(Row { thread, action });
+        trace.rows.push(TraceRow { thread, action });
         Ok(())
     }
 }
@@ -382,7 +382,7 @@ impl Trace {
 
     /// Appends the rows to a text, each with `last` at its end.
     fn write(&self, text: &mut String, last: &str) {
-        for Row { thread, action } in &self.rows {
+        for TraceRow { thread, action } in &self.rows {
             let end = match *action {
                 Action::Allocate { id, bytes, stream } => {
                     format!("allocate,{:#x},{bytes},{stream},,", id + 1)

@@ -9,4 +9,4 @@ pub mod picture;
 pub mod replay;
 pub mod workloads;
 
-pub use format::{Action, DeviceTrace, Row, Text, Trace, read_all, text_of};
+pub use format::{Action, DeviceTrace, Text, Trace, TraceRow, read_all, text_of};

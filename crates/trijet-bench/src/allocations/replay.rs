@@ -4,7 +4,7 @@
 //! ends the replay with an error.
 #![forbid(unsafe_code)]
 
-use super::format::{Action, Row, Trace};
+use super::format::{Action, Trace, TraceRow};
 use super::picture::{Panel, Recorder, Refused};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -14,7 +14,7 @@ use trijet::{Buffer, Bytes, Device, Error, ErrorKind, LaunchConfig, Nanos, Resul
 
 /// The result of a replay.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct ReplayOutcome {
     /// The host's time of each allocation, in nanoseconds.
     pub allocate_ns: Vec<f64>,
     /// The host's time of each free.
@@ -109,7 +109,7 @@ fn turns(trace: &Trace) -> Vec<Vec<Turn>> {
         }
     }
     let mut before = vec![0u32; count];
-    let turns = |row: &Row| {
+    let turns = |row: &TraceRow| {
         let common = objects(trace, row.action).into_iter().flatten();
         let common = common.filter(|object| is_common[*object]);
         let turn = |object: usize| {
@@ -326,7 +326,7 @@ impl<'a> Replay<'a> {
 /// # Errors
 /// `InvalidValue` if memory was given to two owners at once; `Unsupported` for a limit of a device that allocates from a
 /// pool, whose picture has no memory that is held; every error of the device but `OutOfMemory`, which is counted.
-pub fn replay(device: &Device, trace: &Trace, options: &Options) -> Result<Outcome> {
+pub fn replay(device: &Device, trace: &Trace, options: &Options) -> Result<ReplayOutcome> {
     device.synchronize()?;
     device.trim_memory(Bytes(0))?;
     let run = Replay::new(device, trace)?;
@@ -355,7 +355,7 @@ pub fn replay(device: &Device, trace: &Trace, options: &Options) -> Result<Outco
     run.verify()?;
     let calls = device.heap_stats().unwrap_or_default().calls - calls;
     let waits = device.ordering().waits - waits;
-    Ok(Outcome {
+    Ok(ReplayOutcome {
         allocate_ns: measured.allocate_ns,
         free_ns: measured.free_ns,
         whole: Nanos(u64::try_from(whole.as_nanos()).unwrap_or(u64::MAX)),

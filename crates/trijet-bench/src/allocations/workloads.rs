@@ -1,7 +1,7 @@
 //! Traces of allocations that are typical of one kind of work.
 #![forbid(unsafe_code)]
 
-use super::format::{Action, Row, Trace};
+use super::format::{Action, Trace, TraceRow};
 use crate::growth::length;
 use serde::Deserialize;
 use trijet::testing::Prng;
@@ -64,7 +64,7 @@ struct Maker {
 
 impl Maker {
     fn push(&mut self, thread: u16, action: Action) {
-        self.trace.rows.push(Row { thread, action });
+        self.trace.rows.push(TraceRow { thread, action });
     }
 
     fn allocate(&mut self, thread: u16, bytes: u64, stream: u16) -> u32 {

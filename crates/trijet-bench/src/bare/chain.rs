@@ -22,7 +22,7 @@ pub(crate) const DEPENDENT_PTX: &str = include_str!("dependent.ptx");
 
 /// The kernel of a chain, and how its launches depend on each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Link {
+pub(crate) enum ChainLink {
     /// One block that does nothing.
     Empty,
     /// A block per multiprocessor. Each kernel begins when its predecessor has ended.
@@ -69,16 +69,16 @@ impl<'a> Chains<'a> {
         Ok(Self { lab, blocks, wait_then_trigger, trigger_then_wait })
     }
 
-    fn submit(&self, link: Link, kernels: u32) -> Result<()> {
+    fn submit(&self, link: ChainLink, kernels: u32) -> Result<()> {
         self.submit_blocks(link, kernels, self.blocks)
     }
 
-    fn submit_blocks(&self, link: Link, kernels: u32, blocks: u32) -> Result<()> {
+    fn submit_blocks(&self, link: ChainLink, kernels: u32, blocks: u32) -> Result<()> {
         let (function, blocks, mut attributes) = match link {
-            Link::Empty => (self.lab.pass, 1, Vec::new()),
-            Link::Plain => (self.lab.tick, blocks, Vec::new()),
-            Link::WaitThenTrigger => (self.wait_then_trigger, blocks, vec![DEPENDENT]),
-            Link::TriggerThenWait => (self.trigger_then_wait, blocks, vec![DEPENDENT]),
+            ChainLink::Empty => (self.lab.pass, 1, Vec::new()),
+            ChainLink::Plain => (self.lab.tick, blocks, Vec::new()),
+            ChainLink::WaitThenTrigger => (self.wait_then_trigger, blocks, vec![DEPENDENT]),
+            ChainLink::TriggerThenWait => (self.trigger_then_wait, blocks, vec![DEPENDENT]),
         };
         if function.is_null() {
             return Err(Error::new(
@@ -94,8 +94,8 @@ impl<'a> Chains<'a> {
     }
 
     /// Checks that every block counted `kernels` kernels.
-    fn verify(&self, link: Link, kernels: u32) -> Result<()> {
-        let expected = if link == Link::Empty { 0 } else { kernels };
+    fn verify(&self, link: ChainLink, kernels: u32) -> Result<()> {
+        let expected = if link == ChainLink::Empty { 0 } else { kernels };
         let words = self.lab.words(usize::try_from(self.blocks).unwrap_or(usize::MAX))?;
         if words.iter().all(|word| *word == expected) {
             return Ok(());
@@ -108,7 +108,7 @@ impl<'a> Chains<'a> {
     ///
     /// # Errors
     /// `InvalidValue` for a wrong count; every error of the driver.
-    pub(crate) fn streamed(&self, link: Link, kernels: u32) -> Result<ChainCost> {
+    pub(crate) fn streamed(&self, link: ChainLink, kernels: u32) -> Result<ChainCost> {
         self.lab.clear()?;
         let mut host = 0.0;
         let device = self.lab.device_ns(|| {
@@ -122,7 +122,7 @@ impl<'a> Chains<'a> {
         Ok(ChainCost { kernel: device / per, call: host / per })
     }
 
-    fn capture(&self, link: Link, kernels: u32, blocks: u32) -> Result<Handle> {
+    fn capture(&self, link: ChainLink, kernels: u32, blocks: u32) -> Result<Handle> {
         let (table, stream) = (&self.lab.table, self.lab.stream);
         ask!(table, capture_begin(stream, THREAD_LOCAL), "an own stream with nothing pending")?;
         let submitted = self.submit_blocks(link, kernels, blocks);
@@ -136,7 +136,12 @@ impl<'a> Chains<'a> {
     ///
     /// # Errors
     /// `InvalidValue` for a wrong count; every error of the driver.
-    pub(crate) fn graphed(&self, link: Link, kernels: u32, samples: u32) -> Result<Vec<ChainCost>> {
+    pub(crate) fn graphed(
+        &self,
+        link: ChainLink,
+        kernels: u32,
+        samples: u32,
+    ) -> Result<Vec<ChainCost>> {
         let (table, stream) = (&self.lab.table, self.lab.stream);
         let graph = self.capture(link, kernels, self.blocks)?;
         let mut exec = null_mut();
@@ -170,7 +175,7 @@ impl<'a> Chains<'a> {
     /// `InvalidValue` for a wrong count; every error of the driver.
     pub(crate) fn updated(&self, kernels: u32, samples: usize) -> Result<Vec<[f64; 2]>> {
         let (table, stream) = (&self.lab.table, self.lab.stream);
-        let first = self.capture(Link::Plain, kernels, self.blocks)?;
+        let first = self.capture(ChainLink::Plain, kernels, self.blocks)?;
         let mut exec = null_mut();
         ask!(table, graph_instantiate(&raw mut exec, first, 0), "a graph that capture gave")?;
         ask!(table, graph_destroy(first), "its exec does not need it")?;
@@ -179,7 +184,7 @@ impl<'a> Chains<'a> {
             let blocks = self.blocks - u32::from(number % 2 == 0);
             self.lab.clear()?;
             let start = Instant::now();
-            let graph = self.capture(Link::Plain, kernels, blocks)?;
+            let graph = self.capture(ChainLink::Plain, kernels, blocks)?;
             let captured = start.elapsed();
             let mut result = UpdateResult { result: 0, nodes: [null_mut(); 2] };
             ask!(table, graph_update(exec, graph, &raw mut result), "both are alive and alike")?;

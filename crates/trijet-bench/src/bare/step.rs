@@ -13,7 +13,7 @@ const READ_WRITE: i32 = 3;
 
 /// A driver call that the library does not offer by itself. Sizes are in MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum BareStep {
     /// `cuMemAlloc`.
     Alloc(usize),
     /// `cuMemFree`.
@@ -74,53 +74,53 @@ impl Default for Held {
 
 impl Lab {
     /// Makes the objects that the call needs.
-    pub(crate) fn prepare(&self, step: Step, held: &mut Held) -> Result<()> {
+    pub(crate) fn prepare(&self, step: BareStep, held: &mut Held) -> Result<()> {
         self.enter()?;
         match step {
-            Step::Free(mib) => self.allocate(mib, held),
-            Step::HostFree(mib) => self.allocate_host(mib, held),
-            Step::Register(mib) => {
+            BareStep::Free(mib) => self.allocate(mib, held),
+            BareStep::HostFree(mib) => self.allocate_host(mib, held),
+            BareStep::Register(mib) => {
                 held.pages = vec![1; mib * MIB / 8];
                 Ok(())
             }
-            Step::Unregister(mib) => {
+            BareStep::Unregister(mib) => {
                 held.pages = vec![1; mib * MIB / 8];
                 self.register(held)
             }
-            Step::Map(mib) => self.reserve(mib, held),
-            Step::Unmap(mib) => {
+            BareStep::Map(mib) => self.reserve(mib, held),
+            BareStep::Unmap(mib) => {
                 self.reserve(mib, held)?;
                 self.map(mib, held)
             }
-            Step::Instantiate => self.capture_one(held),
-            Step::LookUp => self.load_module(held),
-            Step::FirstLaunch => self.load(held),
-            Step::LoadedLaunch => {
+            BareStep::Instantiate => self.capture_one(held),
+            BareStep::LookUp => self.load_module(held),
+            BareStep::FirstLaunch => self.load(held),
+            BareStep::LoadedLaunch => {
                 self.load(held)?;
                 ask!(self.table, function_load(held.function), "of the module loaded above")
             }
-            Step::Alloc(_) | Step::HostAlloc(_) | Step::ModuleLoad => Ok(()),
+            BareStep::Alloc(_) | BareStep::HostAlloc(_) | BareStep::ModuleLoad => Ok(()),
         }
     }
 
     /// Makes the call.
-    pub(crate) fn act(&self, step: Step, held: &mut Held) -> Result<()> {
+    pub(crate) fn act(&self, step: BareStep, held: &mut Held) -> Result<()> {
         match step {
-            Step::Alloc(mib) => self.allocate(mib, held),
-            Step::Free(_) => self.free_device(held),
-            Step::HostAlloc(mib) => self.allocate_host(mib, held),
-            Step::HostFree(_) => self.free_host(held),
-            Step::Register(_) => self.register(held),
-            Step::Unregister(_) => self.unregister(held),
-            Step::Map(mib) => self.map(mib, held),
-            Step::Unmap(mib) => self.unmap(mib, held),
-            Step::Instantiate => {
+            BareStep::Alloc(mib) => self.allocate(mib, held),
+            BareStep::Free(_) => self.free_device(held),
+            BareStep::HostAlloc(mib) => self.allocate_host(mib, held),
+            BareStep::HostFree(_) => self.free_host(held),
+            BareStep::Register(_) => self.register(held),
+            BareStep::Unregister(_) => self.unregister(held),
+            BareStep::Map(mib) => self.map(mib, held),
+            BareStep::Unmap(mib) => self.unmap(mib, held),
+            BareStep::Instantiate => {
                 let (out, graph) = (&raw mut held.exec, held.graph);
                 ask!(self.table, graph_instantiate(out, graph, 0), "captured in `prepare`")
             }
-            Step::ModuleLoad => self.load_module(held),
-            Step::LookUp => self.look_up(held),
-            Step::FirstLaunch | Step::LoadedLaunch => {
+            BareStep::ModuleLoad => self.load_module(held),
+            BareStep::LookUp => self.look_up(held),
+            BareStep::FirstLaunch | BareStep::LoadedLaunch => {
                 self.launch(held.function, 1, self.stream, &mut [])?;
                 self.mark()
             }
@@ -128,17 +128,20 @@ impl Lab {
     }
 
     /// Destroys what is still held. No work may be running.
-    pub(crate) fn clean(&self, step: Step, held: &mut Held) -> Result<()> {
+    pub(crate) fn clean(&self, step: BareStep, held: &mut Held) -> Result<()> {
         match step {
-            Step::Alloc(_) => self.free_device(held),
-            Step::HostAlloc(_) => self.free_host(held),
-            Step::Register(_) => self.unregister(held),
-            Step::Map(mib) | Step::Unmap(mib) => self.release(mib, held),
-            Step::Instantiate => {
+            BareStep::Alloc(_) => self.free_device(held),
+            BareStep::HostAlloc(_) => self.free_host(held),
+            BareStep::Register(_) => self.unregister(held),
+            BareStep::Map(mib) | BareStep::Unmap(mib) => self.release(mib, held),
+            BareStep::Instantiate => {
                 ask!(self.table, exec_destroy(held.exec), "made by the call, never launched")?;
                 ask!(self.table, graph_destroy(held.graph), "captured for this call only")
             }
-            Step::ModuleLoad | Step::LookUp | Step::FirstLaunch | Step::LoadedLaunch => {
+            BareStep::ModuleLoad
+            | BareStep::LookUp
+            | BareStep::FirstLaunch
+            | BareStep::LoadedLaunch => {
                 self.synchronize()?;
                 ask!(
                     self.table,
@@ -146,7 +149,7 @@ impl Lab {
                     "its one kernel is complete or was never launched"
                 )
             }
-            Step::Free(_) | Step::HostFree(_) | Step::Unregister(_) => Ok(()),
+            BareStep::Free(_) | BareStep::HostFree(_) | BareStep::Unregister(_) => Ok(()),
         }
     }
 

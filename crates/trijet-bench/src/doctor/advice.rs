@@ -2,7 +2,7 @@
 //! numbers there is no advice.
 #![forbid(unsafe_code)]
 
-use super::findings::{Chain, Findings, Path};
+use super::findings::{ChainLaunch, Findings, Path};
 use super::measure::{
     CALL_HOP, CONTROL, GRAPH, OURS_0, OURS_MAX, PLAIN, STREAMED, THRESHOLD_0, THRESHOLD_MAX,
 };
@@ -277,7 +277,7 @@ fn streams(f: &Findings) -> Option<Advice> {
 fn launching(f: &Findings) -> Option<Advice> {
     let chain =
         |kernel: &str, way: &str| f.chains.iter().find(|c| c.kernel == kernel && c.way == way);
-    let median = |c: &Chain| c.kernel_ns.quantile(0.5);
+    let median = |c: &ChainLaunch| c.kernel_ns.quantile(0.5);
     let (streamed, in_graph) = (chain(PLAIN, STREAMED)?, chain(PLAIN, GRAPH)?);
     let (one, graph) = (median(streamed), median(in_graph));
     let dependent = f.chains.iter().filter(|c| c.kernel.starts_with("dependent"));

@@ -104,7 +104,7 @@ pub struct Blocked {
 
 /// Whether a kernel on one kind of stream waits for a kernel on another kind.
 #[derive(Debug, Clone)]
-pub struct Pair {
+pub struct BlockingPair {
     /// The kind of the first stream.
     pub first: &'static str,
     /// The kind of the second stream.
@@ -155,7 +155,7 @@ pub struct AllocPair {
 
 /// One way to launch a chain of kernels.
 #[derive(Debug, Clone)]
-pub struct Chain {
+pub struct ChainLaunch {
     /// The kernels.
     pub kernel: &'static str,
     /// The way.
@@ -231,7 +231,7 @@ pub struct Findings {
     /// The effects of calls on running work.
     pub blocked: Vec<Blocked>,
     /// The matrix of default streams.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<BlockingPair>,
     /// Limits.
     pub limits: Limits,
     /// Kernels at once beside each kind of operation behind them.
@@ -239,7 +239,7 @@ pub struct Findings {
     /// Ways to allocate.
     pub allocations: Vec<AllocPair>,
     /// Ways to launch.
-    pub chains: Vec<Chain>,
+    pub chains: Vec<ChainLaunch>,
     /// Measurements that do not apply to this device.
     pub absent: Vec<Absent>,
     /// Measurements that failed.

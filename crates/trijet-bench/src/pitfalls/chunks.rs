@@ -5,7 +5,7 @@
 use super::ground::{Ground, differs, part, source, spoil};
 use super::pair::{Program, Side};
 use crate::bare::lab::Lab;
-use crate::bare::step::{Held, Step};
+use crate::bare::step::{BareStep, Held};
 use trijet::memory::{OnHost, PageLocked};
 use trijet::testing::WORK;
 use trijet::{
@@ -336,8 +336,8 @@ impl Program for Allocating {
             step(free.roles(), *rounds, source.slice(part), &mut slots[slot], to)?;
             match side {
                 Side::Bad => {
-                    self.lab.act(Step::Alloc(SCRATCH_MIB), &mut held)?;
-                    self.lab.act(Step::Free(SCRATCH_MIB), &mut held)?;
+                    self.lab.act(BareStep::Alloc(SCRATCH_MIB), &mut held)?;
+                    self.lab.act(BareStep::Free(SCRATCH_MIB), &mut held)?;
                 }
                 Side::Good => drop(free.run.alloc::<u8>(SCRATCH_MIB << 20)?),
             }

@@ -3,8 +3,8 @@
 
 use super::device::{ONE_OR_ALL, proposing};
 use super::shared::{LiveCheck, existing, timeline_file};
-use crate::ranks::Rank;
-use crate::steps::Steps;
+use crate::ranks::OwnRank;
+use crate::steps::RunSteps;
 use crate::values::{MapDevice, ReportLength, Shape, Slice, bytes, header, memory, shape, slice};
 use clap::builder::RangedU64ValueParser;
 use clap::{ArgGroup, Args, ValueEnum};
@@ -88,7 +88,7 @@ pub(crate) struct MapOptions {
     #[arg(short, long)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
-    pub(crate) steps: Steps,
+    pub(crate) steps: RunSteps,
     /// Print a kernel to begin with, and do nothing else.
     #[arg(
         long,
@@ -128,7 +128,7 @@ pub(crate) struct MapOptions {
     /// gives the output its name, and any of them can be started again with --resume [default: as
     /// torchrun, MPI or srun says, if one has started this process].
     #[arg(long, value_name = "I/N")]
-    pub(crate) shard: Option<Rank>,
+    pub(crate) shard: Option<OwnRank>,
     /// The size of a chunk, for example 16MiB [default: tuned].
     #[arg(long, value_parser = bytes)]
     pub(crate) chunk: Option<Bytes>,

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::operation::Operation;
-use crate::steps::Steps;
+use crate::steps::RunSteps;
 use std::path::Path;
 use trijet::pipeline::Layout;
 use trijet::{Device, Pipeline, Result};
@@ -17,7 +17,7 @@ pub(super) struct Chain {
 
 impl Chain {
     /// The operations over the array of `input`.
-    pub(super) fn new(steps: &Steps, array: &Array, input: &Path) -> Result<Self> {
+    pub(super) fn new(steps: &RunSteps, array: &Array, input: &Path) -> Result<Self> {
         let operations = steps.iter().map(|step| Operation::new(step, array, input));
         Ok(Self { operations: operations.collect::<Result<_>>()?, dtype: array.dtype() })
     }

@@ -1,7 +1,7 @@
 //! The engines of a device, as a profile tells them apart.
 #![forbid(unsafe_code)]
 
-use trijet::trace::activity::{Activity, ActivityKind, Direction, ProcessTrace};
+use trijet::trace::activity::{Activity, ActivityKind, CopyDirection, ProcessTrace};
 
 /// What kernels of libraries that communicate between GPUs have in their names: NCCL and RCCL,
 /// NVSHMEM and ROC_SHMEM.
@@ -74,10 +74,10 @@ pub(super) fn engine(one: &Activity, communicating: &Communicating) -> Option<En
         ActivityKind::Kernel => Some(Engine::Kernels),
         ActivityKind::Fill => Some(Engine::Fills),
         ActivityKind::Copy { direction, .. } => Some(match direction {
-            Direction::Upload => Engine::Upload,
-            Direction::Download => Engine::Download,
-            Direction::Peer => Engine::Peer,
-            Direction::Host => Engine::Host,
+            CopyDirection::Upload => Engine::Upload,
+            CopyDirection::Download => Engine::Download,
+            CopyDirection::Peer => Engine::Peer,
+            CopyDirection::Host => Engine::Host,
             _ => Engine::Within,
         }),
         _ => None,

@@ -5,7 +5,7 @@ use super::device::Device;
 use super::idle::Idle;
 use super::process::Process;
 use super::program::Profile;
-use super::ranks::{Job, Rank};
+use super::ranks::{Rank, RankJob};
 use super::steps::{Extent, Steps};
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ fn process(one: &Process) -> Value {
     })
 }
 
-fn job(one: &Job) -> Value {
+fn job(one: &RankJob) -> Value {
     let by_name = one.by_name.iter().map(|kernel| {
         json!({ "name": kernel.name, "kernels": kernel.count, "exposed_ns": kernel.exposed.0 })
     });

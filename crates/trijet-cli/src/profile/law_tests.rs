@@ -4,20 +4,20 @@
 use super::*;
 use trijet::Nanos;
 use trijet::trace::activity::{
-    Activity, ActivityKind, Allocation, AllocationKind, Api, Direction, End, MemoryKind, NameId,
-    ProcessTrace, SyncKind,
+    Activity, ActivityKind, Allocation, AllocationKind, Api, CopyDirection, End, MemoryKind,
+    NameId, ProcessTrace, SyncKind,
 };
 use trijet::trace::process_file as file;
 
 /// The clock at the start of the trace: nanoseconds since 1970.
 const EPOCH: u64 = 1_790_000_000_000_000_000;
 const WITHIN: ActivityKind = ActivityKind::Copy {
-    direction: Direction::Within,
+    direction: CopyDirection::Within,
     from: MemoryKind::Device,
     to: MemoryKind::Device,
 };
 const STAGED: ActivityKind = ActivityKind::Copy {
-    direction: Direction::Upload,
+    direction: CopyDirection::Upload,
     from: MemoryKind::Pageable,
     to: MemoryKind::Device,
 };

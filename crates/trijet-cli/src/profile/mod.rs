@@ -49,7 +49,7 @@ pub use names::clean;
 pub use page::{PageOptions, page};
 pub use process::{Process, analyse};
 pub use program::Profile;
-pub use ranks::{Job, Rank, Waited};
+pub use ranks::{Rank, RankJob, Waited};
 pub use steps::{Extent, StepTimes, Steps};
 pub use text::text;
 pub use verdict::Loss;

@@ -7,7 +7,7 @@ use super::engine::{Communicating, engine};
 use super::names::readable;
 use super::process::Process;
 use super::program::Profile;
-use super::ranks::{Job, Rank};
+use super::ranks::{Rank, RankJob};
 use super::steps::Extent;
 use super::text::{contradiction, percent, shown, step_sentences, without_work};
 use std::cmp::Reverse;
@@ -265,7 +265,7 @@ fn lines(device: &Device) -> Vec<String> {
 }
 
 /// The figures of the ranks of a job.
-fn ranks(job: &Job) -> [Section; 2] {
+fn ranks(job: &RankJob) -> [Section; 2] {
     let part = |look, label: &str, time| BarPart { look, label: label.to_owned(), time };
     let bar = |rank: &Rank| Bar {
         name: rank.name.clone(),

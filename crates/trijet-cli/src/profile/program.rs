@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::process::Process;
-use super::ranks::{self, Job};
+use super::ranks::{self, RankJob};
 use std::ops::Range;
 
 /// The profile of a traced program.
@@ -11,7 +11,7 @@ pub struct Profile {
     /// The profiles of its processes.
     pub processes: Vec<Process>,
     /// The ranks that communicate, grouped by the communicators that connect them.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<RankJob>,
 }
 
 impl Profile {

@@ -19,7 +19,7 @@ const NAMED_MAX: usize = 3;
 
 /// Ranks that communicate with each other.
 #[derive(Debug)]
-pub struct Job {
+pub struct RankJob {
     /// The ranks, by their numbers if these are known.
     pub ranks: Vec<Rank>,
     /// The number of communicators whose collectives were matched.
@@ -103,7 +103,7 @@ impl Worker<'_> {
 }
 
 /// The jobs of a program, and a finding for each device that waited for a late rank.
-pub(super) fn jobs(processes: &[Process]) -> (Vec<Job>, Vec<(Place, Finding)>) {
+pub(super) fn jobs(processes: &[Process]) -> (Vec<RankJob>, Vec<(Place, Finding)>) {
     let mut workers = Vec::new();
     for (at, process) in processes.iter().enumerate() {
         for (number, device) in process.devices.iter().enumerate() {
@@ -221,7 +221,7 @@ fn job(
     order: &[usize],
     communicators: &[&Communicator],
     numbered: bool,
-) -> (Job, Vec<(Place, Finding)>) {
+) -> (RankJob, Vec<(Place, Finding)>) {
     let mut waits = Waits::of(order, communicators);
     let splits = waits.splits(workers, order);
     let mut ranks: Vec<Rank> = Vec::new();
@@ -248,7 +248,7 @@ fn job(
     let findings = findings.collect();
     let kernels = order.iter().map(|&at| workers[at].communication().count).sum();
     let collectives = communicators.iter().map(|one| one.members.len() * one.collectives().count());
-    let job = Job {
+    let job = RankJob {
         communicators: communicators.len(),
         collectives: waits.collectives,
         late: waits.late,

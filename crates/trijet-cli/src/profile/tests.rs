@@ -4,7 +4,7 @@ use super::*;
 use trijet::Nanos;
 use trijet::trace::StreamClass;
 use trijet::trace::activity::{
-    Activity, ActivityKind, Api, ContextInfo, Direction, End, MemoryKind, NameId, OverheadKind,
+    Activity, ActivityKind, Api, ContextInfo, CopyDirection, End, MemoryKind, NameId, OverheadKind,
     ProcessTrace, StreamInfo,
 };
 
@@ -70,7 +70,7 @@ impl Scenario {
     /// An upload on a stream of its own, made by the call before it.
     fn upload(&mut self, from: MemoryKind, bytes: u64, time: [u64; 2]) -> &mut Self {
         let kind =
-            ActivityKind::Copy { direction: Direction::Upload, from, to: MemoryKind::Device };
+            ActivityKind::Copy { direction: CopyDirection::Upload, from, to: MemoryKind::Device };
         self.push(kind, time, UPLOADS).bytes = bytes;
         self
     }
@@ -494,7 +494,7 @@ fn many_devices_share_the_calls_of_the_host() {
 fn no_time_makes_the_profile_overflow() {
     let ends = [0, 1, 2, u64::MAX / 2, u64::MAX - 1, u64::MAX];
     let copy = ActivityKind::Copy {
-        direction: Direction::Download,
+        direction: CopyDirection::Download,
         from: MemoryKind::Device,
         to: MemoryKind::Pageable,
     };

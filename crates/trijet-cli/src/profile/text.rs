@@ -6,7 +6,7 @@ use super::findings::Finding;
 use super::laws::Contradiction;
 use super::process::Process;
 use super::program::Profile;
-use super::ranks::{Job, Rank};
+use super::ranks::{Rank, RankJob};
 use super::steps::{Extent, Steps};
 use std::fmt::{self, Display, Formatter};
 use trijet::Nanos;
@@ -249,7 +249,7 @@ fn what_a_step_is(steps: &Steps) -> String {
     format!("a step is {kernels}{stream} from {}{different}", steps.first_kernel)
 }
 
-impl Job {
+impl RankJob {
     /// The sentences about all ranks.
     pub(super) fn sentences(&self) -> [String; 3] {
         let sum = |of: fn(&Rank) -> Nanos| {
@@ -284,7 +284,7 @@ impl Job {
     }
 }
 
-impl Display for Job {
+impl Display for RankJob {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "ranks")?;
         let [matched, exposed, columns] = self.sentences();

@@ -4,7 +4,7 @@ use crate::workdir::{Ran, Workdir};
 use std::fs;
 use std::path::PathBuf;
 use trijet::Nanos;
-use trijet::trace::activity::{Activity, ActivityKind, Direction, End, MemoryKind, NameId};
+use trijet::trace::activity::{Activity, ActivityKind, CopyDirection, End, MemoryKind, NameId};
 use trijet::trace::process_file;
 
 /// A library that cargo built beside the tests.
@@ -119,7 +119,7 @@ pub(crate) fn training() -> Vec<u8> {
         process_file::name(&mut file, NameId(id), name.as_bytes());
     }
     let (from, to) = (MemoryKind::Pinned, MemoryKind::Device);
-    let upload = ActivityKind::Copy { direction: Direction::Upload, from, to };
+    let upload = ActivityKind::Copy { direction: CopyDirection::Upload, from, to };
     let mut count = 0;
     let mut add = |kind, name: Option<u32>, begin_us: u64, took_us: u64| {
         let one = Activity {

@@ -42,7 +42,7 @@ enum Make {
 
 /// The rows that were written, and whether more pages are needed.
 #[derive(Debug, Default)]
-struct Written {
+struct WrittenAhead {
     bytes: u64,
     is_over: bool,
 }
@@ -56,7 +56,7 @@ enum Next {
     End,
 }
 
-impl Written {
+impl WrittenAhead {
     /// The next step after pages that end at `at`, in a file of `bytes` bytes.
     fn next(&self, at: u64, bytes: u64) -> Next {
         // Rows arrive about in their order, and those that have arrived have pages.
@@ -75,7 +75,7 @@ impl Written {
 struct Shared {
     file: File,
     bytes: u64,
-    written: Mutex<Written>,
+    written: Mutex<WrittenAhead>,
     changed: Condvar,
 }
 
@@ -146,7 +146,7 @@ impl Drop for Ahead {
 }
 
 impl Shared {
-    fn written(&self) -> MutexGuard<'_, Written> {
+    fn written(&self) -> MutexGuard<'_, WrittenAhead> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn pages_are_made_a_limited_number_of_bytes_ahead() {
-        let written = |bytes, is_over| Written { bytes, is_over };
+        let written = |bytes, is_over| WrittenAhead { bytes, is_over };
         let file = 3 * AHEAD_BYTES + 5;
         assert_eq!(written(0, false).next(0, file), Next::Make(0..STEP_BYTES));
         assert_eq!(written(0, false).next(AHEAD_BYTES, file), Next::Wait);

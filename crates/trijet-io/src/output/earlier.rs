@@ -27,7 +27,7 @@ pub enum Start {
 }
 
 /// The result of an earlier run.
-pub(super) enum Found {
+pub(super) enum EarlierResult {
     Kept(Kept),
     /// Nothing is kept. The first row that is written discards `earlier` rows.
     Nothing {
@@ -49,16 +49,16 @@ pub(super) fn kept(
     fingerprint: &Fingerprint,
     start: Start,
     journal: &mut Journal,
-) -> Result<Found> {
+) -> Result<EarlierResult> {
     let place = &target.place;
     // Another run may have finished this output before it gave up the lock.
     target.check_free()?;
     let state = state_of("create", &place.partial)?;
     let Some((progress, damage)) = journal.read_sound(fingerprint)? else {
         return match state {
-            None => Ok(Found::Nothing { earlier: 0 }),
+            None => Ok(EarlierResult::Nothing { earlier: 0 }),
             // Another process of the job may have created it.
-            Some(_) if place.shared.is_some() => Ok(Found::Nothing { earlier: 0 }),
+            Some(_) if place.shared.is_some() => Ok(EarlierResult::Nothing { earlier: 0 }),
             Some(_) => {
                 let cause = "exists, but has no journal that names its job; move it elsewhere";
                 Err(file_error::refused("create", &place.partial, cause))
@@ -87,7 +87,7 @@ pub(super) fn kept(
                 return Err(file_error::refused("create", &place.partial, REPLACED));
             }
         }
-        return Ok(Found::Nothing { earlier });
+        return Ok(EarlierResult::Nothing { earlier });
     }
     place.check_free()?;
     if start == Start::New {
@@ -126,7 +126,7 @@ pub(super) fn kept(
             done.insert(one.rows.clone());
         }
     }
-    Ok(Found::Kept(Kept { writer, done, lost }))
+    Ok(EarlierResult::Kept(Kept { writer, done, lost }))
 }
 
 /// The cause why something in place of the partial output is refused.

@@ -20,7 +20,7 @@ pub use shard::Shard;
 pub use space::Space;
 pub use target::Target;
 
-use self::earlier::{Found, Kept, kept};
+use self::earlier::{EarlierResult, Kept, kept};
 use self::partial::Partial;
 use self::place::Place;
 use crate::file_error;
@@ -144,13 +144,13 @@ impl Output {
             Err(error) => return Err(error),
         };
         let (ready, lost) = match kept {
-            Found::Kept(Kept { writer, done, lost }) => {
+            EarlierResult::Kept(Kept { writer, done, lost }) => {
                 let handle = journal.handle()?;
                 let journal = (journal, handle);
                 let partial = Partial::new(&target.place, fingerprint, writer, journal, done);
                 (Ready::Kept(Arc::new(partial)), lost)
             }
-            Found::Nothing { earlier } => {
+            EarlierResult::Nothing { earlier } => {
                 (Ready::New { journal, earlier, ahead: None }, Vec::new())
             }
         };

@@ -19,14 +19,14 @@ use std::sync::{Mutex, MutexGuard};
 const FIRST_OPS: usize = 128;
 
 /// A function that gets each entry once, in order.
-type Reader = Box<dyn FnMut(Op) + Send>;
+type EntryReader = Box<dyn FnMut(Op) + Send>;
 
 #[derive(Default)]
 struct Inner {
     ops: VecDeque<Op>,
     /// The index of the first entry that is still in `ops`.
     first: usize,
-    reader: Option<Reader>,
+    reader: Option<EntryReader>,
     /// The waits that have not ended. The reader does not get them yet, nor any entry after the
     /// first of them.
     open: BTreeSet<usize>,

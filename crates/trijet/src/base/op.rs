@@ -370,7 +370,7 @@ pub enum OpKind {
 
 /// The order that an entry belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum OrderScope {
     /// That of a stream: it puts work into the stream.
     Work,
     /// That of a stream: it records an event or waits for one.
@@ -398,7 +398,7 @@ pub(crate) enum Effect {
 
 impl OpKind {
     /// The order that the entry belongs to.
-    pub(crate) fn scope(&self) -> Scope {
+    pub(crate) fn scope(&self) -> OrderScope {
         match self {
             Self::Alloc
             | Self::Free
@@ -408,8 +408,8 @@ impl OpKind {
             | Self::Fill
             | Self::FillNow
             | Self::Kernel
-            | Self::HostFn => Scope::Work,
-            Self::Record { .. } | Self::Wait { .. } => Scope::Mark,
+            | Self::HostFn => OrderScope::Work,
+            Self::Record { .. } | Self::Wait { .. } => OrderScope::Mark,
             Self::AllocNow
             | Self::FreeNow
             | Self::Fault { .. }
@@ -427,7 +427,7 @@ impl OpKind {
             | Self::Lent
             | Self::FromHeap { .. }
             | Self::ToHeap
-            | Self::Handle { .. } => Scope::Outside,
+            | Self::Handle { .. } => OrderScope::Outside,
         }
     }
 
@@ -467,7 +467,7 @@ impl OpKind {
     /// lane.
     #[must_use]
     pub fn is_work(&self) -> bool {
-        self.scope() == Scope::Work
+        self.scope() == OrderScope::Work
     }
 
     /// Whether the entry is in the order of a stream: work, a record of an event, or a wait for
@@ -475,7 +475,7 @@ impl OpKind {
     /// function.
     #[must_use]
     pub fn is_in_stream(&self) -> bool {
-        self.scope() != Scope::Outside
+        self.scope() != OrderScope::Outside
     }
 }
 

@@ -3,12 +3,12 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::explain::{Context, Pair, find};
+use super::explain::{ConflictingPair, Context, find};
 use super::hazard::{Conflict, Finding, FindingClass, Party};
 use super::late::Recent;
 use super::naming::ProgramNames;
 use super::options::CheckOptions;
-use super::order::{Moment, Order, Step, Stuck};
+use super::order::{EntryOrder, Moment, Step, Stuck};
 use super::shadow::{Shadow, Touch, Unordered};
 use super::verdict::Verdict;
 use crate::base::id::{BlockId, Position};
@@ -36,7 +36,7 @@ const SWEEP_MIN: usize = 4096;
 #[derive(Debug, Clone)]
 pub struct Checker {
     options: CheckOptions,
-    order: Order,
+    order: EntryOrder,
     shadow: Shadow,
     /// Entries that findings may name, in order.
     parties: Vec<Party>,
@@ -81,7 +81,7 @@ impl Checker {
             assume: options.assume,
         };
         Self {
-            order: Order::new(options.assume, options.threads),
+            order: EntryOrder::new(options.assume, options.threads),
             options,
             shadow: Shadow::default(),
             parties: Vec::new(),
@@ -359,7 +359,7 @@ impl Checker {
         if let Some(finding) = self.verdict.findings.iter_mut().rev().take(64).find(same) {
             return finding.add_range(found.range.clone());
         }
-        let pair = Pair {
+        let pair = ConflictingPair {
             class,
             conflict,
             first,

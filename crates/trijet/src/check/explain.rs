@@ -6,12 +6,12 @@
 use super::hazard::{Conflict, FindingClass, Party};
 use super::names::Names;
 use super::options::{CheckOptions, Threads};
-use super::order::{Moment, Order, Owner, RememberedWait, Stamp, Step, Thread};
+use super::order::{EntryOrder, Moment, Owner, RememberedWait, Stamp, Step, Thread};
 use crate::base::ledger::{OpKind, Place, StreamClass};
 
 /// The state of the checker that findings are explained from.
 pub(super) struct Context<'a> {
-    pub(super) order: &'a Order,
+    pub(super) order: &'a EntryOrder,
     pub(super) names: &'a Names,
     pub(super) threads: Threads,
     /// The entries that are kept, in order.
@@ -19,7 +19,7 @@ pub(super) struct Context<'a> {
 }
 
 /// Two conflicting accesses that nothing orders.
-pub(super) struct Pair<'a> {
+pub(super) struct ConflictingPair<'a> {
     pub(super) class: FindingClass,
     pub(super) conflict: Conflict,
     pub(super) first: &'a Party,
@@ -41,7 +41,7 @@ pub(super) struct Explained {
 }
 
 /// Why an earlier wait does not order the two accesses.
-enum Cause<'a> {
+enum MissingOrder<'a> {
     /// Its event was recorded before the first access.
     Predates(&'a RememberedWait),
     /// Its event was recorded after the first access, and again elsewhere before the wait.
@@ -57,7 +57,7 @@ pub(super) fn find(parties: &[Party], op: u64) -> Option<&Party> {
 
 /// The cause to name: a wait whose event was recorded again; else one whose event was recorded too
 /// early; else one whose event was not recorded. Of several such waits, the latest.
-fn cause(waits: &[RememberedWait], at: Stamp) -> Option<Cause<'_>> {
+fn cause(waits: &[RememberedWait], at: Stamp) -> Option<MissingOrder<'_>> {
     let of_stream = |stamp: &(u64, Stamp)| stamp.1.lane == at.lane;
     let mut latest = waits.iter().rev();
     let replaced = |remembered: &&RememberedWait| {
@@ -67,16 +67,20 @@ fn cause(waits: &[RememberedWait], at: Stamp) -> Option<Cause<'_>> {
         remembered.recorded.iter().any(|r| of_stream(r) && r.1.seq < at.seq)
     };
     if let Some(remembered) = latest.clone().find(replaced) {
-        return Some(Cause::Replaced(remembered));
+        return Some(MissingOrder::Replaced(remembered));
     }
     if let Some(remembered) = latest.clone().find(predates) {
-        return Some(Cause::Predates(remembered));
+        return Some(MissingOrder::Predates(remembered));
     }
-    latest.find(|remembered| remembered.recorded.is_none()).map(Cause::Unrecorded)
+    latest.find(|remembered| remembered.recorded.is_none()).map(MissingOrder::Unrecorded)
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(order: &'a Order, options: &'a CheckOptions, parties: &'a [Party]) -> Self {
+    pub(super) fn new(
+        order: &'a EntryOrder,
+        options: &'a CheckOptions,
+        parties: &'a [Party],
+    ) -> Self {
         Self { order, names: &options.names, threads: options.threads, parties }
     }
 }
@@ -88,7 +92,7 @@ impl Context<'_> {
         site.map_or_else(|| format!("at #{op}"), |site| format!("at #{op}, {site}"))
     }
 
-    pub(super) fn explain(&self, pair: &Pair<'_>) -> Explained {
+    pub(super) fn explain(&self, pair: &ConflictingPair<'_>) -> Explained {
         let mut said = match self.order.owner(pair.at) {
             Owner::Stream(_) if pair.moment == Moment::Work => self.between_streams(pair),
             Owner::Stream(_) => self.host_after_stream(pair),
@@ -122,7 +126,7 @@ impl Context<'_> {
     }
 
     /// Completes the explanation of a free that does not follow a use.
-    fn free(&self, pair: &Pair<'_>, said: &mut Explained) {
+    fn free(&self, pair: &ConflictingPair<'_>, said: &mut Explained) {
         if pair.second.kind == OpKind::FreeNow {
             said.known += "; cuMemFree does not synchronise with work in streams";
             said.fix = "free it in stream order, or synchronise with all users first".to_owned();
@@ -138,8 +142,8 @@ impl Context<'_> {
     }
 
     /// Both accesses are by streams.
-    fn between_streams(&self, pair: &Pair<'_>) -> Explained {
-        let Pair { first, second, at, step, .. } = pair;
+    fn between_streams(&self, pair: &ConflictingPair<'_>) -> Explained {
+        let ConflictingPair { first, second, at, step, .. } = pair;
         let (a, b) = (self.names.stream(first), self.names.stream(second));
         let lane = step.lane.and_then(|lane| self.order.lane(lane));
         let waits = lane.map_or(&[][..], |lane| &lane.waits);
@@ -149,7 +153,7 @@ impl Context<'_> {
             first.op, second.op
         );
         let (known, rules) = match cause(waits, *at) {
-            Some(Cause::Replaced(remembered)) => {
+            Some(MissingOrder::Replaced(remembered)) => {
                 let (event, last) =
                     (self.names.event(remembered.event), remembered.recorded.map_or(0, |r| r.0));
                 fix = "use one event for each thing that is waited for".to_owned();
@@ -162,7 +166,7 @@ impl Context<'_> {
                 );
                 (known, vec!["A4", "A7"])
             }
-            Some(Cause::Predates(remembered)) => {
+            Some(MissingOrder::Predates(remembered)) => {
                 let (event, at) =
                     (self.names.event(remembered.event), remembered.recorded.map_or(0, |r| r.0));
                 let record = self.place(at);
@@ -173,7 +177,7 @@ impl Context<'_> {
                 );
                 (known, vec!["A4", "A7"])
             }
-            Some(Cause::Unrecorded(remembered)) => {
+            Some(MissingOrder::Unrecorded(remembered)) => {
                 let (event, wait) = (self.names.event(remembered.event), self.place(remembered.op));
                 fix =
                     format!("move the record of {event} before the wait, and after #{}", first.op);
@@ -193,7 +197,7 @@ impl Context<'_> {
     /// The explanation for streams without a wait that could have ordered the two accesses.
     fn unrelated(
         &self,
-        pair: &Pair<'_>,
+        pair: &ConflictingPair<'_>,
         (a, b): (&str, &str),
         reached: u64,
     ) -> (String, Vec<&'static str>) {
@@ -213,7 +217,7 @@ impl Context<'_> {
     }
 
     /// The position up to which the second access follows the stream of the first.
-    fn reached(&self, pair: &Pair<'_>) -> u64 {
+    fn reached(&self, pair: &ConflictingPair<'_>) -> u64 {
         let known = self.order.before(pair.step, pair.moment).sure.get(pair.at.lane);
         let offset = match self.order.owner(pair.at) {
             Owner::Stream(lane) => lane.offset,
@@ -223,8 +227,8 @@ impl Context<'_> {
     }
 
     /// The first access is by a stream, the second by the host.
-    fn host_after_stream(&self, pair: &Pair<'_>) -> Explained {
-        let Pair { first, second, at, step, .. } = pair;
+    fn host_after_stream(&self, pair: &ConflictingPair<'_>) -> Explained {
+        let ConflictingPair { first, second, at, step, .. } = pair;
         let (stream, reached) = (self.names.stream(first), self.reached(pair));
         let thread = self.order.thread(step.thread);
         let mut rules = vec!["A16"];
@@ -238,7 +242,7 @@ impl Context<'_> {
                     other.id, first.op, second.op, second.thread
                 )
             }
-            (Some(Cause::Predates(remembered)), _) => {
+            (Some(MissingOrder::Predates(remembered)), _) => {
                 rules.extend(["A4", "A8"]);
                 let record = self.place(remembered.recorded.map_or(0, |r| r.0));
                 let event = self.names.event(remembered.event);
@@ -276,8 +280,8 @@ impl Context<'_> {
     }
 
     /// The first access is by a host thread, or by one that is no longer known.
-    fn after_thread(&self, pair: &Pair<'_>, thread: Option<&Thread>) -> Explained {
-        let Pair { first, second, .. } = pair;
+    fn after_thread(&self, pair: &ConflictingPair<'_>, thread: Option<&Thread>) -> Explained {
+        let ConflictingPair { first, second, .. } = pair;
         let one = thread.map_or(first.thread, |thread| thread.id);
         let mut known =
             format!("nothing orders thread {} after #{} of thread {one}", second.thread, first.op);

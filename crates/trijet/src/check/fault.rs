@@ -13,7 +13,7 @@ use crate::base::ledger::Op;
 const LISTED_MAX: usize = 3;
 
 /// The loss of a context.
-pub(super) struct Fault {
+pub(super) struct ContextFault {
     pub(super) finding: Finding,
     /// The operation that failed, if its entry is still kept.
     pub(super) first: Option<u64>,
@@ -29,7 +29,7 @@ impl Context<'_> {
         op: &Op,
         thread: usize,
         culprit: Option<Position>,
-    ) -> Fault {
+    ) -> ContextFault {
         let mut finding = Finding::new(FindingClass::Sticky, this, vec!["A40"]);
         let mut work = self.parties.iter().filter(|party| party.kind.is_work());
         let found = work.find(|party| Some(party.position) == culprit);
@@ -49,7 +49,7 @@ impl Context<'_> {
         self.never_run(&mut finding);
         finding.fix =
             "repair the operation that failed first; no result after it is valid".to_owned();
-        Fault { finding, first, poisoned }
+        ContextFault { finding, first, poisoned }
     }
 
     /// For each stream, the earliest operation that the thread does not know to be complete.

@@ -6,7 +6,7 @@
 
 use super::explain::Context;
 use super::hazard::Finding;
-use super::order::{Moment, Order, Stamp, Step};
+use super::order::{EntryOrder, Moment, Stamp, Step};
 use crate::base::ledger::{Asked, Op, OpKind, WaitOutcome};
 use std::collections::VecDeque;
 
@@ -54,7 +54,7 @@ impl Recent {
     }
 
     /// The findings that the wait in this entry would have prevented, had it come earlier.
-    pub(super) fn prevented(&mut self, op: &Op, order: &Order) -> Vec<usize> {
+    pub(super) fn prevented(&mut self, op: &Op, order: &EntryOrder) -> Vec<usize> {
         if self.0.is_empty() {
             return Vec::new();
         }

@@ -21,7 +21,7 @@ pub use crate::base::lint::{Lint, Rule};
 
 use crate::base::dag::{Dag, Kernels};
 use crate::base::ledger::Op;
-use run::Run;
+use run::LintRun;
 
 /// All warnings about a run, with the largest saving first. `hardware_queues` is the number of queues
 /// on which the driver dealt the streams (`DeviceInfo::hardware_queues`). Without it, there is no
@@ -34,8 +34,8 @@ use run::Run;
 /// ```
 #[must_use]
 pub fn lints(ops: &[Op], dag: &Dag, hardware_queues: Option<u32>) -> Vec<Lint> {
-    let run = Run::new(ops, dag, hardware_queues);
-    let rules: [fn(&Run<'_>) -> Vec<Lint>; 15] = [
+    let run = LintRun::new(ops, dag, hardware_queues);
+    let rules: [fn(&LintRun<'_>) -> Vec<Lint>; 15] = [
         copies::pageable,
         copies::sync_copy,
         copies::small_copy,

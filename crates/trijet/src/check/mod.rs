@@ -62,7 +62,7 @@ pub use options::{Assume, CheckOptions, Threads};
 pub use verdict::Verdict;
 
 use crate::base::ledger::Op;
-use order::Order;
+use order::EntryOrder;
 use std::collections::BTreeSet;
 
 /// Checks a whole trace with the default options.
@@ -89,7 +89,7 @@ pub fn check_with(ops: &[Op], options: CheckOptions) -> Verdict {
     for finding in &mut verdict.findings {
         if left > 0 && finding.conflict.is_some() {
             left -= 1;
-            let mut order = Order::new(assume, threads);
+            let mut order = EntryOrder::new(assume, threads);
             order.search_doubtful_waits(known_doubtful.clone());
             finding.witness = witness::replay(ops, finding, order);
         }

@@ -40,7 +40,7 @@ use super::options::{Assume, Threads as Mode};
 use crate::base::id::{DeviceId, LaneId};
 use crate::base::ledger::{Asked, HostCall, Op, OpKind, Signalled};
 use crate::base::vector_clock::VectorClock;
-use clock::Clock;
+use clock::StampClock;
 use events::Events;
 use handover::HandOvers;
 use known::Known;
@@ -56,18 +56,18 @@ pub(super) enum Owner<'a> {
     Unknown,
 }
 
-static NOTHING: Clock = Clock::new();
+static NOTHING: StampClock = StampClock::new();
 
 /// The order of the entries that were read.
 #[derive(Debug, Clone)]
-pub(super) struct Order {
+pub(super) struct EntryOrder {
     known: Known,
     events: Events,
     owned: Owned,
     handovers: HandOvers,
 }
 
-impl Order {
+impl EntryOrder {
     pub(super) fn new(assume: Assume, mode: Mode) -> Self {
         Self {
             known: Known::new(assume, mode),

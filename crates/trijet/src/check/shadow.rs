@@ -33,7 +33,7 @@ pub(super) struct Touch {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Entry {
     write: Option<Touch>,
-    reads: Reads,
+    reads: LastReads,
     /// Nothing has been written since the allocation.
     fresh: bool,
 }
@@ -41,12 +41,12 @@ struct Entry {
 /// The last read by each component since the last write. In most cases there is at most one, so the
 /// first needs no memory of its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Reads {
+struct LastReads {
     first: Option<Touch>,
     more: Vec<Touch>,
 }
 
-impl Reads {
+impl LastReads {
     fn iter(&self) -> impl Iterator<Item = &Touch> {
         self.first.iter().chain(&self.more)
     }

@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use super::hazard::{Conflict, Finding, Witness};
-use super::order::{Moment, Order, Stamp, Step};
+use super::order::{EntryOrder, Moment, Stamp, Step};
 use crate::base::id::BlockId;
 use crate::base::interval::RangeMap;
 use crate::base::ledger::{Access, Mode, Op};
@@ -27,7 +27,7 @@ type Piece = (usize, Half);
 
 /// The state of a replay: the content of memory, and a hash of what each entry has read so far.
 #[derive(Default)]
-struct Replay {
+struct WitnessReplay {
     bytes: HashMap<BlockId, RangeMap<u32>>,
     inputs: HashMap<usize, u64>,
 }
@@ -43,7 +43,7 @@ fn folded(state: u64) -> u32 {
     u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]])
 }
 
-impl Replay {
+impl WitnessReplay {
     /// The content of bytes before the first write.
     fn initial(block: BlockId) -> u32 {
         folded(mix(1, block.0))
@@ -159,7 +159,7 @@ impl<'a> Race<'a> {
     }
 
     /// Adds the halves of the next entry to `kept`, and to `early` or `late`.
-    fn place(&mut self, order: &Order, index: usize, step: Step) {
+    fn place(&mut self, order: &EntryOrder, index: usize, step: Step) {
         if index == self.first {
             self.moved = self.touch(index, &step, self.writes().0);
         }
@@ -186,7 +186,7 @@ impl<'a> Race<'a> {
             Conflict::War => Some(first),
             Conflict::Waw => None,
         };
-        let mut replay = Replay::default();
+        let mut replay = WitnessReplay::default();
         let mut open = 2;
         for piece in pieces {
             if reader == Some(piece) {
@@ -203,7 +203,7 @@ impl<'a> Race<'a> {
 }
 
 /// Replays a conflict of two entries of `ops` in both orders. `order` has read no entry yet.
-pub(super) fn replay(ops: &[Op], finding: &Finding, mut order: Order) -> Option<Witness> {
+pub(super) fn replay(ops: &[Op], finding: &Finding, mut order: EntryOrder) -> Option<Witness> {
     let mut race = Race::new(ops, finding)?;
     for (index, op) in race.ops.iter().enumerate() {
         let step = order.step(op, index as u64);

@@ -1,7 +1,7 @@
 //! Layer pipelines: the stages of a model on several devices, and micro-batches that pass them.
 #![forbid(unsafe_code)]
 
-use super::micro_batch_order::{Direction, IN_FLIGHT, MicroBatchOrder, Progress};
+use super::micro_batch_order::{Direction, IN_FLIGHT, MicroBatchOrder, MicroBatchProgress};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::memory::{Buffer, Element, View, ViewMut};
 use crate::stream::{Device, Stream};
@@ -161,7 +161,7 @@ impl<T: Element> LayerPipeline<T> {
     #[track_caller]
     pub fn run(&mut self, mut work: impl FnMut(StageWork<'_, T>) -> Result<()>) -> Result<()> {
         let count = self.stages.len();
-        let mut progress = Progress::new(self.order, count, self.micro_batches);
+        let mut progress = MicroBatchProgress::new(self.order, count, self.micro_batches);
         while !progress.is_done() {
             for stage in 0..count {
                 let Some((direction, m)) = progress.take(stage) else { continue };

@@ -89,13 +89,13 @@ pub(super) const IN_FLIGHT: usize = 2;
 /// An operation may write a slot only if all readers of its last content are enqueued. That holds if each stage is asked in turn,
 /// beginning with the first one: the test below keeps the contents of all slots.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct MicroBatchProgress {
     lists: Vec<VecDeque<(Direction, usize)>>,
     forward: Vec<usize>,
     backward: Vec<usize>,
 }
 
-impl Progress {
+impl MicroBatchProgress {
     pub(super) fn new(order: MicroBatchOrder, stages: usize, count: usize) -> Self {
         let list = |stage| order.of_stage(stage, stages, count).into();
         let lists = (0..stages).map(list).collect();
@@ -139,7 +139,7 @@ mod tests {
             for order in
                 [MicroBatchOrder::Forward, MicroBatchOrder::FillDrain, MicroBatchOrder::InTurn]
             {
-                let mut progress = Progress::new(order, stages, count);
+                let mut progress = MicroBatchProgress::new(order, stages, count);
                 // What each slot of a stage holds: the micro-batch of an input, or of a gradient.
                 let mut inputs = vec![vec![None; count]; stages];
                 let mut gradients = vec![vec![None; IN_FLIGHT]; stages];

@@ -13,7 +13,7 @@ use super::rank_group::{BEAT, Dependent};
 use super::ranks::Ranks;
 use super::team::Team;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::device::cuda::{NcclCall, NcclGroup, Verb};
+use crate::device::cuda::{NcclCall, NcclGroup, NcclVerb};
 use crate::device::driver::Readiness;
 use crate::kernels::NcclNames;
 use crate::memory::{Element, Uses, View, ViewMut};
@@ -318,7 +318,7 @@ impl Nccl {
     ) -> Result<()> {
         let part = |(member, data): (usize, &mut ViewMut<'_, T>)| {
             let (from, count) = (data.address(), data.len());
-            let verb = Verb::AllReduce { operation };
+            let verb = NcclVerb::AllReduce { operation };
             NcclCall { member, verb, from, into: from, count, element }
         };
         let calls: Vec<_> = data.iter_mut().enumerate().map(part).collect();
@@ -339,7 +339,7 @@ impl Nccl {
         let at = team.local(root);
         let parts = data.iter_mut().enumerate().map(|(member, data)| {
             let (from, count) = (data.address(), data.len() * size_of::<T>());
-            let verb = Verb::Broadcast { root };
+            let verb = NcclVerb::Broadcast { root };
             let call = NcclCall { member, verb, from, into: from, count, element: BYTES };
             let uses = match at == Some(member) {
                 true => Uses::new().read(data),
@@ -359,7 +359,7 @@ impl Nccl {
         (from, into): (&[View<'_, T>], &mut [Option<ViewMut<'_, T>>]),
     ) -> Result<()> {
         let parts = from.iter().zip(into).enumerate().map(|(member, (from, into))| {
-            let verb = Verb::Reduce { operation, root };
+            let verb = NcclVerb::Reduce { operation, root };
             let result = into.as_ref().map_or(0, ViewMut::address);
             let (address, count) = (from.address(), from.len());
             let call = NcclCall { member, verb, from: address, into: result, count, element };
@@ -399,7 +399,7 @@ impl Nccl {
     ) -> Result<()> {
         let count = from[0].len() * size_of::<T>();
         self.moved(team, ("all_gather", number), (from, into), |member, from, into| {
-            vec![NcclCall { member, verb: Verb::AllGather, from, into, count, element: BYTES }]
+            vec![NcclCall { member, verb: NcclVerb::AllGather, from, into, count, element: BYTES }]
         })
     }
 
@@ -411,7 +411,7 @@ impl Nccl {
         NcclNames { element, operation, .. }: NcclNames<T>,
         (from, into): (&[View<'_, T>], &mut [ViewMut<'_, T>]),
     ) -> Result<()> {
-        let (count, verb) = (into[0].len(), Verb::ReduceScatter { operation });
+        let (count, verb) = (into[0].len(), NcclVerb::ReduceScatter { operation });
         self.moved(team, ("reduce_scatter", number), (from, into), |member, from, into| {
             vec![NcclCall { member, verb, from, into, count, element }]
         })
@@ -432,7 +432,10 @@ impl Nccl {
                 NcclCall { member, verb, from: from + by, into: into + by, count, element: BYTES }
             };
             let both = |rank| {
-                [call(rank, Verb::Send { to: rank }), call(rank, Verb::Receive { from: rank })]
+                [
+                    call(rank, NcclVerb::Send { to: rank }),
+                    call(rank, NcclVerb::Receive { from: rank }),
+                ]
             };
             (0..team.count).flat_map(both).collect()
         })
@@ -454,13 +457,13 @@ impl Nccl {
             let (member, count) = (*from - team.first, bytes(data.len()));
             let part = &mut parts[member];
             part.uses = std::mem::take(&mut part.uses).read(data);
-            let (verb, from) = (Verb::Send { to: *to }, data.address());
+            let (verb, from) = (NcclVerb::Send { to: *to }, data.address());
             part.calls.push(NcclCall { member, verb, from, into: 0, count, element: BYTES });
         }
         for (from, to, data) in inward {
             let (member, count) = (*to - team.first, bytes(data.len()));
             let part = &mut parts[member];
-            let (verb, into) = (Verb::Receive { from: *from }, data.address());
+            let (verb, into) = (NcclVerb::Receive { from: *from }, data.address());
             part.calls.push(NcclCall { member, verb, from: 0, into, count, element: BYTES });
             part.uses = std::mem::take(&mut part.uses).write(data);
         }

@@ -13,7 +13,7 @@ use std::fmt;
 
 /// How an argument is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum AskedArgument {
     /// A value.
     Scalar,
     /// A span that is only read.
@@ -24,7 +24,7 @@ pub(crate) enum Asked {
     Shared,
 }
 
-impl Asked {
+impl AskedArgument {
     /// The method of a tile or a worker.
     fn verb(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl Asked {
 }
 
 /// What an argument is.
-enum Declared {
+enum DeclaredArgument {
     Scalar(ArgType),
     Span { of: ArgType, mode: Mode, form: Form },
     Length { of: usize },
@@ -86,7 +86,7 @@ impl ArgBlock {
     /// # Errors
     /// A text that lists the arguments, when argument `index` is no scalar of exactly the type `T`.
     pub fn try_scalar<T: Pod>(&self, index: usize) -> Result<T, String> {
-        self.compare::<T>(Asked::Scalar, index)?;
+        self.compare::<T>(AskedArgument::Scalar, index)?;
         Ok(bytemuck::pod_read_unaligned(&self.bytes_at(index)[..size_of::<T>()]))
     }
 
@@ -96,16 +96,21 @@ impl ArgBlock {
     /// A text that lists the arguments.
     pub(in crate::device) fn compare<T: 'static>(
         &self,
-        asked: Asked,
+        asked: AskedArgument,
         index: usize,
     ) -> Result<(), String> {
         let fits = match (asked, self.declared(index)) {
-            (Asked::Scalar, Some(Declared::Scalar(of))) => of.is::<T>(),
-            (Asked::Scalar, Some(Declared::Length { .. })) => ArgType::of::<u64>().is::<T>(),
-            (Asked::Read, Some(Declared::Span { of, mode, .. })) => !mode.writes() && of.is::<T>(),
-            (Asked::Write | Asked::Shared, Some(Declared::Span { of, mode, .. })) => {
-                mode.writes() && of.is::<T>()
+            (AskedArgument::Scalar, Some(DeclaredArgument::Scalar(of))) => of.is::<T>(),
+            (AskedArgument::Scalar, Some(DeclaredArgument::Length { .. })) => {
+                ArgType::of::<u64>().is::<T>()
             }
+            (AskedArgument::Read, Some(DeclaredArgument::Span { of, mode, .. })) => {
+                !mode.writes() && of.is::<T>()
+            }
+            (
+                AskedArgument::Write | AskedArgument::Shared,
+                Some(DeclaredArgument::Span { of, mode, .. }),
+            ) => mode.writes() && of.is::<T>(),
             _ => false,
         };
         if fits { Ok(()) } else { Err(self.misfit(asked, index, type_name::<T>())) }
@@ -123,13 +128,13 @@ impl ArgBlock {
     }
 
     /// What argument `index` is; `None` if there is none.
-    fn declared(&self, index: usize) -> Option<Declared> {
+    fn declared(&self, index: usize) -> Option<DeclaredArgument> {
         let of = *self.types().get(index)?;
         if of.is::<Length>() {
-            return Some(Declared::Length { of: index - 1 });
+            return Some(DeclaredArgument::Length { of: index - 1 });
         }
         let Some(span) = self.spans().iter().find(|span| span.index == index) else {
-            return Some(Declared::Scalar(of));
+            return Some(DeclaredArgument::Scalar(of));
         };
         let form = if self.tiled().iter().any(|arg| arg.index == index) {
             Form::Tiled
@@ -138,15 +143,15 @@ impl ArgBlock {
         } else {
             Form::Pointer
         };
-        Some(Declared::Span { of, mode: span.mode, form })
+        Some(DeclaredArgument::Span { of, mode: span.mode, form })
     }
 
     #[cold]
-    fn misfit(&self, asked: Asked, index: usize, name: &str) -> String {
+    fn misfit(&self, asked: AskedArgument, index: usize, name: &str) -> String {
         let verb = asked.verb();
         let cause = match self.declared(index) {
             None => format!("there is no argument {index}"),
-            Some(Declared::Length { of }) => {
+            Some(DeclaredArgument::Length { of }) => {
                 format!("argument {index} is the length of argument {of}")
             }
             Some(declared) => {
@@ -161,8 +166,8 @@ impl ArgBlock {
         let mut listed = Vec::new();
         for (index, declared) in (0..).map_while(|index| Some((index, self.declared(index)?))) {
             match declared {
-                Declared::Length { .. } => {}
-                Declared::Span { form: Form::PointerAndLength, .. } => {
+                DeclaredArgument::Length { .. } => {}
+                DeclaredArgument::Span { form: Form::PointerAndLength, .. } => {
                     listed.push(format!("{index}: {declared} (its length is {})", index + 1));
                 }
                 _ => listed.push(format!("{index}: {declared}")),
@@ -175,7 +180,7 @@ impl ArgBlock {
     }
 }
 
-impl Declared {
+impl DeclaredArgument {
     /// What it is in words.
     fn kind(&self) -> &'static str {
         match self {
@@ -187,7 +192,7 @@ impl Declared {
 }
 
 /// The parameter as a declaration names it.
-impl fmt::Display for Declared {
+impl fmt::Display for DeclaredArgument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (of, mode, form) = match self {
             Self::Scalar(of) => return f.write_str(of.name()),

@@ -18,7 +18,7 @@ const HOST: (u32, u32) = (0, 0);
 
 /// What a device allows.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct LaunchLimits {
     pub(crate) block_threads_max: u32,
     pub(crate) compute: (u32, u32),
 }
@@ -181,7 +181,7 @@ impl LaunchConfig {
     ///
     /// # Errors
     /// A text that names the side, its value and its limit.
-    pub(crate) fn check(&self, limits: Limits) -> std::result::Result<(), String> {
+    pub(crate) fn check(&self, limits: LaunchLimits) -> std::result::Result<(), String> {
         let block_threads_max = limits.block_threads_max;
         let sides = [("block", self.block, BLOCK_MAX), ("grid", self.grid, GRID_MAX)];
         for (what, sides, limits) in sides {
@@ -271,9 +271,9 @@ impl LaunchConfig {
 
 #[cfg(test)]
 mod tests {
-    use super::{LaunchConfig, Limits};
+    use super::{LaunchConfig, LaunchLimits};
 
-    const LIMITS: Limits = Limits { block_threads_max: 1024, compute: (9, 0) };
+    const LIMITS: LaunchLimits = LaunchLimits { block_threads_max: 1024, compute: (9, 0) };
 
     #[test]
     fn the_grid_covers_every_element_and_no_further_block() {
@@ -319,10 +319,10 @@ mod tests {
         assert_eq!(told([6, 2, 1]), "a cluster of 12 blocks; 8 are allowed");
         for cluster in [[1, 1, 1], [2, 1, 1], [4, 2, 1], [1, 4, 1]] {
             assert_eq!(with(cluster).check(LIMITS), Ok(()), "{cluster:?}");
-            let host = Limits { compute: (0, 0), ..LIMITS };
+            let host = LaunchLimits { compute: (0, 0), ..LIMITS };
             assert_eq!(with(cluster).check(host), Ok(()), "{cluster:?} on the host");
         }
-        let old = Limits { compute: (8, 6), ..LIMITS };
+        let old = LaunchLimits { compute: (8, 6), ..LIMITS };
         let needs = "clusters need compute capability 9.0, and the device has 8.6";
         assert_eq!(with([2, 1, 1]).check(old).unwrap_err(), needs);
         assert_eq!(with([1, 1, 1]).check(old), Ok(()));

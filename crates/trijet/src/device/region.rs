@@ -288,7 +288,7 @@ impl Drop for RangeGuard<'_> {
 }
 
 /// The locked bytes of one argument of an operation.
-pub(in crate::device) enum Bytes<'a> {
+pub(in crate::device) enum LockedBytes<'a> {
     Read(&'a [u8]),
     Write(&'a mut [u8]),
 }
@@ -321,18 +321,18 @@ impl<'a> RangeGuards<'a> {
     }
 
     /// The locked bytes, in the order of the ranges.
-    pub(in crate::device) fn bytes(&mut self) -> impl Iterator<Item = Bytes<'_>> {
+    pub(in crate::device) fn bytes(&mut self) -> impl Iterator<Item = LockedBytes<'_>> {
         self.parts.iter().map(|(bytes, range, mode)| {
             if mode.writes() {
                 // SAFETY: the lock on the range is exclusive, also against the other ranges of this
                 // operation. The iterator yields each slice once and borrows `self` exclusively:
                 // false for a second iterator beside it.
-                Bytes::Write(unsafe { bytes.slice_mut(range.clone()) })
+                LockedBytes::Write(unsafe { bytes.slice_mut(range.clone()) })
             } else {
                 // SAFETY: until the guards drop, the lock excludes every executor that writes the
                 // range, and so do the written ranges of this operation: false if two of its ranges
                 // overlapped without a conflict being found.
-                Bytes::Read(unsafe { bytes.slice(range.clone()) })
+                LockedBytes::Read(unsafe { bytes.slice(range.clone()) })
             }
         })
     }

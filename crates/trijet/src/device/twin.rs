@@ -8,7 +8,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::args::ArgBlock;
-use crate::device::asked::Asked;
+use crate::device::asked::AskedArgument;
 use crate::device::launch_config::LaunchConfig;
 use crate::device::tiling::{Matrix, Tiling};
 use bytemuck::Pod;
@@ -35,7 +35,7 @@ pub struct Twin {
 }
 
 /// Written spans by the index of their argument.
-pub(in crate::device) type Writes<'a> = SmallVec<[(usize, &'a mut [u8]); 2]>;
+pub(in crate::device) type TileWrites<'a> = SmallVec<[(usize, &'a mut [u8]); 2]>;
 
 /// The arguments of a twin for one tile.
 #[derive(Debug)]
@@ -46,17 +46,17 @@ pub struct Tile<'a> {
     /// The first element of this tile in each written argument.
     pub first: usize,
     pub(in crate::device) reads: &'a [(usize, &'a [u8])],
-    pub(in crate::device) writes: Writes<'a>,
+    pub(in crate::device) writes: TileWrites<'a>,
 }
 
 /// The inputs of a tile: the scalars and the read-only spans of its launch.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Inputs<'a> {
+pub(crate) struct TileInputs<'a> {
     args: &'a ArgBlock,
     reads: &'a [(usize, &'a [u8])],
 }
 
-impl<'a> Inputs<'a> {
+impl<'a> TileInputs<'a> {
     /// As [`Tile::scalar`].
     pub(crate) fn scalar<T: Pod>(&self, index: usize) -> T {
         self.args.scalar(index)
@@ -64,14 +64,14 @@ impl<'a> Inputs<'a> {
 
     /// As [`Tile::read`].
     pub(crate) fn read<T: Pod>(&self, index: usize) -> &'a [T] {
-        self.expect::<T>(Asked::Read, index);
+        self.expect::<T>(AskedArgument::Read, index);
         let (_, bytes) = self.reads.iter().find(|(i, _)| *i == index).expect("a read-only span");
         // An empty slice has no address that could be aligned.
         if bytes.is_empty() { &[] } else { bytemuck::cast_slice(bytes) }
     }
 
     /// Panics unless argument `index` is what is asked for.
-    pub(crate) fn expect<T: Pod>(&self, asked: Asked, index: usize) {
+    pub(crate) fn expect<T: Pod>(&self, asked: AskedArgument, index: usize) {
         self.args.compare::<T>(asked, index).unwrap_or_else(|why| panic!("{why}"));
     }
 
@@ -89,8 +89,8 @@ impl<'a> Inputs<'a> {
 
 impl<'a> Tile<'a> {
     /// The inputs of the tile.
-    pub(crate) fn inputs(&self) -> Inputs<'a> {
-        Inputs { args: self.args, reads: self.reads }
+    pub(crate) fn inputs(&self) -> TileInputs<'a> {
+        TileInputs { args: self.args, reads: self.reads }
     }
 
     /// The scalar at argument `index`. As for the kernel, a pointer and its length are two arguments:
@@ -145,7 +145,7 @@ impl<'a> Tile<'a> {
     /// When `index` is not a written span of exactly the type `T`, or was taken before. The message lists the arguments.
     #[must_use]
     pub fn write<T: Pod>(&mut self, index: usize) -> &'a mut [T] {
-        self.inputs().expect::<T>(Asked::Write, index);
+        self.inputs().expect::<T>(AskedArgument::Write, index);
         self.write_words(index)
     }
 

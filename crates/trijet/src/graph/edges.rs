@@ -41,10 +41,10 @@ pub(super) fn connect(nodes: &mut [Node], dropped: Option<usize>) {
 }
 
 /// The number of the stream of a node, the streams of which its graph is a part, and what it touches.
-type Uses<'a> = (usize, &'a [usize], &'a [ArgumentRange]);
+type NodeUses<'a> = (usize, &'a [usize], &'a [ArgumentRange]);
 
 /// The nodes that each node follows, latest first.
-fn edges<'a>(nodes: impl Iterator<Item = Uses<'a>>) -> Vec<Vec<usize>> {
+fn edges<'a>(nodes: impl Iterator<Item = NodeUses<'a>>) -> Vec<Vec<usize>> {
     let mut users: Vec<RangeMap<Users>> = Vec::new();
     let mut last_nodes: Vec<(usize, LastNodes)> = Vec::new();
     // A node writes its stream, and reads those of which its graph is a part.
@@ -151,7 +151,8 @@ mod tests {
     #[test]
     fn a_graph_within_is_a_part_of_its_stream() {
         // Two nodes of a graph between two nodes of stream 0, with no bytes in common.
-        let nodes: [Uses<'_>; 4] = [(0, &[], &[]), (1, &[0], &[]), (2, &[0], &[]), (0, &[], &[])];
+        let nodes: [NodeUses<'_>; 4] =
+            [(0, &[], &[]), (1, &[0], &[]), (2, &[0], &[]), (0, &[], &[])];
         assert_eq!(edges(nodes.into_iter()), [vec![], vec![0], vec![0], vec![2, 1]]);
     }
 

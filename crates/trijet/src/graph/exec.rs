@@ -15,7 +15,7 @@ use crate::memory::Buffer;
 use crate::order::recorder::Recorder;
 use crate::order::submission::Submission;
 use crate::order::track::Use;
-use crate::stream::shared::Shared;
+use crate::stream::shared::OpenDevice;
 use crate::stream::{Device, Stream};
 use smallvec::SmallVec;
 use std::fmt;
@@ -32,7 +32,7 @@ const ACCESSES_MAX: usize = 64;
 
 /// A recorded graph, see [`Device::record`].
 pub struct Graph {
-    device: Arc<Shared>,
+    device: Arc<OpenDevice>,
     /// `None` for a graph without nodes.
     handle: Option<GraphHandle>,
     nodes: Vec<Node>,
@@ -143,7 +143,7 @@ fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<ArgumentRange> {
 }
 
 /// Refuses nodes that race, on devices that are checked. The last `own` spans are memory of the graph.
-fn refuse_race(device: &Shared, nodes: &[Node], spans: &[Span], own: usize) -> Result<()> {
+fn refuse_race(device: &OpenDevice, nodes: &[Node], spans: &[Span], own: usize) -> Result<()> {
     if device.domain.log().tracers.has_checker()
         && let Some(race) = race(nodes, spans, spans.len() - own)
     {
@@ -322,7 +322,7 @@ impl Graph {
         Ok(())
     }
 
-    pub(super) fn is_of(&self, device: &Shared) -> bool {
+    pub(super) fn is_of(&self, device: &OpenDevice) -> bool {
         self.device.id == device.id && self.device.domain.id() == device.domain.id()
     }
 

@@ -31,13 +31,13 @@ pub(super) struct Heap {
 
 #[derive(Debug, Default)]
 struct State {
-    chunks: Vec<Chunk>,
+    chunks: Vec<GraphChunk>,
     /// The chunk and the range of each buffer.
     used: HashMap<BlockId, (usize, Range<u64>)>,
 }
 
 #[derive(Debug)]
-struct Chunk {
+struct GraphChunk {
     device: DeviceId,
     /// Until a graph takes it.
     buffer: Option<Buffer<u8>>,
@@ -46,7 +46,7 @@ struct Chunk {
     free: Vec<Range<u64>>,
 }
 
-impl Chunk {
+impl GraphChunk {
     /// Takes the first free range of this size.
     fn take(&mut self, bytes: u64) -> Option<Range<u64>> {
         let index = self.free.iter().position(|free| free.end - free.start >= bytes)?;
@@ -87,7 +87,7 @@ impl State {
         let buffer = calling::not_recorded(allocate)?;
         let span = buffer.view().span();
         let free = std::iter::once(0..bytes).collect();
-        self.chunks.push(Chunk { device: device.id(), buffer: Some(buffer), span, free });
+        self.chunks.push(GraphChunk { device: device.id(), buffer: Some(buffer), span, free });
         Ok(())
     }
 }

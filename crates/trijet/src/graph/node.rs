@@ -26,7 +26,7 @@ pub(super) struct ArgumentRange {
 
 /// What a node does with the ranges that it touches.
 #[derive(Clone)]
-enum Work {
+enum NodeWork {
     /// From the first range to the second one.
     Copy,
     Fill(u8),
@@ -47,7 +47,7 @@ enum Work {
     Captured(Arc<Captured>, &'static str),
 }
 
-impl std::fmt::Debug for Work {
+impl std::fmt::Debug for NodeWork {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.values().label())
     }
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Work {
 
 /// What a change of a node can change, or finds to be another node.
 #[derive(Debug)]
-enum Values<'a> {
+enum NodeValues<'a> {
     Copy,
     Fill(u8),
     Kernel {
@@ -69,7 +69,7 @@ enum Values<'a> {
     Captured(&'static str),
 }
 
-impl<'a> Values<'a> {
+impl<'a> NodeValues<'a> {
     fn of(node: &NodeAction<'a>) -> Self {
         match node {
             NodeAction::Copy { .. } => Self::Copy,
@@ -95,17 +95,17 @@ impl<'a> Values<'a> {
     }
 }
 
-impl Work {
-    fn values(&self) -> Values<'_> {
+impl NodeWork {
+    fn values(&self) -> NodeValues<'_> {
         match self {
-            Self::Copy => Values::Copy,
-            Self::Fill(value) => Values::Fill(*value),
-            Self::HostFn(_) => Values::HostFn,
-            Self::Conditional { .. } => Values::Conditional,
-            Self::Captured(_, name) => Values::Captured(name),
+            Self::Copy => NodeValues::Copy,
+            Self::Fill(value) => NodeValues::Fill(*value),
+            Self::HostFn(_) => NodeValues::HostFn,
+            Self::Conditional { .. } => NodeValues::Conditional,
+            Self::Captured(_, name) => NodeValues::Captured(name),
             Self::Kernel { function, name, config, args } => {
                 let args = args.values();
-                Values::Kernel { function: *function, name, config: *config, args }
+                NodeValues::Kernel { function: *function, name, config: *config, args }
             }
         }
     }
@@ -114,7 +114,7 @@ impl Work {
 /// A node.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
-    work: Work,
+    work: NodeWork,
     /// The device of its stream.
     pub(super) device: DeviceId,
     /// The number of its stream in the recording.
@@ -133,14 +133,19 @@ impl Node {
     /// A node of a stream that does what an action does. It touches nothing and follows no other node yet.
     pub(super) fn of(action: &Action<'_>, (stream, device): (usize, DeviceId)) -> Result<Self> {
         let work = match action.as_node().map_err(unsupported)? {
-            NodeAction::Copy { .. } => Work::Copy,
-            NodeAction::Fill { value, .. } => Work::Fill(value),
-            NodeAction::HostFn(run) => Work::HostFn(Arc::clone(run)),
+            NodeAction::Copy { .. } => NodeWork::Copy,
+            NodeAction::Fill { value, .. } => NodeWork::Fill(value),
+            NodeAction::HostFn(run) => NodeWork::HostFn(Arc::clone(run)),
             NodeAction::Conditional(_) => return Err(unsupported("a condition")),
             NodeAction::Captured(_) => return Err(unsupported("captured work")),
             NodeAction::Launch(launch) => {
                 let Launch { function, name, config, args } = launch;
-                Work::Kernel { function, name: name.clone(), config, args: Box::new(args.kept()) }
+                NodeWork::Kernel {
+                    function,
+                    name: name.clone(),
+                    config,
+                    args: Box::new(args.kept()),
+                }
             }
         };
         let (within, touches, after) = (Vec::new(), Vec::new(), Vec::new());
@@ -166,7 +171,7 @@ impl Node {
         if !touches.iter().any(reads) {
             touches.push(condition.clone());
         }
-        let work = Work::Conditional { repeats, condition, body };
+        let work = NodeWork::Conditional { repeats, condition, body };
         let (within, after) = (Vec::new(), Vec::new());
         Self { work, device, stream, within, is_dependent: false, touches, after }
     }
@@ -177,14 +182,14 @@ impl Node {
         touches: Vec<ArgumentRange>,
         (stream, device): (usize, DeviceId),
     ) -> Self {
-        let work = Work::Captured(Arc::new(captured), name);
+        let work = NodeWork::Captured(Arc::new(captured), name);
         let (within, after) = (Vec::new(), Vec::new());
         Self { work, device, stream, within, is_dependent: false, touches, after }
     }
 
     /// Whether its memory stays what it was when it was recorded.
     pub(super) fn is_captured(&self) -> bool {
-        matches!(self.work, Work::Captured(..))
+        matches!(self.work, NodeWork::Captured(..))
     }
 
     /// A copy for the body of a condition, which keeps its edges.
@@ -193,17 +198,17 @@ impl Node {
     }
 
     pub(super) fn is_host_fn(&self) -> bool {
-        matches!(self.work, Work::HostFn(_))
+        matches!(self.work, NodeWork::HostFn(_))
     }
 
     pub(super) fn is_conditional(&self) -> bool {
-        matches!(self.work, Work::Conditional { .. })
+        matches!(self.work, NodeWork::Conditional { .. })
     }
 
     /// Every range that the node touches, including those of its body.
     pub(super) fn each_touch(&mut self, each: &mut impl FnMut(&mut ArgumentRange)) {
         self.touches.iter_mut().for_each(&mut *each);
-        if let Work::Conditional { condition, body, .. } = &mut self.work {
+        if let NodeWork::Conditional { condition, body, .. } = &mut self.work {
             each(condition);
             body.iter_mut().for_each(|node| node.each_touch(each));
         }
@@ -211,7 +216,7 @@ impl Node {
 
     /// The priority of a launch that has none.
     pub(super) fn set_priority(&mut self, priority: Option<i32>) {
-        if let Work::Kernel { config, .. } = &mut self.work {
+        if let NodeWork::Kernel { config, .. } = &mut self.work {
             config.priority = config.priority.or(priority);
         }
     }
@@ -234,7 +239,7 @@ impl Node {
     /// Follows these nodes. `is_behind_launch` says that there is nothing to follow but a launch before it in its
     /// stream, as a dependent launch needs it.
     pub(super) fn follow(&mut self, after: Vec<usize>, is_behind_launch: bool) {
-        let wants = matches!(&self.work, Work::Kernel { config, .. } if config.dependent);
+        let wants = matches!(&self.work, NodeWork::Kernel { config, .. } if config.dependent);
         self.is_dependent = wants && is_behind_launch;
         self.after = after;
     }
@@ -246,15 +251,19 @@ impl Node {
     }
 
     pub(super) fn is_kernel(&self) -> bool {
-        matches!(self.work, Work::Kernel { .. })
+        matches!(self.work, NodeWork::Kernel { .. })
     }
 
     /// Whether it is a launch that uses this argument, or has one.
     pub(super) fn is_kernel_with(&self, argument: usize) -> bool {
         match &self.work {
-            Work::Kernel { .. } => self.touches.iter().any(|touch| touch.argument == argument),
-            Work::Conditional { body, .. } => body.iter().any(|node| node.is_kernel_with(argument)),
-            Work::Copy | Work::Fill(_) | Work::HostFn(_) | Work::Captured(..) => false,
+            NodeWork::Kernel { .. } => self.touches.iter().any(|touch| touch.argument == argument),
+            NodeWork::Conditional { body, .. } => {
+                body.iter().any(|node| node.is_kernel_with(argument))
+            }
+            NodeWork::Copy | NodeWork::Fill(_) | NodeWork::HostFn(_) | NodeWork::Captured(..) => {
+                false
+            }
         }
     }
 
@@ -270,8 +279,8 @@ impl Node {
     pub(super) fn differs(&self, other: &Self) -> std::result::Result<bool, String> {
         let differs = match (&self.work, &other.work) {
             (
-                Work::Conditional { repeats, condition, body },
-                Work::Conditional { repeats: other, condition: at, body: others },
+                NodeWork::Conditional { repeats, condition, body },
+                NodeWork::Conditional { repeats: other, condition: at, body: others },
             ) => {
                 let is_same = repeats == other && condition == at && body.len() == others.len();
                 if !is_same {
@@ -298,8 +307,8 @@ impl Node {
         touches: &[ArgumentRange],
     ) -> std::result::Result<bool, String> {
         let node = action.as_node().map_err(|name| format!("it is `{name}` now"))?;
-        let mut values = Values::of(&node);
-        if let Values::Kernel { config, .. } = &mut values {
+        let mut values = NodeValues::of(&node);
+        if let NodeValues::Kernel { config, .. } = &mut values {
             config.priority = config.priority.or(priority);
         }
         let differs = self.works_otherwise(&values)?;
@@ -324,14 +333,16 @@ impl Node {
         Ok(())
     }
 
-    fn works_otherwise(&self, other: &Values<'_>) -> std::result::Result<bool, String> {
+    fn works_otherwise(&self, other: &NodeValues<'_>) -> std::result::Result<bool, String> {
         match (&self.work, other) {
             // A closure cannot be compared; the first one stays.
-            (Work::Copy, Values::Copy) | (Work::HostFn(_), Values::HostFn) => Ok(false),
-            (Work::Fill(was), Values::Fill(value)) => Ok(was != value),
+            (NodeWork::Copy, NodeValues::Copy) | (NodeWork::HostFn(_), NodeValues::HostFn) => {
+                Ok(false)
+            }
+            (NodeWork::Fill(was), NodeValues::Fill(value)) => Ok(was != value),
             (
-                Work::Kernel { function: was, config: old, args: known, .. },
-                Values::Kernel { function, config, args, .. },
+                NodeWork::Kernel { function: was, config: old, args: known, .. },
+                NodeValues::Kernel { function, config, args, .. },
             ) if was == function => {
                 let attributes =
                     |c: &LaunchConfig| (c.cluster, c.cooperative, c.priority, c.dependent);
@@ -342,12 +353,12 @@ impl Node {
                 Ok(old != config || known.differ(args))
             }
             (
-                was @ (Work::Copy
-                | Work::Fill(_)
-                | Work::Kernel { .. }
-                | Work::HostFn(_)
-                | Work::Conditional { .. }
-                | Work::Captured(..)),
+                was @ (NodeWork::Copy
+                | NodeWork::Fill(_)
+                | NodeWork::Kernel { .. }
+                | NodeWork::HostFn(_)
+                | NodeWork::Conditional { .. }
+                | NodeWork::Captured(..)),
                 _,
             ) => Err(format!("it is `{}`, and was `{}`", other.label(), was.values().label())),
         }
@@ -365,16 +376,16 @@ impl Node {
         with: impl FnOnce(NodeAction<'_>) -> R,
     ) -> R {
         match &self.work {
-            Work::Copy => {
+            NodeWork::Copy => {
                 let (src, dst) = (span(&self.touches[0]), span(&self.touches[1]));
                 with(NodeAction::Copy { dst: &dst, src: &src })
             }
-            Work::Fill(value) => {
+            NodeWork::Fill(value) => {
                 with(NodeAction::Fill { dst: &span(&self.touches[0]), value: *value })
             }
-            Work::HostFn(run) => with(NodeAction::HostFn(run)),
-            Work::Captured(captured, _) => with(NodeAction::Captured(captured.graph())),
-            Work::Conditional { repeats, condition, body } => {
+            NodeWork::HostFn(run) => with(NodeAction::HostFn(run)),
+            NodeWork::Captured(captured, _) => with(NodeAction::Captured(captured.graph())),
+            NodeWork::Conditional { repeats, condition, body } => {
                 let own = |node: &Self| (node.owned(&span), node.after.clone());
                 let touched = |touch: &ArgumentRange| (span(touch), touch.mode);
                 with(NodeAction::Conditional(&Conditional {
@@ -384,7 +395,7 @@ impl Node {
                     touches: self.touches.iter().map(touched).collect(),
                 }))
             }
-            Work::Kernel { function, name, config, args } => {
+            NodeWork::Kernel { function, name, config, args } => {
                 let args = args.with_memory(self.touches.iter().map(span));
                 let (function, mut config) = (*function, *config);
                 config.dependent = self.is_dependent;

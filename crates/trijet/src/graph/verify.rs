@@ -9,7 +9,7 @@ use crate::device::memory::Span;
 use std::ops::Range;
 
 /// A use of bytes by a node.
-struct Access<'a> {
+struct TouchedBytes<'a> {
     node: usize,
     touch: &'a ArgumentRange,
     addresses: Range<u64>,
@@ -24,7 +24,7 @@ pub(super) fn race(nodes: &[Node], spans: &[Span], arguments: usize) -> Option<S
         for touch in &node.touches {
             let first = spans[touch.argument].address();
             let addresses = first + touch.range.start..first + touch.range.end;
-            accesses.push(Access { node: number, touch: touch, addresses });
+            accesses.push(TouchedBytes { node: number, touch: touch, addresses });
         }
     }
     // So that a pass finds overlapping ones behind each other.
@@ -42,8 +42,14 @@ pub(super) fn race(nodes: &[Node], spans: &[Span], arguments: usize) -> Option<S
     None
 }
 
-fn describe(nodes: &[Node], arguments: usize, early: &Access<'_>, late: &Access<'_>) -> String {
-    let does = |access: &Access<'_>| if access.touch.mode.writes() { "writes" } else { "reads" };
+fn describe(
+    nodes: &[Node],
+    arguments: usize,
+    early: &TouchedBytes<'_>,
+    late: &TouchedBytes<'_>,
+) -> String {
+    let does =
+        |access: &TouchedBytes<'_>| if access.touch.mode.writes() { "writes" } else { "reads" };
     let (a, b) = (early.node, late.node);
     let ArgumentRange { argument, range, .. } = early.touch;
     let memory = match argument.checked_sub(arguments) {

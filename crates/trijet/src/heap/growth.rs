@@ -51,7 +51,7 @@ struct Growth {
 }
 
 /// Memory that is about to be mapped, as a live block.
-struct Plan {
+struct GrowthPlan {
     piece: Taken,
     range: Memory,
 }
@@ -71,14 +71,18 @@ impl State {
     ///
     /// # Errors
     /// `OutOfMemory` if the heap must not hold so much.
-    fn plan(&mut self, granules: u64, Growth { unit, step, .. }: Growth) -> Result<Option<Plan>> {
+    fn plan(
+        &mut self,
+        granules: u64,
+        Growth { unit, step, .. }: Growth,
+    ) -> Result<Option<GrowthPlan>> {
         let wanted = granules.next_multiple_of(unit);
         if self.demand_room(wanted).is_ok()
             && let Some(piece) = self.space.take_hole(wanted)
         {
             let range = self.mappings[piece.range as usize].range().clone();
             self.take_room(wanted)?;
-            return Ok(Some(Plan { piece, range }));
+            return Ok(Some(GrowthPlan { piece, range }));
         }
         let Self { space, mappings, .. } = self;
         for (number, mapping) in mappings.iter().enumerate().rev() {
@@ -89,7 +93,7 @@ impl State {
                 let range = mapping.range().clone();
                 self.take_room(wanted)?;
                 let piece = self.space.extend(number, wanted);
-                return Ok(Some(Plan { piece, range }));
+                return Ok(Some(GrowthPlan { piece, range }));
             }
         }
         Ok(None)
@@ -243,7 +247,7 @@ impl Heap {
     ) -> Result<u64> {
         let takes = |held, bytes| trim.takes(held, bytes);
         let mut released = self.release_parked(driver, takes, is_done)?;
-        while let Some(Plan { piece, range }) = self.take_idle_piece(trim) {
+        while let Some(GrowthPlan { piece, range }) = self.take_idle_piece(trim) {
             let unmapped = driver.range_unmap(&range, bytes(&piece));
             let mut state = self.lock_plain();
             state.counts.calls += 1;
@@ -263,7 +267,7 @@ impl Heap {
     }
 
     /// Takes a piece of memory of which no byte is used, the last one first.
-    fn take_idle_piece(&self, trim: Trim) -> Option<Plan> {
+    fn take_idle_piece(&self, trim: Trim) -> Option<GrowthPlan> {
         let mut state = self.lock_plain();
         let held = state.mapped();
         let State { space, mappings, .. } = &mut *state;
@@ -276,7 +280,7 @@ impl Heap {
                 let Some(index) = space.take_part(number, *start, *granules) else { continue };
                 let (start, granules, users) = (*start, *granules, Users::new());
                 let piece = Taken { index, range: number, start, granules, users };
-                return Some(Plan { piece, range: mapping.range().clone() });
+                return Some(GrowthPlan { piece, range: mapping.range().clone() });
             }
         }
         None

@@ -7,23 +7,23 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 
-type Task = Box<dyn FnOnce() + Send>;
+type MapperTask = Box<dyn FnOnce() + Send>;
 
 /// The tasks of the thread; `None` if the system refused to start one.
 #[derive(Default)]
-pub(super) struct Mapper(OnceLock<Option<Sender<Task>>>);
+pub(super) struct Mapper(OnceLock<Option<Sender<MapperTask>>>);
 
 impl Mapper {
     /// Gives a task to the thread.
-    pub(super) fn run(&self, task: Task) {
+    pub(super) fn run(&self, task: MapperTask) {
         let Some(tasks) = self.0.get_or_init(start) else { return };
         // The thread lives as long as the heap. If it is gone, the call that needs the memory maps it.
         let Ok(()) = tasks.send(task) else { return };
     }
 }
 
-fn start() -> Option<Sender<Task>> {
-    let (sender, receiver) = channel::<Task>();
+fn start() -> Option<Sender<MapperTask>> {
+    let (sender, receiver) = channel::<MapperTask>();
     let thread = std::thread::Builder::new().name("trijet-mapper".to_owned());
     thread.spawn(move || receiver.into_iter().for_each(|task| task())).ok().map(|_| sender)
 }

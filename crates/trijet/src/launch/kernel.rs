@@ -12,11 +12,11 @@ use crate::base::ledger::{HostCall, OpKind};
 use crate::device::args::ArgBlock;
 use crate::device::code::Code;
 use crate::device::driver::{Action, Image, Launch};
-use crate::device::launch_config::Limits;
+use crate::device::launch_config::LaunchLimits;
 use crate::device::loaded::{Loaded, LoadedModule};
 use crate::device::{LaunchConfig, Occupancy, ptx};
 use crate::log::calling;
-use crate::stream::shared::Shared;
+use crate::stream::shared::OpenDevice;
 use crate::stream::{Device, Stream};
 use std::borrow::Cow;
 use std::fmt;
@@ -116,7 +116,7 @@ impl Untyped {
     #[inline]
     fn loaded<'d>(
         &self,
-        device: &'d Shared,
+        device: &'d OpenDevice,
         site: &'static Location<'static>,
     ) -> Result<&'d Loaded> {
         match device.kernels.get(self.number()) {
@@ -126,7 +126,11 @@ impl Untyped {
     }
 
     #[cold]
-    fn load<'d>(&self, device: &'d Shared, site: &'static Location<'static>) -> Result<&'d Loaded> {
+    fn load<'d>(
+        &self,
+        device: &'d OpenDevice,
+        site: &'static Location<'static>,
+    ) -> Result<&'d Loaded> {
         let begun = device.domain.log().begin_call();
         let module = self.module(device)?;
         let spec = &self.spec;
@@ -148,7 +152,7 @@ impl Untyped {
     }
 
     /// The module of the code, which kernels of equal code share.
-    fn module(&self, device: &Shared) -> Result<LoadedModule> {
+    fn module(&self, device: &OpenDevice) -> Result<LoadedModule> {
         let mut modules = device.modules.lock().expect("no panic under this lock");
         if let Some(module) = modules.get(&self.spec.code) {
             return Ok(module.clone());
@@ -183,7 +187,7 @@ impl Untyped {
 
     /// Adds the entries that the code has to the error that it has not this one.
     #[cold]
-    fn absent(&self, device: &Shared, error: Error) -> Error {
+    fn absent(&self, device: &OpenDevice, error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
             return error;
         }
@@ -221,7 +225,12 @@ impl Untyped {
 
     /// Refuses a configuration that the caller gave and that the device, or the declaration, does not
     /// allow. A grid of no blocks is allowed, since it launches nothing.
-    fn check_given(&self, config: &LaunchConfig, args: &ArgBlock, limits: Limits) -> Result<()> {
+    fn check_given(
+        &self,
+        config: &LaunchConfig,
+        args: &ArgBlock,
+        limits: LaunchLimits,
+    ) -> Result<()> {
         let Shape::Given(check) = self.spec.shape else {
             let why = "its configuration follows from its arguments; call `launch`";
             return Err(self.refused(why));
@@ -242,7 +251,12 @@ impl Untyped {
     }
 
     /// Refuses a launch that the device has no room for. The driver would refuse it without a reason.
-    fn check_room(&self, device: &Shared, loaded: &Loaded, config: &LaunchConfig) -> Result<()> {
+    fn check_room(
+        &self,
+        device: &OpenDevice,
+        loaded: &Loaded,
+        config: &LaunchConfig,
+    ) -> Result<()> {
         let room = device.domain.driver().occupancy(loaded.function, config);
         let room = room.map_err(|error| device.failed(error))?;
         let multiprocessors = u64::from(device.info.multiprocessors);
@@ -269,9 +283,9 @@ impl Untyped {
     }
 }
 
-fn limits(device: &Shared) -> Limits {
+fn limits(device: &OpenDevice) -> LaunchLimits {
     let info = &device.info;
-    Limits { block_threads_max: info.block_threads_max, compute: info.compute }
+    LaunchLimits { block_threads_max: info.block_threads_max, compute: info.compute }
 }
 
 impl Device {

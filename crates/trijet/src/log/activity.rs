@@ -11,7 +11,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::LaneId;
 use crate::base::ledger::{Op, Times};
 use crate::base::units::Nanos;
-use crate::device::driver::{Activities, Activity, Driver, Profiler};
+use crate::device::driver::{Activities, Driver, EngineActivity, Profiler};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -79,7 +79,7 @@ impl ClockMap {
 }
 
 /// Gives each operation the times of its activity, if there is one.
-fn assign(ops: &mut [Op], tags: &[(usize, u64)], work: &[Activity], map: &ClockMap) {
+fn assign(ops: &mut [Op], tags: &[(usize, u64)], work: &[EngineActivity], map: &ClockMap) {
     let times: HashMap<u64, Times> = work
         .iter()
         .map(|one| (one.tag, Times { begin: map.host(one.begin), end: map.host(one.end) }))

@@ -56,13 +56,13 @@ impl Name {
 
 /// The names that are in use in a domain.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct UsedNames {
     /// Whether there are any names. Read before the lock is taken, when an object ends.
     any: AtomicBool,
     all: Mutex<Vec<Name>>,
 }
 
-impl Names {
+impl UsedNames {
     /// The entries of all names, for a trace that starts now.
     pub(super) fn ops(&self) -> Vec<Op> {
         self.lock().iter().map(Name::op).collect()

@@ -73,7 +73,7 @@ fn number_by_appearance(ops: &mut [Op]) {
 }
 
 /// The timed events before and after an operation.
-pub(crate) type Pair = (Arc<Instant>, Arc<Instant>);
+pub(crate) type EventPair = (Arc<Instant>, Arc<Instant>);
 
 /// The times of an operation as they were read. They are converted to the clock of the trace when
 /// it is taken.
@@ -84,7 +84,7 @@ struct Raw {
     /// The host's clock at the begin and at the end of the call.
     called: (Reading, Reading),
     /// The events around it, if there are any.
-    pair: Option<Pair>,
+    pair: Option<EventPair>,
 }
 
 /// The ledger of the lanes that it is attached to.
@@ -126,7 +126,7 @@ impl AtLane {
 
     /// Keeps the times of the operation `op`: those of the call, and the events around it, if there
     /// are any.
-    pub(crate) fn time(&mut self, op: usize, called: (Reading, Reading), pair: Option<Pair>) {
+    pub(crate) fn time(&mut self, op: usize, called: (Reading, Reading), pair: Option<EventPair>) {
         self.raw.push(Raw { op, called, pair });
     }
 }

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::calling;
-use super::names::{NOWHERE, Name, Names};
+use super::names::{NOWHERE, Name, UsedNames};
 use super::tracer::Tracer;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
@@ -44,7 +44,7 @@ pub(crate) struct Tracers {
     /// Whether there is any tracer. Every call of the host reads this first.
     any: AtomicBool,
     attached: Mutex<Attachments>,
-    pub(super) names: Names,
+    pub(super) names: UsedNames,
 }
 
 impl Tracers {

@@ -5,7 +5,7 @@ use super::buffer::{Buffer, Element, bytes_of};
 use super::{heap, pool, red_zones, share, temporary};
 use crate::base::error::{ErrorKind, Result};
 use crate::stream::Stream;
-use crate::stream::shared::Source;
+use crate::stream::shared::MemorySource;
 use std::panic::Location;
 
 impl Stream {
@@ -30,12 +30,12 @@ impl Stream {
         let (device, site) = (self.device(), Location::caller());
         let block = match self.lane().recorder() {
             None => match (&device.source, &device.watched) {
-                (Source::Heap(heap), None) => share::alloc(self, heap, bytes, site)?,
-                (Source::Heap(heap), Some(watched)) => {
+                (MemorySource::Heap(heap), None) => share::alloc(self, heap, bytes, site)?,
+                (MemorySource::Heap(heap), Some(watched)) => {
                     let (block, start) = red_zones::alloc(self, (heap, watched), bytes, site)?;
                     return Ok(Buffer::at(block, start, len));
                 }
-                (Source::Pool(pool, _), _) => pool::alloc(self, *pool, bytes, site)?,
+                (MemorySource::Pool(pool, _), _) => pool::alloc(self, *pool, bytes, site)?,
             },
             Some(recorder) => temporary::alloc(self, &**recorder, bytes)?,
         };
@@ -69,7 +69,7 @@ impl Stream {
     pub fn alloc_waiting<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let site = Location::caller();
         let device = self.device();
-        let (Source::Heap(heap), None, None) =
+        let (MemorySource::Heap(heap), None, None) =
             (&device.source, &device.watched, self.lane().recorder())
         else {
             let refused = match self.alloc(len) {

@@ -14,7 +14,7 @@ use crate::log::calling;
 use crate::order::domain::Domain;
 use crate::order::track::Track;
 use crate::stream::ready::{Point, Waiting};
-use crate::stream::shared::Shared;
+use crate::stream::shared::OpenDevice;
 use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ impl Block {
         &self.device().domain
     }
 
-    fn device(&self) -> &Shared {
+    fn device(&self) -> &OpenDevice {
         self.source().device()
     }
 
@@ -137,7 +137,7 @@ impl Block {
     }
 
     /// The device that the block belongs to.
-    pub(super) fn device_handle(&self) -> Arc<Shared> {
+    pub(super) fn device_handle(&self) -> Arc<OpenDevice> {
         Arc::clone(self.source()).device_handle()
     }
 
@@ -211,14 +211,14 @@ mod tests {
 
     /// A source that never frees its memory.
     #[derive(Debug)]
-    struct Lasting(Arc<Shared>);
+    struct Lasting(Arc<OpenDevice>);
 
     impl BlockSource for Lasting {
-        fn device(&self) -> &Shared {
+        fn device(&self) -> &OpenDevice {
             &self.0
         }
 
-        fn device_handle(self: Arc<Self>) -> Arc<Shared> {
+        fn device_handle(self: Arc<Self>) -> Arc<OpenDevice> {
             Arc::clone(&self.0)
         }
 

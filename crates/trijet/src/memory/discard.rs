@@ -5,7 +5,7 @@
 use super::buffer::ViewMut;
 use crate::base::ledger::{Access, Mode, OrderedBy};
 use crate::order::track::Use;
-use crate::stream::shared::Shared;
+use crate::stream::shared::OpenDevice;
 use std::borrow::Cow;
 use std::panic::Location;
 
@@ -14,7 +14,7 @@ impl ViewMut<'_, u8> {
     /// `what` names the work at `site` that will write them.
     pub(crate) fn discard(
         &self,
-        device: &Shared,
+        device: &OpenDevice,
         what: impl Fn() -> String,
         site: &'static Location<'static>,
     ) {

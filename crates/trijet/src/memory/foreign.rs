@@ -17,9 +17,9 @@ use crate::base::panic::caught;
 use crate::base::units::Bytes;
 use crate::device::memory::{Memory, Space};
 use crate::log::calling;
-use crate::order::track::{Needs, Track};
+use crate::order::track::{NeededPositions, Track};
 use crate::stream::device::Device;
-use crate::stream::shared::Shared;
+use crate::stream::shared::OpenDevice;
 use std::any::Any;
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -30,7 +30,7 @@ type Owner = ManuallyDrop<Box<dyn Any + Send>>;
 
 /// One piece of foreign memory.
 struct ForeignSource {
-    device: Arc<Shared>,
+    device: Arc<OpenDevice>,
     owner: Mutex<Option<Owner>>,
 }
 
@@ -58,18 +58,18 @@ pub(super) fn import(
 }
 
 impl BlockSource for ForeignSource {
-    fn device(&self) -> &Shared {
+    fn device(&self) -> &OpenDevice {
         &self.device
     }
 
-    fn device_handle(self: Arc<Self>) -> Arc<Shared> {
+    fn device_handle(self: Arc<Self>) -> Arc<OpenDevice> {
         Arc::clone(&self.device)
     }
 
     fn give_back(self: Arc<Self>, memory: &Memory, track: &mut Track, _: u32) {
         let owner = self.owner.lock().expect("no panic under this lock").take();
         let Some(owner) = owner else { return };
-        let mut users = Needs::new();
+        let mut users = NeededPositions::new();
         track.all_users(&(0..u64::MAX), Mode::Write, |_| false, &mut users);
         let (device, memory, track) = (Arc::clone(&self.device), memory.clone(), track.take());
         if calling::inside() || !device.domain.has_room_for_marks(users.iter()) {
@@ -82,7 +82,7 @@ impl BlockSource for ForeignSource {
 
 /// Drops the owner if no operation uses the memory any more. The token of the memory is dropped
 /// before.
-fn release(device: Arc<Shared>, memory: Memory, track: Track, mut owner: Owner) {
+fn release(device: Arc<OpenDevice>, memory: Memory, track: Track, mut owner: Owner) {
     match is_idle(&device.domain, &track) {
         Ok(true) => {
             drop(memory);
@@ -96,7 +96,7 @@ fn release(device: Arc<Shared>, memory: Memory, track: Track, mut owner: Owner) 
     }
 }
 
-fn defer(device: Arc<Shared>, memory: Memory, track: Track, owner: Owner) {
+fn defer(device: Arc<OpenDevice>, memory: Memory, track: Track, owner: Owner) {
     let later = Arc::clone(&device);
     device.defer(Box::new(move || release(later, memory, track, owner)));
 }

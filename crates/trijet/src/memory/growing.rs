@@ -17,7 +17,7 @@ use crate::heap::{GrowingRange, Heap, Trim, Users};
 use crate::log::calling;
 use crate::order::track::Track;
 use crate::stream::Stream;
-use crate::stream::shared::{Shared, Source};
+use crate::stream::shared::{MemorySource, OpenDevice};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeBounds;
@@ -46,7 +46,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct GrowingBuffer<T> {
     buffer: Buffer<T>,
     range: Arc<GrowingRange>,
-    device: Arc<Shared>,
+    device: Arc<OpenDevice>,
     /// The most elements.
     len_max: usize,
     /// Whether other code was given its address, and may use the elements that it gets later.
@@ -56,7 +56,7 @@ pub struct GrowingBuffer<T> {
 /// The source of the block of a growing buffer.
 #[derive(Debug)]
 struct Growing {
-    device: Arc<Shared>,
+    device: Arc<OpenDevice>,
     range: Arc<GrowingRange>,
 }
 
@@ -75,7 +75,7 @@ impl Stream {
         let device = self.device();
         device.run_deferred();
         self.lane().admit("growing")?;
-        let (Source::Heap(heap), None) = (&device.source, self.lane().recorder()) else {
+        let (MemorySource::Heap(heap), None) = (&device.source, self.lane().recorder()) else {
             let cause =
                 "a buffer grows in the heap of a device, which a pool and a recording do not have";
             return Err(Error::new(ErrorKind::Unsupported, "growing", cause).on(device.id));
@@ -220,8 +220,8 @@ impl<T: Element> GrowingBuffer<T> {
 
     fn heap(&self) -> Result<&Arc<Heap>> {
         match &self.device.source {
-            Source::Heap(heap) => Ok(heap),
-            Source::Pool(..) => {
+            MemorySource::Heap(heap) => Ok(heap),
+            MemorySource::Pool(..) => {
                 Err(Error::new(ErrorKind::Unsupported, "grow", "the device has no heap"))
             }
         }
@@ -284,17 +284,17 @@ impl<T> fmt::Debug for GrowingBuffer<T> {
 }
 
 impl BlockSource for Growing {
-    fn device(&self) -> &Shared {
+    fn device(&self) -> &OpenDevice {
         &self.device
     }
 
-    fn device_handle(self: Arc<Self>) -> Arc<Shared> {
+    fn device_handle(self: Arc<Self>) -> Arc<OpenDevice> {
         Arc::clone(&self.device)
     }
 
     /// The range is parked with its memory and its last users.
     fn give_back(self: Arc<Self>, _: &Memory, track: &mut Track, _: u32) {
-        let Source::Heap(heap) = &self.device.source else { return };
+        let MemorySource::Heap(heap) = &self.device.source else { return };
         let domain = &*self.device.domain;
         if let Some(begun) = domain.log().begin_call() {
             domain.log().note_call(begun, OpKind::ToHeap, self.device.id, |op| {

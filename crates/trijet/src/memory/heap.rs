@@ -22,7 +22,7 @@ use crate::log::entry::Begun;
 use crate::order::domain::Domain;
 use crate::order::lane_ref::LaneRef;
 use crate::order::track::Track;
-use crate::stream::shared::{Shared, Source};
+use crate::stream::shared::{MemorySource, OpenDevice};
 use crate::stream::stream::Stream;
 use std::borrow::Cow;
 use std::panic::Location;
@@ -52,7 +52,7 @@ pub(super) fn alloc(
     bytes: Bytes,
     site: &'static Location<'static>,
 ) -> Result<Arc<Block>> {
-    let source = |_: &Span| -> Arc<dyn BlockSource> { Arc::<Shared>::clone(stream.device()) };
+    let source = |_: &Span| -> Arc<dyn BlockSource> { Arc::<OpenDevice>::clone(stream.device()) };
     alloc_from(stream, heap, bytes, site, (source, true))
 }
 
@@ -82,7 +82,7 @@ pub(super) fn alloc_from(
 
 /// Appends the entry of an allocation of `bytes` from a heap.
 pub(super) fn note_from_heap(
-    device: &Shared,
+    device: &OpenDevice,
     begun: Begun,
     (track, place): (&Track, u64),
     bytes: u64,
@@ -107,17 +107,17 @@ pub(super) fn access(track: &Track, bytes: u64) -> Access {
     }
 }
 
-impl BlockSource for Shared {
-    fn device(&self) -> &Shared {
+impl BlockSource for OpenDevice {
+    fn device(&self) -> &OpenDevice {
         self
     }
 
-    fn device_handle(self: Arc<Self>) -> Arc<Shared> {
+    fn device_handle(self: Arc<Self>) -> Arc<OpenDevice> {
         self
     }
 
     fn give_back(self: Arc<Self>, _: &Memory, track: &mut Track, number: u32) {
-        let Source::Heap(heap) = &self.source else { return };
+        let MemorySource::Heap(heap) = &self.source else { return };
         let users = users_of_freed(&self, heap, track);
         self.domain.give_to_heap(heap, number, users);
     }
@@ -125,7 +125,7 @@ impl BlockSource for Shared {
 
 /// Counts a free and appends its entry. Returns the users of the memory that may be pending.
 #[inline]
-pub(super) fn users_of_freed(device: &Shared, heap: &Heap, track: &Track) -> Users {
+pub(super) fn users_of_freed(device: &OpenDevice, heap: &Heap, track: &Track) -> Users {
     let domain = &*device.domain;
     heap.live.subtract(track.bytes());
     if let Some(begun) = domain.log().begin_call() {

@@ -20,9 +20,9 @@ use crate::heap::Users;
 use crate::heap::slabs::BLOCK_MAX;
 use crate::log::calling;
 use crate::order::domain::Domain;
-use crate::order::track::{Needs, Track};
+use crate::order::track::{NeededPositions, Track};
 use crate::stream::device::Device;
-use crate::stream::shared::Shared;
+use crate::stream::shared::OpenDevice;
 use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn op_name(space: Space) -> &'static str {
 
 /// Allocates `bytes`: kept memory that no operation uses any more, or new memory.
 #[track_caller]
-pub(super) fn alloc(device: &Arc<Shared>, bytes: Bytes, space: Space) -> Result<Arc<Block>> {
+pub(super) fn alloc(device: &Arc<OpenDevice>, bytes: Bytes, space: Space) -> Result<Arc<Block>> {
     let op = op_name(space);
     calling::refuse(op)?;
     if space == Space::Pinned && bytes.0 <= BLOCK_MAX {
@@ -64,7 +64,7 @@ pub(super) fn alloc(device: &Arc<Shared>, bytes: Bytes, space: Space) -> Result<
 
 /// Allocates a small block of page-locked memory.
 fn small(
-    device: &Arc<Shared>,
+    device: &Arc<OpenDevice>,
     bytes: Bytes,
     site: &'static Location<'static>,
 ) -> Result<Arc<Block>> {
@@ -102,14 +102,14 @@ fn take_small(domain: &Domain, bytes: Bytes) -> Option<(Span, u32)> {
 
 /// The slabs of a domain.
 #[derive(Debug)]
-struct SlabSource(Arc<Shared>);
+struct SlabSource(Arc<OpenDevice>);
 
 impl BlockSource for SlabSource {
-    fn device(&self) -> &Shared {
+    fn device(&self) -> &OpenDevice {
         &self.0
     }
 
-    fn device_handle(self: Arc<Self>) -> Arc<Shared> {
+    fn device_handle(self: Arc<Self>) -> Arc<OpenDevice> {
         Arc::clone(&self.0)
     }
 
@@ -123,14 +123,14 @@ impl BlockSource for SlabSource {
 
 /// The kept memory of a domain.
 #[derive(Debug)]
-struct KeptSource(Arc<Shared>);
+struct KeptSource(Arc<OpenDevice>);
 
 impl BlockSource for KeptSource {
-    fn device(&self) -> &Shared {
+    fn device(&self) -> &OpenDevice {
         &self.0
     }
 
-    fn device_handle(self: Arc<Self>) -> Arc<Shared> {
+    fn device_handle(self: Arc<Self>) -> Arc<OpenDevice> {
         Arc::clone(&self.0)
     }
 
@@ -142,7 +142,7 @@ impl BlockSource for KeptSource {
 
 /// Allocates new memory. Its entry has no access, because to a checker kept memory has no lifetime.
 fn allocate(
-    device: &Shared,
+    device: &OpenDevice,
     bytes: Bytes,
     space: Space,
     site: &'static Location<'static>,
@@ -193,7 +193,7 @@ fn reuse(domain: &Arc<Domain>, bytes: Bytes, space: Space) -> Option<Memory> {
 
 /// Whether every operation that used the memory is complete. Queries the driver and does not wait.
 pub(super) fn is_idle(domain: &Arc<Domain>, track: &Track) -> Result<bool> {
-    let mut needs = Needs::new();
+    let mut needs = NeededPositions::new();
     track.all_users(&(0..u64::MAX), Mode::Write, |p| domain.is_done(p), &mut needs);
     for need in needs {
         let mark = domain.mark_for(need)?;
@@ -206,7 +206,7 @@ pub(super) fn is_idle(domain: &Arc<Domain>, track: &Track) -> Result<bool> {
 }
 
 /// Takes memory off the list, if there is any that no operation uses and that `device` may free.
-fn take_idle(device: &Shared) -> Option<(Memory, Track)> {
+fn take_idle(device: &OpenDevice) -> Option<(Memory, Track)> {
     let domain = &device.domain;
     let may_free = |memory: &Memory| match memory.space() {
         Space::Device(home) => home == device.id,

@@ -12,7 +12,7 @@ use crate::device::memory::Space;
 use crate::log::calling;
 use crate::stream::Device;
 use crate::stream::ready::Waiting;
-use crate::stream::shared::Shared;
+use crate::stream::shared::OpenDevice;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::pin::Pin;
@@ -81,14 +81,14 @@ pub struct WriteGuard<'a, T>(&'a mut [T]);
 
 /// Allocates page-locked memory for `len` elements, on behalf of `device`.
 #[track_caller]
-pub(super) fn alloc<T: Element>(device: &Arc<Shared>, len: usize) -> Result<PinnedBuffer<T>> {
+pub(super) fn alloc<T: Element>(device: &Arc<OpenDevice>, len: usize) -> Result<PinnedBuffer<T>> {
     let block = kept::alloc(device, bytes_of::<T>("pinned", len)?, Space::Pinned)?;
     Ok(Buffer::new(block, len))
 }
 
 /// Page-locked memory with a copy of `data`, to upload from.
 #[track_caller]
-pub(super) fn staged<T: Element>(device: &Arc<Shared>, data: &[T]) -> Result<PinnedBuffer<T>> {
+pub(super) fn staged<T: Element>(device: &Arc<OpenDevice>, data: &[T]) -> Result<PinnedBuffer<T>> {
     let mut staged = alloc::<T>(device, data.len())?;
     staged.write()?.copy_from_slice(data);
     Ok(staged)

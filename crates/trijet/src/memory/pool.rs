@@ -14,8 +14,8 @@ use crate::device::driver::{Action, PoolHandle};
 use crate::device::memory::Memory;
 use crate::log::calling;
 use crate::order::submission::Submission;
-use crate::order::track::{Needs, Track, Use};
-use crate::stream::shared::Shared;
+use crate::order::track::{NeededPositions, Track, Use};
+use crate::stream::shared::OpenDevice;
 use crate::stream::stream::{Inner, Stream};
 use std::cell::Cell;
 use std::panic::Location;
@@ -41,12 +41,12 @@ pub(super) fn alloc(
 }
 
 impl BlockSource for Inner {
-    fn device(&self) -> &Shared {
+    fn device(&self) -> &OpenDevice {
         self.device()
     }
 
-    fn device_handle(self: Arc<Self>) -> Arc<Shared> {
-        Arc::<Shared>::clone(Self::device(&self))
+    fn device_handle(self: Arc<Self>) -> Arc<OpenDevice> {
+        Arc::<OpenDevice>::clone(Self::device(&self))
     }
 
     fn give_back(self: Arc<Self>, memory: &Memory, track: &mut Track, _: u32) {
@@ -103,7 +103,7 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
 /// Whether a free in the stream, and its waits for every user, can be enqueued without waiting for
 /// room.
 fn has_room(track: &Track, stream: &Inner) -> bool {
-    let mut users = Needs::new();
+    let mut users = NeededPositions::new();
     track.all_users(&(0..u64::MAX), Mode::Write, |_| false, &mut users);
     stream.lane().domain.has_room_for(stream.lane().id, &users)
 }

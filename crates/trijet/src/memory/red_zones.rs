@@ -16,7 +16,7 @@ use crate::device::memory::{Memory, Span};
 use crate::heap::{GRANULE, Heap};
 use crate::log::calling;
 use crate::order::track::Track;
-use crate::stream::shared::Shared;
+use crate::stream::shared::OpenDevice;
 use crate::stream::watched::{Damage, DamagePlace, Dropped, Watched, Zoned};
 use crate::stream::{Device, Stream};
 use std::ops::Range;
@@ -36,17 +36,17 @@ const DROPPED_MAX: u64 = 1 << 30;
 /// The source of a block with red zones, which watches its memory after the drop.
 #[derive(Debug)]
 struct ZonedSource {
-    device: Arc<Shared>,
+    device: Arc<OpenDevice>,
     of: Zoned,
     is_poisoned: bool,
 }
 
 impl BlockSource for ZonedSource {
-    fn device(&self) -> &Shared {
+    fn device(&self) -> &OpenDevice {
         &self.device
     }
 
-    fn device_handle(self: Arc<Self>) -> Arc<Shared> {
+    fn device_handle(self: Arc<Self>) -> Arc<OpenDevice> {
         Arc::clone(&self.device)
     }
 
@@ -117,7 +117,7 @@ fn part(block: &Arc<Block>, range: Range<u64>) -> Buffer<u8> {
 
 /// A look at the memory that a device watches, when all work of the device is complete.
 struct Look<'a> {
-    device: &'a Arc<Shared>,
+    device: &'a Arc<OpenDevice>,
     watched: &'a Watched,
     stream: Stream,
     staging: PinnedBuffer<u8>,
@@ -140,7 +140,7 @@ impl Look<'_> {
         let Dropped { of, track, number, is_poisoned } = dropped;
         let is_filled = Arc::new(AtomicBool::new(false));
         let source: Arc<dyn BlockSource> = if is_poisoned {
-            Arc::<Shared>::clone(self.device)
+            Arc::<OpenDevice>::clone(self.device)
         } else {
             let device = Arc::clone(self.device);
             let of = Zoned { is_filled: Arc::clone(&is_filled), ..of.clone() };

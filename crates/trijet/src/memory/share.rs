@@ -8,7 +8,7 @@ use crate::base::error::Result;
 use crate::base::units::Bytes;
 use crate::heap::{Heap, Kept};
 use crate::log::calling;
-use crate::stream::shared::{Shared, Source};
+use crate::stream::shared::{MemorySource, OpenDevice};
 use crate::stream::stream::Stream;
 use std::any::Any;
 use std::ops::Deref;
@@ -50,7 +50,7 @@ fn keep(mut block: Arc<Block>) {
     let Some(home) = only.home.filter(|_| !calling::forked()) else { return };
     let Some(source) = only.source.take() else { return };
     let device = source.device();
-    let Source::Heap(heap) = &device.source else { return };
+    let MemorySource::Heap(heap) = &device.source else { return };
     let domain = &*device.domain;
     domain.log().tracers.forget_block(only.track.id);
     let mut users = users_of_freed(device, heap, &only.track);
@@ -91,7 +91,7 @@ fn take_kept(
     let only = Arc::get_mut(&mut block).expect("the cache had the only share");
     let place = only.home.map_or(0, |home| home.place);
     heap.live.add(bytes.0);
-    only.wake(Arc::<Shared>::clone(device), bytes.0);
+    only.wake(Arc::<OpenDevice>::clone(device), bytes.0);
     if let Some(begun) = device.domain.log().begin_call() {
         note_from_heap(device, begun, (&only.track, place), bytes.0, site);
     }

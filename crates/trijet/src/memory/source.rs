@@ -3,17 +3,17 @@
 
 use crate::device::memory::Memory;
 use crate::order::track::Track;
-use crate::stream::shared::Shared;
+use crate::stream::shared::OpenDevice;
 use std::fmt;
 use std::sync::Arc;
 
 /// A source of blocks. Each file that implements it also has the function that makes its blocks.
 pub(crate) trait BlockSource: fmt::Debug + Send + Sync {
     /// The device that the blocks belong to.
-    fn device(&self) -> &Shared;
+    fn device(&self) -> &OpenDevice;
 
     /// A handle of the device that the blocks belong to.
-    fn device_handle(self: Arc<Self>) -> Arc<Shared>;
+    fn device_handle(self: Arc<Self>) -> Arc<OpenDevice>;
 
     /// Takes the memory of a block back when its last buffer is dropped. Operations in `track` may
     /// still use the memory; this does not wait for them. `number` is the one that the source gave the block.

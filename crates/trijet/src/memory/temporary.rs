@@ -9,28 +9,28 @@ use crate::device::memory::Memory;
 use crate::order::recorder::{Home, Recorder, Temporary};
 use crate::order::track::Track;
 use crate::stream::Stream;
-use crate::stream::shared::Shared;
+use crate::stream::shared::OpenDevice;
 use std::sync::Arc;
 
 #[derive(Debug)]
-struct Source {
-    device: Arc<Shared>,
+struct TemporarySource {
+    device: Arc<OpenDevice>,
     home: Arc<dyn Home>,
 }
 
 /// Allocates `bytes` of the graph that `recorder` records.
 pub(super) fn alloc(stream: &Stream, recorder: &dyn Recorder, bytes: Bytes) -> Result<Arc<Block>> {
     let Temporary { span, track, home } = recorder.alloc(stream.device().id, bytes)?;
-    let source = Source { device: Arc::clone(stream.device()), home };
+    let source = TemporarySource { device: Arc::clone(stream.device()), home };
     Ok(Block::with_track(Arc::new(source), span, track))
 }
 
-impl BlockSource for Source {
-    fn device(&self) -> &Shared {
+impl BlockSource for TemporarySource {
+    fn device(&self) -> &OpenDevice {
         &self.device
     }
 
-    fn device_handle(self: Arc<Self>) -> Arc<Shared> {
+    fn device_handle(self: Arc<Self>) -> Arc<OpenDevice> {
         Arc::clone(&self.device)
     }
 

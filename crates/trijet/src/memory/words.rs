@@ -3,7 +3,7 @@
 use super::pinned::{self, PinnedBuffer};
 use crate::base::error::Result;
 use crate::device::region::HostBytes;
-use crate::stream::shared::Shared;
+use crate::stream::shared::OpenDevice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,7 +20,7 @@ pub(crate) struct HostWords {
 impl HostWords {
     /// Words of 0.
     #[track_caller]
-    pub(crate) fn zeroed(device: &Arc<Shared>, count: usize) -> Result<Self> {
+    pub(crate) fn zeroed(device: &Arc<OpenDevice>, count: usize) -> Result<Self> {
         let buffer = pinned::alloc::<u32>(device, count)?;
         let start = buffer.block.in_memory(&buffer.view().range()).start;
         let bytes = buffer.block.whole().memory().host().expect("page-locked memory").clone();

@@ -10,7 +10,7 @@ use super::lane::Records;
 use super::lane_ref::LaneRef;
 use super::mark::Marks;
 use super::submission::Submission;
-use super::track::{Needs, Track};
+use super::track::{NeededPositions, Track};
 use crate::base::error::Result;
 use crate::base::id::Position;
 use crate::base::ledger::Mode;
@@ -29,7 +29,7 @@ impl LaneRef {
     ) -> Result<()> {
         self.admit_direct("follow users", track)?;
         let implied = |user: Position| user.lane == self.id;
-        let mut needs = Needs::new();
+        let mut needs = NeededPositions::new();
         track.all_users(&range, Mode::Write, implied, &mut needs);
         track.users_before(implied, &mut needs);
         if needs.is_empty() {
@@ -40,7 +40,7 @@ impl LaneRef {
         let waited = self.marks(None, &mut needs, &mut marks).and_then(|()| {
             let run = |_| Ok(());
             let action = Action::Foreign { label: "direct work", run: &run, touches: &[] };
-            let mut left_out = Needs::new();
+            let mut left_out = NeededPositions::new();
             let mut state = self.lane().lock();
             let submission = Submission::new(action, &[], site);
             let waited = self.wait_for(&mut state, &submission, (&needs, &marks), &mut left_out);

@@ -13,7 +13,7 @@ use super::lane_ref::LaneRef;
 use super::mark::Marks;
 use super::prologue::Prologue;
 use super::submission::{Submission, stamp, stamp_late};
-use super::track::Needs;
+use super::track::NeededPositions;
 use crate::base::error::Result;
 use crate::base::id::Position;
 use crate::base::ledger::Effect;
@@ -166,7 +166,7 @@ impl LaneRef {
         alone: Option<(bool, MutexGuard<'_, State>)>,
     ) -> Result<()> {
         let Submission { action, uses, .. } = submission;
-        let mut needs = Needs::new();
+        let mut needs = NeededPositions::new();
         let (shared, held) = match alone {
             // Such a lane takes no turn and needs nothing, so no other lock is taken under its
             // lock.
@@ -223,7 +223,7 @@ impl LaneRef {
     /// Adds the foreign positions that an operation must come after, as far as the calling thread
     /// does not know them to be complete; whether two lanes use any of its memory.
     #[inline]
-    fn needs(&self, submission: &Submission<'_>, needs: &mut Needs) -> Result<bool> {
+    fn needs(&self, submission: &Submission<'_>, needs: &mut NeededPositions) -> Result<bool> {
         let Submission { action, uses, .. } = submission;
         let is_done_at_return = submission.at_return == AtReturn::Done;
         let mut shared = false;

@@ -18,7 +18,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::table::Table;
 use crate::device::driver::{
-    Action, CaptureState, Driver, EventHandle, Progress, Readiness, StreamHandle, Timing,
+    Action, CaptureState, Driver, EventHandle, PollProgress, Readiness, StreamHandle, Timing,
 };
 use crate::log::entry::Log;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -162,7 +162,7 @@ impl Gate {
     }
 
     /// [`Gate::query_event`] for polling loops. On a simulated clock, each call advances time.
-    pub(crate) fn poll_event(&self, device: DeviceId, event: EventHandle) -> Result<Progress> {
+    pub(crate) fn poll_event(&self, device: DeviceId, event: EventHandle) -> Result<PollProgress> {
         let answer =
             self.pass(self.device_state(device), device, |driver| driver.event_poll(event))?;
         self.demand_live(device).map(|()| answer)

@@ -4,7 +4,7 @@
 use super::domain::Domain;
 use super::lane::PENDING_MAX;
 use super::mark::{Mark, Marks};
-use super::track::{Needs, Track};
+use super::track::{NeededPositions, Track};
 use crate::base::error::Result;
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{Mode, StreamClass, Waited};
@@ -42,8 +42,8 @@ impl Domain {
 
     /// The operations that an access by the host must follow, without those that the calling thread
     /// knows to be complete.
-    fn host_needs(&self, track: &Track, range: Range<u64>, mode: Mode) -> Needs {
-        let mut needs = Needs::new();
+    fn host_needs(&self, track: &Track, range: Range<u64>, mode: Mode) -> NeededPositions {
+        let mut needs = NeededPositions::new();
         thread::with_known(self.id(), |known| {
             track.all_users(&range, mode, |p| known.covers(p), &mut needs);
         });
@@ -102,7 +102,7 @@ impl Domain {
     }
 
     /// Whether a free of memory with these users can be enqueued in `home` without a wait for room.
-    pub(crate) fn has_room_for(&self, home: LaneId, users: &Needs) -> bool {
+    pub(crate) fn has_room_for(&self, home: LaneId, users: &NeededPositions) -> bool {
         self.has_room(home) && self.has_room_for_marks(users.iter().filter(|n| n.lane != home))
     }
 

@@ -30,11 +30,11 @@ pub(crate) struct Blocking {
     /// blocking stream is. Not locked during a call that may wait.
     turn: RwLock<()>,
     /// Never locked across a call of the driver.
-    order: Mutex<Order>,
+    order: Mutex<BlockingOrder>,
 }
 
 #[derive(Debug, Default)]
-struct Order {
+struct BlockingOrder {
     members: Vec<Member>,
     /// Everything that later operations of the blocking streams follow because of the legacy
     /// stream.
@@ -64,16 +64,16 @@ pub(crate) struct LegacyOrder {
 /// is unknown, and the library claims none.
 pub(crate) struct Turn<'a> {
     legacy: &'a LegacyOrder,
-    held: Held<'a>,
+    held: TurnGuard<'a>,
 }
 
-enum Held<'a> {
+enum TurnGuard<'a> {
     Member { _guard: RwLockReadGuard<'a, ()> },
     Legacy { _guard: RwLockWriteGuard<'a, ()> },
 }
 
 impl Blocking {
-    fn order(&self) -> MutexGuard<'_, Order> {
+    fn order(&self) -> MutexGuard<'_, BlockingOrder> {
         self.order.lock().expect("no panic under this lock")
     }
 }
@@ -123,9 +123,9 @@ impl LegacyOrder {
     pub(crate) fn bare_turn(&self) -> Turn<'_> {
         let turn = &self.blocking.turn;
         let held = if self.class == StreamClass::Legacy {
-            Held::Legacy { _guard: turn.write().unwrap_or_else(PoisonError::into_inner) }
+            TurnGuard::Legacy { _guard: turn.write().unwrap_or_else(PoisonError::into_inner) }
         } else {
-            Held::Member { _guard: turn.read().unwrap_or_else(PoisonError::into_inner) }
+            TurnGuard::Member { _guard: turn.read().unwrap_or_else(PoisonError::into_inner) }
         };
         Turn { legacy: self, held }
     }
@@ -154,25 +154,25 @@ impl Turn<'_> {
     /// barrier is no part of that (laws A4 and A9).
     pub(crate) fn implies(&self, position: Position) -> bool {
         match self.held {
-            Held::Member { .. } => self.legacy.blocking.order().barrier.covers(position),
-            Held::Legacy { .. } => false,
+            TurnGuard::Member { .. } => self.legacy.blocking.order().barrier.covers(position),
+            TurnGuard::Legacy { .. } => false,
         }
     }
 
     /// What an operation that is enqueued now follows because of the legacy stream.
     pub(crate) fn barrier(&self) -> Barrier {
         match self.held {
-            Held::Member { .. } => {
+            TurnGuard::Member { .. } => {
                 let order = self.legacy.blocking.order();
                 Barrier { clock: order.barrier.clone(), version: order.version }
             }
-            Held::Legacy { .. } => Barrier::default(),
+            TurnGuard::Legacy { .. } => Barrier::default(),
         }
     }
 
     /// Whether the turn is that of the legacy stream.
     pub(super) fn is_legacy(&self) -> bool {
-        matches!(self.held, Held::Legacy { .. })
+        matches!(self.held, TurnGuard::Legacy { .. })
     }
 
     /// Adds the barrier to the vector of a blocking lane that was given an operation. `seen` is the
@@ -190,7 +190,7 @@ impl Turn<'_> {
     /// Adds the vector of the legacy stream to the barrier, if this is its turn. Later operations
     /// of blocking streams follow it.
     pub(crate) fn hold_back(&self, legacy: &VectorClock) {
-        if let Held::Legacy { .. } = self.held {
+        if let TurnGuard::Legacy { .. } = self.held {
             let mut order = self.legacy.blocking.order();
             order.barrier.join(legacy);
             order.version += 1;

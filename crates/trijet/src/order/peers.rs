@@ -18,7 +18,7 @@ const ALREADY_ENABLED: i32 = 704;
 const QUICK: u32 = 8;
 
 /// A device that uses memory, and the one whose memory it is.
-type Pair = (DeviceId, DeviceId);
+type DevicePair = (DeviceId, DeviceId);
 
 /// Whether operations of a device reach the memory of another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,15 +40,15 @@ pub(crate) struct Peers {
 
 #[derive(Debug, Default)]
 struct State {
-    given: Vec<Pair>,
+    given: Vec<DevicePair>,
     /// Pairs that have no link.
-    impossible: Vec<Pair>,
+    impossible: Vec<DevicePair>,
     /// The pools that devices allocate from.
     pools: Vec<(DeviceId, PoolHandle)>,
 }
 
 /// The bit of a pair, if it has one.
-fn bit((user, owner): Pair) -> u64 {
+fn bit((user, owner): DevicePair) -> u64 {
     if user.0 < QUICK && owner.0 < QUICK { 1 << (user.0 * QUICK + owner.0) } else { 0 }
 }
 
@@ -100,7 +100,12 @@ impl Peers {
     ///
     /// # Errors
     /// What the driver reports.
-    pub(crate) fn set(&self, driver: &dyn Driver, (user, owner): Pair, has: bool) -> Result<()> {
+    pub(crate) fn set(
+        &self,
+        driver: &dyn Driver,
+        (user, owner): DevicePair,
+        has: bool,
+    ) -> Result<()> {
         let (pair, mut state) = ((user, owner), self.state());
         match (state.given.contains(&pair), has) {
             (false, true) => state.give(driver, pair)?,
@@ -151,7 +156,7 @@ impl Peers {
 }
 
 impl State {
-    fn give(&mut self, driver: &dyn Driver, (user, owner): Pair) -> Result<()> {
+    fn give(&mut self, driver: &dyn Driver, (user, owner): DevicePair) -> Result<()> {
         match driver.peer_enable(user, owner) {
             // Other code of the process did.
             Err(error) if error.code() == Some(ALREADY_ENABLED) => {}

@@ -6,7 +6,7 @@ use super::lane::{Records, State};
 use super::lane_ref::LaneRef;
 use super::mark::Marks;
 use super::submission::{Submission, accesses};
-use super::track::Needs;
+use super::track::NeededPositions;
 use crate::base::error::Result;
 use crate::base::id::Position;
 use crate::base::ledger::{Declared, Engine, Op, StreamClass};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct Prologue {
     /// Waits that were left out on request.
-    pub(super) left_out: Needs,
+    pub(super) left_out: NeededPositions,
     /// The timed event before it, in a lane that is traced.
     pub(super) begin: Option<Arc<Instant>>,
     /// The time at which the call began.
@@ -40,7 +40,7 @@ impl LaneRef {
         &self,
         state: &mut State,
         submission: &Submission<'_>,
-        (needs, marks): (&Needs, &Marks),
+        (needs, marks): (&NeededPositions, &Marks),
         prologue: &mut Prologue,
     ) -> Result<()> {
         prologue.called = state.called(self.driver());

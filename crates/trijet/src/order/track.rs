@@ -35,7 +35,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 const RANGES_KEPT: usize = 64;
 
 /// Positions to wait for, the latest of each lane. Those of all slots fit without the heap.
-pub(crate) type Needs = SmallVec<[Position; SLOTS + 2]>;
+pub(crate) type NeededPositions = SmallVec<[Position; SLOTS + 2]>;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Stamp {
@@ -104,7 +104,7 @@ struct Rare {
     /// Users that no stamp names: those whose wait was left out on request, so that a later stamp
     /// hides them, and those of manual memory that found no slot. The host must not access the
     /// bytes before they are complete.
-    left_out: Mutex<Needs>,
+    left_out: Mutex<NeededPositions>,
 }
 
 impl Rare {
@@ -243,7 +243,11 @@ impl Track {
     }
 
     /// Adds the users of the bytes before they were allocated.
-    pub(crate) fn users_before(&self, implied: impl Fn(Position) -> bool, needs: &mut Needs) {
+    pub(crate) fn users_before(
+        &self,
+        implied: impl Fn(Position) -> bool,
+        needs: &mut NeededPositions,
+    ) {
         for user in self.before.iter().filter(|user| !implied(**user)) {
             keep_latest(needs, *user);
         }
@@ -511,7 +515,7 @@ impl Track {
 
     /// Moves the stamps of the whole into the map. Requires exclusive access to the allocation.
     fn move_to_map(&self, stamps: &mut RangeMap<Stamp>) {
-        let (mut write, mut reads) = (None, Needs::new());
+        let (mut write, mut reads) = (None, NeededPositions::new());
         self.writes.each(|position| write = Some(position));
         self.reads.each(|position| reads.push(position));
         if write.is_none() && reads.is_empty() {

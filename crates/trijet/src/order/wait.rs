@@ -12,7 +12,7 @@ use super::lane_ref::LaneRef;
 use super::legacy::Turn;
 use super::mark::{EventWork, Mark, Marks};
 use super::submission::Submission;
-use super::track::Needs;
+use super::track::NeededPositions;
 use crate::base::error::Result;
 use crate::base::id::Position;
 use crate::base::ledger::{Asked, Effect, Op, OpKind, Waited};
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Moves a mark that covers another need before that need, which then needs no wait of its own.
-fn widest_first(needs: &mut Needs, marks: &mut Marks) {
+fn widest_first(needs: &mut NeededPositions, marks: &mut Marks) {
     for at in 0..needs.len() {
         let covered =
             |i: usize| (at..needs.len()).any(|j| j != i && marks[j].snapshot.covers(needs[i]));
@@ -42,7 +42,7 @@ impl LaneRef {
     pub(super) fn marks(
         &self,
         turn: Option<&Turn<'_>>,
-        needs: &mut Needs,
+        needs: &mut NeededPositions,
         marks: &mut Marks,
     ) -> Result<()> {
         let implied = |need: Position| turn.is_some_and(|turn| turn.implies(need));
@@ -66,7 +66,7 @@ impl LaneRef {
         state: &mut State,
         submission: &Submission<'_>,
         (needs, marks): (&[Position], &[Arc<Mark>]),
-        left_out: &mut Needs,
+        left_out: &mut NeededPositions,
     ) -> Result<()> {
         for (need, mark) in needs.iter().zip(marks) {
             if state.vector.covers(*need) {

@@ -116,7 +116,7 @@ impl fmt::Display for Advice {
 
 /// The work of each engine of a run in nanoseconds, and the chunks.
 #[derive(Debug, Clone, Copy)]
-struct Work {
+struct EngineWork {
     reader: u64,
     copies_and_kernels: [u64; 3],
     /// With bringing the output to its disk.
@@ -124,7 +124,7 @@ struct Work {
     chunks: u64,
 }
 
-impl Work {
+impl EngineWork {
     /// The work of the engines that overlap. With one slot, the engines of the device work in turn.
     fn of_engines(&self, slots: usize) -> Vec<u64> {
         let device = &self.copies_and_kernels;
@@ -176,7 +176,7 @@ impl Report {
         let Some(summary) = &self.summary else { return Vec::new() };
         let busy = |name| self.engine(name).map_or(0, |engine| engine.busy.0);
         let plan = &self.plan;
-        let work = Work {
+        let work = EngineWork {
             reader: busy("reader"),
             copies_and_kernels: [busy("upload"), busy("compute"), busy("download")],
             writer: busy("writer") + busy("sync"),
@@ -279,8 +279,8 @@ impl Report {
 mod tests {
     use super::*;
 
-    const WORK: Work =
-        Work { reader: 20, copies_and_kernels: [30, 100, 30], writer: 40, chunks: 10 };
+    const WORK: EngineWork =
+        EngineWork { reader: 20, copies_and_kernels: [30, 100, 30], writer: 40, chunks: 10 };
 
     #[test]
     fn a_run_takes_its_busiest_engine_and_a_chunk_of_the_others() {

@@ -3,7 +3,7 @@
 
 use super::calibrate::Calibration;
 use super::cancel::Cancel;
-use super::element::ElementType;
+use super::element::StageElement;
 use super::host_work::HostWork;
 use super::layout::Layout;
 use super::plan::{ChunkChoice, Plan, PlanOptions, Ramp};
@@ -32,7 +32,7 @@ pub(super) enum Input<'a> {
 
 pub(super) enum Output<'a> {
     Sink(Box<dyn Sink + 'a>),
-    Pinned { target: ViewMut<'a, u8>, element: ElementType },
+    Pinned { target: ViewMut<'a, u8>, element: StageElement },
 }
 
 /// A pipeline: source, stages, sink.
@@ -62,13 +62,13 @@ pub struct Pipeline<'a> {
     pub(super) input: Option<Input<'a>>,
     pub(super) stages: Vec<Stage<'a>>,
     pub(super) output: Option<Output<'a>>,
-    pub(super) settings: Settings<'a>,
+    pub(super) settings: PipelineSettings<'a>,
     /// A wrong call that made it, which a run refuses.
     mistake: Option<&'static str>,
 }
 
 /// How a pipeline runs.
-pub(super) struct Settings<'a> {
+pub(super) struct PipelineSettings<'a> {
     pub(super) plan: PlanOptions,
     pub(super) host_work: HostWork,
     pub(super) cancel: Cancel,
@@ -95,7 +95,7 @@ pub(super) enum Traced {
     TooLarge,
 }
 
-impl Default for Settings<'_> {
+impl Default for PipelineSettings<'_> {
     fn default() -> Self {
         Self {
             plan: PlanOptions {
@@ -137,7 +137,7 @@ impl<'a> Pipeline<'a> {
             input: None,
             stages: Vec::new(),
             output: None,
-            settings: Settings::default(),
+            settings: PipelineSettings::default(),
             mistake: None,
         }
     }
@@ -498,7 +498,7 @@ impl<'a> Input<'a> {
 impl<'a> Output<'a> {
     /// Page-locked memory for the results.
     pub(super) fn pinned<T: Element>(data: &'a mut PinnedBuffer<T>) -> Self {
-        Self::Pinned { target: data.view_mut().into_bytes(), element: ElementType::of::<T>() }
+        Self::Pinned { target: data.view_mut().into_bytes(), element: StageElement::of::<T>() }
     }
 }
 

@@ -31,7 +31,7 @@ const TINY: usize = 1 << 10;
 
 /// The order in which copies of both directions are enqueued.
 #[derive(Debug, Clone, Copy)]
-enum Order {
+enum CopyOrder {
     /// One up and one down in turn.
     Alternate,
     /// All of one direction, then all of the other.
@@ -41,7 +41,7 @@ enum Order {
 /// So many bytes, in pieces of `piece` bytes.
 #[derive(Debug, Clone, Copy)]
 struct Pattern {
-    order: Order,
+    order: CopyOrder,
     bytes: usize,
     piece: usize,
 }
@@ -140,13 +140,13 @@ impl Calibration {
         let mut bench = Bench::new(device, bytes)?;
         let in_pieces = |order, piece| Pattern { order, bytes, piece };
         let whole = [
-            in_pieces(Order::Alternate, 16 << 20),
-            in_pieces(Order::Alternate, bytes),
-            in_pieces(Order::OneAfterTheOther, bytes),
-            in_pieces(Order::OneAfterTheOther, 64 << 20),
+            in_pieces(CopyOrder::Alternate, 16 << 20),
+            in_pieces(CopyOrder::Alternate, bytes),
+            in_pieces(CopyOrder::OneAfterTheOther, bytes),
+            in_pieces(CopyOrder::OneAfterTheOther, 64 << 20),
         ];
-        let pieces = in_pieces(Order::Alternate, PIECE.min(bytes / PIECES_MIN));
-        let tiny = Pattern { order: Order::Alternate, bytes: TINY, piece: TINY };
+        let pieces = in_pieces(CopyOrder::Alternate, PIECE.min(bytes / PIECES_MIN));
+        let tiny = Pattern { order: CopyOrder::Alternate, bytes: TINY, piece: TINY };
         let mut least = [Least::NONE; 3];
         // Modelled times do not vary. Elsewhere the first round is the warm-up.
         let modelled = device.info().clock == Clock::Model;
@@ -258,18 +258,18 @@ impl fmt::Display for Calibration {
     }
 }
 
-type Pair = (PinnedBuffer<u8>, Buffer<u8>);
+type CopyPair = (PinnedBuffer<u8>, Buffer<u8>);
 
 /// A stream for each direction, with the memory of its copies.
 struct Bench {
     device: Device,
-    up: (Stream, Pair),
-    down: (Stream, Pair),
+    up: (Stream, CopyPair),
+    down: (Stream, CopyPair),
 }
 
 /// Memory of the host and of the device, every page of which was written: copies of pages that were
 /// never written can be faster than others.
-fn pair(device: &Device, stream: Stream, bytes: usize) -> Result<(Stream, Pair)> {
+fn pair(device: &Device, stream: Stream, bytes: usize) -> Result<(Stream, CopyPair)> {
     let mut host = device.pinned::<u8>(bytes)?;
     for (index, page) in host.write()?.chunks_mut(4096).enumerate() {
         page.fill(u8::try_from(index % 251).unwrap_or(0));
@@ -300,7 +300,7 @@ impl Bench {
         };
         let (has_up, has_down) = (way != Way::Down, way != Way::Up);
         match pattern.order {
-            Order::Alternate => {
+            CopyOrder::Alternate => {
                 for range in ranges() {
                     if has_up {
                         self.copy_up(range.clone())?;
@@ -310,7 +310,7 @@ impl Bench {
                     }
                 }
             }
-            Order::OneAfterTheOther => {
+            CopyOrder::OneAfterTheOther => {
                 if has_up {
                     ranges().try_for_each(|range| self.copy_up(range))?;
                 }

@@ -9,10 +9,10 @@ use super::enqueue::submit;
 use super::host_work::{HostSpans, HostWork};
 use super::plan::Chunk;
 use super::progress::Tally;
-use super::reader::Reader;
+use super::reader::ChunkReader;
 use super::schedule::turn;
 use super::validate::Job;
-use super::writer::Writer;
+use super::writer::ChunkWriter;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::panic::caught;
 use crate::memory::View;
@@ -36,9 +36,9 @@ pub(super) fn drive(
     let (grain_in, grain_out) = (grain(stages.row_in()), grain(stages.row_out()));
     std::thread::scope(|scope| {
         let reading = (&*input, grain_in, &spans.read, crews.source.as_ref());
-        let mut reader = Reader::start(scope, place, reading, &plan.chunks, pinned_in)?;
+        let mut reader = ChunkReader::start(scope, place, reading, &plan.chunks, pinned_in)?;
         let writing = (grain_out, &spans.write, &tally, crews.sink.as_ref());
-        let mut writer = Writer::start(scope, place, output, writing, pinned_out)?;
+        let mut writer = ChunkWriter::start(scope, place, output, writing, pinned_out)?;
         let driven = match pace {
             None => plan.chunks.iter().try_for_each(|chunk| {
                 check(&settings.cancel, chunk)?;

@@ -7,14 +7,14 @@ use std::fmt;
 
 /// A type of elements. Its `Display` is the name of the type.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ElementType {
+pub(super) struct StageElement {
     id: TypeId,
     name: &'static str,
     /// The bytes of an element.
     pub(super) bytes: u64,
 }
 
-impl ElementType {
+impl StageElement {
     pub(super) fn of<T: Element>() -> Self {
         Self { id: TypeId::of::<T>(), name: type_name::<T>(), bytes: size_of::<T>() as u64 }
     }
@@ -27,15 +27,15 @@ impl ElementType {
     }
 }
 
-impl PartialEq for ElementType {
+impl PartialEq for StageElement {
     fn eq(&self, other: &Self) -> bool {
         self.id == other.id
     }
 }
 
-impl Eq for ElementType {}
+impl Eq for StageElement {}
 
-impl fmt::Display for ElementType {
+impl fmt::Display for StageElement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }

@@ -43,13 +43,13 @@ impl Reading<'_> {
 }
 
 /// The source of the chunks' input: page-locked memory, or a source that is called.
-pub(super) struct Reader<'scope, 'env> {
+pub(super) struct ChunkReader<'scope, 'env> {
     row_bytes: u64,
     spans: &'env SideSpans,
-    reads: Reads<'scope, 'env>,
+    reads: ReadSource<'scope, 'env>,
 }
 
-enum Reads<'scope, 'env> {
+enum ReadSource<'scope, 'env> {
     Pinned(View<'env, u8>),
     Inline {
         reading: Reading<'env>,
@@ -66,7 +66,7 @@ struct Side<'scope> {
     thread: ScopedJoinHandle<'scope, Result<()>>,
 }
 
-impl<'scope, 'env> Reader<'scope, 'env> {
+impl<'scope, 'env> ChunkReader<'scope, 'env> {
     /// Starts to read `chunks` of the input.
     pub(super) fn start(
         scope: &'scope Scope<'scope, 'env>,
@@ -78,13 +78,13 @@ impl<'scope, 'env> Reader<'scope, 'env> {
         let row_bytes = grain.row_bytes;
         let source = match input {
             Input::Pinned { bytes, .. } => {
-                return Ok(Self { row_bytes, spans, reads: Reads::Pinned(*bytes) });
+                return Ok(Self { row_bytes, spans, reads: ReadSource::Pinned(*bytes) });
             }
             Input::Source(source) => &**source,
         };
         let reading = Reading { source, grain, spans, crew };
         let reads = match host_work {
-            HostWork::Inline => Reads::Inline { reading, free: buffers.into() },
+            HostWork::Inline => ReadSource::Inline { reading, free: buffers.into() },
             HostWork::Threads => {
                 let dealt = deal(buffers, if crew.is_some() { CHUNKS_AT_ONCE } else { 1 });
                 let count = dealt.len();
@@ -92,7 +92,9 @@ impl<'scope, 'env> Reader<'scope, 'env> {
                     let chunks = chunks.iter().skip(first).step_by(count);
                     Side::start(scope, reading, chunks, buffers)
                 };
-                Reads::Threads(dealt.into_iter().enumerate().map(start).collect::<Result<_>>()?)
+                ReadSource::Threads(
+                    dealt.into_iter().enumerate().map(start).collect::<Result<_>>()?,
+                )
             }
         };
         Ok(Self { row_bytes, spans, reads })
@@ -106,11 +108,11 @@ impl<'scope, 'env> Reader<'scope, 'env> {
     ) -> Result<()> {
         let bytes = Bytes(chunk.rows_in() * self.row_bytes).to_usize();
         match &mut self.reads {
-            Reads::Pinned(data) => {
+            ReadSource::Pinned(data) => {
                 let first = Bytes(chunk.input.start * self.row_bytes).to_usize();
                 upload(data.slice(first..first + bytes))
             }
-            Reads::Inline { reading, free } => {
+            ReadSource::Inline { reading, free } => {
                 let mut buffer = free.pop_front().ok_or_else(|| closed("source"))?;
                 self.spans.waited_for.time(|| reading.read(chunk, &mut buffer))?;
                 upload(buffer.slice(..bytes))?;
@@ -118,7 +120,7 @@ impl<'scope, 'env> Reader<'scope, 'env> {
                 free.push_back(buffer);
                 Ok(())
             }
-            Reads::Threads(sides) => {
+            ReadSource::Threads(sides) => {
                 let side = turn(chunk.index, sides.len());
                 let Side { free, filled, .. } = &sides[side];
                 let buffer = self.spans.waited_for.time(|| filled.recv());
@@ -134,8 +136,8 @@ impl<'scope, 'env> Reader<'scope, 'env> {
     /// Ends the threads and returns their first error.
     pub(super) fn finish(self) -> Result<()> {
         match self.reads {
-            Reads::Pinned(_) | Reads::Inline { .. } => Ok(()),
-            Reads::Threads(sides) => {
+            ReadSource::Pinned(_) | ReadSource::Inline { .. } => Ok(()),
+            ReadSource::Threads(sides) => {
                 // All channels are closed before a thread is joined that waits for one.
                 let threads: Vec<_> = sides.into_iter().map(|side| side.thread).collect();
                 join("source", threads.into_iter())

@@ -111,7 +111,7 @@ pub fn rows_from_iter<T: Element, R: AsRef<[T]> + Send>(
     row_len: usize,
     iter: impl IntoIterator<Item = R, IntoIter: Send>,
 ) -> impl Source {
-    let window = Window { iter: iter.into_iter(), kept: VecDeque::new(), first: 0 };
+    let window = RowWindow { iter: iter.into_iter(), kept: VecDeque::new(), first: 0 };
     let layout = Layout::of::<T>(rows, row_len);
     Forward { layout, row_len, window: Mutex::new(window), elements: PhantomData::<fn() -> T> }
 }
@@ -119,12 +119,12 @@ pub fn rows_from_iter<T: Element, R: AsRef<[T]> + Send>(
 struct Forward<T, I: Iterator> {
     layout: Layout,
     row_len: usize,
-    window: Mutex<Window<I>>,
+    window: Mutex<RowWindow<I>>,
     elements: PhantomData<fn() -> T>,
 }
 
 /// An iterator and the rows that a later chunk may need again.
-struct Window<I: Iterator> {
+struct RowWindow<I: Iterator> {
     iter: I,
     kept: VecDeque<I::Item>,
     /// The number of the first row that is kept, or of the next one if none is.
@@ -133,7 +133,7 @@ struct Window<I: Iterator> {
 
 impl<T: Element, I: Iterator<Item: AsRef<[T]> + Send> + Send> Forward<T, I> {
     /// The row after those that are kept.
-    fn next(&self, window: &mut Window<I>) -> Result<I::Item> {
+    fn next(&self, window: &mut RowWindow<I>) -> Result<I::Item> {
         let row = window.first + window.kept.len() as u64;
         let Some(values) = window.iter.next() else {
             let cause = format!("the iterator ended after {row} of {} rows", self.layout.rows);
@@ -213,16 +213,16 @@ pub fn rows_from_fn<T: Element>(
     read: impl Fn(Range<u64>, &mut [T]) -> Result<()> + Send + Sync,
 ) -> impl Source {
     let layout = Layout::of::<T>(rows, row_len);
-    Reads { layout, read, elements: PhantomData::<fn() -> T> }
+    RowsReads { layout, read, elements: PhantomData::<fn() -> T> }
 }
 
-struct Reads<T, F> {
+struct RowsReads<T, F> {
     layout: Layout,
     read: F,
     elements: PhantomData<fn() -> T>,
 }
 
-impl<T: Element, F> Source for Reads<T, F>
+impl<T: Element, F> Source for RowsReads<T, F>
 where
     F: Fn(Range<u64>, &mut [T]) -> Result<()> + Send + Sync,
 {

@@ -1,7 +1,7 @@
 //! Stages: the kernels of a pipeline, and the rows between them.
 #![forbid(unsafe_code)]
 
-use super::element::ElementType;
+use super::element::StageElement;
 use super::plan::Chunk;
 use super::reach::Reach;
 use crate::base::error::Result;
@@ -52,8 +52,8 @@ type StageFn<'a> = Box<dyn Fn(&StageCx<'_>, View<'_, u8>, ViewMut<'_, u8>) -> Re
 /// A stage with the types of its elements.
 pub(super) struct Stage<'a> {
     pub(super) run: StageFn<'a>,
-    pub(super) takes: ElementType,
-    pub(super) gives: ElementType,
+    pub(super) takes: StageElement,
+    pub(super) gives: StageElement,
     /// The rows that it reads before and after those that it writes.
     pub(super) halo: u64,
     /// Where the program added it.
@@ -67,7 +67,7 @@ impl<'a> Stage<'a> {
     ) -> Self {
         let run: StageFn<'a> =
             Box::new(move |cx, x, y| run(cx, View::from_bytes(&x), ViewMut::from_bytes(y)));
-        let (takes, gives) = (ElementType::of::<T>(), ElementType::of::<U>());
+        let (takes, gives) = (StageElement::of::<T>(), StageElement::of::<U>());
         Self { run, takes, gives, halo: 0, site: Location::caller() }
     }
 }

@@ -1,8 +1,8 @@
 //! The first step of a run: checks that the parts of a pipeline fit together.
 #![forbid(unsafe_code)]
 
-use super::builder::{Input, Output, Pipeline, Settings, invalid};
-use super::element::ElementType;
+use super::builder::{Input, Output, Pipeline, PipelineSettings, invalid};
+use super::element::StageElement;
 use super::layout::Layout;
 use super::reach::Reach;
 use super::schedule::{Schedule, StageId};
@@ -18,7 +18,7 @@ pub(super) struct Job<'a, 's> {
     pub(super) layout: Layout,
     pub(super) stages: Stages<'s>,
     pub(super) output: Output<'a>,
-    pub(super) settings: Settings<'s>,
+    pub(super) settings: PipelineSettings<'s>,
 }
 
 impl<'a> Job<'a, 'a> {
@@ -57,7 +57,7 @@ impl<'a, 's> Job<'a, 's> {
 }
 
 /// Refuses a way of sharing that the schedule does not allow.
-fn check_sharing(settings: &Settings<'_>) -> Result<()> {
+fn check_sharing(settings: &PipelineSettings<'_>) -> Result<()> {
     let (sharing, schedule) = (settings.sharing, settings.plan.schedule);
     let allows = match schedule {
         Schedule::OneStream | Schedule::SlotStreams => sharing == Sharing::Alone,
@@ -99,7 +99,7 @@ fn check_stages(input: Layout, stages: Vec<Stage<'_>>) -> Result<(Stages<'_>, La
 }
 
 /// Refuses page-locked memory that has other elements than the results, or is too short for them.
-fn check_pinned(results: Layout, held: u64, element: ElementType) -> Result<()> {
+fn check_pinned(results: Layout, held: u64, element: StageElement) -> Result<()> {
     let refused = |cause| Error::new(ErrorKind::InvalidValue, "sink", cause);
     results.check_element(element).map_err(refused)?;
     let wanted = results.bytes()?;

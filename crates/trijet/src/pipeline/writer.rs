@@ -51,13 +51,13 @@ impl Writing<'_> {
 type Outgoing<'env> = (&'env Chunk, PinnedBuffer<u8>);
 
 /// The target of the chunks' results: page-locked memory, or a sink that is called.
-pub(super) struct Writer<'scope, 'env> {
+pub(super) struct ChunkWriter<'scope, 'env> {
     row_bytes: u64,
     spans: &'env SideSpans,
-    writes: Writes<'scope, 'env>,
+    writes: WriteTarget<'scope, 'env>,
 }
 
-enum Writes<'scope, 'env> {
+enum WriteTarget<'scope, 'env> {
     Pinned {
         target: ViewMut<'env, u8>,
         tally: &'env Tally<'env>,
@@ -79,7 +79,7 @@ struct Side<'scope, 'env> {
     thread: ScopedJoinHandle<'scope, Result<()>>,
 }
 
-impl<'scope, 'env> Writer<'scope, 'env> {
+impl<'scope, 'env> ChunkWriter<'scope, 'env> {
     /// Starts to write to the output.
     pub(super) fn start(
         scope: &'scope Scope<'scope, 'env>,
@@ -96,14 +96,14 @@ impl<'scope, 'env> Writer<'scope, 'env> {
         let row_bytes = grain.row_bytes;
         let sink = match output {
             Output::Pinned { target, .. } => {
-                let writes = Writes::Pinned { target: target.reborrow(), tally };
+                let writes = WriteTarget::Pinned { target: target.reborrow(), tally };
                 return Ok(Self { row_bytes, spans, writes });
             }
             Output::Sink(sink) => &mut **sink,
         };
         let writing = |sink| Writing { sink, grain, spans, tally };
         let writes = match (host_work, crew) {
-            (HostWork::Inline, _) => Writes::Inline {
+            (HostWork::Inline, _) => WriteTarget::Inline {
                 writing: writing(Taking::InOrder(sink)),
                 free: buffers.into(),
                 pending: VecDeque::new(),
@@ -116,11 +116,11 @@ impl<'scope, 'env> Writer<'scope, 'env> {
                 let start =
                     |buffers| Side::start(scope, writing(Taking::InParts(sink, crew)), buffers);
                 let dealt = deal(buffers, CHUNKS_AT_ONCE);
-                Writes::Threads(dealt.into_iter().map(start).collect::<Result<_>>()?)
+                WriteTarget::Threads(dealt.into_iter().map(start).collect::<Result<_>>()?)
             }
             (HostWork::Threads, _) => {
                 let writing = writing(Taking::InOrder(sink));
-                Writes::Threads(vec![Side::start(scope, writing, buffers)?])
+                WriteTarget::Threads(vec![Side::start(scope, writing, buffers)?])
             }
         };
         Ok(Self { row_bytes, spans, writes })
@@ -135,13 +135,13 @@ impl<'scope, 'env> Writer<'scope, 'env> {
     ) -> Result<()> {
         let bytes = Bytes(chunk.rows_out() * self.row_bytes).to_usize();
         match &mut self.writes {
-            Writes::Pinned { target, tally } => {
+            WriteTarget::Pinned { target, tally } => {
                 let first = Bytes(chunk.rows.start * self.row_bytes).to_usize();
                 download(target.reborrow().slice(first..first + bytes))?;
                 tally.finished(chunk);
                 Ok(())
             }
-            Writes::Inline { writing, free, pending, failed } => {
+            WriteTarget::Inline { writing, free, pending, failed } => {
                 if free.is_empty()
                     && let Some((oldest, buffer)) = pending.pop_front()
                 {
@@ -155,7 +155,7 @@ impl<'scope, 'env> Writer<'scope, 'env> {
                 pending.push_back((chunk, buffer));
                 Ok(())
             }
-            Writes::Threads(sides) => {
+            WriteTarget::Threads(sides) => {
                 let side = turn(chunk.index, sides.len());
                 let Side { free, filled, .. } = &sides[side];
                 let buffer = self.spans.waited_for.time(|| free.recv());
@@ -172,15 +172,15 @@ impl<'scope, 'env> Writer<'scope, 'env> {
         spans.waited_for.time(|| Self::end(writes))
     }
 
-    fn end(writes: Writes<'scope, 'env>) -> Result<()> {
+    fn end(writes: WriteTarget<'scope, 'env>) -> Result<()> {
         match writes {
-            Writes::Pinned { .. } => Ok(()),
+            WriteTarget::Pinned { .. } => Ok(()),
             // After an error of its own a sink is not called again.
-            Writes::Inline { failed: true, .. } => Ok(()),
-            Writes::Inline { mut writing, pending, .. } => {
+            WriteTarget::Inline { failed: true, .. } => Ok(()),
+            WriteTarget::Inline { mut writing, pending, .. } => {
                 pending.iter().try_for_each(|(chunk, buffer)| writing.write(chunk, buffer))
             }
-            Writes::Threads(sides) => {
+            WriteTarget::Threads(sides) => {
                 // All channels are closed before a thread is joined that waits for one.
                 let threads: Vec<_> = sides.into_iter().map(|side| side.thread).collect();
                 join("sink", threads.into_iter())

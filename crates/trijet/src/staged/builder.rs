@@ -3,8 +3,8 @@
 
 use super::order::Issue;
 use super::run;
-use super::stage::{Body, ItemCx, Parts, Stage};
-use super::value::{Held, Inputs, Value, Values};
+use super::stage::{ItemCx, Parts, Stage, StageBody};
+use super::value::{HeldValue, Inputs, Value, Values};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::pipeline::Cancel;
 use crate::stream::{Device, Stream};
@@ -37,7 +37,7 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         let source = Stage {
             name: "source".to_owned(),
             inputs: Vec::new(),
-            body: Body::Source,
+            body: StageBody::Source,
             lanes: 0,
             gives: TypeId::of::<I>(),
         };
@@ -67,10 +67,10 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         inputs: In,
         run: impl Fn(&ItemCx<'_>, In::Refs<'_>) -> Result<U> + 'a,
     ) -> Value<U> {
-        let run = move |cx: &ItemCx<'_>, values: &Values| -> Result<Held> {
+        let run = move |cx: &ItemCx<'_>, values: &Values| -> Result<HeldValue> {
             Ok(Arc::new(run(cx, inputs.refs(values).ok_or_else(foreign)?)?))
         };
-        self.append(name, inputs, Body::Enqueue(Box::new(run)))
+        self.append(name, inputs, StageBody::Enqueue(Box::new(run)))
     }
 
     /// Appends a stage whose values are used again: `make` makes at most `slots` of them, and `run`
@@ -117,14 +117,14 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         if slots == 0 {
             self.mistaken(format!("`{name}` has 0 slots; it needs at least 1"));
         }
-        let make = move |stream: &Stream| -> Result<Held> { Ok(Arc::new(make(stream)?)) };
-        let run = move |cx: &ItemCx<'_>, values: &Values, held: &mut Held| {
+        let make = move |stream: &Stream| -> Result<HeldValue> { Ok(Arc::new(make(stream)?)) };
+        let run = move |cx: &ItemCx<'_>, values: &Values, held: &mut HeldValue| {
             let inputs = inputs.refs(values).ok_or_else(foreign)?;
             let value = Arc::get_mut(held).and_then(|value| value.downcast_mut::<U>());
             run(cx, inputs, value.ok_or_else(foreign)?)
         };
         let (make, run) = (Box::new(make), Box::new(run));
-        self.append(name, inputs, Body::Recycle { slots, make, run })
+        self.append(name, inputs, StageBody::Recycle { slots, make, run })
     }
 
     /// Appends a stage that computes a value on a pool of threads. `run` is called with the number of
@@ -136,15 +136,20 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         inputs: In,
         run: impl Fn(u64, In::Refs<'_>) -> Result<U> + Send + Sync + 'a,
     ) -> Value<U> {
-        let run = move |item: u64, values: &Values| -> Result<Held> {
+        let run = move |item: u64, values: &Values| -> Result<HeldValue> {
             Ok(Arc::new(run(item, inputs.refs(values).ok_or_else(foreign)?)?))
         };
-        let value = self.append(name, inputs, Body::Host);
+        let value = self.append(name, inputs, StageBody::Host);
         self.parts.computes.insert(value.stage, Box::new(run));
         value
     }
 
-    fn append<U: 'static>(&mut self, name: &str, inputs: impl Inputs, body: Body<'a>) -> Value<U> {
+    fn append<U: 'static>(
+        &mut self,
+        name: &str,
+        inputs: impl Inputs,
+        body: StageBody<'a>,
+    ) -> Value<U> {
         let mut places = Vec::new();
         for (place, wanted) in inputs.stages() {
             if self.parts.stages.get(place).is_none_or(|stage| stage.gives != wanted) {
@@ -234,7 +239,7 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         if let Some(mistake) = self.mistake {
             return Err(Error::new(ErrorKind::InvalidValue, "staged pipeline", mistake));
         }
-        let mut sink = move |held: &Held| match held.downcast_ref() {
+        let mut sink = move |held: &HeldValue| match held.downcast_ref() {
             Some(value) => sink(value),
             None => Err(foreign()),
         };

@@ -35,7 +35,7 @@ pub(super) struct StageShape {
 
 /// The progress of one item.
 #[derive(Debug)]
-struct Item {
+struct ItemProgress {
     has: Vec<bool>,
     /// How many stages still have to take each value.
     takers: Vec<usize>,
@@ -44,7 +44,7 @@ struct Item {
 
 /// The state of a run. Stage 0 is the source.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct StagedOrder {
     stages: Vec<StageShape>,
     issue: Issue,
     depth: usize,
@@ -56,11 +56,11 @@ pub(super) struct Order {
     kept: Vec<usize>,
     /// The number of the oldest item in flight.
     first: u64,
-    items: VecDeque<Item>,
+    items: VecDeque<ItemProgress>,
     next_sunk: u64,
 }
 
-impl Order {
+impl StagedOrder {
     /// A run in which at most `depth` items are in flight, and `out` gives the results.
     pub(super) fn new(stages: Vec<StageShape>, out: usize, issue: Issue, depth: usize) -> Self {
         let is_taken = |stage: usize| stages.iter().any(|other| other.inputs.contains(&stage));
@@ -101,7 +101,7 @@ impl Order {
         }
         let mut has = vec![false; self.stages.len()];
         has[0] = true;
-        self.items.push_back(Item { has, takers, is_sunk: false });
+        self.items.push_back(ItemProgress { has, takers, is_sunk: false });
         self.next[0] += 1;
     }
 
@@ -114,12 +114,12 @@ impl Order {
         self.first
     }
 
-    fn item(&self, number: u64) -> Option<&Item> {
+    fn item(&self, number: u64) -> Option<&ItemProgress> {
         let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.items.get(place)
     }
 
-    fn item_mut(&mut self, number: u64) -> Option<&mut Item> {
+    fn item_mut(&mut self, number: u64) -> Option<&mut ItemProgress> {
         let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.items.get_mut(place)
     }
@@ -233,7 +233,7 @@ mod tests {
     /// A run of `items` items in which threads answer in the order that `draws` choose.
     struct Simulated {
         stages: Vec<StageShape>,
-        order: Order,
+        order: StagedOrder,
         out: usize,
         /// The values of each stage that are held, by item.
         held: Vec<Vec<u64>>,
@@ -312,7 +312,7 @@ mod tests {
             let issue = if breadth { Issue::BreadthFirst } else { Issue::DepthFirst };
             let count = stages.len();
             let mut run = Simulated {
-                order: Order::new(stages.clone(), out, issue, depth),
+                order: StagedOrder::new(stages.clone(), out, issue, depth),
                 held: vec![Vec::new(); count],
                 issued: vec![0; count],
                 has: Vec::new(),
@@ -369,7 +369,7 @@ mod tests {
             (Issue::DepthFirst, [(1, 0), (2, 0), (1, 1), (2, 1)]),
             (Issue::BreadthFirst, [(1, 0), (1, 1), (2, 0), (2, 1)]),
         ] {
-            let mut order = Order::new(chain(3), 2, issue, 2);
+            let mut order = StagedOrder::new(chain(3), 2, issue, 2);
             (0..2).for_each(|_| order.begin());
             let mut found = Vec::new();
             while let Some((stage, item)) = order.next() {

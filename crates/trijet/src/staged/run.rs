@@ -6,9 +6,9 @@
 //! so an error or a panic on any thread ends all of them.
 #![forbid(unsafe_code)]
 
-use super::order::Order;
-use super::stage::{Body, Compute, ItemCx, Parts, Stage};
-use super::value::{Held, Values};
+use super::order::StagedOrder;
+use super::stage::{Compute, ItemCx, Parts, Stage, StageBody};
+use super::value::{HeldValue, Values};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::panic::caught;
 use crate::pipeline::Cancel;
@@ -31,7 +31,7 @@ enum News<I> {
     Value {
         stage: usize,
         item: u64,
-        value: Held,
+        value: HeldValue,
     },
     /// The sink has taken a result.
     Sunk {
@@ -49,14 +49,14 @@ struct Job {
 }
 
 /// The function that takes the results.
-pub(super) type Sink<'a> = dyn FnMut(&Held) -> Result<ControlFlow<()>> + Send + 'a;
+pub(super) type ResultSink<'a> = dyn FnMut(&HeldValue) -> Result<ControlFlow<()>> + Send + 'a;
 
 /// Runs all items, and calls `sink` with the value of the stage `result` of each.
 pub(super) fn run<I: Send + Sync + 'static>(
     parts: Parts<'_>,
     items: impl Iterator<Item = Result<I>> + Send,
     result: usize,
-    sink: &mut Sink<'_>,
+    sink: &mut ResultSink<'_>,
 ) -> Result<u64> {
     let Parts { device, stages, computes, depth, issue, cancel } = parts;
     let depth = depth.unwrap_or(stages.len() + 1);
@@ -81,10 +81,10 @@ pub(super) fn run<I: Send + Sync + 'static>(
         }
         // Without the other threads there is no news.
         drop(send);
-        let run = Run {
+        let run = StagedRun {
             stages: &stages,
             lanes: &lanes,
-            order: Order::new(shapes, result, issue, depth),
+            order: StagedOrder::new(shapes, result, issue, depth),
             result,
             values: VecDeque::new(),
             spare: stages.iter().map(|_| Vec::new()).collect(),
@@ -100,8 +100,8 @@ pub(super) fn run<I: Send + Sync + 'static>(
 /// The streams of a stage; none for a host stage.
 fn open(device: &Device, stage: &Stage<'_>) -> Result<Vec<Stream>> {
     let count = match stage.body {
-        Body::Source | Body::Host => 0,
-        Body::Enqueue(_) | Body::Recycle { .. } => stage.lanes,
+        StageBody::Source | StageBody::Host => 0,
+        StageBody::Enqueue(_) | StageBody::Recycle { .. } => stage.lanes,
     };
     let name = |lane| match count {
         1 => stage.name.clone(),
@@ -171,7 +171,11 @@ fn compute<I>(
 }
 
 /// Calls the sink with results.
-fn take<I>(sink: &mut Sink<'_>, results: &Receiver<(u64, Held)>, send: &Sender<News<I>>) {
+fn take<I>(
+    sink: &mut ResultSink<'_>,
+    results: &Receiver<(u64, HeldValue)>,
+    send: &Sender<News<I>>,
+) {
     while let Ok((item, result)) = results.recv() {
         let side = || format!("item {item}, sink");
         let outcome = caught(|| sink(&result));
@@ -189,22 +193,22 @@ fn take<I>(sink: &mut Sink<'_>, results: &Receiver<(u64, Held)>, send: &Sender<N
 }
 
 /// The state of the calling thread.
-struct Run<'r, 'a> {
+struct StagedRun<'r, 'a> {
     stages: &'r [Stage<'a>],
     lanes: &'r [Vec<Stream>],
-    order: Order,
+    order: StagedOrder,
     result: usize,
     /// The values of the items in flight, in their order.
     values: VecDeque<Values>,
     /// Values of each stage that no item uses any more.
-    spare: Vec<Vec<Held>>,
+    spare: Vec<Vec<HeldValue>>,
     jobs: Sender<Job>,
-    results: Sender<(u64, Held)>,
+    results: Sender<(u64, HeldValue)>,
     credits: Sender<()>,
     sunk: u64,
 }
 
-impl Run<'_, '_> {
+impl StagedRun<'_, '_> {
     fn drive<I: Send + Sync + 'static>(
         mut self,
         news: &Receiver<News<I>>,
@@ -300,13 +304,13 @@ impl Run<'_, '_> {
             ItemCx { stream, item }
         };
         let value = match body {
-            Body::Source => return Ok(()),
-            Body::Host => {
+            StageBody::Source => return Ok(()),
+            StageBody::Host => {
                 let job = Job { stage, item, values: values.only(inputs) };
                 return self.jobs.send(job).map_err(|_| ended());
             }
-            Body::Enqueue(run) => run(&cx(), values).map_err(at)?,
-            Body::Recycle { make, run, .. } => {
+            StageBody::Enqueue(run) => run(&cx(), values).map_err(at)?,
+            StageBody::Recycle { make, run, .. } => {
                 let cx = cx();
                 let spare = self.spare[stage].pop();
                 let values = self.values_of(item);
@@ -330,7 +334,7 @@ impl Run<'_, '_> {
         }
     }
 
-    fn put(&mut self, stage: usize, item: u64, value: Held) {
+    fn put(&mut self, stage: usize, item: u64, value: HeldValue) {
         self.values_mut(item).put(stage, value);
     }
 

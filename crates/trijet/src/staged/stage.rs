@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::order::{Issue, StageShape};
-use super::value::{Held, Values};
+use super::value::{HeldValue, Values};
 use crate::base::error::Result;
 use crate::pipeline::Cancel;
 use crate::stream::{Device, Stream};
@@ -33,16 +33,16 @@ impl Deref for ItemCx<'_> {
 }
 
 /// Enqueues a stage, which makes a new value.
-type Enqueue<'a> = Box<dyn Fn(&ItemCx<'_>, &Values) -> Result<Held> + 'a>;
+type Enqueue<'a> = Box<dyn Fn(&ItemCx<'_>, &Values) -> Result<HeldValue> + 'a>;
 /// Makes a value that is used for several items.
-type Make<'a> = Box<dyn Fn(&Stream) -> Result<Held> + 'a>;
+type Make<'a> = Box<dyn Fn(&Stream) -> Result<HeldValue> + 'a>;
 /// Enqueues a stage, which writes a value of an earlier item again.
-type Rewrite<'a> = Box<dyn Fn(&ItemCx<'_>, &Values, &mut Held) -> Result<()> + 'a>;
+type Rewrite<'a> = Box<dyn Fn(&ItemCx<'_>, &Values, &mut HeldValue) -> Result<()> + 'a>;
 /// Computes a stage on the host.
-pub(super) type Compute<'a> = Box<dyn Fn(u64, &Values) -> Result<Held> + Send + Sync + 'a>;
+pub(super) type Compute<'a> = Box<dyn Fn(u64, &Values) -> Result<HeldValue> + Send + Sync + 'a>;
 
 /// The work of a stage.
-pub(super) enum Body<'a> {
+pub(super) enum StageBody<'a> {
     Source,
     Enqueue(Enqueue<'a>),
     Recycle {
@@ -58,7 +58,7 @@ pub(super) enum Body<'a> {
 pub(super) struct Stage<'a> {
     pub(super) name: String,
     pub(super) inputs: Vec<usize>,
-    pub(super) body: Body<'a>,
+    pub(super) body: StageBody<'a>,
     /// The number of streams on which its items are dealt in turn.
     pub(super) lanes: usize,
     pub(super) gives: TypeId,
@@ -79,10 +79,10 @@ pub(super) struct Parts<'a> {
 impl Stage<'_> {
     pub(super) fn shape(&self) -> StageShape {
         let slots = match self.body {
-            Body::Recycle { slots, .. } => Some(slots),
-            Body::Source | Body::Enqueue(_) | Body::Host => None,
+            StageBody::Recycle { slots, .. } => Some(slots),
+            StageBody::Source | StageBody::Enqueue(_) | StageBody::Host => None,
         };
-        let is_host = matches!(self.body, Body::Host);
+        let is_host = matches!(self.body, StageBody::Host);
         StageShape { inputs: self.inputs.clone(), is_host, slots }
     }
 }

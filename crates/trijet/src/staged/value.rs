@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// A value of an item, shared by its item and the threads that use it.
-pub(super) type Held = Arc<dyn Any + Send + Sync>;
+pub(super) type HeldValue = Arc<dyn Any + Send + Sync>;
 
 /// The value that a stage makes of each item. It is a handle, to name it as the input of other stages.
 pub struct Value<T> {
@@ -39,7 +39,7 @@ impl<T> fmt::Debug for Value<T> {
 /// The values of one item, by stage.
 #[derive(Debug, Clone)]
 #[expect(unnameable_types, reason = "only inputs of this library look into it")]
-pub struct Values(Vec<Option<Held>>);
+pub struct Values(Vec<Option<HeldValue>>);
 
 impl Values {
     /// Room for the values of so many stages.
@@ -56,15 +56,15 @@ impl Values {
         values
     }
 
-    pub(super) fn put(&mut self, stage: usize, value: Held) {
+    pub(super) fn put(&mut self, stage: usize, value: HeldValue) {
         self.0[stage] = Some(value);
     }
 
-    pub(super) fn take(&mut self, stage: usize) -> Option<Held> {
+    pub(super) fn take(&mut self, stage: usize) -> Option<HeldValue> {
         self.0[stage].take()
     }
 
-    pub(super) fn held(&self, stage: usize) -> Option<&Held> {
+    pub(super) fn held(&self, stage: usize) -> Option<&HeldValue> {
         self.0[stage].as_ref()
     }
 

@@ -15,7 +15,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::device::driver::{EventHandle, Progress};
+use crate::device::driver::{EventHandle, PollProgress};
 use crate::log::calling;
 use crate::order::domain::Domain;
 use crate::order::gate::Gate;
@@ -161,7 +161,7 @@ fn run(watch: &Watch, gate: &Gate) {
 /// poll of the task returns the error.
 fn wake_if_over(watch: &Watch, gate: &Gate, id: EntryId, point: &dyn Awaited) {
     let (device, event) = point.event();
-    if matches!(gate.poll_event(device, event), Ok(Progress::Later)) {
+    if matches!(gate.poll_event(device, event), Ok(PollProgress::Later)) {
         return;
     }
     let mut list = watch.lock();

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::device::Device;
-use super::shared::{Shared, Source};
+use super::shared::{MemorySource, OpenDevice};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::driver::Clock;
 use crate::heap::Trim;
@@ -35,7 +35,7 @@ impl Device {
         let mut thread = shared.decay.lock().expect("no panic under this lock");
         *thread = None;
         let Some(after) = after else { return Ok(()) };
-        if matches!(shared.source, Source::Pool(..)) || shared.info.clock == Clock::Model {
+        if matches!(shared.source, MemorySource::Pool(..)) || shared.info.clock == Clock::Model {
             let cause = "memory decays in the heap of a device whose time is real";
             return Err(Error::new(ErrorKind::Unsupported, OP, cause));
         }
@@ -47,7 +47,7 @@ impl Device {
     }
 }
 
-fn start(device: Weak<Shared>, after: Duration) -> Result<Sender<()>> {
+fn start(device: Weak<OpenDevice>, after: Duration) -> Result<Sender<()>> {
     let (sender, receiver) = channel::<()>();
     let run = move || {
         while receiver.recv_timeout(after) == Err(RecvTimeoutError::Timeout) {
@@ -64,10 +64,10 @@ fn start(device: Weak<Shared>, after: Duration) -> Result<Sender<()>> {
     })
 }
 
-impl Shared {
+impl OpenDevice {
     /// Ends a period: returns what was not allocated at any time in it.
     fn decay_once(&self) -> Result<()> {
-        let Source::Heap(heap) = &self.source else { return Ok(()) };
+        let MemorySource::Heap(heap) = &self.source else { return Ok(()) };
         let needed = heap.live.end_period();
         self.watch_release(|| self.trim_heap(heap, Trim::Keep(needed)))
     }

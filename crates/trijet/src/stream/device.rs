@@ -3,7 +3,7 @@
 
 use super::options::StreamOptions;
 use super::pool_choice::{self, MemoryOptions, PoolChoice};
-use super::shared::{Shared, Source};
+use super::shared::{MemorySource, OpenDevice};
 use super::stream::Stream;
 use super::watched::Watched;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -42,7 +42,7 @@ pub enum Select {
 /// # Ok::<(), trijet::Error>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Device(Arc<Shared>);
+pub struct Device(Arc<OpenDevice>);
 
 /// The domain of the CUDA driver. A process has one, as it has one driver.
 fn cuda_domain() -> Result<Arc<Domain>> {
@@ -155,19 +155,19 @@ impl Device {
             chosen => chosen,
         };
         let source = match choice {
-            None => Source::Heap(heap),
+            None => MemorySource::Heap(heap),
             Some(choice) => {
                 let pool = pool_choice::choose(&**domain.driver(), id, choice)?;
                 domain.peers.note_pool(&**domain.driver(), id, pool)?;
-                Source::Pool(pool, choice)
+                MemorySource::Pool(pool, choice)
             }
         };
-        if memory.red_zones && matches!(source, Source::Pool(..)) {
+        if memory.red_zones && matches!(source, MemorySource::Pool(..)) {
             let cause = "red zones are for the heap of a device, and this one allocates from a pool of the driver";
             return Err(Error::new(ErrorKind::Unsupported, "open", cause));
         }
         let watched = memory.red_zones.then(Watched::default);
-        Ok(Self(Arc::new(Shared::new(domain, id, info, source, watched))))
+        Ok(Self(Arc::new(OpenDevice::new(domain, id, info, source, watched))))
     }
 
     /// The properties of the device.
@@ -273,7 +273,7 @@ impl Device {
     pub fn close(self) -> Result<()> {
         calling::refuse("close")?;
         self.run_deferred();
-        let Shared { domain, id, .. } = &*self.0;
+        let OpenDevice { domain, id, .. } = &*self.0;
         let outcome = domain.gate.synchronize_device(*id);
         if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Stalled) {
             // The device hangs, so its pending host functions are never called.
@@ -350,11 +350,11 @@ impl Device {
     }
 
     /// Another handle of an opened device.
-    pub(crate) fn of_shared(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn of_shared(shared: &Arc<OpenDevice>) -> Self {
         Self(Arc::clone(shared))
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<OpenDevice> {
         &self.0
     }
 

@@ -8,7 +8,7 @@
 use super::device::Device;
 use super::ready::{Point, Ready};
 use super::record::Record;
-use super::shared::Shared;
+use super::shared::OpenDevice;
 use super::stream::Stream;
 use crate::base::error::Result;
 use crate::base::ledger::Named;
@@ -53,7 +53,7 @@ pub struct TimedEvent(Recorded);
 
 #[derive(Debug)]
 struct Recorded {
-    device: Arc<Shared>,
+    device: Arc<OpenDevice>,
     timing: Timing,
     name: Option<String>,
     /// The last record. The lock is held during the driver's call that records the event or makes a
@@ -212,7 +212,7 @@ event_verbs!(TimedEvent);
 
 impl Event {
     /// The device, and the driver's handle of the last record.
-    pub(super) fn raw(&self) -> (&Arc<Shared>, EventHandle) {
+    pub(super) fn raw(&self) -> (&Arc<OpenDevice>, EventHandle) {
         (&self.0.device, self.0.last().handle)
     }
 

@@ -2,7 +2,7 @@
 
 use super::device::Device;
 use super::event::Event;
-use super::shared::Shared;
+use super::shared::OpenDevice;
 use super::stream::{Owner, Stream};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::driver::{Action, CaptureMode, GraphHandle};
@@ -145,7 +145,7 @@ pub struct Capture<'a> {
 /// The graph of a [`Capture`].
 #[derive(Debug)]
 pub struct Captured {
-    device: Arc<Shared>,
+    device: Arc<OpenDevice>,
     graph: GraphHandle,
 }
 

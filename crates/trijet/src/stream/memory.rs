@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::device::Device;
-use super::shared::Source;
+use super::shared::MemorySource;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Bytes;
 use crate::device::driver::{PoolAccess, PoolAttribute, PoolHandle};
@@ -77,7 +77,7 @@ impl Device {
         calling::refuse("memory statistics")?;
         let shared = self.shared();
         let pool = match &shared.source {
-            Source::Heap(heap) => {
+            MemorySource::Heap(heap) => {
                 let state = shared.domain.lock_heap(heap);
                 return Ok(MemoryStats {
                     reserved: Bytes(state.mapped()),
@@ -86,7 +86,7 @@ impl Device {
                     used_high: Bytes(heap.live.high()),
                 });
             }
-            Source::Pool(pool, _) => *pool,
+            MemorySource::Pool(pool, _) => *pool,
         };
         let get = |what| {
             let value = shared.domain.driver().pool_get(pool, what);
@@ -105,7 +105,7 @@ impl Device {
     #[must_use]
     pub fn heap_stats(&self) -> Option<HeapStats> {
         let shared = self.shared();
-        let Source::Heap(heap) = &shared.source else { return None };
+        let MemorySource::Heap(heap) = &shared.source else { return None };
         if calling::forked() {
             return None;
         }
@@ -131,10 +131,10 @@ impl Device {
     /// See [`probe::heap_ranges`](crate::probe::heap_ranges).
     pub(crate) fn heap_ranges(&self) -> Vec<Range<u64>> {
         match &self.shared().source {
-            Source::Heap(heap) if !calling::forked() => {
+            MemorySource::Heap(heap) if !calling::forked() => {
                 self.shared().domain.lock_heap(heap).pieces().collect()
             }
-            Source::Heap(_) | Source::Pool(..) => Vec::new(),
+            MemorySource::Heap(_) | MemorySource::Pool(..) => Vec::new(),
         }
     }
 
@@ -146,13 +146,13 @@ impl Device {
         calling::refuse("memory statistics")?;
         let shared = self.shared();
         match &shared.source {
-            Source::Heap(heap) => {
+            MemorySource::Heap(heap) => {
                 heap.live.reset_high();
                 let mut state = shared.domain.lock_heap(heap);
                 state.counts.mapped_high = state.mapped();
                 Ok(())
             }
-            Source::Pool(pool, _) => {
+            MemorySource::Pool(pool, _) => {
                 self.pool_set(*pool, PoolAttribute::RESERVED_HIGH, 0)?;
                 self.pool_set(*pool, PoolAttribute::USED_HIGH, 0)
             }
@@ -169,8 +169,8 @@ impl Device {
         calling::refuse("memory threshold")?;
         self.shared().keep.store(keep.0, Ordering::Relaxed);
         match &self.shared().source {
-            Source::Heap(_) => Ok(()),
-            Source::Pool(pool, _) => self.pool_set(*pool, PoolAttribute::THRESHOLD, keep.0),
+            MemorySource::Heap(_) => Ok(()),
+            MemorySource::Pool(pool, _) => self.pool_set(*pool, PoolAttribute::THRESHOLD, keep.0),
         }
     }
 
@@ -218,8 +218,8 @@ impl Device {
     fn heap(&self, op: &'static str) -> Result<&Heap> {
         calling::refuse(op)?;
         match &self.shared().source {
-            Source::Heap(heap) => Ok(heap),
-            Source::Pool(..) => {
+            MemorySource::Heap(heap) => Ok(heap),
+            MemorySource::Pool(..) => {
                 let cause = "the device allocates from a pool of the driver, which has no mode and no limit";
                 Err(Error::new(ErrorKind::Unsupported, op, cause))
             }
@@ -237,8 +237,8 @@ impl Device {
         self.run_deferred();
         let shared = self.shared();
         let trimmed = shared.watch_release(|| match &shared.source {
-            Source::Heap(heap) => shared.trim_heap(heap, Trim::Keep(keep.0)),
-            Source::Pool(pool, _) => shared.domain.driver().pool_trim(*pool, keep),
+            MemorySource::Heap(heap) => shared.trim_heap(heap, Trim::Keep(keep.0)),
+            MemorySource::Pool(pool, _) => shared.domain.driver().pool_trim(*pool, keep),
         });
         trimmed.map_err(|error| shared.failed(error))
     }
@@ -252,7 +252,7 @@ impl Device {
     pub fn share_pool(&self) -> Result<()> {
         calling::refuse("share pool")?;
         let shared = self.shared();
-        let Source::Pool(pool, _) = &shared.source else {
+        let MemorySource::Pool(pool, _) = &shared.source else {
             let cause = "the device allocates from the heap of the library; open it with \
                          `Builder::pool` to allocate from a pool of the driver";
             return Err(Error::new(ErrorKind::Unsupported, "share pool", cause));
@@ -301,7 +301,7 @@ impl Device {
             return Err(Error::new(ErrorKind::InvalidValue, "peer access", cause));
         }
         let domain = &shared.domain;
-        if let Source::Pool(pool, _) = &shared.source {
+        if let MemorySource::Pool(pool, _) = &shared.source {
             let set = domain.driver().pool_set_access(*pool, other.id, access);
             set.map_err(|error| shared.failed(error))?;
         }
@@ -320,11 +320,11 @@ impl Device {
         let (shared, other) = (self.shared(), peer.shared());
         shared.domain.own("peer access", other.domain.id())?;
         let pool = match &shared.source {
-            Source::Heap(_) if shared.domain.peers.has(other.id, shared.id) => {
+            MemorySource::Heap(_) if shared.domain.peers.has(other.id, shared.id) => {
                 return Ok(PoolAccess::ReadWrite);
             }
-            Source::Heap(_) => return Ok(PoolAccess::None),
-            Source::Pool(pool, _) => *pool,
+            MemorySource::Heap(_) => return Ok(PoolAccess::None),
+            MemorySource::Pool(pool, _) => *pool,
         };
         let access = shared.domain.driver().pool_access(pool, other.id);
         access.map_err(|error| shared.failed(error))

@@ -17,11 +17,11 @@
 
 use super::completion::{Awaited, EntryId};
 use super::record::Record;
-use super::shared::Shared;
+use super::shared::OpenDevice;
 use crate::base::error::{Error, Result};
 use crate::base::id::DeviceId;
 use crate::base::vector_clock::VectorClock;
-use crate::device::driver::{EventHandle, Progress};
+use crate::device::driver::{EventHandle, PollProgress};
 use crate::log::calling;
 use crate::log::entry::HostWait;
 use crate::order::domain::Domain;
@@ -77,7 +77,7 @@ pub(crate) type Points = SmallVec<[Point; 2]>;
 
 /// A wait for points that does not block. Every future of this crate contains one.
 pub(crate) struct Waiting {
-    device: Arc<Shared>,
+    device: Arc<OpenDevice>,
     points: Points,
     /// The number of points that were seen to be complete, counted from the first.
     complete: usize,
@@ -92,7 +92,7 @@ pub(crate) struct Waiting {
 impl Waiting {
     /// A wait for `points`. If they are an error, every poll returns it.
     pub(crate) fn new(
-        device: &Arc<Shared>,
+        device: &Arc<OpenDevice>,
         points: Result<Points>,
         site: &'static Location<'static>,
     ) -> Self {
@@ -124,15 +124,15 @@ impl Waiting {
             let (device, event) = point.event();
             let progress = domain.gate.poll_event(device, event);
             match progress.map_err(|error| self.device.failed(error))? {
-                Progress::Ready => {
+                PollProgress::Ready => {
                     point.note(domain, self.site).succeeded();
                     self.complete += 1;
                 }
-                Progress::Again => {
+                PollProgress::Again => {
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Progress::Later => {
+                PollProgress::Later => {
                     let watch = &self.device.completion;
                     let awaited = point.awaited();
                     let entry = watch.enter(self.entry, domain, &awaited, context.waker())?;
@@ -205,7 +205,7 @@ pub struct Ready(Waiting);
 
 impl Ready {
     #[track_caller]
-    pub(crate) fn new(device: &Arc<Shared>, point: Result<Option<Point>>) -> Self {
+    pub(crate) fn new(device: &Arc<OpenDevice>, point: Result<Option<Point>>) -> Self {
         let points = point.map(|point| point.into_iter().collect());
         Self(Waiting::new(device, points, Location::caller()))
     }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::completion::Awaited;
-use super::shared::Shared;
+use super::shared::OpenDevice;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::ledger::{StreamClass, Waited};
@@ -19,14 +19,14 @@ use std::sync::Arc;
 /// that the two records are never confused.
 #[derive(Debug)]
 pub(crate) struct Record {
-    device: Arc<Shared>,
+    device: Arc<OpenDevice>,
     pub(super) handle: EventHandle,
     /// What it stands for; `None` before the record.
     pub(super) stands_for: Option<EventWork>,
 }
 
 impl Record {
-    pub(super) fn new(device: &Arc<Shared>, timing: Timing) -> Result<Self> {
+    pub(super) fn new(device: &Arc<OpenDevice>, timing: Timing) -> Result<Self> {
         let handle = device.domain.driver().event_create(device.id, timing)?;
         Ok(Self { device: Arc::clone(device), handle, stands_for: None })
     }

@@ -28,7 +28,7 @@ type Deferred = Box<dyn FnOnce() + Send>;
 
 /// The source of the memory that a device allocates for streams.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum MemorySource {
     /// The heap of the library.
     Heap(Arc<Heap>),
     /// A pool of the driver.
@@ -36,12 +36,12 @@ pub(crate) enum Source {
 }
 
 /// An opened device.
-pub(crate) struct Shared {
+pub(crate) struct OpenDevice {
     pub(crate) domain: Arc<Domain>,
     pub(crate) id: DeviceId,
     pub(crate) info: DeviceInfo,
     /// The source of the memory of `alloc`.
-    pub(crate) source: Source,
+    pub(crate) source: MemorySource,
     /// The allocations that are watched; `None` for a device without red zones.
     pub(crate) watched: Option<Watched>,
     /// Loaded modules by their code.
@@ -65,18 +65,18 @@ pub(crate) struct Shared {
     pub(super) errors: Mutex<Vec<Error>>,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for OpenDevice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Device").field("id", &self.id).field("info", &self.info).finish()
     }
 }
 
-impl Shared {
+impl OpenDevice {
     pub(super) fn new(
         domain: &Arc<Domain>,
         id: DeviceId,
         info: DeviceInfo,
-        source: Source,
+        source: MemorySource,
         watched: Option<Watched>,
     ) -> Self {
         Self {
@@ -112,8 +112,10 @@ impl Shared {
     /// The bytes that the heap or the pool holds from the device.
     pub(super) fn reserved(&self) -> Result<u64> {
         match &self.source {
-            Source::Heap(heap) => Ok(self.domain.lock_heap(heap).mapped()),
-            Source::Pool(pool, _) => self.domain.driver().pool_get(*pool, PoolAttribute::RESERVED),
+            MemorySource::Heap(heap) => Ok(self.domain.lock_heap(heap).mapped()),
+            MemorySource::Pool(pool, _) => {
+                self.domain.driver().pool_get(*pool, PoolAttribute::RESERVED)
+            }
         }
     }
 
@@ -144,9 +146,9 @@ impl Shared {
         self.watch_release(|| {
             run()?;
             match &self.source {
-                Source::Heap(heap) => self.trim_heap(heap, Trim::Keep(keep)),
+                MemorySource::Heap(heap) => self.trim_heap(heap, Trim::Keep(keep)),
                 // The driver has returned it.
-                Source::Pool(..) => Ok(()),
+                MemorySource::Pool(..) => Ok(()),
             }
         })
     }
@@ -175,8 +177,8 @@ impl Shared {
             self.domain.log().note_call(begun, kind, self.id, |op| {
                 op.bytes = released;
                 op.label = Cow::Borrowed(match &self.source {
-                    Source::Heap(_) => "heap",
-                    Source::Pool(..) => "pool",
+                    MemorySource::Heap(_) => "heap",
+                    MemorySource::Pool(..) => "pool",
                 });
             });
         }
@@ -185,7 +187,9 @@ impl Shared {
 
     /// Gives the memory of dropped allocations to the heap, without a look at it.
     fn give_up_watched(&self) {
-        let (Some(watched), Source::Heap(heap)) = (&self.watched, &self.source) else { return };
+        let (Some(watched), MemorySource::Heap(heap)) = (&self.watched, &self.source) else {
+            return;
+        };
         for Dropped { track, number, .. } in watched.take_dropped() {
             heap.live.subtract(track.bytes());
             let mut users = Users::new();
@@ -232,7 +236,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for OpenDevice {
     fn drop(&mut self) {
         if calling::inside() {
             // The driver must not be called here (law A28), so the deferred work and the pool leak.
@@ -243,12 +247,12 @@ impl Drop for Shared {
         // Neither call blocks. The memory of a pool goes with its last allocation (law A26), and memory of a
         // heap whose users may be pending stays with the heap.
         let returned = match &self.source {
-            Source::Heap(heap) => self.trim_heap(heap, Trim::Keep(0)),
-            Source::Pool(pool, PoolChoice::Own) => {
+            MemorySource::Heap(heap) => self.trim_heap(heap, Trim::Keep(0)),
+            MemorySource::Pool(pool, PoolChoice::Own) => {
                 self.domain.peers.forget_pool(*pool);
                 self.domain.driver().pool_destroy(*pool)
             }
-            Source::Pool(_, PoolChoice::Default | PoolChoice::Current) => Ok(()),
+            MemorySource::Pool(_, PoolChoice::Default | PoolChoice::Current) => Ok(()),
         };
         if let Err(error) = returned {
             // No caller is left for this error. `close()` would have reported its cause.

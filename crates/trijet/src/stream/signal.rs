@@ -49,14 +49,14 @@ use std::time::Duration;
 /// # Ok::<(), trijet::Error>(())
 /// ```
 pub struct Signal {
-    shared: Arc<Shared>,
+    shared: Arc<SignalShared>,
     /// Its number among the handles of the signal; 0 if no tracer was attached at its creation.
     handle: u64,
     /// The thread or host function that was the last to use it while a tracer was attached.
     user: AtomicU64,
 }
 
-struct Shared {
+struct SignalShared {
     number: u64,
     /// The number of handles that have a number.
     handles: AtomicU64,
@@ -78,7 +78,7 @@ impl Device {
     pub fn signal(&self) -> Signal {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let shared = self.shared();
-        let signal = Shared {
+        let signal = SignalShared {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             handles: AtomicU64::new(0),
             device: shared.id,
@@ -103,7 +103,7 @@ impl Drop for Signal {
 }
 
 impl Signal {
-    fn new(shared: Arc<Shared>, what: Handled) -> Self {
+    fn new(shared: Arc<SignalShared>, what: Handled) -> Self {
         let mut handle = 0;
         if shared.tracers.is_on() {
             handle = shared.handles.fetch_add(1, Ordering::Relaxed) + 1;
@@ -195,7 +195,7 @@ impl Signal {
     }
 }
 
-impl Shared {
+impl SignalShared {
     fn note(&self, what: Signalled, site: Option<&'static Location<'static>>) {
         let signal = self.number;
         self.append(site, |inside| OpKind::Signal { signal, what, inside });
@@ -235,7 +235,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SignalShared {
     fn drop(&mut self) {
         if calling::forked() {
             return;

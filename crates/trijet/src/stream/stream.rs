@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::ready::{Point, Ready};
-use super::shared::Shared;
+use super::shared::OpenDevice;
 use crate::base::error::Result;
 use crate::base::ledger::{Mode, StreamClass};
 use crate::device::driver::{Action, Driver, Readiness};
@@ -48,7 +48,7 @@ pub struct Stream(Arc<Inner>);
 #[derive(Debug)]
 pub(crate) struct Inner {
     lane: LaneRef,
-    device: Arc<Shared>,
+    device: Arc<OpenDevice>,
     /// The chunk that a pipeline is enqueuing, or [`NO_CHUNK`].
     chunk: AtomicU64,
     /// The owner of a stream that the program made. It keeps the stream alive.
@@ -67,7 +67,7 @@ impl fmt::Debug for Owner {
 }
 
 impl Stream {
-    pub(crate) fn new(device: &Arc<Shared>, class: StreamClass, priority: i32) -> Result<Self> {
+    pub(crate) fn new(device: &Arc<OpenDevice>, class: StreamClass, priority: i32) -> Result<Self> {
         calling::refuse("stream create")?;
         let opened = legacy::open(&**device.domain.driver(), device.id, class, priority);
         let handle = opened.map_err(|error| device.failed(error))?;
@@ -76,7 +76,7 @@ impl Stream {
     }
 
     /// A new stream whose operations go to `recorder` instead of the driver.
-    pub(crate) fn recorded(device: &Arc<Shared>, recorder: Arc<dyn Recorder>) -> Result<Self> {
+    pub(crate) fn recorded(device: &Arc<OpenDevice>, recorder: Arc<dyn Recorder>) -> Result<Self> {
         calling::refuse("stream create")?;
         let class = StreamClass::NonBlocking;
         let opened = legacy::open(&**device.domain.driver(), device.id, class, 0);
@@ -87,7 +87,7 @@ impl Stream {
 
     /// Assigns a lane to the driver's `stream`.
     pub(super) fn open(
-        device: &Arc<Shared>,
+        device: &Arc<OpenDevice>,
         class: StreamClass,
         stream: GateStream,
         (owner, recorder): (Option<Owner>, Option<Arc<dyn Recorder>>),
@@ -267,7 +267,7 @@ impl Stream {
     }
 
     #[inline]
-    pub(crate) fn device(&self) -> &Arc<Shared> {
+    pub(crate) fn device(&self) -> &Arc<OpenDevice> {
         &self.0.device
     }
 
@@ -308,7 +308,7 @@ impl Inner {
     }
 
     #[inline]
-    pub(crate) fn device(&self) -> &Arc<Shared> {
+    pub(crate) fn device(&self) -> &Arc<OpenDevice> {
         &self.device
     }
 }
@@ -356,7 +356,7 @@ impl Drop for Inner {
     }
 }
 
-fn keep_errors(device: &Shared, results: [Result<()>; 2]) {
+fn keep_errors(device: &OpenDevice, results: [Result<()>; 2]) {
     for error in results.into_iter().filter_map(Result::err) {
         device.keep_error(error);
     }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::ready::{Point, Ready};
-use super::shared::Shared;
+use super::shared::OpenDevice;
 use super::stream::Stream;
 use crate::base::error::Result;
 use crate::device::driver::Readiness;
@@ -15,12 +15,12 @@ use std::sync::Arc;
 /// complete (law A11).
 #[derive(Debug, Clone)]
 pub struct Ticket {
-    device: Arc<Shared>,
+    device: Arc<OpenDevice>,
     mark: Option<Arc<Mark>>,
 }
 
 impl Ticket {
-    pub(crate) fn new(device: &Arc<Shared>, mark: Option<Arc<Mark>>) -> Self {
+    pub(crate) fn new(device: &Arc<OpenDevice>, mark: Option<Arc<Mark>>) -> Self {
         Self { device: Arc::clone(device), mark }
     }
 

@@ -1,7 +1,7 @@
 //! Programs for workers with the data of tasks, and tasks that are nodes of a run of workers.
 #![forbid(unsafe_code)]
 
-use super::declared::{AllDeclared, Declared};
+use super::declared::{AllDeclared, DeclaredUse};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::launch::ArgsFor;
 use crate::stream::Stream;
@@ -82,7 +82,7 @@ impl Bound {
         self: &Arc<Self>,
         kind: u8,
         words: &[u64],
-        (core, place, uses): (u64, Option<usize>, &[Declared]),
+        (core, place, uses): (u64, Option<usize>, &[DeclaredUse]),
     ) -> Result<NodeBody> {
         let Self { name, kinds, data, .. } = &**self;
         if core != self.core {

@@ -5,7 +5,7 @@ use super::bound::{Bound, BoundProgram, Start, Workers};
 use super::core::Core;
 use super::declared::AllDeclared;
 use super::lanes::Group;
-use super::task_state::{Body, Name, New, Number, UNNAMED};
+use super::task_state::{Name, New, Number, TaskBody, UNNAMED};
 use super::uses::{HostUses, TaskUses};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::log::calling;
@@ -115,7 +115,7 @@ impl<'a, U: TaskUses> Task<'a, U> {
             uses.put(place)?;
         }
         let site = Location::caller();
-        let body = Body::Stream(Box::new(move |stream| {
+        let body = TaskBody::Stream(Box::new(move |stream| {
             uses.begin(stream)?;
             run(stream, uses.views())?;
             uses.end(stream, site)
@@ -217,7 +217,7 @@ impl<'a, U: TaskUses> Task<'a, U> {
         core.demand_fit(&declared)?;
         let node = workers.0.node(kind, record, (core.id, place, declared.all()))?;
         let (place, group) = (node.bound.place, Group::Work { is_urgent });
-        let (site, body) = (Location::caller(), Body::Node(node));
+        let (site, body) = (Location::caller(), TaskBody::Node(node));
         let new = New { name, site, is_urgent, place, group, body };
         Ok(TaskId::new(core, core.submit(new, &declared)?))
     }
@@ -240,7 +240,7 @@ impl<'a, U: TaskUses> Task<'a, U> {
         uses.declare(&mut declared);
         let place = core.place(place, &declared)?;
         core.demand_fit(&declared)?;
-        let body = Body::Host(Box::new(move || {
+        let body = TaskBody::Host(Box::new(move || {
             let mut parts = uses.parts();
             run(U::guards(&mut parts)?)
         }));

@@ -1,11 +1,11 @@
 //! The copies of data on several devices, and the tasks that bring them up to date.
 #![forbid(unsafe_code)]
 
-use super::declared::{AnyDatum, Declared};
+use super::declared::{AnyDatum, DeclaredUse};
 use super::lanes::Group;
 use super::replicas::Missing;
 use super::state::{State, Use};
-use super::task_state::{Body, Name, New, Number};
+use super::task_state::{Name, New, Number, TaskBody};
 use crate::base::ledger::Mode;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -22,8 +22,8 @@ impl State {
     }
 
     /// The use of the copy on a device, which gets what it lacks.
-    pub(super) fn use_on(&mut self, place: usize, one: &Declared) -> Use {
-        let Declared { number: datum, range, mode, reduces, .. } = one;
+    pub(super) fn use_on(&mut self, place: usize, one: &DeclaredUse) -> Use {
+        let DeclaredUse { number: datum, range, mode, reduces, .. } = one;
         let mut number = *datum;
         if let (Some(source), true) = (&one.datum, self.data[*datum as usize].replicas.is_some()) {
             number = self.copy_on(*datum, place);
@@ -76,7 +76,7 @@ impl State {
                 is_urgent: false,
                 place,
                 group: Group::Peer { from },
-                body: Body::Stream(body),
+                body: TaskBody::Stream(body),
             };
             self.add_task(new, &[one(there, Mode::Read), one(here, Mode::Write)], (true, None));
             if let Some(replicas) = &mut self.data[datum as usize].replicas {

@@ -7,14 +7,14 @@
 
 use super::declared::{AllDeclared, AnyDatum, StreamBody};
 use super::inside;
-use super::issue::{Issue, TaskIssue};
+use super::issue::{Issued, TaskIssue};
 use super::lanes::{Group, Lanes};
 use super::region::RegionIssue;
 use super::region::RunIssue;
 use super::region::Running;
 use super::state::State;
-use super::task_state::{Body, Failure, New, Number};
-use super::template::{Outcome, Templates};
+use super::task_state::{Failure, New, Number, TaskBody};
+use super::template::{RegionOutcome, Templates};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::panic::caught;
 use crate::graph::Renewed;
@@ -219,15 +219,15 @@ impl Core {
             while let Some(issue) = state.next(self.look_ahead, self.domain()) {
                 drop(state);
                 state = match issue {
-                    Issue::Task(TaskIssue { number, lane, stream, name, body }) => {
+                    Issued::Task(TaskIssue { number, lane, stream, name, body }) => {
                         let outcome = task_name::within(name, || self.run(|| body(&stream)));
                         let end = stream.lane().position();
                         let mut state = self.lock();
                         state.returned(number, outcome, Some((lane, end)));
                         state
                     }
-                    Issue::Region(region) => self.launch(region),
-                    Issue::Run(run) => self.start_run(run),
+                    Issued::Region(region) => self.launch(region),
+                    Issued::Run(run) => self.start_run(run),
                 };
                 if state.waiting > 0 {
                     self.news.notify_all();
@@ -278,11 +278,11 @@ impl Core {
         let end = state.lanes.issued(lane, numbers.last().copied().unwrap_or(0), end);
         for (number, outcome) in numbers.into_iter().zip(outcomes) {
             let outcome = match outcome {
-                Outcome::Returned(outcome) => {
+                RegionOutcome::Returned(outcome) => {
                     outcome.and_then(|()| launched.as_ref().map(drop).map_err(Error::again))
                 }
-                Outcome::Skipped(body, why) => {
-                    state.put_back(number, Body::Stream(body));
+                RegionOutcome::Skipped(body, why) => {
+                    state.put_back(number, TaskBody::Stream(body));
                     why
                 }
             };

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::core::{Core, WrongRead};
-use super::declared::{AllDeclared, AnyDatum, Declared, StreamBody};
+use super::declared::{AllDeclared, AnyDatum, DeclaredUse, StreamBody};
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
@@ -130,9 +130,9 @@ impl<T: Element, S: Send + Sync + 'static> Datum<T, S> {
         range: &Range<usize>,
         mode: Mode,
         all: &AllDeclared,
-    ) -> Declared {
+    ) -> DeclaredUse {
         let bytes = |index: usize| (index * size_of::<T>()) as u64;
-        Declared {
+        DeclaredUse {
             number: self.number,
             range: bytes(range.start)..bytes(range.end),
             mode,
@@ -212,7 +212,7 @@ impl<T, S> Datum<T, S> {
 }
 
 impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
-    pub(super) fn declared(&self, all: &AllDeclared) -> Declared {
+    pub(super) fn declared(&self, all: &AllDeclared) -> DeclaredUse {
         self.datum.declared(&self.range, Mode::Read, all)
     }
 
@@ -269,7 +269,7 @@ impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
 }
 
 impl<T: Element, S: Send + Sync + 'static> Writes<T, S> {
-    pub(super) fn declared(&self, all: &AllDeclared) -> Declared {
+    pub(super) fn declared(&self, all: &AllDeclared) -> DeclaredUse {
         let mode = if self.updates { Mode::ReadWrite } else { Mode::Write };
         self.datum.declared(&self.range, mode, all)
     }

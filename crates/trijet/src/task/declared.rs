@@ -25,7 +25,7 @@ pub(super) trait AnyDatum: Send + Sync {
 
 /// A use that a task declares: bytes of a datum.
 #[derive(Clone)]
-pub(super) struct Declared {
+pub(super) struct DeclaredUse {
     pub(super) number: u32,
     pub(super) range: Range<u64>,
     pub(super) mode: Mode,
@@ -43,7 +43,7 @@ pub(super) struct Declared {
 #[derive(Default)]
 #[expect(unnameable_types, reason = "only this crate declares uses")]
 pub struct AllDeclared {
-    all: SmallVec<[Declared; 3]>,
+    all: SmallVec<[DeclaredUse; 3]>,
     /// Whether the data are kept with their uses.
     keeps_data: bool,
 }
@@ -65,11 +65,11 @@ impl AllDeclared {
         self.keeps_data
     }
 
-    pub(super) fn push(&mut self, one: Declared) {
+    pub(super) fn push(&mut self, one: DeclaredUse) {
         self.all.push(one);
     }
 
-    pub(super) fn all(&self) -> &[Declared] {
+    pub(super) fn all(&self) -> &[DeclaredUse] {
         &self.all
     }
 }

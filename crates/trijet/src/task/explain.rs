@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::state::State;
-use super::task_state::{Edge, Hazard, KeptBy, Number, Progress, TaskState};
+use super::task_state::{Hazard, KeptBy, Number, TaskEdge, TaskProgress, TaskState};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Write};
 use std::ops::Range;
@@ -106,7 +106,7 @@ fn label(number: Number, task: &TaskState) -> String {
 /// The shortest chain of data from one task to another, or another reason of their order. `None` if one is forgotten.
 pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explanation> {
     let (first, last) = (state.task(from)?, state.task(to)?);
-    let mut came: BTreeMap<Number, (Number, &Edge)> = BTreeMap::new();
+    let mut came: BTreeMap<Number, (Number, &TaskEdge)> = BTreeMap::new();
     let mut queue = VecDeque::from([to]);
     while let Some(at) = queue.pop_front() {
         if at == from {
@@ -114,7 +114,7 @@ pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explana
         }
         let Some(task) = state.task(at) else { continue };
         // Of several reasons, the one that no other buffer removes is named.
-        let mut edges: Vec<&Edge> = task.edges.iter().collect();
+        let mut edges: Vec<&TaskEdge> = task.edges.iter().collect();
         edges.sort_by_key(|edge| edge.hazard);
         for edge in edges {
             if edge.from >= from && !came.contains_key(&edge.from) {
@@ -153,13 +153,13 @@ pub(super) fn dot(state: &State) -> String {
             None => "not issued".to_owned(),
         };
         let style = match (task.progress, &task.failure) {
-            (Progress::Over, None) => "",
-            (Progress::Over, Some(_)) => ", style=filled, fillcolor=salmon",
+            (TaskProgress::Over, None) => "",
+            (TaskProgress::Over, Some(_)) => ", style=filled, fillcolor=salmon",
             _ => ", style=dashed",
         };
         let _infallible =
             writeln!(text, "  t{number} [label=\"{name} #{number}\\n{place}\"{style}];");
-        let mut drawn: Vec<&Edge> = Vec::new();
+        let mut drawn: Vec<&TaskEdge> = Vec::new();
         for edge in &task.edges {
             if state.task(edge.from).is_none() || drawn.iter().any(|one| one.from == edge.from) {
                 continue;

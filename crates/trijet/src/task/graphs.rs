@@ -2,13 +2,13 @@
 #![forbid(unsafe_code)]
 
 use super::bound::Bound;
-use super::declared::Declared;
-use super::issue::Issue;
+use super::declared::DeclaredUse;
+use super::issue::Issued;
 use super::lanes::{Group, Predecessor};
 use super::region::RunIssue;
 use super::region::{Member, Region, RegionIssue};
 use super::state::State;
-use super::task_state::{Body, KeptBy, New, Number, Progress};
+use super::task_state::{KeptBy, New, Number, TaskBody, TaskProgress};
 use crate::base::error::Result;
 use crate::order::domain::Domain;
 use crate::stream::Stream;
@@ -26,7 +26,7 @@ impl State {
     }
 
     /// Notes a task of a region before it is added.
-    pub(super) fn note_member(&mut self, region: u64, new: &New, declared: &[Declared]) {
+    pub(super) fn note_member(&mut self, region: u64, new: &New, declared: &[DeclaredUse]) {
         if let Some(region) = self.regions.all.get_mut(&region) {
             region.note(new, declared);
         }
@@ -112,14 +112,14 @@ impl State {
         for number in members {
             let Some(task) = self.task_mut(number) else { continue };
             task.region = None;
-            if task.blockers == 0 && task.progress == Progress::Blocked {
+            if task.blockers == 0 && task.progress == TaskProgress::Blocked {
                 self.unblock(number);
             }
         }
     }
 
     /// The next region to issue.
-    pub(super) fn next_region(&mut self, domain: &Domain) -> Option<Issue> {
+    pub(super) fn next_region(&mut self, domain: &Domain) -> Option<Issued> {
         while let Some(region) = self.regions.ready.pop() {
             let Some(known) = self.regions.all.get(&region) else { continue };
             let has_end = |number: &Number| {
@@ -170,11 +170,11 @@ impl State {
         lane: usize,
         stream: Arc<Stream>,
         domain: &Domain,
-    ) -> Option<Issue> {
+    ) -> Option<Issued> {
         let known = self.regions.all.remove(&region)?;
         let Region { members: numbers, data, hasher, workers, .. } = known;
         if let Some(bound) = workers {
-            return Some(Issue::Run(self.issue_run(&numbers, bound, (lane, stream), domain)));
+            return Some(Issued::Run(self.issue_run(&numbers, bound, (lane, stream), domain)));
         }
         let mut members = Vec::with_capacity(numbers.len());
         for number in &numbers {
@@ -189,16 +189,16 @@ impl State {
                     }
                 }
             }
-            task.progress = Progress::Running;
+            task.progress = TaskProgress::Running;
             task.lane = Some(lane);
             task.region = None;
-            if let Some(Body::Stream(body)) = task.body.take() {
+            if let Some(TaskBody::Stream(body)) = task.body.take() {
                 members.push(Member { number: *number, body, reads });
             }
         }
         let place = self.task(numbers[0])?.serves.0;
         let key = hasher.finish();
-        Some(Issue::Region(RegionIssue { key, members, data, lane, place, stream }))
+        Some(Issued::Region(RegionIssue { key, members, data, lane, place, stream }))
     }
 
     /// The run of workers whose nodes are these tasks.
@@ -222,10 +222,10 @@ impl State {
                     }
                 }
             }
-            task.progress = Progress::Running;
+            task.progress = TaskProgress::Running;
             task.lane = Some(lane);
             task.region = None;
-            if let Some(Body::Node(node)) = task.body.take() {
+            if let Some(TaskBody::Node(node)) = task.body.take() {
                 members.push((*number, node));
             }
         }

@@ -1,7 +1,7 @@
 //! Which tasks used the bytes of a datum last: from them follows what a new task comes after.
 #![forbid(unsafe_code)]
 
-use super::task_state::{Edge, Hazard, Number};
+use super::task_state::{Hazard, Number, TaskEdge};
 use crate::base::interval::RangeMap;
 use crate::base::ledger::Mode;
 use smallvec::SmallVec;
@@ -33,13 +33,13 @@ impl History {
         range: &Range<u64>,
         (mode, reduces): (Mode, bool),
         is_over: impl Fn(Number) -> bool,
-        mut edge: impl FnMut(Edge),
+        mut edge: impl FnMut(TaskEdge),
     ) {
         // Bytes of an empty datum have no users.
         for (bytes, last) in self.0.overlapping(range.clone()) {
             let both = bytes.start.max(range.start)..bytes.end.min(range.end);
             let mut push = |from: Number, hazard| {
-                edge(Edge { from, datum, range: both.clone(), hazard, kept_by: None });
+                edge(TaskEdge { from, datum, range: both.clone(), hazard, kept_by: None });
             };
             if let Some(writer) = last.writer {
                 push(

@@ -7,7 +7,7 @@ use super::region::RegionIssue;
 use super::region::RunIssue;
 use super::state::State;
 use super::task_state::{
-    Body, Hazard, HostBody, KeptBy, Name, Number, Progress, TaskState, UNNAMED,
+    Hazard, HostBody, KeptBy, Name, Number, TaskBody, TaskProgress, TaskState, UNNAMED,
 };
 use crate::base::error::Result;
 use crate::order::domain::Domain;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 const HEIRS_MAX: usize = 32;
 
 /// What is issued now.
-pub(super) enum Issue {
+pub(super) enum Issued {
     Task(TaskIssue),
     Region(RegionIssue),
     Run(RunIssue),
@@ -51,7 +51,7 @@ impl State {
     }
 
     /// The next task to issue, if it is not held back.
-    pub(super) fn next(&mut self, look_ahead: usize, domain: &Domain) -> Option<Issue> {
+    pub(super) fn next(&mut self, look_ahead: usize, domain: &Domain) -> Option<Issued> {
         if let Some(region) = self.next_region(domain) {
             return Some(region);
         }
@@ -61,7 +61,7 @@ impl State {
             }
             let (_, Reverse(number)) = self.ready.pop()?;
             let Some(task) = self.task(number) else { continue };
-            if task.progress != Progress::Ready {
+            if task.progress != TaskProgress::Ready {
                 continue;
             }
             let (lane, stream) = match self.choose(number) {
@@ -73,20 +73,20 @@ impl State {
             };
             self.order_edges(number, lane, &stream, domain);
             let task = self.task_mut(number)?;
-            task.progress = Progress::Running;
+            task.progress = TaskProgress::Running;
             task.lane = Some(lane);
             let is_traced = task.name != UNNAMED && domain.log().tracers.is_on();
             match task.body.take() {
-                Some(Body::Stream(body)) => {
+                Some(TaskBody::Stream(body)) => {
                     let name = is_traced.then(|| task.name.clone());
-                    return Some(Issue::Task(TaskIssue { number, lane, stream, name, body }));
+                    return Some(Issued::Task(TaskIssue { number, lane, stream, name, body }));
                 }
-                Some(Body::Node(node)) => {
+                Some(TaskBody::Node(node)) => {
                     let (bound, members) = (Arc::clone(&node.bound), vec![(number, node)]);
                     let edges = Vec::new();
-                    return Some(Issue::Run(RunIssue { bound, members, edges, lane, stream }));
+                    return Some(Issued::Run(RunIssue { bound, members, edges, lane, stream }));
                 }
-                Some(Body::Host(_)) | None => continue,
+                Some(TaskBody::Host(_)) | None => continue,
             }
         }
     }
@@ -146,7 +146,7 @@ impl State {
         loop {
             let number = self.ready_on_host.pop_front()?;
             let Some(task) = self.task(number) else { continue };
-            if task.progress != Progress::Ready {
+            if task.progress != TaskProgress::Ready {
                 continue;
             }
             let kept_by = |from: Option<&TaskState>| match from {
@@ -160,10 +160,10 @@ impl State {
             for (edge, kept_by) in task.edges.iter_mut().zip(all) {
                 edge.kept_by = Some(kept_by);
             }
-            task.progress = Progress::Running;
+            task.progress = TaskProgress::Running;
             match task.body.take() {
-                Some(Body::Host(body)) => return Some((number, body)),
-                Some(Body::Stream(_) | Body::Node(_)) | None => continue,
+                Some(TaskBody::Host(body)) => return Some((number, body)),
+                Some(TaskBody::Stream(_) | TaskBody::Node(_)) | None => continue,
             }
         }
     }

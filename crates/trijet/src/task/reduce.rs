@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::data::{Data, Datum};
-use super::declared::{AllDeclared, Declared};
+use super::declared::{AllDeclared, DeclaredUse};
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
 use crate::kernels::Reduction;
@@ -70,8 +70,8 @@ impl<T: Element, R: Reduction<T>> Reduces<T, R> {
         Self { datum: Arc::clone(datum), range, place: 0, part: None, how: PhantomData }
     }
 
-    pub(super) fn declared(&self, all: &AllDeclared) -> Declared {
-        Declared { reduces: true, ..self.datum.declared(&self.range, Mode::ReadWrite, all) }
+    pub(super) fn declared(&self, all: &AllDeclared) -> DeclaredUse {
+        DeclaredUse { reduces: true, ..self.datum.declared(&self.range, Mode::ReadWrite, all) }
     }
 
     /// Says on which device the task is.

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::bound::{Bound, NodeBody};
-use super::declared::{AnyDatum, Declared, StreamBody};
-use super::task_state::{Body, New, Number};
+use super::declared::{AnyDatum, DeclaredUse, StreamBody};
+use super::task_state::{New, Number, TaskBody};
 use crate::base::error::Result;
 use crate::graph::alike;
 use crate::stream::Stream;
@@ -86,17 +86,17 @@ pub(super) struct Regions {
 
 impl Region {
     /// Notes what a task of the region is and uses.
-    pub(super) fn note(&mut self, new: &New, declared: &[Declared]) {
+    pub(super) fn note(&mut self, new: &New, declared: &[DeclaredUse]) {
         let Self { data, hasher, is_loose, members, workers, .. } = self;
         match &new.body {
-            Body::Node(node) if members.is_empty() => *workers = Some(Arc::clone(&node.bound)),
+            TaskBody::Node(node) if members.is_empty() => *workers = Some(Arc::clone(&node.bound)),
             // A run of workers has one program, and a graph has none.
-            Body::Node(NodeBody { bound, .. }) => {
+            TaskBody::Node(NodeBody { bound, .. }) => {
                 *is_loose |= workers.as_ref().is_none_or(|known| !Arc::ptr_eq(known, bound));
             }
-            Body::Stream(_) => *is_loose |= workers.is_some(),
+            TaskBody::Stream(_) => *is_loose |= workers.is_some(),
             // A graph has no task of the host.
-            Body::Host(_) => *is_loose = true,
+            TaskBody::Host(_) => *is_loose = true,
         }
         if workers.is_some() {
             return;

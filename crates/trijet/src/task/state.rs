@@ -1,13 +1,13 @@
 //! The state of tasks under their lock: which tasks there are, what each comes after, and which may be issued.
 #![forbid(unsafe_code)]
 
-use super::declared::{AllDeclared, Declared};
+use super::declared::{AllDeclared, DeclaredUse};
 use super::history::History;
 use super::lanes::Lanes;
 use super::region::Regions;
 use super::region::Running;
 use super::replicas::Replicas;
-use super::task_state::{Body, Edge, Failure, Name, New, Number, Progress, TaskState};
+use super::task_state::{Failure, Name, New, Number, TaskBody, TaskEdge, TaskProgress, TaskState};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::Position;
 use crate::base::ledger::Mode;
@@ -160,7 +160,7 @@ impl State {
 
     /// Whether a task is over, or forgotten since.
     pub(super) fn is_over(&self, number: Number) -> bool {
-        self.task(number).is_none_or(|task| task.progress == Progress::Over)
+        self.task(number).is_none_or(|task| task.progress == TaskProgress::Over)
     }
 
     pub(super) fn task(&self, number: Number) -> Option<&TaskState> {
@@ -190,7 +190,7 @@ impl State {
     }
 
     /// Gives a task its function back, which did not run.
-    pub(super) fn put_back(&mut self, number: Number, body: Body) {
+    pub(super) fn put_back(&mut self, number: Number, body: TaskBody) {
         if let Some(task) = self.task_mut(number) {
             task.body = Some(body);
         }
@@ -261,7 +261,7 @@ impl State {
     pub(super) fn add(&mut self, new: New, declared: &AllDeclared, region: Option<u64>) -> Number {
         // A run gets the memory of all data of its program, so they cannot be taken before it is issued.
         let bound = new.bound();
-        let held = |one: &Declared| Use {
+        let held = |one: &DeclaredUse| Use {
             number: one.number,
             datum: one.number,
             range: 0..0,
@@ -288,11 +288,11 @@ impl State {
         (is_transfer, region): (bool, Option<u64>),
     ) -> Number {
         let number = self.last() + 1;
-        let mut edges: SmallVec<[Edge; 3]> = SmallVec::new();
+        let mut edges: SmallVec<[TaskEdge; 3]> = SmallVec::new();
         let Self { data, tasks, first, .. } = self;
         let is_over = |number: Number| {
             let at = number.checked_sub(*first).and_then(|at| usize::try_from(at).ok());
-            at.and_then(|at| tasks.get(at)).is_none_or(|one| one.progress == Progress::Over)
+            at.and_then(|at| tasks.get(at)).is_none_or(|one| one.progress == TaskProgress::Over)
         };
         for one in uses {
             data[one.datum as usize].pending += 1;
@@ -312,7 +312,7 @@ impl State {
                 failure = self.failures.get(&edge.from).cloned();
             }
             let Some(from) = self.task_mut(edge.from) else { continue };
-            if from.progress == Progress::Over {
+            if from.progress == TaskProgress::Over {
                 continue;
             }
             match from.successors.iter_mut().find(|(to, _)| *to == number) {
@@ -324,11 +324,11 @@ impl State {
             }
         }
         let New { name, site, is_urgent, place, group, body } = new;
-        let is_host = matches!(body, Body::Host(_));
+        let is_host = matches!(body, TaskBody::Host(_));
         self.tasks.push_back(TaskState {
             name,
             site,
-            progress: Progress::Blocked,
+            progress: TaskProgress::Blocked,
             is_host,
             is_urgent,
             is_transfer,
@@ -358,7 +358,7 @@ impl State {
     /// Forgets the oldest tasks, if they are over.
     fn forget_old(&mut self) {
         while self.tasks.len() > REMEMBERED
-            && self.tasks.front().is_some_and(|one| one.progress == Progress::Over)
+            && self.tasks.front().is_some_and(|one| one.progress == TaskProgress::Over)
         {
             self.tasks.pop_front();
             self.first += 1;
@@ -376,7 +376,7 @@ impl State {
                 self.end(number, Some(failure), &mut unblocked);
                 continue;
             }
-            task.progress = Progress::Ready;
+            task.progress = TaskProgress::Ready;
             let (is_host, is_urgent) = (task.is_host, task.is_urgent);
             if is_host {
                 self.ready_on_host.push_back(number);
@@ -389,7 +389,7 @@ impl State {
     /// Ends a task, and adds those that it held back and that nothing else does.
     fn end(&mut self, number: Number, failure: Option<Arc<Failure>>, unblocked: &mut Unblocked) {
         let Some(task) = self.task_mut(number) else { return };
-        task.progress = Progress::Over;
+        task.progress = TaskProgress::Over;
         task.failure.clone_from(&failure);
         let (body, is_host, is_transfer) = (task.body.take(), task.is_host, task.is_transfer);
         let data = std::mem::take(&mut task.data);
@@ -426,7 +426,7 @@ impl State {
             match task.region {
                 Some(held) if region != Some(held) => self.unblock_region(held),
                 Some(_) => {}
-                None if task.blockers == 0 && task.progress == Progress::Blocked => {
+                None if task.blockers == 0 && task.progress == TaskProgress::Blocked => {
                     unblocked.push(later);
                 }
                 None => {}
@@ -477,12 +477,12 @@ impl State {
     pub(super) fn cancel(&mut self, number: Number) -> bool {
         let Some(task) = self.task_mut(number) else { return false };
         match task.progress {
-            Progress::Blocked => task.is_cancelled = true,
-            Progress::Ready => {
+            TaskProgress::Blocked => task.is_cancelled = true,
+            TaskProgress::Ready => {
                 task.is_cancelled = true;
                 self.unblock(number);
             }
-            Progress::Running | Progress::Over => return task.is_cancelled,
+            TaskProgress::Running | TaskProgress::Over => return task.is_cancelled,
         }
         true
     }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::bound::NodeBody;
-use super::declared::{Declared, StreamBody};
+use super::declared::{DeclaredUse, StreamBody};
 use super::lanes::Group;
 use crate::base::error::{Error, Result};
 use crate::base::id::Position;
@@ -54,7 +54,7 @@ pub enum KeptBy {
 
 /// That a task comes after another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Edge {
+pub(super) struct TaskEdge {
     pub(super) from: Number,
     pub(super) datum: u32,
     pub(super) range: Range<u64>,
@@ -67,7 +67,7 @@ pub(super) struct Edge {
 pub(super) type HostBody = Box<dyn FnOnce() -> Result<()> + Send>;
 
 /// The function of a task.
-pub(super) enum Body {
+pub(super) enum TaskBody {
     Stream(StreamBody),
     Node(NodeBody),
     Host(HostBody),
@@ -75,7 +75,7 @@ pub(super) enum Body {
 
 /// The progress of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum TaskProgress {
     /// Earlier tasks hold it back.
     Blocked,
     /// It may be issued.
@@ -109,13 +109,13 @@ pub(super) struct New {
     pub(super) place: usize,
     /// The tasks that it shares streams with.
     pub(super) group: Group,
-    pub(super) body: Body,
+    pub(super) body: TaskBody,
 }
 
 impl New {
     /// The data of its program, if it is one for workers.
-    pub(super) fn bound(&self) -> &[Declared] {
-        if let Body::Node(node) = &self.body { node.bound.data.all() } else { &[] }
+    pub(super) fn bound(&self) -> &[DeclaredUse] {
+        if let TaskBody::Node(node) = &self.body { node.bound.data.all() } else { &[] }
     }
 }
 
@@ -123,7 +123,7 @@ impl New {
 pub(super) struct TaskState {
     pub(super) name: Name,
     pub(super) site: &'static Location<'static>,
-    pub(super) progress: Progress,
+    pub(super) progress: TaskProgress,
     /// Whether it runs on the host.
     pub(super) is_host: bool,
     pub(super) is_urgent: bool,
@@ -132,14 +132,14 @@ pub(super) struct TaskState {
     /// Its device, and the tasks that it shares streams with.
     pub(super) serves: (usize, Group),
     pub(super) is_cancelled: bool,
-    pub(super) body: Option<Body>,
+    pub(super) body: Option<TaskBody>,
     /// The region that it is held back for.
     pub(super) region: Option<u64>,
     /// How many earlier tasks hold it back.
     pub(super) blockers: u32,
     /// Later tasks that it holds back, and whether each reads what it writes.
     pub(super) successors: SmallVec<[(Number, bool); 4]>,
-    pub(super) edges: SmallVec<[Edge; 3]>,
+    pub(super) edges: SmallVec<[TaskEdge; 3]>,
     /// The stream that it was issued on, and its last operation there.
     pub(super) lane: Option<usize>,
     pub(super) end: Option<Position>,

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 const KEPT: usize = 16;
 
 /// What became of a task of a region.
-pub(super) enum Outcome {
+pub(super) enum RegionOutcome {
     Returned(Result<()>),
     /// It did not run, because another one failed, or because of this error.
     Skipped(StreamBody, Result<()>),
@@ -40,7 +40,7 @@ impl Templates {
         device: &Device,
         issue: RegionIssue,
         run: &dyn Fn(StreamBody, &Stream) -> Result<()>,
-    ) -> (Vec<Outcome>, Result<Renewed>) {
+    ) -> (Vec<RegionOutcome>, Result<Renewed>) {
         let known = self.0.iter().position(|(key, _)| *key == issue.key);
         let (key, mut template) = match known.and_then(|at| self.0.remove(at)) {
             Some(found) => found,
@@ -67,11 +67,11 @@ impl Template {
         &mut self,
         issue: RegionIssue,
         run: &dyn Fn(StreamBody, &Stream) -> Result<()>,
-    ) -> (Vec<Outcome>, Result<Renewed>) {
+    ) -> (Vec<RegionOutcome>, Result<Renewed>) {
         let RegionIssue { members, data, place, stream, .. } = issue;
         let mut outcomes = Vec::with_capacity(members.len());
         if let Err(error) = self.open_streams(members.len()) {
-            let fail = |member: Member| Outcome::Skipped(member.body, Err(error.again()));
+            let fail = |member: Member| RegionOutcome::Skipped(member.body, Err(error.again()));
             return (members.into_iter().map(fail).collect(), Err(error));
         }
         let Self { recording, streams, graph } = self;
@@ -121,15 +121,17 @@ fn record(
     streams: &[Stream],
     named: Result<()>,
     run: &dyn Fn(StreamBody, &Stream) -> Result<()>,
-    outcomes: &mut Vec<Outcome>,
+    outcomes: &mut Vec<RegionOutcome>,
 ) {
     for (member, stream) in members.into_iter().zip(streams) {
         let Member { body, reads, .. } = member;
-        let failed = |at: &usize| !matches!(outcomes[*at], Outcome::Returned(Ok(())));
+        let failed = |at: &usize| !matches!(outcomes[*at], RegionOutcome::Returned(Ok(())));
         outcomes.push(match &named {
-            Err(error) => Outcome::Skipped(body, Err(error.again())),
-            Ok(()) if reads.iter().any(failed) => Outcome::Skipped(body, Ok(())),
-            Ok(()) => Outcome::Returned(calling::recorded(|| run(body, stream)).map_err(explained)),
+            Err(error) => RegionOutcome::Skipped(body, Err(error.again())),
+            Ok(()) if reads.iter().any(failed) => RegionOutcome::Skipped(body, Ok(())),
+            Ok(()) => {
+                RegionOutcome::Returned(calling::recorded(|| run(body, stream)).map_err(explained))
+            }
         });
     }
 }

@@ -28,7 +28,7 @@ pub enum MemoryKind {
 /// The direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Direction {
+pub enum CopyDirection {
     /// CUPTI did not say.
     Unknown,
     /// From host to device.
@@ -108,7 +108,7 @@ pub enum ActivityKind {
     /// A copy.
     Copy {
         /// The direction of the copy.
-        direction: Direction,
+        direction: CopyDirection,
         /// The memory that is read.
         from: MemoryKind,
         /// The memory that is written.
@@ -161,11 +161,11 @@ impl Activity {
         match self.kind {
             ActivityKind::Kernel | ActivityKind::Fill => Some(Engine::Compute),
             ActivityKind::Copy { direction, .. } => match direction {
-                Direction::Upload => Some(Engine::Upload),
-                Direction::Download => Some(Engine::Download),
-                Direction::Peer => Some(Engine::Peer),
-                Direction::Within | Direction::Unknown => Some(Engine::Compute),
-                Direction::Host => Some(Engine::Host),
+                CopyDirection::Upload => Some(Engine::Upload),
+                CopyDirection::Download => Some(Engine::Download),
+                CopyDirection::Peer => Some(Engine::Peer),
+                CopyDirection::Within | CopyDirection::Unknown => Some(Engine::Compute),
+                CopyDirection::Host => Some(Engine::Host),
             },
             ActivityKind::Sync(_) | ActivityKind::Call(_) | ActivityKind::Overhead(_) => None,
         }

@@ -79,7 +79,8 @@ pub fn trace(ops: &[Op], edges: &[(DagNode, DagNode)], findings: &[HazardNote]) 
     let known = edges.iter().all(|(from, to)| from.op() < ops.len() && to.op() < ops.len());
     assert!(known, "an edge names an operation that the trace does not have");
     let tracks = tracks(ops);
-    let mut writer = Writer { trace: Message::default(), next_uuid: 1, flows: flows(ops, edges) };
+    let mut writer =
+        PacketWriter { trace: Message::default(), next_uuid: 1, flows: flows(ops, edges) };
     let mut devices: BTreeMap<DeviceId, Folder> = BTreeMap::new();
     let mut host = None;
     for track in &tracks {
@@ -144,7 +145,7 @@ struct Folder {
     children: u64,
 }
 
-struct Writer {
+struct PacketWriter {
     trace: Message,
     next_uuid: u64,
     /// The arrows that no slice has yet. The first slice of a node takes them; the first slice of
@@ -152,7 +153,7 @@ struct Writer {
     flows: BTreeMap<DagNode, Flows>,
 }
 
-impl Writer {
+impl PacketWriter {
     fn packet(&mut self, field: u32, content: &Message, timestamp: Option<u64>) {
         let mut packet = Message::default();
         if let Some(timestamp) = timestamp {

@@ -26,12 +26,12 @@ mod tests {
     use crate::base::prng::Prng;
     use crate::base::units::Nanos;
     use crate::trace::activity::{
-        Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, Direction, End,
+        Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, CopyDirection, End,
         MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
     };
 
     fn kinds() -> Vec<ActivityKind> {
-        use {Direction as D, MemoryKind as M, OverheadKind as O, SyncKind as S};
+        use {CopyDirection as D, MemoryKind as M, OverheadKind as O, SyncKind as S};
         let memories = [M::Unknown, M::Pageable, M::Pinned, M::Device, M::Array, M::Managed];
         let ways = [D::Unknown, D::Upload, D::Download, D::Within, D::Peer, D::Host];
         let mut kinds = vec![ActivityKind::Kernel, ActivityKind::Fill];

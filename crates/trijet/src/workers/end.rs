@@ -12,7 +12,7 @@ pub(super) const HUNG: u32 = 5;
 
 /// What stopped a run: the worker and the task that it found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct End {
+pub(super) struct StopCause {
     pub(super) code: u32,
     pub(super) worker: u32,
     pub(super) task: u64,

@@ -30,7 +30,7 @@ impl TaskNode {
 
 /// What a node does with a range of a resource, for the check of a graph.
 #[derive(Debug, Clone)]
-struct Access {
+struct ResourceAccess {
     node: u32,
     range: Range<u64>,
     writes: bool,
@@ -56,12 +56,12 @@ pub struct TaskGraph {
     records: Vec<[u64; RECORD_WORDS]>,
     edges: Vec<(u32, u32)>,
     /// By resource.
-    accesses: Vec<(u64, Access)>,
+    accesses: Vec<(u64, ResourceAccess)>,
 }
 
 /// The order of a graph.
 #[derive(Debug)]
-struct Order {
+struct GraphOrder {
     /// Of each node, by its edges: the first edge of node `n` is at `ends[n]`.
     ends: Vec<u32>,
     successors: Vec<u32>,
@@ -115,13 +115,13 @@ impl TaskGraph {
     /// Declares, for [`TaskGraph::conflict`], that the task reads a range of a resource. A resource is any number that the program
     /// gives to some memory.
     pub fn reads(&mut self, node: TaskNode, resource: u64, range: Range<u64>) -> &mut Self {
-        self.accesses.push((resource, Access { node: node.0, range, writes: false }));
+        self.accesses.push((resource, ResourceAccess { node: node.0, range, writes: false }));
         self
     }
 
     /// Declares that the task writes a range of a resource.
     pub fn writes(&mut self, node: TaskNode, resource: u64, range: Range<u64>) -> &mut Self {
-        self.accesses.push((resource, Access { node: node.0, range, writes: true }));
+        self.accesses.push((resource, ResourceAccess { node: node.0, range, writes: true }));
         self
     }
 
@@ -137,7 +137,7 @@ impl TaskGraph {
         self.kinds.is_empty()
     }
 
-    fn order(&self) -> Result<Order> {
+    fn order(&self) -> Result<GraphOrder> {
         let count = self.kinds.len();
         let mut ends = vec![0_u32; count + 1];
         let mut degrees = vec![0_u32; count];
@@ -182,7 +182,7 @@ impl TaskGraph {
         if nodes.len() < count {
             return Err(refused(self.cycle(&left)));
         }
-        Ok(Order { ends, successors, degrees, nodes, levels, level_of })
+        Ok(GraphOrder { ends, successors, degrees, nodes, levels, level_of })
     }
 
     /// The words about a cycle among the nodes that are `left` with predecessors.
@@ -218,7 +218,7 @@ impl TaskGraph {
     /// `InvalidValue` for a cycle, which is named, or an edge to a node that does not exist.
     pub fn conflict(&self) -> Result<Option<(TaskNode, TaskNode)>> {
         let order = self.order()?;
-        let mut accesses: Vec<&(u64, Access)> = self.accesses.iter().collect();
+        let mut accesses: Vec<&(u64, ResourceAccess)> = self.accesses.iter().collect();
         accesses.sort_by_key(|(resource, access)| (*resource, access.range.start));
         let mut seen = vec![0_u32; self.kinds.len()];
         let mut search = 0;
@@ -242,7 +242,7 @@ impl TaskGraph {
     }
 }
 
-impl Order {
+impl GraphOrder {
     /// Whether there is a path between two nodes. `seen` has the numbers of the last search that saw each node.
     fn follows(&self, one: u32, other: u32, seen: &mut [u32], search: u32) -> bool {
         let level = |node: u32| self.level_of[node as usize];
@@ -301,7 +301,7 @@ impl Stream {
             );
             return Err(refused(cause));
         }
-        let Order { ends, successors, degrees, nodes, levels, .. } = graph.order()?;
+        let GraphOrder { ends, successors, degrees, nodes, levels, .. } = graph.order()?;
         let count = |len: usize| u32::try_from(len).map_err(|_| refused(format!("{len} words")));
         let (first_successor, roots) = (count(ends.len())?, levels.get(1).copied().unwrap_or(0));
         let order = first_successor + count(successors.len())?;

@@ -95,7 +95,7 @@ const _: fn() = || {
 
 /// The sizes of the memory of the workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct WorkersLayout {
     /// The words that are 0 at the begin.
     pub(super) state: usize,
     /// The 64-bit words of the queues of all workers, and of their statistics.
@@ -120,7 +120,11 @@ impl Setup {
 
     /// The setup of a run with so many workers and initial tasks, and the size of its memory. `None` if the memory would have
     /// more than 2^32 words.
-    pub(super) fn new(options: &RunOptions, workers: u32, initial: u32) -> Option<(Self, Layout)> {
+    pub(super) fn new(
+        options: &RunOptions,
+        workers: u32,
+        initial: u32,
+    ) -> Option<(Self, WorkersLayout)> {
         let (deque_bits, ring_bits) = (bits(options.queue), bits(options.ring));
         let mut next = COMMON;
         // Each part begins at a line.
@@ -169,7 +173,7 @@ impl Setup {
         };
         let tasks = (queues + stats).checked_add(traced)?;
         u32::try_from(tasks).ok()?;
-        Some((setup, Layout { state, tasks }))
+        Some((setup, WorkersLayout { state, tasks }))
     }
 }
 

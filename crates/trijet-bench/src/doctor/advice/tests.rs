@@ -1,7 +1,7 @@
 //! Advice from hand-made numbers, among them those of a measured H200.
 
 use super::{Advice, derive, size_for, slots};
-use crate::doctor::findings::{AllocPair, Blocked, CallCost, Chain, Findings, Path, Rate};
+use crate::doctor::findings::{AllocPair, Blocked, CallCost, ChainLaunch, Findings, Path, Rate};
 use crate::doctor::measure::{CALL_HOP, GRAPH, PLAIN, STREAMED, THRESHOLD_0, THRESHOLD_MAX};
 use crate::doctor::verdict::{HostVerdict, StreamVerdict};
 use crate::stats::Samples;
@@ -238,7 +238,7 @@ fn more_streams_than_resident_grids_are_advised_against() {
 #[test]
 fn short_kernels_are_better_off_in_a_graph() {
     let mut f = empty();
-    let chain = |kernel, way, ns| Chain {
+    let chain = |kernel, way, ns| ChainLaunch {
         kernel,
         way,
         kernels: 500,

@@ -7,7 +7,7 @@ mod stage;
 
 use super::bench::{Bench, micros, timed_us};
 use super::work::Lane;
-use crate::bare::step::Step;
+use crate::bare::step::BareStep;
 use crate::doctor::findings::Blocked;
 use crate::doctor::verdict::{self, Observation};
 use crate::stats::Samples;
@@ -42,23 +42,23 @@ const ROWS: [(&str, Call, Kind); 34] = {
     use Kind::{Blocking, NonBlocking};
     [
         (CONTROL, Call::Nothing, NonBlocking),
-        ("cuMemAlloc 1 MiB", Call::Bare(Step::Alloc(1)), NonBlocking),
-        ("cuMemAlloc 1 GiB", Call::Bare(Step::Alloc(1024)), NonBlocking),
-        ("cuMemFree 1 MiB", Call::Bare(Step::Free(1)), NonBlocking),
-        ("cuMemHostAlloc 1 MiB", Call::Bare(Step::HostAlloc(1)), NonBlocking),
-        ("cuMemHostAlloc 32 MiB", Call::Bare(Step::HostAlloc(32)), NonBlocking),
-        ("cuMemFreeHost 1 MiB", Call::Bare(Step::HostFree(1)), NonBlocking),
-        ("cuMemHostRegister 1 MiB", Call::Bare(Step::Register(1)), NonBlocking),
-        ("cuMemHostUnregister 1 MiB", Call::Bare(Step::Unregister(1)), NonBlocking),
-        ("cuMemMap + cuMemSetAccess 16 MiB", Call::Bare(Step::Map(16)), NonBlocking),
-        ("cuMemUnmap 16 MiB", Call::Bare(Step::Unmap(16)), NonBlocking),
+        ("cuMemAlloc 1 MiB", Call::Bare(BareStep::Alloc(1)), NonBlocking),
+        ("cuMemAlloc 1 GiB", Call::Bare(BareStep::Alloc(1024)), NonBlocking),
+        ("cuMemFree 1 MiB", Call::Bare(BareStep::Free(1)), NonBlocking),
+        ("cuMemHostAlloc 1 MiB", Call::Bare(BareStep::HostAlloc(1)), NonBlocking),
+        ("cuMemHostAlloc 32 MiB", Call::Bare(BareStep::HostAlloc(32)), NonBlocking),
+        ("cuMemFreeHost 1 MiB", Call::Bare(BareStep::HostFree(1)), NonBlocking),
+        ("cuMemHostRegister 1 MiB", Call::Bare(BareStep::Register(1)), NonBlocking),
+        ("cuMemHostUnregister 1 MiB", Call::Bare(BareStep::Unregister(1)), NonBlocking),
+        ("cuMemMap + cuMemSetAccess 16 MiB", Call::Bare(BareStep::Map(16)), NonBlocking),
+        ("cuMemUnmap 16 MiB", Call::Bare(BareStep::Unmap(16)), NonBlocking),
         ("alloc 1 MiB, pool holds it", Call::Alloc(1), NonBlocking),
         ("alloc 64 MiB, pool grows", Call::Grow(64), NonBlocking),
         ("stream-ordered free 1 MiB", Call::Free(1), NonBlocking),
         ("pool trim", Call::Trim, NonBlocking),
         ("event create + destroy", Call::Event, NonBlocking),
         ("stream create + destroy", Call::Stream, NonBlocking),
-        ("graph instantiate", Call::Bare(Step::Instantiate), NonBlocking),
+        ("graph instantiate", Call::Bare(BareStep::Instantiate), NonBlocking),
         ("page-locked upload 16 MiB on b", Call::Pinned, NonBlocking),
         ("pageable upload 16 MiB on b", Call::PageableOnB, NonBlocking),
         ("pageable upload 4 KiB on a", Call::FewPagesOnA, NonBlocking),
@@ -70,10 +70,10 @@ const ROWS: [(&str, Call, Kind); 34] = {
         ("legacy-stream kernel", Call::LegacyKernel, NonBlocking),
         ("legacy-stream kernel", Call::LegacyKernel, Blocking),
         ("legacy-stream event record", Call::LegacyRecord, Blocking),
-        ("module load", Call::Bare(Step::ModuleLoad), NonBlocking),
-        ("kernel look-up in a loaded module", Call::Bare(Step::LookUp), NonBlocking),
-        ("first launch after the look-up, bare", Call::Bare(Step::FirstLaunch), NonBlocking),
-        ("first launch after cuFuncLoad, bare", Call::Bare(Step::LoadedLaunch), NonBlocking),
+        ("module load", Call::Bare(BareStep::ModuleLoad), NonBlocking),
+        ("kernel look-up in a loaded module", Call::Bare(BareStep::LookUp), NonBlocking),
+        ("first launch after the look-up, bare", Call::Bare(BareStep::FirstLaunch), NonBlocking),
+        ("first launch after cuFuncLoad, bare", Call::Bare(BareStep::LoadedLaunch), NonBlocking),
         ("first launch through trijet", Call::FirstLaunch, NonBlocking),
     ]
 };

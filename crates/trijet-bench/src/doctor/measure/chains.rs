@@ -1,8 +1,8 @@
 //! Measures chains of kernels: launched one by one, as a graph, and as dependent launches.
 
 use super::bench::Bench;
-use crate::bare::chain::{ChainCost, Chains, Link};
-use crate::doctor::findings::Chain;
+use crate::bare::chain::{ChainCost, ChainLink, Chains};
+use crate::doctor::findings::ChainLaunch;
 use crate::stats::Samples;
 use trijet::Result;
 
@@ -18,22 +18,22 @@ pub(in crate::doctor) const PLAIN: &str = "a block per SM";
 pub(in crate::doctor) const STREAMED: &str = "launched one by one";
 pub(in crate::doctor) const GRAPH: &str = "as a graph";
 
-fn name(link: Link) -> &'static str {
+fn name(link: ChainLink) -> &'static str {
     match link {
-        Link::Empty => "empty, one block",
-        Link::Plain => PLAIN,
-        Link::WaitThenTrigger => "dependent: wait, then trigger",
-        Link::TriggerThenWait => "dependent: trigger, then wait",
+        ChainLink::Empty => "empty, one block",
+        ChainLink::Plain => PLAIN,
+        ChainLink::WaitThenTrigger => "dependent: wait, then trigger",
+        ChainLink::TriggerThenWait => "dependent: trigger, then wait",
     }
 }
 
-fn chain(link: Link, way: &'static str, kernels: u32, costs: &[ChainCost]) -> Chain {
+fn chain(link: ChainLink, way: &'static str, kernels: u32, costs: &[ChainCost]) -> ChainLaunch {
     let (mut kernel_ns, mut launch_ns) = (Samples::default(), Samples::default());
     for cost in costs {
         kernel_ns.push(cost.kernel);
         launch_ns.push(cost.call);
     }
-    Chain { kernel: name(link), way, kernels, kernel_ns, launch_ns }
+    ChainLaunch { kernel: name(link), way, kernels, kernel_ns, launch_ns }
 }
 
 pub(super) fn measure(bench: &mut Bench) -> Result<()> {
@@ -41,9 +41,9 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     let dependent = bench.found.device.compute >= DEPENDENT_FROM;
     let chains = Chains::new(lab, bench.found.device.multiprocessors, dependent)?;
     let launches = u32::try_from(bench.plan.repeats).unwrap_or(u32::MAX);
-    let mut links = vec![Link::Empty, Link::Plain];
+    let mut links = vec![ChainLink::Empty, ChainLink::Plain];
     if dependent {
-        links.extend([Link::WaitThenTrigger, Link::TriggerThenWait]);
+        links.extend([ChainLink::WaitThenTrigger, ChainLink::TriggerThenWait]);
     }
     for link in links {
         let mut streamed = Vec::new();
@@ -51,7 +51,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
             streamed.push(chains.streamed(link, KERNELS)?);
         }
         bench.found.chains.push(chain(link, STREAMED, KERNELS, &streamed[1..]));
-        let kernels = if link == Link::Empty { EMPTY_KERNELS } else { KERNELS };
+        let kernels = if link == ChainLink::Empty { EMPTY_KERNELS } else { KERNELS };
         let graphed = chains.graphed(link, kernels, launches)?;
         bench.found.chains.push(chain(link, GRAPH, kernels, &graphed));
     }

@@ -4,7 +4,7 @@
 use super::bench::Bench;
 use super::blocking::observe;
 use super::work::Lane;
-use crate::doctor::findings::Pair;
+use crate::doctor::findings::BlockingPair;
 use crate::doctor::verdict;
 use trijet::{Device, Error, ErrorKind, Result, Stream, StreamOptions};
 
@@ -37,7 +37,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
                 Error::new(ErrorKind::InvalidValue, "observe", "the plan has no repeats")
             })?;
             let agreeing = (agree, seen.len());
-            bench.found.pairs.push(Pair { first, second, stream, agreeing });
+            bench.found.pairs.push(BlockingPair { first, second, stream, agreeing });
         }
     }
     Ok(())

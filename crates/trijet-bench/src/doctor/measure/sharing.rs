@@ -36,7 +36,7 @@ const KINDS: [(&str, Behind); 7] = [
 ];
 
 /// A stream with everything that a measurement enqueues in it.
-struct Row {
+struct StreamRow {
     lane: Lane,
     event: Event,
     timed: TimedEvent,
@@ -44,7 +44,7 @@ struct Row {
     landed: PinnedBuffer<u32>,
 }
 
-impl Row {
+impl StreamRow {
     fn new(device: &Device) -> Result<Self> {
         let lane = Lane::new(device, device.stream()?)?;
         let mut small = lane.stream.alloc(SMALL)?;
@@ -69,7 +69,7 @@ impl Row {
 }
 
 /// The time of the whole in microseconds: from the first launch to the end of all streams.
-fn whole_us(device: &Device, rows: &mut [Row], rounds: u32, behind: Behind) -> Result<f64> {
+fn whole_us(device: &Device, rows: &mut [StreamRow], rounds: u32, behind: Behind) -> Result<f64> {
     device.synchronize()?;
     let start = Instant::now();
     rows.iter_mut().try_for_each(|row| row.enqueue(rounds, behind))?;
@@ -89,7 +89,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
 fn with_queues(bench: &mut Bench, queues: u32) -> Result<()> {
     // A quarter of the usual length is still far longer than all launches of a sample.
     let (device, rounds) = (bench.device.clone(), bench.rounds(bench.plan.kernel_ms / 4.0));
-    let mut rows = (0..2 * queues).map(|_| Row::new(&device)).collect::<Result<Vec<_>>>()?;
+    let mut rows = (0..2 * queues).map(|_| StreamRow::new(&device)).collect::<Result<Vec<_>>>()?;
     let half = rows.len() / 2;
     for (behind, kind) in KINDS {
         for streams in [half, 2 * half] {

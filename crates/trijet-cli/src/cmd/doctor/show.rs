@@ -5,7 +5,7 @@ use crate::cmd::queues::hardware_queues;
 use std::fmt::{Display, Write};
 use trijet::{Bytes, Clock};
 use trijet_bench::doctor::advice::{self, Advice};
-use trijet_bench::doctor::findings::{AllocPair, Findings, Pair, Path, Rate};
+use trijet_bench::doctor::findings::{AllocPair, BlockingPair, Findings, Path, Rate};
 use trijet_bench::doctor::verdict::StreamVerdict;
 use trijet_bench::results::COMMIT;
 use trijet_bench::stats::Samples;
@@ -330,7 +330,7 @@ fn matrix(f: &Findings, page: &mut Page) {
     kinds.dedup();
     let heads: String = kinds.iter().map(|k| format!("{k:>13}")).collect();
     page.line(format_args!("  {:<22}{heads}", "first \\ second"));
-    let word = |pair: &Pair| {
+    let word = |pair: &BlockingPair| {
         let word = match pair.stream {
             StreamVerdict::Free => "no",
             StreamVerdict::HeldBack => "waits",

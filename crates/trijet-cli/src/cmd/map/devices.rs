@@ -3,7 +3,7 @@
 
 use crate::args::LiveCheck;
 use crate::cmd::{self, print_stderr};
-use crate::ranks::Rank;
+use crate::ranks::OwnRank;
 use crate::values::{DeviceName, MapDevice};
 use std::ops::Range;
 use trijet::{Device, DeviceInfo, ErrorKind, Result};
@@ -12,7 +12,7 @@ use trijet::{Device, DeviceInfo, ErrorKind, Result};
 /// process of a launcher takes the GPU of its number on the host for `auto`.
 pub(super) fn open(
     wanted: MapDevice,
-    rank: Option<&Rank>,
+    rank: Option<&OwnRank>,
     check: &LiveCheck,
 ) -> Result<Vec<Device>> {
     let gpus = || numbers(Device::cuda_devices());
@@ -33,7 +33,7 @@ pub(super) fn open(
 }
 
 /// Opens the one device of a process that a launcher started.
-pub(crate) fn one_of_rank(wanted: DeviceName, rank: &Rank, check: &LiveCheck) -> Result<Device> {
+pub(crate) fn one_of_rank(wanted: DeviceName, rank: &OwnRank, check: &LiveCheck) -> Result<Device> {
     let mut devices = open(MapDevice::One(wanted), Some(rank), check)?;
     Ok(devices.remove(0))
 }

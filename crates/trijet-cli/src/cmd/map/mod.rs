@@ -14,7 +14,7 @@ use super::memory;
 use super::print_stderr;
 use super::stop::cancel_on_signals;
 use crate::args::MapOptions;
-use crate::ranks::{self, Rank};
+use crate::ranks::{self, OwnRank};
 use crate::steps::Step;
 use std::path::Path;
 use std::process::ExitCode;
@@ -72,7 +72,7 @@ fn start_of(options: &MapOptions) -> Start {
 }
 
 /// The rank of this process, if several processes do the job.
-fn rank_of(options: &MapOptions) -> Result<Option<Rank>> {
+fn rank_of(options: &MapOptions) -> Result<Option<OwnRank>> {
     if let Some(shard) = &options.shard {
         return Ok(Some(shard.clone()));
     }
@@ -80,7 +80,7 @@ fn rank_of(options: &MapOptions) -> Result<Option<Rank>> {
 }
 
 /// The output, or this process's part of it.
-fn target_of(options: &MapOptions, input: &Input, rank: Option<&Rank>) -> Result<Target> {
+fn target_of(options: &MapOptions, input: &Input, rank: Option<&OwnRank>) -> Result<Target> {
     refuse_sources("create", &options.output, &sources(options))?;
     let describe = if options.raw { Target::or_headerless } else { Target::new };
     let target = describe(&options.output, input.part().clone(), input)?;
@@ -125,7 +125,7 @@ fn open_output(options: &MapOptions, target: &Target, run: &Fingerprint) -> Resu
 }
 
 /// Says which part of the job this process does, and what is left of an earlier run.
-fn say_start(options: &MapOptions, output: &Output, target: &Target, rank: Option<&Rank>) {
+fn say_start(options: &MapOptions, output: &Output, target: &Target, rank: Option<&OwnRank>) {
     if let Some(rank) = rank {
         let (own, all) = (target.rows(), target.layout().rows);
         print_stderr(format_args!("{rank}: rows {}..{} of {all}", own.start, own.end));

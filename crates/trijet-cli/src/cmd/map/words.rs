@@ -6,7 +6,7 @@ use crate::cmd::chain::Chain;
 use crate::cmd::document::print_json;
 use crate::cmd::verdict::Live;
 use crate::cmd::{print, print_stderr, report};
-use crate::ranks::Rank;
+use crate::ranks::OwnRank;
 use crate::values::ReportLength;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ pub(super) struct Done<'a> {
     pub(super) chain: &'a Chain,
     pub(super) trace: Option<timeline::Target>,
     /// The rank of this process, if several do the job.
-    pub(super) rank: Option<Rank>,
+    pub(super) rank: Option<OwnRank>,
     /// The rows of an earlier run that were kept.
     pub(super) kept: u64,
     /// The output has its final name. Other processes may still write their rows.
@@ -50,7 +50,7 @@ impl Done<'_> {
             "rows {}..{} of {out} are done; it gets its name when all processes have finished",
             rows.start, rows.end
         );
-        match self.rank.as_ref().and_then(Rank::advice) {
+        match self.rank.as_ref().and_then(OwnRank::advice) {
             Some(advice) => format!("{done}\n{advice}"),
             None => done,
         }

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use trijet::{Bytes, Device, Nanos, Result};
 use trijet_bench::allocations::picture::{Panel, of_caching};
-use trijet_bench::allocations::replay::{Options, Outcome, replay};
+use trijet_bench::allocations::replay::{Options, ReplayOutcome, replay};
 use trijet_bench::allocations::{DeviceTrace, Text, Trace, read_all};
 use trijet_bench::stats::Samples;
 use trijet_io::{NewFile, file_error, shown};
@@ -39,7 +39,7 @@ fn median(samples: &Samples) -> Option<f64> {
 }
 
 impl Row {
-    fn of(name: &'static str, outcome: &Outcome) -> Self {
+    fn of(name: &'static str, outcome: &ReplayOutcome) -> Self {
         let allocate = Samples::of(outcome.allocate_ns.clone());
         let free = Samples::of(outcome.free_ns.clone());
         let slowest = allocate.quantile(0.999);

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use trijet::trace::activity::{ActivityKind, AllocationKind, MemoryKind, ProcessTrace, SyncKind};
 use trijet::{Error, ErrorKind, Result};
-use trijet_bench::allocations::{Action, DeviceTrace, Row, Trace};
+use trijet_bench::allocations::{Action, DeviceTrace, Trace, TraceRow};
 
 /// A call of the program.
 enum Event {
@@ -101,26 +101,26 @@ fn by_device(process: &ProcessTrace) -> Result<impl Iterator<Item = (u32, Trace)
                 if let Some((device, id)) = live.remove(&address) {
                     let OfDevice { trace, streams } = devices.entry(device).or_default();
                     let action = Action::Free { id, stream: streams.of(of)? };
-                    trace.rows.push(Row { thread: 0, action });
+                    trace.rows.push(TraceRow { thread: 0, action });
                 }
                 let OfDevice { trace, streams } = devices.entry(device).or_default();
                 let (id, stream) = (trace.allocations, streams.of(of)?);
                 live.insert(address, (device, id));
                 trace.allocations += 1;
                 let action = Action::Allocate { id, bytes, stream };
-                trace.rows.push(Row { thread: 0, action });
+                trace.rows.push(TraceRow { thread: 0, action });
             }
             Event::Free { address } => {
                 let Some((device, id)) = live.remove(&address) else { continue };
                 let OfDevice { trace, streams } = devices.entry(device).or_default();
                 let action = Action::Free { id, stream: streams.of(of)? };
-                trace.rows.push(Row { thread: 0, action });
+                trace.rows.push(TraceRow { thread: 0, action });
             }
             Event::Synchronize => {
                 let device = device_of.get(&of.0).and_then(|device| devices.get_mut(device));
                 let Some(OfDevice { trace, streams }) = device else { continue };
                 let action = Action::Synchronize { stream: streams.of(of)? };
-                trace.rows.push(Row { thread: 0, action });
+                trace.rows.push(TraceRow { thread: 0, action });
             }
         }
     }

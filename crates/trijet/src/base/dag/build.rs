@@ -23,7 +23,7 @@ struct Begun {
     last: Option<(DagNode, Edge)>,
 }
 
-struct Builder<'a> {
+struct DagBuilder<'a> {
     ops: &'a [Op],
     times: TimeSource,
     moments: Vec<Moment>,
@@ -68,7 +68,7 @@ fn engines(ops: &[Op], kernels: Kernels) -> Vec<Option<(usize, u64)>> {
     before
 }
 
-impl Builder<'_> {
+impl DagBuilder<'_> {
     fn end(&self, node: DagNode) -> u64 {
         self.moments[node.index()].end
     }
@@ -366,7 +366,7 @@ impl Dag {
 
 fn build(ops: &[Op], kernels: Kernels, times: TimeSource) -> Dag {
     let engines = engines(ops, kernels);
-    let mut builder = Builder {
+    let mut builder = DagBuilder {
         ops,
         times,
         moments: vec![Moment::default(); 2 * ops.len()],

@@ -112,7 +112,7 @@ pub(crate) struct Begun<P> {
 
 /// A stream.
 #[derive(Debug, Clone)]
-struct Stream<P> {
+struct StreamEdges<P> {
     class: StreamClass,
     device: DeviceId,
     /// What has passed when its last entry has passed.
@@ -137,7 +137,7 @@ struct Joined<P> {
 
 /// The streams of a device.
 #[derive(Debug, Clone, Default)]
-struct Device<P> {
+struct StreamsOfDevice<P> {
     /// The streams that have a lane.
     members: Vec<usize>,
     /// What all streams hold.
@@ -154,15 +154,15 @@ struct Device<P> {
 #[derive(Debug, Clone)]
 pub(crate) struct Streams<P> {
     laws: Laws,
-    list: Vec<Stream<P>>,
+    list: Vec<StreamEdges<P>>,
     by_lane: NumberMap<LaneId, usize>,
-    devices: NumberMap<DeviceId, Device<P>>,
+    devices: NumberMap<DeviceId, StreamsOfDevice<P>>,
     block_devices: BlockDevices,
     /// What has passed when the last launch of each graph has passed (law A31).
     launches: NumberMap<u64, P>,
 }
 
-impl<P: Past> Stream<P> {
+impl<P: Past> StreamEdges<P> {
     fn new(op: &Op) -> Self {
         Self {
             class: op.stream,
@@ -214,8 +214,8 @@ impl<P: Past> Streams<P> {
     /// Adds an empty stream. Its number is the next unused one, or that of a former stream.
     pub(crate) fn enter(&mut self, number: usize, op: &Op) {
         match self.list.get_mut(number) {
-            Some(stream) => *stream = Stream::new(op),
-            None => self.list.push(Stream::new(op)),
+            Some(stream) => *stream = StreamEdges::new(op),
+            None => self.list.push(StreamEdges::new(op)),
         }
         self.by_lane.insert(op.position.lane, number);
         self.devices.entry(op.device).or_default().members.push(number);
@@ -326,7 +326,7 @@ impl<P: Past> Streams<P> {
     /// adds (laws A13, A14 and A38), what a wait is for, `on` (law A7), and the previous launch of a
     /// graph (law A31).
     pub(crate) fn begin_entry(&mut self, lane: usize, op: &Op, role: Role, on: Option<&P>) {
-        let Stream { class, device, .. } = self.list[lane];
+        let StreamEdges { class, device, .. } = self.list[lane];
         if role.joins() && class == StreamClass::Legacy {
             self.join_blocking(lane, device);
         }
@@ -375,7 +375,7 @@ impl<P: Past> Streams<P> {
         if role.joins() {
             // The entry follows everything that the blocking streams hold, so its tail can replace
             // that.
-            let Stream { device, tail, is_joined_blocking, .. } = &mut self.list[lane];
+            let StreamEdges { device, tail, is_joined_blocking, .. } = &mut self.list[lane];
             if let Some(device) = self.devices.get_mut(device) {
                 device.blocking.past.copy_from(tail);
                 device.blocking.changed.retain(|changed| *changed != lane);
@@ -403,7 +403,7 @@ impl<P: Past> Streams<P> {
 
     /// The other devices of a copy between devices in the legacy stream (law A38).
     fn peer_devices(&self, lane: usize, op: &Op) -> Vec<DeviceId> {
-        let Stream { class, device, .. } = &self.list[lane];
+        let StreamEdges { class, device, .. } = &self.list[lane];
         if *class != StreamClass::Legacy {
             return Vec::new();
         }
@@ -458,7 +458,7 @@ impl<P: Past> Streams<P> {
 
     /// Adds to `into` what is complete when a wait for the stream ends (laws A9 and A14).
     pub(crate) fn wait_for_stream(&mut self, lane: usize, into: &mut P) {
-        let Stream { class, device, .. } = self.list[lane];
+        let StreamEdges { class, device, .. } = self.list[lane];
         into.follow(&self.list[lane].tail, Edge::Lane);
         if class == StreamClass::Legacy
             && let Some(past) = self.blocking(device)

@@ -1,7 +1,7 @@
 //! Warnings about copies that take more time than their bytes need.
 #![forbid(unsafe_code)]
 
-use super::run::{LOOP_MIN, Run};
+use super::run::{LOOP_MIN, LintRun};
 use crate::base::ledger::{Engine, Op, OpKind, Place};
 use crate::base::lint::{Lint, Rule};
 use crate::base::span::Union;
@@ -31,7 +31,7 @@ fn is_pageable(op: &Op) -> bool {
 ///
 /// Saved: the time that the host spent in each of these calls beyond that of a usual enqueue, but
 /// only while the limiting engine was idle.
-pub(super) fn pageable(run: &Run<'_>) -> Vec<Lint> {
+pub(super) fn pageable(run: &LintRun<'_>) -> Vec<Lint> {
     let wanted = |op: &Op| {
         matches!(op.kind, OpKind::Copy | OpKind::Batch(_))
             && uses_copy_engine(op)
@@ -55,7 +55,7 @@ pub(super) fn pageable(run: &Run<'_>) -> Vec<Lint> {
 /// Copies that the host waits for, in a loop.
 ///
 /// Saved: the time in these calls while the compute engine of their device was idle.
-pub(super) fn sync_copy(run: &Run<'_>) -> Vec<Lint> {
+pub(super) fn sync_copy(run: &LintRun<'_>) -> Vec<Lint> {
     let looped = run.by_place(|op| op.kind == OpKind::CopyNow && uses_copy_engine(op));
     let lint = |ops: Vec<usize>| {
         let device = run.ops[ops[0]].device;
@@ -73,7 +73,7 @@ pub(super) fn sync_copy(run: &Run<'_>) -> Vec<Lint> {
 /// Saved: the larger of two times, less the share of one copy. The first is the time in the calls,
 /// because a batch is one call. The second is the time of the copies beyond what their bytes take
 /// at the best rate of a bulk copy of the run in this direction; it is 0 if there was no bulk copy.
-pub(super) fn small_copy(run: &Run<'_>) -> Vec<Lint> {
+pub(super) fn small_copy(run: &LintRun<'_>) -> Vec<Lint> {
     let wanted = |op: &Op| op.kind == OpKind::Copy && uses_copy_engine(op) && op.bytes <= SMALL_MAX;
     let lint = |ops: Vec<usize>| {
         let engine = run.ops[ops[0]].engine;
@@ -102,7 +102,7 @@ pub(super) fn small_copy(run: &Run<'_>) -> Vec<Lint> {
 ///
 /// Saved: for each copy, the time from when it was ready to its begin. It is ready when it was
 /// enqueued and everything that it follows was done.
-pub(super) fn starved(run: &Run<'_>) -> Vec<Lint> {
+pub(super) fn starved(run: &LintRun<'_>) -> Vec<Lint> {
     let mut streams: BTreeMap<_, (u64, Vec<usize>)> = BTreeMap::new();
     for ((_, engine), list) in &run.engines {
         if !matches!(engine, Engine::Upload | Engine::Download) {

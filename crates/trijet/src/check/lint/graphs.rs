@@ -1,7 +1,7 @@
 //! Warnings about launches of graphs.
 #![forbid(unsafe_code)]
 
-use super::run::Run;
+use super::run::LintRun;
 use crate::base::dag::{DagNode, Edge};
 use crate::base::ledger::Op;
 use crate::base::lint::{Lint, Rule};
@@ -23,7 +23,7 @@ fn graph_of(op: &Op) -> Option<(Option<u64>, &str)> {
 ///
 /// Saved: for each such launch, the time from the moment from which on nothing but the launch before held it back
 /// to the end of that launch.
-pub(super) fn serialized(run: &Run<'_>) -> Vec<Lint> {
+pub(super) fn serialized(run: &LintRun<'_>) -> Vec<Lint> {
     let mut last = HashMap::new();
     let (mut saved, mut concerned, mut lanes) = (0, Vec::new(), BTreeSet::new());
     let other_laws = |edge| matches!(edge, Edge::Lane | Edge::Event | Edge::Legacy);

@@ -1,7 +1,7 @@
 //! Warnings about a host that leaves the busiest engine without work.
 #![forbid(unsafe_code)]
 
-use super::run::{LOOP_MIN, Run};
+use super::run::{LOOP_MIN, LintRun};
 use crate::base::ledger::{OpKind, WaitOutcome, Waited};
 use crate::base::lint::{Lint, Rule};
 use crate::base::span::Union;
@@ -17,7 +17,7 @@ const LATE_SHARE: f64 = 0.05;
 ///
 /// Saved: the idle time of the limiting engine, from the begin of each of these waits to the begin
 /// of the work that its thread enqueued next.
-pub(super) fn over_sync(run: &Run<'_>) -> Vec<Lint> {
+pub(super) fn over_sync(run: &LintRun<'_>) -> Vec<Lint> {
     // Reads the entries from the end, and keeps the begin of each thread's next work.
     let mut next: HashMap<u64, u64> = HashMap::new();
     let mut resumed = vec![None; run.ops.len()];
@@ -60,7 +60,7 @@ pub(super) fn over_sync(run: &Run<'_>) -> Vec<Lint> {
 /// Saved: a part of the gaps between operations of the limiting engine. A gap counts until the
 /// operation after it was enqueued, except for the time in which the enqueuing thread was in a
 /// call.
-pub(super) fn late(run: &Run<'_>) -> Vec<Lint> {
+pub(super) fn late(run: &LintRun<'_>) -> Vec<Lint> {
     let Some(limiting) = run.limiting() else { return Vec::new() };
     let mut calls: HashMap<u64, Vec<Range<u64>>> = HashMap::new();
     for (index, op) in run.ops.iter().enumerate() {

@@ -1,14 +1,14 @@
 //! Warnings about memory that is allocated, and kernels that are loaded, at the wrong time.
 #![forbid(unsafe_code)]
 
-use super::run::{LOOP_MIN, Run};
+use super::run::{LOOP_MIN, LintRun};
 use crate::base::ledger::{HostCall, OpKind};
 use crate::base::lint::{Lint, Rule};
 
 /// Memory is allocated and freed outside of streams, in a loop.
 ///
 /// Saved: the time in these calls, except for the first allocation and the last free.
-pub(super) fn sync_alloc(run: &Run<'_>) -> Vec<Lint> {
+pub(super) fn sync_alloc(run: &LintRun<'_>) -> Vec<Lint> {
     let is_free = |op: &usize| run.ops[*op].kind == OpKind::FreeNow;
     let frees: Vec<usize> = (0..run.ops.len()).filter(is_free).collect();
     let looped = run.by_place(|op| op.kind == OpKind::AllocNow);
@@ -37,7 +37,7 @@ fn is_alloc(kind: &OpKind) -> bool {
 ///
 /// Saved: the time of each release that an allocation on the same device follows, and the time of
 /// the first such allocation beyond the shortest stream-ordered allocation of the run.
-pub(super) fn pool_thrash(run: &Run<'_>) -> Vec<Lint> {
+pub(super) fn pool_thrash(run: &LintRun<'_>) -> Vec<Lint> {
     let allocs = || (0..run.ops.len()).filter(|op| is_alloc(&run.ops[*op].kind));
     let Some(quick) = allocs().map(|op| run.call_time(op)).min() else { return Vec::new() };
     let mut released: Option<usize> = None;
@@ -63,7 +63,7 @@ pub(super) fn pool_thrash(run: &Run<'_>) -> Vec<Lint> {
 /// A kernel is loaded after the first kernel was enqueued (law A42).
 ///
 /// Saved: the time in these calls.
-pub(super) fn first_use_load(run: &Run<'_>) -> Vec<Lint> {
+pub(super) fn first_use_load(run: &LintRun<'_>) -> Vec<Lint> {
     let is_kernel = |op: &usize| run.ops[*op].kind == OpKind::Kernel;
     let Some(first) = (0..run.ops.len()).find(is_kernel) else { return Vec::new() };
     let is_load = |op: &usize| run.ops[*op].kind == OpKind::Call(HostCall::Load);

@@ -1,7 +1,7 @@
 //! Warnings about hardware queues that streams share.
 #![forbid(unsafe_code)]
 
-use super::run::Run;
+use super::run::LintRun;
 use crate::base::crowd::{Crowd, KernelRun, crowd};
 use crate::base::id::{DeviceId, LaneId};
 use crate::base::ledger::{Engine, Named, OpKind};
@@ -19,7 +19,7 @@ const NAMED_MAX: usize = 8;
 /// (law A47). `base::crowd` says which evidence is needed.
 ///
 /// Saved: the time in which one or more of them waited so.
-pub(super) fn shared(run: &Run<'_>) -> Vec<Lint> {
+pub(super) fn shared(run: &LintRun<'_>) -> Vec<Lint> {
     let Some(queues) = run.hardware_queues else { return Vec::new() };
     let mut devices: BTreeMap<DeviceId, (Vec<usize>, Vec<KernelRun>)> = BTreeMap::new();
     // The last kernel of each stream, as an index into the list of its device.
@@ -75,7 +75,7 @@ fn text(found: &Crowd, queues: u32, saved: Nanos, names: &Names) -> String {
 }
 
 /// The names of the streams. The last one of each counts.
-fn names(run: &Run<'_>) -> Names {
+fn names(run: &LintRun<'_>) -> Names {
     let mut names = Names::default();
     for op in run.ops {
         if op.kind == (OpKind::Name { of: Named::Stream }) {

@@ -16,7 +16,7 @@ pub(super) const LOOP_MIN: usize = 3;
 const OPS_MAX: usize = 16;
 
 /// The input of the rules.
-pub(super) struct Run<'a> {
+pub(super) struct LintRun<'a> {
     pub(super) ops: &'a [Op],
     pub(super) dag: &'a Dag,
     pub(super) engines: Vec<((DeviceId, Engine), Vec<usize>)>,
@@ -27,7 +27,7 @@ pub(super) struct Run<'a> {
     window: Range<u64>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> LintRun<'a> {
     pub(super) fn new(ops: &'a [Op], dag: &'a Dag, hardware_queues: Option<u32>) -> Self {
         let engines = by_engine(ops, dag);
         let busy: Vec<Union> = engines

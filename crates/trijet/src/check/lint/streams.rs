@@ -2,7 +2,7 @@
 //! streams.
 #![forbid(unsafe_code)]
 
-use super::run::Run;
+use super::run::LintRun;
 use crate::base::dag::{DagNode, Edge};
 use crate::base::id::{LaneId, Position};
 use crate::base::ledger::{Asked, Op, OpKind, StreamClass};
@@ -34,7 +34,7 @@ fn conflict(a: &Op, b: &Op) -> bool {
 /// Saved: for each such operation, the time from the end of everything else that it follows to the
 /// end of the barrier. An operation that conflicts with the one it waited for saves nothing,
 /// because without the legacy stream it would need an event.
-pub(super) fn legacy_barrier(run: &Run<'_>) -> Vec<Lint> {
+pub(super) fn legacy_barrier(run: &LintRun<'_>) -> Vec<Lint> {
     let (mut saved, mut concerned) = (0, Vec::new());
     for index in 0..run.ops.len() {
         let node = DagNode::work(index);
@@ -68,7 +68,7 @@ pub(super) fn legacy_barrier(run: &Run<'_>) -> Vec<Lint> {
 /// The order of enqueues and earlier waits tell what the stream follows. Measured times do not.
 ///
 /// Saved: the time in these calls, where it was measured.
-pub(super) fn redundant_wait(run: &Run<'_>) -> Vec<Lint> {
+pub(super) fn redundant_wait(run: &LintRun<'_>) -> Vec<Lint> {
     // Lanes get new, dense numbers, because the numbers in a damaged file could make a clock of any
     // length.
     let mut numbers: HashMap<LaneId, LaneId> = HashMap::new();
@@ -122,7 +122,7 @@ pub(super) fn redundant_wait(run: &Run<'_>) -> Vec<Lint> {
 /// Saved: T - T_n. T is the length of the run. T_n is the time of a pipeline with a chunk for each
 /// of the n operations of the limiting engine: the work of the busiest engine, and 1/n of the
 /// others'.
-pub(super) fn no_overlap(run: &Run<'_>) -> Vec<Lint> {
+pub(super) fn no_overlap(run: &LintRun<'_>) -> Vec<Lint> {
     let elapsed = run.elapsed();
     let work = |engine: usize| {
         let spans = run.engines[engine].1.iter().filter_map(|op| run.dag.work(*op));
@@ -154,7 +154,7 @@ pub(super) fn no_overlap(run: &Run<'_>) -> Vec<Lint> {
 ///
 /// Saved: the time to create the streams beyond one for each operation that ran at the same time,
 /// where it was measured.
-pub(super) fn too_many(run: &Run<'_>) -> Vec<Lint> {
+pub(super) fn too_many(run: &LintRun<'_>) -> Vec<Lint> {
     // Each stream with its first operation.
     let mut streams: BTreeMap<LaneId, usize> = BTreeMap::new();
     let mut moments: Vec<(u64, i64)> = Vec::new();

@@ -35,14 +35,14 @@ impl Components {
 
 /// A set of stamps that are complete at some point.
 #[derive(Debug, Clone, Default)]
-pub(in crate::check) struct Clock {
+pub(in crate::check) struct StampClock {
     /// The stamps that are complete in every run.
     pub(in crate::check) sure: VectorClock,
     /// Further stamps that are complete in this run.
     pub(in crate::check) seen: VectorClock,
 }
 
-impl Clock {
+impl StampClock {
     pub(super) const fn new() -> Self {
         Self { sure: VectorClock::new(), seen: VectorClock::new() }
     }
@@ -71,7 +71,7 @@ impl Clock {
     }
 }
 
-impl Past for Clock {
+impl Past for StampClock {
     #[inline]
     fn follow(&mut self, other: &Self, _: Edge) {
         self.join(other);

@@ -8,7 +8,7 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::clock::{Clock, Stamp};
+use super::clock::{Stamp, StampClock};
 use super::known::Known;
 use super::remembered_wait::{RememberedWait, remember};
 use crate::base::edges::{Past, Role};
@@ -46,9 +46,9 @@ impl Calls {
 
 /// What is known of an event.
 #[derive(Debug, Clone, Default)]
-struct Event {
+struct EventState {
     /// What is complete when the event is.
-    stands_for: Clock,
+    stands_for: StampClock,
     /// The last record: its entry, and the stamp that its stream had reached.
     recorded: Option<(u64, Stamp)>,
     /// The record before the last one.
@@ -70,7 +70,7 @@ pub(in crate::check) struct Doubt {
     pub(in crate::check) first: u64,
 }
 
-impl Event {
+impl EventState {
     /// A wait in the entry `op` for this event, whose handle is `event`.
     fn wait_by(&self, op: u64, event: u64) -> RememberedWait {
         RememberedWait { op, event, recorded: self.recorded, replaced: self.replaced }
@@ -78,7 +78,7 @@ impl Event {
 
     fn retire(&mut self, known: &VectorClock) {
         if self.stands_for.is_within(known) {
-            self.stands_for = Clock::new();
+            self.stands_for = StampClock::new();
         }
         // Every thread follows these calls, so no later call is in doubt with one of them.
         self.calls.retain(|calls| calls.forget(known));
@@ -94,7 +94,7 @@ impl Event {
 /// All events.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Events {
-    by_id: NumberMap<u64, Event>,
+    by_id: NumberMap<u64, EventState>,
     doubts: Vec<Doubt>,
     /// Waits that an earlier pass found to be in doubt with a later record.
     known_doubtful: BTreeSet<u64>,
@@ -251,7 +251,7 @@ impl Events {
         known: &mut Known,
         op: &Op,
         (what, in_doubt): (Waited, bool),
-        clock: &mut Clock,
+        clock: &mut StampClock,
     ) {
         match what {
             Waited::Event(event) | Waited::Recorded(event) => {

@@ -10,7 +10,7 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::clock::{Clock, Stamp};
+use super::clock::{Stamp, StampClock};
 use super::known::Known;
 use super::signals::{
     Act, Actor, EarlyAct, HOST_FNS_MAX, HostFn, Need, Patience, Set, Signals, State,
@@ -41,7 +41,7 @@ impl HandOvers {
         known: &mut Known,
         (lane, op): (usize, u64),
         at: Position,
-        before: Clock,
+        before: StampClock,
     ) {
         let seq = known.lanes.list[lane].seq + 1;
         let host_fns = self.signals.host_fns.entry(lane).or_default();
@@ -118,7 +118,7 @@ impl HandOvers {
         &mut self,
         known: &mut Known,
         by: Actor,
-        look: impl FnOnce(&mut Clock, Stamp) -> R,
+        look: impl FnOnce(&mut StampClock, Stamp) -> R,
     ) -> Option<R> {
         match by {
             Actor::Thread(thread) => {

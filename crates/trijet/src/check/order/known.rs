@@ -4,9 +4,9 @@
 #![forbid(unsafe_code)]
 
 use super::begun::Begun;
-use super::clock::{Clock, Components, Stamp};
+use super::clock::{Components, Stamp, StampClock};
 use super::lanes::Lanes;
-use super::threads::Threads;
+use super::threads::HostThreads;
 use crate::base::edges::{Caller, Laws, Role};
 use crate::base::ledger::Op;
 use crate::base::vector_clock::VectorClock;
@@ -17,11 +17,11 @@ use crate::check::options::{Assume, Threads as Mode};
 pub(in crate::check) struct Known {
     pub(super) components: Components,
     pub(in crate::check) lanes: Lanes,
-    pub(in crate::check) threads: Threads,
+    pub(in crate::check) threads: HostThreads,
     /// What the library found complete in this run.
     pub(super) settled: VectorClock,
     /// What the last entry follows, if other entries came to its stream while its call waited.
-    pub(super) own_past: Clock,
+    pub(super) own_past: StampClock,
 }
 
 impl Known {
@@ -33,9 +33,9 @@ impl Known {
         Self {
             components: Components::default(),
             lanes: Lanes::new(laws),
-            threads: Threads::new(mode),
+            threads: HostThreads::new(mode),
             settled: VectorClock::new(),
-            own_past: Clock::new(),
+            own_past: StampClock::new(),
         }
     }
 
@@ -50,7 +50,7 @@ impl Known {
     }
 
     /// The thread of a call, and what it knows to be complete.
-    fn caller(threads: &Threads, thread: usize) -> Caller<'_, Clock> {
+    fn caller(threads: &HostThreads, thread: usize) -> Caller<'_, StampClock> {
         let this = &threads.list[thread];
         Caller { thread, version: this.version, known: &this.known }
     }
@@ -62,7 +62,7 @@ impl Known {
         (thread, lane): (usize, usize),
         op: &Op,
         role: Role,
-        on: Option<&Clock>,
+        on: Option<&StampClock>,
     ) {
         self.lanes.edges.begin_entry(lane, op, role, on);
         self.lanes.edges.follow_caller(lane, &Self::caller(&self.threads, thread));

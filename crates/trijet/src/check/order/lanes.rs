@@ -8,7 +8,7 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::clock::{Clock, Components, Stamp};
+use super::clock::{Components, Stamp, StampClock};
 use super::remembered_wait::RememberedWait;
 use crate::base::edges::{Laws, Streams};
 use crate::base::id::{DeviceId, LaneId};
@@ -83,7 +83,7 @@ impl Lane {
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Lanes {
     /// The legal edges of the streams, by their indices in `list`.
-    pub(super) edges: Streams<Clock>,
+    pub(super) edges: Streams<StampClock>,
     pub(in crate::check) list: Vec<Lane>,
     /// Streams whose lanes passed to other streams.
     former: Vec<usize>,
@@ -115,7 +115,7 @@ impl Lanes {
     }
 
     /// A stream takes a lane. It follows only the call that creates it, whose thread knows `known`.
-    pub(super) fn open(&mut self, op: &Op, known: &Clock, components: &mut Components) {
+    pub(super) fn open(&mut self, op: &Op, known: &StampClock, components: &mut Components) {
         let number = self.vacant(known).unwrap_or(self.list.len());
         if number == self.list.len() {
             self.list.push(Lane::new(op, components.next()));
@@ -132,7 +132,7 @@ impl Lanes {
 
     /// A former stream whose numbers a new one may continue, if the creator of the new one knows
     /// `known`.
-    fn vacant(&mut self, known: &Clock) -> Option<usize> {
+    fn vacant(&mut self, known: &StampClock) -> Option<usize> {
         if let Some(number) = self.vacant.pop() {
             return Some(number);
         }

@@ -14,7 +14,7 @@
 
 use super::clock::Stamp;
 use super::snapshot::{Snapshot, Use};
-use super::threads::Threads;
+use super::threads::HostThreads;
 use crate::base::hash::NumberMap;
 use crate::base::id::BlockId;
 use crate::base::interval::RangeMap;
@@ -82,7 +82,7 @@ impl Owned {
     }
 
     /// Makes the call of the thread follow the earlier uses of the memory that it uses.
-    pub(super) fn follow_earlier_uses(&self, threads: &mut Threads, thread: usize, op: &Op) {
+    pub(super) fn follow_earlier_uses(&self, threads: &mut HostThreads, thread: usize, op: &Op) {
         if threads.list.len() == 1 {
             return;
         }
@@ -110,7 +110,7 @@ impl Owned {
     }
 
     /// Enters the uses of the call, so that later ones follow it.
-    pub(super) fn note_uses(&mut self, threads: &mut Threads, thread: usize, op: &Op) {
+    pub(super) fn note_uses(&mut self, threads: &mut HostThreads, thread: usize, op: &Op) {
         let mut accesses = owned(op).peekable();
         if accesses.peek().is_none() {
             return;
@@ -137,7 +137,7 @@ impl Owned {
 }
 
 /// A snapshot of what the thread knows: that of its last use, if it has learned nothing since.
-fn snapshot(threads: &mut Threads, thread: usize) -> Use {
+fn snapshot(threads: &mut HostThreads, thread: usize) -> Use {
     let this = &mut threads.list[thread];
     if let Some((version, used)) = this.used.take()
         && version == this.version

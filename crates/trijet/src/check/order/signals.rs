@@ -8,7 +8,7 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::clock::{Clock, Stamp};
+use super::clock::{Stamp, StampClock};
 use super::handles::Handles;
 use super::known::Known;
 use crate::base::id::{DeviceId, LaneId, Position};
@@ -50,9 +50,9 @@ pub(super) struct HostFn {
     pub(super) seq: u64,
     pub(super) state: State,
     /// What is complete when it begins.
-    pub(super) before: Clock,
+    pub(super) before: StampClock,
     /// What is complete at the point inside it that was reached, if it has set a signal or waited.
-    pub(super) inside: Option<Clock>,
+    pub(super) inside: Option<StampClock>,
     /// The threads that know it to be complete, each with the entry at which it learned that.
     pub(super) known_by: Vec<(usize, u64)>,
 }
@@ -74,7 +74,7 @@ pub(super) struct Set {
     pub(super) op: u64,
     pub(super) by: Actor,
     /// What is complete when the signal is set.
-    pub(super) clock: Clock,
+    pub(super) clock: StampClock,
 }
 
 /// Whether a wait without an answer ends all the same.
@@ -106,7 +106,7 @@ pub(in crate::check) struct Need {
 
 /// A signal.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Signal {
+pub(super) struct SignalState {
     pub(super) sets: Vec<Set>,
     /// The threads that found it set before the entry of that set could be applied.
     pub(super) found_early: Vec<usize>,
@@ -135,7 +135,7 @@ pub(super) enum Act {
 /// All signals, the host functions, and the needs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Signals {
-    pub(super) by_id: HashMap<u64, Signal>,
+    pub(super) by_id: HashMap<u64, SignalState>,
     /// The first wait of each waiter for each signal. Later ones follow it, so it is enough.
     pub(super) needs: BTreeMap<Waiter, Need>,
     /// The host functions of each stream, by the index of the stream in the order.

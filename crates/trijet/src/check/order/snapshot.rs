@@ -3,7 +3,7 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::clock::{Clock, Stamp};
+use super::clock::{Stamp, StampClock};
 use std::sync::Arc;
 
 /// What a thread knew to be complete at a call.
@@ -12,7 +12,7 @@ pub(super) struct Snapshot {
     pub(super) thread: usize,
     /// The stamp of the call. A clock that covers it includes `clock` already.
     pub(super) at: Stamp,
-    pub(super) clock: Clock,
+    pub(super) clock: StampClock,
 }
 
 /// A use of a block by a thread. Two uses are equal if they share one snapshot.

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use super::begun::Begun;
-use super::clock::{Clock, Components, Stamp};
+use super::clock::{Components, Stamp, StampClock};
 use super::remembered_wait::RememberedWait;
 use super::snapshot::Use;
 use crate::base::hash::NumberMap;
@@ -23,7 +23,7 @@ pub(in crate::check) struct Thread {
     pub(in crate::check) id: u64,
     pub(super) component: LaneId,
     /// What it knows to be complete.
-    pub(super) known: Clock,
+    pub(super) known: StampClock,
     /// The number of its last counted call.
     pub(super) seq: u64,
     /// Changes whenever `known` changes.
@@ -35,7 +35,7 @@ pub(in crate::check) struct Thread {
     pub(in crate::check) pending: Option<u64>,
     /// The entry of its last call, if that is a wait that has not ended; and what the thread will
     /// know when it ends.
-    pub(super) blocked: Option<(u64, Clock)>,
+    pub(super) blocked: Option<(u64, StampClock)>,
     /// The call that it is in, if that may wait.
     pub(super) begun: Option<Box<Begun>>,
     /// The version at its last counted call.
@@ -49,7 +49,7 @@ pub(in crate::check) struct Thread {
 impl Thread {
     /// Forgets what the thread knew. It must have ended, so nothing follows it any more.
     fn forget(&mut self) {
-        self.known = Clock::new();
+        self.known = StampClock::new();
         self.waits = Vec::new();
         self.used = None;
     }
@@ -57,7 +57,7 @@ impl Thread {
 
 /// All host threads.
 #[derive(Debug, Clone)]
-pub(in crate::check) struct Threads {
+pub(in crate::check) struct HostThreads {
     mode: Mode,
     pub(in crate::check) list: Vec<Thread>,
     by_id: NumberMap<u64, usize>,
@@ -72,7 +72,7 @@ pub(in crate::check) struct Threads {
     of_ended: VectorClock,
 }
 
-impl Threads {
+impl HostThreads {
     pub(super) fn new(mode: Mode) -> Self {
         Self {
             mode,
@@ -120,7 +120,7 @@ impl Threads {
         self.list.push(Thread {
             id,
             component: components.next(),
-            known: Clock { sure: self.retired.clone(), seen: VectorClock::new() },
+            known: StampClock { sure: self.retired.clone(), seen: VectorClock::new() },
             seq: 0,
             version: 0,
             has_called: false,
@@ -176,13 +176,13 @@ impl Threads {
     }
 
     /// The thread learns that `clock` is complete.
-    pub(super) fn learn(&mut self, thread: usize, clock: &Clock) {
+    pub(super) fn learn(&mut self, thread: usize, clock: &StampClock) {
         self.list[thread].version = self.version();
         self.list[thread].known.join(clock);
     }
 
     /// The thread learns that `clock` is complete in this run.
-    pub(super) fn learn_as_seen(&mut self, thread: usize, clock: &Clock) {
+    pub(super) fn learn_as_seen(&mut self, thread: usize, clock: &StampClock) {
         self.list[thread].version = self.version();
         self.list[thread].known.join_as_seen(clock);
     }

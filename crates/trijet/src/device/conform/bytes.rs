@@ -1,7 +1,7 @@
 //! The verbs of copies and fills, and those that write and print bytes.
 #![forbid(unsafe_code)]
 
-use super::machine::{Answer, Failure, FreedBy, Machine, Object, Outcome};
+use super::machine::{Answer, Failure, FreedBy, Machine, Object, VerbResult};
 use super::text::{Words, number};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::ledger::Mode;
@@ -34,7 +34,7 @@ fn picture(bytes: &[u8]) -> String {
 }
 
 /// Locks bytes of the host, which no operation uses.
-fn lock(span: &Span, mode: Mode) -> Outcome<RangeGuard<'_>> {
+fn lock(span: &Span, mode: Mode) -> VerbResult<RangeGuard<'_>> {
     span.lock(mode).ok_or_else(|| {
         let cause = "a running operation uses the bytes";
         Error::new(ErrorKind::Stalled, "look at bytes", cause).into()
@@ -43,7 +43,7 @@ fn lock(span: &Span, mode: Mode) -> Outcome<RangeGuard<'_>> {
 
 impl Machine<'_> {
     /// `NAME`, or `NAME[FROM..TO]`. Memory that was freed has no bytes any more.
-    pub(super) fn span_named(&self, word: &str) -> Outcome<Span> {
+    pub(super) fn span_named(&self, word: &str) -> VerbResult<Span> {
         let (name, range) = match word.split_once('[') {
             Some((name, range)) => (name, Some(range.trim_end_matches(']'))),
             None => (word, None),
@@ -64,7 +64,7 @@ impl Machine<'_> {
     }
 
     /// Waits until no operation uses bytes of the host any more.
-    fn quiet(&mut self) -> Outcome<()> {
+    fn quiet(&mut self) -> VerbResult<()> {
         self.gates.clear();
         for device in &self.used {
             self.driver.synchronize(*device)?;
@@ -115,7 +115,7 @@ impl Machine<'_> {
         Ok(text)
     }
 
-    fn two_spans(&self, words: &mut Words<'_>) -> Outcome<(Span, Span)> {
+    fn two_spans(&self, words: &mut Words<'_>) -> VerbResult<(Span, Span)> {
         Ok((self.span_named(words.word()?)?, self.span_named(words.word()?)?))
     }
 

@@ -1,7 +1,7 @@
 //! The verbs of modules and launches.
 #![forbid(unsafe_code)]
 
-use super::machine::{Answer, Failure, Machine, Object, Outcome};
+use super::machine::{Answer, Failure, Machine, Object, VerbResult};
 use super::text::{Words, number, option};
 use super::tools::{MASK, MIX, PTX};
 use crate::base::id::DeviceId;
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 const THREADS: u32 = 128;
 
 /// The image that loads, and those that do not.
-fn image(which: &str) -> Outcome<Image<'static>> {
+fn image(which: &str) -> VerbResult<Image<'static>> {
     Ok(match which {
         "good" => Image::Ptx(PTX),
         "words" => Image::Ptx("these are no instructions"),
@@ -30,7 +30,7 @@ fn image(which: &str) -> Outcome<Image<'static>> {
 }
 
 /// Three numbers after `key`.
-fn shape(options: &[&str], key: &str) -> Outcome<Option<[u32; 3]>> {
+fn shape(options: &[&str], key: &str) -> VerbResult<Option<[u32; 3]>> {
     let Some(at) = options.iter().position(|word| *word == key) else { return Ok(None) };
     let mut sides = [0; 3];
     for (side, at) in sides.iter_mut().zip(at + 1..) {
@@ -40,14 +40,14 @@ fn shape(options: &[&str], key: &str) -> Outcome<Option<[u32; 3]>> {
     Ok(Some(sides))
 }
 
-fn bytes_option(options: &[&str], key: &str) -> Outcome<u32> {
+fn bytes_option(options: &[&str], key: &str) -> VerbResult<u32> {
     let Some(word) = option(options, key) else { return Ok(0) };
     let bytes = number(word).ok_or(Failure::Unclear)?;
     u32::try_from(bytes).map_err(|_| Failure::Unclear)
 }
 
 impl Machine<'_> {
-    fn module_named(&self, name: &str) -> Outcome<(ModuleHandle, DeviceId)> {
+    fn module_named(&self, name: &str) -> VerbResult<(ModuleHandle, DeviceId)> {
         match self.named(name)? {
             Object::Module(module, device) => Ok((module, device)),
             _ => Err(Failure::Unclear),
@@ -74,7 +74,7 @@ impl Machine<'_> {
     }
 
     /// The kernel of a name: one that the sequence loaded, or one of the tools.
-    fn kernel(&mut self, name: &str, device: DeviceId) -> Outcome<(FunctionHandle, bool)> {
+    fn kernel(&mut self, name: &str, device: DeviceId) -> VerbResult<(FunctionHandle, bool)> {
         if let Some(Object::Function(function, entry)) = self.objects.get(name) {
             return Ok((*function, entry == "mask"));
         }

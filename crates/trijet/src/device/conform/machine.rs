@@ -39,10 +39,10 @@ impl From<Unclear> for Failure {
 }
 
 /// The value of a call; empty if it has none.
-pub(super) type Answer = Outcome<String>;
+pub(super) type Answer = VerbResult<String>;
 
 /// The result of a part of a verb.
-pub(super) type Outcome<T> = std::result::Result<T, Failure>;
+pub(super) type VerbResult<T> = std::result::Result<T, Failure>;
 
 /// How memory is freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -232,7 +232,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The device of the option `on`; the first device without the option.
-    pub(super) fn device_of(&mut self, options: &[&str]) -> Outcome<DeviceId> {
+    pub(super) fn device_of(&mut self, options: &[&str]) -> VerbResult<DeviceId> {
         let device = match option(options, "on") {
             Some(word) => DeviceId(word.parse().map_err(|_| Failure::Unclear)?),
             None => DeviceId(0),
@@ -256,12 +256,12 @@ impl<'a> Machine<'a> {
         Ok(String::new())
     }
 
-    pub(super) fn named(&self, name: &str) -> Outcome<Object> {
+    pub(super) fn named(&self, name: &str) -> VerbResult<Object> {
         self.objects.get(name).cloned().ok_or_else(|| Failure::Unbound(name.to_owned()))
     }
 
     /// The tools of a device.
-    pub(super) fn tools(&mut self, device: DeviceId) -> Outcome<&Tools> {
+    pub(super) fn tools(&mut self, device: DeviceId) -> VerbResult<&Tools> {
         if !self.tools.contains_key(&device) {
             let tools = Tools::new(self.driver, device)?;
             self.tools.insert(device, tools);
@@ -309,7 +309,7 @@ impl<'a> Machine<'a> {
         self.used.iter().filter_map(wait).collect()
     }
 
-    fn give_back(&mut self, object: Object) -> Outcome<()> {
+    fn give_back(&mut self, object: Object) -> VerbResult<()> {
         let driver = self.driver;
         match object {
             Object::Memory(memory, FreedBy::Ordered) => {

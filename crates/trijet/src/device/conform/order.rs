@@ -6,12 +6,12 @@
 #![forbid(unsafe_code)]
 
 use super::gate::{Gate, PATIENCE};
-use super::machine::{Answer, Failure, Machine, Object, Outcome};
+use super::machine::{Answer, Failure, Machine, Object, VerbResult};
 use super::text::{Words, option};
 use super::tools;
 use crate::base::id::DeviceId;
 use crate::device::driver::{
-    Action, Clock, EventHandle, HostFn, Progress, Readiness, StreamHandle, StreamKind, Timing,
+    Action, Clock, EventHandle, HostFn, PollProgress, Readiness, StreamHandle, StreamKind, Timing,
 };
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,14 +28,17 @@ fn readiness(answer: Readiness) -> Answer {
 }
 
 impl Machine<'_> {
-    pub(super) fn stream_named(&self, words: &mut Words<'_>) -> Outcome<(StreamHandle, DeviceId)> {
+    pub(super) fn stream_named(
+        &self,
+        words: &mut Words<'_>,
+    ) -> VerbResult<(StreamHandle, DeviceId)> {
         match self.named(words.word()?)? {
             Object::Stream(stream, device) => Ok((stream, device)),
             _ => Err(Failure::Unclear),
         }
     }
 
-    fn event_named(&self, words: &mut Words<'_>) -> Outcome<EventHandle> {
+    fn event_named(&self, words: &mut Words<'_>) -> VerbResult<EventHandle> {
         match self.named(words.word()?)? {
             Object::Event(event) => Ok(event),
             _ => Err(Failure::Unclear),
@@ -141,8 +144,8 @@ impl Machine<'_> {
     /// `poll EVENT`, once.
     pub(super) fn poll(&self, words: &mut Words<'_>) -> Answer {
         readiness(match self.driver.event_poll(self.event_named(words)?)? {
-            Progress::Ready => Readiness::Ready,
-            Progress::Later | Progress::Again => Readiness::NotReady,
+            PollProgress::Ready => Readiness::Ready,
+            PollProgress::Later | PollProgress::Again => Readiness::NotReady,
         })
     }
 
@@ -152,10 +155,10 @@ impl Machine<'_> {
         let started = Instant::now();
         for _ in 0..POLLS_MAX {
             match self.driver.event_poll(event)? {
-                Progress::Ready => return readiness(Readiness::Ready),
-                Progress::Later if started.elapsed() > PATIENCE => break,
-                Progress::Later => std::thread::yield_now(),
-                Progress::Again => {}
+                PollProgress::Ready => return readiness(Readiness::Ready),
+                PollProgress::Later if started.elapsed() > PATIENCE => break,
+                PollProgress::Later => std::thread::yield_now(),
+                PollProgress::Again => {}
             }
         }
         readiness(self.driver.event_query(event)?)

@@ -1,7 +1,7 @@
 //! The verbs of pools, memory and peers.
 #![forbid(unsafe_code)]
 
-use super::machine::{Answer, Failure, FreedBy, Machine, Object, Outcome};
+use super::machine::{Answer, Failure, FreedBy, Machine, Object, VerbResult};
 use super::text::{Words, number, option};
 use crate::base::id::DeviceId;
 use crate::base::units::Bytes;
@@ -13,7 +13,7 @@ use std::cell::Cell;
 const DEFINED: std::ops::RangeInclusive<i32> = 1..=4;
 
 impl Machine<'_> {
-    fn pool_named(&self, name: &str) -> Outcome<PoolHandle> {
+    fn pool_named(&self, name: &str) -> VerbResult<PoolHandle> {
         match self.named(name)? {
             Object::Pool(pool) => Ok(pool),
             _ => Err(Failure::Unclear),
@@ -160,7 +160,7 @@ impl Machine<'_> {
     }
 
     /// The memory of a name, also if it was freed.
-    fn memory_named(&self, name: &str) -> Outcome<Memory> {
+    fn memory_named(&self, name: &str) -> VerbResult<Memory> {
         match self.named(name)? {
             Object::Memory(memory, _) => Ok(memory),
             _ => Err(Failure::Unclear),
@@ -220,7 +220,7 @@ impl Machine<'_> {
         self.bind(name, Object::Memory(memory, FreedBy::Dropped))
     }
 
-    fn pair(&mut self, words: &mut Words<'_>) -> Outcome<(DeviceId, DeviceId)> {
+    fn pair(&mut self, words: &mut Words<'_>) -> VerbResult<(DeviceId, DeviceId)> {
         let (device, peer) = (DeviceId(words.small()?), DeviceId(words.small()?));
         self.use_device(device);
         self.use_device(peer);

@@ -67,7 +67,7 @@ pub(crate) struct CopyAttributes {
 /// `CUlaunchConfig`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LaunchConfig {
+pub(crate) struct CuLaunchConfig {
     pub(crate) grid: [c_uint; 3],
     pub(crate) block: [c_uint; 3],
     pub(crate) shared_bytes: c_uint,
@@ -318,7 +318,7 @@ symbols! { DriverApi,
     func_set = "cuFuncSetAttribute": fn(Handle, c_int, c_int);
     func_parameter = "cuFuncGetParamInfo": fn(Handle, usize, *mut usize, *mut usize);
     launch = "cuLaunchKernelEx":
-        fn(*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
+        fn(*const CuLaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
     graph_create = "cuGraphCreate": fn(*mut Handle, c_uint);
     graph_destroy = "cuGraphDestroy": fn(Handle);
     graph_add_kernel = "cuGraphAddKernelNode_v2":
@@ -358,7 +358,7 @@ symbols! { DriverApi,
     active_blocks =
         "cuOccupancyMaxActiveBlocksPerMultiprocessor": fn(*mut c_int, Handle, c_int, usize);
     active_clusters =
-        "cuOccupancyMaxActiveClusters": fn(*mut c_int, Handle, *const LaunchConfig);
+        "cuOccupancyMaxActiveClusters": fn(*mut c_int, Handle, *const CuLaunchConfig);
 }
 
 /// The entry of a table, or the error that names the symbol.
@@ -393,14 +393,14 @@ mod tests {
     #[test]
     fn launch_config_has_the_layout_of_the_reference_binding() {
         type Theirs = sys::CUlaunchConfig_st;
-        assert_eq!(size_of::<LaunchConfig>(), size_of::<Theirs>());
-        assert_eq!(align_of::<LaunchConfig>(), align_of::<Theirs>());
-        assert_eq!(offset_of!(LaunchConfig, grid), offset_of!(Theirs, gridDimX));
-        assert_eq!(offset_of!(LaunchConfig, block), offset_of!(Theirs, blockDimX));
-        assert_eq!(offset_of!(LaunchConfig, shared_bytes), offset_of!(Theirs, sharedMemBytes));
-        assert_eq!(offset_of!(LaunchConfig, stream), offset_of!(Theirs, hStream));
-        assert_eq!(offset_of!(LaunchConfig, attrs), offset_of!(Theirs, attrs));
-        assert_eq!(offset_of!(LaunchConfig, attr_count), offset_of!(Theirs, numAttrs));
+        assert_eq!(size_of::<CuLaunchConfig>(), size_of::<Theirs>());
+        assert_eq!(align_of::<CuLaunchConfig>(), align_of::<Theirs>());
+        assert_eq!(offset_of!(CuLaunchConfig, grid), offset_of!(Theirs, gridDimX));
+        assert_eq!(offset_of!(CuLaunchConfig, block), offset_of!(Theirs, blockDimX));
+        assert_eq!(offset_of!(CuLaunchConfig, shared_bytes), offset_of!(Theirs, sharedMemBytes));
+        assert_eq!(offset_of!(CuLaunchConfig, stream), offset_of!(Theirs, hStream));
+        assert_eq!(offset_of!(CuLaunchConfig, attrs), offset_of!(Theirs, attrs));
+        assert_eq!(offset_of!(CuLaunchConfig, attr_count), offset_of!(Theirs, numAttrs));
         type Kernel = sys::CUDA_KERNEL_NODE_PARAMS_v2_st;
         assert_eq!(size_of::<KernelNode>(), size_of::<Kernel>());
         assert_eq!(offset_of!(KernelNode, shared_bytes), offset_of!(Kernel, sharedMemBytes));

@@ -3,7 +3,7 @@
 use super::api::need;
 use super::context::{CudaDriver, cu, device_of, pack, raw};
 use super::error::check;
-use super::graph::Graph;
+use super::graph::CudaGraph;
 use crate::base::error::Result;
 use crate::device::driver::{CaptureMode, CaptureState, GraphHandle, StreamHandle};
 use std::ffi::c_int;
@@ -42,7 +42,7 @@ impl CudaDriver {
             capture_end(raw(stream.0), &raw mut graph),
             "the stream is live; the call writes the local variable `graph`"
         )?;
-        let graph = Graph {
+        let graph = CudaGraph {
             device,
             graph: pack(device, graph),
             nodes: Vec::new(),

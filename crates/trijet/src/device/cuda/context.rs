@@ -7,7 +7,7 @@
 
 use super::api::{self, CuDevice, CuResult, DriverApi, Handle, need};
 use super::error::{INVALID_DEVICE, NOT_READY, check};
-use super::graph::Graph;
+use super::graph::CudaGraph;
 use super::library;
 use super::locked::LockedPages;
 use super::mapped::Mapped;
@@ -50,7 +50,7 @@ pub(in crate::device) struct CudaDriver {
     /// The page-locked memory that lies in mappings of ours.
     pub(super) locked: LockedPages,
     pub(super) mapped: Mutex<Mapped>,
-    pub(super) graphs: GraphTable<Graph>,
+    pub(super) graphs: GraphTable<CudaGraph>,
     /// The kernel that sets the conditions of graphs, for each device that has such a graph.
     pub(super) set_conditions: Mutex<Vec<(DeviceId, FunctionHandle)>>,
 }

@@ -5,7 +5,7 @@ use crate::base::id::DeviceId;
 
 /// A graph. Its handles have the device, as all handles of this driver.
 #[derive(Debug)]
-pub(super) struct Graph {
+pub(super) struct CudaGraph {
     pub(super) device: DeviceId,
     pub(super) graph: u64,
     /// They may be of several devices.

@@ -6,7 +6,7 @@ use super::api::{
 use super::arguments::with_pointers;
 use super::context::{CudaDriver, cu, device_of, pack, raw};
 use super::error::{INVALID_HANDLE, NOT_SUPPORTED, check, refused};
-use super::graph::Graph;
+use super::graph::CudaGraph;
 use super::modules::Attributes;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
@@ -37,7 +37,7 @@ unsafe extern "C" fn repeat(data: *mut c_void) {
 }
 
 impl CudaDriver {
-    fn graph(&self, graph: GraphHandle) -> Result<Arc<Mutex<Graph>>> {
+    fn graph(&self, graph: GraphHandle) -> Result<Arc<Mutex<CudaGraph>>> {
         self.graphs
             .find(graph)
             .ok_or_else(|| refused("graph", INVALID_HANDLE, "the graph was destroyed"))
@@ -52,7 +52,7 @@ impl CudaDriver {
             graph_create(&raw mut graph, 0),
             "the call writes the local variable `graph`; 0 is the only defined flag"
         )?;
-        let graph = Graph {
+        let graph = CudaGraph {
             device,
             graph: pack(device, graph),
             nodes: Vec::new(),
@@ -338,7 +338,7 @@ impl CudaDriver {
     }
 }
 
-fn exec_of(graph: &Graph) -> Result<u64> {
+fn exec_of(graph: &CudaGraph) -> Result<u64> {
     graph.exec.ok_or_else(|| refused("graph", INVALID_HANDLE, "the graph is not ready"))
 }
 

@@ -35,7 +35,7 @@ use crate::base::error::Result;
 pub(in crate::device) use context::CudaDriver;
 pub use library::Library;
 use library::open;
-pub(crate) use nccl_group::{Call as NcclCall, NcclGroup, Verb};
+pub(crate) use nccl_group::{Call as NcclCall, NcclGroup, NcclVerb};
 pub(crate) use nvrtc::compile;
 
 /// The symbols that a library of this machine lacks.

@@ -1,6 +1,6 @@
 //! Modules, their kernels, and launches.
 
-use super::api::{Handle, LaunchAttribute, LaunchConfig, need};
+use super::api::{CuLaunchConfig, Handle, LaunchAttribute, need};
 use super::arguments::with_pointers;
 use super::context::{CudaDriver, cu, device_of, pack, raw};
 use super::error::{INVALID_VALUE, NOT_FOUND, check};
@@ -99,12 +99,12 @@ fn driver_config(
     config: &Config,
     stream: Handle,
     attributes: Option<&mut Attributes>,
-) -> LaunchConfig {
+) -> CuLaunchConfig {
     let (attrs, count) = match attributes {
         Some(attributes) => (attributes.all.as_mut_ptr(), attributes.count),
         None => (null_mut(), 0),
     };
-    LaunchConfig {
+    CuLaunchConfig {
         grid: config.grid,
         block: config.block,
         shared_bytes: config.shared_bytes,

@@ -7,13 +7,13 @@ use std::sync::OnceLock;
 
 pub(super) type Handle = *mut c_void;
 /// A `ncclResult_t`.
-pub(super) type Code = c_int;
+pub(super) type ResultCode = c_int;
 
 /// A `ncclUniqueId`, which names a communicator to all its processes.
 pub(crate) type UniqueId = [u8; 128];
 
 /// `ncclInProgress`: a call that does not wait goes on.
-pub(super) const IN_PROGRESS: Code = 7;
+pub(super) const IN_PROGRESS: ResultCode = 7;
 
 /// The oldest version whose functions behave as this library expects, 2.18, as NCCL numbers it.
 const OLDEST: c_int = 21_800;
@@ -48,25 +48,25 @@ macro_rules! functions {
 }
 
 functions! {
-    version = "ncclGetVersion": fn(*mut c_int) -> Code;
-    error = "ncclGetErrorString": fn(Code) -> *const c_char;
+    version = "ncclGetVersion": fn(*mut c_int) -> ResultCode;
+    error = "ncclGetErrorString": fn(ResultCode) -> *const c_char;
     last_error = "ncclGetLastError": fn(Handle) -> *const c_char;
-    unique_id = "ncclGetUniqueId": fn(*mut UniqueId) -> Code;
-    init_all = "ncclCommInitAll": fn(*mut Handle, c_int, *const c_int) -> Code;
-    init_rank = "ncclCommInitRankConfig": fn(*mut Handle, c_int, ById, c_int, *mut Config) -> Code;
-    split = "ncclCommSplit": fn(Handle, c_int, c_int, *mut Handle, *mut Config) -> Code;
-    destroy = "ncclCommDestroy": fn(Handle) -> Code;
-    abort = "ncclCommAbort": fn(Handle) -> Code;
-    async_error = "ncclCommGetAsyncError": fn(Handle, *mut Code) -> Code;
-    begin = "ncclGroupStart": fn() -> Code;
-    end = "ncclGroupEnd": fn() -> Code;
-    all_reduce = "ncclAllReduce": fn(*const c_void, *mut c_void, usize, c_int, c_int, Handle, Handle) -> Code;
-    broadcast = "ncclBroadcast": fn(*const c_void, *mut c_void, usize, c_int, c_int, Handle, Handle) -> Code;
-    reduce = "ncclReduce": fn(*const c_void, *mut c_void, usize, c_int, c_int, c_int, Handle, Handle) -> Code;
-    all_gather = "ncclAllGather": fn(*const c_void, *mut c_void, usize, c_int, Handle, Handle) -> Code;
-    reduce_scatter = "ncclReduceScatter": fn(*const c_void, *mut c_void, usize, c_int, c_int, Handle, Handle) -> Code;
-    send = "ncclSend": fn(*const c_void, usize, c_int, c_int, Handle, Handle) -> Code;
-    receive = "ncclRecv": fn(*mut c_void, usize, c_int, c_int, Handle, Handle) -> Code;
+    unique_id = "ncclGetUniqueId": fn(*mut UniqueId) -> ResultCode;
+    init_all = "ncclCommInitAll": fn(*mut Handle, c_int, *const c_int) -> ResultCode;
+    init_rank = "ncclCommInitRankConfig": fn(*mut Handle, c_int, ById, c_int, *mut Config) -> ResultCode;
+    split = "ncclCommSplit": fn(Handle, c_int, c_int, *mut Handle, *mut Config) -> ResultCode;
+    destroy = "ncclCommDestroy": fn(Handle) -> ResultCode;
+    abort = "ncclCommAbort": fn(Handle) -> ResultCode;
+    async_error = "ncclCommGetAsyncError": fn(Handle, *mut ResultCode) -> ResultCode;
+    begin = "ncclGroupStart": fn() -> ResultCode;
+    end = "ncclGroupEnd": fn() -> ResultCode;
+    all_reduce = "ncclAllReduce": fn(*const c_void, *mut c_void, usize, c_int, c_int, Handle, Handle) -> ResultCode;
+    broadcast = "ncclBroadcast": fn(*const c_void, *mut c_void, usize, c_int, c_int, Handle, Handle) -> ResultCode;
+    reduce = "ncclReduce": fn(*const c_void, *mut c_void, usize, c_int, c_int, c_int, Handle, Handle) -> ResultCode;
+    all_gather = "ncclAllGather": fn(*const c_void, *mut c_void, usize, c_int, Handle, Handle) -> ResultCode;
+    reduce_scatter = "ncclReduceScatter": fn(*const c_void, *mut c_void, usize, c_int, c_int, Handle, Handle) -> ResultCode;
+    send = "ncclSend": fn(*const c_void, usize, c_int, c_int, Handle, Handle) -> ResultCode;
+    receive = "ncclRecv": fn(*mut c_void, usize, c_int, c_int, Handle, Handle) -> ResultCode;
 }
 
 /// A [`UniqueId`] as an argument: C passes the structure by value.
@@ -144,7 +144,7 @@ pub(super) fn functions() -> Result<&'static Nccl> {
 
 impl Nccl {
     /// The error of a call, unless it succeeded or goes on.
-    pub(super) fn demand(&self, code: Code, call: &'static str) -> Result<()> {
+    pub(super) fn demand(&self, code: ResultCode, call: &'static str) -> Result<()> {
         if code == 0 || code == IN_PROGRESS {
             return Ok(());
         }

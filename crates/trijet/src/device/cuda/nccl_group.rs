@@ -1,7 +1,7 @@
 //! Communicators of NCCL, and the calls that enqueue their work.
 
 use super::nccl::{
-    ById, Code, Config, Handle, IN_PROGRESS, Nccl, UniqueId, functions, unsupported,
+    ById, Config, Handle, IN_PROGRESS, Nccl, ResultCode, UniqueId, functions, unsupported,
 };
 use crate::base::error::{Error, ErrorKind, Result};
 use std::ffi::{c_int, c_void};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// What a device does in a call. Numbers of element types and of operations are those of NCCL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub(crate) enum NcclVerb {
     AllReduce {
         operation: c_int,
     },
@@ -40,7 +40,7 @@ pub(crate) enum Verb {
 pub(crate) struct Call {
     /// The place of the device among those of this process.
     pub(crate) member: usize,
-    pub(crate) verb: Verb,
+    pub(crate) verb: NcclVerb,
     pub(crate) from: u64,
     pub(crate) into: u64,
     pub(crate) count: usize,
@@ -193,38 +193,38 @@ impl NcclGroup {
 
     /// # Safety
     /// As for [`NcclGroup::run`].
-    unsafe fn call(&self, call: &Call, on: Handle, stream: *mut c_void) -> Result<Code> {
+    unsafe fn call(&self, call: &Call, on: Handle, stream: *mut c_void) -> Result<ResultCode> {
         let (from, into) = (call.from as *const c_void, call.into as *mut c_void);
         let (nccl, count, element) = (self.nccl, call.count, call.element);
         Ok(match call.verb {
-            Verb::AllReduce { operation } => {
+            NcclVerb::AllReduce { operation } => {
                 // SAFETY: our caller vouches for memory and stream; the communicator is live, because only `&mut self` ends it.
                 unsafe { (nccl.all_reduce)(from, into, count, element, operation, on, stream) }
             }
-            Verb::Broadcast { root } => {
+            NcclVerb::Broadcast { root } => {
                 let root = number(root, "rank")?;
                 // SAFETY: the same; the root reads `from` only, and both are equal.
                 unsafe { (nccl.broadcast)(from, into, count, element, root, on, stream) }
             }
-            Verb::Reduce { operation, root } => {
+            NcclVerb::Reduce { operation, root } => {
                 let root = number(root, "rank")?;
                 // SAFETY: the same; only the root writes `into`, which is null elsewhere.
                 unsafe { (nccl.reduce)(from, into, count, element, operation, root, on, stream) }
             }
-            Verb::AllGather => {
+            NcclVerb::AllGather => {
                 // SAFETY: the same; `into` has the elements of all ranks.
                 unsafe { (nccl.all_gather)(from, into, count, element, on, stream) }
             }
-            Verb::ReduceScatter { operation } => {
+            NcclVerb::ReduceScatter { operation } => {
                 // SAFETY: the same; `from` has the elements for all ranks.
                 unsafe { (nccl.reduce_scatter)(from, into, count, element, operation, on, stream) }
             }
-            Verb::Send { to } => {
+            NcclVerb::Send { to } => {
                 let to = number(to, "rank")?;
                 // SAFETY: the same; the call only reads.
                 unsafe { (nccl.send)(from, count, element, to, on, stream) }
             }
-            Verb::Receive { from } => {
+            NcclVerb::Receive { from } => {
                 let from = number(from, "rank")?;
                 // SAFETY: the same; the call writes `count` elements.
                 unsafe { (nccl.receive)(into, count, element, from, on, stream) }
@@ -271,7 +271,7 @@ impl NcclGroup {
         self.end(why.again(), self.nccl.abort);
     }
 
-    fn end(&mut self, why: Error, call: unsafe extern "C" fn(Handle) -> Code) {
+    fn end(&mut self, why: Error, call: unsafe extern "C" fn(Handle) -> ResultCode) {
         if self.ended.is_some() {
             return;
         }

@@ -73,12 +73,12 @@ fn compiler() -> Result<&'static Nvrtc> {
 }
 
 /// A program of the compiler, which is destroyed when this is dropped.
-struct Program {
+struct NvrtcProgram {
     nvrtc: &'static Nvrtc,
     raw: Handle,
 }
 
-impl Drop for Program {
+impl Drop for NvrtcProgram {
     fn drop(&mut self) {
         // SAFETY: `raw` is a live program, and is not used after this call. If the call is refused,
         // the program leaks.
@@ -86,7 +86,7 @@ impl Drop for Program {
     }
 }
 
-impl Program {
+impl NvrtcProgram {
     fn new(nvrtc: &'static Nvrtc, source: &CString, file: &CString) -> Result<Self> {
         let mut raw: Handle = std::ptr::null_mut();
         let none = std::ptr::null();
@@ -150,7 +150,7 @@ pub(crate) fn compile(source: &str, name: &str, compute: (u32, u32)) -> Result<S
             Error::new(ErrorKind::Compile, "compile", format!("`{name}` contains a NUL byte"))
         })
     };
-    let program = Program::new(nvrtc, &text(source)?, &text(name)?)?;
+    let program = NvrtcProgram::new(nvrtc, &text(source)?, &text(name)?)?;
     let arch = text(&format!("--gpu-architecture=compute_{}{}", compute.0, compute.1))?;
     // With the lines of the source, also messages of the driver's compiler can name them.
     let code = program.compile(&[&arch, c"--std=c++17", c"--generate-line-info"]);

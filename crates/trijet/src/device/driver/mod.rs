@@ -37,10 +37,10 @@ pub(crate) use node::{Conditional, NodeAction, OwnedNode, Repeats};
 pub(crate) use peers::Peers;
 pub use pools::PoolAccess;
 pub(crate) use pools::{PoolAttribute, Pools};
-pub(crate) use profiler::{Activities, Activity, Profiler};
+pub(crate) use profiler::{Activities, EngineActivity, Profiler};
 pub(crate) use ranges::{RangeSizes, Ranges};
 pub use simulation::Script;
-pub(crate) use simulation::{Progress, Simulation};
+pub(crate) use simulation::{PollProgress, Simulation};
 
 use crate::base::error::Result;
 pub(crate) use crate::base::ledger::{Mode, SourceOrder};
@@ -62,13 +62,13 @@ impl dyn Driver + '_ {
     ///
     /// # Errors
     /// An error of work that failed, or `Stalled`.
-    pub(crate) fn event_poll(&self, event: EventHandle) -> Result<Progress> {
+    pub(crate) fn event_poll(&self, event: EventHandle) -> Result<PollProgress> {
         if let Some(simulation) = self.simulation() {
             return simulation.event_poll(event);
         }
         Ok(match self.event_query(event)? {
-            Readiness::Ready => Progress::Ready,
-            Readiness::NotReady => Progress::Later,
+            Readiness::Ready => PollProgress::Ready,
+            Readiness::NotReady => PollProgress::Later,
         })
     }
 

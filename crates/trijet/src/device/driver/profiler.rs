@@ -8,7 +8,7 @@ use std::fmt::Debug;
 /// The time in which engines worked on the operations under one tag: see
 /// [`Profiler::activity_tag`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Activity {
+pub(crate) struct EngineActivity {
     /// The tag.
     pub tag: u64,
     /// The begin of the first operation, on the clock of [`Profiler::activity_time`].
@@ -22,7 +22,7 @@ pub(crate) struct Activity {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Activities {
     /// At most one activity for each tag, sorted by tag.
-    pub work: Vec<Activity>,
+    pub work: Vec<EngineActivity>,
     /// The number of records that the profiler had no room for. A tag without an activity may have
     /// had one of these.
     pub lost: u64,

@@ -11,7 +11,7 @@ pub type Script<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 /// The answer to a poll: [`Simulation::event_poll`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum PollProgress {
     /// The work is complete, and its effects are visible to the caller.
     Ready,
     /// The work is not complete, and time passes by itself: ask again later.
@@ -27,7 +27,7 @@ pub(crate) trait Simulation: Debug {
     ///
     /// # Errors
     /// An error of work that failed, or `Stalled`.
-    fn event_poll(&self, event: EventHandle) -> Result<Progress>;
+    fn event_poll(&self, event: EventHandle) -> Result<PollProgress>;
 
     /// The time of the host, on the clock of timed events.
     fn host_time(&self) -> Nanos;

@@ -7,7 +7,7 @@ use super::order::May;
 use super::pools::Pools;
 use super::queues::Queues;
 use super::touches::Object;
-use super::work::{Body, HostFnCall, Kernel, Work};
+use super::work::{ConditionalBody, HostFnCall, KernelWork, OpWork};
 use super::{Function, HostDriver, refuse};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
@@ -17,7 +17,7 @@ use crate::device::args::ArgBlock;
 use crate::device::driver::{
     Conditional, CopySpans, HostFn, Launch, Mode, OwnedNode, PoolHandle, SourceOrder, StreamHandle,
 };
-use crate::device::launch_config::Limits;
+use crate::device::launch_config::LaunchLimits;
 use crate::device::memory::{self, Memory, Span};
 use crate::device::twin::{Cost, check_disjoint};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl HostDriver {
             let cause = format!("{:#x} is not the address of a live allocation", memory.address());
             return Err(refuse::value("free", cause));
         }
-        let (mut state, _) = self.push(call, Work::Free(memory.clone()), &[])?;
+        let (mut state, _) = self.push(call, OpWork::Free(memory.clone()), &[])?;
         let point = state.queues.end_of(slot);
         state.pools.release(memory, Some(point));
         Ok(())
@@ -84,7 +84,7 @@ impl HostDriver {
     pub(super) fn fill(&self, stream: StreamHandle, dst: &Span, value: u8) -> Result<()> {
         let call = self.begin_on(Verb::Fill, stream)?;
         call.check_reach(call.device(), dst)?;
-        self.push(call, Work::Fill { dst: dst.clone(), value }, &[]).map(drop)
+        self.push(call, OpWork::Fill { dst: dst.clone(), value }, &[]).map(drop)
     }
 
     pub(super) fn host_fn(
@@ -97,7 +97,7 @@ impl HostDriver {
         // Law A28: host functions of independent streams may run one after the other.
         let serial = call.state.may(May::HostFnsSerial);
         let last = call.state.queues.last_host_fn.filter(|_| serial);
-        let work = Work::HostFn(HostFnCall { run: Arc::clone(run), touches: touches.into() });
+        let work = OpWork::HostFn(HostFnCall { run: Arc::clone(run), touches: touches.into() });
         let (mut state, id) = self.push(call, work, last.as_slice())?;
         state.queues.last_host_fn = Some(id);
         Ok(())
@@ -113,7 +113,7 @@ impl HostDriver {
         let mut kernel = call.state.queues.kernel(named, launch.args, launch.config);
         (kernel.tile_elements, kernel.cost) = asked;
         kernel.linked = linked(launch.args);
-        let (mut state, id) = self.push(call, Work::Kernel(kernel), &[])?;
+        let (mut state, id) = self.push(call, OpWork::Kernel(kernel), &[])?;
         if has_stray {
             state.attach_fault(id, FaultKind::Faults);
         }
@@ -123,7 +123,7 @@ impl HostDriver {
     /// The function of a launch that the device accepts, with the answers of its twin.
     fn asked(&self, launch: &Launch<'_>) -> Result<(&Function, (u64, Cost))> {
         let config = launch.config;
-        let limits = Limits { block_threads_max: BLOCK_THREADS_MAX, compute: (0, 0) };
+        let limits = LaunchLimits { block_threads_max: BLOCK_THREADS_MAX, compute: (0, 0) };
         if let Err(why) = config.check(limits) {
             return Err(refuse::value("launch", format!("`{}`: {why}", launch.name)));
         }
@@ -151,28 +151,29 @@ impl HostDriver {
     pub(super) fn conditional(&self, stream: StreamHandle, parts: &Conditional) -> Result<()> {
         let body = self.body(parts)?;
         let call = self.begin_on(Verb::Launch, stream)?;
-        self.push(call, Work::Conditional(Box::new(body)), &[]).map(drop)
+        self.push(call, OpWork::Conditional(Box::new(body)), &[]).map(drop)
     }
 
     /// The operations of a body, and those of bodies within.
-    fn body(&self, parts: &Conditional) -> Result<Body> {
+    fn body(&self, parts: &Conditional) -> Result<ConditionalBody> {
         let mut works = Vec::new();
         for (node, _) in &parts.body {
             works.push(match node {
                 OwnedNode::Copy { dst, src } => {
                     check_spans(dst, src)?;
-                    Work::Copy(CopySpans { dst: dst.clone(), src: src.clone() })
+                    OpWork::Copy(CopySpans { dst: dst.clone(), src: src.clone() })
                 }
-                OwnedNode::Fill { dst, value } => Work::Fill { dst: dst.clone(), value: *value },
+                OwnedNode::Fill { dst, value } => OpWork::Fill { dst: dst.clone(), value: *value },
                 OwnedNode::Kernel { function, name, config, args } => {
                     let launch = Launch { function: *function, name, config: *config, args };
                     let (found, (tile_elements, cost)) = self.asked(&launch)?;
                     let (name, twin, linked) = (Arc::clone(&found.name), found.twin, linked(args));
                     let (args, config) = (ArgBlock::clone(args), *config);
-                    let kernel = Kernel { name, twin, args, config, tile_elements, cost, linked };
-                    Work::Kernel(Box::new(kernel))
+                    let kernel =
+                        KernelWork { name, twin, args, config, tile_elements, cost, linked };
+                    OpWork::Kernel(Box::new(kernel))
                 }
-                OwnedNode::Conditional(inner) => Work::Conditional(Box::new(self.body(inner)?)),
+                OwnedNode::Conditional(inner) => OpWork::Conditional(Box::new(self.body(inner)?)),
                 OwnedNode::HostFn(_) | OwnedNode::Captured(_) => {
                     let cause =
                         format!("a {} cannot be performed on a condition", node.node().label());
@@ -183,7 +184,7 @@ impl HostDriver {
         let Conditional { repeats, condition, touches, .. } = parts;
         let (condition, mut touches) = (condition.clone(), touches.clone());
         touches.push((condition.clone(), Mode::Read));
-        Ok(Body { repeats: *repeats, condition, works, touches })
+        Ok(ConditionalBody { repeats: *repeats, condition, works, touches })
     }
 }
 

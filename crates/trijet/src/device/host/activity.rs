@@ -7,7 +7,7 @@ use super::ids::NodeId;
 use super::refuse;
 use crate::base::error::Result;
 use crate::base::units::Nanos;
-use crate::device::driver::{Activities, Activity};
+use crate::device::driver::{Activities, EngineActivity};
 use std::cell::Cell;
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ pub(super) enum Collector {
         /// The operations that are not complete, with their tags and begins.
         open: HashMap<NodeId, (u64, Option<Nanos>)>,
         /// The operations that are complete.
-        done: Vec<Activity>,
+        done: Vec<EngineActivity>,
     },
 }
 
@@ -77,7 +77,7 @@ impl Collector {
         if let Self::On { open, done } = self
             && let Some((tag, begin)) = open.remove(&id)
         {
-            done.push(Activity { tag, begin: begin.unwrap_or(now), end: now });
+            done.push(EngineActivity { tag, begin: begin.unwrap_or(now), end: now });
         }
     }
 }

@@ -9,13 +9,13 @@ use super::graphs::launches_graph;
 use super::ids::{NodeId, Point, Points, SlotId};
 use super::order::May;
 use super::queues::Queues;
-use super::run::Run;
+use super::run::HostRun;
 use super::shared::Guard;
 use super::slot::{Barrier, Kind};
 use super::state::State;
 use super::touches::Object;
 use super::turn::Switch;
-use super::work::Work;
+use super::work::OpWork;
 use super::{HostDriver, refuse};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
@@ -42,18 +42,18 @@ impl State {
     /// Lets the time of a call pass, and returns the time at its end.
     pub(super) fn call_time(&mut self, wall: &WallClock, cost: fn(&CostModel) -> Nanos) -> Nanos {
         match &mut self.run {
-            Run::Threads(_) => wall.now(),
-            Run::Timed(simulation) => {
+            HostRun::Threads(_) => wall.now(),
+            HostRun::Timed(simulation) => {
                 let time = cost(simulation.cost());
                 simulation.host_call(time)
             }
-            Run::Stepped(stepper) => stepper.tick(),
+            HostRun::Stepped(stepper) => stepper.tick(),
         }
     }
 
     /// The running step touches an object.
     pub(super) fn touch(&self, object: Object, write: bool) {
-        let Run::Stepped(stepper) = &self.run else { return };
+        let HostRun::Stepped(stepper) = &self.run else { return };
         // Objects that streams do not touch matter only if there are several host threads.
         if self.baton.has_script() || object.is_of_streams() {
             stepper.touch(object, write);
@@ -163,7 +163,7 @@ impl HostDriver {
     pub(super) fn push<'a>(
         &'a self,
         call: Call<'a>,
-        work: Work,
+        work: OpWork,
         waits: &[NodeId],
     ) -> Result<(Guard<'a>, NodeId)> {
         let Call { mut state, slot, op, fault } = call;
@@ -186,7 +186,7 @@ impl HostDriver {
     pub(super) fn push_hold(&self, call: Call<'_>, waits: &[NodeId]) -> Result<()> {
         let Call { mut state, slot, op, fault } = call;
         let now = state.call_time(&self.shared.clock, |cost| cost.enqueue);
-        let id = state.queues.hold(op, slot, now, Work::Mark, waits)?;
+        let id = state.queues.hold(op, slot, now, OpWork::Mark, waits)?;
         if let Some(kind) = fault {
             state.attach_fault(id, kind);
         }
@@ -196,7 +196,7 @@ impl HostDriver {
 
     /// Wakes the workers, which take the arrived operations.
     pub(super) fn wake(&self, state: &mut State) {
-        if matches!(state.run, Run::Threads(_)) {
+        if matches!(state.run, HostRun::Threads(_)) {
             state.retire(self.shared.clock.now());
             self.shared.changed.notify_all();
         }
@@ -270,7 +270,7 @@ impl HostDriver {
         let (from, to) = (src.memory().space(), dst.memory().space());
         let (op, slot) = (call.op, call.slot);
         let pageable = from == Space::Pageable || to == Space::Pageable;
-        let work = Work::Copy(CopySpans { dst: dst.clone(), src: src.clone() });
+        let work = OpWork::Copy(CopySpans { dst: dst.clone(), src: src.clone() });
         if from.is_host() && to.is_host() {
             let (state, _) = self.push(call, work, &[])?;
             return self.wait_slot(op, state, slot, Switch::Never).map(drop);
@@ -298,10 +298,10 @@ impl HostDriver {
     ) -> Result<(Guard<'a>, NodeId)> {
         let (op, slot, fault) = (call.op, call.slot, call.fault);
         let staged = Memory::pageable(Bytes(src.bytes()))?.span(0..src.bytes());
-        let read = Work::Copy(CopySpans { dst: staged.clone(), src: src.clone() });
+        let read = OpWork::Copy(CopySpans { dst: staged.clone(), src: src.clone() });
         let (state, _) = self.push(Call { fault: None, ..call }, read, &[])?;
         let state = self.wait_slot(op, state, slot, Switch::Never)?;
-        let write = Work::Copy(CopySpans { dst: dst.clone(), src: staged });
+        let write = OpWork::Copy(CopySpans { dst: dst.clone(), src: staged });
         self.push(Call { state, slot, op, fault }, write, &[])
     }
 
@@ -314,7 +314,7 @@ impl HostDriver {
         match (src.memory().space(), dst.memory().space()) {
             (Space::Pageable, Space::Device(_)) => self.copy_staged(call, dst, src).map(drop),
             (Space::Device(a), Space::Device(b)) => {
-                let work = Work::Copy(CopySpans { dst: dst.clone(), src: src.clone() });
+                let work = OpWork::Copy(CopySpans { dst: dst.clone(), src: src.clone() });
                 // Law A38: a copy between two devices is in order with both, and its stream can be of a third one.
                 let both = if a == b { &[][..] } else { &[a, b][..] };
                 let others = || both.iter().copied().filter(|other| *other != device);
@@ -329,7 +329,7 @@ impl HostDriver {
                 Space::Device(_) | Space::Pinned | Space::Pageable,
                 Space::Pinned | Space::Pageable,
             ) => {
-                let work = Work::Copy(CopySpans { dst: dst.clone(), src: src.clone() });
+                let work = OpWork::Copy(CopySpans { dst: dst.clone(), src: src.clone() });
                 let (state, _) = self.push(call, work, &[])?;
                 self.wait_slot(op, state, slot, Switch::Never).map(drop)
             }
@@ -354,7 +354,7 @@ impl HostDriver {
             SourceOrder::Any => call.state.may(May::BatchReadsAtOnce),
         };
         if !early {
-            return self.push(call, Work::Batch(copies.into()), &[]).map(drop);
+            return self.push(call, OpWork::Batch(copies.into()), &[]).map(drop);
         }
         // The sources are read out of stream order, into staging buffers.
         let device = call.state.queues.slots[call.slot.index()].device;
@@ -367,12 +367,13 @@ impl HostDriver {
             reads.push(CopySpans { dst: place, src: copy.src.clone() });
         }
         let now = call.state.call_time(&self.shared.clock, |cost| cost.enqueue);
-        let read = call.state.queues.push(call.op, staging, now, Work::Batch(reads.into()), &[])?;
+        let read =
+            call.state.queues.push(call.op, staging, now, OpWork::Batch(reads.into()), &[])?;
         if order == SourceOrder::DuringCall {
             self.wake(&mut call.state);
             call.state = self.wait_slot(call.op, call.state, staging, Switch::Never)?;
         }
-        self.push(call, Work::Batch(staged.into()), &[read]).map(drop)
+        self.push(call, OpWork::Batch(staged.into()), &[read]).map(drop)
     }
 
     /// Law A18: a synchronous fill waits only for page-locked memory.
@@ -380,7 +381,7 @@ impl HostDriver {
         let call = self.begin_on(Verb::Fill, legacy)?;
         call.check_reach(call.device(), dst)?;
         let (op, slot) = (call.op, call.slot);
-        let (state, _) = self.push(call, Work::Fill { dst: dst.clone(), value }, &[])?;
+        let (state, _) = self.push(call, OpWork::Fill { dst: dst.clone(), value }, &[])?;
         if dst.memory().space() == Space::Pinned {
             return self.wait_slot(op, state, slot, Switch::Never).map(drop);
         }

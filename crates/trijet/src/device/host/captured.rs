@@ -40,14 +40,14 @@ pub(super) struct AllCaptures {
 pub(super) struct State {
     /// The number of the last capture.
     last: u64,
-    going_on: BTreeMap<u64, Capture>,
+    going_on: BTreeMap<u64, OpenCapture>,
     /// Events that were recorded in a capture last: its number, and the nodes that they stand for.
     events: HashMap<EventHandle, (u64, Vec<usize>)>,
 }
 
 /// A capture that goes on.
 #[derive(Debug)]
-pub(super) struct Capture {
+pub(super) struct OpenCapture {
     origin: SlotId,
     pub(super) device: DeviceId,
     mode: CaptureMode,
@@ -56,12 +56,12 @@ pub(super) struct Capture {
     is_invalid: bool,
     /// The operations, each with the nodes before it.
     pub(super) nodes: Vec<(OwnedNode, Vec<usize>)>,
-    streams: BTreeMap<SlotId, Captured>,
+    streams: BTreeMap<SlotId, CapturedStream>,
 }
 
 /// A stream in a capture.
 #[derive(Debug)]
-struct Captured {
+struct CapturedStream {
     /// Whether it is a blocking stream.
     blocks: bool,
     /// The nodes that its next operation follows.
@@ -90,7 +90,7 @@ fn invalidated(op: &'static str) -> Error {
     error(op, INVALIDATED, "the capture of the stream is invalid, since a call was refused; end it")
 }
 
-impl Capture {
+impl OpenCapture {
     /// Whether the legacy stream of the device would wait for a stream of it.
     fn holds_legacy(&self, device: DeviceId) -> bool {
         self.device == device && self.streams.values().any(|stream| stream.blocks)
@@ -111,11 +111,11 @@ impl Capture {
 
 impl State {
     fn of(&self, slot: SlotId) -> Option<u64> {
-        let has = |capture: &&Capture| capture.streams.contains_key(&slot);
+        let has = |capture: &&OpenCapture| capture.streams.contains_key(&slot);
         self.going_on.iter().find(|(_, capture)| has(capture)).map(|(number, _)| *number)
     }
 
-    fn invalidate(&mut self, captures: impl Fn(&Capture) -> bool) -> bool {
+    fn invalidate(&mut self, captures: impl Fn(&OpenCapture) -> bool) -> bool {
         let mut all = self.going_on.values_mut().filter(|capture| captures(capture)).peekable();
         let found = all.peek().is_some();
         all.for_each(|capture| capture.is_invalid = true);
@@ -124,7 +124,7 @@ impl State {
 
     /// Refuses the use of the legacy stream, which would wait for a stream that is captured.
     fn refuse_legacy(&mut self, op: &'static str, at: At) -> Result<()> {
-        let holds = |capture: &Capture| capture.holds_legacy(at.device);
+        let holds = |capture: &OpenCapture| capture.holds_legacy(at.device);
         if at.kind == Kind::Legacy && self.invalidate(holds) {
             let cause = "the legacy stream would wait for a blocking stream that is captured";
             return Err(error(op, IMPLICIT, cause));
@@ -133,7 +133,7 @@ impl State {
     }
 
     /// The capture of a stream, for an operation.
-    fn valid(&mut self, op: &'static str, slot: SlotId) -> Result<Option<(u64, &mut Capture)>> {
+    fn valid(&mut self, op: &'static str, slot: SlotId) -> Result<Option<(u64, &mut OpenCapture)>> {
         let Some(number) = self.of(slot) else { return Ok(None) };
         let capture = self.going_on.get_mut(&number).filter(|capture| !capture.is_invalid);
         capture.map(|capture| Some((number, capture))).ok_or_else(|| invalidated(op))
@@ -197,7 +197,7 @@ impl State {
                 }
                 let capture = self.going_on.get_mut(&number).expect("found above");
                 let blocks = at.kind == Kind::Blocking;
-                let joined = Captured { blocks, after: Vec::new() };
+                let joined = CapturedStream { blocks, after: Vec::new() };
                 let stream = capture.streams.entry(at.slot).or_insert(joined);
                 stream.after.extend(nodes);
                 stream.after.sort_unstable();
@@ -257,8 +257,8 @@ impl State {
         }
         self.last += 1;
         let At { slot, device, kind, thread } = at;
-        let first = Captured { blocks: kind == Kind::Blocking, after: Vec::new() };
-        let capture = Capture {
+        let first = CapturedStream { blocks: kind == Kind::Blocking, after: Vec::new() };
+        let capture = OpenCapture {
             origin: slot,
             device,
             mode,
@@ -272,7 +272,7 @@ impl State {
     }
 
     pub(super) fn state(&self, at: At) -> Result<CaptureState> {
-        let holds = |capture: &Capture| capture.holds_legacy(at.device);
+        let holds = |capture: &OpenCapture| capture.holds_legacy(at.device);
         if at.kind == Kind::Legacy && self.going_on.values().any(holds) {
             let cause = "the legacy stream waits for a blocking stream that is captured";
             return Err(error("capture state", IMPLICIT, cause));
@@ -284,7 +284,7 @@ impl State {
         })
     }
 
-    pub(super) fn end(&mut self, at: At) -> Result<Capture> {
+    pub(super) fn end(&mut self, at: At) -> Result<OpenCapture> {
         let op = "capture end";
         let Some(number) = self.of(at.slot) else {
             return Err(error(op, ILLEGAL_STATE, "the stream is not captured"));

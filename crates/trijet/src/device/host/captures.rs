@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::HostDriver;
-use super::captured::{At, Capture, State};
+use super::captured::{At, OpenCapture, State};
 use super::graphs::launches_graph;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
@@ -88,7 +88,7 @@ impl Captures for HostDriver {
 
     fn capture_end(&self, stream: StreamHandle) -> Result<GraphHandle> {
         let at = self.at("capture end", stream)?;
-        let Capture { device, nodes, .. } = self.captures.lock().end(at)?;
+        let OpenCapture { device, nodes, .. } = self.captures.lock().end(at)?;
         let graph = self.graph_create(device)?;
         for (work, after) in &nodes {
             self.graph_add(graph, device, work.node(), after)?;

@@ -10,20 +10,20 @@ use super::ids::Points;
 use super::occupancy::occupancy;
 use super::order::May;
 use super::queues::Queues;
-use super::run::Run;
+use super::run::HostRun;
 use super::shared::Function;
 use super::slot::Kind;
 use super::touches::Object;
 use super::turn::Switch;
-use super::work::Work;
+use super::work::OpWork;
 use super::{HostDriver, activity, refuse, sharing};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{
     Action, Activities, Clock, Core, DeviceInfo, Driver, EventHandle, Form, FunctionHandle, Image,
-    Interop, ModuleHandle, Peers, PoolAccess, PoolAttribute, PoolHandle, Pools, Profiler, Progress,
-    Readiness, Script, Simulation, StreamHandle, StreamKind, Timing,
+    Interop, ModuleHandle, Peers, PollProgress, PoolAccess, PoolAttribute, PoolHandle, Pools,
+    Profiler, Readiness, Script, Simulation, StreamHandle, StreamKind, Timing,
 };
 use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::{Memory, Space};
@@ -167,7 +167,7 @@ impl Core for HostDriver {
             LegacyRecord::Bare
         };
         if never {
-            let stuck = state.queues.hold("event record", slot, now, Work::Mark, &[])?;
+            let stuck = state.queues.hold("event record", slot, now, OpWork::Mark, &[])?;
             state.attach_fault(stuck, FaultKind::NeverCompletes);
         }
         state.queues.event_record(event, slot, now, legacy)?;
@@ -518,25 +518,25 @@ impl Profiler for HostDriver {
 }
 
 impl Simulation for HostDriver {
-    fn event_poll(&self, event: EventHandle) -> Result<Progress> {
+    fn event_poll(&self, event: EventHandle) -> Result<PollProgress> {
         self.refuse_captured_event("event query", event)?;
         // The lock is not released before `advance`: another thread could complete the rest, and
         // `advance` would find nothing to do.
         let (state, incomplete) = self.query_event(event)?;
-        let Some(point) = incomplete else { return Ok(Progress::Ready) };
-        if matches!(state.run, Run::Threads(_)) {
-            return Ok(Progress::Later);
+        let Some(point) = incomplete else { return Ok(PollProgress::Ready) };
+        if matches!(state.run, HostRun::Threads(_)) {
+            return Ok(PollProgress::Later);
         }
         self.advance("event poll", state, point)?;
-        Ok(Progress::Again)
+        Ok(PollProgress::Again)
     }
 
     fn host_time(&self) -> Nanos {
         let state = self.shared.lock();
         match &state.run {
-            Run::Threads(_) => self.shared.clock.now(),
-            Run::Timed(simulation) => simulation.host_time(),
-            Run::Stepped(stepper) => stepper.now(),
+            HostRun::Threads(_) => self.shared.clock.now(),
+            HostRun::Timed(simulation) => simulation.host_time(),
+            HostRun::Stepped(stepper) => stepper.now(),
         }
     }
 

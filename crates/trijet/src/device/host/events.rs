@@ -6,8 +6,8 @@ use super::node::Node;
 use super::queues::{Queues, SPARES_MAX};
 use super::refuse;
 use super::slot::Kind;
-use super::snapshot::{Event, Snapshot};
-use super::work::Work;
+use super::snapshot::{Snapshot, SnapshotEvent};
+use super::work::OpWork;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::ledger::Engine;
@@ -24,7 +24,7 @@ pub(super) enum LegacyRecord {
 
 impl Queues {
     pub(super) fn event_create(&mut self, device: DeviceId, timing: Timing) -> EventHandle {
-        let event = Event { device, timing, generation: 0, stands_for: None, time: None };
+        let event = SnapshotEvent { device, timing, generation: 0, stands_for: None, time: None };
         EventHandle(self.events.insert(event))
     }
 
@@ -41,7 +41,7 @@ impl Queues {
         }
     }
 
-    fn event(&self, op: &'static str, event: EventHandle) -> Result<&Event> {
+    fn event(&self, op: &'static str, event: EventHandle) -> Result<&SnapshotEvent> {
         self.events.get(event.0).ok_or_else(|| refuse::handle(op, "the event does not exist"))
     }
 
@@ -65,8 +65,8 @@ impl Queues {
         let (timing, generation) = (found.timing, found.generation + 1);
         let kind = self.slots[on.index()].kind;
         let work = match timing {
-            Timing::On => Work::Time { event, generation },
-            Timing::Off => Work::Mark,
+            Timing::On => OpWork::Time { event, generation },
+            Timing::Off => OpWork::Mark,
         };
         // A record needs a node only for its time, or as a barrier in the legacy stream. In a
         // blocking stream it is no operation: no law makes a record, timed or not, wait for the
@@ -119,9 +119,9 @@ impl Queues {
         self.slots[on.index()].knows.join(clock);
         let (op, waits) = ("stream wait", node.as_slice());
         match self.slots[on.index()].kind {
-            Kind::Legacy => self.push(op, on, now, Work::Mark, waits).map(drop),
+            Kind::Legacy => self.push(op, on, now, OpWork::Mark, waits).map(drop),
             Kind::Blocking | Kind::NonBlocking => {
-                self.hold(op, on, now, Work::Mark, waits).map(drop)
+                self.hold(op, on, now, OpWork::Mark, waits).map(drop)
             }
         }
     }

@@ -1,14 +1,14 @@
 //! The execution of operations: copies, fills and tiles of kernels, under range locks.
 #![forbid(unsafe_code)]
 
-use super::work::{Body, Kernel, SEGMENTS, Work};
+use super::work::{ConditionalBody, KernelWork, OpWork, SEGMENTS};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::base::panic::caught;
 use crate::device::driver::{CopySpans, Repeats};
 use crate::device::memory::Span;
-use crate::device::region::{Bytes, RangeGuard, RangeGuards};
-use crate::device::twin::{Tile, Writes};
+use crate::device::region::{LockedBytes, RangeGuard, RangeGuards};
+use crate::device::twin::{Tile, TileWrites};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -24,12 +24,12 @@ const SPLIT_BYTES: u64 = 256 * 1024;
 /// # Errors
 /// `Launch` when a twin panics, or when another operation holds a conflicting lock, which the
 /// executors exclude.
-pub(super) fn run(work: &Work, part: Range<u64>, threads: usize) -> Result<()> {
+pub(super) fn run(work: &OpWork, part: Range<u64>, threads: usize) -> Result<()> {
     match work {
-        Work::Copy(CopySpans { dst, src }) => {
+        OpWork::Copy(CopySpans { dst, src }) => {
             copy((dst, slice(dst, &part)), (src, slice(src, &part)))
         }
-        Work::Batch(copies) => {
+        OpWork::Batch(copies) => {
             for unit in part {
                 let count = copies.len() as u64;
                 let found = usize::try_from(unit % count).ok().and_then(|at| copies.get(at));
@@ -41,22 +41,24 @@ pub(super) fn run(work: &Work, part: Range<u64>, threads: usize) -> Result<()> {
             }
             Ok(())
         }
-        Work::Fill { dst, value } => {
+        OpWork::Fill { dst, value } => {
             if dst.bytes() > 0 {
                 lock(dst, slice(dst, &part), Mode::Write, "fill")?.bytes_mut().fill(*value);
             }
             Ok(())
         }
-        Work::Kernel(kernel) => tiles(kernel, part, threads),
-        Work::Conditional(body) => conditional(body, threads),
-        Work::Mark | Work::Time { .. } | Work::Free(_) | Work::HostFn(_) | Work::Lent { .. } => {
-            Ok(())
-        }
+        OpWork::Kernel(kernel) => tiles(kernel, part, threads),
+        OpWork::Conditional(body) => conditional(body, threads),
+        OpWork::Mark
+        | OpWork::Time { .. }
+        | OpWork::Free(_)
+        | OpWork::HostFn(_)
+        | OpWork::Lent { .. } => Ok(()),
     }
 }
 
 /// Performs the operations of a body as often as its condition says.
-fn conditional(body: &Body, threads: usize) -> Result<()> {
+fn conditional(body: &ConditionalBody, threads: usize) -> Result<()> {
     let what = "conditional";
     for _ in 0..TURNS_MAX {
         let condition = lock(&body.condition, body.condition.range(), Mode::Read, what)?;
@@ -103,18 +105,18 @@ fn copy(dst: (&Span, Range<u64>), src: (&Span, Range<u64>)) -> Result<()> {
 }
 
 /// The read-only arguments of a kernel.
-type Reads<'a> = SmallVec<[(usize, &'a [u8]); 4]>;
+type KernelReads<'a> = SmallVec<[(usize, &'a [u8]); 4]>;
 
 /// Runs the tiles `part` of a kernel on up to `threads` threads. Tiles write disjoint bytes.
-fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
+fn tiles(kernel: &KernelWork, part: Range<u64>, threads: usize) -> Result<()> {
     let mut held = hold(kernel, &part)?;
-    let (mut reads, mut writes) = (Reads::new(), Writes::new());
+    let (mut reads, mut writes) = (KernelReads::new(), TileWrites::new());
     let mut locked = held.bytes();
     for arg in kernel.args.spans() {
         let bytes = if arg.span.bytes() == 0 { None } else { locked.next() };
         match bytes {
-            Some(Bytes::Write(bytes)) => writes.push((arg.index, bytes)),
-            Some(Bytes::Read(bytes)) => reads.push((arg.index, bytes)),
+            Some(LockedBytes::Write(bytes)) => writes.push((arg.index, bytes)),
+            Some(LockedBytes::Read(bytes)) => reads.push((arg.index, bytes)),
             None if arg.mode.writes() => writes.push((arg.index, &mut [])),
             None => reads.push((arg.index, &[])),
         }
@@ -138,14 +140,14 @@ fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
 }
 
 /// The first element of a tile.
-fn first_of(kernel: &Kernel, tile: u64) -> usize {
+fn first_of(kernel: &KernelWork, tile: u64) -> usize {
     let first = tile.saturating_mul(kernel.tile_elements.max(1));
     // A tile beyond memory has no elements.
     usize::try_from(first).unwrap_or(usize::MAX)
 }
 
 /// Locks the bytes of the tiles `part`, in the order of the arguments. Empty spans are not locked.
-fn hold<'a>(kernel: &'a Kernel, part: &Range<u64>) -> Result<RangeGuards<'a>> {
+fn hold<'a>(kernel: &'a KernelWork, part: &Range<u64>) -> Result<RangeGuards<'a>> {
     let tile = kernel.tile_elements.max(1);
     let mut parts = SmallVec::new();
     for arg in kernel.args.spans().iter().filter(|arg| arg.span.bytes() > 0) {
@@ -162,23 +164,23 @@ fn hold<'a>(kernel: &'a Kernel, part: &Range<u64>) -> Result<RangeGuards<'a>> {
 }
 
 /// The first element of a tile, and its part of each written argument.
-type Piece<'a> = (usize, Writes<'a>);
+type Piece<'a> = (usize, TileWrites<'a>);
 
 /// Runs tiles on several threads.
 ///
 /// # Errors
 /// The message of the first panic.
 fn run_many<'a>(
-    kernel: &'a Kernel,
+    kernel: &'a KernelWork,
     part: Range<u64>,
     reads: &'a [(usize, &'a [u8])],
-    writes: Writes<'a>,
+    writes: TileWrites<'a>,
     threads: usize,
 ) -> std::result::Result<(), String> {
     let tile = kernel.tile_elements.max(1);
     let written_bytes: u64 = writes.iter().map(|(_, bytes)| bytes.len() as u64).sum();
     let mut pieces: Vec<Piece<'a>> =
-        part.map(|index| (first_of(kernel, index), Writes::new())).collect();
+        part.map(|index| (first_of(kernel, index), TileWrites::new())).collect();
     for (index, bytes) in writes {
         let arg = kernel.args.spans().iter().find(|arg| arg.index == index);
         let chunk = arg.map_or(0, |arg| arg.element_bytes.saturating_mul(tile));
@@ -221,7 +223,7 @@ fn run_many<'a>(
     panicked.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
-fn run_pieces<'a>(kernel: &'a Kernel, reads: &'a [(usize, &'a [u8])], pieces: Vec<Piece<'a>>) {
+fn run_pieces<'a>(kernel: &'a KernelWork, reads: &'a [(usize, &'a [u8])], pieces: Vec<Piece<'a>>) {
     for (first, writes) in pieces {
         let mut tile = Tile { args: &kernel.args, config: kernel.config, first, reads, writes };
         (kernel.twin.run)(&mut tile);

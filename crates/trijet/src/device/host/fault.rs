@@ -4,7 +4,7 @@
 
 use super::ids::NodeId;
 use super::node::Node;
-use super::work::Work;
+use super::work::OpWork;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Nanos;
 
@@ -131,18 +131,18 @@ impl Faults {
         }
         let cause = match &node.work {
             // A host function runs on the host, and cannot fault on the device.
-            Work::HostFn(_) => return Ok(()),
-            Work::Kernel(kernel) => {
+            OpWork::HostFn(_) => return Ok(()),
+            OpWork::Kernel(kernel) => {
                 format!("an illegal memory access was encountered in `{}`", kernel.name)
             }
-            Work::Mark
-            | Work::Time { .. }
-            | Work::Free(_)
-            | Work::Copy(_)
-            | Work::Batch(_)
-            | Work::Fill { .. }
-            | Work::Conditional(_)
-            | Work::Lent { .. } => "an illegal memory access was encountered".to_owned(),
+            OpWork::Mark
+            | OpWork::Time { .. }
+            | OpWork::Free(_)
+            | OpWork::Copy(_)
+            | OpWork::Batch(_)
+            | OpWork::Fill { .. }
+            | OpWork::Conditional(_)
+            | OpWork::Lent { .. } => "an illegal memory access was encountered".to_owned(),
         };
         Err(Error::new(ErrorKind::Launch, node.work.name(), cause).with_code(700))
     }

@@ -16,7 +16,7 @@ pub(super) struct Node {
 }
 
 #[derive(Debug)]
-pub(super) struct Graph {
+pub(super) struct HostGraph {
     pub(super) device: DeviceId,
     pub(super) nodes: Vec<Node>,
     pub(super) lanes: Vec<Lane>,

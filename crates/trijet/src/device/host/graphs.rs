@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 use super::fault::Verb;
-use super::graph::{Graph, Lane, Node};
-use super::work::Work;
+use super::graph::{HostGraph, Lane, Node};
+use super::work::OpWork;
 use super::{HostDriver, refuse};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
@@ -27,12 +27,12 @@ pub(super) fn launches_graph() -> bool {
 }
 
 impl HostDriver {
-    fn graph(&self, graph: GraphHandle) -> Result<Arc<Mutex<Graph>>> {
+    fn graph(&self, graph: GraphHandle) -> Result<Arc<Mutex<HostGraph>>> {
         self.graphs.find(graph).ok_or_else(|| refuse::handle("graph", "the graph was destroyed"))
     }
 
     /// A node goes on in the stream of a node that it follows, if that is the last one there and on its device.
-    fn lane_for(&self, graph: &mut Graph, device: DeviceId, after: &[usize]) -> Result<usize> {
+    fn lane_for(&self, graph: &mut HostGraph, device: DeviceId, after: &[usize]) -> Result<usize> {
         let fits = |lane: &Lane| lane.device == device && after.contains(&lane.last);
         if let Some(lane) = graph.lanes.iter().position(fits) {
             return Ok(lane);
@@ -49,15 +49,15 @@ impl HostDriver {
         // Laws A13 and A31: a launch is an operation of its stream, which a record is not (law A4). So it follows the
         // legacy stream, and in the legacy stream it is a barrier.
         let call = self.begin_on(Verb::GraphLaunch, stream)?;
-        drop(self.push(call, Work::Mark, &[])?);
+        drop(self.push(call, OpWork::Mark, &[])?);
         LAUNCHES.set(true);
         let launched = self.enqueue_nodes(stream, &graph);
         LAUNCHES.set(false);
         launched
     }
 
-    fn enqueue_nodes(&self, stream: StreamHandle, graph: &Graph) -> Result<()> {
-        let Graph { nodes, lanes, begin, .. } = graph;
+    fn enqueue_nodes(&self, stream: StreamHandle, graph: &HostGraph) -> Result<()> {
+        let HostGraph { nodes, lanes, begin, .. } = graph;
         self.event_record(*begin, stream)?;
         for lane in lanes {
             self.stream_wait(lane.stream, *begin)?;
@@ -87,7 +87,7 @@ impl HostDriver {
 impl Graphs for HostDriver {
     fn graph_create(&self, device: DeviceId) -> Result<GraphHandle> {
         let begin = self.event_create(device, Timing::Off)?;
-        let graph = Graph { device, nodes: Vec::new(), lanes: Vec::new(), begin };
+        let graph = HostGraph { device, nodes: Vec::new(), lanes: Vec::new(), begin };
         Ok(self.graphs.add(graph))
     }
 
@@ -151,7 +151,7 @@ impl Graphs for HostDriver {
             return Err(refuse::handle("graph destroy", "the graph was destroyed"));
         };
         let graph = graph.lock().expect("no panic under this lock");
-        let Graph { nodes, lanes, begin, .. } = &*graph;
+        let HostGraph { nodes, lanes, begin, .. } = &*graph;
         let events = nodes.iter().filter_map(|node| node.done).chain([*begin]);
         let ends = lanes.iter().map(|lane| lane.end);
         events.chain(ends).try_for_each(|event| self.event_destroy(event))?;

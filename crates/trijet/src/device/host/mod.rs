@@ -70,11 +70,11 @@ use baton::Baton;
 use captured::AllCaptures;
 use clock::WallClock;
 use fault::Faults;
-use graph::Graph;
+use graph::HostGraph;
 use pools::Pools;
 use queues::Queues;
-use run::Run;
-use shared::{Function, Shared};
+use run::HostRun;
+use shared::{Function, HostShared};
 use sharing::HardwareQueues;
 use state::State;
 use std::fmt;
@@ -84,8 +84,8 @@ use table::Table;
 /// The host driver: the driver contract on the processors of this machine.
 pub(crate) struct HostDriver {
     config: HostConfig,
-    shared: Arc<Shared>,
-    graphs: GraphTable<Graph>,
+    shared: Arc<HostShared>,
+    graphs: GraphTable<HostGraph>,
     captures: AllCaptures,
 }
 
@@ -142,14 +142,14 @@ impl HostDriver {
             pools: Pools::new(config.memory, config.devices),
             modules: Table::default(),
             functions: 0,
-            run: Run::new(&config, threads, search),
+            run: HostRun::new(&config, threads, search),
             baton: Baton::default(),
             faults: Faults::new(config.faults.clone()),
             calling: false,
             shutdown: false,
         };
-        let works = matches!(state.run, Run::Threads(_));
-        let shared = Arc::new(Shared {
+        let works = matches!(state.run, HostRun::Threads(_));
+        let shared = Arc::new(HostShared {
             state: Mutex::new(state),
             changed: Condvar::new(),
             clock: WallClock::start(),
@@ -209,7 +209,7 @@ impl Drop for HostDriver {
         let mut state = self.shared.lock();
         state.shutdown = true;
         self.shared.changed.notify_all();
-        let Run::Stepped(stepper) = &state.run else { return };
+        let HostRun::Stepped(stepper) = &state.run else { return };
         let Some(search) = stepper.search().map(Arc::clone) else { return };
         let queues = std::mem::take(&mut state.queues);
         drop(state);

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::ids::{NodeId, SlotId};
-use super::work::Work;
+use super::work::OpWork;
 use crate::base::id::{DeviceId, Position};
 use crate::base::ledger::Engine;
 use crate::base::units::Nanos;
@@ -32,5 +32,5 @@ pub(super) struct Node {
     pub(super) causes: Causes,
     /// Its position in the layers above, if they set one.
     pub(super) culprit: Option<Position>,
-    pub(super) work: Work,
+    pub(super) work: OpWork,
 }

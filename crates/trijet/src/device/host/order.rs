@@ -123,12 +123,12 @@ pub(super) enum May {
 
 /// The policies of the executor with modelled time.
 #[derive(Debug)]
-pub(super) enum Policy {
+pub(super) enum StepPolicy {
     Greedy,
     Seeded(Prng),
 }
 
-impl Policy {
+impl StepPolicy {
     /// Whether the driver makes use of a choice. Without a seed it does as an H200 does (driver
     /// 580, `docs/semantics.md`).
     pub(super) fn may(&mut self, what: May) -> bool {

@@ -11,10 +11,10 @@ use super::node::{Causes, Node};
 use super::refuse;
 use super::sharing::HardwareQueues;
 use super::slot::{DeviceStreams, Kind, Slot};
-use super::snapshot::Event;
+use super::snapshot::SnapshotEvent;
 use super::table::{Table, cleared};
 use super::trail::Trail;
-use super::work::{Kernel, Work};
+use super::work::{KernelWork, OpWork};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::ledger::Engine;
@@ -39,7 +39,7 @@ pub(super) const SPARES_MAX: usize = 4096;
 pub(super) struct Queues {
     pub(super) slots: Vec<Slot>,
     pub(super) spare_slots: Vec<SlotId>,
-    pub(super) events: Table<Event>,
+    pub(super) events: Table<SnapshotEvent>,
     nodes: Vec<Option<Node>>,
     spare_nodes: Vec<u32>,
     /// Kernels that have run. A later launch uses one of them and allocates nothing.
@@ -47,7 +47,7 @@ pub(super) struct Queues {
         clippy::vec_box,
         reason = "an operation holds its kernel in a box, and the box is kept"
     )]
-    spare_kernels: Vec<Box<Kernel>>,
+    spare_kernels: Vec<Box<KernelWork>>,
     /// The number of operations that were enqueued.
     orders: u64,
     /// Clocks of destroyed events, for later events.
@@ -135,7 +135,7 @@ impl Queues {
         op: &'static str,
         on: SlotId,
         enqueued: Nanos,
-        work: Work,
+        work: OpWork,
         waits: &[NodeId],
     ) -> Result<NodeId> {
         let mut before = SmallVec::new();
@@ -158,7 +158,7 @@ impl Queues {
         op: &'static str,
         on: SlotId,
         enqueued: Nanos,
-        work: Work,
+        work: OpWork,
         waits: &[NodeId],
     ) -> Result<NodeId> {
         let mut before = SmallVec::new();
@@ -187,7 +187,7 @@ impl Queues {
         op: &'static str,
         on: SlotId,
         enqueued: Nanos,
-        work: Work,
+        work: OpWork,
         before: &[NodeId],
     ) -> Result<NodeId> {
         let at = match self.spare_nodes.pop() {
@@ -205,7 +205,7 @@ impl Queues {
         self.orders += 1;
         let id = NodeId { order: self.orders, at };
         let (mut missing, mut causes) = (0, Causes::new());
-        let mut follows_host = matches!(work, Work::HostFn(_));
+        let mut follows_host = matches!(work, OpWork::HostFn(_));
         for other in before {
             if let Some(node) = self.node_mut(*other) {
                 follows_host |= node.follows_host;
@@ -255,11 +255,11 @@ impl Queues {
 
     /// Takes the work of an operation, for a thread that runs it without the lock. The node stays,
     /// so that later operations wait for it.
-    pub(super) fn lend(&mut self, id: NodeId) -> Option<Work> {
+    pub(super) fn lend(&mut self, id: NodeId) -> Option<OpWork> {
         let node = self.node_mut(id)?;
         let mut touches = false;
         node.work.each_access(|span, _| touches |= span.bytes() > 0);
-        Some(std::mem::replace(&mut node.work, Work::Lent { touches }))
+        Some(std::mem::replace(&mut node.work, OpWork::Lent { touches }))
     }
 
     /// Whether an operation that waits or has not started uses some of these bytes.
@@ -279,7 +279,7 @@ impl Queues {
         // A node is large, and moving it costs more than the rest. So its parts are taken one by
         // one.
         let (on, seq, after) = (node.slot, node.seq, std::mem::take(&mut node.after));
-        let work = std::mem::replace(&mut node.work, Work::Mark);
+        let work = std::mem::replace(&mut node.work, OpWork::Mark);
         let causes = self.trail.as_mut().map_or_else(Causes::new, |trail| trail.finish(node));
         *place = None;
         self.spare_nodes.push(id.at);
@@ -288,16 +288,16 @@ impl Queues {
         slot.done = seq;
         slot.clock = slot.clock.max(now);
         match work {
-            Work::Time { event, generation } => self.note_time(event, generation, now),
-            Work::Free(memory) => self.freed.push(memory),
-            Work::Kernel(kernel) => self.keep_kernel(kernel),
-            Work::Mark
-            | Work::Copy(_)
-            | Work::Batch(_)
-            | Work::Fill { .. }
-            | Work::HostFn(_)
-            | Work::Conditional(_)
-            | Work::Lent { .. } => {}
+            OpWork::Time { event, generation } => self.note_time(event, generation, now),
+            OpWork::Free(memory) => self.freed.push(memory),
+            OpWork::Kernel(kernel) => self.keep_kernel(kernel),
+            OpWork::Mark
+            | OpWork::Copy(_)
+            | OpWork::Batch(_)
+            | OpWork::Fill { .. }
+            | OpWork::HostFn(_)
+            | OpWork::Conditional(_)
+            | OpWork::Lent { .. } => {}
         }
         for next in &after {
             let Some(later) = self.node_mut(*next) else { continue };
@@ -319,7 +319,7 @@ impl Queues {
         (name, twin): (&Arc<str>, Twin),
         args: &ArgBlock,
         config: LaunchConfig,
-    ) -> Box<Kernel> {
+    ) -> Box<KernelWork> {
         match self.spare_kernels.pop() {
             Some(mut kernel) => {
                 // A comparison costs less than two changes of a reference count.
@@ -332,12 +332,12 @@ impl Queues {
             }
             None => {
                 let (name, args, cost) = (Arc::clone(name), args.clone(), Cost::default());
-                Box::new(Kernel { name, twin, args, config, tile_elements: 0, cost, linked: 0 })
+                Box::new(KernelWork { name, twin, args, config, tile_elements: 0, cost, linked: 0 })
             }
         }
     }
 
-    fn keep_kernel(&mut self, mut kernel: Box<Kernel>) {
+    fn keep_kernel(&mut self, mut kernel: Box<KernelWork>) {
         if self.spare_kernels.len() < SPARES_MAX {
             kernel.args.clear();
             self.spare_kernels.push(kernel);
@@ -366,7 +366,7 @@ impl Queues {
 
     /// Whether an operation never ends: a hung device.
     pub(super) fn hangs(&self, node: &Node) -> bool {
-        if let (Work::Kernel(kernel), Some(name)) = (&node.work, &self.never_ends) {
+        if let (OpWork::Kernel(kernel), Some(name)) = (&node.work, &self.never_ends) {
             return *kernel.name == **name;
         }
         self.stuck.contains(&node.id)
@@ -384,20 +384,20 @@ impl Queues {
         for node in self.nodes.iter_mut().flatten().filter(|node| node.device == device) {
             node.causes.extend(step);
             match node.work {
-                Work::Lent { touches: true } => continue,
-                Work::Lent { touches: false } => over.push(node.id),
-                Work::Mark
-                | Work::Time { .. }
-                | Work::Free(_)
-                | Work::Copy(_)
-                | Work::Batch(_)
-                | Work::Fill { .. }
-                | Work::Kernel(_)
-                | Work::Conditional(_)
-                | Work::HostFn(_) => {}
+                OpWork::Lent { touches: true } => continue,
+                OpWork::Lent { touches: false } => over.push(node.id),
+                OpWork::Mark
+                | OpWork::Time { .. }
+                | OpWork::Free(_)
+                | OpWork::Copy(_)
+                | OpWork::Batch(_)
+                | OpWork::Fill { .. }
+                | OpWork::Kernel(_)
+                | OpWork::Conditional(_)
+                | OpWork::HostFn(_) => {}
             }
             // A free loses its work too: its pool is lost with the device.
-            let work = std::mem::replace(&mut node.work, Work::Mark);
+            let work = std::mem::replace(&mut node.work, OpWork::Mark);
             node.engine = Engine::None;
             if node.missing == 0 {
                 self.arrived.push(node.id);
@@ -440,7 +440,7 @@ impl Queues {
         while let Some(node) = at {
             let stream = self.handle_of(node.slot).0;
             if self.hangs(node) {
-                let what = if let Work::Kernel(kernel) = &node.work {
+                let what = if let OpWork::Kernel(kernel) = &node.work {
                     format!("kernel `{}`", kernel.name)
                 } else {
                     format!("operation {}, {},", node.seq, node.work.name())

@@ -34,10 +34,10 @@ pub(super) struct HappensBefore {
     steps: Vec<Step>,
     /// For each step, by actor: the number of the last step of that actor, from 1, that comes
     /// before it or is it.
-    clocks: Vec<Clock>,
+    clocks: Vec<ActorClock>,
 }
 
-type Clock = SmallVec<[u32; 8]>;
+type ActorClock = SmallVec<[u32; 8]>;
 
 #[derive(Debug, Clone, Copy)]
 struct Step {
@@ -76,8 +76,8 @@ impl HappensBefore {
     pub(super) fn add(&mut self, events: &[TakenStep], races: &mut Vec<usize>) {
         let j = self.len();
         let mine = self.index(events[j].actor);
-        let mut clock = Clock::from_elem(0, self.actors.len());
-        let join = |clock: &mut Clock, other: &Clock| {
+        let mut clock = ActorClock::from_elem(0, self.actors.len());
+        let join = |clock: &mut ActorClock, other: &ActorClock| {
             clock.iter_mut().zip(other).for_each(|(a, b)| *a = (*a).max(*b));
         };
         if let Some(previous) = (0..j).rev().find(|i| self.steps[*i].actor == mine) {

@@ -2,22 +2,22 @@
 #![forbid(unsafe_code)]
 
 use super::config::{Executor, HostConfig};
-use super::order::{May, Order, Policy, as_measured};
+use super::order::{May, Order, StepPolicy, as_measured};
 use super::search::Search;
 use super::simulate::Simulation;
 use super::step::{Decider, Pct, Stepper};
-use super::workers::Workers;
+use super::workers::ThreadOps;
 use crate::base::prng::Prng;
 use std::sync::{Arc, Mutex};
 
 /// The executor: worker threads, a simulation with modelled time, or single steps.
-pub(super) enum Run {
-    Threads(Workers),
+pub(super) enum HostRun {
+    Threads(ThreadOps),
     Timed(Simulation),
     Stepped(Stepper),
 }
 
-impl Run {
+impl HostRun {
     /// Whether the driver makes use of a choice that the laws leave to it.
     pub(super) fn may(&mut self, what: May) -> bool {
         match self {
@@ -38,9 +38,9 @@ impl Run {
             return stepped(Decider::Search(search));
         }
         match &config.executor {
-            Executor::Threads => Self::Threads(Workers::default()),
-            Executor::Virtual(Order::Greedy) => timed(Policy::Greedy),
-            Executor::Virtual(Order::Seeded(seed)) => timed(Policy::Seeded(Prng::new(*seed))),
+            Executor::Threads => Self::Threads(ThreadOps::default()),
+            Executor::Virtual(Order::Greedy) => timed(StepPolicy::Greedy),
+            Executor::Virtual(Order::Seeded(seed)) => timed(StepPolicy::Seeded(Prng::new(*seed))),
             Executor::Virtual(Order::Pct { seed, depth, steps }) => {
                 stepped(Decider::Pct(Pct::new(*seed, *depth, *steps)))
             }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(super) type Guard<'a> = MutexGuard<'a, State>;
 
 /// The parts of a host driver that calls and workers share.
-pub(super) struct Shared {
+pub(super) struct HostShared {
     pub(super) state: Mutex<State>,
     /// Notified whenever the state changed.
     pub(super) changed: Condvar,
@@ -33,7 +33,7 @@ pub(super) struct Function {
     pub(super) shared_bytes: u32,
 }
 
-impl Shared {
+impl HostShared {
     pub(super) fn lock(&self) -> Guard<'_> {
         self.state.lock().expect("twins and host functions run without this lock")
     }

@@ -25,7 +25,7 @@ use super::config::{Executor, HostConfig};
 use super::ids::{NodeId, SlotId};
 use super::node::Node;
 use super::order::Order;
-use super::work::Work;
+use super::work::OpWork;
 use crate::base::id::DeviceId;
 use crate::base::prng::Prng;
 use smallvec::SmallVec;
@@ -131,13 +131,17 @@ impl HardwareQueues {
 }
 
 /// Whether the operation takes a place in the hardware queue of its stream.
-pub(super) fn needs_queue(work: &Work) -> bool {
+pub(super) fn needs_queue(work: &OpWork) -> bool {
     match work {
-        Work::Kernel(_)
-        | Work::Fill { .. }
-        | Work::HostFn(_)
-        | Work::Conditional(_)
-        | Work::Time { .. } => true,
-        Work::Mark | Work::Free(_) | Work::Copy(_) | Work::Batch(_) | Work::Lent { .. } => false,
+        OpWork::Kernel(_)
+        | OpWork::Fill { .. }
+        | OpWork::HostFn(_)
+        | OpWork::Conditional(_)
+        | OpWork::Time { .. } => true,
+        OpWork::Mark
+        | OpWork::Free(_)
+        | OpWork::Copy(_)
+        | OpWork::Batch(_)
+        | OpWork::Lent { .. } => false,
     }
 }

@@ -8,9 +8,9 @@ use super::exec;
 use super::fault::Faults;
 use super::ids::NodeId;
 use super::node::Node;
-use super::order::Policy;
+use super::order::StepPolicy;
 use super::queues::Queues;
-use super::work::{HostFnCall, Work};
+use super::work::{HostFnCall, OpWork};
 use crate::base::id::DeviceId;
 use crate::base::ledger::Engine;
 use crate::base::units::Nanos;
@@ -88,7 +88,7 @@ pub(super) struct Simulation {
     now: Nanos,
     /// The time of the host.
     host: Nanos,
-    pub(super) policy: Policy,
+    pub(super) policy: StepPolicy,
     cost: CostModel,
     /// By device and engine.
     stations: Vec<Station>,
@@ -120,7 +120,7 @@ pub(super) enum Step {
 }
 
 impl Simulation {
-    pub(super) fn new(policy: Policy, cost: CostModel, threads: usize) -> Self {
+    pub(super) fn new(policy: StepPolicy, cost: CostModel, threads: usize) -> Self {
         Self {
             now: Nanos(0),
             host: Nanos(0),
@@ -180,7 +180,7 @@ impl Simulation {
 
     /// An entry that is due now; the policy chooses which one.
     fn pop_due(&mut self) -> Option<Due> {
-        if matches!(self.policy, Policy::Greedy) {
+        if matches!(self.policy, StepPolicy::Greedy) {
             return self.agenda.pop().map(|Reverse((.., due))| due);
         }
         let first = self.agenda.pop()?;
@@ -290,7 +290,7 @@ impl Simulation {
     }
 
     /// The modelled duration of one of `parts` parts of an operation, if it starts now.
-    fn part_time(&self, work: &Work, parts: u64, station: StationId) -> Nanos {
+    fn part_time(&self, work: &OpWork, parts: u64, station: StationId) -> Nanos {
         let beside = |engine| self.stations.get(station.beside(engine).0);
         let busy = |engine| beside(engine).is_some_and(|station| !station.running.is_empty());
         let bytes = work.bytes() / parts;
@@ -299,19 +299,19 @@ impl Simulation {
             Engine::Download => self.cost.link(bytes, busy(Engine::Upload)),
             Engine::Peer => self.cost.link(bytes, false),
             Engine::Compute | Engine::Host | Engine::None | Engine::Communication => match work {
-                Work::Kernel(kernel) => {
+                OpWork::Kernel(kernel) => {
                     let computing = self.cost.kernel(kernel.cost);
                     Nanos(computing.max(self.cost.kernel_link(kernel.linked)).0 / parts)
                 }
-                Work::HostFn(_) => self.cost.host_fn,
-                Work::Mark
-                | Work::Time { .. }
-                | Work::Free(_)
-                | Work::Copy(_)
-                | Work::Batch(_)
-                | Work::Fill { .. }
-                | Work::Conditional(_)
-                | Work::Lent { .. } => Nanos(self.cost.on_device(work.bytes()).0 / parts),
+                OpWork::HostFn(_) => self.cost.host_fn,
+                OpWork::Mark
+                | OpWork::Time { .. }
+                | OpWork::Free(_)
+                | OpWork::Copy(_)
+                | OpWork::Batch(_)
+                | OpWork::Fill { .. }
+                | OpWork::Conditional(_)
+                | OpWork::Lent { .. } => Nanos(self.cost.on_device(work.bytes()).0 / parts),
             },
         }
     }
@@ -329,8 +329,8 @@ impl Simulation {
             self.stop(station, index);
             return Step::Moved;
         };
-        if matches!(node.work, Work::HostFn(_)) {
-            let Some(Work::HostFn(called)) = queues.lend(id) else { return Step::Moved };
+        if matches!(node.work, OpWork::HostFn(_)) {
+            let Some(OpWork::HostFn(called)) = queues.lend(id) else { return Step::Moved };
             return Step::Call(id, called);
         }
         let Running { parts, units, at, .. } = &self.stations[station.0].running[index];

@@ -9,7 +9,7 @@ use crate::device::driver::Timing;
 
 /// An event.
 #[derive(Debug)]
-pub(super) struct Event {
+pub(super) struct SnapshotEvent {
     pub(super) device: DeviceId,
     pub(super) timing: Timing,
     /// The number of records. A time belongs to one of them.
@@ -27,7 +27,7 @@ pub(super) struct Snapshot {
     pub(super) clock: VectorClock,
 }
 
-impl Event {
+impl SnapshotEvent {
     /// The clock of an event that is destroyed or recorded again, for its memory.
     pub(super) fn take_clock(&mut self) -> Option<VectorClock> {
         self.stands_for.take().map(|snapshot| snapshot.clock)

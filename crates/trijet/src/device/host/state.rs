@@ -6,7 +6,7 @@ use super::fault::Faults;
 use super::order::May;
 use super::pools::Pools;
 use super::queues::Queues;
-use super::run::Run;
+use super::run::HostRun;
 use super::table::Table;
 use crate::base::id::DeviceId;
 
@@ -17,7 +17,7 @@ pub(super) struct State {
     pub(super) modules: Table<(DeviceId, String)>,
     /// The number of loaded kernels.
     pub(super) functions: usize,
-    pub(super) run: Run,
+    pub(super) run: HostRun,
     pub(super) baton: Baton,
     pub(super) faults: Faults,
     /// Whether a thread calls a host function without the lock.
@@ -36,7 +36,7 @@ impl State {
 
     /// Whether the executor takes single steps, of which every call of the host is one.
     pub(super) fn explores(&self) -> bool {
-        matches!(self.run, Run::Stepped(_))
+        matches!(self.run, HostRun::Stepped(_))
     }
 
     /// Whether the driver makes use of a choice that the laws leave to it.

@@ -12,7 +12,7 @@ use super::races::Actor;
 use super::search::{Choice, Search};
 use super::touches::Object;
 use super::trail::Trail;
-use super::work::{HostFnCall, Work};
+use super::work::{HostFnCall, OpWork};
 use crate::base::error::Result;
 use crate::base::prng::Prng;
 use crate::base::units::Nanos;
@@ -234,7 +234,7 @@ impl Stepper {
         }
         self.follow(&node.causes);
         self.touch(Object::Progress(node.slot.0), true);
-        if matches!(node.work, Work::HostFn(_)) {
+        if matches!(node.work, OpWork::HostFn(_)) {
             self.touch(Object::Host, true);
         }
         if let Some(trail) = trail {
@@ -248,8 +248,8 @@ impl Stepper {
         let Some(id) = self.head(slot) else { return Stepped::Moved };
         let Some(node) = queues.node(id) else { return Stepped::Moved };
         self.note_touches(node, queues.trail.as_ref());
-        if matches!(node.work, Work::HostFn(_)) {
-            let Some(Work::HostFn(called)) = queues.lend(id) else { return Stepped::Moved };
+        if matches!(node.work, OpWork::HostFn(_)) {
+            let Some(OpWork::HostFn(called)) = queues.lend(id) else { return Stepped::Moved };
             self.forget(slot);
             return Stepped::Call(id, called);
         }
@@ -290,8 +290,8 @@ impl Stepper {
         let first = run(a, |units| 0..units / 2);
         let middle = run(b, |units| 0..units);
         self.torn = Some((outer, a, first));
-        if queues.node(b).is_some_and(|node| matches!(node.work, Work::HostFn(_)))
-            && let Some(Work::HostFn(called)) = queues.lend(b)
+        if queues.node(b).is_some_and(|node| matches!(node.work, OpWork::HostFn(_)))
+            && let Some(OpWork::HostFn(called)) = queues.lend(b)
         {
             self.forget(inner);
             return Stepped::Call(b, called);

@@ -7,7 +7,7 @@ use super::queues::{Queues, add_last};
 use super::refuse;
 use super::sharing::needs_queue;
 use super::slot::{Barrier, Kind, Slot};
-use super::work::Work;
+use super::work::OpWork;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::units::Nanos;
@@ -183,7 +183,7 @@ impl Queues {
     pub(super) fn law_a47_edges(
         &mut self,
         on: SlotId,
-        work: &Work,
+        work: &OpWork,
         before: &mut SmallVec<[NodeId; 6]>,
     ) {
         let slot = &self.slots[on.index()];

@@ -4,10 +4,10 @@
 
 use super::exec;
 use super::ids::NodeId;
-use super::run::Run;
-use super::shared::{Guard, Shared};
+use super::run::HostRun;
+use super::shared::{Guard, HostShared};
 use super::state::State;
-use super::work::Work;
+use super::work::OpWork;
 use crate::base::ledger::{Engine, Mode};
 use crate::base::units::Nanos;
 use crate::device::memory::Span;
@@ -21,7 +21,7 @@ impl State {
     /// Completes operations that need no engine, and accounts freed memory. False if no operation
     /// arrived.
     pub(super) fn retire(&mut self, now: Nanos) -> bool {
-        let Run::Threads(workers) = &mut self.run else { return false };
+        let HostRun::Threads(workers) = &mut self.run else { return false };
         let moved = !self.queues.arrived.is_empty();
         self.queues.settle(now, |node| {
             workers.ready.insert((node.priority, node.id), node.engine);
@@ -32,7 +32,7 @@ impl State {
 
     /// Whether no operation runs and none can start. Then no pending operation will ever complete.
     pub(super) fn is_idle(&mut self) -> bool {
-        let Run::Threads(workers) = &mut self.run else { return false };
+        let HostRun::Threads(workers) = &mut self.run else { return false };
         workers.ready.retain(|(_, id), _| self.queues.node(*id).is_some());
         workers.running.is_empty() && workers.ready.is_empty()
     }
@@ -43,7 +43,7 @@ impl State {
 ///
 /// # Errors
 /// When the system does not start a thread.
-pub(super) fn spawn(shared: &Arc<Shared>) -> std::io::Result<()> {
+pub(super) fn spawn(shared: &Arc<HostShared>) -> std::io::Result<()> {
     let names = ["upload", "download", "peer", "compute", "host-fn"];
     for (engine, name) in ENGINES.into_iter().zip(names) {
         let shared = Arc::clone(shared);
@@ -53,7 +53,7 @@ pub(super) fn spawn(shared: &Arc<Shared>) -> std::io::Result<()> {
     Ok(())
 }
 
-fn worker(shared: &Shared, engine: Engine) {
+fn worker(shared: &HostShared, engine: Engine) {
     let mut state = shared.lock();
     while !state.shutdown {
         if state.retire(shared.clock.now()) {
@@ -69,7 +69,7 @@ fn worker(shared: &Shared, engine: Engine) {
 impl State {
     /// Takes the first operation of this engine that conflicts with no running one.
     fn next_for(&mut self, engine: Engine) -> Option<NodeId> {
-        let Run::Threads(workers) = &mut self.run else { return None };
+        let HostRun::Threads(workers) = &mut self.run else { return None };
         let queues = &self.queues;
         let mut ready = workers.ready.iter().filter(|(_, of)| **of == engine);
         let found = ready.find(|((_, id), _)| {
@@ -85,7 +85,7 @@ impl State {
 
 /// Whether a running operation conflicts with `work`. The laws allow both to run at once. Here
 /// `work` waits, so that a program with a race gets a wrong result and not undefined behaviour.
-fn excluded(running: &[(NodeId, Vec<(Span, Mode)>)], work: &Work) -> bool {
+fn excluded(running: &[(NodeId, Vec<(Span, Mode)>)], work: &OpWork) -> bool {
     let held = || running.iter().flat_map(|(_, accesses)| accesses);
     work.accesses().iter().any(|(span, mode)| {
         held().any(|(held, held_mode)| (mode.writes() || held_mode.writes()) && held.overlaps(span))
@@ -93,9 +93,9 @@ fn excluded(running: &[(NodeId, Vec<(Span, Mode)>)], work: &Work) -> bool {
 }
 
 /// Runs an operation without the lock.
-fn run<'a>(shared: &'a Shared, mut guard: Guard<'a>, id: NodeId) -> Guard<'a> {
+fn run<'a>(shared: &'a HostShared, mut guard: Guard<'a>, id: NodeId) -> Guard<'a> {
     let state = &mut *guard;
-    let Run::Threads(workers) = &mut state.run else { return guard };
+    let HostRun::Threads(workers) = &mut state.run else { return guard };
     let Some(node) = state.queues.node(id) else { return guard };
     let fault = state.faults.outcome(node);
     let Some(work) = state.queues.lend(id) else { return guard };
@@ -103,7 +103,7 @@ fn run<'a>(shared: &'a Shared, mut guard: Guard<'a>, id: NodeId) -> Guard<'a> {
     state.queues.collector.began(id, shared.clock.now());
     drop(guard);
     let outcome = fault.and_then(|()| {
-        if let Work::HostFn(called) = work {
+        if let OpWork::HostFn(called) = work {
             called.call();
             return Ok(());
         }
@@ -111,7 +111,7 @@ fn run<'a>(shared: &'a Shared, mut guard: Guard<'a>, id: NodeId) -> Guard<'a> {
     });
     let mut guard = shared.lock();
     let state = &mut *guard;
-    if let Run::Threads(workers) = &mut state.run {
+    if let HostRun::Threads(workers) = &mut state.run {
         workers.running.retain(|(running, _)| *running != id);
     }
     let now = shared.clock.now();

@@ -6,7 +6,7 @@ use super::ids::{NodeId, Point, SlotId};
 use super::node::{Causes, Node};
 use super::table::cleared;
 use super::touches::Object;
-use super::work::Work;
+use super::work::OpWork;
 use crate::base::ledger::Engine;
 use crate::device::region::HostBytes;
 use smallvec::SmallVec;
@@ -37,7 +37,7 @@ impl Trail {
     }
 
     /// Numbers the memory of an operation that is enqueued.
-    pub(super) fn add_memory(&mut self, work: &Work) {
+    pub(super) fn add_memory(&mut self, work: &OpWork) {
         work.each_access(|span, _| {
             let Some(host) = span.memory().host() else { return };
             if self.region(host).is_none() {
@@ -49,7 +49,7 @@ impl Trail {
 
     /// Calls `each` with the bytes that an operation touches, by numbers that do not depend on
     /// addresses.
-    pub(super) fn touches(&self, work: &Work, mut each: impl FnMut(Object, bool)) {
+    pub(super) fn touches(&self, work: &OpWork, mut each: impl FnMut(Object, bool)) {
         work.each_access(|span, mode| {
             let Some(host) = span.memory().host() else { return };
             let Some(number) = self.region(host) else { return };

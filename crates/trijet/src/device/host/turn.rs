@@ -7,9 +7,9 @@
 use super::HostDriver;
 use super::baton::{self, Baton, Scripted};
 use super::ids::{NodeId, Point, Points, SlotId};
-use super::order::Policy;
+use super::order::StepPolicy;
 use super::races::Actor;
-use super::run::Run;
+use super::run::HostRun;
 use super::shared::Guard;
 use super::simulate::Step;
 use super::state::State;
@@ -72,11 +72,11 @@ impl HostDriver {
         let state = &mut *guard;
         let quiet = state.is_alone() && state.queues.last_host_fn.is_none();
         match &mut state.run {
-            Run::Stepped(stepper) if quiet && stepper.joins_next_call => {
+            HostRun::Stepped(stepper) if quiet && stepper.joins_next_call => {
                 stepper.settle(&mut state.queues);
                 guard
             }
-            Run::Threads(_) | Run::Timed(_) | Run::Stepped(_) => self.turn_of(guard),
+            HostRun::Threads(_) | HostRun::Timed(_) | HostRun::Stepped(_) => self.turn_of(guard),
         }
     }
 
@@ -87,8 +87,8 @@ impl HostDriver {
 
     fn turn_of<'a>(&'a self, state: Guard<'a>) -> Guard<'a> {
         match &state.run {
-            Run::Stepped(stepper) if !(stepper.program_ended && state.is_alone()) => {}
-            Run::Threads(_) | Run::Timed(_) | Run::Stepped(_) => return state,
+            HostRun::Stepped(stepper) if !(stepper.program_ended && state.is_alone()) => {}
+            HostRun::Threads(_) | HostRun::Timed(_) | HostRun::Stepped(_) => return state,
         }
         match self.wait_turn("call", state, &Points::new(), Switch::Never) {
             Ok(state) => state,
@@ -144,7 +144,7 @@ impl HostDriver {
             }
             state
         };
-        if let Run::Timed(simulation) = &mut state.run {
+        if let HostRun::Timed(simulation) = &mut state.run {
             simulation.host_waited();
         }
         Ok(state)
@@ -174,7 +174,7 @@ impl HostDriver {
     /// A step of the calling thread begins.
     fn begin_step(state: &mut State, points: &Points) {
         let state = &mut *state;
-        let Run::Stepped(stepper) = &mut state.run else { return };
+        let HostRun::Stepped(stepper) = &mut state.run else { return };
         stepper.touch(Object::Host, false);
         if let Some(trail) = &state.queues.trail {
             for point in points {
@@ -212,7 +212,7 @@ impl HostDriver {
                 continue;
             }
             let state = &mut *guard;
-            let Run::Stepped(stepper) = &mut state.run else { return Ok(guard) };
+            let HostRun::Stepped(stepper) = &mut state.run else { return Ok(guard) };
             stepper.settle(&mut state.queues);
             // Host threads come before streams, so that the first possibility is to enqueue
             // everything and then to run it.
@@ -226,7 +226,7 @@ impl HostDriver {
             } else if state.reached(points) {
                 enabled.push(Actor::Thread(0));
             }
-            let Run::Stepped(stepper) = &mut state.run else { return Ok(guard) };
+            let HostRun::Stepped(stepper) = &mut state.run else { return Ok(guard) };
             stepper.streams(&state.queues, &mut enabled);
             if enabled.is_empty() {
                 if me.is_none() {
@@ -237,7 +237,7 @@ impl HostDriver {
                 return Err(guard.queues.stalled(op, target));
             }
             let state = &mut *guard;
-            let Run::Stepped(stepper) = &mut state.run else { return Ok(guard) };
+            let HostRun::Stepped(stepper) = &mut state.run else { return Ok(guard) };
             let choice = stepper.choose(&enabled, &mut state.queues);
             match enabled[choice.index] {
                 Actor::Thread(thread) => {
@@ -271,7 +271,7 @@ impl HostDriver {
         torn_by: Option<Actor>,
     ) -> Guard<'a> {
         let state = &mut *guard;
-        let Run::Stepped(stepper) = &mut state.run else { return guard };
+        let HostRun::Stepped(stepper) = &mut state.run else { return guard };
         let (queues, faults) = (&mut state.queues, &state.faults);
         let stepped = match torn_by {
             Some(Actor::Stream(inner)) => stepper.step_torn(queues, faults, slot, SlotId(inner)),
@@ -295,13 +295,13 @@ impl HostDriver {
         let state = &mut *guard;
         state.calling = false;
         match &mut state.run {
-            Run::Timed(simulation) => simulation.host_fn_done(&mut state.queues, node),
-            Run::Stepped(stepper) => {
+            HostRun::Timed(simulation) => simulation.host_fn_done(&mut state.queues, node),
+            HostRun::Stepped(stepper) => {
                 let now = stepper.tick();
                 state.queues.complete(node, now);
                 stepper.end_torn(&mut state.queues);
             }
-            Run::Threads(_) => {}
+            HostRun::Threads(_) => {}
         }
         state.account_freed();
         self.shared.changed.notify_all();
@@ -326,10 +326,10 @@ impl HostDriver {
             let mut others = state.runnable_threads();
             if state.reached(points) {
                 let pass = std::mem::replace(&mut may_pass, false);
-                let Run::Timed(simulation) = &mut state.run else { return Ok(state) };
+                let HostRun::Timed(simulation) = &mut state.run else { return Ok(state) };
                 let next = others[simulation.policy.pick(others.len())];
                 // In the greedy order a thread keeps the baton until it waits.
-                let greedy = matches!(simulation.policy, Policy::Greedy);
+                let greedy = matches!(simulation.policy, StepPolicy::Greedy);
                 if !pass || greedy || next == me {
                     return Ok(state);
                 }
@@ -337,7 +337,7 @@ impl HostDriver {
                 continue;
             }
             others.retain(|other| *other != me);
-            let Run::Timed(simulation) = &mut state.run else { return Ok(state) };
+            let HostRun::Timed(simulation) = &mut state.run else { return Ok(state) };
             if others.is_empty() {
                 let target = state.unreached(points);
                 state = self.progress(op, state, target, Nanos(u64::MAX))?.0;
@@ -355,7 +355,7 @@ impl HostDriver {
 
     /// Lets operations run until the time of the host. Only a simulation needs this.
     pub(super) fn catch_up<'a>(&'a self, mut state: Guard<'a>) -> Result<Guard<'a>> {
-        let Run::Timed(simulation) = &mut state.run else {
+        let HostRun::Timed(simulation) = &mut state.run else {
             let now = self.shared.clock.now();
             if state.retire(now) {
                 self.shared.changed.notify_all();
@@ -387,7 +387,7 @@ impl HostDriver {
         }
         // Only the device takes steps: the poll itself could otherwise be chosen for ever.
         let found = &mut *state;
-        let Run::Stepped(stepper) = &mut found.run else { return Ok(()) };
+        let HostRun::Stepped(stepper) = &mut found.run else { return Ok(()) };
         stepper.settle(&mut found.queues);
         let mut streams = Actors::new();
         stepper.streams(&found.queues, &mut streams);
@@ -415,9 +415,9 @@ impl HostDriver {
         }
         let state = &mut *guard;
         let step = match &mut state.run {
-            Run::Timed(simulation) => simulation.step(&mut state.queues, &state.faults, limit),
-            Run::Stepped(_) => return Ok((guard, false)),
-            Run::Threads(_) => {
+            HostRun::Timed(simulation) => simulation.step(&mut state.queues, &state.faults, limit),
+            HostRun::Stepped(_) => return Ok((guard, false)),
+            HostRun::Threads(_) => {
                 if state.retire(self.shared.clock.now()) {
                     self.shared.changed.notify_all();
                 } else if state.is_idle() {
@@ -441,7 +441,7 @@ impl HostDriver {
     /// Runs scripted host threads to their ends.
     pub(super) fn run_script(&self, threads: Vec<Script<'_>>) {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        if matches!(self.shared.lock().run, Run::Threads(_)) || threads.is_empty() {
+        if matches!(self.shared.lock().run, HostRun::Threads(_)) || threads.is_empty() {
             std::thread::scope(|scope| {
                 for thread in threads {
                     scope.spawn(thread);
@@ -497,8 +497,8 @@ impl HostDriver {
         }
         let count = state.baton.threads.len();
         let next = match &mut state.run {
-            Run::Timed(simulation) => 1 + simulation.policy.pick(count),
-            Run::Threads(_) | Run::Stepped(_) => 1,
+            HostRun::Timed(simulation) => 1 + simulation.policy.pick(count),
+            HostRun::Threads(_) | HostRun::Stepped(_) => 1,
         };
         self.pass(&mut state, u32::try_from(next).unwrap_or(1));
     }

@@ -15,7 +15,7 @@ pub(super) const SEGMENTS: u64 = 4;
 
 /// A kernel with its arguments, ready to run tile by tile.
 #[derive(Debug)]
-pub(super) struct Kernel {
+pub(super) struct KernelWork {
     pub(super) name: Arc<str>,
     pub(super) twin: Twin,
     pub(super) args: ArgBlock,
@@ -29,7 +29,7 @@ pub(super) struct Kernel {
     pub(super) linked: u64,
 }
 
-impl Kernel {
+impl KernelWork {
     /// The number of tiles; at least 1.
     fn tile_count(&self) -> u64 {
         let tile = self.tile_elements.max(1);
@@ -55,16 +55,16 @@ impl HostFnCall {
 
 /// Operations that are performed on a condition, one after the other.
 #[derive(Debug)]
-pub(super) struct Body {
+pub(super) struct ConditionalBody {
     pub(super) repeats: Repeats,
     pub(super) condition: Span,
     /// In an order that their edges allow.
-    pub(super) works: Vec<Work>,
+    pub(super) works: Vec<OpWork>,
     pub(super) touches: Vec<(Span, Mode)>,
 }
 
 /// The work of an operation.
-pub(super) enum Work {
+pub(super) enum OpWork {
     /// No work: the operation takes a place in the order. A wait, a barrier, or the record of an
     /// event without a time.
     Mark,
@@ -82,10 +82,10 @@ pub(super) enum Work {
         dst: Span,
         value: u8,
     },
-    Kernel(Box<Kernel>),
+    Kernel(Box<KernelWork>),
     HostFn(HostFnCall),
     /// The operations of a graph that are performed on a condition.
-    Conditional(Box<Body>),
+    Conditional(Box<ConditionalBody>),
     /// A thread has taken the work and runs it without the lock.
     Lent {
         /// Whether the work uses bytes.
@@ -93,13 +93,13 @@ pub(super) enum Work {
     },
 }
 
-impl std::fmt::Debug for Work {
+impl std::fmt::Debug for OpWork {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl Work {
+impl OpWork {
     /// The name of the work in errors.
     pub(super) fn name(&self) -> &'static str {
         match self {

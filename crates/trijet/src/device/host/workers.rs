@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 
 /// The operations of the worker threads.
 #[derive(Default)]
-pub(super) struct Workers {
+pub(super) struct ThreadOps {
     /// The operations that can start, by priority and age, and their engines.
     pub(super) ready: BTreeMap<(i32, NodeId), Engine>,
     /// The operations that are running, and the bytes that they use.
     pub(super) running: Vec<(NodeId, Vec<(Span, Mode)>)>,
 }
 
-impl Workers {
+impl ThreadOps {
     /// Whether an operation that is running uses some of these bytes.
     pub(super) fn has_user(&self, bytes: &Span) -> bool {
         self.running.iter().flat_map(|(_, accesses)| accesses).any(|(span, _)| span.overlaps(bytes))

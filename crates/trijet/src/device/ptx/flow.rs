@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 /// A part of a function's text that the rules ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Event<'a> {
+pub(super) enum FlowEvent<'a> {
     /// `griddepcontrol.wait`.
     Wait,
     /// `griddepcontrol.launch_dependents`.
@@ -27,7 +27,7 @@ pub(super) struct Function<'a> {
     pub(super) name: &'a str,
     pub(super) is_entry: bool,
     pub(super) demands: Demands,
-    pub(super) events: Vec<Event<'a>>,
+    pub(super) events: Vec<FlowEvent<'a>>,
     /// What the paths through the function are made of.
     pub(super) steps: Vec<Step<'a>>,
     /// The words among the events, each of which is there once.
@@ -39,7 +39,7 @@ impl<'a> Function<'a> {
     /// Adds a word unless it is there.
     pub(super) fn names(&mut self, word: &'a str) {
         if self.words.insert(word) {
-            self.events.push(Event::Name(word));
+            self.events.push(FlowEvent::Name(word));
         }
     }
 }
@@ -119,7 +119,7 @@ impl Flow<'_> {
     ) -> Entry {
         let function = &self.functions[number];
         let (events, reached) = self.reached(number, by_name);
-        let waits = events.contains(&&Event::Wait);
+        let waits = events.contains(&&FlowEvent::Wait);
         let is_named = |variable: &&Variable<'_>| {
             reached.iter().any(|at| self.functions[*at].words.contains(variable.name))
         };
@@ -134,7 +134,7 @@ impl Flow<'_> {
             name: function.name.to_owned(),
             demands: function.demands,
             waits,
-            triggers: events.contains(&&Event::Trigger),
+            triggers: events.contains(&&FlowEvent::Trigger),
             early_use: unwaited.early_use.clone().filter(|_| waits),
             skips_wait: waits && unwaited.ends,
             shared_bytes,
@@ -147,7 +147,7 @@ impl Flow<'_> {
         &self,
         first: usize,
         by_name: &HashMap<&str, Vec<usize>>,
-    ) -> (Vec<&Event<'_>>, Vec<usize>) {
+    ) -> (Vec<&FlowEvent<'_>>, Vec<usize>) {
         let every: Vec<usize> = by_name.values().flatten().copied().collect();
         let mut is_reached = vec![false; self.functions.len()];
         is_reached[first] = true;
@@ -162,10 +162,10 @@ impl Flow<'_> {
             };
             *at += 1;
             let called: &[usize] = match event {
-                Event::Name(word) => by_name.get(word).map_or(&[], Vec::as_slice),
+                FlowEvent::Name(word) => by_name.get(word).map_or(&[], Vec::as_slice),
                 // A call by a register may reach any function.
-                Event::Call(word) => by_name.get(word).unwrap_or(&every),
-                Event::Wait | Event::Trigger => {
+                FlowEvent::Call(word) => by_name.get(word).unwrap_or(&every),
+                FlowEvent::Wait | FlowEvent::Trigger => {
                     events.push(event);
                     continue;
                 }

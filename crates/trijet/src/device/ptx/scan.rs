@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::facts::{Demands, Module, Target};
-use super::flow::{Event, Flow, Function};
+use super::flow::{Flow, FlowEvent, Function};
 use super::path::{Step, StepKind, is_use};
 use super::shared::{Variable, type_bytes, vector, whole};
 use super::tokens::{Token, Tokens};
@@ -214,12 +214,14 @@ impl<'a> Scanner<'a> {
         }
         let Some(function) = &mut self.open else { return };
         match word {
-            "griddepcontrol" if has(".wait") => function.events.push(Event::Wait),
-            "griddepcontrol" if has(".launch_dependents") => function.events.push(Event::Trigger),
+            "griddepcontrol" if has(".wait") => function.events.push(FlowEvent::Wait),
+            "griddepcontrol" if has(".launch_dependents") => {
+                function.events.push(FlowEvent::Trigger)
+            }
             "call" => {
                 if let Some(callee) = callee {
                     function.words.insert(callee);
-                    function.events.push(Event::Call(callee));
+                    function.events.push(FlowEvent::Call(callee));
                 }
             }
             register if register.starts_with('%') => {}

@@ -6,7 +6,7 @@ use std::cmp::Ordering::{Equal, Greater, Less};
 use trijet_twins::device_float;
 
 /// An element that can be combined.
-pub(crate) trait Element: Copy {
+pub(crate) trait Combinable: Copy {
     /// The sum, as the device rounds or wraps it.
     fn sum(self, other: Self) -> Self;
     /// The smaller of both. Of floats a NaN wins, and -0 is less than 0.
@@ -17,7 +17,7 @@ pub(crate) trait Element: Copy {
 
 macro_rules! floats {
     ($($type:ty, $nan:literal, $sum:expr;)*) => {$(
-        impl Element for $type {
+        impl Combinable for $type {
             fn sum(self, other: Self) -> Self {
                 $sum(self, other)
             }
@@ -53,7 +53,7 @@ floats! {
 
 macro_rules! integers {
     ($($type:ty)*) => {$(
-        impl Element for $type {
+        impl Combinable for $type {
             fn sum(self, other: Self) -> Self {
                 self.wrapping_add(other)
             }
@@ -77,17 +77,17 @@ fn each<T: Copy>(x: &[T], y: &mut [T], of: impl Fn(T, T) -> T) {
 }
 
 /// `y[i] = x[i] + y[i]` over the shorter of `x` and `y`.
-pub(crate) fn sum<T: Element>(x: &[T], y: &mut [T]) {
+pub(crate) fn sum<T: Combinable>(x: &[T], y: &mut [T]) {
     each(x, y, T::sum);
 }
 
 /// The smaller of both, over the shorter of `x` and `y`.
-pub(crate) fn min<T: Element>(x: &[T], y: &mut [T]) {
+pub(crate) fn min<T: Combinable>(x: &[T], y: &mut [T]) {
     each(x, y, T::least);
 }
 
 /// The larger of both, over the shorter of `x` and `y`.
-pub(crate) fn max<T: Element>(x: &[T], y: &mut [T]) {
+pub(crate) fn max<T: Combinable>(x: &[T], y: &mut [T]) {
     each(x, y, T::most);
 }
 

@@ -14,17 +14,17 @@ pub(crate) const PTX: &str = include_str!("combine.ptx");
 /// A kernel that combines the elements of a span into those of another one.
 pub type Combine<T> = Kernel<(In<T>, InOut<T>)>;
 
-fn sum<T: host::Element + bytemuck::Pod>(tile: &mut Tile<'_>) {
+fn sum<T: host::Combinable + bytemuck::Pod>(tile: &mut Tile<'_>) {
     let y = tile.write::<T>(2);
     host::sum(tile_input(tile, 0, y.len()), y);
 }
 
-fn min<T: host::Element + bytemuck::Pod>(tile: &mut Tile<'_>) {
+fn min<T: host::Combinable + bytemuck::Pod>(tile: &mut Tile<'_>) {
     let y = tile.write::<T>(2);
     host::min(tile_input(tile, 0, y.len()), y);
 }
 
-fn max<T: host::Element + bytemuck::Pod>(tile: &mut Tile<'_>) {
+fn max<T: host::Combinable + bytemuck::Pod>(tile: &mut Tile<'_>) {
     let y = tile.write::<T>(2);
     host::max(tile_input(tile, 0, y.len()), y);
 }

@@ -168,7 +168,7 @@ fn check<const R: u32>(args: &ArgBlock) -> std::result::Result<(), String> {
 }
 
 fn shape<T: Pixel, const R: u32>(args: &ArgBlock) -> Result<LaunchConfig> {
-    let element = if T::BITS == 8 { plan::Element::U8 } else { plan::Element::U16 };
+    let element = if T::BITS == 8 { plan::PixelType::U8 } else { plan::PixelType::U16 };
     let width = args.scalar::<u32>(0);
     let arg = &args.spans()[1];
     let rows = arg.bytes() / arg.element_bytes / u64::from(width);

@@ -17,7 +17,7 @@ const GRID_Y_MAX: u64 = 65_535;
 
 /// The pixel type of a median filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Element {
+pub(crate) enum PixelType {
     /// 8 bit unsigned pixels.
     U8,
     /// 16 bit unsigned pixels.
@@ -26,7 +26,7 @@ pub(crate) enum Element {
 
 /// The launch of the median filter for one radius and element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct MedianPlan {
     /// The entry in [`super::PTX`].
     pub(crate) entry: &'static str,
     /// Threads per block along x, y, z.
@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     tile_columns: u32,
 }
 
-impl Plan {
+impl MedianPlan {
     /// The grid for `rows` output rows of `width` pixels: one block per tile, at least one.
     pub(crate) fn grid(&self, width: u32, rows: u64) -> [u32; 3] {
         let row_tiles = rows.div_ceil(TILE_ROWS).clamp(1, GRID_Y_MAX);
@@ -51,36 +51,36 @@ impl Plan {
 /// # Panics
 ///
 /// When `radius` is not in `1..=7`.
-pub(crate) fn plan(radius: u32, element: Element) -> Plan {
+pub(crate) fn plan(radius: u32, element: PixelType) -> MedianPlan {
     assert!((1..=RADIUS_MAX).contains(&radius), "median radius {radius} is not in 1..=7");
     let (entry, tile_columns) = match (element, radius) {
-        (Element::U8, 1) => ("median_r1_u8", 128),
-        (Element::U8, 2) => ("median_r2_u8", 128),
-        (Element::U8, 3) => ("median_r3_u8", 128),
-        (Element::U8, 4) => ("median_r4_u8", 128),
-        (Element::U8, 5) => ("median_r5_u8", 128),
-        (Element::U8, 6) => ("median_r6_u8", 128),
-        (Element::U8, _) => ("median_r7_u8", 128),
-        (Element::U16, 1) => ("median_r1_u16", 64),
-        (Element::U16, 2) => ("median_r2_u16", 64),
-        (Element::U16, 3) => ("median_r3_u16", 128),
-        (Element::U16, 4) => ("median_r4_u16", 128),
-        (Element::U16, 5) => ("median_r5_u16", 128),
-        (Element::U16, 6) => ("median_r6_u16", 128),
-        (Element::U16, _) => ("median_r7_u16", 128),
+        (PixelType::U8, 1) => ("median_r1_u8", 128),
+        (PixelType::U8, 2) => ("median_r2_u8", 128),
+        (PixelType::U8, 3) => ("median_r3_u8", 128),
+        (PixelType::U8, 4) => ("median_r4_u8", 128),
+        (PixelType::U8, 5) => ("median_r5_u8", 128),
+        (PixelType::U8, 6) => ("median_r6_u8", 128),
+        (PixelType::U8, _) => ("median_r7_u8", 128),
+        (PixelType::U16, 1) => ("median_r1_u16", 64),
+        (PixelType::U16, 2) => ("median_r2_u16", 64),
+        (PixelType::U16, 3) => ("median_r3_u16", 128),
+        (PixelType::U16, 4) => ("median_r4_u16", 128),
+        (PixelType::U16, 5) => ("median_r5_u16", 128),
+        (PixelType::U16, 6) => ("median_r6_u16", 128),
+        (PixelType::U16, _) => ("median_r7_u16", 128),
     };
-    Plan { entry, block: [256, 1, 1], shared_bytes: 0, tile_columns }
+    MedianPlan { entry, block: [256, 1, 1], shared_bytes: 0, tile_columns }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Element, plan};
+    use super::{PixelType, plan};
     use crate::kernels::median::{PTX, RADIUS_MAX};
 
     #[test]
     fn every_planned_entry_is_in_the_ptx() {
         for radius in 1..=RADIUS_MAX {
-            for (element, name) in [(Element::U8, "u8"), (Element::U16, "u16")] {
+            for (element, name) in [(PixelType::U8, "u8"), (PixelType::U16, "u16")] {
                 let entry = plan(radius, element).entry;
                 assert_eq!(entry, format!("median_r{radius}_{name}"));
                 assert!(PTX.contains(&format!(".entry {entry}(")), "{entry}");
@@ -90,15 +90,15 @@ mod tests {
 
     #[test]
     fn the_grid_covers_the_image_and_stays_in_the_limits() {
-        assert_eq!(plan(1, Element::U8).grid(4096, 4096), [32, 128, 1]);
-        assert_eq!(plan(2, Element::U16).grid(65, 33), [2, 2, 1]);
-        assert_eq!(plan(7, Element::U8).grid(0, 0), [1, 1, 1]);
-        assert_eq!(plan(7, Element::U8).grid(1, u64::MAX), [1, 65_535, 1]);
+        assert_eq!(plan(1, PixelType::U8).grid(4096, 4096), [32, 128, 1]);
+        assert_eq!(plan(2, PixelType::U16).grid(65, 33), [2, 2, 1]);
+        assert_eq!(plan(7, PixelType::U8).grid(0, 0), [1, 1, 1]);
+        assert_eq!(plan(7, PixelType::U8).grid(1, u64::MAX), [1, 65_535, 1]);
     }
 
     #[test]
     #[should_panic(expected = "median radius 8")]
     fn a_radius_without_an_entry_is_refused() {
-        let _ = plan(8, Element::U8);
+        let _ = plan(8, PixelType::U8);
     }
 }

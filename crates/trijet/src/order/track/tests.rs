@@ -21,7 +21,7 @@ fn stamp(track: &Track, range: Range<u64>, mode: Mode, position: Position) {
 }
 
 fn needs(track: &Track, range: Range<u64>, mode: Mode) -> Vec<Position> {
-    let mut found = Needs::new();
+    let mut found = NeededPositions::new();
     track.all_users(&range, mode, |_| false, &mut found);
     found.sort_unstable();
     found.to_vec()

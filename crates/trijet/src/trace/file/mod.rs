@@ -127,12 +127,12 @@ impl From<OldAbout> for About {
 
 /// The totals in the last block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct End {
+struct FileEnd {
     ops: u64,
     texts: u64,
 }
 
-impl fmt::Display for End {
+impl fmt::Display for FileEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} operations and {} names", self.ops, self.texts)
     }

@@ -3,8 +3,8 @@
 
 use super::row::{Previous, Row, RowBefore3, RowBefore5, RowBefore6};
 use super::{
-    About, End, Kind, MAGIC, OLDER, OPS_MAX, OldAbout, PAYLOAD_MAX, SINCE_GRAPHS, SINCE_ORDERED,
-    SINCE_QUEUES, SINCE_ROUTES, TEXTS_MAX, checksum,
+    About, FileEnd, Kind, MAGIC, OLDER, OPS_MAX, OldAbout, PAYLOAD_MAX, SINCE_GRAPHS,
+    SINCE_ORDERED, SINCE_QUEUES, SINCE_ROUTES, TEXTS_MAX, checksum,
 };
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Op;
@@ -233,8 +233,8 @@ impl<R: Read> Reader<R> {
                 Kind::Texts => self.read_texts()?,
                 Kind::Ops => self.begin_ops()?,
                 Kind::End => {
-                    let end: End = self.decode()?;
-                    let found = End { ops: self.read, texts: self.texts.len() as u64 };
+                    let end: FileEnd = self.decode()?;
+                    let found = FileEnd { ops: self.read, texts: self.texts.len() as u64 };
                     if end != found {
                         let cause = format!("the file has {found}, but its end counts {end}");
                         return Err(damaged(self.at, cause));

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::row::{Previous, Row};
-use super::{About, End, Kind, MAGIC, OPS_MAX, PAYLOAD_MAX, checksum};
+use super::{About, FileEnd, Kind, MAGIC, OPS_MAX, PAYLOAD_MAX, checksum};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Op;
 use serde::Serialize;
@@ -144,7 +144,7 @@ impl<W: Write> Writer<W> {
     /// `Io` if writing fails.
     pub fn finish(mut self) -> Result<W> {
         self.flush()?;
-        let end = End { ops: self.written, texts: self.texts.len() as u64 };
+        let end = FileEnd { ops: self.written, texts: self.texts.len() as u64 };
         let payload = encode(&end, Vec::new())?;
         self.block(Kind::End, &payload)?;
         self.out.flush().map_err(failed)?;

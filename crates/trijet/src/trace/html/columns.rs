@@ -14,7 +14,7 @@ const LEVEL: u8 = 6;
 
 /// How a column relates its numbers to each other.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Code {
+pub(super) enum ColumnCode {
     /// Not at all.
     Plain = 0,
     /// Each number is the difference from the one before.
@@ -42,15 +42,15 @@ fn signed(value: u64, before: u64) -> u64 {
 
 impl Columns {
     /// Adds a column. A number that a script cannot represent becomes the largest one that it can.
-    pub(super) fn add(&mut self, name: &str, code: Code, values: impl Iterator<Item = u64>) {
+    pub(super) fn add(&mut self, name: &str, code: ColumnCode, values: impl Iterator<Item = u64>) {
         let mut most = 0;
         let mut before = 0;
         let coded = values.map(|value| {
             let value = value.min(NUMBER_MAX);
             most = most.max(value);
             match code {
-                Code::Plain => value,
-                Code::Difference => signed(value, std::mem::replace(&mut before, value)),
+                ColumnCode::Plain => value,
+                ColumnCode::Difference => signed(value, std::mem::replace(&mut before, value)),
             }
         });
         let coded: Vec<u64> = coded.collect();
@@ -74,7 +74,7 @@ impl Columns {
             lengths.push(took);
             free = start + took;
         }
-        self.push(length, Code::Plain as u32, &lengths, longest);
+        self.push(length, ColumnCode::Plain as u32, &lengths, longest);
         self.push(begin, 2, &begins, most);
     }
 
@@ -123,10 +123,10 @@ mod tests {
     fn a_column_has_differences_with_their_sign_in_planes_of_bytes() {
         let mut columns = Columns::default();
         // 3, -2 and +400 are coded as 6, 3 and 800.
-        columns.add("a", Code::Difference, [3, 1, 401].into_iter());
+        columns.add("a", ColumnCode::Difference, [3, 1, 401].into_iter());
         // The second span begins 5 after the end of the first.
         columns.add_spans(["b", "c"], [(10, 20), (25, 26)].into_iter());
-        columns.add("d", Code::Plain, [u64::MAX].into_iter());
+        columns.add("d", ColumnCode::Plain, [u64::MAX].into_iter());
         assert_eq!(
             columns.heads,
             "[\"a\",1,2,2,3],[\"c\",0,1,1,2],[\"b\",2,1,1,2],[\"d\",0,7,7,1]"

@@ -6,7 +6,7 @@ use super::super::tracks::{self, Shows, kind_name, span, track_name};
 use super::item::{Item, NO_TRACK, Sheet, TimelineTrack, TrackKind};
 use super::look::Look;
 use super::page::Page;
-use super::sheet::{CRITICAL, CRITICAL_CALL, Data, More, UNDECLARED};
+use super::sheet::{CRITICAL, CRITICAL_CALL, More, SheetData, UNDECLARED};
 use crate::base::ledger::{Declared, Op};
 use crate::base::span::Union;
 use crate::trace::critical::Category;
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 /// The data of the timeline of a run.
-pub(super) fn data(page: &Page<'_>) -> Data {
+pub(super) fn data(page: &Page<'_>) -> SheetData {
     let ops = &*page.ops;
     let tracks = tracks::tracks(ops);
     let several = ops.windows(2).any(|pair| pair[0].device != pair[1].device);

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::markup::{escaped, none};
-use super::sheet::Data;
+use super::sheet::SheetData;
 use std::borrow::Cow;
 
 const PAGE: &str = include_str!("page.html");
@@ -18,7 +18,7 @@ const SCRIPTS: [&str; 6] = [
 ];
 
 /// The page with each mark replaced: by what all pages share, or by what `part` gives for its name.
-pub(super) fn filled(data: &Data, part: impl Fn(&str) -> String) -> String {
+pub(super) fn filled(data: &SheetData, part: impl Fn(&str) -> String) -> String {
     let mut page = String::new();
     let mut rest = PAGE;
     while let Some((before, marked)) = rest.split_once("{{") {
@@ -47,7 +47,7 @@ pub(super) fn signed(text: &str) -> String {
 }
 
 /// The parts that all pages share.
-fn shared<'a>(name: &str, data: &'a Data) -> Option<Cow<'a, str>> {
+fn shared<'a>(name: &str, data: &'a SheetData) -> Option<Cow<'a, str>> {
     Some(match name {
         "style" => STYLE.into(),
         "note" => {

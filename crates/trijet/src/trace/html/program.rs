@@ -173,10 +173,10 @@ impl ProgramPage {
 impl Sheet {
     /// The operations of each engine, for a picture: the name of the track, and the time and colour of
     /// each operation.
-    pub(super) fn engines(&self) -> Vec<still::Engine> {
+    pub(super) fn engines(&self) -> Vec<still::StillEngine> {
         let wanted = |track: &&TimelineTrack| track.kind == TrackKind::Engine;
         let mut rows: Vec<Option<usize>> = Vec::new();
-        let mut engines: Vec<still::Engine> = Vec::new();
+        let mut engines: Vec<still::StillEngine> = Vec::new();
         for track in &self.tracks {
             rows.push(wanted(&track).then_some(engines.len()));
             if wanted(&track) {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::super::json::string;
-use super::columns::{Code, Columns};
+use super::columns::{ColumnCode, Columns};
 use super::item::{Item, Sheet, TrackKind};
 use super::merge::{Merged, merged};
 use std::borrow::Cow;
@@ -45,7 +45,7 @@ pub(super) struct More<'a> {
 }
 
 /// The data of a timeline in a page.
-pub(super) struct Data {
+pub(super) struct SheetData {
     /// What the script reads first, as JSON.
     pub(super) json: String,
     /// The columns, in base64.
@@ -54,7 +54,7 @@ pub(super) struct Data {
     pub(super) note: Option<String>,
 }
 
-impl Data {
+impl SheetData {
     fn size(&self) -> usize {
         self.json.len() + self.columns.len()
     }
@@ -62,11 +62,11 @@ impl Data {
 
 impl Sheet {
     /// The data of the timeline. If they would be too large, short neighbours are merged.
-    pub(super) fn data(&self, more: &More<'_>) -> Data {
+    pub(super) fn data(&self, more: &More<'_>) -> SheetData {
         self.data_within(more, BYTES_MAX)
     }
 
-    pub(super) fn data_within(&self, more: &More<'_>, limit: usize) -> Data {
+    pub(super) fn data_within(&self, more: &More<'_>, limit: usize) -> SheetData {
         let mut data = self.packed(more, None);
         let mut wanted = self.items.len() as f64;
         for _ in 0..TRIES_MAX {
@@ -81,7 +81,7 @@ impl Sheet {
         data
     }
 
-    fn packed(&self, more: &More<'_>, fewer: Option<&Merged>) -> Data {
+    fn packed(&self, more: &More<'_>, fewer: Option<&Merged>) -> SheetData {
         let items = fewer.map_or(&self.items, |fewer| &fewer.items);
         // The number in `self.items` of an item.
         let first = |index: usize| fewer.map_or(index, |fewer| fewer.first[index]);
@@ -92,29 +92,37 @@ impl Sheet {
             let item = &items[index];
             u64::from(flag(item.work.is_some(), TIMED) | flag(item.call.is_some(), CALLED) | own)
         });
-        columns.add("flags", Code::Plain, flags);
-        columns.add("kind", Code::Plain, items.iter().map(|item| u64::from(item.kind)));
-        columns.add("label", Code::Plain, items.iter().map(|item| u64::from(item.label)));
+        columns.add("flags", ColumnCode::Plain, flags);
+        columns.add("kind", ColumnCode::Plain, items.iter().map(|item| u64::from(item.kind)));
+        columns.add("label", ColumnCode::Plain, items.iter().map(|item| u64::from(item.label)));
         let span = |time: Option<(u64, u64)>| time.unwrap_or((0, 0));
         columns.add_spans(["begin", "took"], items.iter().map(|item| span(item.work)));
         columns.add_spans(["call", "calling"], items.iter().map(|item| span(item.call)));
-        columns.add("bytes", Code::Plain, items.iter().map(|item| item.bytes));
+        columns.add("bytes", ColumnCode::Plain, items.iter().map(|item| item.bytes));
         let rows = self.rows(items, &mut columns);
         for (name, values) in &more.columns {
-            columns.add(name, Code::Difference, (0..items.len()).map(|index| values[first(index)]));
+            columns.add(
+                name,
+                ColumnCode::Difference,
+                (0..items.len()).map(|index| values[first(index)]),
+            );
         }
         let edges = self.edges(more, fewer);
-        columns.add("from", Code::Difference, edges.iter().map(|(from, _)| *from as u64));
-        columns.add("to", Code::Difference, edges.iter().map(|(_, to)| *to as u64));
+        columns.add("from", ColumnCode::Difference, edges.iter().map(|(from, _)| *from as u64));
+        columns.add("to", ColumnCode::Difference, edges.iter().map(|(_, to)| *to as u64));
         let shown = fewer.map_or(0, |fewer| fewer.grain);
         let gaps: Vec<&[u64; 4]> = more.gaps.iter().filter(|gap| gap[2] >= shown).collect();
         for (field, name) in ["gapTrack", "gapFrom", "gapTook", "gapCause"].iter().enumerate() {
-            columns.add(name, Code::Difference, gaps.iter().map(|gap| gap[field]));
+            columns.add(name, ColumnCode::Difference, gaps.iter().map(|gap| gap[field]));
         }
         if let Some(fewer) = fewer {
-            columns.add("number", Code::Difference, fewer.first.iter().map(|first| *first as u64));
-            columns.add("stands", Code::Plain, fewer.stands.iter().copied());
-            columns.add("busy", Code::Plain, fewer.busy.iter().copied());
+            columns.add(
+                "number",
+                ColumnCode::Difference,
+                fewer.first.iter().map(|first| *first as u64),
+            );
+            columns.add("stands", ColumnCode::Plain, fewer.stands.iter().copied());
+            columns.add("busy", ColumnCode::Plain, fewer.busy.iter().copied());
         }
         let (heads, columns) = columns.finish();
         let list = |words: &[String]| words.iter().map(|w| string(w)).collect::<Vec<_>>().join(",");
@@ -125,7 +133,7 @@ impl Sheet {
             list(&self.kinds),
             more.members
         );
-        Data { json, columns, note: fewer.map(Merged::note) }
+        SheetData { json, columns, note: fewer.map(Merged::note) }
     }
 
     /// The edges between the items that remain.
@@ -164,7 +172,7 @@ impl Sheet {
             }
         }
         for (name, rows) in ["engineRow", "streamRow", "threadRow"].into_iter().zip(rows) {
-            columns.add(name, Code::Plain, rows.into_iter());
+            columns.add(name, ColumnCode::Plain, rows.into_iter());
         }
         text.join(",")
     }

@@ -51,9 +51,9 @@ pub(super) fn of_sheet(sheet: &Sheet) -> String {
 const NOTHING: &str = "No operation has times.";
 
 /// An engine of a picture: its name, and the begin, the end and the colour of its operations.
-pub(super) type Engine = (String, Vec<(u64, u64, u64)>);
+pub(super) type StillEngine = (String, Vec<(u64, u64, u64)>);
 
-fn drawn(engines: &[Engine], window: &Range<u64>) -> String {
+fn drawn(engines: &[StillEngine], window: &Range<u64>) -> String {
     let mut rows = String::new();
     for (number, (name, spans)) in engines.iter().enumerate() {
         let top = number * ROW;

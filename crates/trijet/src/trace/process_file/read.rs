@@ -6,7 +6,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::StreamClass;
 use crate::base::units::Nanos;
 use crate::trace::activity::{
-    Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, Direction, End,
+    Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, CopyDirection, End,
     MemoryKind, NameId, OverheadKind, ProcessTrace, StreamInfo, SyncKind,
 };
 use std::io::{self, Read};
@@ -38,7 +38,7 @@ const OTHERS_MAX: usize = 1 << 16;
 /// Activities beyond the limit of 2^25 are counted and left
 /// out ([`ProcessTrace::left_out`]).
 pub fn read(from: impl Read) -> Result<Vec<ProcessTrace>> {
-    let mut reader = Reader { from, at: 0, cut: 0, traces: Vec::new(), activities: 0 };
+    let mut reader = ProcessReader { from, at: 0, cut: 0, traces: Vec::new(), activities: 0 };
     while let Some((tag, payload)) = reader.block()? {
         let at = reader.at - payload.len() as u64;
         reader.decode(tag, &payload).map_err(|cause| damaged(at, &cause))?;
@@ -62,7 +62,7 @@ fn damaged(at: u64, cause: &str) -> Error {
     Error::new(ErrorKind::Io, "read trace", format!("byte {at}: {cause}"))
 }
 
-struct Reader<R> {
+struct ProcessReader<R> {
     from: R,
     /// The number of bytes that were read as whole blocks.
     at: u64,
@@ -78,7 +78,7 @@ const NOT_A_TRACE: &str = "not a trace, as `trijet trace -o FILE` writes it";
 /// A result whose error says why a block is refused.
 type Decoded<T> = std::result::Result<T, String>;
 
-impl<R: Read> Reader<R> {
+impl<R: Read> ProcessReader<R> {
     /// The tag and the payload of the next block; `None` at the end of the file.
     fn block(&mut self) -> Result<Option<(u8, Vec<u8>)>> {
         let mut head = [0; 4];
@@ -322,12 +322,12 @@ fn kind(kind: u8, a: u8, b: u8, c: u8) -> Decoded<ActivityKind> {
         (1, 0) => ActivityKind::Kernel,
         (2, direction) => {
             let direction = match direction {
-                0 => Direction::Unknown,
-                1 => Direction::Upload,
-                2 => Direction::Download,
-                3 => Direction::Within,
-                4 => Direction::Peer,
-                5 => Direction::Host,
+                0 => CopyDirection::Unknown,
+                1 => CopyDirection::Upload,
+                2 => CopyDirection::Download,
+                3 => CopyDirection::Within,
+                4 => CopyDirection::Peer,
+                5 => CopyDirection::Host,
                 _ => return Err(unknown()),
             };
             let (Some(from), Some(to)) = (memory(b), memory(c)) else { return Err(unknown()) };

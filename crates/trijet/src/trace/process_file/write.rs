@@ -5,7 +5,7 @@
 use crate::base::ledger::StreamClass;
 use crate::base::units::Nanos;
 use crate::trace::activity::{
-    Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, Direction, End,
+    Activity, ActivityKind, Allocation, AllocationKind, Api, ContextInfo, CopyDirection, End,
     MemoryKind, NameId, OverheadKind, StreamInfo, SyncKind,
 };
 use trijet_cupti::file::{self, Allocated, NO_NAME, Row, Totals, kind};
@@ -83,12 +83,12 @@ fn code(kind: ActivityKind) -> [u8; 4] {
         ActivityKind::Kernel => [kind::KERNEL, 0, 0, 0],
         ActivityKind::Copy { direction, from, to } => {
             let way = match direction {
-                Direction::Unknown => 0,
-                Direction::Upload => 1,
-                Direction::Download => 2,
-                Direction::Within => 3,
-                Direction::Peer => 4,
-                Direction::Host => 5,
+                CopyDirection::Unknown => 0,
+                CopyDirection::Upload => 1,
+                CopyDirection::Download => 2,
+                CopyDirection::Within => 3,
+                CopyDirection::Peer => 4,
+                CopyDirection::Host => 5,
             };
             [kind::COPY, way, memory(from), memory(to)]
         }

@@ -10,7 +10,7 @@ use super::deque::Deque;
 use super::range::Range;
 use super::ring::Ring;
 use super::shared::Memory;
-use crate::workers::end::{self, End};
+use crate::workers::end::{self, StopCause};
 use crate::workers::graph::RECORD_WORDS;
 use crate::workers::options::Policy;
 use crate::workers::setup::{COUNTS, Setup};
@@ -19,27 +19,27 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The parts of a graph of tasks.
-pub(super) struct Graph<'a> {
+pub(super) struct TwinGraph<'a> {
     pub(super) words: &'a [u32],
     /// For each node, its predecessors that did not run.
     pub(super) counters: &'a [Cell<u32>],
 }
 
 /// A run: what its workers share.
-pub(super) struct Run<'a> {
+pub(super) struct TwinRun<'a> {
     pub(super) setup: Setup,
     /// The address of the words of the host.
     pub(super) host: u64,
     pub(super) policy: Policy,
     pub(super) memory: &'a Memory<'a>,
     pub(super) list: &'a [u64],
-    pub(super) graph: Graph<'a>,
+    pub(super) graph: TwinGraph<'a>,
     pub(super) next: AtomicU32,
     pub(super) credits: Credits,
     pub(super) ring: Ring,
     pub(super) deques: Vec<Deque>,
     pub(super) ranges: Vec<Range>,
-    pub(super) end: Cell<Option<End>>,
+    pub(super) end: Cell<Option<StopCause>>,
     /// Searches since a task was found or made, over all workers.
     pub(super) in_vain: Cell<u64>,
     /// The tasks that have begun.
@@ -69,10 +69,10 @@ pub(super) mod count {
     pub(in crate::workers::twin) const MISSED: usize = 4;
 }
 
-impl Run<'_> {
+impl TwinRun<'_> {
     pub(super) fn stop(&self, code: u32, worker: usize, task: u64) {
         if self.end.get().is_none() {
-            self.end.set(Some(End { code, worker: worker as u32, task }));
+            self.end.set(Some(StopCause { code, worker: worker as u32, task }));
         }
     }
 
@@ -221,7 +221,7 @@ impl Run<'_> {
 
     /// Makes the nodes that waited for this one only.
     pub(super) fn release(&self, worker: usize, state: &mut State, node: usize) {
-        let Graph { words, counters } = &self.graph;
+        let TwinGraph { words, counters } = &self.graph;
         for edge in words[node]..words[node + 1] {
             let next = words[(self.setup.successors + edge) as usize] as usize;
             let left = counters[next].get() - 1;

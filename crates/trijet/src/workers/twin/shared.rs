@@ -1,8 +1,8 @@
 //! The written spans of a run: elements that all tasks may read and write, one task at a time.
 #![forbid(unsafe_code)]
 
-use crate::device::asked::Asked;
-use crate::device::twin::{Inputs, Tile};
+use crate::device::asked::AskedArgument;
+use crate::device::twin::{Tile, TileInputs};
 use bytemuck::Pod;
 use std::cell::Cell;
 use std::fmt;
@@ -23,7 +23,7 @@ fn cells<T>(elements: &mut [T]) -> &[Cell<T>] {
 
 /// The arguments of a program.
 pub(super) struct Memory<'a> {
-    pub(super) inputs: Inputs<'a>,
+    pub(super) inputs: TileInputs<'a>,
     written: Vec<(usize, Cells<'a>)>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Memory<'a> {
 
     /// The written span whose address is argument `index`.
     pub(super) fn shared<T: Pod>(&self, index: usize) -> Shared<'a, T> {
-        self.inputs.expect::<T>(Asked::Shared, index);
+        self.inputs.expect::<T>(AskedArgument::Shared, index);
         let found = self.written.iter().find(|(at, _)| *at == index);
         let (_, words) = *found.expect("an argument of the program, not one of its run");
         Shared { words, element: PhantomData }

@@ -10,12 +10,12 @@ use super::deque::Deque;
 use super::host;
 use super::range::Range;
 use super::ring::Ring;
-use super::run::{Graph, Run, State, count};
+use super::run::{State, TwinGraph, TwinRun, count};
 use super::shared::Memory;
 use super::worker::{Body, Kinds, Worker};
 use crate::base::prng::Prng;
 use crate::device::twin::Tile;
-use crate::workers::end::{self, End, EndReport};
+use crate::workers::end::{self, EndReport, StopCause};
 use crate::workers::options::Policy;
 use crate::workers::setup::{COUNTS, SPAN, STATS, Setup};
 use crate::workers::task::PAYLOAD;
@@ -26,7 +26,7 @@ use std::sync::atomic::AtomicU32;
 const ARGUMENTS: usize = 12;
 
 /// A task from its begin to its end.
-fn perform(run: &Run<'_>, worker: usize, state: &mut State, task: u64, kinds: &[(&str, Body)]) {
+fn perform(run: &TwinRun<'_>, worker: usize, state: &mut State, task: u64, kinds: &[(&str, Body)]) {
     run.in_vain.set(0);
     if state.counts[count::RAN].is_multiple_of(16) && host::is_asked(run.host) {
         run.stop(end::ABORTED, worker, 0);
@@ -49,7 +49,7 @@ fn perform(run: &Run<'_>, worker: usize, state: &mut State, task: u64, kinds: &[
 }
 
 /// Workers that take turns until all have left or the run ends.
-fn take_turns(run: &Run<'_>, states: &mut [State], kinds: &[(&str, Body)]) {
+fn take_turns(run: &TwinRun<'_>, states: &mut [State], kinds: &[(&str, Body)]) {
     let mut random = Prng::new(u64::from(run.setup.seed));
     let mut there: Vec<usize> = (0..states.len()).collect();
     while run.end.get().is_none() && !there.is_empty() {
@@ -66,7 +66,7 @@ fn take_turns(run: &Run<'_>, states: &mut [State], kinds: &[(&str, Body)]) {
 }
 
 /// The levels of a graph, each over all workers.
-fn take_levels(run: &Run<'_>, states: &mut [State], kinds: &[(&str, Body)]) {
+fn take_levels(run: &TwinRun<'_>, states: &mut [State], kinds: &[(&str, Body)]) {
     let bounds = &run.graph.words[run.setup.level as usize..][..=run.setup.levels as usize];
     for level in bounds.windows(2) {
         for number in level[0]..level[1] {
@@ -111,13 +111,13 @@ pub(in crate::workers) fn run<K: Kinds>(tile: &mut Tile<'_>) {
     let dealt = setup.initial / 4 * 3 / workers * workers;
     let (mut states, ranges): (Vec<_>, _) =
         (0..workers).map(|worker| initial_state(&setup, policy, worker)).unzip();
-    let run = Run {
+    let run = TwinRun {
         setup,
         host,
         policy,
         memory: &memory,
         list,
-        graph: Graph { words, counters },
+        graph: TwinGraph { words, counters },
         next: AtomicU32::new(if policy == Policy::Hybrid { dealt } else { 0 }),
         credits: Credits::new(setup.initial),
         ring: Ring::new(setup.ring_bits),
@@ -149,10 +149,10 @@ pub(in crate::workers) fn run<K: Kinds>(tile: &mut Tile<'_>) {
 }
 
 /// The end of a run that has none: there was no task.
-const NO_END: End = End { code: 0, worker: 0, task: 0 };
+const NO_END: StopCause = StopCause { code: 0, worker: 0, task: 0 };
 
 /// Tells the host how the run ended.
-fn finish(run: &Run<'_>, mut states: Vec<State>) {
+fn finish(run: &TwinRun<'_>, mut states: Vec<State>) {
     for state in &mut states {
         if run.credits.give_back(&mut state.purse) {
             run.stop(end::DRAINED, 0, 0);
@@ -160,7 +160,7 @@ fn finish(run: &Run<'_>, mut states: Vec<State>) {
     }
     let initial = run.setup.initial;
     let credits = if run.credits.are_back() { initial } else { !initial };
-    let End { code, worker, task } = run.end.get().unwrap_or(NO_END);
+    let StopCause { code, worker, task } = run.end.get().unwrap_or(NO_END);
     let totals = std::array::from_fn(|at| states.iter().map(|state| state.counts[at]).sum());
     host::ended(run.host, EndReport { code, worker, credits, task, totals });
 }

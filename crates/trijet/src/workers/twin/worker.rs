@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::host;
-use super::run::{Run, State};
+use super::run::{State, TwinRun};
 use super::shared::Shared;
 use crate::workers::end;
 use crate::workers::task::WorkerTask;
@@ -22,7 +22,7 @@ pub trait Kinds: 'static {
 
 /// A worker that runs a task on the host device.
 pub struct Worker<'a> {
-    run: &'a Run<'a>,
+    run: &'a TwinRun<'a>,
     id: usize,
     state: &'a mut State,
     task: u64,
@@ -40,7 +40,7 @@ impl<'a> Worker<'a> {
     /// The questions of one body after which nothing changes any more: other tasks do not run meanwhile.
     const QUESTIONS_MAX: u32 = 10_000;
 
-    pub(super) fn new(run: &'a Run<'a>, id: usize, state: &'a mut State, task: u64) -> Self {
+    pub(super) fn new(run: &'a TwinRun<'a>, id: usize, state: &'a mut State, task: u64) -> Self {
         Self { run, id, state, task, asked: Cell::new(0) }
     }
 

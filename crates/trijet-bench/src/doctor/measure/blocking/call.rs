@@ -1,6 +1,6 @@
 //! The calls that are made beside a kernel.
 
-use crate::bare::step::Step;
+use crate::bare::step::BareStep;
 
 /// A call that is made beside a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub(super) enum Call {
     /// No call: the control.
     Nothing,
     /// A bare driver call.
-    Bare(Step),
+    Bare(BareStep),
     /// A stream-ordered allocation on b, of memory that the pool holds. Sizes are in MiB.
     Alloc(usize),
     /// The same with an empty pool.

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::base::units::Nanos;
-use crate::device::driver::{Activities, Activity};
+use crate::device::driver::{Activities, EngineActivity};
 use std::collections::{BTreeMap, HashMap};
 use trijet_cupti::file::kind;
 use trijet_cupti::layout::Record;
@@ -59,7 +59,7 @@ impl Tagged {
             let hull = hulls.entry(*tag).or_insert((begin, end));
             *hull = (hull.0.min(begin), hull.1.max(end));
         }
-        let work = hulls.into_iter().map(|(tag, (begin, end))| Activity { tag, begin, end });
+        let work = hulls.into_iter().map(|(tag, (begin, end))| EngineActivity { tag, begin, end });
         Activities { work: work.collect(), lost: self.lost }
     }
 }
