@@ -24,7 +24,7 @@ pub(super) fn race(nodes: &[Node], spans: &[Span], arguments: usize) -> Option<S
         for touch in &node.touches {
             let first = spans[touch.argument].address();
             let addresses = first + touch.range.start..first + touch.range.end;
-            accesses.push(TouchedBytes { node: number, touch: touch, addresses });
+            accesses.push(TouchedBytes { node: number, touch, addresses });
         }
     }
     // So that a pass finds overlapping ones behind each other.

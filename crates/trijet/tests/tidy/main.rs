@@ -20,6 +20,7 @@ mod source;
 mod text;
 mod traits;
 mod tree;
+mod types;
 mod verbs;
 mod words;
 
