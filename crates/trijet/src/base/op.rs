@@ -360,7 +360,7 @@ pub enum OpKind {
     /// A heap gave an allocation its memory. Other allocations may have had the bytes before, and their
     /// operations may be pending.
     FromHeap {
-        /// The place of the first byte in the heap of the entry's device. Memory with other places is other
+        /// The offset of the first byte in the heap of the entry's device. Memory with other offsets is other
         /// memory.
         place: u64,
     },
@@ -499,7 +499,7 @@ pub enum Declared {
     Nothing,
 }
 
-/// A place in a program's source.
+/// A line of a program's source.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Site {
     /// The file.
@@ -549,7 +549,7 @@ pub struct Op {
     pub label: Cow<'static, str>,
     /// The chunk of a pipeline that it belongs to.
     pub chunk: Option<u64>,
-    /// The place in the program that enqueued it, if that is known.
+    /// The line of the program that enqueued it, if that is known.
     pub site: Option<Site>,
     /// The host thread that made the call. In a trace that was taken, threads are numbered by first
     /// appearance.

@@ -86,7 +86,7 @@ impl<'a> Context<'a> {
 }
 
 impl Context<'_> {
-    /// The number of an entry, with its place in the program if that is known.
+    /// The number of an entry, with its line of the program if that is known.
     pub(super) fn place(&self, op: u64) -> String {
         let site = find(self.parties, op).and_then(|party| party.site.as_ref());
         site.map_or_else(|| format!("at #{op}"), |site| format!("at #{op}, {site}"))

@@ -98,7 +98,7 @@ impl Context<'_> {
         }
     }
 
-    /// An entry by its number, its label and its place in the program.
+    /// An entry by its number, its label and its line of the program.
     pub(super) fn entry_text(&self, party: &Party) -> String {
         let Party { op, label, site, .. } = party;
         let site = site.as_ref().map_or_else(String::new, |site| format!(" ({site})"));

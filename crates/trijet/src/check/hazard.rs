@@ -141,7 +141,7 @@ pub struct Party {
     pub kind: OpKind,
     /// The name of the operation.
     pub label: Cow<'static, str>,
-    /// The place in the program that enqueued it.
+    /// The line of the program that enqueued it.
     pub site: Option<Site>,
     /// Its lane and its number there. Without meaning for an entry outside of streams.
     pub position: Position,

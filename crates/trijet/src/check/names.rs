@@ -71,7 +71,7 @@ impl Names {
         }
     }
 
-    /// Where the party was enqueued: the place in the program, and its position or thread.
+    /// Where the party was enqueued: the line of the program, and its position or thread.
     pub(super) fn place(&self, party: &Party) -> String {
         let site = party.site.as_ref();
         let site = site.map_or_else(|| "at an unknown place".to_owned(), |s| format!("at {s}"));

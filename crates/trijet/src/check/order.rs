@@ -77,7 +77,7 @@ impl EntryOrder {
         }
     }
 
-    /// Reads the next entry, and returns its place in the order.
+    /// Reads the next entry, and returns its position in the order.
     pub(super) fn step(&mut self, op: &Op, index: u64) -> Step {
         let mut step = Step::new(self.known.threads.last);
         if self.step_outside_threads(op, index) {

@@ -22,7 +22,7 @@ const ALIGN: usize = 4096;
 /// The locked byte ranges of a region.
 type Locks = Vec<(Range<u64>, Mode)>;
 
-/// A run of bytes with locks on ranges.
+/// A range of bytes with locks on ranges.
 ///
 /// Invariant: `base` points to `len` bytes that stay valid until this value drops. The first
 /// `ready` of them are initialised, and no code reads or writes the others.

@@ -65,7 +65,7 @@ impl Stream {
     }
 
     /// As [`Stream::launch_graph_if`], again and again as long as the condition is not zero before the operations, which
-    /// write it. A condition that stays set hangs a GPU; a host device reports an error after a million turns.
+    /// write it. A condition that stays set hangs a GPU; a host device reports an error after a million repeats.
     ///
     /// # Errors
     /// As for [`Stream::launch_graph_if`].

@@ -241,7 +241,7 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Page-locked memory that takes the results, each row at its place. A run refuses memory that
+    /// Page-locked memory that takes the results, each row at its index. A run refuses memory that
     /// is too short for all rows.
     #[must_use]
     pub fn pinned_sink<T: Element>(mut self, data: &'a mut Buffer<T, PageLocked>) -> Self {

@@ -271,7 +271,7 @@ impl<T: Element> Sink for Vec<T> {
     }
 }
 
-/// Puts each row at its place: row 0 at the begin of the slice. A run refuses a slice that is too
+/// Puts each row at its index: row 0 at the begin of the slice. A run refuses a slice that is too
 /// short for all rows.
 ///
 /// ```

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// Where results go. Called in the order of the rows, unless it is [parallel](Sink::parallel).
 ///
-/// A `Vec` is a sink that appends the results, and a slice one that puts each row at its place.
+/// A `Vec` is a sink that appends the results, and a slice one that puts each row at its index.
 ///
 /// ```
 /// use std::ops::Range;

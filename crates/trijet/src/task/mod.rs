@@ -1,4 +1,4 @@
-//! Tasks: each says which data it reads and writes, and the library chooses its stream and its place in the order.
+//! Tasks: each says which data it reads and writes, and the library chooses its stream and orders it.
 //!
 //! A task is a function with the uses of data that it declares. Its function gets views of these data and a stream, and
 //! enqueues work; or it runs on a thread of the host and gets slices. The result is that of the tasks one after
@@ -162,7 +162,7 @@ impl TaskOptions {
 
     /// Checks that tasks on streams do not write what they declare to read, as a kernel with a wrong declaration may: the
     /// device memory is compared before and after each task, and [`Tasks::finish`] returns the first difference as an error,
-    /// with the bytes and the place of the task. This is for tests: all that is read goes to the host twice, and regions
+    /// with the bytes and the line that submitted the task. This is for tests: all that is read goes to the host twice, and regions
     /// are issued task by task.
     pub fn check_reads(mut self) -> Self {
         self.checks_reads = true;
@@ -327,7 +327,7 @@ impl Tasks {
     }
 
     /// Runs `submit`, and issues the tasks that it submits on this thread as one graph: a region, which programs repeat. A
-    /// region with the same calls, uses, sizes of data, kinds of memory and places within 256 bytes as an earlier one is a launch of its graph. Functions run each
+    /// region with the same calls, uses, sizes of data, kinds of memory and offsets within 256 bytes as an earlier one is a launch of its graph. Functions run each
     /// time; where they enqueue other values, or use other data, the graph is changed in place, and where they enqueue other
     /// operations, it is made anew. So a region is at most a matter of speed: tasks have the results that they have without
     /// it.

@@ -544,7 +544,7 @@ impl Summary {
     }
 }
 
-/// The number and the label of an operation, and the place in the program that enqueued it.
+/// The number and the label of an operation, and the line of the program that enqueued it.
 #[must_use]
 pub fn describe(ops: &[Op], index: usize) -> String {
     let Some(op) = ops.get(index) else { return format!("#{index}") };

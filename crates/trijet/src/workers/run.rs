@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 pub enum Work<'a> {
     /// A task of the kind at `kind` for each payload from 0 to before `count`.
     Range {
-        /// The place of the kind in [`Kinds::KINDS`].
+        /// The index of the kind in [`Kinds::KINDS`].
         kind: u8,
         /// The number of tasks.
         count: u32,

@@ -4,7 +4,7 @@
 /// The payload of a task.
 pub(super) const PAYLOAD: u64 = (1 << 56) - 1;
 
-/// A task: its kind, by its place in [`Kinds::KINDS`](super::Kinds::KINDS), and a payload of 56 bits.
+/// A task: its kind, by its index in [`Kinds::KINDS`](super::Kinds::KINDS), and a payload of 56 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WorkerTask(pub(super) u64);
 

@@ -1,6 +1,10 @@
 //! Plain English: no words that leave open what they stand for.
 
+use std::collections::BTreeSet;
+
 use crate::{File, Finding, demand_none, files, lines};
+
+const GLOSSARY: &str = "docs/glossary.md";
 
 /// The words, each with a hint what to write in its place. Split, so that this file passes.
 const WORDS: &[(&str, &str)] = &[
@@ -45,4 +49,44 @@ fn an_unclear_word_is_found_in_text_and_in_names() {
     assert_eq!(lines(&unclear_words(&File::new("crates/x/src/a.rs", &bad))), [1, 2]);
     let document = format!("`{word}_waits` is a test\n{}\n", word.to_uppercase());
     assert_eq!(lines(&unclear_words(&File::new("docs/a.md", &document))), [2]);
+}
+
+/// The words that a line of the glossary defines: those in bold.
+fn defined(line: &str) -> Vec<&str> {
+    let Some(entry) = line.strip_prefix("- **") else { return Vec::new() };
+    let parts = entry.split("**");
+    // Every second part is in bold.
+    parts.step_by(2).collect()
+}
+
+/// Words that a glossary defines a second time.
+fn defined_twice(glossary: &File) -> Vec<Finding> {
+    let mut seen = BTreeSet::new();
+    let lines = glossary.text.lines().zip(1..);
+    let all = lines.flat_map(|(line, n)| defined(line).into_iter().map(move |word| (word, n)));
+    let again = all.filter(|(word, _)| !seen.insert(word.to_lowercase()));
+    again.map(|(word, n)| glossary.finding(n, format!("`{word}` has a meaning above"))).collect()
+}
+
+/// Words that once had several meanings in the sources.
+const SETTLED: [&str; 6] = ["record", "place", "turn", "gate", "kept", "run"];
+
+#[test]
+fn the_glossary_gives_each_word_one_meaning() {
+    let all = files();
+    let glossary = all.iter().find(|file| file.path == GLOSSARY).expect("there is a glossary");
+    demand_none("a word has one meaning", &defined_twice(glossary));
+    let words: Vec<&str> = glossary.text.lines().flat_map(defined).collect();
+    for word in SETTLED {
+        assert!(words.contains(&word), "{GLOSSARY} defines `{word}`");
+    }
+}
+
+#[test]
+fn a_second_meaning_is_found() {
+    let bad =
+        "# Words\n- **a**: one. **B**: two.\n\n- **c**: three.\n- **b**: four.\n- **a**: five.\n";
+    assert_eq!(lines(&defined_twice(&File::new(GLOSSARY, bad))), [5, 6]);
+    let good = "- **a**, or *b*: one.\n- **ab**: an *a* of b.\n";
+    assert_eq!(lines(&defined_twice(&File::new(GLOSSARY, good))), [0; 0]);
 }

@@ -10,7 +10,7 @@ use crate::base::units::Nanos;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The least number of entries from one place of the program that counts as a loop.
+/// The least number of entries from one line of the program that counts as a loop.
 pub(super) const LOOP_MIN: usize = 3;
 /// The number of entries that a warning lists.
 const OPS_MAX: usize = 16;
@@ -74,7 +74,7 @@ impl<'a> LintRun<'a> {
         times.get(times.len() / 2).copied().unwrap_or(0)
     }
 
-    /// The entries that `wanted` picks, grouped by their place in the program and their label.
+    /// The entries that `wanted` picks, grouped by their line of the program and their label.
     pub(super) fn by_place(&self, wanted: impl Fn(&Op) -> bool) -> Vec<Vec<usize>> {
         let mut places: BTreeMap<(Option<PlaceOf<'_>>, &str), Vec<usize>> = BTreeMap::new();
         for (index, op) in self.ops.iter().enumerate().filter(|(_, op)| wanted(op)) {

@@ -1,4 +1,4 @@
-//! The place of an entry in the order.
+//! The position of an entry in the order.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -18,7 +18,7 @@ pub(in crate::check) enum Moment {
     CallToWork,
 }
 
-/// The place of an entry in the order.
+/// The position of an entry in the order.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::check) struct Step {
     pub(in crate::check) thread: usize,

@@ -65,7 +65,7 @@ impl Machine<'_> {
 
     /// Waits until no operation uses bytes of the host any more.
     fn quiet(&mut self) -> VerbResult<()> {
-        self.gates.clear();
+        self.latches.clear();
         for device in &self.used {
             self.driver.synchronize(*device)?;
         }

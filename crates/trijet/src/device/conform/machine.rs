@@ -1,7 +1,7 @@
 //! The interpreter of sequences: the objects by name, and one method for each verb.
 #![forbid(unsafe_code)]
 
-use super::gate::Gate;
+use super::latch::Latch;
 use super::text::{Line, Need, Sequence, Unclear, Words, option};
 use super::tools::Tools;
 use crate::base::error::{Error, Result};
@@ -101,7 +101,7 @@ pub(super) struct Machine<'a> {
     pub(super) permanent: BTreeSet<String>,
     pub(super) tools: BTreeMap<DeviceId, Tools>,
     pub(super) used: BTreeSet<DeviceId>,
-    pub(super) gates: Vec<Gate>,
+    pub(super) latches: Vec<Latch>,
     pub(super) log: Log,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Machine<'a> {
             permanent: BTreeSet::new(),
             tools: BTreeMap::new(),
             used: BTreeSet::new(),
-            gates: Vec::new(),
+            latches: Vec::new(),
             log: Log::default(),
         })
     }
@@ -269,9 +269,9 @@ impl<'a> Machine<'a> {
         Ok(&self.tools[&device])
     }
 
-    /// Opens every gate, waits for all work, and destroys all objects. Only failures are printed.
+    /// Opens every latch, waits for all work, and destroys all objects. Only failures are printed.
     fn clean_up(&mut self, out: &mut (dyn Write + Send)) -> io::Result<()> {
-        self.gates.clear();
+        self.latches.clear();
         self.end_captures();
         let mut failures = self.wait_for_devices();
         let objects = std::mem::take(&mut self.objects);

@@ -12,8 +12,8 @@
 
 mod bytes;
 mod captures;
-mod gate;
 mod kernels;
+mod latch;
 mod machine;
 mod order;
 mod pools;

@@ -1,11 +1,11 @@
 //! The verbs of streams, events, host functions and devices.
 //!
 //! `hold` makes a stream wait until `release`. On a real clock it enqueues a host function that
-//! waits for a gate. On a modelled clock no thread could open the gate meanwhile, so it enqueues a
+//! waits for a latch. On a modelled clock no thread could open the latch meanwhile, so it enqueues a
 //! kernel that lasts for one second of modelled time.
 #![forbid(unsafe_code)]
 
-use super::gate::{Gate, PATIENCE};
+use super::latch::{Latch, PATIENCE};
 use super::machine::{Answer, Failure, Machine, Object, VerbResult};
 use super::text::{Words, option};
 use super::tools;
@@ -192,17 +192,17 @@ impl Machine<'_> {
             let function = self.tools(device)?.hold;
             tools::enqueue_hold(self.driver, stream, function)?;
         } else {
-            let (gate, wait) = Gate::closed();
+            let (latch, wait) = Latch::closed();
             let run: HostFn = Arc::new(wait);
             self.driver.submit(stream, &Action::HostFn { run: &run, touches: &[] })?;
-            self.gates.push(gate);
+            self.latches.push(latch);
         }
         Ok(String::new())
     }
 
     /// `release`: every held stream continues.
     pub(super) fn release(&mut self) -> Answer {
-        self.gates.clear();
+        self.latches.clear();
         Ok(String::new())
     }
 

@@ -14,8 +14,8 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::thread::Builder;
 
-/// The most turns of a body that is repeated. A GPU has no limit, and hangs.
-const TURNS_MAX: u32 = 1_000_000;
+/// The most repeats of the body of a loop. A GPU has no limit, and hangs.
+const REPEATS_MAX: u32 = 1_000_000;
 /// Kernels that write fewer bytes than this run on one thread.
 const SPLIT_BYTES: u64 = 256 * 1024;
 
@@ -60,7 +60,7 @@ pub(super) fn run(work: &OpWork, part: Range<u64>, threads: usize) -> Result<()>
 /// Performs the operations of a body as often as its condition says.
 fn conditional(body: &ConditionalBody, threads: usize) -> Result<()> {
     let what = "conditional";
-    for _ in 0..TURNS_MAX {
+    for _ in 0..REPEATS_MAX {
         let condition = lock(&body.condition, body.condition.range(), Mode::Read, what)?;
         let is_set = condition.bytes().iter().any(|byte| *byte != 0);
         drop(condition);
@@ -72,7 +72,7 @@ fn conditional(body: &ConditionalBody, threads: usize) -> Result<()> {
             return Ok(());
         }
     }
-    let cause = format!("the condition of a graph was still set after {TURNS_MAX} turns");
+    let cause = format!("the condition of a graph was still set after {REPEATS_MAX} turns");
     Err(Error::new(ErrorKind::Launch, what, cause))
 }
 

@@ -48,11 +48,11 @@ fn memory(driver: &HostDriver, device: DeviceId) -> Span {
 
 /// A host function that has begun when this returns, and ends when the sender drops.
 fn held(driver: &HostDriver, on: StreamHandle, touches: &[(Span, Mode)]) -> Sender<()> {
-    let ((open, gate), (begun, begins)) = (channel::<()>(), channel());
-    let gate = Mutex::new(gate);
+    let ((open, latch), (begun, begins)) = (channel::<()>(), channel());
+    let latch = Mutex::new(latch);
     let run = move || {
         begun.send(()).expect("the test waits");
-        assert!(gate.lock().expect("one run").recv().is_err(), "the gate only opens");
+        assert!(latch.lock().expect("one run").recv().is_err(), "the latch only opens");
     };
     driver.host_fn(on, &(Arc::new(run) as HostFn), touches).expect("enqueued");
     begins.recv().expect("it begins");
@@ -72,13 +72,13 @@ fn lose(driver: &HostDriver, on: StreamHandle, x: &Span) {
 fn an_operation_of_a_worker_is_complete_after_a_loss_when_the_worker_is_done() -> Result<()> {
     let driver = open(&Executor::Threads, &[LOST]);
     let (bad, good, x) = (stream(&driver, BAD), stream(&driver, GOOD), memory(&driver, BAD));
-    let gate = held(&driver, bad, &[(x.clone(), Mode::Write)]);
+    let latch = held(&driver, bad, &[(x.clone(), Mode::Write)]);
     edge(&driver, BAD, bad, good);
     lose(&driver, bad, &x);
     assert_eq!(driver.stream_query(good)?, Readiness::NotReady);
     let error = driver.stream_synchronize(bad).expect_err("a later call hears of it at once");
     assert_eq!(error.kind(), ErrorKind::ContextLost);
-    drop(gate);
+    drop(latch);
     driver.stream_synchronize(good)
 }
 
@@ -86,11 +86,11 @@ fn an_operation_of_a_worker_is_complete_after_a_loss_when_the_worker_is_done() -
 fn a_host_function_without_declared_bytes_delays_nothing_after_a_loss() -> Result<()> {
     let driver = open(&Executor::Threads, &[LOST]);
     let (bad, good, x) = (stream(&driver, BAD), stream(&driver, GOOD), memory(&driver, BAD));
-    let gate = held(&driver, bad, &[]);
+    let latch = held(&driver, bad, &[]);
     edge(&driver, BAD, bad, good);
     lose(&driver, bad, &x);
     driver.stream_synchronize(good)?;
-    drop(gate);
+    drop(latch);
     Ok(())
 }
 
@@ -169,12 +169,12 @@ fn no_operation_runs_beside_a_host_function_with_the_same_declared_bytes() -> Re
     let driver = open(&Executor::Threads, &[]);
     let [a, b, c] = [(); 3].map(|()| stream(&driver, GOOD));
     let (x, y) = (memory(&driver, GOOD), memory(&driver, GOOD));
-    let gate = held(&driver, a, &[(x.clone(), Mode::Read)]);
+    let latch = held(&driver, a, &[(x.clone(), Mode::Read)]);
     driver.fill(b, &x, 1)?;
     driver.fill(c, &y, 1)?;
     driver.stream_synchronize(c)?;
     assert_eq!(driver.stream_query(b)?, Readiness::NotReady);
-    drop(gate);
+    drop(latch);
     driver.stream_synchronize(b)
 }
 

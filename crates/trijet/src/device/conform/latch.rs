@@ -1,17 +1,17 @@
-//! A gate that makes a stream wait.
+//! A latch that makes a stream wait.
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// The longest time for which a stream waits at a gate, and for which an event is polled.
+/// The longest time for which a stream waits at a latch, and for which an event is polled.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A closed gate. It opens when this value drops.
+/// A closed latch. It opens when this value drops.
 #[derive(Debug)]
-pub(super) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+pub(super) struct Latch(Arc<(Mutex<bool>, Condvar)>);
 
-impl Gate {
+impl Latch {
     pub(super) fn closed() -> (Self, impl Fn() + Send + Sync + 'static) {
         let door = Arc::new((Mutex::new(false), Condvar::new()));
         let seen = Arc::clone(&door);
@@ -25,7 +25,7 @@ impl Gate {
     }
 }
 
-impl Drop for Gate {
+impl Drop for Latch {
     fn drop(&mut self) {
         let (open, changed) = &*self.0;
         *open.lock().expect("nothing panics under this lock") = true;
