@@ -56,9 +56,9 @@ pub enum ErrorKind {
 }
 
 /// Why an operation failed.
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorInner>);
 
-struct Inner {
+struct ErrorInner {
     kind: ErrorKind,
     op: Cow<'static, str>,
     cause: Cow<'static, str>,
@@ -99,7 +99,7 @@ impl Error {
         op: impl Into<Cow<'static, str>>,
         cause: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self(Box::new(Inner {
+        Self(Box::new(ErrorInner {
             kind,
             op: op.into(),
             cause: cause.into(),

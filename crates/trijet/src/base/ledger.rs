@@ -22,7 +22,7 @@ const FIRST_OPS: usize = 128;
 type EntryReader = Box<dyn FnMut(Op) + Send>;
 
 #[derive(Default)]
-struct Inner {
+struct LedgerInner {
     ops: VecDeque<Op>,
     /// The index of the first entry that is still in `ops`.
     first: usize,
@@ -34,9 +34,9 @@ struct Inner {
 
 /// A list of entries, in the order of the driver's calls of each lane.
 #[derive(Default)]
-pub struct Ledger(Mutex<Inner>);
+pub struct Ledger(Mutex<LedgerInner>);
 
-impl Inner {
+impl LedgerInner {
     /// Passes the entry to the reader, or keeps it while a wait before it has not ended.
     fn read(&mut self, op: Op, index: usize) {
         if matches!(op.kind, OpKind::Sync { outcome: WaitOutcome::Pending, .. }) {
@@ -76,7 +76,7 @@ impl Ledger {
     /// ```
     #[must_use]
     pub fn read_by(reader: Box<dyn FnMut(Op) + Send>) -> Self {
-        Self(Mutex::new(Inner { reader: Some(reader), ..Inner::default() }))
+        Self(Mutex::new(LedgerInner { reader: Some(reader), ..LedgerInner::default() }))
     }
 
     /// Appends an entry and returns its index.
@@ -114,7 +114,7 @@ impl Ledger {
                 call.end = now;
             }
         }
-        let Inner { ops, first, reader: Some(reader), open } = &mut *inner else { return };
+        let LedgerInner { ops, first, reader: Some(reader), open } = &mut *inner else { return };
         open.remove(&index);
         while open.first() != Some(&*first) {
             let Some(op) = ops.pop_front() else { break };
@@ -140,7 +140,7 @@ impl Ledger {
         std::mem::take(&mut inner.ops).into()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, LedgerInner> {
         self.0.lock().expect("no code panics under the ledger's lock")
     }
 }

@@ -83,13 +83,13 @@ pub struct GradientBuckets<T, R> {
 
 /// Buckets whose communicator is that of a recording. The drop puts the eager one back, also when a step panics or sets a
 /// plan with another transport.
-struct Recorded<'a, T: Element, R: Reduction<T> + Copy> {
+struct RecordedBuckets<'a, T: Element, R: Reduction<T> + Copy> {
     of: &'a mut GradientBuckets<T, R>,
     transport: Transport,
     eager: Option<Communicator>,
 }
 
-impl<T: Element, R: Reduction<T> + Copy> Drop for Recorded<'_, T, R> {
+impl<T: Element, R: Reduction<T> + Copy> Drop for RecordedBuckets<'_, T, R> {
     fn drop(&mut self) {
         if let Some(eager) = self.eager.take() {
             *self.of.used(self.transport) = eager;
@@ -465,7 +465,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
             recording.argument(data)?;
         }
         let eager = std::mem::replace(self.used(transport), recorded);
-        let recorded = Recorded { of: self, transport, eager: Some(eager) };
+        let recorded = RecordedBuckets { of: self, transport, eager: Some(eager) };
         step(recorded.of)?;
         match recorded.of.ready.is_empty() {
             true => Ok(()),

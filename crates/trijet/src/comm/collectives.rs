@@ -16,7 +16,7 @@ use crate::memory::{Element, View, ViewMut};
 const MESSAGES_MAX: usize = 2000;
 
 /// A collective that is to be called, for checks and messages.
-struct Call {
+struct CollectiveCall {
     op: &'static str,
     elements: usize,
     element: fn() -> String,
@@ -29,7 +29,7 @@ struct Call {
     number: u64,
 }
 
-impl Call {
+impl CollectiveCall {
     fn step(&self) -> Step {
         Step {
             elements: Some(self.elements as u64),
@@ -308,17 +308,30 @@ impl Communicator {
     }
 
     /// A collective that moves elements.
-    fn call<T>(&self, op: &'static str, root: Option<usize>) -> Call {
+    fn call<T>(&self, op: &'static str, root: Option<usize>) -> CollectiveCall {
         let (element, element_bytes, is_nccl) =
             (type_named::<T>, size_of::<T>(), self.nccl.is_some());
-        Call { op, elements: 0, element, element_bytes, by: None, root, is_nccl, number: 0 }
+        CollectiveCall {
+            op,
+            elements: 0,
+            element,
+            element_bytes,
+            by: None,
+            root,
+            is_nccl,
+            number: 0,
+        }
     }
 
     /// A collective that combines elements.
-    fn call_by<T: Element, R: Reduction<T>>(&self, op: &'static str, root: Option<usize>) -> Call {
+    fn call_by<T: Element, R: Reduction<T>>(
+        &self,
+        op: &'static str,
+        root: Option<usize>,
+    ) -> CollectiveCall {
         let (by, is_nccl) =
             (Some(type_named::<R> as fn() -> String), self.nccl_by::<T, R>().is_some());
-        Call { by, is_nccl, ..self.call::<T>(op, root) }
+        CollectiveCall { by, is_nccl, ..self.call::<T>(op, root) }
     }
 
     /// NCCL, if the communicator has it and it has the combination.
@@ -329,10 +342,10 @@ impl Communicator {
     /// Checks the views of the devices of this process, whose lengths are multiples of `parts`, and says to rank 0 what this rank calls.
     fn demand(
         &self,
-        mut call: Call,
+        mut call: CollectiveCall,
         data: &[(Option<DeviceId>, usize)],
         parts: usize,
-    ) -> Result<Call> {
+    ) -> Result<CollectiveCall> {
         let (op, count) = (call.op, self.len());
         if let Some(root) = call.root.filter(|root| *root >= count) {
             return Err(refused(op, format!("device {root} of {count}")));

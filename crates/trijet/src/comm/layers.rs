@@ -8,9 +8,9 @@ use crate::stream::{Device, Stream};
 
 /// Buffers that take turns.
 #[derive(Debug)]
-struct Ring<T>(Vec<Buffer<T>>);
+struct BufferRing<T>(Vec<Buffer<T>>);
 
-impl<T: Element> Ring<T> {
+impl<T: Element> BufferRing<T> {
     #[track_caller]
     fn new(stream: &Stream, count: usize, len: usize) -> Result<Self> {
         (0..count).map(|_| stream.alloc(len)).collect::<Result<_>>().map(Self)
@@ -28,19 +28,19 @@ impl<T: Element> Ring<T> {
 
 /// A stage with its streams and its memory.
 #[derive(Debug)]
-struct Stage<T> {
+struct LayerStage<T> {
     compute: Stream,
     /// For activations to the next stage.
     onward: Stream,
     /// For gradients to the stage before.
     back: Stream,
     /// Activations from the stage before; `None` for the first stage.
-    inputs: Option<Ring<T>>,
+    inputs: Option<BufferRing<T>>,
     /// Activations for the next stage, and the gradients that come back; `None` for the last one.
-    outputs: Option<Ring<T>>,
-    incoming: Option<Ring<T>>,
+    outputs: Option<BufferRing<T>>,
+    incoming: Option<BufferRing<T>>,
     /// Gradients for the stage before.
-    outgoing: Option<Ring<T>>,
+    outgoing: Option<BufferRing<T>>,
 }
 
 /// The work of a stage with a micro-batch.
@@ -97,7 +97,7 @@ pub struct StageWork<'a, T> {
 /// ```
 #[derive(Debug)]
 pub struct LayerPipeline<T> {
-    stages: Vec<Stage<T>>,
+    stages: Vec<LayerStage<T>>,
     order: MicroBatchOrder,
     micro_batches: usize,
 }
@@ -138,10 +138,10 @@ impl<T: Element> LayerPipeline<T> {
             let before = number.checked_sub(1).map(|at| lens[at]);
             let behind = lens.get(number).copied();
             let ring = |count, len: Option<usize>| {
-                len.map(|len| Ring::new(&compute, count, len)).transpose()
+                len.map(|len| BufferRing::new(&compute, count, len)).transpose()
             };
             let inputs = order.inputs(number, count, micro_batches);
-            stages.push(Stage {
+            stages.push(LayerStage {
                 inputs: ring(inputs, before)?,
                 outputs: ring(IN_FLIGHT, behind)?,
                 incoming: ring(IN_FLIGHT, behind.filter(|_| is_both_ways))?,
@@ -182,7 +182,8 @@ impl<T: Element> LayerPipeline<T> {
         direction: Direction,
         work: &mut impl FnMut(StageWork<'_, T>) -> Result<()>,
     ) -> Result<()> {
-        let Stage { compute, inputs, outputs, incoming, outgoing, .. } = &mut self.stages[number];
+        let LayerStage { compute, inputs, outputs, incoming, outgoing, .. } =
+            &mut self.stages[number];
         let (results, gradient) = match direction {
             Direction::Forward => (outputs, None),
             Direction::Backward => (outgoing, incoming.as_ref().map(|ring| ring.at(m).view())),

@@ -41,14 +41,14 @@ const NOTED_MAX: usize = 1000;
 pub(super) struct Nccl {
     group: Mutex<NcclGroup>,
     /// The other processes.
-    side: Option<Side>,
+    side: Option<ProcessSide>,
     /// Whether graphs have work of it. NCCL would wait for their end.
     is_captured: AtomicBool,
 }
 
 /// A communicator of a process among several.
 #[derive(Debug)]
-struct Side {
+struct ProcessSide {
     ranks: Arc<Ranks>,
     channel: u64,
     device: Device,
@@ -60,7 +60,7 @@ struct Side {
 }
 
 /// What a device does in a collective.
-struct Part<'a> {
+struct DevicePart<'a> {
     uses: Uses<'a>,
     calls: Vec<NcclCall>,
 }
@@ -75,7 +75,7 @@ fn foreign<R>(member: &Member, run: impl FnOnce() -> Result<R>) -> Result<R> {
     unsafe { member.kernels.foreign("NCCL", Uses::new(), |_| run()) }
 }
 
-impl Side {
+impl ProcessSide {
     fn new(member: &Member, mail: &Mail) -> Self {
         Self {
             ranks: Arc::clone(&mail.group),
@@ -89,7 +89,7 @@ impl Side {
     }
 }
 
-impl Side {
+impl ProcessSide {
     /// Notes the moment at which the device comes to a collective.
     fn note(&self, number: u64, member: &Member) -> Result<()> {
         let event = self.device.event()?;
@@ -131,12 +131,12 @@ fn watch(nccl: &Weak<Nccl>) {
 
 impl Dependent for Nccl {
     fn reached(&self) -> (u64, u64) {
-        let of = |side: &Side| (side.channel, side.reached.load(Ordering::Relaxed));
+        let of = |side: &ProcessSide| (side.channel, side.reached.load(Ordering::Relaxed));
         self.side.as_ref().map_or((0, 0), of)
     }
 
     fn lose(&self, error: &Error) {
-        if let Some(Side { device, .. }) = &self.side {
+        if let Some(ProcessSide { device, .. }) = &self.side {
             device.shared().domain.lose(device.id(), error);
         }
     }
@@ -160,7 +160,7 @@ impl Nccl {
         Ok(Self::of(NcclGroup::new(&devices)?, None))
     }
 
-    fn of(group: NcclGroup, side: Option<Side>) -> Self {
+    fn of(group: NcclGroup, side: Option<ProcessSide>) -> Self {
         Self { group: Mutex::new(group), side, is_captured: AtomicBool::new(false) }
     }
 
@@ -183,11 +183,11 @@ impl Nccl {
             Error::new(ErrorKind::InvalidValue, "NCCL", "rank 0 sent no name of a communicator")
         })?;
         let group = foreign(member, || NcclGroup::of_rank(id, rank, mail.processes.len()))?;
-        Self::attached(group, Side::new(member, mail))
+        Self::attached(group, ProcessSide::new(member, mail))
     }
 
     /// Waits until the communicator is made.
-    fn attached(group: NcclGroup, side: Side) -> Result<Arc<Self>> {
+    fn attached(group: NcclGroup, side: ProcessSide) -> Result<Arc<Self>> {
         let nccl = Arc::new(Self::of(group, Some(side)));
         if let Some(side) = &nccl.side {
             side.ranks.0.attach(&nccl);
@@ -219,7 +219,7 @@ impl Nccl {
             .into_iter()
             .zip(mails)
             .map(|((_, group), mail)| match mail {
-                Some(mail) => Self::attached(group, Side::new(&members[0], mail)),
+                Some(mail) => Self::attached(group, ProcessSide::new(&members[0], mail)),
                 None => Ok(Arc::new(Self::of(group, None))),
             })
             .collect()
@@ -230,12 +230,14 @@ impl Nccl {
         let outcome = calls(&mut locked(&self.group));
         // Here no lock is held: the end of the group aborts the communicators.
         match (&self.side, outcome) {
-            (Some(Side { ranks, .. }), Err(error)) if error.kind() == ErrorKind::PeerLost => {
+            (Some(ProcessSide { ranks, .. }), Err(error))
+                if error.kind() == ErrorKind::PeerLost =>
+            {
                 ranks.0.lose(error.to_string());
                 Err(ranks.failure().unwrap_or(error))
             }
             // NCCL may notice the end of a process first, and does not say which one it was.
-            (Some(Side { ranks, .. }), Err(error)) if error.kind() == ErrorKind::Driver => {
+            (Some(ProcessSide { ranks, .. }), Err(error)) if error.kind() == ErrorKind::Driver => {
                 let (rank, count) = (ranks.rank(), ranks.count());
                 Err(ranks.0.unfit(format!("on rank {rank} of {count}: {error}")))
             }
@@ -247,7 +249,7 @@ impl Nccl {
     fn settle(&self, group: &mut NcclGroup) -> Result<()> {
         let since = Instant::now();
         while !group.is_complete()? {
-            let Some(Side { ranks, .. }) = &self.side else { continue };
+            let Some(ProcessSide { ranks, .. }) = &self.side else { continue };
             if let Some(error) = ranks.failure() {
                 return Err(error);
             }
@@ -271,7 +273,7 @@ impl Nccl {
         &self,
         team: &Team<'_>,
         (label, number): (&'static str, u64),
-        parts: Vec<Part<'_>>,
+        parts: Vec<DevicePart<'_>>,
     ) -> Result<()> {
         let (mut uses, mut calls) = (Vec::new(), Vec::new());
         for part in parts {
@@ -322,10 +324,10 @@ impl Nccl {
             NcclCall { member, verb, from, into: from, count, element }
         };
         let calls: Vec<_> = data.iter_mut().enumerate().map(part).collect();
-        let parts = data
-            .iter_mut()
-            .zip(calls)
-            .map(|(data, call)| Part { uses: Uses::new().read_write(data), calls: vec![call] });
+        let parts = data.iter_mut().zip(calls).map(|(data, call)| DevicePart {
+            uses: Uses::new().read_write(data),
+            calls: vec![call],
+        });
         self.run(team, ("all_reduce", number), parts.collect())
     }
 
@@ -345,7 +347,7 @@ impl Nccl {
                 true => Uses::new().read(data),
                 false => Uses::new().write(data),
             };
-            Part { uses, calls: vec![call] }
+            DevicePart { uses, calls: vec![call] }
         });
         self.run(team, ("broadcast", number), parts.collect())
     }
@@ -368,7 +370,7 @@ impl Nccl {
                 Some(into) => uses.write(into),
                 None => uses,
             };
-            Part { uses, calls: vec![call] }
+            DevicePart { uses, calls: vec![call] }
         });
         self.run(team, ("reduce", number), parts.collect())
     }
@@ -384,7 +386,7 @@ impl Nccl {
     ) -> Result<()> {
         let parts = from.iter().zip(into).enumerate().map(|(member, (from, into))| {
             let calls = calls(member, from.address(), into.address());
-            Part { uses: Uses::new().read(from).write(into), calls }
+            DevicePart { uses: Uses::new().read(from).write(into), calls }
         });
         self.run(team, (label, number), parts.collect())
     }
@@ -450,8 +452,8 @@ impl Nccl {
         out: &[(usize, usize, View<'_, T>)],
         inward: &mut [(usize, usize, ViewMut<'_, T>)],
     ) -> Result<()> {
-        let empty = |_: &Member| Part { uses: Uses::new(), calls: Vec::new() };
-        let mut parts: Vec<Part<'_>> = team.members.iter().map(empty).collect();
+        let empty = |_: &Member| DevicePart { uses: Uses::new(), calls: Vec::new() };
+        let mut parts: Vec<DevicePart<'_>> = team.members.iter().map(empty).collect();
         let bytes = |len: usize| len * size_of::<T>();
         for (from, to, data) in out {
             let (member, count) = (*from - team.first, bytes(data.len()));

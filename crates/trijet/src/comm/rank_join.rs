@@ -92,7 +92,7 @@ struct Proven {
 }
 
 /// What a look at an unknown connection shows.
-enum Look {
+enum ConnectionLook {
     Nothing,
     /// It is dropped: it has closed, or it is a stranger that is worth a word.
     Gone(Option<String>),
@@ -101,7 +101,7 @@ enum Look {
 }
 
 impl Unknown {
-    fn look(&mut self, token: &Token) -> Look {
+    fn look(&mut self, token: &Token) -> ConnectionLook {
         let from = self.from;
         loop {
             let wanted = if self.answer.is_none() { HELLO } else { HELLO + PROOF };
@@ -110,19 +110,19 @@ impl Unknown {
                 Ok(read @ 1..) => self.said.extend(&bytes[..read]),
                 Err(error) if is_pause(&error) => break,
                 // What closes a connection without a word is not worth one.
-                Ok(0) | Err(_) => return Look::Gone(None),
+                Ok(0) | Err(_) => return ConnectionLook::Gone(None),
             }
             let word = &self.said[..WORD.len().min(self.said.len())];
             if !WORD.starts_with(word) {
                 let word = word.escape_ascii();
-                return Look::Gone(Some(format!(
+                return ConnectionLook::Gone(Some(format!(
                     "a connection from {from} is not from a rank: it sent `{word}`"
                 )));
             }
             match self.answer {
                 None if self.said.len() == HELLO => match self.ask() {
                     Ok(answer) => self.answer = Some(answer),
-                    Err(_) => return Look::Gone(None),
+                    Err(_) => return ConnectionLook::Gone(None),
                 },
                 Some(answer) if self.said.len() == HELLO + PROOF => {
                     return self.judge(token, &answer);
@@ -131,10 +131,10 @@ impl Unknown {
             }
         }
         if self.since.elapsed() < PROOF_WAIT {
-            return Look::Nothing;
+            return ConnectionLook::Nothing;
         }
         let said = self.said.len();
-        Look::Gone(Some(format!(
+        ConnectionLook::Gone(Some(format!(
             "a connection from {from} sent {said} bytes within {PROOF_WAIT:?}, and a rank sends {}",
             HELLO + PROOF
         )))
@@ -150,7 +150,7 @@ impl Unknown {
         Ok(answer)
     }
 
-    fn judge(&mut self, token: &Token, answer: &[u8]) -> Look {
+    fn judge(&mut self, token: &Token, answer: &[u8]) -> ConnectionLook {
         let (hello, proof) = self.said.split_at(HELLO);
         let number = |at: usize| {
             let bytes = hello[at..at + 4].try_into().map_or(u32::MAX, u32::from_le_bytes);
@@ -159,12 +159,16 @@ impl Unknown {
         let (rank, count) = (number(WORD.len()), number(WORD.len() + 4));
         // The comparison takes the same time wherever they differ.
         if token.proof(Side::Other, hello, answer) == *proof {
-            return Look::Proven(rank, count, *token.proof(Side::Zero, hello, answer).as_bytes());
+            return ConnectionLook::Proven(
+                rank,
+                count,
+                *token.proof(Side::Zero, hello, answer).as_bytes(),
+            );
         }
         // This is no proof, so the other end knows that its token is not the one.
         drop(self.stream.write_all(&[0; PROOF]));
         let from = self.from;
-        Look::Gone(Some(format!(
+        ConnectionLook::Gone(Some(format!(
             "a connection from {from} says that it is rank {rank}, but does not have the token of this job"
         )))
     }
@@ -293,13 +297,13 @@ impl Door<'_> {
         let mut outcome = Ok(());
         for mut one in std::mem::take(&mut self.unknown) {
             match one.look(self.token) {
-                Look::Nothing => self.unknown.push(one),
-                Look::Gone(word) => {
+                ConnectionLook::Nothing => self.unknown.push(one),
+                ConnectionLook::Gone(word) => {
                     self.strangers_count += usize::from(word.is_some());
                     let is_named = self.strangers.len() < NAMED_MAX;
                     self.strangers.extend(word.filter(|_| is_named));
                 }
-                Look::Proven(rank, count, proof) => {
+                ConnectionLook::Proven(rank, count, proof) => {
                     let Unknown { stream, from, .. } = one;
                     let added = self.add(Proven { stream, from, rank, count, proof });
                     outcome = outcome.and(added);

@@ -87,7 +87,7 @@ impl Step {
 
 /// The calls of one number, by rank.
 #[derive(Debug)]
-struct Pending {
+struct PendingCalls {
     steps: Vec<Option<Step>>,
     since: Instant,
 }
@@ -97,7 +97,7 @@ struct Pending {
 struct Channel {
     /// The process of each rank.
     processes: Vec<usize>,
-    pending: BTreeMap<u64, Pending>,
+    pending: BTreeMap<u64, PendingCalls>,
     /// The collectives that the device of each rank has reached, and since when.
     reached: Vec<(u64, Instant)>,
     /// The ranks whose process has given the communicator up.
@@ -147,10 +147,10 @@ impl Steps {
         let Some(rank) = channel.processes.iter().position(|one| *one == process) else {
             return Ok(Vec::new());
         };
-        let pending = channel
-            .pending
-            .entry(number)
-            .or_insert_with(|| Pending { steps: vec![None; channel.processes.len()], since: now });
+        let pending = channel.pending.entry(number).or_insert_with(|| PendingCalls {
+            steps: vec![None; channel.processes.len()],
+            since: now,
+        });
         let first =
             pending.steps.iter().enumerate().find_map(|(at, one)| Some((at, one.as_ref()?)));
         if let Some((at, first)) = first

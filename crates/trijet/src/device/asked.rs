@@ -39,13 +39,13 @@ impl AskedArgument {
 /// What an argument is.
 enum DeclaredArgument {
     Scalar(ArgType),
-    Span { of: ArgType, mode: Mode, form: Form },
+    Span { of: ArgType, mode: Mode, form: SpanForm },
     Length { of: usize },
 }
 
 /// In which form a kernel takes a span.
 #[derive(PartialEq, Eq)]
-enum Form {
+enum SpanForm {
     PointerAndLength,
     Pointer,
     Tiled,
@@ -137,11 +137,11 @@ impl ArgBlock {
             return Some(DeclaredArgument::Scalar(of));
         };
         let form = if self.tiled().iter().any(|arg| arg.index == index) {
-            Form::Tiled
+            SpanForm::Tiled
         } else if self.types().get(index + 1).is_some_and(|next| next.is::<Length>()) {
-            Form::PointerAndLength
+            SpanForm::PointerAndLength
         } else {
-            Form::Pointer
+            SpanForm::Pointer
         };
         Some(DeclaredArgument::Span { of, mode: span.mode, form })
     }
@@ -167,7 +167,7 @@ impl ArgBlock {
         for (index, declared) in (0..).map_while(|index| Some((index, self.declared(index)?))) {
             match declared {
                 DeclaredArgument::Length { .. } => {}
-                DeclaredArgument::Span { form: Form::PointerAndLength, .. } => {
+                DeclaredArgument::Span { form: SpanForm::PointerAndLength, .. } => {
                     listed.push(format!("{index}: {declared} (its length is {})", index + 1));
                 }
                 _ => listed.push(format!("{index}: {declared}")),
@@ -205,9 +205,9 @@ impl fmt::Display for DeclaredArgument {
             Mode::ReadWrite => "InOut",
         };
         match form {
-            Form::PointerAndLength => write!(f, "{access}<{of}>"),
-            Form::Pointer => write!(f, "Ptr<{access}<{of}>>"),
-            Form::Tiled => write!(f, "Tiled<{access}<{of}>>"),
+            SpanForm::PointerAndLength => write!(f, "{access}<{of}>"),
+            SpanForm::Pointer => write!(f, "Ptr<{access}<{of}>>"),
+            SpanForm::Tiled => write!(f, "Tiled<{access}<{of}>>"),
         }
     }
 }

@@ -294,18 +294,18 @@ pub(in crate::device) enum LockedBytes<'a> {
 }
 
 /// A byte range of a window, and how an operation uses it.
-type Part<'a> = (&'a HostBytes, Range<u64>, Mode);
+type WindowPart<'a> = (&'a HostBytes, Range<u64>, Mode);
 
 /// Locks on all byte ranges of one operation. Consecutive ranges of one region are locked and
 /// unlocked together.
 pub(in crate::device) struct RangeGuards<'a> {
-    parts: SmallVec<[Part<'a>; 4]>,
+    parts: SmallVec<[WindowPart<'a>; 4]>,
 }
 
 impl<'a> RangeGuards<'a> {
     /// Locks every range; `None`, and no lock, if an overlapping lock excludes one of them. That
     /// can be a lock of another range of the same operation.
-    pub(in crate::device) fn try_new(parts: SmallVec<[Part<'a>; 4]>) -> Option<Self> {
+    pub(in crate::device) fn try_new(parts: SmallVec<[WindowPart<'a>; 4]>) -> Option<Self> {
         // The locks that were taken are released when this drops.
         let mut taken = Self { parts: SmallVec::new() };
         let mut open: Option<(&Arc<Region>, MutexGuard<'_, Locks>)> = None;
@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn an_operation_locks_all_of_its_ranges_or_none() {
         let (m, other) = (zeroed(64), zeroed(8));
-        let lock = |parts: &[Part<'_>]| {
+        let lock = |parts: &[WindowPart<'_>]| {
             let parts = parts.iter().cloned().collect();
             RangeGuards::try_new(parts).map(|mut held| held.bytes().count())
         };

@@ -10,7 +10,7 @@ use crate::base::interval::RangeMap;
 
 /// The nodes that use some bytes of an argument.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Users {
+struct RangeUsers {
     /// The last one that writes them.
     writer: Option<usize>,
     /// Those that have read them since.
@@ -45,14 +45,14 @@ type NodeUses<'a> = (usize, &'a [usize], &'a [ArgumentRange]);
 
 /// The nodes that each node follows, latest first.
 fn edges<'a>(nodes: impl Iterator<Item = NodeUses<'a>>) -> Vec<Vec<usize>> {
-    let mut users: Vec<RangeMap<Users>> = Vec::new();
+    let mut users: Vec<RangeMap<RangeUsers>> = Vec::new();
     let mut last_nodes: Vec<(usize, LastNodes)> = Vec::new();
     // A node writes its stream, and reads those of which its graph is a part.
-    let mut streams: Vec<Users> = Vec::new();
+    let mut streams: Vec<RangeUsers> = Vec::new();
     let mut all = Vec::new();
     for (number, (stream, within, touches)) in nodes.enumerate() {
         let count = within.iter().chain([&stream]).max().map_or(0, |most| most + 1);
-        streams.resize(streams.len().max(count), Users::default());
+        streams.resize(streams.len().max(count), RangeUsers::default());
         let count = touches.iter().map(|touch| touch.argument + 1).max().unwrap_or(0);
         users.resize_with(users.len().max(count), RangeMap::default);
         let mut candidates = streams[stream].readers.clone();
@@ -82,7 +82,7 @@ fn edges<'a>(nodes: impl Iterator<Item = NodeUses<'a>>) -> Vec<Vec<usize>> {
         before.resize(before.len().max(stream + 1), None);
         before[stream] = Some(number);
         last_nodes.push((stream, before));
-        streams[stream] = Users { writer: Some(number), readers: Vec::new() };
+        streams[stream] = RangeUsers { writer: Some(number), readers: Vec::new() };
         within.iter().for_each(|within| streams[*within].readers.push(number));
         note(&mut users, touches, number);
         all.push(candidates);
@@ -91,16 +91,16 @@ fn edges<'a>(nodes: impl Iterator<Item = NodeUses<'a>>) -> Vec<Vec<usize>> {
 }
 
 /// Notes the uses of a node. It writes what it also reads.
-fn note(users: &mut [RangeMap<Users>], touches: &[ArgumentRange], number: usize) {
+fn note(users: &mut [RangeMap<RangeUsers>], touches: &[ArgumentRange], number: usize) {
     let reads = touches.iter().filter(|touch| !touch.mode.writes());
     for touch in reads {
         users[touch.argument]
-            .update(touch.range.clone(), Users::default, |users| users.readers.push(number));
+            .update(touch.range.clone(), RangeUsers::default, |users| users.readers.push(number));
     }
     for touch in touches.iter().filter(|touch| touch.mode.writes()) {
-        let written = Users { writer: Some(number), readers: Vec::new() };
+        let written = RangeUsers { writer: Some(number), readers: Vec::new() };
         users[touch.argument]
-            .update(touch.range.clone(), Users::default, |users| *users = written.clone());
+            .update(touch.range.clone(), RangeUsers::default, |users| *users = written.clone());
     }
 }
 

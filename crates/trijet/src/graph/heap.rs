@@ -26,11 +26,11 @@ const CHUNK_MIN: u64 = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Heap {
-    state: Mutex<State>,
+    state: Mutex<GraphHeapState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct GraphHeapState {
     chunks: Vec<GraphChunk>,
     /// The chunk and the range of each buffer.
     used: HashMap<BlockId, (usize, Range<u64>)>,
@@ -71,7 +71,7 @@ impl GraphChunk {
     }
 }
 
-impl State {
+impl GraphHeapState {
     fn take(&mut self, device: DeviceId, bytes: u64) -> Option<(usize, Range<u64>)> {
         let mut chunks =
             self.chunks.iter_mut().enumerate().filter(|(_, chunk)| chunk.device == device);
@@ -97,7 +97,7 @@ impl Heap {
         Arc::new(Self { state: Mutex::default() })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GraphHeapState> {
         self.state.lock().expect("no panic under this lock")
     }
 

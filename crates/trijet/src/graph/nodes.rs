@@ -42,15 +42,15 @@ pub(super) struct Recorded {
 pub(super) struct Nodes {
     /// The device of the graph, and others on which it has operations.
     devices: Mutex<Vec<Device>>,
-    state: Mutex<State>,
+    state: Mutex<RecordingState>,
     heap: Arc<Heap>,
     /// Whether its streams can allocate.
     allocates: bool,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    arguments: Vec<Argument>,
+struct RecordingState {
+    arguments: Vec<RecordedArgument>,
     nodes: Vec<Node>,
     /// The streams, in the order in which they were made. Those that are gone, and those of graphs within the graph,
     /// have no lane.
@@ -68,14 +68,14 @@ struct State {
 
 /// Memory that an argument stands for while the graph is recorded.
 #[derive(Debug)]
-struct Argument {
+struct RecordedArgument {
     block: BlockId,
     range: Range<u64>,
     span: Span,
 }
 
 /// The number of an argument, and the bytes of it.
-type At = (usize, Range<u64>);
+type ArgumentBytes = (usize, Range<u64>);
 
 /// A graph that becomes a part of another one.
 #[derive(Debug, Clone, Copy)]
@@ -90,7 +90,7 @@ pub(super) struct Part<'a> {
 }
 
 /// Turns a range of a graph into one of the graph that it becomes a part of.
-fn shift(touch: &mut ArgumentRange, at: &[At]) {
+fn shift(touch: &mut ArgumentRange, at: &[ArgumentBytes]) {
     let (argument, range) = &at[touch.argument];
     touch.range = range.start + touch.range.start..range.start + touch.range.end;
     touch.argument = *argument;
@@ -100,7 +100,7 @@ fn invalid(cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, "record", cause)
 }
 
-impl State {
+impl RecordingState {
     /// The number of a stream.
     fn stream(&mut self, lane: LaneId) -> usize {
         let known = self.streams.iter().position(|known| *known == Some(lane));
@@ -173,7 +173,7 @@ impl State {
     /// The argument that has these bytes, or the chunk of the heap.
     fn locate(&self, heap: &Heap, label: &str, used: &Use<'_>) -> Result<(usize, Range<u64>)> {
         let (block, range) = (used.track.id, &used.range);
-        let has = |known: &Argument| {
+        let has = |known: &RecordedArgument| {
             known.block == block && known.range.start <= range.start && range.end <= known.range.end
         };
         if let Some(argument) = self.arguments.iter().position(has) {
@@ -193,7 +193,7 @@ impl State {
 
 impl Nodes {
     pub(super) fn new(device: &Device, priority: Option<i32>, allocates: bool) -> Self {
-        let state = Mutex::new(State { priority, ..State::default() });
+        let state = Mutex::new(RecordingState { priority, ..RecordingState::default() });
         let devices = Mutex::new(vec![device.clone()]);
         Self { devices, state, heap: Heap::new(), allocates }
     }
@@ -219,7 +219,7 @@ impl Nodes {
         self.heap.alloc(&known.ok_or_else(unknown)?, bytes)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RecordingState> {
         self.state.lock().expect("no panic under this lock")
     }
 
@@ -327,14 +327,14 @@ impl Nodes {
         self.devices()[0].shared().domain.own("record", access.track.domain)?;
         let (block, range) = (access.track.id, access.range);
         let mut state = self.state();
-        let overlaps = |known: &Argument| {
+        let overlaps = |known: &RecordedArgument| {
             known.block == block && known.range.start < range.end && range.start < known.range.end
         };
         if let Some(known) = state.arguments.iter().position(overlaps) {
             let number = state.arguments.len();
             return Err(invalid(format!("argument {number} shares bytes with argument {known}")));
         }
-        state.arguments.push(Argument { block, range, span: memory.span() });
+        state.arguments.push(RecordedArgument { block, range, span: memory.span() });
         Ok(())
     }
 
@@ -422,10 +422,10 @@ impl Nodes {
     /// The arguments and ranges that the arguments of a graph become, and of memory that is lent to it as its own.
     fn locations(
         &self,
-        state: &State,
+        state: &RecordingState,
         graph: &Part<'_>,
         arguments: &Arguments<'_>,
-    ) -> Result<(Vec<At>, Vec<BlockId>)> {
+    ) -> Result<(Vec<ArgumentBytes>, Vec<BlockId>)> {
         let mut at = Vec::new();
         for argument in &arguments.all {
             at.push(state.locate(&self.heap, "graph", &argument.access)?);

@@ -23,17 +23,17 @@ const PAGE: u64 = 4096;
 
 /// The slabs of a domain.
 #[derive(Debug, Default)]
-pub(crate) struct Slabs(Mutex<State>);
+pub(crate) struct Slabs(Mutex<SlabsState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct SlabsState {
     space: Space,
     /// The memory of each range; `None` after it was returned.
     slabs: Vec<Option<Memory>>,
 }
 
 impl Slabs {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SlabsState> {
         self.0.lock().expect("no panic under this lock")
     }
 
@@ -85,7 +85,7 @@ impl Slabs {
     /// Takes a slab without a block in use.
     pub(crate) fn take_idle(&self) -> Option<Memory> {
         let mut state = self.state();
-        let State { space, slabs } = &mut *state;
+        let SlabsState { space, slabs } = &mut *state;
         (0..).zip(slabs).find_map(|(range, slab)| {
             let granules = slab.as_ref()?.bytes() / GRANULE;
             let index = space.take_part(range, 0, granules)?;

@@ -11,13 +11,13 @@ thread_local! {
 /// Runs the function of a task, with its name if entries are written.
 pub(crate) fn within<R>(name: Option<Cow<'static, str>>, run: impl FnOnce() -> R) -> R {
     /// Sets the name of an outer task again, also after a panic.
-    struct Outer(Option<Cow<'static, str>>);
-    impl Drop for Outer {
+    struct OuterName(Option<Cow<'static, str>>);
+    impl Drop for OuterName {
         fn drop(&mut self) {
             replace(self.0.take());
         }
     }
-    let _outer = Outer(replace(name));
+    let _outer = OuterName(replace(name));
     run()
 }
 

@@ -25,12 +25,12 @@ struct Attachments {
     of_calls: Attached,
     /// The tracer of `Device::start_trace`.
     kept: Option<Arc<Tracer>>,
-    checker: Option<Live>,
+    checker: Option<LiveChecker>,
 }
 
 /// The checker of a domain, while a device that asked for it is open.
 #[derive(Debug)]
-struct Live {
+struct LiveChecker {
     options: CheckOptions,
     checker: Arc<Mutex<Checker>>,
     tracer: Arc<Tracer>,
@@ -125,7 +125,7 @@ impl Tracers {
         let reads = Arc::clone(&checker);
         let read = move |op: Op| reads.lock().expect("the checker does not panic").push(&op);
         let tracer = Arc::new(Tracer::untimed(Ledger::read_by(Box::new(read))));
-        let live = Live { options, checker, tracer: Arc::clone(&tracer), devices: 1 };
+        let live = LiveChecker { options, checker, tracer: Arc::clone(&tracer), devices: 1 };
         attached.checker = Some(live);
         drop(attached);
         self.add(&tracer);
@@ -163,7 +163,7 @@ impl Tracers {
     /// The verdict of the checker so far, if there is one. It counts waits that have not ended as
     /// such, so a program that hangs has a verdict, too.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
-        let live = |live: &Live| (Arc::clone(&live.checker), Arc::clone(&live.tracer));
+        let live = |live: &LiveChecker| (Arc::clone(&live.checker), Arc::clone(&live.tracer));
         let (checker, tracer) = self.attached().checker.as_ref().map(live)?;
         let (mut checker, held) = tracer.ledger.held(|held| {
             let checker = checker.lock().expect("the checker does not panic").clone();

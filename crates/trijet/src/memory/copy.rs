@@ -36,7 +36,7 @@ struct Copy<'s, 'a> {
 /// Room for the spans of parts of blocks. It belongs to the caller of [`Copy::new`], so that no span
 /// moves.
 #[derive(Default)]
-struct Parts {
+struct CopyParts {
     dst: Option<Span>,
     src: Option<Span>,
 }
@@ -44,7 +44,7 @@ struct Parts {
 impl<'s, 'a> Copy<'s, 'a> {
     /// `None` if there is nothing to copy.
     #[inline(always)]
-    fn new<R, W>(src: &'a R, dst: &'a mut W, parts: &'s mut Parts) -> Result<Option<Self>>
+    fn new<R, W>(src: &'a R, dst: &'a mut W, parts: &'s mut CopyParts) -> Result<Option<Self>>
     where
         R: AsView + ?Sized,
         W: AsViewMut<Element = R::Element> + ?Sized,
@@ -100,7 +100,7 @@ impl<'a> Batch<'a> {
         R: AsView + ?Sized,
         W: AsViewMut<Element = R::Element> + ?Sized,
     {
-        let mut parts = Parts::default();
+        let mut parts = CopyParts::default();
         let Some(copy) = Copy::new(src, dst, &mut parts)? else { return Ok(()) };
         let refuse = |cause: &'static str| Error::new(ErrorKind::InvalidValue, "batch", cause);
         if self.copies.len() == Self::COPIES_MAX {
@@ -140,7 +140,7 @@ impl Stream {
         R: AsView + ?Sized,
         W: AsViewMut<Element = R::Element> + ?Sized,
     {
-        let (src, mut dst, mut parts) = (src.as_view(), dst.as_view_mut(), Parts::default());
+        let (src, mut dst, mut parts) = (src.as_view(), dst.as_view_mut(), CopyParts::default());
         let Some(copy) = Copy::new(&src, &mut dst, &mut parts)? else { return Ok(()) };
         match self.reach(copy.dst, copy.src)? {
             Reach::Direct => self.enqueue(copy.action(Form::Async), &copy.uses, Location::caller()),
@@ -252,7 +252,7 @@ impl Device {
         R: AsView + ?Sized,
         W: AsViewMut<Element = R::Element> + ?Sized,
     {
-        let (src, mut dst, mut parts) = (src.as_view(), dst.as_view_mut(), Parts::default());
+        let (src, mut dst, mut parts) = (src.as_view(), dst.as_view_mut(), CopyParts::default());
         let Some(copy) = Copy::new(&src, &mut dst, &mut parts)? else { return Ok(()) };
         let stream = self.legacy_stream()?;
         match stream.reach(copy.dst, copy.src)? {

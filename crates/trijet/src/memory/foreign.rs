@@ -26,12 +26,12 @@ use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex};
 
 /// The owner of foreign memory. It leaks unless it is dropped explicitly.
-type Owner = ManuallyDrop<Box<dyn Any + Send>>;
+type ForeignOwner = ManuallyDrop<Box<dyn Any + Send>>;
 
 /// One piece of foreign memory.
 struct ForeignSource {
     device: Arc<OpenDevice>,
-    owner: Mutex<Option<Owner>>,
+    owner: Mutex<Option<ForeignOwner>>,
 }
 
 impl fmt::Debug for ForeignSource {
@@ -82,7 +82,7 @@ impl BlockSource for ForeignSource {
 
 /// Drops the owner if no operation uses the memory any more. The token of the memory is dropped
 /// before.
-fn release(device: Arc<OpenDevice>, memory: Memory, track: Track, mut owner: Owner) {
+fn release(device: Arc<OpenDevice>, memory: Memory, track: Track, mut owner: ForeignOwner) {
     match is_idle(&device.domain, &track) {
         Ok(true) => {
             drop(memory);
@@ -96,7 +96,7 @@ fn release(device: Arc<OpenDevice>, memory: Memory, track: Track, mut owner: Own
     }
 }
 
-fn defer(device: Arc<OpenDevice>, memory: Memory, track: Track, owner: Owner) {
+fn defer(device: Arc<OpenDevice>, memory: Memory, track: Track, owner: ForeignOwner) {
     let later = Arc::clone(&device);
     device.defer(Box::new(move || release(later, memory, track, owner)));
 }

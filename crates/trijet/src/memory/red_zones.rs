@@ -116,14 +116,14 @@ fn part(block: &Arc<Block>, range: Range<u64>) -> Buffer<u8> {
 }
 
 /// A look at the memory that a device watches, when all work of the device is complete.
-struct Look<'a> {
+struct ZoneLook<'a> {
     device: &'a Arc<OpenDevice>,
     watched: &'a Watched,
     stream: Stream,
     staging: PinnedBuffer<u8>,
 }
 
-impl Look<'_> {
+impl ZoneLook<'_> {
     /// Looks at the zones of a block.
     fn zones(&mut self, block: &Arc<Block>, of: &Zoned) -> Result<()> {
         for (range, place) in zones(of) {
@@ -226,7 +226,7 @@ impl Device {
     fn look(&self, watched: &Watched) -> Result<()> {
         self.synchronize()?;
         let (device, stream) = (self.shared(), self.stream()?);
-        let mut look = Look { device, watched, stream, staging: self.pinned(PIECE)? };
+        let mut look = ZoneLook { device, watched, stream, staging: self.pinned(PIECE)? };
         for (block, of) in watched.live() {
             if let Ok(block) = block.downcast::<Block>() {
                 look.zones(&block, &of)?;

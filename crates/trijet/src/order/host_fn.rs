@@ -50,10 +50,10 @@ impl Drop for Repeated {
 
 /// A closure that is pending, has run, or was dropped.
 #[derive(Clone)]
-pub(crate) struct Slot(Arc<Pending>);
+pub(crate) struct Slot(Arc<PendingHostFn>);
 
 /// The closure of a [`Slot`].
-struct Pending {
+struct PendingHostFn {
     run: Mutex<Option<UserFn>>,
     /// The sequence number of the host function, which is set before the driver gets the closure.
     seq: AtomicU64,
@@ -106,7 +106,8 @@ impl HostFns {
         site: &'static Location<'static>,
         run: UserFn,
     ) -> (Slot, HostFn) {
-        let slot = Slot(Arc::new(Pending { run: Mutex::new(Some(run)), seq: AtomicU64::new(0) }));
+        let slot =
+            Slot(Arc::new(PendingHostFn { run: Mutex::new(Some(run)), seq: AtomicU64::new(0) }));
         let mut pending = self.pending.lock().expect("no user code under this lock");
         // Finished slots are removed only before the list would grow, so a push stays cheap.
         if pending.len() == pending.capacity() {

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 /// A lane and its tenancy by a blocking stream. The legacy stream waits for the pending work of a
 /// member, also after the stream was dropped, until another stream gets the lane.
-type Member = (LaneId, u64);
+type BlockingMember = (LaneId, u64);
 
 /// The lanes of one device that the legacy stream waits for, and its barrier for them.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ pub(crate) struct Blocking {
 
 #[derive(Debug, Default)]
 struct BlockingOrder {
-    members: Vec<Member>,
+    members: Vec<BlockingMember>,
     /// Everything that later operations of the blocking streams follow because of the legacy
     /// stream.
     barrier: VectorClock,

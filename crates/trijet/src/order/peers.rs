@@ -35,11 +35,11 @@ pub(crate) struct Peers {
     settled: AtomicU64,
     /// Those among them that have no link.
     unlinked: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<PeersState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PeersState {
     given: Vec<DevicePair>,
     /// Pairs that have no link.
     impossible: Vec<DevicePair>,
@@ -150,12 +150,12 @@ impl Peers {
         self.state().pools.retain(|(_, known)| *known != pool);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PeersState> {
         self.state.lock().expect("no panic under this lock")
     }
 }
 
-impl State {
+impl PeersState {
     fn give(&mut self, driver: &dyn Driver, (user, owner): DevicePair) -> Result<()> {
         match driver.peer_enable(user, owner) {
             // Other code of the process did.

@@ -55,7 +55,7 @@ impl Pattern {
 
 /// The directions that a run of copies has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum CopyWay {
     Up,
     Down,
     Both,
@@ -151,8 +151,10 @@ impl Calibration {
         // Modelled times do not vary. Elsewhere the first round is the warm-up.
         let modelled = device.info().clock == Clock::Model;
         for _ in 0..if modelled { 1 } else { 1 + REPEATS } {
-            for (way, least) in [Way::Up, Way::Down, Way::Both].into_iter().zip(&mut least) {
-                let whole = if way == Way::Both { &whole[..] } else { &whole[2..3] };
+            for (way, least) in
+                [CopyWay::Up, CopyWay::Down, CopyWay::Both].into_iter().zip(&mut least)
+            {
+                let whole = if way == CopyWay::Both { &whole[..] } else { &whole[2..3] };
                 for pattern in whole {
                     let time = bench.run(way, *pattern)?;
                     least.whole = least.whole.min((time.0, pattern.copies()));
@@ -288,7 +290,7 @@ impl Bench {
     }
 
     /// The time of one pattern, on the device's clock.
-    fn run(&mut self, way: Way, pattern: Pattern) -> Result<Nanos> {
+    fn run(&mut self, way: CopyWay, pattern: Pattern) -> Result<Nanos> {
         let begin = self.device.timed_event()?;
         let gate = self.device.event()?;
         begin.record(&self.up.0)?;
@@ -298,7 +300,7 @@ impl Bench {
             let Pattern { bytes, piece, .. } = pattern;
             (0..bytes).step_by(piece).map(move |at| at..(at + piece).min(bytes))
         };
-        let (has_up, has_down) = (way != Way::Down, way != Way::Up);
+        let (has_up, has_down) = (way != CopyWay::Down, way != CopyWay::Up);
         match pattern.order {
             CopyOrder::Alternate => {
                 for range in ranges() {

@@ -89,10 +89,10 @@ impl Crew {
         &self,
         rows: &Range<u64>,
         grain: Grain,
-        work: impl FnOnce(&Parts) -> Vec<Result<()>> + Send,
+        work: impl FnOnce(&ChunkParts) -> Vec<Result<()>> + Send,
     ) -> Result<()> {
         let (number, width) = self.width().next();
-        let parts = Parts::new(rows.clone(), grain, width);
+        let parts = ChunkParts::new(rows.clone(), grain, width);
         let begin = Instant::now();
         let done = self.pool.install(|| work(&parts));
         let per_row = begin.elapsed().as_secs_f64() / (rows.end - rows.start).max(1) as f64;
@@ -107,13 +107,13 @@ impl Crew {
 
 /// A chunk that is cut into parts of one size; the last one may be smaller.
 #[derive(Debug, PartialEq, Eq)]
-struct Parts {
+struct ChunkParts {
     chunk: Range<u64>,
     rows: u64,
     bytes: usize,
 }
 
-impl Parts {
+impl ChunkParts {
     /// At most `count` parts of `chunk`.
     fn new(chunk: Range<u64>, grain: Grain, count: usize) -> Self {
         let all = (chunk.end - chunk.start).max(1);
@@ -189,7 +189,7 @@ mod tests {
             row_bytes in prop_oneof![Just(1u64), Just(4096), Just(200_000)], count in 1usize..20,
         ) {
             let (start, end) = (first * granule, (first + granules) * granule - cut.min(granule - 1));
-            let parts = Parts::new(start..end, Grain { row_bytes, granule }, count);
+            let parts = ChunkParts::new(start..end, Grain { row_bytes, granule }, count);
             let bytes = Bytes((end - start) * row_bytes).to_usize();
             let number = bytes.div_ceil(parts.bytes);
             prop_assert!(number <= count);

@@ -16,14 +16,14 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 /// A source with its rows, its crew, and the spans of its calls.
 #[derive(Clone, Copy)]
-struct Reading<'env> {
+struct SourceReading<'env> {
     source: &'env dyn Source,
     grain: Grain,
     spans: &'env SideSpans,
     crew: Option<&'env Crew>,
 }
 
-impl Reading<'_> {
+impl SourceReading<'_> {
     /// Reads one chunk into `buffer`, after the upload that still uses it.
     fn read(&self, chunk: &Chunk, buffer: &mut PinnedBuffer<u8>) -> Result<()> {
         let bytes = Bytes(chunk.rows_in() * self.grain.row_bytes).to_usize();
@@ -52,15 +52,15 @@ pub(super) struct ChunkReader<'scope, 'env> {
 enum ReadSource<'scope, 'env> {
     Pinned(View<'env, u8>),
     Inline {
-        reading: Reading<'env>,
+        reading: SourceReading<'env>,
         free: VecDeque<PinnedBuffer<u8>>,
     },
     /// Threads that take the chunks in turn.
-    Threads(Vec<Side<'scope>>),
+    Threads(Vec<ReaderSide<'scope>>),
 }
 
 /// A thread that reads chunks.
-struct Side<'scope> {
+struct ReaderSide<'scope> {
     free: Sender<PinnedBuffer<u8>>,
     filled: Receiver<PinnedBuffer<u8>>,
     thread: ScopedJoinHandle<'scope, Result<()>>,
@@ -82,7 +82,7 @@ impl<'scope, 'env> ChunkReader<'scope, 'env> {
             }
             Input::Source(source) => &**source,
         };
-        let reading = Reading { source, grain, spans, crew };
+        let reading = SourceReading { source, grain, spans, crew };
         let reads = match host_work {
             HostWork::Inline => ReadSource::Inline { reading, free: buffers.into() },
             HostWork::Threads => {
@@ -90,7 +90,7 @@ impl<'scope, 'env> ChunkReader<'scope, 'env> {
                 let count = dealt.len();
                 let start = |(first, buffers)| {
                     let chunks = chunks.iter().skip(first).step_by(count);
-                    Side::start(scope, reading, chunks, buffers)
+                    ReaderSide::start(scope, reading, chunks, buffers)
                 };
                 ReadSource::Threads(
                     dealt.into_iter().enumerate().map(start).collect::<Result<_>>()?,
@@ -122,7 +122,7 @@ impl<'scope, 'env> ChunkReader<'scope, 'env> {
             }
             ReadSource::Threads(sides) => {
                 let side = turn(chunk.index, sides.len());
-                let Side { free, filled, .. } = &sides[side];
+                let ReaderSide { free, filled, .. } = &sides[side];
                 let buffer = self.spans.waited_for.time(|| filled.recv());
                 let buffer = buffer.map_err(|_| closed("source"))?;
                 upload(buffer.slice(..bytes))?;
@@ -146,11 +146,11 @@ impl<'scope, 'env> ChunkReader<'scope, 'env> {
     }
 }
 
-impl<'scope> Side<'scope> {
+impl<'scope> ReaderSide<'scope> {
     /// Starts a thread that reads each of `chunks` into the next free buffer.
     fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
-        reading: Reading<'env>,
+        reading: SourceReading<'env>,
         chunks: impl Iterator<Item = &'env Chunk> + Send + 'scope,
         buffers: Vec<PinnedBuffer<u8>>,
     ) -> Result<Self> {

@@ -28,7 +28,7 @@ const SCHEDULES: [Schedule; 5] = [
 
 /// What a choice depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Key {
+struct ChoiceKey {
     name: String,
     device: String,
     driver: i32,
@@ -42,8 +42,8 @@ struct Key {
 
 /// A choice in the file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Entry {
-    key: Key,
+struct RememberedChoice {
+    key: ChoiceKey,
     schedule: String,
     chunk: u64,
     depth: usize,
@@ -54,10 +54,10 @@ struct Entry {
 struct Choices {
     /// The version of the library, which may choose otherwise than another one.
     version: String,
-    entries: Vec<Entry>,
+    entries: Vec<RememberedChoice>,
 }
 
-impl Key {
+impl ChoiceKey {
     fn of(job: &Job<'_, '_>, name: &str) -> Self {
         let (info, plan) = (job.device.info(), &job.settings.plan);
         Self {
@@ -76,9 +76,9 @@ impl Key {
 /// The choice for a job, if its file has it.
 pub(super) fn find(job: &Job<'_, '_>) -> Result<Option<Way>> {
     let Some((file, name)) = &job.settings.remember else { return Ok(None) };
-    let key = Key::of(job, name);
+    let key = ChoiceKey::of(job, name);
     let found = read(file)?.entries.into_iter().find(|entry| entry.key == key);
-    Ok(found.and_then(|Entry { schedule, chunk, depth, .. }| {
+    Ok(found.and_then(|RememberedChoice { schedule, chunk, depth, .. }| {
         let schedule = SCHEDULES.into_iter().find(|known| known.name() == schedule)?;
         Some(Way { schedule, chunk: Bytes(chunk), depth })
     }))
@@ -87,11 +87,11 @@ pub(super) fn find(job: &Job<'_, '_>) -> Result<Option<Way>> {
 /// Adds the choice for a job to its file, if it has one.
 pub(super) fn keep(job: &Job<'_, '_>, way: Way) -> Result<()> {
     let Some((file, name)) = &job.settings.remember else { return Ok(()) };
-    let key = Key::of(job, name);
+    let key = ChoiceKey::of(job, name);
     let mut choices = read(file)?;
     choices.entries.retain(|entry| entry.key != key);
     let (schedule, chunk, depth) = (way.schedule.name().to_owned(), way.chunk.0, way.depth);
-    choices.entries.push(Entry { key, schedule, chunk, depth });
+    choices.entries.push(RememberedChoice { key, schedule, chunk, depth });
     let failed = |error: io::Error| failed("write", file, error);
     let bytes = postcard::to_extend(&choices, BEGIN.to_vec());
     let bytes = bytes.map_err(|error| failed(io::Error::other(error)))?;

@@ -48,16 +48,16 @@ fn index(row: u64) -> usize {
 /// ```
 #[must_use]
 pub fn rows_of<T: Element>(data: impl AsRef<[T]> + Send + Sync, row_len: usize) -> impl Source {
-    Memory { data, row_len, elements: PhantomData::<fn() -> T> }
+    MemoryRows { data, row_len, elements: PhantomData::<fn() -> T> }
 }
 
-struct Memory<T, D> {
+struct MemoryRows<T, D> {
     data: D,
     row_len: usize,
     elements: PhantomData<fn() -> T>,
 }
 
-impl<T: Element, D: AsRef<[T]> + Send + Sync> Source for Memory<T, D> {
+impl<T: Element, D: AsRef<[T]> + Send + Sync> Source for MemoryRows<T, D> {
     fn layout(&self) -> Layout {
         let rows = self.data.as_ref().len().checked_div(self.row_len).unwrap_or(0);
         Layout::of::<T>(rows as u64, self.row_len)
@@ -331,15 +331,15 @@ impl<T: Element> Sink for [T] {
 pub fn rows_to_fn<T: Element>(
     write: impl FnMut(Range<u64>, &[T]) -> Result<()> + Send,
 ) -> impl Sink {
-    Calls { write, elements: PhantomData::<fn() -> T> }
+    RowCalls { write, elements: PhantomData::<fn() -> T> }
 }
 
-struct Calls<T, F> {
+struct RowCalls<T, F> {
     write: F,
     elements: PhantomData<fn() -> T>,
 }
 
-impl<T: Element, F: FnMut(Range<u64>, &[T]) -> Result<()> + Send> Sink for Calls<T, F> {
+impl<T: Element, F: FnMut(Range<u64>, &[T]) -> Result<()> + Send> Sink for RowCalls<T, F> {
     fn check(&self, results: Layout) -> Result<()> {
         results.check_elements::<T>()
     }

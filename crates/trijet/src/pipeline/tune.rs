@@ -60,12 +60,12 @@ const GAP_NS: f64 = 3_000.0;
 
 /// The cost of one engine: nanoseconds for a chunk, and for each row.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Line {
+struct CostLine {
     fixed: f64,
     row: f64,
 }
 
-impl Line {
+impl CostLine {
     /// The line through two measurements of (rows, nanoseconds).
     fn through(a: (u64, u64), b: (u64, u64)) -> Self {
         let rows = (b.0 as f64 - a.0 as f64).max(1.0);
@@ -80,7 +80,7 @@ impl Line {
 
 /// The model of a run: upload, compute, download.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Model([Line; 3]);
+pub(super) struct Model([CostLine; 3]);
 
 impl Model {
     /// The nanoseconds of chunks with these rows in `depth` slots. Each stage of a chunk waits for
@@ -174,7 +174,7 @@ pub(super) fn measure(job: &Job<'_, '_>) -> Result<Option<Model>> {
         let times = probe(job, &chunk, resources)?;
         measured.push(times.map(|time| (chunk.rows_out(), time)));
     }
-    let line = |engine: usize| Line::through(measured[0][engine], measured[1][engine]);
+    let line = |engine: usize| CostLine::through(measured[0][engine], measured[1][engine]);
     let mut lines = [line(0), line(1), line(2)];
     lines[0].row *= DUPLEX;
     lines[2].row *= DUPLEX;
@@ -230,12 +230,12 @@ mod tests {
     use crate::base::prng::Prng;
 
     fn model(up: f64, compute: f64, down: f64) -> Model {
-        Model([up, compute, down].map(|row| Line { fixed: 1_000.0, row }))
+        Model([up, compute, down].map(|row| CostLine { fixed: 1_000.0, row }))
     }
 
     #[test]
     fn the_recurrences_give_fill_steady_state_and_drain() {
-        let model = Model([10.0, 20.0, 5.0].map(|row| Line { fixed: -GAP_NS, row }));
+        let model = Model([10.0, 20.0, 5.0].map(|row| CostLine { fixed: -GAP_NS, row }));
         assert_eq!(model.time(&[1, 1, 1, 1], 3), 10.0 + 4.0 * 20.0 + 5.0);
         assert_eq!(model.time(&[1, 1], 1), 2.0 * 35.0 - 5.0, "one slot of input and of output");
     }
@@ -267,14 +267,14 @@ mod tests {
     /// Dear chunks must be larger than usual: here each of them loads several kernels.
     #[test]
     fn a_large_fixed_cost_wants_larger_chunks() {
-        let dear = Model([LINK, 3.0, LINK].map(|row| Line { fixed: 200_000.0, row }));
+        let dear = Model([LINK, 3.0, LINK].map(|row| CostLine { fixed: 200_000.0, row }));
         assert_eq!(dear.choose(1 << 18, gib(1), 3, CHUNK_MAX).0, CHUNK_MAX);
     }
 
     /// The threads that copy between ordinary and page-locked memory limit such a run.
     #[test]
     fn a_largest_size_is_kept_and_tried() {
-        let dear = Model([LINK, 3.0, LINK].map(|row| Line { fixed: 200_000.0, row }));
+        let dear = Model([LINK, 3.0, LINK].map(|row| CostLine { fixed: 200_000.0, row }));
         assert_eq!(dear.choose(1 << 18, gib(1), 3, STAGED_MAX).0, STAGED_MAX);
     }
 
@@ -297,8 +297,13 @@ mod tests {
                     |value: f64, part: f64| value * (1.0 + part * (2.0 * noise.unit() - 1.0));
                 let chunks: Vec<_> = (0..20)
                     .map(|_| {
-                        Model(rows.map(|row| Line { fixed: near(fixed, 0.3), row: near(row, 0.1) }))
-                            .choose(layout.rows, layout, 3, CHUNK_MAX)
+                        Model(
+                            rows.map(|row| CostLine {
+                                fixed: near(fixed, 0.3),
+                                row: near(row, 0.1),
+                            }),
+                        )
+                        .choose(layout.rows, layout, 3, CHUNK_MAX)
                     })
                     .collect();
                 let sizes = || chunks.iter().map(|(chunk, _)| chunk.0);

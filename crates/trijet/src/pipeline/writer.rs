@@ -69,11 +69,11 @@ enum WriteTarget<'scope, 'env> {
         failed: bool,
     },
     /// Threads that take the chunks in turn.
-    Threads(Vec<Side<'scope, 'env>>),
+    Threads(Vec<WriterSide<'scope, 'env>>),
 }
 
 /// A thread that writes chunks.
-struct Side<'scope, 'env> {
+struct WriterSide<'scope, 'env> {
     free: Receiver<PinnedBuffer<u8>>,
     filled: Sender<Outgoing<'env>>,
     thread: ScopedJoinHandle<'scope, Result<()>>,
@@ -113,14 +113,15 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
                 let sink: &'env dyn Sink = sink;
                 // The guard cannot lend it, because the next arm takes the sink.
                 let sink = sink.parallel().ok_or_else(|| closed("sink"))?;
-                let start =
-                    |buffers| Side::start(scope, writing(Taking::InParts(sink, crew)), buffers);
+                let start = |buffers| {
+                    WriterSide::start(scope, writing(Taking::InParts(sink, crew)), buffers)
+                };
                 let dealt = deal(buffers, CHUNKS_AT_ONCE);
                 WriteTarget::Threads(dealt.into_iter().map(start).collect::<Result<_>>()?)
             }
             (HostWork::Threads, _) => {
                 let writing = writing(Taking::InOrder(sink));
-                WriteTarget::Threads(vec![Side::start(scope, writing, buffers)?])
+                WriteTarget::Threads(vec![WriterSide::start(scope, writing, buffers)?])
             }
         };
         Ok(Self { row_bytes, spans, writes })
@@ -157,7 +158,7 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
             }
             WriteTarget::Threads(sides) => {
                 let side = turn(chunk.index, sides.len());
-                let Side { free, filled, .. } = &sides[side];
+                let WriterSide { free, filled, .. } = &sides[side];
                 let buffer = self.spans.waited_for.time(|| free.recv());
                 let mut buffer = buffer.map_err(|_| closed("sink"))?;
                 download(buffer.slice_mut(..bytes))?;
@@ -189,7 +190,7 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
     }
 }
 
-impl<'scope, 'env> Side<'scope, 'env> {
+impl<'scope, 'env> WriterSide<'scope, 'env> {
     /// Starts a thread that writes each chunk from the buffer that it is sent.
     fn start(
         scope: &'scope Scope<'scope, 'env>,

@@ -42,7 +42,7 @@ enum News<I> {
 }
 
 /// A host stage of an item, and the values that it takes.
-struct Job {
+struct HostJob {
     stage: usize,
     item: u64,
     values: Values,
@@ -150,10 +150,10 @@ fn read<I>(items: impl Iterator<Item = Result<I>>, credit: &Receiver<()>, send: 
 fn compute<I>(
     computes: &BTreeMap<usize, Compute<'_>>,
     names: &[String],
-    next: &impl Fn() -> std::result::Result<Job, RecvError>,
+    next: &impl Fn() -> std::result::Result<HostJob, RecvError>,
     send: &Sender<News<I>>,
 ) {
-    while let Ok(Job { stage, item, values }) = next() {
+    while let Ok(HostJob { stage, item, values }) = next() {
         let Some(compute) = computes.get(&stage) else { return };
         let side = || format!("item {item}, stage `{}`", names[stage]);
         let outcome = caught(|| compute(item, &values));
@@ -202,7 +202,7 @@ struct StagedRun<'r, 'a> {
     values: VecDeque<Values>,
     /// Values of each stage that no item uses any more.
     spare: Vec<Vec<HeldValue>>,
-    jobs: Sender<Job>,
+    jobs: Sender<HostJob>,
     results: Sender<(u64, HeldValue)>,
     credits: Sender<()>,
     sunk: u64,
@@ -306,7 +306,7 @@ impl StagedRun<'_, '_> {
         let value = match body {
             StageBody::Source => return Ok(()),
             StageBody::Host => {
-                let job = Job { stage, item, values: values.only(inputs) };
+                let job = HostJob { stage, item, values: values.only(inputs) };
                 return self.jobs.send(job).map_err(|_| ended());
             }
             StageBody::Enqueue(run) => run(&cx(), values).map_err(at)?,

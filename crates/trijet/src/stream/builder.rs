@@ -25,18 +25,18 @@ use crate::log::calling;
 #[derive(Debug, Default)]
 #[must_use = "nothing is opened yet"]
 pub struct Builder {
-    target: Target,
+    target: OpenTarget,
     memory: MemoryOptions,
     check: Option<CheckOptions>,
 }
 
 #[derive(Debug)]
-enum Target {
+enum OpenTarget {
     Selected(Select),
     Host(HostConfig),
 }
 
-impl Default for Target {
+impl Default for OpenTarget {
     fn default() -> Self {
         Self::Selected(Select::Auto)
     }
@@ -73,13 +73,13 @@ impl Device {
 impl Builder {
     /// Chooses the device to open.
     pub fn select(mut self, select: Select) -> Self {
-        self.target = Target::Selected(select);
+        self.target = OpenTarget::Selected(select);
         self
     }
 
     /// Opens new host devices instead, as [`Device::host`] does.
     pub fn host(mut self, config: HostConfig) -> Self {
-        self.target = Target::Host(config);
+        self.target = OpenTarget::Host(config);
         self
     }
 
@@ -139,8 +139,8 @@ impl Builder {
     /// As for [`Builder::open`].
     pub fn open_all(self) -> Result<Vec<Device>> {
         let devices = match self.target {
-            Target::Selected(select) => vec![Device::open_with(select, self.memory)?],
-            Target::Host(config) => Device::host_with(config, self.memory)?,
+            OpenTarget::Selected(select) => vec![Device::open_with(select, self.memory)?],
+            OpenTarget::Host(config) => Device::host_with(config, self.memory)?,
         };
         if let Some(options) = self.check {
             for device in &devices {

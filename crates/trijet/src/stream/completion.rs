@@ -41,14 +41,14 @@ pub(super) trait Awaited: Send + Sync {
 }
 
 /// A task that waits for an event.
-struct Entry {
+struct WaitingTask {
     point: Arc<dyn Awaited>,
     waker: Waker,
 }
 
 #[derive(Default)]
-struct List {
-    entries: BTreeMap<EntryId, Entry>,
+struct WaitList {
+    entries: BTreeMap<EntryId, WaitingTask>,
     /// The number of entries made so far.
     made: u64,
     started: bool,
@@ -58,12 +58,12 @@ struct List {
 /// The state that a device and its completion thread share.
 #[derive(Default)]
 struct Watch {
-    list: Mutex<List>,
+    list: Mutex<WaitList>,
     changed: Condvar,
 }
 
 impl Watch {
-    fn lock(&self) -> MutexGuard<'_, List> {
+    fn lock(&self) -> MutexGuard<'_, WaitList> {
         self.list.lock().expect("no user code runs under this lock")
     }
 }
@@ -82,14 +82,15 @@ impl Completion {
         point: &Arc<dyn Awaited>,
         waker: &Waker,
     ) -> Result<EntryId> {
-        let same =
-            |entry: &Entry| entry.point.event() == point.event() && entry.waker.will_wake(waker);
+        let same = |entry: &WaitingTask| {
+            entry.point.event() == point.event() && entry.waker.will_wake(waker)
+        };
         if let Some(id) = id
             && self.0.lock().entries.get(&id).is_some_and(same)
         {
             return Ok(id);
         }
-        let entry = Entry { point: Arc::clone(point), waker: waker.clone() };
+        let entry = WaitingTask { point: Arc::clone(point), waker: waker.clone() };
         let mut list = self.0.lock();
         if !list.started {
             self.start(domain)?;

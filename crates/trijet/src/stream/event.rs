@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// # Ok::<(), trijet::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Event(Recorded);
+pub struct Event(RecordedEvent);
 
 /// An event that also stores the time at which it completed.
 ///
@@ -49,10 +49,10 @@ pub struct Event(Recorded);
 /// # Ok::<(), trijet::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct TimedEvent(Recorded);
+pub struct TimedEvent(RecordedEvent);
 
 #[derive(Debug)]
-struct Recorded {
+struct RecordedEvent {
     device: Arc<OpenDevice>,
     timing: Timing,
     name: Option<String>,
@@ -61,7 +61,7 @@ struct Recorded {
     last: Mutex<Arc<Record>>,
 }
 
-impl Recorded {
+impl RecordedEvent {
     fn new(device: &Device, timing: Timing) -> Result<Self> {
         calling::refuse("event create")?;
         let device = Arc::clone(device.shared());
@@ -261,7 +261,7 @@ impl Device {
     /// # Errors
     /// What the driver reports.
     pub fn event(&self) -> Result<Event> {
-        Recorded::new(self, Timing::Off).map(Event)
+        RecordedEvent::new(self, Timing::Off).map(Event)
     }
 
     /// A new event with timing.
@@ -269,7 +269,7 @@ impl Device {
     /// # Errors
     /// What the driver reports.
     pub fn timed_event(&self) -> Result<TimedEvent> {
-        Recorded::new(self, Timing::On).map(TimedEvent)
+        RecordedEvent::new(self, Timing::On).map(TimedEvent)
     }
 }
 

@@ -46,12 +46,12 @@ struct DroppedOnes {
 }
 
 /// A live allocation: its block, of a type that this floor does not know.
-type Live = Weak<dyn Any + Send + Sync>;
+type LiveBlock = Weak<dyn Any + Send + Sync>;
 
 /// The allocations that a device watches.
 #[derive(Default)]
 pub(crate) struct Watched {
-    live: Mutex<Vec<(Live, Zoned)>>,
+    live: Mutex<Vec<(LiveBlock, Zoned)>>,
     dropped: Mutex<DroppedOnes>,
     /// The damage that was found and not reported yet.
     pub(crate) found: Mutex<Vec<Damage>>,

@@ -23,7 +23,7 @@ pub(super) enum Group {
 
 /// A stream, and the task that was issued last on it.
 #[derive(Debug)]
-struct Lane {
+struct TaskLane {
     stream: Arc<Stream>,
     /// Its device, and its tasks.
     serves: (usize, Group),
@@ -38,7 +38,7 @@ pub(super) struct Lanes {
     devices: Arc<[Device]>,
     /// The most streams of each priority on a device.
     most: usize,
-    lanes: Vec<Lane>,
+    lanes: Vec<TaskLane>,
     /// Whether they are the program's, so that no others are created.
     is_given: bool,
 }
@@ -60,7 +60,7 @@ impl Lanes {
     /// One stream for everything.
     pub(super) fn of_stream(devices: &Arc<[Device]>, stream: Arc<Stream>) -> Self {
         let serves = (0, Group::Work { is_urgent: false });
-        let lanes = vec![Lane { stream, serves, tail: 0, end: None }];
+        let lanes = vec![TaskLane { stream, serves, tail: 0, end: None }];
         Self { devices: Arc::clone(devices), most: 1, lanes, is_given: true }
     }
 
@@ -108,7 +108,7 @@ impl Lanes {
         let priority = if is_urgent { most_urgent } else { 0 };
         let stream = device.stream_with(StreamOptions::new().priority(priority))?;
         let stream = Arc::new(stream.named(&format!("{name} {}", own().count())));
-        self.lanes.push(Lane { stream, serves, tail: 0, end: None });
+        self.lanes.push(TaskLane { stream, serves, tail: 0, end: None });
         Ok(self.lanes.len() - 1)
     }
 

@@ -98,7 +98,7 @@ const NO_DATUM: u32 = u32::MAX;
 /// Inside a host function, and in a child of `fork`, each call that returns a `Result` is refused, [`Tasks::cancel`]
 /// returns `false`, and nothing is issued.
 #[derive(Debug, Clone)]
-pub struct Tasks(Arc<Handle>);
+pub struct Tasks(Arc<TasksHandle>);
 
 impl Drop for Tasks {
     fn drop(&mut self) {
@@ -107,9 +107,9 @@ impl Drop for Tasks {
 }
 
 #[derive(Debug)]
-struct Handle(Arc<Core>);
+struct TasksHandle(Arc<Core>);
 
-impl Drop for Handle {
+impl Drop for TasksHandle {
     fn drop(&mut self) {
         self.0.close();
     }
@@ -203,7 +203,7 @@ impl Device {
     pub fn tasks_in(&self, stream: &Arc<Stream>) -> Tasks {
         let devices: Arc<[Self]> = [self.clone()].into();
         let lanes = Lanes::of_stream(&devices, Arc::clone(stream));
-        Tasks(Arc::new(Handle(Core::new(devices, lanes, (0, false)))))
+        Tasks(Arc::new(TasksHandle(Core::new(devices, lanes, (0, false)))))
     }
 }
 
@@ -215,7 +215,7 @@ impl Tasks {
     fn new(devices: Arc<[Device]>, options: TaskOptions) -> Self {
         let TaskOptions { streams, look_ahead, checks_reads } = options;
         let lanes = Lanes::new(&devices, streams);
-        Self(Arc::new(Handle(Core::new(devices, lanes, (look_ahead, checks_reads)))))
+        Self(Arc::new(TasksHandle(Core::new(devices, lanes, (look_ahead, checks_reads)))))
     }
 
     /// Tasks on several devices, which are named by their numbers in `devices`. Data have a copy on each device that uses

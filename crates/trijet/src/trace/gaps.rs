@@ -126,12 +126,12 @@ fn parts_of(parts: BTreeMap<Cause, u64>) -> Vec<(Cause, Nanos)> {
 }
 
 /// The calls of each host thread, sorted by begin, and the engines of the host.
-struct Calls<'a> {
+struct ThreadCalls<'a> {
     by_thread: HashMap<u64, Vec<(Range<u64>, Category)>>,
     host: &'a [HostWorked],
 }
 
-impl<'a> Calls<'a> {
+impl<'a> ThreadCalls<'a> {
     fn of(ops: &[Op], dag: &Dag, host: &'a [HostWorked]) -> Self {
         let mut calls: HashMap<u64, Vec<(Range<u64>, Category)>> = HashMap::new();
         for (index, op) in ops.iter().enumerate() {
@@ -183,7 +183,7 @@ fn dependency(ops: &[Op], held: &HeldBy) -> Dependency {
 struct Splitter<'a> {
     ops: &'a [Op],
     dag: &'a Dag,
-    calls: Calls<'a>,
+    calls: ThreadCalls<'a>,
     latency: u64,
 }
 
@@ -232,7 +232,8 @@ pub fn gaps(
     host: &[HostWorked],
 ) -> Vec<Gap> {
     let engines = by_engine(ops, dag);
-    let splitter = Splitter { ops, dag, calls: Calls::of(ops, dag, host), latency: latency.0 };
+    let splitter =
+        Splitter { ops, dag, calls: ThreadCalls::of(ops, dag, host), latency: latency.0 };
     let mut found = Vec::new();
     for (engine, list) in &engines {
         let shares = |role: Engine| match (copy_engines, engine.1, role) {

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 type Predecessors = SmallVec<[(DagNode, Edge); 4]>;
 
 /// A call that has begun and may wait.
-struct Begun {
+struct BegunCall {
     call: edges::Begun<Nodes>,
     /// The first node in the tail of its stream when the call began.
     last: Option<(DagNode, Edge)>,
@@ -38,7 +38,7 @@ struct DagBuilder<'a> {
     /// The last call of each thread.
     threads: HashMap<u64, DagNode>,
     /// The call that may wait and that each thread is in.
-    begun: HashMap<u64, Begun>,
+    begun: HashMap<u64, BegunCall>,
     /// The work that each event stands for.
     records: HashMap<u64, Nodes>,
     contradictions: Vec<u64>,
@@ -153,14 +153,14 @@ impl DagBuilder<'_> {
         let last = self.streams.tail(lane).iter().next();
         let by = Caller { thread: 0, version: 0, known: &known };
         let call = self.streams.begin_call(lane, op, &by);
-        self.begun.insert(op.thread, Begun { call, last });
+        self.begun.insert(op.thread, BegunCall { call, last });
     }
 
     /// What an operation follows, except for its own call; and whether it follows everything that
     /// its stream holds.
     fn follows(&mut self, lane: usize, op: &Op, role: Role) -> (Nodes, bool) {
         let begun = if op.kind.is_work() { self.begun.remove(&op.thread) } else { None };
-        if let Some(Begun { call, last }) = begun.filter(|begun| begun.call.lane == lane) {
+        if let Some(BegunCall { call, last }) = begun.filter(|begun| begun.call.lane == lane) {
             let is_last = self.streams.tail(lane).iter().next() == last;
             return (self.streams.return_call(call, op), is_last);
         }

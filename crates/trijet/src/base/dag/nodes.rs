@@ -10,12 +10,12 @@ use smallvec::SmallVec;
 const COMPARED_MAX: usize = 16;
 
 /// A node, the edge by which it comes before, and its stream, if the stream's order includes it.
-type Passed = (DagNode, Edge, Option<LaneId>);
+type PassedNode = (DagNode, Edge, Option<LaneId>);
 
 /// Nodes that have passed. For each stream and kind of edge, the last node is enough (law A1).
 #[derive(Debug, Clone, Default)]
 pub(super) struct Nodes {
-    list: SmallVec<[Passed; 2]>,
+    list: SmallVec<[PassedNode; 2]>,
     /// The length at which duplicates are removed again.
     compact_at: usize,
 }
@@ -36,7 +36,7 @@ impl Nodes {
     fn add(&mut self, node: DagNode, edge: Edge, stream: Option<LaneId>) {
         // A launch of a graph in the stream of the launch before follows that one by the order of the stream.
         let is_covered =
-            |(other, by, of): &Passed| (*by, *of) == (Edge::Lane, stream) && *other >= node;
+            |(other, by, of): &PassedNode| (*by, *of) == (Edge::Lane, stream) && *other >= node;
         if edge == Edge::Graph && stream.is_some() && self.list.iter().any(is_covered) {
             return;
         }
@@ -53,7 +53,7 @@ impl Nodes {
     }
 
     fn compact(&mut self) {
-        let key = |(node, edge, stream): &Passed| (*edge, *stream, std::cmp::Reverse(*node));
+        let key = |(node, edge, stream): &PassedNode| (*edge, *stream, std::cmp::Reverse(*node));
         self.list.sort_unstable_by_key(key);
         self.list.dedup_by(|later, first| {
             let is_same = later.0 == first.0 || later.2.is_some() && later.2 == first.2;

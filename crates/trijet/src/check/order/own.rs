@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 /// The uses of bytes that a later one may follow.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Users {
+struct ByteUsers {
     /// The last exclusive use.
     exclusive: Option<Use>,
     /// The last shared use of each thread since.
@@ -35,7 +35,7 @@ struct Users {
     lent: Option<Use>,
 }
 
-impl Users {
+impl ByteUsers {
     /// Adds a use. The first branch is the frequent case: the thread has learned nothing since its
     /// last use.
     #[inline]
@@ -61,7 +61,7 @@ impl Users {
 /// The last uses of the blocks that the library orders.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Owned {
-    blocks: NumberMap<BlockId, RangeMap<Users>>,
+    blocks: NumberMap<BlockId, RangeMap<ByteUsers>>,
 }
 
 impl Owned {
@@ -71,7 +71,7 @@ impl Owned {
                 users.exclusive = users.exclusive.take().filter(|used| !known.covers(used.0.at));
                 users.shared.retain(|used| !known.covers(used.0.at));
                 users.lent = users.lent.take().filter(|used| !known.covers(used.0.at));
-                *users != Users::default()
+                *users != ByteUsers::default()
             });
             block.iter().next().is_some()
         });
@@ -124,7 +124,7 @@ impl Owned {
             let block = self.blocks.entry(access.block).or_default();
             let exclusively = access.mode.writes();
             let is_lent = op.kind == OpKind::Lent;
-            block.update(access.range.clone(), Users::default, |users| {
+            block.update(access.range.clone(), ByteUsers::default, |users| {
                 users.add(&used, exclusively);
                 if is_lent {
                     users.lent = Some(used.clone());

@@ -6,7 +6,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
-type Handle = *mut c_void;
+type NvrtcHandle = *mut c_void;
 
 macro_rules! functions {
     ($($field:ident = $symbol:literal: fn($($arg:ty),*);)*) => {
@@ -40,14 +40,14 @@ macro_rules! functions {
 
 functions! {
     create = "nvrtcCreateProgram": fn(
-        *mut Handle, *const c_char, *const c_char, c_int, *const *const c_char,
+        *mut NvrtcHandle, *const c_char, *const c_char, c_int, *const *const c_char,
         *const *const c_char);
-    compile = "nvrtcCompileProgram": fn(Handle, c_int, *const *const c_char);
-    log_size = "nvrtcGetProgramLogSize": fn(Handle, *mut usize);
-    log = "nvrtcGetProgramLog": fn(Handle, *mut c_char);
-    ptx_size = "nvrtcGetPTXSize": fn(Handle, *mut usize);
-    ptx = "nvrtcGetPTX": fn(Handle, *mut c_char);
-    destroy = "nvrtcDestroyProgram": fn(*mut Handle);
+    compile = "nvrtcCompileProgram": fn(NvrtcHandle, c_int, *const *const c_char);
+    log_size = "nvrtcGetProgramLogSize": fn(NvrtcHandle, *mut usize);
+    log = "nvrtcGetProgramLog": fn(NvrtcHandle, *mut c_char);
+    ptx_size = "nvrtcGetPTXSize": fn(NvrtcHandle, *mut usize);
+    ptx = "nvrtcGetPTX": fn(NvrtcHandle, *mut c_char);
+    destroy = "nvrtcDestroyProgram": fn(*mut NvrtcHandle);
 }
 
 pub(super) fn missing() -> Result<Vec<&'static str>> {
@@ -75,7 +75,7 @@ fn compiler() -> Result<&'static Nvrtc> {
 /// A program of the compiler, which is destroyed when this is dropped.
 struct NvrtcProgram {
     nvrtc: &'static Nvrtc,
-    raw: Handle,
+    raw: NvrtcHandle,
 }
 
 impl Drop for NvrtcProgram {
@@ -88,7 +88,7 @@ impl Drop for NvrtcProgram {
 
 impl NvrtcProgram {
     fn new(nvrtc: &'static Nvrtc, source: &CString, file: &CString) -> Result<Self> {
-        let mut raw: Handle = std::ptr::null_mut();
+        let mut raw: NvrtcHandle = std::ptr::null_mut();
         let none = std::ptr::null();
         // SAFETY: the call writes the local variable `raw`. The strings are terminated, and the
         // call copies them; the count of headers is 0, so their null arrays are not read.
@@ -136,8 +136,8 @@ impl NvrtcProgram {
     }
 }
 
-type SizeFn = unsafe extern "C" fn(Handle, *mut usize) -> CuResult;
-type TextFn = unsafe extern "C" fn(Handle, *mut c_char) -> CuResult;
+type SizeFn = unsafe extern "C" fn(NvrtcHandle, *mut usize) -> CuResult;
+type TextFn = unsafe extern "C" fn(NvrtcHandle, *mut c_char) -> CuResult;
 
 /// Compiles `source` to PTX for compute capability `compute`. Messages call it `name`.
 ///

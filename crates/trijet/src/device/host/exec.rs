@@ -164,7 +164,7 @@ fn hold<'a>(kernel: &'a KernelWork, part: &Range<u64>) -> Result<RangeGuards<'a>
 }
 
 /// The first element of a tile, and its part of each written argument.
-type Piece<'a> = (usize, TileWrites<'a>);
+type TilePiece<'a> = (usize, TileWrites<'a>);
 
 /// Runs tiles on several threads.
 ///
@@ -179,7 +179,7 @@ fn run_many<'a>(
 ) -> std::result::Result<(), String> {
     let tile = kernel.tile_elements.max(1);
     let written_bytes: u64 = writes.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-    let mut pieces: Vec<Piece<'a>> =
+    let mut pieces: Vec<TilePiece<'a>> =
         part.map(|index| (first_of(kernel, index), TileWrites::new())).collect();
     for (index, bytes) in writes {
         let arg = kernel.args.spans().iter().find(|arg| arg.index == index);
@@ -223,7 +223,11 @@ fn run_many<'a>(
     panicked.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
-fn run_pieces<'a>(kernel: &'a KernelWork, reads: &'a [(usize, &'a [u8])], pieces: Vec<Piece<'a>>) {
+fn run_pieces<'a>(
+    kernel: &'a KernelWork,
+    reads: &'a [(usize, &'a [u8])],
+    pieces: Vec<TilePiece<'a>>,
+) {
     for (first, writes) in pieces {
         let mut tile = Tile { args: &kernel.args, config: kernel.config, first, reads, writes };
         (kernel.twin.run)(&mut tile);

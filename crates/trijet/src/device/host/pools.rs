@@ -49,7 +49,7 @@ pub(super) struct Pools {
     defaults: Vec<PoolHandle>,
     current: Vec<PoolHandle>,
     /// The live stream-ordered allocations by address.
-    live: BTreeMap<u64, Live>,
+    live: BTreeMap<u64, LiveAllocation>,
     /// The addresses of live page-locked memory.
     pinned: BTreeSet<u64>,
     /// The device memory that belongs to no stream, by address: its device and size.
@@ -61,7 +61,7 @@ pub(super) struct Pools {
 
 /// A live stream-ordered allocation.
 #[derive(Debug)]
-struct Live {
+struct LiveAllocation {
     pool: PoolHandle,
     extent: Extent,
     /// The size that was asked for, which the statistics count (measured).
@@ -79,7 +79,7 @@ pub(super) struct Found {
 
 /// The reason why a stream may allocate a free block (law A23), the strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Reuse {
+enum PoolReuse {
     /// It was freed earlier in the same stream, or the host has seen the free complete.
     Own,
     /// It was freed in another stream, and this stream comes after the free by events or by the
@@ -115,32 +115,32 @@ impl Pool {
     }
 
     /// Law A23: the reason why `slot` may allocate a block that comes after the frees `after`.
-    fn law_a23_reuse(&self, queues: &Queues, slot: SlotId, after: &After) -> Reuse {
+    fn law_a23_reuse(&self, queues: &Queues, slot: SlotId, after: &After) -> PoolReuse {
         let all = after.iter().map(|point| self.reuse_after(queues, slot, point));
-        all.max().unwrap_or(Reuse::Own)
+        all.max().unwrap_or(PoolReuse::Own)
     }
 
     /// The reason with respect to one of the frees.
-    fn reuse_after(&self, queues: &Queues, slot: SlotId, point: &Point) -> Reuse {
+    fn reuse_after(&self, queues: &Queues, slot: SlotId, point: &Point) -> PoolReuse {
         let position = point.position();
         let behind = |clock: &VectorClock| clock.covers(position);
         if point.slot == slot || queues.slots[point.slot.index()].seen >= point.seq {
-            Reuse::Own
+            PoolReuse::Own
         } else if self.follow && queues.slots[slot.index()].knows.covers(position) {
-            Reuse::Following
+            PoolReuse::Following
         } else if self.follow && queues.barrier_before(slot).is_some_and(behind) {
-            Reuse::Behind
+            PoolReuse::Behind
         } else if self.opportunistic && queues.completed(*point) {
-            Reuse::Finished
+            PoolReuse::Finished
         } else {
-            Reuse::Internal
+            PoolReuse::Internal
         }
     }
 
     /// The frees that the stream has to wait for before it uses a block.
     fn waits(&self, queues: &Queues, slot: SlotId, after: &After) -> After {
         let held = |point: &&Point| {
-            matches!(self.reuse_after(queues, slot, point), Reuse::Behind | Reuse::Internal)
+            matches!(self.reuse_after(queues, slot, point), PoolReuse::Behind | PoolReuse::Internal)
         };
         after.iter().filter(held).copied().collect()
     }
@@ -151,7 +151,7 @@ impl Pool {
         queues: &Queues,
         slot: SlotId,
         size: u64,
-        reasons: RangeInclusive<Reuse>,
+        reasons: RangeInclusive<PoolReuse>,
     ) -> Option<Candidate> {
         let ranked = self.heap.candidates(size).map(|(extent, after)| {
             (self.law_a23_reuse(queues, slot, after), extent, after.clone())
@@ -164,7 +164,7 @@ impl Pool {
         let others = self
             .heap
             .candidates(size)
-            .filter(|(_, after)| self.law_a23_reuse(queues, slot, after) > Reuse::Behind);
+            .filter(|(_, after)| self.law_a23_reuse(queues, slot, after) > PoolReuse::Behind);
         others.flat_map(|(_, after)| after.iter().map(|point| point.slot)).collect()
     }
 
@@ -180,7 +180,7 @@ impl Pool {
 }
 
 /// A block, the reason why it may be allocated, and the frees that it comes after.
-type Candidate = (Reuse, Extent, After);
+type Candidate = (PoolReuse, Extent, After);
 
 /// Whether the low 32 bits are a number that is not negative.
 fn is_int(value: u64) -> bool {
@@ -342,7 +342,7 @@ impl Pools {
             // Free segments that are too small are returned to the device first.
             let seen = |point: Point| queues.slots[point.slot.index()].seen >= point.seq;
             let found = self.get("alloc", pool)?;
-            if found.find(queues, slot, size, Reuse::Own..=Reuse::Finished).is_none() {
+            if found.find(queues, slot, size, PoolReuse::Own..=PoolReuse::Finished).is_none() {
                 found.heap.shrink(0, seen);
             }
             grown = self.growth(pool, size)?;
@@ -350,16 +350,16 @@ impl Pools {
         let (free, total) = self.free_bytes(device);
         let found = self.get("alloc", pool)?;
         let wanted = |reuse, may: &mut dyn FnMut(May) -> bool| match reuse {
-            Reuse::Own => true,
-            Reuse::Following | Reuse::Behind => may(May::ReuseFollowing),
-            Reuse::Finished => may(May::ReuseFinished),
-            Reuse::Internal => false,
+            PoolReuse::Own => true,
+            PoolReuse::Following | PoolReuse::Behind => may(May::ReuseFollowing),
+            PoolReuse::Finished => may(May::ReuseFinished),
+            PoolReuse::Internal => false,
         };
-        let own = found.find(queues, slot, size, Reuse::Own..=Reuse::Own);
+        let own = found.find(queues, slot, size, PoolReuse::Own..=PoolReuse::Own);
         // Memory that the stream itself freed comes first. The driver may prefer memory that was
         // freed to memory that was never allocated (measured).
         let is_recycled = own.as_ref().is_some_and(|(.., after)| !after.is_empty());
-        let of_others = Reuse::Following..=Reuse::Finished;
+        let of_others = PoolReuse::Following..=PoolReuse::Finished;
         let other = found.find(queues, slot, size, of_others).filter(|_| !is_recycled);
         let is_needed = own.is_none() && grown.is_none();
         let other = other.filter(|(reuse, ..)| is_needed || wanted(*reuse, &mut may));
@@ -368,10 +368,10 @@ impl Pools {
             Some((_, extent, after)) => Some((extent, found.waits(queues, slot, &after))),
             None => grown.and_then(|more| found.grow(more, size)).map(|p| (p, After::new())),
         };
-        let internal = if found.internal { Reuse::Internal } else { Reuse::Finished };
+        let internal = if found.internal { PoolReuse::Internal } else { PoolReuse::Finished };
         let (extent, waits) = match fresh {
             Some(fresh) => fresh,
-            None => match found.find(queues, slot, size, Reuse::Own..=internal) {
+            None => match found.find(queues, slot, size, PoolReuse::Own..=internal) {
                 Some((_, extent, after)) => (extent, found.waits(queues, slot, &after)),
                 None => {
                     let cause = format!("{bytes} asked for, {free} of {total} free");
@@ -389,7 +389,7 @@ impl Pools {
         found.used += bytes.0;
         found.used_high = found.used_high.max(found.used);
         let address = host.address();
-        self.live.insert(address, Live { pool, extent, bytes: bytes.0 });
+        self.live.insert(address, LiveAllocation { pool, extent, bytes: bytes.0 });
         let memory = Memory::new(Space::Device(device), address, bytes.0, Some(host));
         Ok(Found { memory, depends_on, waits })
     }
@@ -397,7 +397,7 @@ impl Pools {
     /// Law A22: from this call on the block may be allocated after the free at `point`. Without a
     /// point it is free at once (law A24).
     pub(super) fn release(&mut self, memory: &Memory, point: Option<Point>) {
-        if let Some(Live { pool, extent, bytes }) = self.live.remove(&memory.address()) {
+        if let Some(LiveAllocation { pool, extent, bytes }) = self.live.remove(&memory.address()) {
             if let Some(found) = self.pools.get_mut(pool.0) {
                 found.used -= bytes;
                 found.heap.give_back(extent, point);

@@ -31,7 +31,7 @@ pub(super) struct HappensBefore {
     /// In the order of their first steps.
     actors: Vec<Actor>,
     /// The fields of a step that are compared with all later steps, in one list.
-    steps: Vec<Step>,
+    steps: Vec<RaceStep>,
     /// For each step, by actor: the number of the last step of that actor, from 1, that comes
     /// before it or is it.
     clocks: Vec<ActorClock>,
@@ -40,7 +40,7 @@ pub(super) struct HappensBefore {
 type ActorClock = SmallVec<[u32; 8]>;
 
 #[derive(Debug, Clone, Copy)]
-struct Step {
+struct RaceStep {
     /// The index of its actor.
     actor: usize,
     /// Its number among the steps of its actor, from 1.
@@ -102,12 +102,12 @@ impl HappensBefore {
             }
         }
         clock[mine] = number;
-        self.steps.push(Step { actor: mine, number, any: touches.any, writes: touches.writes });
+        self.steps.push(RaceStep { actor: mine, number, any: touches.any, writes: touches.writes });
         self.clocks.push(clock);
     }
 
     pub(super) fn precedes(&self, earlier: usize, later: usize) -> bool {
-        let Step { actor, number, .. } = self.steps[earlier];
+        let RaceStep { actor, number, .. } = self.steps[earlier];
         self.clocks[later].get(actor).is_some_and(|known| *known >= number)
     }
 

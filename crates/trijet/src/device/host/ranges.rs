@@ -46,7 +46,8 @@ impl Ranges for HostDriver {
         state.touch(Object::Pools, true);
         // A GPU does not wait here, and the access of the operation would be a fault.
         let bytes = range.span(at.clone());
-        let is_running = matches!(&state.run, HostRun::Threads(workers) if workers.has_user(&bytes));
+        let is_running =
+            matches!(&state.run, HostRun::Threads(workers) if workers.has_user(&bytes));
         if is_running || state.queues.has_user(&bytes) {
             let cause = "an operation that is not complete uses its bytes";
             return Err(refuse::value("range unmap", cause));

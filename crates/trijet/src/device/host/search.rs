@@ -21,7 +21,7 @@ type Asleep = (Actor, Arc<Touches>);
 
 /// One choice of the current run.
 #[derive(Debug)]
-enum Frame {
+enum SearchFrame {
     Actors {
         enabled: SmallVec<[Actor; 4]>,
         chosen: usize,
@@ -69,7 +69,7 @@ impl Choice {
 pub(crate) struct Search {
     /// The queues of an earlier run, for their memory.
     pub(super) spare: Queues,
-    frames: Vec<Frame>,
+    frames: Vec<SearchFrame>,
     depth: usize,
     /// The steps of this run, followed by those of the last run.
     events: Vec<TakenStep>,
@@ -136,14 +136,14 @@ impl Search {
     fn next_branch(&mut self) -> bool {
         while let Some(frame) = self.frames.last_mut() {
             match frame {
-                Frame::Flip { value } if !*value => {
+                SearchFrame::Flip { value } if !*value => {
                     *value = true;
                     // The step in which the driver chooses differs from its last run.
                     self.same = self.steps_before(self.frames.len() - 1).saturating_sub(1);
                     return true;
                 }
-                Frame::Flip { .. } => {}
-                Frame::Actors { enabled, chosen, backtrack, tried, sleep } => {
+                SearchFrame::Flip { .. } => {}
+                SearchFrame::Actors { enabled, chosen, backtrack, tried, sleep } => {
                     let open = |index: &usize| {
                         tried.iter().all(|(done, _)| done != index)
                             && sleep.iter().all(|(actor, _)| *actor != enabled[*index])
@@ -238,7 +238,7 @@ impl Search {
                 self.redundant = true;
                 return 0;
             };
-            self.frames.push(Frame::Actors {
+            self.frames.push(SearchFrame::Actors {
                 enabled: SmallVec::from_slice(enabled),
                 chosen,
                 backtrack: SmallVec::from_slice(&[chosen]),
@@ -246,7 +246,7 @@ impl Search {
                 sleep: std::mem::take(&mut self.sleep),
             });
         }
-        let Frame::Actors { enabled: expected, chosen, .. } = &self.frames[self.depth] else {
+        let SearchFrame::Actors { enabled: expected, chosen, .. } = &self.frames[self.depth] else {
             return self.give_up();
         };
         if **expected != *enabled {
@@ -278,9 +278,9 @@ impl Search {
             false
         } else {
             if self.depth == self.frames.len() {
-                self.frames.push(Frame::Flip { value: false });
+                self.frames.push(SearchFrame::Flip { value: false });
             }
-            let Frame::Flip { value } = self.frames[self.depth] else {
+            let SearchFrame::Flip { value } = self.frames[self.depth] else {
                 self.give_up();
                 return false;
             };
@@ -300,7 +300,7 @@ impl Search {
         let event = &self.events[last];
         let next = self.depth;
         let is_last = next == self.frames.len();
-        let Some(Frame::Actors { enabled, chosen, tried, sleep, .. }) =
+        let Some(SearchFrame::Actors { enabled, chosen, tried, sleep, .. }) =
             self.frames.get_mut(event.frame)
         else {
             return;
@@ -338,7 +338,7 @@ impl Search {
     /// Two steps race: the run in which they are swapped is to be tried.
     fn note_race(&mut self, i: usize, j: usize) {
         let initials = self.order.initials(&self.events, i, j);
-        let Some(Frame::Actors { enabled, backtrack, .. }) =
+        let Some(SearchFrame::Actors { enabled, backtrack, .. }) =
             self.frames.get_mut(self.events[i].frame)
         else {
             return;

@@ -23,7 +23,7 @@ use std::collections::BinaryHeap;
 const PARTS: usize = 4;
 
 /// An operation that occupies an engine.
-struct Running {
+struct RunningOp {
     node: NodeId,
     parts: SmallVec<[u64; PARTS]>,
     units: u64,
@@ -45,7 +45,7 @@ enum Due {
 struct Station {
     /// The operations that can start, by priority and age: at most one of each stream.
     ready: Vec<((i32, NodeId), Hold)>,
-    running: SmallVec<[Running; 1]>,
+    running: SmallVec<[RunningOp; 1]>,
 }
 
 impl Station {
@@ -285,7 +285,7 @@ impl Simulation {
         };
         let time = faults.slowed(node.id, Nanos(latency.0 + self.policy.stretch(first).0));
         self.put_off(Nanos(self.now.0 + time.0), Due::Part(node.id, station));
-        let running = Running { node: node.id, parts, units, at: 0 };
+        let running = RunningOp { node: node.id, parts, units, at: 0 };
         self.station(station).running.push(running);
     }
 
@@ -333,7 +333,7 @@ impl Simulation {
             let Some(OpWork::HostFn(called)) = queues.lend(id) else { return Step::Moved };
             return Step::Call(id, called);
         }
-        let Running { parts, units, at, .. } = &self.stations[station.0].running[index];
+        let RunningOp { parts, units, at, .. } = &self.stations[station.0].running[index];
         let (part, count, last) = (parts[*at], parts.len() as u64, *at + 1 == parts.len());
         let range = part * units / count..(part + 1) * units / count;
         let outcome =

@@ -12,7 +12,7 @@ use crate::device::region::HostBytes;
 use smallvec::SmallVec;
 
 /// A set of streams.
-type Streams = SmallVec<[SlotId; 4]>;
+type StreamSet = SmallVec<[SlotId; 4]>;
 
 /// The steps that completed operations. The queues need not enforce the order of an operation that
 /// is complete, but the exploration has to know it.
@@ -24,7 +24,7 @@ pub(super) struct Trail {
     finished: Vec<Option<Causes>>,
     /// By the same number: the streams whose steps complete the operation and all operations before
     /// it. They do not depend on the order of the steps.
-    streams: Vec<Streams>,
+    streams: Vec<StreamSet>,
     /// The operations of each slot in order, also those of earlier streams of the slot.
     points: Vec<Vec<NodeId>>,
     /// The regions of memory, in the order of the first operation that uses each.
@@ -76,7 +76,7 @@ impl Trail {
         (on, engine): (SlotId, Engine),
         before: &[NodeId],
     ) {
-        let mut streams = Streams::new();
+        let mut streams = StreamSet::new();
         if engine != Engine::None {
             streams.push(on);
         }
@@ -87,7 +87,7 @@ impl Trail {
         }
         let at = usize::try_from(id.order).unwrap_or(usize::MAX);
         if at >= self.streams.len() {
-            self.streams.resize(at + 1, Streams::new());
+            self.streams.resize(at + 1, StreamSet::new());
         }
         self.streams[at] = streams;
     }

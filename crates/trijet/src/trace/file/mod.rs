@@ -60,14 +60,14 @@ const TEXTS_MAX: usize = 64 << 20;
 
 /// The kind of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BlockKind {
     About = 1,
     Texts = 2,
     Ops = 3,
     End = 4,
 }
 
-impl Kind {
+impl BlockKind {
     fn of(byte: u8) -> Option<Self> {
         [Self::About, Self::Texts, Self::Ops, Self::End].into_iter().find(|k| *k as u8 == byte)
     }

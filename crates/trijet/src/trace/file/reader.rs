@@ -3,7 +3,7 @@
 
 use super::row::{Previous, Row, RowBefore3, RowBefore5, RowBefore6};
 use super::{
-    About, FileEnd, Kind, MAGIC, OLDER, OPS_MAX, OldAbout, PAYLOAD_MAX, SINCE_GRAPHS,
+    About, BlockKind, FileEnd, MAGIC, OLDER, OPS_MAX, OldAbout, PAYLOAD_MAX, SINCE_GRAPHS,
     SINCE_ORDERED, SINCE_QUEUES, SINCE_ROUTES, TEXTS_MAX, checksum,
 };
 use crate::base::error::{Error, ErrorKind, Result};
@@ -30,11 +30,11 @@ pub struct Reader<R> {
     previous: Previous,
     /// The number of operations that were read.
     read: u64,
-    state: State,
+    state: ReaderState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ReaderState {
     Reading,
     /// Nothing follows: the reader reached the end of the file, or failed.
     Ended,
@@ -74,7 +74,7 @@ impl<R: Read> Reader<R> {
             left: 0,
             previous: Previous::default(),
             read: 0,
-            state: State::Reading,
+            state: ReaderState::Reading,
         };
         let mut magic = [0; MAGIC.len()];
         reader.exact(&mut magic)?;
@@ -90,7 +90,7 @@ impl<R: Read> Reader<R> {
         }
         reader.magic = magic;
         reader.at = MAGIC.len() as u64;
-        if reader.block()? != Kind::About {
+        if reader.block()? != BlockKind::About {
             return Err(damaged(MAGIC.len() as u64, "the first block is not the description"));
         }
         reader.about = match magic[7] >= SINCE_QUEUES {
@@ -116,10 +116,10 @@ impl<R: Read> Reader<R> {
     }
 
     /// Reads the next block into `payload`, and returns its kind.
-    fn block(&mut self) -> Result<Kind> {
+    fn block(&mut self) -> Result<BlockKind> {
         let mut head = [0; 9];
         self.exact(&mut head)?;
-        let kind = Kind::of(head[0])
+        let kind = BlockKind::of(head[0])
             .ok_or_else(|| damaged(self.at, format!("a block of unknown kind {}", head[0])))?;
         let word =
             |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
@@ -229,10 +229,10 @@ impl<R: Read> Reader<R> {
                 return self.next_op().map(Some);
             }
             match self.block()? {
-                Kind::About => return Err(damaged(self.at, "a second description")),
-                Kind::Texts => self.read_texts()?,
-                Kind::Ops => self.begin_ops()?,
-                Kind::End => {
+                BlockKind::About => return Err(damaged(self.at, "a second description")),
+                BlockKind::Texts => self.read_texts()?,
+                BlockKind::Ops => self.begin_ops()?,
+                BlockKind::End => {
                     let end: FileEnd = self.decode()?;
                     let found = FileEnd { ops: self.read, texts: self.texts.len() as u64 };
                     if end != found {
@@ -251,12 +251,12 @@ impl<R: Read> Iterator for Reader<R> {
 
     /// The next operation; `None` after the last one, and after an error.
     fn next(&mut self) -> Option<Result<Op>> {
-        if self.state == State::Ended {
+        if self.state == ReaderState::Ended {
             return None;
         }
         let next = self.advance().transpose();
         if !matches!(next, Some(Ok(_))) {
-            self.state = State::Ended;
+            self.state = ReaderState::Ended;
         }
         next
     }

@@ -40,7 +40,7 @@ impl From<OldAccessRow> for AccessRow {
 }
 
 /// The begin, as the difference to the begin of the previous row, and the duration.
-type Span = Option<(i64, u64)>;
+type TimeSpan = Option<(i64, u64)>;
 
 /// The devices of a copy between devices, from and to.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -98,8 +98,8 @@ pub(super) struct RowOf<T, R, G> {
     /// The number of the file name, the line and the column.
     site: Option<(u32, u32, u32)>,
     thread: u64,
-    call: Span,
-    times: Span,
+    call: TimeSpan,
+    times: TimeSpan,
 }
 
 /// The begins of the call and of the times of the previous row.
@@ -109,14 +109,14 @@ pub(super) struct Previous {
     times: u64,
 }
 
-fn encode(times: Option<Times>, previous: &mut u64) -> Span {
+fn encode(times: Option<Times>, previous: &mut u64) -> TimeSpan {
     let times = times?;
     let difference = times.begin.0.wrapping_sub(*previous).cast_signed();
     *previous = times.begin.0;
     Some((difference, times.end.0.saturating_sub(times.begin.0)))
 }
 
-fn decode(span: Span, previous: &mut u64) -> Option<Times> {
+fn decode(span: TimeSpan, previous: &mut u64) -> Option<Times> {
     let (difference, duration) = span?;
     let begin = previous.wrapping_add(difference.cast_unsigned());
     *previous = begin;

@@ -261,7 +261,7 @@ fn a_file_of_the_first_version_is_read() {
     while at < first.len() {
         let length = first[at + 1..at + 5].try_into().expect("four bytes");
         let mut end = at + 9 + usize::try_from(u32::from_le_bytes(length)).expect("a short block");
-        if first[at] == Kind::Ops as u8 {
+        if first[at] == BlockKind::Ops as u8 {
             // After the number of operations and nine fields of a byte each, two bytes state that there are no devices and
             // no graph.
             let none: Vec<u8> = first.drain(at + 9 + 4 + 9..at + 9 + 4 + 11).collect();

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::row::{Previous, Row};
-use super::{About, FileEnd, Kind, MAGIC, OPS_MAX, PAYLOAD_MAX, checksum};
+use super::{About, BlockKind, FileEnd, MAGIC, OPS_MAX, PAYLOAD_MAX, checksum};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Op;
 use serde::Serialize;
@@ -75,11 +75,11 @@ impl<W: Write> Writer<W> {
             written: 0,
         };
         let payload = encode(about, Vec::new())?;
-        writer.block(Kind::About, &payload)?;
+        writer.block(BlockKind::About, &payload)?;
         Ok(writer)
     }
 
-    fn block(&mut self, kind: Kind, payload: &[u8]) -> Result<()> {
+    fn block(&mut self, kind: BlockKind, payload: &[u8]) -> Result<()> {
         let long = || {
             let cause = format!("a block of {} bytes; the limit is {PAYLOAD_MAX}", payload.len());
             Error::new(ErrorKind::InvalidValue, "write ledger", cause)
@@ -124,13 +124,13 @@ impl<W: Write> Writer<W> {
         if !self.fresh.is_empty() {
             let fresh = std::mem::take(&mut self.fresh);
             let payload = encode(&fresh, Vec::new())?;
-            self.block(Kind::Texts, &payload)?;
+            self.block(BlockKind::Texts, &payload)?;
         }
         if self.rows > 0 {
             let rows = u32::try_from(self.rows).unwrap_or(u32::MAX);
             let mut payload = rows.to_le_bytes().to_vec();
             payload.append(&mut self.payload);
-            self.block(Kind::Ops, &payload)?;
+            self.block(BlockKind::Ops, &payload)?;
             self.written += self.rows as u64;
             self.rows = 0;
             self.previous = Previous::default();
@@ -146,7 +146,7 @@ impl<W: Write> Writer<W> {
         self.flush()?;
         let end = FileEnd { ops: self.written, texts: self.texts.len() as u64 };
         let payload = encode(&end, Vec::new())?;
-        self.block(Kind::End, &payload)?;
+        self.block(BlockKind::End, &payload)?;
         self.out.flush().map_err(failed)?;
         Ok(self.out)
     }

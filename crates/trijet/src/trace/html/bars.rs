@@ -18,15 +18,15 @@ use std::fmt::Write;
 const NAMED_FROM: u64 = 90;
 
 /// A part of a bar.
-struct Part {
+struct DrawnPart {
     look: Look,
     label: String,
     time: Nanos,
 }
 
 /// The parts of the time of an engine. They sum to the window.
-fn parts(engine: &EngineSummary) -> Vec<Part> {
-    let part = |look, label: &str, time| Part { look, label: label.to_owned(), time };
+fn parts(engine: &EngineSummary) -> Vec<DrawnPart> {
+    let part = |look, label: &str, time| DrawnPart { look, label: label.to_owned(), time };
     let beside = Nanos(engine.metrics.busy.0 - engine.exposed.0);
     let mut parts = vec![
         part(Look::Busy, "busy beside others", beside),
@@ -38,8 +38,9 @@ fn parts(engine: &EngineSummary) -> Vec<Part> {
 }
 
 /// The parts of the time of an engine of the host. They sum to the window.
-fn host_parts(host: &HostSummary, window: Nanos) -> Vec<Part> {
-    let part = |look, label: &str, time| Part { look, label: label.to_owned(), time: Nanos(time) };
+fn host_parts(host: &HostSummary, window: Nanos) -> Vec<DrawnPart> {
+    let part =
+        |look, label: &str, time| DrawnPart { look, label: label.to_owned(), time: Nanos(time) };
     vec![
         part(Look::Busy, "busy beside others", host.busy.0 - host.exposed.0),
         part(Look::Exposed, "busy alone", host.exposed.0),
@@ -48,18 +49,19 @@ fn host_parts(host: &HostSummary, window: Nanos) -> Vec<Part> {
 }
 
 /// The work of both directions of the link together, and the rest of the window.
-fn link_parts(link: Nanos, window: Nanos) -> Vec<Part> {
-    let part = |look, label: &str, time| Part { look, label: label.to_owned(), time: Nanos(time) };
+fn link_parts(link: Nanos, window: Nanos) -> Vec<DrawnPart> {
+    let part =
+        |look, label: &str, time| DrawnPart { look, label: label.to_owned(), time: Nanos(time) };
     vec![
         part(Look::Busy, "work", link.0),
         part(Look::Other, "the rest of the run", window.0.saturating_sub(link.0)),
     ]
 }
 
-fn bar(name: &str, mark: &str, class: &str, parts: &[Part]) -> String {
+fn bar(name: &str, mark: &str, class: &str, parts: &[DrawnPart]) -> String {
     let whole = parts.iter().map(|part| part.time.0).sum::<u64>();
     let (mut drawn, mut listed) = (String::new(), String::new());
-    for Part { look, label, time } in parts.iter().filter(|part| part.time.0 > 0) {
+    for DrawnPart { look, label, time } in parts.iter().filter(|part| part.time.0 > 0) {
         let (class, part, label) = (look.class(), share(*time, whole), escaped(label));
         let width = u128::from(time.0) * 100_000 / u128::from(whole.max(1));
         let width = format!("{}.{:03}%", width / 1000, width % 1000);
@@ -82,7 +84,7 @@ fn bar(name: &str, mark: &str, class: &str, parts: &[Part]) -> String {
 
 /// The bar of an engine of a traced program.
 pub(super) fn of_program(one: &Bar) -> String {
-    let parts = one.parts.iter().map(|part| Part {
+    let parts = one.parts.iter().map(|part| DrawnPart {
         look: part.look.look(),
         label: part.label.clone(),
         time: part.time,
@@ -126,7 +128,7 @@ pub(super) fn engines(page: &Page<'_>) -> String {
     if summary.metrics.devices.len() > 1 {
         text.push_str("<h3 class=\"device\">All devices</h3>");
     }
-    let path = summary.path().into_iter().map(|(category, time)| Part {
+    let path = summary.path().into_iter().map(|(category, time)| DrawnPart {
         look: Look::of_path(category),
         label: category.to_string(),
         time,

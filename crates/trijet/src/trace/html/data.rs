@@ -27,13 +27,13 @@ pub(super) fn data(page: &Page<'_>) -> SheetData {
     let rows = rows(&tracks, host);
     for (number, row) in (0_u32..).zip(&rows) {
         let track = match row {
-            Row::Host(one) => {
+            TimelineRow::Host(one) => {
                 let name = one.engine.name().to_owned();
                 let (kind, group) = (TrackKind::Engine, String::new());
                 sheet.tracks.push(TimelineTrack { kind, group, name });
                 continue;
             }
-            Row::Track(track) => &tracks[*track],
+            TimelineRow::Track(track) => &tracks[*track],
         };
         let (kind, device) = match track.shows {
             Shows::Engine(device, _) => (TrackKind::Engine, Some(device)),
@@ -49,7 +49,7 @@ pub(super) fn data(page: &Page<'_>) -> SheetData {
             on[kind as usize][*index] = number;
         }
     }
-    let (mut labels, mut kinds, mut sites) = (Words::default(), Words::default(), Words::default());
+    let [mut labels, mut kinds, mut sites] = [(); 3].map(|()| DistinctWords::default());
     let site: Vec<u64> = ops
         .iter()
         .map(|op| op.site.as_ref().map_or(Cow::Borrowed(""), |site| site.to_string().into()))
@@ -81,13 +81,13 @@ pub(super) fn data(page: &Page<'_>) -> SheetData {
 /// Adds the work of the engines of the host, and returns the flags of each.
 fn add_host(
     page: &Page<'_>,
-    rows: &[Row<'_>],
-    (labels, kinds): (&mut Words, &mut Words),
+    rows: &[TimelineRow<'_>],
+    (labels, kinds): (&mut DistinctWords, &mut DistinctWords),
     items: &mut Vec<Item>,
 ) -> Vec<u8> {
     let mut flags = Vec::new();
     for (number, row) in (0_u32..).zip(rows) {
-        let Row::Host(one) = row else { continue };
+        let TimelineRow::Host(one) = row else { continue };
         let path = path_of(page, one.engine);
         let (label, kind) = (labels.number(one.engine.name()), kinds.number("work of the host"));
         for span in one.spans.intervals() {
@@ -115,28 +115,32 @@ fn path_of(page: &Page<'_>, engine: HostEngine) -> Union {
 }
 
 /// A row of the timeline.
-enum Row<'a> {
+enum TimelineRow<'a> {
     Host(&'a HostSummary),
     Track(usize),
 }
 
 /// The rows in the order of a job: the reader, the engines of devices, the writer and the disk, then streams and
 /// threads.
-fn rows<'a>(tracks: &[tracks::Track], host: &'a [HostSummary]) -> Vec<Row<'a>> {
+fn rows<'a>(tracks: &[tracks::Track], host: &'a [HostSummary]) -> Vec<TimelineRow<'a>> {
     let (readers, others): (Vec<_>, Vec<_>) =
         host.iter().partition(|one| one.engine == HostEngine::Reader);
     let is_engine = |track: &&(usize, &tracks::Track)| matches!(track.1.shows, Shows::Engine(..));
     let numbered: Vec<_> = tracks.iter().enumerate().collect();
-    let engines = numbered.iter().filter(is_engine).map(|(number, _)| Row::Track(*number));
-    let rest = numbered.iter().filter(|one| !is_engine(one)).map(|(number, _)| Row::Track(*number));
-    let (readers, others) = (readers.into_iter().map(Row::Host), others.into_iter().map(Row::Host));
+    let engines = numbered.iter().filter(is_engine).map(|(number, _)| TimelineRow::Track(*number));
+    let rest = numbered
+        .iter()
+        .filter(|one| !is_engine(one))
+        .map(|(number, _)| TimelineRow::Track(*number));
+    let (readers, others) =
+        (readers.into_iter().map(TimelineRow::Host), others.into_iter().map(TimelineRow::Host));
     readers.chain(engines).chain(others).chain(rest).collect()
 }
 
 /// What a run knows about its operations beside their times.
 fn more(
     page: &Page<'_>,
-    (tracks, rows): (&[tracks::Track], &[Row<'_>]),
+    (tracks, rows): (&[tracks::Track], &[TimelineRow<'_>]),
     sites: &[String],
     site: Vec<u64>,
 ) -> More<'static> {
@@ -184,14 +188,18 @@ fn more(
 
 /// The idle times of the tracks, each with one cause, and the causes as JSON. The parts of a gap
 /// follow each other in order.
-fn gaps(page: &Page<'_>, tracks: &[tracks::Track], rows: &[Row<'_>]) -> (Vec<[u64; 4]>, String) {
+fn gaps(
+    page: &Page<'_>,
+    tracks: &[tracks::Track],
+    rows: &[TimelineRow<'_>],
+) -> (Vec<[u64; 4]>, String) {
     let mut gaps = Vec::new();
     let mut causes: Vec<Cause> = Vec::new();
     for gap in page.summary.iter().flat_map(|summary| &summary.gaps) {
         let wanted = Shows::Engine(gap.engine.0, gap.engine.1);
-        let is_wanted = |row: &Row<'_>| match row {
-            Row::Track(track) => tracks[*track].shows == wanted,
-            Row::Host(_) => false,
+        let is_wanted = |row: &TimelineRow<'_>| match row {
+            TimelineRow::Track(track) => tracks[*track].shows == wanted,
+            TimelineRow::Host(_) => false,
         };
         let Some(track) = rows.iter().position(is_wanted) else { continue };
         let mut from = gap.span.start;
@@ -214,12 +222,12 @@ fn gaps(page: &Page<'_>, tracks: &[tracks::Track], rows: &[Row<'_>]) -> (Vec<[u6
 
 /// Distinct words, in the order in which they first appear.
 #[derive(Default)]
-struct Words {
+struct DistinctWords {
     words: Vec<String>,
     numbers: HashMap<String, u32>,
 }
 
-impl Words {
+impl DistinctWords {
     fn number(&mut self, word: &str) -> u32 {
         if let Some(number) = self.numbers.get(word) {
             return *number;

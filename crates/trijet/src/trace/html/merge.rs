@@ -33,7 +33,7 @@ impl Merged {
 
 /// A part of an item: its operation, or its call.
 #[derive(Clone, Copy)]
-struct Part {
+struct ItemPart {
     item: u32,
     is_call: bool,
     tracks: (u32, u32),
@@ -43,7 +43,7 @@ struct Part {
 
 /// The parts of all items that can be merged, by track and time. A part of an item that is named is
 /// not among them.
-fn parts(items: &[Item], named: &[usize]) -> Vec<Part> {
+fn parts(items: &[Item], named: &[usize]) -> Vec<ItemPart> {
     let mut parts = Vec::new();
     for (number, item) in (0_u32..).zip(items) {
         if named.binary_search(&(number as usize)).is_ok() {
@@ -51,10 +51,10 @@ fn parts(items: &[Item], named: &[usize]) -> Vec<Part> {
         }
         if let Some((begin, end)) = item.work {
             let tracks = (item.engine, item.stream);
-            parts.push(Part { item: number, is_call: false, tracks, begin, end });
+            parts.push(ItemPart { item: number, is_call: false, tracks, begin, end });
         } else if let Some((begin, end)) = item.call {
             let tracks = (item.thread, NO_TRACK);
-            parts.push(Part { item: number, is_call: true, tracks, begin, end });
+            parts.push(ItemPart { item: number, is_call: true, tracks, begin, end });
         }
     }
     parts.sort_unstable_by_key(|part| (part.is_call, part.tracks, part.begin, part.item));
@@ -63,11 +63,11 @@ fn parts(items: &[Item], named: &[usize]) -> Vec<Part> {
 
 /// The lengths of the runs of parts that one item can stand for: parts of the same tracks, all within
 /// `grain`.
-fn runs(parts: &[Part], grain: u64) -> impl Iterator<Item = usize> {
+fn runs(parts: &[ItemPart], grain: u64) -> impl Iterator<Item = usize> {
     let mut rest = parts;
     std::iter::from_fn(move || {
         let first = rest.first()?;
-        let fits = |part: &&Part| {
+        let fits = |part: &&ItemPart| {
             (part.is_call, part.tracks) == (first.is_call, first.tracks)
                 && part.end.max(first.end) - first.begin <= grain
         };
@@ -128,7 +128,7 @@ impl Detached {
         detached
     }
 
-    fn merge(self, parts: &[Part], grain: u64, before: usize) -> Merged {
+    fn merge(self, parts: &[ItemPart], grain: u64, before: usize) -> Merged {
         let mut merged = Merged {
             items: Vec::new(),
             first: Vec::new(),

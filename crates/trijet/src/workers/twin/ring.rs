@@ -24,11 +24,11 @@ pub(crate) struct Ring {
     items: AtomicI64,
     head: AtomicU64,
     tail: AtomicU64,
-    slots: Box<[Slot]>,
+    slots: Box<[RingSlot]>,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct RingSlot {
     /// Twice the round of the slot, and 1 more while it has a task.
     turn: AtomicU64,
     task: AtomicU64,
@@ -37,7 +37,7 @@ struct Slot {
 impl Ring {
     /// A queue for `1 << bits` tasks.
     pub(crate) fn new(bits: u32) -> Self {
-        let new = |_| Slot { turn: AtomicU64::new(0), task: AtomicU64::new(0) };
+        let new = |_| RingSlot { turn: AtomicU64::new(0), task: AtomicU64::new(0) };
         Self {
             used: AtomicU64::new(0),
             items: AtomicI64::new(0),
@@ -48,7 +48,7 @@ impl Ring {
     }
 
     /// The slot of a ticket, and its turn when it is free for it.
-    fn slot(&self, ticket: u64) -> (&Slot, u64) {
+    fn slot(&self, ticket: u64) -> (&RingSlot, u64) {
         let len = self.slots.len();
         (&self.slots[ticket as usize & (len - 1)], ticket / len as u64 * 2)
     }

@@ -26,14 +26,14 @@ pub fn record(to: usize, from: usize, (begin, end): (usize, usize), value: f32) 
     [to as u64, from as u64, begin as u64, end as u64, u64::from(value.to_bits())]
 }
 
-struct Ranges<'a> {
+struct VectorRanges<'a> {
     to: Shared<'a, f32>,
     from: Shared<'a, f32>,
     elements: std::ops::Range<usize>,
     value: f32,
 }
 
-fn ranges<'a>(w: &Worker<'a>, payload: u64, reads: bool) -> Ranges<'a> {
+fn ranges<'a>(w: &Worker<'a>, payload: u64, reads: bool) -> VectorRanges<'a> {
     let [to, from, begin, end, value, ..] = w.record(payload);
     // What does not exist has no elements.
     let array = |number: u64| (number < 4).then(|| w.shared::<f32>(2 * number as usize));
@@ -43,21 +43,21 @@ fn ranges<'a>(w: &Worker<'a>, payload: u64, reads: bool) -> Ranges<'a> {
     let none = || w.shared::<f32>(0);
     let elements = begin.min(end as u64) as usize..end;
     let value = f32::from_bits(value as u32);
-    Ranges { to: to.unwrap_or_else(none), from: from.unwrap_or_else(none), elements, value }
+    VectorRanges { to: to.unwrap_or_else(none), from: from.unwrap_or_else(none), elements, value }
 }
 
 fn fill(w: &mut Worker<'_>, payload: u64) {
-    let Ranges { to, elements, value, .. } = ranges(w, payload, false);
+    let VectorRanges { to, elements, value, .. } = ranges(w, payload, false);
     elements.for_each(|at| to.set(at, value));
 }
 
 fn copy(w: &mut Worker<'_>, payload: u64) {
-    let Ranges { to, from, elements, .. } = ranges(w, payload, true);
+    let VectorRanges { to, from, elements, .. } = ranges(w, payload, true);
     elements.for_each(|at| to.set(at, from.get(at)));
 }
 
 fn axpy(w: &mut Worker<'_>, payload: u64) {
-    let Ranges { to, from, elements, value } = ranges(w, payload, true);
+    let VectorRanges { to, from, elements, value } = ranges(w, payload, true);
     elements.for_each(|at| to.set(at, value.mul_add(from.get(at), to.get(at))));
 }
 
