@@ -14,7 +14,7 @@ const RECORD_WORDS: usize = 8;
 
 /// A program for workers that is bound to data, see [`Task::bind`](super::Task::bind). Clones stand for the same one.
 #[derive(Clone)]
-pub struct Workers(pub(super) Arc<Bound>);
+pub struct Workers(pub(super) Arc<BoundData>);
 
 impl fmt::Debug for Workers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,7 +26,7 @@ impl fmt::Debug for Workers {
 pub(super) type Start = Box<dyn FnMut(&Stream, &TaskGraph) -> Result<Run> + Send>;
 
 /// A program with its data.
-pub(super) struct Bound {
+pub(super) struct BoundData {
     /// The tasks that it belongs to.
     pub(super) core: u64,
     pub(super) name: &'static str,
@@ -67,7 +67,7 @@ impl<K: Kinds, P> BoundProgram<'_, K, P> {
 
 /// A task that is a node of a run of workers.
 pub(super) struct NodeBody {
-    pub(super) bound: Arc<Bound>,
+    pub(super) bound: Arc<BoundData>,
     pub(super) kind: u8,
     pub(super) record: [u64; RECORD_WORDS],
 }
@@ -76,7 +76,7 @@ fn refused(cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, "task", cause)
 }
 
-impl Bound {
+impl BoundData {
     /// The body of a task of this kind, if its uses are among those of the program.
     pub(super) fn node(
         self: &Arc<Self>,

@@ -1,7 +1,7 @@
 //! A task before its submission.
 #![forbid(unsafe_code)]
 
-use super::bound::{Bound, BoundProgram, Start, Workers};
+use super::bound::{BoundData, BoundProgram, Start, Workers};
 use super::core::Core;
 use super::declared::AllDeclared;
 use super::lanes::Group;
@@ -194,7 +194,7 @@ impl<'a, U: TaskUses> Task<'a, U> {
             Ok(run)
         });
         let (kinds, start) = (K::KINDS.len(), Mutex::new(start));
-        Ok(Workers(Arc::new(Bound { core: core.id, name, kinds, place, data, start })))
+        Ok(Workers(Arc::new(BoundData { core: core.id, name, kinds, place, data, start })))
     }
 
     /// Submits the task as one of a program for workers: of the kind at `kind`, with a record of up to eight words, which its body

@@ -1,7 +1,7 @@
 //! Regions in the state of tasks: what holds them back, and when they are issued as graphs.
 #![forbid(unsafe_code)]
 
-use super::bound::Bound;
+use super::bound::BoundData;
 use super::declared::DeclaredUse;
 use super::issue::Issued;
 use super::lanes::{Group, Predecessor};
@@ -205,7 +205,7 @@ impl State {
     fn issue_run(
         &mut self,
         numbers: &[Number],
-        bound: Arc<Bound>,
+        bound: Arc<BoundData>,
         (lane, stream): (usize, Arc<Stream>),
         domain: &Domain,
     ) -> RunIssue {

@@ -1,7 +1,7 @@
 //! Regions: tasks that are held back until the last of them is submitted, and then issued as one graph.
 #![forbid(unsafe_code)]
 
-use super::bound::{Bound, NodeBody};
+use super::bound::{BoundData, NodeBody};
 use super::declared::{AnyDatum, DeclaredUse, StreamBody};
 use super::task_state::{New, Number, TaskBody};
 use crate::base::error::Result;
@@ -33,7 +33,7 @@ pub(super) struct Region {
     /// What a graph of the region depends on, so far.
     pub(super) hasher: DefaultHasher,
     /// The program of the members, if they are nodes of a run of workers.
-    pub(super) workers: Option<Arc<Bound>>,
+    pub(super) workers: Option<Arc<BoundData>>,
     /// Whether the members are issued one by one.
     pub(super) is_loose: bool,
     /// Whether all members are submitted.
@@ -61,7 +61,7 @@ pub(super) struct RegionIssue {
 
 /// A run of workers that is issued.
 pub(super) struct RunIssue {
-    pub(super) bound: Arc<Bound>,
+    pub(super) bound: Arc<BoundData>,
     pub(super) members: Vec<(Number, NodeBody)>,
     /// Edges between members, by their places.
     pub(super) edges: Vec<(usize, usize)>,

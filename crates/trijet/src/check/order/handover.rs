@@ -13,7 +13,7 @@
 use super::clock::{Stamp, StampClock};
 use super::known::Known;
 use super::signals::{
-    Act, Actor, EarlyAct, HOST_FNS_MAX, HostFn, Need, Patience, Set, Signals, State,
+    Act, Actor, EarlyAct, HOST_FNS_MAX, HostFn, Patience, Set, Signals, State, UnansweredWait,
 };
 use super::stuck::{OpenWaits, Stuck};
 use crate::base::id::Position;
@@ -173,7 +173,7 @@ impl HandOvers {
         });
         let Some(at) = raised else { return };
         self.make_room(known);
-        let need = Need { op, signal, by, patience, at, last: op, reported: false };
+        let need = UnansweredWait { op, signal, by, patience, at, last: op, reported: false };
         let held = self.signals.needs.entry(need.key()).or_insert(need);
         held.last = op;
         self.signals.by_id.entry(signal).or_default();

@@ -91,7 +91,7 @@ pub(super) type Waiter = (u64, Actor, Patience);
 
 /// A wait that no set answers in every run.
 #[derive(Debug, Clone)]
-pub(in crate::check) struct Need {
+pub(in crate::check) struct UnansweredWait {
     pub(in crate::check) op: u64,
     pub(in crate::check) signal: u64,
     pub(in crate::check) by: Actor,
@@ -137,7 +137,7 @@ pub(super) enum Act {
 pub(super) struct Signals {
     pub(super) by_id: HashMap<u64, SignalState>,
     /// The first wait of each waiter for each signal. Later ones follow it, so it is enough.
-    pub(super) needs: BTreeMap<Waiter, Need>,
+    pub(super) needs: BTreeMap<Waiter, UnansweredWait>,
     /// The host functions of each stream, by the index of the stream in the order.
     pub(super) host_fns: BTreeMap<usize, HostFns>,
     pub(super) early: VecDeque<EarlyAct>,
@@ -146,7 +146,7 @@ pub(super) struct Signals {
     lost: BTreeSet<DeviceId>,
 }
 
-impl Need {
+impl UnansweredWait {
     pub(in crate::check) fn is_limited(&self) -> bool {
         self.patience == Patience::Limited
     }

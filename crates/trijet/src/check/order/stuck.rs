@@ -16,7 +16,7 @@
 
 use super::handles::Holder;
 use super::known::Known;
-use super::signals::{Actor, HostFn, Need, Patience, Set, Signals, State, Waiter};
+use super::signals::{Actor, HostFn, Patience, Set, Signals, State, UnansweredWait, Waiter};
 use crate::base::id::Position;
 use crate::base::vector_clock::VectorClock;
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 /// A wait of a cycle, and the set or the step that could answer it.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Hop {
-    pub(in crate::check) need: Need,
+    pub(in crate::check) need: UnansweredWait,
     /// The entry of the set. If there is none, the entry of the wait in which `by`, which would
     /// have to set the signal, is held.
     pub(in crate::check) answer: u64,
@@ -65,14 +65,14 @@ pub(super) struct OpenWaits<'a> {
 
 impl<'a> OpenWaits<'a> {
     /// Whether a point with this clock follows the wait.
-    fn follows(&self, clock: &VectorClock, need: &Need) -> bool {
+    fn follows(&self, clock: &VectorClock, need: &UnansweredWait) -> bool {
         let is_over = |lane: usize, seq| clock.covers(self.known.lanes.list[lane].stamp(seq));
         clock.covers(need.at) || matches!(need.by, Actor::HostFn(lane, seq) if is_over(lane, seq))
     }
 
     /// A host function that must run before the set of this clock, while nothing orders it before
     /// the host function that waits; `None` if there is none, or if a thread waits.
-    fn risk(&self, need: &Need, clock: &VectorClock) -> Option<u64> {
+    fn risk(&self, need: &UnansweredWait, clock: &VectorClock) -> Option<u64> {
         let Actor::HostFn(own, seq) = need.by else { return None };
         let before = &self.signals.host_fn(own, seq)?.before.sure;
         self.signals.host_fns.iter().filter(|(lane, _)| **lane != own).find_map(|(lane, fns)| {
@@ -87,11 +87,11 @@ impl<'a> OpenWaits<'a> {
     }
 
     /// Whether some set answers the wait in every run.
-    pub(super) fn is_answered(&self, need: &Need) -> bool {
+    pub(super) fn is_answered(&self, need: &UnansweredWait) -> bool {
         let Some(held) = self.signals.by_id.get(&need.signal) else { return false };
         held.sets.iter().any(|set| {
             // A wait that ends by itself keeps no set back for ever.
-            let follows = |other: &Need| {
+            let follows = |other: &UnansweredWait| {
                 other.patience <= need.patience && self.follows(&set.clock.sure, other)
             };
             !self.signals.needs.values().any(follows) && self.risk(need, &set.clock.sure).is_none()
@@ -100,7 +100,7 @@ impl<'a> OpenWaits<'a> {
 
     /// The finding about a wait that the first set answered in this run, if it would not be
     /// answered in another order of the host functions.
-    pub(super) fn risk_of_first(&self, need: &Need) -> Option<Stuck> {
+    pub(super) fn risk_of_first(&self, need: &UnansweredWait) -> Option<Stuck> {
         let set = self.signals.by_id.get(&need.signal)?.sets.first()?;
         let first = self.risk(need, &set.clock.sure)?;
         (!need.reported)
@@ -109,7 +109,7 @@ impl<'a> OpenWaits<'a> {
 
     /// The sets, or else the points, that could answer a wait. `None` if something else may answer
     /// it, of which the order is not known.
-    fn answers(&self, need: &Need) -> Option<Vec<Answer<'a>>> {
+    fn answers(&self, need: &UnansweredWait) -> Option<Vec<Answer<'a>>> {
         let held = self.signals.by_id.get(&need.signal);
         let sets: Vec<_> = held.iter().flat_map(|held| &held.sets).map(answer).collect();
         if !sets.is_empty() {
@@ -146,7 +146,7 @@ impl<'a> OpenWaits<'a> {
 
     /// Whether a host function may still set the signal, which is in no wait and does not follow
     /// this one.
-    fn has_other_host_fn(&self, need: &Need) -> bool {
+    fn has_other_host_fn(&self, need: &UnansweredWait) -> bool {
         let waiter = match need.by {
             Actor::HostFn(lane, seq) => self.signals.host_fn(lane, seq).map(|one| &one.before.sure),
             Actor::Thread(thread) => Some(&self.known.threads.list[thread].known.sure),
@@ -216,7 +216,7 @@ impl<'a> OpenWaits<'a> {
         let closed = self.signals.needs.iter().filter(|(key, need)| {
             need.patience == patience && !open.contains(key) && !need.reported
         });
-        let risk = |need: &Need| {
+        let risk = |need: &UnansweredWait| {
             let answers = self.answers(need)?;
             let real = answers.iter().filter(|one| {
                 one.is_set && !self.covers(open, one) && !self.follows(one.clock, need)
@@ -326,6 +326,6 @@ fn answer(set: &Set) -> Answer<'_> {
     Answer { op: set.op, by: set.by, clock: &set.clock.sure, is_set: true }
 }
 
-fn hop(need: &Need, answer: &Answer<'_>, learned: Option<u64>) -> Hop {
+fn hop(need: &UnansweredWait, answer: &Answer<'_>, learned: Option<u64>) -> Hop {
     Hop { need: need.clone(), answer: answer.op, by: answer.by, learned }
 }

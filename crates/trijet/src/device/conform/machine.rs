@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::latch::Latch;
-use super::text::{Line, Need, Sequence, Unclear, Words, option};
+use super::text::{Line, Requirement, Sequence, Unclear, Words, option};
 use super::tools::Tools;
 use crate::base::error::{Error, Result};
 use crate::base::id::DeviceId;
@@ -127,9 +127,11 @@ impl<'a> Machine<'a> {
 
     fn lacks(&self, sequence: &Sequence<'_>) -> Option<String> {
         sequence.needs.iter().find_map(|need| match need {
-            Need::Devices(count) if *count > self.devices => Some(format!("{count} devices")),
-            Need::Peers if !self.peers => Some("peers".to_owned()),
-            Need::Ptx if !self.compiles => Some("ptx".to_owned()),
+            Requirement::Devices(count) if *count > self.devices => {
+                Some(format!("{count} devices"))
+            }
+            Requirement::Peers if !self.peers => Some("peers".to_owned()),
+            Requirement::Ptx if !self.compiles => Some("ptx".to_owned()),
             _ => None,
         })
     }

@@ -19,7 +19,7 @@ use std::str::SplitAsciiWhitespace;
 
 /// A property that a driver must have for a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum Requirement {
     /// This many devices.
     Devices(u32),
     /// Two devices that can access each other's memory.
@@ -32,7 +32,7 @@ pub(super) enum Need {
 #[derive(Debug)]
 pub(super) struct Sequence<'a> {
     pub(super) name: String,
-    pub(super) needs: Vec<Need>,
+    pub(super) needs: Vec<Requirement>,
     pub(super) lines: Vec<Line<'a>>,
 }
 
@@ -61,9 +61,9 @@ pub(super) fn parse<'a>(subject: &str, text: &'a str) -> Vec<Sequence<'a>> {
         let sequence = sequences.last_mut().expect("a text begins with the name of a sequence");
         if let Some(need) = line.strip_prefix("needs ") {
             sequence.needs.push(match need.strip_suffix(" devices").map(str::parse) {
-                Some(Ok(count)) => Need::Devices(count),
-                _ if need == "peers" => Need::Peers,
-                _ => Need::Ptx,
+                Some(Ok(count)) => Requirement::Devices(count),
+                _ if need == "peers" => Requirement::Peers,
+                _ => Requirement::Ptx,
             });
             continue;
         }
@@ -139,7 +139,7 @@ mod tests {
         let found = parse("x", text);
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].name, "x: one (A1)");
-        assert_eq!(found[0].needs, [Need::Devices(2), Need::Ptx, Need::Peers]);
+        assert_eq!(found[0].needs, [Requirement::Devices(2), Requirement::Ptx, Requirement::Peers]);
         assert_eq!(found[0].lines[0].text, "query s may ok a|ok b");
         assert_eq!(found[0].lines[0].statement, "query s");
         assert!(found[0].lines[1].on_thread && !found[1].lines[0].on_thread);
