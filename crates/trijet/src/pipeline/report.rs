@@ -318,9 +318,10 @@ impl Report {
             ..Settings::default()
         };
         let mut lints = lints(&ops, &dag, self.hardware_queues);
-        // The time is that of the engine of the host that was waited for, and the code did not delay it.
+        // Where the thread waited for an engine of the host, neither its code nor the schedule was late.
         let waited_for: u64 = self.host.iter().map(|one| one.waited_for.length().0).sum();
-        lints.retain(|lint| lint.rule != Rule::HostLate || lint.saved.0 > 2 * waited_for);
+        let is_of_host = |rule| matches!(rule, Rule::HostLate | Rule::NoOverlap);
+        lints.retain(|lint| !is_of_host(lint.rule) || lint.saved.0 > 2 * waited_for);
         let summary = summarize(&ops, &dag, &settings, lints);
         self.limit = summary.limit;
         self.summary = Some(summary);

@@ -297,7 +297,9 @@ fn is_copy(engine: Engine) -> bool {
 /// ```
 #[must_use]
 pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<Lint>) -> Summary {
-    let metrics = measure(ops, dag, settings.window.clone(), &settings.parameters);
+    let mut metrics = measure(ops, dag, settings.window.clone(), &settings.parameters);
+    // The window has the time of reader, writer and sync, and the work of the engines does not.
+    metrics.overlap = metrics.overlap.filter(|_| settings.host.is_empty());
     let window = metrics.window.clone();
     let copy_engines = settings.parameters.copy_engines;
     let gaps = gaps(ops, dag, window.clone(), settings.latency, copy_engines, &settings.host);

@@ -189,7 +189,9 @@ function drawAxis(w, h) {
     pen.globalAlpha = 1;
     pen.fillStyle = look.soft;
     const half = 26;
-    if (x > MARGIN + half && x < w - half) pen.fillText(words.ticks(at, step, largest), x, AXIS / 2);
+    const first = x <= MARGIN + half;
+    pen.textAlign = first ? 'left' : 'center';
+    if (x >= MARGIN && x < w - half) pen.fillText(words.ticks(at, step, largest), x + (first ? 3 : 0), AXIS / 2);
   }
   pen.fillStyle = look.line;
   pen.fillRect(0, AXIS - .5, w, 1);
