@@ -18,6 +18,7 @@ pub(super) struct Call {
     pub(super) what: String,
     pub(super) value: u64,
     /// What rank 0 gives to the others.
+    #[serde(with = "serde_bytes")]
     pub(super) bytes: Vec<u8>,
 }
 
@@ -31,6 +32,8 @@ pub(super) struct Part {
     pub(super) to: u32,
     pub(super) channel: u64,
     pub(super) is_last: bool,
+    // Without this, each byte is read by a call of its own.
+    #[serde(with = "serde_bytes")]
     pub(super) bytes: Vec<u8>,
 }
 
