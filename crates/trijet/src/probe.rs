@@ -5,6 +5,7 @@
 use crate::base::error::Result;
 use crate::device::fork;
 pub use crate::device::probe::{Library, LibraryReport, libraries};
+use crate::memory::{Buffer, Element};
 use crate::stream::Device;
 use std::ops::Range;
 
@@ -35,4 +36,19 @@ pub fn refuse_in_child(op: &'static str) -> Result<()> {
 #[must_use]
 pub fn heap_ranges(device: &Device) -> Vec<Range<u64>> {
     device.heap_ranges()
+}
+
+/// The address at which a buffer lies, for a drawing of memory. No code may use the bytes by this address: a host device has
+/// not initialised them, as it does for [`Buffer::address`].
+///
+/// ```
+/// use trijet::{Device, Select, probe};
+/// let device = Device::open(Select::Host(0))?;
+/// let x = device.stream()?.alloc::<u8>(1000)?;
+/// assert_eq!(probe::place(&x), x.address());
+/// # Ok::<(), trijet::Error>(())
+/// ```
+#[must_use]
+pub fn place<T: Element>(buffer: &Buffer<T>) -> u64 {
+    buffer.place()
 }

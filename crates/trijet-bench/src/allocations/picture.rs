@@ -71,6 +71,8 @@ pub(super) struct Recorder {
     places: BTreeMap<u32, usize>,
     /// The held memory: the place in the list by address and size.
     held: BTreeMap<(u64, u64), usize>,
+    /// The row that is being recorded.
+    row: u64,
     held_bytes: u64,
     live_bytes: u64,
     /// One of this many rows is a point of the curve.
@@ -94,11 +96,15 @@ impl Recorder {
         };
         let every = rows.div_ceil(POINTS_MAX).max(1) as u64;
         let (places, held) = (BTreeMap::new(), BTreeMap::new());
-        Self { panel, places, held, held_bytes: 0, live_bytes: 0, every }
+        Self { panel, places, held, row: 0, held_bytes: 0, live_bytes: 0, every }
     }
 
-    /// Notes the memory that is held after a row.
-    pub(super) fn held(&mut self, row: u64, ranges: impl Iterator<Item = (u64, u64)>) {
+    /// Notes the memory that is held after the row, if it has changed.
+    pub(super) fn held(&mut self, ranges: Vec<(u64, u64)>) {
+        if ranges.len() == self.held.len() && ranges.iter().all(|one| self.held.contains_key(one)) {
+            return;
+        }
+        let row = self.row;
         let mut gone = std::mem::take(&mut self.held);
         for (start, bytes) in ranges {
             let place = gone.remove(&(start, bytes)).unwrap_or_else(|| {
@@ -114,33 +120,38 @@ impl Recorder {
         self.panel.held_peak = self.panel.held_peak.max(self.held_bytes);
     }
 
-    pub(super) fn allocated(&mut self, row: u64, id: u32, (start, bytes): (u64, u64), stream: u16) {
+    pub(super) fn allocated(&mut self, id: u32, (start, bytes): (u64, u64), stream: u16) {
+        let row = self.row;
         self.places.insert(id, self.panel.blocks.len());
         self.panel.blocks.push((start, bytes, row, -1, stream, id));
         self.live_bytes += bytes;
         self.panel.live_peak = self.panel.live_peak.max(self.live_bytes);
     }
 
-    pub(super) fn freed(&mut self, row: u64, id: u32) {
+    pub(super) fn freed(&mut self, id: u32) {
         let Some(place) = self.places.remove(&id) else { return };
         let block = &mut self.panel.blocks[place];
-        block.3 = i64::try_from(row).unwrap_or(i64::MAX);
+        block.3 = i64::try_from(self.row).unwrap_or(i64::MAX);
         self.live_bytes -= block.1;
     }
 
-    pub(super) fn refused(&mut self, refused: Refused) {
+    /// Notes a refused allocation, with the free bytes and the largest piece of them.
+    pub(super) fn refused(&mut self, wanted: u64, (free, largest): (u64, u64)) {
         self.panel.failed += 1;
-        self.panel.failures.push(refused);
+        self.panel.failures.push(Refused { row: self.row, wanted, free, largest });
     }
 
-    /// Ends a row.
-    pub(super) fn row(&mut self, row: u64) {
-        if row.is_multiple_of(self.every) {
-            self.panel.curve.push((row, self.held_bytes, self.live_bytes));
+    /// Ends the row.
+    pub(super) fn end_row(&mut self) {
+        if self.row.is_multiple_of(self.every) {
+            self.panel.curve.push((self.row, self.held_bytes, self.live_bytes));
         }
+        self.row += 1;
     }
 
-    pub(super) fn finish(mut self, driver_calls: u64, waits: u64) -> Panel {
+    /// Ends the picture of a run with these figures.
+    pub(super) fn finish(mut self, held_peak: u64, driver_calls: u64, waits: u64) -> Panel {
+        self.panel.held_peak = held_peak;
         (self.panel.driver_calls, self.panel.waits) = (driver_calls, waits);
         self.panel
     }
@@ -154,31 +165,31 @@ pub fn of_caching(trace: &Trace, limit: Option<u64>) -> Panel {
     let mut recorder = Recorder::new(name, limit, trace.rows.len());
     let mut addresses: Vec<Option<u64>> = vec![None; trace.allocations as usize];
     let mut calls = 0;
-    for (row, what) in (0..).zip(&trace.rows) {
+    for what in &trace.rows {
         match what.action {
             Action::Allocate { id, bytes, stream } => match caching.allocate(bytes, stream) {
                 Some(address) => {
                     addresses[id as usize] = Some(address);
-                    recorder.allocated(row, id, (address, bytes), stream);
+                    recorder.allocated(id, (address, bytes), stream);
                 }
                 None => {
-                    let (free, largest) = caching.free_bytes();
-                    recorder.refused(Refused { row, wanted: bytes, free, largest });
+                    recorder.refused(bytes, caching.free_bytes());
                 }
             },
             Action::Free { id, .. } => {
                 if let Some(address) = addresses[id as usize].take() {
                     caching.free_block(address);
-                    recorder.freed(row, id);
+                    recorder.freed(id);
                 }
             }
             Action::Use { .. } | Action::Follow { .. } | Action::Synchronize { .. } => {}
         }
         if caching.calls() != calls {
             calls = caching.calls();
-            recorder.held(row, caching.segments());
+            recorder.held(caching.segments().collect());
         }
-        recorder.row(row);
+        recorder.end_row();
     }
-    recorder.finish(calls, 0)
+    let held_peak = recorder.panel.held_peak;
+    recorder.finish(held_peak, calls, 0)
 }

@@ -5,10 +5,10 @@
 #![forbid(unsafe_code)]
 
 use super::format::{Action, Trace, TraceRow};
-use super::picture::{Panel, Recorder, Refused};
+use super::picture::{Panel, Recorder};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use trijet::testing::{HAS_TAG, TAG};
 use trijet::{Buffer, Bytes, Device, Error, ErrorKind, LaunchConfig, Nanos, Result, Stream, probe};
 
@@ -38,7 +38,8 @@ pub struct ReplayOutcome {
 pub struct Options {
     /// The most bytes that the heap may hold; only for a device with a heap.
     pub limit: Option<u64>,
-    /// The name of the allocator in a picture. With it, one thread makes all calls, and the address space is recorded.
+    /// The name of the allocator in a picture. With it, the address space is recorded. The figures stay those of a
+    /// run without a picture: the recorder looks at the heap and changes nothing in it.
     pub picture: Option<String>,
 }
 
@@ -72,6 +73,8 @@ struct Replay<'a> {
     /// Ends all threads after an error of one.
     stopped: AtomicBool,
     clock_ns: f64,
+    /// The recorder of the address space, if there is a picture.
+    recorder: Option<Mutex<Recorder>>,
 }
 
 /// The measurements of a thread.
@@ -80,6 +83,8 @@ struct Measured {
     allocate_ns: Vec<f64>,
     free_ns: Vec<f64>,
     failed: u64,
+    /// The time that the recorder took.
+    recording: Duration,
 }
 
 /// The objects of a row: allocations, and then streams.
@@ -125,6 +130,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no panic under this lock")
 }
 
+/// The memory that the heap of a device holds: addresses and sizes.
+fn held_by(device: &Device) -> Vec<(u64, u64)> {
+    let ranges = probe::heap_ranges(device).into_iter();
+    ranges.map(|range| (range.start, range.end - range.start)).collect()
+}
+
 /// The time that two looks at the clock take.
 fn clock_ns() -> f64 {
     let looks = (0..1000).map(|_| Instant::now().elapsed().as_secs_f64() * 1e9);
@@ -132,7 +143,7 @@ fn clock_ns() -> f64 {
 }
 
 impl<'a> Replay<'a> {
-    fn new(device: &'a Device, trace: &'a Trace) -> Result<Self> {
+    fn new(device: &'a Device, trace: &'a Trace, recorder: Option<Recorder>) -> Result<Self> {
         let lane = |_| {
             let stream = device.stream()?;
             // Not from the heap, whose memory belongs to the trace.
@@ -151,6 +162,7 @@ impl<'a> Replay<'a> {
             done: (0..count).map(|_| AtomicU32::new(0)).collect(),
             stopped: AtomicBool::new(false),
             clock_ns: clock_ns(),
+            recorder: recorder.map(Mutex::new),
         })
     }
 
@@ -236,7 +248,7 @@ impl<'a> Replay<'a> {
                     std::thread::yield_now();
                 }
             }
-            if let Err(error) = self.row(row.action, &mut measured) {
+            if let Err(error) = self.recorded(row.action, &mut measured) {
                 self.stopped.store(true, Ordering::Relaxed);
                 return Err(error);
             }
@@ -262,38 +274,38 @@ impl<'a> Replay<'a> {
             sum.allocate_ns.extend(one.allocate_ns);
             sum.free_ns.extend(one.free_ns);
             sum.failed += one.failed;
+            sum.recording = sum.recording.max(one.recording);
             sum
         }))
     }
 
-    /// Makes all calls in one thread, and records where memory lies.
-    fn recorded(&self, recorder: &mut Recorder) -> Result<Measured> {
-        let mut measured = Measured::default();
-        let mut calls = None;
-        for (number, row) in (0..).zip(&self.trace.rows) {
-            let failed = measured.failed;
-            self.row(row.action, &mut measured)?;
-            let stats = self.device.heap_stats().unwrap_or_default();
-            if calls.replace(stats.calls) != Some(stats.calls) {
-                let ranges = probe::heap_ranges(self.device).into_iter();
-                recorder.held(number, ranges.map(|range| (range.start, range.end - range.start)));
-            }
-            match row.action {
-                Action::Allocate { bytes, .. } if measured.failed > failed => {
-                    let free = stats.free.0 + stats.pending.0;
-                    let largest = stats.largest_free.0;
-                    recorder.refused(Refused { row: number, wanted: bytes, free, largest });
-                }
-                Action::Allocate { id, bytes, stream } => {
-                    let address = self.slot(id).buffer.as_ref().map_or(0, Buffer::address);
-                    recorder.allocated(number, id, (address, bytes), stream);
-                }
-                Action::Free { id, .. } => recorder.freed(number, id),
-                Action::Use { .. } | Action::Follow { .. } | Action::Synchronize { .. } => {}
-            }
-            recorder.row(number);
+    /// Makes the call of a row, and records where memory lies. Rows of several threads count in the order in which
+    /// they are recorded. A free is recorded before its call, because another thread may get the memory at once.
+    fn recorded(&self, action: Action, measured: &mut Measured) -> Result<()> {
+        let Some(recorder) = &self.recorder else { return self.row(action, measured) };
+        let begin = Instant::now();
+        if let Action::Free { id, .. } = action {
+            lock(recorder).freed(id);
         }
-        Ok(measured)
+        measured.recording += begin.elapsed();
+        let failed = measured.failed;
+        self.row(action, measured)?;
+        let begin = Instant::now();
+        let mut recorder = lock(recorder);
+        recorder.held(held_by(self.device));
+        if let Action::Allocate { id, bytes, stream } = action {
+            if measured.failed > failed {
+                // The refusal has looked for all memory that is free, so there is nothing left to gather.
+                let stats = self.device.heap_stats().unwrap_or_default();
+                recorder.refused(bytes, (stats.free.0 + stats.pending.0, stats.largest_free.0));
+            } else {
+                let address = self.slot(id).buffer.as_ref().map_or(0, probe::place);
+                recorder.allocated(id, (address, bytes), stream);
+            }
+        }
+        recorder.end_row();
+        measured.recording += begin.elapsed();
+        Ok(())
     }
 
     /// Refuses a replay in which a kernel found the tag of another owner.
@@ -329,41 +341,41 @@ impl<'a> Replay<'a> {
 pub fn replay(device: &Device, trace: &Trace, options: &Options) -> Result<ReplayOutcome> {
     device.synchronize()?;
     device.trim_memory(Bytes(0))?;
-    let run = Replay::new(device, trace)?;
+    let recorder = options.picture.as_ref();
+    let recorder = recorder.map(|name| Recorder::new(name, options.limit, trace.rows.len()));
+    let run = Replay::new(device, trace, recorder)?;
     if options.limit.is_some() {
         device.limit_memory(options.limit.map(Bytes))?;
     }
     device.reset_memory_high()?;
     let (calls, waits) = (device.heap_stats().unwrap_or_default().calls, device.ordering().waits);
-    let mut recorder = options.picture.as_ref().map(|name| {
-        let mut recorder = Recorder::new(name, options.limit, trace.rows.len());
-        let ranges = probe::heap_ranges(device).into_iter();
-        recorder.held(0, ranges.map(|range| (range.start, range.end - range.start)));
-        recorder
-    });
+    if let Some(recorder) = &run.recorder {
+        lock(recorder).held(held_by(device));
+    }
     let begin = Instant::now();
-    let measured = match &mut recorder {
-        Some(recorder) => run.recorded(recorder),
-        None => run.all_threads(),
-    };
+    let measured = run.all_threads();
     let synchronized = device.synchronize();
-    let whole = begin.elapsed();
+    let elapsed = begin.elapsed();
     if options.limit.is_some() {
         device.limit_memory(None)?;
     }
     let (measured, ()) = (measured?, synchronized?);
+    let whole = elapsed.saturating_sub(measured.recording);
     run.verify()?;
     let calls = device.heap_stats().unwrap_or_default().calls - calls;
     let waits = device.ordering().waits - waits;
+    let held_peak = device.memory_stats()?.reserved_high.0;
+    let recorder =
+        run.recorder.map(|recorder| recorder.into_inner().expect("no panic under this lock"));
     Ok(ReplayOutcome {
         allocate_ns: measured.allocate_ns,
         free_ns: measured.free_ns,
         whole: Nanos(u64::try_from(whole.as_nanos()).unwrap_or(u64::MAX)),
-        held_peak: device.memory_stats()?.reserved_high.0,
+        held_peak,
         failed: measured.failed,
         calls,
         waits,
-        panel: recorder.map(|recorder| recorder.finish(calls, waits)),
+        panel: recorder.map(|recorder| recorder.finish(held_peak, calls, waits)),
     })
 }
 

@@ -118,6 +118,11 @@ impl Block {
         self.whole.address() + range.start
     }
 
+    /// The address of the byte `start` of the block. Its bytes stay as they are, so this is for drawings of memory.
+    pub(super) fn place(&self, start: u64) -> u64 {
+        self.whole.address() + start
+    }
+
     pub(crate) fn name(&self, name: &str) {
         let of = Named::Block(self.track.id);
         self.domain().log().tracers.name_object(of, self.device().id, name);

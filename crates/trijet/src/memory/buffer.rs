@@ -167,6 +167,11 @@ impl<T: Element, S> Buffer<T, S> {
         self.block.expose(&(self.start..self.start + bytes))
     }
 
+    /// See [`probe::place`](crate::probe::place).
+    pub(crate) fn place(&self) -> u64 {
+        self.block.place(self.start)
+    }
+
     /// The number of elements.
     #[must_use]
     #[inline]

@@ -66,7 +66,7 @@ impl Row {
         let ns = |value: Option<f64>| value.map_or("-".to_owned(), |ns| format!("{ns:.0}"));
         let ratio = if peak == 0 { 0.0 } else { self.held_peak as f64 / peak as f64 };
         format!(
-            "{:<26} {:>9} {:>9} {:>9} {:>11} {:>8} {:>8} {:>6} {:>11} {ratio:>8.3}",
+            "{:<26} {:>9} {:>9} {:>9} {:>11} {:>12} {:>8} {:>6} {:>11} {ratio:>8.3}",
             self.name,
             ns(self.allocate_ns.map(|(median, _)| median)),
             ns(self.allocate_ns.map(|(_, slow)| slow)),
@@ -186,10 +186,7 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<ExitCode> {
         }
         print("no kernel found the tag of another owner in its memory")?;
         if let Some(page) = &options.output {
-            let path = shown(page);
-            print(format_args!(
-                "page: {path}, of the same run, in which one thread made all calls"
-            ))?;
+            print(format_args!("page: {}", shown(page)))?;
         }
         verdict.print()?;
     }
@@ -219,7 +216,7 @@ fn text(options: &ReplayOptions, replayed: &Replayed) -> Result<()> {
         "99.9 %",
         "free ns",
         "whole run",
-        "calls",
+        "driver calls",
         "refused",
         "waits",
         "most held",
@@ -227,7 +224,7 @@ fn text(options: &ReplayOptions, replayed: &Replayed) -> Result<()> {
     ];
     let [a, b, c, d, e, f, g, h, i] = head;
     print(format_args!(
-        "{:<26} {a:>9} {b:>9} {c:>9} {d:>11} {e:>8} {f:>8} {g:>6} {h:>11} {i:>8}",
+        "{:<26} {a:>9} {b:>9} {c:>9} {d:>11} {e:>12} {f:>8} {g:>6} {h:>11} {i:>8}",
         ""
     ))?;
     rows.iter().try_for_each(|row| print(row.line(peak)))
@@ -243,7 +240,16 @@ fn read(path: &Path) -> Result<Text> {
 fn page(file: &Path, replayed: &[Replayed]) -> String {
     let title = file.to_string_lossy().into_owned();
     let rows = replayed.iter().map(|one| one.trace.rows.len()).max();
-    let panels: Vec<&Panel> = replayed.iter().flat_map(|one| &one.panels).collect();
+    let panel = |panel: &Panel, peak: u64| {
+        let mut panel = json!(panel);
+        panel["trace_peak"] = peak.into();
+        panel
+    };
+    let of = |one: &'_ Replayed| {
+        let peak = one.trace.peak();
+        one.panels.iter().map(|one| panel(one, peak)).collect::<Vec<_>>()
+    };
+    let panels: Vec<Value> = replayed.iter().flat_map(of).collect();
     let data = json!({ "title": title, "rows": rows, "allocators": panels });
     let data = data.to_string().replace('<', "\\u003c");
     // The data comes last, because it may have the name of a part.

@@ -388,10 +388,10 @@ function summarize({ title, rows, allocators }) {
   const said = allocators.map(({ name, failed }) => `${name} refused ${failed ? count(failed, 'allocation') : 'none'}`);
   byId('verdict').textContent = allocators.length === 0 ? 'The trace has no allocator.'
     : allocators.some(one => one.failed > 0) ? `${said.join('; ')}.` : 'No allocation was refused.';
-  const names = ['allocator', 'peak held', 'peak live', 'held / live', 'failed allocations', 'driver calls', 'waits'];
+  const names = ['allocator', 'most held', 'most live', 'of live', 'refused', 'driver calls', 'waits'];
   const lines = allocators.map(one => element('tr', {}, element('th', { scope: 'row', title: one.name }, one.name),
     ...[bytes(one.held_peak), bytes(one.live_peak),
-      one.live_peak > 0 ? (one.held_peak / one.live_peak).toFixed(2) : '–',
+      one.trace_peak > 0 ? (one.held_peak / one.trace_peak).toFixed(3) : '–',
       number(one.failed), number(one.driver_calls), number(one.waits)].map((text, n) => {
       const cell = element('td', { className: n === 3 && one.failed > 0 ? 'bad' : '' }, text);
       // A narrow page has the name of the column beside each cell.
@@ -408,7 +408,7 @@ function addPanel(panel) {
   const { allocator, failures } = panel, canvas = element('canvas', { role: 'img' });
   canvas.ariaLabel = `${allocator.name}: addresses over ${count(rowCount, 'row')}. ` +
     `It holds at most ${bytes(allocator.held_peak)}. At most ${bytes(allocator.live_peak)} are live. ` +
-    `${count(panel.blocks.length, 'block')}. ${count(allocator.failed, 'failed allocation')}.` +
+    `${count(panel.blocks.length, 'block')}. ${count(allocator.failed, 'refused allocation')}.` +
     (failures.length > 0 ? ` The first: row ${number(failures[0].row)}, ${refusal(failures[0])}.` : '');
   const cursor = element('div', { className: 'cursor', hidden: true });
   const caption = element('span'), pen = canvas.getContext('2d', { alpha: false });

@@ -107,6 +107,13 @@ pub(super) const VERBS: &[Verb] = &[
             Ok(())
         })
     }),
+    Verb::new("probe::place", row::LOCAL, |h| {
+        let x = h.device.stream()?.alloc::<u8>(64)?;
+        call(move |_, _| {
+            let _address = trijet::probe::place(&x);
+            Ok(())
+        })
+    }),
     Verb::new("Device::ordering", row::LOCAL, |_| {
         call(|h, _| {
             let _counts = h.device.ordering();
