@@ -231,7 +231,9 @@ fn sync(
         cost,
         places,
         seen: format!(
-            "the host waited for {}; the GPU was idle for {} of that time",
+            "the host waited for {}, and the GPU was idle for {} of that time; the cost is the idle \
+             time that ends if the next work is enqueued before the wait: {cost} in and after the \
+             waits, each for no longer than the wait",
             Nanos(cover.within(&operations.window)),
             Nanos(cover.within_all(&operations.idle))
         ),
@@ -301,14 +303,20 @@ fn gaps(operations: &Operations<'_>, idle: &Idle) -> Option<Finding> {
     let (cause, part) = idle.cause();
     let (meanwhile, fix) = idle_words(cause, has_pageable);
     let (cost, places) = cost(&operations.idle);
+    let shorter = match gaps.len() - idle.gaps {
+        0 => String::new(),
+        1 => "; 1 shorter than 5 us is not counted".to_owned(),
+        more => format!("; {more} shorter than 5 us are not counted"),
+    };
     (!gaps.is_empty()).then(|| Finding {
         key: "PERF/GPU-IDLE",
         title: "gaps with no kernel and no copy",
-        count: gaps.len(),
+        count: idle.gaps,
         cost,
         places,
         seen: format!(
-            "the longest gap took {}; the largest part of the idle time, {part}, passed {meanwhile}",
+            "the longest gap took {}; the largest part of the idle time, {part}, passed {meanwhile}\
+             {shorter}",
             idle.longest
         ),
         fix,

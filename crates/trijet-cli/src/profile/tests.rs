@@ -186,6 +186,37 @@ fn a_wait_costs_no_more_than_its_own_time() {
     assert_eq!(scenario.finding("PERF/DEVICE-SYNC"), Some((1, 10)));
 }
 
+/// The wait of 90 has an idle time of 10 in it. What the fix can bring is the idle time of 50 around its end, and the text
+/// has both, so that the cost does not look like the time of the wait.
+#[test]
+fn a_wait_says_the_idle_time_in_it_and_the_idle_time_that_its_fix_can_bring() {
+    let mut scenario = Scenario::new();
+    scenario.call("cudaLaunchKernel", [0, 2]).kernel(13, [10, 100]);
+    scenario.call("cudaDeviceSynchronize", [20, 110]);
+    scenario.call("cudaLaunchKernel", [140, 142]).kernel(13, [150, 200]);
+    let device = scenario.device();
+    let found = device.findings.iter().find(|found| found.key == "PERF/DEVICE-SYNC").unwrap();
+    for part in
+        ["waited for 90.00 us", "idle for 10.00 us of that time", "50.00 us in and after the waits"]
+    {
+        assert!(found.seen.contains(part), "{}", found.seen);
+    }
+}
+
+#[test]
+fn idle_row_and_finding_count_the_same_gaps() {
+    let mut scenario = Scenario::new();
+    // A gap of 20 us, and one of 2 us, which lies between any two launches.
+    scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 20]).kernel(13, [40, 50]);
+    scenario.kernel(13, [52, 60]);
+    let device = scenario.device();
+    let found = device.findings.iter().find(|found| found.key == "PERF/GPU-IDLE").unwrap();
+    assert_eq!((device.idle.gaps, found.count, found.cost.0), (1, 1, 22_000));
+    assert!(found.seen.contains("1 shorter than 5 us is not counted"), "{}", found.seen);
+    let text = device.to_string();
+    assert!(text.contains(" 1 gap\n"), "{text}");
+}
+
 /// The queue holds work during the wait, so the gap inside of the wait has another cause.
 #[test]
 fn a_gap_inside_of_a_wait_is_no_cost_of_the_wait() {

@@ -173,7 +173,11 @@ impl Display for Device {
         }
         let idle = &self.idle;
         let part = percent_of(idle.total, self.elapsed);
-        writeln!(f, "    {:<14}{:>12}{part:>9}{:>12}", "idle", idle.total, idle.gaps)?;
+        let gaps = match idle.gaps {
+            1 => "1 gap".to_owned(),
+            count => format!("{count} gaps"),
+        };
+        writeln!(f, "    {:<14}{:>12}{part:>9}{gaps:>12}", "idle", idle.total)?;
         let parts: Vec<String> =
             idle.parts().iter().map(|(activity, time)| format!("{time} {activity}")).collect();
         if !parts.is_empty() {
