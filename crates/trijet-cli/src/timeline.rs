@@ -2,7 +2,8 @@
 
 use std::io::Write;
 use std::path::Path;
-use trijet::trace::file::Writer;
+use trijet::trace::file::{About, Writer};
+use trijet::trace::summary::Audience;
 use trijet::{Report, Result};
 use trijet_io::{Existing, NewFile, file_error};
 
@@ -90,9 +91,20 @@ impl Target {
     }
 }
 
+/// The beginning of the name under which the command writes a ledger.
+const TOOL: &str = "trijet command ";
+
+/// The reader of a report about a ledger: a user of this command, if the command has written the ledger.
+#[must_use]
+pub fn audience_of(about: &About) -> Audience {
+    if about.tool.starts_with(TOOL) { Audience::User } else { Audience::Author }
+}
+
 /// The ledger file of the run.
 fn ledger(report: &Report, job: &str) -> Result<Vec<u8>> {
-    let mut writer = Writer::new(Vec::new(), &report.about(job))?;
+    let tool = format!("{TOOL}{}", env!("CARGO_PKG_VERSION"));
+    let about = About { tool, ..report.about(job) };
+    let mut writer = Writer::new(Vec::new(), &about)?;
     report.ops.iter().try_for_each(|op| writer.push(op))?;
     writer.finish()
 }

@@ -12,8 +12,10 @@ use trijet::check::lint::{Lint, lints};
 use trijet::check::{self, Assume, Checker, Names, Verdict, check_with};
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::file::{About, Reader};
-use trijet::trace::{Op, TimeSource};
+use trijet::trace::summary::Audience;
+use trijet::trace::{Engine, Op, TimeSource};
 use trijet::{Error, ErrorKind, Result};
+use trijet_cli::timeline;
 use trijet_io::shown;
 
 /// The most entries that are held in memory. A longer ledger is checked too, but without witnesses
@@ -26,6 +28,18 @@ struct Checked {
     verdict: Verdict,
     /// `None` for a ledger that is too long or has no times.
     lints: Option<Vec<Lint>>,
+    /// The run was one of this command, in place: all its data pass through a pipeline, and nothing was copied.
+    in_place: bool,
+}
+
+impl Checked {
+    fn audience(&self) -> Audience {
+        timeline::audience_of(&self.about)
+    }
+
+    fn names(&self) -> Names {
+        Names { audience: self.audience(), ..Names::default() }
+    }
 }
 
 pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
@@ -50,12 +64,17 @@ fn check_file(path: &Path, assume: Assume) -> Result<Checked> {
     let in_file = |error: trijet::Error| error.context(shown(path).to_string());
     let mut reader = Reader::new(BufReader::new(file)).map_err(in_file)?;
     let about = reader.about().clone();
-    let options = check::CheckOptions { assume, ..check::CheckOptions::default() };
+    let audience = timeline::audience_of(&about);
+    let names = Names { audience, ..Names::default() };
+    let options = check::CheckOptions { assume, names, ..check::CheckOptions::default() };
+    let (mut has_kernel, mut has_copy) = (false, false);
     let mut checker = Checker::new(options.clone());
     let mut held: Option<Vec<Op>> = Some(Vec::new());
     for op in &mut reader {
         let op = op.map_err(in_file)?;
         checker.push(&op);
+        has_kernel |= op.engine == Engine::Compute;
+        has_copy |= matches!(op.engine, Engine::Upload | Engine::Download);
         match &mut held {
             Some(ops) if ops.len() < ENTRIES_MAX => ops.push(op),
             _ => held = None,
@@ -65,17 +84,26 @@ fn check_file(path: &Path, assume: Assume) -> Result<Checked> {
         TimeSource::Model => Kernels::OneAtATime,
         _ => Kernels::Several,
     };
-    let timed = held.as_ref().filter(|_| about.times != TimeSource::Missing);
-    let graph = |ops| Dag::with_times(ops, kernels, about.times);
-    let lints = timed.map(|ops| lints(ops, &graph(ops), about.hardware_queues));
-    let verdict = held.map_or_else(|| checker.finish(), |ops| check_with(&ops, options));
-    Ok(Checked { about, verdict, lints })
+    let in_place = audience == Audience::User && has_kernel && !has_copy;
+    let whole = held.as_ref().map(|ops| check_with(ops, options));
+    let verdict = whole.unwrap_or_else(|| checker.finish());
+    let timed = held.filter(|_| about.times != TimeSource::Missing);
+    let lints = timed.map(|mut ops| {
+        if audience == Audience::User {
+            ops.iter_mut().for_each(|op| op.site = None);
+        }
+        lints(&ops, &Dag::with_times(&ops, kernels, about.times), about.hardware_queues)
+    });
+    Ok(Checked { about, verdict, lints, in_place })
 }
 
 fn text(path: &Path, checked: &Checked) -> Result<()> {
-    let Checked { about, verdict, lints } = checked;
+    let Checked { about, verdict, lints, in_place } = checked;
     print(format_args!("{}: {} ({} entries)", shown(path), about.program, verdict.ops))?;
-    print(verdict.text(&Names::default()))?;
+    print(verdict.text(&checked.names()))?;
+    if *in_place {
+        print(IN_PLACE)?;
+    }
     if about.dropped > 0 {
         print(format_args!("{} entries are missing: this is not the whole run", about.dropped))?;
     }
@@ -83,7 +111,15 @@ fn text(path: &Path, checked: &Checked) -> Result<()> {
         Some(lints) if lints.is_empty() => print("performance: no remarks"),
         Some(lints) => {
             print("performance remarks, each with the most that it could save:")?;
-            lints.iter().try_for_each(|lint| print(format_args!("  {lint}")))
+            lints.iter().try_for_each(|lint| match checked.audience() {
+                Audience::User => print(format_args!(
+                    "  {}: {} (up to {})",
+                    lint.rule.name(),
+                    lint.text,
+                    lint.saved
+                )),
+                _ => print(format_args!("  {lint}")),
+            })
         }
         None if about.times == TimeSource::Missing => {
             print("performance: not checked, because the ledger has no times")
@@ -94,22 +130,28 @@ fn text(path: &Path, checked: &Checked) -> Result<()> {
     }
 }
 
+/// What the verdict about a run in place does not say, and how to get one that does.
+const IN_PLACE: &str = "the run was in place: it has no copies and no waits for them, so this says nothing about a run on \
+     a GPU; `trijet map --check` copies and waits as on a GPU, and checks that";
+
 fn json(path: &Path, checked: &Checked) -> serde_json::Value {
-    let Checked { about, verdict, lints } = checked;
-    let mut value = verdict::json(verdict);
+    let Checked { about, verdict, lints, in_place } = checked;
+    let lint = |one: &Lint| lint(one, checked.audience());
+    let mut value = verdict::json(verdict, &checked.names());
     value["file"] = path.to_string_lossy().into_owned().into();
     value["program"] = about.program.as_str().into();
     value["entries_missing"] = about.dropped.into();
+    value["in_place"] = (*in_place).into();
     value["lints"] = lints.as_ref().map(|lints| lints.iter().map(lint).collect::<Vec<_>>()).into();
     value
 }
 
-fn lint(lint: &Lint) -> serde_json::Value {
+fn lint(lint: &Lint, audience: Audience) -> serde_json::Value {
     serde_json::json!({
         "rule": lint.rule.name(),
         "saved_ns": lint.saved.0,
         "ops": lint.ops,
         "text": lint.text,
-        "fix": lint.rule.fix(),
+        "fix": (audience == Audience::Author).then(|| lint.rule.fix()),
     })
 }

@@ -27,7 +27,8 @@ use crate::args::LiveCheck;
 use crate::values::DeviceName;
 use std::fmt::Display;
 use std::io::{ErrorKind as Io, Write, stderr, stdout};
-use trijet::check::CheckOptions;
+use trijet::check::{CheckOptions, Names};
+use trijet::trace::summary::Audience;
 use trijet::{Builder, Device, Error, ErrorKind, Result, Select};
 use trijet_io::escaped;
 use wrap::wrapped;
@@ -46,9 +47,15 @@ fn builder(name: DeviceName) -> Builder {
     })
 }
 
+/// The names in findings about the calls of this command, whose reader cannot change them.
+fn names() -> Names {
+    Names { audience: Audience::User, ..Names::default() }
+}
+
 /// Adds the checker to a device that is about to be opened, if `--check` is given.
 fn with_check(builder: Builder, check: &LiveCheck) -> Builder {
-    if check.check { builder.check(CheckOptions::default()) } else { builder }
+    let options = CheckOptions { names: names(), ..CheckOptions::default() };
+    if check.check { builder.check(options) } else { builder }
 }
 
 /// Prints lines for a person, all at once: processes of one job share their output. A terminal gets lines of its width.

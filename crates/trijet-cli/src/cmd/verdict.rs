@@ -1,11 +1,12 @@
 //! Verdicts of the checker: as text, as JSON and as an exit status.
 #![forbid(unsafe_code)]
 
-use super::print;
+use super::{names, print};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use trijet::check::{Finding, Names, Party, Verdict};
 use trijet::memory::Damage;
+use trijet::trace::summary::Audience;
 use trijet::{Device, ErrorKind, Result};
 
 /// The verdict about everything that a command has done on its devices; empty without `--check`.
@@ -39,7 +40,7 @@ impl Live {
     /// Adds the verdict to the JSON object of a command, as its field `check`.
     pub(super) fn add_to(&self, value: &mut Value) {
         if let Some(verdict) = &self.verdict {
-            value["check"] = self::json(verdict);
+            value["check"] = self::json(verdict, &names());
             value["check"]["damaged_memory"] =
                 self.damage.iter().map(ToString::to_string).collect::<Value>();
         }
@@ -51,7 +52,7 @@ impl Live {
         for damage in &self.damage {
             print(format_args!("error[MEMORY/OVERRUN]: {damage}"))?;
         }
-        print(format_args!("check: {}", verdict.text(&Names::default())))
+        print(format_args!("check: {}", verdict.text(&names())))
     }
 
     /// The exit status of a command that is otherwise successful.
@@ -69,9 +70,8 @@ pub(super) fn exit_code(verdict: &Verdict) -> ExitCode {
 }
 
 /// A verdict with its findings.
-pub(super) fn json(verdict: &Verdict) -> Value {
-    let names = Names::default();
-    let findings = verdict.findings.iter().map(|one| finding(one, &names));
+pub(super) fn json(verdict: &Verdict, names: &Names) -> Value {
+    let findings = verdict.findings.iter().map(|one| finding(one, names));
     json!({
         "entries": verdict.ops,
         "accesses": verdict.accesses,
@@ -86,10 +86,11 @@ pub(super) fn json(verdict: &Verdict) -> Value {
 
 /// A finding.
 pub(super) fn finding(finding: &Finding, names: &Names) -> Value {
+    let party = |one: &Party| party(one, names.audience);
     json!({
         "class": finding.class.code(),
         "severity": format!("{:?}", finding.class.severity()).to_lowercase(),
-        "first": finding.first.as_ref().map(party),
+        "first": finding.first.as_ref().map(&party),
         "second": party(&finding.second),
         "block": finding.block.map(|block| block.0),
         "ranges": finding.ranges.iter().map(|range| [range.start, range.end]).collect::<Vec<_>>(),
@@ -105,11 +106,13 @@ pub(super) fn finding(finding: &Finding, names: &Names) -> Value {
     })
 }
 
-fn party(party: &Party) -> Value {
+fn party(party: &Party, audience: Audience) -> Value {
+    let site = party.site.as_ref().filter(|_| audience == Audience::Author);
     json!({
         "op": party.op,
         "label": party.label,
-        "site": party.site.as_ref().map(ToString::to_string),
+        "site": site.map(ToString::to_string),
+        "chunk": party.chunk,
         "device": party.device.0,
         "stream": (!party.is_of_thread()).then_some(party.position.lane.0),
         "stream_name": party.stream_name.as_deref(),

@@ -1,6 +1,6 @@
 //! `trijet check`: ledgers without a finding, with findings, and damaged ones.
 
-use crate::workdir::Workdir;
+use crate::workdir::{Workdir, noise};
 use std::time::Duration;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::MIX;
@@ -46,6 +46,44 @@ fn the_ledger_of_a_correct_run_has_no_finding() {
     assert_eq!((&value["clean"], &value["findings"]), (&true.into(), &serde_json::json!([])));
     assert!(value["accesses"].as_u64() > Some(10), "{value:#}");
     assert!(value["lints"].is_array(), "{value:#}");
+}
+
+/// A user cannot change the lines of the command, and has no use for its advice to authors.
+#[test]
+fn a_ledger_of_the_command_is_checked_for_its_user() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "<u2", &[16, 128, 128], &noise(16 * 128 * 128 * 2, 5));
+    let map = ["in.npy", "--op", "median", "--chunk", "32KiB"];
+    workdir.map(&[&map[..], &["-o", "a.npy", "--trace", "a.ledger"]].concat()).done();
+    let overlap = ["overlap", "in.npy", "--device", "host", "--drop-wait", "1", "--chunk", "32KiB"];
+    workdir.trijet(&[&overlap[..], &["--trace", "b.ledger"]].concat());
+    for (ledger, code) in [("a.ledger", 0), ("b.ledger", 1)] {
+        let ran = workdir.trijet(&["check", ledger]);
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+        for word in [".rs:", "; fix:", "an unknown place", " pos "] {
+            assert!(!ran.out.contains(word), "`{word}` is for authors: {}", ran.out);
+        }
+        let json = workdir.trijet(&["check", ledger, "--json"]).out;
+        assert!(!json.contains(".rs:"), "{json}");
+    }
+}
+
+/// A run in place orders nothing, so a verdict without a finding is no news about a GPU.
+#[test]
+fn the_verdict_about_a_run_in_place_says_that_it_is_not_about_a_gpu() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "<u2", &[8, 64, 64], &noise(8 * 64 * 64 * 2, 6));
+    let map = ["in.npy", "--op", "median"];
+    workdir.map(&[&map[..], &["-o", "a.npy", "--trace", "a.ledger"]].concat()).done();
+    let check = ["-o", "b.npy", "--check", "--trace", "b.ledger"];
+    workdir.map(&[&map[..], &check].concat()).done();
+    for (ledger, in_place) in [("a.ledger", true), ("b.ledger", false)] {
+        let printed = workdir.trijet(&["check", ledger]).done();
+        let says = printed.contains("in place") && printed.contains("nothing about a run on a GPU");
+        assert_eq!(says, in_place, "{printed}");
+        let value = workdir.trijet(&["check", ledger, "--json"]).json();
+        assert_eq!(value["in_place"], in_place, "{value:#}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod atomic;
+pub(crate) mod audience;
 pub(crate) mod crowd;
 pub mod dag;
 pub(crate) mod edges;

@@ -88,7 +88,7 @@ impl<'a> Context<'a> {
 impl Context<'_> {
     /// The number of an entry, with its line of the program if that is known.
     pub(super) fn place(&self, op: u64) -> String {
-        let site = find(self.parties, op).and_then(|party| party.site.as_ref());
+        let site = find(self.parties, op).and_then(|party| self.names.site(party));
         site.map_or_else(|| format!("at #{op}"), |site| format!("at #{op}, {site}"))
     }
 
@@ -171,8 +171,8 @@ impl Context<'_> {
                     (self.names.event(remembered.event), remembered.recorded.map_or(0, |r| r.0));
                 let record = self.place(at);
                 let known = format!(
-                    "{b} has waited for {a} only up to pos {reached} ({event}, recorded {record}, \
-                     BEFORE #{})",
+                    "{b} has waited for {a} only {} ({event}, recorded {record}, BEFORE #{})",
+                    self.names.up_to(reached),
                     first.op
                 );
                 (known, vec!["A4", "A7"])
@@ -212,7 +212,7 @@ impl Context<'_> {
                 (known, vec!["A13"])
             }
             _ if reached == 0 => (format!("nothing orders {b} after {a}"), vec!["A3"]),
-            _ => (format!("{b} has waited for {a} only up to pos {reached}"), vec!["A3"]),
+            _ => (format!("{b} has waited for {a} only {}", self.names.up_to(reached)), vec!["A3"]),
         }
     }
 
@@ -247,14 +247,17 @@ impl Context<'_> {
                 let record = self.place(remembered.recorded.map_or(0, |r| r.0));
                 let event = self.names.event(remembered.event);
                 format!(
-                    "thread {} has waited for {stream} only up to pos {reached} ({event}, recorded \
-                     {record}, BEFORE #{})",
-                    second.thread, first.op
+                    "thread {} has waited for {stream} only {} ({event}, recorded {record}, BEFORE \
+                     #{})",
+                    second.thread,
+                    self.names.up_to(reached),
+                    first.op
                 )
             }
             _ if reached == 0 => format!("thread {} has not waited for {stream}", second.thread),
             _ => {
-                format!("thread {} has waited for {stream} only up to pos {reached}", second.thread)
+                let up_to = self.names.up_to(reached);
+                format!("thread {} has waited for {stream} only {up_to}", second.thread)
             }
         };
         let pending = thread.and_then(|thread| thread.pending);

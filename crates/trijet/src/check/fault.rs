@@ -100,8 +100,8 @@ impl Context<'_> {
 
     /// An entry by its number, its label and its line of the program.
     pub(super) fn entry_text(&self, party: &Party) -> String {
-        let Party { op, label, site, .. } = party;
-        let site = site.as_ref().map_or_else(String::new, |site| format!(" ({site})"));
+        let Party { op, label, .. } = party;
+        let site = self.names.site(party).map_or_else(String::new, |site| format!(" ({site})"));
         format!("#{op} `{label}`{site}")
     }
 }

@@ -169,6 +169,8 @@ impl Party {
             thread: op.thread,
         }
     }
+    /// The chunk of a pipeline that it belongs to.
+    pub chunk: Option<u64>,
 
     /// Whether the entry is a step of the host thread itself: neither in a stream nor inside a host
     /// function.
@@ -188,6 +190,7 @@ impl Party {
     pub(super) fn is_of_host(&self) -> bool {
         matches!(self.kind, OpKind::Host | OpKind::HostFn)
     }
+            chunk: op.chunk,
 }
 
 /// The results of a race in both of its orders.

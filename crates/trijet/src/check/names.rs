@@ -4,8 +4,9 @@
 #![forbid(unsafe_code)]
 
 use super::hazard::Party;
+use crate::base::audience::Audience;
 use crate::base::id::{BlockId, LaneId};
-use crate::base::ledger::{OpKind, StreamClass};
+use crate::base::ledger::{OpKind, Site, StreamClass};
 use std::collections::BTreeMap;
 
 /// Names to print in reports. Anything without a name is printed as a number.
@@ -17,6 +18,9 @@ pub struct Names {
     pub blocks: BTreeMap<BlockId, String>,
     /// Names of events, by the driver's handle.
     pub events: BTreeMap<u64, String>,
+    /// The reader of the reports. A user of a command gets the chunk of an operation in place of the line that enqueued
+    /// it, and no numbers of events and positions.
+    pub audience: Audience,
 }
 
 impl Names {
@@ -37,7 +41,19 @@ impl Names {
 
     pub(super) fn event(&self, event: u64) -> String {
         let named = self.events.get(&event);
-        named.map_or_else(|| format!("event {event}"), |name| format!("event `{name}`"))
+        match (named, self.audience) {
+            (Some(name), _) => format!("event `{name}`"),
+            (None, Audience::Author) => format!("event {event}"),
+            (None, Audience::User) => "an event".to_owned(),
+        }
+    }
+
+    /// A position of a stream, in a sentence that says how far another one has waited for it.
+    pub(super) fn up_to(&self, position: u64) -> String {
+        match self.audience {
+            Audience::Author => format!("up to pos {position}"),
+            Audience::User => "up to an earlier operation".to_owned(),
+        }
     }
 
     /// The stream of a party.
@@ -67,17 +83,42 @@ impl Names {
         } else if party.is_of_thread() {
             format!("op #{op} `{label}` of thread {thread}")
         } else {
-            format!("op #{op} `{label}` on {}", self.stream(party))
+            let chunk = self.chunk(party);
+            let chunk = chunk.map_or_else(String::new, |chunk| format!(" of chunk {chunk}"));
+            format!("op #{op} `{label}`{chunk} on {}", self.stream(party))
         }
     }
 
-    /// Where the party was enqueued: the line of the program, and its position or thread.
+    /// The chunk of the party, for a user.
+    fn chunk(&self, party: &Party) -> Option<u64> {
+        party.chunk.filter(|_| self.audience == Audience::User)
+    }
+
+    /// The line of the program that enqueued the party, if the reader knows the program.
+    pub(super) fn site<'a>(&self, party: &'a Party) -> Option<&'a Site> {
+        party.site.as_ref().filter(|_| self.audience == Audience::Author)
+    }
+
+    /// Where the party was enqueued: the line of the program, and its position or thread. For a user it is the chunk,
+    /// and the stream or thread.
     pub(super) fn place(&self, party: &Party) -> String {
-        let site = party.site.as_ref();
+        let thread = format!("thread {}", party.thread);
+        let stream = self.stream(party);
+        let stream = stream.trim_matches('`');
+        if self.audience == Audience::User {
+            let chunk = self.chunk(party);
+            let chunk = chunk.map_or_else(
+                || "outside of the chunks".to_owned(),
+                |chunk| format!("for chunk {chunk}"),
+            );
+            let by = if party.is_of_thread() { &thread } else { stream };
+            return format!("{chunk} ({by})");
+        }
+        let site = self.site(party);
         let site = site.map_or_else(|| "at an unknown place".to_owned(), |s| format!("at {s}"));
         if party.is_of_thread() {
-            return format!("{site} (thread {})", party.thread);
+            return format!("{site} ({thread})");
         }
-        format!("{site} ({}, pos {})", self.stream(party).trim_matches('`'), party.position.seq)
+        format!("{site} ({stream}, pos {})", party.position.seq)
     }
 }

@@ -108,7 +108,7 @@ impl Report {
         let of_stream = |op: &&Op| op.kind == OpKind::Name { of: Named::Stream };
         let given = self.ops.iter().filter(of_stream);
         let lanes = given.map(|op| (op.position.lane, op.label.clone().into_owned())).collect();
-        Names { lanes, ..Names::default() }
+        Names { lanes, audience: self.audience, ..Names::default() }
     }
 
     fn provenance(&self) -> Vec<(String, String)> {

@@ -1,6 +1,8 @@
 //! The summary of a run: all figures that a report or a page shows, and a text of about 20 lines.
 #![forbid(unsafe_code)]
 
+pub use crate::base::audience::Audience;
+
 use crate::base::dag::{Dag, by_engine};
 use crate::base::id::DeviceId;
 use crate::base::ledger::{Engine, Op};
@@ -37,17 +39,6 @@ pub enum TimeKind {
     Measured,
     /// A model computed the times.
     Modelled,
-}
-
-/// The reader of a summary. Advice names only what its reader can change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Audience {
-    /// The author of the program.
-    #[default]
-    Author,
-    /// The user of a command, who cannot change the program.
-    User,
 }
 
 /// The settings of a summary.

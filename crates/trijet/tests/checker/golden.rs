@@ -8,7 +8,8 @@ use trijet::trace::{BlockId, LaneId, Mode, OpKind, Signalled};
 fn names() -> Names {
     let lanes = [(LaneId(A), "compute".to_owned()), (LaneId(B), "copy".to_owned())];
     let blocks = [(BlockId(D), "in0".to_owned()), (BlockId(H), "staging".to_owned())];
-    Names { lanes: lanes.into(), blocks: blocks.into(), events: [(E, "e1".to_owned())].into() }
+    let events = [(E, "e1".to_owned())].into();
+    Names { lanes: lanes.into(), blocks: blocks.into(), events, ..Names::default() }
 }
 
 #[track_caller]

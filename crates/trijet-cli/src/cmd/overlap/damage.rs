@@ -11,7 +11,8 @@ use crate::cmd::verdict::{Live, finding as json};
 use std::process::ExitCode;
 use trijet::check::{Finding, Names};
 use trijet::pipeline::Schedule;
-use trijet::trace::Position;
+use trijet::trace::summary::Audience;
+use trijet::trace::{Engine, Position};
 use trijet::{Error, ErrorKind, Report, Result};
 use trijet_bench::progress::Steps;
 use trijet_cli::picture::{Crop, write_difference};
@@ -37,7 +38,8 @@ pub(super) fn run<T: Pixel>(
     let expected = job.result.read()?.to_vec();
     steps.begin("computing without the wait");
     job.result.write()?.fill(T::SENTINEL);
-    let report = job.pipeline(Schedule::RoleStreams).drop_wait(number).run()?.checked();
+    let report = job.pipeline(Schedule::RoleStreams).drop_wait(number).run()?;
+    let report = report.for_audience(Audience::User).checked();
     progress.clear();
     let Some(dropped) = job.device.dropped_wait() else {
         let waits = report.ordering.waits;
@@ -49,8 +51,8 @@ pub(super) fn run<T: Pixel>(
     let findings = report.found().map_or(&[][..], |verdict| &verdict.findings);
     let races: Vec<_> = findings.iter().filter(|finding| finding.conflict.is_some()).collect();
     let names = report.names();
-    let waiter = operation_name(&report, &names, dropped.position);
-    let awaited = operation_name(&report, &names, dropped.on);
+    let waiter = operation_name(&report, dropped.position);
+    let awaited = operation_name(&report, dropped.on);
     let picture = if differ > 0 {
         draw(job, &found, &expected, picture)?;
         Some(picture.path().to_string_lossy().into_owned())
@@ -120,17 +122,18 @@ fn print_races(races: &[&Finding], names: &Names) -> Result<()> {
     }
 }
 
-/// The name of the operation at `position`, for messages.
-fn operation_name(report: &Report, names: &Names, position: Position) -> String {
-    let place = format!("number {} of {}", position.seq, names.lane(position.lane));
+/// The name of the operation at `position`, for messages: the stage and the chunk.
+fn operation_name(report: &Report, position: Position) -> String {
     let op = report.ops.iter().find(|op| op.position == position && op.label != "event");
-    match op {
-        Some(op) => match op.chunk {
-            Some(chunk) => format!("`{}` of chunk {chunk} ({place})", op.label),
-            None => format!("`{}` ({place})", op.label),
-        },
-        None => format!("an operation before the first chunk ({place})"),
-    }
+    let Some(op) = op else { return "an operation before the first chunk".to_owned() };
+    let stage = match op.engine {
+        Engine::Upload => "the upload".to_owned(),
+        Engine::Download => "the download".to_owned(),
+        Engine::Compute => format!("the kernel `{}`", op.label),
+        _ => format!("`{}`", op.label),
+    };
+    let chunk = op.chunk.map_or_else(String::new, |chunk| format!(" of chunk {chunk}"));
+    stage + &chunk
 }
 
 /// Draws the neighbourhood of the first wrong pixel.
