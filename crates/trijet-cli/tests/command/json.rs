@@ -5,10 +5,13 @@ use crate::own_kernel::empty;
 use crate::workdir::{Ran, Workdir, bytes_of, noise, numbers_of};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use trijet::Nanos;
+use trijet::trace::activity::{Activity, ActivityKind, End, NameId};
+use trijet::trace::process_file;
 
 const PAGE: &str = include_str!("../../../../docs/json.md");
 
-/// Rows whose meaning ends so are not printed without a GPU, or not by any run of these tests.
+/// Rows whose meaning ends so are not printed without a GPU. The test fails if one of its runs prints them.
 const ELSEWHERE: &str = "Only on a GPU.";
 
 /// The type of a field.
@@ -227,6 +230,12 @@ fn maps(reader: &mut Reader, workdir: &Workdir) {
     };
     reader.document("map", &run(&["-o", "a.npy", "--check", "--trace", "a.ledger"]));
     reader.document("map", &run(&["-o", "c.npy", "--shard", "0/2", "--chunk", "8KiB"]));
+    // Thousands of chunks, so that the calls cost more than the work, which is worth advice.
+    workdir.file("small.raw", &vec![1; 4000 * 16]);
+    let rows = ["small.raw", "--shape", "4000x16", "--dtype", "u8", "--op", "affine", "--json"];
+    let ran = workdir.map(&[&rows[..], &["--chunk", "16", "-o", "d.raw"]].concat());
+    assert!(ran.out.contains("\"change\": \"larger_chunks\""), "{ran:?}");
+    reader.document("map", &ran);
     reader.document("map --resume", &run(&["-o", "a.npy", "--resume"]));
     reader.document("map --plan", &run(&["-o", "b.npy", "--plan"]));
 }
@@ -250,6 +259,47 @@ fn overlaps(reader: &mut Reader, workdir: &Workdir) {
     }
 }
 
+/// The trace of two ranks. Rank 1 is late for each of ten collectives, and rank 0 has a kernel that ends before it begins.
+fn ranks() -> Vec<u8> {
+    const NAMES: [&str; 2] = ["gemm", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(Args)"];
+    let mut file = Vec::new();
+    for rank in 0..2 {
+        process_file::header(&mut file, 100 + rank, 130_001, Nanos(1));
+        process_file::rank(&mut file, rank);
+        for (id, name) in (0..).zip(NAMES) {
+            process_file::name(&mut file, NameId(id), name.as_bytes());
+        }
+        let mut count = 0;
+        let mut kernel = |name: u32, stream, begin_us: u64, end_us: u64| {
+            count += 1;
+            let one = Activity {
+                kind: ActivityKind::Kernel,
+                begin: Nanos((1000 + begin_us) * 1000),
+                end: Nanos((1000 + end_us) * 1000),
+                bytes: 0,
+                name: Some(NameId(name)),
+                device: 0,
+                context: 1,
+                stream,
+                thread: 1,
+                correlation: 0,
+            };
+            process_file::activity(&mut file, &one);
+        };
+        for step in (0..10).map(|step| step * 1000) {
+            let computed = step + 300 + u64::from(rank) * 200;
+            kernel(0, 7, step, computed);
+            kernel(1, 13, computed + 2, step + 552);
+        }
+        if rank == 0 {
+            kernel(0, 7, 20_010, 20_000);
+        }
+        let at = Nanos(30_000_000);
+        process_file::end(&mut file, &End { activities: count, at, ..End::default() });
+    }
+    file
+}
+
 fn others(reader: &mut Reader, workdir: &Workdir) {
     reader.document("devices", &workdir.trijet(&["devices", "--json"]));
     let mut with_driver = workdir.command(&["devices", "--json"]);
@@ -270,6 +320,8 @@ fn others(reader: &mut Reader, workdir: &Workdir) {
     let bench = ["bench", "gemm", "--device", "host", "--json", "--check"];
     reader.document("bench NAME", &workdir.trijet(&bench));
     workdir.file("run.trijet", &crate::trace::training());
+    workdir.file("ranks.trijet", &ranks());
+    reader.document("trace", &workdir.trijet(&["trace", "--read", "ranks.trijet", "--json"]));
     for whole in [&[][..], &["--whole"]] {
         let read = ["trace", "--read", "run.trijet", "--json"];
         reader.document("trace", &workdir.trijet(&[&read[..], whole].concat()));
@@ -289,6 +341,9 @@ fn every_field_of_every_document_is_in_docs_json_md_and_is_printed() {
             let is_seen = reader.seen.contains(&(section.clone(), name.clone()));
             if name != "all of" && !field.is_elsewhere && !is_seen {
                 reader.wrong.insert(format!("`{name}` of {section} is never printed"));
+            }
+            if field.is_elsewhere && is_seen {
+                reader.wrong.insert(format!("`{name}` of {section} is printed without a GPU"));
             }
         }
     }
