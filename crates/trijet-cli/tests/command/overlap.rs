@@ -194,6 +194,20 @@ fn leaving_out_a_wait_damages_the_result_or_the_order_was_right_by_chance() {
     assert!(damaged > 0, "no wait was needed");
 }
 
+/// A model computes the times, so they do not vary.
+#[test]
+fn the_table_explains_a_faster_row_with_a_lower_rate_and_one_that_is_faster_than_tuned() {
+    let workdir = Workdir::new();
+    let call = ["overlap", "--device", "host", "--size", "8MiB"];
+    let printed = workdir.trijet(&call).done();
+    assert!(printed.contains("a chunk also reads the rows around it (halo)"), "{printed}");
+    assert!(printed.contains(" of it twice, around chunks) and 8 MiB out"), "{printed}");
+    assert!(printed.contains("tuned, all 7 chunks, one symbol each"), "{printed}");
+    let chosen = ["--chunk", "1MiB", "--depth", "4", "--report", "full"];
+    let printed = workdir.trijet(&[&call[..], &chosen].concat()).done();
+    assert!(printed.contains(" less than tuned, which chooses"), "{printed}");
+}
+
 #[test]
 fn damage_as_json_has_the_number_of_wrong_pixels() {
     let workdir = Workdir::new();

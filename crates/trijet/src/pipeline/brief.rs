@@ -2,8 +2,9 @@
 //! and what to do.
 #![forbid(unsafe_code)]
 
+use super::plan::Chunk;
 use super::report::Report;
-use crate::base::units::{Nanos, rate};
+use crate::base::units::{Bytes, Nanos, rate};
 use crate::trace::limit::{Limit, OUTPUT};
 
 impl Report {
@@ -32,13 +33,26 @@ impl Report {
         format!("{}\n{}\n{to_do}", self.pace(), self.limit_words())
     }
 
+    /// The bytes that two chunks read, because one of them needs the rows around its own.
+    fn twice(&self) -> String {
+        let chunks = &self.plan.chunks;
+        let shared = |pair: &[Chunk]| pair[0].input.end.saturating_sub(pair[1].input.start);
+        let rows: u64 = chunks.windows(2).map(shared).sum();
+        let row = self.bytes_in.0 / self.plan.rows_in().max(1);
+        match rows.saturating_mul(row) {
+            0 => String::new(),
+            bytes => format!(" ({} of it twice, around chunks)", Bytes(bytes)),
+        }
+    }
+
     /// The time, the rate, and the least time.
     fn pace(&self) -> String {
         let pace = format!(
-            "{}: {} for {} in and {} out, {} in",
+            "{}: {} for {} in{} and {} out, {} in",
             self.device,
             self.elapsed,
             self.bytes_in,
+            self.twice(),
             self.bytes_out,
             rate(self.bytes_in, self.elapsed)
         );

@@ -33,6 +33,7 @@ pub(super) fn short(
     print_timeline(best)?;
     print("")?;
     print_table(results)?;
+    notes(results).iter().try_for_each(print)?;
     print("")?;
     print(format_args!(
         "the tuned schedule on {}",
@@ -97,6 +98,7 @@ pub(super) fn full(
     }
     print("")?;
     print_table(results)?;
+    notes(results).iter().try_for_each(print)?;
     print("")?;
     if let Some(ScheduleResult { report: best, .. }) = results.last() {
         if let Some(limits) = best.limits {
@@ -144,6 +146,35 @@ fn print_table(results: &[ScheduleResult]) -> Result<()> {
     }
 }
 
+/// What a reader of the table may wonder about: a faster row with a lower rate, and a row that is faster than `tuned`.
+fn notes(results: &[ScheduleResult]) -> Vec<String> {
+    let reports: Vec<&Report> = results.iter().map(|one| &one.report).collect();
+    let Some((tuned, others)) = reports.split_last() else { return Vec::new() };
+    let per_ns = |report: &Report| report.bytes_in.0 as f64 / report.elapsed.0.max(1) as f64;
+    let is_odd = |a: &&Report, b: &&Report| a.elapsed < b.elapsed && per_ns(a) < per_ns(b);
+    let odd = reports.iter().find_map(|a| Some((*a, *reports.iter().find(|b| is_odd(a, b))?)));
+    let mut notes = Vec::new();
+    if let Some((faster, slower)) = odd {
+        notes.push(format!(
+            "a chunk also reads the rows around it (halo), so the bytes, their rate and the bound depend \
+             on the chunks: {} in for {}, {} for {}",
+            faster.bytes_in,
+            faster.plan.schedule_name(),
+            slower.bytes_in,
+            slower.plan.schedule_name()
+        ));
+    }
+    let fastest = others.iter().min_by_key(|report| report.elapsed);
+    if let Some(fastest) = fastest.filter(|report| report.elapsed < tuned.elapsed) {
+        notes.push(format!(
+            "{} took {} less than tuned, which chooses its chunks and slots before it runs",
+            fastest.plan.schedule_name(),
+            Nanos(tuned.elapsed.0 - fastest.elapsed.0)
+        ));
+    }
+    notes
+}
+
 /// Whether the traced run is the one whose time is in the table.
 fn summary_is_of_the_row(report: &Report) -> bool {
     report.summary().is_some_and(|summary| summary.metrics.elapsed() == report.elapsed)
@@ -177,9 +208,13 @@ fn print_timeline(report: &Report) -> Result<()> {
         .cloned()
         .collect();
     let Some(window) = extent(&first) else { return Ok(()) };
-    let shown = CHUNKS_MAX.min(report.plan.chunks.len() as u64);
+    let shown = match report.plan.chunks.len() as u64 {
+        1 => "its one chunk".to_owned(),
+        all if all <= CHUNKS_MAX => format!("all {all} chunks"),
+        _ => format!("the first {CHUNKS_MAX} chunks"),
+    };
     print(format_args!(
-        "{}, the first {shown} chunks, one symbol each; `.` is idle time",
+        "{}, {shown}, one symbol each; `.` is idle time",
         report.plan.schedule_name()
     ))?;
     print(staircase(&first, window, WIDTH).trim_end())
