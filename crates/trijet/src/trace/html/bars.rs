@@ -30,7 +30,7 @@ fn parts(engine: &EngineSummary) -> Vec<DrawnPart> {
     let beside = Nanos(engine.metrics.busy.0 - engine.exposed.0);
     let mut parts = vec![
         part(Look::Busy, "busy beside others", beside),
-        part(Look::Exposed, "busy alone", engine.exposed),
+        part(Look::Exposed, "exposed", engine.exposed),
     ];
     let idle = engine.idle.iter();
     parts.extend(idle.map(|(cause, time)| part(Look::of_idle(*cause), &cause.to_string(), *time)));
@@ -43,7 +43,7 @@ fn host_parts(host: &HostSummary, window: Nanos) -> Vec<DrawnPart> {
         |look, label: &str, time| DrawnPart { look, label: label.to_owned(), time: Nanos(time) };
     vec![
         part(Look::Busy, "busy beside others", host.busy.0 - host.exposed.0),
-        part(Look::Exposed, "busy alone", host.exposed.0),
+        part(Look::Exposed, "exposed", host.exposed.0),
         part(Look::Other, "idle", window.0.saturating_sub(host.busy.0)),
     ]
 }
