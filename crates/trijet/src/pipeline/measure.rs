@@ -61,9 +61,10 @@ impl Measurement {
         }
         let ordering = device.ordering();
         let begin = device.timed_event()?;
-        begin.record(streams.first())?;
+        // Before the begin on the device's clock: the host's time has that of the device in it.
         let start = Instant::now();
-        let host_work = HostSpans::new(start);
+        begin.record(streams.first())?;
+        let host_work = HostSpans::new(Instant::now());
         Ok(Self { tracer, host_calls, ordering, begin, setup, start, host_work })
     }
 

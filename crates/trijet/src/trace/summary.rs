@@ -483,7 +483,7 @@ impl Summary {
         if let Some(overlap) = m.overlap {
             text += &format!("overlap {overlap:.2}; ");
         }
-        text += &format!("{:.2} engines at once\n", m.concurrency);
+        text += &format!("{:.2} device engines at once\n", m.concurrency);
         if let Some(hidden) = m.hidden {
             let hidden = hidden * 100.0;
             text += &format!("copies exposed for {}, {hidden:.0} % hidden\n", m.exposed_copy);
