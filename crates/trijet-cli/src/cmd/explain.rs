@@ -20,17 +20,23 @@ fn words() -> impl Iterator<Item = Word> {
     WORDS.lines().filter_map(|line| {
         let mut cells = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ");
         let word = Word { name: cells.next()?, is: cells.next()?, to_do: cells.next()? };
-        (word.name != "word").then_some(word)
+        (!["word", "rule"].contains(&word.name)).then_some(word)
     })
+}
+
+/// The word with this name, or of which this is the plural.
+fn whole(text: &str) -> Option<Word> {
+    let is = |name: &str| words().find(|word| word.name.to_lowercase() == name);
+    is(text).or_else(|| is(text.strip_suffix('s')?))
 }
 
 /// The words that a text names: the whole name, or a part of it.
 fn named(text: &str) -> Vec<Word> {
     let text = text.trim().to_lowercase();
-    let whole: Vec<Word> = words().filter(|word| word.name == text).collect();
-    match whole.is_empty() {
-        false => whole,
-        true => words().filter(|word| !text.is_empty() && word.name.contains(&text)).collect(),
+    let has_part = |word: &Word| !text.is_empty() && word.name.to_lowercase().contains(&text);
+    match whole(&text) {
+        Some(word) => vec![word],
+        None => words().filter(has_part).collect(),
     }
 }
 
@@ -53,6 +59,8 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trijet::check::FindingClass;
+    use trijet::check::lint::Rule;
     use trijet::pipeline::Schedule;
     use trijet::trace::Engine;
     use trijet::trace::critical::Category;
@@ -102,17 +110,44 @@ mod tests {
         }
     }
 
+    /// The fixes of the remarks stand once, in the library.
+    #[test]
+    fn every_rule_is_explained_with_its_fix() {
+        for class in FindingClass::ALL {
+            assert!(words().any(|word| word.name == class.code()), "{}", class.code());
+        }
+        for rule in Rule::ALL {
+            let word = words().find(|word| word.name == rule.name());
+            assert_eq!(word.map(|word| word.to_do), Some(rule.fix()), "{}", rule.name());
+        }
+        let sources = [include_str!("../profile/findings.rs"), include_str!("../profile/ranks.rs")];
+        let keys = sources.iter().flat_map(|source| source.split('"'));
+        let keys: Vec<&str> = keys.filter(|text| text.starts_with("PERF/")).collect();
+        assert!(keys.len() > 12, "{keys:?}");
+        for key in keys {
+            assert!(words().any(|word| word.name == key), "`{key}` is not in docs/words.md");
+        }
+    }
+
     #[test]
     fn words_are_sorted_and_each_is_there_once() {
-        let names: Vec<&str> = words().map(|word| word.name).collect();
-        assert!(names.len() > 40 && names.windows(2).all(|pair| pair[0] < pair[1]), "{names:?}");
+        // The rules follow the words.
+        let is_rule = |name: &String| name.contains('/') || name.starts_with("deadlock");
+        let names = words().map(|word| word.name.to_lowercase());
+        let (rules, names): (Vec<String>, Vec<String>) = names.partition(is_rule);
+        for names in [&names, &rules] {
+            assert!(names.len() > 40 && names.windows(2).all(|two| two[0] < two[1]), "{names:?}");
+        }
     }
 
     #[test]
     fn a_word_is_found_by_its_name_or_by_a_part_of_it() {
         let found = |text| named(text).iter().map(|word| word.name).collect::<Vec<_>>();
         assert_eq!(found("Fill"), ["fill"]);
-        assert_eq!(found("late"), ["host late", "launch latency"]);
+        assert_eq!(found("over-waits"), ["over-wait"]);
+        assert_eq!(found("perf/host-late"), ["PERF/HOST-LATE"]);
+        assert_eq!(found("launch"), ["launch latency"]);
+        assert!(found("late").contains(&"host late") && found("late").len() > 2);
         assert!(found("nonsense").is_empty() && found("").is_empty());
     }
 }

@@ -260,7 +260,7 @@ fn overlaps(reader: &mut Reader, workdir: &Workdir) {
 }
 
 /// The trace of two ranks. Rank 1 is late for each of ten collectives, and rank 0 has a kernel that ends before it begins.
-fn ranks() -> Vec<u8> {
+pub(crate) fn ranks() -> Vec<u8> {
     const NAMES: [&str; 2] = ["gemm", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(Args)"];
     let mut file = Vec::new();
     for rank in 0..2 {

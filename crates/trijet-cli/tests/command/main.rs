@@ -32,4 +32,5 @@ mod sample;
 mod shards;
 mod shell;
 mod trace;
+mod words;
 mod workdir;

@@ -41,6 +41,25 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// All rules.
+    pub const ALL: [Self; 15] = [
+        Self::Pageable,
+        Self::LegacyBarrier,
+        Self::SyncCopy,
+        Self::SyncAlloc,
+        Self::PoolThrash,
+        Self::OverSync,
+        Self::RedundantWait,
+        Self::NoOverlap,
+        Self::SmallCopy,
+        Self::SmallCopyStarved,
+        Self::TooManyStreams,
+        Self::QueueShared,
+        Self::GraphSerialized,
+        Self::FirstUseLoad,
+        Self::HostLate,
+    ];
+
     /// The name of the rule, which never changes.
     #[must_use]
     pub fn name(self) -> &'static str {

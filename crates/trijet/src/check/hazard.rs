@@ -76,6 +76,32 @@ pub enum FindingClass {
 }
 
 impl FindingClass {
+    /// All classes.
+    pub const ALL: [Self; 22] = [
+        Self::Race(Conflict::Raw),
+        Self::Race(Conflict::War),
+        Self::Race(Conflict::Waw),
+        Self::UseBeforeAlloc,
+        Self::ReuseRacesUse,
+        Self::FreeRacesUse,
+        Self::UseAfterFree,
+        Self::DoubleFree,
+        Self::Leak,
+        Self::ReadUninit,
+        Self::Host(Conflict::Raw),
+        Self::Host(Conflict::War),
+        Self::Host(Conflict::Waw),
+        Self::FreeInFlight,
+        Self::WaitUnrecorded,
+        Self::EventUnordered,
+        Self::BatchDependent,
+        Self::ApiCall,
+        Self::Sticky,
+        Self::Deadlock,
+        Self::WaitGivesUp,
+        Self::DeadlockRisk,
+    ];
+
     /// The name of the class in reports and filters, which never changes.
     #[must_use]
     pub fn code(self) -> &'static str {
@@ -143,6 +169,8 @@ pub struct Party {
     pub label: Cow<'static, str>,
     /// The line of the program that enqueued it.
     pub site: Option<Site>,
+    /// The chunk of a pipeline that it belongs to.
+    pub chunk: Option<u64>,
     /// Its lane and its number there. Without meaning for an entry outside of streams.
     pub position: Position,
     /// The name that the program gave its stream.
@@ -162,6 +190,7 @@ impl Party {
             kind: op.kind.clone(),
             label: op.label.clone(),
             site: op.site.clone(),
+            chunk: op.chunk,
             position: op.position,
             stream_name,
             stream: op.stream,
@@ -169,8 +198,6 @@ impl Party {
             thread: op.thread,
         }
     }
-    /// The chunk of a pipeline that it belongs to.
-    pub chunk: Option<u64>,
 
     /// Whether the entry is a step of the host thread itself: neither in a stream nor inside a host
     /// function.
@@ -190,7 +217,6 @@ impl Party {
     pub(super) fn is_of_host(&self) -> bool {
         matches!(self.kind, OpKind::Host | OpKind::HostFn)
     }
-            chunk: op.chunk,
 }
 
 /// The results of a race in both of its orders.
