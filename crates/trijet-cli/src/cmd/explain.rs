@@ -61,6 +61,7 @@ mod tests {
     use super::*;
     use trijet::check::FindingClass;
     use trijet::check::lint::Rule;
+    use trijet::kernels::PtxRule;
     use trijet::pipeline::Schedule;
     use trijet::trace::Engine;
     use trijet::trace::critical::Category;
@@ -119,6 +120,17 @@ mod tests {
         for rule in Rule::ALL {
             let word = words().find(|word| word.name == rule.name());
             assert_eq!(word.map(|word| word.to_do), Some(rule.fix()), "{}", rule.name());
+        }
+        let of_kernels = [
+            PtxRule::Target,
+            PtxRule::Version,
+            PtxRule::StaticShared,
+            PtxRule::TriggerWithoutWait,
+            PtxRule::EarlyUse,
+            PtxRule::SkippedWait,
+        ];
+        for rule in of_kernels.map(|rule| rule.to_string()) {
+            assert!(words().any(|word| word.name == rule), "{rule}");
         }
         let sources = [include_str!("../profile/findings.rs"), include_str!("../profile/ranks.rs")];
         let keys = sources.iter().flat_map(|source| source.split('"'));
