@@ -45,6 +45,16 @@ fn nothing_is_copied_where_the_memory_is_that_of_the_host() {
     }
 }
 
+/// The host looks at its clock before the run begins on the clock of the device, which is the same clock here.
+#[test]
+fn the_time_of_the_host_has_that_of_the_device_in_it() {
+    let device = unchecked();
+    for _ in 0..20 {
+        let report = run(&device, 1, Schedule::Tuned);
+        assert!(report.wall >= Some(report.elapsed), "{report}");
+    }
+}
+
 /// The order that a checker sees is that of a GPU: with copies, and with waits between streams.
 #[test]
 fn a_checked_device_copies_and_waits_as_a_gpu_does() {
