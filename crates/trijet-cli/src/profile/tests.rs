@@ -355,7 +355,7 @@ fn the_losses_sum_to_the_time_in_which_the_longest_engine_did_not_work() {
     let named = |what: &str, time| (what.to_owned(), time);
     let expected = [
         named("idle while the host was outside of CUDA", 169),
-        named("other engines worked and kernels did not", 50),
+        named("only other engines at work", 50),
         named("idle while the host was waiting for the GPU", 20),
         named("idle while the host was in another call", 1),
     ];

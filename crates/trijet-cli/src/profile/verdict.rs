@@ -55,7 +55,7 @@ impl Device {
         let mut losses: Vec<Loss> = idle.map(of_host).collect();
         if let Some(longest) = self.longest() {
             let time = Nanos(self.busy.0.saturating_sub(longest.busy.0));
-            let what = format!("other engines worked and {} did not", longest.name);
+            let what = "only other engines at work".to_owned();
             let cause = "other_engines".to_owned();
             losses.extend((time.0 > 0).then_some(Loss { cause, what, time }));
         }
