@@ -84,6 +84,9 @@ fn a_kernel_that_compiles_waits_for_a_gpu_without_an_error() {
         let words = "gain.cu compiles for compute capability 9.0; to run it, a GPU is needed";
         assert!(!ran.err.contains("error"), "{}", ran.err);
         ran.refused(3, &[words, "`trijet devices`", "Nothing was written"]);
+        // docs/json.md says so.
+        let ran = map(&workdir, None, &["--entry", "gain", "--device", device, "--json"]);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(3), ""), "{ran:?}");
     }
     workdir.file("gain.ptx", GAIN.as_bytes());
     let ran = workdir.map(&["in.npy", "-o", "o.npy", "--kernel", "gain.ptx", "--entry", "gain"]);
