@@ -106,13 +106,12 @@ impl Names {
         let stream = self.stream(party);
         let stream = stream.trim_matches('`');
         if self.audience == Audience::User {
-            let chunk = self.chunk(party);
-            let chunk = chunk.map_or_else(
-                || "outside of the chunks".to_owned(),
-                |chunk| format!("for chunk {chunk}"),
-            );
-            let by = if party.is_of_thread() { &thread } else { stream };
-            return format!("{chunk} ({by})");
+            return match (self.chunk(party), party.is_of_thread()) {
+                (Some(chunk), true) => format!("for chunk {chunk} ({thread})"),
+                (Some(chunk), false) => format!("for chunk {chunk} ({stream})"),
+                (None, true) => format!("by {thread}"),
+                (None, false) => format!("on {stream}"),
+            };
         }
         let site = self.site(party);
         let site = site.map_or_else(|| "at an unknown place".to_owned(), |s| format!("at {s}"));
