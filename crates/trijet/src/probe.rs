@@ -45,10 +45,10 @@ pub fn heap_ranges(device: &Device) -> Vec<Range<u64>> {
 /// use trijet::{Device, Select, probe};
 /// let device = Device::open(Select::Host(0))?;
 /// let x = device.stream()?.alloc::<u8>(1000)?;
-/// assert_eq!(probe::place(&x), x.address());
+/// assert_eq!(probe::address(&x), x.address());
 /// # Ok::<(), trijet::Error>(())
 /// ```
 #[must_use]
-pub fn place<T: Element>(buffer: &Buffer<T>) -> u64 {
-    buffer.place()
+pub fn address<T: Element>(buffer: &Buffer<T>) -> u64 {
+    buffer.unexposed_address()
 }

@@ -299,7 +299,7 @@ impl<'a> Replay<'a> {
                 let stats = self.device.heap_stats().unwrap_or_default();
                 recorder.refused(bytes, (stats.free.0 + stats.pending.0, stats.largest_free.0));
             } else {
-                let address = self.slot(id).buffer.as_ref().map_or(0, probe::place);
+                let address = self.slot(id).buffer.as_ref().map_or(0, probe::address);
                 recorder.allocated(id, (address, bytes), stream);
             }
         }

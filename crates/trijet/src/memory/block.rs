@@ -119,7 +119,7 @@ impl Block {
     }
 
     /// The address of the byte `start` of the block. Its bytes stay as they are, so this is for drawings of memory.
-    pub(super) fn place(&self, start: u64) -> u64 {
+    pub(super) fn unexposed_address(&self, start: u64) -> u64 {
         self.whole.address() + start
     }
 

@@ -167,9 +167,9 @@ impl<T: Element, S> Buffer<T, S> {
         self.block.expose(&(self.start..self.start + bytes))
     }
 
-    /// See [`probe::place`](crate::probe::place).
-    pub(crate) fn place(&self) -> u64 {
-        self.block.place(self.start)
+    /// See [`probe::address`](crate::probe::address).
+    pub(crate) fn unexposed_address(&self) -> u64 {
+        self.block.unexposed_address(self.start)
     }
 
     /// The number of elements.

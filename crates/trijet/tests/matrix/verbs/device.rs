@@ -107,10 +107,10 @@ pub(super) const VERBS: &[Verb] = &[
             Ok(())
         })
     }),
-    Verb::new("probe::place", row::LOCAL, |h| {
+    Verb::new("probe::address", row::LOCAL, |h| {
         let x = h.device.stream()?.alloc::<u8>(64)?;
         call(move |_, _| {
-            let _address = trijet::probe::place(&x);
+            let _address = trijet::probe::address(&x);
             Ok(())
         })
     }),
