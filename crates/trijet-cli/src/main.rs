@@ -5,6 +5,7 @@ mod cmd;
 mod ranks;
 mod steps;
 mod values;
+mod wrap;
 
 use args::{Command, Options};
 use std::process::ExitCode;

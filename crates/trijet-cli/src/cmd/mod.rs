@@ -21,17 +21,16 @@ pub(crate) mod stop;
 pub(crate) mod trace;
 mod user_kernel;
 mod verdict;
-mod wrap;
 
 use crate::args::LiveCheck;
 use crate::values::DeviceName;
+use crate::wrap::wrapped;
 use std::fmt::Display;
 use std::io::{ErrorKind as Io, Write, stderr, stdout};
 use trijet::check::{CheckOptions, Names};
 use trijet::trace::summary::Audience;
 use trijet::{Builder, Device, Error, ErrorKind, Result, Select};
 use trijet_io::escaped;
-use wrap::wrapped;
 
 /// Opens the device. The host device is opened in place of a GPU for `auto` only.
 fn open(name: DeviceName, check: &LiveCheck) -> Result<Device> {
@@ -62,7 +61,7 @@ fn with_check(builder: Builder, check: &LiveCheck) -> Builder {
 /// Control characters of text from outside, such as labels of a ledger, are escaped. It is not an error if the reader has
 /// closed the pipe.
 fn print(lines: impl Display) -> Result<()> {
-    print_text(&wrapped(&escaped(&lines.to_string())))
+    print_text(&wrapped(&escaped(&lines.to_string()), &stdout()))
 }
 
 /// Prints a text for programs: a terminal gets its lines as they are.

@@ -1,7 +1,7 @@
 //! Lines for a terminal: none is wider than it, and none breaks within a word.
 #![forbid(unsafe_code)]
 
-use std::io::{IsTerminal, stdout};
+use std::io::IsTerminal;
 use textwrap::{Options, WordSplitter, fill, termwidth};
 
 /// How far the rest of a line stands behind its start.
@@ -14,9 +14,10 @@ const UNITS: [&str; 12] =
 /// A space at which a line does not break.
 const FIXED: char = '\u{a0}';
 
-/// The lines, broken to fit into the terminal. Other outputs have each line as a whole, so that scripts find it.
-pub(super) fn wrapped(lines: &str) -> String {
-    if stdout().is_terminal() { to_width(lines, termwidth()) } else { lines.to_owned() }
+/// The lines, broken to fit into the terminal that `stream` is. Other outputs have each line as a whole, so that
+/// scripts find it.
+pub(crate) fn wrapped(lines: &str, stream: &impl IsTerminal) -> String {
+    if stream.is_terminal() { to_width(lines, termwidth()) } else { lines.to_owned() }
 }
 
 fn to_width(lines: &str, width: usize) -> String {
