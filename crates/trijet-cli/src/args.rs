@@ -15,6 +15,7 @@ pub(crate) use self::trace::{Assumption, CheckOptions, TraceOptions};
 use self::device::{ONE, proposing};
 use self::shared::timeline_file;
 use crate::values::{DeviceName, ReportLength, bytes, radius};
+use crate::wrap::wrapped;
 use clap::builder::RangedU64ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind as Wrong};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -90,7 +91,10 @@ fn version() -> &'static str {
 /// Prints help, the version or wrong usage, and ends the process: with status 1 if help or version cannot be written.
 fn say(said: &clap::Error) -> ! {
     if said.use_stderr() {
-        said.exit();
+        let lines = wrapped(&said.render().ansi().to_string(), &stderr());
+        // It has colours for the terminals that clap gives them. Failures are ignored, as by clap.
+        drop(write!(anstream::stderr(), "{lines}"));
+        exit(said.exit_code());
     }
     match said.print().and_then(|()| stdout().flush()) {
         Err(error) if error.kind() != Io::BrokenPipe => {

@@ -76,8 +76,8 @@ fn print_text(text: &str) -> Result<()> {
     }
 }
 
-/// Prints lines to standard error, with control characters escaped. Failures are ignored: the exit status
-/// does not depend on them.
+/// Prints lines to standard error, with control characters escaped. A terminal gets lines of its width. Failures are
+/// ignored: the exit status does not depend on them.
 pub(crate) fn print_stderr(lines: impl Display) {
-    drop(writeln!(stderr(), "{}", escaped(&lines.to_string())));
+    drop(writeln!(stderr(), "{}", wrapped(&escaped(&lines.to_string()), &stderr())));
 }

@@ -1,22 +1,25 @@
-// A kernel for `trijet map`. It computes each element of the output from one element of the input.
+// A kernel for `trijet map`. It computes each element of the output from one
+// element of the input.
 //
-//     trijet map in.npy -o out.npy --kernel gain.cu --entry gain --arg factor=1.5
+//     trijet map in.npy -o out.npy --kernel gain.cu --entry gain --arg factor=2
 
-// The type of the elements of the array: unsigned char for u8, unsigned short for u16, float for f32.
+// The type of the elements of the array: unsigned char for u8, unsigned short
+// for u16, float for f32.
 typedef TRIJET_T T;
-static_assert(sizeof(T) <= 2, "gain rounds to integers: for f32, write y[i] = v");
+static_assert(sizeof(T) <= 2, "gain rounds to integers: f32 needs y[i] = v");
 
 // extern "C" keeps the name that --entry gives. No header is needed.
 extern "C" __global__ void gain(
-    const T* x,                // the elements of the input in this chunk, which are only read
+    const T* x,                // the input in this chunk, which is only read
     unsigned long long x_len,  // the number of elements of x
-    T* y,                      // the elements of the output in this chunk, all of which are written
-    unsigned long long y_len,  // the number of elements of y: here the same as x_len
-    float factor               // the first --arg; more of them follow in their order
+    T* y,                      // the output in this chunk, all of it written
+    unsigned long long y_len,  // the number of elements of y: here x_len
+    float factor               // the first --arg; others follow in their order
 ) {
-    // There is one thread for each element of y, in blocks of 256 threads. The last block may have
-    // threads beyond the end.
-    unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
+    // There is one thread for each element of y, in blocks of 256 threads. The
+    // last block may have threads beyond the end.
+    unsigned long long first = (unsigned long long)blockIdx.x * blockDim.x;
+    unsigned long long i = first + threadIdx.x;
     if (i >= y_len) return;
     float v = factor * x[i];
     // Round to the nearest number, and stay in the range of T.
