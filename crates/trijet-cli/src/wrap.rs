@@ -6,11 +6,11 @@ use textwrap::{Options, WordSplitter, fill, termwidth};
 
 /// How far the rest of a line stands behind its start.
 const REST: usize = 4;
-/// The most columns of the first part of a line of a list: the rest of the line stands below its second part.
-const LIST: usize = 14;
 /// What stays in one line with the number before it.
 const UNITS: [&str; 12] =
     ["%", "ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB", "MB/s", "GB/s"];
+/// The begin of a comment in a definition, which is also that of its other lines.
+const COMMENT: &str = "# ";
 /// A space at which a line does not break.
 const FIXED: char = '\u{a0}';
 
@@ -26,8 +26,11 @@ fn to_width(lines: &str, width: usize) -> String {
             return line.to_owned();
         }
         let start = line.len() - line.trim_start().len();
-        let rest = second_part(line).unwrap_or(start.min(width / 2) + REST);
-        let rest = " ".repeat(rest);
+        let rest = match last_column(line, width) {
+            _ if line[start..].starts_with(COMMENT) => " ".repeat(start) + COMMENT,
+            Some(column) => " ".repeat(column),
+            None => " ".repeat(start.min(width / 2) + REST),
+        };
         // A word stays whole: it may be a path or an option.
         let options = Options::new(width)
             .break_words(false)
@@ -38,11 +41,11 @@ fn to_width(lines: &str, width: usize) -> String {
     lines.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Where the second part of a line of a list begins: after a word and several spaces.
-fn second_part(line: &str) -> Option<usize> {
-    let gap = line.find("  ").filter(|gap| *gap > 0)?;
-    let at = line.len() - line[gap..].trim_start().len();
-    (at <= LIST).then_some(at)
+/// Where the last column of a line of a table begins: after several spaces, and before the last third of the width.
+fn last_column(line: &str, width: usize) -> Option<usize> {
+    let gap = line.trim_end().rfind("  ").filter(|gap| !line[..*gap].trim().is_empty())?;
+    let at = textwrap::core::display_width(&line[..gap + 2]);
+    (at <= width * 2 / 3).then_some(at)
 }
 
 /// The line, with no break between a number and its unit.
@@ -73,10 +76,27 @@ mod tests {
     }
 
     #[test]
-    fn a_number_keeps_its_unit_and_a_list_its_columns() {
+    fn a_number_keeps_its_unit() {
         assert_eq!(to_width("efficiency 57 %; done", 15), "efficiency\n    57 %; done");
+        assert_eq!(to_width("it was idle (6.42 ms)", 17), "it was idle\n    (6.42 ms)");
+    }
+
+    /// The rest of a figure once stood below the number of its row.
+    #[test]
+    fn the_last_column_of_a_row_keeps_its_place() {
         let list = "gemm     products of matrices in chains";
         assert_eq!(to_width(list, 30), "gemm     products of matrices\n         in chains");
+        let row = "   12.5  GB/s  copies of one array";
+        assert_eq!(to_width(row, 30), "   12.5  GB/s  copies of one\n               array");
+        let narrow = "a word        and a second column";
+        assert_eq!(to_width(narrow, 20), "a word        and a\n    second column");
+    }
+
+    #[test]
+    fn a_comment_stays_a_comment() {
+        let comment = "  # the sizes of the arrays, in bytes";
+        let broken = "  # the sizes of\n  # the arrays, in\n  # bytes";
+        assert_eq!(to_width(comment, 18), broken);
     }
 
     #[test]

@@ -449,7 +449,6 @@ fn the_text_names_what_the_json_names() {
         "{text}"
     );
     assert!(text.contains("races are not checked") && json["races"].is_string(), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
 }
 
 #[test]

@@ -12,9 +12,6 @@ use std::fmt::{self, Display, Formatter};
 use trijet::Nanos;
 use trijet::trace::{percent_of, rate};
 
-/// The most columns of a wrapped line.
-const WIDTH: usize = 100;
-
 /// The most names of kernels that are listed for the ranks of a job.
 const NAMES_MAX: usize = 5;
 
@@ -94,19 +91,19 @@ impl Display for Process {
         if self.end.is_none() {
             writeln!(
                 f,
-                "  INCOMPLETE: the end of the trace is missing, because the process still runs, was"
+                "  INCOMPLETE: the end of the trace is missing, because the process still runs, was \
+                 killed, aborted, called _exit or exec, or because the disk was full; at most its \
+                 last second is missing"
             )?;
-            writeln!(f, "  killed, aborted, called _exit or exec, or because the disk was full;")?;
-            writeln!(f, "  at most its last second is missing")?;
         }
         if self.left_out > 0 {
             writeln!(f, "  {} activities beyond the limit were left out", self.left_out)?;
         }
         for found in &self.contradictions {
-            wrapped(f, 2, &contradiction(found))?;
+            line(f, 2, &contradiction(found))?;
         }
         for note in &self.notes {
-            wrapped(f, 2, &format!("note: {note}"))?;
+            line(f, 2, &format!("note: {note}"))?;
         }
         if self.devices.is_empty() {
             writeln!(
@@ -155,7 +152,7 @@ impl Display for Device {
                  {streams} streams"
             )?,
         }
-        step_sentences(self).iter().try_for_each(|sentence| wrapped(f, 4, sentence))?;
+        step_sentences(self).iter().try_for_each(|sentence| line(f, 4, sentence))?;
         writeln!(f, "    {:<14}{:>12}{:>9}{:>12}", "engine", "busy", "share", "operations")?;
         for engine in &self.engines {
             write!(
@@ -181,10 +178,10 @@ impl Display for Device {
         let parts: Vec<String> =
             idle.parts().iter().map(|(activity, time)| format!("{time} {activity}")).collect();
         if !parts.is_empty() {
-            wrapped(f, 6, &format!("meanwhile the host was: {}", parts.join(", ")))?;
+            line(f, 6, &format!("meanwhile the host was: {}", parts.join(", ")))?;
         }
         if let Some(limit) = self.limit_sentence() {
-            wrapped(f, 4, &limit)?;
+            line(f, 4, &limit)?;
         }
         if !self.findings.is_empty() {
             writeln!(f, "    findings by cost (costs may overlap, so they do not add up):")?;
@@ -292,21 +289,26 @@ impl Display for RankJob {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "ranks")?;
         let [matched, exposed, columns] = self.sentences();
-        wrapped(f, 2, &matched)?;
-        wrapped(f, 2, &exposed)?;
+        line(f, 2, &matched)?;
+        line(f, 2, &exposed)?;
         write!(f, "    {:<20}", "rank")?;
         ["busy", "exposed", "waiting", "transfer", "unknown"]
             .iter()
             .try_for_each(|name| write!(f, "{name:>11}"))?;
-        writeln!(f, "{:>8}{:>11}{:>11}", "last in", "late by", "awaited")?;
+        writeln!(f)?;
         for rank in &self.ranks {
             write!(f, "    {:<20}", rank.name)?;
             [rank.communication, rank.exposed, rank.waiting, rank.transfer, rank.unknown]
                 .iter()
                 .try_for_each(|time| write!(f, "{time:>11}"))?;
-            writeln!(f, "{:>8}{:>11}{:>11}", rank.last, rank.late, rank.awaited)?;
+            writeln!(f)?;
         }
-        wrapped(f, 6, &columns)?;
+        writeln!(f, "    {:<20}{:>11}{:>11}{:>11}", "rank", "last in", "late by", "awaited")?;
+        for rank in &self.ranks {
+            let Rank { name, last, late, awaited, .. } = rank;
+            writeln!(f, "    {name:<20}{last:>11}{late:>11}{awaited:>11}")?;
+        }
+        line(f, 6, &columns)?;
         writeln!(f, "    kernels that communicate, by exposed time on all ranks:")?;
         for kernel in self.by_name.iter().take(NAMES_MAX) {
             writeln!(f, "    {:>12}{:>9} x  {}", kernel.exposed, kernel.count, kernel.name)?;
@@ -318,27 +320,12 @@ impl Display for RankJob {
 impl Display for Finding {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "    {:<19}{:>12}{:>9} x  {}", self.key, self.cost, self.count, self.title)?;
-        wrapped(f, 8, &self.seen)?;
-        wrapped(f, 8, &format!("fix: {}", self.fix))
+        line(f, 8, &self.seen)?;
+        line(f, 8, &format!("fix: {}", self.fix))
     }
 }
 
-/// Writes words in lines of at most `WIDTH` columns.
-fn wrapped(f: &mut Formatter<'_>, indent: usize, words: &str) -> fmt::Result {
-    let mut column = 0;
-    for word in words.split_whitespace() {
-        let length = word.chars().count();
-        if column > 0 && column + 1 + length > WIDTH {
-            writeln!(f)?;
-            column = 0;
-        }
-        if column == 0 {
-            write!(f, "{:indent$}{word}", "")?;
-            column = indent + length;
-        } else {
-            write!(f, " {word}")?;
-            column += 1 + length;
-        }
-    }
-    writeln!(f)
+/// Writes a sentence as one line, which a terminal breaks at its width.
+fn line(f: &mut Formatter<'_>, indent: usize, words: &str) -> fmt::Result {
+    writeln!(f, "{:indent$}{words}", "")
 }
