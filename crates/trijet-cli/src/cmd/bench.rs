@@ -52,11 +52,26 @@ fn list() -> String {
 /// What a benchmark measures, its parameters and its columns.
 fn description(Benchmark { name, measures, definition, .. }: &Benchmark) -> String {
     let mut text = format!("{name}: {measures}.\n\nParameters, which are fixed:\n\n");
-    text.extend(definition.trim_end().lines().map(|line| format!("  {line}\n")));
+    text.extend(with_whole_comments(definition).iter().map(|line| format!("  {line}\n")));
     text += "\nColumns of --csv, and fields of a row of --json:\n\n";
     text.extend(COLUMNS.map(|(column, has)| format!("  {column:<19}{has}\n")));
     text += "\nEach row of --csv begins with the device, the driver, the host, the date and the commit.";
     text
+}
+
+/// The lines of a definition. A comment of several lines is one line, which a terminal breaks at its width.
+fn with_whole_comments(definition: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for line in definition.trim_end().lines() {
+        match (lines.last_mut(), line.strip_prefix("# ")) {
+            (Some(before), Some(rest)) if before.starts_with("# ") => {
+                before.push(' ');
+                before.push_str(rest);
+            }
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    lines
 }
 
 fn run_one(benchmark: &Benchmark, options: &BenchOptions) -> Result<ExitCode> {

@@ -72,7 +72,7 @@ impl fmt::Display for HostSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { engine, busy, share, exposed, .. } = self;
         let share = share * 100.0;
-        write!(f, "{engine:>15} busy {busy:>9} ({share:>5.1} %)  {:22}exposed {exposed:>9}", "")
+        write!(f, "{engine:>15} {busy:>10} {share:>5.1} % {:>10} {exposed:>10}", "-")
     }
 }
 

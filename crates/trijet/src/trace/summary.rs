@@ -433,22 +433,32 @@ impl Summary {
         }
     }
 
-    /// The lines of the engines. With several devices, each device has one more for its copies and its
-    /// communication.
+    /// The table of the engines, in at most 80 columns. With several devices, each device has a line more for its
+    /// copies and its communication.
     fn engine_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |contention: Option<f64>| contention.filter(|c| *c > CONTENTION_MIN);
+        let is_contended = self.engines.iter().any(|e| shown(e.metrics.contention).is_some());
+        let contention = if is_contended { "contention" } else { "" };
+        let head = format!(
+            "{:>15} {:>10} {:>7} {:>10} {:>10} {contention:>11}",
+            "engine", "busy", "share", "alone", "exposed"
+        );
+        writeln!(f, "{}", head.trim_end())?;
+        let end = |limit| if self.limit == Some(limit) { "  <- limits" } else { "" };
         let mut engines = self.engines.iter().peekable();
         while let Some(engine) = engines.next() {
             let EngineMetrics { busy, work, isolated, contention, .. } = &engine.metrics;
             let name = self.engine_name(engine.metrics.engine);
             let share = engine.share * 100.0;
-            write!(f, "{name:>15} busy {busy:>9} ({share:>5.1} %)")?;
-            let alone = if *isolated { "alone" } else { "observed" };
-            write!(f, "  work {work:>9} {alone:<8}  exposed {:>9}", engine.exposed)?;
-            if let Some(contention) = contention.filter(|c| *c > CONTENTION_MIN) {
-                write!(f, "  contention {contention:.2}")?;
+            let alone = if *isolated { work.to_string() } else { "-".to_owned() };
+            let exposed = engine.exposed;
+            write!(f, "{name:>15} {busy:>10} {share:>5.1} % {alone:>10} {exposed:>10}")?;
+            match shown(*contention) {
+                Some(contention) => write!(f, " {contention:>11.2}")?,
+                None if is_contended => write!(f, " {:>11}", "-")?,
+                None => {}
             }
-            let limits = self.limit == Some(Limit::Engine(engine.metrics.engine));
-            writeln!(f, "{}", if limits { "  <- limits" } else { "" })?;
+            writeln!(f, "{}", end(Limit::Engine(engine.metrics.engine)))?;
             let device = engine.metrics.engine.0;
             let is_last = engines.peek().is_none_or(|next| next.metrics.engine.0 != device);
             if let (true, Some(device)) = (is_last, self.of_device(device)) {
@@ -461,12 +471,8 @@ impl Summary {
         }
         if self.limit == Some(Limit::Link) {
             let work = self.link.unwrap_or(self.metrics.bound);
-            let alone = if self.is_known(Limit::Link) { "alone" } else { "observed" };
-            writeln!(
-                f,
-                "{:>15} {:>24}  work {work:>9} {alone:<8}  <- limits",
-                "link, both ways", ""
-            )?;
+            let alone = if self.is_known(Limit::Link) { work.to_string() } else { "-".to_owned() };
+            writeln!(f, "{:>15} {:>10} {:>7} {alone:>10}  <- limits", "link, both ways", "", "")?;
         }
         Ok(())
     }

@@ -13,8 +13,8 @@ const DEAR: u32 = 12;
 /// The names of the ways.
 pub(in crate::doctor) const THRESHOLD_0: &str = "stream-ordered, threshold 0, synchronized";
 pub(in crate::doctor) const THRESHOLD_MAX: &str = "stream-ordered, threshold max";
-pub(in crate::doctor) const OURS_0: &str = "trijet alloc + drop, threshold 0, synchronized";
-pub(in crate::doctor) const OURS_MAX: &str = "trijet alloc + drop, threshold max (default)";
+pub(in crate::doctor) const OURS_0: &str = "trijet, threshold 0, synchronized";
+pub(in crate::doctor) const OURS_MAX: &str = "trijet, threshold max (default)";
 
 fn bare(lab: &Lab, way: &'static str, bytes: usize) -> Result<f64> {
     let pair = match way {

@@ -94,6 +94,11 @@ pub(super) fn resident_grids(bench: &mut Bench) -> Result<()> {
 
 /// Counts launches behind a busy kernel until one holds the host up.
 pub(super) fn queue_depth(bench: &mut Bench) -> Result<()> {
+    if !bench.found.on_gpu() {
+        // What holds a launch up is whatever else the processor does.
+        bench.absent("queue depth", "a host device has no hardware queue");
+        return Ok(());
+    }
     let mut lane = Lane::new(&bench.device, bench.device.stream()?)?;
     let rounds = bench.rounds(bench.plan.kernel_ms);
     let kernel_us = bench.plan.kernel_ms * 1e3;

@@ -1,4 +1,4 @@
-//! The findings as text of at most 100 columns. The advice comes last.
+//! The findings as text of at most 80 columns. The advice comes last.
 #![forbid(unsafe_code)]
 
 use crate::cmd::queues::hardware_queues;
@@ -67,6 +67,15 @@ pub(super) fn measured_on(f: &Findings) -> &'static str {
     }
 }
 
+/// The same behind the name of the device.
+fn measured_words(f: &Findings) -> &'static str {
+    match f.device.clock {
+        Clock::Device => "measured on a GPU",
+        Clock::Processor => "times of this machine's processor, not of a GPU",
+        Clock::Model => "times of a model, not of a GPU",
+    }
+}
+
 /// Why there is no advice without a GPU.
 const NO_ADVICE: &str = "advice is about a GPU and its link, and here the processor was measured; `trijet map` chooses chunks \
                          and slots for it by itself";
@@ -123,7 +132,7 @@ pub(super) fn report(f: &Findings) -> String {
 
 fn header(f: &Findings, page: &mut Page) {
     let info = &f.device;
-    page.line(format_args!("{}: measured on {}", info.name, measured_on(f)));
+    page.line(format_args!("{}: {}", info.name, measured_words(f)));
     if !f.on_gpu() {
         page.line(format_args!("  {} threads", info.multiprocessors));
     } else {
@@ -148,7 +157,9 @@ fn header(f: &Findings, page: &mut Page) {
             info.priorities.1
         ));
     }
-    page.line(format_args!("  {}, commit {COMMIT}, took {:.1} s", f.date, f.elapsed_s));
+    // As git shortens it.
+    let commit = COMMIT.get(..12).unwrap_or(COMMIT);
+    page.line(format_args!("  {}, commit {commit}, took {:.1} s", f.date, f.elapsed_s));
     let yes = |reached| if reached { "yes" } else { "no" };
     for n in &f.neighbours {
         let (to, from) = (yes(n.reached), yes(n.reaches));
@@ -206,7 +217,9 @@ fn copies(f: &Findings, page: &mut Page) {
         return;
     }
     page.title("Copies by size, GB/s (medians of copies back to back; the bytes were verified)");
-    let heads: String = paths.iter().map(|p| format!("{:>14}", p.name())).collect();
+    // At least two spaces before each name.
+    let wide = |path: &Path| (path.name().len() + 2).max(9);
+    let heads: String = paths.iter().map(|p| format!("{:>1$}", p.name(), wide(p))).collect();
     page.line(format_args!("  {:<7}{heads}", "size"));
     let mut sizes: Vec<Bytes> =
         f.rates.iter().filter(|r| r.path != Path::OnDevice).map(|rate| rate.bytes).collect();
@@ -215,10 +228,13 @@ fn copies(f: &Findings, page: &mut Page) {
     for size in sizes {
         let cells: String = paths
             .iter()
-            .map(|p| f.rates.iter().find(|r| r.path == *p && r.bytes == size))
-            .map(|rate| rate.map(|r| marked(format!("{:.1}", median(&r.gb_per_s)), &r.gb_per_s)))
-            .map(|cell| cell.unwrap_or("-".to_owned()))
-            .map(|cell| format!("{cell:>14}"))
+            .map(|p| (p, f.rates.iter().find(|r| r.path == *p && r.bytes == size)))
+            .map(|(p, rate)| {
+                let cell = rate.map_or("-".to_owned(), |r| {
+                    marked(format!("{:.1}", median(&r.gb_per_s)), &r.gb_per_s)
+                });
+                format!("{cell:>0$}", wide(p))
+            })
             .collect();
         page.line(format_args!("  {:<7}{cells}", size.to_string()));
     }
@@ -250,11 +266,11 @@ fn calls(f: &Findings, page: &mut Page) {
     }
     page.title("Time per call, in a burst of calls (median, min to max)");
     let heads = ["bare", "until done", "through trijet"];
-    page.line(format_args!("  {:<24}{:>21}{:>11}{:>21}", "call", heads[0], heads[1], heads[2]));
+    page.line(format_args!("  {:<27}{:>20}{:>11}{:>20}", "call", heads[0], heads[1], heads[2]));
     let cell = |samples: &Option<Samples>, range: bool| match samples {
         None => "-".to_owned(),
         Some(s) if range => format!(
-            "{} ({}..{})",
+            "{} {}..{}",
             marked(nanos(median(s)), s),
             short(s.quantile(0.0) / 1e3),
             short(s.quantile(1.0) / 1e3)
@@ -263,7 +279,7 @@ fn calls(f: &Findings, page: &mut Page) {
     };
     for cost in &f.calls {
         page.line(format_args!(
-            "  {:<24}{:>21}{:>11}{:>21}",
+            "  {:<27}{:>20}{:>11}{:>20}",
             cost.call,
             cell(&cost.bare_ns, true),
             cell(&cost.bare_through_ns, false),
@@ -289,32 +305,45 @@ fn blocked(f: &Findings, page: &mut Page) {
         "What calls block: a kernel of {} runs on a; then the call is made; then a kernel on b",
         micros(kernel)
     ));
-    page.line(format_args!(
-        "  {:<34}{:<13}{:>8}{:>10} {:<8}{:<13}{}",
-        "call", "streams a, b", "alone", "beside it", "host", "kernel on b", "runs"
-    ));
+    let mut kinds: Vec<&str> = Vec::new();
     for row in &f.blocked {
-        page.line(format_args!(
-            "  {:<34}{:<13}{:>8}{:>10} {:<8}{:<13}{}/{}",
-            row.call,
-            row.streams,
-            marked(micros(median(&row.alone_us)), &row.alone_us),
-            marked(micros(median(&row.beside_us)), &row.beside_us),
-            row.host,
-            row.stream,
-            row.agreeing.0,
-            row.agreeing.1
-        ));
+        if !kinds.contains(&row.streams) {
+            kinds.push(row.streams);
+        }
     }
-    page.line(
-        "  alone, beside it: host time without and with the kernel; runs: repeats that agree",
+    for kind in kinds {
+        page.line(format_args!(
+            "  {:<36}{:>9}{:>9} {:<6}{:<13}runs",
+            format!("call, {kind} streams a and b"),
+            "alone",
+            "beside",
+            "host",
+            "kernel on b"
+        ));
+        for row in f.blocked.iter().filter(|row| row.streams == kind) {
+            page.line(format_args!(
+                "  {:<36}{:>9}{:>9} {:<6}{:<13}{}/{}",
+                row.call,
+                marked(micros(median(&row.alone_us)), &row.alone_us),
+                marked(micros(median(&row.beside_us)), &row.beside_us),
+                row.host,
+                row.stream,
+                row.agreeing.0,
+                row.agreeing.1
+            ));
+        }
+    }
+    page.wrapped(
+        "  ",
+        "alone, beside: host time of the call without and with the kernel; runs: repeats that agree",
     );
     page.noisy(f.blocked.iter().flat_map(|row| {
         [&row.alone_us, &row.beside_us].map(|samples| (row.call.clone(), samples))
     }));
     if !advice::kernels_overlap(f) {
-        page.line(
-            "  kernels never ran concurrently here, so `held back` says nothing about the calls",
+        page.wrapped(
+            "  ",
+            "kernels never ran concurrently here, so `held back` says nothing about the calls",
         );
     }
 }
@@ -347,8 +376,9 @@ fn matrix(f: &Findings, page: &mut Page) {
             .collect();
         page.line(format_args!("  {first:<22}{cells}"));
     }
-    page.line(
-        "  (legacy twice and per-thread twice are one stream; all other pairs are two streams)",
+    page.wrapped(
+        "  ",
+        "(legacy twice and per-thread twice are one stream; all other pairs are two streams)",
     );
 }
 
@@ -411,8 +441,8 @@ fn allocations(f: &Findings, page: &mut Page) {
     let mut sizes: Vec<Bytes> = f.allocations.iter().map(|a| a.bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let heads: String = sizes.iter().map(|b| format!("{:>10}", b.to_string())).collect();
-    page.line(format_args!("  {:<46}{heads}", "way"));
+    let heads: String = sizes.iter().map(|b| format!("{:>9}", b.to_string())).collect();
+    page.line(format_args!("  {:<42}{heads}", "way"));
     let mut ways: Vec<&str> = Vec::new();
     for pair in &f.allocations {
         if !ways.contains(&pair.way) {
@@ -425,9 +455,9 @@ fn allocations(f: &Findings, page: &mut Page) {
             .map(|size| f.allocations.iter().find(|a| a.way == way && a.bytes == *size))
             .map(|pair| pair.map(|p| marked(nanos(median(&p.pair_ns)), &p.pair_ns)))
             .map(|cell| cell.unwrap_or("-".to_owned()))
-            .map(|cell| format!("{cell:>10}"))
+            .map(|cell| format!("{cell:>9}"))
             .collect();
-        page.line(format_args!("  {way:<46}{cells}"));
+        page.line(format_args!("  {way:<42}{cells}"));
     }
     if f.allocations.iter().any(|a| a.way.starts_with("cuMemAlloc")) {
         page.line("  (small cuMemAlloc: blocks of other live allocations may serve it)");
@@ -440,14 +470,17 @@ fn chains(f: &Findings, page: &mut Page) {
     if f.chains.is_empty() {
         return;
     }
-    page.title("Chains of kernels (results verified, except for empty kernels)");
+    page.title(
+        "Chains of kernels: device time of each kernel, host time of each launch (results verified, except \
+         for empty kernels)",
+    );
     page.line(format_args!(
-        "  {:<31}{:<22}{:>8}{:>17}{:>19}",
-        "kernel", "way", "kernels", "device, each", "host, each launch"
+        "  {:<30}{:<20}{:>7}{:>10}{:>10}",
+        "kernel", "way", "kernels", "device", "host"
     ));
     for chain in &f.chains {
         page.line(format_args!(
-            "  {:<31}{:<22}{:>8}{:>17}{:>19}",
+            "  {:<30}{:<20}{:>7}{:>10}{:>10}",
             chain.kernel,
             chain.way,
             chain.kernels,

@@ -21,6 +21,19 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
+/// The lines of the table: what is counted or measured of each allocator.
+const FIGURES: [&str; 9] = [
+    "an allocation, median",
+    "an allocation, 99.9 %",
+    "a free, median",
+    "the whole run",
+    "driver calls",
+    "refused allocations",
+    "waits",
+    "most memory held",
+    "most held / most live",
+];
+
 /// The figures of an allocator in a replay.
 struct Row {
     name: &'static str,
@@ -62,21 +75,21 @@ impl Row {
         Self { name, allocate_ns, free_ns, whole, held_peak, failed, calls, waits: 0 }
     }
 
-    fn line(&self, peak: u64) -> String {
-        let ns = |value: Option<f64>| value.map_or("-".to_owned(), |ns| format!("{ns:.0}"));
+    /// The figures in the order of [`FIGURES`].
+    fn cells(&self, peak: u64) -> [String; FIGURES.len()] {
+        let ns = |value: Option<f64>| value.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
         let ratio = if peak == 0 { 0.0 } else { self.held_peak as f64 / peak as f64 };
-        format!(
-            "{:<26} {:>9} {:>9} {:>9} {:>11} {:>12} {:>8} {:>6} {:>11} {ratio:>8.3}",
-            self.name,
+        [
             ns(self.allocate_ns.map(|(median, _)| median)),
             ns(self.allocate_ns.map(|(_, slow)| slow)),
             ns(self.free_ns),
             self.whole.map_or("-".to_owned(), |whole| whole.to_string()),
-            self.calls,
-            self.failed,
-            self.waits,
+            self.calls.to_string(),
+            self.failed.to_string(),
+            self.waits.to_string(),
             Bytes(self.held_peak).to_string(),
-        )
+            format!("{ratio:.3}"),
+        ]
     }
 
     fn json(&self) -> Value {
@@ -211,23 +224,12 @@ fn text(options: &ReplayOptions, replayed: &Replayed) -> Result<()> {
         let calls = if *failed == 1 { "call" } else { "calls" };
         print(format_args!("{failed} {calls} failed in the program; not replayed"))?;
     }
-    let head = [
-        "alloc ns",
-        "99.9 %",
-        "free ns",
-        "whole run",
-        "driver calls",
-        "refused",
-        "waits",
-        "most held",
-        "of live",
-    ];
-    let [a, b, c, d, e, f, g, h, i] = head;
-    print(format_args!(
-        "{:<26} {a:>9} {b:>9} {c:>9} {d:>11} {e:>12} {f:>8} {g:>6} {h:>11} {i:>8}",
-        ""
-    ))?;
-    rows.iter().try_for_each(|row| print(row.line(peak)))
+    let [heap, caching] = rows;
+    print(format_args!("{:<23}{:>12}{:>29}", "", heap.name, caching.name))?;
+    let cells = heap.cells(peak).into_iter().zip(caching.cells(peak));
+    FIGURES.iter().zip(cells).try_for_each(|(figure, (heap, caching))| {
+        print(format_args!("{figure:<23}{heap:>12}{caching:>29}"))
+    })
 }
 
 fn read(path: &Path) -> Result<Text> {
