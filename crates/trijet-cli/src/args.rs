@@ -30,14 +30,23 @@ use trijet::trace::TimesFrom;
 use trijet_bench::results::COMMIT;
 use trijet_io::shown;
 
-/// Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download
-/// and writing overlap. Without a GPU the same commands run on the CPU.
-///
-/// Exit status: 0 on success, 1 on failure, 2 for wrong usage, 3 if `map` has checked a kernel of yours
-/// and has no GPU to run it on, and 128 plus its number after a signal: 130 after Ctrl-C, 143 after
-/// SIGTERM (`map --resume` continues such a run).
+/// The begin of `trijet -h`.
+const ABOUT: &str = "\
+Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download and \
+writing overlap. Without a GPU the same commands run on the CPU.";
+
+/// The begin of `trijet --help`.
+const LONG_ABOUT: &str = "\
+Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download and \
+writing overlap. Without a GPU the same commands run on the CPU.
+
+Exit status: 0 on success, 1 on failure, 2 for wrong usage, 3 if `map` has checked a kernel of yours and \
+has no GPU to run it on, and 128 plus its number after a signal: 130 after Ctrl-C, 143 after SIGTERM \
+(`map --resume` continues such a run).";
+
+/// The command line.
 #[derive(Debug, Parser)]
-#[command(name = "trijet", version = version(), max_term_width = 100, verbatim_doc_comment)]
+#[command(name = "trijet", version = version(), max_term_width = 100, about = ABOUT, long_about = LONG_ABOUT)]
 pub(crate) struct Options {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -325,11 +334,10 @@ pub(crate) struct OverlapOptions {
 
 /// The end of `trijet doctor --help`.
 const DOCTOR_HELP: &str = "\
-In under a minute and without a CUDA toolkit, measures the rates of copies by size, the cost of
-each call, which calls block the host or other streams, the default streams, limits, and ways to
-allocate and to launch. Then gives advice for pipelines on this machine. The results describe
-this machine today and guarantee nothing. Without a GPU the host device is measured; the first
-line says so.
+In under a minute and without a CUDA toolkit, measures the rates of copies by size, the cost of each \
+call, which calls block the host or other streams, the default streams, limits, and ways to allocate \
+and to launch. Then gives advice for pipelines on this machine. The results describe this machine \
+today and guarantee nothing. Without a GPU the host device is measured; the first line says so.
 
 Examples:
   trijet doctor

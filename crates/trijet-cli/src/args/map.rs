@@ -47,30 +47,30 @@ const MAP_HELP: &str = "\
 Examples:
   trijet map stack.npy -o clean.npy --op median --radius 3
   trijet map scans/ -o scans-clean --op median
-  trijet map in.raw -o out.raw --shape 4096x4096 --dtype u16 --op affine --scale 0.5
+  trijet map in.raw -o out.raw --shape 4096x4096 --dtype u16 --op affine:2
   trijet map stack.npy -o clean.npy --op median:3 --op affine:0.5,3
   trijet map stack.npy -o try.npy --op median --radius 5 --slice 1:3
-  trijet map in.npy -o out.npy --kernel gain.cu --entry gain --arg factor=2.5
-  trijet map in.npy -o out.npy --op median:2 --kernel gain.cu --entry gain --arg factor=2.5
+  trijet map in.npy -o out.npy --kernel gain.cu --entry gain --arg factor=2
+  trijet map scans/ -o out --op median --kernel blur.cu --entry blur --halo 1
 
 The signature of your kernel:
 
   extern \"C\" __global__ void NAME(
-      const T* x, unsigned long long x_len,  // the input, which is only read
-      T* y, unsigned long long y_len,        // the output, all of which is written
-      unsigned long long row_len,            // with --halo only: elements of a row
-      unsigned long long rows_before,        // with --halo only: rows of x before the first of y
-      ...)                                   // each --arg, in order: float, int, ...
+      const T* x, unsigned long long x_len,  // the input, only read
+      T* y, unsigned long long y_len,        // the output, all written
+      unsigned long long row_len,      // with --halo: elements of a row
+      unsigned long long rows_before,  // with --halo: rows of x before y
+      ...)                             // each --arg, in order: float, int
 
-T is TRIJET_T, which is defined before the first line of your file: unsigned char for u8, unsigned
-short for u16 and float for f32. There are no headers. The kernel computes y[i] for
-every i < y_len, with one thread per element, in blocks of 256 threads. With --halo R, x begins
-rows_before rows before the first row of y: R, less near the beginning of the array, or more where
-the rows of a chunk are whole images of a folder.
+T is TRIJET_T, which is defined before the first line of your file: unsigned char for u8, unsigned short \
+for u16 and float for f32. There are no headers. The kernel computes y[i] for every i < y_len, with one \
+thread per element, in blocks of 256 threads. With --halo R, x begins rows_before rows before the first \
+row of y: R, less near the beginning of the array, or more where the rows of a chunk are whole images of \
+a folder.
 
-`trijet map --kernel-template` prints such a kernel, ready to compile, and `--kernel-template halo`
-one with a halo. A kernel of your own runs on a GPU only; without one it is still compiled, if the
-run-time compiler is installed, and the exit status is 3. `trijet devices` shows both.";
+`trijet map --kernel-template` prints such a kernel, ready to compile, and `--kernel-template halo` one \
+with a halo. A kernel of your own runs on a GPU only; without one it is still compiled, if the run-time \
+compiler is installed, and the exit status is 3. `trijet devices` shows both.";
 
 /// The usage, in lines of a terminal.
 const USAGE: &str = "trijet map <INPUT> -o <OUTPUT> (--op <OP> | --kernel <FILE>)... [OPTIONS]";

@@ -16,20 +16,20 @@ Examples:
   trijet trace --memory train.csv -- python3 train.py
   trijet replay train.csv --limit 16GiB -o train.html
 
-A trace is a text with a line for each call, in columns that its first line names: Action, Pointer,
-Size and Stream, and as one likes Thread, Nanos, Other and Device. The log of RAPIDS rmm is such a
-text. Cells may stand in quotes. Calls that failed in the program, and a last line that is cut off,
-are named and not replayed. The rows of each device are replayed on their own, as if it were the only one: with a heap, a
-limit, pointers, streams and threads of its own. The actions are
+A trace is a text with a line for each call, in columns that its first line names: Action, Pointer, Size \
+and Stream, and as one likes Thread, Nanos, Other and Device. The log of RAPIDS rmm is such a text. \
+Cells may stand in quotes. Calls that failed in the program, and a last line that is cut off, are named \
+and not replayed. The rows of each device are replayed on their own, as if it were the only one: with a \
+heap, a limit, pointers, streams and threads of its own. The actions are
 
   allocate     Pointer, Size, Stream   memory for work of the stream
-  free         Pointer, Stream         given back behind the work that the stream holds
+  free         Pointer, Stream         freed after the work in the stream
   use          Pointer, Stream, Nanos  a kernel uses the memory for that long
-  follow       Stream, Other           later work of the stream follows the other one's
+  follow       Stream, Other           later work waits for the other stream
   synchronize  Stream                  the host waits for the stream
 
-Each kernel compares a tag in its memory, so memory with two owners at once ends the replay with an
-error. Beside the heap stands a model of an allocator that caches segments, as PyTorch's does by
+Each kernel compares a tag in its memory, so memory with two owners at once ends the replay with an \
+error. Beside the heap stands a model of an allocator that caches segments, as PyTorch's does by \
 default: it has sizes and addresses, and no times.";
 
 /// The mode of the heap.
@@ -91,7 +91,7 @@ Examples:
   trijet bench gemm --device host
   trijet bench gemm --device host --csv > gemm.csv
 
-The parameters of a benchmark are fixed, so that results can be compared: its --help prints them. What
+The parameters of a benchmark are fixed, so that results can be compared: its --help prints them. What \
 needs a GPU, a second one or another program says \"not run\" with the reason, and the exit status is 0.";
 
 /// The options of `trijet bench`.

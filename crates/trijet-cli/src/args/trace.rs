@@ -16,17 +16,16 @@ Examples:
   trijet trace --read run.trijet --json
   trijet trace --read run.trijet -o part.html --from 2s --to 3s
 
-The figures are those of the steps of the program, which are found by the names of its kernels; the
+The figures are those of the steps of the program, which are found by the names of its kernels; the \
 start is stated apart. --whole takes the whole run.
 
-The program may be written in any language: the CUDA driver loads the tracing library into it.
-The program keeps its standard input and output. The summary goes to standard error; JSON goes
-to standard output, after the output of the program. Signals that other processes send are sent
-on to the program. Processes in the background are waited for; Ctrl-C ends the wait.
+The program may be written in any language: the CUDA driver loads the tracing library into it. The \
+program keeps its standard input and output. The summary goes to standard error; JSON goes to standard \
+output, after the output of the program. Signals that other processes send are sent on to the program. \
+Processes in the background are waited for; Ctrl-C ends the wait.
 
-The exit status is the program's: 128 plus the signal number if a signal ended it, 127 if the
-program was not found, 126 if it could not be started. If the program succeeded and nothing was
-traced, it is 1.";
+The exit status is the program's: 128 plus the signal number if a signal ended it, 127 if the program \
+was not found, 126 if it could not be started. If the program succeeded and nothing was traced, it is 1.";
 
 /// The options of `trijet trace`.
 #[derive(Debug, Args)]
@@ -78,8 +77,8 @@ Examples:
   trijet overlap --trace run.ledger && trijet check run.ledger
   trijet check --json run.ledger
 
-Exit status: 0 if there is no error (there may be warnings and remarks), 1 if there is an error
-or the file cannot be read.";
+Exit status: 0 if there is no error (there may be warnings and remarks), 1 if there is an error or the \
+file cannot be read.";
 
 /// The options of `trijet check`.
 #[derive(Debug, Args)]

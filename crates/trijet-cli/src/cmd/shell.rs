@@ -56,8 +56,24 @@ fn render(command: &clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> Result
     let mut text = Vec::new();
     page.render(&mut text)
         .map_err(|error| Error::new(ErrorKind::Io, "man", error.to_string()).caused_by(error))?;
-    pages.push((page.get_filename(), text));
+    pages.push((page.get_filename(), with_lines_kept(&text)));
     Ok(())
+}
+
+/// The page with its examples and signatures as they are: formatters fill lines, and those that begin with spaces are
+/// no text.
+fn with_lines_kept(page: &[u8]) -> Vec<u8> {
+    let mut kept = Vec::with_capacity(page.len());
+    let mut is_text = true;
+    for line in page.split_inclusive(|byte| *byte == b'\n') {
+        let code = line.strip_prefix(b"  ");
+        if code.is_none() != is_text {
+            is_text = code.is_none();
+            kept.extend_from_slice(if is_text { b".fi\n" } else { b".nf\n" });
+        }
+        kept.extend_from_slice(code.unwrap_or(line));
+    }
+    kept
 }
 
 /// Creates a folder and those above it. Returns the folders that did not exist, from the highest one.

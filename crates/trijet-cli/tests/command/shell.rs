@@ -69,3 +69,21 @@ fn each_command_has_a_manual_page_with_its_options() {
         }
     }
 }
+
+/// Their lines were filled like those of text, with other spaces and breaks.
+#[test]
+fn examples_of_a_manual_page_keep_their_lines() {
+    let workdir = Workdir::new();
+    workdir.trijet(&["man", "pages"]).done();
+    for command in ["map", "trace", "replay", "bench"] {
+        let page = workdir.read(&format!("pages/trijet-{command}.1"));
+        let page = String::from_utf8(page).unwrap();
+        let (_, examples) = page.split_once("\nExamples:\n.nf\n").expect("its examples");
+        let (examples, _) = examples.split_once(".fi\n").unwrap_or((examples, ""));
+        assert!(examples.lines().all(|line| line.starts_with("trijet ")), "{examples}");
+        // The text of a page is 7 columns from its edge.
+        for line in page.split(".nf\n").skip(1).filter_map(|code| code.split(".fi\n").next()) {
+            assert!(line.lines().all(|line| line.replace('\\', "").len() <= 73), "{line}");
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! On a terminal no line is wider than it, and lines break between words.
 
+use crate::outputs::two_ranks;
 use crate::workdir::{Workdir, noise};
 use nix::pty::{Winsize, openpty};
 use std::fs::File;
@@ -9,13 +10,23 @@ use std::process::Stdio;
 /// The widths of terminals that people have.
 const WIDTHS: [u16; 3] = [80, 100, 160];
 
-/// What the command writes to standard error, a terminal of this width.
-fn errors_on_terminal(workdir: &Workdir, columns: u16, args: &[&str]) -> String {
+/// The stream of the command that is a terminal. The other one goes nowhere.
+#[derive(Clone, Copy)]
+enum Shown {
+    Out,
+    Err,
+}
+
+/// What the command writes to a terminal of this width.
+fn on_terminal(workdir: &Workdir, columns: u16, shown: Shown, args: &[&str]) -> String {
     let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let terminal = openpty(Some(&size), None).unwrap();
     let mut command = workdir.command(args);
-    command.env("TERM", "dumb").stderr(terminal.slave).stdout(Stdio::null());
-    let mut child = command.spawn().unwrap();
+    match shown {
+        Shown::Out => command.stdout(terminal.slave).stderr(Stdio::null()),
+        Shown::Err => command.stderr(terminal.slave).stdout(Stdio::null()),
+    };
+    let mut child = command.env("TERM", "dumb").spawn().unwrap();
     // With the last copy of its end here, reading ends when the command does.
     drop(command);
     let mut bytes = Vec::new();
@@ -59,7 +70,7 @@ fn errors_break_between_words() {
             "{piped:?}"
         );
         for columns in WIDTHS {
-            let shown = errors_on_terminal(&workdir, columns, args);
+            let shown = on_terminal(&workdir, columns, Shown::Err, args);
             fits(columns, &shown);
             assert_eq!(words(&shown), words(&piped.err));
         }
@@ -72,5 +83,89 @@ fn a_template_has_lines_of_80_columns() {
     let workdir = Workdir::new();
     for kind in ["element", "halo"] {
         fits(80, &workdir.trijet(&["map", "--kernel-template", kind]).done());
+    }
+}
+
+/// Whether a line is one of a table: it has several spaces between words.
+fn is_row(line: &str) -> bool {
+    line.trim().contains("  ")
+}
+
+/// Rows of tables once lost their last columns to a second line.
+#[test]
+fn the_tables_of_reports_fit_into_80_columns() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[64, 64], &noise(4096, 1));
+    workdir.file("a.csv", b"Action,Pointer,Size,Stream\nallocate,1,4096,0\nfree,1,,0\n");
+    workdir.file("ranks.trijet", &two_ranks());
+    let host = ["--device", "host"];
+    let map = ["map", "in.npy", "-o", "out.npy", "--op=median", "--report=full"];
+    let overlap = ["overlap", "--size=8MiB", "--repeats=1", "--report=full"];
+    for (call, device) in [
+        (&map[..], &host[..]),
+        (&overlap, &host),
+        (&["replay", "a.csv"], &host),
+        (&["trace", "--read", "ranks.trijet"], &[]),
+    ] {
+        let ran = workdir.trijet(&[call, device].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        for row in ran.out.lines().filter(|line| is_row(line)) {
+            assert!(row.chars().count() <= 80, "{call:?}: {} columns: {row}", row.chars().count());
+        }
+    }
+}
+
+/// A report is wrapped once: a second wrapping left lines of one word.
+#[test]
+fn a_sentence_of_a_trace_is_a_line_where_no_terminal_breaks_it() {
+    let workdir = Workdir::new();
+    let whole = two_ranks();
+    workdir.file("cut.trijet", &whole[..whole.len() - 20]);
+    let args = ["trace", "--read", "cut.trijet"];
+    let piped = workdir.trijet(&args).done();
+    assert!(
+        piped
+            .lines()
+            .any(|line| line.contains("INCOMPLETE: the end") && line.contains("last second")),
+        "{piped}"
+    );
+    for columns in WIDTHS {
+        let shown = on_terminal(&workdir, columns, Shown::Out, &args);
+        fits(columns, &shown);
+        assert_eq!(words(&shown), words(&piped));
+    }
+}
+
+/// Help was once broken by hand, and again by the terminal.
+#[test]
+fn help_fills_the_lines_of_a_terminal() {
+    let workdir = Workdir::new();
+    let help = ["map", "overlap", "doctor", "trace", "check", "replay", "bench", "devices"];
+    let help = help.map(|command| vec![command, "--help"]);
+    let bench = ["overlap", "files", "pitfalls"].map(|name| vec!["bench", name, "--help"]);
+    for args in help.iter().chain(&bench).chain([&vec!["--help"]]) {
+        for columns in WIDTHS {
+            let shown = on_terminal(&workdir, columns, Shown::Out, args);
+            fits(columns, &shown);
+            // Help has at most 100 columns.
+            let width = usize::from(columns.min(100));
+            for pair in shown.lines().collect::<Vec<_>>().windows(2) {
+                let [line, next] = [pair[0], pair[1]];
+                let comment = |line: &str| line.trim_start().starts_with('#');
+                let indent = |line: &str| line.len() - line.trim_start().len();
+                let text = next.trim_start_matches([' ', '#']);
+                let first = text.split_whitespace().next().unwrap_or("");
+                let is_text = |line: &str| line.split_whitespace().count() > 1 && !is_row(line);
+                let is_cut = is_text(line)
+                    && comment(line) == comment(next)
+                    && indent(next) >= indent(line)
+                    && line.len() + 1 + first.len() <= width
+                    && first.starts_with(|c: char| c.is_ascii_lowercase())
+                    && !line.contains([':', '='])
+                    && !line.ends_with('(')
+                    && first != "trijet";
+                assert!(!is_cut, "{args:?}: `{line}` has room for `{first}` in {width} columns");
+            }
+        }
     }
 }
