@@ -7,6 +7,7 @@ use super::queues::hardware_queues;
 use crate::args::DevicesOptions;
 use serde_json::{Value, json};
 use trijet::probe::{Library, LibraryReport, libraries};
+use trijet::trace::count;
 use trijet::{Device, DeviceInfo, Error, Result, Select};
 
 pub(crate) fn run(options: &DevicesOptions) -> Result<()> {
@@ -79,8 +80,9 @@ fn print_device(name: &str, info: &DeviceInfo) -> Result<()> {
     print(format_args!("{name:>7}: {}", info.name))?;
     if info.compute.0 == 0 {
         print(format_args!(
-            "         {} CPU threads, {} at most",
-            info.multiprocessors, info.memory
+            "         {}, {} at most",
+            count(u64::from(info.multiprocessors), "CPU thread"),
+            info.memory
         ))?;
         return Ok(());
     }

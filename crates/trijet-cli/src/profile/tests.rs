@@ -489,7 +489,7 @@ fn a_process_without_work_has_no_section_when_another_process_worked() {
     assert!(!both.contains("process 10\n"), "{both}");
     assert!(both.ends_with("process 10 executed no operation on a GPU\n"), "{both}");
     let alone = text(&Profile::of(vec![launcher.process()]));
-    assert!(alone.starts_with("process 10\n") && alone.contains("made 1 calls"), "{alone}");
+    assert!(alone.starts_with("process 10\n") && alone.contains("made 1 call of"), "{alone}");
     let mut troubled = launcher.trace.clone();
     troubled.troubles.push("no library".to_owned());
     let troubled =

@@ -10,7 +10,7 @@ use super::ranks::{Rank, RankJob};
 use super::steps::{Extent, Steps};
 use std::fmt::{self, Display, Formatter};
 use trijet::Nanos;
-use trijet::trace::{percent_of, rate};
+use trijet::trace::{count, percent_of, rate};
 
 /// The most names of kernels that are listed for the ranks of a job.
 const NAMES_MAX: usize = 5;
@@ -97,7 +97,7 @@ impl Display for Process {
             )?;
         }
         if self.left_out > 0 {
-            writeln!(f, "  {} activities beyond the limit were left out", self.left_out)?;
+            writeln!(f, "  activities beyond the limit that were left out: {}", self.left_out)?;
         }
         for found in &self.contradictions {
             line(f, 2, &contradiction(found))?;
@@ -108,8 +108,8 @@ impl Display for Process {
         if self.devices.is_empty() {
             writeln!(
                 f,
-                "  the program executed no operation on a GPU and made {} calls of CUDA",
-                self.calls
+                "  the program executed no operation on a GPU and made {} of CUDA",
+                count(self.calls as u64, "call")
             )?;
         }
         for device in &self.devices {
@@ -140,16 +140,17 @@ impl Display for Process {
 
 impl Display for Device {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { device, elapsed, streams, .. } = self;
+        let Self { device, elapsed, .. } = self;
+        let streams = count(self.streams as u64, "stream");
         match (&self.steps, self.extent) {
             (Some(steps), Extent::Steps) => {
-                let count = steps.count;
-                writeln!(f, "  device {device}: {count} steps in {elapsed}, {streams} streams")?;
+                let steps = count(steps.count as u64, "step");
+                writeln!(f, "  device {device}: {steps} in {elapsed}, {streams}")?;
             }
             _ => writeln!(
                 f,
                 "  device {device}: {elapsed} from the first operation to the end of the last, \
-                 {streams} streams"
+                 {streams}"
             )?,
         }
         step_sentences(self).iter().try_for_each(|sentence| line(f, 4, sentence))?;
@@ -258,16 +259,16 @@ impl RankJob {
         };
         [
             format!(
-                "{} collectives of {}, each with its kernel on every rank; ranks waited in {} of \
-                 them; {} of {} kernels that communicate were not matched",
-                self.collectives,
+                "{} of {}, each with its kernel on every rank; ranks waited in {} of them; {} of {} \
+                 that communicate were not matched",
+                count(self.collectives as u64, "collective"),
                 match self.communicators {
                     1 => "one communicator".to_owned(),
                     count => format!("{count} communicators"),
                 },
                 self.late,
                 self.unmatched,
-                self.kernels
+                count(self.kernels as u64, "kernel")
             ),
             format!(
                 "exposed on all ranks: {}, of which {} waiting for later ranks, {} transfers, {} \

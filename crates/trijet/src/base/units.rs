@@ -72,6 +72,18 @@ pub fn percent_of(part: Nanos, whole: Nanos) -> String {
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
+/// A number of things: `3 chunks`, but `1 chunk`. `what` is the singular, whose plural has an s.
+///
+/// ```
+/// use trijet::trace::count;
+/// assert_eq!([count(1, "chunk"), count(3, "chunk")], ["1 chunk", "3 chunks"]);
+/// ```
+#[must_use]
+pub fn count(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let b = self.0;

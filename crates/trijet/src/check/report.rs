@@ -10,6 +10,7 @@ use super::options::Assume;
 use super::verdict::Verdict;
 use crate::base::id::BlockId;
 use crate::base::ledger::{OpKind, Signalled};
+use crate::base::units::count;
 use std::fmt::{self, Write};
 use std::ops::Range;
 
@@ -239,7 +240,8 @@ impl Verdict {
             writeln!(text, "{}", finding.text(names)).expect("writing to a string");
         }
         if self.more > 0 {
-            writeln!(text, "and {} more findings", self.more).expect("writing to a string");
+            let more = count(self.more, "more finding");
+            writeln!(text, "and {more}").expect("writing to a string");
         }
         text + &self.summary()
     }
@@ -247,14 +249,19 @@ impl Verdict {
     /// One line: the number of findings, or what it means that there are none.
     #[must_use]
     pub fn summary(&self) -> String {
-        let count = |severity| {
+        let found = |severity, what| {
             let of = |finding: &&Finding| finding.class.severity() == severity;
-            self.findings.iter().filter(of).count()
+            count(self.findings.iter().filter(of).count() as u64, what)
         };
-        let limits = format!("{} accesses undeclared; inside kernels not checked", self.undeclared);
+        let undeclared = match self.undeclared {
+            1 => "1 access".to_owned(),
+            many => format!("{many} accesses"),
+        };
+        let limits = format!("{undeclared} undeclared; inside kernels not checked");
         if !self.is_clean() {
-            let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
-            return format!("{errors} errors, {warnings} warnings, {} more; {limits}", self.more);
+            let (errors, warnings) =
+                (found(Severity::Error, "error"), found(Severity::Warning, "warning"));
+            return format!("{errors}, {warnings}, {} more; {limits}", self.more);
         }
         let edge = match self.assume {
             Assume::Documented => "a documented CUDA edge",

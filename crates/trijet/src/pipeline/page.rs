@@ -3,6 +3,7 @@
 
 use super::report::Report;
 use crate::base::ledger::{Named, Op, OpKind};
+use crate::base::units::count;
 use crate::check::{Finding, Names, Party};
 use crate::device::driver::Clock;
 use crate::trace::html::{HazardNote, Page};
@@ -118,11 +119,16 @@ impl Report {
             ("device", self.device.clone()),
             ("times", [vec![self.clock_words().to_owned()], self.warnings()].concat().join("; ")),
             ("schedule", plan.schedule_name().to_owned()),
-            ("chunks", format!("{}, in {} slots", self.chunks(), plan.slots())),
+            ("chunks", format!("{}, in {}", self.chunks(), count(plan.slots() as u64, "slot"))),
             ("bytes", format!("{} in, {} out", self.bytes_in, self.bytes_out)),
             (
                 "ordering",
-                format!("{} waits, {} records, {} over-waits", o.waits, o.records, o.over_waits),
+                format!(
+                    "{}, {}, {}",
+                    count(o.waits, "wait"),
+                    count(o.records, "record"),
+                    count(o.over_waits, "over-wait")
+                ),
             ),
             ("trace", format!("{} entries, of all operations of the run", self.ops.len())),
         ];

@@ -9,7 +9,7 @@ use crate::base::dag::{Dag, Kernels};
 use crate::base::ledger::{Engine, Op};
 use crate::base::lint::Rule;
 use crate::base::times::TimeSource;
-use crate::base::units::{Bytes, Nanos, rate};
+use crate::base::units::{Bytes, Nanos, count, rate};
 use crate::check::lint::lints;
 use crate::check::{CheckOptions, Severity, Verdict, check_with};
 use crate::device::driver::{Clock, DeviceInfo};
@@ -496,8 +496,10 @@ impl fmt::Display for Report {
         let o = self.ordering;
         write!(
             f,
-            "\nordering: {} waits, {} records, {} over-waits",
-            o.waits, o.records, o.over_waits
+            "\nordering: {}, {}, {}",
+            count(o.waits, "wait"),
+            count(o.records, "record"),
+            count(o.over_waits, "over-wait")
         )?;
         self.warnings().iter().try_for_each(|warning| write!(f, "\ntimes: {warning}"))
     }

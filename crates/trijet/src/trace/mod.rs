@@ -31,4 +31,4 @@ pub use crate::base::ledger::{
 };
 pub use crate::base::span::Union;
 pub use crate::base::times::{TimeSource, TimesFrom};
-pub use crate::base::units::{percent_of, rate};
+pub use crate::base::units::{count, percent_of, rate};

@@ -9,7 +9,7 @@ use crate::base::ledger::{Engine, Op};
 use crate::base::lint::Lint;
 use crate::base::span::Union;
 use crate::base::times::TimeSource;
-use crate::base::units::Nanos;
+use crate::base::units::{Nanos, count};
 use crate::trace::concurrency::{Concurrency, TracedRun};
 use crate::trace::critical::{Category, CriticalPath, critical_path, engine_name, slack};
 use crate::trace::exposed::DeviceMetrics;
@@ -340,11 +340,6 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
         audience: settings.audience,
         metrics,
     }
-}
-
-fn count(number: u64, what: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{plural}")
 }
 
 impl Summary {

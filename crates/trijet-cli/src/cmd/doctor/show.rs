@@ -3,6 +3,7 @@
 
 use crate::cmd::queues::hardware_queues;
 use std::fmt::{Display, Write};
+use trijet::trace::count;
 use trijet::{Bytes, Clock};
 use trijet_bench::doctor::advice::{self, Advice};
 use trijet_bench::doctor::findings::{AllocPair, BlockingPair, Findings, Path, Rate};
@@ -134,7 +135,7 @@ fn header(f: &Findings, page: &mut Page) {
     let info = &f.device;
     page.line(format_args!("{}: {}", info.name, measured_words(f)));
     if !f.on_gpu() {
-        page.line(format_args!("  {} threads", info.multiprocessors));
+        page.line(format_args!("  {}", count(u64::from(info.multiprocessors), "thread")));
     } else {
         let l2 = f.l2.map_or("unknown".to_owned(), |b| b.to_string());
         page.line(format_args!(

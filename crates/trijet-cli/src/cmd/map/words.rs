@@ -10,6 +10,7 @@ use crate::ranks::OwnRank;
 use crate::values::ReportLength;
 use serde_json::{Value, json};
 use std::process::ExitCode;
+use trijet::trace::count;
 use trijet::{Device, Error, Report, Result};
 use trijet_cli::timeline;
 use trijet_io::{Input, Output, Stopped, Target, shown};
@@ -172,7 +173,7 @@ pub(super) fn lost_words(output: &Output, target: &Target) -> String {
     let named = named.collect::<Vec<_>>().join(", ");
     let more = match ranges.len().saturating_sub(RANGES_MAX) {
         0 => String::new(),
-        more => format!(" and {more} more ranges"),
+        more => format!(" and {}", count(more as u64, "more range")),
     };
     format!(
         "{}: rows {named}{more} were done, but are not as they were written; they are computed again",

@@ -5,8 +5,8 @@ use super::stack::{Images, Pixel};
 use std::time::Duration;
 use trijet::kernels::median::{Rows, median};
 use trijet::pipeline::{Calibration, Schedule};
-use trijet::trace::TimesFrom;
 use trijet::trace::summary::Audience;
+use trijet::trace::{TimesFrom, count as counted};
 use trijet::{
     Bytes, Clock, Device, Nanos, PinnedBuffer, Pipeline, Report, Result, Stream, View, ViewMut,
 };
@@ -59,11 +59,11 @@ pub(super) fn steps(device: &Device, repeats: u32) -> u64 {
 /// The job in words.
 pub(super) fn description<T: Pixel>(images: &Images, radius: u32) -> String {
     let Images { name, width, height, count } = images;
-    let bits = size_of::<T>() * 8;
+    let (bits, images_of) = (size_of::<T>() * 8, counted(*count, "image"));
     let bytes = Bytes(images.pixels().saturating_mul(size_of::<T>() as u64));
     format!(
-        "{name}: median of radius {radius} and contrast, {count} images of {width} x {height} \
-         ({bits} bit), {bytes}"
+        "{name}: median of radius {radius} and contrast, {images_of} of {width} x {height} ({bits} bit), \
+         {bytes}"
     )
 }
 

@@ -8,7 +8,7 @@ use trijet::pipeline::Calibration;
 use trijet::trace::gaps::Cause;
 use trijet::trace::summary::Loss;
 use trijet::trace::timeline::{extent, staircase};
-use trijet::trace::{percent_of, rate};
+use trijet::trace::{count, percent_of, rate};
 use trijet::{Bytes, Device, Nanos, Report, Result};
 
 /// The columns of the drawing.
@@ -59,8 +59,8 @@ fn losses(report: &Report, options: &OverlapOptions) -> Vec<String> {
     let (ends, others): (Vec<&Loss>, Vec<&Loss>) = summary.losses.iter().partition(is_end);
     let larger = if options.input.is_some() { "input" } else { "--size" };
     let reason = format!(
-        ": with {} chunks, the first and the last one take a large part of the time; use a larger {larger}",
-        report.plan.chunks.len()
+        ": with {}, the first and the last one take a large part of the time; use a larger {larger}",
+        count(report.plan.chunks.len() as u64, "chunk")
     );
     let ends = line("fill and drain", Nanos(ends.iter().map(|loss| loss.time.0).sum()), &reason);
     let others = others.into_iter().filter_map(|loss| {
@@ -116,10 +116,8 @@ pub(super) fn full(
             }
         }
         if best.ordering.over_waits > 0 {
-            print(format_args!(
-                "{} waits waited for a later operation than necessary",
-                best.ordering.over_waits
-            ))?;
+            let waits = count(best.ordering.over_waits, "wait");
+            print(format_args!("{waits} waited for a later operation than necessary"))?;
         }
     }
     let pool = device.memory_stats()?;

@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use trijet::trace::count;
 use trijet::{Bytes, Device, Nanos, Result};
 use trijet_bench::allocations::picture::{Panel, of_caching};
 use trijet_bench::allocations::replay::{Options, ReplayOutcome, replay};
@@ -212,17 +213,16 @@ fn text(options: &ReplayOptions, replayed: &Replayed) -> Result<()> {
     let peak = trace.peak();
     let of_device = if device.is_empty() { String::new() } else { format!(", device {device}") };
     print(format_args!(
-        "{}{of_device}: {} calls, {} allocations of at most {} at once, {} streams, {} threads",
+        "{}{of_device}: {}, {} of at most {} at once, {}, {}",
         shown(&options.file),
-        trace.rows.len(),
-        trace.allocations,
+        count(trace.rows.len() as u64, "call"),
+        count(trace.allocations.into(), "allocation"),
         Bytes(peak),
-        trace.streams,
-        trace.threads
+        count(trace.streams.into(), "stream"),
+        count(trace.threads.into(), "thread")
     ))?;
     if *failed > 0 {
-        let calls = if *failed == 1 { "call" } else { "calls" };
-        print(format_args!("{failed} {calls} failed in the program; not replayed"))?;
+        print(format_args!("{} failed in the program; not replayed", count(*failed, "call")))?;
     }
     let [heap, caching] = rows;
     print(format_args!("{:<23}{:>12}{:>29}", "", heap.name, caching.name))?;

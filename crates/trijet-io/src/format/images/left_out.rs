@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read, Seek};
 use std::path::Path;
+use trijet::trace::count;
 
 /// The bytes of the signature of a PNG file.
 const SIGNATURE_BYTES: i64 = 8;
@@ -74,11 +75,17 @@ impl LeftOut {
             words.push(format!("missing numbers of the sequence ({})", few(missing.iter())));
         }
         if self.animations > 0 {
-            words.push(format!("all frames but one of {}", counted(self.animations, "animation")));
+            words.push(format!(
+                "all frames but one of {}",
+                count(self.animations as u64, "animation")
+            ));
         }
         if !self.chunks.is_empty() {
             let chunks = self.chunks.into_iter().collect::<Vec<_>>().join(", ");
-            words.push(format!("the chunks {chunks} of {}", counted(self.with_chunks, "image")));
+            words.push(format!(
+                "the chunks {chunks} of {}",
+                count(self.with_chunks as u64, "image")
+            ));
         }
         words
     }
@@ -90,9 +97,4 @@ fn few<'n, N: AsRef<Path> + 'n>(names: impl ExactSizeIterator<Item = &'n N>) -> 
     let named = names.take(NAMES_MAX).map(|name| shown(name).to_string()).collect::<Vec<_>>();
     let named = named.join(", ");
     if more == 0 { named } else { format!("{named} and {more} more") }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
 }

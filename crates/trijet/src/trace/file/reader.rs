@@ -79,7 +79,7 @@ impl<R: Read> Reader<R> {
         let mut magic = [0; MAGIC.len()];
         reader.exact(&mut magic)?;
         if magic[..7] != MAGIC[..7] {
-            let cause = "not a ledger file, which `trijet overlap --trace FILE.ledger` writes";
+            let cause = "not a ledger file, which `trijet map` and `trijet overlap` write with `--trace FILE.ledger`";
             return Err(Error::new(ErrorKind::InvalidValue, "read ledger", cause));
         }
         if magic != MAGIC && !OLDER.contains(&magic[7]) {
