@@ -96,6 +96,8 @@ pub struct Output {
     run: OnceLock<Run>,
     /// Why the partial output could not be created.
     failed: OnceLock<String>,
+    /// The journal of a partial output that could neither be begun nor deleted.
+    left: OnceLock<Journal>,
     is_complete: AtomicBool,
     is_locked: bool,
 }
@@ -163,6 +165,7 @@ impl Output {
             ready: Mutex::new(Some(ready)),
             run: OnceLock::new(),
             failed: OnceLock::new(),
+            left: OnceLock::new(),
             is_complete: AtomicBool::new(false),
             is_locked,
         })
@@ -250,7 +253,7 @@ impl Output {
             Some(Ready::Kept(partial)) => partial,
             None => match self.run.take() {
                 Some(run) => run.partial,
-                None => return Ok(Stopped::Nothing),
+                None => return self.discard_left(),
             },
         };
         let rows = partial.record().done.count();
@@ -264,6 +267,19 @@ impl Output {
             _ => Ok(()),
         };
         synced.map(|()| Stopped::Rows(rows))
+    }
+
+    /// Deletes what is left of a partial output that could not be begun.
+    fn discard_left(&mut self) -> Result<Stopped> {
+        if let Some(journal) = self.left.take() {
+            let partial = &self.target.place.partial;
+            let left = |error: Error| {
+                let way = "is left, without a finished row; --restart discards it";
+                error.context(format!("{} {way}", shown(partial)))
+            };
+            self.target.plan.discard(partial).and_then(|()| journal.remove()).map_err(left)?;
+        }
+        Ok(Stopped::Nothing)
     }
 
     /// Deletes a partial output without rows, and its journal.
@@ -394,7 +410,11 @@ impl Output {
                 drop(writer);
                 Err(match plan.discard(&place.partial) {
                     Ok(()) => forget(&journal, error),
-                    Err(second) => error.context(second.to_string()),
+                    Err(second) => {
+                        // The end of the run tries again. By then other files are closed.
+                        drop(self.left.set(journal));
+                        error.context(second.to_string())
+                    }
                 })
             }
         }
