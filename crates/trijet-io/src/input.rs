@@ -67,12 +67,41 @@ impl Input {
         Self::of_any(path, array.map(Plain::new))
     }
 
+    /// Opens an input whose files have their own shape and element type: an `.npy` file or a folder of images.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); the messages do not offer a description of plain bytes.
+    pub fn self_described(path: &Path) -> Result<Self> {
+        refuse_stream(path)?;
+        let found = Found::at(path)?;
+        match of_input(&found) {
+            Some(format) if format.name() != HEADERLESS.name() => {
+                Self::of_format(format, path, None)
+            }
+            Some(_) => {
+                let cause = "a file of plain bytes does not have its shape; give an .npy file or a \
+                             folder of PNG images";
+                Err(file_error::refused("open", path, cause))
+            }
+            None => {
+                let ways = "give an .npy file or a folder of PNG images";
+                Err(file_error::refused(
+                    "open",
+                    path,
+                    promise_of(&found, "unknown extension", ways),
+                ))
+            }
+        }
+    }
+
     fn of_any(path: &Path, plain: Option<Plain>) -> Result<Self> {
         refuse_stream(path)?;
         let found = Found::at(path)?;
         match of_input(&found) {
             Some(format) => Self::of_format(format, path, plain),
-            None => Err(file_error::refused("open", path, promise_of(&found))),
+            None => {
+                Err(file_error::refused("open", path, promise_of(&found, UNKNOWN, PLAIN_BYTES)))
+            }
         }
     }
 
@@ -231,24 +260,25 @@ fn refuse_stream(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Why a file that no format claims is not an input.
-fn promise_of(found: &Found<'_>) -> String {
+/// What is said of an extension of no format.
+const UNKNOWN: &str = "unknown extension: .npy files, folders of PNG images and plain bytes (.raw, .bin, .dat) \
+                       are supported";
+/// How any file is an input.
+const PLAIN_BYTES: &str = "--raw, --shape, --dtype and --header take it for plain bytes";
+
+/// Why a file that no format claims is not an input, and the way out: a line of Python, or `way`.
+fn promise_of(found: &Found<'_>, unknown: &str, way: &str) -> String {
     let what = match (by_name(found.path), by_start(&found.start)) {
         (Some("PNG"), _) | (None, Some("PNG")) => {
             return "is a single image, which is not supported: give its folder".to_owned();
         }
         (Some(name), _) => format!("the name is for {name} files, which are not supported"),
         (None, Some(name)) => format!("it begins as {name} files do, which are not supported"),
-        (None, None) => {
-            "unknown extension: .npy files, folders of PNG images and plain bytes (.raw, \
-                         .bin, .dat) are supported"
-                .to_owned()
-        }
+        (None, None) => unknown.to_owned(),
     };
-    let plain = "--raw, --shape, --dtype and --header take it for plain bytes";
     match python_line(found) {
         Some(line) => format!("{what}; Python makes an .npy file of it: {line}"),
-        None => format!("{what}; {plain}"),
+        None => format!("{what}; {way}"),
     }
 }
 

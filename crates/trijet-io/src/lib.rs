@@ -128,6 +128,7 @@ mod verify;
 
 pub use array::{Array, Dtype};
 pub use fingerprint::Fingerprint;
+pub use format::is_plain;
 pub use input::Input;
 pub use item::Item;
 pub use journal::{Journal, Progress};

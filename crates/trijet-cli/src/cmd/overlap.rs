@@ -84,7 +84,7 @@ pub(crate) fn run(options: &OverlapOptions) -> Result<ExitCode> {
         let images = Images::generated(size);
         return run_job(setting, images, |images| stack::generate(&device, images));
     };
-    let input = Input::open(path, None)?;
+    let input = Input::self_described(path)?;
     match input.array().dtype() {
         Dtype::U8 => run_job(setting, Images::of(&input)?, |_| stack::read::<u8>(&device, &input)),
         Dtype::U16 => {

@@ -16,4 +16,5 @@ pub use ahead::Ahead;
 pub use contract::{Format, Found, Opened, Plan, Reader, Writer};
 pub(crate) use contract::{NOFOLLOW, is_at, state_of, sync_folder};
 pub use images::Form;
+pub use promise::is_plain;
 pub use table::{FORMATS, HEADERLESS, of_input, of_output};

@@ -195,7 +195,8 @@ pub(crate) fn python_line(found: &Found<'_>) -> Option<String> {
 }
 
 /// Whether a name is that of a file of plain bytes.
-pub(super) fn is_plain(path: &Path) -> bool {
+#[must_use]
+pub fn is_plain(path: &Path) -> bool {
     path.extension().is_some_and(|own| PLAIN.iter().any(|plain| own.eq_ignore_ascii_case(plain)))
 }
 

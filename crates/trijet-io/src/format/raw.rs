@@ -3,7 +3,7 @@
 
 use super::contract::{Format, Found, Opened, Plan, names_folder, open_regular};
 use super::flat::{FlatPlan, FlatReader};
-use super::promise::{is_free, is_plain};
+use super::promise::{is_free, is_plain, python_line};
 use crate::array::Array;
 use crate::file_error;
 use crate::plain::Plain;
@@ -35,8 +35,19 @@ impl Format for Raw {
             return Err(file_error::refused("open", path, cause));
         };
         let (array, header) = (plain.array(), plain.header_bytes());
-        check_size(array, header, metadata.len())
-            .map_err(|cause| file_error::refused("open", path, cause))?;
+        if let Some(mismatch) = mismatch(array, header, metadata.len()) {
+            // Where another format is known, the bytes before the pixels are no header to skip.
+            let way = match (python_line(&Found::at(path)?), surplus(array, header, metadata.len()))
+            {
+                (Some(line), _) => format!("; Python makes an .npy file of it: {line}"),
+                (None, Some(more)) => format!(
+                    "; if a header precedes the data, --header {} skips it",
+                    header.saturating_add(more)
+                ),
+                (None, None) => String::new(),
+            };
+            return Err(file_error::refused("open", path, format!("{mismatch}{way}")));
+        }
         Ok(FlatReader::opened(file, path, header, array.clone(), &metadata))
     }
 
@@ -46,19 +57,14 @@ impl Format for Raw {
 }
 
 /// Says why a file of `found` bytes does not have exactly a header and this array.
-fn check_size(array: &Array, header: u64, found: u64) -> std::result::Result<(), String> {
+fn mismatch(array: &Array, header: u64, found: u64) -> Option<String> {
     let wanted = array.bytes();
     let after = if header == 0 { String::new() } else { format!(" after a header of {header}") };
-    let data = found.checked_sub(header);
-    if data == Some(wanted) {
-        return Ok(());
-    }
-    let mismatch = format!("{array} needs {wanted} bytes{after}, but the file has {found}");
-    Err(match data.and_then(|data| data.checked_sub(wanted)) {
-        Some(more) => format!(
-            "{mismatch}; if a header precedes the data, --header {} skips it",
-            header.saturating_add(more)
-        ),
-        None => mismatch,
-    })
+    let is_exact = found.checked_sub(header) == Some(wanted);
+    (!is_exact).then(|| format!("{array} needs {wanted} bytes{after}, but the file has {found}"))
+}
+
+/// The bytes of the file beside the header and the array.
+fn surplus(array: &Array, header: u64, found: u64) -> Option<u64> {
+    found.checked_sub(header)?.checked_sub(array.bytes())
 }
