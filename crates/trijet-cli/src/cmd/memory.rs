@@ -8,6 +8,11 @@ use trijet::{Bytes, Error, ErrorKind, Result};
 /// images. At most a quarter of a limit is kept for it.
 const BESIDE: Bytes = Bytes(512 << 20);
 
+/// The steps in which the memory of the program is counted. Without a GPU it needs less than one.
+const STEP: Bytes = Bytes(16 << 20);
+/// The least memory for chunks.
+const CHUNKS_MIN: Bytes = Bytes(1 << 20);
+
 /// The memory for the chunks of a run: the limit less the memory that this process has already, or
 /// three quarters of the available memory. `None` if the system does not tell how much is available.
 ///
@@ -17,16 +22,29 @@ pub(super) fn for_chunks(limit: Option<Bytes>) -> Result<Option<Bytes>> {
     let Some(limit) = limit else {
         return Ok(available().map(|bytes| Bytes(bytes.0 / 4 * 3)));
     };
-    let used = resident().unwrap_or(Bytes(0));
-    match limit.0.checked_sub(used.0 + beside_chunks(limit).0) {
-        Some(left) if left > 0 => Ok(Some(Bytes(left))),
-        _ => {
-            let cause = format!(
-                "--memory {limit} leaves nothing for chunks: the program itself has {used} already"
-            );
-            Err(Error::new(ErrorKind::InvalidValue, "map", cause))
-        }
+    let used = of_program();
+    let least = least(used);
+    if limit < least {
+        let cause = format!(
+            "--memory {limit} leaves nothing for chunks: the program itself takes {used}, and --memory {least} \
+             is the least that works"
+        );
+        return Err(Error::new(ErrorKind::InvalidValue, "map", cause));
     }
+    Ok(Some(Bytes(limit.0 - used.0 - beside_chunks(limit).0)))
+}
+
+/// The memory of the program itself, which varies a little from run to run, in steps that do not.
+fn of_program() -> Bytes {
+    Bytes(resident().unwrap_or_default().0.next_multiple_of(STEP.0))
+}
+
+/// The least limit beside this memory of the program: a quarter of it is kept, up to [`BESIDE`], and chunks get
+/// [`CHUNKS_MIN`] at least.
+fn least(used: Bytes) -> Bytes {
+    let needed = used.0.saturating_add(CHUNKS_MIN.0);
+    let with_quarter = needed.saturating_add((needed / 3).min(BESIDE.0));
+    Bytes(with_quarter.next_multiple_of(1 << 20))
 }
 
 /// The memory of a run with this limit that is kept for other things than its chunks.
@@ -73,11 +91,24 @@ mod tests {
     }
 
     #[test]
+    fn the_least_limit_leaves_a_chunk_beside_what_is_kept() {
+        for used in [0, 32, 64, 320, 4096, 1 << 20].map(|mib: u64| Bytes(mib << 20)) {
+            let least = least(used);
+            let left = least.0.checked_sub(used.0 + beside_chunks(least).0);
+            assert!(left >= Some(CHUNKS_MIN.0), "{used}: {least} leaves {left:?}");
+        }
+    }
+
+    #[test]
     fn a_limit_leaves_less_than_itself_or_is_refused() {
         let left = for_chunks(Some(Bytes(8 << 30))).unwrap().unwrap();
         assert!(left < Bytes((8 << 30) - BESIDE.0) && left > Bytes(6 << 30), "{left}");
         let error = for_chunks(Some(Bytes(1 << 20))).unwrap_err();
         assert!(error.to_string().contains("--memory 1 MiB leaves nothing"), "{error}");
+        let least = least(of_program());
+        assert!(error.to_string().contains(&format!("--memory {least} is the least")), "{error}");
+        assert!(for_chunks(Some(least)).unwrap() >= Some(CHUNKS_MIN));
+        for_chunks(Some(Bytes(least.0 - 1))).unwrap_err();
         assert!(for_chunks(None).unwrap().is_some_and(|bytes| bytes.0 > 0));
     }
 }
