@@ -5,7 +5,8 @@
 #![forbid(unsafe_code)]
 
 use crate::cmd::print_stderr;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
+use std::fmt::Write;
 use std::io::{IsTerminal, stderr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,11 +30,17 @@ impl RowsDone {
             };
         }
         let bar = ProgressBar::new(rows).with_position(kept);
-        bar.reset_eta();
-        let style =
-            ProgressStyle::with_template("{bar:40} {percent:>3} % of {len} rows, {eta} left");
+        // The estimate of the bar would count the rows of the earlier run, which took this one no time.
+        let left = move |state: &ProgressState, out: &mut dyn Write| {
+            let rows = state.len().unwrap_or(0);
+            let _written = match time_left(kept, state.pos(), rows, state.elapsed()) {
+                Some(left) => write!(out, ", {:#} left", HumanDuration(left)),
+                None => Ok(()),
+            };
+        };
+        let style = ProgressStyle::with_template("{bar:40} {percent:>3} % of {len} rows{left}");
         Self::Bar(match style {
-            Ok(style) => bar.with_style(style),
+            Ok(style) => bar.with_style(style.with_key("left", left)),
             Err(_) => bar,
         })
     }
@@ -56,6 +63,14 @@ impl RowsDone {
             Self::Lines { .. } => {}
         }
     }
+}
+
+/// The time that the rows left will take, if they take as long as those that this run has done: `done` of `rows`,
+/// less the `kept` ones of an earlier run.
+fn time_left(kept: u64, done: u64, rows: u64, elapsed: Duration) -> Option<Duration> {
+    let own = done.checked_sub(kept).filter(|own| *own > 0)?;
+    let left = elapsed.as_secs_f64() * rows.saturating_sub(done) as f64 / own as f64;
+    Duration::try_from_secs_f64(left).ok()
 }
 
 /// When a line is due, and what it says.
@@ -110,6 +125,16 @@ mod tests {
         assert_eq!((few.len(), few[0].as_str()), (19, "5 % of 1000 rows"));
         let many = lines(0, 1000);
         assert_eq!((many.len(), many[98].as_str()), (99, "99 % of 1000 rows"));
+    }
+
+    /// 42 % that an earlier run had done once left 2 s of 30.
+    #[test]
+    fn the_time_left_is_that_of_the_rows_of_this_run() {
+        let left = |kept, done| time_left(kept, done, 1000, Duration::from_secs(3));
+        assert_eq!(left(400, 400), None);
+        assert_eq!(left(400, 450), Some(Duration::from_secs(33)));
+        assert_eq!(left(0, 750), Some(Duration::from_secs(1)));
+        assert_eq!(left(400, 1000), Some(Duration::ZERO));
     }
 
     #[test]
