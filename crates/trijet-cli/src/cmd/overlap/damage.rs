@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use trijet::check::{Finding, Names};
 use trijet::pipeline::Schedule;
 use trijet::trace::summary::Audience;
-use trijet::trace::{Engine, Position};
-use trijet::{Error, ErrorKind, Report, Result};
+use trijet::trace::{Engine, Position, count};
+use trijet::{Clock, Error, ErrorKind, Report, Result};
 use trijet_bench::progress::Steps;
 use trijet_cli::picture::{Crop, write_difference};
 use trijet_cli::timeline;
@@ -43,7 +43,7 @@ pub(super) fn run<T: Pixel>(
     progress.clear();
     let Some(dropped) = job.device.dropped_wait() else {
         let waits = report.ordering.waits;
-        let cause = format!("there is no wait {number}: the run has {waits} waits");
+        let cause = format!("there is no wait {number}: the run has {}", count(waits, "wait"));
         return Err(Error::new(ErrorKind::InvalidValue, "drop-wait", cause));
     };
     let found = job.result.read()?;
@@ -92,7 +92,7 @@ pub(super) fn run<T: Pixel>(
                 "{differ} of {pixels} pixels are wrong; {path} shows them in white"
             ))?;
         }
-        None => print("no pixel is wrong: in this run the order was right by chance")?,
+        None => print(unharmed(report.clock, number))?,
     }
     print_races(&races, &names)?;
     if let Some(trace) = trace {
@@ -100,6 +100,23 @@ pub(super) fn run<T: Pixel>(
     }
     verdict.print()?;
     Ok(verdict.exit_code())
+}
+
+/// Says why no pixel is wrong.
+fn unharmed(clock: Clock, number: u64) -> String {
+    let advice = match number {
+        1 | 2 => "",
+        _ => "; --drop-wait 1 and --drop-wait 2 do damage",
+    };
+    match clock {
+        Clock::Model => format!(
+            "no pixel is wrong, and no picture is written: on the model the order is the same in each run, and \
+             it is right without this wait{advice}"
+        ),
+        Clock::Device | Clock::Processor => format!(
+            "no pixel is wrong, and no picture is written: in this run the order was right by chance{advice}"
+        ),
+    }
 }
 
 /// Prints the first race in full, and the number of the others.
@@ -112,7 +129,10 @@ fn print_races(races: &[&Finding], names: &Names) -> Result<()> {
             ))?;
             match more.len() {
                 0 => Ok(()),
-                count => print(format_args!("and {count} more findings without this wait")),
+                more => {
+                    let more = count(more as u64, "more finding");
+                    print(format_args!("and {more} without this wait"))
+                }
             }
         }
         // Other waits may order the two operations as well, for example that of a staged copy.
