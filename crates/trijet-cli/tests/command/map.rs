@@ -483,6 +483,25 @@ fn too_little_memory_is_refused_before_anything_is_created() {
     assert_eq!(workdir.names(), ["in.npy"]);
 }
 
+/// The plan of a run that is refused once looked like that of any other.
+#[test]
+fn a_plan_says_that_the_run_will_be_refused_because_its_output_exists() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[64, 64], &noise(64 * 64, 32));
+    workdir.npy("out.npy", "|u1", &[64, 64], &noise(64 * 64, 33));
+    let plan = |more: &[&str]| {
+        let call = ["in.npy", "-o", "out.npy", "--op", "affine", "--plan"];
+        workdir.map(&[&call[..], more].concat())
+    };
+    let words = "the run will be refused: create: out.npy: already exists; use --overwrite";
+    let text = plan(&[]).done();
+    assert!(text.contains(words), "{text}");
+    let refused = &plan(&["--json"]).json()["refused"];
+    assert!(refused.as_str().is_some_and(|cause| cause.contains("already exists")), "{refused}");
+    assert!(!plan(&["--overwrite"]).done().contains("refused"));
+    assert!(plan(&["--overwrite", "--json"]).json()["refused"].is_null());
+}
+
 /// The physical memory that a run has at most until it renames its whole output, in KiB.
 fn peak_kb(workdir: &Workdir, out: &str, args: &[&str]) -> u64 {
     let command = workdir.command(&[&["map", "--device=host"], args].concat());

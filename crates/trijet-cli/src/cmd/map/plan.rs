@@ -13,11 +13,17 @@ use serde_json::json;
 use std::process::ExitCode;
 use trijet::pipeline::{Calibration, rows_to_fn};
 use trijet::sim::{Executor, HostConfig, Order};
+use trijet::trace::count;
 use trijet::{Bytes, Device, Pipeline, Result, Source};
 use trijet_io::{Input, Space, Target};
 
 /// The bytes that the copies of the model are measured with. Its rates do not depend on them.
 const MODELLED_BYTES: Bytes = Bytes(16 << 20);
+
+/// Why the run will be refused, if something lies at the name of its output. That is no reason to print no plan.
+fn refused(options: &MapOptions, target: &Target) -> Option<String> {
+    if options.resume { None } else { target.check_free().err().map(|error| error.to_string()) }
+}
 
 /// Prints the plan of a job on a modelled H200.
 pub(super) fn show(
@@ -47,6 +53,7 @@ pub(super) fn show(
         limit.is_none_or(|limit| needs.pinned.0.saturating_add(needs.trace.0) <= limit.0);
     let trace = has_room.then_some(needs.trace);
     let space = target.space()?;
+    let refused = refused(options, target);
     if options.json {
         let plan = json!({
             "input": options.input.to_string_lossy(),
@@ -66,6 +73,7 @@ pub(super) fn show(
             "disk_free_bytes": space.map(|space| space.free.0),
             "device_bytes": needs.device.0,
             "copies_ns": time.0,
+            "refused": refused,
         });
         return print_json("map", &plan).map(|()| ExitCode::SUCCESS);
     }
@@ -76,16 +84,21 @@ pub(super) fn show(
     print(job_words(target, chain))?;
     say_left_out(input);
     print(format_args!(
-        "reads {read}, writes {written} in {rows} rows\n\
+        "reads {read}, writes {written} in {}\n\
          chunks: {chunks} of {chunk}, {slots} in flight (a run on a GPU measures first, and may choose others)\n\
          memory of the host: {} page-locked, {trace_words}\n\
          memory of the device: {}\n\
          time: at least {time} for the copies of a modelled H200; reading, writing and kernels are not included",
-        needs.pinned, needs.device,
+        count(rows, "row"),
+        needs.pinned,
+        needs.device,
     ))?;
     if let Some(Space { needed, free }) = space {
         let verdict = if needed <= free { "" } else { ": too little" };
         print(format_args!("disk of the output: {needed} needed, {free} free{verdict}"))?;
+    }
+    if let Some(cause) = refused {
+        print(format_args!("the run will be refused: {cause}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
