@@ -13,7 +13,7 @@ pub(crate) use self::shared::{LiveCheck, Overwrite};
 pub(crate) use self::trace::{Assumption, CheckOptions, TraceOptions};
 
 use self::device::{ONE, proposing};
-use self::shared::timeline_file;
+use self::shared::{has_extension, timeline_file};
 use crate::values::{DeviceName, ReportLength, bytes, radius};
 use crate::wrap::wrapped;
 use clap::builder::RangedU64ValueParser;
@@ -28,7 +28,7 @@ use std::sync::LazyLock;
 use trijet::Bytes;
 use trijet::trace::TimesFrom;
 use trijet_bench::results::COMMIT;
-use trijet_io::shown;
+use trijet_io::{is_plain, shown};
 
 /// The begin of `trijet -h`.
 const ABOUT: &str = "\
@@ -40,7 +40,7 @@ const LONG_ABOUT: &str = "\
 Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download and \
 writing overlap. Without a GPU the same commands run on the CPU.
 
-Exit status: 0 on success, 1 on failure, 2 for wrong usage, 3 if `map` has checked a kernel of yours and \
+Exit status: 0 on success, 1 on failure, 2 for wrong usage, which the command line alone shows, 3 if `map` has checked a kernel of yours and \
 has no GPU to run it on, and 128 plus its number after a signal: 130 after Ctrl-C, 143 after SIGTERM \
 (`map --resume` continues such a run).";
 
@@ -76,14 +76,30 @@ impl Options {
         }
         let options = Self::from_arg_matches(&matches);
         let command = options.map_err(|error| with_usage(error, &matches))?.command;
-        match &command {
-            Command::Map(options) => match options.wrong_name() {
-                Some(cause) => {
-                    Err(with_usage(clap::Error::raw(Wrong::InvalidValue, cause), &matches))
-                }
-                None => Ok(command),
-            },
-            _ => Ok(command),
+        match command.wrong_usage() {
+            Some(cause) => Err(with_usage(clap::Error::raw(Wrong::InvalidValue, cause), &matches)),
+            None => Ok(command),
+        }
+    }
+}
+
+impl Command {
+    /// Says what is wrong with the options and names, if that shows without reading a file.
+    fn wrong_usage(&self) -> Option<String> {
+        match self {
+            Self::Map(options) => options.wrong_name(),
+            Self::Overlap(options) => options.wrong_name(),
+            Self::Trace(options) => options.wrong_page(),
+            Self::Replay(options) => options.wrong_name(),
+            Self::Bench(options) => options.wrong_check(),
+            Self::Sample(options) => options.wrong_name(),
+            Self::Devices(_)
+            | Self::Doctor(_)
+            | Self::Check(_)
+            | Self::KernelTemplate(_)
+            | Self::Explain(_)
+            | Self::Completions { .. }
+            | Self::Man(_) => None,
         }
     }
 }
@@ -223,6 +239,14 @@ pub(crate) struct SampleOptions {
     pub(crate) overwrite: Overwrite,
 }
 
+impl SampleOptions {
+    /// Says why the name of the file is wrong, if it is.
+    fn wrong_name(&self) -> Option<String> {
+        let cause = "a sample is an .npy file; `trijet map` makes a folder of PNG images of it";
+        (!has_extension(&self.file, "npy")).then(|| format!("{}: {cause}", shown(&self.file)))
+    }
+}
+
 /// The type of a pixel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PixelName {
@@ -330,6 +354,16 @@ pub(crate) struct OverlapOptions {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) check: LiveCheck,
+}
+
+impl OverlapOptions {
+    /// Says why the input is none, if its name shows that.
+    fn wrong_name(&self) -> Option<String> {
+        let input = self.input.as_deref()?;
+        let cause =
+            "a file of plain bytes does not have its shape; `trijet map` makes an .npy file of it";
+        (is_plain(input) && !input.is_dir()).then(|| format!("{}: {cause}", shown(input)))
+    }
 }
 
 /// The end of `trijet doctor --help`.

@@ -51,7 +51,11 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Check(options) => cmd::check::run(&options),
         Command::Replay(options) => cmd::replay::run(&options),
         Command::Bench(options) => cmd::bench::run(&options),
-        Command::Explain(options) => cmd::explain::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Explain(options) => match cmd::explain::run(&options) {
+            // The word is wrong, which the command line alone shows.
+            Err(wrong) if wrong.kind() == ErrorKind::InvalidValue => Ok(cmd::wrong_usage(&wrong)),
+            outcome => outcome.map(|()| ExitCode::SUCCESS),
+        },
         Command::Sample(options) => cmd::sample::run(&options).map(|()| ExitCode::SUCCESS),
         Command::KernelTemplate(template) => {
             cmd::shell::kernel_template(template).map(|()| ExitCode::SUCCESS)

@@ -10,7 +10,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{ArgGroup, Args, ValueEnum};
 use std::path::PathBuf;
 use trijet::Bytes;
-use trijet_io::{Dtype, Existing, Target};
+use trijet_io::{Dtype, Existing, Target, is_plain, shown};
 
 /// A kernel that `trijet map --kernel-template` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -190,8 +190,12 @@ pub(crate) struct MapOptions {
 }
 
 impl MapOptions {
-    /// Says why the name of the output is wrong, if it is.
+    /// Says why the name of the output is wrong, if it is, or what that of the input needs.
     pub(super) fn wrong_name(&self) -> Option<String> {
+        if self.shape.is_none() && is_plain(&self.input) && !self.input.is_dir() {
+            let input = shown(&self.input);
+            return Some(format!("{input}: a file of plain bytes needs --shape and --dtype"));
+        }
         if self.raw {
             return None;
         }

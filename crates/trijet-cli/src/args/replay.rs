@@ -2,13 +2,14 @@
 #![forbid(unsafe_code)]
 
 use super::device::{ONE, proposing};
-use super::shared::{LiveCheck, Overwrite};
+use super::shared::{LiveCheck, Overwrite, has_extension};
 use crate::values::{DeviceName, bytes};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use trijet::{Bytes, HeapMode};
-use trijet_bench::benchmarks::BENCHMARKS;
+use trijet_bench::benchmarks::{BENCHMARKS, named};
+use trijet_io::shown;
 
 /// The end of `trijet replay --help`.
 const REPLAY_HELP: &str = "\
@@ -70,7 +71,7 @@ pub(crate) struct ReplayOptions {
     /// The most memory that may be held from the device, for example 512MiB.
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub(crate) limit: Option<Bytes>,
-    /// The mode of the heap.
+    /// The mode of the heap [default: speed].
     #[arg(long, value_enum)]
     pub(crate) mode: Option<ModeName>,
     /// The device: auto, cuda:N or host.
@@ -81,6 +82,15 @@ pub(crate) struct ReplayOptions {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) check: LiveCheck,
+}
+
+impl ReplayOptions {
+    /// Says why the name of the page is wrong, if it is.
+    pub(super) fn wrong_name(&self) -> Option<String> {
+        let output = self.output.as_deref()?;
+        let cause = "the output is a page for a browser; use a name with .html";
+        (!has_extension(output, "html")).then(|| format!("{}: {cause}", shown(output)))
+    }
 }
 
 /// The end of `trijet bench --help`.
@@ -115,4 +125,17 @@ pub(crate) struct BenchOptions {
     pub(crate) device: DeviceName,
     #[command(flatten)]
     pub(crate) check: LiveCheck,
+}
+
+impl BenchOptions {
+    /// Says why the benchmark cannot be checked, if it is to be.
+    pub(super) fn wrong_check(&self) -> Option<String> {
+        let name = self.name.as_deref().filter(|_| self.check.check)?;
+        let uses_device = named(name).is_none_or(|benchmark| benchmark.uses_device);
+        (!uses_device).then(|| {
+            format!(
+                "`{name}` uses devices of its own, which `--check` does not see; leave `--check` out"
+            )
+        })
+    }
 }

@@ -3,7 +3,7 @@
 
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use trijet_cli::timeline;
 use trijet_io::Existing;
 
@@ -26,6 +26,11 @@ impl Overwrite {
 /// Returns whether existing files are kept or replaced.
 pub(super) fn existing(is_replaced: bool) -> Existing {
     if is_replaced { Existing::Replaced } else { Existing::Kept }
+}
+
+/// Whether a name has this extension, in upper or lower case.
+pub(super) fn has_extension(path: &Path, wanted: &str) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(wanted))
 }
 
 /// Reads the name of a timeline, whose extension is its format.

@@ -1,12 +1,13 @@
 //! The options of `trijet trace` and `trijet check`, which look at what ran.
 #![forbid(unsafe_code)]
 
-use super::shared::Overwrite;
+use super::shared::{Overwrite, has_extension};
 use crate::values::time;
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use trijet::Nanos;
+use trijet_io::shown;
 
 /// The end of `trijet trace --help`.
 const TRACE_HELP: &str = "\
@@ -62,6 +63,21 @@ pub(crate) struct TraceOptions {
     pub(crate) command: Vec<OsString>,
 }
 
+impl TraceOptions {
+    /// Says why the name of the output is wrong, if it is: that of a page is needed.
+    pub(super) fn wrong_page(&self) -> Option<String> {
+        let output = self.output.as_deref().filter(|output| !has_extension(output, "html"))?;
+        let refused = |cause| Some(format!("{}: {cause}; use a name with .html", shown(output)));
+        if self.read.is_some() {
+            return refused("a saved trace can be written as a page");
+        }
+        if self.from.is_some() || self.to.is_some() {
+            return refused("--from and --to choose the timeline of a page");
+        }
+        None
+    }
+}
+
 /// The edges that the checker takes for an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Assumption {
@@ -84,7 +100,7 @@ file cannot be read.";
 #[derive(Debug, Args)]
 #[command(after_long_help = CHECK_HELP)]
 pub(crate) struct CheckOptions {
-    /// The ledger file, as `trijet overlap --trace FILE.ledger` writes it.
+    /// The ledger file, as `trijet map` and `trijet overlap` write it with `--trace FILE.ledger`.
     pub(crate) file: PathBuf,
     /// The edges that count as an order.
     #[arg(long, value_enum, default_value = "documented")]

@@ -75,13 +75,6 @@ fn with_whole_comments(definition: &str) -> Vec<String> {
 }
 
 fn run_one(benchmark: &Benchmark, options: &BenchOptions) -> Result<ExitCode> {
-    if options.check.check && !benchmark.uses_device {
-        let cause = format!(
-            "`{}` uses devices of its own, which `--check` does not see; leave `--check` out",
-            benchmark.name
-        );
-        return Err(Error::new(ErrorKind::InvalidValue, "bench", cause));
-    }
     // As one of several processes, the benchmark takes the GPU of its number on this host.
     let rank = if benchmark.is_for_ranks() { ranks::of_environment()? } else { None };
     let device = match &rank {

@@ -8,15 +8,15 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 use std::process::ExitCode;
+use trijet::Result;
 use trijet::check::lint::{Lint, lints};
 use trijet::check::{self, Assume, Checker, Names, Verdict, check_with};
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::file::{About, Reader};
 use trijet::trace::summary::Audience;
 use trijet::trace::{Engine, Op, TimeSource};
-use trijet::{Error, ErrorKind, Result};
 use trijet_cli::timeline;
-use trijet_io::shown;
+use trijet_io::{file_error, shown};
 
 /// The most entries that are held in memory. A longer ledger is checked too, but without witnesses
 /// and remarks about performance, which need all entries at once.
@@ -57,10 +57,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
 }
 
 fn check_file(path: &Path, assume: Assume) -> Result<Checked> {
-    let file = File::open(path).map_err(|error| {
-        let cause = format!("{}: {error}", shown(path));
-        Error::new(ErrorKind::Io, "check", cause).caused_by(error)
-    })?;
+    let file = File::open(path).map_err(|error| file_error::io("check", path, error))?;
     let in_file = |error: trijet::Error| error.context(shown(path).to_string());
     let mut reader = Reader::new(BufReader::new(file)).map_err(in_file)?;
     let about = reader.about().clone();
@@ -99,13 +96,17 @@ fn check_file(path: &Path, assume: Assume) -> Result<Checked> {
 
 fn text(path: &Path, checked: &Checked) -> Result<()> {
     let Checked { about, verdict, lints, in_place } = checked;
-    print(format_args!("{}: {} ({} entries)", shown(path), about.program, verdict.ops))?;
+    let entries = match verdict.ops {
+        1 => "1 entry".to_owned(),
+        many => format!("{many} entries"),
+    };
+    print(format_args!("{}: {} ({entries})", shown(path), about.program))?;
     print(verdict.text(&checked.names()))?;
     if *in_place {
         print(IN_PLACE)?;
     }
     if about.dropped > 0 {
-        print(format_args!("{} entries are missing: this is not the whole run", about.dropped))?;
+        print(format_args!("missing entries: {}; this is not the whole run", about.dropped))?;
     }
     match lints {
         Some(lints) if lints.is_empty() => print("performance: no remarks"),

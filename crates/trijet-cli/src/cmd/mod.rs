@@ -27,6 +27,7 @@ use crate::values::DeviceName;
 use crate::wrap::wrapped;
 use std::fmt::Display;
 use std::io::{ErrorKind as Io, Write, stderr, stdout};
+use std::process::ExitCode;
 use trijet::check::{CheckOptions, Names};
 use trijet::trace::summary::Audience;
 use trijet::{Builder, Device, Error, ErrorKind, Result, Select};
@@ -80,4 +81,13 @@ fn print_text(text: &str) -> Result<()> {
 /// ignored: the exit status does not depend on them.
 pub(crate) fn print_stderr(lines: impl Display) {
     drop(writeln!(stderr(), "{}", wrapped(&escaped(&lines.to_string()), &stderr())));
+}
+
+/// The exit status for wrong usage, as `clap` has it.
+const WRONG_USAGE: u8 = 2;
+
+/// Prints an error of the command line, and returns the exit status.
+pub(crate) fn wrong_usage(wrong: impl Display) -> ExitCode {
+    print_stderr(format_args!("error: {wrong}"));
+    ExitCode::from(WRONG_USAGE)
 }

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use trijet::{Bytes, Result};
 use trijet_cli::micrograph::Micrograph;
-use trijet_io::{Array, Dtype, NewFile, file_error, shown};
+use trijet_io::{Array, Dtype, NewFile, shown};
 
 /// The same images in every run.
 const SEED: u64 = 20_251_126;
@@ -37,10 +37,6 @@ fn write_images(options: &SampleOptions, file: &mut File, header: &[u8]) -> io::
 
 /// Writes a generated stack of images.
 pub(crate) fn run(options: &SampleOptions) -> Result<()> {
-    if options.file.extension().is_none_or(|extension| extension != "npy") {
-        let cause = "a sample is an .npy file; `trijet map` converts it to a folder of PNG images";
-        return Err(file_error::refused("sample", &options.file, cause));
-    }
     let dtype = match options.dtype {
         PixelName::U8 => Dtype::U8,
         PixelName::U16 => Dtype::U16,

@@ -7,7 +7,7 @@ use crate::args::{KernelTemplate, ManOptions, Options};
 use clap::CommandFactory;
 use clap_complete::Shell;
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind as Io, Write};
 use std::path::{Path, PathBuf};
 use trijet::{Error, ErrorKind, Result};
 use trijet_io::{Complete, Existing, NewFile, file_error, shown};
@@ -61,7 +61,7 @@ fn render(command: &clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> Result
 }
 
 /// The page with its examples and signatures as they are: formatters fill lines, and those that begin with spaces are
-/// no text.
+/// no text. They begin 2 columns further left, so that they fit into 80.
 fn with_lines_kept(page: &[u8]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(page.len());
     let mut is_text = true;
@@ -69,7 +69,7 @@ fn with_lines_kept(page: &[u8]) -> Vec<u8> {
         let code = line.strip_prefix(b"  ");
         if code.is_none() != is_text {
             is_text = code.is_none();
-            kept.extend_from_slice(if is_text { b".fi\n" } else { b".nf\n" });
+            kept.extend_from_slice(if is_text { b".in +2n\n.fi\n" } else { b".nf\n.in -2n\n" });
         }
         kept.extend_from_slice(code.unwrap_or(line));
     }
@@ -82,7 +82,13 @@ fn create_folders(folder: &Path) -> Result<Vec<PathBuf>> {
         .ancestors()
         .take_while(|one| !one.as_os_str().is_empty() && fs::symlink_metadata(one).is_err())
         .collect();
-    fs::create_dir_all(folder).map_err(|error| file_error::io("man", folder, error))?;
+    fs::create_dir_all(folder).map_err(|error| match error.kind() {
+        Io::AlreadyExists | Io::NotADirectory => {
+            let cause = "a file has this name, or a part of it; give the name of a folder";
+            file_error::refused("man", folder, cause)
+        }
+        _ => file_error::io("man", folder, error),
+    })?;
     Ok(missing.into_iter().rev().map(Path::to_owned).collect())
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use trijet::kernels::{ArgBlock, Code, Dynamic, KernelSpec, Shape};
 use trijet::{Args, Device, Element, Error, ErrorKind, Kernel, Result, Stream, View, ViewMut};
 use trijet_cli::digest::Digest;
-use trijet_io::{Dtype, shown};
+use trijet_io::{Dtype, file_error, shown};
 
 /// Checks that the first arguments are a span that the kernel reads and a span that it writes.
 fn one_in_one_out(args: &ArgBlock) -> std::result::Result<(), String> {
@@ -93,9 +93,7 @@ impl UserKernel {
     /// Reads the kernel of a file, for an array of these elements.
     pub(super) fn read(path: &Path, entry: &str, args: &[KernelArg], dtype: Dtype) -> Result<Self> {
         let name = shown(path);
-        let bytes = std::fs::read(path).map_err(|e| {
-            Error::new(ErrorKind::Io, "kernel", format!("{name}: {e}")).caused_by(e)
-        })?;
+        let bytes = std::fs::read(path).map_err(|error| file_error::io("kernel", path, error))?;
         let digest = Digest::of(&bytes).value();
         let text = |bytes: Vec<u8>| {
             String::from_utf8(bytes).map_err(|_| {

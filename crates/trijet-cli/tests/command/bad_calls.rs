@@ -40,6 +40,121 @@ fn an_option_of_a_missing_operation_names_the_operation() {
     }
 }
 
+/// Status 2 is for what the command line alone shows, and status 1 for what a file or the machine shows. Some wrong
+/// names had status 1.
+#[test]
+fn what_the_command_line_alone_shows_is_wrong_usage() {
+    let workdir = workdir();
+    workdir.file("in.raw", &[0; 64]);
+    workdir.file("a.csv", b"Action,Pointer,Size,Stream\nallocate,1,4096,0\nfree,1,,0\n");
+    workdir.file("a.trijet", b"");
+    let before = workdir.names();
+    let map = ["map", "in.raw", "-o", "out.npy", "--op", "affine"];
+    for (args, words) in [
+        (&map[..], "in.raw: a file of plain bytes needs --shape and --dtype"),
+        (&["sample", "x.tif"], "x.tif: a sample is an .npy file"),
+        (&["sample", "npy"], "npy: a sample is an .npy file"),
+        (&["explain", "foo"], "`foo` is no word of a report"),
+        (&["replay", "a.csv", "-o", "a.txt"], "a.txt: the output is a page for a browser"),
+        (&["overlap", "in.raw"], "in.raw: a file of plain bytes does not have its shape"),
+        (&["trace", "--read", "a.trijet", "-o", "b.txt"], "b.txt: a saved trace can be written"),
+        (&["trace", "-o", "b.trijet", "--from=1s", "--", "true"], "b.trijet: --from and --to"),
+        (&["bench", "virtual", "--check"], "leave `--check` out"),
+    ] {
+        workdir.trijet(args).refused(2, &[words]);
+    }
+    for args in [
+        &["map", "no.npy", "-o", "out.npy", "--op", "affine"][..],
+        &["map", "in.npy", "-o", "out.npy", "--op", "affine", "--slice=30:40"],
+        &["replay", "no.csv"],
+        &["check", "in.npy"],
+        &["overlap", "in.npy.gz"],
+    ] {
+        workdir.trijet(args).refused(1, &[args[1]]);
+    }
+    assert_eq!(workdir.names(), before);
+}
+
+/// The messages about a missing file had three forms.
+#[test]
+fn a_missing_file_is_named_with_the_operation_and_the_cause() {
+    let workdir = workdir();
+    for (args, operation) in [
+        (&["map", "no.npy", "-o", "out.npy", "--op", "affine"][..], "open"),
+        (&["overlap", "no.npy"], "open"),
+        (&["replay", "no.npy"], "replay"),
+        (&["check", "no.npy"], "check"),
+        (&["trace", "--read", "no.npy"], "trace"),
+    ] {
+        let words = format!("error: {operation}: no.npy: no such file or folder\n");
+        workdir.trijet(args).refused(1, &[&words]);
+    }
+}
+
+/// `overlap` once named options that it does not have.
+#[test]
+fn an_error_names_only_options_of_its_command() {
+    let workdir = workdir();
+    for name in ["in.raw", "in.ledger", "in.tif", "in.bin", "in"] {
+        workdir.file(name, &[0; 64]);
+        let ran = workdir.trijet(&["overlap", name]);
+        assert!(ran.code != Some(0) && ran.err.contains(name), "{}", ran.err);
+        for option in ["--shape", "--raw", "--dtype", "--header"] {
+            assert!(!ran.err.contains(option), "{}", ran.err);
+        }
+    }
+}
+
+/// The header of a TIFF is not what lies before its pixels.
+#[test]
+fn the_size_of_another_format_is_no_reason_to_skip_bytes() {
+    let workdir = workdir();
+    workdir.file("in.tif", &[0; 100]);
+    workdir.file("in.vol", &[0; 100]);
+    let raw = ["--raw", "--shape=8x8", "--dtype=u8", "-o", "out.npy", "--op", "affine"];
+    let tif = workdir.map(&[&["in.tif"], &raw[..]].concat());
+    assert!(!tif.err.contains("--header"), "{}", tif.err);
+    tif.refused(1, &["needs 64 bytes, but the file has 100", "Python makes an .npy file of it"]);
+    let vol = workdir.map(&[&["in.vol"], &raw[..]].concat());
+    vol.refused(1, &["--header 36 skips it"]);
+}
+
+/// The consequence once came before the cause.
+#[test]
+fn the_cause_of_an_error_of_a_kernel_comes_first() {
+    let workdir = workdir();
+    workdir.file("gain.cu", b"extern \"C\" __global__ void gain(const unsigned char* x) {}\n");
+    let call = ["in.npy", "-o", "out.npy", "--kernel", "gain.cu", "--entry", "gain"];
+    let ran = workdir.map(&call);
+    let at = |words| ran.err.find(words).unwrap_or_else(|| panic!("{words}: {}", ran.err));
+    assert!(at("gain.cu") < at("trijet devices") && at("GPU") < at("Nothing was written"));
+}
+
+#[test]
+fn a_folder_of_pages_with_the_name_of_a_file_is_refused_with_the_reason() {
+    let workdir = workdir();
+    for folder in ["in.npy", "in.npy/pages"] {
+        let words = [folder, "a file has this name", "give the name of a folder"];
+        workdir.trijet(&["man", folder]).refused(1, &words);
+    }
+}
+
+/// The least memory was once another one in each run.
+#[test]
+fn a_limit_of_memory_that_is_too_little_is_refused_with_the_least_that_works() {
+    let workdir = workdir();
+    let op = ["--op", "affine"];
+    let refused = |limit: &str| {
+        let ran = workdir.map(&["in.npy", "-o", "out.npy", op[0], op[1], "--memory", limit]);
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        ran.err.split("--memory ").nth(2).expect("the least limit").to_owned()
+    };
+    let least = refused("12MiB");
+    assert_eq!(least, refused("13MiB"));
+    let (least, _) = least.split_once(" is").expect("a size");
+    workdir.map(&["in.npy", "-o", "out.npy", op[0], op[1], "--memory", least]).done();
+}
+
 /// A name from which the format does not follow is wrong usage, as any other wrong option.
 #[test]
 fn a_name_with_a_wrong_extension_is_wrong_usage() {

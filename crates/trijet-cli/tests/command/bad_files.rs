@@ -89,7 +89,8 @@ fn an_npy_file_whose_size_overflows_is_refused() {
 fn a_raw_file_must_have_the_size_of_its_shape() {
     let workdir = Workdir::new();
     workdir.file("in.raw", &DATA);
-    refused(&workdir, "in.raw", &[], &["--shape", "--dtype"]);
+    let words = ["in.raw", "needs --shape and --dtype"];
+    workdir.map(&["in.raw", "-o", "out.npy", "--op", "affine"]).refused(2, &words);
     let shape = |shape| ["--shape", shape, "--dtype", "u16"];
     refused(&workdir, "in.raw", &shape("3x3"), &["u16 [3, 3] needs 18 bytes", "16"]);
     refused(&workdir, "in.raw", &shape("7"), &["u16 [7] needs 14 bytes", "16"]);

@@ -94,7 +94,7 @@ fn a_race_is_reported_with_its_fix_and_the_command_fails() {
     workdir.file("racy.ledger", &ledger(Some(1)));
     let ran = workdir.trijet(&["check", "racy.ledger"]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(1), ""), "{}", ran.out);
-    for word in ["error[RACE/RAW]", "two streams", "check.rs", "fix: ", "witness: ", "1 errors"] {
+    for word in ["error[RACE/RAW]", "two streams", "check.rs", "fix: ", "witness: ", "1 error, "] {
         assert!(ran.out.contains(word), "no `{word}` in {}", ran.out);
     }
     let ran = workdir.trijet(&["check", "racy.ledger", "--json"]);

@@ -166,7 +166,7 @@ fn replay_has_no_finding() {
 fn a_benchmark_that_uses_no_device_of_ours_refuses_the_checker() {
     for name in ["virtual", "check", "files"] {
         let bench = ["bench", name, "--device", "host", "--check"];
-        Workdir::new().trijet(&bench).refused(1, &[name, "leave `--check` out"]);
+        Workdir::new().trijet(&bench).refused(2, &[name, "leave `--check` out"]);
     }
 }
 

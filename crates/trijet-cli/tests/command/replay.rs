@@ -37,6 +37,8 @@ fn a_trace_is_replayed_over_the_heap_beside_a_model_of_a_caching_allocator() {
     assert!(page_says("(CPU threads), footprint\""), "{page}");
     let text = workdir.trijet(&[&call[..], &["-o", "b.html"]].concat()).done();
     assert!(text.ends_with("page: b.html\n"), "{text}");
+    let help = workdir.trijet(&["replay", "--help"]).done();
+    assert!(help.contains("The mode of the heap [default: speed]"), "{help}");
     let text = workdir.trijet(&call).done();
     assert!(text.contains("12 allocations of at most 20 MiB at once"), "{text}");
     assert!(text.contains("no kernel found the tag of another owner"), "{text}");

@@ -24,8 +24,8 @@ fn a_sample_replaces_no_file_and_is_npy() {
     workdir.file("a.npy", b"precious");
     workdir.trijet(&["sample", "a.npy"]).refused(1, &["a.npy", "already exists", "--overwrite"]);
     assert_eq!(workdir.read("a.npy"), b"precious");
-    for name in ["a.png", "folder", "a.npy/"] {
-        workdir.trijet(&["sample", name]).refused(1, &[name]);
+    for (name, status) in [("a.png", 2), ("folder", 2), ("a.npy/", 1)] {
+        workdir.trijet(&["sample", name]).refused(status, &[name]);
     }
     for wrong in [["--images", "0"], ["--side", "0"], ["--dtype", "f32"]] {
         workdir.trijet(&[&["sample", "b.npy"][..], &wrong].concat()).refused(2, &[wrong[0]]);

@@ -78,12 +78,12 @@ fn examples_of_a_manual_page_keep_their_lines() {
     for command in ["map", "trace", "replay", "bench"] {
         let page = workdir.read(&format!("pages/trijet-{command}.1"));
         let page = String::from_utf8(page).unwrap();
-        let (_, examples) = page.split_once("\nExamples:\n.nf\n").expect("its examples");
-        let (examples, _) = examples.split_once(".fi\n").unwrap_or((examples, ""));
+        let (_, examples) = page.split_once("\nExamples:\n.nf\n.in -2n\n").expect("its examples");
+        let (examples, _) = examples.split_once(".in +2n\n").unwrap_or((examples, ""));
         assert!(examples.lines().all(|line| line.starts_with("trijet ")), "{examples}");
         // The text of a page is 7 columns from its edge.
-        for line in page.split(".nf\n").skip(1).filter_map(|code| code.split(".fi\n").next()) {
-            assert!(line.lines().all(|line| line.replace('\\', "").len() <= 73), "{line}");
+        for code in page.split(".nf\n").skip(1).filter_map(|code| code.split(".fi\n").next()) {
+            assert!(code.lines().all(|line| line.replace('\\', "").len() <= 75), "{code}");
         }
     }
 }

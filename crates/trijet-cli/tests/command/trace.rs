@@ -69,9 +69,9 @@ fn exactly_one_of_a_program_and_a_trace_file_is_needed() {
     let workdir = Workdir::new();
     workdir.trijet(&["trace"]).refused(2, &["COMMAND"]);
     workdir.trijet(&["trace", "--read", "a", "--", "true"]).refused(2, &["--read"]);
-    workdir.trijet(&["trace", "--read", "a", "-o", "b"]).refused(1, &["b: ", ".html"]);
+    workdir.trijet(&["trace", "--read", "a", "-o", "b"]).refused(2, &["b: ", ".html"]);
     workdir.trijet(&["trace", "--from", "1s", "--", "true"]).refused(2, &["--output"]);
-    workdir.trijet(&["trace", "-o", "b", "--from", "1s", "--", "true"]).refused(1, &["--from"]);
+    workdir.trijet(&["trace", "-o", "b", "--from", "1s", "--", "true"]).refused(2, &["--from"]);
 }
 
 /// The empty driver loads the tracing library as a real one does. CUPTI is a missing file, or a

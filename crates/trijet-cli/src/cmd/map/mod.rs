@@ -106,7 +106,8 @@ fn say_needs_gpu(error: Error, chain: &Chain) -> Result<ExitCode> {
             print_stderr(format_args!("{words}\n{advice}"));
             Ok(ExitCode::from(NEEDS_GPU))
         }
-        None => Err(error.context(advice)),
+        // The cause comes first.
+        None => Err(Error::new(error.kind(), "map", format!("{error}; {advice}"))),
     }
 }
 

@@ -8,9 +8,8 @@ mod program;
 mod show;
 mod window;
 
-use super::print_stderr;
+use super::{print_stderr, wrong_usage};
 use crate::args::TraceOptions;
-use error::wrong_usage;
 use folder::Folder;
 use program::Signals;
 use std::ffi::OsString;

@@ -1,12 +1,11 @@
 //! What `trijet trace` shows and saves.
 #![forbid(unsafe_code)]
 
-use super::error::{failed, wrong_usage};
 use super::memory::traces_of;
 use super::window::window;
 use crate::args::TraceOptions;
 use crate::cmd::document::print_json;
-use crate::cmd::{print, print_stderr};
+use crate::cmd::{print, print_stderr, wrong_usage};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
 use std::ops::Range;
@@ -40,16 +39,6 @@ pub(super) fn outputs(options: &TraceOptions) -> Result<Outputs> {
         (Some(trace), Some(memory)) => Some(trace.beside(memory.path())?),
         (trace, _) => trace,
     };
-    let Some(output) = options.output.as_deref().filter(|output| !is_page(output)) else {
-        return Ok(Outputs { trace, memory });
-    };
-    let refused = |cause| Err(file_error::refused("save the trace", output, cause));
-    if options.read.is_some() {
-        return refused("a saved trace can be written as a page; use a name with .html");
-    }
-    if options.from.is_some() || options.to.is_some() {
-        return refused("--from and --to choose the timeline of a page; use a name with .html");
-    }
     Ok(Outputs { trace, memory })
 }
 
@@ -65,7 +54,7 @@ fn extent(options: &TraceOptions) -> Extent {
 /// Reads the traces in a file.
 fn load(file: &Path) -> Result<Vec<ProcessTrace>> {
     let name = || shown(file).to_string();
-    let open = File::open(file).map_err(|error| failed("open", &error).context(name()))?;
+    let open = File::open(file).map_err(|error| file_error::io("trace", file, error))?;
     process_file::read(BufReader::new(open)).map_err(|error| error.context(name()))
 }
 
