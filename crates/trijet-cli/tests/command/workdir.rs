@@ -65,8 +65,12 @@ impl Ran {
     }
 }
 
-/// Whether a line says which of how many steps begins: `[2/6] measuring the link`.
+/// Whether a line says which of how many steps begins, `[2/6] measuring the link`, or how much of a run that takes
+/// longer than half a minute is done: `14 % of 2048 rows`.
 fn is_progress(line: &str) -> bool {
+    if line.contains(" % of ") && line.ends_with(" rows") {
+        return true;
+    }
     let numbers = line.strip_prefix('[').and_then(|rest| rest.split_once("] "));
     let numbers = numbers.and_then(|(numbers, _)| numbers.split_once('/'));
     numbers.is_some_and(|(number, of)| number.parse::<u64>().ok() <= of.parse::<u64>().ok())
