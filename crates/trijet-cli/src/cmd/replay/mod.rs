@@ -29,10 +29,10 @@ const FIGURES: [&str; 9] = [
     "a free, median",
     "the whole run",
     "driver calls",
-    "refused allocations",
+    "refused",
     "waits",
-    "most memory held",
-    "most held / most live",
+    "most held",
+    "most held, of live",
 ];
 
 /// The figures of an allocator in a replay.
