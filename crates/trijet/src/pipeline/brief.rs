@@ -5,7 +5,7 @@
 use super::plan::Chunk;
 use super::report::Report;
 use crate::base::units::{Bytes, Nanos, rate};
-use crate::trace::limit::{Limit, OUTPUT};
+use crate::trace::limit::{LINK, Limit, OUTPUT};
 
 impl Report {
     /// The report in three lines. [`Report`] itself prints the whole one.
@@ -73,20 +73,23 @@ impl Report {
     /// What limits, with its time.
     fn limit_words(&self) -> String {
         let Some(limit) = self.limit else { return "what limits is not known".to_owned() };
-        let part = |time: Nanos| {
-            let share = time.0 as f64 / self.elapsed.0.max(1) as f64 * 100.0;
-            format!(", busy for {time} ({share:.0} %)")
-        };
+        // The traced run may be another one than the run that was timed.
+        let traced = self.summary.as_ref().map_or(self.elapsed, |one| one.metrics.elapsed());
+        let share = |time: Nanos| time.0 as f64 / traced.0.max(1) as f64 * 100.0;
+        let part = |time: Nanos| format!(", busy for {time} ({:.0} %)", share(time));
+        let need = |time: Nanos| format!(", which needs {time} ({:.0} %)", share(time));
+        let link = self.summary.as_ref().and_then(|summary| summary.link);
         let time = |name| self.engine(name).map(|engine| engine.busy);
         let busy = |name| match (name, time("writer"), time("sync")) {
             (OUTPUT, Some(writer), sync) => part(Nanos(writer.0 + sync.map_or(0, |sync| sync.0))),
+            (LINK, ..) => link.map_or(String::new(), need),
             _ => time(name).map_or(String::new(), part),
         };
         let name = limit.name();
         match limit {
             Limit::NoSingle([first, second]) => {
                 format!(
-                    "no single limit: {first}{} and {second}{} are nearest",
+                    "no single limit: {first}{}, and {second}{}, are nearest",
                     busy(first),
                     busy(second)
                 )
@@ -95,7 +98,8 @@ impl Report {
             Limit::Engine(_) => format!("limited by {name}{}", busy(name)),
             Limit::Host(engine) => format!("limited by {name}{}", busy(engine.name())),
             Limit::Output => format!("limited by {name}{}", busy(OUTPUT)),
-            Limit::Link | Limit::Calls => format!("limited by {name}"),
+            Limit::Link => format!("limited by {name}{}", busy(LINK)),
+            Limit::Calls => format!("limited by {name}"),
         }
     }
 }
