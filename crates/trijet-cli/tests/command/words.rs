@@ -6,8 +6,29 @@ use std::collections::BTreeSet;
 
 /// Words of plain English beside labels.
 const PLAIN: &[&str] = &[
-    "a", "all", "and", "at", "before", "by", "copies", "each", "first", "for", "more", "of", "on",
-    "run's", "the", "this", "to", "two", "with", "once",
+    "a",
+    "all",
+    "allocation",
+    "an",
+    "and",
+    "at",
+    "before",
+    "by",
+    "copies",
+    "each",
+    "first",
+    "for",
+    "free",
+    "more",
+    "of",
+    "on",
+    "run's",
+    "the",
+    "this",
+    "to",
+    "two",
+    "with",
+    "once",
 ];
 
 /// The beginnings of lines that are sentences.
@@ -130,6 +151,11 @@ fn every_label_and_every_column_of_a_report_is_explained() {
     }
     let replay = workdir.trijet(&["replay", "a.csv", "--device", "host"]).done();
     replay.lines().skip(1).take(1).flat_map(heads).for_each(&mut demand);
+    // A row of figures has its name first.
+    for line in replay.lines().skip(2).filter(|line| heads(line).count() > 2) {
+        let name = heads(line).next().expect("a name");
+        name.split(", ").map(str::to_owned).for_each(&mut demand);
+    }
     let trace = workdir.trijet(&["trace", "--read", "ranks.trijet"]).done();
     let is_head = |line: &&str| {
         let line = line.trim();

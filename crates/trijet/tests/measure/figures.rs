@@ -282,7 +282,7 @@ fn a_bound_above_every_engine_is_that_of_the_link() {
     assert!(!text.contains("efficiency") && !text.contains("at best"), "{text}");
     // The caller knows what needs the most time, and the critical path must agree.
     let limit = Limit::Host(HostEngine::Reader);
-    let reader = summary(Some(Nanos(20)), Some(Need { limit, time: Nanos(20), next: None }));
+    let reader = summary(Some(Nanos(20)), Some(Need { limit, time: Nanos(16), next: None }));
     let words = "(the device; no single limit: reader and download are nearest)";
     assert!(reader.verdict().contains(words), "{reader}");
     assert!(!reader.to_string().contains("<- limits"));
