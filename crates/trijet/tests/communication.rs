@@ -176,16 +176,14 @@ fn what_does_not_fit_is_refused() -> Result<()> {
         error.to_string()
     };
     let twice = [devices[0].clone(), devices[0].clone()];
-    assert!(told(Communicator::over(&twice).expect_err("twice")).contains("is there twice"));
-    assert!(told(Communicator::over(&[]).expect_err("none")).contains("there is no device"));
+    assert!(told(Communicator::over(&twice).expect_err("twice")).contains("is given twice"));
+    assert!(told(Communicator::over(&[]).expect_err("none")).contains("list of devices is empty"));
     let communicator = Communicator::over(&devices)?;
     let (mut x, mut y) = (devices[0].stream()?.alloc::<f32>(4)?, devices[1].stream()?.alloc(5)?);
     let one = communicator.all_reduce(Sum, &mut [x.view_mut()]);
     assert!(told(one.expect_err("one view")).contains("1 views for 2 devices"));
     let lengths = communicator.all_reduce(Sum, &mut [x.view_mut(), y.view_mut()]);
-    assert!(
-        told(lengths.expect_err("lengths")).contains("view 1 has 5 elements, and 4 are expected")
-    );
+    assert!(told(lengths.expect_err("lengths")).contains("view 1 has 5 elements, but needs 4"));
     let turned = communicator.all_reduce(Sum, &mut [y.slice_mut(..4), x.view_mut()]);
     assert!(told(turned.expect_err("turned")).contains("view 0 is not in the memory of"));
     Ok(())
@@ -313,8 +311,8 @@ fn steps_that_are_not_whole_are_refused() -> Result<()> {
     gradients.ready(1)?;
     assert!(told(gradients.ready(1)).contains("gradient 1 is ready twice"));
     assert!(told(gradients.finish()).contains("gradients 0, 2 are not ready"));
-    assert!(told(gradients.begin()).contains("while another one is open"));
-    assert!(told(gradients.set_plan(BucketPlan::default())).contains("between steps"));
+    assert!(told(gradients.begin()).contains("within another one"));
+    assert!(told(gradients.set_plan(BucketPlan::default())).contains("within a step"));
     gradients.ready(0)?;
     gradients.ready(2)?;
     gradients.finish()?;
@@ -434,7 +432,7 @@ fn an_error_of_a_stage_names_it_and_the_pipeline_stays_usable() -> Result<()> {
     };
     assert!(refused(&[], 2).contains("0 lengths for 2 stages; 1 are needed"));
     assert!(refused(&[0], 2).contains("a length is 0"));
-    assert!(refused(&[3], 0).contains("no micro-batches"));
+    assert!(refused(&[3], 0).contains("the number of micro-batches"));
     let mut pipeline = LayerPipeline::<f32>::new(&devices, &[3], MicroBatchOrder::Forward, 2)?;
     let fails = pipeline.run(|work| match (work.stage, work.micro_batch, work.output) {
         (1, 1, _) => work.stream.launch(

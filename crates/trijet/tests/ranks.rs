@@ -99,7 +99,7 @@ fn a_disagreement_is_named_on_all_ranks_and_is_no_loss() {
 fn contradictions_are_named_on_all_ranks() {
     for (ranks, cause) in [
         ([(0, 3), (1, 3), (1, 3)], "rank 1 is there twice"),
-        ([(0, 3), (1, 3), (2, 4)], "there are 4 ranks; rank 0 was started with 3"),
+        ([(0, 3), (1, 3), (2, 4)], "was started with 4 ranks, but rank 0 with 3"),
     ] {
         for error in errors(&ranks, LONG) {
             assert!(error.to_string().contains(cause), "{error}");
@@ -177,7 +177,7 @@ fn strangers_are_named_when_the_join_fails() {
         (0..9).for_each(|_| await_end(stranger(&address, b"\x1b[2J")));
         Ranks::join(1, 3, &address, LONG).expect_err("there are 2 ranks");
         let told = zero.join().expect("no panic").expect_err("there are not 3").to_string();
-        assert!(told.contains("there are 3 ranks; rank 0 was started with 2; "), "{told}");
+        assert!(told.contains("was started with 3 ranks, but rank 0 with 2; "), "{told}");
         assert!(told.contains("is not from a rank: it sent `GET / HT`"), "{told}");
         assert!(
             told.contains(r"it sent `\x1b[2J`") && told.ends_with("and 7 more strangers"),
@@ -247,7 +247,7 @@ fn zero_alone(token: &[u8], come: impl FnOnce(&str)) -> String {
         come(&address);
         Ranks::join_with_token(1, 3, &address, token, LONG).expect_err("there are 2 ranks");
         let told = zero.join().expect("no panic").expect_err("there are not 3").to_string();
-        assert!(told.contains("there are 3 ranks; rank 0 was started with 2"), "{told}");
+        assert!(told.contains("was started with 3 ranks, but rank 0 with 2"), "{told}");
         told
     })
 }
@@ -272,7 +272,10 @@ fn only_ranks_with_the_token_of_the_job_join() {
             let told = error.expect_err("it is of another job").to_string();
             assert!(told.contains("TRIJET_JOB_TOKEN"), "{told}");
         });
-        assert!(told.contains("it is rank 1, but does not have the token of this job"), "{told}");
+        assert!(
+            told.contains("claims to be rank 1, but does not have the token of this job"),
+            "{told}"
+        );
     }
 }
 

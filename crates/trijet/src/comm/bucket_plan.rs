@@ -13,14 +13,16 @@ pub enum Transport {
     Nccl,
 }
 
-/// The sizes of buckets, and how their data travel. A gradient is never cut, so buckets can be larger.
+/// The sizes of buckets, and the transport of their data. A gradient is never cut, so buckets can
+/// be larger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BucketPlan {
-    /// How data travel.
+    /// The transport of the data to other devices.
     pub transport: Transport,
-    /// The first bucket is complete when it has so many bytes. A small one lets the communication begin early.
+    /// The first bucket is complete when it has at least this many bytes. A small first bucket lets
+    /// the communication start early.
     pub first: Bytes,
-    /// Each other bucket is complete when it has so many bytes.
+    /// Each other bucket is complete when it has at least this many bytes.
     pub rest: Bytes,
 }
 
@@ -32,7 +34,8 @@ impl Default for BucketPlan {
 }
 
 impl BucketPlan {
-    /// Plans that are worth a measurement: buckets of 1 to 200 MiB, with and without a small first one, by both transports.
+    /// Plans that are worth a measurement: buckets of 1 to 200 MiB, with and without a small first
+    /// bucket, by both transports.
     #[must_use]
     pub fn candidates() -> Vec<Self> {
         let mut plans = Vec::new();
@@ -53,11 +56,11 @@ impl BucketPlan {
 #[derive(Debug)]
 pub(super) struct Placement {
     order: Vec<usize>,
-    /// Of each gradient: its bucket, and its elements there.
+    /// For each gradient: its bucket, and its elements in the bucket.
     locations: Vec<(usize, Range<usize>)>,
-    /// Of each bucket: elements and gradients.
+    /// For each bucket: the number of elements and the number of gradients.
     buckets: Vec<(usize, usize)>,
-    /// The order of the last step, if it was another one.
+    /// The order of the last step, if it differed from `order`.
     other: Option<Vec<usize>>,
 }
 
@@ -89,7 +92,7 @@ impl Placement {
         self.locations[gradient].clone()
     }
 
-    /// The elements and the gradients of each bucket.
+    /// The number of elements and the number of gradients of each bucket.
     pub(super) fn buckets(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         self.buckets.clone().into_iter()
     }
@@ -103,7 +106,7 @@ impl Placement {
         self.other.is_some()
     }
 
-    /// The order of the last step, if it was not that of the buckets.
+    /// The order of the last step, if it differed from the order of the buckets.
     pub(super) fn take_other_order(&mut self) -> Option<Vec<usize>> {
         self.other.take()
     }
@@ -115,8 +118,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Each element of each gradient has a location of its own, buckets have no holes, and none but the last is smaller than its
-        /// limit.
+        /// Each element of each gradient has a location of its own. Buckets have no holes, and only
+        /// the last bucket may be smaller than its limit.
         #[test]
         fn gradients_fill_the_buckets(
             lens in prop::collection::vec(1usize..50, 1..20), first in 1u64..100, rest in 1u64..200,

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Steps before a plan is measured, and those that are.
+/// For each plan: the number of steps before the measurement, and the number of measured steps.
 const WARM_UP: usize = 1;
 const MEASURED: usize = 3;
 
@@ -23,14 +23,15 @@ const MEASURED: usize = 3;
 #[derive(Debug)]
 struct Bucket<T> {
     data: Vec<Buffer<T>>,
-    /// The gradients that are not ready.
+    /// The number of gradients that are not ready.
     missing: usize,
 }
 
 /// Gradients of several devices, which are combined in buckets.
 ///
-/// Kernels write gradients straight into buckets. When all gradients of a bucket are ready on all devices, their combination is
-/// enqueued, on streams with the highest priority. Whatever uses a gradient then waits for its bucket, not for the others.
+/// Kernels write gradients straight into buckets. When all gradients of a bucket are ready on all
+/// devices, their combination is enqueued on streams with the highest priority. Work that uses a
+/// gradient then waits for the bucket of this gradient, and not for other buckets.
 ///
 /// ```
 /// use trijet::comm::GradientBuckets;
@@ -69,20 +70,22 @@ pub struct GradientBuckets<T, R> {
     lens: Vec<usize>,
     placement: Placement,
     buckets: Vec<Bucket<T>>,
-    /// The gradients that are ready in this step, in the order in which they became so.
+    /// The gradients that are ready in this step, in the order in which they became ready.
     ready: Vec<usize>,
-    /// The bucket that is combined next: all devices combine them in the same order.
+    /// The next bucket to combine. All devices combine buckets in the same order.
     next: usize,
-    /// A combination of this step ended with an error or a panic, so its bucket has any values.
+    /// A combination of this step ended with an error or a panic, so its bucket may have any
+    /// values.
     has_failed: bool,
-    /// The other processes, if there are any, and whether a step has ended and its order was compared with theirs.
+    /// The other processes, if there are any; whether a step has ended; whether the ranks have
+    /// compared its order.
     ranks: Option<Arc<Ranks>>,
     has_finished: bool,
     has_agreed: bool,
 }
 
-/// Buckets whose communicator is that of a recording. The drop puts the eager one back, also when a step panics or sets a
-/// plan with another transport.
+/// Buckets that use the communicator of a recording. The drop puts the eager communicator back,
+/// even when a step panics or sets a plan with another transport.
 struct RecordedBuckets<'a, T: Element, R: Reduction<T> + Copy> {
     of: &'a mut GradientBuckets<T, R>,
     transport: Transport,
@@ -95,7 +98,7 @@ impl<T: Element, R: Reduction<T> + Copy> Drop for RecordedBuckets<'_, T, R> {
             *self.of.used(self.transport) = eager;
         }
         if !self.of.ready.is_empty() {
-            // Nothing of a step that is not whole runs.
+            // No work of an incomplete recorded step runs, so the step starts anew.
             self.of.ready.clear();
             self.of.restart();
         }
@@ -124,7 +127,8 @@ fn order_of_first(ranks: &Ranks, own: &[usize]) -> Result<Vec<usize>> {
     }
 }
 
-/// What a rank trains: the elements with their combination, and the length of each gradient.
+/// The model that a rank trains: the elements with their combination, and the length of each
+/// gradient.
 #[derive(Serialize, Deserialize)]
 struct Model {
     elements: String,
@@ -132,7 +136,7 @@ struct Model {
 }
 
 impl Model {
-    /// How the model of a rank differs from that of rank 0.
+    /// Describes how the model of a rank differs from the model of rank 0.
     fn difference(&self, rank: usize, own: &Self) -> Option<String> {
         let (first, other) = (&own.lens, &self.lens);
         if own.elements != self.elements {
@@ -151,7 +155,7 @@ impl Model {
     }
 }
 
-/// Demands that all ranks have the same model. They find the same difference.
+/// Demands that all ranks have the same model. All ranks find the same difference.
 fn demand_one_model(ranks: &Ranks, own: &Model) -> Result<()> {
     let damaged = |error| refused(format!("a rank sent no model: {error}"));
     let bytes = postcard::to_stdvec(own).map_err(damaged)?;
@@ -163,14 +167,16 @@ fn demand_one_model(ranks: &Ranks, own: &Model) -> Result<()> {
 }
 
 impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
-    /// Buckets for gradients with so many elements. The combination is `how`, in most programs a sum.
+    /// Buckets for gradients: gradient `i` has `lens[i]` elements. `how` combines them; in most
+    /// programs it is a sum.
     ///
-    /// It is assumed that gradients become ready from the last one to the first one, as in a backward pass. A step that shows
-    /// another order changes the buckets of the next step. On GPUs with NCCL, they have a communicator of it
-    /// ([`Communicator::with_nccl`]).
+    /// The first buckets assume that gradients become ready from the last one to the first one, as
+    /// in a backward pass. A step with another order changes the buckets of the next step. On GPUs
+    /// with NCCL, the buckets have a communicator of NCCL ([`Communicator::with_nccl`]).
     ///
     /// # Errors
-    /// `InvalidValue` for no gradient, an empty one, and as for [`Communicator::over`]; `OutOfMemory`; what the driver reports.
+    /// `InvalidValue` for no gradient or an empty gradient, and as for [`Communicator::over`];
+    /// `OutOfMemory`; errors of the driver.
     #[track_caller]
     pub fn new(devices: &[Device], how: R, lens: &[usize]) -> Result<Self> {
         let copies = Communicator::over(devices)?;
@@ -178,14 +184,18 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         Self::with((copies, nccl, None), devices, how, lens, BucketPlan::default())
     }
 
-    /// Buckets for gradients of one device of each process: on GPUs combined by NCCL, and on host devices through host memory. All ranks make
-    /// the calls of this type together, with the same arguments; only the order of [`GradientBuckets::ready`] may differ.
+    /// Buckets for gradients of one device of each process. NCCL combines gradients on GPUs;
+    /// gradients on host devices are combined through host memory. All ranks make the calls of this
+    /// type together, with the same arguments; only the order of [`GradientBuckets::ready`] may
+    /// differ.
     ///
-    /// The buckets follow the order of the first step on rank 0, from the second [`GradientBuckets::begin`] on.
+    /// The first [`GradientBuckets::begin`] after a complete step gives the buckets the order of
+    /// that step on rank 0.
     ///
     /// # Errors
-    /// `InvalidValue` on all ranks if the elements, the combination, the number of gradients or the length of one differ, with
-    /// both values and their ranks: the group stays usable; `InvalidValue` for no gradient, and an empty one; as for
+    /// `InvalidValue` on all ranks if the elements, the combination, the number of gradients or the
+    /// length of a gradient differ: the error has both values and their ranks, and the group stays
+    /// usable. `InvalidValue` for no gradient or an empty gradient. Otherwise as for
     /// [`Communicator::of_rank`].
     #[track_caller]
     pub fn of_rank(device: &Device, ranks: &Arc<Ranks>, how: R, lens: &[usize]) -> Result<Self> {
@@ -238,7 +248,8 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         Ok(all)
     }
 
-    /// Allocates the buckets of the placement. The memory of the former ones is freed in the order of the streams.
+    /// Allocates the buckets of the placement. The memory of former buckets is freed in the order
+    /// of the streams.
     #[track_caller]
     fn allocate(&mut self) -> Result<()> {
         self.buckets.clear();
@@ -263,21 +274,24 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         self.buckets.len()
     }
 
-    /// The gradients in the order in which they are combined: what is done with them is best enqueued in this order.
+    /// The gradients in the order in which they are combined. Work on the results is best enqueued
+    /// in this order.
     #[must_use]
     pub fn order(&self) -> &[usize] {
         self.placement.order()
     }
 
-    /// Forms the buckets anew by another plan. Gradients are lost.
+    /// Forms the buckets anew by another plan. The values of gradients are lost.
     ///
     /// # Errors
-    /// `InvalidValue` within a step; `Unsupported` for NCCL where [`Communicator::with_nccl`] is an error, or if it has no such
-    /// combination; `OutOfMemory`; what the driver reports.
+    /// `InvalidValue` within a step; `Unsupported` for NCCL if [`Communicator::with_nccl`] is an
+    /// error, or if NCCL does not have the combination; `OutOfMemory`; errors of the driver.
     #[track_caller]
     pub fn set_plan(&mut self, plan: BucketPlan) -> Result<()> {
         if !self.ready.is_empty() {
-            return Err(refused("a plan is set between steps; `finish` ends a step".to_owned()));
+            return Err(refused(
+                "a plan cannot be set within a step; `finish` ends a step".to_owned(),
+            ));
         }
         if plan.transport == Transport::Nccl && self.nccl.is_none() {
             let cause = match R::NCCL {
@@ -286,7 +300,9 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
                 }
                 None => Some("NCCL has no such combination of these elements".to_owned()),
             };
-            let cause = cause.unwrap_or_else(|| "NCCL was not there at first".to_owned());
+            let cause = cause.unwrap_or_else(|| {
+                "NCCL was missing when the buckets were made; make them anew".to_owned()
+            });
             return Err(Error::new(ErrorKind::Unsupported, "gradient buckets", cause));
         }
         self.plan = plan;
@@ -309,7 +325,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         self.buckets[bucket].data[device].slice(range)
     }
 
-    /// A gradient on a device, both by number, to be written.
+    /// A gradient on a device, both by number, for writes.
     ///
     /// # Panics
     /// If there is no such device or gradient.
@@ -319,11 +335,12 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         self.buckets[bucket].data[device].slice_mut(range)
     }
 
-    /// Says that what writes a gradient is enqueued, on all devices. Enqueues the combination of the buckets that are complete.
+    /// Declares that the work that writes a gradient is enqueued on all devices. Enqueues the
+    /// combination of each bucket that is complete.
     ///
     /// # Errors
-    /// `InvalidValue` for a gradient that is ready already, and after a combination of this step has failed;
-    /// as for [`Communicator::all_reduce`].
+    /// `InvalidValue` for a gradient that is ready already, and after a combination of this step
+    /// has failed; as for [`Communicator::all_reduce`].
     ///
     /// # Panics
     /// If there is no such gradient.
@@ -343,7 +360,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
                 _ => &self.copies,
             };
             let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
-            // The combination may be the program's, and may panic.
+            // The combination may be code of the program, and may panic.
             self.has_failed = true;
             communicator.all_reduce(self.how, &mut views)?;
             self.has_failed = false;
@@ -352,14 +369,16 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         Ok(())
     }
 
-    /// Ends a step: all gradients must be ready. It waits for nothing.
+    /// Ends a step: all gradients must be ready. The call waits for nothing.
     ///
-    /// The gradients stay until the next step writes them. If they became ready in another order than that of the buckets, the
-    /// next step has others: [`GradientBuckets::begin`].
+    /// The gradients stay until the next step writes them. If they became ready in an order that
+    /// differs from the order of the buckets, the next step has other buckets:
+    /// [`GradientBuckets::begin`].
     ///
     /// # Errors
-    /// `InvalidValue` if gradients are not ready, with their numbers: the step goes on; and after a combination of this step has
-    /// failed: [`GradientBuckets::begin`] starts another step.
+    /// `InvalidValue` if gradients are not ready: the error has their numbers, and the step goes
+    /// on. `InvalidValue` after a combination of this step has failed: [`GradientBuckets::begin`]
+    /// starts another step.
     pub fn finish(&mut self) -> Result<()> {
         self.demand_whole()?;
         let missing: Vec<_> =
@@ -392,11 +411,11 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         self.next = 0;
     }
 
-    /// Begins a step. If the last one showed another order of the gradients, the buckets are formed anew, and gradients are lost.
-    /// A step whose combination failed is given up.
+    /// Begins a step. If the last step had another order of the gradients, the buckets are formed
+    /// anew, and the values of gradients are lost. A step whose combination failed is given up.
     ///
     /// # Errors
-    /// `InvalidValue` within a step; `OutOfMemory`; what the driver reports.
+    /// `InvalidValue` within a step; `OutOfMemory`; errors of the driver.
     #[track_caller]
     pub fn begin(&mut self) -> Result<()> {
         if self.has_failed {
@@ -404,7 +423,9 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
             self.restart();
         }
         if !self.ready.is_empty() {
-            return Err(refused("a step begins while another one is open".to_owned()));
+            return Err(refused(
+                "a step cannot begin within another one; `finish` ends a step".to_owned(),
+            ));
         }
         let other = match &self.ranks {
             None => self.placement.take_other_order(),
@@ -420,8 +441,9 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         other.map_or(Ok(()), |order| self.form(order))
     }
 
-    /// Records a step: its combinations become parts of the graph, like what `step` enqueues in other streams of the recording. The
-    /// buckets become arguments of the graph, in the order of [`GradientBuckets::arguments`].
+    /// Records a step: its combinations become parts of the graph, like operations that `step`
+    /// enqueues in other streams of the recording. The buckets become arguments of the graph, in
+    /// the order of [`GradientBuckets::arguments`].
     ///
     /// ```
     /// use trijet::comm::GradientBuckets;
@@ -448,8 +470,9 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` within a step, or if the last step showed another order ([`GradientBuckets::begin`] forms the buckets
-    /// before); what `step` returns, and as for [`Communicator::recorded`].
+    /// `InvalidValue` within a step, or if the last step had another order (call
+    /// [`GradientBuckets::begin`] first, which forms the buckets); errors of `step`; as for
+    /// [`Communicator::recorded`].
     #[track_caller]
     pub fn record(
         &mut self,
@@ -457,7 +480,9 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         step: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<()> {
         if !self.ready.is_empty() || self.placement.has_other_order() {
-            return Err(refused("a step is recorded after `begin`, and as a whole".to_owned()));
+            return Err(refused(
+                "a step is recorded only as a whole; call `begin` first".to_owned(),
+            ));
         }
         let transport = self.plan.transport;
         let recorded = self.used(transport).recorded(recording)?;
@@ -469,7 +494,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         step(recorded.of)?;
         match recorded.of.ready.is_empty() {
             true => Ok(()),
-            false => Err(refused("the step that was recorded has no end".to_owned())),
+            false => Err(refused("the recorded step has no end; call `finish` in it".to_owned())),
         }
     }
 
@@ -488,14 +513,15 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
         all.fold(arguments, |arguments, data| arguments.write(data.view_mut()))
     }
 
-    /// Measures steps by each of the plans, and sets the fastest. Returns the plans with the least time of a step, as they came.
-    /// Plans for NCCL are left out where it cannot be used.
+    /// Measures steps by each of the plans, and sets the fastest plan. Returns the plans in their
+    /// order, each with the least time of a step. Plans for NCCL are left out where NCCL cannot be
+    /// used.
     ///
-    /// `step` is a whole step, from [`GradientBuckets::begin`] to [`GradientBuckets::finish`]. Its time is that of the host, until
-    /// all devices are done.
+    /// `step` is a whole step, from [`GradientBuckets::begin`] to [`GradientBuckets::finish`]. Its
+    /// time is measured on the host, until all devices are done.
     ///
     /// # Errors
-    /// The error of a step; those of [`GradientBuckets::set_plan`]; `InvalidValue` if no plan is left.
+    /// Errors of a step and of [`GradientBuckets::set_plan`]; `InvalidValue` if no plan is left.
     #[track_caller]
     pub fn tune(
         &mut self,
@@ -519,7 +545,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
                 }
             }
             if let Some(ranks) = &self.ranks {
-                // The slowest rank counts, so that all of them choose the same plan.
+                // The slowest rank counts, so that all ranks choose the same plan.
                 for of_rank in ranks.gather(&least.0.to_le_bytes())? {
                     let nanos = of_rank[..].try_into().map_or(u64::MAX, u64::from_le_bytes);
                     least = least.max(Nanos(nanos));

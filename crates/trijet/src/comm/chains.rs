@@ -1,4 +1,5 @@
-//! Collectives as chains: what one device gives to all goes from each device to the next one, and so does what all combine.
+//! Collectives as chains. Each device passes data on to the next one: the data of a root that all
+//! get, or the partial result that all combine.
 //!
 //! Data are cut into chunks, so that a device passes a chunk on while the next one arrives.
 #![forbid(unsafe_code)]
@@ -9,10 +10,10 @@ use crate::kernels::Reduction;
 use crate::memory::{AsView, Buffer, Element, View, ViewMut};
 use std::ops::Range;
 
-/// The most bytes of a chunk.
+/// Maximum number of bytes per chunk.
 const CHUNK_BYTES: usize = 16 << 20;
 
-/// The chunks of so many elements.
+/// The chunks of `len` elements.
 pub(super) fn chunks<T>(len: usize) -> impl Iterator<Item = Range<usize>> {
     let chunk = (CHUNK_BYTES / size_of::<T>().max(1)).max(1);
     (0..len).step_by(chunk).map(move |begin| begin..len.min(begin + chunk))
@@ -22,7 +23,7 @@ fn shifted(range: &Range<usize>, by: usize) -> Range<usize> {
     range.start + by..range.end + by
 }
 
-/// What the device `root` has goes to all others.
+/// Sends the data of the device `root` to all others.
 #[track_caller]
 pub(super) fn broadcast<T: Element>(
     team: &Team<'_>,
@@ -38,7 +39,8 @@ pub(super) fn broadcast<T: Element>(
     Ok(())
 }
 
-/// Sends a range from a device to the next one. Of a device of another process there is no memory.
+/// Sends a range of elements from a device to the next one. A device of another process has no view
+/// here.
 #[track_caller]
 fn pass_on<T: Element>(
     team: &Team<'_>,
@@ -53,7 +55,7 @@ fn pass_on<T: Element>(
     team.hop((from, to), source, other.map(|view| view.reborrow().slice(target.clone())))
 }
 
-/// The views of two devices, of which one or both may belong to other processes.
+/// The views of two devices. A device of another process has no view here.
 pub(super) fn pair<'v, 'd, T>(
     data: &'v mut [ViewMut<'d, T>],
     from: Option<usize>,
@@ -69,7 +71,7 @@ pub(super) fn pair<'v, 'd, T>(
     }
 }
 
-/// What each device has goes to all: `into` has the elements of all devices, in their order.
+/// Sends the data of each device to all. `into` gets the elements of all devices, in their order.
 #[track_caller]
 pub(super) fn all_gather<T: Element>(
     team: &Team<'_>,
@@ -92,7 +94,8 @@ pub(super) fn all_gather<T: Element>(
     Ok(())
 }
 
-/// Each device gives a part of what it has to each: part `k` of device `j` becomes part `j` of device `k`.
+/// Each device gives a part of its data to each device: part `k` of device `j` becomes part `j` of
+/// device `k`.
 #[track_caller]
 pub(super) fn all_to_all<T: Element>(
     team: &Team<'_>,
@@ -112,8 +115,9 @@ pub(super) fn all_to_all<T: Element>(
     Ok(())
 }
 
-/// Combines the elements of all devices: part `k` of `from` at the device `roots[k]`, in the order of the devices, beginning with the
-/// one behind it. `into` has room for the part of each device of this process that is a root.
+/// Combines the elements of all devices: part `k` of `from` at the device `roots[k]`. The elements
+/// are combined in the order of the devices, starting with the device after the root. `into` has
+/// room for the part of each device of this process that is a root.
 #[track_caller]
 pub(super) fn reduce<T: Element, R: Reduction<T>>(
     team: &Team<'_>,
@@ -123,7 +127,7 @@ pub(super) fn reduce<T: Element, R: Reduction<T>>(
 ) -> Result<()> {
     let (count, len) = (team.count, from[0].len() / roots.len());
     for range in chunks::<T>(len) {
-        // What has been combined so far, for each part, if it is at a device of this process.
+        // The partial result of each part, if it is at a device of this process.
         let mut sums: Vec<Option<Buffer<T>>> = roots.iter().map(|_| None).collect();
         for step in 0..count {
             for (part, root) in roots.iter().enumerate() {
@@ -145,7 +149,7 @@ pub(super) fn reduce<T: Element, R: Reduction<T>>(
                 let kernels = &team.members[at].kernels;
                 let mut sum = match (rank == *root, step) {
                     (true, _) => None,
-                    // The first device sends what it has.
+                    // The first device sends its own elements.
                     (false, 0) => continue,
                     (false, _) => Some(kernels.alloc::<T>(range.len())?),
                 };

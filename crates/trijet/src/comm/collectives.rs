@@ -12,10 +12,11 @@ use crate::base::id::DeviceId;
 use crate::kernels::{NcclNames, Reduction};
 use crate::memory::{Element, View, ViewMut};
 
-/// The most messages of an exchange on a process, so that an announcement fits into a frame.
+/// Maximum number of messages of an exchange per process. An announcement of that many fits into a
+/// frame.
 const MESSAGES_MAX: usize = 2000;
 
-/// A collective that is to be called, for checks and messages.
+/// A call of a collective, for checks and messages.
 struct CollectiveCall {
     op: &'static str,
     elements: usize,
@@ -23,9 +24,9 @@ struct CollectiveCall {
     element_bytes: usize,
     by: Option<fn() -> String>,
     root: Option<usize>,
-    /// NCCL makes it, so that the call does not wait for other ranks.
+    /// NCCL runs the collective, so the call does not wait for other ranks.
     is_nccl: bool,
-    /// The collectives of the communicator before it.
+    /// The number of collectives that the communicator called before.
     number: u64,
 }
 
@@ -44,20 +45,23 @@ impl CollectiveCall {
 }
 
 impl Communicator {
-    /// Combines the elements of all devices, and writes the results to each: `data` has those of each device of this process, in the order of
-    /// the communicator, and as many on each.
+    /// Combines the elements of all devices, and writes the results to each device. `data` has one
+    /// view for each device of this process, in the order of the communicator. All views have the
+    /// same length.
     ///
-    /// The elements are cut into as many segments as there are devices, as equal as they can be. The elements of segment `k` are
-    /// combined in the order of the devices, beginning with device `k` and going on with device 0 behind the last one. So the
-    /// result has the same bits in each run and on each device, also where the sum of floating-point numbers depends on the
-    /// order.
+    /// The elements are cut into as many segments as there are devices, with lengths as equal as
+    /// possible. The elements of segment `k` are combined in the order of the devices, starting
+    /// with device `k`; device 0 follows the last device. So the result has the same bits in each
+    /// run and on each device, even where the sum of floating-point numbers depends on the order.
     ///
-    /// All of this is so without NCCL. Transfers use copy engines then, and only the combinations use multiprocessors: those of `n` devices send and combine
-    /// `2 (n - 1) / n` and `(n - 1) / n` of the data.
+    /// This order holds without NCCL. Transfers then use copy engines, and only combinations use
+    /// multiprocessors. Each of `n` devices sends `2 (n - 1) / n` of the data, and combines
+    /// `(n - 1) / n` of the data.
     ///
     /// # Errors
-    /// `InvalidValue` if the views are not one for each device of this process, not on these devices, or of different lengths; `OutOfMemory`;
-    /// `PeerLost`; what the enqueue calls report. After an error the data may have any values.
+    /// `InvalidValue` if `data` does not have one view for each device of this process, if a view
+    /// is not on its device, or if lengths differ; `OutOfMemory`; `PeerLost`; errors of the enqueue
+    /// calls. After an error the data may have any values.
     #[track_caller]
     pub fn all_reduce<T: Element, R: Reduction<T>>(
         &self,
@@ -74,7 +78,8 @@ impl Communicator {
         }
     }
 
-    /// Copies the elements of the device `root` to all others. `data` has a view for each device of this process.
+    /// Copies the elements of the device `root` to all others. `data` has a view for each
+    /// device of this process.
     ///
     /// ```
     /// use trijet::comm::Communicator;
@@ -101,12 +106,15 @@ impl Communicator {
         }
     }
 
-    /// Combines the elements of all devices at the device `root`: `into` is there if it is one of this process.
+    /// Combines the elements of all devices at the device `root`. `into` is `Some` if and only if
+    /// `root` is a device of this process.
     ///
-    /// Elements are combined in the order of the devices, beginning with the one behind `root` and ending with `root`; by NCCL in the order of its choice.
+    /// Elements are combined in the order of the devices, starting with the device after `root` and
+    /// ending with `root`. NCCL chooses an order of its own.
     ///
     /// # Errors
-    /// As for [`Communicator::broadcast`]; `InvalidValue` for a result on a process without `root`, and for none on that with it.
+    /// As for [`Communicator::broadcast`]; `InvalidValue` for a result on a process without `root`,
+    /// and for no result on the process with `root`.
     #[track_caller]
     pub fn reduce<T: Element, R: Reduction<T>>(
         &self,
@@ -128,7 +136,7 @@ impl Communicator {
                 {
                     let (device, len) = (member.device.id(), shape.1);
                     let cause = format!(
-                        "the result of {len} elements is not one of {device} with as many as it gives"
+                        "the result has {len} elements; it must be on {device}, and as long as its data"
                     );
                     return Err(refused(OP, cause));
                 }
@@ -137,13 +145,15 @@ impl Communicator {
             (Some(_), None) => {
                 return Err(refused(
                     OP,
-                    format!("there is a result, and device {root} is one of another process"),
+                    format!(
+                        "`into` is given, but device {root} is in another process; pass `None`"
+                    ),
                 ));
             }
             (None, Some(_)) => {
                 return Err(refused(
                     OP,
-                    format!("there is no room for the result of device {root}"),
+                    format!("`into` is `None`, but device {root} is in this process; pass a view"),
                 ));
             }
         }
@@ -163,7 +173,8 @@ impl Communicator {
         }
     }
 
-    /// Gathers the elements of all devices on each: `into` has room for those of all, in the order of the devices.
+    /// Gathers the elements of all devices on each device. `into` has room for the elements of all
+    /// devices, in the order of the devices.
     ///
     /// # Errors
     /// As for [`Communicator::all_reduce`].
@@ -183,10 +194,10 @@ impl Communicator {
         }
     }
 
-    /// Combines the elements of all devices, and gives each device its part: part `k` of `from`, which has as many parts as there are
-    /// devices, goes to `into` of device `k`.
+    /// Combines the elements of all devices, and gives each device its part of the result. `from`
+    /// has as many parts as there are devices. Part `k` goes to `into` of device `k`.
     ///
-    /// The elements of part `k` are combined as [`Communicator::reduce`] does with `k` as the root.
+    /// The elements of part `k` are combined as by [`Communicator::reduce`] with `k` as the root.
     ///
     /// # Errors
     /// As for [`Communicator::all_reduce`].
@@ -219,7 +230,8 @@ impl Communicator {
         }
     }
 
-    /// Each device gives a part of its elements to each: part `k` of `from` of device `j` becomes part `j` of `into` of device `k`.
+    /// Each device gives a part of its elements to each device: part `k` of `from` of device `j`
+    /// becomes part `j` of `into` of device `k`.
     ///
     /// # Errors
     /// As for [`Communicator::all_reduce`].
@@ -239,7 +251,8 @@ impl Communicator {
         }
     }
 
-    /// Sends messages between devices, all together: none waits for one before it. All ranks make this call, also those without messages.
+    /// Sends messages between devices, all together: no message waits for an earlier one. All ranks
+    /// make this call, including ranks without messages.
     ///
     /// ```
     /// use trijet::comm::{Communicator, Exchange};
@@ -260,15 +273,22 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` for memory of no device of this process, a device that is not there, more than 2000 messages, and, within the process, for a message without a receive
-    /// of its length; otherwise as for [`Communicator::all_reduce`].
+    /// `InvalidValue` for a view that is not in the memory of a device of this process, for a
+    /// device that does not exist, for more than 2000 messages, and, within the process, for a
+    /// message without a receive of the same length; otherwise as for [`Communicator::all_reduce`].
     #[track_caller]
     pub fn exchange<T: Element>(&self, messages: Exchange<'_, T>) -> Result<()> {
         const OP: &str = "exchange";
         let team = self.team();
         let rank = |device: Option<DeviceId>, other: usize| {
             if other >= team.count {
-                return Err(refused(OP, format!("device {other} of {}", team.count)));
+                return Err(refused(
+                    OP,
+                    format!(
+                        "device {other} does not exist; there are {}, counted from 0",
+                        team.count
+                    ),
+                ));
             }
             let at = team.members.iter().position(|one| Some(one.device.id()) == device);
             let cause = || "a view is not in the memory of a device of this process".to_owned();
@@ -277,7 +297,7 @@ impl Communicator {
         let Exchange { sends, receives } = messages;
         let given = sends.len() + receives.len();
         if given > MESSAGES_MAX {
-            let cause = format!("{given} messages, and {MESSAGES_MAX} are the limit");
+            let cause = format!("{given} messages are too many; the limit is {MESSAGES_MAX}");
             return Err(refused(OP, cause));
         }
         let mut step = Step { elements: None, ..self.call::<T>(OP, None).step() };
@@ -334,12 +354,13 @@ impl Communicator {
         CollectiveCall { by, is_nccl, ..self.call::<T>(op, root) }
     }
 
-    /// NCCL, if the communicator has it and it has the combination.
+    /// Returns NCCL if the communicator uses it and NCCL has the combination.
     fn nccl_by<T: Element, R: Reduction<T>>(&self) -> Option<(&Nccl, NcclNames<T>)> {
         self.nccl.as_deref().zip(R::NCCL)
     }
 
-    /// Checks the views of the devices of this process, whose lengths are multiples of `parts`, and says to rank 0 what this rank calls.
+    /// Checks the views of the devices of this process, and tells rank 0 the call of this rank. The
+    /// length of each view must be a multiple of `parts`.
     fn demand(
         &self,
         mut call: CollectiveCall,
@@ -348,19 +369,26 @@ impl Communicator {
     ) -> Result<CollectiveCall> {
         let (op, count) = (call.op, self.len());
         if let Some(root) = call.root.filter(|root| *root >= count) {
-            return Err(refused(op, format!("device {root} of {count}")));
+            return Err(refused(
+                op,
+                format!("device {root} does not exist; there are {count}, counted from 0"),
+            ));
         }
         let len = data.first().map_or(0, |one| one.1);
         self.demand_lens(op, data, len)?;
         if !len.is_multiple_of(parts) {
-            return Err(refused(op, format!("{len} elements are not {parts} equal parts")));
+            return Err(refused(
+                op,
+                format!("{len} elements cannot be cut into {parts} equal parts"),
+            ));
         }
         call.elements = len;
         call.number = self.announce(|| call.step())?;
         Ok(call)
     }
 
-    /// Refuses views that are not one for each device of this process, with so many elements.
+    /// Refuses `data` unless it has one view of `expected` elements for each device of this
+    /// process.
     fn demand_lens(
         &self,
         op: &'static str,
@@ -370,7 +398,10 @@ impl Communicator {
         let members = self.team().members;
         let (count, given) = (members.len(), data.len());
         if count != given {
-            return Err(refused(op, format!("{given} views for {count} devices")));
+            return Err(refused(
+                op,
+                format!("{given} views for {count} devices; give one view for each"),
+            ));
         }
         for (number, (member, (device, len))) in members.iter().zip(data).enumerate() {
             let own = member.device.id();
@@ -380,7 +411,7 @@ impl Communicator {
             if *len != expected {
                 return Err(refused(
                     op,
-                    format!("view {number} has {len} elements, and {expected} are expected"),
+                    format!("view {number} has {len} elements, but needs {expected}"),
                 ));
             }
         }
@@ -388,10 +419,10 @@ impl Communicator {
     }
 }
 
-/// For each receive the number of its message, if a device of this process sends it.
+/// For each receive, the number of its message; `None` if another process sends it.
 ///
 /// # Errors
-/// A message between devices of this process without its receive, or the other way round.
+/// A message between devices of this process without its receive, or a receive without its message.
 fn pairs<T: Element>(
     out: &[(usize, usize, View<'_, T>)],
     inward: &[(usize, usize, ViewMut<'_, T>)],
@@ -428,14 +459,15 @@ fn pairs<T: Element>(
     Ok(matching)
 }
 
-/// Sends all messages to other processes, and then waits for those that come.
+/// Sends all messages to other processes, and then waits for the messages to this process.
 #[track_caller]
 fn sent_and_received<T: Element>(
     team: &Team<'_>,
     out: &[(usize, usize, View<'_, T>)],
     inward: Vec<(usize, usize, ViewMut<'_, T>)>,
 ) -> Result<()> {
-    // A receive may wait for what is sent here, so all is sent first.
+    // Another process may wait for a message of this one, so all sends come before the first
+    // receive.
     for (from, to, data) in out {
         team.hop::<T>((*from, *to), Some(data.slice(..)), None)?;
     }

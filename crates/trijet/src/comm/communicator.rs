@@ -17,16 +17,22 @@ use crate::stream::Device;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Devices that communicate: those of this process, or one of each of several processes.
+/// Devices that communicate: all in this process, or one device of each process of a group.
 ///
-/// Each device has a rank, from 0 on. A clone of the devices of this process is kept, and the communicator may be used by several
-/// threads: operations of one call come in the same order on all devices.
+/// Each device has a rank, counted from 0. The communicator keeps a clone of each device of this
+/// process. Several threads may use a communicator: the operations of one call come in the same
+/// order on all devices.
 ///
-/// Processes make the same calls in the same order: the collective, the number and the type of the elements, the combination and the
-/// root are the same. They say so to rank 0, and a difference ends the group: the error names both calls and their ranks. A call
-/// through host memory moves no data before all ranks agree. NCCL's work is enqueued without this wait, so a difference may be
-/// found when it has run: results are right when a later call that waits, such as [`Communicator::close`], succeeds. A rank that ends, freezes, or comes too late ends it as well ([`Ranks`]). Then the devices of NCCL communicators are lost
-/// ([`ErrorKind::PeerLost`]): pending work ends early, no wait for it succeeds, and no host function behind it runs. So results that
+/// All processes make the same calls in the same order: each call has the same collective, the same
+/// number and type of elements, the same combination and the same root. Each process describes its
+/// call to rank 0. A difference ends the group, and the error names both calls and their ranks. A
+/// call through host memory moves no data before all ranks agree. The work of NCCL is enqueued
+/// without this wait, so a difference may be found after the work has run: results are right when a
+/// later call that waits succeeds, such as [`Communicator::close`].
+///
+/// A rank that ends, freezes, or comes too late also ends the group ([`Ranks`]). The devices of
+/// NCCL communicators are then lost ([`ErrorKind::PeerLost`]): pending work ends early, no wait for
+/// the work succeeds, and no host function that was enqueued after the work runs. So results that
 /// miss the part of a rank are never taken for right ones.
 #[derive(Debug)]
 pub struct Communicator {
@@ -38,7 +44,7 @@ pub struct Communicator {
     mail: Option<Mail>,
     /// `None` for copies and kernels of this library.
     pub(super) nccl: Option<Arc<Nccl>>,
-    /// The collectives so far, and the parts that it was split into.
+    /// The number of collectives so far, and the number of splits.
     called: AtomicU64,
     splits: AtomicU64,
 }
@@ -47,7 +53,7 @@ pub(super) fn refused(op: &'static str, cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, op, cause)
 }
 
-/// A number that depends on both, and differs from those of other pairs.
+/// Hashes two numbers, so that each pair gets a channel of its own.
 fn mixed(a: u64, b: u64) -> u64 {
     let mixed = (a ^ b.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ (mixed >> 29)
@@ -68,20 +74,25 @@ impl Drop for Communicator {
 }
 
 impl Communicator {
-    /// A communicator over these devices. Their order is that of the parts of a reduction.
+    /// A communicator over these devices. A reduction combines their parts in the order of
+    /// `devices`.
     ///
     /// # Errors
-    /// `InvalidValue` for no device, for the same one twice, or for devices of different drivers; what the driver reports.
+    /// `InvalidValue` for no device, for a device that is given twice, or for devices of different
+    /// drivers; errors of the driver.
     pub fn over(devices: &[Device]) -> Result<Self> {
         const OP: &str = "communicator";
         let Some(first) = devices.first() else {
-            return Err(refused(OP, "there is no device".to_owned()));
+            return Err(refused(OP, "the list of devices is empty; give at least one".to_owned()));
         };
         let mut members = Vec::new();
         for (number, device) in devices.iter().enumerate() {
             first.shared().domain.own(OP, device.shared().domain.id())?;
             if devices[..number].iter().any(|other| other.id() == device.id()) {
-                return Err(refused(OP, format!("{} is there twice", device.id())));
+                return Err(refused(
+                    OP,
+                    format!("{} is given twice; give each device once", device.id()),
+                ));
             }
             members.push(Member::new(device)?);
         }
@@ -93,39 +104,44 @@ impl Communicator {
         Self { members, first, count, mail: None, nccl: None, called, splits }
     }
 
-    /// A communicator over these GPUs that uses NCCL, whose kernels combine what they read from other GPUs. It is faster than
-    /// [`Communicator::over`] for small data, and takes multiprocessors from other work.
+    /// A communicator over these GPUs that uses NCCL. The kernels of NCCL read the data of other
+    /// GPUs and combine them. It is faster than [`Communicator::over`] for small data, and takes
+    /// multiprocessors from other work.
     ///
-    /// The library is opened at run time ([`probe::libraries`](crate::probe::libraries)). NVLink multicast stays off unless the environment
-    /// says `NCCL_NVLS_ENABLE=1`. The sum of floating-point numbers has the bits that NCCL gives it, which are the same on all
-    /// devices.
+    /// The library is opened at run time ([`probe::libraries`](crate::probe::libraries)). NVLink
+    /// multicast stays off unless the environment sets `NCCL_NVLS_ENABLE=1`. NCCL determines the
+    /// bits of a sum of floating-point numbers. They are the same on all devices.
     ///
-    /// Combinations that NCCL does not have are made as by [`Communicator::over`]: those of the program, and minima and maxima of
-    /// floating-point numbers, of which NCCL's ignore a NaN and those of [`Min`](crate::kernels::Min) do not.
+    /// NCCL does not have combinations of the program, which are made as by [`Communicator::over`].
+    /// Minima and maxima of floating-point numbers are made that way too: the ones of NCCL ignore a
+    /// NaN, and [`Min`](crate::kernels::Min) does not.
     ///
-    /// NCCL calls the driver as it likes while it makes a communicator, which ends captures that another library has begun in the
-    /// global mode.
+    /// NCCL may call any function of the driver while it makes a communicator. Such a call ends
+    /// captures that another library has begun in the global mode.
     ///
     /// # Errors
-    /// As for [`Communicator::over`]; `NoTwin` for host devices; `Unsupported` if NCCL is missing or older than 2.18; what NCCL
-    /// reports.
+    /// As for [`Communicator::over`]; `NoTwin` for host devices; `Unsupported` if NCCL is missing
+    /// or older than 2.18; errors of NCCL.
     pub fn with_nccl(devices: &[Device]) -> Result<Self> {
         let mut communicator = Self::over(devices)?;
         communicator.nccl = Some(Arc::new(Nccl::new(&communicator.members)?));
         Ok(communicator)
     }
 
-    /// A communicator over one device of each process, which uses NCCL as [`Communicator::with_nccl`] does. All ranks make this
-    /// call. The rank of a device is that of its process. Combinations that NCCL does not have are made as by
+    /// A communicator over one device of each process, which uses NCCL as
+    /// [`Communicator::with_nccl`] does. All ranks make this call. The rank of a device is the rank
+    /// of its process. Combinations that NCCL does not have are made as by
     /// [`Communicator::through_host`]: such a call waits for its data and for other ranks.
     ///
-    /// It does not wait longer for another rank than the timeout of `ranks`, neither here nor later. Its memory of NCCL is given back by [`Communicator::close`], and
-    /// otherwise at the end of the process, because the others may still read it. When the group has ended, a drop of the communicator waits up to 5 s
-    /// for its abort: NCCL may crash a process that exits meanwhile.
+    /// Neither this call nor a later one waits longer for another rank than the timeout of `ranks`.
+    /// [`Communicator::close`] gives back the memory of NCCL. Without it, the memory stays until
+    /// the end of the process, because other ranks may still read it. When the group has ended, a
+    /// drop of the communicator waits up to 5 s for its abort: NCCL may crash a process that exits
+    /// during the abort.
     ///
     /// # Errors
-    /// `NoTwin` for a host device, and `Unsupported` if NCCL is missing or older than 2.18, both also on the ranks where it is not so;
-    /// `PeerLost`; what NCCL reports.
+    /// `NoTwin` for a host device; `Unsupported` if NCCL is missing or older than 2.18, and on all
+    /// other ranks if one rank has either error; `PeerLost`; errors of NCCL.
     pub fn of_rank(device: &Device, ranks: &Arc<Ranks>) -> Result<Self> {
         let mut communicator =
             Self::with_ranks(device, ranks, "the number of a communicator of NCCL")?;
@@ -134,10 +150,12 @@ impl Communicator {
         Ok(communicator)
     }
 
-    /// A communicator over one device of each process, without NCCL, on GPUs and on host devices. Data pass through host memory and the
-    /// connections of the ranks, and the orders of combinations are those of [`Communicator::over`]. All ranks make this call.
+    /// A communicator over one device of each process, without NCCL, on GPUs and on host devices.
+    /// Data pass through host memory and the connections of the ranks. Elements are combined in the
+    /// same order as by [`Communicator::over`]. All ranks make this call.
     ///
-    /// It is for tests, for small data, and where NCCL is missing: each call waits for its data and for other ranks.
+    /// Use it for tests, for small data, and where NCCL is missing: each call waits for its data
+    /// and for other ranks.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -162,7 +180,7 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// What the driver reports; `PeerLost`.
+    /// Errors of the driver; `PeerLost`.
     pub fn through_host(device: &Device, ranks: &Arc<Ranks>) -> Result<Self> {
         Self::with_ranks(device, ranks, "the number of a communicator through host memory")
     }
@@ -170,7 +188,7 @@ impl Communicator {
     fn with_ranks(device: &Device, ranks: &Arc<Ranks>, what: &str) -> Result<Self> {
         ranks.0.refuse("communicator")?;
         let members = vec![Member::new(device)?];
-        // All ranks make the same calls, so they have the same number of them.
+        // All ranks have made the same calls, so this number is the same on all ranks.
         let channel = ranks.0.calls() + 1;
         ranks.agree(what, channel)?;
         let (rank, count) = (ranks.rank(), ranks.count());
@@ -188,8 +206,10 @@ impl Communicator {
         communicator
     }
 
-    /// Splits the devices into parts, each a communicator of the same kind: `parts` has the number of the part of each device of this process. The
-    /// result has the communicators of these parts by ascending number. Ranks in a part have the order of those in the whole. All ranks make this call.
+    /// Splits the devices into parts. Each part becomes a communicator of the same kind. `parts`
+    /// has the number of a part for each device of this process. The result has the communicators
+    /// of these parts, in ascending order of the numbers. Ranks in a part keep the order that they
+    /// have in the whole. All ranks make this call.
     ///
     /// ```
     /// use trijet::comm::Communicator;
@@ -202,18 +222,22 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` if there is not one number for each device of this process; what the driver and NCCL report; `PeerLost`.
+    /// `InvalidValue` if `parts` does not have one number for each device of this process; errors
+    /// of the driver and of NCCL; `PeerLost`.
     pub fn split(&self, parts: &[u32]) -> Result<Vec<Self>> {
         let (given, own) = (parts.len(), self.members.len());
         if given != own {
-            return Err(refused("split", format!("{given} numbers for {own} devices")));
+            return Err(refused(
+                "split",
+                format!("{given} numbers for {own} devices; give one number for each"),
+            ));
         }
         let mut numbers = parts.to_vec();
         numbers.sort_unstable();
         numbers.dedup();
         let mut made = Vec::with_capacity(numbers.len());
         let number = self.splits.fetch_add(1, Ordering::Relaxed);
-        // The part of each rank, where there are other processes.
+        // The part of each rank; empty without other processes.
         let all = match &self.mail {
             Some(mail) => {
                 self.announce(|| Step::new("split"))?;
@@ -252,7 +276,8 @@ impl Communicator {
         Ok(made)
     }
 
-    /// Ends the communicator when the work of all ranks is complete, and gives back the memory of NCCL. All ranks make this call.
+    /// Ends the communicator when the work of all ranks is complete, and gives back the memory
+    /// of NCCL. All ranks make this call.
     ///
     /// # Errors
     /// The error of work that failed; `PeerLost`.
@@ -270,17 +295,19 @@ impl Communicator {
         Ok(())
     }
 
-    /// The same communicator in streams of a recording: what it enqueues becomes a part of the graph. The data are
-    /// [arguments](Recording::argument) of the graph, or memory of its own.
+    /// The same communicator in streams of a recording: its operations become parts of the graph.
+    /// The data are [arguments](Recording::argument) of the graph, or memory of the graph.
     ///
-    /// The work of NCCL is captured by the driver. It keeps the memory that it was recorded with: a launch with another argument is
-    /// refused. Such a graph cannot become a part of another one, and keeps the memory of NCCL until the end of the process.
+    /// The driver captures the work of NCCL. This work keeps the memory that it was recorded with:
+    /// a launch with another argument is refused. Such a graph cannot become a part of another one,
+    /// and keeps the memory of NCCL until the end of the process.
     ///
     /// # Errors
-    /// `Unsupported` for a communicator of several processes; `InvalidValue` for devices of another driver; what the driver reports.
+    /// `Unsupported` for a communicator of several processes; `InvalidValue` for devices of another
+    /// driver; errors of the driver.
     pub fn recorded(&self, recording: &Recording) -> Result<Self> {
         if self.mail.is_some() {
-            let cause = "work that other processes take part in cannot be recorded; that of one process can";
+            let cause = "a communicator of several processes cannot be recorded; use one of this process only";
             return Err(Error::new(ErrorKind::Unsupported, "record", cause));
         }
         let member = |member: &Member| member.recorded(recording);
@@ -290,7 +317,7 @@ impl Communicator {
         Ok(recorded)
     }
 
-    /// The number of devices, of all processes.
+    /// The number of devices in all processes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
@@ -313,13 +340,15 @@ impl Communicator {
         Team { members, first: *first, count: *count, mail: mail.as_ref() }
     }
 
-    /// The end of the group of processes, as soon as this process knows it; `None` within one process.
+    /// The end of the group of processes, as soon as this process knows it; `None` within one
+    /// process.
     #[must_use]
     pub fn failure(&self) -> Option<Error> {
         self.mail.as_ref().and_then(|mail| mail.group.failure())
     }
 
-    /// Says to rank 0 what this rank does next. If the rank waits for the others, no data have moved before all agree.
+    /// Tells rank 0 the next call of this rank. If this rank waits for the others, no data move
+    /// before all ranks agree.
     pub(super) fn announce(&self, step: impl FnOnce() -> Step) -> Result<u64> {
         // Other ranks would wait for a call that a host function cannot make.
         calling::refuse("collective")?;
@@ -337,20 +366,21 @@ impl Communicator {
         Ok(number)
     }
 
-    /// Begins a collective of copies and kernels of this library, which [`Left::end`] ends. If this process leaves it early, the group
-    /// ends: others would wait for its messages, or take those of its next call for them.
+    /// Begins a collective of copies and kernels of this library, which [`Left::end`] ends. If this
+    /// process leaves the collective early, the group ends: other ranks would wait for the messages
+    /// of this collective, or take messages of the next call for them.
     pub(super) fn by_copies(&self, op: &'static str) -> Left<'_> {
         let group = self.mail.as_ref().map(|mail| &*mail.group.0);
         Left { group, op, cause: String::new() }
     }
 }
 
-/// A collective that this process may leave early. The drop says so to the other ranks.
+/// A collective that this process may leave early. The drop tells the other ranks.
 pub(super) struct Left<'a> {
     /// The other ranks, if there are any; `None` after the end.
     group: Option<&'a Group>,
     op: &'static str,
-    /// What is known of the cause.
+    /// The text of the cause, if it is known.
     cause: String,
 }
 

@@ -3,8 +3,9 @@
 
 use crate::memory::{Element, View, ViewMut};
 
-/// Messages for [`Communicator::exchange`](super::Communicator::exchange): the first one from a device to another one is
-/// received by the first receive there, and so on.
+/// Messages for [`Communicator::exchange`](super::Communicator::exchange). Between two
+/// devices, the first receive takes the first message, the second receive the second message, and
+/// so on.
 #[derive(Debug)]
 #[must_use = "it is sent by `Communicator::exchange`"]
 pub struct Exchange<'a, T> {

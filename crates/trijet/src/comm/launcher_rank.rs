@@ -8,17 +8,20 @@ use crate::base::error::{Error, ErrorKind, Result};
 use std::fmt;
 use std::time::Duration;
 
-/// The port next to which ranks meet, if no variable has one: that of PyTorch.
+/// The port of PyTorch. Ranks meet at the port after it if neither a variable nor a job of Slurm
+/// gives a port.
 const PORT: u16 = 29500;
 
-/// The rank of this process, as the variables of its launcher say it.
+/// The rank of this process, as the variables of its launcher set it.
 ///
-/// torchrun, Open MPI, PMIx, MVAPICH2, other MPIs (PMI) and Slurm are known. They are asked from the innermost to the outermost, because one may run
-/// under another: torchrun under Slurm sets its own variables and inherits those of Slurm.
+/// torchrun, Open MPI, PMIx, MVAPICH2, other MPIs (PMI) and Slurm are known. Their variables are
+/// read from the innermost launcher to the outermost one, because one launcher may run under
+/// another: torchrun under Slurm sets its own variables and inherits the variables of Slurm.
 ///
 /// ```
 /// use trijet::comm::LauncherRank;
-/// let variables = [("RANK", "3"), ("WORLD_SIZE", "8"), ("LOCAL_RANK", "1"), ("MASTER_ADDR", "node7"), ("MASTER_PORT", "4000")];
+/// let variables = [("RANK", "3"), ("WORLD_SIZE", "8"), ("LOCAL_RANK", "1"),
+///     ("MASTER_ADDR", "node7"), ("MASTER_PORT", "4000")];
 /// let value = |name: &str| variables.iter().find(|one| one.0 == name).map(|one| one.1.to_owned());
 /// let rank = LauncherRank::of(value)?.expect("it is a job of torchrun");
 /// assert_eq!((rank.rank, rank.count, rank.local), (3, 8, Some(1)));
@@ -37,12 +40,14 @@ pub struct LauncherRank {
     pub count: usize,
     /// The names of the variables of these two numbers.
     pub variables: [&'static str; 2],
-    /// The number among the processes on this host, if the launcher sets it. It is that of the GPU, in most programs.
+    /// The number of this process among the processes on this host, if the launcher sets it. In
+    /// most programs it is the number of the GPU.
     pub local: Option<usize>,
-    /// The host and port where rank 0 listens; `None` if no variable names the host of rank 0. It is `127.0.0.1` if the launcher says
-    /// that all processes are on this host, whatever `MASTER_ADDR` says.
+    /// The host and port where rank 0 listens; `None` if no variable names the host of rank 0. It
+    /// is `127.0.0.1` if the variables show that all processes are on this host, whatever the value
+    /// of `MASTER_ADDR`.
     pub address: Option<String>,
-    /// What only processes of the job know.
+    /// The secret of the job, which only its processes know.
     token: Token,
 }
 
@@ -53,7 +58,8 @@ struct Launcher {
     count: &'static [&'static str],
     local: &'static [&'static str],
     local_count: &'static [&'static str],
-    /// The job: it has all that are set of one of these lists, the first with any.
+    /// The variables that name the job. The first list with a variable that is set counts, with all
+    /// of its variables that are set.
     job: &'static [&'static [&'static str]],
 }
 
@@ -90,7 +96,8 @@ const LAUNCHERS: [Launcher; 6] = [
         local_count: &["MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"],
         job: &[&["PMI_JOBID"]],
     },
-    // PMIx itself has no variable for the number of processes. `srun --mpi=pmix` sets that of Slurm.
+    // PMIx itself has no variable for the number of processes. `srun --mpi=pmix` sets the variable
+    // of Slurm.
     Launcher {
         name: "PMIx",
         rank: "PMIX_RANK",
@@ -99,7 +106,8 @@ const LAUNCHERS: [Launcher; 6] = [
         local_count: &["PMIX_LOCAL_SIZE"],
         job: &[&["PMIX_NAMESPACE"]],
     },
-    // srun sets the number of tasks of the step. A batch script has the other two variables without it, although it runs once.
+    // srun sets the number of tasks of the step. A batch script runs once, and has only the other
+    // two variables.
     Launcher {
         name: "Slurm",
         rank: "SLURM_PROCID",
@@ -122,7 +130,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         (self.0)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
     }
 
-    /// The first of these that is set, with its number.
+    /// The first of these variables that is set, with its number.
     fn number(&self, names: &[&'static str]) -> Result<Option<(&'static str, usize)>> {
         for name in names {
             let Some(text) = self.text(name) else { continue };
@@ -140,7 +148,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             return Ok(None);
         };
         let local = self.number(launcher.local)?;
-        // RANK and WORLD_SIZE are common names. torchrun sets the third one, too.
+        // RANK and WORLD_SIZE are common names. torchrun sets LOCAL_RANK as well.
         if launcher.name == "torchrun" && local.is_none() {
             return Ok(None);
         }
@@ -160,10 +168,10 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         }
         if let Some((name, there)) = local_count.filter(|one| one.1 > count) {
             return Err(refused(format!(
-                "{name} is {there} and {of_count} is {count}: a host has no more ranks than there are"
+                "{name} is {there} and {of_count} is {count}: a host cannot have more ranks than the job"
             )));
         }
-        // srun sets the hosts of the step.
+        // srun sets the number of hosts of the step.
         let hosts = match launcher.name {
             "Slurm" => self.number(&["SLURM_STEP_NUM_NODES"])?.map(|one| one.1),
             _ => None,
@@ -176,7 +184,8 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         Ok(Some(LauncherRank { launcher, rank, count, variables, local, address, token }))
     }
 
-    /// The token of the job: a variable of its own, or what the launcher calls the job. It is empty if there is neither.
+    /// The token of the job: the value of `TRIJET_JOB_TOKEN`, or else the name that the launcher
+    /// gives the job. It is empty if neither is set.
     fn token(&self, launcher: &Launcher) -> Token {
         let own: &[&str] = &["TRIJET_JOB_TOKEN"];
         let of = |names: &&[&str]| -> Vec<String> {
@@ -186,7 +195,8 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         Token::new(words.map_or(String::new(), |words| words.join(".")).as_bytes())
     }
 
-    /// The host and port where rank 0 listens, if a variable names the host, or if all processes are on `one_host`.
+    /// The host and port where rank 0 listens. The host is `one_host`, or else the host that a
+    /// variable names; `None` if there is neither.
     fn address(&self, one_host: Option<String>) -> Result<Option<String>> {
         let port = self.number(&["MASTER_PORT"])?.map(|one| one.1);
         let slurm = || {
@@ -199,23 +209,23 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             (Some(host), _) => (Some(host), port),
             (None, Some(id)) => {
                 let (host, of_nccl) = id.rsplit_once(':').ok_or_else(|| {
-                    refused(format!("NCCL_COMM_ID is `{id}`, which is no host and port"))
+                    refused(format!("NCCL_COMM_ID is `{id}`, which is not a host and a port"))
                 })?;
                 let wrong = |_| refused(format!("NCCL_COMM_ID is `{id}`, which has no port"));
                 (Some(host.to_owned()), Some(of_nccl.parse::<usize>().map_err(wrong)?))
             }
             (None, None) => (slurm(), port),
         };
-        // Where no other host takes part, none needs to reach the port.
+        // If all processes are on one host, no other host needs to reach the port.
         let Some(host) = one_host.or(host) else { return Ok(None) };
         // Jobs of Slurm on a host have different numbers.
         let of_job = self.number(&["SLURM_JOB_ID"])?.map(|one| 15_000 + one.1 % 10_000);
-        // The port of the variable is that of the launcher, or of NCCL.
+        // The launcher or NCCL uses the port of the variable, so the ranks use the next one.
         let port = port.or(of_job).unwrap_or(PORT.into()) + 1;
         match u16::try_from(port) {
             Ok(port) => Ok(Some(format!("{host}:{port}"))),
             Err(_) => Err(refused(format!(
-                "port {port} for ranks: 65535 is the largest; set MASTER_PORT"
+                "port {port} for ranks: 65535 is the largest; set MASTER_PORT to less"
             ))),
         }
     }
@@ -234,7 +244,8 @@ fn first_host(list: &str) -> String {
 }
 
 impl LauncherRank {
-    /// The rank that the launcher of this process has set; `None` without a launcher, and if this process is the only one.
+    /// The rank that the launcher of this process has set; `None` without a launcher, and if this
+    /// process is the only one.
     ///
     /// # Errors
     /// `InvalidValue` for a variable that is not a number, or that contradicts another one.
@@ -242,7 +253,7 @@ impl LauncherRank {
         Self::of(|name| std::env::var_os(name).map(|value| value.display().to_string()))
     }
 
-    /// The rank by the values of variables, as [`LauncherRank::of_environment`].
+    /// Reads the rank from the given values of variables, in place of the environment.
     ///
     /// # Errors
     /// As for [`LauncherRank::of_environment`].
@@ -253,11 +264,14 @@ impl LauncherRank {
             let Some(one) = variables.of(launcher)? else { continue };
             match &found {
                 None => found = Some(one),
-                // What starts a program once for each rank of another launcher may differ, and so may what torchrun starts.
+                // torchrun starts ranks of its own under any launcher, and any launcher may do so
+                // under Slurm: the two ranks may differ then.
                 Some(inner) if inner.launcher == "torchrun" || one.launcher == "Slurm" => {}
                 Some(inner) if (inner.rank, inner.count) == (one.rank, one.count) => {}
                 Some(inner) => {
-                    return Err(refused(format!("the variables say {inner}, and also {one}")));
+                    return Err(refused(format!(
+                        "conflicting launcher variables: {inner}, but also {one}; unset one of them"
+                    )));
                 }
             }
         }
@@ -266,10 +280,12 @@ impl LauncherRank {
         Ok(Some(rank))
     }
 
-    /// Joins the processes. Each proves that it knows the token of the job: the value of `TRIJET_JOB_TOKEN`, or else what the launcher
-    /// calls the job, which is `TORCHELASTIC_RUN_ID` of torchrun, `SLURM_JOB_ID` and `SLURM_STEP_ID` of Slurm, `PMIX_NAMESPACE`,
-    /// `PMI_JOBID` or `MPIRUN_ID` of an MPI. Names and numbers of jobs keep other jobs out; only a random token keeps
-    /// all others out. Without any of these there is no token, as for [`Ranks::join`].
+    /// Joins the processes. Each process proves that it knows the token of the job. The token is
+    /// the value of `TRIJET_JOB_TOKEN`, or else the name that the launcher gives the job:
+    /// `TORCHELASTIC_RUN_ID` of torchrun, `SLURM_JOB_ID` and `SLURM_STEP_ID` of Slurm,
+    /// `PMIX_NAMESPACE`, `OMPI_MCA_ess_base_jobid`, `PMI_JOBID` or `MPIRUN_ID` of an MPI. Names and
+    /// numbers of jobs keep other jobs out; only a random token keeps all others out. Without any
+    /// of these variables there is no token, as for [`Ranks::join`].
     ///
     /// # Errors
     /// `InvalidValue` without an address; as for [`Ranks::join_with_token`].
@@ -368,7 +384,8 @@ mod tests {
         assert_eq!(said(&both), (9, 16, Some(1), "torchrun", "none".into()));
     }
 
-    /// Processes of one job have one token, and those of another job another one. It is not printed.
+    /// Processes of one job have the same token, and processes of another job have another one. The
+    /// token is not printed.
     #[test]
     fn the_token_is_that_of_the_job() {
         let rank = |rank| [("SLURM_PROCID", rank), ("SLURM_STEP_NUM_TASKS", "2")];
@@ -419,14 +436,14 @@ mod tests {
         assert!(told(&local).contains("LOCAL_RANK is 2 and LOCAL_WORLD_SIZE is 2"));
         let many =
             [("RANK", "1"), ("WORLD_SIZE", "4"), ("LOCAL_RANK", "1"), ("LOCAL_WORLD_SIZE", "8")];
-        assert!(told(&many).contains("a host has no more ranks than there are"));
+        assert!(told(&many).contains("a host cannot have more ranks than the job"));
         let two = [
             ("OMPI_COMM_WORLD_RANK", "0"),
             ("OMPI_COMM_WORLD_SIZE", "2"),
             ("PMI_RANK", "1"),
             ("PMI_SIZE", "2"),
         ];
-        assert!(told(&two).contains("rank 0 of 2 (Open MPI), and also rank 1 of 2 (MPI)"));
+        assert!(told(&two).contains("rank 0 of 2 (Open MPI), but also rank 1 of 2 (MPI)"));
         let port =
             [("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("MASTER_ADDR", "a"), ("MASTER_PORT", "65535")];
         assert!(told(&port).contains("65535 is the largest"));

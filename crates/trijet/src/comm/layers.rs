@@ -6,7 +6,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::memory::{Buffer, Element, View, ViewMut};
 use crate::stream::{Device, Stream};
 
-/// Buffers that take turns.
+/// Buffers that micro-batches use in turn.
 #[derive(Debug)]
 struct BufferRing<T>(Vec<Buffer<T>>);
 
@@ -59,16 +59,18 @@ pub struct StageWork<'a, T> {
     pub input: Option<View<'a, T>>,
     /// The gradients from the next stage; `None` in the last stage and in the forward pass.
     pub gradient: Option<View<'a, T>>,
-    /// Where the result goes: activations for the next stage in the forward pass, gradients for the stage before in the backward
-    /// pass; `None` if there is no such stage. The work must write all of it.
+    /// The memory for the result: activations for the next stage in the forward pass, gradients for
+    /// the stage before in the backward pass; `None` if there is no such stage. The work must write
+    /// all of it.
     pub output: Option<ViewMut<'a, T>>,
 }
 
 /// A pipeline of stages on devices.
 ///
-/// A stage computes on its device in a stream of its own. What it has computed is copied to the next device, into one of several
-/// slots there, while it goes on with the next micro-batch. A copy follows the work that wrote its source and the last work that
-/// read its slot, as the order of all accesses demands.
+/// A stage computes on its device in a stream of its own. Its result is copied to the next device,
+/// into one of several slots there, while the stage goes on with the next micro-batch. A copy
+/// follows the work that wrote its source and the last work that read its slot, as the order of all
+/// accesses demands.
 ///
 /// ```
 /// use trijet::comm::{LayerPipeline, MicroBatchOrder};
@@ -103,12 +105,13 @@ pub struct LayerPipeline<T> {
 }
 
 impl<T: Element> LayerPipeline<T> {
-    /// A pipeline with a stage on each of these devices, in their order; a device can have several. `lens` are the elements that pass
-    /// from each stage to the next one for a micro-batch: as gradients they are as many.
+    /// A pipeline with a stage on each of these devices, in their order; a device can have several
+    /// stages. `lens` has the number of elements that pass from each stage to the next one per
+    /// micro-batch. As many gradients pass back.
     ///
     /// # Errors
-    /// `InvalidValue` for no device, no micro-batch, a length of 0, or not one length for each pair of neighbours;
-    /// `OutOfMemory`; what the driver reports.
+    /// `InvalidValue` for no device, no micro-batch, a length of 0, or not one length for each pair
+    /// of neighbours; `OutOfMemory`; errors of the driver.
     #[track_caller]
     pub fn new(
         devices: &[Device],
@@ -119,7 +122,7 @@ impl<T: Element> LayerPipeline<T> {
         let refused = |cause| Err(Error::new(ErrorKind::InvalidValue, "layer pipeline", cause));
         let (count, given) = (devices.len(), lens.len());
         let Some(first) = devices.first() else {
-            return refused("there is no device".to_owned());
+            return refused("the list of devices is empty; give one for each stage".to_owned());
         };
         if given != count - 1 {
             return refused(format!(
@@ -128,7 +131,9 @@ impl<T: Element> LayerPipeline<T> {
             ));
         }
         if micro_batches == 0 || lens.contains(&0) {
-            return refused("there are no micro-batches, or a length is 0".to_owned());
+            return refused(
+                "the number of micro-batches or a length is 0; it must be at least 1".to_owned(),
+            );
         }
         let is_both_ways = order != MicroBatchOrder::Forward;
         let mut stages = Vec::with_capacity(count);
@@ -154,10 +159,13 @@ impl<T: Element> LayerPipeline<T> {
         Ok(Self { stages, order, micro_batches })
     }
 
-    /// Enqueues the work of all stages with all micro-batches; `work` enqueues that of one. It waits for nothing, and the next run can be enqueued at once.
+    /// Enqueues the work of all stages with all micro-batches. `work` enqueues the work of one
+    /// stage with one micro-batch. The call waits for nothing, and the next run can be enqueued at
+    /// once.
     ///
     /// # Errors
-    /// What `work` and the enqueue calls return, with the stage and the micro-batch. The pipeline can be used afterwards.
+    /// Errors of `work` and of the enqueue calls, with the stage and the micro-batch. The pipeline
+    /// can be used afterwards.
     #[track_caller]
     pub fn run(&mut self, mut work: impl FnMut(StageWork<'_, T>) -> Result<()>) -> Result<()> {
         let count = self.stages.len();

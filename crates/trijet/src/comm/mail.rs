@@ -1,4 +1,5 @@
-//! Messages between devices of several processes, through host memory and the connections of the ranks.
+//! Messages between devices of several processes, through host memory and the connections of the
+//! ranks.
 #![forbid(unsafe_code)]
 
 use super::member::Member;
@@ -7,7 +8,7 @@ use crate::base::error::Result;
 use crate::memory::{Element, View, ViewMut};
 use std::sync::Arc;
 
-/// A communicator over ranks.
+/// The connection of a communicator to its ranks in other processes.
 #[derive(Debug)]
 pub(super) struct Mail {
     pub(super) group: Arc<Ranks>,
@@ -24,14 +25,14 @@ impl Mail {
         self.processes.iter().position(|process| *process == own).expect("this process has a rank")
     }
 
-    /// The bytes of all ranks, in their order. All of them make this call.
+    /// Gathers the bytes of all ranks, in the order of the ranks. All ranks make this call.
     pub(super) fn gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
         let group = &self.group.0;
         self.processes.iter().try_for_each(|process| group.post(*process, self.channel, bytes))?;
         self.processes.iter().map(|process| group.take(*process, self.channel)).collect()
     }
 
-    /// Waits for the elements, and sends them.
+    /// Waits until the elements are complete, and sends them.
     #[track_caller]
     pub(super) fn post<T: Element>(
         &self,
@@ -56,7 +57,7 @@ impl Mail {
         let expected = into.len() * size_of::<T>();
         if bytes.len() != expected {
             let found = bytes.len();
-            let cause = format!("rank {from} sent {found} bytes, and this rank takes {expected}");
+            let cause = format!("rank {from} sent {found} bytes, but this rank expects {expected}");
             return Err(self.group.0.unfit(cause));
         }
         if expected == 0 {

@@ -5,7 +5,8 @@ use crate::base::error::Result;
 use crate::graph::Recording;
 use crate::stream::{Device, Stream, StreamOptions};
 
-/// The streams of a communicator on a device. Both have the highest priority, because other devices wait for what is in them.
+/// The streams of a communicator on a device. Both have the highest priority, because other devices
+/// wait for their work.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) device: Device,

@@ -24,21 +24,24 @@ impl fmt::Display for Direction {
 
 /// The order of the work of each stage.
 ///
-/// A stage that takes one unit of time per micro-batch and direction waits in `(p - 1) / (m + p - 1)` of the time of `m` micro-batches
-/// through `p` stages, whatever the order: [`MicroBatchOrder::bubble`].
+/// Let a stage take one unit of time per micro-batch and direction. With `m` micro-batches and `p`
+/// stages it waits in `(p - 1) / (m + p - 1)` of the time, in every order:
+/// [`MicroBatchOrder::bubble`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MicroBatchOrder {
     /// Forward only.
     Forward,
-    /// All micro-batches forward, then all backward. Each stage keeps the inputs of all micro-batches.
+    /// All micro-batches forward, then all backward. Each stage keeps the inputs of all
+    /// micro-batches.
     FillDrain,
-    /// One forward and one backward in turn (1F1B). Stage `s` of `p` keeps the inputs of at most `p - s` micro-batches, and one that
-    /// arrives.
+    /// One forward and one backward in turn (1F1B). Stage `s` of `p` keeps the inputs of at most
+    /// `p - s` micro-batches, and the input of one that arrives.
     InTurn,
 }
 
 impl MicroBatchOrder {
-    /// The share of time in which a stage waits, if all take equally long and copies take none.
+    /// The share of time in which a stage waits, if all stages take equally long and copies take no
+    /// time.
     ///
     /// ```
     /// use trijet::comm::MicroBatchOrder;
@@ -71,7 +74,7 @@ impl MicroBatchOrder {
         }
     }
 
-    /// The inputs that a stage keeps.
+    /// The number of inputs that a stage keeps.
     pub(super) fn inputs(self, stage: usize, stages: usize, count: usize) -> usize {
         match self {
             Self::Forward => 2.min(count),
@@ -81,13 +84,14 @@ impl MicroBatchOrder {
     }
 }
 
-/// How many activations or gradients of a stage can be on their way to a neighbour.
+/// Maximum number of activations or gradients of a stage that are on their way to a neighbour.
 pub(super) const IN_FLIGHT: usize = 2;
 
-/// The micro-batches that have passed each stage, in both directions.
+/// The number of micro-batches that have passed each stage, for each direction.
 ///
-/// An operation may write a slot only if all readers of its last content are enqueued. That holds if each stage is asked in turn,
-/// beginning with the first one: the test below keeps the contents of all slots.
+/// An operation may write a slot only if all readers of the last content of the slot are enqueued.
+/// That holds if each stage is asked in turn, starting with the first one: the test below tracks
+/// the contents of all slots.
 #[derive(Debug)]
 pub(super) struct MicroBatchProgress {
     lists: Vec<VecDeque<(Direction, usize)>>,
@@ -119,7 +123,7 @@ impl MicroBatchProgress {
         Some((direction, m))
     }
 
-    /// Whether what the work needs from a neighbour is enqueued.
+    /// Whether the neighbour has enqueued the data that the work needs.
     fn is_there(&self, direction: Direction, stage: usize, m: usize) -> bool {
         match direction {
             Direction::Forward => stage == 0 || self.forward[stage - 1] > m,
@@ -132,7 +136,8 @@ impl MicroBatchProgress {
 mod tests {
     use super::*;
 
-    /// A stage can always go on: all work is enqueued, and none of it writes a slot that is to be read.
+    /// A stage can always go on: all work is enqueued, and no work writes a slot that is still to
+    /// be read.
     #[test]
     fn each_order_ends_with_the_slots_that_there_are() {
         for (stages, count) in (1..9).flat_map(|stages| (1..20).map(move |count| (stages, count))) {
@@ -140,7 +145,8 @@ mod tests {
                 [MicroBatchOrder::Forward, MicroBatchOrder::FillDrain, MicroBatchOrder::InTurn]
             {
                 let mut progress = MicroBatchProgress::new(order, stages, count);
-                // What each slot of a stage holds: the micro-batch of an input, or of a gradient.
+                // The content of each slot of a stage: the micro-batch of an input, or of a
+                // gradient.
                 let mut inputs = vec![vec![None; count]; stages];
                 let mut gradients = vec![vec![None; IN_FLIGHT]; stages];
                 while !progress.is_done() {
@@ -177,7 +183,8 @@ mod tests {
         }
     }
 
-    /// Each micro-batch passes each stage once in each direction, forward first, and no more are on their way than are kept.
+    /// Each micro-batch passes each stage once in each direction, forward first. No more
+    /// micro-batches are on their way than the stage keeps.
     #[test]
     fn a_stage_keeps_the_inputs_between_both_passes() {
         for (stages, count) in (1..6).flat_map(|stages| (1..9).map(move |count| (stages, count))) {

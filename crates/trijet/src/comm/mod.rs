@@ -1,12 +1,16 @@
-//! Communication between devices, of one process or of several: data are combined or moved, and each device gets its part.
+//! Communication between devices, of one process or of several. Data are combined or moved, and
+//! each device gets its part.
 //!
-//! A [`Communicator`] has two streams on each of its devices. Its operations are ordered as all others: they come after the
-//! work that wrote the data, and what uses the data later waits for them. So a program that calls
-//! [`Communicator::all_reduce`] for a part of its data as soon as they are enqueued overlaps the communication with what it enqueues afterwards.
-//! [`GradientBuckets`] do so for the gradients of a training. A [`LayerPipeline`] has parts of a model on several devices.
+//! A [`Communicator`] has two streams on each of its devices. Its operations are ordered as all
+//! others: they come after the work that wrote the data, and later uses of the data wait for them.
+//! A program calls [`Communicator::all_reduce`] for a part of its data as soon as the work that
+//! writes the part is enqueued. The communication then overlaps with the work that the program
+//! enqueues afterwards. [`GradientBuckets`] do this for the gradients of a training. A
+//! [`LayerPipeline`] has parts of a model on several devices.
 //!
-//! [`Ranks`] are processes that work together, and find the loss of one of them. [`LauncherRank`] knows what torchrun, MPI or Slurm say about them, and
-//! [`Communicator::of_rank`] has a device of each.
+//! [`Ranks`] are processes that work together, and find the loss of one of them. [`LauncherRank`]
+//! reads the variables that torchrun, MPI or Slurm set for them. [`Communicator::of_rank`] has one
+//! device of each process.
 //!
 //! ```
 //! use trijet::comm::Communicator;

@@ -1,11 +1,13 @@
 //! Collectives by NCCL, as operations of the streams of a communicator.
 //!
-//! One call enqueues work in the streams of all devices of this process. Each of these is an operation with the memory of its
-//! device, so it is ordered as all others. NCCL sees the parts when all streams have done what comes before: the innermost of nested
-//! operations enqueues them.
+//! One call enqueues work in the streams of all devices of this process. The work in each stream is
+//! an operation with the memory of its device, so it is ordered as all others. The operations of a
+//! call are nested. NCCL gets their work in the innermost one, when the streams of all devices have
+//! their waits.
 //!
-//! Between processes, calls of NCCL do not wait: this library asks until they are enqueued. When the group of processes ends, the thread that
-//! finds it loses the device and then aborts the communicator.
+//! Between processes, calls of NCCL do not wait: this library asks NCCL until they are enqueued.
+//! When the group of processes ends, the thread that finds the end makes the device lost, and the
+//! communicator is aborted after that.
 
 use super::mail::Mail;
 use super::member::Member;
@@ -26,23 +28,25 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
-/// The number of NCCL for elements that are bytes, `ncclUint8`.
+/// The NCCL number of the element type for bytes, `ncclUint8`.
 const BYTES: i32 = 1;
-/// How long the library asks without a pause whether a call is enqueued, as most are within this time, and the pause between two questions later.
+/// How long the library asks without a pause whether a call is enqueued (most calls are enqueued
+/// within this time), and the pause between two later questions.
 const SPIN: Duration = Duration::from_micros(200);
 const PAUSE: Duration = Duration::from_micros(100);
-/// The longest wait for an abort, which itself waits for the device.
+/// The longest wait for an abort. An abort waits for the device.
 const ABORT_MAX: Duration = Duration::from_secs(5);
-/// The most collectives of which it is noted when the device comes to them.
+/// Maximum number of collectives that have an event, which shows when the device comes to them.
 const NOTED_MAX: usize = 1000;
 
-/// The communicators of NCCL, which one thread at a time uses.
+/// The communicators of NCCL. One thread at a time uses them.
 #[derive(Debug)]
 pub(super) struct Nccl {
     group: Mutex<NcclGroup>,
-    /// The other processes.
+    /// The part of a communicator of several processes; `None` within one process.
     side: Option<ProcessSide>,
-    /// Whether graphs have work of it. NCCL would wait for their end.
+    /// Whether graphs have work of NCCL. The end of a communicator would wait for the end of these
+    /// graphs.
     is_captured: AtomicBool,
 }
 
@@ -59,7 +63,7 @@ struct ProcessSide {
     aborted: Condvar,
 }
 
-/// What a device does in a collective.
+/// The part of a device in a collective.
 struct DevicePart<'a> {
     uses: Uses<'a>,
     calls: Vec<NcclCall>,
@@ -69,7 +73,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Shows that a device runs the work of other libraries, and calls `run` with its context.
+/// Calls `run` with the context of a device, as work of another library.
 fn foreign<R>(member: &Member, run: impl FnOnce() -> Result<R>) -> Result<R> {
     // SAFETY: `run` enqueues nothing: the callers below make communicators.
     unsafe { member.kernels.foreign("NCCL", Uses::new(), |_| run()) }
@@ -90,13 +94,14 @@ impl ProcessSide {
 }
 
 impl ProcessSide {
-    /// Notes the moment at which the device comes to a collective.
+    /// Adds an event that shows when the device comes to a collective.
     fn note(&self, number: u64, member: &Member) -> Result<()> {
         let event = self.device.event()?;
         event.record(&member.kernels)?;
         let mut coming = locked(&self.coming);
         if coming.len() == NOTED_MAX {
-            // The last collective is always noted, so that the device is not taken for one that is behind.
+            // The last collective always has an event. Without it, the device would be taken for a
+            // late one.
             coming.pop_back();
         }
         coming.push_back((number, event));
@@ -109,15 +114,15 @@ impl ProcessSide {
         while let Some((number, event)) = coming.front()
             && matches!(event.query(), Ok(Readiness::Ready))
         {
-            // Collectives count from 0, and what is reached from 1.
+            // Collectives count from 0, and `reached` counts from 1.
             self.reached.store(number + 1, Ordering::Relaxed);
             coming.pop_front();
         }
     }
 }
 
-/// Looks again and again what the device of a communicator has come to. It has a thread of its own, because a call of the driver may wait
-/// for others, and heartbeats must not.
+/// Looks again and again which collectives the device of a communicator has come to. This thread
+/// does nothing else, because a call of the driver may wait for others, and heartbeats must not.
 fn watch(nccl: &Weak<Nccl>) {
     while let Some(nccl) = nccl.upgrade() {
         let Some(side) = nccl.side.as_ref().filter(|side| !side.ranks.0.is_losing()) else {
@@ -164,7 +169,7 @@ impl Nccl {
         Self { group: Mutex::new(group), side, is_captured: AtomicBool::new(false) }
     }
 
-    /// The communicator of this process. All ranks learn if one of them cannot have it.
+    /// The communicator of this process. If one rank cannot have it, all ranks get an error.
     pub(super) fn of_rank(member: &Member, mail: &Mail) -> Result<Arc<Self>> {
         let rank = mail.rank();
         let named = foreign(member, NcclGroup::unique_id)
@@ -203,7 +208,8 @@ impl Nccl {
         Ok(nccl)
     }
 
-    /// Communicators of parts, by ascending number, each with its way to other processes.
+    /// The communicators of the parts, in ascending order of their numbers, each with its
+    /// connection to other processes.
     pub(super) fn split(
         &self,
         (members, parts, ranks): (&[Member], &[u32], &[usize]),
@@ -225,10 +231,10 @@ impl Nccl {
             .collect()
     }
 
-    /// Makes calls of NCCL. If they do not end in time, the group of processes does.
+    /// Makes calls of NCCL. If the calls do not end in time, the group of processes ends.
     fn with<R>(&self, calls: impl FnOnce(&mut NcclGroup) -> Result<R>) -> Result<R> {
         let outcome = calls(&mut locked(&self.group));
-        // Here no lock is held: the end of the group aborts the communicators.
+        // No lock is held here: the end of the group aborts the communicators.
         match (&self.side, outcome) {
             (Some(ProcessSide { ranks, .. }), Err(error))
                 if error.kind() == ErrorKind::PeerLost =>
@@ -236,7 +242,7 @@ impl Nccl {
                 ranks.0.lose(error.to_string());
                 Err(ranks.failure().unwrap_or(error))
             }
-            // NCCL may notice the end of a process first, and does not say which one it was.
+            // NCCL may notice the end of a process first, and does not name the process.
             (Some(ProcessSide { ranks, .. }), Err(error)) if error.kind() == ErrorKind::Driver => {
                 let (rank, count) = (ranks.rank(), ranks.count());
                 Err(ranks.0.unfit(format!("on rank {rank} of {count}: {error}")))
@@ -245,7 +251,7 @@ impl Nccl {
         }
     }
 
-    /// Asks until the calls so far are enqueued.
+    /// Asks NCCL until the calls so far are enqueued.
     fn settle(&self, group: &mut NcclGroup) -> Result<()> {
         let since = Instant::now();
         while !group.is_complete()? {
@@ -286,8 +292,9 @@ impl Nccl {
             self.is_captured.store(true, Ordering::Relaxed);
             let captured = self.with(|group| {
                 capture(&devices, |streams| {
-                    // SAFETY: each call has the memory of a declared view, as below. The graph has it as an argument or of its own,
-                    // and refuses other memory, so it is alive in each launch.
+                    // SAFETY: each call has the memory of a declared view, as below. This memory is
+                    // an argument of the graph or memory of the graph, and the graph refuses other
+                    // memory, so it is alive in each launch.
                     unsafe { group.run(&calls, streams) }
                 })
             })?;
@@ -300,10 +307,11 @@ impl Nccl {
                 if let Some(side) = &self.side {
                     side.note(number, &team.members[0])?;
                 }
-                // SAFETY: each call has the memory that the operation around this one declares, with that many elements, because
-                // `Communicator` compared the lengths: false for an address or a count that is not that of a declared view, or
-                // for a type of NCCL that is larger than the element, which the type of `Reduction::NCCL` excludes. The streams
-                // live as long as the members.
+                // SAFETY: each call has the memory that the operation around this one declares,
+                // with that many elements, because `Communicator` compared the lengths. This is
+                // false for an address or a count that no declared view has, or for a type of NCCL
+                // that is larger than the element, which the type of `Reduction::NCCL` excludes.
+                // The streams live as long as the members.
                 unsafe { group.run(&calls, streams) }?;
                 self.settle(group)
             })
@@ -472,15 +480,16 @@ impl Nccl {
         self.run(team, ("exchange", number), parts)
     }
 
-    /// After the end of the group: waits a while until another thread has aborted the communicator. NCCL may crash a process that exits
-    /// meanwhile.
+    /// After the end of the group: waits up to [`ABORT_MAX`] until another thread has aborted the
+    /// communicator. NCCL may crash a process that exits during the abort.
     pub(super) fn end(&self) {
         let Some(side) = self.side.as_ref().filter(|side| side.ranks.0.is_losing()) else { return };
         let pending = |is_aborted: &mut bool| !*is_aborted;
         drop(side.aborted.wait_timeout_while(locked(&side.is_aborted), ABORT_MAX, pending));
     }
 
-    /// Ends the communicators of NCCL unless work is pending, or a graph has some, which their end would wait for. Then they leak.
+    /// Ends the communicators of NCCL if no work is pending and no graph has work of them.
+    /// Otherwise they leak, because their end would wait for that work.
     pub(super) fn close(&self, members: &[Member]) {
         let is_done = |member: &Member| matches!(member.kernels.query(), Ok(Readiness::Ready));
         if !self.is_captured.load(Ordering::Relaxed) && members.iter().all(is_done) {
@@ -489,7 +498,8 @@ impl Nccl {
     }
 }
 
-/// Enqueues an operation in the stream of each member, each within the one before, and calls `run` in the last one.
+/// Enqueues an operation in the stream of each member, each within the one before, and calls `run`
+/// in the last one.
 #[track_caller]
 fn nested<'a>(
     (label, members): (&'static str, &[Member]),
@@ -504,7 +514,8 @@ fn nested<'a>(
         streams.push(stream);
         nested((label, members), uses, streams, run)
     };
-    // SAFETY: the innermost call enqueues the part of this stream in it, and NCCL accesses the memory of `own` only, of this
-    // library's: false for a call whose memory is not declared.
+    // SAFETY: the innermost call enqueues the part of this stream in it. Of the memory of this
+    // library, NCCL accesses only the memory of `own`: false for a call whose memory is not
+    // declared.
     unsafe { member.kernels.foreign(label, own, inner) }
 }

@@ -1,28 +1,29 @@
-//! What ranks send each other: a length of four bytes, then the frame in the format of postcard.
+//! Frames between ranks: a length of four bytes, then the frame in the format of postcard.
 #![forbid(unsafe_code)]
 
 use super::rank_steps::Step;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 
-/// The most bytes of a frame. A frame of this size fits into the buffers of a socket, so that no write waits for a reader.
+/// Maximum number of bytes per frame. A frame of this size fits into the buffers of a socket, so
+/// that no write waits for a reader.
 const BYTES_MAX: usize = 64 << 10;
-/// The most bytes of a message in one frame.
+/// Maximum number of bytes of a message in one frame.
 pub(super) const PART_BYTES: usize = 48 << 10;
 
 /// A call that all ranks make together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Call {
-    /// The calls of this rank before it.
+    /// The number of calls that this rank made before.
     pub(super) number: u64,
     pub(super) what: String,
     pub(super) value: u64,
-    /// What rank 0 gives to the others.
+    /// The bytes that rank 0 gives to the others.
     #[serde(with = "serde_bytes")]
     pub(super) bytes: Vec<u8>,
 }
 
-/// The answer to a call: the bytes of rank 0, or what differs between ranks.
+/// The answer to a call: the bytes of rank 0, or the difference between ranks.
 pub(super) type Answer = Result<Vec<u8>, String>;
 
 /// A part of a message.
@@ -39,11 +40,12 @@ pub(super) struct Part {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Frame {
-    /// The sender is alive, and its device has come to these collectives, each by channel and number.
+    /// The sender is alive, and its device has come to these collectives, each by channel and
+    /// number.
     Beat(Vec<(u64, u64)>),
     Call(Call),
     Answer(Answer),
-    /// A rank is lost: which, and how it was found.
+    /// A rank is lost. The text names it and how the loss was found.
     Lost(String),
     /// The sender leaves, and misses nothing.
     Goodbye,
@@ -51,11 +53,11 @@ pub(super) enum Frame {
     Open(u64, Vec<u32>),
     /// The sender has given up a communicator, by its channel.
     Leave(u64),
-    /// A collective that the sender has called: channel, number and what it is.
+    /// A collective that the sender has called: channel, number and call.
     Step(u64, u64, Step),
     /// All ranks have called a collective, and agree: channel and number.
     Agreed(u64, u64),
-    /// A part of a message between two ranks. Rank 0 passes on what is for another one.
+    /// A part of a message between two ranks. Rank 0 passes it on if it is for another rank.
     Part(Part),
 }
 
@@ -65,12 +67,15 @@ fn invalid(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Er
 
 impl Frame {
     /// # Errors
-    /// What the writer reports; `InvalidData` for a frame that is too long.
+    /// Errors of the writer; `InvalidData` for a frame that is too long.
     pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let body = postcard::to_stdvec(self).map_err(invalid)?;
         let len = u32::try_from(body.len()).ok().filter(|_| body.len() <= BYTES_MAX);
         let len = len.ok_or_else(|| {
-            invalid(format!("a frame of {} bytes; {BYTES_MAX} are the limit", body.len()))
+            invalid(format!(
+                "a frame of {} bytes is too long; the limit is {BYTES_MAX}",
+                body.len()
+            ))
         })?;
         let mut whole = len.to_le_bytes().to_vec();
         whole.extend(body);
@@ -78,13 +83,15 @@ impl Frame {
     }
 
     /// # Errors
-    /// What the reader reports; `InvalidData` for bytes that are not a frame.
+    /// Errors of the reader; `InvalidData` for bytes that are not a frame.
     pub(super) fn read(from: &mut impl Read) -> io::Result<Self> {
         let mut len = [0; 4];
         from.read_exact(&mut len)?;
         let len = usize::try_from(u32::from_le_bytes(len)).map_err(invalid)?;
         if len > BYTES_MAX {
-            return Err(invalid(format!("a frame of {len} bytes; {BYTES_MAX} are the limit")));
+            return Err(invalid(format!(
+                "a frame of {len} bytes is too long; the limit is {BYTES_MAX}"
+            )));
         }
         let mut body = vec![0; len];
         from.read_exact(&mut body)?;

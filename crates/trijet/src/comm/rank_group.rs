@@ -1,7 +1,9 @@
-//! The state that the threads of a rank share, and what they do with frames of other ranks.
+//! The state that the threads of a rank share, and the work of these threads with frames of other
+//! ranks.
 //!
-//! One thread for each connection reads. One more thread sends heartbeats, and, on rank 0, ends calls that a rank does not make.
-//! The first loss of a rank stays: rank 0 tells it to all others, and each later call of a rank returns it.
+//! One thread for each connection reads. One more thread sends heartbeats. On rank 0, this thread
+//! also ends calls that a rank does not make. The first loss of a rank stays: rank 0 tells all
+//! others, and each later call of a rank returns it.
 #![forbid(unsafe_code)]
 
 use super::rank_frames::{Answer, Call, Frame};
@@ -17,14 +19,15 @@ use std::time::{Duration, Instant};
 
 /// The time between two heartbeats. The shortest timeout is five of these.
 pub(super) const BEAT: Duration = Duration::from_millis(200);
-/// How much longer than the timeout a rank waits for an answer of rank 0, which knows better which rank is late.
+/// The time beyond the timeout that a rank waits for an answer of rank 0. Rank 0 knows better which
+/// rank is late.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// What ends with the group: a communicator.
+/// An object that ends with the group: a communicator.
 pub(super) trait Dependent: Send + Sync + std::fmt::Debug {
     /// The channel of the communicator, and the last collective that its device has come to.
     fn reached(&self) -> (u64, u64);
-    /// The group has ended: results of pending work have any values.
+    /// The group has ended: results of pending work may have any values.
     fn lose(&self, error: &Error);
     /// Ends pending work that waits for another rank.
     fn abort(&self, error: &Error);
@@ -33,19 +36,20 @@ pub(super) trait Dependent: Send + Sync + std::fmt::Debug {
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) own: ProcessRank,
-    /// The process that joined. A child of `fork` shares its connections, and has none of its threads.
+    /// The process that joined. A child of `fork` shares its connections, and has none of
+    /// its threads.
     process: u32,
     /// The write half of the connection to each rank.
     links: BTreeMap<usize, Mutex<TcpStream>>,
     state: Mutex<State>,
     pub(super) changed: Condvar,
-    /// Held during a call, so that there is one at a time.
+    /// The number of calls so far. It is locked during a call, so that there is one call at a time.
     turn: Mutex<u64>,
-    /// Held while rank 0 tells all ranks something, itself included. So an answer that one rank has seen is there on all ranks before a
-    /// loss that follows from it.
+    /// Held while rank 0 tells all ranks something, including itself. So if one rank has seen an
+    /// answer, each rank gets the answer before a loss that follows from it.
     telling: Mutex<()>,
     dependents: Mutex<Vec<Weak<dyn Dependent>>>,
-    /// Held while announcements are sent, so that a goodbye comes behind them.
+    /// Held while announcements are sent, so that a goodbye comes after them.
     flushing: Mutex<()>,
 }
 
@@ -59,23 +63,23 @@ pub(super) struct Inbox {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) lost: Option<Error>,
-    /// A loss is told to the other ranks, and then becomes `lost`.
+    /// A loss is found. It is first told to the other ranks, and then becomes `lost`.
     is_losing: bool,
     is_closing: bool,
     has_left: Vec<bool>,
     /// Rank 0 has left, and passes no messages on any more.
     pub(super) is_cut: bool,
-    /// On rank 0: the calls that ranks have made, and since when there is one.
+    /// On rank 0: the calls that ranks have made, and the time of the first of these calls.
     calls: BTreeMap<usize, Call>,
     since: Option<Instant>,
     answer: Option<Answer>,
     /// By channel and rank.
     pub(super) inboxes: BTreeMap<(u64, usize), Inbox>,
-    /// What the other ranks, or rank 0, must know of communicators.
+    /// Announcements of communicators and collectives that rank 0 must get.
     outbox: Vec<Frame>,
     /// On rank 0: the collectives of all ranks.
     steps: Steps,
-    /// The collectives, by channel and number, that all ranks have called and that this one waits for.
+    /// The collectives that all ranks have called and this rank waits for, by channel and number.
     agreed: BTreeSet<(u64, u64)>,
 }
 
@@ -83,7 +87,7 @@ fn is_late(error: &io::Error) -> bool {
     matches!(error.kind(), Kind::WouldBlock | Kind::TimedOut)
 }
 
-/// The answer to the calls of all ranks. They are compared with that of rank 0.
+/// The answer to the calls of all ranks, which are compared with the call of rank 0.
 fn compare(calls: &BTreeMap<usize, Call>) -> Answer {
     let own = &calls[&0];
     for (rank, call) in calls {
@@ -152,8 +156,9 @@ impl Group {
         Ok(group)
     }
 
-    /// Whether this process is a child of the one that joined. A child takes no lock, which a thread of the parent may hold, and
-    /// sends nothing over the connections, which the parent uses.
+    /// Whether this process is a child of the process that joined. A child takes no lock, because a
+    /// thread of the parent may hold it. A child sends nothing over the connections, because the
+    /// parent uses them.
     fn is_forked(&self) -> bool {
         fork::is_child() || std::process::id() != self.process
     }
@@ -163,12 +168,12 @@ impl Group {
         if !self.is_forked() {
             return Ok(());
         }
-        let cause = "the process was forked after the ranks had joined, and their connections are those of the parent; join \
+        let cause = "the process was forked after the ranks had joined, and their connections belong to the parent; join \
                      after the fork, or start another program with exec";
         Err(Error::new(ErrorKind::Forked, op, cause))
     }
 
-    /// The calls that this rank has made.
+    /// The number of calls that this rank has made.
     pub(super) fn calls(&self) -> u64 {
         *self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -192,8 +197,9 @@ impl Group {
     pub(super) fn send(&self, to: usize, frame: &Frame) {
         let Some(link) = self.links.get(&to) else { return };
         let mut stream = link.lock().unwrap_or_else(PoisonError::into_inner);
-        // A refused write is no news: the thread that reads finds the end of the connection, perhaps behind a goodbye. After a
-        // part of a frame the connection is useless, and its end is what that thread finds.
+        // A failed write needs no report: the reading thread finds the end of the connection,
+        // perhaps after a goodbye. After a part of a frame the connection is useless, so it is shut
+        // down, and the reading thread finds its end.
         if frame.write(&mut *stream).is_err_and(|error| is_late(&error)) {
             drop(stream.shutdown(Shutdown::Both));
         }
@@ -203,7 +209,8 @@ impl Group {
         self.links.keys().for_each(|rank| self.send(*rank, frame));
     }
 
-    /// Adds what ends with the group. If it has ended already, this call ends it.
+    /// Adds a communicator that ends with the group. If the group has ended already, this call ends
+    /// the communicator.
     pub(super) fn attach(&self, dependent: &Arc<impl Dependent + 'static>) {
         let weak = Arc::downgrade(dependent);
         let mut all = self.dependents.lock().unwrap_or_else(PoisonError::into_inner);
@@ -221,20 +228,21 @@ impl Group {
         all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Keeps the first loss, after rank 0 has told it to the others.
+    /// Tells the other ranks the first loss, and then keeps it.
     pub(super) fn lose(&self, cause: String) {
         if self.is_forked() {
             return;
         }
         let mut state = self.lock();
-        // Rank 0 tells the others also when it has left.
+        // Rank 0 tells the others even when it has left.
         if state.is_losing || (state.is_closing && self.own.rank != 0) {
             return;
         }
         state.is_losing = true;
         drop(state);
         let error = Error::new(ErrorKind::PeerLost, "ranks", cause.clone());
-        // First the devices, so that no result of work that is ended below is taken for a right one.
+        // The devices are lost first, so that no result of work that is ended below is taken for
+        // right.
         self.dependents().iter().for_each(|one| one.lose(&error));
         let telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
         match self.own.rank {
@@ -244,7 +252,7 @@ impl Group {
         self.lock().lost = Some(error.again());
         self.changed.notify_all();
         drop(telling);
-        // An abort waits for the device, which may never end what it does.
+        // An abort waits for the device, which may never finish.
         let dependents = self.dependents();
         let abort = move || {
             for one in dependents {
@@ -252,7 +260,7 @@ impl Group {
                 one.abort(&error);
             }
         };
-        // Without a thread nothing is aborted, and the calls that wait for NCCL go on.
+        // If the thread cannot be started, nothing is aborted, and calls that wait for NCCL go on.
         drop(std::thread::Builder::new().name("trijet-abort".to_owned()).spawn(abort));
     }
 
@@ -271,7 +279,8 @@ impl Group {
                 Ok(Frame::Lost(cause)) => self.lose(cause),
                 Ok(Frame::Goodbye) => {
                     self.leave(peer, &stream);
-                    // Rank 0 still passes messages on until the last rank has left, or until its process ends.
+                    // Rank 0 still passes messages on until the last rank has left, or
+                    // until its process ends.
                     if peer != 0 {
                         return;
                     }
@@ -313,13 +322,14 @@ impl Group {
         if let Some(cause) = cause {
             self.lose(cause);
         }
-        // The other end waits for this before it ends its thread. It may be gone already.
+        // The other end waits for this before it ends its thread. The other end may be gone
+        // already.
         if peer != 0 {
             drop(stream.shutdown(Shutdown::Write));
         }
     }
 
-    /// On rank 0: a rank that has left without the call that others make.
+    /// On rank 0: finds a rank that has left without the call that others make.
     fn left_out(&self, state: &State) -> Option<String> {
         let what = &state.calls.values().next()?.what;
         let is_gone = |rank: &usize| state.has_left[*rank] && !state.calls.contains_key(rank);
@@ -327,7 +337,7 @@ impl Group {
         Some(format!("rank {gone} of {} has left before `{what}`", self.own.count))
     }
 
-    /// Rank 0 takes a call of a rank, and answers when it has those of all.
+    /// Rank 0 takes a call of a rank, and answers when it has the calls of all ranks.
     fn arrive(&self, rank: usize, call: Call) {
         let mut state = self.lock();
         state.calls.insert(rank, call);
@@ -348,7 +358,7 @@ impl Group {
         self.answer(answer);
     }
 
-    /// Sends heartbeats until the end, and ends a call on rank 0 that a rank does not make.
+    /// Sends heartbeats until the end. On rank 0, ends a call that a rank does not make in time.
     fn beat(&self) {
         let ProcessRank { rank, count, timeout } = self.own;
         let mut last = Instant::now();
@@ -391,14 +401,14 @@ impl Group {
         }
     }
 
-    /// Sends what was announced. A thread that returns from this call has nothing left to send.
+    /// Sends the announcements. When this call returns, this thread has nothing left to send.
     pub(super) fn flush(&self) {
         let _flushing = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let frames = std::mem::take(&mut self.lock().outbox);
         frames.into_iter().for_each(|frame| self.tell(frame));
     }
 
-    /// Gives rank 0 what it must know of communicators.
+    /// Gives rank 0 an announcement.
     fn tell(&self, frame: Frame) {
         match (self.own.rank, frame) {
             (0, Frame::Open(channel, ranks)) => self.open(channel, ranks),
@@ -436,7 +446,8 @@ impl Group {
         self.changed.notify_all();
     }
 
-    /// Waits until all ranks have called a collective that this rank has announced, and rank 0 has found no difference.
+    /// Waits until all ranks have called a collective that this rank has announced, and rank 0 has
+    /// found no difference.
     pub(super) fn await_agreement(&self, at: (u64, u64)) -> Result<()> {
         self.refuse("ranks")?;
         self.flush();
@@ -453,7 +464,7 @@ impl Group {
             return Ok(());
         }
         let cause = match state.is_cut {
-            true => format!("rank 0 of {count} has left, which compares collectives"),
+            true => format!("rank 0 of {count}, which compares collectives, has left"),
             false => format!("rank 0 of {count} did not compare collectives within {timeout:?}"),
         };
         drop(state);
@@ -474,7 +485,7 @@ impl Group {
         cause.into_iter().for_each(|cause| self.lose(cause));
     }
 
-    /// On rank 0: a collective that a rank has not called before it left.
+    /// On rank 0: finds a collective that a rank did not call before it left.
     fn missed(&self, state: &State) -> Option<String> {
         let State { steps, has_left, .. } = state;
         let any_left = has_left.contains(&true) || steps.has_quitters();
@@ -488,7 +499,7 @@ impl Group {
         }
     }
 
-    /// Says that this rank has a communicator, or that it calls a collective.
+    /// Announces that this rank has a communicator, or that it calls a collective.
     pub(super) fn announce(&self, frame: Frame) {
         if self.is_forked() {
             return;
@@ -497,7 +508,8 @@ impl Group {
         self.changed.notify_all();
     }
 
-    /// The error of a message that does not fit: in most cases rank 0 finds the cause at the same time.
+    /// The error of a message that does not fit. Rank 0 in most cases finds the cause at the same
+    /// time, so this call waits for it.
     pub(super) fn unfit(&self, cause: String) -> Error {
         if let Err(error) = self.refuse("ranks") {
             return error;
@@ -527,7 +539,7 @@ impl Group {
         let state = self.lock();
         let waited = self.changed.wait_timeout_while(state, timeout + GRACE, waits);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        // A loss after the answer is one of the next call.
+        // A loss after the answer belongs to the next call.
         if let Some(answer) = state.answer.take() {
             return answer.map_err(|cause| Error::new(ErrorKind::InvalidValue, "ranks", cause));
         }
@@ -543,7 +555,7 @@ impl Group {
         Err(self.ended(cause))
     }
 
-    /// Says goodbye to the other ranks.
+    /// Sends a goodbye to the other ranks.
     pub(super) fn close(&self) {
         if self.is_forked() {
             return;
@@ -552,7 +564,7 @@ impl Group {
         self.flush();
         self.changed.notify_all();
         self.send_all(&Frame::Goodbye);
-        // Rank 0 still passes messages on: its threads end when the others have left.
+        // Rank 0 still passes messages on. Its threads end when the others have left.
         if self.own.rank == 0 {
             let mut state = self.lock();
             state.has_left[0] = true;

@@ -1,8 +1,9 @@
-//! How ranks find each other: rank 0 listens, and the others connect, say which rank they are, and prove that they belong to the
-//! job ([`Token`]). Rank 0 proves the same with its answer.
+//! How ranks find each other. Rank 0 listens. The others connect, send their rank, and prove that
+//! they belong to the job ([`Token`]). Rank 0 proves the same with its answer.
 //!
-//! Anything may connect to the port. What is not a rank of this job is dropped, in bounded number and time, and rank 0 goes on; its
-//! error names the first of them if a rank is missing in the end.
+//! Any program may connect to the port. Rank 0 drops a connection that is not from a rank of this
+//! job, with limits on number and time, and goes on. If a rank is missing in the end, the error
+//! names the first of these connections.
 #![forbid(unsafe_code)]
 
 use super::rank_frames::Frame;
@@ -24,15 +25,16 @@ const HELLO: usize = WORD.len() + 8 + ONCE;
 const ANSWER: usize = WORD.len() + ONCE;
 /// The pause between two looks at connections, and between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How much longer than the timeout a rank waits for the answer of rank 0, which waits no longer than the timeout.
+/// The time beyond the timeout that a rank waits for the answer of rank 0. Rank 0 itself waits no
+/// longer than the timeout.
 const GRACE: Duration = Duration::from_secs(1);
-/// The longest time from a connection to its proof. A rank that is slower connects again.
+/// The longest time from a connection to its proof. A slower rank connects again.
 const PROOF_WAIT: Duration = Duration::from_secs(5);
-/// The most connections without a proof. The oldest of more is dropped.
+/// Maximum number of connections without a proof. Beyond it, the oldest one is dropped.
 const UNKNOWN_MAX: usize = 256;
-/// The most connections that are taken between two looks at all of them.
+/// Maximum number of connections that are taken between two looks at all of them.
 const TAKEN_MAX: usize = 64;
-/// The most strangers that an error names.
+/// Maximum number of strangers that an error names.
 const NAMED_MAX: usize = 3;
 
 /// A process among those that join.
@@ -47,7 +49,8 @@ fn failed(cause: String, source: io::Error) -> Error {
     Error::new(ErrorKind::Io, OP, format!("{cause}: {source}")).caused_by(source)
 }
 
-/// Joins the other ranks, and returns the connections: on rank 0 to each other one, on the others to rank 0.
+/// Joins the other ranks, and returns the connections: on rank 0 to each other rank, on other ranks
+/// to rank 0.
 pub(super) fn join(
     own: ProcessRank,
     address: &str,
@@ -75,28 +78,30 @@ struct Unknown {
     stream: TcpStream,
     from: SocketAddr,
     since: Instant,
-    /// What it has sent: the hello, and then the proof.
+    /// The bytes that it has sent: the hello, and then the proof.
     said: Vec<u8>,
     /// The answer to its hello.
     answer: Option<[u8; ANSWER]>,
 }
 
-/// A connection of a rank of this job.
+/// A connection from a rank of this job.
 struct Proven {
     stream: TcpStream,
     from: SocketAddr,
     rank: usize,
     count: usize,
-    /// The proof of rank 0 for it.
+    /// The proof that rank 0 sends to it.
     proof: [u8; PROOF],
 }
 
-/// What a look at an unknown connection shows.
+/// The result of a look at an unknown connection.
 enum ConnectionLook {
     Nothing,
-    /// It is dropped: it has closed, or it is a stranger that is worth a word.
+    /// It is dropped, because it has closed or is a stranger. The text describes a stranger that is
+    /// worth a report.
     Gone(Option<String>),
-    /// It is that of a rank, with these numbers and the proof of rank 0 for it.
+    /// It is from a rank. The fields are the rank, the number of ranks, and the proof that rank 0
+    /// sends to it.
     Proven(usize, usize, [u8; PROOF]),
 }
 
@@ -109,7 +114,7 @@ impl Unknown {
             match self.stream.read(&mut bytes[..wanted - self.said.len()]) {
                 Ok(read @ 1..) => self.said.extend(&bytes[..read]),
                 Err(error) if is_pause(&error) => break,
-                // What closes a connection without a word is not worth one.
+                // A connection that closes without a word is not worth a report.
                 Ok(0) | Err(_) => return ConnectionLook::Gone(None),
             }
             let word = &self.said[..WORD.len().min(self.said.len())];
@@ -135,7 +140,7 @@ impl Unknown {
         }
         let said = self.said.len();
         ConnectionLook::Gone(Some(format!(
-            "a connection from {from} sent {said} bytes within {PROOF_WAIT:?}, and a rank sends {}",
+            "a connection from {from} sent {said} bytes within {PROOF_WAIT:?}, but a rank sends {}",
             HELLO + PROOF
         )))
     }
@@ -157,7 +162,7 @@ impl Unknown {
             usize::try_from(bytes).unwrap_or(usize::MAX)
         };
         let (rank, count) = (number(WORD.len()), number(WORD.len() + 4));
-        // The comparison takes the same time wherever they differ.
+        // The comparison takes the same time wherever the proofs differ.
         if token.proof(Side::Other, hello, answer) == *proof {
             return ConnectionLook::Proven(
                 rank,
@@ -165,11 +170,11 @@ impl Unknown {
                 *token.proof(Side::Zero, hello, answer).as_bytes(),
             );
         }
-        // This is no proof, so the other end knows that its token is not the one.
+        // These bytes are no proof. They tell the other end that its token is wrong.
         drop(self.stream.write_all(&[0; PROOF]));
         let from = self.from;
         ConnectionLook::Gone(Some(format!(
-            "a connection from {from} says that it is rank {rank}, but does not have the token of this job"
+            "a connection from {from} claims to be rank {rank}, but does not have the token of this job"
         )))
     }
 }
@@ -178,7 +183,7 @@ fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// The port of rank 0, with all who came.
+/// The port of rank 0, with all connections to it.
 struct Door<'a> {
     own: ProcessRank,
     token: &'a Token,
@@ -187,12 +192,12 @@ struct Door<'a> {
     joined: BTreeMap<usize, Proven>,
     /// Ranks of the job that contradict others.
     refused: Vec<Proven>,
-    /// What is to be said of those who are not of the job, and the number of all of these.
+    /// Descriptions of strangers, at most [`NAMED_MAX`], and the number of all strangers.
     strangers: Vec<String>,
     strangers_count: usize,
 }
 
-/// Rank 0 takes the connections of the others, and tells all of them the outcome.
+/// Rank 0 takes the connections of the others, and tells each of them the outcome.
 fn listen(own: ProcessRank, address: &str, token: &Token) -> Result<BTreeMap<usize, TcpStream>> {
     let cannot = |error| failed(format!("rank 0 cannot listen at {address}"), error);
     let listener = TcpListener::bind(address).map_err(cannot)?;
@@ -215,7 +220,7 @@ fn listen(own: ProcessRank, address: &str, token: &Token) -> Result<BTreeMap<usi
             stream.write_all(proof)?;
             Frame::Answer(told.clone()).write(stream)
         };
-        // A rank that does not get the answer has ended, which its connection shows later.
+        // A rank that does not get the answer has ended. Its connection shows this later.
         drop(tell());
     }
     outcome.map(|()| joined.into_iter().map(|(rank, one)| (rank, one.stream)).collect())
@@ -254,7 +259,8 @@ impl Door<'_> {
         [cause].iter().chain(&self.strangers).chain(&more).cloned().collect::<Vec<_>>().join("; ")
     }
 
-    /// Goes on with ranks that come a little later than a contradiction was found, so that they learn of it too.
+    /// Goes on with ranks that come a little after a contradiction was found, so that they learn of
+    /// it too.
     fn take_late(&mut self) {
         let deadline = Instant::now() + GRACE;
         while self.joined.len() + self.refused.len() + 1 < self.own.count
@@ -265,8 +271,8 @@ impl Door<'_> {
         }
     }
 
-    /// Takes connections. Most errors are those of a connection that has ended, or of a limit of the system that others use up for a
-    /// while.
+    /// Takes connections. Most errors come from a connection that has ended, or from a limit of the
+    /// system that other programs use up for a while.
     fn take(&mut self) -> io::Result<()> {
         for _ in 0..TAKEN_MAX {
             let (stream, from) = match self.listener.accept() {
@@ -278,7 +284,7 @@ impl Door<'_> {
                 continue;
             }
             if self.unknown.len() == UNKNOWN_MAX {
-                // One that has said hello is more likely a rank.
+                // A connection that has sent a hello is more likely a rank.
                 let oldest = self.unknown.iter().position(|one| one.answer.is_none());
                 self.unknown.remove(oldest.unwrap_or(0));
                 self.strangers_count += 1;
@@ -292,7 +298,7 @@ impl Door<'_> {
     /// Looks at all connections without a proof.
     ///
     /// # Errors
-    /// The contradiction of a rank of this job, after a look at all.
+    /// The contradiction of a rank of this job, after a look at all connections.
     fn look(&mut self) -> std::result::Result<(), String> {
         let mut outcome = Ok(());
         for mut one in std::mem::take(&mut self.unknown) {
@@ -316,11 +322,9 @@ impl Door<'_> {
     fn add(&mut self, one: Proven) -> std::result::Result<(), String> {
         let (Proven { from, rank, count, .. }, own) = (&one, self.own.count);
         let cause = if *count != own {
-            format!(
-                "rank {rank} from {from} says that there are {count} ranks; rank 0 was started with {own}"
-            )
+            format!("rank {rank} from {from} was started with {count} ranks, but rank 0 with {own}")
         } else if *rank == 0 || *rank >= own || self.joined.contains_key(rank) {
-            format!("rank {rank} is there twice, also from {from}")
+            format!("rank {rank} is there twice, the second time from {from}")
         } else {
             self.joined.insert(*rank, one);
             return Ok(());
@@ -340,7 +344,7 @@ fn connect(own: ProcessRank, address: &str, token: &Token) -> Result<TcpStream> 
         let greeted = attempt(address, deadline).and_then(|stream| greet(stream, own));
         let reason = match greeted {
             Ok(greeted) => break greeted,
-            // Something else listens there. It will not change.
+            // Another program listens there. A later attempt would find it too.
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 return Err(lost(without(error.to_string())).caused_by(error));
             }
@@ -379,10 +383,12 @@ fn connect(own: ProcessRank, address: &str, token: &Token) -> Result<TcpStream> 
     }
 }
 
-/// Says hello, and waits until rank 0 asks for the proof. Returns the first bytes of both.
+/// Sends the hello, and waits until rank 0 asks for the proof. Returns the first bytes of both
+/// ends.
 ///
 /// # Errors
-/// `InvalidData` if what answers is not rank 0; otherwise another attempt may succeed.
+/// `InvalidData` if the answer is not from rank 0; after any other error another attempt may
+/// succeed.
 fn greet(
     mut stream: TcpStream,
     ProcessRank { rank, count, timeout }: ProcessRank,
@@ -397,7 +403,7 @@ fn greet(
     stream.read_exact(word)?;
     if word != WORD {
         let word = word.escape_ascii();
-        let cause = format!("what listens there is not rank 0: it sent `{word}`");
+        let cause = format!("the program that listens there is not rank 0: it sent `{word}`");
         return Err(io::Error::new(io::ErrorKind::InvalidData, cause));
     }
     stream.read_exact(number)?;
@@ -409,7 +415,8 @@ fn attempt(address: &str, deadline: Instant) -> io::Result<TcpStream> {
     for one in address.to_socket_addrs()? {
         let left = deadline.saturating_duration_since(Instant::now()).max(PAUSE);
         match TcpStream::connect_timeout(&one, left) {
-            // Where no process listens, the system may choose the same port for this end: then the connection is to itself.
+            // Where no process listens, the system may choose the same port for this end. The
+            // connection then leads to itself.
             Ok(stream) if stream.local_addr()? == stream.peer_addr()? => {}
             Ok(stream) => return Ok(stream),
             Err(error) => reason = error,

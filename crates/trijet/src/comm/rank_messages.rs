@@ -8,7 +8,7 @@ use crate::base::error::Result;
 use std::sync::PoisonError;
 
 impl Group {
-    /// Takes a part of a message, or passes it on.
+    /// Takes a part of a message for this rank, or passes it on.
     pub(super) fn pass(&self, part: Part) {
         let index = |rank: u32| usize::try_from(rank).ok().filter(|one| *one < self.own.count);
         let (Some(to), Some(from)) = (index(part.to), index(part.from)) else { return };
@@ -26,12 +26,12 @@ impl Group {
         }
     }
 
-    /// Sends a message to a rank. It does not wait for the rank.
+    /// Sends a message to a rank. The call does not wait for the rank.
     pub(super) fn post(&self, to: usize, channel: u64, bytes: &[u8]) -> Result<()> {
         if let Some(error) = self.failure() {
             return Err(error);
         }
-        // Rank 0 learns what this rank calls before others get the data.
+        // Rank 0 learns the call of this rank before others get the data.
         self.flush();
         let number = |rank: usize| u32::try_from(rank).unwrap_or(u32::MAX);
         let (from, to, count) =
@@ -67,7 +67,7 @@ impl Group {
             return Ok(whole);
         }
         let cause = match state.is_cut {
-            true => format!("rank 0 of {count} has left, which passes messages on"),
+            true => format!("rank 0 of {count}, which passes messages on, has left"),
             false => format!("rank {from} of {count} sent nothing within {timeout:?}"),
         };
         drop(state);

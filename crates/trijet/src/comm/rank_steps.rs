@@ -1,4 +1,5 @@
-//! What rank 0 knows of the collectives of all ranks: whether they are the same ones in the same order, and which rank is late.
+//! The collectives of all ranks as rank 0 knows them: whether all ranks call the same ones in the
+//! same order, and which rank is late.
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,8 @@ pub(super) fn named(ranks: &[usize], count: usize) -> String {
     format!("{noun} {} of {count}", all.join(", "))
 }
 
-/// The name of a type, by which ranks compare elements and combinations. A long one ends with a hash, so that it fits into a frame.
+/// The name of a type. Ranks compare elements and combinations by it. A long name ends with a hash,
+/// so that it fits into a frame.
 pub(super) fn type_named<T: ?Sized>() -> String {
     const BYTES_MAX: usize = 200;
     let name = type_name::<T>();
@@ -32,16 +34,17 @@ pub(super) fn type_named<T: ?Sized>() -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Step {
     pub(super) what: String,
-    /// The number of elements, if all ranks have the same one.
+    /// The number of elements, if it is the same on all ranks.
     pub(super) elements: Option<u64>,
-    /// The type of the elements, and their bytes.
+    /// The type of the elements, and the number of bytes of an element.
     pub(super) element: String,
     pub(super) element_bytes: u32,
     /// The combination.
     pub(super) by: Option<String>,
-    /// The rank of the device that gives or gets all, if there is one.
+    /// The rank of the device that gives or gets all elements, if there is one.
     pub(super) root: Option<u32>,
-    /// Messages to and from other ranks, with their elements. They differ between ranks.
+    /// Messages to and from other ranks, each with its rank and its number of elements. They differ
+    /// between ranks.
     pub(super) sends: Vec<(u32, u64)>,
     pub(super) receives: Vec<(u32, u64)>,
     /// The rank waits until all ranks have made the call.
@@ -78,14 +81,14 @@ impl Step {
         }
     }
 
-    /// Whether ranks can run these together, apart from messages.
+    /// Whether ranks can run these calls together. Messages are not compared.
     fn fits(&self, other: &Self) -> bool {
         let without = |one: &Self| Self { sends: Vec::new(), receives: Vec::new(), ..one.clone() };
         without(self) == without(other)
     }
 }
 
-/// The calls of one number, by rank.
+/// The calls with the same number, by rank.
 #[derive(Debug)]
 struct PendingCalls {
     steps: Vec<Option<Step>>,
@@ -98,25 +101,27 @@ struct Channel {
     /// The process of each rank.
     processes: Vec<usize>,
     pending: BTreeMap<u64, PendingCalls>,
-    /// The collectives that the device of each rank has reached, and since when.
+    /// For each rank: the number of collectives that its device has reached, and the time of the
+    /// last one.
     reached: Vec<(u64, Instant)>,
-    /// The ranks whose process has given the communicator up.
+    /// For each rank: whether its process has given up the communicator.
     has_quit: Vec<bool>,
 }
 
-/// The collectives of all communicators that not all ranks have called.
+/// The collectives that some ranks have called and others have not, for all communicators.
 #[derive(Debug, Default)]
 pub(super) struct Steps(BTreeMap<u64, Channel>);
 
 impl Steps {
-    /// A communicator of these ranks; each of them says so.
+    /// Adds a communicator of these ranks. Each of the ranks announces it.
     pub(super) fn open(&mut self, channel: u64, ranks: Vec<usize>, now: Instant) {
         let (reached, has_quit) = (vec![(0, now); ranks.len()], vec![false; ranks.len()]);
         let pending = BTreeMap::new();
         self.0.entry(channel).or_insert(Channel { processes: ranks, pending, reached, has_quit });
     }
 
-    /// A rank has given a communicator up. When all have, it is forgotten.
+    /// A rank has given up a communicator. The communicator is forgotten when all ranks have given
+    /// it up.
     pub(super) fn quit(&mut self, process: usize, number: u64) {
         let Some(channel) = self.0.get_mut(&number) else { return };
         if let Some(rank) = channel.processes.iter().position(|one| *one == process) {
@@ -127,15 +132,15 @@ impl Steps {
         }
     }
 
-    /// Whether some but not all ranks have given a communicator up.
+    /// Whether some but not all ranks have given up a communicator.
     pub(super) fn has_quitters(&self) -> bool {
         self.0.values().any(|channel| channel.has_quit.contains(&true))
     }
 
-    /// Takes a call of a rank. Returns the ranks that wait for it, if all have made it.
+    /// Takes a call of a rank. If all ranks have made it, returns the ranks that wait for it.
     ///
     /// # Errors
-    /// What differs from the call of another rank.
+    /// The difference from the call of another rank.
     pub(super) fn arrive(
         &mut self,
         process: usize,
@@ -183,7 +188,8 @@ impl Steps {
         }
     }
 
-    /// The ranks that have left or not come to a collective within the timeout, or whose device has not.
+    /// Names ranks that have left or dropped the communicator before a collective, that have not
+    /// called it within the timeout, or whose device has not come to it within the timeout.
     pub(super) fn missing(
         &self,
         has_left: &[bool],
@@ -219,7 +225,8 @@ impl Steps {
                     ));
                 }
             }
-            // What a rank that has given the communicator up came to last is not known.
+            // A rank that has given up the communicator no longer reports how far its device has
+            // come.
             let last = channel.reached.iter().map(|one| one.0).max().unwrap_or(0);
             let began = channel.reached.iter().filter(|one| one.0 == last).map(|one| one.1).min();
             let is_behind =
@@ -240,7 +247,7 @@ impl Steps {
     }
 }
 
-/// A message that no receive matches, or one of another length.
+/// Finds a message that no receive matches, or whose receive has another length.
 fn mismatch(all: &[Step], ranks: &[usize]) -> Option<String> {
     let of = |list: &[(u32, u64)], rank: usize| -> Vec<u64> {
         let is_his = |one: &&(u32, u64)| usize::try_from(one.0) == Ok(rank);
@@ -312,7 +319,7 @@ mod tests {
         }
     }
 
-    /// Two long names with the same first letters are two names.
+    /// Two long names that start alike are two names.
     #[test]
     fn a_long_name_of_a_type_is_cut_and_stays_its_own() {
         type Ten<T> = (T, T, T, T, T, T, T, T, T, T);
@@ -366,12 +373,13 @@ mod tests {
             told.starts_with("the device of rank 2 of 4 has not come to collective 2"),
             "{told}"
         );
-        // It has come to something else meanwhile.
+        // The device has come to another collective meanwhile.
         steps.reach(2, 1, 2, later);
         assert_eq!(steps.missing(&left, LIMIT, later), None);
     }
 
-    /// A rank may give a communicator up without being late, but not before a collective that others call.
+    /// A rank may give up a communicator without being late, but not before a collective that
+    /// others call.
     #[test]
     fn a_communicator_that_is_given_up_is_missed_only_by_later_collectives() {
         let now = Instant::now();

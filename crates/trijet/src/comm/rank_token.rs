@@ -1,12 +1,13 @@
-//! How a rank proves that it belongs to the job, without sending the token of the job.
+//! Proof that a rank belongs to the job, without sending the token of the job.
 //!
-//! Both ends draw a number that is used once. Each proves that it has the token by a keyed hash of both numbers and of its side, so
-//! no recorded proof is good for another connection, nor for the other side. Proofs are compared in constant time.
+//! Both ends draw a number that is used once. Each end proves that it has the token by a keyed hash
+//! of both numbers and of its side. So a recorded proof is valid neither for another connection nor
+//! for the other side. Proofs are compared in constant time.
 #![forbid(unsafe_code)]
 
 use std::{fmt, io};
 
-/// The bytes of a number that is used once, and of a proof.
+/// The number of bytes of a number that is used once, and of a proof.
 pub(super) const ONCE: usize = 16;
 pub(super) const PROOF: usize = blake3::OUT_LEN;
 
@@ -27,10 +28,10 @@ pub(super) enum Side {
     Other = 1,
 }
 
-/// A random number of the system, which no other process can know before it is sent.
+/// A random number from the system. No other process can know it before it is sent.
 ///
 /// # Errors
-/// What the system reports.
+/// Errors of the system.
 pub(super) fn once() -> io::Result<[u8; ONCE]> {
     let mut number = [0; ONCE];
     getrandom::fill(&mut number)?;
@@ -42,7 +43,8 @@ impl Token {
         Self(blake3::derive_key("trijet 2026-11-25 token of a job of ranks", text))
     }
 
-    /// The proof of a side: `hello` and `answer` are the first bytes of both, which have their numbers.
+    /// The proof of a side. `hello` and `answer` are the first bytes from both ends, which have the
+    /// numbers of both.
     pub(super) fn proof(&self, side: Side, hello: &[u8], answer: &[u8]) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
         hasher.update(&[side as u8]).update(hello).update(answer);
@@ -54,7 +56,7 @@ impl Token {
 mod tests {
     use super::*;
 
-    /// Another token, side or number makes another proof, and the token is not in it.
+    /// Another token, side or number makes another proof, and a proof does not contain the token.
     #[test]
     fn a_proof_is_good_for_one_token_one_side_and_one_connection() {
         let (token, hello, answer) = (Token::new(b"job 7"), [1; 32], [2; 24]);

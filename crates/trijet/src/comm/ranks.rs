@@ -1,4 +1,4 @@
-//! Processes that work together: a loss of one of them is an error on each other one.
+//! Processes that work together. A loss of one process is an error on each other one.
 #![forbid(unsafe_code)]
 
 use super::rank_group::{BEAT, Group};
@@ -9,21 +9,23 @@ use crate::device::fork;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most bytes that [`Ranks::broadcast`] takes.
+/// Maximum number of bytes for [`Ranks::broadcast`].
 const BROADCAST_BYTES_MAX: usize = 32 << 10;
 
-/// A group of processes, the ranks, which are joined by TCP connections to rank 0.
+/// A group of processes, the ranks. TCP connections join them to rank 0.
 ///
-/// All ranks make the same calls in the same order. A rank that ends, freezes or comes too late is an error of kind
-/// [`PeerLost`](ErrorKind::PeerLost) on each other rank, which names it: no call waits much longer than the timeout. The end of a
-/// process closes its connections, so it is found at once; what freezes or cannot be reached sends no heartbeats, and is found
-/// after the timeout. The first loss stays: each later call returns it. To drop the group ends it without a loss. Rank 0 then passes messages on
-/// until the others have left or its process ends.
+/// All ranks make the same calls in the same order. If a rank ends, freezes or comes too late, each
+/// other rank gets an error of kind [`PeerLost`](ErrorKind::PeerLost) that names this rank: no call
+/// waits much longer than the timeout. The end of a process closes its connections, so it is found
+/// at once. A process that freezes or cannot be reached sends no heartbeats, and is found after the
+/// timeout. The first loss stays: each later call returns it. A drop of the group ends it without a
+/// loss. Rank 0 then passes messages on until the others have left or its process ends.
 ///
-/// A process that joins proves that it has the token of the job ([`Ranks::join_with_token`], [`LauncherRank`](super::LauncherRank)); the token is
-/// not sent. Later bytes are neither encrypted nor authenticated: use ranks within a network whose hosts do not change what passes.
-/// Rank 0 listens at its address until all have joined, and at no other one. In a child of `fork` each call is an error of kind
-/// [`Forked`](ErrorKind::Forked), and nothing is sent.
+/// A process that joins proves that it has the token of the job ([`Ranks::join_with_token`],
+/// [`LauncherRank`](super::LauncherRank)). The token itself is not sent. Later bytes are neither
+/// encrypted nor authenticated: use ranks within a network whose hosts do not change the bytes.
+/// Rank 0 listens at its address until all ranks have joined, and at no other address. In a child
+/// of `fork` each call is an error of kind [`Forked`](ErrorKind::Forked), and sends nothing.
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,24 +53,29 @@ fn refused(op: &'static str, cause: String) -> Error {
 }
 
 impl Ranks {
-    /// Joins `count` processes, of which this one is number `rank`, without a token: whatever can connect to the address can join.
-    /// Rank 0 listens at `address`, which is a host and a port, and the others connect to it there.
+    /// Joins `count` processes without a token; this process is number `rank`. Any process that can
+    /// connect to the address can join. Rank 0 listens at `address`, which is a host and a port,
+    /// and the others connect to it there.
     ///
-    /// The ranks may start in any order, as far apart as the timeout: a rank waits for rank 0 that long, and rank 0 that long for
-    /// all others. The timeout is also that of all calls and of heartbeats.
+    /// The ranks may start in any order, as far apart as the timeout: a rank waits that long for
+    /// rank 0, and rank 0 waits that long for all others. The timeout also holds for all calls and
+    /// for heartbeats.
     ///
-    /// Rank 0 listens at the first address that the name of the host has there. With `127.0.0.1` only processes of its host reach it.
-    /// It drops connections that are not from a rank, such as probes, and names some of them if a rank is missing in the end.
+    /// Rank 0 listens at the first address that the name of its host has there. With `127.0.0.1`
+    /// only processes of its host reach it. Rank 0 drops connections that are not from a rank, such
+    /// as probes. If a rank is missing in the end, the error names some of these connections.
     ///
     /// # Errors
-    /// `InvalidValue` for a rank that is not less than the number of ranks, a timeout of less than a second, and, on rank 0, for a
-    /// rank that is there twice, or another number of ranks; `PeerLost` with the ranks that do not come, and on the other ranks with
-    /// what rank 0 found; `Io` if rank 0 cannot listen at the address; `Forked` in a child.
+    /// `InvalidValue` for a rank that is not less than the number of ranks, for a timeout of less
+    /// than a second, and, on rank 0, for a rank that joins twice or with another number of ranks;
+    /// `PeerLost` on rank 0 with the ranks that do not come, and on the other ranks with the error
+    /// of rank 0; `Io` if rank 0 cannot listen at the address; `Forked` in a child.
     pub fn join(rank: usize, count: usize, address: &str, timeout: Duration) -> Result<Self> {
         Self::with(ProcessRank { rank, count, timeout }, address, &Token::new(&[]))
     }
 
-    /// Joins as [`Ranks::join`] does, but only processes that have the same token: it is any text that others do not know.
+    /// Joins as [`Ranks::join`] does, but only processes that have the same token. The token is any
+    /// text that others do not know.
     ///
     /// # Errors
     /// As for [`Ranks::join`]; `PeerLost` for another token, on rank 0 after the timeout.
@@ -92,7 +99,7 @@ impl Ranks {
             let least = 5 * BEAT;
             return Err(refused(
                 OP,
-                format!("the timeout is {timeout:?}, and {least:?} is the least"),
+                format!("the timeout of {timeout:?} is too short; the shortest is {least:?}"),
             ));
         }
         fork::refuse(OP)?;
@@ -111,7 +118,7 @@ impl Ranks {
         self.0.own.count
     }
 
-    /// The longest time without a sign of life of a rank.
+    /// The longest time that a rank may show no sign of life.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         self.0.own.timeout
@@ -123,20 +130,20 @@ impl Ranks {
         self.0.failure()
     }
 
-    /// The bytes of rank 0. Those of other ranks are not used.
+    /// Returns the bytes of rank 0. The bytes of other ranks are not used.
     ///
     /// # Errors
     /// `InvalidValue` for more than 32 KiB, and if a rank makes another call; `PeerLost`.
     pub fn broadcast(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         let len = bytes.len();
         if len > BROADCAST_BYTES_MAX {
-            let cause = format!("{len} bytes, and {BROADCAST_BYTES_MAX} are the limit");
+            let cause = format!("{len} bytes are too many; the limit is {BROADCAST_BYTES_MAX}");
             return Err(refused("broadcast", cause));
         }
         self.0.call("broadcast", 0, if self.rank() == 0 { bytes } else { &[] })
     }
 
-    /// The bytes of all ranks, in their order.
+    /// Gathers the bytes of all ranks, in the order of the ranks.
     ///
     /// # Errors
     /// `InvalidValue` if a rank makes another call; `PeerLost`.
@@ -152,13 +159,12 @@ impl Ranks {
     /// Demands that all ranks give the same value. `what` names it.
     ///
     /// # Errors
-    /// `InvalidValue` on all ranks if a value differs, with the rank and both values, and if a rank makes another call; the group
-    /// stays usable. `PeerLost`.
+    /// `InvalidValue` on all ranks if a value differs, with the rank and both values, and if a rank
+    /// makes another call: the group stays usable. `PeerLost`.
     pub fn agree(&self, what: &str, value: u64) -> Result<()> {
         const NAME_BYTES_MAX: usize = 1024;
         if what.len() > NAME_BYTES_MAX {
-            let cause =
-                format!("a name of {} bytes, and {NAME_BYTES_MAX} are the limit", what.len());
+            let cause = format!("the name has {} bytes; the limit is {NAME_BYTES_MAX}", what.len());
             return Err(refused("agree", cause));
         }
         self.0.call(what, value, &[]).map(drop)

@@ -1,9 +1,10 @@
 //! An all-reduce in a ring: each device sends to the next one only.
 //!
-//! With `n` devices the data have `n` segments. In the first half, `n - 1` steps, a device sends a segment to the next device, which
-//! combines it with its own; in each step the segment that it got in the step before. Then each device has one whole result, and in the
-//! second half these go around. Segments are sent in chunks, so that a device combines a chunk while the next
-//! one arrives.
+//! With `n` devices the data have `n` segments. The first half has `n - 1` steps. In each step, a
+//! device sends a segment to the next device, which combines it with its own segment. In the next
+//! step, that device sends the segment that it got. Then each device has the whole result of one
+//! segment, and in the second half these results go around. Segments are sent in chunks, so that a
+//! device combines a chunk while the next one arrives.
 #![forbid(unsafe_code)]
 
 use super::chains::pair;
@@ -13,13 +14,15 @@ use crate::kernels::Reduction;
 use crate::memory::{AsView, Buffer, Element, ViewMut};
 use std::ops::Range;
 
-/// The chunks of a segment. They are also those that may lie at a device before they are combined: a kernel that fills the device
-/// can hold the combinations back, and the link stays busy meanwhile.
+/// The number of chunks of a segment. It is also the number of chunks that may lie at a device
+/// before they are combined: a kernel that fills the device can hold the combinations back, and the
+/// link stays busy meanwhile.
 const CHUNKS: usize = 4;
-/// The least and the most bytes of a chunk. Each copy costs about 2.6 us on the link beside its bytes.
+/// Minimum and maximum number of bytes per chunk. Each copy costs about 2.6 us on the link in
+/// addition to its bytes.
 const CHUNK_BYTES: [usize; 2] = [4 << 20, 16 << 20];
 
-/// Part `k` of `count` parts of `len` elements, which differ by one element at most.
+/// Part `k` of `count` parts of `len` elements. The lengths of parts differ by one element at most.
 fn part(len: usize, count: usize, k: usize) -> Range<usize> {
     let (each, more) = (len / count, len % count);
     let begin = each * k + more.min(k);
@@ -84,7 +87,8 @@ pub(super) fn all_reduce<T: Element, R: Reduction<T>>(
     Ok(())
 }
 
-/// Calls `send` for each device and the next one, chunk by chunk, with a function that gives the current chunk of a segment.
+/// Calls `send` for each device and the next one, chunk by chunk. Its third argument is a function
+/// that gives the current chunk of a segment.
 fn exchange(
     count: usize,
     len: usize,

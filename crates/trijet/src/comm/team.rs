@@ -1,7 +1,8 @@
 //! The devices of an operation, and the way of data between them.
 //!
-//! Collectives are sequences of hops from one device to another one. All processes go through the same sequence, and each does
-//! what concerns its own devices: within a process a hop is one copy, and between processes a message.
+//! Collectives are sequences of hops from one device to another one. All processes go through the
+//! same sequence, and each process does the hops of its own devices: within a process a hop is one
+//! copy, and between processes it is a message.
 #![forbid(unsafe_code)]
 
 use super::mail::Mail;
@@ -9,21 +10,22 @@ use super::member::Member;
 use crate::base::error::Result;
 use crate::memory::{Element, View, ViewMut};
 
-/// The devices of a communicator, which have ranks from 0 on. Those of this process follow each other.
+/// The devices of a communicator, which have ranks from 0 up. The ranks of this process follow each
+/// other.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Team<'a> {
     /// The devices of this process.
     pub(super) members: &'a [Member],
-    /// The rank of the first of them.
+    /// The rank of the first device of this process.
     pub(super) first: usize,
-    /// The devices of all processes.
+    /// The number of devices in all processes.
     pub(super) count: usize,
-    /// The way to other processes.
+    /// The connection to other processes.
     pub(super) mail: Option<&'a Mail>,
 }
 
 impl<'a> Team<'a> {
-    /// The number of a device among those of this process.
+    /// The number of a device among the devices of this process.
     pub(super) fn local(&self, rank: usize) -> Option<usize> {
         rank.checked_sub(self.first).filter(|at| *at < self.members.len())
     }
@@ -32,7 +34,7 @@ impl<'a> Team<'a> {
         self.local(rank).map(|at| &self.members[at])
     }
 
-    /// Sends elements from one device to another one. Of a device of another process there is no memory.
+    /// Sends elements from one device to another one. A device of another process has no view here.
     #[track_caller]
     pub(super) fn hop<T: Element>(
         &self,
