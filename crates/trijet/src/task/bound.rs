@@ -9,10 +9,11 @@ use crate::workers::{Kinds, Program, Run, RunOptions, TaskGraph, Work};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-/// The words of a record, which a task gives to its body.
+/// The number of words of a record, which a task gives to its body.
 const RECORD_WORDS: usize = 8;
 
-/// A program for workers that is bound to data, see [`Task::bind`](super::Task::bind). Clones stand for the same one.
+/// A program for workers that is bound to data; see [`Task::bind`](super::Task::bind). Clones stand
+/// for the same bound program.
 #[derive(Clone)]
 pub struct Workers(pub(super) Arc<BoundData>);
 
@@ -27,18 +28,18 @@ pub(super) type Start = Box<dyn FnMut(&Stream, &TaskGraph) -> Result<Run> + Send
 
 /// A program with its data.
 pub(super) struct BoundData {
-    /// The tasks that it belongs to.
+    /// The id of the [`Tasks`](super::Tasks) that the program is bound in.
     pub(super) core: u64,
     pub(super) name: &'static str,
     pub(super) kinds: usize,
     /// The device.
     pub(super) place: usize,
     pub(super) data: AllDeclared,
-    /// One thread at a time issues tasks, so nothing waits for this lock.
+    /// One thread at a time issues tasks, so no thread waits for this lock.
     pub(super) start: Mutex<Start>,
 }
 
-/// A program for workers with the data that it is bound to, see [`Task::bind`](super::Task::bind).
+/// A program for workers with the data that it is bound to; see [`Task::bind`](super::Task::bind).
 pub struct BoundProgram<'a, K: 'static, P: 'static> {
     pub(super) program: &'static Program<K, P>,
     pub(super) stream: &'a Stream,
@@ -56,7 +57,7 @@ impl<K: Kinds, P> BoundProgram<'_, K, P> {
     /// Runs the tasks with these arguments of the program.
     ///
     /// # Errors
-    /// Those of [`Stream::run_workers`].
+    /// The errors of [`Stream::run_workers`].
     #[track_caller]
     pub fn run<'a, A: ArgsFor<'a, P>>(&self, args: A) -> Result<Run> {
         let Self { program, stream, graph, options } = self;
@@ -77,7 +78,7 @@ fn refused(cause: String) -> Error {
 }
 
 impl BoundData {
-    /// The body of a task of this kind, if its uses are among those of the program.
+    /// The body of a task of this kind. The uses of the task must be among the uses of the program.
     pub(super) fn node(
         self: &Arc<Self>,
         kind: u8,
@@ -89,15 +90,19 @@ impl BoundData {
             return Err(refused(format!("`{name}` is bound to data of other tasks")));
         }
         if usize::from(kind) >= *kinds {
-            return Err(refused(format!("a task of kind {kind}; `{name}` has {kinds} kinds")));
+            return Err(refused(format!("there is no kind {kind}; `{name}` has {kinds} kinds")));
         }
         if words.len() > RECORD_WORDS {
             let len = words.len();
-            return Err(refused(format!("a record of {len} words; {RECORD_WORDS} are the most")));
+            return Err(refused(format!(
+                "the record has {len} words; the limit is {RECORD_WORDS}"
+            )));
         }
         if let Some(place) = place.filter(|place| *place != self.place) {
             let own = self.place;
-            return Err(refused(format!("it is on device {place}, and `{name}` on device {own}")));
+            return Err(refused(format!(
+                "the task is on device {place}, but `{name}` on device {own}"
+            )));
         }
         for one in uses {
             if one.reduces {
@@ -115,7 +120,7 @@ impl BoundData {
                 let how = if one.mode.writes() { "write" } else { "read" };
                 let (datum, range) = (one.number, &one.range);
                 return Err(refused(format!(
-                    "it is to {how} bytes {} to {} of data {datum}, which `{name}` is not bound to for this",
+                    "the task is to {how} bytes {} to {} of data {datum}, but `{name}` is not bound to them for this; add them to its `bind`",
                     range.start, range.end
                 )));
             }

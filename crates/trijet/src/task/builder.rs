@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::{Arc, Mutex};
 
-/// A task with its uses, see [`Tasks::task`](super::Tasks::task).
+/// A task with its uses; see [`Tasks::task`](super::Tasks::task).
 #[derive(Debug)]
 #[must_use = "the task is submitted by `run` or `host`"]
 pub struct Task<'a, U> {
@@ -23,7 +23,7 @@ pub struct Task<'a, U> {
     uses: U,
     name: Name,
     is_urgent: bool,
-    /// The device, if it is named.
+    /// The device, if the program names one.
     place: Option<usize>,
     group: Option<Group>,
 }
@@ -31,7 +31,7 @@ pub struct Task<'a, U> {
 /// A task that was submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId {
-    /// The tasks that it belongs to.
+    /// The id of the [`Tasks`](super::Tasks) that the task belongs to.
     core: u64,
     number: Number,
 }
@@ -41,7 +41,7 @@ impl TaskId {
         Self { core: core.id, number }
     }
 
-    /// Its number, if it belongs to these tasks.
+    /// The number of the task, if it belongs to these tasks.
     pub(super) fn of(self, core: &Arc<Core>) -> Option<Number> {
         (self.core == core.id).then_some(self.number)
     }
@@ -53,7 +53,7 @@ impl<'a, U: TaskUses> Task<'a, U> {
         Self { core, uses, name, is_urgent: false, place: None, group: None }
     }
 
-    /// A name, for errors and explanations.
+    /// Sets a name for errors and explanations.
     pub fn named(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         self.name = name.into();
         self
@@ -65,8 +65,9 @@ impl<'a, U: TaskUses> Task<'a, U> {
         self
     }
 
-    /// Puts the task on one of the devices of the tasks, by its number among them. What it reads and the device does not
-    /// have is copied there before. Without this call it is on the device of the first data that it writes, or else reads.
+    /// Puts the task on one of the devices of the tasks, by its number among them. Bytes that the
+    /// task reads and the device does not have are copied there before. Without this call the task
+    /// is on the device of the first data that it writes, or else of the first data that it reads.
     ///
     /// ```
     /// use trijet::kernels::AXPY;
@@ -88,18 +89,19 @@ impl<'a, U: TaskUses> Task<'a, U> {
         self
     }
 
-    /// Lets the task share streams with other copies of its direction.
+    /// Lets the task share streams with other copies in its direction.
     pub(super) fn in_group(mut self, group: Option<Group>) -> Self {
         self.group = group;
         self
     }
 
-    /// Submits the task. `run` is called once, on a thread of the library or on one that uses these tasks; it enqueues
-    /// work on the stream that it gets, and does not wait for it. Its error, or its panic, is the failure of the task. It may
-    /// submit tasks.
+    /// Submits the task. `run` is called once, on a thread of the library or on a thread that uses
+    /// these tasks. It enqueues work on the stream that it gets, and does not wait for the work. An
+    /// error or a panic of `run` is the failure of the task. `run` may submit tasks.
     ///
     /// # Errors
-    /// `InvalidValue` if a use belongs to other tasks or to data that were taken, or if two uses conflict.
+    /// `InvalidValue` if a use belongs to other tasks or to data that were taken, or if two uses
+    /// conflict.
     #[track_caller]
     pub fn run<F>(self, run: F) -> Result<TaskId>
     where
@@ -125,9 +127,11 @@ impl<'a, U: TaskUses> Task<'a, U> {
         Ok(TaskId::new(core, core.submit(new, &declared)?))
     }
 
-    /// Binds a program for [workers](crate::workers) to the data of these uses, in place of a task, so that tasks may be
-    /// kinds of it ([`Task::on_workers`]). `start` is called for each run, and gives the views to the program as its arguments. A
-    /// parameter of which tasks use parts, some of them before they have values, is an [`Out`](crate::kernels::Out).
+    /// Binds a program for [workers](crate::workers) to the data of these uses. Submits no task:
+    /// later tasks may be kinds of the program ([`Task::on_workers`]). `start` is called for each
+    /// run, and gives the views to the program as its arguments. If tasks use parts of a parameter,
+    /// and some of them use their part before it has values, the parameter is an
+    /// [`Out`](crate::kernels::Out).
     ///
     /// ```
     /// use trijet::workers::RunOptions;
@@ -137,28 +141,34 @@ impl<'a, U: TaskUses> Task<'a, U> {
     /// let [a, b, c, d] = [0, 1, 2, 3].map(|_| tasks.alloc::<f32>(1000));
     /// let (a, b, c, d) = (a?, b?, c?, d?);
     /// let all = (a.update(), b.update(), c.update(), d.update());
-    /// let vectors = tasks.task(all).bind(&VECTORS, RunOptions::default(), |program, (a, b, c, d)| {
+    /// let options = RunOptions::default();
+    /// let vectors = tasks.task(all).bind(&VECTORS, options, |program, (a, b, c, d)| {
     ///     program.run((a, b, c, d))
     /// })?;
     /// tasks.region(|tasks| {
     ///     for begin in (0..1000).step_by(100) {
     ///         let part = begin..begin + 100;
     ///         let (ones, sum) = (a.write_range(part.clone()), b.update_range(part.clone()));
-    ///         let record = |to, from, value| vectors::record(to, from, (part.start, part.end), value);
+    ///         let span = (part.start, part.end);
+    ///         let record = |to, from, value| vectors::record(to, from, span, value);
     ///         tasks.task(ones).on_workers(&vectors, vectors::FILL, &record(0, 0, 1.0))?;
-    ///         tasks.task(b.write_range(part.clone())).on_workers(&vectors, vectors::FILL, &record(1, 1, 0.5))?;
-    ///         tasks.task((a.read_range(part.clone()), sum)).on_workers(&vectors, vectors::AXPY, &record(1, 0, 2.0))?;
+    ///         let fill = tasks.task(b.write_range(part.clone()));
+    ///         fill.on_workers(&vectors, vectors::FILL, &record(1, 1, 0.5))?;
+    ///         let axpy = tasks.task((a.read_range(part.clone()), sum));
+    ///         axpy.on_workers(&vectors, vectors::AXPY, &record(1, 0, 2.0))?;
     ///     }
     ///     Ok(())
     /// })?;
     /// tasks.finish()?;
     /// assert_eq!((tasks.counts().submitted, tasks.counts().runs), (30, 1));
-    /// assert_eq!(Device::open(Select::Host(0))?.stream()?.download(&tasks.take(b)?)?, [2.5; 1000]);
+    /// let stream = Device::open(Select::Host(0))?.stream()?;
+    /// assert_eq!(stream.download(&tasks.take(b)?)?, [2.5; 1000]);
     /// # Ok::<(), trijet::Error>(())
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` if a use belongs to other tasks, if two uses conflict, or for data in host memory or reductions.
+    /// `InvalidValue` if a use belongs to other tasks, if two uses conflict, or for a use of host
+    /// memory or a reduction.
     #[track_caller]
     pub fn bind<K, P, F>(
         self,
@@ -179,8 +189,7 @@ impl<'a, U: TaskUses> Task<'a, U> {
         let name = program.name();
         if let Some(one) = data.all().iter().find(|one| one.home.is_none() || one.reduces) {
             let what = if one.reduces { "a reduction" } else { "host memory" };
-            let cause =
-                format!("`{name}` is bound to device memory, and data {} is {what}", one.number);
+            let cause = format!("`{name}` needs device memory, but data {} is {what}", one.number);
             return Err(Error::new(ErrorKind::InvalidValue, "bind", cause));
         }
         if core.devices.len() > 1 {
@@ -197,17 +206,23 @@ impl<'a, U: TaskUses> Task<'a, U> {
         Ok(Workers(Arc::new(BoundData { core: core.id, name, kinds, place, data, start })))
     }
 
-    /// Submits the task as one of a program for workers: of the kind at `kind`, with a record of up to eight words, which its body
-    /// reads with [`Worker::record`](crate::workers::Worker::record). What the task uses must be among the data that the program is
-    /// bound to. In a [region](super::Tasks::region) of such tasks, all are nodes of one run, with an edge between two that use the same bytes; outside of one,
-    /// a task is a run of its own. Bytes that a child of the task uses are not ordered with other tasks.
+    /// Submits the task as one of a program for workers. It has the kind at `kind`, and a record of
+    /// up to eight words, which its body reads with
+    /// [`Worker::record`](crate::workers::Worker::record). All data of the task must be among the
+    /// data that the program is bound to. In a [region](super::Tasks::region) of such tasks, all
+    /// tasks are nodes of one run, with an edge between two tasks that use the same bytes. Outside
+    /// of a region, the task is a run of its own. Bytes that a child of the task uses are not
+    /// ordered with other tasks.
     ///
-    /// A run that fails, as one whose queues are full, is known when it ends. [`Tasks::finish`](super::Tasks::finish) and
-    /// [`Tasks::wait`](super::Tasks::wait) return its error, and no task of it has a result then. Tasks that were issued before the end was known ran.
+    /// A failure of a run, such as full queues, is known when the run ends.
+    /// [`Tasks::finish`](super::Tasks::finish) and [`Tasks::wait`](super::Tasks::wait) return its
+    /// error, and no task of the run has a result then. Tasks that were issued before the end of
+    /// the run was known have run.
     ///
     /// # Errors
-    /// `InvalidValue` for a kind that the program lacks, a longer record, a use that the program is not bound to, a reduction,
-    /// another device than that of the program, or as for [`Task::run`].
+    /// `InvalidValue` for a kind that the program lacks, a longer record, a use that the program is
+    /// not bound to, a reduction, or another device than the device of the program; otherwise as
+    /// for [`Task::run`].
     #[track_caller]
     pub fn on_workers(self, workers: &Workers, kind: u8, record: &[u64]) -> Result<TaskId> {
         let Self { core, uses, name, is_urgent, place, .. } = self;
@@ -222,9 +237,10 @@ impl<'a, U: TaskUses> Task<'a, U> {
         Ok(TaskId::new(core, core.submit(new, &declared)?))
     }
 
-    /// Submits the task for a thread of the host. `run` is called once, when the work that it comes after is complete. It
-    /// gets a guard for each use, which derefs to a slice, and may wait and use streams of its own. Its data are in
-    /// host memory: `tasks.data(device.pinned(..)?)`.
+    /// Submits the task for a thread of the host. `run` is called once, when all work that comes
+    /// before the task is complete. `run` gets a guard for each use, which derefs to a slice. It
+    /// may wait, and may use streams of its own. The data of the task are in host memory:
+    /// `tasks.data(device.pinned(..)?)`.
     ///
     /// # Errors
     /// As for [`Task::run`].

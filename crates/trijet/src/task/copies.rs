@@ -13,7 +13,8 @@ use std::panic::Location;
 use std::sync::Arc;
 
 impl State {
-    /// Submits copies of what the device of a datum does not have. Returns whether it has everything and no task uses it.
+    /// Submits copies of bytes that the device of a datum lacks. Returns whether it has all bytes
+    /// and no task uses the datum.
     pub(super) fn bring_home(&mut self, datum: u32, source: &Arc<dyn AnyDatum>) -> bool {
         let Some(replicas) = &self.data[datum as usize].replicas else { return true };
         let home = replicas.home();
@@ -21,7 +22,7 @@ impl State {
         self.pending(datum) == 0
     }
 
-    /// The use of the copy on a device, which gets what it lacks.
+    /// The use of the copy on a device. The copy gets the bytes that it lacks.
     pub(super) fn use_on(&mut self, place: usize, one: &DeclaredUse) -> Use {
         let DeclaredUse { number: datum, range, mode, reduces, .. } = one;
         let mut number = *datum;
@@ -52,7 +53,7 @@ impl State {
         number
     }
 
-    /// Adds tasks that copy what a device lacks of these bytes.
+    /// Adds tasks that copy the bytes of this range that a device lacks.
     fn transfer(
         &mut self,
         datum: u32,
@@ -85,8 +86,8 @@ impl State {
         }
     }
 
-    /// The copies of missing bytes. A task that fails takes a whole copy with it, so bytes of a task that may still fail
-    /// are in no copy with others.
+    /// The copies of missing bytes. If a task fails, a copy with any of its bytes does not run. So
+    /// bytes of a task that may still fail are in no copy with other bytes.
     fn parts(&self, datum: u32, missing: &Missing) -> SmallVec<[Missing; 2]> {
         let Missing { from, range } = missing;
         let whole = || SmallVec::from_elem(missing.clone(), 1);

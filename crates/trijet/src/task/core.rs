@@ -1,8 +1,8 @@
 //! The tasks of a device: submission, issue, and waits.
 //!
-//! Any thread submits tasks. One thread at a time issues them: it runs their functions, which enqueue work. So the
-//! operations of two tasks that conflict are enqueued in the order of the tasks, and the order of streams does the
-//! rest. The function of a task runs under no lock.
+//! Any thread submits tasks. One thread at a time issues them: it runs their functions, which
+//! enqueue work. So the operations of two tasks that conflict are enqueued in the order of the
+//! tasks, and the library orders them as all others. The function of a task runs under no lock.
 #![forbid(unsafe_code)]
 
 use super::declared::{AllDeclared, AnyDatum, StreamBody};
@@ -29,17 +29,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{Builder, available_parallelism};
 
-/// Submission waits while as many tasks are not over.
+/// Submission waits while at least this many tasks are not over.
 const UNFINISHED_MAX: usize = 4096;
-/// More threads than this do not run tasks on the host.
+/// Maximum number of threads that run tasks on the host.
 const THREADS_MAX: usize = 16;
 
 thread_local! {
-    /// The tasks of which the thread submits a region, and the region; 0 if there are none.
+    /// The id of the tasks whose region the thread submits, and the number of the region; 0 without
+    /// a region.
     static REGION: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// Bytes that a task wrote and had declared to read.
+/// Bytes that a task wrote although it had declared to read them.
 pub(super) struct WrongRead {
     /// Where the task was submitted.
     pub(super) site: &'static Location<'static>,
@@ -49,21 +50,21 @@ pub(super) struct WrongRead {
 
 /// The tasks of a device.
 pub(super) struct Core {
-    /// A number that no other tasks of the process have.
+    /// An id that no other tasks of the process have.
     pub(super) id: u64,
-    /// At least one. Tasks name them by their numbers here.
+    /// At least one. Tasks name devices by their numbers here.
     pub(super) devices: Arc<[Device]>,
     look_ahead: usize,
-    /// What was found so far, if it is checked that tasks do not write what they declare to read.
+    /// Wrong reads so far; `None` if reads are not checked.
     pub(super) wrong_reads: Option<Arc<Mutex<Vec<WrongRead>>>>,
     state: Mutex<State>,
-    /// The graphs of regions. The thread that issues tasks has them.
+    /// The graphs of regions. Only the thread that issues tasks takes them.
     templates: Mutex<Templates>,
-    /// The thread that looks at the ends of runs of workers has it.
+    /// Held by the thread that looks at the ends of runs of workers.
     pub(super) ending: Mutex<()>,
-    /// Told when a task is over.
+    /// Signalled when a task is over.
     news: Condvar,
-    /// Told when there is work for a thread of the host.
+    /// Signalled when there is work for a thread of the host.
     work: Condvar,
 }
 
@@ -105,7 +106,8 @@ impl Core {
     /// Runs the function of a task.
     fn run<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let region = REGION.replace((0, 0));
-        // A cause that is a value of the program becomes text here, so that it is not dropped under the lock later.
+        // A cause that is a value of the program becomes text here, so that it is not dropped under
+        // the lock.
         let body = || body().map_err(|error| error.again());
         let outcome = inside::within(self.id, || caught(body));
         REGION.set(region);
@@ -118,7 +120,7 @@ impl Core {
         &self.devices[0].shared().domain
     }
 
-    /// Adds a datum of so many bytes, which are on this device if it is no host memory.
+    /// Adds a datum of this many bytes. `home` is its device; `None` for host memory.
     pub(super) fn add_datum(&self, bytes: u64, home: Option<usize>) -> u32 {
         let places = self.devices.len();
         let replicated = home.filter(|_| places > 1).map(|home| (bytes, home, places));
@@ -133,8 +135,8 @@ impl Core {
         Ok(Arc::clone(state.lanes.stream(lane)))
     }
 
-    /// The lock for a drop: `None` after a panic under it, and in a child of `fork`, where a thread that does not exist
-    /// may hold it.
+    /// The lock for a drop. It is `None` after a panic under the lock, and in a child of `fork`: a
+    /// thread that does not exist there may hold it.
     pub(super) fn lock_for_drop(&self) -> Option<MutexGuard<'_, State>> {
         if calling::forked() { None } else { self.state.lock().ok() }
     }
@@ -152,7 +154,8 @@ impl Core {
             state = self.wait_until(state, |state| state.unfinished() < UNFINISHED_MAX);
         }
         if let Err(error) = state.demand_data(&new, declared) {
-            // The function goes after the lock: what the program put into it may use the tasks when it is dropped.
+            // The function is dropped after the lock is given up: values of the program in it may
+            // use the tasks.
             drop(state);
             return Err(error);
         }
@@ -161,8 +164,8 @@ impl Core {
         Ok(number)
     }
 
-    /// The device of a task: the one that it names; else that of the first data on a device that it writes, or else of the
-    /// first that it reads; else the first one.
+    /// The device of a task: the named device; else the device of the first data on a device that
+    /// the task writes, or else reads; else the first device.
     ///
     /// # Errors
     /// `InvalidValue` for a device that the tasks do not have.
@@ -199,7 +202,7 @@ impl Core {
             });
             if conflict.is_some() {
                 let cause = format!(
-                    "it uses bytes of data {} twice, at least once to write: declare one `update`",
+                    "the task uses bytes of data {} twice, at least once to write: declare one `update`",
                     one.number
                 );
                 return wrong(cause);
@@ -208,11 +211,12 @@ impl Core {
         Ok(())
     }
 
-    /// Issues what may be issued, and wakes threads of the host for the rest. The lock is given up in between.
+    /// Issues what may be issued, and wakes threads of the host for the rest. The lock is given up
+    /// in between.
     fn advance<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let is_left = !state.is_issuing && state.may_issue(self.look_ahead);
         if is_left && !calling::is_free() {
-            // The functions would run where a host function, or code that is recorded, may not do what they may.
+            // Here the functions may not run: a host function runs, or code is recorded.
             self.call_issuer(&mut state);
         } else if is_left {
             state.is_issuing = true;
@@ -241,8 +245,8 @@ impl Core {
         let discarded = std::mem::take(&mut state.discarded);
         if !discarded.is_empty() {
             drop(state);
-            // Their data go here, which takes the lock. What the program put into them may panic when it is dropped, and
-            // may not wait there either.
+            // This drops the data of the functions, which takes the lock. Values of the program in
+            // them may panic when they are dropped, and must not wait there either.
             for value in discarded {
                 drop(self.run(|| {
                     drop(value);
@@ -295,7 +299,8 @@ impl Core {
     fn start_run(&self, issue: RunIssue) -> MutexGuard<'_, State> {
         let (lane, stream) = (issue.lane, Arc::clone(&issue.stream));
         let members: Vec<Number> = issue.members.iter().map(|(number, _)| *number).collect();
-        // The last share in the program and its data may be here. It goes before the lock is taken.
+        // The last share in the program and its data may be here. It is dropped before the lock is
+        // taken.
         let started = self.run(move || issue.start());
         let end = stream.lane().position();
         self.look_at_runs();
@@ -313,9 +318,9 @@ impl Core {
         state
     }
 
-    /// Runs `submit`, and makes a region of what it submits on this thread.
+    /// Runs `submit`, and makes a region of the tasks that it submits on this thread.
     pub(super) fn in_region<R>(self: &Arc<Self>, submit: impl FnOnce() -> Result<R>) -> Result<R> {
-        /// Closes the region also after a panic.
+        /// Closes the region even after a panic.
         struct Closing<'a> {
             core: &'a Arc<Core>,
             region: u64,
@@ -338,13 +343,13 @@ impl Core {
         submit()
     }
 
-    /// The region of these tasks that the calling thread submits.
+    /// The region of these tasks that the calling thread is submitting.
     fn region(&self) -> Option<u64> {
         let (core, region) = REGION.get();
         (core == self.id).then_some(region)
     }
 
-    /// No uses yet.
+    /// An empty list of uses.
     pub(super) fn declared(&self) -> AllDeclared {
         AllDeclared::new(self.region().is_some())
     }
@@ -368,13 +373,13 @@ impl Core {
         state
     }
 
-    /// Wakes a thread for each task that may run on the host, and starts those that are missing.
+    /// Wakes a thread for each task that may run on the host, and starts threads that are missing.
     fn call_threads<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
     ) -> MutexGuard<'a, State> {
         let ready = state.ready_on_host();
-        // One of them may be on its way to issue tasks.
+        // One of the threads may be on its way to issue tasks.
         let idle =
             state.idle_threads - usize::from(state.is_issuer_called && state.idle_threads > 0);
         (0..ready.min(idle)).for_each(|_| self.work.notify_one());
@@ -385,7 +390,7 @@ impl Core {
             }
         }
         if state.threads == 0 {
-            // No thread can be started: this one does the work.
+            // No thread can be started, so this thread does the work.
             return self.work_once(state);
         }
         state
@@ -413,7 +418,8 @@ impl Core {
         self.advance(state)
     }
 
-    /// The life of a thread for work on the host, which also issues tasks where no other thread may or does.
+    /// The life of a thread for work on the host. It also issues tasks where no other thread may or
+    /// does.
     fn serve(self: Arc<Self>) {
         let mut state = self.lock();
         loop {
@@ -440,24 +446,25 @@ impl Core {
         }
         state.threads -= 1;
         drop(state);
-        // The last task is over, so the other threads may end, too.
+        // The last task is over, so the other threads may end too.
         self.work.notify_all();
     }
 
-    /// A handle is gone, so no thread may be left to wait for tasks: functions that are held back may have all others.
-    /// Everything that was submitted is issued, by a thread of the library.
+    /// A handle is gone. No other thread may be left to wait for tasks, because functions that are
+    /// held back may own all other handles. So a thread of the library issues everything that was
+    /// submitted.
     pub(super) fn let_go(self: &Arc<Self>) {
         let Some(mut state) = self.lock_for_drop() else { return };
         state.due = state.last();
         if !state.is_issuing && state.may_issue(self.look_ahead) && !self.call_issuer(&mut state) {
-            // No thread can be started, and here functions may not run: the next call issues them.
+            // No thread can be started. If functions may not run here, the next call issues them.
             if calling::is_free() {
                 drop(self.advance(state));
             }
         }
     }
 
-    /// No handle is left that could submit a task: threads run what is left, and end.
+    /// No handle is left that could submit a task. Threads run the tasks that are left, and end.
     pub(super) fn close(self: &Arc<Self>) {
         let Some(mut state) = self.lock_for_drop() else { return };
         state.is_closing = true;
@@ -465,12 +472,12 @@ impl Core {
         self.work.notify_all();
     }
 
-    /// Lets a thread of the library issue what may be issued. Returns whether there is one.
+    /// Lets a thread of the library issue tasks. Returns whether there is one.
     fn call_issuer(self: &Arc<Self>, state: &mut State) -> bool {
         if state.is_issuer_called {
             return true;
         }
-        // The others may run functions that do not end soon.
+        // The other threads may run functions that do not end soon.
         state.is_issuer_called = state.idle_threads > 0 || self.start_thread(state);
         self.work.notify_one();
         state.is_issuer_called
@@ -479,7 +486,7 @@ impl Core {
     /// Refuses a wait inside the function of a task, which would wait for itself.
     pub(super) fn demand_outside(&self, op: &'static str) -> Result<()> {
         if self.is_inside() {
-            let cause = "the function of a task would wait for its own task";
+            let cause = "the function of a task would wait for its own task; wait outside of it";
             return Err(Error::new(ErrorKind::InvalidValue, op, cause));
         }
         Ok(())
@@ -502,7 +509,7 @@ impl Core {
         loop {
             let mut state = self.lock();
             let is_home = state.bring_home(datum, copies);
-            // A copy of bytes without a value is over at once, and leaves its function.
+            // A copy of bytes without a value is over at once, and its function is discarded.
             if is_home && state.discarded.is_empty() {
                 return state;
             }
@@ -550,7 +557,8 @@ impl Core {
         is_cancelled
     }
 
-    /// Returns the first write of what a task declared to read, once.
+    /// Returns an error for the first bytes that a task wrote although it had declared to read
+    /// them, once.
     fn demand_right_reads(&self) -> Result<()> {
         let Some(wrong) = &self.wrong_reads else { return Ok(()) };
         let found = std::mem::take(&mut *wrong.lock().expect("no panic under this lock"));
@@ -573,7 +581,7 @@ impl Core {
         let failed = state.take_unreported();
         let streams = state.lanes.streams();
         drop(state);
-        // Workers that did not leave would be waited for.
+        // A wait would not end if workers did not leave.
         if let (false, Some(error)) = (are_well, &failed) {
             return Err(error.again());
         }
@@ -581,7 +589,7 @@ impl Core {
         for stream in streams {
             outcome = outcome.and(stream.complete());
         }
-        // One error is returned, and the next call returns the next one.
+        // One error is returned here, and the next call returns the next error.
         failed.map_or(outcome, Err)?;
         self.domain().host_fns.take_panic()?;
         self.demand_right_reads()

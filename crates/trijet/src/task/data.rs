@@ -15,15 +15,18 @@ use std::ops::{Range, RangeBounds};
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
-/// A buffer that tasks use, see [`Tasks::data`](super::Tasks::data). Clones stand for the same buffer.
+/// A buffer that tasks use; see [`Tasks::data`](super::Tasks::data). Clones stand for the same
+/// buffer.
 pub struct Data<T, S = OnDevice>(pub(super) Arc<Datum<T, S>>);
 
-/// The buffer, its number among the data of its tasks, and the tasks.
+/// The buffer, its number among the data of its tasks, and the tasks themselves.
 pub(super) struct Datum<T, S> {
     pub(super) buffer: Buffer<T, S>,
-    /// The device of the buffer, among those of the tasks. `None` for host memory.
+    /// The number of the device of the buffer among the devices of the tasks; `None` for host
+    /// memory.
     home: Option<usize>,
-    /// The copies on the devices, where a task needed one. There are none if the tasks have one device, or for host memory.
+    /// The copies on devices, where a task needed one. The list is empty if the tasks have one
+    /// device, or for host memory.
     copies: Box<[OnceLock<Buffer<T>>]>,
     pub(super) number: u32,
     pub(super) core: Arc<Core>,
@@ -35,7 +38,7 @@ pub struct Reads<T, S = OnDevice> {
     range: Range<usize>,
     /// The device of the task.
     place: usize,
-    /// What they were before the task, where that is checked.
+    /// The values of the elements before the task, if reads are checked.
     before: Option<PinnedBuffer<T>>,
 }
 
@@ -43,7 +46,7 @@ pub struct Reads<T, S = OnDevice> {
 pub struct Writes<T, S = OnDevice> {
     datum: Arc<Datum<T, S>>,
     range: Range<usize>,
-    /// Whether it reads them first.
+    /// Whether the task reads the elements first.
     updates: bool,
     /// The device of the task.
     place: usize,
@@ -92,7 +95,8 @@ impl<T, S> Data<T, S> {
         }
     }
 
-    /// All elements, to write. The values that they had before are lost, even where the task writes nothing.
+    /// All elements, to write. The values that they had before are lost, even where the task writes
+    /// nothing.
     #[must_use]
     pub fn write(&self) -> Writes<T, S> {
         self.write_range(..)
@@ -143,7 +147,7 @@ impl<T: Element, S: Send + Sync + 'static> Datum<T, S> {
         }
     }
 
-    /// The datum, if it may have copies.
+    /// The datum, if it may have copies on other devices.
     pub(super) fn replicated(self: &Arc<Self>) -> Option<Arc<dyn AnyDatum>> {
         (!self.copies.is_empty()).then(|| self.any())
     }
@@ -160,12 +164,13 @@ impl<T: Element, S: Send + Sync + 'static> Datum<T, S> {
         }
         let copy = self.core.any_stream(place)?.alloc::<T>(self.buffer.len)?;
         copy.forget_lanes();
-        // Another thread may have made one meanwhile; then this one goes.
+        // If another thread has made a copy meanwhile, this one is dropped.
         let _made = self.copies[place].set(copy);
         Ok(())
     }
 
-    /// Elements of the copy on a device. A task that was submitted has made it.
+    /// The copy on a device; `None` where the buffer itself is. The submission of a task has made
+    /// it.
     fn copy_on(&self, place: usize) -> Option<&Buffer<T>> {
         if self.home == Some(place) { None } else { self.copies.get(place)?.get() }
     }
@@ -220,7 +225,7 @@ impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
         self.datum.buffer.is_on_host()
     }
 
-    /// Says on which device the task is.
+    /// Sets the device of the task.
     pub(super) fn put(&mut self, place: usize) -> Result<()> {
         self.place = place;
         self.datum.demand_on(place)
@@ -231,9 +236,9 @@ impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
     }
 }
 
-/// Whether tasks write what they declare to read.
+/// The check that tasks do not write bytes that they declare to read.
 impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
-    /// Keeps the elements as they are before the function of a task, if that is checked.
+    /// Keeps the values of the elements before the function of a task, if reads are checked.
     pub(super) fn keep_before(&mut self, stream: &Stream) -> Result<()> {
         let is_checked = self.datum.core.wrong_reads.is_some();
         if is_checked && !self.is_on_host() && !self.range.is_empty() {
@@ -244,7 +249,7 @@ impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
         Ok(())
     }
 
-    /// Compares them with what they are after it.
+    /// Compares the values after the function with the values before it.
     pub(super) fn compare(
         &mut self,
         stream: &Stream,
@@ -278,7 +283,7 @@ impl<T: Element, S: Send + Sync + 'static> Writes<T, S> {
         self.datum.buffer.is_on_host()
     }
 
-    /// Says on which device the task is.
+    /// Sets the device of the task.
     pub(super) fn put(&mut self, place: usize) -> Result<()> {
         self.place = place;
         self.datum.demand_on(place)
@@ -289,7 +294,7 @@ impl<T: Element, S: Send + Sync + 'static> Writes<T, S> {
     }
 }
 
-/// Elements of host memory that the function of a host task has.
+/// Elements of host memory that the function of a host task uses.
 #[derive(Debug)]
 pub struct HostPart<T, S>(Buffer<T, S>);
 

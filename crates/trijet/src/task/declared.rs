@@ -10,16 +10,18 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A function that enqueues work on a stream. It has its uses.
+/// A function that enqueues work on a stream. It owns the uses of its task.
 pub(super) type StreamBody = Box<dyn FnOnce(&Stream) -> Result<()> + Send>;
 
 /// A datum of any type.
 pub(super) trait AnyDatum: Send + Sync {
     /// All bytes of the copy on a device, to read.
     fn read_all(&self, place: usize) -> View<'_, u8>;
-    /// All bytes of the copy on a device, to write. One thread at a time enqueues operations with them.
+    /// All bytes of the copy on a device, to write. One thread at a time enqueues operations with
+    /// them.
     fn write_all(&self, place: usize) -> ViewMut<'_, u8>;
-    /// The function of a task that copies bytes from the copy of one device to that of another.
+    /// The function of a task that copies bytes from the copy on device `from` to the copy on
+    /// device `to`.
     fn transfer(self: Arc<Self>, from: usize, to: usize, bytes: Range<u64>) -> StreamBody;
 }
 
@@ -29,9 +31,9 @@ pub(super) struct DeclaredUse {
     pub(super) number: u32,
     pub(super) range: Range<u64>,
     pub(super) mode: Mode,
-    /// Whether it combines a part into what is there.
+    /// Whether the task combines a part into the bytes.
     pub(super) reduces: bool,
-    /// The tasks of the datum.
+    /// The id of the [`Tasks`](super::Tasks) that the datum belongs to.
     pub(super) core: u64,
     /// The device of the datum. `None` for host memory.
     pub(super) home: Option<usize>,

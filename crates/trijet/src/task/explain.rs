@@ -1,4 +1,4 @@
-//! Why a task came after another one, and the graph of tasks.
+//! The reason why a task came after another one, and the graph of tasks.
 #![forbid(unsafe_code)]
 
 use super::state::State;
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Write};
 use std::ops::Range;
 
-/// A step from a task to one that comes directly after it, see [`Explanation`].
+/// A step from a task to a task that comes directly after it; see [`Explanation`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskStep {
@@ -15,7 +15,7 @@ pub struct TaskStep {
     pub from: String,
     /// The later task.
     pub to: String,
-    /// How the later task conflicts with the earlier one.
+    /// The conflict of the later task with the earlier one.
     pub hazard: Hazard,
     /// The number of the datum.
     pub datum: u32,
@@ -25,12 +25,12 @@ pub struct TaskStep {
     pub kept_by: Option<KeptBy>,
 }
 
-/// Why a task came after another one, see [`Tasks::explain`](super::Tasks::explain).
+/// The reason why a task came after another one; see [`Tasks::explain`](super::Tasks::explain).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Explanation {
-    /// Each task of this chain uses bytes that the one before it uses, too, and one of the two writes them. There is no
-    /// shorter chain.
+    /// Each task of this chain uses bytes that the task before it also uses, and at least one of
+    /// the two writes them. There is no shorter chain.
     Data(Vec<TaskStep>),
     /// No data order them, but they are on one stream.
     Stream,
@@ -39,7 +39,7 @@ pub enum Explanation {
 }
 
 impl Explanation {
-    /// What would let the two tasks run at once; `None` if they can already.
+    /// The change that would let the two tasks run at once; `None` if they can already.
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         let steps = match self {
@@ -103,7 +103,8 @@ fn label(number: Number, task: &TaskState) -> String {
     format!("{} #{number}", task.name)
 }
 
-/// The shortest chain of data from one task to another, or another reason of their order. `None` if one is forgotten.
+/// The shortest chain of data from one task to another, or another reason for their order. `None`
+/// if one of the tasks is forgotten.
 pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explanation> {
     let (first, last) = (state.task(from)?, state.task(to)?);
     let mut came: BTreeMap<Number, (Number, &TaskEdge)> = BTreeMap::new();
@@ -113,7 +114,7 @@ pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explana
             break;
         }
         let Some(task) = state.task(at) else { continue };
-        // Of several reasons, the one that no other buffer removes is named.
+        // If there are several reasons, the one that no other buffer removes is named.
         let mut edges: Vec<&TaskEdge> = task.edges.iter().collect();
         edges.sort_by_key(|edge| edge.hazard);
         for edge in edges {

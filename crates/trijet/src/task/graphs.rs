@@ -1,4 +1,4 @@
-//! Regions in the state of tasks: what holds them back, and when they are issued as graphs.
+//! Regions in the state of tasks: the tasks that hold them back, and their issue as graphs.
 #![forbid(unsafe_code)]
 
 use super::bound::BoundData;
@@ -44,7 +44,8 @@ impl State {
         let Some(known) = self.regions.all.get_mut(&region) else { return };
         known.blockers += count;
         known.members.push(number);
-        // Tasks that came in between may wait for the region, which would wait for them; and a graph has one device.
+        // A task that was submitted in between may wait for the region, which would wait for the
+        // task. A graph has one device.
         known.is_loose |= is_mixed || place != first_place;
     }
 
@@ -53,7 +54,7 @@ impl State {
         self.task(number)?.region.filter(|region| self.regions.all.contains_key(region))
     }
 
-    /// Notes that a task outside holds a member back no more.
+    /// Notes that a task outside of the region no longer holds back a member.
     pub(super) fn unblock_region(&mut self, region: u64) {
         let Some(known) = self.regions.all.get_mut(&region) else { return };
         known.blockers -= 1;
@@ -62,11 +63,11 @@ impl State {
         }
     }
 
-    /// All tasks of the region are submitted.
+    /// Closes a region: all of its tasks are submitted.
     pub(super) fn close_region(&mut self, region: u64, checks_reads: bool) {
         let is_given = self.lanes.is_given();
         let Some(known) = self.regions.all.get_mut(&region) else { return };
-        // The program's stream may be captured, and the comparison of what tasks read takes host functions.
+        // The stream of the program may be captured, and the check of reads needs host functions.
         known.is_loose |= (is_given || checks_reads) && known.workers.is_none();
         known.is_closed = true;
         self.counts.regions += u64::from(!known.members.is_empty());
@@ -77,7 +78,7 @@ impl State {
         }
     }
 
-    /// Issues what was submitted of regions that are not closed: a thread waits for tasks.
+    /// Issues the tasks so far of regions that are not closed, because a thread waits for tasks.
     pub(super) fn end_open(&mut self) {
         let open = self.regions.all.iter().filter(|(_, region)| !region.is_closed);
         let open: Vec<u64> = open.map(|(number, _)| *number).collect();
@@ -92,7 +93,7 @@ impl State {
         }
     }
 
-    /// Closes what a region of workers has so far, as a region of its own.
+    /// Makes the tasks so far of a region of workers a region of their own, and closes it.
     fn split(&mut self, begun: Region) {
         let number = self.open_region();
         for member in &begun.members {
@@ -125,7 +126,7 @@ impl State {
             let has_end = |number: &Number| {
                 self.task(*number).is_none_or(|task| task.failure.is_some() || task.is_cancelled)
             };
-            // Each task that fails, or is not to run, leaves another graph.
+            // A task that failed or is cancelled would leave another graph.
             if known.members.iter().any(has_end) {
                 self.dissolve(region);
                 continue;
@@ -136,7 +137,7 @@ impl State {
                         return Some(issue);
                     }
                 }
-                // The stream of each task reports the error again.
+                // The stream of each task reports this error again.
                 Err(_) => self.dissolve(region),
             }
         }
@@ -201,7 +202,7 @@ impl State {
         Some(Issued::Region(RegionIssue { key, members, data, lane, place, stream }))
     }
 
-    /// The run of workers whose nodes are these tasks.
+    /// The run of workers with these tasks as its nodes.
     fn issue_run(
         &mut self,
         numbers: &[Number],

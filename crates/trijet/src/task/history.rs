@@ -1,4 +1,5 @@
-//! Which tasks used the bytes of a datum last: from them follows what a new task comes after.
+//! The tasks that used the bytes of a datum last. They determine which tasks a new task comes
+//! after.
 #![forbid(unsafe_code)]
 
 use super::task_state::{Hazard, Number, TaskEdge};
@@ -7,17 +8,17 @@ use crate::base::ledger::Mode;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// When there are more readers, those that hold back no task are forgotten. Their operations are not: the stamps of the
-/// memory have them.
+/// With at least this many readers, readers that hold back no task are forgotten. Their operations
+/// are not forgotten: the stamps of the memory have them.
 const READERS_KEPT: usize = 32;
 
 /// The tasks that used some bytes last.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Last {
     writer: Option<Number>,
-    /// Whether the writer combined a part into them.
+    /// Whether the writer combined a part into the bytes.
     reduced: bool,
-    /// Those that have read them since.
+    /// The tasks that have read the bytes since.
     readers: SmallVec<[Number; 4]>,
 }
 
@@ -71,7 +72,7 @@ impl History {
         });
     }
 
-    /// A range in pieces that one task wrote last each, or none.
+    /// Cuts a range into pieces. One task wrote each piece last, or none did.
     pub(super) fn pieces(&self, range: &Range<u64>) -> SmallVec<[(Range<u64>, Option<Number>); 2]> {
         let mut all = SmallVec::new();
         let mut start = range.start;
@@ -108,7 +109,8 @@ mod tests {
         readers: Vec<Number>,
     }
 
-    /// Readers that are over may be forgotten, and the others may not, however many there are.
+    /// Readers that are over may be forgotten. Readers that are not over may not, however many
+    /// there are.
     #[test]
     fn a_writer_comes_after_every_reader_that_is_not_over() {
         let mut history = History::default();
@@ -125,7 +127,8 @@ mod tests {
     }
 
     proptest! {
-        /// A task comes after the last writer of each byte that it uses, and after the readers since where it writes.
+        /// A task comes after the last writer of each byte that it uses. For bytes that it writes,
+        /// it also comes after the readers since.
         #[test]
         fn the_last_users_of_each_byte_come_before(
             steps in vec((0u64..16, 0u64..16, 0usize..3), 1..40)

@@ -3,12 +3,12 @@
 
 use std::cell::Cell;
 
-/// Tasks are told apart down to this depth. A thread whose functions lie deeper counts as one that runs functions of all
-/// tasks, so it waits for none.
+/// Tasks are told apart down to this depth. Below it, a thread counts as one that runs functions of
+/// all tasks, so it waits for none.
 const DEPTH_MAX: usize = 8;
 
-/// The numbers of the tasks, from the outermost on, each once. Without a destructor, so that it is there in those of other
-/// thread-local values, too.
+/// The numbers of the tasks, starting with the outermost, each once. The type has no destructor, so
+/// that the value still exists in destructors of other thread-local values.
 #[derive(Clone, Copy)]
 struct Inside {
     all: [u64; DEPTH_MAX],
@@ -19,7 +19,8 @@ thread_local! {
     static INSIDE: Cell<Inside> = const { Cell::new(Inside { all: [0; DEPTH_MAX], depth: 0 }) };
 }
 
-/// Whether the calling thread runs a function of these tasks, also if that one runs functions of others.
+/// Whether the calling thread runs a function of these tasks, even if that function runs functions
+/// of other tasks.
 pub(super) fn is_inside(tasks: u64) -> bool {
     let Inside { all, depth } = INSIDE.get();
     all.get(..depth).is_none_or(|all| all.contains(&tasks))
@@ -27,7 +28,7 @@ pub(super) fn is_inside(tasks: u64) -> bool {
 
 /// Runs a function of these tasks.
 pub(super) fn within<R>(tasks: u64, run: impl FnOnce() -> R) -> R {
-    /// Goes back also after a panic.
+    /// Restores the outer value even after a panic.
     struct Outer(Inside);
     impl Drop for Outer {
         fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! The issue of tasks: which one is next, on which stream, and how its order is kept.
+//! The issue of tasks: which task is next, on which stream, and how its order is kept.
 #![forbid(unsafe_code)]
 
 use super::declared::StreamBody;
@@ -16,10 +16,11 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// Tasks that may be issued are looked at for one that should continue a stream.
+/// The number of tasks that may be issued and are looked at, to find one that should continue a
+/// stream.
 const HEIRS_MAX: usize = 32;
 
-/// What is issued now.
+/// The tasks that are issued now.
 pub(super) enum Issued {
     Task(TaskIssue),
     Region(RegionIssue),
@@ -31,19 +32,19 @@ pub(super) struct TaskIssue {
     pub(super) number: Number,
     pub(super) lane: usize,
     pub(super) stream: Arc<Stream>,
-    /// Its name, for a trace.
+    /// The name of the task, for a trace.
     pub(super) name: Option<Name>,
     pub(super) body: StreamBody,
 }
 
 impl State {
-    /// Whether there is something to issue now.
+    /// Whether a task or a region may be issued now.
     pub(super) fn may_issue(&self, look_ahead: usize) -> bool {
         !self.regions.ready.is_empty() || !self.ready.is_empty() && !self.holds_back(look_ahead)
     }
 
-    /// Whether tasks that may be issued are held back: no more than `look_ahead` are not issued, no thread waits, and
-    /// none of them is due.
+    /// Whether tasks that may be issued are held back. They are held back if at most `look_ahead`
+    /// tasks are not issued, no thread waits, and none of them is due.
     fn holds_back(&self, look_ahead: usize) -> bool {
         let is_due = |(_, Reverse(number)): &(_, Reverse<Number>)| *number <= self.due;
         let is_asked = self.waiting > 0 || self.is_closing;
@@ -100,7 +101,8 @@ impl State {
         let predecessors: SmallVec<[Predecessor; 4]> = continued
             .filter_map(|edge| {
                 let from = self.task(edge.from)?;
-                // The successors of a task that is over are gone, so the edges of those that wait are asked.
+                // A task that is over has no successors any more, so the edges of waiting tasks are
+                // looked at.
                 let has_other_heir =
                     self.ready.iter().take(HEIRS_MAX).any(|(_, Reverse(other))| {
                         self.task(*other).is_some_and(|other| {
@@ -116,7 +118,7 @@ impl State {
         Ok((lane, Arc::clone(self.lanes.stream(lane))))
     }
 
-    /// Notes how the order of a task behind each earlier one is kept.
+    /// Notes how the order of a task after each earlier task is kept.
     pub(super) fn order_edges(
         &mut self,
         number: Number,

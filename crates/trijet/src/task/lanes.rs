@@ -1,4 +1,4 @@
-//! The streams of tasks: which one a task is issued on.
+//! The streams of tasks, and the choice of a stream for a task.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -25,7 +25,7 @@ pub(super) enum Group {
 #[derive(Debug)]
 struct TaskLane {
     stream: Arc<Stream>,
-    /// Its device, and its tasks.
+    /// The device of the stream, and the group of its tasks.
     serves: (usize, Group),
     tail: u64,
     /// The last operation.
@@ -36,10 +36,10 @@ struct TaskLane {
 #[derive(Debug)]
 pub(super) struct Lanes {
     devices: Arc<[Device]>,
-    /// The most streams of each priority on a device.
+    /// Maximum number of streams of each priority on a device.
     most: usize,
     lanes: Vec<TaskLane>,
-    /// Whether they are the program's, so that no others are created.
+    /// Whether the stream belongs to the program, so that no other is created.
     is_given: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Lanes {
 pub(super) struct Predecessor {
     pub(super) number: u64,
     pub(super) lane: usize,
-    /// Whether another task that comes after it should continue its stream.
+    /// Whether another task that comes after this predecessor should continue its stream.
     pub(super) has_other_heir: bool,
 }
 
@@ -64,8 +64,10 @@ impl Lanes {
         Self { devices: Arc::clone(devices), most: 1, lanes, is_given: true }
     }
 
-    /// The stream for a task on a device that comes after its `predecessors`: that of one of them that nothing was issued behind,
-    /// so that no wait is needed; else one without pending work, a new one, or the one that was used the longest ago.
+    /// The stream for a task on a device that comes after its `predecessors`. If nothing was issued
+    /// on the stream of a predecessor after it, this stream is chosen, so that no wait is needed.
+    /// Else a stream without pending work, a new stream, or the stream that was used the longest
+    /// ago is chosen.
     ///
     /// # Errors
     /// The error of a new stream.
@@ -112,7 +114,7 @@ impl Lanes {
         Ok(self.lanes.len() - 1)
     }
 
-    /// Whether its stream is the program's.
+    /// Whether the stream belongs to the program.
     pub(super) fn is_given(&self) -> bool {
         self.is_given
     }
@@ -126,8 +128,8 @@ impl Lanes {
         &self.lanes[lane].stream
     }
 
-    /// Notes that a task was issued on a stream, whose last operation is `end` now. Returns the last operation of the
-    /// task, if it has one.
+    /// Notes that a task was issued on a stream. `end` is the last operation of the stream now.
+    /// Returns the last operation of the task, if it has one.
     pub(super) fn issued(
         &mut self,
         lane: usize,

@@ -1,8 +1,10 @@
-//! Tasks: each says which data it reads and writes, and the library chooses its stream and orders it.
+//! Tasks: each task declares the data that it reads and writes, and the library chooses its stream
+//! and orders it.
 //!
-//! A task is a function with the uses of data that it declares. Its function gets views of these data and a stream, and
-//! enqueues work; or it runs on a thread of the host and gets slices. The result is that of the tasks one after
-//! another, in the order in which they were submitted, and tasks that no data order run at once.
+//! A task is a function with the uses of data that it declares. Its function gets views of these
+//! data and a stream, and enqueues work; or it runs on a thread of the host and gets slices. The
+//! results are the same as if the tasks ran one after another, in the order of their submission.
+//! Tasks that no data order run at once.
 //!
 //! ```
 //! use trijet::kernels::AXPY;
@@ -17,7 +19,8 @@
 //! })?;
 //! // The two uploads wait for the task on the host, and not for each other.
 //! for target in [&x, &y] {
-//!     tasks.task((h.read(), target.write())).named("upload").run(|s, (h, mut x)| s.copy(&h, &mut x))?;
+//!     let upload = tasks.task((h.read(), target.write())).named("upload");
+//!     upload.run(|s, (h, mut x)| s.copy(&h, &mut x))?;
 //! }
 //! tasks.task((x.read(), y.update())).named("axpy").run(|s, (x, y)| s.launch(&AXPY, (2.0, x, y)))?;
 //! tasks.task((y.read(), h.write())).named("download").run(|s, (y, mut h)| s.copy(&y, &mut h))?;
@@ -26,16 +29,19 @@
 //! # Ok::<(), trijet::Error>(())
 //! ```
 //!
-//! - *Order.* A task comes after the earlier tasks that write what it uses, and after those that use what it writes, byte by
-//!   byte. The waits between streams are those of the buffers, so none is inserted that another one implies.
-//! - *Streams.* A task continues the stream of a task whose result it uses, if nothing was issued there since. A few
-//!   tasks are held back, so that the library sees which of several should continue a stream. [`Tasks::finish`] and
-//!   every other wait issue all of them, and so does the drop of a handle.
-//! - *Errors.* If the function of a task returns an error or panics, the tasks that read what it was to write do not run, and
-//!   neither do those that read theirs. The others do. Calls that need the result return the first error, with the
-//!   task that failed.
-//! - *Host.* The function of a task on the host runs on a thread of the library when the work before it is complete, and
-//!   later tasks that conflict with it are held back until it has returned. It may use streams of its own.
+//! - *Order.* A task comes after the earlier tasks that write bytes which it uses, and after the
+//!   earlier tasks that use bytes which it writes. The waits between streams are the waits of the
+//!   buffers, so no wait is inserted that another one implies.
+//! - *Streams.* A task continues the stream of a task whose result it uses, if nothing was issued
+//!   there since. A few tasks are held back, so that the library sees which of several tasks should
+//!   continue a stream. [`Tasks::finish`] and every other wait issue all of them, and so does the
+//!   drop of a handle.
+//! - *Errors.* If the function of a task returns an error or panics, tasks that read its result do
+//!   not run, and neither do tasks that read the results of these. All other tasks run. Calls that
+//!   need the result return the first error, with the task that failed.
+//! - *Host.* The function of a task on the host runs on a thread of the library when the work
+//!   before it is complete. Later tasks that conflict with it are held back until it has returned.
+//!   It may use streams of its own.
 #![forbid(unsafe_code)]
 
 mod bound;
@@ -80,23 +86,26 @@ use crate::stream::{Device, Stream};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Streams of each priority: as many as a GPU has hardware queues, unless `CUDA_DEVICE_MAX_CONNECTIONS` says otherwise
-/// (docs/measuring.md). More would share queues and wait for each other there.
+/// The number of streams of each priority. A GPU has as many hardware queues, unless
+/// `CUDA_DEVICE_MAX_CONNECTIONS` sets another number (docs/measuring.md). More streams would share
+/// queues and wait for each other there.
 const STREAMS: usize = 8;
-/// How many tasks are held back, so that the successors of a task are known when its stream is chosen.
+/// The number of tasks that are held back, so that the successors of a task are known when its
+/// stream is chosen.
 const LOOK_AHEAD: usize = 8;
-/// The number of data of a child of `fork`, which no tasks know.
+/// The number that data get in a child of `fork`. No tasks know it.
 const NO_DATUM: u32 = u32::MAX;
 
 /// The tasks of a device. Clones are handles of the same tasks.
 ///
-/// The drop of a handle does not wait: what was submitted runs. A thread of the library issues it, because functions that
-/// are held back may have all other handles.
+/// The drop of a handle does not wait: submitted tasks run. A thread of the library issues them,
+/// because functions that are held back may own all other handles.
 ///
-/// The library holds no lock while a function of a task runs, or while what the function has is dropped.
+/// The library holds no lock while a function of a task runs, or while values of the function are
+/// dropped.
 ///
-/// Inside a host function, and in a child of `fork`, each call that returns a `Result` is refused, [`Tasks::cancel`]
-/// returns `false`, and nothing is issued.
+/// Inside a host function, and in a child of `fork`, each call that returns a `Result` is refused,
+/// [`Tasks::cancel`] returns `false`, and nothing is issued.
 #[derive(Debug, Clone)]
 pub struct Tasks(Arc<TasksHandle>);
 
@@ -115,7 +124,7 @@ impl Drop for TasksHandle {
     }
 }
 
-/// Options of tasks, see [`Device::tasks_with`].
+/// Options of tasks; see [`Device::tasks_with`].
 ///
 /// ```
 /// use trijet::task::TaskOptions;
@@ -148,22 +157,23 @@ impl TaskOptions {
         Self::default()
     }
 
-    /// The most streams of each priority, at least one.
+    /// Sets the maximum number of streams of each priority, at least one.
     pub fn streams(mut self, streams: usize) -> Self {
         self.streams = streams.max(1);
         self
     }
 
-    /// How many tasks are held back before the first of them is issued.
+    /// Sets the number of tasks that are held back before the first of them is issued.
     pub fn look_ahead(mut self, tasks: usize) -> Self {
         self.look_ahead = tasks;
         self
     }
 
-    /// Checks that tasks on streams do not write what they declare to read, as a kernel with a wrong declaration may: the
-    /// device memory is compared before and after each task, and [`Tasks::finish`] returns the first difference as an error,
-    /// with the bytes and the line that submitted the task. This is for tests: all that is read goes to the host twice, and regions
-    /// are issued task by task.
+    /// Checks that tasks on streams do not write bytes that they declare to read, as a kernel with
+    /// a wrong declaration may. The device memory is compared before and after each task.
+    /// [`Tasks::finish`] returns the first difference as an error, with the bytes and the line that
+    /// submitted the task. This is for tests: all bytes that tasks read are copied to the host
+    /// twice, and regions are issued task by task.
     pub fn check_reads(mut self) -> Self {
         self.checks_reads = true;
         self
@@ -183,9 +193,10 @@ impl Device {
         Tasks::new([self.clone()].into(), options)
     }
 
-    /// Tasks that are issued in this stream, in the order of their submission and without delay. Nothing waits when the
-    /// tasks are dropped, and the stream may be one of another library that captures it into a graph
-    /// ([`Device::stream_from_raw`]); then the functions of tasks may do what such a stream allows.
+    /// Tasks that are issued in this stream, in the order of their submission and without delay.
+    /// Nothing waits when the tasks are dropped. The stream may belong to another library that
+    /// captures it into a graph ([`Device::stream_from_raw`]); the functions of tasks may then do
+    /// only what such a stream allows.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -218,11 +229,12 @@ impl Tasks {
         Self(Arc::new(TasksHandle(Core::new(devices, lanes, (look_ahead, checks_reads)))))
     }
 
-    /// Tasks on several devices, which are named by their numbers in `devices`. Data have a copy on each device that uses
-    /// them; see [`Task::on`].
+    /// Tasks on several devices. Tasks name the devices by their numbers in `devices`. Data have a
+    /// copy on each device that uses them; see [`Task::on`].
     ///
     /// # Errors
-    /// `InvalidValue` for no device, more than 64, the same one twice, or devices of different drivers.
+    /// `InvalidValue` for no device, more than 64 devices, a device that is given twice, or devices
+    /// of different drivers.
     pub fn over(devices: &[Device]) -> Result<Self> {
         Self::over_with(devices, TaskOptions::new())
     }
@@ -235,21 +247,26 @@ impl Tasks {
         const OP: &str = "tasks over devices";
         calling::refuse(OP)?;
         let wrong = |cause: String| Err(Error::new(ErrorKind::InvalidValue, OP, cause));
-        let Some(first) = devices.first() else { return wrong("there is no device".to_owned()) };
+        let Some(first) = devices.first() else {
+            return wrong("the list of devices is empty; give at least one".to_owned());
+        };
         if devices.len() > PLACES_MAX {
-            return wrong(format!("there are {} devices, and at most {PLACES_MAX}", devices.len()));
+            return wrong(format!(
+                "{} devices are too many; the limit is {PLACES_MAX}",
+                devices.len()
+            ));
         }
         for (number, device) in devices.iter().enumerate() {
             first.shared().domain.own(OP, device.shared().domain.id())?;
             if devices[..number].iter().any(|other| other.id() == device.id()) {
-                return wrong(format!("{} is there twice", device.id()));
+                return wrong(format!("{} is given twice; give each device once", device.id()));
             }
         }
         Ok(Self::new(devices.into(), options))
     }
 
-    /// Makes a buffer the data of tasks, which have it from now on. Work that was enqueued before on any stream comes before
-    /// theirs.
+    /// Makes a buffer the data of tasks, which own it then. Work that was enqueued before on any
+    /// stream comes before the work of the tasks.
     #[must_use]
     pub fn data<T, S>(&self, buffer: Buffer<T, S>) -> Data<T, S> {
         let core = self.core();
@@ -261,17 +278,18 @@ impl Tasks {
         let number = core.add_datum((buffer.len * size_of::<T>()) as u64, home);
         // A chain of tasks on one stream needs no event, whatever was enqueued before.
         buffer.forget_lanes();
-        // Threads of the host look at the stamps of their parts while others are enqueued.
+        // Threads of the host look at the stamps of their parts while operations on other parts are
+        // enqueued.
         if buffer.is_on_host() {
             buffer.share_in_parts();
         }
         Data::new(core, buffer, (number, home))
     }
 
-    /// Allocates device memory for `len` elements, as the data of tasks; the values are arbitrary.
+    /// Allocates device memory for `len` elements, as the data of tasks. The values are arbitrary.
     ///
     /// # Errors
-    /// Those of [`Stream::alloc`](crate::Stream::alloc).
+    /// The errors of [`Stream::alloc`](crate::Stream::alloc).
     #[track_caller]
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Data<T, OnDevice>> {
         self.alloc_on(0, len)
@@ -280,7 +298,7 @@ impl Tasks {
     /// The same on one of several devices, by its number among them.
     ///
     /// # Errors
-    /// `InvalidValue` for a device that the tasks do not have; those of [`Stream::alloc`].
+    /// `InvalidValue` for a device that the tasks do not have; the errors of [`Stream::alloc`].
     #[track_caller]
     pub fn alloc_on<T: Element>(&self, device: usize, len: usize) -> Result<Data<T, OnDevice>> {
         calling::refuse("alloc")?;
@@ -289,8 +307,9 @@ impl Tasks {
         Ok(self.data(stream.alloc(len)?))
     }
 
-    /// Copies elements between data, on the stream of the tasks that copy in this direction: a device has one copy engine
-    /// for each direction, and more streams would wait for each other there (docs/measuring.md).
+    /// Copies elements between data, on the stream of the tasks that copy in this direction. A
+    /// device has one copy engine for each direction; more streams would wait for each other there
+    /// (docs/measuring.md).
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -304,7 +323,7 @@ impl Tasks {
     /// ```
     ///
     /// # Errors
-    /// As for [`Task::run`]. Lengths that differ are the error of the task.
+    /// As for [`Task::run`]. If lengths differ, the task fails.
     #[track_caller]
     pub fn copy<T, S, R>(&self, source: Reads<T, S>, target: Writes<T, R>) -> Result<TaskId>
     where
@@ -326,17 +345,21 @@ impl Tasks {
         Task::new(self.core(), uses)
     }
 
-    /// Runs `submit`, and issues the tasks that it submits on this thread as one graph: a region, which programs repeat. A
-    /// region with the same calls, uses, sizes of data, kinds of memory and offsets within 256 bytes as an earlier one is a launch of its graph. Functions run each
-    /// time; where they enqueue other values, or use other data, the graph is changed in place, and where they enqueue other
-    /// operations, it is made anew. So a region is at most a matter of speed: tasks have the results that they have without
-    /// it.
+    /// Runs `submit`, and issues the tasks that it submits on this thread as one graph: a region,
+    /// which programs repeat. A region launches the graph of an earlier region that had the same
+    /// calls, uses, sizes of data, kinds of memory and offsets within 256 bytes. Functions run each
+    /// time. If they enqueue other values or use other data, the graph is changed in place. If they
+    /// enqueue other operations, the graph is made anew. So a region only affects speed: tasks have
+    /// the same results as without it.
     ///
-    /// The functions of its tasks enqueue copies, fills and launches, and may allocate; other calls fail, with an error that
-    /// says so. Tasks of one program for workers ([`Task::on_workers`]) are one run instead. Memory that they use is that of their data, or their own. The tasks are issued when `submit` returns, and
-    /// one by one if the region cannot be a graph: if a task of it runs on the host or follows a task that failed, if several devices
-    /// have it, if it has more than 48 data, if a thread waited for tasks before it was complete, or for tasks in a stream
-    /// of the program ([`Device::tasks_in`]).
+    /// The functions of its tasks enqueue copies, fills and launches, and may allocate; another
+    /// call fails, and its error names the region. Tasks of one program for workers
+    /// ([`Task::on_workers`]) are one run instead. The tasks use the memory of their data, or
+    /// memory that they allocate. The tasks are issued when `submit` returns. They are issued one
+    /// by one if the region cannot be a graph: if a task of it runs on the host or follows a task
+    /// that failed, if the tasks are on several devices, if the region has more than 48 data, if a
+    /// thread waited for tasks before the region was complete, or for tasks in a stream of the
+    /// program ([`Device::tasks_in`]).
     ///
     /// ```
     /// use trijet::kernels::AXPY;
@@ -348,7 +371,8 @@ impl Tasks {
     /// for step in 0..10 {
     ///     tasks.region(|tasks| {
     ///         tasks.task(x.write()).run(move |s, mut x| s.fill(&mut x, 1.0))?;
-    ///         tasks.task((x.read(), y.update())).run(move |s, (x, y)| s.launch(&AXPY, (step as f32, x, y)))
+    ///         let axpy = tasks.task((x.read(), y.update()));
+    ///         axpy.run(move |s, (x, y)| s.launch(&AXPY, (step as f32, x, y)))
     ///     })?;
     /// }
     /// assert_eq!(device.stream()?.download(&tasks.take(y)?)?, [45.0; 100]);
@@ -359,18 +383,20 @@ impl Tasks {
     /// ```
     ///
     /// # Errors
-    /// That of `submit`. What it submitted before stays submitted.
+    /// The error of `submit`. Tasks that it submitted before stay submitted.
     pub fn region<R>(&self, submit: impl FnOnce(&Self) -> Result<R>) -> Result<R> {
         calling::refuse("region")?;
         self.core().in_region(|| submit(self))
     }
 
-    /// Takes data away from the tasks, when those that use it are issued, and those on the host are over. Work may be
-    /// pending on the device; like any other use, a read of the buffer waits for it.
+    /// Takes data away from the tasks, when the tasks that use them are issued, and tasks on the
+    /// host that use them are over. Work may be pending on the device; like any other use, a read
+    /// of the buffer waits for it.
     ///
     /// # Errors
-    /// The error of the task that failed first, if bytes of the data have no value for this reason; `InvalidValue` if the
-    /// data was taken before, belongs to other tasks, or is taken in the function of a task.
+    /// The error of the task that failed first, if bytes of the data have no value for this reason;
+    /// `InvalidValue` if the data were taken before, belong to other tasks, or are taken in the
+    /// function of a task.
     pub fn take<T, S>(&self, data: Data<T, S>) -> Result<Buffer<T, S>>
     where
         T: Element,
@@ -396,16 +422,17 @@ impl Tasks {
     /// Waits until the task is over, and until the work that it enqueued is complete.
     ///
     /// # Errors
-    /// The error of the task, or that of the task that failed first if this one did not run; the error of work that
-    /// failed; `InvalidValue` in the function of a task, and in the functions of other tasks that this function waits for.
+    /// The error of the task; if the task did not run, the error of the task that failed first; the
+    /// error of work that failed; `InvalidValue` in the function of a task, and in the functions of
+    /// other tasks that this function waits for.
     #[track_caller]
     pub fn wait(&self, task: TaskId) -> Result<()> {
         calling::refuse("task wait")?;
         self.core().wait(self.number(task, "task wait")?, Location::caller())
     }
 
-    /// Cancels a task that was not issued yet, with all tasks that read what it was to write. Returns whether it is
-    /// cancelled: a task whose function has begun is not.
+    /// Cancels a task that was not issued yet, with all tasks that read its result. Returns whether
+    /// the task is cancelled: a task whose function has started is not.
     ///
     /// ```
     /// use trijet::task::TaskOptions;
@@ -427,15 +454,17 @@ impl Tasks {
     /// Issues all tasks, and waits until they are over and their work is complete.
     ///
     /// # Errors
-    /// The error of the task that failed first since the last call; the error of work that failed; `InvalidValue` in the
-    /// function of a task, and if a task wrote what it had declared to read ([`TaskOptions::check_reads`]). Of several
-    /// errors, such as panics of host functions besides the failure of a task, the next calls return the others.
+    /// The error of the task that failed first since the last call; the error of work that failed;
+    /// `InvalidValue` in the function of a task, and if a task wrote bytes that it had declared to
+    /// read ([`TaskOptions::check_reads`]). If there are several errors, such as panics of host
+    /// functions besides the failure of a task, the next calls return the others.
     pub fn finish(&self) -> Result<()> {
         calling::refuse("tasks finish")?;
         self.core().finish()
     }
 
-    /// Why the task `later` came after `earlier`, or that it need not. The answer changes while tasks are issued.
+    /// Explains why the task `later` came after `earlier`, or that it need not. The answer changes
+    /// while tasks are issued.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -447,13 +476,15 @@ impl Tasks {
     /// let why = tasks.explain(a, b)?;
     /// assert_eq!(
     ///     why.to_string(),
-    ///     "`again #2` reads what it wrote, as `fill #1` did: bytes 0 to 16 of data 0 (they are on one stream)"
+    ///     "`again #2` reads what it wrote, as `fill #1` did: bytes 0 to 16 of data 0 \
+    ///      (they are on one stream)"
     /// );
     /// # Ok::<(), trijet::Error>(())
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` for a task of others, and for one that is forgotten: the last 4096 tasks are remembered.
+    /// `InvalidValue` for a task of other tasks, and for a task that is forgotten: the last 4096
+    /// tasks are remembered.
     pub fn explain(&self, earlier: TaskId, later: TaskId) -> Result<Explanation> {
         calling::refuse("explain")?;
         let [from, to] = [self.number(earlier, "explain")?, self.number(later, "explain")?];
@@ -463,13 +494,14 @@ impl Tasks {
         })
     }
 
-    /// The graph of the last tasks, in the language of Graphviz. A solid line is an order that something waits for.
+    /// The graph of the last tasks, in the language of Graphviz. A solid line is an order that a
+    /// stream or a thread waits for.
     #[must_use]
     pub fn dot(&self) -> String {
         self.core().lock_for_drop().map_or_else(String::new, |state| explain::dot(&state))
     }
 
-    /// Numbers of tasks since the begin.
+    /// The counts of these tasks so far.
     #[must_use]
     pub fn counts(&self) -> TaskCounts {
         self.core().lock_for_drop().map_or_else(TaskCounts::default, |state| state.counts)

@@ -19,15 +19,16 @@ pub struct Reduces<T, R> {
     range: Range<usize>,
     /// The device of the task.
     place: usize,
-    /// There from the begin of the task to its end.
+    /// Exists from the start of the task to its end.
     part: Option<Buffer<T>>,
     how: PhantomData<fn() -> R>,
 }
 
 impl<T: Element> Data<T> {
-    /// All elements, into which the task combines a part of its own. Its function gets the part, whose elements have the
-    /// value that changes nothing at the begin. Tasks that reduce into the same data run at once, and their parts are combined
-    /// in the order of the tasks, so the result has the same bits in each run.
+    /// All elements; the task combines a part of its own into them. The function of the task gets
+    /// the part. At the start, the elements of the part have the value that changes nothing. Tasks
+    /// that reduce into the same data run at once. Their parts are combined in the order of the
+    /// tasks, so the result has the same bits in each run.
     ///
     /// ```
     /// use trijet::kernels::AXPY;
@@ -41,7 +42,8 @@ impl<T: Element> Data<T> {
     ///     s.fill(&mut x, 0.5)
     /// })?;
     /// for weight in [2.0, 4.0] {
-    ///     tasks.task((x.read(), total.reduce(Sum))).run(move |s, (x, part)| s.launch(&AXPY, (weight, x, part)))?;
+    ///     let task = tasks.task((x.read(), total.reduce(Sum)));
+    ///     task.run(move |s, (x, part)| s.launch(&AXPY, (weight, x, part)))?;
     /// }
     /// assert_eq!(device.stream()?.download(&tasks.take(total)?)?, [4.0; 100]);
     /// # Ok::<(), trijet::Error>(())
@@ -51,7 +53,7 @@ impl<T: Element> Data<T> {
         self.reduce_range(.., how)
     }
 
-    /// The elements `range`, into which the task combines a part of its own.
+    /// The elements `range`; the task combines a part of its own into them.
     ///
     /// # Panics
     /// If the range does not lie within the data, as for a slice.
@@ -74,7 +76,7 @@ impl<T: Element, R: Reduction<T>> Reduces<T, R> {
         DeclaredUse { reduces: true, ..self.datum.declared(&self.range, Mode::ReadWrite, all) }
     }
 
-    /// Says on which device the task is.
+    /// Sets the device of the task.
     pub(super) fn put(&mut self, place: usize) -> Result<()> {
         self.place = place;
         self.datum.demand_on(place)

@@ -1,4 +1,5 @@
-//! Regions: tasks that are held back until the last of them is submitted, and then issued as one graph.
+//! Regions: tasks that are held back until the last of them is submitted, and are then issued as
+//! one graph.
 #![forbid(unsafe_code)]
 
 use super::bound::{BoundData, NodeBody};
@@ -13,7 +14,8 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
 use std::sync::{Arc, PoisonError};
 
-/// The most data of a graph. An operation has at most 64 accesses, and memory of the graph itself needs some.
+/// Maximum number of data of a graph. An operation has at most 64 accesses, and memory of the graph
+/// itself needs some of them.
 const DATA_MAX: usize = 48;
 
 /// The data of a region, in the order of their first use.
@@ -28,9 +30,9 @@ pub(super) struct RegionDatum {
 pub(super) struct Region {
     pub(super) members: Vec<Number>,
     pub(super) data: Vec<RegionDatum>,
-    /// How many times tasks outside hold members back.
+    /// The number of times that tasks outside hold back members.
     pub(super) blockers: usize,
-    /// What a graph of the region depends on, so far.
+    /// A hash of everything so far that a graph of the region depends on.
     pub(super) hasher: DefaultHasher,
     /// The program of the members, if they are nodes of a run of workers.
     pub(super) workers: Option<Arc<BoundData>>,
@@ -44,13 +46,13 @@ pub(super) struct Region {
 pub(super) struct Member {
     pub(super) number: Number,
     pub(super) body: StreamBody,
-    /// The members that write what it reads, by their places in the region.
+    /// The members that write bytes which this member reads, by their indices in the region.
     pub(super) reads: SmallVec<[usize; 4]>,
 }
 
 /// A region that is issued as a graph.
 pub(super) struct RegionIssue {
-    /// The same for regions that differ in the values of their operations only.
+    /// Equal for regions that differ only in the values of their operations.
     pub(super) key: u64,
     pub(super) members: Vec<Member>,
     pub(super) data: Vec<RegionDatum>,
@@ -63,16 +65,16 @@ pub(super) struct RegionIssue {
 pub(super) struct RunIssue {
     pub(super) bound: Arc<BoundData>,
     pub(super) members: Vec<(Number, NodeBody)>,
-    /// Edges between members, by their places.
+    /// Edges between members, by their indices.
     pub(super) edges: Vec<(usize, usize)>,
     pub(super) lane: usize,
     pub(super) stream: Arc<Stream>,
 }
 
-/// A run whose end no call has looked at.
+/// A run whose end has not been looked at.
 pub(super) struct Running {
     pub(super) run: Run,
-    /// The tasks that are its nodes, in their order.
+    /// The tasks that are nodes of the run, in their order.
     pub(super) members: Vec<Number>,
 }
 
@@ -85,17 +87,17 @@ pub(super) struct Regions {
 }
 
 impl Region {
-    /// Notes what a task of the region is and uses.
+    /// Adds a task and its uses to the region.
     pub(super) fn note(&mut self, new: &New, declared: &[DeclaredUse]) {
         let Self { data, hasher, is_loose, members, workers, .. } = self;
         match &new.body {
             TaskBody::Node(node) if members.is_empty() => *workers = Some(Arc::clone(&node.bound)),
-            // A run of workers has one program, and a graph has none.
+            // A run of workers has one program, and a graph has no program for workers.
             TaskBody::Node(NodeBody { bound, .. }) => {
                 *is_loose |= workers.as_ref().is_none_or(|known| !Arc::ptr_eq(known, bound));
             }
             TaskBody::Stream(_) => *is_loose |= workers.is_some(),
-            // A graph has no task of the host.
+            // A graph cannot contain a task of the host.
             TaskBody::Host(_) => *is_loose = true,
         }
         if workers.is_some() {

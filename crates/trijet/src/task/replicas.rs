@@ -1,25 +1,26 @@
-//! Which devices have the values of a datum.
+//! The devices that have the values of a datum.
 #![forbid(unsafe_code)]
 
 use crate::base::interval::RangeMap;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// The most devices of tasks: a set of them is one word.
+/// Maximum number of devices of tasks. A set of devices is one word.
 pub(super) const PLACES_MAX: usize = 64;
 
-/// The copies of a datum on the devices of its tasks. Each copy has a history of its own, so what is written on one device
-/// does not wait for what reads an older value on another one.
+/// The copies of a datum on the devices of its tasks. Each copy has a history of its own, so a
+/// write on one device does not wait for a read of an older value on another device.
 #[derive(Debug)]
 pub(super) struct Replicas {
     /// The number of the copy on each device, where there is one.
     numbers: SmallVec<[Option<u32>; 4]>,
-    /// The devices that have the values of some bytes, a bit for each. There is at least one.
+    /// The devices that have the values of some bytes, one bit for each device. There is at least
+    /// one.
     valid: RangeMap<u64>,
     home: usize,
 }
 
-/// Bytes that a device does not have, and one that does.
+/// Bytes that a device does not have, and a device that has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Missing {
     pub(super) from: usize,
@@ -27,7 +28,7 @@ pub(super) struct Missing {
 }
 
 impl Replicas {
-    /// The datum with this number, whose `bytes` are on the device `home` of `places`.
+    /// The datum with this number. Its `bytes` are on the device `home` of `places`.
     pub(super) fn new(number: u32, bytes: u64, home: usize, places: usize) -> Self {
         let mut numbers = SmallVec::from_elem(None, places);
         numbers[home] = Some(number);
@@ -49,7 +50,7 @@ impl Replicas {
         self.numbers[place] = Some(number);
     }
 
-    /// The numbers of the copies on other devices than that of the datum.
+    /// The numbers of the copies on devices other than the device of the datum.
     pub(super) fn others(&self) -> impl Iterator<Item = u32> + '_ {
         let others = self.numbers.iter().enumerate().filter(|(place, _)| *place != self.home);
         others.filter_map(|(_, number)| *number)
@@ -74,7 +75,7 @@ impl Replicas {
         all
     }
 
-    /// Notes that a device has the values of these bytes, too.
+    /// Notes that a device now has the values of these bytes, in addition to others.
     pub(super) fn add(&mut self, place: usize, range: Range<u64>) {
         self.valid.update(range, || 0, |valid| *valid |= 1 << place);
     }
@@ -92,8 +93,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A device lacks a byte exactly if it was written elsewhere since the device got it, and the device that is named
-        /// has it.
+        /// A device lacks a byte exactly if another device wrote the byte since the device got it.
+        /// The device that is named has the byte.
         #[test]
         fn a_device_lacks_what_was_written_elsewhere(
             steps in vec((0u64..16, 0u64..16, 0usize..3, any::<bool>()), 1..40)

@@ -1,4 +1,4 @@
-//! Runs of workers that tasks have started: how they end is known when they are complete.
+//! Runs of workers that tasks have started. Their outcome is known when they are complete.
 #![forbid(unsafe_code)]
 
 use super::core::Core;
@@ -9,7 +9,7 @@ use crate::base::error::Error;
 use std::sync::{Arc, PoisonError};
 
 impl State {
-    /// Notes that a run failed: its tasks, which were over, have no result.
+    /// Notes that a run failed: its tasks were over, and now have no result.
     fn run_failed(&mut self, running: &Running, error: Error) {
         let node = running.run.reported_task().and_then(|payload| usize::try_from(payload).ok());
         let culprit = node.and_then(|at| running.members.get(at)).or(running.members.first());
@@ -29,9 +29,9 @@ impl State {
 }
 
 impl Core {
-    /// Waits for the ends of runs: of all, or of the one with this task. Returns whether no run failed.
+    /// Waits for the ends of all runs, or of the run with this task. Returns whether no run failed.
     pub(super) fn end_runs(&self, of: Option<Number>) -> bool {
-        // A second thread waits for what the first one waits for.
+        // A second thread waits until the first one has seen the same ends.
         let _ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.lock();
         let runs = std::mem::take(&mut state.runs);
@@ -66,7 +66,7 @@ impl Core {
         for (running, error) in &failed {
             state.run_failed(running, error.again());
         }
-        // A run gives its memory back when it is dropped, which is not for this lock.
+        // A run gives its memory back when it is dropped. That must not happen under this lock.
         drop(state);
     }
 }

@@ -1,4 +1,5 @@
-//! The state of tasks under their lock: which tasks there are, what each comes after, and which may be issued.
+//! The state of tasks under their lock: all tasks, the tasks that each one comes after, and the
+//! tasks that may be issued.
 #![forbid(unsafe_code)]
 
 use super::declared::{AllDeclared, DeclaredUse};
@@ -18,19 +19,19 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// That many tasks are remembered after they are over, for questions about them.
+/// The number of tasks that are remembered after they are over, for questions about them.
 const REMEMBERED: usize = 4096;
 
-/// A datum: who used its bytes last, and who is about to.
+/// A datum: the last users of its bytes, and the number of tasks that will use it.
 #[derive(Debug, Default)]
 pub(super) struct Datum {
     pub(super) history: History,
-    /// The tasks that use it and are not over.
+    /// The number of tasks that use it and are not over.
     pub(super) pending: u32,
     pub(super) is_taken: bool,
     /// Whether no handle is left.
     pub(super) is_forgotten: bool,
-    /// Where its values are, if that may be on several devices.
+    /// The devices that have its values, if it may be on several devices.
     pub(super) replicas: Option<Box<Replicas>>,
 }
 
@@ -45,7 +46,7 @@ pub(super) struct Use {
     pub(super) reduces: bool,
 }
 
-/// Numbers of tasks since the begin.
+/// Counts of tasks so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TaskCounts {
@@ -55,15 +56,16 @@ pub struct TaskCounts {
     pub succeeded: u64,
     /// Tasks whose function returned an error or panicked.
     pub failed: u64,
-    /// Tasks that did not run, because they were cancelled, or because a task whose result they read did not succeed.
+    /// Tasks that did not run, because they were cancelled, or because a task whose result they
+    /// read did not succeed.
     pub skipped: u64,
     /// Regions that were submitted ([`Tasks::region`](super::Tasks::region)).
     pub regions: u64,
     /// Graphs that were made for regions.
     pub graphs: u64,
-    /// Regions that were launches of a graph that was there.
+    /// Regions that launched an existing graph.
     pub replays: u64,
-    /// Operations of such graphs that were changed before.
+    /// Operations of existing graphs that were changed before the launch.
     pub patched: u64,
     /// Runs of workers.
     pub runs: u64,
@@ -71,11 +73,11 @@ pub struct TaskCounts {
     pub streams: usize,
     /// Copies between devices that no call asked for.
     pub transfers: u64,
-    /// Their bytes.
+    /// The bytes of these copies.
     pub transferred: Bytes,
 }
 
-/// Tasks that nothing holds back any more.
+/// Tasks that no other task holds back any more.
 pub(super) type Unblocked = SmallVec<[Number; 8]>;
 
 /// The state of tasks.
@@ -85,19 +87,19 @@ pub(super) struct State {
     pub(super) tasks: VecDeque<TaskState>,
     pub(super) data: Vec<Datum>,
     pub(super) unused: Vec<u32>,
-    /// Tasks for streams that may be issued, urgent ones first, and then in their order.
+    /// Tasks for streams that may be issued: urgent ones first, then in the order of submission.
     pub(super) ready: BinaryHeap<(bool, Reverse<Number>)>,
     /// Tasks for the host that may run.
     pub(super) ready_on_host: VecDeque<Number>,
     /// Regions that are not issued.
     pub(super) regions: Regions,
-    /// Tasks for streams that are not issued.
+    /// The number of tasks for streams that are not issued.
     pub(super) unissued: usize,
-    /// Tasks that are not over.
+    /// The number of tasks that are not over.
     pub(super) unfinished: usize,
-    /// Threads for which everything is to be issued, because they wait.
+    /// The number of threads that wait, for which everything is to be issued.
     pub(super) waiting: usize,
-    /// The tasks up to this one are not held back, although no thread waits.
+    /// Tasks up to this number are not held back, although no thread waits.
     pub(super) due: Number,
     /// Whether a thread issues tasks.
     pub(super) is_issuing: bool,
@@ -108,8 +110,8 @@ pub(super) struct State {
     pub(super) failures: BTreeMap<Number, Arc<Failure>>,
     /// The first failure that no call has returned yet.
     pub(super) unreported: Option<Arc<Failure>>,
-    /// Values that may have values of the program or handles of data, and that nothing needs any more. They are dropped
-    /// outside the lock.
+    /// Values that nothing needs any more, and that may own values of the program or handles of
+    /// data. They are dropped outside of the lock.
     pub(super) discarded: Vec<Box<dyn Send>>,
     pub(super) threads: usize,
     pub(super) idle_threads: usize,
@@ -148,7 +150,7 @@ impl State {
         }
     }
 
-    /// The tasks that are not over.
+    /// The number of tasks that are not over.
     pub(super) fn unfinished(&self) -> usize {
         self.unfinished
     }
@@ -176,7 +178,8 @@ impl State {
         (self.first..).zip(&self.tasks)
     }
 
-    /// Adds a datum, which has so many bytes on a device of so many `places` if it may have copies on the others.
+    /// Adds a datum. If it may have copies on other devices, `replicated` has its number of bytes,
+    /// its device, and the number of devices.
     pub(super) fn add_datum(&mut self, replicated: Option<(u64, usize, usize)>) -> u32 {
         let number = self.add_history();
         self.data[number as usize].replicas = replicated
@@ -189,7 +192,7 @@ impl State {
         self.discarded.extend(value.map(|value| Box::new(value) as Box<dyn Send>));
     }
 
-    /// Gives a task its function back, which did not run.
+    /// Gives a task its function back, because the function did not run.
     pub(super) fn put_back(&mut self, number: Number, body: TaskBody) {
         if let Some(task) = self.task_mut(number) {
             task.body = Some(body);
@@ -215,7 +218,7 @@ impl State {
         }
     }
 
-    /// Lets the number of a datum without tasks and handles be used again, and those of its copies.
+    /// Frees the number of a datum without tasks and handles, and the numbers of its copies.
     fn retire(&mut self, number: u32) {
         self.unused.push(number);
         if let Some(replicas) = self.data[number as usize].replicas.take() {
@@ -223,7 +226,7 @@ impl State {
         }
     }
 
-    /// The tasks that use a datum and are not over.
+    /// The number of tasks that use a datum and are not over.
     pub(super) fn pending(&self, datum: u32) -> u32 {
         self.data[datum as usize].pending
     }
@@ -231,7 +234,7 @@ impl State {
     /// Takes a datum away, if its bytes have their values.
     ///
     /// # Errors
-    /// The error of a task that was to write bytes of it.
+    /// The error of a task that was to write bytes of the datum.
     pub(super) fn take_datum(&mut self, number: u32, op: &'static str) -> Result<()> {
         self.demand_there(number, op)?;
         let writers = self.data[number as usize].history.writers(0..u64::MAX);
@@ -259,7 +262,8 @@ impl State {
 
     /// Adds a task whose data are there.
     pub(super) fn add(&mut self, new: New, declared: &AllDeclared, region: Option<u64>) -> Number {
-        // A run gets the memory of all data of its program, so they cannot be taken before it is issued.
+        // A run gets the memory of all data of its program, so no data can be taken before the run
+        // is issued.
         let bound = new.bound();
         let held = |one: &DeclaredUse| Use {
             number: one.number,
@@ -365,7 +369,7 @@ impl State {
         }
     }
 
-    /// Lets a task be issued that nothing holds back any more.
+    /// Lets a task be issued, because no other task holds it back any more.
     pub(super) fn unblock(&mut self, number: Number) {
         let mut unblocked = Unblocked::from_elem(number, 1);
         while let Some(number) = unblocked.pop() {
@@ -386,7 +390,7 @@ impl State {
         }
     }
 
-    /// Ends a task, and adds those that it held back and that nothing else does.
+    /// Ends a task, and adds the tasks that only this task held back.
     fn end(&mut self, number: Number, failure: Option<Arc<Failure>>, unblocked: &mut Unblocked) {
         let Some(task) = self.task_mut(number) else { return };
         task.progress = TaskProgress::Over;
@@ -395,7 +399,7 @@ impl State {
         let data = std::mem::take(&mut task.data);
         let successors = std::mem::take(&mut task.successors);
         let region = task.region;
-        // A function that did not run.
+        // If the body is still there, the function did not run.
         let did_run = body.is_none();
         self.discard(body);
         self.unfinished -= 1;
@@ -434,7 +438,8 @@ impl State {
         }
     }
 
-    /// Ends a task whose function has returned, on a stream with this last operation, or on the host.
+    /// Ends a task whose function has returned. `at` is its stream and the last operation of the
+    /// stream; `None` on the host.
     pub(super) fn returned(
         &mut self,
         number: Number,
@@ -445,7 +450,7 @@ impl State {
         self.returned_in_graph(number, outcome, end);
     }
 
-    /// Ends a task whose function has returned, with this last operation.
+    /// Ends a task whose function has returned. `end` is its last operation.
     pub(super) fn returned_in_graph(
         &mut self,
         number: Number,
@@ -459,7 +464,7 @@ impl State {
             let name = self.task(number).map_or(Name::Borrowed(""), |one| one.name.clone());
             Arc::new(Failure { culprit: number, name, error })
         });
-        // A task of a graph may not have run, because another one failed.
+        // A task of a graph may not have run, because another task failed.
         let failure = failure.or_else(|| self.task(number)?.failure.clone());
         let mut unblocked = Unblocked::new();
         self.end(number, failure, &mut unblocked);
@@ -468,7 +473,7 @@ impl State {
         }
     }
 
-    /// How many tasks for the host may run that no thread has taken.
+    /// The number of tasks for the host that may run and that no thread has taken.
     pub(super) fn ready_on_host(&self) -> usize {
         self.ready_on_host.len()
     }
@@ -504,7 +509,7 @@ impl State {
         Some(self.explained(&failure, format_args!("{what}")))
     }
 
-    /// The error of a failure, with the task that failed.
+    /// The error of a failure, with the name of the task that failed.
     pub(super) fn explained(&self, failure: &Failure, what: std::fmt::Arguments<'_>) -> Error {
         let Failure { culprit, name, error } = failure;
         let site = |task: &TaskState| format!(", submitted at {}", task.site);

@@ -1,4 +1,4 @@
-//! The state of a task: what is known of it until it is forgotten.
+//! The state of a task, until it is forgotten.
 #![forbid(unsafe_code)]
 
 use super::bound::NodeBody;
@@ -13,20 +13,21 @@ use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// The number of a task: the tasks of a program are numbered in the order in which they were submitted, from 1 on.
+/// The number of a task. The tasks of a program are numbered from 1, in the order in which they
+/// were submitted.
 pub(super) type Number = u64;
 
-/// Why a task comes after another one.
+/// The conflict for which a task comes after another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Hazard {
-    /// It reads what the other one wrote.
+    /// It reads bytes that the other one wrote.
     Raw,
-    /// It writes what the other one read.
+    /// It writes bytes that the other one read.
     War,
-    /// It writes what the other one wrote.
+    /// It writes bytes that the other one wrote.
     Waw,
-    /// Both combine a part into the same bytes. Only the combinations come one after the other.
+    /// Both combine a part into the same bytes. Only the combinations run one after the other.
     Reduction,
 }
 
@@ -36,7 +37,8 @@ pub enum Hazard {
 pub enum KeptBy {
     /// Both are on the same stream.
     SameStream,
-    /// The stream had waited for the other task before, or for a later operation of its stream.
+    /// The stream had waited before for the other task, or for a later operation of the stream of
+    /// the other task.
     Implied,
     /// The other task was known to be complete.
     Complete,
@@ -48,11 +50,11 @@ pub enum KeptBy {
     Graph,
     /// Both are nodes of one run of workers, in which the later one waits for the earlier one.
     Workers,
-    /// The task runs on the host, on a thread that waits for the other one.
+    /// The task runs on the host, on a thread that waits for the other task.
     HostWaits,
 }
 
-/// That a task comes after another one.
+/// The fact that a task comes after another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TaskEdge {
     pub(super) from: Number,
@@ -86,7 +88,7 @@ pub(super) enum TaskProgress {
     Over,
 }
 
-/// Why a task has no result.
+/// The reason why a task has no result.
 #[derive(Debug)]
 pub(super) struct Failure {
     /// The task that failed first.
@@ -97,7 +99,7 @@ pub(super) struct Failure {
 
 /// The name of a task.
 pub(super) type Name = Cow<'static, str>;
-/// That of a task to which the program gives none.
+/// The name of a task to which the program gives none.
 pub(super) const UNNAMED: &str = "task";
 
 /// A task that is submitted.
@@ -107,19 +109,19 @@ pub(super) struct New {
     pub(super) is_urgent: bool,
     /// The device.
     pub(super) place: usize,
-    /// The tasks that it shares streams with.
+    /// The tasks with which it shares streams.
     pub(super) group: Group,
     pub(super) body: TaskBody,
 }
 
 impl New {
-    /// The data of its program, if it is one for workers.
+    /// The data of its program, if it is a task for workers.
     pub(super) fn bound(&self) -> &[DeclaredUse] {
         if let TaskBody::Node(node) = &self.body { node.bound.data.all() } else { &[] }
     }
 }
 
-/// What is known of a task.
+/// The state of a task.
 pub(super) struct TaskState {
     pub(super) name: Name,
     pub(super) site: &'static Location<'static>,
@@ -129,18 +131,18 @@ pub(super) struct TaskState {
     pub(super) is_urgent: bool,
     /// Whether it is a copy between devices that no call asked for.
     pub(super) is_transfer: bool,
-    /// Its device, and the tasks that it shares streams with.
+    /// Its device, and the tasks with which it shares streams.
     pub(super) serves: (usize, Group),
     pub(super) is_cancelled: bool,
     pub(super) body: Option<TaskBody>,
     /// The region that it is held back for.
     pub(super) region: Option<u64>,
-    /// How many earlier tasks hold it back.
+    /// The number of earlier tasks that hold it back.
     pub(super) blockers: u32,
-    /// Later tasks that it holds back, and whether each reads what it writes.
+    /// Later tasks that it holds back, and whether each of them reads bytes that it writes.
     pub(super) successors: SmallVec<[(Number, bool); 4]>,
     pub(super) edges: SmallVec<[TaskEdge; 3]>,
-    /// The stream that it was issued on, and its last operation there.
+    /// The stream on which it was issued, and its last operation there.
     pub(super) lane: Option<usize>,
     pub(super) end: Option<Position>,
     pub(super) failure: Option<Arc<Failure>>,
@@ -149,7 +151,7 @@ pub(super) struct TaskState {
 }
 
 impl Hazard {
-    /// Whether the later task needs what the earlier one wrote.
+    /// Whether the later task needs values that the earlier one wrote.
     pub(super) fn reads(self) -> bool {
         matches!(self, Self::Raw | Self::Reduction)
     }

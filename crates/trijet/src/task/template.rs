@@ -1,5 +1,5 @@
-//! The graphs of regions. A region that was issued before is recorded again: what differs in values is changed in place, and
-//! what is another graph is made anew.
+//! The graphs of regions. A region that was issued before is recorded again. If only values differ,
+//! its graph is changed in place; if operations differ, a new graph is made.
 #![forbid(unsafe_code)]
 
 use super::declared::StreamBody;
@@ -10,25 +10,26 @@ use crate::log::calling;
 use crate::stream::{Device, Stream};
 use std::collections::VecDeque;
 
-/// The most graphs that are kept. The one that was used the longest ago goes.
+/// Maximum number of graphs that are kept. Beyond it, the graph that was used the longest ago is
+/// dropped.
 const KEPT: usize = 16;
 
-/// What became of a task of a region.
+/// The outcome of a task of a region.
 pub(super) enum RegionOutcome {
     Returned(Result<()>),
-    /// It did not run, because another one failed, or because of this error.
+    /// It did not run, because another task failed, or because of this error.
     Skipped(StreamBody, Result<()>),
 }
 
-/// The graphs of regions, by what they depend on.
+/// The graphs of regions, by the hash of everything that they depend on.
 #[derive(Debug, Default)]
 pub(super) struct Templates(VecDeque<(u64, Template)>);
 
-/// A graph with what records it.
+/// A graph, and the recording that makes it.
 #[derive(Debug)]
 struct Template {
     recording: Recording,
-    /// One for each task, so that order follows from memory alone.
+    /// One stream for each task, so that order follows from memory alone.
     streams: Vec<Stream>,
     graph: Option<Graph>,
 }
@@ -136,7 +137,7 @@ fn record(
     }
 }
 
-/// Says of an operation that a graph cannot have where it was refused.
+/// Explains the error of an operation that a graph cannot have: the task is in a region.
 fn explained(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Unsupported | ErrorKind::Capturing => error.context(

@@ -1,4 +1,4 @@
-//! What a task declares: a use of data, or a tuple of uses, and what its body gets of them.
+//! The uses that a task declares: one use of data, or a tuple of uses. Its body gets views of them.
 #![forbid(unsafe_code)]
 
 use super::data::{HostPart, Reads, Writes};
@@ -15,43 +15,45 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// The uses of a task on a stream: what [`Data::read`](super::Data::read) and its siblings return, a tuple of up to
-/// eight, or a vector. Only this crate implements it.
+/// The uses of a task on a stream: the result of [`Data::read`](super::Data::read) or one of its
+/// siblings, a tuple of up to eight of them, or a vector. Only this crate implements it.
 pub trait TaskUses: sealed::Sealed + Send + 'static {
-    /// What the body gets: views of the elements.
+    /// The arguments of the body: views of the elements.
     type Views<'t>;
     /// Adds the uses.
     fn declare(&self, all: &mut AllDeclared);
-    /// Says on which of several devices the task is, and makes copies of the data there.
+    /// Sets the device of the task, one of several, and makes copies of the data there.
     ///
     /// # Errors
-    /// Those of an allocation.
+    /// The errors of an allocation.
     fn put(&mut self, place: usize) -> Result<()>;
     /// Called on the stream of the task, before its function.
     ///
     /// # Errors
-    /// What the enqueue calls report.
+    /// Errors of the enqueue calls.
     fn begin(&mut self, stream: &Stream) -> Result<()> {
         let _ = stream;
         Ok(())
     }
     /// The views.
     fn views(&mut self) -> Self::Views<'_>;
-    /// Called on the stream of the task, after its function succeeded. `site` is where it was submitted.
+    /// Called on the stream of the task, after its function succeeded. `site` is where the task was
+    /// submitted.
     ///
     /// # Errors
-    /// What the enqueue calls report.
+    /// Errors of the enqueue calls.
     fn end(&mut self, stream: &Stream, site: &'static Location<'static>) -> Result<()> {
         let _ = (stream, site);
         Ok(())
     }
 }
 
-/// The uses of a task on a thread of the host, of data in host memory. Only this crate implements it.
+/// The uses of a task on a thread of the host, of data in host memory. Only this crate implements
+/// it.
 pub trait HostUses: TaskUses {
     /// Shares in the memory.
     type Parts;
-    /// What the body gets: the elements, lent for as long as it runs.
+    /// The arguments of the body: the elements, lent for as long as the body runs.
     type Guards<'t>;
     /// The shares.
     fn parts(&self) -> Self::Parts;
@@ -218,7 +220,7 @@ tuples! {
 
 impl<U: sealed::Sealed> sealed::Sealed for Vec<U> {}
 
-/// As many uses as the program likes.
+/// Any number of uses.
 impl<U: TaskUses> TaskUses for Vec<U> {
     type Views<'t> = Vec<U::Views<'t>>;
 

@@ -106,8 +106,8 @@ fn what_is_no_set_of_devices_of_one_driver_is_refused() -> Result<()> {
     let other = Device::host(HostConfig::default())?.remove(0);
     let cause =
         |devices: &[Device]| Tasks::over(devices).map(drop).expect_err("it is refused").to_string();
-    assert!(cause(&[]).contains("there is no device"));
-    assert!(cause(&[devices[0].clone(), devices[0].clone()]).contains("device 0 is there twice"));
+    assert!(cause(&[]).contains("list of devices is empty"));
+    assert!(cause(&[devices[0].clone(), devices[0].clone()]).contains("device 0 is given twice"));
     assert!(cause(&[devices[0].clone(), other]).contains("another driver"));
     let tasks = Tasks::over(&devices)?;
     let task = tasks.task(()).on(2).run(|_, ()| Ok(())).expect_err("there are two");

@@ -245,11 +245,11 @@ fn what_workers_cannot_run_is_refused() -> Result<()> {
     let cases = [
         (
             told(tasks.task(a.write()).on_workers(&workers, 3, &[])),
-            "a task of kind 3; `vectors` has 3 kinds",
+            "there is no kind 3; `vectors` has 3 kinds",
         ),
         (
             told(tasks.task(a.write()).on_workers(&workers, 0, &[0; 9])),
-            "a record of 9 words; 8 are the most",
+            "the record has 9 words; the limit is 8",
         ),
         (
             told(tasks.task(a.write()).on(1).on_workers(&workers, 0, &[])),
