@@ -12,18 +12,21 @@ use crate::stream::{Device, Stream, TimedEvent};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// How often each policy runs before the choice. The first run is not measured: it warms up.
+/// The number of runs of each policy before the choice. The first run warms up and is not measured.
 const TRIES: usize = 4;
-/// Once a policy is chosen, one of so many runs is measured, because the events around a short run take a tenth of its time.
+/// After the choice, one of this many runs is measured, because the events around a short run take
+/// a tenth of its time.
 const EVERY: usize = 16;
-/// The weight of the last time in the mean time of a policy, once it has been measured so often.
+/// The weight of the last time in the mean time of a policy, once the policy has been measured
+/// often enough.
 const LAST: f64 = 1.0 / (TRIES - 1) as f64;
 
-/// The key of a choice: the program, whether it runs a graph, and the power of two of the tasks at the begin. Tasks that others
-/// make are not known before.
+/// The key of a choice: the program, whether it runs a graph, and the power of two of the number of
+/// initial tasks. The number of tasks that other tasks make is not known before.
 type Key = (&'static str, bool, u32);
 
-/// The measured runs of each policy for one key, with the mean time of the last ones, and the number of all runs.
+/// For one key: the number of measured runs of each policy, with the mean time of the last ones,
+/// and the number of all runs.
 #[derive(Debug, Default)]
 struct Trials {
     measured: BTreeMap<Policy, (usize, f64)>,
@@ -31,7 +34,8 @@ struct Trials {
 }
 
 impl Trials {
-    /// The next policy to measure, or the fastest one, and whether to measure it. Policies are measured in turn.
+    /// The next policy to measure, or else the fastest one, and whether to measure it. Policies are
+    /// measured in turn.
     fn next(&mut self, allowed: &[Policy]) -> (Policy, bool) {
         self.runs += 1;
         let of = |policy: &Policy| self.measured.get(policy).copied().unwrap_or((0, f64::INFINITY));
@@ -54,9 +58,10 @@ impl Trials {
     }
 }
 
-/// Chooses the policy of runs by measurement: the first runs of a program try each policy that the work allows, and later ones get
-/// the fastest. The results are the same with all of them, so no run is lost. Runs with twice as many tasks at the begin, or with a
-/// graph, are measured anew, because the fastest policy changes with the number of tasks.
+/// Chooses the policy of runs by measurement. The first runs of a program try each policy that the
+/// work allows, and later runs get the fastest policy. The results are the same with all policies,
+/// so no run is lost. Runs with twice as many initial tasks, or with a graph, are measured anew,
+/// because the fastest policy changes with the number of tasks.
 ///
 /// ```
 /// use trijet::workers::programs::queens::{self, QUEENS};
@@ -86,7 +91,7 @@ pub struct Chosen<'a> {
     chooser: &'a Chooser,
     key: Key,
     policy: Policy,
-    /// Around the run, if it is measured.
+    /// Events before and after the run, if it is measured.
     between: Option<[TimedEvent; 2]>,
     run: Run,
 }
@@ -98,7 +103,8 @@ impl Chooser {
         Self::default()
     }
 
-    /// As [`Stream::run_workers`], with the policy that the measurements so far ask for in place of that of the options.
+    /// Runs tasks as [`Stream::run_workers`] does. The measurements so far determine the policy;
+    /// the policy of the options is not used.
     ///
     /// # Errors
     /// As for [`Stream::run_workers`].
@@ -143,13 +149,14 @@ impl Chosen<'_> {
         self.policy
     }
 
-    /// Asks the workers to leave, see [`Run::cancel`].
+    /// Asks the workers to leave; see [`Run::cancel`].
     pub fn cancel(&self) {
         self.run.cancel();
     }
 
-    /// Waits for the end, and notes the time of a run that ran all of its tasks. One that did not counts as slowest, so that another
-    /// policy is chosen next time: the queues of one may have room where those of another have none.
+    /// Waits for the end, and notes the time of a run that ran all of its tasks. A run that did not
+    /// counts as slowest, so that another policy is chosen next time: the queues of one policy may
+    /// have room where the queues of another have none.
     ///
     /// # Errors
     /// As for [`Run::wait`].

@@ -1,4 +1,4 @@
-//! How a run ends.
+//! The end of a run.
 #![forbid(unsafe_code)]
 
 use super::setup::COUNTS;
@@ -10,7 +10,7 @@ pub(super) const FULL: u32 = 3;
 pub(super) const LOST: u32 = 4;
 pub(super) const HUNG: u32 = 5;
 
-/// What stopped a run: the worker and the task that it found.
+/// The cause that stopped a run, with the worker and the task that it names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct StopCause {
     pub(super) code: u32,
@@ -18,12 +18,12 @@ pub(super) struct StopCause {
     pub(super) task: u64,
 }
 
-/// How a run ended, as its last worker reports it.
+/// The end of a run, as its last worker reports it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct EndReport {
     pub(super) code: u32,
     pub(super) worker: u32,
-    /// The credits that are back.
+    /// The number of credits that are back.
     pub(super) credits: u32,
     pub(super) task: u64,
     /// The sums of the counts of all workers.

@@ -14,10 +14,10 @@ use crate::launch::{Args, ArgsFor};
 use crate::log::calling;
 use crate::stream::Stream;
 
-/// The places of the ring of tasks, and of that of answers.
+/// The number of bits that index the ring of tasks, and the ring of answers.
 const BITS: u32 = 12;
 
-/// Workers that take tasks from the host until it has no more, see [`Stream::feed_workers`].
+/// Workers that take tasks from the host until it has no more; see [`Stream::feed_workers`].
 #[derive(Debug)]
 pub struct Feed<'a, K, P> {
     stream: &'a Stream,
@@ -26,13 +26,13 @@ pub struct Feed<'a, K, P> {
     args: Args<'a>,
     /// The run that takes the tasks. Without one, each push is a run of its own.
     resident: Option<Run>,
-    /// The tasks that were fed, and the answers that were taken, modulo 2^32.
+    /// The number of tasks that were fed, and of answers that were taken, modulo 2^32.
     fed: u32,
     taken: u32,
-    /// The tasks that the workers had taken over when the host looked last.
+    /// The number of tasks that the workers had taken over when the host looked last.
     seen: u32,
     answers: Vec<u64>,
-    /// The sums of the runs that ended.
+    /// The totals of the runs that ended.
     report: RunReport,
 }
 
@@ -46,11 +46,14 @@ fn refused(cause: &str) -> Error {
 }
 
 impl Stream {
-    /// Starts workers that take tasks as the host has them. Bodies return values by `answer(w, value)`, in the order in which they
-    /// come. On a GPU, one of the workers takes up to 32 tasks at once from page-locked memory, and its warp runs no tasks until
-    /// the feed is closed, so that many tasks in one call of [`Feed::push`] cost little each. On a host device, a push runs its tasks.
+    /// Starts workers that take tasks as the host has them. Bodies return values by
+    /// `answer(w, value)`, and the host gets the values in the order in which they come. On a GPU,
+    /// one of the workers takes up to 32 tasks at once from page-locked memory. Its warp runs no
+    /// tasks until the feed is closed, so a task costs little if one call of [`Feed::push`] has
+    /// many. On a host device, a push runs its tasks.
     ///
-    /// The arguments are borrowed until the feed is gone, because the kernel uses their memory until then.
+    /// The arguments are borrowed until the feed is dropped, because the kernel uses their memory
+    /// until then.
     ///
     /// ```
     /// use trijet::workers::programs::echo::{ECHO, echoed};
@@ -61,7 +64,8 @@ impl Stream {
     /// let mut sum = s.alloc_zeroed::<u64>(1)?;
     /// let mut feed = s.feed_workers(&ECHO, &RunOptions::default(), (&mut sum,))?;
     /// for batch in 0..3 {
-    ///     let tasks: Vec<WorkerTask> = (0..100).map(|at| WorkerTask::new(0, 100 * batch + at)).collect();
+    ///     let task = |at| WorkerTask::new(0, 100 * batch + at);
+    ///     let tasks: Vec<WorkerTask> = (0..100).map(task).collect();
     ///     feed.push(&tasks)?;
     /// }
     /// let (report, mut answers) = feed.finish()?;
@@ -72,8 +76,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` for the policies `Static` and `Levels`, which take no tasks later, or for fewer than two workers; as for
-    /// [`Stream::run_workers`].
+    /// `InvalidValue` for the policies `Static` and `Levels`, which take no tasks later, or for
+    /// fewer than two workers; otherwise as for [`Stream::run_workers`].
     #[track_caller]
     pub fn feed_workers<'a, K: Kinds, P, A: ArgsFor<'a, P>>(
         &'a self,
@@ -86,11 +90,13 @@ impl Stream {
             return Err(refused("the policies `static` and `levels` take no tasks later"));
         }
         if options.workers.is_some_and(|workers| workers < 2) {
-            return Err(refused("one of the workers only takes the tasks, so two are needed"));
+            return Err(refused(
+                "one worker only takes the tasks from the host; allow at least two workers",
+            ));
         }
         let mut collected = Args::new();
         args.push_all(&mut collected)?;
-        // A twin cannot see what the host writes while it runs.
+        // A twin cannot see words that the host writes while the twin runs.
         let resident = if self.device().info.clock == Clock::Device {
             Some(start(self, program, Work::Tasks(&[]), options, BITS, collected.again())?)
         } else {
@@ -114,11 +120,12 @@ impl Stream {
 }
 
 impl<K: Kinds, P> Feed<'_, K, P> {
-    /// Gives tasks to the workers. Waits for room if they have not taken earlier ones, and takes answers meanwhile.
+    /// Gives tasks to the workers. If they have not taken earlier tasks, waits for room and takes
+    /// answers meanwhile.
     ///
     /// # Errors
-    /// `InvalidValue` for a kind that the program lacks; on a GPU, the error of work that failed, and on a host device every error
-    /// of the run of these tasks.
+    /// `InvalidValue` for a kind that the program lacks; on a GPU, the error of work that failed;
+    /// on a host device, every error of the run of these tasks.
     #[track_caller]
     pub fn push(&mut self, tasks: &[WorkerTask]) -> Result<()> {
         Work::Tasks(tasks).check(self.program, self.options.policy)?;
@@ -135,7 +142,7 @@ impl<K: Kinds, P> Feed<'_, K, P> {
                 self.seen = run.host.get(host::SEEN);
                 take(run, &mut self.taken, &mut self.answers);
                 if run.ticket.query()? == Readiness::Ready {
-                    // It ended with an error, which `finish` returns.
+                    // The run ended with an error, which `finish` returns.
                     return Ok(());
                 }
             }
@@ -157,8 +164,8 @@ impl<K: Kinds, P> Feed<'_, K, P> {
         std::mem::take(&mut self.answers)
     }
 
-    /// Says that there are no more tasks, waits until all have run, and returns what the workers counted and the answers that were
-    /// not taken before.
+    /// Tells the workers that there are no more tasks, and waits until all have run. Returns the
+    /// report of the workers, and the answers that were not taken before.
     ///
     /// # Errors
     /// As for [`Run::wait`].
@@ -178,7 +185,7 @@ impl<K: Kinds, P> Feed<'_, K, P> {
         Ok((std::mem::take(&mut self.report), std::mem::take(&mut self.answers)))
     }
 
-    /// Asks the workers to leave, see [`Run::cancel`].
+    /// Asks the workers to leave; see [`Run::cancel`].
     pub fn cancel(&self) {
         if let Some(run) = &self.resident {
             run.cancel();
@@ -186,12 +193,12 @@ impl<K: Kinds, P> Feed<'_, K, P> {
     }
 }
 
-/// Takes the answers that are there.
+/// Takes the answers that have come.
 fn take(run: &Run, taken: &mut u32, answers: &mut Vec<u64>) {
     let before = *taken;
     loop {
         let at = host::answer(BITS, *taken);
-        // The round of the place, from 1, once the answer is there.
+        // When the answer is there, its slot has the number of the round, counted from 1.
         if run.host.get(at) != (*taken >> BITS) + 1 {
             break;
         }
@@ -203,7 +210,8 @@ fn take(run: &Run, taken: &mut u32, answers: &mut Vec<u64>) {
     }
 }
 
-/// A feed that was not finished lets its workers leave. Its tasks that did not run do not run.
+/// The drop of a feed that was not finished asks its workers to leave. Tasks that have not run do
+/// not run then.
 impl<K, P> Drop for Feed<'_, K, P> {
     fn drop(&mut self) {
         if let Some(run) = &self.resident {

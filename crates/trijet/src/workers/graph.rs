@@ -11,9 +11,9 @@ use crate::memory::Buffer;
 use crate::stream::Stream;
 use std::ops::Range;
 
-/// The 64-bit words of the record of a node.
+/// The number of 64-bit words in the record of a node.
 pub(crate) const RECORD_WORDS: usize = 8;
-/// The 32-bit words of a record, which begin at a multiple of their size.
+/// The number of 32-bit words in a record. A record starts at a multiple of its size.
 const RECORD: usize = 2 * RECORD_WORDS;
 
 /// A task of a [`TaskGraph`].
@@ -21,14 +21,15 @@ const RECORD: usize = 2 * RECORD_WORDS;
 pub struct TaskNode(u32);
 
 impl TaskNode {
-    /// Its number, which is also the payload of its task: nodes are numbered from 0 in the order in which they were added.
+    /// The number of the node, which is also the payload of its task. Nodes are numbered from 0, in
+    /// the order in which they were added.
     #[must_use]
     pub const fn number(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What a node does with a range of a resource, for the check of a graph.
+/// An access of a node to a range of a resource, for the check of a graph.
 #[derive(Debug, Clone)]
 struct ResourceAccess {
     node: u32,
@@ -52,23 +53,23 @@ struct ResourceAccess {
 #[derive(Debug, Clone, Default)]
 pub struct TaskGraph {
     kinds: Vec<u8>,
-    /// Of the nodes up to the last one that has a record.
+    /// The records of all nodes up to the last one that has a record.
     records: Vec<[u64; RECORD_WORDS]>,
     edges: Vec<(u32, u32)>,
-    /// By resource.
+    /// The accesses, each with the number of its resource.
     accesses: Vec<(u64, ResourceAccess)>,
 }
 
 /// The order of a graph.
 #[derive(Debug)]
 struct GraphOrder {
-    /// Of each node, by its edges: the first edge of node `n` is at `ends[n]`.
+    /// For each node, its edges in `successors`: the first edge of node `n` is at `ends[n]`.
     ends: Vec<u32>,
     successors: Vec<u32>,
     degrees: Vec<u32>,
     /// All nodes, level by level.
     nodes: Vec<u32>,
-    /// The first node of each level in `nodes`, and their number.
+    /// The index in `nodes` of the first node of each level, and the number of nodes.
     levels: Vec<u32>,
     level_of: Vec<u32>,
 }
@@ -84,7 +85,7 @@ impl TaskGraph {
         Self::default()
     }
 
-    /// Adds a task of the kind at `kind`. Its payload is its number.
+    /// Adds a task of the kind at `kind`. Its payload is the number of the node.
     ///
     /// # Panics
     /// For more than 2^32 nodes.
@@ -112,8 +113,8 @@ impl TaskGraph {
         self
     }
 
-    /// Declares, for [`TaskGraph::conflict`], that the task reads a range of a resource. A resource is any number that the program
-    /// gives to some memory.
+    /// Declares, for [`TaskGraph::conflict`], that the task reads a range of a resource. A resource
+    /// is any number that the program assigns to some memory.
     pub fn reads(&mut self, node: TaskNode, resource: u64, range: Range<u64>) -> &mut Self {
         self.accesses.push((resource, ResourceAccess { node: node.0, range, writes: false }));
         self
@@ -131,7 +132,7 @@ impl TaskGraph {
         self.kinds.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no nodes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty()
@@ -185,7 +186,7 @@ impl TaskGraph {
         Ok(GraphOrder { ends, successors, degrees, nodes, levels, level_of })
     }
 
-    /// The words about a cycle among the nodes that are `left` with predecessors.
+    /// The text about a cycle among the nodes that are `left` with predecessors.
     fn cycle(&self, left: &[u32]) -> String {
         let before = |node: u32| {
             let mut edges = self.edges.iter();
@@ -211,11 +212,12 @@ impl TaskGraph {
         format!("nodes wait for each other: {}{more}", shown.join(" -> "))
     }
 
-    /// The first two nodes that use the same bytes of a resource, of which one writes, without an order between them; `None` if
-    /// all are ordered. The workers run such nodes at the same time.
+    /// The first two nodes that use the same bytes of a resource without an order between them, if
+    /// at least one of them writes; `None` if all such nodes are ordered. The workers run such
+    /// nodes at the same time.
     ///
     /// # Errors
-    /// `InvalidValue` for a cycle, which is named, or an edge to a node that does not exist.
+    /// `InvalidValue` for a cycle, which the error names, or an edge to a node that does not exist.
     pub fn conflict(&self) -> Result<Option<(TaskNode, TaskNode)>> {
         let order = self.order()?;
         let mut accesses: Vec<&(u64, ResourceAccess)> = self.accesses.iter().collect();
@@ -243,7 +245,8 @@ impl TaskGraph {
 }
 
 impl GraphOrder {
-    /// Whether there is a path between two nodes. `seen` has the numbers of the last search that saw each node.
+    /// Whether there is a path between two nodes. `seen` has, for each node, the number of the last
+    /// search that saw it.
     fn follows(&self, one: u32, other: u32, seen: &mut [u32], search: u32) -> bool {
         let level = |node: u32| self.level_of[node as usize];
         let (from, to) = if level(one) <= level(other) { (one, other) } else { (other, one) };
@@ -274,14 +277,14 @@ pub struct LoadedGraph {
     pub(super) nodes: u32,
     pub(super) roots: u32,
     pub(super) levels: u32,
-    /// The nodes of the widest level.
+    /// The number of nodes of the widest level.
     pub(super) width: u32,
-    /// Places in `words`.
+    /// Indices in `words`.
     pub(super) successors: u32,
     pub(super) order: u32,
     pub(super) level: u32,
     pub(super) records: u32,
-    /// The nodes up to the last one that has a record.
+    /// The number of nodes up to the last one that has a record.
     pub(super) recorded: u32,
 }
 
@@ -289,8 +292,9 @@ impl Stream {
     /// Copies a graph of tasks to the device, where it can run many times.
     ///
     /// # Errors
-    /// `InvalidValue` for a cycle, which is named, an edge to a node that does not exist, or nodes that conflict without an order
-    /// by what was declared; `OutOfMemory`; an error of the driver.
+    /// `InvalidValue` for a cycle, which the error names, for an edge to a node that does not
+    /// exist, or for nodes that conflict by their declarations and have no order; `OutOfMemory`; an
+    /// error of the driver.
     #[track_caller]
     pub fn load_graph(&self, graph: &TaskGraph) -> Result<LoadedGraph> {
         if let Some((a, b)) = graph.conflict()? {

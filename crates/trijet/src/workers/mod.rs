@@ -1,13 +1,15 @@
-//! Tasks that the device schedules itself: persistent workers that take tasks from queues, make new ones, and steal from each
-//! other.
+//! Tasks that the device schedules itself: persistent workers take tasks from queues, make new
+//! tasks, and steal tasks from each other.
 //!
-//! One launch fills the device with blocks that stay until all tasks have run. A worker is a warp or a block of it. Kernels of a
-//! stream are the better choice for regular work; workers are for tasks whose lengths differ, that make other tasks, or that wait for
-//! each other in a graph, where a kernel for each task would cost more than the task.
+//! One launch fills the device with blocks that stay until all tasks have run. A worker is a warp
+//! or a block of this launch. Kernels of a stream are the better choice for regular work. Workers
+//! are for tasks whose lengths differ, tasks that make other tasks, and tasks that wait for each
+//! other in a graph: there, a kernel for each task would cost more than the task.
 //!
-//! A [`Program`] has the bodies of its kinds of tasks in CUDA C++, compiled at run time or shipped as PTX, and in Rust for the host
-//! device. [`Stream::run_workers`](crate::Stream::run_workers) runs it, with a [`Policy`] and the [`Work`] to begin with: a range of
-//! payloads, a list of tasks, or a [`TaskGraph`].
+//! A [`Program`] has the bodies of its kinds of tasks in CUDA C++, compiled at run time or shipped
+//! as PTX, and in Rust for the host device. [`Stream::run_workers`](crate::Stream::run_workers)
+//! runs it, with a [`Policy`] and the initial [`Work`]: a range of payloads, a list of tasks, or a
+//! [`TaskGraph`].
 //!
 //! ```
 //! use trijet::kernels::InOut;
@@ -31,7 +33,10 @@
 //! }
 //! static HALVES: Program<Halves, (InOut<u64>,)> = {
 //!     let spec = ProgramSpec::new("halves", BODIES, "u64* sum, u64 length")
-//!         .check(|args| if args.spans()[0].elements > 0 { Ok(()) } else { Err("no sum".to_owned()) });
+//!         .check(|args| match args.spans()[0].elements {
+//!             0 => Err("no sum".to_owned()),
+//!             _ => Ok(()),
+//!         });
 //!     // SAFETY: the body adds to the first element only, atomically, and the check demands one.
 //!     unsafe { Program::declare(spec) }
 //! };

@@ -1,33 +1,37 @@
-//! How workers share their tasks.
+//! The options of a run of workers.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
-/// Which worker runs which task.
+/// The distribution of tasks to workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[non_exhaustive]
 pub enum Policy {
-    /// The initial tasks are dealt out in turn, and children stay with the worker that made them. There is no
-    /// communication, so this is the least overhead for tasks of equal length, and the worst for others.
+    /// The initial tasks are dealt out in turn, and children stay with the worker that made them.
+    /// Workers do not communicate, so this has the least overhead for tasks of equal length, and is
+    /// the worst policy for other tasks.
     Static,
-    /// Work sharing: the initial tasks come from one counter, and children from one queue of all workers.
+    /// Work sharing: the initial tasks come from one counter, and children come from one queue of
+    /// all workers.
     Sharing,
-    /// Work stealing: each worker has a range of the initial tasks and a queue of its own children. A worker without tasks takes
-    /// those of others.
+    /// Work stealing: each worker has a range of the initial tasks, and a queue of its own
+    /// children. A worker without tasks takes tasks of other workers.
     #[default]
     Stealing,
-    /// Three of four initial tasks are dealt out in ranges, the others come from one counter, and children are stolen.
+    /// Three of four initial tasks are dealt out in ranges, the others come from one counter, and
+    /// children are stolen.
     Hybrid,
-    /// The levels of a graph one after another, with a barrier behind each. Children stay with their worker.
+    /// The levels of a graph run one after another, with a barrier after each level. Children stay
+    /// with their worker.
     Levels,
 }
 
 impl Policy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 5] =
         [Self::Static, Self::Sharing, Self::Stealing, Self::Hybrid, Self::Levels];
 
-    /// Its name, in lower case.
+    /// The name of the policy, in lower case.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,7 +43,7 @@ impl Policy {
         }
     }
 
-    /// Its number in `scheduler.cuh`.
+    /// The number of the policy in `scheduler.cuh`.
     pub(super) const fn number(self) -> u32 {
         match self {
             Self::Static => 0,
@@ -60,27 +64,29 @@ impl Policy {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct RunOptions {
-    /// Which worker runs which task.
+    /// The distribution of tasks to workers.
     pub policy: Policy,
-    /// The tasks that the queue of one worker holds, rounded up to a power of two.
+    /// The number of tasks that the queue of one worker holds, rounded up to a power of two.
     pub queue: u32,
-    /// The tasks that the common queue holds, rounded up to a power of two.
+    /// The number of tasks that the common queue holds, rounded up to a power of two.
     pub ring: u32,
-    /// The most initial tasks that a worker takes at once. It takes fewer towards the end.
+    /// Maximum number of initial tasks that a worker takes at once. It takes fewer towards the end.
     pub chunk: u32,
-    /// The multiprocessors that are left to other streams.
+    /// The number of multiprocessors that are left to other streams.
     pub reserve: u32,
-    /// The most workers; all that fit onto the device if it is `None`.
+    /// Maximum number of workers; `None` for all that fit onto the device.
     pub workers: Option<u32>,
-    /// The run ends if a worker is idle for so long although a task is left that no worker runs, or that runs for as long
-    /// again. Zero turns this off.
+    /// The run ends if a worker is idle for this long although a task is left that no worker runs,
+    /// or that runs for as long again. Zero turns the watchdog off.
     pub watchdog: Duration,
-    /// Whether each worker counts and times its tasks, see [`RunReport::workers`](super::RunReport::workers).
+    /// Whether each worker counts and times its tasks; see
+    /// [`RunReport::workers`](super::RunReport::workers).
     pub statistics: bool,
-    /// The tasks of each worker that are kept with their times, the last ones, see [`RunReport::tasks`](super::RunReport::tasks). A
-    /// task takes 24 bytes. More than 0 turns the statistics on.
+    /// The number of tasks of each worker, the last ones, that are kept with their times; see
+    /// [`RunReport::tasks`](super::RunReport::tasks). A task takes 24 bytes. More than 0 turns the
+    /// statistics on.
     pub trace: u32,
-    /// For the choice of the workers that others take tasks from.
+    /// The seed for the choice of the workers from which other workers take tasks.
     pub seed: u32,
 }
 

@@ -1,4 +1,5 @@
-//! A program for workers: the kinds of its tasks, each with a body in CUDA C++ and one in Rust for the host device.
+//! A program for workers: the kinds of its tasks, each with a body in CUDA C++ and one in Rust for
+//! the host device.
 use super::twin::{self, Kinds};
 use crate::device::args::ArgBlock;
 use crate::device::launch_config::LaunchConfig;
@@ -30,29 +31,31 @@ impl fmt::Debug for ProgramSpec {
     }
 }
 
-/// The threads of a block, if a worker is a warp.
+/// The number of threads of a block, if a worker is a warp.
 const BLOCK: u32 = 256;
 const WARP: u32 = 32;
 
 impl ProgramSpec {
-    /// A program with the entry point `name`, whose workers are warps. `parameters` are those of the program in CUDA C++, as
-    /// in `"u64* sums, u64 length, u32 cut"`: every span is a pointer and a 64-bit length. `bodies` has a function
-    /// `DEV void name(Worker& w, const Args& args, u64 payload)` for each kind of task; the members of `Args` are the
-    /// parameters.
+    /// A program with the entry point `name`, whose workers are warps. `parameters` are the
+    /// parameters of the program in CUDA C++, such as `"u64* sums, u64 length, u32 cut"`: every
+    /// span is a pointer and a 64-bit length. `bodies` has a function
+    /// `DEV void name(Worker& w, const Args& args, u64 payload)` for each kind of task. The members
+    /// of `Args` are the parameters.
     #[must_use]
     pub const fn new(name: &'static str, bodies: &'static str, parameters: &'static str) -> Self {
         let (ptx, check) = (None, any_lengths as CheckArgs);
         Self { name, bodies, parameters, ptx, worker_threads: WARP, blocks_min: 4, check }
     }
 
-    /// The PTX of the program, so that no run-time compiler is needed.
+    /// Adds the PTX of the program, so that no run-time compiler is needed.
     #[must_use]
     pub const fn ptx(mut self, text: &'static str) -> Self {
         self.ptx = Some(text);
         self
     }
 
-    /// Makes a worker of each block of `threads`, a multiple of 32 of at most 1024, instead of each warp.
+    /// Makes each block of `threads` a worker, instead of each warp. `threads` is a multiple of 32,
+    /// at most 1024.
     ///
     /// # Panics
     /// For another number of threads.
@@ -66,16 +69,18 @@ impl ProgramSpec {
         self
     }
 
-    /// Lets the compiler use so few registers that `blocks` blocks have room on a multiprocessor, 4 by default. Blocks have 256
-    /// threads unless a worker is a block. More blocks hide more of the time in which workers look for tasks; a body that needs many
-    /// registers is faster with fewer.
+    /// Lets the compiler use few enough registers that `blocks` blocks fit onto a multiprocessor;
+    /// the default is 4. Blocks have 256 threads unless a worker is a block. More blocks hide more
+    /// of the time in which workers look for tasks. A body that needs many registers is faster with
+    /// fewer blocks.
     #[must_use]
     pub const fn blocks_min(mut self, blocks: u32) -> Self {
         self.blocks_min = blocks;
         self
     }
 
-    /// Refuses launches whose arguments `check` refuses. The arguments of the program come first.
+    /// Refuses launches whose arguments `check` refuses. The arguments of the program come before
+    /// all others.
     #[must_use]
     pub const fn check(mut self, check: CheckArgs) -> Self {
         self.check = check;
@@ -83,7 +88,7 @@ impl ProgramSpec {
     }
 }
 
-/// A program for workers with parameters `P`, as those of a [`Kernel`], and kinds of tasks `K`.
+/// A program for workers, with parameters `P`, as a [`Kernel`] has them, and kinds of tasks `K`.
 pub struct Program<K, P> {
     spec: ProgramSpec,
     kernel: OnceLock<Kernel<Dynamic>>,
@@ -100,11 +105,13 @@ impl<K: Kinds, P> Program<K, P> {
     /// Declares a program.
     ///
     /// # Safety
-    /// The parameters are those of `P`, in order. Each body touches no bytes outside their spans, writes none of an
-    /// [`In`](crate::kernels::In), and makes only tasks of kinds that exist, for every list of arguments that the check accepts,
-    /// with every payload and every record of a task that a run begins with, and every payload of one that a body makes. Tasks that run at the same time access the same
-    /// bytes with atomic operations only, if one of them writes. [`Worker::spawn`](super::Worker::spawn) in CUDA C++ is called by all
-    /// lanes of the worker's first warp together. The bodies of the twin do the same.
+    /// The parameters match `P`, in order. The following holds for every list of arguments
+    /// that the check accepts, with every payload and every record of an initial task, and with
+    /// every payload of a task that a body makes: each body touches no bytes outside of their
+    /// spans, writes no bytes of an [`In`](crate::kernels::In), and makes only tasks of kinds that
+    /// exist. If tasks that run at the same time access the same bytes, and one of them writes,
+    /// they use only atomic operations. In CUDA C++, all lanes of the worker's first warp call
+    /// [`Worker::spawn`](super::Worker::spawn) together. The bodies of the twin do the same.
     #[must_use]
     pub const unsafe fn declare(spec: ProgramSpec) -> Self {
         Self { spec, kernel: OnceLock::new(), types: PhantomData }
@@ -156,7 +163,7 @@ impl<K: Kinds, P> Program<K, P> {
         )
     }
 
-    /// The kernel, made at the first call.
+    /// The kernel, which is made at the first call.
     pub(super) fn kernel(&self) -> &Kernel<Dynamic> {
         self.kernel.get_or_init(|| {
             let code = match self.spec.ptx {
@@ -166,20 +173,21 @@ impl<K: Kinds, P> Program<K, P> {
             let twin = Twin { tile_elements: |_| u64::MAX, run: twin::run::<K>, cost };
             let shape = Shape::Given(|_, _| Ok(()));
             let spec = KernelSpec::new(self.spec.name, code, shape).check(self.spec.check);
-            // SAFETY: the caller of `Program::declare` vouches for the parameters and the bodies. The scheduler around them
-            // takes what `Stream::run_workers` appends, and uses the words that `Setup` places.
+            // SAFETY: the caller of `Program::declare` vouches for the parameters and the bodies.
+            // The scheduler around them takes the arguments that `Stream::run_workers` appends, and
+            // uses the words that `Setup` places.
             unsafe { Kernel::declare(spec.twin(twin)) }
         })
     }
 
-    /// The configuration of so many blocks.
+    /// The configuration of a launch of `blocks` blocks.
     pub(super) fn config(&self, blocks: u32) -> LaunchConfig {
         let threads =
             if self.spec.worker_threads > WARP { self.spec.worker_threads } else { BLOCK };
         LaunchConfig::new([blocks, 1, 1], [threads, 1, 1]).cooperative()
     }
 
-    /// The workers of a block.
+    /// The number of workers of a block.
     pub(super) fn workers_of_block(&self) -> u32 {
         if self.spec.worker_threads > WARP { 1 } else { BLOCK / WARP }
     }

@@ -19,11 +19,11 @@ use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The tasks that a run begins with.
+/// The initial tasks of a run.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Work<'a> {
-    /// A task of the kind at `kind` for each payload from 0 to before `count`.
+    /// A task of the kind at `kind` for each payload from 0 up to, but not including, `count`.
     Range {
         /// The index of the kind in [`Kinds::KINDS`].
         kind: u8,
@@ -32,7 +32,7 @@ pub enum Work<'a> {
     },
     /// These tasks. They are copied to the device in each run.
     Tasks(&'a [WorkerTask]),
-    /// The nodes of a graph, each when its predecessors have run.
+    /// The nodes of a graph. Each node runs when its predecessors have run.
     Graph(&'a LoadedGraph),
 }
 
@@ -42,14 +42,14 @@ pub enum Work<'a> {
 pub struct Run {
     pub(super) setup: Setup,
     kinds: Vec<&'static str>,
-    /// The statistics of the workers and the times of tasks, if they are asked for.
+    /// The statistics of the workers and the times of tasks, if the options ask for them.
     stats: Option<PinnedBuffer<u64>>,
     pub(super) host: Arc<HostWords>,
     pub(super) ticket: Ticket,
     watchdog: Duration,
 }
 
-/// The most tasks that a run begins with.
+/// Maximum number of initial tasks of a run.
 const INITIAL_MAX: u32 = 1 << 31;
 
 fn refused<K: Kinds, P>(program: &Program<K, P>, cause: &str) -> Error {
@@ -57,7 +57,7 @@ fn refused<K: Kinds, P>(program: &Program<K, P>, cause: &str) -> Error {
     Error::new(ErrorKind::InvalidValue, "run_workers", cause)
 }
 
-/// The memory of a graph, or nothing in its place.
+/// The memory of the initial tasks, with placeholders for the parts that a run does not need.
 struct Initial {
     words: Buffer<u32>,
     list: Buffer<u64>,
@@ -83,7 +83,7 @@ impl Initial {
 }
 
 impl Work<'_> {
-    /// The tasks at the begin; of a graph, all nodes.
+    /// The number of initial tasks; for a graph, the number of all nodes.
     pub(super) fn initial_count(&self) -> usize {
         match self {
             Self::Range { count, .. } => *count as usize,
@@ -92,7 +92,8 @@ impl Work<'_> {
         }
     }
 
-    /// Refuses kinds that the program lacks, and policies that the tasks do not allow.
+    /// Refuses kinds that the program lacks, and policies that the tasks do not allow. Returns the
+    /// number of initial tasks.
     pub(super) fn check<K: Kinds, P>(
         &self,
         program: &Program<K, P>,
@@ -103,36 +104,46 @@ impl Work<'_> {
             Self::Tasks(tasks) => {
                 let kinds = tasks.iter().map(|task| ((task.word() >> 56) as u8).wrapping_sub(1));
                 let count = u32::try_from(tasks.len()).map_err(|_| {
-                    refused(program, &format!("{} tasks; 2^32 - 1 are the most", tasks.len()))
+                    refused(
+                        program,
+                        &format!("{} tasks are too many; the limit is 2^32 - 1", tasks.len()),
+                    )
                 })?;
                 (kinds.max(), count)
             }
-            // A node is a task from the begin where no other one makes it.
+            // A node is an initial task if no other node makes it.
             Self::Graph(graph) => {
                 let initial = if policy == Policy::Levels { graph.nodes } else { graph.roots };
                 ((graph.nodes > 0).then_some(graph.kinds), initial)
             }
         };
-        // The common counter goes on behind the last task, and a static part by the number of workers: neither may wrap around.
+        // The common counter goes past the last task, and a static part grows by the number of
+        // workers: neither may wrap around.
         if initial > INITIAL_MAX {
-            let cause = format!("{initial} tasks to begin with; {INITIAL_MAX} are the most");
+            let cause = format!("{initial} initial tasks are too many; the limit is {INITIAL_MAX}");
             return Err(refused(program, &cause));
         }
         let kinds = K::KINDS.len();
         if let Some(kind) = kind.filter(|kind| usize::from(*kind) >= kinds) {
-            return Err(refused(program, &format!("a task of kind {kind}; it has {kinds} kinds")));
+            return Err(refused(
+                program,
+                &format!("there is no kind {kind}; it has {kinds} kinds"),
+            ));
         }
         let is_graph = matches!(self, Self::Graph(_));
         if policy == Policy::Levels && !is_graph {
             return Err(refused(program, "the policy `levels` needs a graph"));
         }
         if policy == Policy::Static && is_graph {
-            return Err(refused(program, "the policy `static` has no order among the workers"));
+            return Err(refused(
+                program,
+                "the policy `static` keeps no order between workers, which a graph needs",
+            ));
         }
         Ok(initial)
     }
 
-    /// The memory of the initial tasks, and what the setup says of it.
+    /// Makes the memory of the initial tasks, and describes it in the setup.
     #[track_caller]
     fn initial(&self, stream: &Stream, setup: &mut Setup) -> Result<Initial> {
         let nothing = || Ok::<_, Error>((stream.alloc::<u32>(1)?, stream.alloc::<u32>(1)?));
@@ -161,7 +172,7 @@ impl Work<'_> {
     }
 }
 
-/// The workers that fit onto the device, as blocks and their number.
+/// The numbers of blocks and of workers that fit onto the device.
 fn workers<K: Kinds, P>(
     device: &Device,
     program: &Program<K, P>,
@@ -188,8 +199,8 @@ fn workers<K: Kinds, P>(
 }
 
 impl Stream {
-    /// Runs tasks by persistent workers: one cooperative launch of as many blocks as run at the same time, whose workers take
-    /// tasks until all have run, those that tasks have made among them.
+    /// Runs tasks by persistent workers. One cooperative launch has as many blocks as run at the
+    /// same time. Its workers take tasks until all have run, including tasks that tasks have made.
     ///
     /// ```
     /// use trijet::workers::programs::queens::{self, QUEENS};
@@ -199,7 +210,8 @@ impl Stream {
     /// let s = device.stream()?;
     /// let mut total = s.alloc_zeroed::<u64>(1)?;
     /// let root = [queens::root(8)];
-    /// let run = s.run_workers(&QUEENS, Work::Tasks(&root), &RunOptions::default(), (&mut total, 2u32))?;
+    /// let options = RunOptions::default();
+    /// let run = s.run_workers(&QUEENS, Work::Tasks(&root), &options, (&mut total, 2u32))?;
     /// let report = run.wait()?;
     /// assert_eq!(s.download(&total)?, [92]);
     /// assert_eq!(report.ran, report.spawned + 1);
@@ -207,9 +219,10 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` for kinds that the program lacks, a policy that the tasks do not allow, arguments that the program refuses,
-    /// or no room for a block of workers; `Unsupported` for a program without PTX where there is no run-time compiler;
-    /// `OutOfMemory`; an error of the driver.
+    /// `InvalidValue` for kinds that the program lacks, a policy that the tasks do not allow,
+    /// arguments that the program refuses, or no room for a block of workers; `Unsupported` for a
+    /// program without PTX where there is no run-time compiler; `OutOfMemory`; an error of the
+    /// driver.
     #[track_caller]
     pub fn run_workers<'a, K: Kinds, P, A: ArgsFor<'a, P>>(
         &self,
@@ -225,7 +238,7 @@ impl Stream {
     }
 }
 
-/// Enqueues a run, with the arguments of the program. With `feed_bits` that are not 0 it has a feed.
+/// Enqueues a run, with the arguments of the program. It has a feed if `feed_bits` is not 0.
 #[track_caller]
 pub(super) fn start<K: Kinds, P>(
     stream: &Stream,
@@ -237,7 +250,8 @@ pub(super) fn start<K: Kinds, P>(
 ) -> Result<Run> {
     stream.lane().refuse_recorded("run_workers")?;
     let initial = work.check(program, options.policy)?;
-    // Every ready node of a graph has room, and more workers than nodes that can run at once would only search.
+    // Every ready node of a graph has room. More workers than nodes that can run at once would only
+    // search.
     let (nodes, width) = match work {
         Work::Graph(graph) => (graph.nodes, graph.width.max(1)),
         Work::Range { .. } | Work::Tasks(_) => (0, u32::MAX),
@@ -259,7 +273,7 @@ pub(super) fn start<K: Kinds, P>(
     let args = args.scalar(setup)?.read_write(state.view_mut())?.write(tasks.view_mut())?;
     let args = args.read(list)?.read(graph)?.read_write(counters)?.scalar(words.address())?;
     stream.launch_with(program.kernel(), program.config(blocks), args)?;
-    // From here on the workers use the words of the host.
+    // From here, the workers use the words of the host.
     let words = ManuallyDrop::new(words);
     let ticket = stream.ticket()?;
     let host = ManuallyDrop::into_inner(words);
@@ -274,24 +288,25 @@ pub(super) fn start<K: Kinds, P>(
     Ok(run)
 }
 
-/// Questions for the end of a run between two turns that other threads get.
+/// The number of questions for the end of a run before the thread yields to other threads.
 const QUESTIONS: u64 = 64;
 
-/// Words of the host that the workers of a run may still use, because the run was dropped before its end.
+/// Words of the host that the workers of a run may still use, because the run was dropped before
+/// its end.
 static LEFT: Mutex<Vec<(Ticket, Arc<HostWords>)>> = Mutex::new(Vec::new());
 
 impl Run {
-    /// Waits for the end of the run, and returns what the workers counted.
+    /// Waits for the end of the run, and returns the counts of its workers.
     ///
     /// # Errors
-    /// `OutOfMemory` if a task had no room; `Stalled` if the watchdog ended the run, with the worker and its task; `Cancelled`; the
-    /// error of work that failed.
+    /// `OutOfMemory` if a task had no room; `Stalled` if the watchdog ended the run, with the
+    /// worker and its task; `Cancelled`; the error of work that failed.
     #[track_caller]
     pub fn wait(self) -> Result<RunReport> {
         self.end()
     }
 
-    /// As [`Run::wait`], for a run that is looked at afterwards.
+    /// Waits as [`Run::wait`] does, for a run that is used afterwards.
     #[track_caller]
     pub(crate) fn end(&self) -> Result<RunReport> {
         if self.watchdog.is_zero() {
@@ -311,13 +326,13 @@ impl Run {
         !matches!(self.ticket.query(), Ok(Readiness::NotReady))
     }
 
-    /// The payload of the task that an end names.
+    /// The payload of the task that the report of the end names.
     pub(crate) fn reported_task(&self) -> Option<u64> {
         let report = twin::report(self.host.address()).unwrap_or_else(|| self.report());
         (report.task != 0).then_some(report.task & PAYLOAD)
     }
 
-    /// How the run ended, by the words of its workers.
+    /// The report of the end, from the words that the workers wrote.
     fn report(&self) -> EndReport {
         let word = |at: usize| self.host.get(host::REPORTED + at);
         let long = |at: usize| u64::from(word(at + 1)) << 32 | u64::from(word(at));
@@ -325,7 +340,7 @@ impl Run {
         EndReport { code: word(0), worker: word(1), credits: word(2), task: long(3), totals }
     }
 
-    /// Waits for the end, or until a task that the watchdog found has gone on for as long again.
+    /// Waits for the end, or until a task that the watchdog found has run on for as long again.
     fn watch(&self) -> Result<()> {
         let (mut found, mut asked): (Option<Instant>, u64) = (None, 0);
         while self.ticket.query()? == Readiness::NotReady {
@@ -333,8 +348,8 @@ impl Run {
                 let error = run_report::error(&self.report(), &self.setup, &self.kinds);
                 return Err(error.context("the kernel does not end"));
             }
-            // A device in modelled time works while it is asked, so each question must not cost a turn of a busy
-            // processor.
+            // A device in modelled time works only while it is asked. So not every question may
+            // cost a turn of a busy processor.
             asked += 1;
             if asked.is_multiple_of(QUESTIONS) {
                 std::thread::yield_now();
@@ -348,7 +363,7 @@ impl Run {
         self.host.get(host::REPORTED) == HUNG
     }
 
-    /// Asks the workers to leave. Tasks that run go on to their end, and others do not run.
+    /// Asks the workers to leave. Tasks that run go on to their end, and other tasks do not run.
     pub fn cancel(&self) {
         if calling::forked() {
             return;

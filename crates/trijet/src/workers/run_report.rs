@@ -1,4 +1,4 @@
-//! How a run ended, and what its workers counted.
+//! The report of a run, and the counts of its workers.
 #![forbid(unsafe_code)]
 
 use super::end::{self, EndReport};
@@ -16,19 +16,21 @@ use std::ops::Range;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunReport {
-    /// The tasks that ran.
+    /// The number of tasks that ran.
     pub ran: u64,
-    /// The tasks that bodies made, those that a finished node made ready among them.
+    /// The number of tasks that bodies made, including tasks that a finished node made ready.
     pub spawned: u64,
-    /// The tasks, or ranges of initial tasks, that workers took from others.
+    /// The number of tasks, or ranges of initial tasks, that workers took from other workers.
     pub stolen: u64,
-    /// The children for which the queues had no room.
+    /// The number of children for which the queues had no room.
     pub refused: u64,
-    /// The searches for a task that found none.
+    /// The number of searches that found no task.
     pub missed: u64,
-    /// Each worker, if [`RunOptions::statistics`](super::RunOptions::statistics) is set.
+    /// The report of each worker, if [`RunOptions::statistics`](super::RunOptions::statistics) is
+    /// set.
     pub workers: Vec<WorkerReport>,
-    /// The last tasks of each worker, in the order of their begins, if [`RunOptions::trace`](super::RunOptions::trace) is set.
+    /// The last tasks of each worker, in the order of their starts, if
+    /// [`RunOptions::trace`](super::RunOptions::trace) is set.
     pub tasks: Vec<TaskSpan>,
 }
 
@@ -36,34 +38,35 @@ pub struct RunReport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskSpan {
-    /// The worker.
+    /// The worker that ran the task.
     pub worker: u32,
-    /// The name of its kind.
+    /// The name of the kind of the task.
     pub kind: &'static str,
     /// The task.
     pub task: WorkerTask,
-    /// Its begin and its end, by the clock of the device. On a host device, whose workers take turns, the n-th task of a run
-    /// takes the n-th nanosecond.
+    /// The start and the end of the task, by the clock of the device. On a host device, whose
+    /// workers take turns, the n-th task of a run takes the n-th nanosecond.
     pub span: Range<Nanos>,
 }
 
-/// What a worker counted.
+/// The counts of one worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerReport {
-    /// The tasks that it ran.
+    /// The number of tasks that it ran.
     pub ran: u64,
-    /// The children that it made.
+    /// The number of children that it made.
     pub spawned: u64,
-    /// The tasks, or ranges, that it took from others.
+    /// The number of tasks, or ranges, that it took from other workers.
     pub stolen: u64,
-    /// Its first and its last instant, by the clock of the device. Zero on a host device, whose workers take turns.
+    /// The first and the last instant of the worker, by the clock of the device. Zero on a host
+    /// device, whose workers take turns.
     pub span: Range<Nanos>,
     /// The time in bodies of tasks.
     pub busy: Nanos,
 }
 
-/// The name of a task for errors.
+/// The description of a task for errors.
 pub(super) fn named(task: u64, kinds: &[&str]) -> String {
     let kind = (task >> 56) as usize;
     match kind.checked_sub(1).and_then(|at| kinds.get(at)) {
@@ -75,7 +78,7 @@ pub(super) fn named(task: u64, kinds: &[&str]) -> String {
     }
 }
 
-/// The error of a run that ended so.
+/// The error of a run that ended with this report.
 pub(super) fn error(report: &EndReport, setup: &Setup, kinds: &[&str]) -> Error {
     let EndReport { code, worker, task, .. } = *report;
     let failed = |kind, cause| Error::new(kind, "run_workers", cause);
@@ -86,7 +89,8 @@ pub(super) fn error(report: &EndReport, setup: &Setup, kinds: &[&str]) -> Error 
             failed(
                 ErrorKind::OutOfMemory,
                 format!(
-                    "worker {worker} had no room for the task {}; a worker's queue holds {queue} and the common one {ring}",
+                    "worker {worker} had no room for the task {}; a worker's queue holds {queue} tasks \
+                     and the common queue {ring}: raise `queue` or `ring` in `RunOptions`",
                     named(task, kinds)
                 ),
             )
@@ -94,7 +98,7 @@ pub(super) fn error(report: &EndReport, setup: &Setup, kinds: &[&str]) -> Error 
         end::HUNG => failed(
             ErrorKind::Stalled,
             format!(
-                "worker {worker} ran the task {} for more than {} us while others had nothing to do",
+                "worker {worker} ran the task {} for more than {} us while other workers had no task",
                 named(task, kinds),
                 setup.watchdog_us
             ),
@@ -121,7 +125,8 @@ impl RunReport {
         self.tasks.extend_from_slice(&other.tasks);
     }
 
-    /// The report by that of the last worker, and the statistics of all.
+    /// Reads the report of a run from the report of its last worker and the statistics of all
+    /// workers.
     pub(super) fn read(
         setup: &Setup,
         kinds: &[&'static str],
@@ -137,7 +142,7 @@ impl RunReport {
             stats.chunks_exact(STATS).map(WorkerReport::read).collect();
         let spans = (0..).zip(spans.chunks_exact(SPAN * setup.traced.max(1) as usize));
         let of_worker = |((worker, own), counts): ((u32, &[u64]), &WorkerReport)| {
-            // Places behind those of the tasks that ran were never written.
+            // Slots after the last task that ran were never written.
             let kept = own.chunks_exact(SPAN).zip(0..counts.ran);
             kept.filter_map(|(words, _)| TaskSpan::read(worker, words, kinds)).collect::<Vec<_>>()
         };
@@ -146,8 +151,9 @@ impl RunReport {
         Ok(Self { ran, spawned, stolen, refused, missed, workers, tasks })
     }
 
-    /// The tasks of [`RunReport::tasks`] as the operations of a trace, so that each worker is a stream of a timeline. The first
-    /// task begins at `begin`, for a timeline that has the kernel of the run, too, and the streams are numbered from `first`.
+    /// The tasks of [`RunReport::tasks`] as operations of a trace, so that each worker is a stream
+    /// of a timeline. The first task starts at `begin`, for a timeline that also has the kernel of
+    /// the run. The streams are numbered from `first`.
     ///
     /// ```
     /// use trijet::trace::{DeviceId, LaneId, chrome};
@@ -158,7 +164,8 @@ impl RunReport {
     /// let mut total = s.alloc_zeroed::<u64>(1)?;
     /// let options = RunOptions { workers: Some(4), trace: 1000, ..RunOptions::default() };
     /// let root = [queens::root(6)];
-    /// let report = s.run_workers(&QUEENS, Work::Tasks(&root), &options, (&mut total, 3u32))?.wait()?;
+    /// let run = s.run_workers(&QUEENS, Work::Tasks(&root), &options, (&mut total, 3u32))?;
+    /// let report = run.wait()?;
     /// assert_eq!(report.tasks.len() as u64, report.ran);
     /// let ops = report.ops(DeviceId(0), LaneId(0), Nanos(0));
     /// assert!(chrome::trace(&ops).contains("\"name\": \"place\""));

@@ -1,54 +1,57 @@
-//! What a launch tells the workers, and where the words of their common memory are. `scheduler.cuh` has the same
-//! structure and the same places.
+//! The setup that a launch gives to the workers, and the layout of their common memory.
+//! `scheduler.cuh` has the same structure and the same layout.
 #![forbid(unsafe_code)]
 
 use super::options::{Policy, RunOptions};
 use bytemuck::{NoUninit, Pod, Zeroable};
 
-/// The words of a line of 128 bytes.
+/// The number of words in a line of 128 bytes.
 const LINE: usize = 32;
 
-/// The words that all workers use, a line each.
+/// The number of words that all workers use, each in a line of its own.
 const COMMON: usize = 13 * LINE;
 
-/// Places of words in the memory of the host.
+/// Indices of words in the memory of the host.
 pub(super) mod host {
     use super::LINE;
-    /// Asks the workers to leave.
+    /// Nonzero if the host asks the workers to leave.
     pub(in crate::workers) const ASKED: usize = 0;
-    /// How the run ended: the code of the end, the worker of the report, the credits that are back, the task of the report in two
-    /// words, and the sums of all counts in two words each.
+    /// The report of the end: the code of the end, the worker of the report, the number of credits
+    /// that are back, the task of the report in two words, and the totals of all counts in two
+    /// words each.
     pub(in crate::workers) const REPORTED: usize = 1;
-    /// The tasks that the host has fed, the answers that it has taken, and whether there will be no more tasks.
+    /// The number of tasks that the host has fed, the number of answers that it has taken, and
+    /// whether there will be no more tasks.
     pub(in crate::workers) const FED: usize = LINE;
     pub(in crate::workers) const TAKEN: usize = LINE + 1;
     pub(in crate::workers) const CLOSED: usize = LINE + 2;
-    /// The tasks that the workers have taken over.
+    /// The number of tasks that the workers have taken over.
     pub(in crate::workers) const SEEN: usize = 2 * LINE;
-    /// The ring of tasks, and behind it that of answers.
+    /// The ring of tasks. The ring of answers follows it.
     pub(in crate::workers) const RINGS: usize = 3 * LINE;
 
-    /// The words for rings of `1 << bits` places; those without a feed for 0 bits.
+    /// The number of words with rings of `1 << bits` slots. With 0 bits there is no feed, and no
+    /// ring.
     pub(in crate::workers) fn words(bits: u32) -> usize {
         if bits == 0 { RINGS } else { RINGS + (6 << bits) }
     }
 
-    /// The place of a task, by the number of tasks before it.
+    /// The index of a task, by the number of tasks before it.
     pub(in crate::workers) fn task(bits: u32, number: u32) -> usize {
         RINGS + 2 * (number as usize & ((1 << bits) - 1))
     }
 
-    /// The place of an answer, by the number of answers before it.
+    /// The index of an answer, by the number of answers before it.
     pub(in crate::workers) fn answer(bits: u32, number: u32) -> usize {
         RINGS + (2 << bits) + 4 * (number as usize & ((1 << bits) - 1))
     }
 }
 
-/// The counts of a worker.
+/// The number of counts of a worker.
 pub(super) const COUNTS: usize = 5;
-/// The 64-bit words of the statistics of a worker.
+/// The number of 64-bit words in the statistics of a worker.
 pub(super) const STATS: usize = 8;
-/// The 64-bit words of a task that is kept: its word, its begin and its end.
+/// The number of 64-bit words of a task that is kept: its word, its start and its end.
 pub(super) const SPAN: usize = 3;
 
 /// `Setup` of `scheduler.cuh`.
@@ -68,23 +71,23 @@ pub(super) struct Setup {
     running: u32,
     ring: u32,
     has_stats: u32,
-    /// The place of the statistics in `tasks`.
+    /// The index of the statistics in `tasks`.
     pub(super) stats: u32,
     pub(super) is_graph: u32,
     pub(super) levels: u32,
     pub(super) successors: u32,
     pub(super) order: u32,
     pub(super) level: u32,
-    /// Of the rings of a feed; 0 without one.
+    /// The bits of the rings of a feed; 0 without a feed.
     pub(super) feed_bits: u32,
     /// The longest nap of a worker that finds no task.
     pub(super) nap_ns: u32,
-    /// The place of the records of the nodes in the words of the graph, and their number.
+    /// The index of the records of the nodes in the words of the graph, and the number of records.
     pub(super) records: u32,
     pub(super) recorded: u32,
-    /// The tasks of each worker that are kept with their times.
+    /// The number of tasks of each worker that are kept with their times.
     pub(super) traced: u32,
-    /// The word of the initial task 0, where there is no list.
+    /// The word of the initial task 0, if there is no list.
     pub(super) first: u64,
 }
 
@@ -96,30 +99,31 @@ const _: fn() = || {
 /// The sizes of the memory of the workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WorkersLayout {
-    /// The words that are 0 at the begin.
+    /// The number of words that are 0 at the start.
     pub(super) state: usize,
-    /// The 64-bit words of the queues of all workers, and of their statistics.
+    /// The number of 64-bit words of the queues of all workers, and of their statistics.
     pub(super) tasks: usize,
 }
 
 impl Setup {
-    /// The credits that are back at the end. An open feed has one of its own.
+    /// The number of credits that are back at the end. An open feed has a credit of its own.
     pub(super) fn credits(&self) -> u32 {
         self.initial + u32::from(self.feed_bits != 0)
     }
 
-    /// The 64-bit words of the statistics of all workers.
+    /// The number of 64-bit words in the statistics of all workers.
     pub(super) fn stats_len(&self) -> usize {
         if self.has_stats == 1 { STATS * self.workers as usize } else { 0 }
     }
 
-    /// The 64-bit words of the times of the tasks that are kept, behind the statistics.
+    /// The number of 64-bit words for the times of the tasks that are kept, which follow the
+    /// statistics.
     pub(super) fn spans_len(&self) -> usize {
         SPAN * self.traced as usize * self.workers as usize
     }
 
-    /// The setup of a run with so many workers and initial tasks, and the size of its memory. `None` if the memory would have
-    /// more than 2^32 words.
+    /// The setup of a run with this many workers and initial tasks, and the size of its memory.
+    /// `None` if the memory would have more than 2^32 words.
     pub(super) fn new(
         options: &RunOptions,
         workers: u32,
@@ -127,7 +131,7 @@ impl Setup {
     ) -> Option<(Self, WorkersLayout)> {
         let (deque_bits, ring_bits) = (bits(options.queue), bits(options.ring));
         let mut next = COMMON;
-        // Each part begins at a line.
+        // Each part starts at a line.
         let mut part = |words: usize| {
             let at = next;
             next = next.checked_add(words)?.checked_next_multiple_of(LINE)?;
@@ -164,7 +168,8 @@ impl Setup {
             order: 0,
             level: 0,
             feed_bits: 0,
-            // Workers that search take the multiprocessors from those that have tasks. Few of them may ask often.
+            // Workers that search take multiprocessors away from workers that have tasks. Few
+            // workers may ask often.
             nap_ns: if workers > 1024 { 1024 } else { 256 },
             records: 0,
             recorded: 0,
@@ -177,7 +182,7 @@ impl Setup {
     }
 }
 
-/// The bits of the smallest power of two that is not below `count`.
+/// The number of bits of the smallest power of two that is at least `count`.
 fn bits(count: u32) -> u32 {
     count.max(1).next_power_of_two().trailing_zeros()
 }

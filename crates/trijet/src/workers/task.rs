@@ -1,15 +1,16 @@
 //! A task of workers.
 #![forbid(unsafe_code)]
 
-/// The payload of a task.
+/// The bits of a task that are its payload.
 pub(super) const PAYLOAD: u64 = (1 << 56) - 1;
 
-/// A task: its kind, by its index in [`Kinds::KINDS`](super::Kinds::KINDS), and a payload of 56 bits.
+/// A task: its kind, by its index in [`Kinds::KINDS`](super::Kinds::KINDS), and a payload of 56
+/// bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WorkerTask(pub(super) u64);
 
 impl WorkerTask {
-    /// The task of the kind at `kind` with the lower 56 bits of `payload`.
+    /// The task of the kind at `kind`, with the lower 56 bits of `payload`.
     ///
     /// ```
     /// use trijet::workers::WorkerTask;
@@ -20,7 +21,7 @@ impl WorkerTask {
         Self((kind as u64 + 1) << 56 | payload & PAYLOAD)
     }
 
-    /// Its payload.
+    /// The payload of the task.
     #[must_use]
     pub const fn payload(self) -> u64 {
         self.0 & PAYLOAD

@@ -25,7 +25,7 @@ fn a_kind_that_the_program_lacks_is_refused() -> Result<()> {
     for (work, kind) in rows {
         let refused = run(work);
         assert_eq!(refused.kind(), ErrorKind::InvalidValue);
-        let words = format!("a task of kind {kind}; it has 1 kinds");
+        let words = format!("there is no kind {kind}; it has 1 kinds");
         assert!(refused.to_string().contains(&words), "{refused}");
     }
     Ok(())
@@ -38,7 +38,7 @@ fn more_tasks_than_a_counter_can_pass_are_refused() -> Result<()> {
     let work = Work::Range { kind: 0, count: (1 << 31) + 1 };
     let run = s.run_workers(&LENGTHS, work, &RunOptions::default(), (&mut out, 1u32, 0u32));
     let refused = run.unwrap_err();
-    assert!(refused.to_string().contains("2147483649 tasks to begin with"), "{refused}");
+    assert!(refused.to_string().contains("2147483649 initial tasks are too many"), "{refused}");
     Ok(())
 }
 
@@ -57,7 +57,7 @@ fn a_policy_that_the_tasks_do_not_allow_is_refused() -> Result<()> {
     let fixed = RunOptions { policy: Policy::Static, ..RunOptions::default() };
     let args = (&ends, &before, &mut values);
     let refused = s.run_workers(&LAYERED, Work::Graph(&loaded), &fixed, args).unwrap_err();
-    assert!(refused.to_string().contains("no order among the workers"), "{refused}");
+    assert!(refused.to_string().contains("keeps no order between workers"), "{refused}");
     Ok(())
 }
 

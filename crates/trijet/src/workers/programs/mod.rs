@@ -1,6 +1,8 @@
-//! Programs for workers with known answers: examples of bodies, and the workloads of the tests and benchmarks.
+//! Programs for workers with known answers: examples of bodies, and the workloads of the tests and
+//! benchmarks.
 //!
-//! Each folder has the bodies in CUDA C++, the PTX of the whole program, and the same bodies for the host device with the answer.
+//! Each folder has the bodies in CUDA C++, the PTX of the whole program, and the same bodies for
+//! the host device, with a function for the answer.
 
 #![expect(
     clippy::cast_possible_truncation,

@@ -1,7 +1,7 @@
-//! The end of a run. A task holds a credit from before another worker can see it until after it ran, so the run is over
-//! when all credits are back. A worker keeps the credits of finished tasks for the children that it makes, and gives
-//! them back before it looks for the tasks of others. `give_back` and `take_credits` of `scheduler.cuh` are the same on
-//! a GPU.
+//! The end of a run. A task holds a credit from before another worker can see it until after it
+//! ran, so the run is over when all credits are back. A worker keeps the credits of finished tasks
+//! for the children that it makes, and gives them back before it looks for tasks of other workers.
+//! `give_back` and `take_credits` of `scheduler.cuh` do the same on a GPU.
 #![forbid(unsafe_code)]
 
 #[cfg(all(loom, test))]
@@ -12,35 +12,36 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The credits of a run.
 #[derive(Debug)]
 pub(crate) struct Credits {
-    /// The credits that were given back, less those that were taken for children.
+    /// The number of credits that were given back, minus the number that was taken for children.
     balance: AtomicU32,
-    /// The tasks that were there at the begin.
+    /// The number of initial tasks.
     initial: u32,
 }
 
-/// The credits that a worker has.
+/// The number of credits that a worker has.
 #[derive(Debug, Default)]
 pub(crate) struct Purse(u32);
 
 impl Credits {
-    /// The credits of a run that begins with so many tasks.
+    /// The credits of a run with this many initial tasks.
     pub(crate) fn new(initial: u32) -> Self {
         Self { balance: AtomicU32::new(0), initial }
     }
 
-    /// Takes the credit of a child from those of the worker, or else a new one.
+    /// Takes the credit of a child from the credits of the worker, or else a new one.
     pub(crate) fn take(&self, purse: &mut Purse) {
         match purse.0.checked_sub(1) {
             Some(rest) => purse.0 = rest,
-            // The maker of the child holds a credit itself, so the balance is not that of the end.
+            // The maker of the child itself holds a credit, so this balance is not the balance of
+            // the end.
             None => drop(self.balance.fetch_sub(1, Ordering::Relaxed)),
         }
     }
 
-    /// Gives back all credits of the worker. Returns true once: at the end of the run.
+    /// Gives back all credits of the worker. Returns true exactly once, at the end of the run.
     pub(crate) fn give_back(&self, purse: &mut Purse) -> bool {
         let given = std::mem::take(&mut purse.0);
-        // Both orders: the last worker sees what all others did.
+        // Acquire and release: the last worker sees the accesses of all others.
         given > 0
             && self.balance.fetch_add(given, Ordering::AcqRel).wrapping_add(given) == self.initial
     }
@@ -88,7 +89,7 @@ mod every_order {
     use loom::sync::atomic::{AtomicU64, Ordering};
     use loom::thread;
 
-    /// A worker that runs tasks until the end: task 2 makes task 1.
+    /// A worker that runs tasks until the end. Task 2 makes task 1.
     fn worker(credits: &Credits, ring: &Ring, ran: &AtomicU64) -> bool {
         let (mut purse, mut told) = (Purse::default(), false);
         while !credits.are_back() {

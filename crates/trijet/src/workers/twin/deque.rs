@@ -1,6 +1,7 @@
-//! A deque of tasks: its owner uses one end, thieves the other one (Chase and Lev, "Dynamic circular work-stealing
-//! deque"; the orders of accesses are those of Lê et al., "Correct and efficient work-stealing for weak memory
-//! models"). It is bounded. `deque_push`, `deque_take` and `deque_steal` of `scheduler.cuh` are the same on a GPU.
+//! A deque of tasks: its owner uses one end, and thieves use the other end (Chase and Lev, "Dynamic
+//! circular work-stealing deque"; the orders of accesses follow Lê et al., "Correct and efficient
+//! work-stealing for weak memory models"). It is bounded. `deque_push`, `deque_take` and
+//! `deque_steal` of `scheduler.cuh` do the same on a GPU.
 #![forbid(unsafe_code)]
 
 #[cfg(all(loom, test))]
@@ -11,9 +12,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 /// A deque for a power of two of tasks.
 #[derive(Debug)]
 pub(crate) struct Deque {
-    /// The oldest task. It never falls.
+    /// The index of the oldest task. It never falls.
     top: AtomicU32,
-    /// Behind the newest task. Only the owner writes it.
+    /// The index after the newest task. Only the owner writes it.
     bottom: AtomicU32,
     tasks: Box<[AtomicU64]>,
 }
@@ -38,14 +39,15 @@ impl Deque {
     /// Adds a task, or returns false if there is no room. Only the owner calls it.
     pub(crate) fn push(&self, task: u64) -> bool {
         let bottom = self.bottom.load(Ordering::Relaxed);
-        // Acquire: a thief has read the task whose place this one takes.
+        // Acquire: a thief has read the task whose slot the new task takes.
         let top = self.top.load(Ordering::Acquire);
         if bottom.wrapping_sub(top) as usize >= self.tasks.len() {
             return false;
         }
         self.task(bottom).store(task, Ordering::Relaxed);
-        // A thief sees the task, and what its maker did before. A fence, because the thief may also read what `take`
-        // stores into `bottom` afterwards, and a release store would not order that (C++20, PTX).
+        // A thief sees the task, and all writes of its maker before. This needs a fence, because
+        // the thief may also read a value that `take` stores into `bottom` later, and a release
+        // store would not order that (C++20, PTX).
         fence(Ordering::Release);
         self.bottom.store(bottom.wrapping_add(1), Ordering::Relaxed);
         true
@@ -58,7 +60,7 @@ impl Deque {
             return None;
         }
         self.bottom.store(bottom, Ordering::Relaxed);
-        // Either a thief sees the new end, or the owner sees the thief's new begin.
+        // Either a thief sees the new end, or the owner sees the new start that the thief wrote.
         fence(Ordering::SeqCst);
         let top = self.top.load(Ordering::Relaxed);
         let left = bottom.wrapping_sub(top).cast_signed();
@@ -79,7 +81,7 @@ impl Deque {
     pub(crate) fn steal(&self) -> Option<u64> {
         let top = self.top.load(Ordering::Acquire);
         fence(Ordering::SeqCst);
-        // Acquire: the thief sees the task, and what its maker did before.
+        // Acquire: the thief sees the task, and all writes of its maker before.
         let bottom = self.bottom.load(Ordering::Acquire);
         if bottom.wrapping_sub(top).cast_signed() <= 0 {
             return None;
@@ -171,7 +173,8 @@ mod every_order {
         });
     }
 
-    /// The owner takes the last task without asking, if it does not see that a thief took the one before.
+    /// The owner takes the last task without a check, if it does not see that a thief took the task
+    /// before.
     #[test]
     fn a_thief_and_the_owner_see_each_other_at_the_last_task() {
         loom::model(|| {
@@ -187,7 +190,7 @@ mod every_order {
         });
     }
 
-    /// A new task takes the place of one that a thief is about to read.
+    /// A new task takes the slot of a task that a thief is about to read.
     #[test]
     fn a_thief_does_not_take_a_task_from_a_place_that_was_used_again() {
         loom::model(|| {
@@ -203,7 +206,7 @@ mod every_order {
         });
     }
 
-    /// What the maker of a task did before is seen by the thread that takes it.
+    /// A thread that takes a task sees the writes that the maker of the task made before.
     #[test]
     fn a_thief_sees_what_the_maker_of_its_task_did() {
         use loom::sync::atomic::{AtomicU64, Ordering};

@@ -1,12 +1,13 @@
-//! What the host tells a run on a host device while it runs, and the answers of the run. A GPU uses words in the memory of the
-//! host; a twin cannot, since the program may use the words while it runs, so both meet here.
+//! Words from the host to a run on a host device, and the answers of the run. A GPU uses words in
+//! the memory of the host. A twin cannot use them, because the program may use them while the twin
+//! runs, so both use this table.
 #![forbid(unsafe_code)]
 
 use crate::workers::end::EndReport;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-/// What is known of a run.
+/// The words for one run.
 #[derive(Debug, Default)]
 struct Told {
     is_asked: bool,
@@ -14,7 +15,7 @@ struct Told {
     report: Option<EndReport>,
 }
 
-/// Runs by the address of their words of the host.
+/// Runs, by the address of their words in the memory of the host.
 static RUNS: Mutex<BTreeMap<u64, Told>> = Mutex::new(BTreeMap::new());
 
 fn runs() -> MutexGuard<'static, BTreeMap<u64, Told>> {
@@ -31,22 +32,22 @@ pub(in crate::workers) fn forget(run: u64) {
     runs().remove(&run);
 }
 
-/// The answers of the run so far, which are taken.
+/// Takes the answers of the run so far.
 pub(in crate::workers) fn answers(run: u64) -> Vec<u64> {
     std::mem::take(&mut runs().entry(run).or_default().answers)
 }
 
-/// How the run ended, if it was a run of a twin.
+/// The report of the end, if the run was a run of a twin.
 pub(in crate::workers) fn report(run: u64) -> Option<EndReport> {
     runs().get(&run)?.report
 }
 
-/// Notes how the run ended.
+/// Sets the report of the end.
 pub(super) fn ended(run: u64, report: EndReport) {
     runs().entry(run).or_default().report = Some(report);
 }
 
-/// Whether the run is to end.
+/// Whether the host has asked the run to end.
 pub(super) fn is_asked(run: u64) -> bool {
     runs().get(&run).is_some_and(|told| told.is_asked)
 }

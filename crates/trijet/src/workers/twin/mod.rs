@@ -1,5 +1,5 @@
-//! The scheduler for the host device: the same queues and the same steps as `scheduler.cuh`, with workers that take turns
-//! in a drawn order.
+//! The scheduler for the host device. It has the same queues and the same steps as `scheduler.cuh`;
+//! its workers take turns in a drawn order.
 #![forbid(unsafe_code)]
 
 mod credits;

@@ -1,7 +1,7 @@
-//! The initial tasks that are left to a worker, as a range of numbers. The worker takes them from the front, and a thief
-//! takes the upper half. No two ranges ever have a number in common, and an empty range is changed by its owner only, so
-//! a range that a thread has read is still there, or is another one. `range_take` and `range_steal` of `scheduler.cuh`
-//! are the same on a GPU.
+//! The initial tasks that are left to a worker, as a range of numbers. The worker takes numbers
+//! from the front, and a thief takes the upper half. No two ranges ever have a number in common,
+//! and only its owner changes an empty range. So a range that a thread has read is unchanged, or is
+//! another range. `range_take` and `range_steal` of `scheduler.cuh` do the same on a GPU.
 #![forbid(unsafe_code)]
 #![expect(clippy::cast_possible_truncation, reason = "the two halves of a word")]
 
@@ -10,7 +10,7 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(all(loom, test)))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The first number below, the end above.
+/// The lower half is the first number, the upper half is the end.
 #[derive(Debug)]
 pub(crate) struct Range(AtomicU64);
 
@@ -23,18 +23,19 @@ fn unpack(range: u64) -> (u32, u32) {
 }
 
 impl Range {
-    /// The numbers from `first` to before `end`.
+    /// The numbers from `first` up to, but not including, `end`.
     pub(crate) fn new(first: u32, end: u32) -> Self {
         Self(AtomicU64::new(pack(first, end)))
     }
 
-    /// How many are left, as far as this thread can see.
+    /// The number of numbers that are left, as far as this thread can see.
     pub(crate) fn len(&self) -> u32 {
         let (first, end) = unpack(self.0.load(Ordering::Relaxed));
         end.saturating_sub(first)
     }
 
-    /// Takes the first ones: as many as `count` says of those that are left. Only the owner calls it.
+    /// Takes numbers from the front. `count` gets the number that is left, and returns the number
+    /// to take. Only the owner calls it.
     pub(crate) fn take(&self, count: impl Fn(u32) -> u32) -> Option<(u32, u32)> {
         let mut is = self.0.load(Ordering::Relaxed);
         loop {
@@ -50,7 +51,8 @@ impl Range {
         }
     }
 
-    /// Takes the upper half: its first number, and the rest as the new range of the thief, which was empty.
+    /// Takes the upper half. Returns its first number; the rest becomes the range of the thief,
+    /// which was empty.
     pub(crate) fn steal(&self, own: &Self) -> Option<u32> {
         let is = self.0.load(Ordering::Relaxed);
         let (first, end) = unpack(is);

@@ -1,6 +1,7 @@
-//! A bounded queue that all workers share. A worker counts itself in first, so that there is room for its task, or a
-//! task for it. Then its ticket gives it a slot. It waits at most for a worker between its own ticket and its own
-//! slot. `ring_push` and `ring_pop` of `scheduler.cuh` are the same on a GPU.
+//! A bounded queue that all workers share. A worker first counts itself in, which ensures that
+//! there is room for its task, or a task for it. Then the worker gets a ticket, and the ticket
+//! selects a slot. A worker waits at most for another worker that is between its own ticket and its
+//! own slot. `ring_push` and `ring_pop` of `scheduler.cuh` do the same on a GPU.
 #![forbid(unsafe_code)]
 #![expect(clippy::cast_possible_truncation, reason = "a place is masked to the length of a ring")]
 
@@ -18,9 +19,10 @@ use std::{
 /// A queue for a power of two of tasks.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    /// The slots that have a task, or that a worker is about to use.
+    /// The number of slots that have a task, or that a worker is about to use.
     used: AtomicU64,
-    /// The tasks that were pushed, less those that workers counted themselves in for.
+    /// The number of tasks that were pushed, minus the number that workers counted themselves in
+    /// for.
     items: AtomicI64,
     head: AtomicU64,
     tail: AtomicU64,
@@ -29,7 +31,7 @@ pub(crate) struct Ring {
 
 #[derive(Debug)]
 struct RingSlot {
-    /// Twice the round of the slot, and 1 more while it has a task.
+    /// Twice the round of the slot, plus 1 while it has a task.
     turn: AtomicU64,
     task: AtomicU64,
 }
@@ -47,7 +49,7 @@ impl Ring {
         }
     }
 
-    /// The slot of a ticket, and its turn when it is free for it.
+    /// The slot of a ticket, and the turn at which the slot is free for the ticket.
     fn slot(&self, ticket: u64) -> (&RingSlot, u64) {
         let len = self.slots.len();
         (&self.slots[ticket as usize & (len - 1)], ticket / len as u64 * 2)
@@ -69,7 +71,7 @@ impl Ring {
             yield_now();
         }
         slot.task.store(task, Ordering::Relaxed);
-        // Release: the worker that takes the task sees what its maker did before.
+        // Release: the worker that takes the task sees all writes of its maker before.
         slot.turn.store(free + 1, Ordering::Release);
         self.items.fetch_add(1, Ordering::Relaxed);
         true
@@ -89,7 +91,7 @@ impl Ring {
             yield_now();
         }
         let task = slot.task.load(Ordering::Relaxed);
-        // Release: the task was read before another one takes its place.
+        // Release: the task was read before another task takes its slot.
         slot.turn.store(free + 2, Ordering::Release);
         self.used.fetch_sub(1, Ordering::Relaxed);
         Some(task)

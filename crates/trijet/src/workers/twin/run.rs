@@ -1,4 +1,5 @@
-//! A run on the host device: what its workers share, and how one finds and makes tasks.
+//! A run on the host device: the state that its workers share, and the way in which a worker finds
+//! and makes tasks.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::cast_possible_truncation,
@@ -21,14 +22,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The parts of a graph of tasks.
 pub(super) struct TwinGraph<'a> {
     pub(super) words: &'a [u32],
-    /// For each node, its predecessors that did not run.
+    /// For each node, the number of its predecessors that did not run.
     pub(super) counters: &'a [Cell<u32>],
 }
 
-/// A run: what its workers share.
+/// The state that the workers of a run share.
 pub(super) struct TwinRun<'a> {
     pub(super) setup: Setup,
-    /// The address of the words of the host.
+    /// The address of the words in the memory of the host.
     pub(super) host: u64,
     pub(super) policy: Policy,
     pub(super) memory: &'a Memory<'a>,
@@ -40,13 +41,13 @@ pub(super) struct TwinRun<'a> {
     pub(super) deques: Vec<Deque>,
     pub(super) ranges: Vec<Range>,
     pub(super) end: Cell<Option<StopCause>>,
-    /// Searches since a task was found or made, over all workers.
+    /// The number of searches of all workers since a task was found or made.
     pub(super) in_vain: Cell<u64>,
-    /// The tasks that have begun.
+    /// The number of tasks that have started.
     pub(super) begun: Cell<u64>,
 }
 
-/// What one worker knows.
+/// The state of one worker.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) kept: Option<u64>,
@@ -60,7 +61,7 @@ pub(super) struct State {
     pub(super) is_done: bool,
 }
 
-/// The places of the counts of a worker.
+/// The indices of the counts of a worker.
 pub(super) mod count {
     pub(in crate::workers::twin) const RAN: usize = 0;
     pub(in crate::workers::twin) const SPAWNED: usize = 1;
@@ -133,7 +134,7 @@ impl TwinRun<'_> {
         }
     }
 
-    /// A task of the worker's own, or of the common counter.
+    /// A task of the worker itself, or from the common counter.
     pub(super) fn own_task(&self, worker: usize, state: &mut State) -> Option<u64> {
         if let Some(task) = state.kept.take() {
             return Some(task);
@@ -174,7 +175,7 @@ impl TwinRun<'_> {
         }
     }
 
-    /// A task of another worker, or of the common queue.
+    /// A task of another worker, or from the common queue.
     pub(super) fn look_around(&self, worker: usize, state: &mut State, drawn: u64) -> Option<u64> {
         let mut found = None;
         if self.policy != Policy::Sharing {
@@ -211,7 +212,7 @@ impl TwinRun<'_> {
         let found = self.look_around(worker, state, drawn);
         if found.is_none() {
             self.in_vain.set(self.in_vain.get() + 1);
-            // Each worker has looked several times, and nothing runs meanwhile: a credit is lost.
+            // Each worker has looked several times, and no task ran meanwhile: a credit is lost.
             if self.in_vain.get() > 8 * u64::from(self.setup.workers) + 64 {
                 self.stop(end::LOST, worker, 0);
             }
@@ -219,7 +220,7 @@ impl TwinRun<'_> {
         found
     }
 
-    /// Makes the nodes that waited for this one only.
+    /// Makes tasks of the nodes that waited only for this node.
     pub(super) fn release(&self, worker: usize, state: &mut State, node: usize) {
         let TwinGraph { words, counters } = &self.graph;
         for edge in words[node]..words[node + 1] {

@@ -1,4 +1,5 @@
-//! The written spans of a run: elements that all tasks may read and write, one task at a time.
+//! The spans of a run that are written. All tasks may read and write their elements, one task at a
+//! time.
 #![forbid(unsafe_code)]
 
 use crate::device::asked::AskedArgument;
@@ -28,7 +29,7 @@ pub(super) struct Memory<'a> {
 }
 
 impl<'a> Memory<'a> {
-    /// The arguments of a program, which are the first ones of its kernel.
+    /// The arguments of a program, which come first among the arguments of its kernel.
     pub(super) fn of(tile: &mut Tile<'a>, count: usize) -> Self {
         let inputs = tile.inputs();
         let words = |(index, bytes): (usize, u64)| {
@@ -53,8 +54,8 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// Elements that tasks share. On a host device tasks run one at a time, so every access is atomic; the body in CUDA C++
-/// needs atomic operations where tasks may use the same element.
+/// Elements that tasks share. On a host device tasks run one at a time, so every access is atomic.
+/// The body in CUDA C++ needs atomic operations where several tasks may use the same element.
 #[derive(Clone, Copy)]
 pub struct Shared<'a, T> {
     words: Cells<'a>,
@@ -79,7 +80,7 @@ impl<T: Pod> Shared<'_, T> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -88,7 +89,7 @@ impl<T: Pod> Shared<'_, T> {
     /// The element at `at`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such element.
     #[must_use]
     pub fn get(&self, at: usize) -> T {
         match self.words {
@@ -102,7 +103,7 @@ impl<T: Pod> Shared<'_, T> {
     /// Writes the element at `at`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such element.
     pub fn set(&self, at: usize, value: T) {
         match self.words {
             Cells::Bytes(cells) => cells[at].set(bytemuck::cast(value)),
@@ -112,10 +113,10 @@ impl<T: Pod> Shared<'_, T> {
         }
     }
 
-    /// Replaces the element at `at` by what `change` makes of it, and returns the earlier one.
+    /// Replaces the element at `at` by the result of `change`, and returns the earlier value.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such element.
     pub fn update(&self, at: usize, change: impl FnOnce(T) -> T) -> T {
         let before = self.get(at);
         self.set(at, change(before));

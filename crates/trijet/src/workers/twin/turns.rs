@@ -1,4 +1,5 @@
-//! Workers that take turns in a drawn order. A turn is a search for a task, or a task.
+//! Workers that take turns in a drawn order. In a turn, a worker searches for a task, and runs the
+//! task if it finds one.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::cast_possible_truncation,
@@ -22,10 +23,11 @@ use crate::workers::task::PAYLOAD;
 use std::cell::Cell;
 use std::sync::atomic::AtomicU32;
 
-/// The arguments behind those of the program: the setup, five spans with their lengths, the words of the host.
+/// The number of arguments after the arguments of the program: the setup, five spans with their
+/// lengths, and the words of the host.
 const ARGUMENTS: usize = 12;
 
-/// A task from its begin to its end.
+/// Runs a task from its start to its end.
 fn perform(run: &TwinRun<'_>, worker: usize, state: &mut State, task: u64, kinds: &[(&str, Body)]) {
     run.in_vain.set(0);
     if state.counts[count::RAN].is_multiple_of(16) && host::is_asked(run.host) {
@@ -48,7 +50,7 @@ fn perform(run: &TwinRun<'_>, worker: usize, state: &mut State, task: u64, kinds
     state.purse.add();
 }
 
-/// Workers that take turns until all have left or the run ends.
+/// Lets workers take turns until all have left or the run ends.
 fn take_turns(run: &TwinRun<'_>, states: &mut [State], kinds: &[(&str, Body)]) {
     let mut random = Prng::new(u64::from(run.setup.seed));
     let mut there: Vec<usize> = (0..states.len()).collect();
@@ -65,7 +67,7 @@ fn take_turns(run: &TwinRun<'_>, states: &mut [State], kinds: &[(&str, Body)]) {
     }
 }
 
-/// The levels of a graph, each over all workers.
+/// Runs the levels of a graph, each on all workers.
 fn take_levels(run: &TwinRun<'_>, states: &mut [State], kinds: &[(&str, Body)]) {
     let bounds = &run.graph.words[run.setup.level as usize..][..=run.setup.levels as usize];
     for level in bounds.windows(2) {
@@ -128,7 +130,7 @@ pub(in crate::workers) fn run<K: Kinds>(tile: &mut Tile<'_>) {
         begun: Cell::new(0),
     };
     if setup.initial == 0 {
-        // There is no credit whose return would be the end.
+        // There is no credit whose return would end the run.
     } else if policy == Policy::Levels {
         take_levels(&run, &mut states, K::KINDS);
     } else {
@@ -148,10 +150,10 @@ pub(in crate::workers) fn run<K: Kinds>(tile: &mut Tile<'_>) {
     finish(&run, states);
 }
 
-/// The end of a run that has none: there was no task.
+/// The stop cause of a run without tasks, which has no end.
 const NO_END: StopCause = StopCause { code: 0, worker: 0, task: 0 };
 
-/// Tells the host how the run ended.
+/// Reports the end of the run to the host.
 fn finish(run: &TwinRun<'_>, mut states: Vec<State>) {
     for state in &mut states {
         if run.credits.give_back(&mut state.purse) {

@@ -1,4 +1,4 @@
-//! What the body of a task may do on the host device.
+//! The operations of a body of a task on the host device.
 #![forbid(unsafe_code)]
 
 use super::host;
@@ -10,13 +10,13 @@ use bytemuck::Pod;
 use std::cell::Cell;
 use std::fmt;
 
-/// The body of a kind of tasks for the host device: it gets the payload of its task.
+/// The body of a kind of tasks for the host device. It gets the payload of its task.
 pub type Body = fn(&mut Worker<'_>, u64);
 
 /// The kinds of tasks of a program, with their bodies for the host device.
 pub trait Kinds: 'static {
-    /// The name and the body of each kind, at most 255. The name is that of the body in CUDA C++ and, in upper case, of the
-    /// constant for [`Worker::spawn`] there.
+    /// The name and the body of each kind, at most 255 kinds. In CUDA C++, the body has this name,
+    /// and the constant for [`Worker::spawn`] has it in upper case.
     const KINDS: &'static [(&'static str, Body)];
 }
 
@@ -26,7 +26,7 @@ pub struct Worker<'a> {
     id: usize,
     state: &'a mut State,
     task: u64,
-    /// How often the body asked whether the run has ended.
+    /// The number of times that the body asked whether the run has ended.
     asked: Cell<u32>,
 }
 
@@ -37,7 +37,8 @@ impl fmt::Debug for Worker<'_> {
 }
 
 impl<'a> Worker<'a> {
-    /// The questions of one body after which nothing changes any more: other tasks do not run meanwhile.
+    /// The number of questions of one body after which nothing can change, because other tasks do
+    /// not run meanwhile.
     const QUESTIONS_MAX: u32 = 10_000;
 
     pub(super) fn new(run: &'a TwinRun<'a>, id: usize, state: &'a mut State, task: u64) -> Self {
@@ -68,7 +69,8 @@ impl<'a> Worker<'a> {
         self.run.memory.inputs.read(index)
     }
 
-    /// The span that is written and whose address is argument `index`, with elements of 1, 2, 4 or 8 bytes.
+    /// The span that is written and whose address is argument `index`, with elements of 1, 2, 4 or
+    /// 8 bytes.
     ///
     /// # Panics
     /// When `index` is no such span of exactly the type `T`. The message lists the arguments.
@@ -77,21 +79,23 @@ impl<'a> Worker<'a> {
         self.run.memory.shared(index)
     }
 
-    /// The record of a node, by the payload of its task; zeros for what has none
-    /// ([`TaskGraph::node_with`](crate::workers::TaskGraph::node_with)). In CUDA C++, `record(w, payload, at)` is one word of it.
+    /// The record of a node, by the payload of its task; zeros for a node without a record
+    /// ([`TaskGraph::node_with`](crate::workers::TaskGraph::node_with)). In CUDA C++,
+    /// `record(w, payload, at)` is one word of the record.
     #[must_use]
     pub fn record(&self, payload: u64) -> [u64; 8] {
         self.run.record(payload)
     }
 
-    /// Makes a task of the kind at `kind`. Returns false if the queues have no room: then no task was made, and the body does
-    /// its work itself.
+    /// Makes a task of the kind at `kind`. Returns false if the queues have no room: then no task
+    /// was made, and the body does the work itself.
     #[must_use]
     pub fn spawn(&mut self, kind: u8, payload: u64) -> bool {
         self.run.spawn(self.id, self.state, WorkerTask::new(kind, payload).word())
     }
 
-    /// As [`Worker::spawn`], for bodies that cannot do without: no room ends the run, and its error says so.
+    /// Makes a task as [`Worker::spawn`] does, for bodies that cannot do without it. If there is no
+    /// room, the run ends with an error.
     pub fn must_spawn(&mut self, kind: u8, payload: u64) {
         if !self.spawn(kind, payload) {
             let task = WorkerTask::new(kind, payload);
@@ -99,13 +103,15 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Gives a value to the host that [feeds](crate::Stream::feed_workers) the run. In CUDA C++, one lane calls it.
+    /// Gives a value to the host that [feeds](crate::Stream::feed_workers) the run. In CUDA C++,
+    /// one lane calls it.
     pub fn answer(&self, value: u64) {
         host::answer(self.run.host, value);
     }
 
-    /// Whether the run has ended. A body that waits for another task asks this, because that task may never run. On the
-    /// host device no other task runs meanwhile, so the watchdog ends the run when a body asks again and again.
+    /// Whether the run has ended. A body that waits for another task calls this, because that task
+    /// may never run. On the host device no other task runs meanwhile, so the watchdog ends the run
+    /// when a body asks again and again.
     #[must_use]
     pub fn stopped(&self) -> bool {
         self.asked.set(self.asked.get() + 1);

@@ -1,4 +1,4 @@
-//! Attention of one query for each sequence, as in decoding: sequences have very different lengths.
+//! Attention of one query for each sequence, as in decoding. Sequences have very different lengths.
 
 use crate::device::args::ArgBlock;
 use crate::launch::{In, Out};
@@ -12,7 +12,7 @@ impl Kinds for Queries {
     const KINDS: &'static [(&'static str, Body)] = &[("attend", attend)];
 }
 
-/// The dimensions of a head.
+/// The number of dimensions of a head.
 pub const WIDTH: usize = 32;
 
 fn exponential(x: f32) -> f32 {
@@ -30,7 +30,7 @@ fn sum(mut values: [f32; WIDTH]) -> f32 {
 /// The result for a query, with the keys and values of its sequence.
 ///
 /// # Panics
-/// If the query has another number of dimensions than [`WIDTH`].
+/// If the number of dimensions of the query is not [`WIDTH`].
 #[must_use]
 pub fn attended(query: &[f32], keys: &[f32], values: &[f32]) -> [f32; WIDTH] {
     assert_eq!(query.len(), WIDTH, "the dimensions of a head");
@@ -68,12 +68,14 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`ATTENTION`].
 pub type AttentionParams = (In<u32>, In<f32>, In<f32>, In<f32>, Out<f32>);
 
-/// Attention in single precision with heads of [`WIDTH`] dimensions. Its arguments are `(&ends, &q, &k, &v, &mut out)`: the rows of
-/// `k` and `v` from `ends[i]` to `ends[i + 1]` are the sequence of query `i`. A task is a query. Scores are small numbers.
+/// Attention in single precision with heads of [`WIDTH`] dimensions. Its arguments are
+/// `(&ends, &q, &k, &v, &mut out)`: the rows of `k` and `v` from `ends[i]` to `ends[i + 1]` are the
+/// sequence of query `i`. A task is a query. Scores are small numbers.
 pub static ATTENTION: Program<Queries, AttentionParams> = {
     let parameters = "const u32* ends, u64 marks, const float* q, u64 queries, const float* k, u64 all, \
                       const float* v, u64 others, float* out, u64 results";
     let spec = ProgramSpec::new("attention", include_str!("attention.cu"), parameters);
-    // SAFETY: every index is compared with the length of its span, in 64 bits, and results are written atomically.
+    // SAFETY: every index is compared with the length of its span, in 64 bits, and results are
+    // written atomically.
     unsafe { Program::declare(spec.check(check).ptx(include_str!("attention.ptx"))) }
 };

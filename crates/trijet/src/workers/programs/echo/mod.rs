@@ -1,4 +1,4 @@
-//! Tasks that do nothing but answer: for feeds.
+//! Tasks that only answer, for feeds.
 
 use crate::device::args::ArgBlock;
 use crate::launch::InOut;
@@ -30,7 +30,7 @@ fn check(args: &ArgBlock) -> Result<(), String> {
     }
 }
 
-/// Sums payloads and answers each. Its argument is `(&mut sum,)`.
+/// Adds up payloads, and answers each. Its argument is `(&mut sum,)`.
 pub static ECHO: Program<Echoes, EchoParams> = {
     let spec = ProgramSpec::new("echo", include_str!("echo.cu"), "u64* sum, u64 length");
     // SAFETY: the body adds to the first word only, atomically, and the check demands one.

@@ -1,4 +1,5 @@
-//! A batch of a mixture of experts: few experts get most of the tokens (Zipf). Two kinds of tasks.
+//! A batch of a mixture of experts. Few experts get most of the tokens (Zipf). There are two kinds
+//! of tasks.
 
 use crate::device::args::ArgBlock;
 use crate::launch::{In, Out};
@@ -14,12 +15,13 @@ impl Kinds for Experts {
     const KINDS: &'static [(&'static str, Body)] = &[("expert", expert), ("tokens", tokens)];
 }
 
-/// The words of a token.
+/// The number of words of a token.
 pub const WIDTH: usize = 32;
-/// The tokens of a task.
+/// The number of tokens of a task.
 const TILE: usize = 16;
 
-/// The first token of each expert, and the number of tokens: expert `i` gets a share of about `1 / (i + 1)`.
+/// The first token of each expert, and the number of tokens: expert `i` gets a share of about
+/// `1 / (i + 1)`.
 #[must_use]
 pub fn zipf(experts: u32, tokens: u32) -> Vec<u32> {
     let weight = |at: u32| 1.0 / f64::from(at + 1);
@@ -32,7 +34,7 @@ pub fn zipf(experts: u32, tokens: u32) -> Vec<u32> {
     std::iter::once(0).chain(ends).collect()
 }
 
-/// A token by the weights of an expert.
+/// The product of a token and the weights of an expert.
 #[must_use]
 pub fn routed(expert: u32, token: &[u32]) -> Vec<u32> {
     let weight = |at: u32, column: u32| mix(expert << 10 | at << 5 | column);
@@ -79,12 +81,14 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`EXPERTS`].
 pub type ExpertsParams = (In<u32>, In<u32>, Out<u32>);
 
-/// Multiplies tokens by the weights of their experts, in words that wrap around. Its arguments are `(&ends, &x, &mut y)`: the tokens
-/// from `ends[i]` to `ends[i + 1]` are those of expert `i`. It begins with a task of kind 0 for each expert.
+/// Multiplies tokens by the weights of their experts, in words that wrap around. Its arguments are
+/// `(&ends, &x, &mut y)`: expert `i` gets the tokens from `ends[i]` to `ends[i + 1]`. The initial
+/// tasks are one task of kind 0 for each expert.
 pub static EXPERTS: Program<Experts, ExpertsParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("experts.cu"));
     let parameters = "const u32* ends, u64 marks, const u32* x, u64 length, u32* y, u64 results";
     let spec = ProgramSpec::new("experts", bodies, parameters);
-    // SAFETY: every index is compared with the length of its span, in 64 bits, and results are written atomically.
+    // SAFETY: every index is compared with the length of its span, in 64 bits, and results are
+    // written atomically.
     unsafe { Program::declare(spec.check(check).ptx(include_str!("experts.ptx"))) }
 };

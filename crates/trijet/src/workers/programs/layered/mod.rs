@@ -1,4 +1,4 @@
-//! A layered graph of tasks, each of which reads the values of its predecessors.
+//! A layered graph of tasks. Each task reads the values of its predecessors.
 
 use crate::base::error::Result;
 use crate::device::args::ArgBlock;
@@ -26,8 +26,8 @@ pub struct Layered {
 }
 
 impl Layered {
-    /// A graph of `levels` levels of `width` nodes. A node behind the first level has one to three predecessors in the level before.
-    /// `width` is at least 1.
+    /// A graph of `levels` levels of `width` nodes. A node after the first level has one to three
+    /// predecessors in the level before. `width` is at least 1.
     #[must_use]
     pub fn new(levels: u32, width: u32) -> Self {
         let (mut ends, mut before) = (vec![0], Vec::new());
@@ -51,7 +51,7 @@ impl Layered {
         self.ends.len() - 1
     }
 
-    /// Whether there are none.
+    /// Whether there are no nodes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -75,7 +75,7 @@ impl Layered {
         values
     }
 
-    /// The graph of its tasks, with what they read and write.
+    /// The graph of its tasks, with the declarations of their reads and writes.
     ///
     /// # Errors
     /// Never: the edges go from level to level.
@@ -117,13 +117,15 @@ fn check(args: &ArgBlock) -> std::result::Result<(), String> {
 /// The parameters of [`LAYERED`].
 pub type LayeredParams = (In<u32>, In<u32>, InOut<u32>);
 
-/// Hashes the values of the predecessors of each node. Its arguments are `(&ends, &before, &mut values)`, those of a [`Layered`].
+/// Hashes the values of the predecessors of each node. Its arguments are
+/// `(&ends, &before, &mut values)`, taken from a [`Layered`].
 pub static LAYERED: Program<LayeredNodes, LayeredParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("layered.cu"));
     let parameters =
         "const u32* ends, u64 marks, const u32* before, u64 edges, u32* values, u64 length";
     let spec = ProgramSpec::new("layered", bodies, parameters);
-    // SAFETY: a node writes its own value atomically, and reads those that `before` names, if they are there. `ends` has a word
-    // more than `values`, by the check, and the index is computed in 64 bits.
+    // SAFETY: a node writes its own value atomically, and reads the values that `before` names, if
+    // they are there. `ends` has one word more than `values`, by the check, and the index is
+    // computed in 64 bits.
     unsafe { Program::declare(spec.check(check).ptx(include_str!("layered.ptx"))) }
 };

@@ -1,4 +1,4 @@
-//! Independent tasks with lengths that are powers of two: each next length is half as frequent.
+//! Independent tasks with lengths that are powers of two. Each next length is half as frequent.
 
 use crate::device::args::ArgBlock;
 use crate::launch::Out;
@@ -14,14 +14,14 @@ impl Kinds for Lengths {
     const KINDS: &'static [(&'static str, Body)] = &[("steps", steps)];
 }
 
-/// The steps of a task.
+/// The number of steps of a task.
 #[must_use]
 pub const fn count(number: u32, base: u32, skew: u32) -> u32 {
     let zeros = mix(number).leading_zeros();
     base << if zeros < skew { zeros } else { skew }
 }
 
-/// What a lane of a task computes: the number after all its steps, found by doubling steps.
+/// The result of a lane of a task: the number after all its steps, found by doubling steps.
 #[must_use]
 pub fn value(number: u32, lane: u32, base: u32, skew: u32) -> u32 {
     let mut x = number.wrapping_mul(32).wrapping_add(lane);
@@ -64,11 +64,13 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`LENGTHS`].
 pub type LengthsParams = (Out<u32>, u32, u32);
 
-/// Steps of a generator of numbers. Its arguments are `(&mut out, base, skew)`: task `i` makes `base << min(z, skew)` steps in each
-/// lane, where `z` is the number of leading zeros of a hash of `i`, and writes 32 words of `out`.
+/// Steps of a generator of numbers. Its arguments are `(&mut out, base, skew)`: task `i` makes
+/// `base << min(z, skew)` steps in each lane, where `z` is the number of leading zeros of a hash of
+/// `i`, and writes 32 words of `out`.
 pub static LENGTHS: Program<Lengths, LengthsParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("lengths.cu"));
     let spec = ProgramSpec::new("lengths", bodies, "u32* out, u64 length, u32 base, u32 skew");
-    // SAFETY: each lane writes the word of its task and its number atomically, if there is one, for any payload.
+    // SAFETY: each lane writes the word of its task and its number atomically, if there is one, for
+    // any payload.
     unsafe { Program::declare(spec.check(check).blocks_min(8).ptx(include_str!("lengths.ptx"))) }
 };

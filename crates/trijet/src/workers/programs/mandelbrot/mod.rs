@@ -1,4 +1,5 @@
-//! The Mandelbrot set in tiles: independent tasks whose lengths differ, and of which neighbours are alike.
+//! The Mandelbrot set in tiles: independent tasks whose lengths differ. Neighbouring tiles have
+//! similar lengths.
 
 use crate::device::args::ArgBlock;
 use crate::launch::Out;
@@ -12,7 +13,7 @@ impl Kinds for Tiles {
     const KINDS: &'static [(&'static str, Body)] = &[("tile", tile)];
 }
 
-/// The sides of a tile.
+/// The number of pixels along a side of a tile.
 const SIDE: usize = 16;
 
 /// The number of tiles of a square image of `width` pixels.
@@ -21,7 +22,7 @@ pub const fn tiles(width: u32) -> u32 {
     (width / 16) * (width / 16)
 }
 
-/// The iterations of a pixel of a square image of `width` pixels, at most `limit`.
+/// The number of iterations of a pixel of a square image of `width` pixels, at most `limit`.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "the kernel converts the same way")]
 pub fn iterations(px: u32, py: u32, width: u32, limit: u32) -> u32 {
@@ -61,13 +62,15 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`MANDELBROT`].
 pub type MandelbrotParams = (Out<u32>, u32, u32);
 
-/// The iterations of each pixel of a square image, until they leave a circle. Its arguments are `(&mut counts, width, limit)`. The
-/// workers are blocks, and a task is a tile: [`tiles`] says how many there are.
+/// Counts the iterations of each pixel of a square image until they leave a circle. Its arguments
+/// are `(&mut counts, width, limit)`. The workers are blocks, and a task is a tile: [`tiles`]
+/// returns their number.
 pub static MANDELBROT: Program<Tiles, MandelbrotParams> = {
     let (bodies, parameters) =
         (include_str!("mandelbrot.cu"), "u32* counts, u64 pixels, u32 width, u32 limit");
     let spec =
         ProgramSpec::new("mandelbrot", bodies, parameters).blocks(256).blocks_min(8).check(check);
-    // SAFETY: a thread writes its own pixel of its own tile atomically, if the image has it, for any payload.
+    // SAFETY: a thread writes its own pixel of its own tile atomically, if the image has it, for
+    // any payload.
     unsafe { Program::declare(spec.ptx(include_str!("mandelbrot.ptx"))) }
 };

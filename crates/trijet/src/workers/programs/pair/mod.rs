@@ -19,10 +19,11 @@ pub const fn first(n: u8) -> WorkerTask {
     WorkerTask::new(0, n as u64)
 }
 
-/// The tasks of each kind.
+/// The number of tasks of each kind.
 #[must_use]
 pub fn counts(n: u8) -> [u64; 2] {
-    // Of a task at `n`: the tasks of its own kind, itself among them, and of the other one.
+    // For a task at `n`: the number of tasks of its own kind, including itself, and of the other
+    // kind.
     let mut of = vec![[1, 0], [1, 0]];
     for at in 2..=usize::from(n) {
         let (a, b): ([u64; 2], [u64; 2]) = (of[at - 1], of[at - 2]);
@@ -49,7 +50,8 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`PAIR`].
 pub type PairParams = (InOut<u64>,);
 
-/// Counts the tasks of two kinds that make each other. Its argument is `(&mut counts,)`, and it begins with [`first`].
+/// Counts the tasks of two kinds that make each other. Its argument is `(&mut counts,)`, and its
+/// initial task is [`first`].
 pub static PAIR: Program<PairKinds, PairParams> = {
     let spec = ProgramSpec::new("pair", include_str!("pair.cu"), "u64* counts, u64 length");
     // SAFETY: the bodies add to the first two words only, atomically, and the check demands two.

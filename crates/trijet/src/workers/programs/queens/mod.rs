@@ -1,5 +1,5 @@
-//! N queens: boards become tasks until a number of rows is filled, and are counted then. The number of tasks is known only at the
-//! end.
+//! N queens: boards become tasks until a number of rows is filled, and are counted then. The number
+//! of tasks is known only at the end.
 
 use crate::device::args::ArgBlock;
 use crate::launch::InOut;
@@ -66,7 +66,7 @@ impl Board {
     }
 }
 
-/// The ways to place `n` queens, counted on the host.
+/// The number of ways to place `n` queens, counted on the host.
 #[must_use]
 pub fn solutions(n: u8) -> u64 {
     Board::of(root(n).payload()).count()
@@ -95,12 +95,14 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`QUEENS`].
 pub type QueensParams = (InOut<u64>, u32);
 
-/// Counts the ways to place `n` queens on a board of `n` columns. Its arguments are `(&mut total, cut)`: the number is added to
-/// `total`, and boards with fewer than `cut` queens become tasks. It begins with [`root`].
+/// Counts the ways to place `n` queens on a board of `n` columns. Its arguments are
+/// `(&mut total, cut)`: the number is added to `total`, and boards with fewer than `cut` queens
+/// become tasks. Its initial task is [`root`].
 pub static QUEENS: Program<Boards, QueensParams> = {
     let spec =
         ProgramSpec::new("queens", include_str!("queens.cu"), "u64* total, u64 length, u32 cut");
-    // SAFETY: the body adds to the first word of `total` only, atomically, and the check demands one. A payload is a board of
-    // at most 15 columns. Each level of the stacks takes a column, and the stacks have 16 places.
+    // SAFETY: the body adds to the first word of `total` only, atomically, and the check demands
+    // one. A payload is a board of at most 15 columns. Each level of the stacks takes a column, and
+    // the stacks have 16 places.
     unsafe { Program::declare(spec.check(check).ptx(include_str!("queens.ptx"))) }
 };

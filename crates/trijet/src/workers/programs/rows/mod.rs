@@ -1,4 +1,4 @@
-//! A sparse matrix with a vector: rows with very different numbers of entries.
+//! The product of a sparse matrix and a vector. Rows have very different numbers of entries.
 
 use crate::device::args::ArgBlock;
 use crate::launch::{In, Out};
@@ -20,7 +20,8 @@ const fn entry(row: u32, column: u32) -> u32 {
     mix(column ^ row)
 }
 
-/// The product of a row: `columns` are those of its entries. A column that `x` does not have counts as 0.
+/// The product of a row. `columns` are the columns of its entries. A column that `x` does not have
+/// counts as 0.
 #[must_use]
 pub fn product(number: u32, columns: &[u32], x: &[u32]) -> u32 {
     let x = |column: u32| x.get(column as usize).copied().unwrap_or(0);
@@ -48,13 +49,14 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`ROWS`].
 pub type RowsParams = (In<u32>, In<u32>, In<u32>, Out<u32>);
 
-/// A sparse matrix with a vector, in words that wrap around. Its arguments are `(&ends, &columns, &x, &mut y)`; an entry is a hash
-/// of its row and its column. A task is a row.
+/// The product of a sparse matrix and a vector, in words that wrap around. Its arguments are
+/// `(&ends, &columns, &x, &mut y)`; an entry is a hash of its row and its column. A task is a row.
 pub static ROWS: Program<RowsKind, RowsParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("rows.cu"));
     let parameters = "const u32* ends, u64 marks, const u32* columns, u64 entries, const u32* x, u64 length, \
                       u32* y, u64 rows";
     let spec = ProgramSpec::new("rows", bodies, parameters);
-    // SAFETY: every index is compared with the length of its span, in 64 bits, and results are written atomically.
+    // SAFETY: every index is compared with the length of its span, in 64 bits, and results are
+    // written atomically.
     unsafe { Program::declare(spec.check(check).ptx(include_str!("rows.ptx"))) }
 };

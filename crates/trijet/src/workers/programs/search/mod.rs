@@ -26,7 +26,8 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// A graph of `vertices` vertices. Degrees follow a power law: each next power of two is half as frequent, up to 1024.
+    /// A graph of `vertices` vertices. Degrees follow a power law: each next power of two is half
+    /// as frequent, up to 1024.
     #[must_use]
     pub fn power_law(vertices: u32, seed: u32) -> Self {
         let (mut ends, mut neighbours) = (vec![0], Vec::new());
@@ -39,7 +40,7 @@ impl Neighbours {
         Self { ends, neighbours }
     }
 
-    /// The distance of each vertex from `first`; `u32::MAX` if there is no way.
+    /// The distance of each vertex from `first`; `u32::MAX` if there is no path.
     #[must_use]
     pub fn distances(&self, first: u32) -> Vec<u32> {
         let mut distances = vec![u32::MAX; self.ends.len() - 1];
@@ -58,7 +59,7 @@ impl Neighbours {
     }
 }
 
-/// The task that begins at a vertex. The distance of the vertex itself is set to 0 before.
+/// The task that starts at a vertex. The distance of the vertex itself is set to 0 before.
 #[must_use]
 pub const fn first(vertex: u32) -> WorkerTask {
     WorkerTask::new(0, vertex as u64)
@@ -94,13 +95,15 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`SEARCH`].
 pub type SearchParams = (In<u32>, In<u32>, InOut<u32>);
 
-/// Lowers the distances of vertices. Its arguments are `(&ends, &neighbours, &mut distances)`, those of [`Neighbours`]; the
-/// distances begin as 0 for the first vertex and `u32::MAX` for others. It begins with [`first`].
+/// Lowers the distances of vertices. Its arguments are `(&ends, &neighbours, &mut distances)`,
+/// taken from [`Neighbours`]. At the start the distance of the first vertex is 0, and all others
+/// are `u32::MAX`. Its initial task is [`first`].
 pub static SEARCH: Program<Visits, SearchParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("search.cu"));
     let parameters =
         "const u32* ends, u64 marks, const u32* neighbours, u64 edges, u32* distances, u64 length";
     let spec = ProgramSpec::new("search", bodies, parameters);
-    // SAFETY: every index is compared with the length of its span, in 64 bits, and distances are changed atomically.
+    // SAFETY: every index is compared with the length of its span, in 64 bits, and distances are
+    // changed atomically.
     unsafe { Program::declare(spec.check(check).ptx(include_str!("search.ptx"))) }
 };

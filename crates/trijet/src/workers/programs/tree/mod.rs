@@ -20,7 +20,7 @@ pub const fn root(seed: u32) -> WorkerTask {
     WorkerTask::new(0, mix(seed) as u64)
 }
 
-/// The hashes of the children of a node, of which there are at most `most`.
+/// The hashes of the children of a node, at most `most`.
 fn children(hash: u32, depth: u32, limit: u32, most: u32) -> impl Iterator<Item = u32> {
     let most = if depth < limit { most } else { 0 };
     let many = if most == 0 { 0 } else { mix(hash ^ 0x9e37_79b9) % (most + 1) };
@@ -62,11 +62,13 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 /// The parameters of [`TREE`].
 pub type TreeParams = (InOut<u64>, u32, u32);
 
-/// Visits a tree. Its arguments are `(&mut sums, depth, children)`: the number of nodes and the sum of their hashes are added to
-/// `sums`, and a node above the depth has 0 to `children` children. It begins with [`root`].
+/// Visits a tree. Its arguments are `(&mut sums, depth, children)`: the number of nodes and the sum
+/// of their hashes are added to `sums`, and a node above the depth has 0 to `children` children.
+/// Its initial task is [`root`].
 pub static TREE: Program<TreeNodes, TreeParams> = {
     let bodies = concat!(include_str!("../mix.cu"), include_str!("tree.cu"));
     let spec = ProgramSpec::new("tree", bodies, "u64* sums, u64 length, u32 depth, u32 children");
-    // SAFETY: the body adds to the first two words of `sums` only, atomically, and the check demands two.
+    // SAFETY: the body adds to the first two words of `sums` only, atomically, and the check
+    // demands two.
     unsafe { Program::declare(spec.check(check).ptx(include_str!("tree.ptx"))) }
 };

@@ -1,4 +1,4 @@
-//! Operations on ranges of four arrays, for tasks that say what they read and write.
+//! Operations on ranges of four arrays, for tasks that declare their reads and writes.
 
 use crate::launch::Out;
 use crate::workers::{Body, Kinds, Program, ProgramSpec, Shared, Worker};
@@ -16,11 +16,11 @@ impl Kinds for Vectors {
 pub const FILL: u8 = 0;
 /// The kind that copies elements of array `from` to array `to`.
 pub const COPY: u8 = 1;
-/// The kind that adds the elements of array `from`, times a number, to those of array `to`.
+/// The kind that adds the elements of array `from`, times a number, to the elements of array `to`.
 pub const AXPY: u8 = 2;
 
-/// The record of a task that uses the elements from `begin` to before `end`. A task that reads no other array has `from` equal
-/// to `to`.
+/// The record of a task that uses the elements from `begin` up to, but not including, `end`. If the
+/// task reads no other array, `from` equals `to`.
 #[must_use]
 pub fn record(to: usize, from: usize, (begin, end): (usize, usize), value: f32) -> [u64; 5] {
     [to as u64, from as u64, begin as u64, end as u64, u64::from(value.to_bits())]
@@ -35,7 +35,7 @@ struct VectorRanges<'a> {
 
 fn ranges<'a>(w: &Worker<'a>, payload: u64, reads: bool) -> VectorRanges<'a> {
     let [to, from, begin, end, value, ..] = w.record(payload);
-    // What does not exist has no elements.
+    // An array that does not exist has no elements.
     let array = |number: u64| (number < 4).then(|| w.shared::<f32>(2 * number as usize));
     let (to, from) = (array(to), array(if reads { from } else { to }));
     let length = |array: &Option<Shared<'_, f32>>| array.map_or(0, |array| array.len()) as u64;
@@ -61,14 +61,16 @@ fn axpy(w: &mut Worker<'_>, payload: u64) {
     elements.for_each(|at| to.set(at, value.mul_add(from.get(at), to.get(at))));
 }
 
-/// The parameters of [`VECTORS`]. A run writes some elements of an array and need not read any, so an array need not have values
-/// before.
+/// The parameters of [`VECTORS`]. A run writes some elements of an array and may read none, so an
+/// array may have no values before.
 pub type VectorsParams = (Out<f32>, Out<f32>, Out<f32>, Out<f32>);
 
-/// Operations on ranges of four arrays. Its arguments are the arrays, and its tasks are nodes with a [`record`].
+/// Operations on ranges of four arrays. Its arguments are the arrays, and its tasks are nodes with
+/// a [`record`].
 pub static VECTORS: Program<Vectors, VectorsParams> = {
     let parameters = "float* a, u64 as, float* b, u64 bs, float* c, u64 cs, float* d, u64 ds";
     let spec = ProgramSpec::new("vectors", include_str!("vectors.cu"), parameters);
-    // SAFETY: the bodies use elements below the lengths of their arrays only, and access each one with atomic operations.
+    // SAFETY: the bodies use elements below the lengths of their arrays only, and access each one
+    // with atomic operations.
     unsafe { Program::declare(spec.ptx(include_str!("vectors.ptx"))) }
 };
