@@ -8,6 +8,7 @@
 mod calls;
 mod cycles;
 mod docs;
+mod english;
 mod faults;
 mod files;
 mod imports;
