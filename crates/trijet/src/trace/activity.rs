@@ -1,8 +1,8 @@
-//! Activities of a program that need not use this library, as CUPTI reports them: operations of the
-//! GPU and calls of the host, each with its times.
+//! Activities of a program, as CUPTI reports them: operations of the GPU and calls of the host,
+//! each with its times. The program need not use this library.
 //!
 //! CUPTI reports when an operation ran and on which stream, but not which bytes a kernel accessed.
-//! So such a trace suffices for a timeline and for costs, and not for a check for hazards.
+//! So such a trace suffices for a timeline and for costs, but not for a check for hazards.
 #![forbid(unsafe_code)]
 
 use crate::base::ledger::{Engine, StreamClass};
@@ -11,7 +11,7 @@ use crate::base::units::Nanos;
 /// The memory at one end of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MemoryKind {
-    /// CUPTI did not say.
+    /// CUPTI did not report the kind.
     Unknown,
     /// Pageable host memory; the driver stages its copies.
     Pageable,
@@ -29,7 +29,7 @@ pub enum MemoryKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CopyDirection {
-    /// CUPTI did not say.
+    /// CUPTI did not report the direction.
     Unknown,
     /// From host to device.
     Upload,
@@ -46,7 +46,7 @@ pub enum CopyDirection {
 /// The kind of a synchronization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SyncKind {
-    /// CUPTI did not say.
+    /// CUPTI did not report the kind.
     Unknown,
     /// The host waits for an event.
     Event,
@@ -62,7 +62,7 @@ pub enum SyncKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OverheadKind {
-    /// CUPTI did not say.
+    /// CUPTI did not report the cause.
     Unknown,
     /// Compiling kernels, a cost of the program.
     Compiler,
@@ -133,10 +133,10 @@ pub struct NameId(pub u32);
 pub struct Activity {
     /// The kind of the activity.
     pub kind: ActivityKind,
-    /// The begin, on the clock of the trace, as CUPTI stated it: it may be wrong.
+    /// The start, on the clock of the trace, as CUPTI reported it. CUPTI may report a wrong time.
     pub begin: Nanos,
-    /// The end, on the same clock; 0 if the operation was unfinished when the trace ended. A wrong one
-    /// may lie before the begin.
+    /// The end, on the same clock; 0 if the operation was unfinished when the trace ended. A wrong
+    /// end may lie before the start.
     pub end: Nanos,
     /// The bytes that were copied or filled.
     pub bytes: u64,
@@ -175,11 +175,11 @@ impl Activity {
 /// An allocation of memory by the program, or a free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocation {
-    /// Which of the two.
+    /// Whether memory was allocated or freed.
     pub what: AllocationKind,
-    /// The memory.
+    /// The kind of the memory.
     pub memory: MemoryKind,
-    /// Whether it is in the order of its stream.
+    /// Whether the allocation or the free is stream-ordered.
     pub in_order: bool,
     /// The device.
     pub device: u32,
@@ -187,7 +187,7 @@ pub struct Allocation {
     pub context: u32,
     /// The stream.
     pub stream: u32,
-    /// The number that it shares with its call.
+    /// The number that the allocation or the free shares with its call.
     pub correlation: u32,
     /// The address.
     pub address: u64,
@@ -224,7 +224,7 @@ pub struct StreamInfo {
     pub context: u32,
     /// The number of the stream.
     pub stream: u32,
-    /// How the stream relates to the legacy stream; `None` if CUPTI did not say.
+    /// How the stream relates to the legacy stream; `None` if CUPTI did not report it.
     pub class: Option<StreamClass>,
 }
 
@@ -253,13 +253,12 @@ pub struct ProcessTrace {
     pub process: u32,
     /// The version that CUPTI states; 0 if CUPTI was not opened.
     pub interface: u32,
-    /// The begin of the trace, on its clock.
+    /// The start of the trace, on its clock.
     pub began: Nanos,
     /// The command line of the process; empty if it is unknown.
     pub command: String,
-    /// The rank of the process among those of its program, as its environment said when it first
-    /// used CUDA. A process may have inherited the variable from another one, which then has the same
-    /// rank.
+    /// The rank of the process, as its environment stated it when the process first used CUDA. A
+    /// process that inherits the variable from another process has the same rank.
     pub rank: Option<u32>,
     /// The names of kernels and functions, by [`NameId`].
     pub names: Vec<String>,

@@ -1,11 +1,11 @@
 //! The concurrency of two operations, two streams, or two engines: whether they worked at the same
 //! time, and if not, why.
 //!
-//! Times can mislead in two ways. Two intervals that touch do not overlap: one ends at the moment
-//! at which the other begins. And pairs of events measure from ready to end, so two kernels that
-//! queue for a busy device look concurrent although one runs after the other. Isolated times can
-//! settle that: beside others, an operation takes at least its isolated time, so it certainly ran
-//! during the last part of its interval that is as long as its isolated time.
+//! Times can mislead in two ways. First, two intervals that touch do not overlap: one ends when the
+//! other begins. Second, pairs of events measure from ready to end, so two kernels that queue for a
+//! busy device look concurrent although one runs after the other. Isolated times can decide the
+//! second case. An operation takes at least its isolated time, whatever else runs. So it certainly
+//! ran during the last part of its interval, and that part is as long as its isolated time.
 #![forbid(unsafe_code)]
 
 use crate::base::dag::{Dag, DagNode, Edge};
@@ -24,8 +24,8 @@ pub enum UnusableTimes {
     Missing,
     /// The interval has no length.
     Empty,
-    /// The operation began at an unknown moment after it was ready: another operation may have had
-    /// the engine, and the isolated times of the two are unknown, or do not settle the question.
+    /// The operation began at an unknown time after it was ready. Another operation may have had
+    /// the engine, and the isolated times of the two are unknown or do not decide.
     ReadyToEnd,
 }
 
@@ -37,14 +37,15 @@ pub enum Concurrency {
     Overlap {
         /// How long they certainly worked at the same time.
         together: Nanos,
-        /// The same, as a share of the shorter one.
+        /// The same time, as a share of the shorter operation.
         share: f64,
     },
     /// One began at the moment at which the other ended, and nothing orders them.
     Touching,
     /// One was ordered before the other.
     Ordered {
-        /// The first edge of the path that is not the order of a stream, or else the first edge.
+        /// The first edge of the path that is not the order of a stream. If there is none, the
+        /// first edge.
         edge: Edge,
         /// The operation or call that the edge leads to.
         at: usize,
@@ -55,7 +56,7 @@ pub enum Concurrency {
     OneEngine(Engine),
     /// The host enqueued the later one only after the earlier one had ended.
     HostLate {
-        /// The time from that end to the enqueue.
+        /// The time from the end of the earlier one to the enqueue of the later one.
         by: Nanos,
     },
     /// One ran after the other, and no reason is known.
@@ -195,8 +196,9 @@ impl TracedRun<'_> {
         }
     }
 
-    /// Whether two streams worked at the same time: the answer for the operation of each that came
-    /// nearest to working at the same time. `None` if one of the streams did nothing.
+    /// Whether two streams worked at the same time. The answer is about one operation of each
+    /// stream: the pair that overlaps for the longest time, or else is the shortest time apart.
+    /// `None` if one of the streams has no operations with times.
     #[must_use]
     pub fn concurrency_of_streams(&self, a: LaneId, b: LaneId) -> Option<Concurrency> {
         let of = |lane| self.timed(move |op| op.position.lane == lane);
@@ -211,7 +213,7 @@ impl TracedRun<'_> {
         self.nearest(&of(a), &of(b))
     }
 
-    /// The wanted operations that have times, sorted by begin.
+    /// The wanted operations that have times, sorted by start.
     fn timed(&self, wanted: impl Fn(&Op) -> bool) -> Vec<usize> {
         let all = (0..self.ops.len()).filter(|op| wanted(&self.ops[*op]));
         let mut timed: Vec<usize> = all.filter(|op| self.dag.work(*op).is_some()).collect();
@@ -263,9 +265,9 @@ fn settle(
     }
     let (late, later, earlier) =
         if first.end > second.end { (a, &x, second) } else { (b, &y, first) };
-    // If the later one ended its isolated time after the end of the earlier one, it ran in that
-    // time. If it ended later than that, it may have waited, or have run beside the other, slowed
-    // down.
+    // If the later operation ended its isolated time after the end of the earlier one, it ran in
+    // that time. If it ended later than that, there are two possibilities: it waited, or it ran at
+    // the same time and was slowed down.
     let left = later.end - earlier.end.min(later.end);
     if left <= (later.end - later.start) + (later.end - later.start) / 20 {
         return Concurrency::OneEngine(engine);

@@ -1,10 +1,10 @@
-//! The critical path: from the last end of a run back, each time to the predecessor that ended
-//! last.
+//! The critical path: it starts at the last end of a run and goes back, each time to the
+//! predecessor that ended last.
 //!
-//! Each step of the path belongs to one node of the graph or lies before one, so the lengths of the
-//! steps sum to the length of the window exactly. The slack of an operation is the time by which it
-//! could end later without a later end of the run. `what_if` computes the end of the run with
-//! faster or slower operations.
+//! Each step of the path belongs to one node of the graph, or lies before a node. So the lengths of
+//! the steps sum exactly to the length of the window. The slack of an operation is the time by
+//! which the operation could end later without delaying the end of the run. `what_if` computes the
+//! end of the run with faster or slower operations.
 #![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-/// What a step of the critical path was spent on.
+/// The activity that took the time of a step of the critical path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Category {
@@ -41,7 +41,7 @@ pub enum Category {
     Launch,
     /// The rest of the time between ready and begin.
     Unknown,
-    /// The time from the begin of the window to the first node of the path.
+    /// The time from the start of the window to the first node of the path.
     Start,
     /// The time from the last end to the end of the window.
     Tail,
@@ -128,7 +128,7 @@ pub struct CriticalStep {
     /// The operation that the step belongs to or lies before; `None` for [`Category::Start`] and
     /// [`Category::Tail`].
     pub op: Option<usize>,
-    /// What the step was spent on.
+    /// The activity that took the time of the step.
     pub category: Category,
     /// The time of the step in nanoseconds, on the clock of the device.
     pub span: Range<u64>,
@@ -137,7 +137,7 @@ pub struct CriticalStep {
 /// The critical path of a window.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CriticalPath {
-    /// The steps, from the first to the last. Each begins where the one before ends.
+    /// The steps, from the first to the last. Each step begins where the previous one ends.
     pub steps: Vec<CriticalStep>,
     /// The lengths of the steps by category. They sum to the length of the window.
     pub by_category: BTreeMap<Category, Nanos>,
@@ -145,7 +145,7 @@ pub struct CriticalPath {
 
 impl CriticalPath {
     /// The nodes of the path, from the first to the last: work of engines and calls of the host.
-    /// Time between two nodes belongs to neither.
+    /// The time between two nodes belongs to neither.
     #[must_use]
     pub fn nodes(&self) -> Vec<DagNode> {
         let node = |step: &CriticalStep| match step.category {
@@ -173,7 +173,8 @@ impl CriticalPath {
         self.nodes().windows(2).map(|pair| (pair[0], pair[1])).collect()
     }
 
-    /// Gives the time in which the host made no call to the engines of the host that it waited for.
+    /// Splits the time in which the host was in no call: the part in which the enqueuing thread
+    /// waited for an engine of the host goes to that engine.
     pub(crate) fn give_to(&mut self, host: &[HostWorked]) {
         if host.is_empty() {
             return;
@@ -230,8 +231,8 @@ fn last_work(ops: &[Op], dag: &Dag, window: &Range<u64>) -> Option<DagNode> {
     last.map(DagNode::work)
 }
 
-/// The critical path within `window`. Of the time between ready and begin, a launch takes at most
-/// `latency`.
+/// The critical path within `window`. A launch takes at most `latency` of the time between ready
+/// and begin.
 #[must_use]
 pub fn critical_path(ops: &[Op], dag: &Dag, window: Range<u64>, latency: Nanos) -> CriticalPath {
     let mut path = CriticalPath::default();
@@ -260,7 +261,7 @@ pub fn critical_path(ops: &[Op], dag: &Dag, window: Range<u64>, latency: Nanos) 
             path.add(Some(node.op()), Category::User, ready..cursor);
         } else {
             let launched = cursor - latency.0.min(cursor - ready);
-            // The walk goes back in time, so the step that is nearer to the begin comes first.
+            // The walk goes back in time, so the later step is added first.
             path.add(Some(node.op()), Category::Launch, launched..cursor);
             path.add(Some(node.op()), Category::Unknown, ready..launched);
         }
@@ -271,8 +272,8 @@ pub fn critical_path(ops: &[Op], dag: &Dag, window: Range<u64>, latency: Nanos) 
     path
 }
 
-/// The slack of each operation: the time by which it could end later without a later end of the
-/// last one. `None` for an operation without times. The time between ready and begin is fixed.
+/// The slack of each operation: the time by which it could end later without delaying the last end.
+/// `None` for an operation without times. The time between ready and begin is fixed.
 #[must_use]
 pub fn slack(ops: &[Op], dag: &Dag) -> Vec<Option<Nanos>> {
     let last = (0..ops.len()).filter_map(|op| dag.work(op)).map(|span| span.end).max();

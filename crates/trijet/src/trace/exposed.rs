@@ -1,4 +1,4 @@
-//! What each device copied and communicated, and how much of that no kernel of the device hid.
+//! Copies and communication of each device, and the part of their time that no kernel hid.
 //!
 //! With I_e the union of the intervals of engine e of a device, clipped to the window:
 //!
@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 
-/// A time in which engines of a device moved data, and the part of it in which the device computed
-/// nothing.
+/// The time in which engines of a device moved data, and the part of it in which no kernel of the
+/// device ran.
 ///
 /// ```
 /// use trijet::Nanos;
@@ -63,7 +63,7 @@ impl fmt::Display for Exposure {
     }
 }
 
-/// The copies of a device from one device to another.
+/// The copies from one device to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RouteMetrics {
@@ -71,13 +71,13 @@ pub struct RouteMetrics {
     pub route: Route,
     /// The number of copies in the window.
     pub copies: usize,
-    /// Their bytes. A copy that the window cuts counts whole.
+    /// The number of bytes. A copy that the window cuts counts whole.
     pub bytes: u64,
-    /// Their time.
+    /// The time of the copies.
     pub time: Exposure,
 }
 
-/// What a device copied and communicated in a window.
+/// The copies and the communication of a device in a window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceMetrics {
@@ -87,7 +87,7 @@ pub struct DeviceMetrics {
     pub copies: Exposure,
     /// Copies between devices, and collectives by NCCL.
     pub communication: Exposure,
-    /// The copies between devices, by their direction. Copies of files before version 5 have none.
+    /// The copies between devices, by direction. Copies of files before version 5 have none.
     pub routes: Vec<RouteMetrics>,
 }
 
@@ -99,7 +99,7 @@ impl fmt::Display for RouteMetrics {
 }
 
 impl DeviceMetrics {
-    /// What the device copied and communicated in words, without what it did not do.
+    /// The copies and the communication of the device in words. Kinds without any are left out.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         let parts = [("copies", self.copies), ("communication", self.communication)];

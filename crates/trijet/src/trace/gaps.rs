@@ -1,16 +1,17 @@
-//! The gaps of each engine, split by cause into parts that sum to the gap exactly.
+//! The gaps of each engine, split by cause into parts that sum exactly to the gap.
 //!
-//! The time in which the thread that enqueues waited for an engine of the host, such as the reader of a
-//! file, is that of this engine. Of the rest, the gap before the first operation of the window is fill,
-//! and the gap after the last one is drain. Any other gap lies before an operation that the host enqueued at q, and whose last
-//! predecessor by stream, event or legacy stream ended at r. Its parts follow each other in this
-//! order:
+//! The time in which the enqueuing thread waited for an engine of the host, such as the reader of a
+//! file, is attributed to that engine. The rest of a gap is split as follows. A gap before the
+//! first operation of the window is fill, and a gap after the last one is drain. Any other gap lies
+//! before an operation. Let q be the time at which the host enqueued that operation, and r the end
+//! of its last predecessor by stream, event or legacy stream. The parts of the gap follow each
+//! other in this order:
 //!
-//! 1. until q, the host was late; its calls say what it did instead;
+//! 1. until q, the host was late; its calls show what the host did instead;
 //! 2. until r, the operation waited for its predecessor;
 //! 3. the launch took at most its latency;
-//! 4. the hardware was busy with an operation of the other copy direction, or where all engines share
-//!    the processors, with one of any other engine;
+//! 4. the hardware was busy with an operation of the other copy direction, or, where all engines
+//!    share the processors, with an operation of any other engine;
 //! 5. the rest is not attributed.
 #![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
@@ -59,7 +60,7 @@ pub enum Cause {
     Launch,
     /// The hardware was busy with another operation.
     Resource,
-    /// None of these: the time is not attributed.
+    /// No cause is known: the time is not attributed.
     Unknown,
 }
 
@@ -107,7 +108,8 @@ pub fn by_cause(gaps: &[Gap], engine: DeviceEngine) -> BTreeMap<Cause, Nanos> {
     sums
 }
 
-/// Adds a time to the engines of the host that were waited for, and the rest of it to a cause.
+/// Adds the part of a time in which the host waited for its engines to these engines, and the rest
+/// to a cause.
 fn add(host: &[HostWorked], span: Range<u64>, cause: Cause, parts: &mut BTreeMap<Cause, u64>) {
     let mut rest = Union::of([span.clone()]);
     for one in host {
@@ -125,7 +127,7 @@ fn parts_of(parts: BTreeMap<Cause, u64>) -> Vec<(Cause, Nanos)> {
     parts.map(|(cause, part)| (cause, Nanos(part))).collect()
 }
 
-/// The calls of each host thread, sorted by begin, and the engines of the host.
+/// The calls of each host thread, sorted by start, and the engines of the host.
 struct ThreadCalls<'a> {
     by_thread: HashMap<u64, Vec<(Range<u64>, Category)>>,
     host: &'a [HostWorked],
@@ -144,7 +146,7 @@ impl<'a> ThreadCalls<'a> {
         Self { by_thread: calls, host }
     }
 
-    /// Adds to `parts` what a thread did within `span`.
+    /// Adds to `parts` the activities of a thread within `span`.
     fn within(&self, thread: u64, span: Range<u64>, parts: &mut BTreeMap<Cause, u64>) {
         let mut at = span.start;
         let outside = Cause::HostLate(Category::User);
@@ -179,7 +181,7 @@ fn dependency(ops: &[Op], held: &HeldBy) -> Dependency {
     }
 }
 
-/// What the causes of gaps are found from.
+/// The data from which the causes of gaps are found.
 struct Splitter<'a> {
     ops: &'a [Op],
     dag: &'a Dag,
@@ -188,8 +190,8 @@ struct Splitter<'a> {
 }
 
 impl Splitter<'_> {
-    /// The parts of the gap before `op`. `taken` is the time in which the engine worked that shares
-    /// the hardware.
+    /// The parts of the gap before `op`. `taken` is the busy time of the engine that shares the
+    /// hardware.
     fn split(&self, op: usize, gap: Range<u64>, taken: &Union) -> Vec<(Cause, Nanos)> {
         let mut parts: BTreeMap<Cause, u64> = BTreeMap::new();
         let mut at = gap.start;
@@ -221,7 +223,8 @@ impl Splitter<'_> {
 }
 
 /// All gaps of the engines that worked within `window`, sorted by engine and time. `latency` is the
-/// measured latency of a launch on an idle stream, and `host` says when the engines of the host worked.
+/// measured latency of a launch on an idle stream. `host` has the busy times of the engines of the
+/// host.
 #[must_use]
 pub fn gaps(
     ops: &[Op],

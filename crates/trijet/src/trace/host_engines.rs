@@ -1,5 +1,6 @@
-//! The engines of the host in a job over files: the reader, the writer, and the synchronisation of the
-//! output with its disk. Their times come from the job, because no operation of a trace stands for them.
+//! The engines of the host in a job over files: the reader, the writer, and the synchronization of
+//! the output with its disk. No operation of a trace stands for their work, so the job supplies the
+//! times.
 #![forbid(unsafe_code)]
 
 use crate::base::span::Union;
@@ -16,7 +17,7 @@ pub enum HostEngine {
     Reader,
     /// The threads that write the output.
     Writer,
-    /// Bringing the output to its disk and giving it its name, after the last row.
+    /// Synchronizing the output with its disk and renaming it, after the last row.
     Sync,
 }
 
@@ -41,14 +42,14 @@ impl fmt::Display for HostEngine {
     }
 }
 
-/// When an engine of the host worked, on the clock of the trace.
+/// The busy times of an engine of the host, on the clock of the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostWorked {
     /// The engine.
     pub engine: HostEngine,
-    /// When it worked.
+    /// The times in which the engine worked.
     pub busy: Union,
-    /// When it worked and the thread that enqueues waited for it.
+    /// The times in which the engine worked while the enqueuing thread waited for it.
     pub waited_for: Union,
 }
 
@@ -58,13 +59,13 @@ pub struct HostWorked {
 pub struct HostSummary {
     /// The engine.
     pub engine: HostEngine,
-    /// The time in which it worked.
+    /// The time in which the engine worked.
     pub busy: Nanos,
-    /// The same, as a share of the window.
+    /// The same time, as a share of the window.
     pub share: f64,
-    /// The time in which it worked and no other engine of the host or of a device did.
+    /// The time in which the engine worked and no other engine of the host or of a device did.
     pub exposed: Nanos,
-    /// When it worked.
+    /// The times in which the engine worked.
     pub spans: Union,
 }
 
@@ -76,7 +77,7 @@ impl fmt::Display for HostSummary {
     }
 }
 
-/// The figures of the engines of the host, beside the busy times of the engines of devices.
+/// The figures of the engines of the host. `busy` has the busy times of the engines of devices.
 pub(super) fn summaries(
     host: &[HostWorked],
     busy: &BTreeMap<DeviceEngine, Union>,

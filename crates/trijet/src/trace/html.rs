@@ -2,7 +2,7 @@
 //!
 //! From the top it shows the verdict, a bar per engine, the largest losses, the warnings, the
 //! timeline, the hazards, and the provenance. All but the timeline is plain markup and works
-//! without a script. The figures are those of the summary, which a terminal prints too; this module
+//! without a script. The figures come from the summary, which a terminal prints too; this module
 //! computes only what drawing needs. All text is escaped, and equal pages give equal bytes.
 #![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
@@ -37,7 +37,7 @@ impl Page<'_> {
     /// The page as HTML.
     ///
     /// # Panics
-    /// If the summary or a finding has an index of no operation.
+    /// If the summary or a finding has an index without an operation.
     #[must_use]
     pub fn render(&self) -> String {
         let known = |index: usize| index < self.ops.len();

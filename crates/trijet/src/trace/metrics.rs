@@ -1,17 +1,17 @@
 //! The figures of overlap, for the engines of all devices together, within a window.
 //!
-//! The isolated time of an operation is the time that it takes while nothing else runs. With I_e
-//! the union of the intervals of engine e, clipped to the window, T the length of the window, W_e
-//! the sum of the isolated times of the engine's operations, and n the number of chunks:
+//! The isolated time of an operation is its duration while nothing else runs. Let I_e be the union
+//! of the intervals of engine e, clipped to the window, T the length of the window, W_e the sum of
+//! the isolated times of the engine's operations, and n the number of chunks:
 //!
 //! - busy_e = |I_e| / T; mean concurrency = sum |I_e| / |union of I_e|;
-//! - exposed copy = |(uploads and downloads) without compute|;
-//!   hidden share = 1 - exposed / |copies|; communication between devices likewise, see [`exposed`](super::exposed);
+//! - exposed copy = |(uploads and downloads) without compute|; hidden share = 1 - exposed /
+//!   |copies|; the same for communication between devices, see [`exposed`](super::exposed);
 //! - bound T_lb = max W_e, or the bound that was measured; with one copy engine, the maximum of
 //!   W_upload + W_download, W_compute, and the others;
-//! - finite pipeline T_n = T_lb + (sum W_e - T_lb) / n, or what was computed from its plan; efficiency
-//!   T_lb / T and T_n / T, if T_lb was measured;
-//! - achieved overlap = (sum W_e - T) / (sum W_e - T_lb), of two engines and two chunks at least;
+//! - finite pipeline T_n = T_lb + (sum W_e - T_lb) / n, or the time computed from the plan;
+//!   efficiency T_lb / T and T_n / T, if T_lb was measured;
+//! - achieved overlap = (sum W_e - T) / (sum W_e - T_lb), with two engines and two chunks at least;
 //!   contention = observed / isolated time.
 #![forbid(unsafe_code)]
 
@@ -40,18 +40,18 @@ pub enum CopyEngines {
 /// The isolated time of an operation, measured or computed from its bytes; `None` if unknown.
 pub type IsolatedTime<'a> = &'a dyn Fn(&Op) -> Option<Nanos>;
 
-/// What the figures depend on besides the trace.
+/// The values besides the trace on which the figures depend.
 #[derive(Clone, Copy)]
 pub struct Parameters<'a> {
     /// The copy engines of each device.
     pub copy_engines: CopyEngines,
     /// The shortest time that the machine allows, if it was measured. The default is max W_e.
     pub bound: Option<Nanos>,
-    /// The shortest time of a pipeline with this number of chunks, if it was computed from its copies
-    /// and kernels. The default is that of equal chunks.
+    /// The shortest time of a pipeline with this number of chunks, if it was computed from its
+    /// copies and kernels. The default assumes equal chunks.
     pub finite: Option<Nanos>,
-    /// The number of chunks. The default is the number of chunks that the operations name, or if
-    /// they name none, the number of operations of the engine with the most work.
+    /// The number of chunks. The default is the number of chunks that the operations name. If they
+    /// name none, it is the number of operations of the engine with the most work.
     pub chunks: Option<u64>,
     /// The isolated times. An engine has contention and isolated work only if the isolated times of
     /// all its operations are known.
@@ -89,13 +89,14 @@ pub struct EngineMetrics {
     /// |I_e|: the time in which the engine worked.
     pub busy: Nanos,
     /// W_e: the isolated work if the isolated times of all operations are known, else the observed
-    /// time |I_e|. A sum of observed durations would count kernels twice that ran at once.
+    /// time |I_e|. A sum of observed durations would count the time of concurrent kernels twice.
     pub work: Nanos,
     /// Whether `work` is the isolated work.
     pub isolated: bool,
-    /// The observed over the isolated time, if that is known. Above 1.05, the bound is too low.
+    /// The observed time divided by the isolated time, if both are known. Above 1.05, the bound is
+    /// too low.
     pub contention: Option<f64>,
-    /// The number of its operations in the window.
+    /// The number of operations of the engine in the window.
     pub ops: usize,
 }
 
@@ -111,8 +112,8 @@ pub struct Metrics {
     pub concurrency: f64,
     /// The time of copies between host and device while the device computed nothing.
     pub exposed_copy: Nanos,
-    /// The communication between devices: copies between them and collectives by NCCL. The times are
-    /// sums over the devices.
+    /// The communication between devices: copies between them and collectives by NCCL. The times
+    /// are sums over the devices.
     pub communication: Exposure,
     /// The copies and the communication of each device that worked in the window.
     pub devices: Vec<DeviceMetrics>,
@@ -127,8 +128,8 @@ pub struct Metrics {
     pub chunks: u64,
     /// T_n: the shortest time of a pipeline with this number of chunks.
     pub finite: Nanos,
-    /// T_lb / T; `None` if T_lb was only observed. What an engine was busy in a run is no bound for
-    /// other runs.
+    /// T_lb / T; `None` if T_lb was only observed. The busy time of an engine in one run is no
+    /// bound for other runs.
     pub efficiency: Option<f64>,
     /// T_n / T; `None` if T_lb was only observed.
     pub finite_efficiency: Option<f64>,
@@ -151,7 +152,7 @@ impl Metrics {
     }
 }
 
-/// The time from the first begin to the last end of work on the devices.
+/// The time from the first start to the last end of work on the devices.
 #[must_use]
 pub fn extent(ops: &[Op], dag: &Dag) -> Option<Range<u64>> {
     let spans = || (0..ops.len()).filter_map(|op| dag.work(op));
@@ -203,7 +204,7 @@ fn engine(
     (metrics, union)
 }
 
-/// max W_e, and the engine that it comes from.
+/// max W_e, and the engine with this work.
 fn bound(engines: &[EngineMetrics], copy_engines: CopyEngines) -> (Nanos, Option<DeviceEngine>) {
     let mut works: BTreeMap<DeviceEngine, (u64, DeviceEngine)> = BTreeMap::new();
     for e in engines {
@@ -223,16 +224,16 @@ fn chunks(ops: &[Op], engines: &[EngineMetrics], given: Option<u64>) -> u64 {
     given.unwrap_or(counted).max(1)
 }
 
-/// Whether the work is in several chunks, as far as the operations say. The stages of one chunk follow
-/// each other.
+/// Whether the operations show that the work has several chunks. The stages of a single chunk
+/// follow each other, so they cannot overlap.
 fn divided(ops: &[Op], given: Option<u64>) -> bool {
     let mut named = ops.iter().filter_map(|op| op.chunk);
     let first = named.next();
     given.map_or(first.is_none() || named.any(|chunk| Some(chunk) != first), |chunks| chunks > 1)
 }
 
-/// The least share of the elapsed time that perfect overlap could save. Where it is less, the
-/// quotient would only magnify noise.
+/// The smallest share of the elapsed time that perfect overlap must save for a result. With less,
+/// the quotient would only magnify noise.
 const TO_OVERLAP_MIN: f64 = 0.1;
 
 /// The achieved overlap: 0 for a serial run, 1 for a run that takes no longer than the bound.
@@ -255,8 +256,8 @@ pub fn achieved_overlap(work: Nanos, elapsed: Nanos, bound: Nanos) -> Option<f64
     Some((work - elapsed) / (work - bound))
 }
 
-/// The figures of a run within `window`; by default, from the first operation of a device to the
-/// last.
+/// The figures of a run within `window`. The default window is from the first operation of a device
+/// to the last.
 ///
 /// ```
 /// use trijet::trace::dag::{Dag, Kernels};

@@ -1,7 +1,7 @@
 //! Traces of runs: when each engine worked, why it was idle, and the files and pages that show it.
 //!
-//! A trace is the operations of a ledger, with their times. Here they are read, written, summarized
-//! and drawn; nothing here makes a trace.
+//! A trace is the operations of a ledger, with their times. This module reads, writes, summarizes
+//! and draws traces; it makes none.
 #![forbid(unsafe_code)]
 
 pub mod activity;

@@ -1,11 +1,11 @@
 //! A trace in the format of Perfetto: `TrackEvent` packets, for <https://ui.perfetto.dev> and
 //! `trace_processor`.
 //!
-//! A device has the tracks of its engines, then those of its streams, then its counters. Host
-//! threads follow. An operation is a slice in the track of its engine and in that of its stream,
-//! and its call is a slice in the track of the host thread. The field numbers are those of
-//! `protos/perfetto/trace` in Perfetto's sources, where they never change. Equal traces give equal
-//! bytes.
+//! A device has the tracks of its engines, then the tracks of its streams, then its counters. Host
+//! threads follow. An operation is a slice in the track of its engine and in the track of its
+//! stream. The call of the operation is a slice in the track of the host thread. The field numbers
+//! come from `protos/perfetto/trace` in Perfetto's sources, where they never change. Equal traces
+//! give equal bytes.
 #![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
@@ -64,8 +64,8 @@ const STRING: u32 = 6;
 const ANNOTATION_NAME: u32 = 10;
 
 /// The trace in the format of Perfetto, with an arrow for each of `edges` and a mark for each of
-/// `findings`. An edge leads from the call or the work of an operation to another one. Pass the
-/// edges of the critical path: arrows for all edges of a run would hide it.
+/// `findings`. An edge leads from the call or the work of an operation to the call or the work of
+/// another. Pass the edges of the critical path: arrows for all edges of a run would hide it.
 ///
 /// ```
 /// use trijet::trace::perfetto;
@@ -73,7 +73,7 @@ const ANNOTATION_NAME: u32 = 10;
 /// ```
 ///
 /// # Panics
-/// If an edge or a finding has an index of no operation.
+/// If an edge or a finding has an index without an operation.
 #[must_use]
 pub fn trace(ops: &[Op], edges: &[(DagNode, DagNode)], findings: &[HazardNote]) -> Vec<u8> {
     let known = edges.iter().all(|(from, to)| from.op() < ops.len() && to.op() < ops.len());
@@ -148,8 +148,8 @@ struct Folder {
 struct PacketWriter {
     trace: Message,
     next_uuid: u64,
-    /// The arrows that no slice has yet. The first slice of a node takes them; the first slice of
-    /// an operation is that of its engine.
+    /// The arrows that are not yet in a slice. The first slice of a node takes them; the first
+    /// slice of an operation is in the track of its engine.
     flows: BTreeMap<DagNode, Flows>,
 }
 
@@ -223,7 +223,7 @@ impl PacketWriter {
         event
     }
 
-    /// Writes a mark with the report of each finding, at the begin of its second operation.
+    /// Writes a mark with the report of each finding, at the start of its second operation.
     fn findings(&mut self, ops: &[Op], findings: &[HazardNote]) {
         if findings.is_empty() {
             return;
@@ -245,8 +245,7 @@ impl PacketWriter {
         }
     }
 
-    /// Writes a counter: at any time, the sum of the amounts whose begin has passed and whose end
-    /// has not.
+    /// Writes a counter. At any time, it is the sum of the amounts that have started and not ended.
     fn counter(
         &mut self,
         name: &str,

@@ -1,9 +1,9 @@
-//! The trace file of processes: little-endian blocks, each a tag, a length and a payload.
+//! The trace file of processes: little-endian blocks, each with a tag, a length and a payload.
 //!
 //! The tracing library (`trijet-cupti`, which defines the format) appends whole blocks only. If its
-//! process is killed, the file has no `END`. If it is killed while it writes, or the disk is full, the
-//! last block is cut, and the file ends before it. The files of several processes may be joined: each
-//! `HEADER` begins the trace of another process.
+//! process is killed, the file has no `END`. If the process is killed while it writes, or the disk
+//! is full, the last block is cut, and a reader ends before it. The files of several processes may
+//! be joined: each `HEADER` begins the trace of another process.
 //!
 //! The reader trusts no length: a block has at most 64 KiB, everything that the reader keeps has a
 //! limit, and an error names the byte at which the file contradicts itself.
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(format!("{:?}", read[0]), format!("{sample:?}"));
     }
 
-    /// CUPTI returns such records. One of them must not cost all others.
+    /// CUPTI returns such records. One such record must not make the reader refuse all others.
     #[test]
     fn a_record_with_impossible_times_is_read_as_it_is() {
         let mut sample = sample();

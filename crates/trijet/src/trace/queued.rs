@@ -1,8 +1,8 @@
-//! Queueing that pairs of events count as work: operations of several streams that were ready for
-//! one engine at the same time.
+//! Queueing that pairs of events count as work: operations of several streams were ready for one
+//! engine at the same time.
 //!
-//! A pair of events measures from ready to end. If another operation has the engine meanwhile, the
-//! pair counts the time of that operation too.
+//! A pair of events measures from ready to end. If another operation has the engine during that
+//! time, the pair includes the time of the other operation.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{DeviceId, LaneId};
@@ -13,7 +13,7 @@ use crate::trace::critical::engine_name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Two operations with less overlap than this share of the shorter one followed each other.
+/// If two operations overlap by less than this share of the shorter one, they followed each other.
 const SHARE_MIN: f64 = 0.05;
 
 /// An engine for which operations of several streams queued.
@@ -26,7 +26,7 @@ pub struct Queued {
     /// The number of streams of these operations.
     pub streams: usize,
     /// The sum of the durations of these operations, minus the time that they cover. If the engine
-    /// executes one operation at a time, the sum exceeds its work by this much.
+    /// executes one operation at a time, the sum exceeds the work of the engine by this difference.
     pub counted_again: Nanos,
 }
 
@@ -42,8 +42,8 @@ impl fmt::Display for Queued {
     }
 }
 
-/// The engines for which operations of several streams queued, found from times that reach from
-/// ready to end.
+/// The engines for which operations of several streams queued. Expects times that reach from ready
+/// to end.
 ///
 /// ```
 /// assert!(trijet::trace::queued::queued(&[]).is_empty());
@@ -97,9 +97,9 @@ impl fmt::Display for HeldByEvents {
     }
 }
 
-/// The devices on which more streams have pairs of events than there are hardware queues. A timed event
-/// that waits for an operation of its stream holds back the streams that share its queue (law A47), so
-/// the trace itself may make the program slower.
+/// The devices on which more streams have pairs of events than there are hardware queues. A timed
+/// event that waits for an operation of its stream holds back the streams that share its queue (law
+/// A47). So tracing itself may make the program slower.
 ///
 /// ```
 /// assert!(trijet::trace::queued::held_by_events(&[], 8).is_empty());
@@ -119,11 +119,11 @@ pub fn held_by_events(ops: &[Op], hardware_queues: u32) -> Vec<HeldByEvents> {
     held.filter(|held| held.streams > queues).collect()
 }
 
-/// The begin and the end of an operation, and its stream.
+/// The start and the end of an operation, and its stream.
 type Interval = (u64, u64, LaneId);
 
-/// For each of the intervals, sorted by begin: whether it overlaps with one of another stream. The
-/// time is linear in the number of intervals times the number of streams.
+/// For each of the intervals, sorted by start: whether it overlaps with an interval of another
+/// stream. The running time is proportional to the number of intervals times the number of streams.
 fn overlapping(spans: &[Interval]) -> Vec<bool> {
     let mut queued = vec![false; spans.len()];
     let mut open: Vec<usize> = Vec::new();
@@ -177,7 +177,8 @@ mod tests {
         assert_eq!(held_by_events(&ops[..8], 8), []);
         let expected = HeldByEvents { device: DeviceId(0), streams: 9, hardware_queues: 8 };
         assert_eq!(held_by_events(&ops, 8), [expected]);
-        // The second operation of a stream needs no other queue, and one without a time no event.
+        // A second operation of a stream needs no other queue. An operation without times needs no
+        // event.
         let mut more = ops[..8].to_vec();
         more.extend([op(Engine::Upload, 0, 200, 300), Op { times: None, ..ops[8].clone() }]);
         assert_eq!(held_by_events(&more, 8), []);

@@ -28,7 +28,7 @@ const LOSSES_MAX: usize = 3;
 const PATH_MAX: usize = 4;
 /// The number of operations that a loss names.
 const OPS_MAX: usize = 5;
-/// Contention up to this is noise of the measurement.
+/// Contention up to this value is noise of the measurement.
 const CONTENTION_MIN: f64 = 1.05;
 
 /// Whether times were measured.
@@ -53,16 +53,16 @@ pub struct Settings<'a> {
     pub times: TimeSource,
     /// The measured latency of a launch on an idle stream.
     pub latency: Nanos,
-    /// What the figures depend on besides the trace.
+    /// The values besides the trace on which the figures depend.
     pub parameters: Parameters<'a>,
-    /// What needs the most time, if the caller knows it. It limits the run if the critical path agrees.
-    /// Without it, the link limits if the bound exceeds the work of every engine, and else the engine
-    /// with the most work.
+    /// The part of the run that needs the most time, if the caller knows it. It limits the run if
+    /// the critical path agrees. Without it, the link limits if the bound exceeds the work of every
+    /// engine. Otherwise the engine with the most work limits.
     pub need: Option<Need>,
-    /// When the engines of the host worked.
+    /// The busy times of the engines of the host.
     pub host: Vec<HostWorked>,
-    /// The time that the copies of both directions need at once, with the cost of each copy, if it is
-    /// known.
+    /// The time that the copies of both directions together need, with the cost of each copy, if it
+    /// is known.
     pub link: Option<Nanos>,
     /// The number of hazards that the checker found; `None` if it did not run.
     pub hazards: Option<usize>,
@@ -95,10 +95,11 @@ pub struct Pair {
     pub engines: [DeviceEngine; 2],
     /// The time in which both worked.
     pub together: Nanos,
-    /// The same, as a share of the busy time of the less busy engine.
+    /// The same time, as a share of the busy time of the less busy engine.
     pub share: f64,
-    /// The answer for the operation of each that came nearest to working at the same time. If they
-    /// never did, it says why.
+    /// The answer for one operation of each engine: the pair that overlaps for the longest time, or
+    /// else is the shortest time apart. If the engines never worked at the same time, it names the
+    /// reason.
     pub concurrency: Concurrency,
 }
 
@@ -110,11 +111,11 @@ pub struct Loss {
     pub cause: Cause,
     /// The idle time.
     pub time: Nanos,
-    /// What to do about the cause; `None` if its reader can do nothing.
+    /// The remedy; `None` if the reader of the summary can do nothing.
     pub fix: Option<&'static str>,
     /// The operations after the longest gaps with this cause, the longest gap first.
     pub ops: Vec<usize>,
-    /// The gap that lost the most time by this cause.
+    /// The longest gap with this cause.
     pub longest: Range<u64>,
 }
 
@@ -126,10 +127,10 @@ pub struct Summary {
     pub metrics: Metrics,
     /// Whether the times were measured.
     pub time_kind: TimeKind,
-    /// What limits the run; `None` if nothing was measured.
+    /// The limit of the run; `None` if nothing was measured.
     pub limit: Option<Limit>,
-    /// The time that the copies of both directions need at once, with the cost of each copy, if it is
-    /// known.
+    /// The time that the copies of both directions together need, with the cost of each copy, if it
+    /// is known.
     pub link: Option<Nanos>,
     /// The engines that worked.
     pub engines: Vec<EngineSummary>,
@@ -137,12 +138,13 @@ pub struct Summary {
     pub host: Vec<HostSummary>,
     /// Each two engines of a device that worked.
     pub pairs: Vec<Pair>,
-    /// The idle time of the engine that limits, the most time first. If the link limits, it is that of
-    /// the copy engine with the most work; if no engine is named, of the engine with the most work.
+    /// The idle time of the limiting engine, the most time first. If the link limits, it is the
+    /// idle time of the copy engine with the most work. If no engine limits, it is the idle time of
+    /// the engine with the most work.
     pub losses: Vec<Loss>,
     /// The critical path.
     pub critical: CriticalPath,
-    /// The time by which each operation could end later without a later end of the run.
+    /// The time by which each operation could end later without delaying the end of the run.
     pub slack: Vec<Option<Nanos>>,
     /// The gaps of all engines, for a timeline.
     pub gaps: Vec<Gap>,
@@ -150,8 +152,8 @@ pub struct Summary {
     pub lints: Vec<Lint>,
     /// The number of hazards that the checker found; `None` if it did not run.
     pub hazards: Option<usize>,
-    /// The engines for which operations of several streams queued. Empty unless the times are those
-    /// of pairs of events, which count queueing as work.
+    /// The engines for which operations of several streams queued. Empty unless the times come from
+    /// pairs of events, which count queueing as work.
     pub queued: Vec<Queued>,
     /// The number of edges that the clocks contradict by more than their known error. Above 0, the
     /// times of several devices or threads disagree.
@@ -160,7 +162,7 @@ pub struct Summary {
     pub audience: Audience,
 }
 
-/// What to do about a cause; `None` if the reader can do nothing.
+/// The remedy for a cause; `None` if the reader can do nothing.
 #[must_use]
 pub fn fix(cause: Cause, audience: Audience) -> Option<&'static str> {
     match (cause, audience) {
@@ -185,7 +187,7 @@ pub fn fix(cause: Cause, audience: Audience) -> Option<&'static str> {
     }
 }
 
-/// The least part of the window whose loss is worth advice: a hundredth.
+/// The smallest loss that is worth advice, as a divisor of the window: one hundredth.
 const ADVICE_MIN: u64 = 100;
 
 fn losses(
@@ -219,7 +221,7 @@ fn losses(
     losses
 }
 
-/// Each two engines of a device, without that of host functions.
+/// All pairs of engines of one device, without the engine of host functions.
 fn pairs(run: TracedRun<'_>, busy: &BTreeMap<DeviceEngine, Union>) -> Vec<Pair> {
     let engines = busy.iter().filter(|(engine, _)| engine.1 != Engine::Host);
     let engines: Vec<(&DeviceEngine, &Union)> = engines.collect();
@@ -242,8 +244,8 @@ fn pairs(run: TracedRun<'_>, busy: &BTreeMap<DeviceEngine, Union>) -> Vec<Pair> 
     pairs
 }
 
-/// What limits a run with these figures. A measured bound may be that of the link, which uploads and
-/// downloads share: then no engine alone needs that long.
+/// The limit of a run with these figures. A measured bound may come from the link, which uploads
+/// and downloads share. Then no engine alone needs that long.
 fn limit(metrics: &Metrics) -> Option<Limit> {
     let limiting = metrics.limiting?;
     let engine = metrics.engines.iter().find(|engine| engine.engine == limiting);
@@ -289,7 +291,7 @@ fn is_copy(engine: Engine) -> bool {
 #[must_use]
 pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<Lint>) -> Summary {
     let mut metrics = measure(ops, dag, settings.window.clone(), &settings.parameters);
-    // The window has the time of reader, writer and sync, and the work of the engines does not.
+    // The window includes the time of reader, writer and sync. The work of the engines does not.
     metrics.overlap = metrics.overlap.filter(|_| settings.host.is_empty());
     let window = metrics.window.clone();
     let copy_engines = settings.parameters.copy_engines;
@@ -344,7 +346,7 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
 
 impl Summary {
     /// The first line of the text: the elapsed time, the bound and the efficiency if the bound was
-    /// measured, what limits the run, and the number of hazards and warnings.
+    /// measured, the limit of the run, and the number of hazards and warnings.
     #[must_use]
     pub fn verdict(&self) -> String {
         let kind = match self.time_kind {
@@ -379,7 +381,7 @@ impl Summary {
         text
     }
 
-    /// What limits, with the number of its device if there are several devices.
+    /// The name of the limit, with the number of its device if there are several devices.
     fn limit_name(&self, limit: Limit) -> String {
         match limit {
             Limit::Engine(engine) => self.engine_name(engine),
@@ -392,10 +394,10 @@ impl Summary {
         }
     }
 
-    /// Where the bound comes from, and what limits if that is something else.
+    /// The source of the bound, and the limit of the run if that is different.
     fn bound_name(&self, limit: Limit) -> String {
         let bound = self.metrics.bound;
-        // The works of the operations are rounded.
+        // The work of operations is rounded.
         let reaches = |e: &&EngineSummary| {
             let EngineMetrics { engine, work, isolated, .. } = e.metrics;
             isolated && !is_copy(engine.1) && work.0 + work.0 / 1000 >= bound.0
@@ -416,7 +418,7 @@ impl Summary {
         }
     }
 
-    /// Whether the work of what limits is known, and not only how long it was busy.
+    /// Whether the work of the limit is known, in addition to its busy time.
     fn is_known(&self, limit: Limit) -> bool {
         match limit {
             Limit::Engine(engine) => {
@@ -428,8 +430,8 @@ impl Summary {
         }
     }
 
-    /// The table of the engines, in at most 80 columns. With several devices, each device has a line more for its
-    /// copies and its communication.
+    /// The table of the engines, in at most 80 columns. With several devices, one more line per device
+    /// has its copies and its communication.
     fn engine_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |contention: Option<f64>| contention.filter(|c| *c > CONTENTION_MIN);
         let is_contended = self.engines.iter().any(|e| shown(e.metrics.contention).is_some());
@@ -506,7 +508,8 @@ impl Summary {
         text
     }
 
-    /// The copies and the communication of a device, if there are several devices and it had any.
+    /// The copies and the communication of a device, if there are several devices and this one had
+    /// any.
     pub(super) fn of_device(&self, device: DeviceId) -> Option<&DeviceMetrics> {
         let devices = &self.metrics.devices;
         let mine = devices.iter().find(|one| one.device == device && devices.len() > 1);

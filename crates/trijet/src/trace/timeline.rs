@@ -1,5 +1,6 @@
-//! The timeline in a terminal: a row for each engine of each device, time from left to right, a symbol
-//! per chunk. In a good pipeline the symbols of a chunk descend from row to row, as a staircase.
+//! The timeline in a terminal: a row for each engine of each device, time from left to right, and a
+//! symbol per chunk. In a good pipeline, the symbols of a chunk descend from row to row as a
+//! staircase.
 #![forbid(unsafe_code)]
 
 use crate::base::id::DeviceId;
@@ -9,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::Range;
 
-/// The symbols of chunks. Chunk n has symbol n modulo their number.
+/// The symbols of chunks. Chunk n has symbol n modulo the number of symbols.
 const SYMBOLS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
 /// The rows, in the order in which a chunk passes through the engines.
@@ -28,7 +29,7 @@ pub fn symbol(chunk: u64) -> char {
     char::from(SYMBOLS[index])
 }
 
-/// The time from the first begin to the last end of the operations; `None` if none has times.
+/// The time from the first start to the last end of the operations; `None` if none has times.
 #[must_use]
 pub fn extent(ops: &[Op]) -> Option<Range<u64>> {
     let times = || ops.iter().filter_map(|op| op.times);

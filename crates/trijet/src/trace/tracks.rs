@@ -1,6 +1,6 @@
 //! The tracks of a timeline, which all exports share: one for each engine, stream and host thread.
-//! An operation is drawn in the track of its engine and in that of its stream, and its call in the
-//! track of the host thread.
+//! An operation is drawn in the track of its engine and in the track of its stream. The call of the
+//! operation is drawn in the track of the host thread.
 //!
 //! Operations of one track may overlap: pairs of events measure from ready to end, and a dependent
 //! kernel begins before its predecessor ends. No format can draw overlapping operations in one row,
@@ -23,14 +23,14 @@ pub(super) enum Shows {
     Thread(u64),
 }
 
-/// A track. The operations of a row do not overlap, and are sorted by begin.
+/// A track. The operations of a row do not overlap, and are sorted by start.
 #[derive(Debug)]
 pub(super) struct Track {
     pub(super) shows: Shows,
     pub(super) rows: Vec<Vec<usize>>,
 }
 
-/// The begin and the end of an operation in a track with this content.
+/// The start and the end of an operation in a track with this content.
 pub(super) fn times(op: &Op, shows: Shows) -> Option<(u64, u64)> {
     let times = match shows {
         Shows::Engine(..) | Shows::Stream(..) => op.times,
@@ -39,8 +39,8 @@ pub(super) fn times(op: &Op, shows: Shows) -> Option<(u64, u64)> {
     times.map(span)
 }
 
-/// The begin and the end. A clock may put the end before the begin, by less than it resolves; then
-/// the begin is the end too.
+/// The start and the end. A clock may put the end before the start, by less than its resolution.
+/// Then the result has the start as its end.
 pub(super) fn span(times: Times) -> (u64, u64) {
     (times.begin.0, times.end.0.max(times.begin.0))
 }
@@ -163,8 +163,9 @@ pub(super) fn kind_name(op: &Op) -> &'static str {
 }
 
 /// The order that the streams give to operations, as pairs of indices: each operation follows the
-/// one before it in its stream, and the operations that the stream waited for in between. Waits of
+/// previous one of its stream, and the operations for which the stream waited in between. Waits of
 /// host threads give no pairs.
+///
 pub(super) fn edges(ops: &[Op]) -> Vec<(usize, usize)> {
     let mut lanes: BTreeMap<LaneId, Vec<(u64, usize)>> = BTreeMap::new();
     for (index, op) in ops.iter().enumerate().filter(|(_, op)| op.kind.is_work()) {

@@ -6,15 +6,19 @@
 //! ```
 //! Payloads are `postcard` (variable-length integers). One `About` block comes first. A `Texts`
 //! block has new names, which are numbered from 0 over the whole file. An `Ops` block has
-//! operations; their times are differences to those of the operation before. The `End` block has
-//! the totals of the file, so a reader finds out that a file was cut. A reader reads one block at a
-//! time, refuses a block that is larger than a writer makes, and allocates nothing for a length
-//! that it has not checked. An error names the byte.
+//! operations; the times of an operation are differences from the times of the previous one. The
+//! `End` block has the totals of the file, so a reader notices that a file was cut. A reader reads
+//! one block at a time, refuses a block that is larger than a writer makes, and allocates memory
+//! for a length only after checking it. An error names the byte.
 //!
-//! Version 2 added signals. Version 3 added to each access whether the program or the library
-//! orders it. Version 4 added the number of hardware queues to the description, and version 5 the devices of
-//! a copy between devices. Version 6 added the graph of a launch and waits with a limit. A reader accepts all versions: the kinds of operations keep their numbers. In version 1 a checksum is that of the
-//! payload alone.
+//! A reader accepts all versions, because the kinds of operations keep their numbers:
+//!
+//! - version 1 has checksums of the payload alone;
+//! - version 2 added signals;
+//! - version 3 added to each access whether the program or the library orders it;
+//! - version 4 added the number of hardware queues to the description;
+//! - version 5 added the devices of a copy between devices;
+//! - version 6 added the graph of a launch, and waits with a limit.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -30,18 +34,19 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 const MAGIC: [u8; 8] = *b"TRIJETL6";
-/// The last bytes of the magics of the older versions.
+/// The last bytes of the magics of older versions.
 const OLDER: [u8; 5] = *b"12345";
-/// The last byte of the magic since which accesses say what orders them.
+/// The last byte of the magic of the first version in which an access states who orders it.
 const SINCE_ORDERED: u8 = b'3';
-/// The last byte of the magic since which the description has the number of hardware queues.
+/// The last byte of the magic of the first version with the number of hardware queues.
 const SINCE_QUEUES: u8 = b'4';
-/// The last byte of the magic since which copies between devices have these.
+/// The last byte of the magic of the first version in which a copy between devices names them.
 const SINCE_ROUTES: u8 = b'5';
-/// The last byte of the magic since which launches of graphs name the graph.
+/// The last byte of the magic of the first version in which the launch of a graph names the graph.
 const SINCE_GRAPHS: u8 = b'6';
 
-/// The checksum of a magic and a payload: it does not match if the version byte is damaged.
+/// The checksum of a magic and a payload. It covers the magic, so that it finds a damaged version
+/// byte.
 fn checksum(magic: [u8; 8], payload: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     if magic[7] != OLDER[0] {
@@ -51,11 +56,11 @@ fn checksum(magic: [u8; 8], payload: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// The most operations of a block.
+/// Maximum number of operations per block.
 const OPS_MAX: usize = 4096;
-/// The most bytes of a payload. The writer ends a block of operations before it is longer.
+/// Maximum size of a payload in bytes. The writer starts a new block of operations before that.
 const PAYLOAD_MAX: usize = 8 << 20;
-/// The most bytes of all names in a file.
+/// Maximum total size of the names in a file, in bytes.
 const TEXTS_MAX: usize = 64 << 20;
 
 /// The kind of a block.
@@ -95,9 +100,9 @@ pub struct About {
     pub times: TimeSource,
     /// The largest error between the times of the host and those of the device, in nanoseconds.
     pub clock_error_ns: u64,
-    /// The number of operations of the run that are not in the file.
+    /// The number of operations of the run that the file leaves out.
     pub dropped: u64,
-    /// The order of a simulated run, which repeats it.
+    /// The order of a simulated run. A run with this order repeats the simulated one.
     pub order: Option<String>,
     /// The devices of the run.
     pub devices: Vec<AboutDevice>,

@@ -17,18 +17,18 @@ use std::sync::Arc;
 pub struct Reader<R> {
     input: R,
     magic: [u8; 8],
-    /// The byte at which the next block begins.
+    /// The offset in bytes of the next block.
     at: u64,
     about: About,
     texts: Vec<Arc<str>>,
     text_bytes: usize,
     payload: Vec<u8>,
-    /// The number of bytes of the block of operations that were read.
+    /// The number of bytes of the current block of operations that were decoded.
     taken: usize,
-    /// The number of operations in the block that were not read.
+    /// The number of operations in the block that were not decoded.
     left: u32,
     previous: Previous,
-    /// The number of operations that were read.
+    /// The number of operations that were decoded.
     read: u64,
     state: ReaderState,
 }
@@ -36,7 +36,7 @@ pub struct Reader<R> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReaderState {
     Reading,
-    /// Nothing follows: the reader reached the end of the file, or failed.
+    /// Nothing follows: the reader has reached the end of the file, or has failed.
     Ended,
 }
 

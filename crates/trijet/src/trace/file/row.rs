@@ -21,7 +21,7 @@ pub(super) struct AccessRow {
     ordered: OrderedBy,
 }
 
-/// An access before version 3, without whether the program or the library orders it.
+/// An access before version 3. It does not state whether the program or the library orders it.
 #[derive(Debug, Deserialize)]
 pub(super) struct OldAccessRow {
     block: u64,
@@ -31,7 +31,7 @@ pub(super) struct OldAccessRow {
     mode: Mode,
 }
 
-/// The program orders the access, as older versions assumed.
+/// The program orders the access: older versions assumed that.
 impl From<OldAccessRow> for AccessRow {
     fn from(old: OldAccessRow) -> Self {
         let OldAccessRow { block, place, start, bytes, mode } = old;
@@ -39,14 +39,14 @@ impl From<OldAccessRow> for AccessRow {
     }
 }
 
-/// The begin, as the difference to the begin of the previous row, and the duration.
+/// The start, as the difference from the start of the previous row, and the duration.
 type TimeSpan = Option<(i64, u64)>;
 
-/// The devices of a copy between devices, from and to.
+/// The source and the destination of a copy between devices.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct RouteRow(Option<(u32, u32)>);
 
-/// What rows before version 5 have in the place of the devices, which takes no bytes.
+/// Stands for the devices in rows before version 5. It takes no bytes.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct NoRoute;
 
@@ -60,7 +60,7 @@ impl From<NoRoute> for RouteRow {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct GraphRow(Option<u64>);
 
-/// The place of the graph in rows before version 6, which takes no bytes.
+/// Stands for the graph in rows before version 6. It takes no bytes.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct NoGraph;
 
@@ -70,7 +70,7 @@ impl From<NoGraph> for GraphRow {
     }
 }
 
-/// A row of this version.
+/// A row of the present version.
 pub(super) type Row = RowOf<AccessRow, RouteRow, GraphRow>;
 /// A row of version 5.
 pub(super) type RowBefore6 = RowOf<AccessRow, RouteRow, NoGraph>;
@@ -79,7 +79,8 @@ pub(super) type RowBefore5 = RowOf<AccessRow, NoRoute, NoGraph>;
 /// A row of versions 1 and 2.
 pub(super) type RowBefore3 = RowOf<OldAccessRow, NoRoute, NoGraph>;
 
-/// An operation, with accesses of the type `T`, devices of a copy of the type `R` and the graph of a launch of the type `G`.
+/// An operation. `T` is the type of an access, `R` of the devices of a copy, `G` of the graph of a
+/// launch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct RowOf<T, R, G> {
     kind: OpKind,
@@ -95,14 +96,14 @@ pub(super) struct RowOf<T, R, G> {
     graph: G,
     label: u32,
     chunk: Option<u64>,
-    /// The number of the file name, the line and the column.
+    /// The numbers of the file name, and the line and the column.
     site: Option<(u32, u32, u32)>,
     thread: u64,
     call: TimeSpan,
     times: TimeSpan,
 }
 
-/// The begins of the call and of the times of the previous row.
+/// The starts of the call and of the work in the previous row.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Previous {
     call: u64,

@@ -249,8 +249,8 @@ fn with_old_description(bytes: &[u8]) -> Vec<u8> {
     all
 }
 
-/// Version 1 has the same bytes with another description and other checksums, without signals, without the devices of copies
-/// and without graphs.
+/// Version 1 has another description and other checksums. Its rows have no signals, no devices of
+/// copies, and no graphs.
 #[test]
 fn a_file_of_the_first_version_is_read() {
     let bytes = write(&[plain("kernel", 7)]).expect("memory takes all");
@@ -262,8 +262,8 @@ fn a_file_of_the_first_version_is_read() {
         let length = first[at + 1..at + 5].try_into().expect("four bytes");
         let mut end = at + 9 + usize::try_from(u32::from_le_bytes(length)).expect("a short block");
         if first[at] == BlockKind::Ops as u8 {
-            // After the number of operations and nine fields of a byte each, two bytes state that there are no devices and
-            // no graph.
+            // The number of operations and nine fields of one byte each come first. Then two bytes
+            // state that there are no devices and no graph.
             let none: Vec<u8> = first.drain(at + 9 + 4 + 9..at + 9 + 4 + 11).collect();
             assert_eq!(none, [0, 0]);
             first[at + 1] -= 2;
@@ -281,8 +281,8 @@ fn a_file_of_the_first_version_is_read() {
     assert_eq!(&bytes[..8], b"TRIJETL6");
 }
 
-/// Accesses of version 2 do not say whether the program or the library orders them, so the program
-/// does.
+/// Accesses of version 2 do not state whether the program or the library orders them. The reader
+/// assumes that the program does.
 #[test]
 fn a_file_of_the_second_version_is_read() {
     let bytes = include_bytes!("../../../tests/golden/version-2.ledger");
@@ -295,7 +295,7 @@ fn a_file_of_the_second_version_is_read() {
     assert!(accesses.all(|access| access.ordered == OrderedBy::Program));
 }
 
-/// Descriptions of version 3 do not have the number of hardware queues, and its accesses are those of now.
+/// Descriptions of version 3 have no number of hardware queues. Accesses have their present form.
 #[test]
 fn a_file_of_the_third_version_is_read() {
     let bytes = include_bytes!("../../../tests/golden/version-3.ledger");
@@ -306,7 +306,7 @@ fn a_file_of_the_third_version_is_read() {
     assert!(accesses.any(|access| access.ordered == OrderedBy::Library));
 }
 
-/// The golden file has a copy between devices, which were not stated then.
+/// The golden file has a copy between devices. Version 4 did not store the devices.
 #[test]
 fn a_file_of_the_fourth_version_is_read() {
     let bytes = include_bytes!("../../../tests/golden/version-4.ledger");

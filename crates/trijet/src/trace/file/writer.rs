@@ -20,7 +20,7 @@ pub struct Writer<W: Write> {
     fresh: Vec<String>,
     /// The rows of the next block.
     payload: Vec<u8>,
-    /// The number of these rows.
+    /// The number of rows in `payload`.
     rows: usize,
     previous: Previous,
     /// The number of operations that were written.
@@ -138,7 +138,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes what is left, and the end of the file.
+    /// Writes the remaining operations and the end of the file.
     ///
     /// # Errors
     /// `Io` if writing fails.

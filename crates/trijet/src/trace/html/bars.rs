@@ -14,7 +14,7 @@ use crate::trace::limit::Limit;
 use crate::trace::summary::{EngineSummary, Summary};
 use std::fmt::Write;
 
-/// The least share of a bar, in thousandths, that has space for the name of the part.
+/// The smallest share of a bar, in thousandths, that has space for the name of the part.
 const NAMED_FROM: u64 = 90;
 
 /// A part of a bar.
@@ -48,7 +48,7 @@ fn host_parts(host: &HostSummary, window: Nanos) -> Vec<DrawnPart> {
     ]
 }
 
-/// The work of both directions of the link together, and the rest of the window.
+/// The time that the link needs for both directions, and the rest of the window.
 fn link_parts(link: Nanos, window: Nanos) -> Vec<DrawnPart> {
     let part =
         |look, label: &str, time| DrawnPart { look, label: label.to_owned(), time: Nanos(time) };

@@ -1,15 +1,15 @@
-//! Columns of numbers as a page holds them: planes of bytes, all columns together deflated, in base64.
+//! Columns of numbers in a page: planes of bytes, all columns deflated together, in base64.
 //!
-//! Similar numbers have equal high bytes, so a plane of high bytes deflates to almost nothing, while
-//! the noise of the low bytes takes its own length and no more. A browser unpacks a plane without
-//! looking at single bits.
+//! Similar numbers have equal high bytes, so a plane of high bytes deflates to almost nothing. A
+//! plane of low bytes is noise, which deflate keeps at its length. A browser unpacks a plane
+//! without looking at single bits.
 #![forbid(unsafe_code)]
 
 use std::fmt::Write;
 
 /// The largest integer that a script represents exactly: 104 days in nanoseconds.
 const NUMBER_MAX: u64 = (1 << 53) - 1;
-/// The level of deflate: higher ones take much longer and save about a percent.
+/// The level of deflate. Higher levels take much longer and save about one percent.
 const LEVEL: u8 = 6;
 
 /// How a column relates its numbers to each other.
@@ -17,14 +17,15 @@ const LEVEL: u8 = 6;
 pub(super) enum ColumnCode {
     /// Not at all.
     Plain = 0,
-    /// Each number is the difference from the one before.
+    /// Each number is the difference from the previous one.
     Difference = 1,
 }
 
 /// The columns of a page. The script `data.js` unpacks them.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
-    /// For each column its name, its code, its number of planes, and the bytes of its largest number.
+    /// For each column: its name, its code, its number of planes, the size of its largest number in
+    /// bytes, and its length.
     heads: String,
     planes: Vec<u8>,
 }
@@ -41,7 +42,8 @@ fn signed(value: u64, before: u64) -> u64 {
 }
 
 impl Columns {
-    /// Adds a column. A number that a script cannot represent becomes the largest one that it can.
+    /// Adds a column. A number that a script cannot represent becomes the largest number that it
+    /// can.
     pub(super) fn add(&mut self, name: &str, code: ColumnCode, values: impl Iterator<Item = u64>) {
         let mut most = 0;
         let mut before = 0;
@@ -57,8 +59,8 @@ impl Columns {
         self.push(name, code as u32, &coded, most);
     }
 
-    /// Adds a column of begins and a column of lengths. A begin is coded as its difference from the
-    /// end of the span before.
+    /// Adds a column of starts and a column of lengths. A start is coded as the difference from the
+    /// end of the previous span.
     pub(super) fn add_spans(
         &mut self,
         [begin, length]: [&str; 2],

@@ -107,7 +107,7 @@ fn add_host(
     flags
 }
 
-/// When the critical path was work of an engine of the host.
+/// The times in which the critical path was work of an engine of the host.
 fn path_of(page: &Page<'_>, engine: HostEngine) -> Union {
     let steps = page.summary.iter().flat_map(|summary| &summary.critical.steps);
     let own = steps.filter(|step| step.category == Category::Host(engine));
@@ -120,8 +120,8 @@ enum TimelineRow<'a> {
     Track(usize),
 }
 
-/// The rows in the order of a job: the reader, the engines of devices, the writer and the disk, then streams and
-/// threads.
+/// The rows in the order of a job: the reader, the engines of devices, the writer and the disk,
+/// then streams and threads.
 fn rows<'a>(tracks: &[tracks::Track], host: &'a [HostSummary]) -> Vec<TimelineRow<'a>> {
     let (readers, others): (Vec<_>, Vec<_>) =
         host.iter().partition(|one| one.engine == HostEngine::Reader);
@@ -137,7 +137,7 @@ fn rows<'a>(tracks: &[tracks::Track], host: &'a [HostSummary]) -> Vec<TimelineRo
     readers.chain(engines).chain(others).chain(rest).collect()
 }
 
-/// What a run knows about its operations beside their times.
+/// The properties of the operations other than their times.
 fn more(
     page: &Page<'_>,
     (tracks, rows): (&[tracks::Track], &[TimelineRow<'_>]),
@@ -187,7 +187,7 @@ fn more(
 }
 
 /// The idle times of the tracks, each with one cause, and the causes as JSON. The parts of a gap
-/// follow each other in order.
+/// keep their order.
 fn gaps(
     page: &Page<'_>,
     tracks: &[tracks::Track],

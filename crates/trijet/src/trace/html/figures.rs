@@ -1,4 +1,5 @@
-//! The figures of a page about a traced program: bars, findings and tables, which its caller computes.
+//! The figures of a page about a traced program: bars, findings and tables. The caller computes
+//! them.
 #![forbid(unsafe_code)]
 
 use super::look::Look;
@@ -10,7 +11,7 @@ use std::ops::Range;
 pub enum PartLook {
     /// Work of an engine.
     Busy,
-    /// Work of an engine that nothing hides.
+    /// Work of an engine while no other engine works.
     Exposed,
     /// Idle, while the host waited.
     Waiting,
@@ -25,9 +26,9 @@ pub enum PartLook {
 pub struct BarPart {
     /// How the part looks.
     pub look: PartLook,
-    /// What the part is.
+    /// The meaning of the part.
     pub label: String,
-    /// Its length.
+    /// The length of the part.
     pub time: Nanos,
 }
 
@@ -51,9 +52,9 @@ pub struct Note {
     pub key: String,
     /// The finding in words.
     pub text: String,
-    /// What to do about it.
+    /// The remedy, in words.
     pub fix: String,
-    /// The times to look at, on the clock of the timeline.
+    /// The times at which to look, on the clock of the timeline.
     pub places: Vec<Range<u64>>,
 }
 

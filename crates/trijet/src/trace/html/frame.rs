@@ -1,4 +1,4 @@
-//! The frame of a page: its markup, style and scripts, which pages of runs and of programs share.
+//! The frame that pages of runs and pages of programs share: markup, style and scripts.
 #![forbid(unsafe_code)]
 
 use super::markup::{escaped, none};
@@ -17,7 +17,8 @@ const SCRIPTS: [&str; 6] = [
     "})();\n",
 ];
 
-/// The page with each mark replaced: by what all pages share, or by what `part` gives for its name.
+/// The page with each mark replaced: by the part that all pages share, or by the result of `part`
+/// for the name of the mark.
 pub(super) fn filled(data: &SheetData, part: impl Fn(&str) -> String) -> String {
     let mut page = String::new();
     let mut rest = PAGE;
@@ -31,7 +32,7 @@ pub(super) fn filled(data: &SheetData, part: impl Fn(&str) -> String) -> String 
     page
 }
 
-/// The text with the sign of microseconds, which a page can show and a terminal may not.
+/// The text with the sign of microseconds. A page can show the sign, and a terminal may not.
 pub(super) fn signed(text: &str) -> String {
     let mut signed = String::with_capacity(text.len());
     let mut rest = text;

@@ -6,9 +6,9 @@ use super::page::{HazardNote, Page};
 use crate::base::ledger::Op;
 use std::fmt::Write;
 
-/// The number of findings that have a drawing. All have their report.
+/// The number of findings that have a drawing. All findings have their report.
 const DRAWN_MAX: usize = 20;
-/// The most letters of a label in the drawing.
+/// Maximum number of characters of a label in the drawing.
 const LETTERS_MAX: usize = 26;
 
 pub(super) fn list(page: &Page<'_>) -> String {

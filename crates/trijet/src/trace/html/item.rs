@@ -1,7 +1,7 @@
-//! The content of a timeline, whatever it comes from: tracks, and items that lie on them.
+//! The content of any timeline: tracks, and items that lie on them.
 //!
-//! An item is one operation of a device, with the call that enqueued it, or a call alone. It lies on
-//! up to three tracks: that of its engine, that of its stream, and that of the thread of its call.
+//! An item is one operation of a device with the call that enqueued it, or a call alone. It lies on
+//! up to three tracks: the track of its engine, of its stream, and of the thread of its call.
 #![forbid(unsafe_code)]
 
 /// The number of a track that an item does not lie on.
@@ -9,11 +9,11 @@ pub const NO_TRACK: u32 = u32::MAX;
 /// What a track shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrackKind {
-    /// When an engine worked.
+    /// The times in which an engine worked.
     Engine,
-    /// When the operations of a stream ran.
+    /// The times in which the operations of a stream ran.
     Stream,
-    /// When a thread of the host was in a call.
+    /// The times in which a thread of the host was in a call.
     Thread,
 }
 
@@ -31,9 +31,9 @@ pub struct TimelineTrack {
 /// An item of a timeline. Times are in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Item {
-    /// Begin and end of the operation; `None` for a call alone.
+    /// Start and end of the operation; `None` for a call alone.
     pub work: Option<(u64, u64)>,
-    /// Begin and end of the call; `None` if it is unknown.
+    /// Start and end of the call; `None` if they are unknown.
     pub call: Option<(u64, u64)>,
     /// The bytes that the operation moved.
     pub bytes: u64,

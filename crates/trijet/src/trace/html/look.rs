@@ -1,4 +1,4 @@
-//! The looks of times: each is a class of `page.css`, which `draw.js` knows too.
+//! The looks of times. Each look is a class of `page.css`, which `draw.js` uses too.
 #![forbid(unsafe_code)]
 
 use crate::base::ledger::Engine;
@@ -37,7 +37,7 @@ impl Look {
     pub(super) fn of_path(category: Category) -> Self {
         match category {
             Category::Engine(engine) => Self::Engine(engine),
-            // The thread that enqueues waited for it.
+            // The enqueuing thread waited for that engine.
             Category::Host(_) => Self::Waiting,
             Category::Enqueue
             | Category::Sync
@@ -52,7 +52,7 @@ impl Look {
         }
     }
 
-    /// The name of its class in `page.css`, without the prefix `c-`.
+    /// The name of the class in `page.css`, without the prefix `c-`.
     pub(super) fn class(self) -> &'static str {
         match self {
             Self::Engine(Engine::Upload) => "upload",

@@ -1,10 +1,10 @@
-//! Merging of items that no screen can show apart, where a page would be too large otherwise.
+//! Merges items that no screen can show apart, where a page would be too large otherwise.
 #![forbid(unsafe_code)]
 
 use super::item::{Item, NO_TRACK};
 use crate::base::units::Nanos;
 
-/// Fewer items, of which some stand for several.
+/// A smaller number of items. Some of them stand for several of the original items.
 pub(super) struct Merged {
     pub(super) items: Vec<Item>,
     /// For each item, the number of the first item that it stands for.
@@ -13,7 +13,7 @@ pub(super) struct Merged {
     pub(super) stands: Vec<u64>,
     /// For each item, the sum of the times of the items that it stands for.
     pub(super) busy: Vec<u64>,
-    /// For each item before, the item that stands for it.
+    /// For each original item, the item that stands for it.
     pub(super) now: Vec<usize>,
     /// The longest time that a merged item covers.
     pub(super) grain: u64,
@@ -41,8 +41,7 @@ struct ItemPart {
     end: u64,
 }
 
-/// The parts of all items that can be merged, by track and time. A part of an item that is named is
-/// not among them.
+/// The parts of all items that can be merged, by track and time. Parts of named items are left out.
 fn parts(items: &[Item], named: &[usize]) -> Vec<ItemPart> {
     let mut parts = Vec::new();
     for (number, item) in (0_u32..).zip(items) {
@@ -61,8 +60,8 @@ fn parts(items: &[Item], named: &[usize]) -> Vec<ItemPart> {
     parts
 }
 
-/// The lengths of the runs of parts that one item can stand for: parts of the same tracks, all within
-/// `grain`.
+/// The lengths of the runs of parts that one item can stand for: parts of the same tracks, all
+/// within `grain`.
 fn runs(parts: &[ItemPart], grain: u64) -> impl Iterator<Item = usize> {
     let mut rest = parts;
     std::iter::from_fn(move || {
@@ -77,10 +76,10 @@ fn runs(parts: &[ItemPart], grain: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Merges short neighbours until about `wanted` items are left. The finest grain that suffices is
-/// found by halving.
+/// Merges short neighbours until about `wanted` items are left. Bisection finds the finest grain
+/// that suffices.
 pub(super) fn merged(items: &[Item], named: &[usize], wanted: f64) -> Merged {
-    // An operation and its call are neighbours of different items, so they are parted first.
+    // An operation and its call are neighbours of different items, so they are detached first.
     let whole = Detached::of(items, named);
     let parts = parts(&whole.items, named);
     let fixed = whole.items.len() - parts.len();
@@ -91,7 +90,7 @@ pub(super) fn merged(items: &[Item], named: &[usize], wanted: f64) -> Merged {
         if count(1 << middle) <= wanted { high = middle } else { low = middle }
     }
     let grain = if high == u64::BITS { u64::MAX } else { 1 << high };
-    // Between this power of two and the one below.
+    // The grain lies between this power of two and the next smaller one.
     let (mut under, mut grain) = (grain / 2, grain);
     for _ in 0..3 {
         let middle = under.midpoint(grain);

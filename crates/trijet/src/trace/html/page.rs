@@ -16,7 +16,7 @@ pub struct HazardNote {
     pub second: usize,
 }
 
-/// The content of a page. A section without content says so.
+/// The content of a page. Where a section has no content, the page states that.
 ///
 /// ```
 /// use trijet::trace::html::Page;
@@ -29,13 +29,13 @@ pub struct Page<'a> {
     pub title: String,
     /// The summary of the run; `None` if there is none.
     pub summary: Option<Summary>,
-    /// What would make the run faster, and what it saves.
+    /// Changes that would make the run faster, and the time that each saves.
     pub advice: Vec<String>,
-    /// The findings of the checker. The summary says how many of them are hazards, and whether the
+    /// The findings of the checker. The summary has the number of hazards, and states whether the
     /// run was checked.
     pub hazards: Vec<HazardNote>,
-    /// Names and values that say where the page comes from.
+    /// The provenance of the page, as names and values.
     pub provenance: Vec<(String, String)>,
-    /// The operations of the trace, with the times that the summary is about.
+    /// The operations of the trace, with the times that the summary used.
     pub ops: Cow<'a, [Op]>,
 }

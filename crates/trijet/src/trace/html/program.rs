@@ -1,4 +1,4 @@
-//! The page of a traced program: its processes and devices, with figures that the caller computed.
+//! The page of a traced program: its processes and devices. The caller computes the figures.
 #![forbid(unsafe_code)]
 
 use super::bars;
@@ -27,17 +27,17 @@ pub struct ProgramPage {
     pub title: String,
     /// The result in one sentence.
     pub verdict: String,
-    /// What the reader must know about the trace, such as that a part of it is missing.
+    /// Facts that the reader must know about the trace, for example that a part of it is missing.
     pub remarks: Vec<String>,
     /// The figures of the ranks of the program, if it has any.
     pub ranks: Vec<Section>,
     /// The figures of each device.
     pub sections: Vec<Section>,
-    /// Names and values that say where the page comes from.
+    /// The provenance of the page, as names and values.
     pub provenance: Vec<(String, String)>,
     /// The timeline. Its times begin near 0.
     pub timeline: Sheet,
-    /// The way to a page that shows more detail, if operations had to be merged on this one.
+    /// How to get a page with more detail, if operations had to be merged on this one.
     pub detail: String,
 }
 
@@ -171,8 +171,8 @@ impl ProgramPage {
 }
 
 impl Sheet {
-    /// The operations of each engine, for a picture: the name of the track, and the time and colour of
-    /// each operation.
+    /// The operations of each engine, for a picture: the name of the track, and the time and colour
+    /// of each operation.
     pub(super) fn engines(&self) -> Vec<still::StillEngine> {
         let wanted = |track: &&TimelineTrack| track.kind == TrackKind::Engine;
         let mut rows: Vec<Option<usize>> = Vec::new();

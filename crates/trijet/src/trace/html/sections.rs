@@ -7,7 +7,7 @@ use crate::base::units::percent_of;
 use crate::trace::summary::{Audience, describe};
 use std::fmt::Write;
 
-/// The most bytes of a value that shares a line with others.
+/// The maximum size in bytes of a value that shares a line with others.
 const WIDE: usize = 60;
 
 pub(super) fn verdict(page: &Page<'_>) -> String {

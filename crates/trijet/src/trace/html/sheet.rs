@@ -7,17 +7,18 @@ use super::item::{Item, Sheet, TrackKind};
 use super::merge::{Merged, merged};
 use std::borrow::Cow;
 
-/// The most rows of a track. Items that overlap more than that share the last row, in which they may
-/// hide each other.
+/// Maximum number of rows of a track. Items that overlap beyond it share the last row, in which
+/// they may hide each other.
 const ROWS_MAX: usize = 48;
-/// The size that the data of a page may have, in bytes. The page around them has much less than the
-/// megabyte that is left to 20 MB.
+/// Maximum size of the data of a page, in bytes. The rest of the page takes much less than 1 MB, so
+/// that a page has at most 20 MB.
 const BYTES_MAX: usize = 19_000_000;
-/// The part of the size that a smaller number of items is chosen for.
+/// The share of the maximum size at which a smaller number of items aims.
 const MARGIN: f64 = 0.9;
-/// The least part of the items that one try keeps.
+/// The smallest share of the items that one attempt keeps.
 const SHRINK_MIN: f64 = 0.05;
-/// How often a smaller number of items is chosen, if their size was underestimated.
+/// Maximum number of attempts to choose a smaller number of items. An attempt fails if it
+/// underestimates their size.
 const TRIES_MAX: usize = 6;
 
 /// The bits of the column `flags`.
@@ -27,16 +28,17 @@ pub(super) const UNDECLARED: u8 = 4;
 pub(super) const CRITICAL: u8 = 8;
 pub(super) const CRITICAL_CALL: u8 = 16;
 
-/// What only some timelines know about their items.
+/// Properties of items that only some timelines have.
 #[derive(Default)]
 pub(super) struct More<'a> {
-    /// Flags of each item, beside those that follow from the item.
+    /// Flags of each item, in addition to the flags that follow from the item.
     pub(super) flags: Vec<u8>,
-    /// Further columns, with a number for each item.
+    /// More columns, with a number for each item.
     pub(super) columns: Vec<(&'static str, Vec<u64>)>,
     /// The order of the streams: pairs of items.
     pub(super) edges: Vec<(usize, usize)>,
-    /// Idle times: the number of an engine's track, the begin, the length, and the number of the cause.
+    /// Idle times: the number of an engine's track, the start, the length, and the number of the
+    /// cause.
     pub(super) gaps: Vec<[u64; 4]>,
     /// Members of the JSON object, each with a comma before it.
     pub(super) members: Cow<'a, str>,
@@ -46,11 +48,11 @@ pub(super) struct More<'a> {
 
 /// The data of a timeline in a page.
 pub(super) struct SheetData {
-    /// What the script reads first, as JSON.
+    /// The part that the script reads first, as JSON.
     pub(super) json: String,
     /// The columns, in base64.
     pub(super) columns: String,
-    /// A sentence that says what was merged, if anything was.
+    /// A sentence about the merged items, if any were merged.
     pub(super) note: Option<String>,
 }
 
@@ -61,7 +63,7 @@ impl SheetData {
 }
 
 impl Sheet {
-    /// The data of the timeline. If they would be too large, short neighbours are merged.
+    /// The data of the timeline. If the data would be too large, short neighbours are merged.
     pub(super) fn data(&self, more: &More<'_>) -> SheetData {
         self.data_within(more, BYTES_MAX)
     }
@@ -73,7 +75,7 @@ impl Sheet {
             if data.size() <= limit {
                 break;
             }
-            // The names remain, however few the items are.
+            // The names remain, even if few items do.
             let left = limit.saturating_sub(data.json.len());
             wanted *= (MARGIN * left as f64 / data.columns.len() as f64).clamp(SHRINK_MIN, MARGIN);
             data = self.packed(more, Some(&merged(&self.items, &more.named, wanted)));
@@ -83,7 +85,7 @@ impl Sheet {
 
     fn packed(&self, more: &More<'_>, fewer: Option<&Merged>) -> SheetData {
         let items = fewer.map_or(&self.items, |fewer| &fewer.items);
-        // The number in `self.items` of an item.
+        // The index in `self.items` of an item of `items`.
         let first = |index: usize| fewer.map_or(index, |fewer| fewer.first[index]);
         let mut columns = Columns::default();
         let flags = (0..items.len()).map(|index| {
@@ -147,8 +149,8 @@ impl Sheet {
         edges.into()
     }
 
-    /// The rows of the tracks as JSON. Adds a column for each kind of track, with the number of the
-    /// row of each item, counted from 1; 0 if the item lies on no such track.
+    /// The rows of the tracks as JSON. Adds a column for each kind of track: the row of each item,
+    /// counted from 1, or 0 if the item lies on no track of the kind.
     fn rows(&self, items: &[Item], columns: &mut Columns) -> String {
         let mut text = Vec::new();
         let kinds = [TrackKind::Engine, TrackKind::Stream, TrackKind::Thread];
@@ -190,7 +192,7 @@ fn members(items: &[Item], kind: TrackKind, tracks: usize) -> Vec<Vec<u32>> {
     members
 }
 
-/// Sorts the items of a track by time, and returns the row of each, so that the items of a row do not
+/// Sorts the items of a track by time, and returns the row of each. Items of one row do not
 /// overlap.
 fn assigned(items: &[Item], kind: TrackKind, its: &mut [u32]) -> Vec<usize> {
     let at = |index: u32| items[index as usize].time(kind).unwrap_or((0, 0));

@@ -47,10 +47,10 @@ pub(super) fn of_sheet(sheet: &Sheet) -> String {
     drawn(&engines, &(first..last))
 }
 
-/// What stands for a picture without operations.
+/// Replaces a picture without operations.
 const NOTHING: &str = "No operation has times.";
 
-/// An engine of a picture: its name, and the begin, the end and the colour of its operations.
+/// An engine of a picture: its name, and the start, the end and the colour of each operation.
 pub(super) type StillEngine = (String, Vec<(u64, u64, u64)>);
 
 fn drawn(engines: &[StillEngine], window: &Range<u64>) -> String {

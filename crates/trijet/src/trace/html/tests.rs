@@ -55,7 +55,8 @@ fn text_never_becomes_markup() {
     let tags = |text: &str| text.matches("</script>").count();
     assert_eq!(tags(&page), tags(&plain.render()));
     assert_eq!(page.matches("<script").count(), 3, "the data, its columns, and the script");
-    // Twice the title, the advice, the finding, the warning, twice the provenance, the loss before the kernel.
+    // Twice the title, the advice, the finding, the warning, twice the provenance, the loss before
+    // the kernel.
     assert_eq!(page.matches("&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;amp;").count(), 8);
 }
 

@@ -4,11 +4,11 @@
 use std::io::{self, Read, Write};
 use trijet_cupti::file::HEAD_BYTES;
 
-/// Appends the whole blocks of one file to another. A file whose last block is cut, because its
-/// process was killed while it wrote, ends before that block.
+/// Appends the whole blocks of one file to another. A last block may be cut, because its process
+/// was killed while it wrote; the copy ends before that block.
 ///
 /// # Errors
-/// What reading and writing return.
+/// The errors of reading and writing.
 pub fn append_whole_blocks(mut from: impl Read, mut into: impl Write) -> io::Result<()> {
     let mut head = [0; HEAD_BYTES];
     let mut payload = Vec::new();
@@ -23,7 +23,7 @@ pub fn append_whole_blocks(mut from: impl Read, mut into: impl Write) -> io::Res
     Ok(())
 }
 
-/// Fills `into`. Whether the file has so many bytes.
+/// Fills `into`. Returns whether the file had enough bytes.
 fn is_filled(from: &mut impl Read, into: &mut [u8]) -> io::Result<bool> {
     match from.read_exact(into) {
         Ok(()) => Ok(true),

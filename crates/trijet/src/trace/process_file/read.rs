@@ -15,7 +15,8 @@ use trijet_cupti::file::{
     NAME_BYTES_MAX, NAMES_MAX, NO_NAME, NOTE, RANK, STREAM, TROUBLE, VERSION, VERSION_OLDEST,
 };
 
-/// The most contexts, streams, troubles, notes, and traces, each, that the reader accepts.
+/// The maximum number that the reader accepts of each: contexts, streams, troubles, notes, and
+/// traces.
 const OTHERS_MAX: usize = 1 << 16;
 
 /// Reads all traces in a file.
@@ -32,11 +33,12 @@ const OTHERS_MAX: usize = 1 << 16;
 /// ```
 ///
 /// # Errors
-/// `Io` when reading fails, and when the file is damaged or exceeds a limit of the reader. The error
-/// names the byte. A file whose last block is cut is read up to that block: its process was killed
-/// while it wrote, or the disk was full. A file that goes on after the end of its last trace is refused.
-/// Activities beyond the limit of 2^25 are counted and left
-/// out ([`ProcessTrace::left_out`]).
+/// `Io` if reading fails, or if the file is damaged or exceeds a limit of the reader. The error
+/// names the byte. A file with bytes after the end of its last trace is refused.
+///
+/// If the last block is cut, the file is read up to that block: the process was killed while it
+/// wrote, or the disk was full. Activities beyond the limit of 2^25 are counted and left out
+/// ([`ProcessTrace::left_out`]).
 pub fn read(from: impl Read) -> Result<Vec<ProcessTrace>> {
     let mut reader = ProcessReader { from, at: 0, cut: 0, traces: Vec::new(), activities: 0 };
     while let Some((tag, payload)) = reader.block()? {
@@ -50,7 +52,7 @@ pub fn read(from: impl Read) -> Result<Vec<ProcessTrace>> {
     Ok(reader.traces)
 }
 
-/// The reason why a file is refused that goes on at `at`, after the end of its last trace.
+/// Why a file is refused that has more bytes at `at`, after the end of its last trace.
 fn beyond(at: u64) -> String {
     format!(
         "the file goes on after the end of its trace, and not with another trace; make a copy again, or \
@@ -66,16 +68,16 @@ struct ProcessReader<R> {
     from: R,
     /// The number of bytes that were read as whole blocks.
     at: u64,
-    /// The number of bytes of the last block, if it is cut.
+    /// The number of bytes of the last block, if the block is cut.
     cut: u64,
     traces: Vec<ProcessTrace>,
     activities: u64,
 }
 
-/// The reason why a file of another format is refused.
+/// Why a file of another format is refused.
 const NOT_A_TRACE: &str = "not a trace, as `trijet trace -o FILE` writes it";
 
-/// A result whose error says why a block is refused.
+/// A result. Its error is the reason why a block is refused.
 type Decoded<T> = std::result::Result<T, String>;
 
 impl<R: Read> ProcessReader<R> {
@@ -191,7 +193,7 @@ impl<R: Read> ProcessReader<R> {
     }
 }
 
-/// Refuses one more item when there are `limit` already.
+/// Refuses one more item if there are `limit` items already.
 fn below(limit: usize, have: usize, items: &str) -> Decoded<()> {
     if have < limit { Ok(()) } else { Err(format!("more than {limit} {items}")) }
 }
