@@ -1,10 +1,10 @@
 //! Free blocks by size: two-level segregated fit.
 //!
-//! Sizes are counted in granules. A row has the sizes from one power of two to the next, in 32 cells of
-//! equal width; the first row has one cell for each size. Two bitmaps say which cells hold a block, so a
-//! block that fits is found in two scans of a word, whatever the number of blocks. The cell of a request is
-//! rounded up, so that every block in it fits: a block is at most a 32nd larger than it has to be before a
-//! larger one is taken.
+//! Sizes are counted in granules. A row has the sizes from one power of two to the next, in 32
+//! cells of equal width; the first row has one cell for each size. Two bitmaps mark the cells that
+//! hold a block, so two scans of a word find a block that fits, whatever the number of blocks. The
+//! cell of a request is rounded up, so that every block in the cell fits. A block is at most a 32nd
+//! larger than the block that a search without rounding would take.
 #![forbid(unsafe_code)]
 
 use super::nodes::{Index, NONE, Nodes};
@@ -16,9 +16,9 @@ const CELLS: usize = 1 << CELL_BITS;
 /// Free blocks by size.
 #[derive(Debug, Default)]
 pub(super) struct Bins {
-    /// Which rows hold a block.
+    /// The rows that hold a block, as a bitmap.
     rows: u64,
-    /// For each row, which cells hold a block, and the first block of each.
+    /// For each row: the cells that hold a block, as a bitmap, and the first block of each cell.
     cells: Vec<(u32, [Index; CELLS])>,
 }
 
@@ -37,7 +37,7 @@ fn at(cell: u64) -> usize {
     usize::try_from(cell).expect("it is below the number of cells")
 }
 
-/// The least size of which every block in its cell has at least `granules`.
+/// The smallest size of a cell in which every block has at least `granules`.
 fn rounded(granules: u64) -> u64 {
     if granules < CELLS as u64 {
         return granules;
@@ -47,7 +47,7 @@ fn rounded(granules: u64) -> u64 {
 }
 
 impl Bins {
-    /// Adds a free block, whose size does not change before it is removed.
+    /// Adds a free block. The size of the block must not change until it is removed.
     pub(super) fn insert(&mut self, nodes: &mut Nodes, index: Index) {
         let (row, cell) = place(nodes[index].granules);
         if self.cells.len() <= row {
@@ -84,21 +84,21 @@ impl Bins {
         }
     }
 
-    /// A block of at least `granules`, and hardly larger than the smallest one.
+    /// A block of at least `granules`, close to the smallest that fits.
     #[inline]
     pub(super) fn find(&self, nodes: &Nodes, granules: u64) -> Option<Index> {
         if self.rows == 0 {
             return None;
         }
         let (row, cell) = self.filled_from(place(rounded(granules))).or_else(|| {
-            // Blocks of the cell that the size itself has may fit or not.
+            // Blocks in the cell of the size itself may or may not fit.
             let (row, cell) = place(granules);
             self.is_filled(row, cell).then_some((row, cell))
         })?;
         self.chain(nodes, (row, cell)).take(CELLS).find(|index| nodes[*index].granules >= granules)
     }
 
-    /// The blocks of at least `granules`, those of small cells first.
+    /// The blocks of at least `granules`, starting with small cells.
     pub(super) fn fitting<'a>(
         &'a self,
         nodes: &'a Nodes,
@@ -129,7 +129,7 @@ impl Bins {
         self.cells.get(row).is_some_and(|(filled, _)| filled & 1 << cell != 0)
     }
 
-    /// The first cell from `row` and `cell` on that holds a block.
+    /// The first cell that holds a block, searching upwards from `row` and `cell`.
     #[inline]
     fn filled_from(&self, (row, cell): (usize, usize)) -> Option<(usize, usize)> {
         if let Some((filled, _)) = self.cells.get(row) {

@@ -1,8 +1,10 @@
-//! Caches: each lane keeps some of the blocks that it freed, for its next allocations of about the same size.
+//! Caches: each lane keeps some of the blocks that it freed, for its next allocations of about the
+//! same size.
 //!
-//! A kept block takes neither the lock of the heap nor memory of the process to allocate again. For the heap it is
-//! live: it is not joined with its neighbours, and other lanes do not see it. So a heap that finds nothing else takes
-//! all blocks back from the caches before it grows.
+//! Allocating a kept block takes neither the lock of the heap nor memory of the process. The heap
+//! treats a kept block as live: the block is not joined with its neighbours, and other lanes do not
+//! see it. So a heap that finds no other memory takes all blocks back from the caches before it
+//! grows.
 #![forbid(unsafe_code)]
 
 use super::nodes::{GRANULE, Index, Users};
@@ -13,14 +15,14 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The most blocks that a lane keeps. A search looks at the sizes of all.
+/// Maximum number of blocks per lane. A search looks at the sizes of all of them.
 const BLOCKS_MAX: usize = 32;
-/// The most memory that a lane keeps.
+/// Maximum amount of memory per lane.
 const GRANULES_MAX: u64 = (64 << 20) / GRANULE;
-/// A kept block is larger than an allocation by at most this part of it.
+/// A kept block is larger than the allocation that takes it by at most this part of its size.
 const WASTE_PART: u64 = 32;
 
-/// The owner of a block of a heap, of a type that this floor does not know.
+/// The owner of a block of a heap. This floor does not know its type.
 pub(crate) trait Owner: Any + Debug + Send + Sync {
     /// The number of the block.
     fn number(&self) -> Index;
@@ -33,7 +35,7 @@ pub(crate) trait Owner: Any + Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) granules: u64,
-    /// Whether operations may use it still.
+    /// Whether operations may still use the block.
     pub(crate) is_pending: bool,
     pub(crate) owner: Arc<dyn Owner>,
 }
@@ -41,10 +43,10 @@ pub(crate) struct Kept {
 /// The blocks that a lane keeps.
 #[derive(Debug, Default)]
 struct Cache {
-    /// Those that were freed last are last.
+    /// The blocks, in the order in which they were freed.
     blocks: Vec<Kept>,
     granules: u64,
-    /// The allocations of kept blocks that had pending users, and of those that had none.
+    /// The number of allocations of kept blocks: with pending users, and without.
     taken: [u64; 2],
 }
 
@@ -54,7 +56,8 @@ pub(crate) struct Caches {
     of_lanes: Table<Mutex<Cache>>,
     /// Lanes with a higher number have no cache.
     lanes: AtomicUsize,
-    /// The turn to take all blocks back: who waits here finds them in the heap afterwards.
+    /// The turn to take all blocks back. A thread that waited for the turn finds the blocks in the
+    /// heap.
     gathering: Mutex<()>,
 }
 
@@ -76,7 +79,7 @@ impl Cache {
         self.blocks.len() > BLOCKS_MAX || self.granules > GRANULES_MAX
     }
 
-    /// Takes the older half of the blocks out.
+    /// Takes out the older half of the blocks.
     #[cold]
     fn take_half(&mut self) -> Vec<Kept> {
         let leaving: Vec<Kept> = self.blocks.drain(..self.blocks.len().div_ceil(2)).collect();
@@ -97,7 +100,7 @@ impl Caches {
         self.of_lanes.set(number, Mutex::default())
     }
 
-    /// Takes a block that `lane` keeps, of at least `granules` and hardly larger.
+    /// Takes a block that `lane` keeps, of at least `granules` and not much larger.
     #[inline]
     pub(crate) fn take(&self, lane: LaneId, granules: u64) -> Option<Arc<dyn Owner>> {
         let mut cache = self.get(lane)?.try_lock().ok()?;
@@ -106,8 +109,8 @@ impl Caches {
         Some(owner)
     }
 
-    /// Lets `lane` keep a block whose users it comes after, and has `give` give the blocks to the heap that it does not
-    /// keep any more, among them this one if another thread uses the cache.
+    /// Lets `lane` keep a block; the lane follows all users of the block. Calls `give` for each
+    /// block that the cache gives up. That includes this block if another thread uses the cache.
     #[inline]
     pub(crate) fn keep(&self, lane: LaneId, kept: Kept, give: impl Fn(Kept)) {
         let cache = self.get(lane).unwrap_or_else(|| self.add(lane));
@@ -124,8 +127,9 @@ impl Caches {
         }
     }
 
-    /// Takes all blocks out, and has `give` give each to the heap. When it returns, no other thread that gathers has some
-    /// in its hands. Returns how many allocations since the last time took a block with pending users, and one without.
+    /// Takes out all blocks and calls `give` for each. When this function returns, no other
+    /// gathering thread holds any block. Returns the number of allocations since the last call that
+    /// took a block with pending users, and the number that took one without.
     #[cold]
     pub(super) fn gather(&self, give: impl Fn(Kept)) -> [u64; 2] {
         let _turn = self.gathering.lock().unwrap_or_else(PoisonError::into_inner);

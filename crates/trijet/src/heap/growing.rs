@@ -1,7 +1,8 @@
-//! Growing ranges: ranges of addresses of their own, into which a heap maps memory from the front on.
+//! Growing ranges: separate ranges of addresses. A heap maps memory into each from the front.
 //!
-//! Memory is mapped only behind the bytes that an operation may use, so no work is waited for. A range that is not
-//! used any more keeps its memory and is parked for the next user, with the operations that used it last.
+//! Memory is mapped only after the bytes that an operation may use, so mapping waits for no work. A
+//! range that is no longer used keeps its memory. It is parked for the next user, together with the
+//! operations that used it last.
 #![forbid(unsafe_code)]
 
 use super::growing_range::{GrowingRange, Parked, RANGES_MAX};
@@ -15,11 +16,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 impl Heap {
-    /// A growing range of `bytes` or more, of which `used` are used at once, and its last users: a new one without
-    /// memory, or a parked one.
+    /// A growing range of `bytes` or more, and its last users: a parked range, or a new one without
+    /// memory. The caller uses `used` bytes at once.
     ///
     /// # Errors
-    /// `Unsupported` if the device has no ranges; `OutOfMemory` if there are not so many addresses.
+    /// `Unsupported` if the device has no ranges; `OutOfMemory` if there are not enough addresses.
     pub(crate) fn growing(
         &self,
         driver: &dyn Driver,
@@ -32,12 +33,13 @@ impl Heap {
         }
         let sizes = self.range_sizes(driver)?;
         let too_large = || {
-            let cause = format!("{} are more than there are addresses", Bytes(bytes));
+            let cause = format!("a range of {} needs more addresses than there are", Bytes(bytes));
             Error::new(ErrorKind::OutOfMemory, "growing", cause)
         };
         let whole = bytes.max(1).checked_next_multiple_of(sizes.granule.0).ok_or_else(too_large)?;
         let number = self.lock_plain().parking.take_number().ok_or_else(|| {
-            let cause = format!("a heap has at most {RANGES_MAX} growing ranges");
+            let cause =
+                format!("the heap has {RANGES_MAX} growing ranges already; drop a growing buffer");
             Error::new(ErrorKind::OutOfMemory, "growing", cause)
         })?;
         let reserved = driver.range_reserve(self.device, Bytes(whole));
@@ -55,8 +57,9 @@ impl Heap {
         Ok((Arc::new(range), Users::new()))
     }
 
-    /// A parked range of `bytes` or more: the one with the least memory of those that have `used` bytes, and otherwise
-    /// the one with the most. Of two with the same memory, the one whose users are complete.
+    /// A parked range of `bytes` or more. Prefers the range with the least memory among ranges with
+    /// at least `used` mapped bytes. If there is none, takes the range with the most memory. Of two
+    /// ranges with equal memory, takes the one whose users are complete.
     fn take_parked(
         &self,
         (used, bytes): (u64, u64),
@@ -78,7 +81,7 @@ impl Heap {
         Some(parked)
     }
 
-    /// Parks a range, which the operations `users` used last.
+    /// Parks a range. The operations `users` used it last.
     pub(crate) fn park(&self, range: Arc<GrowingRange>, users: Users) {
         let mut state = self.lock_plain();
         range.is_parked.store(true, Ordering::Relaxed);
@@ -111,7 +114,7 @@ impl Heap {
         Ok(())
     }
 
-    /// Asks for memory so that a range has `to` bytes, and does not wait for it.
+    /// Requests memory so that a range has `to` bytes, and does not wait for it.
     pub(crate) fn ask_ahead(
         self: &Arc<Self>,
         driver: &Arc<dyn Driver>,
@@ -126,9 +129,10 @@ impl Heap {
         }));
     }
 
-    /// Maps memory before it is needed. If there is none, the range is not asked for more.
+    /// Maps memory before it is needed. If there is none, no more memory is requested for the
+    /// range.
     fn extend_ahead(&self, driver: &dyn Driver, range: &GrowingRange, to: u64) {
-        // The call that needs the memory reports the error.
+        // The call that needs the memory will report the error.
         let refused = self.extend(driver, range, to).is_err();
         range.refused.store(refused, Ordering::Relaxed);
     }
@@ -157,7 +161,8 @@ impl Heap {
         Ok(())
     }
 
-    /// Takes the memory of parked ranges away that `takes` and whose users are complete. Returns the number of bytes.
+    /// Unmaps the memory of parked ranges that `takes` accepts and whose users are complete.
+    /// Returns the number of bytes.
     pub(super) fn release_parked(
         &self,
         driver: &dyn Driver,
@@ -173,7 +178,8 @@ impl Heap {
         Ok(released)
     }
 
-    /// Takes a parked range that nothing uses, and that no thread maps memory into.
+    /// Takes a parked range that `takes` accepts, whose users are complete, and into which no
+    /// thread maps memory.
     fn take_idle_range(
         &self,
         takes: impl Fn(u64, u64) -> bool,
@@ -219,7 +225,7 @@ impl Heap {
     }
 
     fn range_sizes(&self, driver: &dyn Driver) -> Result<RangeSizes> {
-        let cause = "the driver has no ranges of addresses";
+        let cause = "the driver cannot reserve ranges of addresses";
         self.sizes(driver)?.ok_or_else(|| Error::new(ErrorKind::Unsupported, "growing", cause))
     }
 }

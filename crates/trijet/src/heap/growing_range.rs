@@ -1,4 +1,4 @@
-//! A growing range: addresses with memory at their front, and the list of those that have no user now.
+//! A growing range, with memory mapped at its front, and the list of ranges without a user.
 #![forbid(unsafe_code)]
 
 use super::nodes::Users;
@@ -7,37 +7,38 @@ use crate::device::memory::Memory;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The parts of a range that it grows by, at most.
+/// A range grows by at most this fraction of its size: one sixteenth.
 const PARTS: u64 = 16;
-/// The most growing ranges of a heap. Each has a number in the upper half of the places of a heap.
+/// Maximum number of growing ranges per heap. Their places are in the upper half of the places of a
+/// heap.
 pub(super) const RANGES_MAX: u32 = 1 << 15;
 
-/// A range of addresses with memory at its front.
+/// A range of addresses, with memory mapped at its front.
 #[derive(Debug)]
 pub(crate) struct GrowingRange {
     pub(super) memory: Memory,
     pub(super) number: u32,
-    /// The bytes that have memory. Changed under the lock of the heap.
+    /// The number of mapped bytes. Changed under the lock of the heap.
     pub(super) mapped: AtomicU64,
-    /// Whether it is parked. Used under the lock of the heap.
+    /// Whether the range is parked. Used under the lock of the heap.
     pub(super) is_parked: AtomicBool,
-    /// The end of each piece of memory. The lock is held while memory is mapped or unmapped here, and by nothing that an
-    /// operation waits for.
+    /// The end of each piece of memory. The lock is held while memory is mapped into this range or
+    /// unmapped from it. No operation waits for a holder of the lock.
     pub(super) pieces: Mutex<Vec<u64>>,
-    /// The bytes up to which a thread maps memory ahead.
+    /// The number of bytes up to which a thread was asked to map memory ahead.
     pub(super) asked: AtomicU64,
     /// Whether the device refused memory ahead of its use.
     pub(super) refused: AtomicBool,
 }
 
-/// A range that has no user now.
+/// A range without a user.
 #[derive(Debug)]
 pub(super) struct Parked {
     pub(super) range: Arc<GrowingRange>,
     pub(super) users: Users,
 }
 
-/// The parked ranges of a heap, and the numbers of all.
+/// The parked ranges of a heap, and the numbers of all ranges.
 #[derive(Debug, Default)]
 pub(super) struct Parking {
     pub(super) parked: Vec<Parked>,
@@ -50,19 +51,19 @@ impl GrowingRange {
         &self.memory
     }
 
-    /// A number for its first byte, which no byte of another range has.
+    /// A number for the first byte of the range. No byte of another range has this number.
     pub(crate) fn place(&self) -> u64 {
         u64::from(RANGES_MAX + self.number) << 48
     }
 
-    /// The bytes that have memory.
+    /// The number of mapped bytes.
     #[inline]
     pub(crate) fn mapped(&self) -> u64 {
         self.mapped.load(Ordering::Acquire)
     }
 
-    /// The bytes up to which memory should be mapped ahead if `used` bytes are used; `None` if there is enough, or a
-    /// thread was asked for it.
+    /// The number of bytes up to which memory should be mapped ahead if `used` bytes are used.
+    /// `None` if enough memory is mapped, or if a thread was already asked for it.
     #[inline]
     pub(crate) fn ahead(&self, used: u64, sizes: RangeSizes) -> Option<u64> {
         let (mapped, unit) = (self.mapped(), self.unit(sizes));
@@ -74,7 +75,7 @@ impl GrowingRange {
         (self.asked.fetch_max(wanted, Ordering::Relaxed) < wanted).then_some(wanted)
     }
 
-    /// The bytes by which it grows.
+    /// The number of bytes by which the range grows.
     pub(super) fn unit(&self, sizes: RangeSizes) -> u64 {
         let (least, most) = (sizes.granule.0, (sizes.step.0 / 2).max(sizes.granule.0));
         (self.memory.bytes() / PARTS).next_multiple_of(least).clamp(least, most)

@@ -1,5 +1,5 @@
-//! The growth of a heap: memory is mapped at the end of a range of addresses, or into a hole, and unmapped
-//! where no block uses it.
+//! The growth of a heap: memory is mapped at the end of a range of addresses, or into a hole, and
+//! unmapped where no block uses it.
 #![forbid(unsafe_code)]
 
 use super::mapping::Mapping;
@@ -12,20 +12,21 @@ use crate::base::units::Bytes;
 use crate::device::driver::{Driver, RangeSizes};
 use crate::device::memory::Memory;
 
-/// A large heap grows by this part of what it has. The time of a growth hardly depends on its size (measured:
-/// crates/trijet-bench/results/h200/memory.csv), so memory grows in a number of calls that is logarithmic.
+/// A large heap grows by its size divided by this. The time of a growth hardly depends on its size
+/// (measured: crates/trijet-bench/results/h200/memory.csv). So the number of calls is logarithmic
+/// in the size of the heap.
 const GROWTH_PART: u64 = 64;
 
-/// The pieces of a heap that is to hold little, in granules: every free part of this size can be returned, or mapped
-/// elsewhere. It is the granule of GPUs.
+/// The size of pieces in `HeapMode::Footprint`, in granules of the heap. Every free part of this
+/// size can be returned, or mapped elsewhere. It is the granule of GPUs.
 const PIECE: u64 = (2 << 20) / GRANULE;
 
-/// How much memory a trim unmaps. Memory is unmapped in the pieces that it was mapped in.
+/// How much memory a trim unmaps. A piece of memory is unmapped as a whole.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Trim {
-    /// As much as leaves the heap with at least these bytes.
+    /// As much as possible, while the heap keeps at least this number of bytes.
     Keep(u64),
-    /// Until the heap holds at most these bytes.
+    /// Until the heap holds at most this number of bytes.
     To(u64),
 }
 
@@ -61,16 +62,16 @@ fn bytes(piece: &Taken) -> std::ops::Range<u64> {
 }
 
 impl State {
-    /// The bytes that the heap holds from the device, or is about to take.
+    /// The number of bytes that the heap holds from the device or is about to take.
     pub(crate) fn mapped(&self) -> u64 {
         self.mapped
     }
 
-    /// Chooses the addresses of `granules` new granules, which continue the free block at the end of a range if
-    /// there is one. `None` if no range has room.
+    /// Chooses the addresses of `granules` new granules. They continue the free block at the end of
+    /// a range, if there is one. `None` if no range has room.
     ///
     /// # Errors
-    /// `OutOfMemory` if the heap must not hold so much.
+    /// `OutOfMemory` if the growth would exceed the limit of the heap.
     fn plan(
         &mut self,
         granules: u64,
@@ -99,8 +100,8 @@ impl State {
         Ok(None)
     }
 
-    /// The bytes of the pieces of memory that no live block uses. They can be mapped elsewhere when the users of
-    /// their free blocks are complete.
+    /// The total size of the pieces of memory that no live block uses, in bytes. They can be mapped
+    /// elsewhere when the users of their free blocks are complete.
     pub(crate) fn movable(&self) -> u64 {
         let mappings = (0..).zip(&self.mappings);
         let pieces = mappings.flat_map(|(number, mapping)| {
@@ -119,14 +120,14 @@ impl State {
     /// Counts memory that is about to be mapped.
     ///
     /// # Errors
-    /// `OutOfMemory` if the heap must not hold so much.
+    /// `OutOfMemory` if the growth would exceed the limit of the heap.
     pub(super) fn take_room(&mut self, granules: u64) -> Result<()> {
         self.demand_room(granules)?;
         self.mapped += granules * GRANULE;
         Ok(())
     }
 
-    /// Counts memory that was unmapped, or not mapped.
+    /// Counts memory that was unmapped, or was not mapped after all.
     pub(super) fn return_room(&mut self, granules: u64) {
         self.mapped -= granules * GRANULE;
     }
@@ -154,14 +155,15 @@ impl State {
 }
 
 impl Heap {
-    /// Maps memory for a block of `granules`, which is in the shared list afterwards, unless another thread
-    /// takes it first.
+    /// Maps memory for a block of `granules`. Afterwards the block is in the shared list, unless
+    /// another thread takes it first.
     ///
     /// # Errors
     /// `OutOfMemory` if the device has no more; an error of the driver.
     pub(crate) fn grow(&self, driver: &dyn Driver, granules: u64) -> Result<()> {
         let Some(sizes) = self.sizes(driver)? else {
-            return Err(Error::new(ErrorKind::Unsupported, "alloc", "the driver has no ranges"));
+            let cause = "the driver cannot reserve ranges of addresses";
+            return Err(Error::new(ErrorKind::Unsupported, "alloc", cause));
         };
         let [unit, least] = [sizes.step, sizes.granule].map(|bytes| (bytes.0 / GRANULE).max(1));
         if self.mode() == HeapMode::Footprint {
@@ -235,7 +237,8 @@ impl Heap {
         Ok(())
     }
 
-    /// Unmaps memory that no block and no operation uses, that of parked ranges first. Returns the number of bytes.
+    /// Unmaps memory that no block and no operation uses, starting with parked ranges. Returns the
+    /// number of bytes.
     ///
     /// # Errors
     /// An error of the driver.
@@ -266,7 +269,7 @@ impl Heap {
         }
     }
 
-    /// Takes a piece of memory of which no byte is used, the last one first.
+    /// Takes a piece of memory without used bytes, searching from the last piece.
     fn take_idle_piece(&self, trim: Trim) -> Option<GrowthPlan> {
         let mut state = self.lock_plain();
         let held = state.mapped();

@@ -1,17 +1,17 @@
-//! The bytes of a heap that are allocated, and the most that were at once. Threads count without the lock of the heap,
-//! because an allocation of a block that a lane kept does not take it.
+//! The number of allocated bytes of a heap, and its maximum. Threads count without the lock of the
+//! heap, because an allocation of a block that a lane kept does not take the lock.
 #![forbid(unsafe_code)]
 
 use super::nodes::GRANULE;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The bytes that are allocated, each allocation rounded up to granules.
+/// The number of allocated bytes. Each allocation counts rounded up to granules.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     now: AtomicU64,
-    /// The most since the last reset.
+    /// The maximum since the last reset.
     high: AtomicU64,
-    /// The most in this period, see [`Live::end_period`].
+    /// The maximum in this period, see [`Live::end_period`].
     period_high: AtomicU64,
 }
 
@@ -37,24 +37,24 @@ impl Live {
         }
     }
 
-    /// Counts the free of an allocation.
+    /// Subtracts a freed allocation.
     #[inline]
     pub(crate) fn subtract(&self, bytes: u64) {
         self.subtract_mapped(rounded(bytes));
     }
 
-    /// Counts memory that growing buffers gave up.
+    /// Subtracts memory that growing buffers gave up.
     #[inline]
     pub(super) fn subtract_mapped(&self, bytes: u64) {
         self.now.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// The bytes that are allocated.
+    /// The number of allocated bytes.
     pub(crate) fn now(&self) -> u64 {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// The most bytes that were allocated since the last reset.
+    /// The maximum number of allocated bytes since the last reset.
     pub(crate) fn high(&self) -> u64 {
         self.high.load(Ordering::Relaxed)
     }
@@ -63,7 +63,7 @@ impl Live {
         self.high.store(self.now(), Ordering::Relaxed);
     }
 
-    /// Ends a period. Returns the most bytes that were allocated in it.
+    /// Ends a period. Returns the maximum number of allocated bytes in it.
     pub(crate) fn end_period(&self) -> u64 {
         self.period_high.swap(self.now(), Ordering::Relaxed)
     }

@@ -1,6 +1,7 @@
 //! The thread that maps memory ahead of its use.
 //!
-//! It starts when it is first needed, and ends with its heap. Without it, memory is mapped by the call that needs it.
+//! It starts when it is first needed, and ends with its heap. If the thread could not be started,
+//! the call that needs the memory maps it.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -9,7 +10,7 @@ use std::sync::mpsc::{Sender, channel};
 
 type MapperTask = Box<dyn FnOnce() + Send>;
 
-/// The tasks of the thread; `None` if the system refused to start one.
+/// The channel for tasks of the thread; `None` if the system refused to start a thread.
 #[derive(Default)]
 pub(super) struct Mapper(OnceLock<Option<Sender<MapperTask>>>);
 
@@ -17,7 +18,8 @@ impl Mapper {
     /// Gives a task to the thread.
     pub(super) fn run(&self, task: MapperTask) {
         let Some(tasks) = self.0.get_or_init(start) else { return };
-        // The thread lives as long as the heap. If it is gone, the call that needs the memory maps it.
+        // The thread lives as long as the heap. If it is gone, the call that needs the memory maps
+        // it.
         let Ok(()) = tasks.send(task) else { return };
     }
 }

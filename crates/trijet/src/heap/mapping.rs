@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 /// A range of addresses, and the memory that is mapped there.
 #[derive(Debug)]
 pub(crate) struct Mapping {
-    /// `None` after the addresses were given back.
+    /// The addresses; `None` after they were given back.
     range: Option<Memory>,
-    /// The length of each piece of memory by its begin, in granules. A piece is unmapped as a whole.
+    /// The length of each piece of memory by its start, in granules. A piece is unmapped as a
+    /// whole.
     pub(super) pieces: BTreeMap<u64, u64>,
 }
 
@@ -20,7 +21,7 @@ impl Mapping {
         Self { range: Some(range), pieces: BTreeMap::new() }
     }
 
-    /// Takes the addresses, which belong to no block any more.
+    /// Takes the addresses. No block uses them any more.
     pub(super) fn take_range(&mut self) -> Option<Memory> {
         self.range.take()
     }
@@ -29,7 +30,7 @@ impl Mapping {
         self.range.as_ref().expect("a range with blocks keeps its addresses")
     }
 
-    /// The addresses of its memory.
+    /// The addresses of the mapped pieces.
     pub(super) fn pieces(&self) -> impl Iterator<Item = std::ops::Range<u64>> + '_ {
         let piece = |(start, granules): (&u64, &u64)| {
             let begin = self.range().span(0..0).address() + start * GRANULE;

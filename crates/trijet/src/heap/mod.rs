@@ -1,12 +1,14 @@
-//! Heaps: memory of a device that the library hands out again by itself, without a call of the driver.
+//! Heaps: memory of a device that the library hands out again by itself, without a call of the
+//! driver.
 //!
-//! A heap takes memory from its device in steps, and maps it into ranges of addresses, so that it grows at
-//! the end of what it has. `space` says which bytes are free and after which operations; `growth` maps and
-//! unmaps memory; `slabs` has small blocks of page-locked memory. Which block an allocation gets is decided above,
-//! where lanes are known.
+//! A heap takes memory from its device in steps. It maps the memory into ranges of addresses, so
+//! that it grows at the end of its memory. `space` knows which bytes are free, and after which
+//! operations; `growth` maps and unmaps memory; `slabs` has small blocks of page-locked memory. The
+//! floor above, which knows the lanes, decides which block an allocation gets.
 //!
-//! The lock of a heap is never held during a call of the driver. A thread that frees memory while another
-//! one has the lock leaves the block in a list, which the next owner of the lock empties.
+//! The lock of a heap is never held during a call of the driver. If a thread frees memory while
+//! another thread has the lock, it leaves the block in a list. The next owner of the lock empties
+//! the list.
 //!
 //! Imports: `base`, `device`.
 #![forbid(unsafe_code)]
@@ -50,8 +52,8 @@ use std::hint::spin_loop;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
-/// How often the lock is tried before a thread sleeps. The pauses between become longer, up to about a microsecond; all of
-/// them together take some 20.
+/// Number of attempts to take the lock before a thread sleeps. The pauses between attempts grow up
+/// to about 1 us; together they take about 20 us.
 const TRIES: u32 = 48;
 
 /// The heap of a device.
@@ -60,9 +62,10 @@ pub(crate) struct Heap {
     device: DeviceId,
     mode: SharedMode,
     state: Mutex<State>,
-    /// The sizes of its ranges; `None` if the driver has none for this device.
+    /// The sizes of the heap's ranges; `None` if the driver has no ranges for this device.
     sizes: OnceLock<Option<RangeSizes>>,
-    /// The turn to grow: threads that find no memory at one time do not all take some.
+    /// The turn to grow. It prevents that all threads that find no memory at the same time make the
+    /// heap grow.
     turn: Mutex<()>,
     /// Blocks that were freed while another thread had the lock, each with its users.
     returned: Stack,
@@ -73,7 +76,7 @@ pub(crate) struct Heap {
     mapper: Mapper,
 }
 
-/// A block that waits in the list of returned ones.
+/// A block in the list of returned blocks.
 #[derive(Debug, Default)]
 struct Return {
     next: AtomicU32,
@@ -87,9 +90,9 @@ pub(crate) struct State {
     pub(crate) mappings: Vec<Mapping>,
     /// The growing ranges.
     parking: Parking,
-    /// The bytes that the heap holds from the device, or is about to take.
+    /// The number of bytes that the heap holds from the device or is about to take.
     mapped: u64,
-    /// The most bytes that it may hold; `None` if the device is the limit.
+    /// The maximum number of bytes that the heap may hold; `None` if only the device limits it.
     pub(crate) limit: Option<u64>,
     pub(crate) counts: Counts,
 }
@@ -101,7 +104,7 @@ pub(crate) struct Counts {
     pub(crate) reuses: [u64; 6],
     /// Calls of the driver.
     pub(crate) calls: u64,
-    /// The most bytes that it held from the device, since the last reset.
+    /// The maximum number of bytes that the heap held from the device since the last reset.
     pub(crate) mapped_high: u64,
 }
 
@@ -132,10 +135,11 @@ impl Heap {
         self.mode.set(mode);
     }
 
-    /// The sizes of its ranges; `None` if the driver has no ranges of addresses for this device.
+    /// The sizes of the heap's ranges; `None` if the driver has no ranges of addresses for this
+    /// device.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     pub(crate) fn sizes(&self, driver: &dyn Driver) -> Result<Option<RangeSizes>> {
         if let Some(sizes) = self.sizes.get() {
             return Ok(*sizes);
@@ -148,16 +152,16 @@ impl Heap {
         Ok(*self.sizes.get_or_init(|| sizes))
     }
 
-    /// Waits until no other thread makes the heap grow. A thread that finds memory does not wait here, so the turn may
-    /// be kept during the call of the driver.
+    /// Waits until no other thread makes the heap grow. A thread that finds memory does not wait
+    /// here, so a thread may keep the turn during a call of the driver.
     pub(crate) fn turn_to_grow(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the lock, without the blocks that other threads returned meanwhile.
+    /// Takes the lock, but leaves the blocks that other threads returned in their list.
     ///
-    /// The lock is held for less than a microsecond, and a thread that sleeps until it is free takes many. So it is
-    /// tried for a while first.
+    /// A thread holds the lock for less than a microsecond, and waking a sleeping thread takes
+    /// many. So this function tries to take the lock for a while before it sleeps.
     fn lock_plain(&self) -> MutexGuard<'_, State> {
         for pauses in (0..TRIES).map(|number| 1 << (number / 8)) {
             match self.state.try_lock() {
@@ -169,8 +173,8 @@ impl Heap {
         self.state.lock().expect("no panic under this lock")
     }
 
-    /// Takes the lock, and frees the blocks that other threads returned meanwhile: `list` says to which list a
-    /// block with these users belongs.
+    /// Takes the lock, and frees the blocks that other threads returned. `list` chooses the list
+    /// for a block with the given users.
     #[inline]
     pub(crate) fn lock(&self, list: impl Fn(&mut Users) -> List) -> MutexGuard<'_, State> {
         let mut state = self.lock_plain();
@@ -188,7 +192,8 @@ impl Heap {
                 self.take_returned(&mut state, list);
             }
             Err(TryLockError::WouldBlock) => self.leave(index, users),
-            // A thread that panicked under the lock left the heap in an unknown state: the block leaks.
+            // A thread that panicked under the lock left the heap in an unknown state. So the block
+            // leaks.
             Err(TryLockError::Poisoned(_)) => {}
         }
     }
@@ -203,7 +208,7 @@ impl Heap {
         self.returned.push(index, &place.next);
     }
 
-    /// Takes the blocks that lanes keep, and has `give` give each to the heap.
+    /// Takes the blocks that lanes keep, and calls `give` to give each to the heap.
     pub(crate) fn gather(&self, give: impl Fn(Kept)) {
         let [own, complete] = self.caches.gather(give);
         let counts = &mut self.lock_plain().counts;

@@ -1,13 +1,14 @@
-//! The modes of a heap: which memory an allocation takes if several would do.
+//! The modes of a heap: which memory an allocation takes if there are several choices.
 #![forbid(unsafe_code)]
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The mode of the heap of a device: which memory an allocation takes if its stream has none to use again at once.
+/// The mode of the heap of a device: which memory an allocation takes if its stream has no memory
+/// that it can use again at once.
 ///
-/// In every mode the order is kept: the first write of an allocation follows the operations that used its bytes
-/// before and may be pending.
+/// Every mode keeps the order: the first write of an allocation follows the pending operations that
+/// use its bytes.
 ///
 /// ```
 /// use trijet::{Device, HeapMode, Select};
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// let mut x = a.alloc::<u8>(1 << 20)?;
 /// a.fill_bytes(&mut x, 1)?;
 /// drop(x);
-/// // The memory of `x`, behind the fill, and no new memory.
+/// // Takes the memory of `x`, ordered after the fill, and no new memory.
 /// b.alloc::<u8>(1 << 20)?;
 /// assert_eq!(device.heap_stats().expect("it has a heap").new, 1);
 /// # Ok::<(), trijet::Error>(())
@@ -25,23 +26,25 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum HeapMode {
-    /// Memory whose users are complete; then new memory of the device; then memory in use, after whose users the first
-    /// write of the allocation comes.
+    /// Takes memory whose users are complete; else new memory of the device; else memory in use. In
+    /// the last case, the first write of the allocation waits for the users.
     #[default]
     Speed,
-    /// Memory in use comes before new memory, so the heap holds less and streams wait for each other.
+    /// Takes memory in use before new memory. So the heap holds less, and streams wait for each
+    /// other.
     Footprint,
-    /// Nothing depends on which operations are complete: a program that makes the same calls in the same order gets the
-    /// same ranges of its heap in each run. Memory in use by other streams is taken when the device has no new memory.
+    /// Does not depend on which operations are complete. A program that makes the same calls in the
+    /// same order gets the same ranges of its heap in each run. If the device has no new memory,
+    /// takes memory that other streams use.
     Deterministic,
-    /// Memory in use by other streams is never taken: an allocation fails instead.
+    /// Never takes memory that other streams use. An allocation fails instead.
     NeverWait,
 }
 
 impl HeapMode {
     const ALL: [Self; 4] = [Self::Speed, Self::Footprint, Self::Deterministic, Self::NeverWait];
 
-    /// Whether an allocation may take memory because operations were found complete.
+    /// Whether an allocation may take memory because its users were found complete.
     pub(crate) fn asks_for_completion(self) -> bool {
         self != Self::Deterministic
     }

@@ -1,5 +1,5 @@
-//! The blocks of a heap, by number: each has its neighbours in memory, and its place in the lists of free
-//! blocks.
+//! The blocks of a heap, by number. Each block has its neighbours in memory and in the lists of
+//! free blocks.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{LaneId, Position, keep_latest};
@@ -8,13 +8,13 @@ use std::ops;
 
 /// The number of a block.
 pub(crate) type Index = u32;
-/// No block.
+/// The number that stands for no block.
 pub(super) const NONE: Index = u32::MAX;
 
-/// The size of which every block is a multiple, in bytes.
+/// The granule in bytes. The size of every block is a multiple of it.
 pub(crate) const GRANULE: u64 = 256;
 
-/// The operations that memory was last used by, the latest of each lane.
+/// The operations that used memory last: the latest one of each lane.
 pub(crate) type Users = SmallVec<[Position; 2]>;
 
 /// The use of a block.
@@ -35,14 +35,14 @@ pub(super) enum State {
 pub(crate) enum List {
     /// All users are complete.
     Shared,
-    /// The lane comes after all users.
+    /// The lane follows all users.
     Lane(LaneId),
-    /// There are users in several lanes, and none of them comes after all.
+    /// There are users in several lanes, and no lane follows all of them.
     Mixed,
 }
 
-/// A block. It fills one line of the processor's cache: most steps of an allocation read blocks that were not read for
-/// long.
+/// A block. It fills one line of the processor's cache, because most steps of an allocation read
+/// blocks that were not read recently.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub(super) struct Node {
@@ -62,15 +62,15 @@ pub(super) struct Node {
     pub(super) newer: Index,
 }
 
-/// The operations that a free block of another list than the shared one waits for.
+/// The operations for which a free block waits. Blocks of the shared list wait for none.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wait {
     /// The users that may be pending.
     pub(super) users: Users,
-    /// A number at which the list is sorted: when the lane's operation of this number is not complete, no
-    /// later block of the list is looked at.
+    /// The sort key of the list. If the lane's operation with this number is not complete, a search
+    /// looks at no later block of the list.
     pub(super) key: u64,
-    /// The time of its free, as a number of frees.
+    /// The time of the free, as a number of frees.
     pub(super) given: u64,
 }
 
@@ -133,7 +133,8 @@ impl Nodes {
         self.unused.push(index);
     }
 
-    /// Adds `index` to the block before it, which begins where it ends. The number of `index` is free then.
+    /// Merges `index` into the block before it, which ends where `index` begins. Afterwards the
+    /// number `index` is unused.
     pub(super) fn merge_into_before(&mut self, index: Index) -> Index {
         let Node { before, after, granules, .. } = self[index];
         self[before].granules += granules;
@@ -146,7 +147,8 @@ impl Nodes {
         before
     }
 
-    /// What a free block waits for. That of a block of the shared list, and of one that is not free, says nothing.
+    /// The operations for which a free block waits. Meaningless for a block that is live or in the
+    /// shared list.
     #[inline]
     pub(super) fn wait(&self, index: Index) -> &Wait {
         &self.waits[index as usize]
@@ -157,7 +159,7 @@ impl Nodes {
         &mut self.waits[index as usize]
     }
 
-    /// Lets `into` wait for what `from` waits for, too.
+    /// Lets `into` also wait for the operations for which `from` waits.
     pub(super) fn join_waits(&mut self, into: Index, from: Index) {
         let Wait { users, key, given } = std::mem::take(self.wait_mut(from));
         let into = self.wait_mut(into);

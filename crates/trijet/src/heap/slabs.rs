@@ -1,8 +1,8 @@
-//! Small blocks of page-locked memory, cut from slabs: to lock pages takes longer than to copy them, so small buffers
-//! share them.
+//! Small blocks of page-locked memory, cut from slabs. Locking pages takes longer than copying
+//! them, so small buffers share pages.
 //!
-//! A block that was freed goes to the next owner when its users are complete. A slab returns to the system when it is
-//! asked for, because that may wait for the device (laws A20 and A24).
+//! A freed block goes to the next owner when its users are complete. A slab returns to the system
+//! only on request, because that may wait for the device (laws A20 and A24).
 #![forbid(unsafe_code)]
 
 use super::nodes::{GRANULE, Index, List, Users};
@@ -12,10 +12,10 @@ use crate::base::units::Bytes;
 use crate::device::memory::{Memory, Span};
 use std::sync::{Mutex, MutexGuard};
 
-/// The largest block, in bytes. Larger ones are memory of their own.
+/// The size of the largest block, in bytes. Larger buffers have memory of their own.
 pub(crate) const BLOCK_MAX: u64 = 256 << 10;
-/// The size of the first slab, and the most of a later one. Each is as large as those before it together, so a program
-/// with few small buffers locks few pages.
+/// The size of the first slab, and the maximum size of later ones. Each slab is as large as all
+/// earlier slabs together, so a program with few small buffers locks few pages.
 const SLAB_MIN: u64 = PAGE;
 const SLAB_MAX: u64 = 2 << 20;
 /// The size of a page of the host.
@@ -47,7 +47,7 @@ impl Slabs {
         Some((slab.span(start..start + bytes.0), taken.index))
     }
 
-    /// The size of the next slab, which has room for a block of `bytes`.
+    /// The size of the next slab. It has room for a block of `bytes`.
     pub(crate) fn next_size(&self, bytes: Bytes) -> Bytes {
         let held: u64 = self.state().slabs.iter().flatten().map(Memory::bytes).sum();
         Bytes(held.clamp(SLAB_MIN, SLAB_MAX).max(bytes.0.next_multiple_of(PAGE)))
@@ -62,7 +62,7 @@ impl Slabs {
         state.space.give(taken.index, Users::new(), List::Shared);
     }
 
-    /// Frees a block that operations may still use.
+    /// Frees a block. The operations `users` may still use it.
     pub(crate) fn give(&self, index: Index, users: Users) {
         let list = match &users[..] {
             [] => List::Shared,
@@ -77,7 +77,7 @@ impl Slabs {
         self.state().space.awaited(most)
     }
 
-    /// Lets blocks have new owners whose users are complete.
+    /// Makes blocks available whose users are complete.
     pub(crate) fn retire(&self, is_done: impl Fn(Position) -> bool) {
         self.state().space.retire(is_done);
     }

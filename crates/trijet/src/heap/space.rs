@@ -1,12 +1,13 @@
-//! Which bytes of a heap are free, and after which operations.
+//! The free bytes of a heap, and the operations after which each may be used.
 //!
-//! A free block keeps the operations that used its bytes last. If a lane comes after all of them, the block
-//! is in the list of that lane, which may use it at once. When all of them are complete, it goes to the
-//! shared list, which every lane may use. Blocks of one list are joined with their neighbours. An
-//! allocation gets the users of its block, too, and its first access follows those that are pending: so a
-//! block that is chosen badly costs a wait, and never the bytes of another allocation.
+//! A free block keeps the operations that used its bytes last. If a lane follows all of them, the
+//! block is in the list of that lane, which may use it at once. When all of them are complete, the
+//! block moves to the shared list, which every lane may use. Blocks of one list are joined with
+//! their neighbours. An allocation gets the users of its block as well, and its first access
+//! follows the pending ones. So a bad choice of a block costs a wait, but never the bytes of
+//! another allocation.
 //!
-//! It makes no call of a driver and knows no lock, and its questions about lanes go to its caller.
+//! A space makes no call of a driver and knows no lock. It asks its caller about lanes.
 #![forbid(unsafe_code)]
 
 mod survey;
@@ -15,10 +16,10 @@ use super::bins::Bins;
 use super::nodes::{GRANULE, Index, List, NONE, Node, Nodes, State, Users, Wait};
 use crate::base::id::{LaneId, Position, keep_latest};
 
-/// How far a freed block is moved back in the list of its lane, to where its key belongs. Beyond, it gets
-/// the key of the block before it.
+/// Maximum number of steps by which a freed block is moved back in the list of its lane, to the
+/// place of its key. If that does not suffice, the block gets the key of the block before it.
 const MOVED_BACK_MAX: usize = 32;
-/// Blocks of a list that are looked at beyond one that has to stay.
+/// Number of blocks of a list that are examined after one that has to stay.
 const PASSED_MAX: usize = 8;
 
 /// The blocks of a list.
@@ -67,12 +68,12 @@ pub(crate) struct Taken {
     /// The first granule within the range.
     pub(crate) start: u64,
     pub(crate) granules: u64,
-    /// The operations that its first access follows.
+    /// The operations that the first access to the block follows.
     pub(crate) users: Users,
 }
 
 impl Taken {
-    /// A number for its first byte, which no byte of another range has.
+    /// A number for the first byte of the block. No byte of another range has this number.
     pub(crate) fn place(&self) -> u64 {
         (u64::from(self.range) << 48) | (self.start * GRANULE)
     }
@@ -99,8 +100,8 @@ impl Space {
         self.taken(index, Users::new())
     }
 
-    /// Takes the memory of a live block away. A block at the end of its range is gone afterwards, and another
-    /// one is a hole.
+    /// Removes the memory of a live block. A block at the end of its range disappears, and any
+    /// other block becomes a hole.
     pub(crate) fn take_away(&mut self, index: Index) {
         self.live -= self.nodes[index].granules;
         self.holes += self.nodes[index].granules;
@@ -125,7 +126,7 @@ impl Space {
         }
     }
 
-    /// Takes the memory of the last `granules` of a live block away.
+    /// Removes the memory of the last `granules` of a live block.
     pub(crate) fn take_end_away(&mut self, index: Index, granules: u64) {
         if granules == self.nodes[index].granules {
             return self.take_away(index);
@@ -140,7 +141,7 @@ impl Space {
         self.take_away(rest);
     }
 
-    /// The granules of the block at the end of a range, if it is one that every lane may use.
+    /// The size in granules of the block at the end of a range, if every lane may use the block.
     pub(crate) fn free_at_end(&self, range: u32) -> u64 {
         match self.ranges[range as usize].last {
             NONE => 0,
@@ -151,7 +152,7 @@ impl Space {
         }
     }
 
-    /// The number of the granules of a range up to the end of its last block.
+    /// The number of granules of a range up to the end of its last block.
     pub(crate) fn extent(&self, range: u32) -> u64 {
         match self.ranges[range as usize].last {
             NONE => 0,
@@ -159,7 +160,8 @@ impl Space {
         }
     }
 
-    /// A hole of at least `granules` within a range, for memory to be mapped there again: it is live afterwards.
+    /// A hole of at least `granules` within a range, in which memory can be mapped again. The hole
+    /// becomes a live block.
     pub(crate) fn take_hole(&mut self, granules: u64) -> Option<Taken> {
         if self.holes < granules {
             return None;
@@ -181,8 +183,8 @@ impl Space {
         Some(self.taken(front, Users::new()))
     }
 
-    /// A free block of at least `granules` for `lane`, which may use it without a wait: one of the lane, or
-    /// one whose users are complete.
+    /// A free block of at least `granules` that `lane` may use without a wait: a block in the list
+    /// of the lane, or one whose users are complete.
     #[inline]
     pub(crate) fn take(&mut self, lane: LaneId, granules: u64) -> Option<(Taken, Reuse)> {
         if let Some(Some(own)) = self.lanes.get(lane.0 as usize)
@@ -200,7 +202,8 @@ impl Space {
         Some(self.split(index, granules))
     }
 
-    /// A free block of another list all of whose users `follows` accepts. At most `most` blocks are looked at.
+    /// A free block of another list, if `follows` accepts all of its users. Examines at most `most`
+    /// blocks.
     pub(crate) fn take_following(
         &mut self,
         granules: u64,
@@ -215,8 +218,8 @@ impl Space {
         Some(self.split(index, granules))
     }
 
-    /// Neighbouring free blocks of any lists, of at least `granules` together: those whose last free is the
-    /// longest ago.
+    /// Neighbouring free blocks of any lists, of at least `granules` together. Takes the blocks
+    /// whose last free is the longest ago.
     pub(crate) fn take_any(&mut self, granules: u64) -> Option<Taken> {
         let run = |first: Index| {
             let (mut last, mut found, mut given) = (first, 0, 0);
@@ -257,7 +260,7 @@ impl Space {
         all
     }
 
-    /// Frees a live block, whose last users are `users`.
+    /// Frees a live block. The operations `users` used it last.
     pub(crate) fn give(&mut self, index: Index, users: Users, list: List) {
         self.live -= self.nodes[index].granules;
         self.frees += 1;
@@ -289,7 +292,8 @@ impl Space {
             let key = *key;
             if users.iter().all(|user| is_done(*user)) {
                 self.leave_list(at);
-                // It may be joined with a neighbour of the shared list only, so `newer` stays.
+                // The block may be joined only with a neighbour of the shared list, so `newer`
+                // stays valid.
                 self.join_list(at, List::Shared);
             } else {
                 match list {
@@ -301,7 +305,8 @@ impl Space {
         }
     }
 
-    /// A part of a shared block that covers `granules` of a range, to take its memory away.
+    /// A part of a shared block that covers `granules` of a range, so that its memory can be
+    /// unmapped.
     pub(crate) fn take_part(&mut self, range: u32, start: u64, granules: u64) -> Option<Index> {
         let blocks = self.blocks_of(range);
         let covers = |index: &Index| {
@@ -351,14 +356,14 @@ impl Space {
         self.taken(front, users)
     }
 
-    /// Notes a block that may be the first one of its range.
+    /// Registers a block that may be the first one of its range.
     fn set_first(&mut self, range: u32, index: Index) {
         if self.nodes[index].before == NONE {
             self.ranges[range as usize].first = index;
         }
     }
 
-    /// Merges a block with the one before it.
+    /// Merges a block with the previous one.
     fn merge(&mut self, index: Index) -> Index {
         let (range, is_last) = (self.nodes[index].range, self.nodes[index].after == NONE);
         let before = self.nodes.merge_into_before(index);
@@ -372,8 +377,8 @@ impl Space {
     fn join_list(&mut self, index: Index, list: List) {
         let mut index = index;
         let Node { before, after, .. } = self.nodes[index];
-        // Users of several lanes are not mixed further: blocks with different ones are complete at
-        // different times.
+        // Blocks with users in several lanes are not joined, because different users are complete
+        // at different times.
         if list != List::Mixed {
             if after != NONE && self.nodes[after].state == State::Free(list) {
                 self.leave_list(after);
@@ -441,7 +446,7 @@ impl Space {
         self.nodes[index].start + self.nodes[index].granules
     }
 
-    /// All blocks, holes included, range by range.
+    /// All blocks, including holes, range by range.
     fn blocks(&self) -> impl Iterator<Item = Index> + '_ {
         (0..).take(self.ranges.len()).flat_map(|range| self.blocks_of(range))
     }
@@ -511,10 +516,10 @@ impl Space {
     }
 }
 
-/// Why an allocation may use freed memory.
+/// The reason why an allocation may use freed memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Reuse {
-    /// The lane of the allocation comes after all users.
+    /// The lane of the allocation follows all users.
     Own,
     /// All users are complete.
     Complete,
@@ -541,7 +546,7 @@ fn list_of<'a>(
     }
 }
 
-/// Adds a block to the list by key.
+/// Adds a block to the list at the place of its key.
 fn sort_in(nodes: &mut Nodes, free: &mut Free, index: Index) {
     let mut older = free.newest;
     let key = nodes.wait(index).key;
@@ -551,7 +556,7 @@ fn sort_in(nodes: &mut Nodes, free: &mut Free, index: Index) {
     let mut moved = 0;
     while older != NONE && nodes.wait(older).key > key {
         if moved == MOVED_BACK_MAX {
-            // It waits for a later operation than it has to.
+            // The block then waits for a later operation than necessary.
             nodes.wait_mut(index).key = nodes.wait(older).key;
             break;
         }

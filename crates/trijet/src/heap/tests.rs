@@ -1,4 +1,4 @@
-//! A heap against a list of all granules, each with its users.
+//! Compares a heap with a list of all granules, each with its users.
 #![forbid(unsafe_code)]
 
 use super::nodes::Users;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 const LANES: u32 = 3;
 
-/// One step of a program. Numbers choose among what there is.
+/// One step of a program. Its numbers choose among the possible values.
 #[derive(Debug, Clone)]
 enum Step {
     Extend { new_range: bool, granules: u64 },
@@ -47,8 +47,8 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Debug, Clone, PartialEq)]
 enum Granule {
     Live(u32),
-    /// The last users in each lane that were not complete, and which lane may use it at once; every lane if
-    /// there are no users.
+    /// The last incomplete users in each lane, and the lane that may use the granule at once.
+    /// Without users, every lane may.
     Free(BTreeMap<u32, u64>),
     Hole,
 }
@@ -67,7 +67,7 @@ struct Model {
 }
 
 impl Model {
-    /// Notes that a block was taken, and checks that it names all users of its granules.
+    /// Marks a block as taken, and checks that it names all users of its granules.
     fn took(&mut self, taken: Taken, from_memory: bool) {
         let number = taken.range as usize;
         let at = indices(taken.start, taken.granules);
@@ -244,8 +244,8 @@ impl Pair {
 }
 
 proptest! {
-    /// Nothing is given out twice, every block names the users of its bytes that may be pending, and a request
-    /// fails only if no free memory lies together.
+    /// No memory is given out twice, and every block names the users of its bytes that may be
+    /// pending. A request fails only if no free memory of its size lies together.
     #[test]
     fn a_block_is_given_once_and_with_all_of_its_pending_users(steps in vec(step(), 1..120)) {
         let mut pair =
@@ -284,7 +284,8 @@ fn memory_that_is_all_free_is_one_block() {
     assert_eq!((space.largest(), space.live()), (1000, 0));
 }
 
-/// A block goes to the shared list when its last user is complete, in whatever order blocks are freed.
+/// A block goes to the shared list when its last user is complete, in any order of frees.
+///
 #[test]
 fn every_complete_block_is_shared_whatever_the_order_of_frees() {
     let (mut space, count) = (Space::default(), 500);

@@ -1,4 +1,5 @@
-//! A survey of a space: how much is free, for which operations it waits, and which block waits the longest.
+//! A survey of a space: the free memory, the operations for which it waits, and the block that
+//! waits the longest.
 #![forbid(unsafe_code)]
 
 use super::super::nodes::{Index, List, NONE, State, Users};
@@ -6,42 +7,44 @@ use super::Space;
 use crate::base::id::{LaneId, Position};
 
 impl Space {
-    /// The granules of live blocks.
+    /// The size of all live blocks, in granules.
     pub(crate) fn live(&self) -> u64 {
         self.live
     }
 
-    /// The granules of the free blocks that every lane may use.
+    /// The size of the free blocks that every lane may use, in granules.
     pub(crate) fn shared(&self) -> u64 {
         self.shared.granules
     }
 
-    /// The lanes that have free blocks of their own, each with its granules.
+    /// The lanes that have free blocks of their own, each with the size of these blocks in
+    /// granules.
     pub(crate) fn of_lanes(&self) -> impl Iterator<Item = (LaneId, u64)> + '_ {
         let lanes = (0..).zip(&self.lanes);
         let held = lanes.filter_map(|(lane, free)| Some((LaneId(lane), free.as_ref()?.granules)));
         held.filter(|(_, granules)| *granules > 0)
     }
 
-    /// The granules of free blocks with users in several lanes, of which none comes after the others.
+    /// The size of the free blocks with users in several lanes, in granules. No lane follows all of
+    /// these users.
     pub(crate) fn mixed(&self) -> u64 {
         self.mixed.granules
     }
 
-    /// The granules of all free blocks.
+    /// The size of all free blocks, in granules.
     pub(crate) fn free(&self) -> u64 {
         self.shared() + self.mixed() + self.of_lanes().map(|(_, granules)| granules).sum::<u64>()
     }
 
-    /// The granules of the largest free block.
+    /// The size of the largest free block, in granules.
     pub(crate) fn largest(&self) -> u64 {
         let lanes = self.lanes.iter().flatten().map(|free| &**free);
         let lists = [&self.shared, &self.mixed].into_iter().chain(lanes);
         lists.map(|free| free.bins.largest(&self.nodes)).max().unwrap_or(0)
     }
 
-    /// The users of the block that waits the longest, for each of up to `most` lists other than the shared one: the lists
-    /// with the most memory.
+    /// The users of the oldest block in each of up to `most` lists. The lists are those with the
+    /// most memory, without the shared list.
     pub(crate) fn awaited(&self, most: usize) -> Vec<Users> {
         let lanes = self.lanes.iter().flatten().map(|free| &**free);
         let lists = lanes.chain([&self.mixed]).filter(|free| free.oldest != NONE);
@@ -50,7 +53,7 @@ impl Space {
         lists.iter().take(most).map(|(_, oldest)| self.nodes.wait(*oldest).users.clone()).collect()
     }
 
-    /// The users of the free block whose last free is the longest ago, of those with a user that is `pending`.
+    /// Among the free blocks with a `pending` user, the users of the block that was freed first.
     pub(crate) fn earliest_freed(&self, pending: impl Fn(&Position) -> bool) -> Option<Users> {
         let waits = |at: &Index| {
             matches!(self.nodes[*at].state, State::Free(List::Lane(_) | List::Mixed))
@@ -60,7 +63,7 @@ impl Space {
         Some(self.nodes.wait(index).users.clone())
     }
 
-    /// The granules of the longest run of free blocks of any lists.
+    /// The size of the longest run of free blocks of any lists, in granules.
     pub(crate) fn longest_run(&self) -> u64 {
         let mut runs = vec![0];
         for index in self.blocks() {
