@@ -9,17 +9,18 @@ use crate::stream::shared::MemorySource;
 use std::panic::Location;
 
 impl Stream {
-    /// Allocates device memory for `len` elements; the values are arbitrary. The memory is from the heap of the
-    /// device, which chooses memory that this stream can use without a wait. Other streams can use it, too: the
-    /// first operation that writes the memory follows the operations that used it before, if any are pending.
-    /// Dropping the buffer gives the memory back. Neither is a call of the driver, unless the heap grows.
+    /// Allocates device memory for `len` elements; the values are arbitrary. The memory comes from
+    /// the heap of the device, which chooses memory that this stream can use without a wait. Other
+    /// streams can use the memory too: the first operation that writes it follows the pending
+    /// operations of earlier buffers. Dropping the buffer gives the memory back. Neither call makes
+    /// a call of the driver, unless the heap grows.
     ///
-    /// A device that was opened with [`Builder::pool`](crate::Builder::pool) allocates and frees in stream
-    /// order instead (laws A21 and A22).
+    /// A device that was opened with [`Builder::pool`](crate::Builder::pool) allocates and frees in
+    /// stream order instead (laws A21 and A22).
     ///
-    /// In a stream of a [recording](crate::graph::Recording) the memory belongs to the graph, and only its
-    /// operations can use it. Operations that are recorded after the drop may use the same memory, and then follow
-    /// the earlier ones.
+    /// In a stream of a [recording](crate::graph::Recording) the memory belongs to the graph, and
+    /// only the operations of the graph can use it. Operations that are recorded after the drop may
+    /// use the same memory. They then follow the earlier operations.
     ///
     /// # Errors
     /// `OutOfMemory`, with the requested size and the free memory; `InvalidValue` if the size
@@ -42,12 +43,13 @@ impl Stream {
         Ok(Buffer::new(block, len))
     }
 
-    /// Allocates as [`alloc`](Stream::alloc) does. If the device has no memory left, the calling thread waits for the
-    /// operations that use freed memory, those of the memory that was freed first before others, until there is
-    /// enough.
+    /// Allocates as [`alloc`](Stream::alloc) does. If the device has no memory left, the calling
+    /// thread waits for operations that use freed memory until there is enough. It waits first for
+    /// the memory that was freed first.
     ///
-    /// Such a wait ends only if the operations do: a thread that holds up one of them, or another process that it
-    /// waits for, must not wait here. So `alloc` never does it by itself.
+    /// Such a wait ends only if the operations end. So a thread must not call this function if it
+    /// holds up one of the operations, or another process for which one of them waits. For this
+    /// reason `alloc` never waits.
     ///
     /// ```
     /// use trijet::sim::HostConfig;
@@ -64,7 +66,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// Those of `alloc`: `OutOfMemory` if the memory of live buffers leaves too little.
+    /// As for `alloc`. `OutOfMemory` only if live buffers leave too little memory.
     #[track_caller]
     pub fn alloc_waiting<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let site = Location::caller();
@@ -79,7 +81,8 @@ impl Stream {
             if self.lane().recorder().is_some() {
                 return Err(refused);
             }
-            // A pool gives memory out again when a wait of the host has shown that it is complete (law A25).
+            // A pool gives memory out again after a wait of the host has shown that its users are
+            // complete (law A25).
             self.device().synchronize(site)?;
             return self.alloc(len);
         };

@@ -19,50 +19,51 @@ use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// One allocation. Byte ranges count from the beginning of the block, which need not be the
-/// beginning of its memory.
+/// One allocation. Byte ranges count from the beginning of the block. The block need not begin
+/// where its memory begins.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// The span of all its bytes. Copies of the whole block borrow it, because a span of their own
-    /// would count a share in the memory.
+    /// The span of the whole block. Copies of the whole block borrow it, because a new span would
+    /// count another share in the memory.
     whole: Span,
     pub(crate) track: Track,
-    /// `None` when it is dropped, and the source has itself.
+    /// `None` after the block was dropped and the source has taken the memory back.
     pub(super) source: Option<Arc<dyn BlockSource>>,
-    /// The number that the source knows it by, if it numbers its blocks.
+    /// The number that the source gave the block, if it numbers its blocks.
     pub(super) number: u32,
-    /// The lane that may keep the block when its last buffer is dropped; `None` if the block goes back to its source.
+    /// The lane that may keep the block when its last buffer is dropped; `None` if the block goes
+    /// back to its source.
     pub(super) home: Option<Home>,
 }
 
-/// The lane that allocated a block of a heap, and may keep it.
+/// The lane that allocated a block of a heap and may keep it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Home {
     pub(super) lane: LaneId,
-    /// The size of the block in granules, which is more than its allocation needs at times.
+    /// The size of the block in granules. It may be larger than the allocation needs.
     pub(super) granules: u64,
-    /// A number for its first byte, as in the ledger.
+    /// A number for the first byte of the block, as in the ledger.
     pub(super) place: u64,
 }
 
 impl Block {
-    /// A block of the bytes `whole` without stamps.
+    /// A block with the bytes `whole`, without stamps.
     pub(super) fn new(source: Arc<dyn BlockSource>, whole: Span) -> Arc<Self> {
         let place = whole.memory().space().place();
         let track = Track::new(source.device().domain.id(), whole.bytes(), place);
         Self::with_track(source, whole, track)
     }
 
-    /// A block of the bytes `whole` with the stamps of `track`.
+    /// A block with the bytes `whole` and the stamps of `track`.
     pub(super) fn with_track(source: Arc<dyn BlockSource>, whole: Span, track: Track) -> Arc<Self> {
         Self::numbered(source, whole, track, (0, None))
     }
 
-    /// A block of the bytes `whole` with the stamps of `track`, which its source knows by a number, and which a lane may
-    /// keep.
+    /// A block with the bytes `whole` and the stamps of `track`. Its source knows the block by a
+    /// number, and a lane may keep it.
     ///
-    /// It is inlined so that the track is built where it stays: every copy of it costs as much as the rest of an
-    /// allocation.
+    /// This function is inlined so that the track is built at its final place: a copy of the track
+    /// costs as much as the rest of an allocation.
     #[inline(always)]
     pub(super) fn numbered(
         source: Arc<dyn BlockSource>,
@@ -73,7 +74,7 @@ impl Block {
         Arc::new(Self { whole, track, source: Some(source), number, home })
     }
 
-    /// Makes a block that a lane kept an allocation of `bytes`.
+    /// Turns a block that a lane kept into an allocation of `bytes`.
     #[inline]
     pub(super) fn wake(&mut self, source: Arc<dyn BlockSource>, bytes: u64) {
         self.whole.resize(bytes);
@@ -87,8 +88,9 @@ impl Block {
         self.whole.memory().span(self.in_memory(&range))
     }
 
-    /// The bytes `range` of the block, as [`Block::span`] gives them. A span of a part is put into `part`;
-    /// the span of the whole block is borrowed, so that it counts no further share in the memory.
+    /// The bytes `range` of the block, as from [`Block::span`]. The span of a part is put into
+    /// `part`. The span of the whole block is borrowed, so that it counts no other share in the
+    /// memory.
     #[inline]
     pub(crate) fn span_in<'s>(&'s self, range: Range<u64>, part: &'s mut Option<Span>) -> &'s Span {
         if range == (0..self.whole.bytes()) {
@@ -104,13 +106,14 @@ impl Block {
         first + range.start..first + range.end
     }
 
-    /// The span of all of its bytes.
+    /// The span of the whole block.
     pub(super) fn whole(&self) -> &Span {
         &self.whole
     }
 
-    /// The address of the bytes `range` of the block, as kernels and other code see them. Other code may use the bytes
-    /// from now on, so those of a host device are initialised, and stay as that code leaves them.
+    /// The address of the bytes `range` of the block, as kernels and other code see it. Other code
+    /// may use the bytes from now on. So the bytes of a host device are initialised here, and stay
+    /// as that code leaves them.
     pub(super) fn expose(&self, range: &Range<u64>) -> u64 {
         if let Some(host) = self.whole.memory().host() {
             host.expose(&self.in_memory(range));
@@ -156,7 +159,7 @@ impl Block {
         self.domain().host_wait_for((&self.track, range), mode, site)
     }
 
-    /// Appends the entry of an access by the host, to which the memory is lent from now on.
+    /// Appends the entry of an access by the host. The memory is lent to the host from now on.
     pub(crate) fn note_host(
         &self,
         range: Range<u64>,
@@ -230,13 +233,14 @@ mod tests {
         fn give_back(self: Arc<Self>, _: &Memory, _: &mut Track, _: u32) {}
     }
 
-    /// A device without threads of its own: Miri takes one that outlives the tests for a leak.
+    /// A device without threads of its own. Miri reports a thread that outlives the tests as a
+    /// leak.
     fn device() -> Result<Device> {
         let executor = Executor::Virtual(Order::Greedy);
         Ok(Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0))
     }
 
-    /// A block need not begin where its memory does.
+    /// A block need not begin where its memory begins.
     #[test]
     fn bytes_of_a_block_count_from_its_beginning() -> Result<()> {
         let device = device()?;

@@ -20,8 +20,8 @@ use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 
-/// A type of which every bit pattern is a valid value, so that a device may return any bytes. Every
-/// type that is `Pod`, `Send` and `Sync` is an element.
+/// A type for which every bit pattern is a valid value, so that a device may return any bytes.
+/// Every type that is `Pod`, `Send` and `Sync` is an element.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no element of a buffer: not all bytes that a device may write are values of it",
     label = "no element",
@@ -124,9 +124,9 @@ pub(crate) fn within(range: impl RangeBounds<usize>, len: usize) -> Range<usize>
 }
 
 impl<T: Element, S> Buffer<T, S> {
-    /// Announces that other streams will use the buffer: an event is recorded right after each
-    /// operation on it, and after its allocation if that was in the stream `home`. Later waits then
-    /// cover exactly what they need.
+    /// Announces that other streams will use the buffer. From now on, an event is recorded right
+    /// after each operation on it, and after its allocation if that was in the stream `home`. Later
+    /// waits then wait for no more than necessary.
     pub(crate) fn expect_crossing(self, home: Option<&Stream>) -> Result<Self> {
         self.block.track.set_shared();
         if let Some(stream) = home {
@@ -155,7 +155,7 @@ impl<T: Element, S> Buffer<T, S> {
         Self::at(block, 0, len)
     }
 
-    /// `len` elements of a block from the byte `start` on.
+    /// `len` elements of a block, starting at the byte `start`.
     pub(super) fn at(block: Arc<Block>, start: u64, len: usize) -> Self {
         Self { block: Share::new(block), start, len, types: PhantomData }
     }
@@ -218,8 +218,8 @@ impl<T: Element, S> Buffer<T, S> {
         self.view_mut().slice(range)
     }
 
-    /// Splits the buffer into the elements before `at` and those from `at` on. The parts may be
-    /// used on different streams without waiting for each other.
+    /// Splits the buffer into the elements before `at` and the elements at `at` and above. The
+    /// parts may be used on different streams without waiting for each other.
     ///
     /// # Panics
     /// If `at` is greater than the length.
@@ -252,25 +252,26 @@ impl<T, S> Buffer<T, S> {
         device_of(&self.block)
     }
 
-    /// Forgets which streams used the buffer, so that its operations are recorded one by one only if two streams use it
-    /// from now on.
+    /// Forgets which streams used the buffer. From now on, its operations are recorded one by one
+    /// only if two streams use it.
     pub(crate) fn forget_lanes(&self) {
         self.block.track.forget_lanes();
     }
 
-    /// Prepares the buffer for several users of parts of it. The caller is its only user now.
+    /// Prepares the buffer for several users of its parts. The caller is its only user now.
     pub(crate) fn share_in_parts(&self) {
         self.block.track.set_parts();
     }
 
-    /// The elements `range` as a buffer of their own, as if the buffer was split. The caller keeps the uses of the two
-    /// apart, or in order.
+    /// The elements `range` as a separate buffer, as if the buffer was split. The caller keeps the
+    /// uses of the two apart, or in order.
     pub(crate) fn part(&self, range: Range<usize>) -> Self {
         let start = self.start + (range.start * size_of::<T>()) as u64;
         Self { block: self.block.clone(), start, len: range.len(), types: PhantomData }
     }
 
-    /// The elements `range`, for writing. One thread at a time enqueues operations with such views, in their order.
+    /// The elements `range`, for writing. Only one thread at a time enqueues operations with such
+    /// views, in their order.
     pub(crate) fn shared_view_mut(&self, range: Range<usize>) -> ViewMut<'_, T> {
         let start = self.start + (range.start * size_of::<T>()) as u64;
         ViewMut { block: &self.block, start, len: range.len(), types: PhantomData }
@@ -324,7 +325,7 @@ impl<'a, T: Element> View<'a, T> {
         self.block.span(self.range())
     }
 
-    /// The span, borrowed if it is the whole block, and otherwise put into `part`.
+    /// The span. It is borrowed if it is the whole block, and is otherwise put into `part`.
     #[inline]
     pub(crate) fn span_in<'s>(&self, part: &'s mut Option<Span>) -> &'s Span
     where
@@ -409,7 +410,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
         self.block.span(self.range())
     }
 
-    /// The span, borrowed if it is the whole block, and otherwise put into `part`.
+    /// The span. It is borrowed if it is the whole block, and is otherwise put into `part`.
     #[inline]
     pub(crate) fn span_in<'s>(&self, part: &'s mut Option<Span>) -> &'s Span
     where

@@ -18,7 +18,11 @@ use std::panic::Location;
 
 #[cold]
 fn differ(src: usize, dst: usize) -> Error {
-    Error::new(ErrorKind::InvalidValue, "copy", format!("{src} elements into {dst}"))
+    Error::new(
+        ErrorKind::InvalidValue,
+        "copy",
+        format!("the source has {src} elements, the target {dst}"),
+    )
 }
 
 #[cold]
@@ -33,8 +37,8 @@ struct Copy<'s, 'a> {
     uses: [Use<'a>; 2],
 }
 
-/// Room for the spans of parts of blocks. It belongs to the caller of [`Copy::new`], so that no span
-/// moves.
+/// Space for the spans of parts of blocks. It belongs to the caller of [`Copy::new`], so that no
+/// span moves.
 #[derive(Default)]
 struct CopyParts {
     dst: Option<Span>,
@@ -79,7 +83,7 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// The most copies that a batch can hold. An operation has at most 64 accesses, and a copy has
+    /// Maximum number of copies per batch. An operation has at most 64 accesses, and a copy has
     /// two.
     pub const COPIES_MAX: usize = 32;
 
@@ -104,19 +108,19 @@ impl<'a> Batch<'a> {
         let Some(copy) = Copy::new(src, dst, &mut parts)? else { return Ok(()) };
         let refuse = |cause: &'static str| Error::new(ErrorKind::InvalidValue, "batch", cause);
         if self.copies.len() == Self::COPIES_MAX {
-            return Err(refuse("a batch holds at most 32 copies"));
+            return Err(refuse("a batch holds at most 32 copies; put this copy in another batch"));
         }
         let Copy { dst, src, uses } = copy;
         let copy = CopySpans { dst: dst.clone(), src: src.clone() };
         if self.copies.first().is_some_and(|first| first.engine() != copy.engine()) {
-            return Err(refuse("the copies of a batch go one way"));
+            return Err(refuse("a batch has one direction; put this copy in another batch"));
         }
         let (dst, src) = (&copy.dst, &copy.src);
         let touches = |other: &CopySpans| {
             other.dst.overlaps(dst) || other.dst.overlaps(src) || other.src.overlaps(dst)
         };
         if self.copies.iter().any(touches) {
-            return Err(refuse("two copies of a batch touch the same bytes"));
+            return Err(refuse("two copies of a batch access the same bytes, and one writes them"));
         }
         self.copies.push(copy);
         self.uses.extend(uses);
@@ -128,8 +132,8 @@ impl Stream {
     /// Copies `src` to `dst` asynchronously, in any direction. Both have the same number of
     /// elements.
     ///
-    /// Between two devices the bytes take their link, and go through page-locked memory where there is none
-    /// ([`Device::can_access`]).
+    /// A copy between two devices uses their link. Without a link, the bytes go through page-locked
+    /// memory ([`Device::can_access`]).
     ///
     /// # Errors
     /// `InvalidValue` if the lengths differ, if `src` and `dst` overlap, or if one of them belongs
@@ -149,7 +153,7 @@ impl Stream {
     }
 
     /// Copies everything in `batch` as one operation of the stream, without an order among the
-    /// copies (law A19). `order` says when the driver may read the sources.
+    /// copies (law A19). `order` determines when the driver may read the sources.
     ///
     /// ```
     /// use trijet::SourceOrder;
@@ -198,7 +202,8 @@ impl Stream {
         self.enqueue(Action::Batch { copies: &batch.copies, order }, &batch.uses, site)
     }
 
-    /// Lets the device of the stream use the memory of a copy, where it is that of another device.
+    /// Lets the device of the stream access the memory of a copy, where that belongs to another
+    /// device.
     #[inline(always)]
     fn reach(&self, dst: &Span, src: &Span) -> Result<Reach> {
         let device = self.lane().device;
@@ -240,9 +245,9 @@ impl Stream {
 }
 
 impl Device {
-    /// Copies `src` to `dst` in the legacy stream, and waits as law A18 says. Downloads, and
+    /// Copies `src` to `dst` in the legacy stream, and waits according to law A18. Downloads, and
     /// uploads from page-locked memory, are complete at return. After an upload from pageable
-    /// memory, the source may be changed. A copy within a device is not waited for.
+    /// memory, the source may be changed. The call does not wait for a copy within a device.
     ///
     /// # Errors
     /// As for [`Stream::copy`].

@@ -1,8 +1,9 @@
-//! Memory that other code uses in a stream directly, without [`Stream::foreign`]: what an allocator for other libraries
-//! needs.
+//! Memory that other code uses in a stream directly, without [`Stream::foreign`]. An allocator for
+//! other libraries needs this.
 //!
-//! The library does not see such work. So the program says before it which memory the stream will use, and after it that the
-//! stream has used the memory. Between the two, the program orders all uses of the memory.
+//! The library does not see such work. So the program declares before the work which memory the
+//! stream will use, and after the work that the stream has used it. Between the two declarations,
+//! the program orders all uses of the memory.
 #![forbid(unsafe_code)]
 
 use super::buffer::{AsView, Buffer, Element};
@@ -12,9 +13,10 @@ use crate::stream::Stream;
 use std::panic::Location;
 
 impl Stream {
-    /// Makes this stream follow every operation that may still use the memory of a buffer, also those of an earlier owner of
-    /// its bytes. What other code enqueues in the stream from now on can use the memory. If the stream follows these
-    /// operations anyway, or if they are known to be complete, no call of the driver is made.
+    /// Makes this stream follow every operation that may still use the memory of a buffer,
+    /// including operations of earlier owners of the bytes. Work that other code enqueues in the
+    /// stream from now on can use the memory. No call of the driver is made if the stream follows
+    /// these operations already, or if they are known to be complete.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -29,8 +31,9 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` for memory of another driver, and on the default stream of another thread; `Capturing` if a wait is
-    /// necessary and the stream is being captured, and for a stream of a recording; what the driver reports.
+    /// `InvalidValue` for memory of another driver, and on the default stream of another thread;
+    /// `Capturing` if a wait is necessary and the stream is being captured, and for a stream of a
+    /// recording; what the driver reports.
     #[track_caller]
     pub fn follow_users<T: Element>(&self, buffer: &Buffer<T>) -> Result<()> {
         calling::refuse("follow users")?;
@@ -39,10 +42,11 @@ impl Stream {
         self.lane().follow_users((used.track, used.range), Location::caller())
     }
 
-    /// Notes that work which other code enqueued in this stream until now uses the memory of a buffer. When the buffer is
-    /// dropped, the next owner of the bytes follows that work, and so does an access by the host. Operations of this library
-    /// on the same buffer do not: the program orders them. The call enqueues nothing and makes no call of the driver, except
-    /// for a record on the default stream of a thread. Ledgers have no entry of it.
+    /// Declares that work which other code has enqueued in this stream uses the memory of a buffer.
+    /// When the buffer is dropped, the next owner of the bytes follows that work. An access by the
+    /// host follows the work too. Operations of this library on the same buffer do not follow it:
+    /// the program must order them. The call enqueues nothing and makes no call of the driver,
+    /// except for a record on the default stream of a thread. Ledgers have no entry for the call.
     ///
     /// # Errors
     /// As for [`Stream::follow_users`].

@@ -1,5 +1,5 @@
-//! Bytes whose content is of no use any more, for the checker: a read before the next write is then a
-//! finding, as for new memory.
+//! Tells the checker that the content of bytes is no longer needed. A read before the next write is
+//! then a finding, as for new memory.
 #![forbid(unsafe_code)]
 
 use super::buffer::ViewMut;
@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use std::panic::Location;
 
 impl ViewMut<'_, u8> {
-    /// Tells the checker of the device, if there is one, that these bytes have no content from now on.
-    /// `what` names the work at `site` that will write them.
+    /// Tells the checker of the device, if there is one, that these bytes have no content from now
+    /// on. `what` names the work at `site` that will write them.
     pub(crate) fn discard(
         &self,
         device: &OpenDevice,

@@ -1,8 +1,8 @@
 //! DLPack: exchange of tensors with PyTorch, CuPy, JAX and others, without a copy.
 //!
-//! The layout is that of `DLManagedTensor` in `dlpack.h`, which every framework reads and which a
-//! capsule named `dltensor` holds. An imported tensor must be dense in row-major order, and its
-//! shape is not kept. An exported buffer has one dimension.
+//! The layout is `DLManagedTensor` from `dlpack.h`, which every framework reads and which a capsule
+//! named `dltensor` holds. An imported tensor must be dense in row-major order, and its shape is
+//! not kept. An exported buffer has one dimension.
 
 use super::buffer::{Buffer, Element};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -109,8 +109,9 @@ pub struct DlManagedTensor {
 /// # Ok::<(), trijet::Error>(())
 /// ```
 ///
-/// A type of another size or a greater alignment than the Rust type does not compile. Nor does a type with values
-/// that the Rust type does not exclude: handles (code 3) and truth values (code 6).
+/// A type of another size or a greater alignment than the Rust type does not compile. Nor does a
+/// type with values that the Rust type does not exclude: handles (code 3) and truth values (code
+/// 6).
 ///
 /// ```compile_fail,E0080
 /// use trijet::memory::dlpack::{DlElement, DlType};
@@ -146,14 +147,15 @@ pub trait DlElement: Element {
     const TYPE: DlType;
 }
 
-/// The type of an element in DLPack, if the type describes the element truly. Safe code may implement [`DlElement`], and both
-/// directions believe the type.
+/// The type of an element in DLPack. Fails to compile if the type does not describe the element
+/// correctly: safe code may implement [`DlElement`], and both directions rely on the type.
 const fn type_of<T: DlElement>() -> DlType {
     const {
         let DlType { code, bits, lanes } = T::TYPE;
         let (size, bits) = (size_of::<T>(), bits as usize);
         assert!(bits * lanes as usize == size * 8, "an element has the size of its type in DLPack");
-        // A complex number is aligned like its two parts. Parts of less than a byte need no alignment.
+        // A complex number has the alignment of its parts. Parts of less than a byte need no
+        // alignment.
         let part = if code == COMPLEX { bits / 2 } else { bits };
         assert!(part <= 8 * align_of::<T>(), "an element is aligned as its type in DLPack");
         assert!(
@@ -191,7 +193,7 @@ impl Drop for Imported {
     }
 }
 
-/// An exported tensor, with what it points to.
+/// An exported tensor, with the data to which it points.
 struct Exported<T> {
     managed: DlManagedTensor,
     shape: [i64; 1],
@@ -233,7 +235,7 @@ unsafe fn dense_len(tensor: &DlTensor) -> Result<usize> {
     });
     let negative = shape.iter().any(|extent| *extent < 0);
     if negative || shape.contains(&0) {
-        // Without elements the strides have no meaning, and producers export various ones.
+        // Without elements, the strides have no meaning, and producers export various values.
         return if negative { Err(refuse(format!("shape {shape:?} is negative"))) } else { Ok(0) };
     }
     let mut len = 1_i64;
@@ -266,12 +268,14 @@ impl Device {
     ///
     /// # Errors
     /// `InvalidValue` if the tensor is on another device, has another element type, or is not dense
-    /// in row-major order. The tensor is then given back. A tensor without elements may have any strides and address.
+    /// in row-major order. The tensor is then given back. A tensor without elements may have any
+    /// strides and address.
     ///
     /// # Safety
     /// `tensor` is a live tensor as `dlpack.h` (version 0.8) describes it, and is handed over. Work
     /// of other code on it is complete, or streams and events order it before every use of the
-    /// buffer. Other code does not use the tensor until it is given back. For a host device, its elements are initialised.
+    /// buffer. Other code does not use the tensor until it is given back. For a host device, its
+    /// elements are initialised.
     pub unsafe fn from_dlpack<T: DlElement>(
         &self,
         tensor: NonNull<DlManagedTensor>,
@@ -294,7 +298,7 @@ impl Device {
         // SAFETY: a live tensor, by this function's contract.
         let len = unsafe { dense_len(tensor)? };
         let address = match len {
-            // The address of no elements has no meaning, and may be null.
+            // Without elements, the address has no meaning and may be null.
             0 => align_of::<T>() as u64,
             _ => (tensor.data.expose_provenance() as u64).saturating_add(tensor.byte_offset),
         };

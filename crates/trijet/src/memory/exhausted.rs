@@ -1,5 +1,5 @@
-//! The error of an allocation for which the heap has no memory: what is free, why it is of no use, and what would
-//! help.
+//! The error of an allocation for which the heap has no memory: how much memory is free, why the
+//! allocation cannot use it, and what would help.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind};

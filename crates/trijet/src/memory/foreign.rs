@@ -40,8 +40,8 @@ impl fmt::Debug for ForeignSource {
     }
 }
 
-/// The block of `bytes` at `address`, which `owner` keeps alive. The public functions that call
-/// this state what makes it sound.
+/// The block of `bytes` at `address`, which `owner` keeps alive. The public callers of this
+/// function state the conditions under which it is sound.
 pub(super) fn import(
     device: &Device,
     space: Space,
@@ -81,17 +81,16 @@ impl BlockSource for ForeignSource {
 }
 
 /// Drops the owner if no operation uses the memory any more. The token of the memory is dropped
-/// before.
+/// first.
 fn release(device: Arc<OpenDevice>, memory: Memory, track: Track, mut owner: ForeignOwner) {
     match is_idle(&device.domain, &track) {
         Ok(true) => {
             drop(memory);
-            // Taken out of its `ManuallyDrop`, the box is dropped as usual.
+            // The box is dropped as usual after it is taken out of its `ManuallyDrop`.
             drop(caught(|| drop(std::mem::replace(&mut *owner, Box::new(())))));
         }
         Ok(false) => defer(device, memory, track, owner),
-        // The device is lost. It is unknown what it still does to the bytes, so they leak with
-        // their owner.
+        // The device is lost. It may still access the bytes, so they leak with their owner.
         Err(error) => device.keep_error(error),
     }
 }
@@ -106,7 +105,10 @@ fn check_aligned<T>(address: u64) -> Result<()> {
     if address.is_multiple_of(align_of::<T>() as u64) {
         return Ok(());
     }
-    let cause = format!("address {address:#x} is not a multiple of {}", align_of::<T>());
+    let cause = format!(
+        "address {address:#x} is not aligned to {} bytes, as its elements are",
+        align_of::<T>()
+    );
     Err(Error::new(ErrorKind::InvalidValue, "foreign memory", cause))
 }
 
@@ -135,8 +137,8 @@ impl Device {
     /// `address` is the address of `len` elements in memory of this device, which stays valid until
     /// `owner` is dropped. Accesses by other code that began before this call are complete, or
     /// streams and events order them before every use of the buffer. Until `owner` is dropped,
-    /// other code accesses the memory only in [`Stream::foreign`](crate::Stream::foreign). For a host device, the
-    /// elements are initialised.
+    /// other code accesses the memory only in [`Stream::foreign`](crate::Stream::foreign). For a
+    /// host device, the elements are initialised.
     ///
     /// # Errors
     /// `InvalidValue` if the address is null or not a multiple of the alignment of `T`, if an

@@ -1,7 +1,7 @@
-//! Work of other libraries on the memory of this one.
+//! Work of other libraries on memory of this library.
 //!
 //! Another library enqueues its work in a stream of this library, see [`Stream::foreign`]. The work
-//! is an operation like any other: its memory is declared, so it waits for earlier users on other
+//! is an operation like any other. Its memory is declared, so it waits for earlier users on other
 //! streams, and later users wait for it.
 
 use super::buffer::{AsView, AsViewMut};
@@ -27,7 +27,7 @@ pub struct Uses<'a> {
 }
 
 impl<'a> Uses<'a> {
-    /// The most pieces of memory that an operation can use.
+    /// Maximum number of pieces of memory per operation.
     pub const USES_MAX: usize = 64;
 
     /// A declaration of no memory.
@@ -47,12 +47,12 @@ impl<'a> Uses<'a> {
         self
     }
 
-    /// Declares memory of which the work writes every byte.
+    /// Declares memory that the work overwrites completely.
     pub fn write<W: AsViewMut + ?Sized>(self, memory: &'a mut W) -> Self {
         self.written(memory, Mode::Write)
     }
 
-    /// Declares memory that the work reads and writes, or of which it writes a part.
+    /// Declares memory that the work reads and writes, or that it overwrites in part.
     pub fn read_write<W: AsViewMut + ?Sized>(self, memory: &'a mut W) -> Self {
         self.written(memory, Mode::ReadWrite)
     }
@@ -69,8 +69,9 @@ impl Stream {
     /// Enqueues work of another library, for example of cuBLAS. `run` is called once, during this
     /// call, with the stream as a `CUstream`, and enqueues the work in it. The work waits for
     /// earlier users of the memory on other streams, and later users wait for the work. `label`
-    /// names it in findings and timelines. With the label `all_reduce`, `broadcast`, `reduce`, `all_gather`,
-    /// `reduce_scatter`, `all_to_all` or `exchange` it counts as communication and not as a kernel.
+    /// names it in findings and timelines. With the label `all_reduce`, `broadcast`, `reduce`,
+    /// `all_gather`, `reduce_scatter`, `all_to_all` or `exchange`, the work counts as communication
+    /// and not as a kernel.
     ///
     /// `run` may call this library. If `run` returns an error, so does this call, and the memory
     /// still counts as used. A panic of `run` is caught.
@@ -109,7 +110,9 @@ impl Stream {
         let most = Uses::USES_MAX;
         if uses.uses.len() > most {
             let declared = uses.uses.len();
-            let cause = format!("{declared} pieces of memory are declared, at most {most} can be");
+            let cause = format!(
+                "{declared} pieces of memory are declared; an operation can use at most {most}"
+            );
             return Err(Error::new(ErrorKind::InvalidValue, "foreign work", cause));
         }
         let (run, result) = (Cell::new(Some(run)), Cell::new(None));

@@ -1,8 +1,8 @@
 //! Growing buffers: device memory that becomes larger without a copy and at the same address.
 //!
-//! A growing buffer has a range of addresses for the most elements that it may ever have. Memory is mapped at the end
-//! of what it has, where no operation can be, so nothing is waited for. A thread maps it ahead. When the buffer is
-//! dropped, the range keeps its memory for the next growing buffer.
+//! A growing buffer has a range of addresses for its maximum number of elements. Memory is mapped
+//! after the bytes that operations may use, so mapping waits for no operation. A thread maps memory
+//! ahead. When the buffer is dropped, the range keeps its memory for the next growing buffer.
 #![forbid(unsafe_code)]
 
 use super::block::Block;
@@ -25,7 +25,8 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Elements in device memory whose number grows: no element is copied, and the address stays the same.
+/// Elements in device memory whose number grows. No element is copied, and the address stays the
+/// same.
 ///
 /// ```
 /// use trijet::{Device, Select};
@@ -47,9 +48,10 @@ pub struct GrowingBuffer<T> {
     buffer: Buffer<T>,
     range: Arc<GrowingRange>,
     device: Arc<OpenDevice>,
-    /// The most elements.
+    /// The maximum number of elements.
     len_max: usize,
-    /// Whether other code was given its address, and may use the elements that it gets later.
+    /// Whether other code got the address of the buffer. That code may also use elements that are
+    /// added later.
     is_exposed: AtomicBool,
 }
 
@@ -61,14 +63,15 @@ struct Growing {
 }
 
 impl Stream {
-    /// A growing buffer of `len` elements, which may have up to `len_max`; the values are arbitrary. For these, only
-    /// addresses are taken. The memory may be that of a growing buffer that was dropped. The first operation that writes
-    /// the buffer then follows the operations that used the memory before.
+    /// A growing buffer of `len` elements, with at most `len_max` elements; the values are
+    /// arbitrary. For elements beyond `len`, only addresses are reserved. The memory may come from
+    /// a growing buffer that was dropped. The first operation that writes the new buffer then
+    /// follows the operations that used the memory before.
     ///
     /// # Errors
-    /// `OutOfMemory` if there is not so much memory, or are not so many addresses; `InvalidValue` if the size overflows,
-    /// an element has no bytes, or `len` is more than `len_max`; `Unsupported` for a device that allocates from a pool, and
-    /// in a stream of a recording.
+    /// `OutOfMemory` if there is not enough memory or not enough addresses; `InvalidValue` if the
+    /// size overflows, an element has no bytes, or `len` is more than `len_max`; `Unsupported` for
+    /// a device that allocates from a pool, and in a stream of a recording.
     #[track_caller]
     pub fn growing<T: Element>(&self, len: usize, len_max: usize) -> Result<GrowingBuffer<T>> {
         let [used, bytes] = [bytes_of::<T>("growing", len)?, bytes_of::<T>("growing", len_max)?];
@@ -77,7 +80,7 @@ impl Stream {
         self.lane().admit("growing")?;
         let (MemorySource::Heap(heap), None) = (&device.source, self.lane().recorder()) else {
             let cause =
-                "a buffer grows in the heap of a device, which a pool and a recording do not have";
+                "a growing buffer needs the heap of a device; a pool and a recording have no heap";
             return Err(Error::new(ErrorKind::Unsupported, "growing", cause).on(device.id));
         };
         let domain = &device.domain;
@@ -106,16 +109,17 @@ impl Stream {
 }
 
 impl<T: Element> GrowingBuffer<T> {
-    /// Makes the buffer `len` elements long. The elements that it had keep their values and their address, and the values of
-    /// new ones are arbitrary. Operations that use the buffer go on meanwhile, and operations on the new elements wait for
-    /// none of them.
+    /// Makes the buffer `len` elements long. Existing elements keep their values and their address,
+    /// and the values of new elements are arbitrary. Operations that use the buffer continue, and
+    /// operations on the new elements wait for none of them.
     ///
-    /// It makes no call of the driver if the memory is there: a thread maps it ahead while the buffer grows. On a
-    /// virtual executor the call maps it, so that a run is the same each time.
+    /// The call makes no call of the driver if the memory is already mapped: a thread maps memory
+    /// ahead while the buffer grows. On a virtual executor there is no such thread, and the call
+    /// maps the memory, so that a run is the same each time.
     ///
     /// # Errors
-    /// `InvalidValue` if `len` is less than the length, or more than the buffer may have; `OutOfMemory` if the device has
-    /// no more. The buffer is then as it was.
+    /// `InvalidValue` if `len` is less than the length, or more than the maximum length;
+    /// `OutOfMemory` if the device has no more memory. After an error the buffer is unchanged.
     #[inline]
     pub fn grow_to(&mut self, len: usize) -> Result<()> {
         calling::refuse("grow")?;
@@ -134,12 +138,13 @@ impl<T: Element> GrowingBuffer<T> {
         self.ask_ahead(bytes)
     }
 
-    /// Makes the buffer `len` elements long, if it is longer. The memory stays with the buffer.
+    /// Makes the buffer `len` elements long, if it is longer. The buffer keeps the memory.
     pub fn truncate(&mut self, len: usize) {
         self.buffer.len = self.buffer.len.min(len);
     }
 
-    /// Maps the memory for `len` elements now, so that the buffer grows up to there without a call of the driver.
+    /// Maps the memory for `len` elements now, so that the buffer grows to this length without a
+    /// call of the driver.
     ///
     /// # Errors
     /// As for [`grow_to`](Self::grow_to).
@@ -165,13 +170,13 @@ impl<T: Element> GrowingBuffer<T> {
         self.buffer.is_empty()
     }
 
-    /// The most elements that it may have.
+    /// The maximum number of elements.
     #[must_use]
     pub fn len_max(&self) -> usize {
         self.len_max
     }
 
-    /// The bytes for which it has memory.
+    /// The number of mapped bytes.
     #[must_use]
     pub fn mapped(&self) -> Bytes {
         Bytes(self.range.mapped())
@@ -227,7 +232,8 @@ impl<T: Element> GrowingBuffer<T> {
         }
     }
 
-    /// Maps memory up to a number of bytes. If the device has no more, memory that is held and not used makes room.
+    /// Maps memory up to a number of bytes. If the device has no more memory, the heap first
+    /// releases unused memory.
     #[cold]
     fn map(&self, bytes: u64) -> Result<()> {
         let (heap, domain) = (self.heap()?, &self.device.domain);
@@ -247,7 +253,7 @@ impl<T: Element> GrowingBuffer<T> {
         again.map_err(|error| self.device.failed(error))
     }
 
-    /// Has memory mapped ahead, if the buffer is near the end of what it has.
+    /// Requests memory ahead if the buffer is near the end of its memory.
     #[inline]
     fn ask_ahead(&self, bytes: u64) -> Result<()> {
         let (heap, domain) = (self.heap()?, &self.device.domain);

@@ -1,11 +1,19 @@
 //! Blocks of the heap of a device, which needs no call of the driver to allocate or free.
 //!
-//! The memory of a dropped block goes back at once, with the positions of its last users. An allocation
-//! takes, in this order: a block that its lane keeps (`share`); memory whose users its stream comes after; memory whose users are complete; memory
-//! whose users its stream has waited for; what other lanes keep; memory that a query finds complete; new memory of the device; and at
-//! last, memory whose users are pending. The mode of the heap leaves some of these out, or changes their order. The
-//! users that may be pending stay with the memory: the first operation that writes it follows them, on whatever
-//! stream it runs.
+//! The memory of a dropped block goes back at once, with the positions of its last users. An
+//! allocation takes, in this order:
+//!
+//! 1. a block that its lane keeps (`share`);
+//! 2. memory whose users its stream follows;
+//! 3. memory whose users are complete;
+//! 4. memory whose users its stream has waited for;
+//! 5. blocks that other lanes keep;
+//! 6. memory that a query finds complete;
+//! 7. new memory of the device;
+//! 8. memory whose users are pending.
+//!
+//! The mode of the heap leaves some of these out, or changes their order. Users that may be pending
+//! stay with the memory: the first operation that writes it follows them, on any stream.
 #![forbid(unsafe_code)]
 
 use super::block::{Block, Home};
@@ -28,18 +36,18 @@ use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Blocks of other lists that are looked at before the heap grows.
+/// Number of blocks of other lists that are examined before the heap grows.
 const LOOKED_AT_MAX: usize = 32;
-/// Lists whose work is asked for before the heap grows. A query takes a hundredth of the time of a growth, and memory that
-/// waits in the list of a lane is of no use to the others.
+/// Number of lists whose users are queried before the heap grows. A query takes a hundredth of the
+/// time of a growth, and memory in the list of one lane is unavailable to the others.
 pub(super) const QUERIES_MAX: usize = 32;
-/// How often the heap grows for one allocation, if other threads take the new memory.
+/// Maximum number of growths for one allocation, if other threads take the new memory.
 pub(super) const GROWTHS_MAX: usize = 8;
 
 /// Prepares an allocation for the first use in `stream`.
 ///
 /// # Errors
-/// Why the stream takes none.
+/// An error that states why the stream takes no allocation.
 pub(super) fn admit(stream: &Stream) -> Result<()> {
     stream.device().run_deferred();
     stream.lane().admit("alloc")
@@ -56,7 +64,8 @@ pub(super) fn alloc(
     alloc_from(stream, heap, bytes, site, (source, true))
 }
 
-/// Allocates `bytes` as [`alloc`] does. Their memory goes back to `source`, unless the lane may keep it.
+/// Allocates `bytes` as [`alloc`] does. The memory goes back to `source`, unless the lane may keep
+/// it.
 #[inline(always)]
 pub(super) fn alloc_from(
     stream: &Stream,
@@ -150,7 +159,7 @@ fn take(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)> {
     }
 }
 
-/// Takes a block that is free in the heap, and that the lane may use without a wait.
+/// Takes a block that is free in the heap and that the lane may use without a wait.
 #[inline(always)]
 fn take_free(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Option<(Span, Taken)> {
     let granules = granules(bytes);
@@ -173,7 +182,7 @@ fn take_free(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Option<(Span, Taken)>
     Some(counted(&mut state, bytes, taken, reuse))
 }
 
-/// Takes a block that lanes keep, or that a query finds complete, or other memory.
+/// Takes a block that lanes keep or that a query finds complete, or other memory.
 #[cold]
 fn take_hidden(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)> {
     lane.domain.gather_in_heap(heap);
@@ -207,7 +216,7 @@ fn take_queried(
     Ok(taken.map(|(taken, _)| counted(&mut state, bytes, taken, Reuse::Queried)))
 }
 
-/// Takes a block of new memory, or of memory that is still in use, whose users the first access follows.
+/// Takes a block of new memory, or a block in use, whose users the first access follows.
 #[cold]
 fn take_more(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)> {
     let granules = granules(bytes);
@@ -227,7 +236,7 @@ fn take_more(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)>
     let mut refused = None;
     for _ in 0..GROWTHS_MAX {
         let _turn = heap.turn_to_grow();
-        // Another thread may have made it grow in its turn.
+        // Another thread may have made the heap grow in its turn.
         let mut state = domain.lock_heap(heap);
         if let Some((taken, reuse)) = state.space.take(lane.id, granules) {
             return Ok(counted(&mut state, bytes, taken, reuse));
@@ -255,7 +264,7 @@ fn take_more(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)>
     {
         return Ok(found);
     }
-    // Memory that is free in pieces may be enough for one of this size.
+    // Free memory in several pieces may suffice for one piece of this size.
     if heap.trim(driver, Trim::Keep(0), |user| domain.is_done(*user))? > 0
         && heap.grow(driver, granules).is_ok()
     {
@@ -277,9 +286,10 @@ fn counted(state: &mut State, bytes: Bytes, taken: Taken, reuse: Reuse) -> (Span
     (state.span(&taken, bytes.0), taken)
 }
 
-/// Asks the driver whether the work that free memory waits for is complete. Returns whether some of it is. Where no
-/// event stands for the work, one is recorded, and a later call asks for it: without, a lane that is never
-/// waited for would never be found complete, and the heap would grow for as long as it works.
+/// Queries the driver whether the users of free memory are complete. Returns whether some are. If
+/// no event stands for a user, one is recorded, and a later call queries it. Otherwise a lane for
+/// which no thread ever waits would never be found complete, and the heap would grow while the lane
+/// works.
 pub(super) fn query(domain: &Domain, awaited: &[Users]) -> Result<bool> {
     let mut found = false;
     for user in awaited.iter().flatten() {
@@ -303,8 +313,8 @@ pub(super) fn query(domain: &Domain, awaited: &[Users]) -> Result<bool> {
     Ok(found)
 }
 
-/// Allocates as [`alloc`] does. If there is no memory, the calling thread waits for the operations that free memory
-/// was used by, those of the longest free memory first, until there is enough.
+/// Allocates as [`alloc`] does. If there is no memory, the calling thread waits for the operations
+/// that used free memory until there is enough. It waits first for the memory that was freed first.
 pub(super) fn alloc_waiting(
     stream: &Stream,
     heap: &Heap,

@@ -1,10 +1,11 @@
 //! Host functions that use host memory. The enqueue call declares the memory, and the function gets
-//! slices of it when the stream reaches it.
+//! slices of the memory when the stream reaches it.
 //!
-//! The declaration orders the function like any other operation, on every stream: it follows the
-//! writers of what it reads and the users of what it writes, and later users follow it. The bytes
-//! are accessed under the same locks that the operations of the host device take. So if the program
-//! orders the memory manually and makes a mistake, the result is wrong, but there is no data race.
+//! The declaration orders the function like any other operation, on every stream: the function
+//! follows the writers of its inputs and the users of its outputs, and later users follow the
+//! function. The function accesses the bytes under the same locks as the operations of the host
+//! device. So if the program orders the memory manually and makes a mistake, the result is wrong,
+//! but there is no data race.
 #![forbid(unsafe_code)]
 
 use super::buffer::{AsView, AsViewMut, Buffer, Element};
@@ -34,7 +35,7 @@ mod sealed {
 /// Host memory that a host function can use: `&` of a buffer to read it, `&mut` of a buffer to
 /// write it, and tuples of these. Only this crate implements it.
 pub trait HostUse<'b>: sealed::Sealed {
-    /// A share in the memory, which is kept until the function has run.
+    /// A share in the memory. It is kept until the function has run.
     type Held: Send + 'static;
     /// The bytes, locked while the function runs.
     type Locked<'a>;
@@ -146,8 +147,8 @@ tuples! {
 impl Stream {
     /// Enqueues a host function that uses host memory, like [`Stream::host_fn`]. `uses` is a buffer
     /// or a tuple of up to four: `&` to read, `&mut` to write. `run` gets slices of their elements.
-    /// The uses order the function on every stream: it follows the writers of what it reads and the
-    /// users of what it writes, and later users follow it (law A27).
+    /// The uses order the function on every stream: the function follows the writers of its inputs
+    /// and the users of its outputs, and later users follow the function (law A27).
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -161,7 +162,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// As for [`Stream::host_fn`]; `InvalidValue` for a buffer of another driver than the stream's.
+    /// As for [`Stream::host_fn`]; `InvalidValue` for a buffer of a driver other than the driver of
+    /// the stream.
     #[track_caller]
     pub fn host_fn_with<'b, U: HostUse<'b>>(
         &self,

@@ -3,8 +3,8 @@
 //!
 //! The memory of a dropped block goes to a list of the domain, with its stamps. It is allocated
 //! again when its users are complete. Small blocks of page-locked memory are parts of slabs
-//! (`heap/slabs.rs`). Freeing page-locked or device memory may wait for the device
-//! (laws A20 and A24), so it is freed only by [`Device::release_memory`].
+//! (`heap/slabs.rs`). Freeing page-locked or device memory may wait for the device (laws A20 and
+//! A24). So only [`Device::release_memory`] frees it.
 #![forbid(unsafe_code)]
 
 use super::block::Block;
@@ -27,7 +27,7 @@ use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// The size of a page of the host in bytes, to which sizes are rounded up.
+/// The size of a page of the host in bytes. Sizes are rounded up to it.
 const PAGE: u64 = 4096;
 
 /// The name of an allocation in errors and entries.
@@ -39,7 +39,7 @@ fn op_name(space: Space) -> &'static str {
     }
 }
 
-/// Allocates `bytes`: kept memory that no operation uses any more, or new memory.
+/// Allocates `bytes`: kept memory without pending users, or new memory.
 #[track_caller]
 pub(super) fn alloc(device: &Arc<OpenDevice>, bytes: Bytes, space: Space) -> Result<Arc<Block>> {
     let op = op_name(space);
@@ -95,7 +95,7 @@ fn take_small(domain: &Domain, bytes: Bytes) -> Option<(Span, u32)> {
     if let Some(found) = slabs.take(bytes).or_else(retired) {
         return Some(found);
     }
-    // If the device is lost, its answer is unknown, and the blocks count as used.
+    // If the device is lost, the answer is unknown, and the blocks count as used.
     let is_found = query(domain, &slabs.awaited(QUERIES_MAX)).unwrap_or(false);
     is_found.then(retired).flatten()
 }
@@ -140,7 +140,8 @@ impl BlockSource for KeptSource {
     }
 }
 
-/// Allocates new memory. Its entry has no access, because to a checker kept memory has no lifetime.
+/// Allocates new memory. The entry has no access, because for a checker, kept memory has no
+/// lifetime.
 fn allocate(
     device: &OpenDevice,
     bytes: Bytes,
@@ -165,7 +166,8 @@ fn allocate(
     Ok(memory)
 }
 
-/// The smallest kept memory that fits without wasting more than half, and that no operation uses.
+/// The smallest kept memory that fits without wasting more than half, and that has no pending
+/// users.
 ///
 /// The list is not locked while the driver is queried. The query may run a host function on this
 /// thread, which may drop host memory and so add it to the list.
@@ -181,7 +183,7 @@ fn reuse(domain: &Arc<Domain>, bytes: Bytes, space: Space) -> Option<Memory> {
         let Some(index) = fitting.min_by_key(|index| kept[*index].0.bytes()) else { break None };
         let (memory, track) = kept.swap_remove(index);
         drop(kept);
-        // If the device is lost, its answer is unknown, and the memory counts as used.
+        // If the device is lost, the answer is unknown, and the memory counts as used.
         if is_idle(domain, &track).unwrap_or(false) {
             break Some(memory);
         }
@@ -205,7 +207,7 @@ pub(super) fn is_idle(domain: &Arc<Domain>, track: &Track) -> Result<bool> {
     Ok(true)
 }
 
-/// Takes memory off the list, if there is any that no operation uses and that `device` may free.
+/// Takes memory off the list that no operation uses and that `device` may free, if there is any.
 fn take_idle(device: &OpenDevice) -> Option<(Memory, Track)> {
     let domain = &device.domain;
     let may_free = |memory: &Memory| match memory.space() {
@@ -229,8 +231,8 @@ fn take_idle(device: &OpenDevice) -> Option<(Memory, Track)> {
 
 impl Device {
     /// Allocates device memory for `len` elements that belongs to no stream; the values are
-    /// arbitrary. When the buffer is dropped, the memory is kept for
-    /// later allocations of the device, see [`Device::release_memory`].
+    /// arbitrary. When the buffer is dropped, the memory is kept for later allocations of the
+    /// device, see [`Device::release_memory`].
     ///
     /// ```
     /// use trijet::{Device, Select};

@@ -6,12 +6,12 @@ impl<T: Element, S> Buffer<T, S> {
     /// Switches to manual ordering for the whole allocation. From now on the library inserts no
     /// waits and records no events for its uses; the caller must order them. Frees and host
     /// accesses still wait for the last operation of each stream on any part of the allocation,
-    /// unless the thread knows this operation to be complete, for example because it synchronised
-    /// with a later event.
+    /// unless the thread knows that this operation is complete, for example because the thread
+    /// synchronized with a later event.
     ///
     /// # Safety
     /// Until the buffer and all parts split from it are gone, streams and events order every two
-    /// operations of which one writes bytes that the other accesses. Otherwise an operation may
+    /// operations if one of them writes bytes that the other accesses. Otherwise an operation may
     /// read bytes that are half written.
     pub unsafe fn order_manually(&mut self) {
         self.block.track.set_manual();

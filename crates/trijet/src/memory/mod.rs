@@ -1,8 +1,9 @@
 //! Buffers in device memory and in host memory, page-locked or pageable.
 //!
-//! A buffer is a byte range of a block. A block keeps the stamps of the operations that use it.
-//! From them follows what a use on another stream must wait for. When the last buffer of a block is
-//! dropped, the memory is given back after every user on every stream, and the drop does not wait.
+//! A buffer is a byte range of a block. A block keeps the stamps of the operations that use it. The
+//! stamps determine the operations for which a use on another stream must wait. When the last
+//! buffer of a block is dropped, the memory is given back, ordered after every user on every
+//! stream. The drop does not wait.
 
 mod alloc;
 pub(crate) mod block;

@@ -1,8 +1,8 @@
 //! Host memory, page-locked or pageable, and the guards through which the host accesses it.
 //!
-//! Taking a guard waits for the operations that still use the bytes, and for nothing else. While
-//! the guard lives, its borrow keeps conflicting operations from being enqueued. Guards need no
-//! state but the stamps of the block, so forgetting one is harmless: its drop does nothing.
+//! Taking a guard waits only for the operations that still use the bytes. While the guard lives,
+//! its borrow prevents that conflicting operations are enqueued. Guards need no state except the
+//! stamps of the block. So forgetting a guard is harmless: its drop does nothing.
 
 use super::buffer::{Buffer, Element, PageLocked, Pageable, bytes_of};
 use super::kept;
@@ -32,7 +32,7 @@ use std::task::{Context, Poll, ready};
 pub type PinnedBuffer<T> = Buffer<T, PageLocked>;
 
 /// Elements in ordinary host memory. The driver stages copies from and to it, which costs time and
-/// may block the calling thread (law A17). Page-locked memory is better wherever it is possible.
+/// may block the calling thread (law A17). Use page-locked memory wherever possible.
 ///
 /// ```
 /// use trijet::{Device, Select};
@@ -86,7 +86,7 @@ pub(super) fn alloc<T: Element>(device: &Arc<OpenDevice>, len: usize) -> Result<
     Ok(Buffer::new(block, len))
 }
 
-/// Page-locked memory with a copy of `data`, to upload from.
+/// Page-locked memory with a copy of `data`, as the source of an upload.
 #[track_caller]
 pub(super) fn staged<T: Element>(device: &Arc<OpenDevice>, data: &[T]) -> Result<PinnedBuffer<T>> {
     let mut staged = alloc::<T>(device, data.len())?;
@@ -131,7 +131,7 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
         self.lend(Location::caller())
     }
 
-    /// Lends the elements for reading. Every operation that writes them is complete.
+    /// Lends the elements for reading. Requires that every operation that writes them is complete.
     fn lend(&self, site: &'static Location<'static>) -> Result<ReadGuard<'_, T>> {
         let range = self.view().range();
         self.block.note_host(range.clone(), Mode::Read, site);
@@ -139,8 +139,8 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
         // SAFETY: every operation that writes the range is complete (both callers have waited, the
         // future before it returns), and none can be enqueued while the guard borrows the buffer,
         // because writing takes `&mut`. A part that was split off has another range. Manual
-        // ordering is unsafe, and its caller promised the same. A part of the data of tasks is lent
-        // while tasks that write it are held back.
+        // ordering is unsafe, and its caller has promised the same. Part of the data of tasks is
+        // lent only while tasks that write it are held back.
         let bytes = unsafe { host.slice(self.block.in_memory(&range)) };
         Ok(ReadGuard(bytemuck::cast_slice(bytes)))
     }
@@ -197,8 +197,8 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
         let host = self.block.whole().memory().host().ok_or_else(inaccessible)?;
         // SAFETY: every operation that accesses the range is complete (waited for above), and none
         // can be enqueued while the guard borrows the buffer mutably. A part that was split off has
-        // another range, and no other guard of this one can exist. A part of the data of tasks is
-        // lent while tasks that use it are held back.
+        // another range, and no other guard of this range can exist. Part of the data of tasks is
+        // lent only while tasks that use it are held back.
         let bytes = unsafe { host.slice_mut(self.block.in_memory(&range)) };
         Ok(WriteGuard(bytemuck::cast_slice_mut(bytes)))
     }
@@ -209,8 +209,8 @@ impl<'a, T: Element, S: OnHost> Future for ReadReady<'a, T, S> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         ready!(self.waiting.poll(context))?;
-        // Writers that the future did not wait for were complete when it was created. The borrow
-        // has prevented further ones since.
+        // Writers for which the future did not wait were complete when it was created. Since then,
+        // the borrow has prevented new writers.
         Poll::Ready(self.buffer.lend(self.site))
     }
 }

@@ -1,8 +1,8 @@
 //! Blocks of a device's pool: allocated and freed in stream order.
 //!
 //! A block is freed in the stream that allocated it, after a wait for every other user. If the
-//! stream may have no room for these calls, they would block, and a drop must not. Then the next
-//! call that allocates or waits frees the block.
+//! stream may have no room for these calls, they would block, and a drop must not block. Then the
+//! next call that allocates or waits frees the block.
 #![forbid(unsafe_code)]
 
 use super::block::Block;
@@ -54,14 +54,14 @@ impl BlockSource for Inner {
     }
 }
 
-/// The occasion of a free, which decides what happens if the free is refused.
+/// The kind of call that frees. It decides what happens if the free is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
     /// In a drop, which must not wait.
     Dropped,
-    /// In a call that may wait. If the free is refused, the next such call tries once more.
+    /// In a call that may wait. If the free is refused, the next such call tries again.
     Later,
-    /// In the last try. If the free is refused, the memory leaks.
+    /// In the last attempt. If the free is refused, the memory leaks.
     Last,
 }
 
@@ -76,7 +76,8 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
         return later(memory, track, stream, When::Later);
     }
     if stream.lane().legacy.as_ref().is_some_and(|legacy| !legacy.is_own_thread()) {
-        // The stream belongs to another thread. Memory can be freed in any stream of the device.
+        // The stream belongs to another thread. But memory can be freed in any stream of the
+        // device.
         return match Stream::new(stream.device(), StreamClass::NonBlocking, 0) {
             Ok(other) => free(memory, track, Arc::clone(other.inner()), when),
             Err(error) if when == When::Last || error.is_loss() => {
@@ -91,7 +92,7 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
     let outcome = stream.lane().enqueue(&submission);
     let Err(error) = outcome else { return };
     if error.kind() == ErrorKind::Capturing {
-        // A later call tries again, until the capture has ended.
+        // Later calls try again until the capture has ended.
         later(memory, track, stream, when);
     } else if when == When::Last || error.is_loss() {
         stream.device().keep_error(error);
@@ -100,8 +101,8 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
     }
 }
 
-/// Whether a free in the stream, and its waits for every user, can be enqueued without waiting for
-/// room.
+/// Whether a free in the stream and its waits for every user can be enqueued without waiting for
+/// space in the stream.
 fn has_room(track: &Track, stream: &Inner) -> bool {
     let mut users = NeededPositions::new();
     track.all_users(&(0..u64::MAX), Mode::Write, |_| false, &mut users);
@@ -125,12 +126,12 @@ mod tests {
         Ok(Device::host(config)?.remove(0))
     }
 
-    /// The operation is enqueued, and then its end cannot be recorded for the trace. If the call
-    /// failed, the operation would have no stamp, and the host could access its bytes while it
+    /// The operation is enqueued, and then recording its end for the trace fails. If the call
+    /// failed too, the operation would have no stamp, and the host could access its bytes while it
     /// runs.
     #[test]
     fn an_operation_whose_time_cannot_be_noted_is_stamped() -> Result<()> {
-        // The first two are for time zero and for the begin of the operation.
+        // The first two events are for time zero and for the start of the operation.
         let device = refusing(&[3])?;
         let stream = device.stream()?;
         let mut h = device.pinned::<u8>(64)?;
@@ -142,8 +143,8 @@ mod tests {
         device.close()
     }
 
-    /// The end of a stream cannot be recorded when the stream is dropped, but can be later. Until
-    /// then the stream stays, and its work can be waited for.
+    /// The end of a stream cannot be recorded when the stream is dropped, but can be recorded
+    /// later. Until then the driver keeps the stream, and threads can wait for its work.
     #[test]
     fn a_stream_whose_end_cannot_be_recorded_stays_until_it_can() -> Result<()> {
         let device = refusing(&[1])?;
@@ -162,8 +163,8 @@ mod tests {
     }
 
     /// The end of a stream cannot be recorded when the stream is dropped, nor later. A call that
-    /// needs its work then fails. The driver never gets the stream that is gone: it would answer
-    /// with `InvalidValue`.
+    /// needs its work then fails. The driver never gets the destroyed stream: it would answer with
+    /// `InvalidValue`.
     #[test]
     fn a_stream_that_is_gone_is_never_recorded() -> Result<()> {
         let device = refusing(&[1, 2])?;
@@ -172,7 +173,7 @@ mod tests {
         other.synchronize()?;
         stream.fill_bytes(&mut h, 7)?;
         drop(stream);
-        // The next call that waits tries once more to drop it.
+        // The next call that waits tries again to drop the stream.
         other.synchronize()?;
         let errors = [h.read().map(|_| ()), other.copy(&h, &mut x)];
         for error in errors {
@@ -186,13 +187,13 @@ mod tests {
         Ok(())
     }
 
-    /// Another thread may use memory again as soon as its users count as complete, so the entry that gives the reason comes
-    /// before.
+    /// Another thread may use memory again as soon as its users count as complete. So the entry
+    /// that gives the reason comes first.
     #[test]
     fn a_lane_that_a_query_finds_free_has_its_entry_before_its_work_counts_as_complete()
     -> Result<()> {
         let device = refusing(&[])?;
-        // With as many lanes, a query decides whether another one is free.
+        // With this number of lanes, a query decides whether another lane is free.
         let mut streams = (0..64).map(|_| device.stream()).collect::<Result<Vec<_>>>()?;
         device.start_trace(&streams[0])?;
         let dropped = streams.pop().expect("there are many");
@@ -202,7 +203,7 @@ mod tests {
         let position = Position { lane: dropped.lane().id, seq: 1 };
         drop(dropped);
         assert!(!domain.is_done(position), "no thread knows it");
-        // Time passes, and the queries of an idle stream tell this thread nothing.
+        // Time passes, but the queries of an idle stream tell this thread nothing.
         (0..1000).try_for_each(|_| streams[1].query().map(drop))?;
         assert_eq!(domain.free_lane()?.id, position.lane, "the only lane that is free");
         let ops = device.take_trace()?.ops;

@@ -1,8 +1,10 @@
-//! Red zones: bytes around allocations that nothing may write, and poison in the memory of dropped buffers.
+//! Red zones: bytes around allocations that nothing may write, and poison in the memory of dropped
+//! buffers.
 //!
-//! A kernel may write other bytes than it declares. On a device with red zones, such a write behind a buffer, before
-//! it, or after its drop, is found when the bytes are looked at. So the memory of a dropped buffer has no new owner
-//! before it was looked at twice: its zones first, after which all of it is poisoned, and the poison later.
+//! A kernel may write bytes that it did not declare. On a device with red zones, a check of the
+//! bytes finds such a write before a buffer, after it, or in its memory after its drop. So the
+//! memory of a dropped buffer has no new owner before it was checked twice. The first check
+//! examines its zones and then poisons all of it; the second check examines the poison.
 #![forbid(unsafe_code)]
 
 use super::block::Block;
@@ -24,16 +26,18 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The bytes of the zone before a buffer; the one behind it is at least as large. Buffers begin where blocks of the heap do.
+/// The size of the zone before a buffer, in bytes. The zone after a buffer is at least as large.
+/// Buffers begin where blocks of the heap begin.
 const ZONE: u64 = GRANULE;
-/// The byte of zones and of poison. It makes numbers that stand out: floats near -1e17, and large integers.
+/// The value of bytes in zones and in poison. It makes conspicuous numbers: floats near -1e17, and
+/// large integers.
 const POISON: u8 = 0xdb;
-/// The bytes that are looked at in one piece.
+/// The number of bytes that are checked in one piece.
 const PIECE: usize = 4 << 20;
-/// The bytes of dropped buffers that wait to be looked at. An allocation beyond them looks at them.
+/// Maximum size of unchecked dropped buffers, in bytes. An allocation beyond it checks them.
 const DROPPED_MAX: u64 = 1 << 30;
 
-/// The source of a block with red zones, which watches its memory after the drop.
+/// The source of a block with red zones. It watches the memory of the block after the drop.
 #[derive(Debug)]
 struct ZonedSource {
     device: Arc<OpenDevice>,
@@ -61,7 +65,7 @@ impl BlockSource for ZonedSource {
     }
 }
 
-/// Allocates `bytes` between two zones. Returns their block, and where they begin in it.
+/// Allocates `bytes` between two zones. Returns the block, and the offset of the bytes in it.
 pub(super) fn alloc(
     stream: &Stream,
     (heap, watched): (&Heap, &Watched),
@@ -88,7 +92,7 @@ pub(super) fn alloc(
     };
     let block = match allocate() {
         Err(error) if error.kind() == ErrorKind::OutOfMemory => {
-            // The second look ends the wait of what the first one poisoned.
+            // The second check releases the memory that the first one poisoned.
             device.look(watched)?;
             device.look(watched)?;
             allocate()?
@@ -105,7 +109,7 @@ pub(super) fn alloc(
     Ok((block, ZONE))
 }
 
-/// The bytes of a block before and behind its buffer.
+/// The zones of a block before and after its buffer.
 fn zones(of: &Zoned) -> [(Range<u64>, DamagePlace); 2] {
     let behind = ZONE + of.bytes..of.whole.bytes();
     [(0..ZONE, DamagePlace::Before), (behind, DamagePlace::Behind)]
@@ -115,7 +119,7 @@ fn part(block: &Arc<Block>, range: Range<u64>) -> Buffer<u8> {
     Buffer::at(Arc::clone(block), range.start, Bytes(range.end - range.start).to_usize())
 }
 
-/// A look at the memory that a device watches, when all work of the device is complete.
+/// A check of the memory that a device watches. All work of the device is complete.
 struct ZoneLook<'a> {
     device: &'a Arc<OpenDevice>,
     watched: &'a Watched,
@@ -124,7 +128,7 @@ struct ZoneLook<'a> {
 }
 
 impl ZoneLook<'_> {
-    /// Looks at the zones of a block.
+    /// Checks the zones of a block.
     fn zones(&mut self, block: &Arc<Block>, of: &Zoned) -> Result<()> {
         for (range, place) in zones(of) {
             if self.compare((block, of), range.clone(), place)? {
@@ -134,8 +138,8 @@ impl ZoneLook<'_> {
         Ok(())
     }
 
-    /// Looks at a dropped allocation: its zones for the first time, and its poison for the second one, after which the
-    /// heap gets its memory.
+    /// Checks a dropped allocation: in the first check its zones, and in the second its poison.
+    /// After the second check, the heap gets the memory.
     fn dropped(&mut self, dropped: Dropped) -> Result<()> {
         let Dropped { of, track, number, is_poisoned } = dropped;
         let is_filled = Arc::new(AtomicBool::new(false));
@@ -158,7 +162,8 @@ impl ZoneLook<'_> {
         Ok(())
     }
 
-    /// Whether bytes of a block have other values than they were given. Keeps what it finds.
+    /// Compares bytes of a block with their expected value. Keeps the differences, and returns
+    /// whether there are any.
     fn compare(
         &mut self,
         (block, of): (&Arc<Block>, &Zoned),
@@ -189,14 +194,15 @@ impl ZoneLook<'_> {
 }
 
 impl Device {
-    /// Looks for bytes that were written although no operation declared it: before and behind the buffers of this
-    /// device, and in the memory of dropped ones. Waits until all work of the device is complete. Returns what it found
-    /// since the last call.
+    /// Looks for bytes that were written although no operation declared it: before and after the
+    /// buffers of this device, and in the memory of dropped buffers. Waits until all work of the
+    /// device is complete. Returns the findings since the last call.
     ///
-    /// Each allocation has zones of at least 256 bytes around it, so a write that goes further off, into another
-    /// buffer, is not found. Buffers that grow, memory of graphs and foreign memory have no zones. The memory of a
-    /// dropped buffer is poisoned by the first call after the drop and given to the heap by the second one. An allocation
-    /// for which there is no memory makes these calls itself, and keeps what they find for the next call.
+    /// Each allocation has zones of at least 256 bytes around it. So a write at a larger distance,
+    /// into another buffer, is not found. Buffers that grow, memory of graphs and foreign memory
+    /// have no zones. The first call after the drop of a buffer poisons its memory, and the second
+    /// call gives the memory to the heap. An allocation for which there is no memory makes these
+    /// calls itself, and keeps the findings for the next call.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -209,8 +215,9 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// `Unsupported` if the device was opened without [`Builder::red_zones`](crate::Builder::red_zones); `Capturing` while
-    /// work of the device is captured into a graph; what the driver reports.
+    /// `Unsupported` if the device was opened without
+    /// [`Builder::red_zones`](crate::Builder::red_zones); `Capturing` while work of the device is
+    /// captured into a graph; what the driver reports.
     #[track_caller]
     pub fn check_memory(&self) -> Result<Vec<Damage>> {
         calling::refuse("check memory")?;

@@ -2,7 +2,7 @@
 //!
 //! The bytes pass through page-locked memory of the library. An upload copies its slice there
 //! during the call. A download copies to its slice when the scope ends. No operation ever has the
-//! address of a slice, so nothing here needs a destructor to be sound.
+//! address of a slice, so the soundness of scopes needs no destructor.
 #![forbid(unsafe_code)]
 
 use super::buffer::{AsView, AsViewMut, Element};
@@ -14,7 +14,7 @@ use crate::stream::{Device, Stream};
 #[derive(Debug)]
 pub struct Scope<'env> {
     device: Device,
-    /// The staged bytes of each download, and the slice that they go to.
+    /// The staged bytes of each download, and the slice to which they are copied.
     downloads: Vec<(PinnedBuffer<u8>, &'env mut [u8])>,
 }
 
@@ -37,7 +37,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// The error of `work`, or the error of work that a download waits for. Slices may then lack
+    /// The error of `work`, or the error of work for which a download waits. Slices may then lack
     /// their bytes.
     pub fn scope<'env, R>(&self, work: impl FnOnce(&mut Scope<'env>) -> Result<R>) -> Result<R> {
         let mut scope = Scope { device: self.clone(), downloads: Vec::new() };
@@ -54,7 +54,8 @@ impl<'env> Scope<'env> {
     ///
     /// # Errors
     /// `InvalidValue` if the lengths differ; `OutOfMemory` if there is no page-locked memory for
-    /// the bytes; `Capturing` in a stream of a recording, and in one that is being captured; what the driver reports.
+    /// the bytes; `Capturing` in a stream of a recording, and in one that is being captured; what
+    /// the driver reports.
     #[track_caller]
     pub fn upload<T: Element, W: AsViewMut<Element = T> + ?Sized>(
         &mut self,
@@ -71,7 +72,8 @@ impl<'env> Scope<'env> {
     ///
     /// # Errors
     /// `InvalidValue` if the lengths differ; `OutOfMemory` if there is no page-locked memory for
-    /// the bytes; `Capturing` in a stream of a recording, and in one that is being captured; what the driver reports.
+    /// the bytes; `Capturing` in a stream of a recording, and in one that is being captured; what
+    /// the driver reports.
     #[track_caller]
     pub fn download<T: Element, R: AsView<Element = T> + ?Sized>(
         &mut self,
@@ -82,7 +84,7 @@ impl<'env> Scope<'env> {
         stream.lane().refuse_staged("download")?;
         let src = src.as_view();
         if src.len() != dst.len() {
-            let cause = format!("{} elements into {}", src.len(), dst.len());
+            let cause = format!("the source has {} elements, the target {}", src.len(), dst.len());
             return Err(Error::new(ErrorKind::InvalidValue, "download", cause));
         }
         let target: &'env mut [u8] = bytemuck::cast_slice_mut(dst);

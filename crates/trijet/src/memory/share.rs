@@ -1,5 +1,6 @@
-//! Shares of blocks. When the last share of a block is dropped, the lane that allocated it may keep it, whole: the next
-//! allocation of this size then needs neither the heap nor memory of the process.
+//! Shares of blocks. When the last share of a block is dropped, the lane that allocated the block
+//! may keep it whole. The next allocation of this size then needs neither the heap nor memory of
+//! the process.
 #![forbid(unsafe_code)]
 
 use super::block::Block;
@@ -15,7 +16,7 @@ use std::ops::Deref;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// A share of a block; `None` when it is dropped.
+/// A share of a block; `None` after it was dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct Share(Option<Arc<Block>>);
 
@@ -44,7 +45,8 @@ impl Drop for Share {
     }
 }
 
-/// Lets a lane keep a block, if this is its last share and the lane may; else drops the share.
+/// If this is the last share of a block and a lane may keep the block, the lane keeps it. Otherwise
+/// the share is dropped.
 fn keep(mut block: Arc<Block>) {
     let Some(only) = Arc::get_mut(&mut block) else { return };
     let Some(home) = only.home.filter(|_| !calling::forked()) else { return };
@@ -63,7 +65,8 @@ fn keep(mut block: Arc<Block>) {
     heap.caches.keep(home.lane, kept, |kept| domain.give_kept_to_heap(heap, &kept));
 }
 
-/// Allocates `bytes`, for the first use in `stream`: a block that its lane keeps, or one of the heap.
+/// Allocates `bytes`, for the first use in `stream`: a block that its lane keeps, or one of the
+/// heap.
 pub(super) fn alloc(
     stream: &Stream,
     heap: &Heap,
@@ -77,7 +80,7 @@ pub(super) fn alloc(
     }
 }
 
-/// A block that the lane of `stream` keeps, as an allocation of `bytes`.
+/// A block that the lane of `stream` kept, as an allocation of `bytes`.
 #[inline]
 fn take_kept(
     stream: &Stream,
@@ -106,7 +109,7 @@ mod tests {
     use crate::stream::Device;
     use std::sync::Arc;
 
-    /// A block that is kept has no handle of its device, so it does not keep it either.
+    /// A kept block has no handle of its device. So it does not keep the device open.
     #[test]
     fn the_last_handle_of_a_device_returns_what_lanes_keep() -> Result<()> {
         let executor = Executor::Virtual(Order::Greedy);

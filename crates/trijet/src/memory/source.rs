@@ -1,4 +1,4 @@
-//! Sources of blocks: where the memory of a block comes from, and where it goes.
+//! Sources of blocks. A source supplies the memory of a block and takes it back.
 #![forbid(unsafe_code)]
 
 use crate::device::memory::Memory;
@@ -7,7 +7,7 @@ use crate::stream::shared::OpenDevice;
 use std::fmt;
 use std::sync::Arc;
 
-/// A source of blocks. Each file that implements it also has the function that makes its blocks.
+/// A source of blocks. Each file that implements it also has the function that makes the blocks.
 pub(crate) trait BlockSource: fmt::Debug + Send + Sync {
     /// The device that the blocks belong to.
     fn device(&self) -> &OpenDevice;
@@ -16,6 +16,7 @@ pub(crate) trait BlockSource: fmt::Debug + Send + Sync {
     fn device_handle(self: Arc<Self>) -> Arc<OpenDevice>;
 
     /// Takes the memory of a block back when its last buffer is dropped. Operations in `track` may
-    /// still use the memory; this does not wait for them. `number` is the one that the source gave the block.
+    /// still use the memory; this does not wait for them. `number` is the one that the source gave
+    /// the block.
     fn give_back(self: Arc<Self>, memory: &Memory, track: &mut Track, number: u32);
 }

@@ -18,7 +18,7 @@ struct TemporarySource {
     home: Arc<dyn Home>,
 }
 
-/// Allocates `bytes` of the graph that `recorder` records.
+/// Allocates `bytes` for the graph that `recorder` records.
 pub(super) fn alloc(stream: &Stream, recorder: &dyn Recorder, bytes: Bytes) -> Result<Arc<Block>> {
     let Temporary { span, track, home } = recorder.alloc(stream.device().id, bytes)?;
     let source = TemporarySource { device: Arc::clone(stream.device()), home };

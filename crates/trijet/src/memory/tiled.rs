@@ -35,8 +35,8 @@ fn check<T: TiledElement>(tiling: &Tiling, span: &Span, elements: usize) -> Resu
 }
 
 impl<'a, T: TiledElement> View<'a, T> {
-    /// The same memory as an argument for a kernel that reads it by boxes, a [`Tiled`](crate::kernels::Tiled)
-    /// parameter.
+    /// The same memory as an argument for a kernel that reads it by boxes, a
+    /// [`Tiled`](crate::kernels::Tiled) parameter.
     ///
     /// ```
     /// use trijet::kernels::Tiling;
@@ -50,8 +50,8 @@ impl<'a, T: TiledElement> View<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue`, with the value and its limit, for a tiling that no device takes, one that ends beyond the
-    /// view, and pageable memory.
+    /// `InvalidValue`, with the value and its limit, for a tiling that no device accepts, for a
+    /// matrix that ends beyond the view, and for pageable memory.
     pub fn tiled(self, tiling: Tiling) -> Result<TiledView<'a, T>> {
         check::<T>(&tiling, &self.span(), self.len())?;
         Ok(TiledView { view: self, tiling })
@@ -61,12 +61,13 @@ impl<'a, T: TiledElement> View<'a, T> {
 impl<'a, T: TiledElement> ViewMut<'a, T> {
     /// As [`View::tiled`], for a kernel that writes the memory by boxes.
     ///
-    /// The copy engine writes whole units of 16 bytes: of a row whose columns end within a unit, the elements up to
-    /// the end of the unit are overwritten too, by what the kernel has in the box there. All other elements
-    /// outside of the matrix keep their values.
+    /// The copy engine writes whole units of 16 bytes. If the columns of a row end within a unit,
+    /// the elements up to the end of the unit are overwritten too, with the content of the kernel's
+    /// box. All other elements outside of the matrix keep their values.
     ///
     /// # Errors
-    /// As for [`View::tiled`]; also if the last unit of the last row ends beyond the view.
+    /// As for [`View::tiled`]; and `InvalidValue` if the last unit of the last row ends beyond the
+    /// view.
     pub fn tiled(self, tiling: Tiling) -> Result<TiledViewMut<'a, T>> {
         check::<T>(&tiling, &self.span(), self.len())?;
         let (end, elements) = (tiling.written_end(T::TYPE), self.len());

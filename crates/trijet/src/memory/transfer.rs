@@ -11,8 +11,8 @@ use crate::log::calling;
 use crate::stream::Stream;
 
 impl Stream {
-    /// Allocates device memory, as [`Stream::alloc`] does, and copies `data` to it. The slice may be changed as
-    /// soon as this returns; the upload runs in the stream.
+    /// Allocates device memory, as [`Stream::alloc`] does, and copies `data` to it. The slice may
+    /// be changed as soon as this returns; the upload runs in the stream.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -26,7 +26,8 @@ impl Stream {
     ///
     /// # Errors
     /// `OutOfMemory` if there is no memory on the device or no page-locked memory for the bytes;
-    /// `Capturing` in a stream of a recording, and in one that is being captured; what the driver reports.
+    /// `Capturing` in a stream of a recording, and in one that is being captured; what the driver
+    /// reports.
     #[track_caller]
     pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>> {
         calling::refuse("upload")?;
@@ -37,12 +38,12 @@ impl Stream {
         Ok(target)
     }
 
-    /// Copies `src` to a new `Vec`. Waits until the copy, and so everything that writes `src`, is
-    /// complete.
+    /// Copies `src` to a new `Vec`. Waits until the copy is complete, and so are all operations
+    /// that write `src`.
     ///
     /// # Errors
-    /// `OutOfMemory` if there is no page-locked memory for the bytes; `Capturing` in a stream of a recording, and in
-    /// one that is being captured; the error of work that failed, or `Stalled`.
+    /// `OutOfMemory` if there is no page-locked memory for the bytes; `Capturing` in a stream of a
+    /// recording, and in one that is being captured; the error of work that failed, or `Stalled`.
     #[track_caller]
     pub fn download<R: AsView + ?Sized>(&self, src: &R) -> Result<Vec<R::Element>> {
         calling::refuse("download")?;
@@ -53,7 +54,8 @@ impl Stream {
         Ok(staged.read()?.to_vec())
     }
 
-    /// Allocates device memory for `len` elements, as [`Stream::alloc`] does, and sets every byte to 0.
+    /// Allocates device memory for `len` elements, as [`Stream::alloc`] does, and sets every byte
+    /// to 0.
     ///
     /// ```
     /// use trijet::{Device, Select};

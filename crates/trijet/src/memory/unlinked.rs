@@ -1,8 +1,8 @@
 //! Copies between two devices without a link.
 //!
-//! CUDA moves such bytes through the host by itself, but refuses memory in a range of addresses, as that of a heap is. So the
-//! library stages the bytes: a download into page-locked memory and an upload from there, chunk by chunk, on a stream of each
-//! device. Traces show these as what they are.
+//! CUDA itself moves such bytes through the host, but refuses memory in a range of addresses, such
+//! as memory of a heap. So the library stages the bytes chunk by chunk, on a stream of each device:
+//! a download into page-locked memory, and an upload from there. Traces show both operations.
 #![forbid(unsafe_code)]
 
 use super::buffer::{Element, View, ViewMut};
@@ -10,7 +10,7 @@ use super::pinned;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::stream::{Device, Stream};
 
-/// The bytes of a chunk, and the chunks that may be under way.
+/// The size of a chunk in bytes, and the maximum number of chunks in flight.
 const CHUNK_BYTES: usize = 4 << 20;
 const SLOTS: usize = 2;
 
@@ -31,7 +31,7 @@ impl Stream {
         let helper = |device: &Device| (device.id() != here).then(|| device.stream()).transpose();
         let (source, target) = (src.device(), dst.device());
         if src.device_id().is_none() || dst.device_id().is_none() || source.id() == target.id() {
-            // One device copies, which is that of the memory.
+            // Only one device copies: the device of the memory.
             let owner = if src.device_id().is_none() { target } else { source };
             let Some(other) = helper(&owner)? else { return Ok(()) };
             follow(&other, self)?;
@@ -39,7 +39,8 @@ impl Stream {
             return follow(self, &other);
         }
         let (down, up) = (helper(&source)?, helper(&target)?);
-        // The download follows the work of this stream, and later work of this stream follows the upload.
+        // The download follows earlier work of this stream, and later work of this stream follows
+        // the upload.
         if let Some(down) = &down {
             follow(down, self)?;
         }
@@ -57,7 +58,7 @@ impl Stream {
     }
 }
 
-/// Lets later work of a stream follow what another one has.
+/// Makes later work of one stream follow the present work of another.
 fn follow(later: &Stream, earlier: &Stream) -> Result<()> {
     let event = Device::of_shared(earlier.device()).event()?;
     event.record(earlier)?;

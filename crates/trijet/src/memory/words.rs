@@ -7,18 +7,19 @@ use crate::stream::shared::OpenDevice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Words that the host and a running kernel share. All their accesses are atomic, and no guard of the memory is ever taken. Kernels get
-/// the address as a scalar, so the words have to be there until its launch is complete.
+/// Words that the host and a running kernel share. All accesses to them are atomic, and no guard of
+/// the memory is ever taken. Kernels get the address as a scalar, so the words must live until the
+/// launch is complete.
 #[derive(Debug)]
 pub(crate) struct HostWords {
     buffer: PinnedBuffer<u32>,
     bytes: HostBytes,
-    /// The first byte in `bytes`.
+    /// The offset of the first word in `bytes`.
     start: u64,
 }
 
 impl HostWords {
-    /// Words of 0.
+    /// Words with the value 0.
     #[track_caller]
     pub(crate) fn zeroed(device: &Arc<OpenDevice>, count: usize) -> Result<Self> {
         let buffer = pinned::alloc::<u32>(device, count)?;
@@ -29,7 +30,7 @@ impl HostWords {
         Ok(words)
     }
 
-    /// The address, which is the same for kernels.
+    /// The address, which is the same for the host and for kernels.
     pub(crate) fn address(&self) -> u64 {
         self.buffer.address()
     }
@@ -37,13 +38,16 @@ impl HostWords {
     #[inline]
     fn word(&self, at: usize) -> &AtomicU32 {
         debug_assert!(at < self.buffer.len(), "word {at} of {}", self.buffer.len());
-        // SAFETY: the buffer is private, and this function is the only one that makes a reference to its bytes, so all
-        // accesses of the host are atomic; those of kernels are atomic in the scope of the system. False once another
-        // function lends the bytes as a slice, or a twin gets them as an argument.
+        // SAFETY: the buffer is private, and this function is the only one that makes a reference
+        // to its bytes, so all accesses of the host are atomic; those of kernels are atomic in the
+        // scope of the system. False once another function lends the bytes as a slice, or a twin
+        // gets them as an argument.
         unsafe { self.bytes.word(self.start + 4 * at as u64) }
     }
 
-    /// The word at `at`. What its writer did before happens before the return of this call.
+    /// The word at `at`. Everything that its writer did before the write happens before this call
+    /// returns.
+    ///
     pub(crate) fn get(&self, at: usize) -> u32 {
         self.word(at).load(Ordering::Acquire)
     }
