@@ -7,7 +7,7 @@ use crate::memory::{Element, View, ViewMut};
 use crate::order::track::Use;
 use smallvec::SmallVec;
 
-/// The memory that stands for the arguments of a graph, in their order.
+/// The memory of the arguments of a graph, in their order.
 ///
 /// See [`Stream::launch_graph`](crate::Stream::launch_graph).
 #[derive(Debug, Default)]
@@ -23,20 +23,20 @@ pub(super) struct Argument<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// No arguments yet.
+    /// No memory yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Memory that the graph only reads.
+    /// Adds memory that the graph only reads.
     #[must_use]
     pub fn read<T: Element>(mut self, view: View<'a, T>) -> Self {
         self.all.push(Argument { span: view.span(), access: view.read_use() });
         self
     }
 
-    /// Memory that the graph writes, or reads and writes.
+    /// Adds memory that the graph writes, or reads and writes.
     #[must_use]
     pub fn write<T: Element>(mut self, view: ViewMut<'a, T>) -> Self {
         self.all.push(Argument { span: view.span(), access: view.write_use(Mode::ReadWrite) });

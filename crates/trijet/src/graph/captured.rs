@@ -1,4 +1,4 @@
-//! The work of another library in a graph: it is captured by the driver, and becomes one node.
+//! Work of another library in a graph. The driver captures it, and it becomes one node.
 #![forbid(unsafe_code)]
 
 use super::nodes::Nodes;
@@ -13,10 +13,12 @@ impl Stream {
         self.lane().recorder().is_some()
     }
 
-    /// Records what was captured. Its memory is that of `uses` in each launch of the graph, also if it has other arguments.
+    /// Records captured work. In every launch of the graph, it uses the memory in `uses`, even if
+    /// the launch has other arguments.
     ///
     /// # Errors
-    /// `InvalidValue` for a stream without a recording, and for memory that is no argument of the graph.
+    /// `InvalidValue` for a stream without a recording, and for memory that is not an argument of
+    /// the graph.
     pub(crate) fn record_captured(
         &self,
         captured: (Captured, &'static str),

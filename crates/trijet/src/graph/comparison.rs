@@ -1,25 +1,25 @@
-//! The comparison of a recording with a graph. Nothing is allocated for an operation that is equal. From the first one on
-//! that makes it another graph, operations are collected.
+//! The comparison of a recording with a graph. Equal operations allocate nothing. The first
+//! operation that does not fit the graph, and all later ones, are collected for a new graph.
 #![forbid(unsafe_code)]
 
 use super::node::{ArgumentRange, Node};
 use crate::base::id::DeviceId;
 use crate::device::driver::Action;
 
-/// What differs so far.
+/// The differences found so far.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
     /// The nodes of the graph.
     pub(super) known: Vec<Node>,
-    /// The number of arguments of the graph, without its heap.
+    /// The number of arguments of the graph, without the chunks of its heap.
     pub(super) arguments: usize,
     /// The number of nodes that have been compared.
     next: usize,
-    /// The nodes with other values.
+    /// The nodes with new values.
     pub(super) changes: Vec<(usize, Node)>,
-    /// Why the recording is another graph.
+    /// The reason why the recording does not fit the graph.
     mismatch: Option<String>,
-    /// The operations from the first one on that makes it another graph.
+    /// The first operation that does not fit the graph, and all later ones.
     others: Vec<Node>,
 }
 
@@ -53,7 +53,7 @@ impl Comparison {
         }
     }
 
-    /// Notes a node that is new, or that differs in its values or altogether.
+    /// Stores a node that has no counterpart, has new values, or does not fit.
     fn put(
         &mut self,
         number: usize,
@@ -94,7 +94,7 @@ impl Comparison {
         nodes
     }
 
-    /// Why the recording is another graph, if it is.
+    /// The reason why the recording does not fit the graph, if it does not.
     pub(super) fn mismatch(&self) -> Option<String> {
         let (had, has) = (self.known.len(), self.next);
         if had != has {

@@ -9,17 +9,18 @@ use crate::device::memory::Space;
 use crate::log::calling;
 use crate::stream::Stream;
 
-/// The bytes of a condition.
+/// The size of a condition in bytes.
 const CONDITION_BYTES: u64 = 4;
 
 impl Stream {
-    /// Records copies of a graph's operations that each launch of the recorded graph performs if a condition is not
-    /// zero when the launch gets there. The condition is the argument of `graph` with the number `condition`, one `u32`
-    /// of device memory, which the operations need not use. To the recorded graph they are one operation, which
-    /// reads the condition and may write what `graph` writes.
+    /// Records copies of a graph's operations. Each launch of the recorded graph performs them if a
+    /// condition is not zero when the launch reaches them. The condition is the argument of `graph`
+    /// with the number `condition`: one `u32` of device memory. The operations need not use it. In
+    /// the recorded graph they count as one operation, which reads the condition and may write
+    /// everything that `graph` writes.
     ///
-    /// A launch with other memory, and a change of these operations, make the recorded graph anew in the driver. That takes
-    /// as long as the first time.
+    /// If a launch has other memory, or if these operations change, the driver creates the recorded
+    /// graph again. That takes as long as the first time.
     ///
     /// ```
     /// use trijet::graph::Arguments;
@@ -51,10 +52,10 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `Unsupported` for a stream that is not of a [recording](super::Recording), and for a graph with host functions;
-    /// `InvalidValue` for a condition that is not 4 bytes of device memory, a graph without operations, and
-    /// as for [`Stream::launch_graph`]. A driver before CUDA 12.4 has no conditions, which the end of the recording
-    /// reports.
+    /// `Unsupported` for a stream that does not belong to a [recording](super::Recording), and for
+    /// a graph with host functions; `InvalidValue` for a condition that is not 4 bytes of device
+    /// memory, and for a graph without operations; otherwise as for [`Stream::launch_graph`]. A
+    /// driver before CUDA 12.4 has no conditions; the end of the recording then returns an error.
     pub fn launch_graph_if(
         &self,
         condition: usize,
@@ -64,8 +65,9 @@ impl Stream {
         self.record_conditional((Repeats::Once, condition), graph, &arguments)
     }
 
-    /// As [`Stream::launch_graph_if`], again and again as long as the condition is not zero before the operations, which
-    /// write it. A condition that stays set hangs a GPU; a host device reports an error after a million repeats.
+    /// As [`Stream::launch_graph_if`], but repeats the operations while the condition is not zero.
+    /// The condition is tested before each repetition, and the operations write it. A condition
+    /// that stays set hangs a GPU; a host device reports an error after a million repetitions.
     ///
     /// # Errors
     /// As for [`Stream::launch_graph_if`].
@@ -94,7 +96,7 @@ impl Stream {
         let Some(argument) = arguments.all.get(condition) else {
             let count = arguments.all.len();
             return refused(format!(
-                "the condition is argument {condition}, and there are {count}"
+                "the condition is argument {condition}, but the graph has {count} arguments"
             ));
         };
         let span = &argument.span;

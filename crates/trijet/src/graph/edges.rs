@@ -1,8 +1,9 @@
-//! The edges of a graph: what each node must follow.
+//! The edges of a graph: the nodes that each node must follow.
 //!
-//! Nodes of one stream follow each other. A node of another stream follows those that use the same bytes,
-//! of which one writes them. A graph within the graph is a part of a stream: its nodes follow what comes before it
-//! there, and not each other. An edge that others imply is left out.
+//! Nodes of one stream follow each other. Two nodes of different streams follow each other if they
+//! use the same bytes and one of them writes the bytes. A graph within the graph is a part of a
+//! stream: its nodes follow earlier nodes of that stream, but not each other. An edge that other
+//! edges imply is left out.
 #![forbid(unsafe_code)]
 
 use super::node::{ArgumentRange, Node};
@@ -11,16 +12,16 @@ use crate::base::interval::RangeMap;
 /// The nodes that use some bytes of an argument.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct RangeUsers {
-    /// The last one that writes them.
+    /// The last node that writes them.
     writer: Option<usize>,
-    /// Those that have read them since.
+    /// The nodes that have read them since.
     readers: Vec<usize>,
 }
 
 /// The last node of each stream up to a node, including the node itself.
 type LastNodes = Vec<Option<usize>>;
 
-/// Gives the nodes their edges, but for the one with the number `dropped`, counted from 1.
+/// Adds the edges to the nodes, except the edge with the number `dropped`, counted from 1.
 pub(super) fn connect(nodes: &mut [Node], dropped: Option<usize>) {
     let mut all =
         edges(nodes.iter().map(|node| (node.stream, &node.within[..], &node.touches[..])));
@@ -40,14 +41,15 @@ pub(super) fn connect(nodes: &mut [Node], dropped: Option<usize>) {
     }
 }
 
-/// The number of the stream of a node, the streams of which its graph is a part, and what it touches.
+/// The number of the stream of a node, the streams of which its graph is a part, and the ranges
+/// that it touches.
 type NodeUses<'a> = (usize, &'a [usize], &'a [ArgumentRange]);
 
-/// The nodes that each node follows, latest first.
+/// The nodes that each node follows, the latest first.
 fn edges<'a>(nodes: impl Iterator<Item = NodeUses<'a>>) -> Vec<Vec<usize>> {
     let mut users: Vec<RangeMap<RangeUsers>> = Vec::new();
     let mut last_nodes: Vec<(usize, LastNodes)> = Vec::new();
-    // A node writes its stream, and reads those of which its graph is a part.
+    // A node writes its own stream, and reads the streams of which its graph is a part.
     let mut streams: Vec<RangeUsers> = Vec::new();
     let mut all = Vec::new();
     for (number, (stream, within, touches)) in nodes.enumerate() {
@@ -69,7 +71,7 @@ fn edges<'a>(nodes: impl Iterator<Item = NodeUses<'a>>) -> Vec<Vec<usize>> {
         candidates.sort_unstable_by(|a, b| b.cmp(a));
         candidates.dedup();
         let mut before = LastNodes::new();
-        // From the latest one, so that what it implies needs no edge.
+        // Starts with the latest node, so that nodes which it follows need no edge.
         candidates.retain(|earlier| {
             let (stream, of) = &last_nodes[*earlier];
             if before.get(*stream).is_some_and(|known| *known >= Some(*earlier)) {
@@ -90,7 +92,7 @@ fn edges<'a>(nodes: impl Iterator<Item = NodeUses<'a>>) -> Vec<Vec<usize>> {
     all
 }
 
-/// Notes the uses of a node. It writes what it also reads.
+/// Registers the uses of a node. A node that reads and writes a range counts as its writer.
 fn note(users: &mut [RangeMap<RangeUsers>], touches: &[ArgumentRange], number: usize) {
     let reads = touches.iter().filter(|touch| !touch.mode.writes());
     for touch in reads {
@@ -168,8 +170,8 @@ mod tests {
     }
 
     proptest! {
-        /// The law: one node comes before another exactly if a chain of conflicts and of streams leads
-        /// from it there; and no edge is implied by the others.
+        /// The law: a path of edges leads from one node to another exactly if a chain of conflicts
+        /// and streams does, and no edge is implied by the others.
         #[test]
         fn edges_are_those_of_conflicts_and_no_more(
             nodes in prop::collection::vec(

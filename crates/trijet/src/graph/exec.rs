@@ -22,12 +22,12 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Memory of a kernel keeps its place within so many bytes: the check of the kernel has seen the addresses
-/// that it was recorded with, and may have asked for an alignment.
+/// Memory of a kernel keeps its address modulo this number of bytes. The check of the kernel has
+/// seen the recorded addresses, and may have required an alignment.
 const ALIGNMENT: u64 = 256;
-/// The most operations that the name of a graph has.
+/// Maximum number of operations in the name of a graph.
 const NAMED_MAX: usize = 4;
-/// The most accesses of an operation.
+/// Maximum number of accesses of an operation.
 const ACCESSES_MAX: usize = 64;
 
 /// A recorded graph, see [`Device::record`].
@@ -36,21 +36,22 @@ pub struct Graph {
     /// `None` for a graph without nodes.
     handle: Option<GraphHandle>,
     nodes: Vec<Node>,
-    /// Its name in traces.
+    /// The name of the graph in traces.
     name: String,
-    /// The memory that the graph of the driver has now; that of the heap comes last.
+    /// The memory that the graph of the driver has now. The memory of the heap comes last.
     spans: Vec<Span>,
     /// The memory that was allocated while the graph was recorded.
     heap: Vec<Buffer<u8>>,
-    /// What the nodes do to the bytes of the arguments, all together.
+    /// The combined uses of the arguments by all nodes.
     touches: Vec<ArgumentRange>,
-    /// The same with the memory that the graph of the driver has now.
+    /// The same uses, of the memory that the graph of the driver has now.
     touched: Vec<(Span, Mode)>,
     /// Whether a node is a host function.
     has_host_fn: bool,
-    /// The error of a change of which the driver made only a part.
+    /// The error of a change that the driver made only in part.
     broken: Option<Error>,
-    /// Whether the nodes are with a recording. They do not come back from one that panics.
+    /// Whether a comparison with a recording has the nodes. [`Graph::change`] always returns them;
+    /// [`Graph::renew`] loses them if the recorded code panics.
     is_compared: bool,
 }
 
@@ -60,7 +61,7 @@ impl fmt::Debug for Graph {
     }
 }
 
-/// A name that other graphs of the driver do not have, with those of the first operations.
+/// A name that no other graph of the driver has. It includes the labels of the first operations.
 fn name(handle: Option<GraphHandle>, nodes: &[Node]) -> String {
     let mut labels: Vec<String> = Vec::new();
     for node in nodes {
@@ -76,8 +77,8 @@ fn name(handle: Option<GraphHandle>, nodes: &[Node]) -> String {
     format!("graph {number}: {}", labels.join(", "))
 }
 
-/// All of some memory that a launch compares with the memory of the recording. A graph that is to be launched with
-/// other memory is found by it.
+/// The properties of memory in which the memory of a launch must equal the memory of the recording.
+/// The search for a graph that can be launched with other memory uses them.
 pub(crate) fn alike(span: &Span) -> (u64, Space, u64) {
     (span.bytes(), span.memory().space(), span.address() % ALIGNMENT)
 }
@@ -86,32 +87,33 @@ fn invalid(cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, "graph launch", cause)
 }
 
-/// The arguments, and behind them the memory of the graph itself.
+/// The arguments, followed by the memory of the graph itself.
 fn with_heap<'l: 's, 's>(arguments: Arguments<'l>, heap: &'s mut [Buffer<u8>]) -> Arguments<'s> {
-    // A `SmallVec` does not take elements of a shorter life in place.
+    // A `SmallVec` cannot shorten the lifetime of its elements in place.
     let shorter = |argument: Argument<'l>| -> Argument<'s> { argument };
     let arguments = Arguments { all: arguments.all.into_iter().map(shorter).collect() };
     heap.iter_mut().fold(arguments, |all, chunk| all.write(chunk.view_mut()))
 }
 
-/// The bytes of a range of an argument, where `whole` is the memory of the argument.
+/// The bytes of a range of an argument. `whole` is the memory of the argument.
 fn span_of(touch: &ArgumentRange, whole: &Span) -> Span {
     let first = whole.range().start;
     whole.memory().span(first + touch.range.start..first + touch.range.end)
 }
 
-/// The memory of these ranges, and its use.
+/// The memory of these ranges, with its use.
 fn touched(touches: &[ArgumentRange], spans: &[Span]) -> Vec<(Span, Mode)> {
     touches.iter().map(|touch| (span_of(touch, &spans[touch.argument]), touch.mode)).collect()
 }
 
-/// The uses of all nodes, as seen from outside. An argument with many parts counts as used whole, by as much as any part.
+/// The uses of all nodes, as seen from outside. An argument with many parts counts as one range,
+/// with the combined use of all parts.
 fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<ArgumentRange> {
     let mut maps: Vec<RangeMap<(bool, bool)>> = Vec::new();
     maps.resize_with(arguments.len(), RangeMap::default);
     for touch in nodes.iter().flat_map(|node| &node.touches) {
         maps[touch.argument].update(touch.range.clone(), Default::default, |(reads, writes)| {
-            // Bytes that the graph has written itself are not read from outside.
+            // Bytes that the graph itself has written before are not read from outside.
             *reads |= touch.mode != Mode::Write && !*writes;
             *writes |= touch.mode.writes();
         });
@@ -133,7 +135,8 @@ fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<ArgumentRange> {
             };
             all.extend(parts.into_iter().map(touch));
         } else {
-            // Bytes that no node touches are neither read nor written, so the others stay as they are.
+            // Bytes that no node touches keep their content. So the whole argument does not count
+            // as overwritten.
             let writes = parts.iter().any(|(_, (_, writes))| *writes);
             let mode = if writes { Mode::ReadWrite } else { Mode::Read };
             all.push(ArgumentRange { argument, range: 0..span.bytes(), mode });
@@ -142,7 +145,8 @@ fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<ArgumentRange> {
     all
 }
 
-/// Refuses nodes that race, on devices that are checked. The last `own` spans are memory of the graph.
+/// Refuses nodes that race, on devices that are checked. The last `own` spans are memory of the
+/// graph.
 fn refuse_race(device: &OpenDevice, nodes: &[Node], spans: &[Span], own: usize) -> Result<()> {
     if device.domain.log().tracers.has_checker()
         && let Some(race) = race(nodes, spans, spans.len() - own)
@@ -155,9 +159,9 @@ fn refuse_race(device: &OpenDevice, nodes: &[Node], spans: &[Span], own: usize) 
 /// How a graph was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Renewed {
-    /// So many nodes have other values.
+    /// This number of nodes got new values.
     Patched(usize),
-    /// It is another graph.
+    /// The graph was created anew.
     Anew,
 }
 
@@ -193,11 +197,11 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Makes the graph of the driver.
+    /// Creates the graph of the driver.
     fn create(&mut self) -> Result<()> {
         let driver = Arc::clone(self.device.domain.driver());
         let handle = driver.graph_create(self.device.id)?;
-        // From here on the drop destroys it.
+        // From here on, the drop destroys the graph.
         self.handle = Some(handle);
         for node in &self.nodes {
             let span = |touch: &ArgumentRange| span_of(touch, &self.spans[touch.argument]);
@@ -208,7 +212,7 @@ impl Graph {
         driver.graph_ready(handle)
     }
 
-    /// Makes the graph of the driver anew: operations on a condition cannot be changed in place.
+    /// Creates the graph of the driver again: operations on a condition cannot be changed in place.
     fn create_again(&mut self) -> Result<()> {
         let old = self.handle.take();
         let created = self.create();
@@ -221,16 +225,17 @@ impl Graph {
         destroyed
     }
 
-    /// Changes the graph into what `work` records, if that differs in values only.
+    /// Changes the graph to the recording of `work`, if only values differ.
     ///
     /// # Errors
-    /// The outer error is that of `work`; the inner one tells why the graph could not be changed.
+    /// The outer error is the error of `work`. The inner error is the reason why the graph could
+    /// not be changed.
     pub(super) fn change<E>(
         &mut self,
         nodes: &Nodes,
         work: impl FnOnce() -> std::result::Result<(), E>,
     ) -> std::result::Result<Result<()>, E> {
-        /// Gives the graph its nodes back, also after a panic of the code that is recorded.
+        /// Returns the nodes to the graph, even if the recorded code panics.
         struct Compared<'a>(&'a mut Graph, &'a Nodes);
 
         impl Compared<'_> {
@@ -263,7 +268,7 @@ impl Graph {
         })
     }
 
-    /// Changes the graph into what `work` records, in place if that differs in values only.
+    /// Changes the graph to the recording of `work`, in place if only values differ.
     pub(super) fn renew(&mut self, nodes: &Nodes, work: impl FnOnce()) -> Result<Renewed> {
         self.is_compared = true;
         nodes.compare(std::mem::take(&mut self.nodes), self.spans.len() - self.heap.len());
@@ -283,7 +288,7 @@ impl Graph {
         Ok(Renewed::Anew)
     }
 
-    /// Puts other nodes and arguments in the place of its own. The last spans are those of its heap.
+    /// Replaces the nodes and the arguments. The last spans are the memory of the heap.
     fn replace(&mut self, nodes: Vec<Node>, spans: Vec<Span>) -> Result<()> {
         refuse_race(&self.device, &nodes, &spans, self.heap.len())?;
         self.touches = touches(&nodes, &spans);
@@ -300,7 +305,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Puts nodes with other values in the place of those of these numbers.
+    /// Replaces the nodes with these numbers by nodes with new values.
     fn apply(&mut self, changes: Vec<(usize, Node)>) -> Result<()> {
         let Some(handle) = self.handle else { return Ok(()) };
         if changes.iter().any(|(_, node)| node.is_conditional()) {
@@ -313,7 +318,7 @@ impl Graph {
             let updated =
                 node.with_action(span, |action| driver.graph_update(handle, number, action));
             if let Err(error) = updated {
-                // Some nodes are new and some are not.
+                // Some nodes have new values and some do not.
                 self.broken = Some(error.again());
                 return Err(self.device.failed(error));
             }
@@ -326,19 +331,19 @@ impl Graph {
         self.device.id == device.id && self.device.domain.id() == device.domain.id()
     }
 
-    /// The number of its operations.
+    /// The number of operations.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether it has no operation. A launch of it does nothing.
+    /// Whether the graph has no operation. Launching it then does nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// Refuses a graph, a stream and arguments that do not fit.
+    /// Returns an error if the graph, the stream and the arguments do not fit together.
     pub(super) fn demand(&self, stream: &Stream, arguments: &Arguments<'_>) -> Result<()> {
         if let Some(error) = &self.broken {
             return Err(error.again());
@@ -371,7 +376,8 @@ impl Graph {
         launched
     }
 
-    /// Becomes a part of the graph that the stream records, if there is a `condition` on that condition.
+    /// Adds the graph to the graph that the stream records. With a `condition`, it is performed on
+    /// that condition.
     pub(super) fn record_in(
         &self,
         recorder: &dyn Recorder,
@@ -402,7 +408,7 @@ impl Graph {
     ) -> Result<()> {
         let Some(graph) = self.handle else { return Ok(()) };
         self.update(graph, arguments).map_err(|error| self.device.failed(error))?;
-        // A change of operations on a condition makes another one.
+        // A change of operations on a condition creates another graph.
         let graph = self.handle.unwrap_or(graph);
         let uses = self.touches.iter().map(|touch| {
             let Use { track, range, .. } = &arguments.all[touch.argument].access;
@@ -415,7 +421,7 @@ impl Graph {
         stream.lane().enqueue(&Submission { has_host_fn: self.has_host_fn, ..submission })
     }
 
-    /// Refuses memory that cannot stand for the arguments.
+    /// Returns an error if the memory does not fit the arguments.
     fn check(&self, arguments: &Arguments<'_>) -> Result<()> {
         let (given, wanted) = (arguments.all.len(), self.spans.len() - self.heap.len());
         if given != wanted {
@@ -459,7 +465,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Gives the nodes of the driver's graph the memory of the arguments.
+    /// Updates the nodes of the driver's graph to the memory of the arguments.
     fn update(&mut self, graph: GraphHandle, arguments: &Arguments<'_>) -> Result<()> {
         let is_other =
             |number: usize| arguments.all[number].span.address() != self.spans[number].address();
@@ -471,7 +477,7 @@ impl Graph {
         if let Some(node) = self.nodes.iter().find(|node| node.is_captured() && moves(node)) {
             let name = node.label();
             return Err(invalid(format!(
-                "`{name}` of the graph has the memory that it was recorded with, and no other one"
+                "`{name}` of the graph uses the memory of its recording; record it again for other memory"
             )));
         }
         if self.nodes.iter().any(|node| node.is_conditional() && moves(node)) {
@@ -494,7 +500,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Notes the memory that the graph of the driver has.
+    /// Stores the memory that the graph of the driver has.
     fn keep(&mut self, arguments: &Arguments<'_>) {
         for (span, argument) in self.spans.iter_mut().zip(&arguments.all) {
             *span = argument.span.clone();
@@ -504,20 +510,21 @@ impl Graph {
 }
 
 impl Stream {
-    /// Launches a graph, with this memory as its arguments, in the order in which they were
-    /// named. It is one operation of the stream: it follows what used the memory before, on every stream,
-    /// and later uses follow it. It also follows its previous launch (law A31).
+    /// Launches a graph with this memory as its arguments, in the order in which the recording
+    /// named them. The launch is one operation of the stream: it follows earlier uses of the memory
+    /// on every stream, and later uses follow it. It also follows the previous launch of the graph
+    /// (law A31).
     ///
-    /// The memory may be other memory than before. It has as many bytes as while the graph was recorded,
-    /// in the same kind of memory. Tilings are encoded again for it.
+    /// The memory may differ from the memory of the recording. It must have the same number of
+    /// bytes, and be the same kind of memory. Tilings are encoded again for it.
     ///
-    /// In a stream of a [recording](super::Recording), copies of its operations become a part of the other graph.
-    /// They follow what the stream has, and what it gets later follows them. Later changes of this graph do not
-    /// change the other one.
+    /// In a stream of a [recording](super::Recording), copies of the graph's operations become a
+    /// part of the other graph. They follow earlier operations of the stream, and later operations
+    /// of the stream follow them. Later changes of this graph do not change the other one.
     ///
     /// # Errors
-    /// `InvalidValue` for other arguments than the graph has, or a stream of another device; what the
-    /// driver reports.
+    /// `InvalidValue` if the arguments differ from the arguments of the graph, or for a stream of
+    /// another device; an error of the driver.
     #[track_caller]
     pub fn launch_graph(&self, graph: &mut Graph, arguments: Arguments<'_>) -> Result<()> {
         calling::refuse("graph launch")?;

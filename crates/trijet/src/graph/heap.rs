@@ -1,8 +1,8 @@
-//! The memory of a graph: what is allocated while it is recorded.
+//! The memory of a graph: memory that is allocated during the recording.
 //!
-//! The addresses are fixed. A range whose buffer was dropped is given out again, to operations that are
-//! recorded later; they use the same bytes, so they get edges as all operations that do. Two graphs share no
-//! memory of this kind, and the launches of one graph follow each other (law A31).
+//! The addresses are fixed. After a buffer was dropped, operations that are recorded later may get
+//! its range. They use the same bytes, so they get edges like all such operations. Two graphs share
+//! no memory of this kind, and the launches of one graph follow each other (law A31).
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -19,9 +19,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Allocations begin at a multiple of this, as those of the driver's pools.
+/// The alignment of allocations, as in the pools of the driver.
 const ALIGNMENT: u64 = 512;
-/// The size of the first chunk, unless an allocation is larger. Later chunks double the heap.
+/// The size of the first chunk, unless an allocation is larger. Each later chunk doubles the heap.
 const CHUNK_MIN: u64 = 64 << 10;
 
 #[derive(Debug)]
@@ -39,10 +39,10 @@ struct GraphHeapState {
 #[derive(Debug)]
 struct GraphChunk {
     device: DeviceId,
-    /// Until a graph takes it.
+    /// The memory; `None` after a graph has taken it.
     buffer: Option<Buffer<u8>>,
     span: Span,
-    /// In order, and not touching each other.
+    /// The free ranges, in order. No two of them touch.
     free: Vec<Range<u64>>,
 }
 
@@ -120,7 +120,7 @@ impl Heap {
         Ok(Temporary { span, track, home: Arc::<Self>::clone(self) })
     }
 
-    /// Gives the bytes of a buffer out again.
+    /// Makes the bytes of a buffer available again.
     pub(super) fn release(&self, block: BlockId) {
         let mut state = self.state();
         if let Some((number, range)) = state.used.remove(&block) {
@@ -135,13 +135,13 @@ impl Heap {
         Some((*chunk, whole.start + range.start..whole.start + range.end))
     }
 
-    /// Whether its chunks are as large as these spans.
+    /// Whether the chunks are as large as these spans.
     pub(super) fn has_sizes(&self, spans: &[Span]) -> bool {
         let state = self.state();
         state.chunks.iter().map(|chunk| chunk.span.bytes()).eq(spans.iter().map(Span::bytes))
     }
 
-    /// The memory of the chunks, and the buffers of those that no graph has taken.
+    /// The memory of the chunks, and the buffers of chunks that no graph has taken.
     pub(super) fn take(&self) -> (Vec<Span>, Vec<Buffer<u8>>) {
         let mut state = self.state();
         let spans = state.chunks.iter().map(|chunk| chunk.span.clone()).collect();
@@ -160,8 +160,8 @@ mod tests {
     use super::*;
     use crate::device::{Executor, HostConfig, Order};
 
-    /// The law: buffers that live at one time have no bytes in common, and when all are gone, one can have all
-    /// the memory again.
+    /// The law: buffers that live at the same time have no bytes in common. When all are gone, one
+    /// buffer can have all the memory.
     #[test]
     fn buffers_that_live_at_one_time_share_no_bytes() -> Result<()> {
         let executor = Executor::Virtual(Order::Greedy);

@@ -1,10 +1,11 @@
 //! Graphs: operations that are recorded once and launched many times, as one operation of a stream.
 //!
-//! A [`Recording`] has streams whose operations do not run. What they read and write gives the order among
-//! them, as for all streams of the library: nodes of one stream follow each other, and nodes of two streams
-//! only where they use the same bytes. The memory of a recording is named by arguments, and each launch
-//! says which memory stands for them. So a graph keeps no buffer of the program, and a launch is ordered with everything
-//! else that uses its memory. What a stream of the recording allocates belongs to the graph.
+//! A [`Recording`] has streams whose operations do not run. The order of the operations follows
+//! from their reads and writes, as for all streams of the library: nodes of one stream follow each
+//! other, and nodes of two streams only if they use the same bytes. Arguments stand for the memory
+//! of a recording, and each launch supplies memory for them. So a graph keeps no buffer of the
+//! program, and a launch is ordered with all other uses of its memory. Memory that a stream of the
+//! recording allocates belongs to the graph.
 #![forbid(unsafe_code)]
 
 mod arguments;

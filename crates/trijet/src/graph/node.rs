@@ -1,4 +1,4 @@
-//! A node of a graph: an operation whose memory is named by arguments.
+//! A node of a graph: an operation on ranges of arguments.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -19,15 +19,15 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ArgumentRange {
     pub(super) argument: usize,
-    /// Counted from the beginning of the argument.
+    /// The range, counted from the beginning of the argument.
     pub(super) range: Range<u64>,
     pub(super) mode: Mode,
 }
 
-/// What a node does with the ranges that it touches.
+/// The work of a node on the ranges that it touches.
 #[derive(Clone)]
 enum NodeWork {
-    /// From the first range to the second one.
+    /// A copy from the first range to the second.
     Copy,
     Fill(u8),
     Kernel {
@@ -37,13 +37,13 @@ enum NodeWork {
         args: Box<KeptArgs>,
     },
     HostFn(HostFn),
-    /// Operations on a condition, one word in this range.
+    /// Operations on a condition. The condition is one word in this range.
     Conditional {
         repeats: Repeats,
         condition: ArgumentRange,
         body: Vec<Node>,
     },
-    /// The work of another library, and its name.
+    /// Work of another library, and its name.
     Captured(Arc<Captured>, &'static str),
 }
 
@@ -53,7 +53,7 @@ impl std::fmt::Debug for NodeWork {
     }
 }
 
-/// What a change of a node can change, or finds to be another node.
+/// The values of a node. A change can replace them, or finds that they belong to another node.
 #[derive(Debug)]
 enum NodeValues<'a> {
     Copy,
@@ -115,22 +115,22 @@ impl NodeWork {
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     work: NodeWork,
-    /// The device of its stream.
+    /// The device of the node's stream.
     pub(super) device: DeviceId,
-    /// The number of its stream in the recording.
+    /// The number of the node's stream in the recording.
     pub(super) stream: usize,
-    /// The streams of which its graph is a part, from the innermost one.
+    /// The streams of which the node's graph is a part, from the innermost one.
     pub(super) within: Vec<usize>,
-    /// Whether it is a dependent launch, by its edges.
+    /// Whether the node is a dependent launch, according to its edges.
     is_dependent: bool,
-    /// In the order of [`Action::each_access`].
+    /// The ranges, in the order of [`Action::each_access`].
     pub(super) touches: Vec<ArgumentRange>,
-    /// The earlier nodes that must be complete before, see [`super::edges::connect`].
+    /// The earlier nodes that must be complete first, see [`super::edges::connect`].
     pub(super) after: Vec<usize>,
 }
 
 impl Node {
-    /// A node of a stream that does what an action does. It touches nothing and follows no other node yet.
+    /// A node with the work of an action, in a stream. It touches nothing and follows no node yet.
     pub(super) fn of(action: &Action<'_>, (stream, device): (usize, DeviceId)) -> Result<Self> {
         let work = match action.as_node().map_err(unsupported)? {
             NodeAction::Copy { .. } => NodeWork::Copy,
@@ -152,9 +152,9 @@ impl Node {
         Ok(Self { work, device, stream, within, is_dependent: false, touches, after })
     }
 
-    /// A node of a stream that performs these nodes on a condition. `touches` is what they touch all together. What they
-    /// write counts as written, though it may stay as it was: the order is the same, and memory need not have a content
-    /// before it.
+    /// A node that performs these nodes on a condition, in a stream. `touches` has the combined
+    /// uses of the nodes. Ranges that they write count as overwritten, although the content may
+    /// remain: the order is the same, and the memory need not have a content before.
     pub(super) fn conditional(
         repeats: Repeats,
         condition: ArgumentRange,
@@ -176,7 +176,7 @@ impl Node {
         Self { work, device, stream, within, is_dependent: false, touches, after }
     }
 
-    /// A node of a stream that does what was captured from another library.
+    /// A node with captured work of another library, in a stream.
     pub(super) fn captured(
         (captured, name): (Captured, &'static str),
         touches: Vec<ArgumentRange>,
@@ -187,12 +187,12 @@ impl Node {
         Self { work, device, stream, within, is_dependent: false, touches, after }
     }
 
-    /// Whether its memory stays what it was when it was recorded.
+    /// Whether the node always uses the memory of the recording.
     pub(super) fn is_captured(&self) -> bool {
         matches!(self.work, NodeWork::Captured(..))
     }
 
-    /// A copy for the body of a condition, which keeps its edges.
+    /// A copy for the body of a condition. The copy keeps its edges.
     pub(super) fn copied_as_body(&self) -> Self {
         Self { after: self.after.clone(), ..self.copied_into(0, 0) }
     }
@@ -205,7 +205,7 @@ impl Node {
         matches!(self.work, NodeWork::Conditional { .. })
     }
 
-    /// Every range that the node touches, including those of its body.
+    /// Calls `each` for every range that the node touches, including the ranges of its body.
     pub(super) fn each_touch(&mut self, each: &mut impl FnMut(&mut ArgumentRange)) {
         self.touches.iter_mut().for_each(&mut *each);
         if let NodeWork::Conditional { condition, body, .. } = &mut self.work {
@@ -214,15 +214,15 @@ impl Node {
         }
     }
 
-    /// The priority of a launch that has none.
+    /// Sets the priority of a launch that has none.
     pub(super) fn set_priority(&mut self, priority: Option<i32>) {
         if let NodeWork::Kernel { config, .. } = &mut self.work {
             config.priority = config.priority.or(priority);
         }
     }
 
-    /// A copy in a graph that has this node's graph as a part of `stream`. The streams of this node's graph are
-    /// numbered from `first` on.
+    /// A copy of the node for another graph. The node's graph becomes a part of `stream` there, and
+    /// the streams of the node's graph get the numbers from `first` on.
     pub(super) fn copied_into(&self, stream: usize, first: usize) -> Self {
         let within = self.within.iter().map(|within| first + within);
         Self {
@@ -236,8 +236,8 @@ impl Node {
         }
     }
 
-    /// Follows these nodes. `is_behind_launch` says that there is nothing to follow but a launch before it in its
-    /// stream, as a dependent launch needs it.
+    /// Sets the nodes that this node follows. `is_behind_launch` states that it follows only the
+    /// launch before it in its stream, as a dependent launch requires.
     pub(super) fn follow(&mut self, after: Vec<usize>, is_behind_launch: bool) {
         let wants = matches!(&self.work, NodeWork::Kernel { config, .. } if config.dependent);
         self.is_dependent = wants && is_behind_launch;
@@ -254,7 +254,7 @@ impl Node {
         matches!(self.work, NodeWork::Kernel { .. })
     }
 
-    /// Whether it is a launch that uses this argument, or has one.
+    /// Whether the node is a launch that uses this argument, or its body has such a launch.
     pub(super) fn is_kernel_with(&self, argument: usize) -> bool {
         match &self.work {
             NodeWork::Kernel { .. } => self.touches.iter().any(|touch| touch.argument == argument),
@@ -272,10 +272,10 @@ impl Node {
         self.work.values().label().to_owned()
     }
 
-    /// Whether the node does something else than `other`, which may take its place.
+    /// Whether `other` has new values for this node. If so, `other` may replace it.
     ///
     /// # Errors
-    /// What makes it another node, in which case the graph is another one.
+    /// The reason why `other` is a different node. The graph is then a different graph.
     pub(super) fn differs(&self, other: &Self) -> std::result::Result<bool, String> {
         let differs = match (&self.work, &other.work) {
             (
@@ -316,14 +316,14 @@ impl Node {
         Ok(differs)
     }
 
-    /// Refuses another stream and other bytes.
+    /// Returns an error for another stream or other bytes.
     fn is_beside(
         &self,
         (stream, device, within): (usize, DeviceId, &[usize]),
         touches: &[ArgumentRange],
     ) -> std::result::Result<(), String> {
-        // Not by slices: a comparison of two empty ones by `memcmp` takes 50 ns on processors with AVX-512, since its
-        // masked load of an address that is not mapped needs an assist.
+        // Slices are not compared: `memcmp` of two empty slices takes 50 ns on processors with
+        // AVX-512, because a masked load of an unmapped address needs an assist.
         if (self.stream, self.device) != (stream, device) || !self.within.iter().eq(within) {
             return Err("it is in another stream".to_owned());
         }
@@ -335,7 +335,7 @@ impl Node {
 
     fn works_otherwise(&self, other: &NodeValues<'_>) -> std::result::Result<bool, String> {
         match (&self.work, other) {
-            // A closure cannot be compared; the first one stays.
+            // Closures cannot be compared; the first one stays.
             (NodeWork::Copy, NodeValues::Copy) | (NodeWork::HostFn(_), NodeValues::HostFn) => {
                 Ok(false)
             }
@@ -346,7 +346,8 @@ impl Node {
             ) if was == function => {
                 let attributes =
                     |c: &LaunchConfig| (c.cluster, c.cooperative, c.priority, c.dependent);
-                // These become attributes of the node and of its edge, which an update leaves as they are.
+                // These become attributes of the node and of its edge. An update does not change
+                // them.
                 if attributes(old) != attributes(config) {
                     return Err("its launch has other attributes".to_owned());
                 }
@@ -364,12 +365,12 @@ impl Node {
         }
     }
 
-    /// The operation of the node, where `span` gives the memory of a range.
+    /// The operation of the node. `span` gives the memory of a range.
     fn owned(&self, span: &dyn Fn(&ArgumentRange) -> Span) -> OwnedNode {
         self.with_action(span, OwnedNode::of)
     }
 
-    /// Calls `with` with the operation of the node, where `span` gives the memory of a range.
+    /// Calls `with` with the operation of the node. `span` gives the memory of a range.
     pub(super) fn with_action<R>(
         &self,
         span: impl Fn(&ArgumentRange) -> Span,

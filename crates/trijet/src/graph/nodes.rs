@@ -1,4 +1,4 @@
-//! What a recording has collected. Its streams share it.
+//! The collected operations of a recording. Its streams share them.
 #![forbid(unsafe_code)]
 
 use super::arguments::Arguments;
@@ -23,7 +23,7 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// While a recording goes on, the chunks of its heap are arguments from this number on.
+/// During a recording, the chunks of its heap are the arguments from this number on.
 const HEAP: usize = usize::MAX / 2;
 
 const OTHER_MEMORY: &str = "the graph had other arguments, or other memory of its own";
@@ -32,7 +32,7 @@ const OTHER_MEMORY: &str = "the graph had other arguments, or other memory of it
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub(super) nodes: Vec<Node>,
-    /// The memory of the arguments; that of the heap comes last.
+    /// The memory of the arguments. The memory of the heap comes last.
     pub(super) spans: Vec<Span>,
     /// The chunks of the heap, unless an earlier graph of the recording has them.
     pub(super) heap: Vec<Buffer<u8>>,
@@ -40,11 +40,11 @@ pub(super) struct Recorded {
 
 #[derive(Debug)]
 pub(super) struct Nodes {
-    /// The device of the graph, and others on which it has operations.
+    /// The device of the graph, and other devices on which it has operations.
     devices: Mutex<Vec<Device>>,
     state: Mutex<RecordingState>,
     heap: Arc<Heap>,
-    /// Whether its streams can allocate.
+    /// Whether the streams of the recording can allocate.
     allocates: bool,
 }
 
@@ -52,21 +52,22 @@ pub(super) struct Nodes {
 struct RecordingState {
     arguments: Vec<RecordedArgument>,
     nodes: Vec<Node>,
-    /// The streams, in the order in which they were made. Those that are gone, and those of graphs within the graph,
-    /// have no lane.
+    /// The streams, in the order in which they were made. Dropped streams, and streams of graphs
+    /// within the graph, have no lane.
     streams: Vec<Option<LaneId>>,
     /// The priority of launches that have none.
     priority: Option<i32>,
     /// The number of the edge that is left out.
     dropped_edge: Option<usize>,
-    /// The graph with which operations are compared, instead of being collected.
+    /// The comparison with an existing graph. With it, operations are compared instead of
+    /// collected.
     comparison: Option<Comparison>,
     /// Whether an operation was refused.
     has_refused: bool,
     has_ended: bool,
 }
 
-/// Memory that an argument stands for while the graph is recorded.
+/// Memory that an argument stands for during the recording.
 #[derive(Debug)]
 struct RecordedArgument {
     block: BlockId,
@@ -74,22 +75,22 @@ struct RecordedArgument {
     span: Span,
 }
 
-/// The number of an argument, and the bytes of it.
+/// The number of an argument, and a range of its bytes.
 type ArgumentBytes = (usize, Range<u64>);
 
 /// A graph that becomes a part of another one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part<'a> {
     pub(super) nodes: &'a [Node],
-    /// What all nodes use.
+    /// The combined uses of all nodes.
     pub(super) touches: &'a [ArgumentRange],
-    /// The number of its streams.
+    /// The number of the graph's streams.
     pub(super) streams: usize,
-    /// The devices and the sizes of the memory that it has of its own.
+    /// The devices and the sizes of the graph's own memory.
     pub(super) heap: &'a [(DeviceId, u64)],
 }
 
-/// Turns a range of a graph into one of the graph that it becomes a part of.
+/// Converts a range of a graph to a range of the graph that it becomes a part of.
 fn shift(touch: &mut ArgumentRange, at: &[ArgumentBytes]) {
     let (argument, range) = &at[touch.argument];
     touch.range = range.start + touch.range.start..range.start + touch.range.end;
@@ -110,14 +111,14 @@ impl RecordingState {
         })
     }
 
-    /// Gives a new stream the next number. It may have the lane of one that is gone.
+    /// Gives a new stream the next number. It may have the lane of a dropped stream.
     fn open(&mut self, lane: LaneId) {
         let gone = self.streams.iter_mut().filter(|known| **known == Some(lane));
         gone.for_each(|known| *known = None);
         self.streams.push(Some(lane));
     }
 
-    /// The number of the first of so many streams of a graph within the graph.
+    /// The number of the first of `streams` streams of a graph within the graph.
     fn part(&mut self, streams: usize) -> usize {
         let first = self.streams.len();
         self.streams.extend(std::iter::repeat_n(None, streams));
@@ -137,7 +138,7 @@ impl RecordingState {
         if submission.slot.is_some() {
             return Err(unsupported("a host function that runs once"));
         }
-        // Before memory that cannot be named is what an operation is refused for.
+        // If an operation cannot be a node, this is the reason of the refusal, and not its memory.
         submission.action.as_node().map_err(unsupported)?;
         let mut touches = SmallVec::<[ArgumentRange; 8]>::new();
         for access in submission.uses {
@@ -170,7 +171,7 @@ impl RecordingState {
         Ok(())
     }
 
-    /// The argument that has these bytes, or the chunk of the heap.
+    /// The argument or the chunk of the heap that has these bytes.
     fn locate(&self, heap: &Heap, label: &str, used: &Use<'_>) -> Result<(usize, Range<u64>)> {
         let (block, range) = (used.track.id, &used.range);
         let has = |known: &RecordedArgument| {
@@ -198,7 +199,7 @@ impl Nodes {
         Self { devices, state, heap: Heap::new(), allocates }
     }
 
-    /// Notes another device of the recording.
+    /// Adds another device to the recording.
     pub(super) fn join(&self, device: &Device) -> Result<()> {
         let mut devices = self.devices();
         devices[0].shared().domain.own("record", device.shared().domain.id())?;
@@ -223,12 +224,12 @@ impl Nodes {
         self.state.lock().expect("no panic under this lock")
     }
 
-    /// Notes a new stream.
+    /// Registers a new stream.
     pub(super) fn open(&self, lane: LaneId) {
         self.state().open(lane);
     }
 
-    /// What was recorded. The streams and the heap stay.
+    /// The recorded operations. The streams and the heap stay.
     pub(super) fn take(&self) -> Recorded {
         let (memory, heap) = self.heap.take();
         let mut state = self.state();
@@ -248,7 +249,7 @@ impl Nodes {
         Recorded { nodes, spans: spans.chain(memory).collect(), heap }
     }
 
-    /// Compares what is recorded from now on with the nodes of a graph.
+    /// Compares operations that are recorded from now on with the nodes of a graph.
     pub(super) fn compare(&self, nodes: Vec<Node>, arguments: usize) {
         self.discard();
         self.state().comparison = Some(Comparison::new(nodes, arguments));
@@ -267,12 +268,12 @@ impl Nodes {
         (comparison, mismatch)
     }
 
-    /// What was recorded in a comparison that ended with another graph. The streams and the heap stay.
+    /// The operations of a comparison that did not fit the graph. The streams and the heap stay.
     pub(super) fn take_compared(&self, comparison: Comparison) -> Recorded {
         let own = comparison.arguments;
         let mut nodes = comparison.into_nodes();
         let of_heap = |touch: &mut ArgumentRange| {
-            // Nodes of a comparison count the chunks of the heap from the last argument on.
+            // Nodes of a comparison number the chunks of the heap after the last argument.
             if (own..HEAP).contains(&touch.argument) {
                 touch.argument = HEAP + touch.argument - own;
             }
@@ -288,7 +289,7 @@ impl Nodes {
         self.take()
     }
 
-    /// Forgets what was recorded. The streams and the heap stay.
+    /// Drops the recorded operations. The streams and the heap stay.
     pub(super) fn discard(&self) {
         let mut state = self.state();
         state.has_refused = false;
@@ -311,7 +312,7 @@ impl Nodes {
         self.state().has_refused
     }
 
-    /// Refuses a stream of another recording, or of none.
+    /// Returns an error for a stream of another recording, or of none.
     pub(super) fn demand(&self, stream: &Stream) -> Result<()> {
         let recorder = stream.lane().recorder();
         let is_own = |other: &Self| std::ptr::eq(other, self);
@@ -321,7 +322,7 @@ impl Nodes {
         Err(invalid("the stream does not belong to this recording".to_owned()))
     }
 
-    /// Names memory as the next argument.
+    /// Makes memory the next argument.
     pub(super) fn argument(&self, memory: &View<'_, u8>) -> Result<()> {
         let access = memory.read_use();
         self.devices()[0].shared().domain.own("record", access.track.domain)?;
@@ -338,8 +339,8 @@ impl Nodes {
         Ok(())
     }
 
-    /// Adds copies of the nodes of another graph, which becomes a part of a stream: it follows what the stream
-    /// has, and what the stream gets later follows it.
+    /// Adds copies of the nodes of another graph. They become a part of a stream: they follow
+    /// earlier operations of the stream, and later operations of the stream follow them.
     pub(super) fn add_graph(
         &self,
         lane: LaneId,
@@ -359,12 +360,12 @@ impl Nodes {
             node.each_touch(&mut |touch| shift(touch, &at));
             state.take(node);
         }
-        // What is recorded later may use the same bytes, and then follows.
+        // Operations that are recorded later may use the same bytes, and then follow.
         lent.into_iter().for_each(|block| self.heap.release(block));
         Ok(())
     }
 
-    /// Adds what was captured from another library as one node, which uses this memory.
+    /// Adds captured work of another library as one node that uses this memory.
     pub(super) fn add_captured<'u, 'a: 'u>(
         &self,
         (lane, device): (LaneId, DeviceId),
@@ -419,7 +420,8 @@ impl Nodes {
         Ok(())
     }
 
-    /// The arguments and ranges that the arguments of a graph become, and of memory that is lent to it as its own.
+    /// The ranges that replace the arguments of a graph, and the ranges of memory that is lent to
+    /// the graph in place of its own.
     fn locations(
         &self,
         state: &RecordingState,

@@ -18,31 +18,32 @@ pub struct Recording {
 }
 
 impl Drop for Recording {
-    /// The streams of the recording may outlive it, also after a panic of the code that is recorded. Their operations are
-    /// refused from now on: no graph would ever have them.
+    /// The streams of the recording may outlive it, for example after a panic of the recorded code.
+    /// From now on their operations are refused, because no graph would ever contain them.
     fn drop(&mut self) {
         drop(self.nodes.end());
     }
 }
 
 impl Recording {
-    /// A recording that goes on: its streams stay, and what they have recorded is taken out again and again.
-    /// Launches without a priority get this one. Whether its streams `allocate` is for the caller to say: what they
-    /// allocate is of no use outside of the graph.
+    /// A recording that continues: its streams stay, and its operations are taken out repeatedly.
+    /// Launches without a priority get `priority`. `allocates` states whether the streams can
+    /// allocate. Such memory is of no use outside of the graph.
     pub(crate) fn continuing(device: &Device, priority: Option<i32>, allocates: bool) -> Self {
         let nodes = Arc::new(Nodes::new(device, priority, allocates));
         Self { device: device.clone(), nodes }
     }
 
-    /// A graph of what was recorded since the last call.
+    /// A graph of the operations that were recorded since the last call.
     pub(crate) fn graph(&self) -> Result<Graph> {
         Graph::new(&self.device, self.nodes.take())
     }
 
-    /// Changes a graph into what `work` records, as [`Device::record_again`] does.
+    /// Changes a graph to the recording of `work`, as [`Device::record_again`] does.
     ///
     /// # Errors
-    /// The outer error is that of `work`; the inner one tells why the graph could not be changed.
+    /// The outer error is the error of `work`. The inner error is the reason why the graph could
+    /// not be changed.
     pub(crate) fn change<E>(
         &self,
         graph: &mut Graph,
@@ -51,15 +52,17 @@ impl Recording {
         graph.change(&self.nodes, work)
     }
 
-    /// Changes a graph of this recording into what `work` records, which may be another one.
+    /// Changes a graph of this recording to the recording of `work`, which may have other
+    /// operations.
     ///
     /// # Errors
-    /// What the driver reports; the graph is broken then.
+    /// An error of the driver. The graph is then broken.
     pub(crate) fn renew(&self, graph: &mut Graph, work: impl FnOnce()) -> Result<Renewed> {
         graph.renew(&self.nodes, work)
     }
 
-    /// The launches of kernels, and the other operations, that were recorded since the last call.
+    /// The numbers of kernel launches and of other operations that were recorded since the last
+    /// call.
     pub(crate) fn counts(&self) -> (usize, usize) {
         self.nodes.counts()
     }
@@ -69,14 +72,15 @@ impl Recording {
         self.nodes.has_refused()
     }
 
-    /// Forgets what was recorded since the last call.
+    /// Drops the operations that were recorded since the last call.
     pub(crate) fn discard(&self) {
         self.nodes.discard();
     }
 
     /// A stream whose operations are recorded. They run when the graph is launched. Copies, fills,
-    /// launches of kernels and of other graphs can be recorded, and [host functions](Self::host_fn); other
-    /// calls return `Unsupported` or `Capturing` (law A33). Memory that the stream [allocates](Stream::alloc) belongs to the graph.
+    /// launches of kernels and of other graphs can be recorded, and [host
+    /// functions](Self::host_fn); other calls return `Unsupported` or `Capturing` (law A33). Memory
+    /// that the stream [allocates](Stream::alloc) belongs to the graph.
     ///
     /// # Errors
     /// As for [`Device::stream`].
@@ -84,8 +88,8 @@ impl Recording {
         self.stream_on(&self.device)
     }
 
-    /// A stream of the recording on another device, as [`Recording::stream`]. The graph is still launched as one operation of a
-    /// stream of the device that records it.
+    /// A stream of the recording on another device, as [`Recording::stream`]. The graph is still
+    /// launched as one operation of a stream on the recording device.
     ///
     /// ```
     /// use trijet::graph::Arguments;
@@ -113,11 +117,11 @@ impl Recording {
         Ok(stream)
     }
 
-    /// Records a host function: each launch of the graph calls `run` on a thread of the driver, when the stream
-    /// reaches it (law A27). The graph owns `run`, which is dropped when the graph is gone and no launch is
-    /// pending. As for [`Stream::host_fn`], `run` must not call the driver, and a panic of it is
-    /// the error of a later synchronisation. A signal that it sets orders no memory. A graph that is
-    /// [recorded again](Device::record_again) keeps the first `run`.
+    /// Records a host function. Each launch of the graph calls `run` on a thread of the driver when
+    /// the stream reaches it (law A27). The graph owns `run`, and drops it when the graph is gone
+    /// and no launch is pending. As for [`Stream::host_fn`], `run` must not call the driver, and a
+    /// later synchronization returns a panic of `run` as its error. A signal that `run` sets orders
+    /// no memory. A graph that is [recorded again](Device::record_again) keeps the first `run`.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -146,9 +150,10 @@ impl Recording {
         stream.record_host_fn(Box::new(run), Location::caller())
     }
 
-    /// Leaves out one edge of the graph: the `number`-th, counted from 1 in the order of the nodes that follow. This
-    /// shows what the edge is good for, as [`Device::drop_wait`] does for streams. On a
-    /// [checked](crate::Builder::check) device the graph is then refused, if no other edges order the two.
+    /// Leaves out one edge of the graph: the edge `number`, counted from 1 in the order of the
+    /// nodes that follow. This shows what the edge prevents, as [`Device::drop_wait`] does for
+    /// streams. On a [checked](crate::Builder::check) device the graph is then refused, unless
+    /// other edges order the two nodes.
     ///
     /// ```
     /// use trijet::check::CheckOptions;
@@ -172,9 +177,9 @@ impl Recording {
         self.nodes.drop_edge(number);
     }
 
-    /// Names memory as the next argument of the graph. Each operation of the recording uses memory of
-    /// arguments only. Arguments have no bytes in common, since those of a launch need not have them
-    /// either.
+    /// Makes memory the next argument of the graph. Operations of the recording use only memory of
+    /// arguments. Two arguments have no bytes in common, because the arguments of a launch need not
+    /// have common bytes either.
     ///
     /// # Errors
     /// `InvalidValue` for memory that shares bytes with an earlier argument, or of another driver.
@@ -184,8 +189,8 @@ impl Recording {
 }
 
 impl Device {
-    /// Records a graph: the operations that `work` enqueues in the streams of the recording. They do not
-    /// run. If `work` fails, nothing is left of the recording.
+    /// Records a graph: the operations that `work` enqueues in the streams of the recording. They
+    /// do not run. If `work` fails, the recording is dropped.
     ///
     /// ```
     /// use trijet::graph::Arguments;
@@ -217,8 +222,8 @@ impl Device {
     }
 
     /// Records the operations of a graph again, and changes the graph in place: the scalars and the
-    /// configurations of its kernels, and the values of its fills. Launches that are pending keep the old
-    /// ones. That costs much less than a new graph, which a driver has to prepare.
+    /// configurations of its kernels, and the values of its fills. Pending launches keep the old
+    /// values. That costs much less than a new graph, which a driver has to prepare.
     ///
     /// ```
     /// use trijet::graph::{Arguments, Recording};
@@ -242,8 +247,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue`, with the number of the operation, if the graph would be another one: with other
-    /// operations, kernels, streams, attributes, arguments or bytes. It is as it was then, also after an error
+    /// `InvalidValue`, with the number of the operation, if operations, kernels, streams,
+    /// attributes, arguments or bytes differ. The graph is then unchanged; so it is after an error
     /// or a panic of `work`. After an error of the driver, launches return that error.
     pub fn record_again(
         &self,
@@ -260,7 +265,7 @@ impl Device {
     }
 }
 
-/// What `work` records.
+/// The recording of `work`.
 fn recorded(device: &Device, work: impl FnOnce(&Recording) -> Result<()>) -> Result<Recorded> {
     let recording = Recording::continuing(device, None, true);
     let outcome = work(&recording);

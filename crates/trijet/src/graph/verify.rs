@@ -1,7 +1,8 @@
-//! The check of a graph before it is made, on devices that are checked: whether its edges order every conflict.
+//! The check of a graph before it is created, on devices that are checked: do its edges order every
+//! conflict?
 //!
-//! It compares addresses, and derives the order from the edges alone. What `edges` knows about streams and arguments is
-//! not used, so that a mistake there is found here.
+//! The check compares addresses, and derives the order from the edges alone. It does not use what
+//! `edges` knows about streams and arguments, so it finds mistakes of `edges`.
 #![forbid(unsafe_code)]
 
 use super::node::{ArgumentRange, Node};
@@ -15,8 +16,9 @@ struct TouchedBytes<'a> {
     addresses: Range<u64>,
 }
 
-/// The first two nodes that use the same bytes without an order, of which one writes them. The first of the
-/// `spans` are those of `arguments`, and the others memory of the graph.
+/// The first two nodes that use the same bytes without an order, if one of them writes the bytes.
+/// The first `arguments` of the `spans` belong to arguments, and the others are memory of the
+/// graph.
 pub(super) fn race(nodes: &[Node], spans: &[Span], arguments: usize) -> Option<String> {
     let before = before(nodes);
     let mut accesses = Vec::new();
@@ -27,7 +29,7 @@ pub(super) fn race(nodes: &[Node], spans: &[Span], arguments: usize) -> Option<S
             accesses.push(TouchedBytes { node: number, touch, addresses });
         }
     }
-    // So that a pass finds overlapping ones behind each other.
+    // Sorted, so that overlapping accesses follow each other.
     accesses.sort_by_key(|access| access.addresses.start);
     for (index, one) in accesses.iter().enumerate() {
         let behind = accesses[index + 1..].iter();
@@ -66,7 +68,7 @@ fn describe(
     )
 }
 
-/// The nodes before each node, a bit for each.
+/// The nodes before each node, as one bit for each.
 fn before(nodes: &[Node]) -> Vec<Vec<u64>> {
     let words = nodes.len().div_ceil(64);
     let mut all: Vec<Vec<u64>> = Vec::with_capacity(nodes.len());

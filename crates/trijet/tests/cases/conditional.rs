@@ -232,7 +232,7 @@ pub(crate) fn what_has_no_condition_is_refused(device: &Device) -> Result<()> {
     };
     let invalid = ErrorKind::InvalidValue;
     told(1, &mut body, invalid, "the condition, argument 1, is");
-    told(2, &mut body, invalid, "the condition is argument 2, and there are 2");
+    told(2, &mut body, invalid, "the condition is argument 2, but the graph has 2 arguments");
     let arguments = |g: &Recording| -> Result<()> {
         g.argument(&s.alloc_zeroed::<u32>(1)?)?;
         g.argument(&s.alloc_zeroed::<f32>(LEN)?)
