@@ -15,10 +15,10 @@ use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A pipeline over items of type `I`. The [module](crate::staged) says how it works.
+/// A pipeline over items of type `I`. The [module](crate::staged) explains it.
 pub struct Staged<'a, I> {
     parts: Parts<'a>,
-    /// A wrong call that made it, which a run refuses.
+    /// A wrong call on this builder. A run returns it as an error.
     mistake: Option<String>,
     items: PhantomData<fn(I)>,
 }
@@ -58,9 +58,10 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         Value::of_stage(0)
     }
 
-    /// Appends a stage that enqueues work on its stream, and makes a value, such as a buffer of exactly
-    /// the size that the item needs. `run` is called once for each item, in the order of the items. It
-    /// must not wait for the device: that would keep the other stages from being enqueued.
+    /// Appends a stage that enqueues work on its stream and makes a value, for example a buffer of
+    /// exactly the size that the item needs. `run` is called once for each item, in the order of
+    /// the items. It must not wait for the device: such a wait would keep the other stages from
+    /// being enqueued.
     pub fn stage<In: Inputs, U: Send + Sync + 'static>(
         &mut self,
         name: &str,
@@ -74,8 +75,8 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
     }
 
     /// Appends a stage whose values are used again: `make` makes at most `slots` of them, and `run`
-    /// writes the next one for each item. The work that still reads a value of an earlier item is waited
-    /// for on the device, by the stream of this stage.
+    /// writes the next one for each item. Work may still read the value of an earlier item. The
+    /// stream of this stage waits for that work on the device.
     ///
     /// ```
     /// use trijet::kernels::AFFINE_F32;
@@ -127,9 +128,10 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         self.append(name, inputs, StageBody::Recycle { slots, make, run })
     }
 
-    /// Appends a stage that computes a value on a pool of threads. `run` is called with the number of
-    /// the item, once for each item, and for several items at once. Its value may be read by other
-    /// threads meanwhile. It may wait for the device, for example with [`Buffer::read`](crate::Buffer::read).
+    /// Appends a stage that computes a value on a pool of threads. `run` is called with the number
+    /// of the item, once for each item, and for several items at once. Other threads may read its
+    /// value at the same time. `run` may wait for the device, for example with
+    /// [`Buffer::read`](crate::Buffer::read).
     pub fn host_stage<In: Inputs, U: Send + Sync + 'static>(
         &mut self,
         name: &str,
@@ -168,8 +170,8 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         self.mistake.get_or_insert(mistake);
     }
 
-    /// Deals the items of a stage on so many streams in turn, so that the stage of one item may run
-    /// beside the same stage of the next one.
+    /// Deals the items of a stage to `count` streams in turn. Then the stage can run for one item
+    /// and for the next one at the same time.
     pub fn lanes<U>(&mut self, value: Value<U>, count: usize) {
         match self.parts.stages.get_mut(value.stage) {
             Some(stage) if count > 0 => stage.lanes = count,
@@ -179,15 +181,15 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         }
     }
 
-    /// The most items in flight; two more than there are stages by default. The source is read at
-    /// most as many items ahead.
+    /// The maximum number of items in flight. The default is the number of stages plus two. The
+    /// source is read at most this number of items ahead.
     #[must_use]
     pub fn depth(mut self, items: usize) -> Self {
         self.parts.depth = Some(items);
         self
     }
 
-    /// Which stage is enqueued first, where several could be; [`Issue::DepthFirst`] by default.
+    /// Which stage is enqueued first if there are several; [`Issue::DepthFirst`] by default.
     #[must_use]
     pub fn issue(mut self, issue: Issue) -> Self {
         self.parts.issue = issue;
@@ -201,13 +203,13 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         self
     }
 
-    /// Runs every item of the source through all stages, and calls `sink` with `result` of each, in
-    /// the order of the items. Returns the number of items.
+    /// Runs every item of the source through all stages. Calls `sink` with the value `result` of
+    /// each item, in the order of the items. Returns the number of items.
     ///
     /// # Errors
-    /// The first error of the source, a stage or the sink, with its item; after it nothing more is
-    /// enqueued. `Panicked` for a panic of the source, a host stage or the sink. `Cancelled`.
-    /// `InvalidValue` for a wrong description. `Io` when the system starts no thread.
+    /// The first error of the source, a stage or the sink, with its item; nothing more is enqueued
+    /// after it. `Panicked` for a panic of the source, a host stage or the sink. `Cancelled`.
+    /// `InvalidValue` for a wrong description. `Io` if the system cannot start a thread.
     pub fn run<U: Send + Sync + 'static>(
         self,
         items: impl IntoIterator<Item = Result<I>, IntoIter: Send>,
@@ -217,9 +219,8 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
         self.run_until(items, result, move |value| sink(value).map(ControlFlow::Continue))
     }
 
-    /// Runs items as [`run`](Self::run) does, until `sink` breaks. Then no more items begin, and the
-    /// results of those in flight are dropped. Returns the number of results that the sink was called
-    /// with.
+    /// Runs items as [`run`](Self::run) does, until `sink` breaks. Then no more items begin, and
+    /// the results of items in flight are dropped. Returns the number of results that the sink got.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -247,8 +248,8 @@ impl<'a, I: Send + Sync + 'static> Staged<'a, I> {
     }
 }
 
-/// The error of a value that is not of the pipeline. The types are compared when a stage is appended,
-/// so that a run does not meet it.
+/// The error for a value of another pipeline. The types are compared when a stage is appended, so a
+/// run does not return it.
 fn foreign() -> Error {
     Error::new(ErrorKind::InvalidValue, "staged pipeline", "a value of another pipeline")
 }

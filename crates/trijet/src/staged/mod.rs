@@ -1,18 +1,18 @@
-//! Pipelines over items: each item passes through stages that are on streams of their own.
+//! Pipelines over items: each item passes through stages, and each stage has a stream of its own.
 //!
-//! A [`Pipeline`](crate::Pipeline) cuts one array into equal chunks and computes each by one chain. Here the items are whatever an iterator yields,
-//! such as images of different sizes. A stage takes the values of one or more earlier stages and makes
-//! one value, so an item may fan out and join again. Each stage works on the next item while the
-//! stages after it work on the ones before.
+//! A [`Pipeline`](crate::Pipeline) cuts one array into equal chunks and computes each by one chain.
+//! Here the items come from an iterator, for example images of different sizes. A stage takes the
+//! values of one or more earlier stages and makes one value, so an item may fan out and join again.
+//! Each stage works on the next item while later stages work on earlier items.
 //!
 //! - A *stage* runs on the thread that calls [`Staged::run`], and enqueues work on its stream.
 //! - A *host stage* computes on a pool of threads.
-//! - The source is read ahead on a thread of its own, and the sink is called on another one.
+//! - A separate thread reads the source ahead, and another thread calls the sink.
 //!
-//! There are no events to place. A value may hold buffers, and every wait between streams follows from
-//! the uses of these buffers. The values of an item live until its result is at the sink and all of its
-//! stages have run. A [recycled](Staged::recycled) value is used again for later items instead, and the
-//! use of the next item waits on the device for those of the last one.
+//! There are no events to place. A value may hold buffers, and every wait between streams follows
+//! from the uses of these buffers. The values of an item live until the sink has its result and all
+//! of its stages have run. A [recycled](Staged::recycled) value is used again for later items
+//! instead; its next use waits on the device for the uses by the earlier item.
 //!
 //! ```
 //! use trijet::kernels::AFFINE_F32;

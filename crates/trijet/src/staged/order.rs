@@ -1,17 +1,19 @@
-//! The order in which a run issues its stages: which stage of which item is next. It knows no device,
+//! The order in which a run issues its stages: the next stage of the next item. It knows no device,
 //! no values and no threads.
 //!
-//! Each stage takes the items in their order. A stage of an item may be issued when the item has the
-//! values of its inputs, and, if its value is recycled, when a slot is free. A slot becomes free when
-//! every stage that takes its value was issued, because then the device knows all uses of the value.
+//! Each stage takes the items in their order. A stage of an item may be issued when the item has
+//! the values of its inputs, and, if its value is recycled, when a slot is free. A slot becomes
+//! free when every stage that takes its value was issued, because then the device knows all uses of
+//! the value.
 //!
-//! The oldest item always gets on: its inputs depend on no later item, and the slots that it waits for
-//! are held by older items, which are complete. So no set of slots and no issue order can stop a run.
+//! The oldest item can always proceed: its inputs depend on no later item, and older items, which
+//! are complete, hold the slots for which it waits. So no set of slots and no issue order can stop
+//! a run.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 
-/// Which of several stages that could be issued is issued first.
+/// Which stage is issued first if several could be issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Issue {
@@ -22,14 +24,14 @@ pub enum Issue {
     BreadthFirst,
 }
 
-/// A stage, as far as the order goes.
+/// The properties of a stage that decide about the order.
 #[derive(Debug, Clone)]
 pub(super) struct StageShape {
-    /// The stages whose values it takes.
+    /// The stages whose values this stage takes.
     pub(super) inputs: Vec<usize>,
-    /// It runs on a thread of the pool, and its value comes later.
+    /// Whether the stage runs on a thread of the pool, so that its value comes later.
     pub(super) is_host: bool,
-    /// The number of values that are used in turn; `None` for a new value for each item.
+    /// The number of values that are used in turn; `None` if each item gets a new value.
     pub(super) slots: Option<usize>,
 }
 
@@ -37,7 +39,7 @@ pub(super) struct StageShape {
 #[derive(Debug)]
 struct ItemProgress {
     has: Vec<bool>,
-    /// How many stages still have to take each value.
+    /// For each value, the number of stages that still have to take it.
     takers: Vec<usize>,
     is_sunk: bool,
 }
@@ -52,7 +54,8 @@ pub(super) struct StagedOrder {
     /// The next item of each stage.
     next: Vec<u64>,
     free: Vec<Option<usize>>,
-    /// The stages with slots that an item has until its end: those that no stage takes, and the result.
+    /// The stages whose slots an item keeps until it ends: the result, and stages whose value no
+    /// stage takes.
     kept: Vec<usize>,
     /// The number of the oldest item in flight.
     first: u64,
@@ -61,7 +64,7 @@ pub(super) struct StagedOrder {
 }
 
 impl StagedOrder {
-    /// A run in which at most `depth` items are in flight, and `out` gives the results.
+    /// A run with at most `depth` items in flight. The stage `out` makes the results.
     pub(super) fn new(stages: Vec<StageShape>, out: usize, issue: Issue, depth: usize) -> Self {
         let is_taken = |stage: usize| stages.iter().any(|other| other.inputs.contains(&stage));
         let is_kept =
@@ -93,7 +96,7 @@ impl StagedOrder {
         self.next[0]
     }
 
-    /// Begins the next item, whose value of stage 0 is there.
+    /// Begins the next item. Its value of stage 0 is there.
     pub(super) fn begin(&mut self) {
         let mut takers = vec![0; self.stages.len()];
         for input in self.stages.iter().flat_map(|stage| &stage.inputs) {
@@ -124,7 +127,7 @@ impl StagedOrder {
         self.items.get_mut(place)
     }
 
-    /// The next stage and item to issue, if any can be. The caller issues it, and calls
+    /// The next stage and item to issue, if any can be issued. The caller issues it, and then calls
     /// [`issued`](Self::issued).
     pub(super) fn next(&self) -> Option<(usize, u64)> {
         let could = (1..self.stages.len()).filter_map(|stage| {
@@ -139,8 +142,8 @@ impl StagedOrder {
         }
     }
 
-    /// Notes that a stage of an item was issued. Returns the stages whose values of this item no stage
-    /// takes any more and whose slots are free now.
+    /// Registers that a stage of an item was issued. Returns the stages whose slots this made free:
+    /// no other stage will take their values of this item.
     pub(super) fn issued(&mut self, stage: usize, number: u64) -> Vec<usize> {
         self.next[stage] += 1;
         if let Some(free) = &mut self.free[stage] {
@@ -152,7 +155,8 @@ impl StagedOrder {
         }
     }
 
-    /// Notes that a stage of an item has its value. Returns as [`issued`](Self::issued) does.
+    /// Registers that a stage of an item has its value. Returns the same as
+    /// [`issued`](Self::issued).
     pub(super) fn done(&mut self, stage: usize, number: u64) -> Vec<usize> {
         let inputs = self.stages[stage].inputs.clone();
         let Some(item) = self.item_mut(number) else { return Vec::new() };
@@ -176,7 +180,7 @@ impl StagedOrder {
         }
     }
 
-    /// The next item whose result goes to the sink, if it is there.
+    /// The next item whose result goes to the sink, if the result is there.
     pub(super) fn next_to_sink(&mut self) -> Option<u64> {
         let number = self.next_sunk;
         let has_result = self.item(number)?.has[self.out];
@@ -186,7 +190,7 @@ impl StagedOrder {
         has_result.then_some(number)
     }
 
-    /// Notes that the sink has taken the result of an item.
+    /// Registers that the sink has taken the result of an item.
     pub(super) fn sunk(&mut self, number: u64) {
         if let Some(item) = self.item_mut(number) {
             item.is_sunk = true;
@@ -194,7 +198,7 @@ impl StagedOrder {
     }
 
     /// Ends the oldest item, if all of its stages have run and the sink has its result. Returns the
-    /// stages whose slots it still had.
+    /// stages whose slots the item still held.
     pub(super) fn end_first(&mut self) -> Option<Vec<usize>> {
         let item = self.items.front()?;
         if !item.is_sunk || !item.has.iter().all(|has| *has) {
@@ -300,8 +304,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every stage of every item is issued once, after its inputs; the results reach the sink in
-        /// order; slots are kept; and the run ends, whatever order the threads answer in.
+        /// Every stage of every item is issued once, after its inputs. The results reach the sink
+        /// in order, and slots are respected. The run ends, in whatever order the threads answer.
         #[test]
         fn every_run_ends_with_every_item(
             stages in shapes(), out in any::<prop::sample::Index>(), depth in 1..5usize,

@@ -1,9 +1,9 @@
-//! A run: the source on a thread, host stages on a pool, the sink on a thread, and all other stages on
-//! the calling thread.
+//! A run: the source on a thread, host stages on a pool, the sink on a thread, and all other stages
+//! on the calling thread.
 //!
-//! The calling thread does not wait for the device. It waits for news of the other threads, and issues
-//! whatever the order allows after each. The other threads end when it drops its ends of the channels,
-//! so an error or a panic on any thread ends all of them.
+//! The calling thread does not wait for the device. It waits for messages of the other threads, and
+//! after each issues everything that the order allows. The other threads end when the calling
+//! thread drops its ends of the channels. So an error or a panic on any thread ends all of them.
 #![forbid(unsafe_code)]
 
 use super::order::StagedOrder;
@@ -19,10 +19,10 @@ use std::sync::mpsc::{Receiver, RecvError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Scope, available_parallelism, scope};
 
-/// More threads than this do not compute the host stages of a run.
+/// Maximum number of threads that compute the host stages of a run.
 const POOL_MAX: usize = 16;
 
-/// News of the other threads.
+/// A message of another thread.
 enum News<I> {
     /// The source has read an item.
     Item(I),
@@ -41,7 +41,7 @@ enum News<I> {
     Failed(Error),
 }
 
-/// A host stage of an item, and the values that it takes.
+/// A host stage of an item, and its input values.
 struct HostJob {
     stage: usize,
     item: u64,
@@ -51,7 +51,7 @@ struct HostJob {
 /// The function that takes the results.
 pub(super) type ResultSink<'a> = dyn FnMut(&HeldValue) -> Result<ControlFlow<()>> + Send + 'a;
 
-/// Runs all items, and calls `sink` with the value of the stage `result` of each.
+/// Runs all items, and calls `sink` with each item's value of the stage `result`.
 pub(super) fn run<I: Send + Sync + 'static>(
     parts: Parts<'_>,
     items: impl Iterator<Item = Result<I>> + Send,
@@ -79,7 +79,7 @@ pub(super) fn run<I: Send + Sync + 'static>(
             let (to, next, computes, names) = (send.clone(), &next, &computes, &names);
             spawn(scope, "host stage", move || compute(computes, names, next, &to))?;
         }
-        // Without the other threads there is no news.
+        // When the other threads are gone, there are no more messages.
         drop(send);
         let run = StagedRun {
             stages: &stages,
@@ -126,7 +126,7 @@ fn panicked(side: &str, words: &str) -> Error {
     Error::new(ErrorKind::Panicked, "staged pipeline", format!("{side} panicked: {words}"))
 }
 
-/// Reads an item for each credit. The run that drops its end of a channel wants no more.
+/// Reads one item per credit. Ends when the run drops its end of a channel.
 fn read<I>(items: impl Iterator<Item = Result<I>>, credit: &Receiver<()>, send: &Sender<News<I>>) {
     let mut items = items;
     let mut number = 0;
@@ -157,7 +157,7 @@ fn compute<I>(
         let Some(compute) = computes.get(&stage) else { return };
         let side = || format!("item {item}, stage `{}`", names[stage]);
         let outcome = caught(|| compute(item, &values));
-        // The run may use recycled values again as soon as it hears of this stage.
+        // The run may use recycled values again as soon as it gets the message of this stage.
         drop(values);
         let news = match outcome {
             Ok(Ok(value)) => News::Value { stage, item, value },
@@ -219,9 +219,9 @@ impl StagedRun<'_, '_> {
         (0..depth).for_each(|_| self.read_one());
         loop {
             self.advance()?;
-            // An item that ended makes room for the next one.
+            // An item that has ended makes room for the next one.
             while self.order.can_begin() && !queue.is_empty() {
-                // Items in flight are finished, as the chunks of other pipelines are.
+                // Items in flight are finished, like the chunks of other pipelines.
                 is_cancelled |= cancel.is_cancelled();
                 match queue.pop_front() {
                     Some(item) if !is_cancelled => self.begin(item),
@@ -270,7 +270,7 @@ impl StagedRun<'_, '_> {
         self.read_one();
     }
 
-    /// Issues every stage that can be, and ends every item that is complete.
+    /// Issues every stage that can be issued, and ends every item that is complete.
     fn advance(&mut self) -> Result<()> {
         loop {
             while let Some((stage, item)) = self.order.next() {
@@ -280,10 +280,10 @@ impl StagedRun<'_, '_> {
             }
             while let Some(item) = self.order.next_to_sink() {
                 let result = self.values_of(item).held(self.result).cloned().ok_or_else(ended)?;
-                // A sink that has ended has sent the reason.
+                // A sink that has ended has sent its reason.
                 let _ended = self.results.send((item, result));
             }
-            // An item that ends may have had the slot that another one waits for.
+            // An item that ends may have held a slot for which another item waits.
             let Some(released) = self.order.end_first() else { return Ok(()) };
             let mut values = self.values.pop_front().ok_or_else(ended)?;
             for stage in released {
@@ -356,7 +356,7 @@ fn cancelled(item: u64) -> Error {
     Error::new(ErrorKind::Cancelled, "run", format!("cancelled before item {item}"))
 }
 
-/// A thread has ended without a word, which a panic of none of the user's functions can cause.
+/// A thread ended without a message. No panic of a user's function can cause this.
 fn ended() -> Error {
     Error::new(ErrorKind::Panicked, "staged pipeline", "a thread of the run has ended early")
 }

@@ -10,7 +10,7 @@ use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-/// The stream of a stage, and the number of the item that it works on.
+/// The stream of a stage, and the number of the item on which the stage works.
 #[derive(Debug)]
 pub struct ItemCx<'a> {
     pub(super) stream: &'a Stream,
@@ -36,7 +36,7 @@ impl Deref for ItemCx<'_> {
 type Enqueue<'a> = Box<dyn Fn(&ItemCx<'_>, &Values) -> Result<HeldValue> + 'a>;
 /// Makes a value that is used for several items.
 type Make<'a> = Box<dyn Fn(&Stream) -> Result<HeldValue> + 'a>;
-/// Enqueues a stage, which writes a value of an earlier item again.
+/// Enqueues a stage, which overwrites a value of an earlier item.
 type Rewrite<'a> = Box<dyn Fn(&ItemCx<'_>, &Values, &mut HeldValue) -> Result<()> + 'a>;
 /// Computes a stage on the host.
 pub(super) type Compute<'a> = Box<dyn Fn(u64, &Values) -> Result<HeldValue> + Send + Sync + 'a>;
@@ -59,7 +59,7 @@ pub(super) struct Stage<'a> {
     pub(super) name: String,
     pub(super) inputs: Vec<usize>,
     pub(super) body: StageBody<'a>,
-    /// The number of streams on which its items are dealt in turn.
+    /// The number of streams to which its items are dealt in turn.
     pub(super) lanes: usize,
     pub(super) gives: TypeId,
 }
@@ -67,9 +67,9 @@ pub(super) struct Stage<'a> {
 /// The description of a pipeline.
 pub(super) struct Parts<'a> {
     pub(super) device: Device,
-    /// The first one is the source.
+    /// The stages. The first one is the source.
     pub(super) stages: Vec<Stage<'a>>,
-    /// The work of the host stages, by the place of the stage.
+    /// The work of the host stages, by the index of the stage.
     pub(super) computes: BTreeMap<usize, Compute<'a>>,
     pub(super) depth: Option<usize>,
     pub(super) issue: Issue,

@@ -1,4 +1,4 @@
-//! Values: handles of what stages make, and the values themselves of an item in flight.
+//! Values: handles of the results of stages, and the values of an item in flight.
 #![forbid(unsafe_code)]
 
 use std::any::{Any, TypeId};
@@ -9,9 +9,10 @@ use std::sync::Arc;
 /// A value of an item, shared by its item and the threads that use it.
 pub(super) type HeldValue = Arc<dyn Any + Send + Sync>;
 
-/// The value that a stage makes of each item. It is a handle, to name it as the input of other stages.
+/// The value that a stage makes of each item. It is a handle with which other stages name their
+/// input.
 pub struct Value<T> {
-    /// The place of the stage.
+    /// The index of the stage.
     pub(super) stage: usize,
     of: PhantomData<fn() -> T>,
 }
@@ -42,12 +43,12 @@ impl<T> fmt::Debug for Value<T> {
 pub struct Values(Vec<Option<HeldValue>>);
 
 impl Values {
-    /// Room for the values of so many stages.
+    /// Space for the values of `stages` stages.
     pub(super) fn new(stages: usize) -> Self {
         Self(vec![None; stages])
     }
 
-    /// The values of these stages only.
+    /// Only the values of these stages.
     pub(super) fn only(&self, stages: &[usize]) -> Self {
         let mut values = Self::new(self.0.len());
         for stage in stages {
@@ -77,13 +78,14 @@ mod sealed {
     use super::Values;
     use std::any::TypeId;
 
-    /// The values that a stage takes.
+    /// The input values of a stage.
     #[expect(unnameable_types, reason = "other crates must not implement it")]
     pub trait Take: Copy + Send + Sync + 'static {
         /// References to the values.
         type Refs<'a>;
 
-        /// The stages of the values, and the types.
+        /// The stages and the types of the values.
+        ///
         fn stages(&self) -> Vec<(usize, TypeId)>;
 
         /// The values of an item; `None` if they are of another pipeline.
@@ -91,8 +93,8 @@ mod sealed {
     }
 }
 
-/// The inputs of a stage: a [`Value`], or a tuple of two to four. The stage gets a reference to each:
-/// `&A`, or `(&A, &B)`.
+/// The inputs of a stage: a [`Value`], or a tuple of two to four. The stage gets a reference to
+/// each: `&A`, or `(&A, &B)`.
 pub trait Inputs: sealed::Take {}
 
 impl<T: sealed::Take> Inputs for T {}
