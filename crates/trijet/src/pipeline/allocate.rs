@@ -17,7 +17,7 @@ use crate::memory::PinnedBuffer;
 pub(super) struct Resources {
     pub(super) plan: Plan,
     pub(super) streams: Streams,
-    /// The pace of a run that leaves room for others.
+    /// The pace of a run that leaves space for others.
     pub(super) pace: Option<Pace>,
     pub(super) slots: Vec<Slot>,
     /// Page-locked buffers for the chunks of a source; none for an input that is page-locked.
@@ -27,8 +27,8 @@ pub(super) struct Resources {
 }
 
 impl Resources {
-    /// Allocates for the plan that the job asks for; while that does not fit into memory or into the
-    /// limit of the job, for one with smaller chunks.
+    /// Allocates for the plan of the job. While that does not fit into memory or into the limit of
+    /// the job, tries plans with smaller chunks.
     pub(super) fn allocate(job: &Job<'_, '_>) -> Result<Self> {
         fitting(job, |plan| Self::try_allocate(job, plan))
     }
@@ -50,7 +50,7 @@ impl Resources {
             let buffers = places.iter().map(buffer).collect::<Result<_>>()?;
             Ok(Slot { buffers, in_place })
         };
-        // One more than there are slots: the host fills one while the others are in flight.
+        // One more than the number of slots: the host fills one while the others are in flight.
         let pinned = |bytes: u64| -> Result<Vec<PinnedBuffer<u8>>> {
             let buffer =
                 |_| job.device.pinned::<u8>(Bytes(bytes).to_usize())?.expect_crossing(None);

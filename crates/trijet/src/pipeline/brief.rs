@@ -1,5 +1,4 @@
-//! The short report of a run: how long it took and how close that is to the least time, what limits it,
-//! and what to do.
+//! The short report of a run: its time, the least time, its limit, and what to do.
 #![forbid(unsafe_code)]
 
 use super::plan::Chunk;
@@ -8,7 +7,7 @@ use crate::base::units::{Bytes, Nanos, rate};
 use crate::trace::limit::{LINK, Limit, OUTPUT};
 
 impl Report {
-    /// The report in three lines. [`Report`] itself prints the whole one.
+    /// The report in three lines. The `Display` of [`Report`] prints all of it.
     ///
     /// ```
     /// use trijet::Pipeline;
@@ -70,7 +69,7 @@ impl Report {
         }
     }
 
-    /// What limits, with its time.
+    /// The limit of the run, with its time.
     fn limit_words(&self) -> String {
         let Some(limit) = self.limit else { return "what limits is not known".to_owned() };
         // The traced run may be another one than the run that was timed.

@@ -1,4 +1,4 @@
-//! The memory of the host that a run may use, and what a plan needs of it.
+//! The memory of the host that a run may use, and the memory that a plan needs.
 #![forbid(unsafe_code)]
 
 use super::builder::{Input, Output};
@@ -8,11 +8,11 @@ use super::validate::Job;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Bytes;
 
-/// The most memory that the trace of an operation of a chunk takes: its entry, and those of its waits,
-/// its records and the accesses of the host to its memory.
+/// Maximum memory for the trace of one operation of a chunk: its entry, and the entries of its
+/// waits, its records and the accesses of the host to its memory.
 const TRACED_OPERATION: Bytes = Bytes(4 << 10);
 
-/// The memory that a run needs, known before anything is allocated.
+/// The memory that a run needs. It is known before anything is allocated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Needs {
@@ -20,7 +20,7 @@ pub struct Needs {
     pub plan: Plan,
     /// Page-locked memory of the host.
     pub pinned: Bytes,
-    /// Memory of the host for the trace of the operations, about.
+    /// Memory of the host for the trace of the operations, estimated.
     pub trace: Bytes,
     /// Memory of the device.
     pub device: Bytes,
@@ -38,7 +38,7 @@ impl Needs {
 /// The page-locked memory of a plan.
 fn pinned(job: &Job<'_, '_>, plan: &Plan) -> Bytes {
     let stages = &job.stages;
-    // One more than there are slots: the host fills one while the others are in flight.
+    // One more than the number of slots: the host fills one while the others are in flight.
     let buffers = plan.slots() as u64 + 1;
     let all = |rows: u64, row_bytes| rows.saturating_mul(row_bytes).saturating_mul(buffers);
     let read = match job.input {
@@ -52,14 +52,14 @@ fn pinned(job: &Job<'_, '_>, plan: &Plan) -> Bytes {
     Bytes(read.saturating_add(written))
 }
 
-/// The memory for the trace of a plan, about.
+/// The memory for the trace of a plan, estimated.
 fn trace(job: &Job<'_, '_>, plan: &Plan) -> Bytes {
     // Upload, a kernel for each stage, download.
     let operations = plan.chunks.len() as u64 * (job.stages.stages.len() as u64 + 2);
     Bytes(operations.saturating_mul(TRACED_OPERATION.0))
 }
 
-/// Whether the trace of a plan fits beside its page-locked memory into the limit of the job.
+/// Whether the trace and the page-locked memory of a plan fit together into the limit of the job.
 pub(super) fn has_room_for_trace(job: &Job<'_, '_>, plan: &Plan) -> bool {
     let both = pinned(job, plan).0.saturating_add(trace(job, plan).0);
     job.settings.host_memory.is_none_or(|limit| both <= limit.0)
@@ -69,11 +69,11 @@ pub(super) fn has_room_for_trace(job: &Job<'_, '_>, plan: &Plan) -> bool {
 pub(super) fn places(job: &Job<'_, '_>, plan: &Plan) -> (Vec<Bytes>, bool) {
     let stages = &job.stages;
     let last = stages.stages.len();
-    // Without a stage, only copies bring the input to the output.
+    // Without a stage, only copies can move the input to the output.
     let in_place = last > 0
         && match plan.schedule {
             Schedule::InPlace => true,
-            // A checker sees the copies and the waits of a GPU, whatever the device.
+            // The checker needs the copies and the waits of a GPU, on any device.
             Schedule::Tuned => job.device.info().integrated && !job.device.is_checked(),
             Schedule::OneStream | Schedule::SlotStreams | Schedule::RoleStreams => false,
         };
@@ -81,15 +81,15 @@ pub(super) fn places(job: &Job<'_, '_>, plan: &Plan) -> (Vec<Bytes>, bool) {
         if in_place && (place == 0 || place == last) {
             return Bytes(0);
         }
-        // Near the ends of the data, chunks have less around them.
+        // Near the ends of the data, fewer rows surround a chunk.
         let bytes = plan.chunks.iter().map(|c| stages.bytes(place, &stages.rows(place, c)));
         Bytes(bytes.max().unwrap_or(0))
     };
     ((0..=last).map(largest).collect(), in_place)
 }
 
-/// Calls `attempt` with the plan that the job asks for; while that does not fit into memory or into
-/// the limit of the job, with one of smaller chunks.
+/// Calls `attempt` with the plan of the job. While that does not fit into memory or into the limit
+/// of the job, tries plans with smaller chunks.
 pub(super) fn fitting<R>(
     job: &Job<'_, '_>,
     mut attempt: impl FnMut(Plan) -> Result<R>,

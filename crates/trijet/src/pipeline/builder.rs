@@ -63,11 +63,11 @@ pub struct Pipeline<'a> {
     pub(super) stages: Vec<Stage<'a>>,
     pub(super) output: Option<Output<'a>>,
     pub(super) settings: PipelineSettings<'a>,
-    /// A wrong call that made it, which a run refuses.
+    /// A wrong call on this builder. A run returns it as an error.
     mistake: Option<&'static str>,
 }
 
-/// How a pipeline runs.
+/// The settings of a pipeline.
 pub(super) struct PipelineSettings<'a> {
     pub(super) plan: PlanOptions,
     pub(super) host_work: HostWork,
@@ -80,9 +80,9 @@ pub(super) struct PipelineSettings<'a> {
     pub(super) drop_wait: Option<u64>,
     pub(super) sharing: Sharing,
     pub(super) replay: Replay,
-    /// Memory that stages read besides their input.
+    /// Memory that stages read in addition to their input.
     pub(super) reads: Vec<View<'a, u8>>,
-    /// The file that remembers what `prepare` chose, and the name of the job in it.
+    /// The file that stores the choices of `prepare`, and the name of the job in it.
     pub(super) remember: Option<(PathBuf, String)>,
 }
 
@@ -91,7 +91,8 @@ pub(super) struct PipelineSettings<'a> {
 pub(super) enum Traced {
     Yes,
     No,
-    /// No, because the trace would not fit into the memory that the run may use.
+    /// The operations are not traced, because the trace would exceed the memory that the run may
+    /// use.
     TooLarge,
 }
 
@@ -142,7 +143,7 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// Where the data come from: [`rows_of`](super::rows_of) a slice, an iterator or a function
+    /// Sets the source of the data: [`rows_of`](super::rows_of) a slice, an iterator or a function
     /// ([`rows_from_iter`](super::rows_from_iter), [`rows_from_fn`](super::rows_from_fn)), or
     /// another [`Source`].
     #[must_use]
@@ -151,8 +152,8 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Data that are already in page-locked memory, as rows of `row_len` elements. They are
-    /// uploaded from where they are, without a copy on the host.
+    /// Uses data in page-locked memory as the source, as rows of `row_len` elements. They are
+    /// uploaded directly, without a copy on the host.
     ///
     /// ```
     /// use trijet::Pipeline;
@@ -171,10 +172,10 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Appends a stage: a function that enqueues kernels, which compute `y` from `x`, the rows of
-    /// the source or of the stage before. `y` has the rows [`StageCx::y_rows`], each with as many
-    /// elements as in `x`, and `x` has the same rows and the [halo](Self::halo) of the stage. The
-    /// function is called with an empty chunk before the first one, which loads its kernels.
+    /// Appends a stage: a function that enqueues kernels, which compute `y` from `x`. `x` has rows
+    /// of the source or of the previous stage. `y` has the rows [`StageCx::y_rows`], each with as
+    /// many elements as in `x`. `x` has the same rows and the [halo](Self::halo) of the stage.
+    /// Before the first chunk, the function is called with an empty chunk, which loads its kernels.
     #[must_use]
     #[track_caller]
     pub fn stage<T: Element, U: Element>(
@@ -185,8 +186,8 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Lets the stage that was appended last read this many rows before and after those that it
-    /// writes, as far as the data go.
+    /// Lets the stage that was appended last read this number of rows before and after the rows
+    /// that it writes, where the data have such rows.
     ///
     /// Each stage may have a halo. A stage before one with a halo also computes the rows in that
     /// halo, so the bytes are the same as if the stages ran one after another, each over all data.
@@ -233,16 +234,16 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Where the results go: to the end of a `&mut Vec`, into a `&mut` slice, to a function
-    /// ([`rows_to_fn`](super::rows_to_fn)), or into another [`Sink`].
+    /// Sets the target of the results: the end of a `&mut Vec`, a `&mut` slice, a function
+    /// ([`rows_to_fn`](super::rows_to_fn)), or another [`Sink`].
     #[must_use]
     pub fn sink(mut self, sink: impl Sink + 'a) -> Self {
         self.output = Some(Output::Sink(Box::new(sink)));
         self
     }
 
-    /// Page-locked memory that takes the results, each row at its index. A run refuses memory that
-    /// is too short for all rows.
+    /// Uses page-locked memory as the target of the results, each row at its index. A run refuses
+    /// memory that is too short for all rows.
     #[must_use]
     pub fn pinned_sink<T: Element>(mut self, data: &'a mut Buffer<T, PageLocked>) -> Self {
         self.output = Some(Output::pinned(data));
@@ -256,8 +257,8 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// The bytes of a chunk's input, rounded to whole rows. They are halved while the device has
-    /// too little memory.
+    /// The size of a chunk's input in bytes, rounded to whole rows. While the device has too little
+    /// memory, the size is halved.
     #[must_use]
     pub fn chunk(mut self, bytes: Bytes) -> Self {
         self.settings.plan.chunk = Some(bytes);
@@ -265,15 +266,16 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// The number of slots, and so of chunks in flight at most.
+    /// The number of slots, which is the maximum number of chunks in flight.
     #[must_use]
     pub fn depth(mut self, slots: usize) -> Self {
         self.settings.plan.depth = Some(slots);
         self
     }
 
-    /// What the run is among other runs on its device; [alone](Sharing::Alone) by default. The others
-    /// need a schedule whose copies have streams of their own, or for [`Sharing::Latency`] none.
+    /// How the run shares its device with other runs; [alone](Sharing::Alone) by default. Other
+    /// values need a schedule with separate streams for copies, or, for [`Sharing::Latency`], a
+    /// schedule without copies.
     ///
     /// ```
     /// use trijet::kernels::AFFINE_F32;
@@ -296,12 +298,12 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Whether the runs of a [prepared](Self::prepare) pipeline are launches of a graph; by default, where a run
-    /// has many short launches. [`run`](Self::run) ignores this.
+    /// Whether the runs of a [prepared](Self::prepare) pipeline are launches of a graph. By default
+    /// they are if a run has many short launches. [`run`](Self::run) ignores this.
     ///
-    /// `prepare` returns `InvalidValue` for [`Replay::Fixed`] with [`Sharing::Bulk`], which waits between
-    /// its operations, and with [`Sharing::Latency`] and another schedule than [`Schedule::InPlace`], since
-    /// a graph does not copy in shared streams.
+    /// `prepare` returns `InvalidValue` for [`Replay::Fixed`] in two cases: with [`Sharing::Bulk`],
+    /// because its runs wait between operations, and with [`Sharing::Latency`] and any schedule
+    /// except [`Schedule::InPlace`], because a graph does not copy in shared streams.
     ///
     /// ```
     /// use trijet::kernels::AFFINE_F32;
@@ -326,19 +328,19 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Names memory that stages read besides their input, such as weights. A [graph](Self::replay) of runs needs
-    /// to know it; other runs do not.
+    /// Declares memory that stages read in addition to their input, such as weights. Only a
+    /// [graph](Self::replay) of runs needs this.
     #[must_use]
     pub fn reads<V: AsView + ?Sized>(mut self, memory: &'a V) -> Self {
         self.settings.reads.push(memory.as_view().as_bytes());
         self
     }
 
-    /// Remembers in a file what [`prepare`](Self::prepare) has measured for this job, and measures nothing if
-    /// the file has it already. The library cannot see what kernels compute, so `name` stands for them; it
-    /// also compares the device, its driver, the sharing, the rows and the settings. A damaged file, or one
-    /// of another version of the library, counts as empty. A file with anything else is kept, and `prepare`
-    /// returns `InvalidValue`.
+    /// Stores in a file the measurements of [`prepare`](Self::prepare) for this job. If the file
+    /// has them already, nothing is measured. The library cannot see what kernels compute, so
+    /// `name` stands for them; it also compares the device, its driver, the sharing, the rows and
+    /// the settings. A damaged file, or a file of another version of the library, counts as empty.
+    /// A file with other content is kept, and `prepare` returns `InvalidValue`.
     ///
     /// ```
     /// use trijet::kernels::AFFINE_F32;
@@ -366,25 +368,25 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Limits the memory of the host that the run allocates: page-locked memory, and what the trace of
-    /// the chunks keeps. Chunks are made smaller until they fit. If the trace alone does not fit, the
-    /// run is [untraced](Self::untraced), and its report says so. There is no limit by default.
+    /// Limits the memory of the host that the run allocates: page-locked memory, and the trace of
+    /// the chunks. Chunks are made smaller until they fit. If the trace alone does not fit, the run
+    /// is [untraced](Self::untraced), and its report states this. There is no limit by default.
     #[must_use]
     pub fn host_memory(mut self, most: Bytes) -> Self {
         self.settings.host_memory = Some(most);
         self
     }
 
-    /// Produces only these ranges of rows, sorted and disjoint: those that an earlier run left
-    /// undone. They begin and end at multiples of the [granule](Layout::granule), or where the data
-    /// end.
+    /// Produces only these ranges of rows, sorted and disjoint: the rows that an earlier run left
+    /// undone. A range begins and ends at a multiple of the [granule](Layout::granule), or at the
+    /// end of the data.
     #[must_use]
     pub fn rows(mut self, todo: Vec<Range<u64>>) -> Self {
         self.settings.plan.todo = todo;
         self
     }
 
-    /// Where source and sink are called; on threads of their own by default.
+    /// Where source and sink are called. By default each has its own thread.
     #[must_use]
     pub fn host_work(mut self, host_work: HostWork) -> Self {
         self.settings.host_work = host_work;
@@ -405,38 +407,38 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Gives the rates of the link, from which the report computes the bound. Without them the
-    /// bound is unknown.
+    /// Sets the rates of the link, from which the report computes the bound. Without them the bound
+    /// is unknown.
     #[must_use]
     pub fn calibrated(mut self, calibration: &Calibration) -> Self {
         self.settings.calibration = Some(calibration.clone());
         self
     }
 
-    /// Does not trace the operations, which saves two events for each. The report then has the
-    /// elapsed time, and no engines.
+    /// Does not trace the operations, which saves two events per operation. The report then has the
+    /// elapsed time, but no engines.
     #[must_use]
     pub fn untraced(mut self) -> Self {
         self.settings.traced = Traced::No;
         self
     }
 
-    /// Where the times of operations come from; from pairs of events by default.
+    /// The source of the times of operations; pairs of events by default.
     #[must_use]
     pub fn times(mut self, from: TimesFrom) -> Self {
         self.settings.times = from;
         self
     }
 
-    /// Leaves out one wait between streams of the run, counted from 1, to show what depends on it;
-    /// see [`Device::drop_wait`].
+    /// Leaves out one wait between streams of the run, counted from 1, to show what depends on the
+    /// wait; see [`Device::drop_wait`].
     #[must_use]
     pub fn drop_wait(mut self, number: u64) -> Self {
         self.settings.drop_wait = Some(number);
         self
     }
 
-    /// The plan that a run follows if memory suffices.
+    /// The plan of a run, if memory suffices.
     ///
     /// # Errors
     /// `InvalidValue` when there is no source, its data are not whole rows, the options do not fit
@@ -459,7 +461,7 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// Refuses a call that was wrong when it was made.
+    /// Returns the error of a wrong call on this builder.
     pub(super) fn check_calls(&self) -> Result<()> {
         self.mistake.map_or(Ok(()), |mistake| Err(invalid(mistake)))
     }

@@ -1,5 +1,5 @@
 //! Calibration: the rates of the link between host and device, for each direction alone and for
-//! both at once, and what each copy takes beyond its bytes.
+//! both at once, and the cost of each copy beyond its bytes.
 //!
 //! The bound of a pipeline that moves bytes both ways follows from the rate of both directions at
 //! once, which is lower than the rate of one alone (50.8 and 55.5 GB/s on an H200). A single
@@ -7,9 +7,10 @@
 //! fastest counts.
 //!
 //! A copy occupies its engine for longer than its bytes need. The time of n copies of b bytes
-//! together is taken as a line, b / rate + n x cost: the same bytes are copied in few and in many
-//! pieces, and the difference is divided by the difference of the numbers. A run also has a time
-//! before its first copy begins, which a run of almost no bytes shows. Neither is part of a rate.
+//! together is modelled as a line, b / rate + n x cost. The same bytes are copied in few and in
+//! many pieces, and the difference of the times is divided by the difference of the numbers. A run
+//! also has a time before its first copy begins; a run with almost no bytes shows it. Rates include
+//! neither of the two.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -20,25 +21,26 @@ use crate::stream::{Device, Stream};
 use std::fmt;
 use std::ops::Range;
 
-/// How often each pattern is measured. The fastest counts, since the result is a bound.
+/// Number of measurements per pattern. The fastest counts, because the result is a bound.
 const REPEATS: usize = 3;
-/// The pieces that show the cost of a copy, unless there are fewer than [`PIECES_MIN`].
+/// The size of the pieces that show the cost of a copy. With fewer than [`PIECES_MIN`] of them,
+/// pieces are smaller.
 const PIECE: usize = 1 << 20;
-/// The least number of such pieces.
+/// The minimum number of such pieces.
 const PIECES_MIN: usize = 4;
-/// Bytes whose time on the link is negligible.
+/// A number of bytes whose time on the link is negligible.
 const TINY: usize = 1 << 10;
 
 /// The order in which copies of both directions are enqueued.
 #[derive(Debug, Clone, Copy)]
 enum CopyOrder {
-    /// One up and one down in turn.
+    /// One upload and one download in turn.
     Alternate,
     /// All of one direction, then all of the other.
     OneAfterTheOther,
 }
 
-/// So many bytes, in pieces of `piece` bytes.
+/// A number of bytes, in pieces of `piece` bytes.
 #[derive(Debug, Clone, Copy)]
 struct Pattern {
     order: CopyOrder,
@@ -64,13 +66,14 @@ enum CopyWay {
 /// The copies of a run in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Copies {
-    /// Their number.
+    /// The number of copies.
     pub count: u64,
-    /// The bytes that they move together.
+    /// The total number of bytes.
     pub bytes: Bytes,
 }
 
-/// Rates of the link between host and device, as the times of some bytes, and the cost of each copy.
+/// Rates of the link between host and device, as the times of some bytes, and the cost of each
+/// copy.
 ///
 /// ```
 /// use trijet::pipeline::{Calibration, Copies};
@@ -90,7 +93,7 @@ pub struct Copies {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Calibration {
-    /// Bytes per direction that the times are about.
+    /// The number of bytes per direction to which the times apply.
     pub bytes: Bytes,
     /// The time of `bytes` in uploads alone, without the cost of each copy.
     pub upload: Nanos,
@@ -98,29 +101,30 @@ pub struct Calibration {
     pub download: Nanos,
     /// The time of `bytes` each way at once, without the cost of each copy.
     pub duplex: Nanos,
-    /// What each upload takes on its engine beyond its bytes, while no download runs.
+    /// The cost of each upload on its engine beyond its bytes, while no download runs.
     pub upload_copy: Nanos,
-    /// What each download takes on its engine beyond its bytes, while no upload runs.
+    /// The cost of each download on its engine beyond its bytes, while no upload runs.
     pub download_copy: Nanos,
-    /// What each pair of an upload and a download takes beyond its bytes, while both engines work.
+    /// The cost of each pair of an upload and a download beyond their bytes, while both engines
+    /// work.
     pub duplex_copy: Nanos,
 }
 
-/// The least times of the runs of one way, in nanoseconds.
+/// The least times of the runs in one direction, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Least {
-    /// Almost no bytes in one copy: the time before a run's first copy, and one copy.
+    /// Almost no bytes in one copy: the time before the first copy of a run, and one copy.
     tiny: u64,
-    /// All bytes in few copies, and the number of these.
+    /// All bytes in few copies, and the number of copies.
     whole: (u64, u64),
-    /// All bytes in many copies, and the number of these.
+    /// All bytes in many copies, and the number of copies.
     pieces: (u64, u64),
 }
 
 impl Least {
     const NONE: Self = Self { tiny: u64::MAX, whole: (u64::MAX, 1), pieces: (u64::MAX, 1) };
 
-    /// The time of the bytes, and the cost of each copy. At least half of the time is that of the
+    /// The time of the bytes, and the cost of each copy. At least half of the time belongs to the
     /// bytes, whatever the noise of a short run.
     fn line(self) -> (Nanos, Nanos) {
         let ((time, few), (longer, many)) = (self.whole, self.pieces);
@@ -131,7 +135,7 @@ impl Least {
 }
 
 impl Calibration {
-    /// Measures with `bytes` per direction. From 256 MiB on, the results are stable on a GPU.
+    /// Measures with `bytes` per direction. At 256 MiB and above, the results are stable on a GPU.
     ///
     /// # Errors
     /// `OutOfMemory`, or what the driver reports.
@@ -170,27 +174,27 @@ impl Calibration {
         Ok(Self { bytes, upload, download, duplex, upload_copy, download_copy, duplex_copy })
     }
 
-    /// The least time to move this many bytes each way: both directions at once as long as both
-    /// have bytes, then one alone. Copies cost nothing beyond their bytes here.
+    /// The least time to move these bytes in both directions: both at once while both have bytes,
+    /// then one alone. Ignores the cost of copies beyond their bytes.
     #[must_use]
     pub fn bound(&self, up: Bytes, down: Bytes) -> Nanos {
         let copies = |bytes| Copies { count: 0, bytes };
         self.bound_with_copies(copies(up), copies(down))
     }
 
-    /// The least time of these copies, with the cost of each: both directions at once as long as
+    /// The least time of these copies, including the cost of each: both directions at once while
     /// both have copies, then one alone.
     ///
-    /// The direction with less work is at work all of the time that it needs beside the other one.
-    /// The other one does the rest of its work alone.
+    /// The direction with less work runs completely beside the other direction. The other direction
+    /// does the rest of its work alone.
     #[must_use]
     pub fn bound_with_copies(&self, up: Copies, down: Copies) -> Nanos {
         Nanos::from_seconds(self.both_ns(up, down) * 1e-9)
     }
 
-    /// The least time of the copies of a pipeline, whose first upload has `first` bytes and whose
-    /// last download has `last`. No download can run beside the first upload, and no upload beside
-    /// the last download: both are alone. The other copies are those of
+    /// The least time of the copies of a pipeline. The first upload has `first` bytes and the last
+    /// download has `last` bytes. No download can run beside the first upload, and no upload beside
+    /// the last download, so both are alone. The other copies take the time of
     /// [`bound_with_copies`](Self::bound_with_copies).
     #[must_use]
     pub fn bound_with_fill_and_drain(
@@ -225,14 +229,15 @@ impl Calibration {
         self.bound_with_copies(Copies::default(), copies)
     }
 
-    /// The nanoseconds of copies, the directions with the given times of all bytes and of a copy.
+    /// The nanoseconds of these copies, from the time of all bytes and the cost of a copy in a
+    /// direction.
     fn ns(&self, copies: Copies, (time, copy): (Nanos, Nanos)) -> f64 {
         let share = copies.bytes.0 as f64 / self.bytes.0 as f64;
         share * time.0 as f64 + copies.count as f64 * copy.0 as f64
     }
 
     fn both_ns(&self, up: Copies, down: Copies) -> f64 {
-        // Less than each direction alone would be noise of the measurement.
+        // A time below the time of each direction alone would be noise of the measurement.
         let beside = (
             self.duplex.max(self.upload).max(self.download),
             self.duplex_copy.max(self.upload_copy).max(self.download_copy),
@@ -269,8 +274,8 @@ struct Bench {
     down: (Stream, CopyPair),
 }
 
-/// Memory of the host and of the device, every page of which was written: copies of pages that were
-/// never written can be faster than others.
+/// Memory of the host and of the device, with every page written: copies of pages that were never
+/// written can be faster than others.
 fn pair(device: &Device, stream: Stream, bytes: usize) -> Result<(Stream, CopyPair)> {
     let mut host = device.pinned::<u8>(bytes)?;
     for (index, page) in host.write()?.chunks_mut(4096).enumerate() {
@@ -367,7 +372,7 @@ mod tests {
         (time.0 as f64 - wanted).abs() <= part * wanted
     }
 
-    /// The rates once had the cost of a copy in them, and the time before the first one: with 1 MiB
+    /// The rates once included the cost of a copy and the time before the first one. With 1 MiB
     /// they were a fifth too low.
     #[test]
     fn the_costs_of_the_model_are_found_with_few_and_with_many_bytes() {
@@ -398,7 +403,7 @@ mod tests {
         assert_eq!(link.bound_with_copies(gib(1000), none).0, link.upload.0 + 2_000_000);
         assert_eq!(link.bound_with_copies(none, gib(1000)).0, link.download.0 + 2_500_000);
         assert_eq!(link.bound_with_copies(none, none), Nanos(0));
-        // One chunk: nothing is at once.
+        // With one chunk, nothing runs at once.
         let one = link.bound_with_fill_and_drain(gib(1), gib(1), (Bytes(1 << 30), Bytes(1 << 30)));
         assert_eq!(one.0, link.upload.0 + 2_000 + link.download.0 + 2_500);
     }
@@ -412,7 +417,7 @@ mod tests {
     }
 
     proptest! {
-        /// More work never takes less time, and each limit includes the one before it.
+        /// More work never takes less time, and each limit includes the previous one.
         #[test]
         fn the_bounds_grow(
             rates in [40e9..60e9_f64, 40e9..60e9_f64, 30e9..65e9_f64],

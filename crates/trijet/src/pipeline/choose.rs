@@ -1,9 +1,10 @@
-//! The choice of a prepared pipeline: the fastest of several plans, by whole runs.
+//! The choice of a prepared pipeline: the fastest of several plans, measured in whole runs.
 //!
 //! A model proposes sizes of chunks (`tune`), and measurements decide. The first round measures the
-//! sizes that the model finds best, and the ways without chunks. The second one varies the streams
-//! and the slots around the winner. For a job that is too long for this, the model decides alone:
-//! where a run takes a second, the part that a plan can gain is small and the model knows it well.
+//! sizes that the model finds best, and the ways without chunks. The second round varies the
+//! streams and the slots of the winner. For a job that is too long for this, the model decides
+//! alone: if a run takes a second, a plan can gain only a small part, and the model knows that part
+//! well.
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
@@ -25,22 +26,22 @@ use std::time::{Duration, Instant};
 
 /// The time for all measurements of a job.
 const BUDGET: Duration = Duration::from_millis(1200);
-/// The most timed runs of a plan.
+/// Maximum number of timed runs per plan.
 const REPEATS_MAX: usize = 7;
-/// The sizes of chunks that are measured, of those that the model proposes.
+/// Number of proposed chunk sizes that are measured.
 const SIZES: usize = 6;
 /// The smallest chunk that is tried.
 const CHUNK_MIN: Bytes = Bytes(32 << 10);
-/// The largest chunk that is tried, but for the whole job.
+/// The largest chunk that is tried, except the whole job.
 const CHUNK_MAX: Bytes = Bytes(64 << 20);
-/// The most chunks of a plan that is tried.
+/// Maximum number of chunks of a plan that is tried.
 const CHUNKS_MAX: u64 = 8192;
-/// A larger job is not tried in one piece: what one engine alone can do is then clearly worse.
+/// A larger job is not tried in one piece, because a single engine at a time is then clearly worse.
 const WHOLE_MAX: Bytes = Bytes(64 << 20);
-/// The slots of a plan, where the caller has not chosen.
+/// The number of slots of a plan, if the caller has not chosen.
 const DEPTH: usize = 3;
 
-/// A way to run a job, and the least time that it took.
+/// A way to run a job, and the least time of its runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tried {
@@ -73,7 +74,7 @@ pub(super) fn choose(job: &mut Job<'_, '_>) -> Result<(Resources, Vec<Tried>)> {
     Ok((resources, tried))
 }
 
-/// The choice that is remembered for the job, or else the best one of those that are measured.
+/// The remembered choice for the job. Without one, the best of the measured ways.
 fn remembered(job: &mut Job<'_, '_>) -> Result<(Option<Way>, Vec<Tried>)> {
     if let Some(known) = remember::find(job)? {
         return Ok((Some(known), Vec::new()));
@@ -88,7 +89,7 @@ fn remembered(job: &mut Job<'_, '_>) -> Result<(Option<Way>, Vec<Tried>)> {
 fn search(job: &mut Job<'_, '_>) -> Result<Vec<Tried>> {
     let end = Instant::now() + BUDGET;
     let sharing = job.settings.sharing;
-    // The probes of the model copy in a stream of their own, which beside a bulk run takes seconds.
+    // The probes of the model copy in their own stream, which takes seconds beside a bulk run.
     let model = if sharing == Sharing::Latency { None } else { measure(job)? };
     let wanted = (job.settings.plan.chunk, job.settings.plan.depth);
     let depth = wanted.1.unwrap_or(DEPTH);
@@ -116,7 +117,7 @@ fn search(job: &mut Job<'_, '_>) -> Result<Vec<Tried>> {
     Ok(tried)
 }
 
-/// Sizes of chunks, the best of the model first.
+/// Sizes of chunks, starting with the best according to the model.
 fn sizes(job: &Job<'_, '_>, model: Option<&Model>, depth: usize) -> Vec<Way> {
     let way = |chunk| Way { schedule: Schedule::Tuned, chunk, depth };
     if let Some(chunk) = job.settings.plan.chunk {
@@ -131,7 +132,7 @@ fn sizes(job: &Job<'_, '_>, model: Option<&Model>, depth: usize) -> Vec<Way> {
         .map(|bytes| {
             let full = (bytes / layout.row_bytes / granule * granule).max(granule);
             let time = |model: &Model| model.time(&even(layout.rows, full), depth);
-            // Without a model, the largest first.
+            // Without a model, starting with the largest.
             (model.map_or(-(bytes as f64), time), way(Bytes(bytes)))
         })
         .collect();
@@ -139,7 +140,7 @@ fn sizes(job: &Job<'_, '_>, model: Option<&Model>, depth: usize) -> Vec<Way> {
     timed.into_iter().take(SIZES).map(|(_, way)| way).collect()
 }
 
-/// Other streams and slots for the way that is best so far.
+/// Other streams and slots for the best way so far.
 fn around(best: Option<Way>, depth: Option<usize>, sharing: Sharing) -> Vec<Way> {
     let Some(best) = best.filter(|best| best.schedule == Schedule::Tuned) else {
         return Vec::new();
@@ -159,8 +160,8 @@ fn best(tried: &[Tried]) -> Option<Way> {
     Some(Way { schedule: best.schedule, chunk: best.chunk, depth: best.depth })
 }
 
-/// Measures a way, with its share of the time that is left for `ways` ways. It is left out where there
-/// is no time for it, or no memory.
+/// Measures a way, with its share of the time that is left for `ways` ways. Skips the way if there
+/// is not enough time or memory.
 fn try_way(
     job: &mut Job<'_, '_>,
     way: Way,
@@ -190,7 +191,7 @@ fn try_way(
         pass(&mut resources, &job.stages, bytes, target.reborrow())?;
         let time = Reading::now(&**driver).since(begin);
         // Modelled times do not vary. Elsewhere the first run is the warm-up, if there is time for
-        // another one.
+        // another run.
         let is_last = is_modelled || nanos(start.elapsed()) + time.0 > share;
         if run > 0 || is_last {
             least = least.min(time);
@@ -203,7 +204,7 @@ fn try_way(
     Ok(())
 }
 
-/// Allocates for a way. `None` where it does not fit into memory.
+/// Allocates for a way. `None` if it does not fit into memory.
 fn allocate(job: &Job<'_, '_>, way: Way) -> Result<Option<Resources>> {
     let (schedule, chunk, depth) = (way.schedule, Some(way.chunk), Some(way.depth));
     let options = PlanOptions { schedule, chunk, depth, ..job.settings.plan.clone() };

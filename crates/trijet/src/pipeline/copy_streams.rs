@@ -1,9 +1,10 @@
-//! The streams for copies that runs on one device share.
+//! The streams for copies that the runs on one device share.
 //!
-//! A copy engine works on one of its streams as long as that has copies, and may come to another one
-//! seconds later. In one stream the copies keep their order, so what a small copy waits for is what was
-//! enqueued before it. Bulk runs therefore keep little enqueued, each for itself: a lock that all of them hold
-//! while they wait could stop the host threads of a simulation.
+//! A copy engine works on one of its streams while that stream has copies, and may reach another
+//! stream only seconds later. Copies in one stream keep their order, so a small copy waits only for
+//! copies that were enqueued before it. Bulk runs therefore keep few copies enqueued. Each run
+//! limits its own copies: a lock that all runs hold while they wait could stop the host threads of
+//! a simulation.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -15,16 +16,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The largest copy of a bulk run beside small jobs: 20 us on PCIe 5.
 pub(super) const PIECE: Bytes = Bytes(1 << 20);
 
-/// The shared streams of a device. They are there while a run has them.
+/// The shared streams of a device. They exist while a run holds them.
 pub(super) struct CopyStreams {
     pub(super) up: Arc<Stream>,
     pub(super) down: Arc<Stream>,
-    /// The small jobs that copy in the streams.
+    /// The number of small jobs that copy in the streams.
     small: AtomicUsize,
 }
 
 impl CopyStreams {
-    /// Those of the device, which are opened if no run has them.
+    /// The shared streams of the device. They are opened if no run holds them.
     pub(super) fn of(device: &Device) -> Result<Arc<Self>> {
         let mut shared = device.shared().copy_streams.lock().expect("no panic under this lock");
         if let Some(Ok(copies)) = shared.upgrade().map(Arc::downcast::<Self>) {

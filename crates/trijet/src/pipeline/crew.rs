@@ -1,9 +1,9 @@
 //! A crew: threads that share the reading or the writing of each chunk.
 //!
-//! One thread copies a few gigabytes per second out of the page cache or into it, and the link takes
-//! fifty. So a chunk is cut into parts of whole granules, one for each thread. How many parts are
-//! best depends on the file system and on the other work of the processors. The crew tries several
-//! numbers on the first chunks, and keeps the smallest one that is nearly the fastest.
+//! One thread copies a few gigabytes per second from or to the page cache, but the link moves
+//! fifty. So a chunk is cut into parts of whole granules, one for each thread. The best number of
+//! parts depends on the file system and on the other work of the processors. The crew tries several
+//! numbers on the first chunks, and keeps the smallest number that is nearly the fastest.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -17,16 +17,18 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
 use std::time::Instant;
 
-/// More threads than this do not copy faster on a processor with 16 cores.
+/// Maximum number of threads. More do not copy faster on a processor with 16 cores.
 const THREADS_MAX: usize = 16;
-/// A smaller part takes less time than to hand it to another thread and to hear of its end.
+/// Minimum size of a part. A smaller part takes less time than handing it to another thread and
+/// waiting for the end.
 const PART_MIN: Bytes = Bytes(64 << 10);
-/// How many chunks are cut into each number of parts before the choice. The least time counts.
+/// Number of chunks that are cut into each number of parts before the choice. The least time
+/// counts.
 const TRIES: usize = 2;
-/// A number of parts that takes at most this many times the least time is as good as the fastest.
+/// A number of parts is as good as the fastest if it takes at most this multiple of the least time.
 const NEARLY_BEST: f64 = 1.05;
 
-/// The rows of a chunk: their bytes, and the number of rows at whose multiples a part may begin.
+/// The layout of a chunk: the bytes of a row, and the granule at whose multiples a part may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grain {
     pub(super) row_bytes: u64,
@@ -40,7 +42,7 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    /// Starts as many threads as there are processors, named after a side of the pipeline.
+    /// Starts one thread per processor. The threads are named after a side of the pipeline.
     ///
     /// # Errors
     /// `Io` when the system does not start a thread.
@@ -54,8 +56,8 @@ impl Crew {
         Ok(Self { pool, width: Mutex::new(Width::of(threads)) })
     }
 
-    /// Has `read` fill each part of `into`, which holds `rows`. Returns the error of the first part
-    /// that has one.
+    /// Calls `read` to fill each part of `into`, which holds `rows`. Returns the error of the first
+    /// part that failed.
     pub(super) fn read(
         &self,
         rows: &Range<u64>,
@@ -69,8 +71,8 @@ impl Crew {
         })
     }
 
-    /// Has `write` take each part of `bytes`, which hold `rows`. Returns the error of the first part
-    /// that has one.
+    /// Calls `write` with each part of `bytes`, which hold `rows`. Returns the error of the first
+    /// part that failed.
     pub(super) fn write(
         &self,
         rows: &Range<u64>,
@@ -84,7 +86,7 @@ impl Crew {
         })
     }
 
-    /// Runs `work` on the threads with the parts of a chunk, and notes how long it takes.
+    /// Runs `work` on the threads with the parts of a chunk, and records the time.
     fn share(
         &self,
         rows: &Range<u64>,
@@ -134,7 +136,8 @@ impl ChunkParts {
 /// The number of parts, and the times from which it is chosen.
 #[derive(Debug)]
 struct Width {
-    /// Numbers of parts with the least time per row of each. The first is for jobs with few chunks.
+    /// Numbers of parts, with the least time per row of each. The first one is for jobs with few
+    /// chunks.
     tried: Vec<(usize, f64)>,
     chunks: usize,
 }
@@ -149,7 +152,7 @@ impl Width {
         Self { tried: widths.into_iter().map(|width| (width, f64::INFINITY)).collect(), chunks: 0 }
     }
 
-    /// The number of parts of the next chunk, and its place among those that are tried.
+    /// The number of parts of the next chunk, and its index among the tried numbers.
     fn next(&mut self) -> (usize, usize) {
         let number = self.chunks / TRIES;
         self.chunks += 1;
@@ -159,7 +162,7 @@ impl Width {
         }
     }
 
-    /// Notes the time of a chunk.
+    /// Records the time of a chunk.
     fn took(&mut self, number: usize, per_row: f64) {
         let least = &mut self.tried[number].1;
         *least = least.min(per_row);
@@ -182,7 +185,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The parts are the rows of the chunk, in their order, and each begins at a granule.
+        /// The parts are the rows of the chunk, in order, and each part begins at a granule.
         #[test]
         fn parts_cover_a_chunk_once(
             first in 0u64..5, granules in 1u64..40, granule in 1u64..7, cut in 0u64..7,
@@ -214,7 +217,7 @@ mod tests {
         assert_eq!(width.next().1, 4);
     }
 
-    /// A change of the times after the choice shows in the least ones only if they fall.
+    /// A change of the times after the choice affects the least times only if they fall.
     #[test]
     fn every_width_is_tried_before_the_choice() {
         let mut width = Width::of(6);

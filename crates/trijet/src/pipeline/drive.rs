@@ -64,7 +64,7 @@ pub(super) fn drive(
         };
         let written = writer.finish();
         let read = reader.finish();
-        // The side that failed has the cause; the others only found its channel closed.
+        // The side that failed has the cause. The others only found its channel closed.
         read.and(written).and(driven)
     })?;
     let ends = match output {
@@ -75,12 +75,12 @@ pub(super) fn drive(
     ends.busy.time(|| ends.waited_for.time(|| finish(output, place)))
 }
 
-/// Finishes the sink of a run that went well.
+/// Finishes the sink of a successful run.
 fn finish(output: &mut Output<'_>, place: HostWork) -> Result<()> {
     match output {
         Output::Pinned { .. } => Ok(()),
         Output::Sink(sink) if place == HostWork::Inline => sink.finish(),
-        // A panic of a sink is an error, as on the threads that write.
+        // A panic of a sink becomes an error, as on the threads that write.
         Output::Sink(sink) => caught(|| sink.finish()).unwrap_or_else(|words| {
             let cause = format!("it panicked: {words}");
             Err(Error::new(ErrorKind::Panicked, "sink", cause))

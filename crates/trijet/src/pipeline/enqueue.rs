@@ -1,6 +1,6 @@
 //! The operations of a chunk: upload into a slot, kernels, download out of it.
 //!
-//! The whole of overlap is in `submit`: it waits for nothing on the host, and every wait between
+//! Overlap comes from `submit` alone: it waits for nothing on the host, and every wait between
 //! streams follows from the uses of the slot's buffers.
 #![forbid(unsafe_code)]
 
@@ -35,8 +35,8 @@ pub(super) fn submit(
     download.copy(&result, &mut output).map_err(|error| chunk.context(StageId::Download, error))
 }
 
-/// Enqueues the kernels of a chunk. Where it works `in_place`, the first stage reads the input and the
-/// last one writes the output; otherwise the memory of the slot.
+/// Enqueues the kernels of a chunk. With `in_place`, the first stage reads the input and the last
+/// stage writes the output. Otherwise both use the memory of the slot.
 pub(super) fn kernels(
     chunk: &Chunk,
     streams: &Streams,
@@ -51,7 +51,7 @@ pub(super) fn kernels(
         let cx = StageCx { stream: streams.of(id, chunk), chunk, x_rows, y_rows };
         let (before, after) = slot.buffers.split_at_mut(index + 1);
         let (x, y) = (before[index].slice(..), after[0].slice_mut(..));
-        // What the program's own memory keeps is the program's affair.
+        // The program is responsible for the content of its own memory.
         let is_in_slot = in_place.is_none() || index + 1 < stages.stages.len();
         let (x, y) = match &mut in_place {
             Some((input, output)) => (

@@ -1,4 +1,4 @@
-//! The work of the host in a run: where it is done, and how long it took.
+//! The work of the host in a run: where it runs, and how long it took.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -44,14 +44,14 @@ impl Spans {
         result
     }
 
-    /// The spans on a clock on which the run began at `begin`.
+    /// The spans, on a clock with the time `begin` at the start of the run.
     fn union(self, begin: u64) -> Union {
         let spans = self.spans.into_inner().expect("no panic under this lock");
         Union::of(spans.into_iter().map(|span| span.start + begin..span.end + begin))
     }
 }
 
-/// When a side of the host worked, and when the thread that enqueues waited for it.
+/// The times in which a side of the host worked, and in which the enqueuing thread waited for it.
 #[derive(Debug)]
 pub(super) struct SideSpans {
     pub(super) busy: Spans,
@@ -63,7 +63,7 @@ impl SideSpans {
         Self { busy: Spans::new(start), waited_for: Spans::new(start) }
     }
 
-    /// The times of `engine` in a trace in which the run began at `begin`.
+    /// The times of `engine` in a trace with the time `begin` at the start of the run.
     fn worked(self, engine: HostEngine, begin: u64) -> HostWorked {
         let busy = self.busy.union(begin);
         let waited_for = busy.and(&self.waited_for.union(begin));
@@ -71,7 +71,7 @@ impl SideSpans {
     }
 }
 
-/// When the host read, wrote, and brought the results to their disk.
+/// The times in which the host read, wrote, and synchronized the results with their disk.
 #[derive(Debug)]
 pub(super) struct HostSpans {
     pub(super) read: SideSpans,
@@ -85,7 +85,8 @@ impl HostSpans {
         Self { read: new(), write: new(), sync: new() }
     }
 
-    /// The times of the engines that worked, in a trace in which the run began at `begin`.
+    /// The times of the engines that worked, in a trace with the time `begin` at the start of the
+    /// run.
     pub(super) fn worked(self, begin: u64) -> Vec<HostWorked> {
         let Self { read, write, sync } = self;
         let all =
@@ -95,14 +96,14 @@ impl HostSpans {
     }
 }
 
-/// The error of a side that finds the channel of the other one closed. The other side has the
+/// The error of a side that finds the channel of the other side closed. The other side has the
 /// cause.
 pub(super) fn closed(side: &'static str) -> Error {
     Error::new(ErrorKind::Io, side, "its thread ended before the last chunk")
 }
 
-/// The chunks that a source or a sink has at once if it works in parts. While the last parts of one
-/// are read or written, the threads of the crew that are done begin the next one.
+/// Number of chunks that a source or a sink handles at once if it works in parts. While the last
+/// parts of one chunk are read or written, idle threads of the crew begin the next chunk.
 pub(super) const CHUNKS_AT_ONCE: usize = 2;
 
 /// Deals the buffers of a side to at most `threads` threads, which take the chunks in turn. Each
@@ -142,7 +143,7 @@ pub(super) fn join<'scope>(
             Err(Error::new(ErrorKind::Panicked, side, cause))
         })
     });
-    // An error does not keep the other threads from being joined.
+    // An error does not prevent joining the other threads.
     joined.fold(Ok(()), Result::and)
 }
 

@@ -5,7 +5,7 @@ use super::element::StageElement;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::memory::Element;
 
-/// How data are laid out: `rows` rows of `row_bytes` bytes each.
+/// The layout of data: `rows` rows of `row_bytes` bytes each.
 ///
 /// ```
 /// use trijet::pipeline::Layout;
@@ -20,10 +20,10 @@ pub struct Layout {
     pub rows: u64,
     /// The bytes of a row; at least 1.
     pub row_bytes: u64,
-    /// Chunks begin at multiples of this many rows, because the format cannot read or write fewer:
-    /// 1 for arrays, the height of an image for folders of images.
+    /// Chunks begin at multiples of this number of rows, because the format cannot read or write
+    /// fewer: 1 for arrays, the height of an image for folders of images.
     pub granule: u64,
-    /// The type of the elements in a row, where it is known.
+    /// The type of the elements in a row, if it is known.
     pub(super) element: Option<StageElement>,
 }
 
@@ -48,15 +48,15 @@ impl Layout {
         Self { element: Some(element), ..Self::rows(rows, row_bytes) }
     }
 
-    /// Has chunks begin at multiples of `rows` rows.
+    /// Makes chunks begin at multiples of `rows` rows.
     #[must_use]
     pub fn granule(mut self, rows: u64) -> Self {
         self.granule = rows;
         self
     }
 
-    /// How many rows before and after its own the results of a chunk depend on, after stages with
-    /// these halos. Chunks are whole granules, so each halo reaches into whole ones.
+    /// The number of rows before and after a chunk on which its results depend, after stages with
+    /// these halos. Chunks are whole granules, so each halo is rounded up to whole granules.
     ///
     /// ```
     /// use trijet::pipeline::Layout;
@@ -91,7 +91,7 @@ impl Layout {
         Err(Error::new(ErrorKind::InvalidValue, "layout", cause))
     }
 
-    /// Refuses rows that do not consist of elements of type `T`, for [`Sink::check`](super::Sink).
+    /// Refuses rows that do not consist of elements of type `T`. For [`Sink::check`](super::Sink).
     ///
     /// # Errors
     /// `InvalidValue` when the rows have elements of another type, or are not a whole number of
@@ -101,7 +101,7 @@ impl Layout {
             .map_err(|cause| Error::new(ErrorKind::InvalidValue, "sink", cause))
     }
 
-    /// Says why a row does not consist of elements of type `wanted`.
+    /// Returns the reason if a row does not consist of elements of type `wanted`.
     pub(super) fn check_element(&self, wanted: StageElement) -> std::result::Result<(), String> {
         if let Some(held) = self.element.filter(|held| !held.fits(wanted)) {
             return Err(format!("it takes elements of {wanted}, and the rows have {held}"));

@@ -1,14 +1,14 @@
-//! The limits of a run in chunks, and what needs the most time.
+//! The limits of a run in chunks, and the part of the run that needs the most time.
 //!
-//! A run is compared with three limits. Each includes one more thing that no run of the plan avoids:
+//! A run is compared with three limits. Each includes one more cost that no run of the plan avoids:
 //!
 //! 1. the bytes at the rates of the link, or the kernels;
-//! 2. what each copy of the plan takes beyond its bytes;
-//! 3. the upload of the first chunk and the download of the last one, beside which the other direction
-//!    and the kernels can do nothing.
+//! 2. the cost of each copy of the plan beyond its bytes;
+//! 3. the upload of the first chunk and the download of the last one: the other direction and the
+//!    kernels cannot run beside them.
 //!
-//! What limits a run is what needs the most time alone. The observed time of an engine in a run is no
-//! such time: engines that work beside others take longer.
+//! The part that needs the most time alone limits a run. The observed time of an engine in a run is
+//! not such a time: engines that work beside others take longer.
 #![forbid(unsafe_code)]
 
 use super::calibrate::{Calibration, Copies};
@@ -21,32 +21,35 @@ use crate::trace::metrics::{EngineMetrics, Metrics};
 use std::cmp::Reverse;
 use std::fmt;
 
-/// Times that differ by less than this part of them are equal. Less is noise of the calibration.
+/// Times are equal if they differ by less than this fraction of them, one fiftieth. Smaller
+/// differences are noise of the calibration.
 const NEARLY: u64 = 50;
 
-/// How many times as long as alone an engine may take beside others: 5 for 4. In a run whose engines were
-/// measured alone, the most was 1.16 (`overlap-4gib.txt`).
+/// Maximum slowdown of an engine beside others, as a fraction: 5 for 4. In a run whose engines were
+/// measured alone, the maximum was 1.16 (`overlap-4gib.txt`).
 pub(super) const STRETCH: [u64; 2] = [5, 4];
 
-/// Three limits of a run, each at least as long as the one before. It prints as a phrase.
+/// Three limits of a run. Each is at least as long as the previous one. It prints as a phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The least time of the bytes on the link, or of the kernels if these take longer. A copy costs
-    /// nothing beyond its bytes. It is [`Report::bound`](super::Report::bound), where that is known.
+    /// The least time of the bytes on the link, or of the kernels if they take longer. Ignores the
+    /// cost of copies beyond their bytes. Equals [`Report::bound`](super::Report::bound), if that
+    /// is known.
     pub bound: Nanos,
-    /// The same with the cost of each copy of the plan.
+    /// The bound with the cost of each copy of the plan.
     pub with_copies: Nanos,
-    /// The same with fill and drain: the first upload and the last download are alone.
+    /// The same with fill and drain: the first upload and the last download run alone.
     pub with_ends: Nanos,
-    /// The kernels may need more than these limits: they were not measured alone, and were busy for
-    /// longer than the copies need.
+    /// Whether the kernels may need more than these limits: they were not measured alone, and were
+    /// busy for longer than the copies need.
     pub of_copies_only: bool,
     is_of_kernels: bool,
 }
 
 impl Limits {
-    /// The last limit over the elapsed time of a run: 1 is perfect. `None` without an elapsed time.
+    /// The last limit divided by the elapsed time of a run: 1 is perfect. `None` without an elapsed
+    /// time.
     #[must_use]
     pub fn reached(&self, elapsed: Nanos) -> Option<f64> {
         (elapsed.0 > 0).then(|| self.with_ends.0 as f64 / elapsed.0 as f64)
@@ -118,8 +121,9 @@ impl CopyTimes {
         self.limits
     }
 
-    /// The limits of copies and kernels, with the time of the kernels alone, or the time that they were
-    /// busy in the run. Kernels that were busy for no longer than the copies need add nothing.
+    /// The limits of copies and kernels. The time of the kernels is `alone`, or else the time
+    /// `busy` in which they were busy in the run. Kernels that were busy for no longer than the
+    /// copies need add nothing.
     pub(super) fn limits_with(&self, alone: Option<Nanos>, busy: Nanos) -> Limits {
         let Limits { bound, with_copies, with_ends, .. } = self.limits;
         let Some(kernels) = alone else {
@@ -135,7 +139,7 @@ impl CopyTimes {
     }
 }
 
-/// The time that something needs alone, as far as it is known: from `least` to `most`.
+/// The time that a part of a run needs alone, as far as it is known: from `least` to `most`.
 #[derive(Debug, Clone, Copy)]
 struct Estimate {
     limit: Limit,
@@ -168,8 +172,8 @@ fn exceeds(time: Nanos, other: Nanos) -> bool {
     time.0 > other.0 + other.0 / NEARLY
 }
 
-/// What the copies need. It is the link, unless one direction alone needs as much as both at once, and
-/// more than the other.
+/// The time that the copies need. They are named as the link, unless one direction alone needs as
+/// much time as both at once, and more than the other.
 fn of_copies(metrics: &Metrics, times: Option<&CopyTimes>) -> Option<Estimate> {
     let copies = |e: &&EngineMetrics| matches!(e.engine.1, Engine::Upload | Engine::Download);
     let longest = metrics.engines.iter().filter(copies).max_by_key(|e| e.work)?;
@@ -187,18 +191,18 @@ fn of_copies(metrics: &Metrics, times: Option<&CopyTimes>) -> Option<Estimate> {
     let other = metrics.engines.iter().filter(copies).find(|e| e.engine != longest.engine);
     let is_link = other.is_some_and(|other| match need.is_known() {
         true => !exceeds(longest.work, other.work),
-        // Two directions that were busy for about the same time slowed each other.
+        // If two directions were busy for about the same time, they slowed each other.
         false => other.work.0 * STRETCH[0] / STRETCH[1] >= need.most.0,
     });
     Some(if is_link { Estimate { limit: Limit::Link, ..need } } else { need })
 }
 
-/// What needs the most time alone, and what comes next. `host` has the busy times of the engines of the
-/// host.
+/// The part of a run that needs the most time alone, and the next one. `host` has the busy times of
+/// the engines of the host.
 ///
-/// Where the kernels were not measured alone, they are named if they were busy for so much longer than
-/// the copies need that working beside these does not explain it. Otherwise the copies are named,
-/// if their time is known from a calibration; without one, neither is.
+/// If the kernels were not measured alone, they are named only if the copies beside them cannot
+/// explain how much longer they were busy. Otherwise the copies are named, if their time is known
+/// from a calibration. Without a calibration, neither is named.
 pub(super) fn needs(
     metrics: &Metrics,
     times: Option<&CopyTimes>,
@@ -222,7 +226,7 @@ pub(super) fn needs(
         (one, other) => [one.or(other), None],
     };
     of_device[0]?;
-    // What comes second needs no more than the first, so its busy time was longer than its need.
+    // The second needs no more than the first, so its busy time was longer than its need.
     if let [_, Some(second)] = &mut of_device {
         second.most = second.least;
     }
@@ -232,7 +236,7 @@ pub(super) fn needs(
         Estimate::known(Limit::of_output(writer, sync), Nanos(writer.0 + sync.0)),
     ];
     let mut all: Vec<Estimate> = of_device.into_iter().flatten().chain(of_host).collect();
-    // Of equal times, that of the device comes first.
+    // Of equal times, the engine of the device comes first.
     all.sort_by_key(|one| Reverse(one.most));
     let next = all.get(1).filter(|next| next.most.0 > 0).map(|next| (next.limit, next.most));
     all.first().map(|first| Need { limit: first.limit, time: first.most, next })
@@ -255,7 +259,8 @@ mod tests {
         Nanos(time * 1000)
     }
 
-    /// 1 GiB each way in chunks of 1 MiB, over a link of 53 and 50 GB/s, whose numbers are round.
+    /// 1 GiB in each direction in chunks of 1 MiB, over a link of 53 and 50 GB/s with round
+    /// numbers.
     fn in_small_chunks() -> CopyTimes {
         let link = Calibration {
             bytes: GIB,
@@ -278,7 +283,7 @@ mod tests {
         CopyTimes::new(&link, &plan, GIB, GIB)
     }
 
-    /// The figures of engines that did so much work, measured alone or observed.
+    /// The figures of engines with these works, measured alone or observed.
     fn figures(works: [(u64, bool); 3]) -> Metrics {
         let dag = Dag::new(&[], Kernels::Several);
         let mut metrics = measure(&[], &dag, Some(0..1), &Parameters::default());
@@ -305,11 +310,11 @@ mod tests {
         let Limits { bound, with_copies, with_ends, .. } = in_small_chunks().limits();
         // 1024 pairs of copies cost 3.6 us each.
         assert_eq!((bound, with_copies), (us(21 * 1024), Nanos(25_190_400)));
-        // Instead of one pair of copies at once, one up and one down alone.
+        // One upload and one download run alone, instead of one pair of copies at once.
         assert_eq!(with_ends.0, with_copies.0 - (21_000 + 3_600) + 2 * (19_000 + 2_600));
     }
 
-    /// Kernels beside copies were busy for longer than these need, and compute was named.
+    /// Kernels beside copies were busy for longer than the copies need, and compute was named.
     #[test]
     fn busy_kernels_are_named_only_where_contention_does_not_explain_it() {
         let (times, link) = (in_small_chunks(), Some("the link in both directions"));
@@ -337,7 +342,7 @@ mod tests {
         ] {
             assert_eq!(named(works.map(|work| (work, false)), None), name, "{works:?}");
         }
-        // In one stream all are measured alone.
+        // In one stream, all are measured alone.
         for (works, name) in [
             ([25_000, 25_500, 20_000], Some("compute")),
             ([25_500, 25_000, 20_000], Some("upload")),

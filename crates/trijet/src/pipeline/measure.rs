@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Traces the calls of host threads until it is dropped, which also happens when a stage panics.
+/// Traces the calls of host threads until it is dropped, for example when a stage panics.
 struct HostCalls(Arc<Tracers>, Arc<Tracer>);
 
 impl HostCalls {
@@ -46,7 +46,7 @@ pub(super) struct Measurement {
 }
 
 impl Measurement {
-    /// Begins to measure, before the first chunk. `setup` is the begin of the run.
+    /// Begins to measure, before the first chunk. `setup` is the start of the run.
     pub(super) fn begin(job: &Job<'_, '_>, streams: &Streams, setup: Instant) -> Result<Self> {
         let setup = setup.elapsed();
         let (device, settings) = (&job.device, &job.settings);
@@ -84,7 +84,7 @@ impl Measurement {
         let log = streams.first().lane().domain.log();
         let trace = self.tracer.take(&*log.driver, &log.instants)?;
         let modelled = job.device.info().clock == Clock::Model;
-        // Times of the host say nothing of modelled ones.
+        // Times of the host cannot be compared with modelled times.
         let begin = window.as_ref().map_or(0, |window: &Range<u64>| window.start);
         let host = if modelled { Vec::new() } else { self.host_work.worked(begin) };
         let measured = Measured {
@@ -111,10 +111,11 @@ fn nanos(time: Duration) -> Nanos {
     Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Waits for every stream, also after an error: no operation may outlive its buffers' host side.
+/// Waits for every stream, even after an error, because no operation may outlive the host side of
+/// its buffers.
 ///
-/// All ends are recorded before the first wait. An end that is recorded on a stream which is done
-/// already stands for the moment of the call, and the waits before it would make that late.
+/// All ends are recorded before the first wait. If an end is recorded on a stream that is already
+/// complete, it gets the time of the call. A wait before it would make that time late.
 fn finish(device: &Device, streams: &Streams, outcome: &Result<()>) -> Result<Vec<TimedEvent>> {
     let mark = |stream: &Stream| {
         stream.set_chunk(None);
@@ -131,8 +132,8 @@ fn finish(device: &Device, streams: &Streams, outcome: &Result<()>) -> Result<Ve
     ends
 }
 
-/// Begin and end of a run on the clock of its trace, if it has one, and the elapsed time. Both come
-/// from the same events, so that all figures of a traced run are about one time.
+/// Start and end of a run on the clock of its trace, if it has one, and the elapsed time. Both come
+/// from the same events, so that all figures of a traced run refer to the same time.
 fn extent(
     tracer: &Tracer,
     stream: &Stream,

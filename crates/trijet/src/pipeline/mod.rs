@@ -3,11 +3,11 @@
 //! A pipeline places no events. A slot is a set of buffers, and every wait between the streams of
 //! a run follows from the uses of the buffers in the slots.
 //!
-//! Data come from and go to files, or whatever implements [`Source`] and [`Sink`]; page-locked
+//! Data come from and go to files, or any type that implements [`Source`] and [`Sink`]; page-locked
 //! memory, without a copy; and, typed, slices and vectors ([`rows_of`]), iterators
 //! ([`rows_from_iter`]) and functions ([`rows_from_fn`], [`rows_to_fn`]).
 //!
-//! A run has four steps, a file each: `validate`, `allocate`, `drive` and `measure`.
+//! A run has four steps, each in its file: `validate`, `allocate`, `drive` and `measure`.
 #![forbid(unsafe_code)]
 
 mod advice;

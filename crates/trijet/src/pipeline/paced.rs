@@ -1,8 +1,8 @@
-//! Bulk runs in the shared streams of a device: copies as the streams take them, with waits of the host.
+//! Bulk runs in the shared streams of a device: they enqueue few copies, and wait on the host.
 //!
-//! A copy in a shared stream must never wait for a kernel there, since all copies behind it would wait too. So
-//! a chunk is downloaded two steps after its upload, when the host has seen the end of its kernels.
-//! Uploads and downloads take turns, because each of them may make the host wait.
+//! A copy in a shared stream must never wait there for a kernel, because all later copies would
+//! wait too. So a chunk is downloaded two steps after its upload, when the host has seen the end of
+//! its kernels. Uploads and downloads alternate, because each of them may make the host wait.
 #![forbid(unsafe_code)]
 
 use super::copy_streams::CopyStreams;
@@ -20,17 +20,18 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How many chunks are uploaded before the first one is downloaded, where there are slots for it.
+/// Number of chunks that are uploaded before the first one is downloaded, if there are enough
+/// slots.
 const AHEAD: usize = 2;
 
-/// The copies of a run that are under way in one direction: one at work, and one that follows it without a
-/// pause.
+/// Maximum number of enqueued copies of a run in one direction: one that runs, and one that follows
+/// it without a pause.
 const UNDER_WAY: usize = 2;
 
 /// The copies of a run in one direction.
 struct Turns {
     stream: Arc<Stream>,
-    /// The ends of the last copies, in turn.
+    /// The ends of the last copies, used in turn.
     ends: [Event; UNDER_WAY],
     next: Cell<usize>,
 }
@@ -41,7 +42,7 @@ impl Turns {
         Ok(Self { stream: Arc::clone(stream), ends, next: Cell::new(0) })
     }
 
-    /// Enqueues a piece of a chunk as soon as at most one other copy of the run is under way.
+    /// Enqueues a piece of a chunk as soon as the run has at most one other enqueued copy.
     fn enqueue(
         &self,
         (stage, chunk): (StageId, &Chunk),
@@ -64,7 +65,7 @@ pub(super) struct Pace {
     copies: Arc<CopyStreams>,
     up: Turns,
     down: Turns,
-    /// The ends of the kernels in each slot.
+    /// The end of the kernels in each slot.
     ends: Vec<Event>,
 }
 
@@ -75,7 +76,7 @@ impl Pace {
         Ok(Self { copies: Arc::clone(copies), up, down, ends })
     }
 
-    /// The steps of a run: a chunk to upload and to compute, and one to download.
+    /// The steps of a run: in each, a chunk to upload and compute, and a chunk to download.
     pub(super) fn steps<'c>(
         &self,
         chunks: &'c [Chunk],
@@ -86,8 +87,8 @@ impl Pace {
         (0..steps).map(move |step| (chunks.get(step), behind(step)))
     }
 
-    /// Uploads and computes the chunk `ahead` from its input, and downloads the one `behind` to the memory
-    /// for its results.
+    /// Uploads the chunk `ahead` from its input and computes it, and downloads the chunk `behind`
+    /// to the memory for its results.
     pub(super) fn step(
         &self,
         streams: &Streams,
@@ -146,7 +147,7 @@ impl Pace {
     }
 }
 
-/// The ranges of `len` bytes in pieces.
+/// The ranges of the pieces of `len` bytes.
 fn pieces(len: usize, piece: usize) -> impl Iterator<Item = Range<usize>> {
     let piece = piece.min(len).max(1);
     (0..len).step_by(piece).map(move |at| at..(at + piece).min(len))

@@ -92,8 +92,8 @@ impl Report {
         found.findings.iter().filter_map(note).collect()
     }
 
-    /// The operation of the trace that a finding names. A checker that runs along has numbers of its
-    /// own, and knows operations of other runs and threads, which the trace does not have.
+    /// The operation of the trace that a finding names. A checker that runs along has numbers of
+    /// its own. It also knows operations of other runs and threads, which the trace does not have.
     fn index_of(&self, party: &Party) -> Option<usize> {
         let is = |op: &Op| op.position == party.position && op.kind == party.kind;
         let index = usize::try_from(party.op).expect("a ledger in memory");
@@ -103,7 +103,8 @@ impl Report {
         }
     }
 
-    /// Names for the texts of findings: streams have those that the program gave them, or else their numbers.
+    /// Names for the texts of findings. A stream has the name that the program gave it, or else its
+    /// number.
     #[must_use]
     pub fn names(&self) -> Names {
         let of_stream = |op: &&Op| op.kind == OpKind::Name { of: Named::Stream };

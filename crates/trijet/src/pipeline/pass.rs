@@ -30,7 +30,7 @@ pub(super) fn pass(
             pace.step(streams, (slots, stages), ahead, behind)
         }),
     };
-    // Also after an error.
+    // This wait is necessary after an error too.
     let ended = streams.wait();
     enqueued.and(ended)?;
     streams.first().take_panic()

@@ -14,11 +14,12 @@ use std::ops::Range;
 /// The largest chunk that is chosen by default: copies of this size reach 99 % of the link's rate
 /// on an H200.
 pub(super) const CHUNK_MAX: Bytes = Bytes(32 << 20);
-/// The smallest chunk that is chosen by default: in a smaller one the fixed cost of a copy shows.
+/// The smallest chunk that is chosen by default. In a smaller one, the fixed cost of a copy
+/// matters.
 pub(super) const CHUNK_MIN: Bytes = Bytes(256 << 10);
 /// The default number of chunks in flight: one in each of upload, compute and download.
 const DEPTH: usize = 3;
-/// The most chunks of a plan: enough for 256 TiB in chunks of 16 MiB.
+/// Maximum number of chunks of a plan: enough for 256 TiB in chunks of 16 MiB.
 const CHUNKS_MAX: u64 = 1 << 24;
 /// The first chunk of a ramp is the full size divided by two this many times.
 const RAMP_STEPS: u32 = 4;
@@ -27,21 +28,22 @@ const RAMP_STEPS: u32 = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Chunk {
-    /// Its number in the run.
+    /// The number of the chunk in the run.
     pub index: u64,
-    /// The rows it produces.
+    /// The rows that the chunk produces.
     pub rows: Range<u64>,
-    /// The rows it reads: its own and the halos of all stages, as far as the data go.
+    /// The rows that the chunk reads: its own and the halos of all stages, where the data have such
+    /// rows.
     pub input: Range<u64>,
 }
 
 impl Chunk {
-    /// How many rows it reads.
+    /// The number of rows that the chunk reads.
     pub(super) fn rows_in(&self) -> u64 {
         self.input.end - self.input.start
     }
 
-    /// How many rows it produces.
+    /// The number of rows that the chunk produces.
     pub(super) fn rows_out(&self) -> u64 {
         self.rows.end - self.rows.start
     }
@@ -52,7 +54,7 @@ impl Chunk {
     }
 }
 
-/// What decided the size of the chunks of a plan.
+/// What determined the size of the chunks of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ChunkChoice {
@@ -63,7 +65,7 @@ pub enum ChunkChoice {
     Measurement,
     /// The caller, with [`Pipeline::chunk`](super::Pipeline::chunk).
     Caller,
-    /// The memory of the device, which does not hold the chunks that were wanted.
+    /// The memory of the device, which was too small for the wanted chunks.
     Memory,
 }
 
@@ -86,11 +88,11 @@ impl ChunkChoice {
 pub struct Plan {
     /// How chunks share streams.
     pub schedule: Schedule,
-    /// The number of slots: chunks in flight at most.
+    /// The number of slots, which is the maximum number of chunks in flight.
     pub depth: usize,
-    /// The rows of the largest chunk.
+    /// The number of rows of the largest chunk.
     pub chunk_rows: u64,
-    /// What decided the size of the chunks.
+    /// What determined the size of the chunks.
     pub chunk_choice: ChunkChoice,
     /// The chunks in order.
     pub chunks: Vec<Chunk>,
@@ -102,8 +104,9 @@ pub(crate) enum Ramp {
     /// All chunks have one size; the last one may be smaller.
     #[default]
     Flat,
-    /// Sizes double from a sixteenth of the full size, and halve again at the end. When one engine
-    /// limits a pipeline, that engine starts earlier, and the others end sooner after it.
+    /// Sizes double from a sixteenth of the full size, and are halved again at the end. If one
+    /// engine limits a pipeline, that engine then starts earlier, and the others end sooner after
+    /// it.
     Both,
 }
 
@@ -112,7 +115,7 @@ pub(crate) enum Ramp {
 pub(crate) struct PlanOptions {
     pub(crate) schedule: Schedule,
     pub(crate) chunk: Option<Bytes>,
-    /// Where `chunk` comes from.
+    /// What determined `chunk`.
     pub(crate) chunk_choice: ChunkChoice,
     pub(crate) ramp: Ramp,
     pub(crate) depth: Option<usize>,
@@ -179,13 +182,13 @@ impl Plan {
         Ok(Self { schedule, depth, chunk_rows: full, chunk_choice, chunks })
     }
 
-    /// The most rows that any chunk reads.
+    /// The maximum number of rows that a chunk reads.
     #[must_use]
     pub fn input_rows_max(&self) -> u64 {
         self.chunks.iter().map(Chunk::rows_in).max().unwrap_or(0)
     }
 
-    /// The most rows that any chunk produces.
+    /// The maximum number of rows that a chunk produces.
     #[must_use]
     pub fn rows_max(&self) -> u64 {
         self.chunks.iter().map(Chunk::rows_out).max().unwrap_or(0)
@@ -200,30 +203,30 @@ impl Plan {
         }
     }
 
-    /// The rows that all chunks read, halos included.
+    /// The number of rows that all chunks read, including halos.
     pub(super) fn rows_in(&self) -> u64 {
         self.chunks.iter().map(Chunk::rows_in).sum()
     }
 
-    /// The rows that all chunks produce.
+    /// The number of rows that all chunks produce.
     pub(super) fn rows_out(&self) -> u64 {
         self.chunks.iter().map(Chunk::rows_out).sum()
     }
 
-    /// The slots that a run needs: never more than it has chunks.
+    /// The number of slots that a run needs. It never exceeds the number of chunks.
     pub(super) fn slots(&self) -> usize {
         self.depth.min(self.chunks.len().max(1))
     }
 }
 
-/// The usual chunk size for so many bytes: the balanced optimum of `tune` for a link of 50 GB/s and
+/// The usual chunk size for `total` bytes: the balanced optimum of `tune` for a link of 50 GB/s and
 /// 4 us per chunk.
 pub(super) fn usual_chunk(total: u64) -> Bytes {
     let balanced = total.saturating_mul(200_000).isqrt();
     Bytes(balanced.clamp(CHUNK_MIN.0, CHUNK_MAX.0 / 2))
 }
 
-/// The sizes of chunks of `full` rows, the last one smaller if it must be.
+/// The sizes of chunks of `full` rows. The last chunk may be smaller.
 pub(super) fn even(rows: u64, full: u64) -> Vec<u64> {
     let mut sizes = vec![full; usize::try_from(rows / full).unwrap_or(usize::MAX)];
     if !rows.is_multiple_of(full) {
@@ -238,7 +241,7 @@ pub(super) fn ramp(rows: u64, full: u64, granule: u64) -> Vec<u64> {
     let mut up: Vec<u64> = (1..=RAMP_STEPS).rev().map(step).collect();
     let both = 2 * up.iter().sum::<u64>();
     if rows < both + full {
-        // Too few rows for two ramps: equal chunks, enough of them to overlap.
+        // There are too few rows for two ramps. So chunks are equal, and enough of them to overlap.
         let size = (rows / 8 / granule * granule).max(granule).min(full);
         return even(rows, size);
     }

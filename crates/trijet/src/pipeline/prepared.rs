@@ -1,8 +1,8 @@
 //! A pipeline that is made once and runs many times, between page-locked buffers.
 //!
-//! Its streams, its slots and its plan stay. A run enqueues the chunks and waits for them, with no
-//! allocation and no driver call besides. What a plan costs is measured once, by whole runs, so small
-//! jobs are tuned as well as large ones.
+//! It keeps its streams, its slots and its plan. A run enqueues the chunks and waits for them, and
+//! makes no allocation and no other driver call. The cost of a plan is measured once, in whole
+//! runs, so small jobs are tuned as well as large ones.
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
@@ -62,13 +62,12 @@ impl<T, U> fmt::Debug for Prepared<'_, T, U> {
 
 impl<'a> Pipeline<'a> {
     /// Prepares the pipeline for many runs over page-locked data like `x`, in rows of `row_len`
-    /// elements. The pipeline needs no source and no sink, and those that it has are not used.
+    /// elements. The pipeline needs no source and no sink, and does not use those that it has.
     ///
-    /// A tuned pipeline on a GPU is measured: it computes `y` from `x` in several ways, for 2 seconds
-    /// at most, and keeps the fastest. What `y` has afterwards is not specified. One of the ways is
-    /// [`Schedule::InPlace`], which needs no copies.
-    /// A [chunk size](Self::chunk) or [depth](Self::depth) that was set is kept, and with another
-    /// schedule nothing is measured.
+    /// A tuned pipeline on a GPU is measured: it computes `y` from `x` in several ways, for at most
+    /// 2 seconds, and keeps the fastest way. The content of `y` is then unspecified. One of the
+    /// ways is [`Schedule::InPlace`], which needs no copies. A [chunk size](Self::chunk) or
+    /// [depth](Self::depth) that was set is kept. With another schedule nothing is measured.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -126,7 +125,7 @@ impl<T: Element, U: Element> Prepared<'_, T, U> {
 }
 
 impl<T, U> Prepared<'_, T, U> {
-    /// The plan that every run follows.
+    /// The plan of every run.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.resources.plan
@@ -138,7 +137,7 @@ impl<T, U> Prepared<'_, T, U> {
         self.replayer.state()
     }
 
-    /// The ways that were measured, the chosen one among them; none where nothing was measured.
+    /// The measured ways, including the chosen one; empty if nothing was measured.
     #[must_use]
     pub fn tried(&self) -> &[Tried] {
         &self.tried

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Rows that are finished, those of earlier runs included.
+    /// Finished rows, including the rows of earlier runs.
     pub rows_done: u64,
     /// All rows.
     pub rows: u64,
@@ -31,7 +31,7 @@ impl<'a> Tally<'a> {
     }
 
     pub(super) fn finished(&self, chunk: &Chunk) {
-        // A report that panics ends its run, and with it the count.
+        // A report that panics ends its run and the count.
         let mut rows_done = self.rows_done.lock().unwrap_or_else(PoisonError::into_inner);
         *rows_done += chunk.rows_out();
         if let Some(report) = self.report {

@@ -1,12 +1,12 @@
 //! The reach of the stages: the rows that a run handles around the rows of a chunk.
 //!
-//! A stage that reads a halo needs results of the stage before it in that halo. So the stage before
-//! writes more rows than the chunk has, and reads its own halo around those. The law: a stage reads
-//! the rows that it would read in a pipeline of its own, whose chunk has the rows that it writes.
-//! Both are whole granules and end where the data end, so a stage computes the same bytes in a row
-//! of stages as alone.
+//! A stage that reads a halo needs results of the previous stage in that halo. So the previous
+//! stage writes more rows than the chunk has, and reads its own halo around those rows. The law: a
+//! stage reads the rows that it would read in a pipeline with this stage alone, whose chunk has the
+//! rows that the stage writes. Both are whole granules and end at the end of the data. So a stage
+//! computes the same bytes in a row of stages as alone.
 //!
-//! Places are numbered as the buffers of a slot: 0 is the input, and n the output of stage n - 1.
+//! Places are numbered like the buffers of a slot: 0 is the input, and n the output of stage n - 1.
 #![forbid(unsafe_code)]
 
 use super::layout::Layout;
@@ -15,9 +15,9 @@ use std::ops::Range;
 /// The rows around a chunk at each place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reach {
-    /// All rows of the data.
+    /// The number of rows of the data.
     rows: u64,
-    /// By place; 0 at the last one.
+    /// The number of rows around a chunk, by place; 0 at the last place.
     around: Vec<u64>,
 }
 

@@ -116,7 +116,8 @@ impl<'scope, 'env> ChunkReader<'scope, 'env> {
                 let mut buffer = free.pop_front().ok_or_else(|| closed("source"))?;
                 self.spans.waited_for.time(|| reading.read(chunk, &mut buffer))?;
                 upload(buffer.slice(..bytes))?;
-                // Its stamps keep it from being overwritten before the upload has ended.
+                // The stamps of the buffer keep it from being overwritten before the upload has
+                // ended.
                 free.push_back(buffer);
                 Ok(())
             }
@@ -138,7 +139,7 @@ impl<'scope, 'env> ChunkReader<'scope, 'env> {
         match self.reads {
             ReadSource::Pinned(_) | ReadSource::Inline { .. } => Ok(()),
             ReadSource::Threads(sides) => {
-                // All channels are closed before a thread is joined that waits for one.
+                // All channels are closed first: a thread that is joined may wait for one.
                 let threads: Vec<_> = sides.into_iter().map(|side| side.thread).collect();
                 join("source", threads.into_iter())
             }

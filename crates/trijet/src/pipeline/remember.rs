@@ -1,7 +1,8 @@
-//! Choices of prepared pipelines that a file remembers, so that the next process measures nothing.
+//! A file that stores the choices of prepared pipelines, so that the next process measures nothing.
 //!
-//! The file is a cache: one that is damaged or of another version counts as empty and is replaced, but a file
-//! of others is refused. Two processes that write at once leave the choices of one of them.
+//! The file is a cache. A damaged file, or a file of another version, counts as empty and is
+//! replaced. A file with other content is refused. If two processes write at once, the choices of
+//! one of them remain.
 #![forbid(unsafe_code)]
 
 use super::schedule::Schedule;
@@ -14,7 +15,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// The begin of each file of choices.
+/// The first bytes of each file of choices.
 const BEGIN: &[u8] = b"trijet choices\n";
 
 /// The schedules that a choice may have.
@@ -26,7 +27,7 @@ const SCHEDULES: [Schedule; 5] = [
     Schedule::Tuned,
 ];
 
-/// What a choice depends on.
+/// The properties on which a choice depends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct ChoiceKey {
     name: String,
@@ -35,7 +36,7 @@ struct ChoiceKey {
     class: String,
     wanted: (Option<u64>, Option<usize>),
     rows: u64,
-    /// The bytes of a row before the first stage and after each.
+    /// The size of a row before the first stage and after each stage, in bytes.
     row_bytes: Vec<u64>,
     granule: u64,
 }
@@ -52,7 +53,7 @@ struct RememberedChoice {
 /// The content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Choices {
-    /// The version of the library, which may choose otherwise than another one.
+    /// The version of the library. Another version may choose otherwise.
     version: String,
     entries: Vec<RememberedChoice>,
 }
@@ -108,7 +109,7 @@ fn read(file: &Path) -> Result<Choices> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(failed("read", file, error)),
     };
-    // A damaged file may be shorter than its begin.
+    // A damaged file may be shorter than `BEGIN`.
     let damaged = || BEGIN.starts_with(&bytes).then_some(&[][..]);
     let Some(bytes) = bytes.strip_prefix(BEGIN).or_else(damaged) else {
         let cause = format!("{} is no file of choices: name another one", file.display());

@@ -6,22 +6,25 @@ use std::fmt;
 /// Whether the runs of a [prepared](super::Pipeline::prepare) pipeline are launches of one
 /// [graph](crate::graph).
 ///
-/// The host then makes one call for a run instead of one for each operation, and the device needs less time
-/// between kernels. That matters where stages launch many short kernels. The copies of a run cost the same in a
-/// graph.
+/// The host then makes one call per run instead of one per operation, and the device needs less
+/// time between kernels. That matters if stages launch many short kernels. Copies cost the same in
+/// a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Replay {
-    /// From the second run on, if a run has at least 8 launches, two for each copy or fill, and at most 1024 chunks. Each run calls
-    /// the stages, as ever, and what they enqueue is compared with the graph: other scalars and other memory change
-    /// its nodes. Once they enqueue other operations, or operations that a graph cannot have, allocate
-    /// memory, or use a stream of their own, this run and later ones are ordinary; its stages are then called twice. [`Prepared::replayed`](super::Prepared::replayed)
-    /// tells.
+    /// From the second run on, if a run has at least 8 launches, two for each copy or fill, and at
+    /// most 1024 chunks. Each run calls the stages, as without a graph, and compares their
+    /// operations with the graph. Other scalars and other memory change nodes of the graph. The
+    /// graph is given up if stages enqueue other operations, or operations that a graph cannot
+    /// have, allocate memory, or use their own streams. Then this run and later ones are ordinary,
+    /// and this run calls its stages twice. [`Prepared::replayed`](super::Prepared::replayed)
+    /// states whether there is a graph.
     #[default]
     Automatic,
-    /// In every run. `prepare` calls each stage once for each chunk, and runs call none: what a stage
-    /// computes from the state of the program stays as it was then, and memory that it allocates belongs to the
-    /// graph. `prepare` returns the error of a stage that enqueues what a graph cannot have.
+    /// In every run. `prepare` calls each stage once for each chunk, and runs call no stage. So
+    /// values that a stage computes from the state of the program stay as they were in `prepare`,
+    /// and memory that it allocates belongs to the graph. `prepare` returns the error of a stage
+    /// that enqueues an operation that a graph cannot have.
     Fixed,
     /// In no run.
     Never,
@@ -33,12 +36,12 @@ pub enum Replay {
 pub enum Replayed {
     /// Not yet: the second run decides.
     Undecided,
-    /// It was a launch of a graph with so many operations.
+    /// The run was a launch of a graph.
     Yes {
-        /// The operations of the graph.
+        /// The number of operations of the graph.
         operations: usize,
     },
-    /// It was not, and no later one will be, for this reason.
+    /// The run was not a launch of a graph, and no later run will be, for this reason.
     No(String),
 }
 

@@ -15,15 +15,16 @@ use crate::log::calling;
 use crate::memory::{View, ViewMut};
 use crate::stream::Device;
 
-/// The least number of launches in a run for which a graph pays.
+/// The minimum number of launches in a run for which a graph is worthwhile.
 const LAUNCHES_MIN: usize = 8;
-/// The most chunks of a run that is recorded. A recording keeps every operation, and a run of more chunks takes long
-/// enough for the host to be ahead of the device.
+/// Maximum number of chunks of a recorded run. A recording keeps every operation. In a run with
+/// more chunks, the host has enough time to stay ahead of the device.
 const CHUNKS_MAX: usize = 1024;
-/// The least number of launches for each other operation. Copies cost the same in a graph as in a stream.
+/// The minimum number of launches per other operation. Copies cost the same in a graph as in a
+/// stream.
 const LAUNCHES_FOR_EACH: usize = 2;
 
-/// What a prepared pipeline has of its graph.
+/// The graph of a prepared pipeline, or its state before there is a graph.
 pub(super) enum Replayer {
     /// The next run is ordinary, and the one after it is recorded.
     First,
@@ -44,7 +45,7 @@ pub(super) struct Ends<'r, 'a> {
     pub(super) reads: &'r [View<'r, u8>],
 }
 
-/// Why a run is not a launch of a graph.
+/// The reason why a run is not a launch of a graph.
 pub(super) enum Stop {
     /// The run has failed.
     Failed(Error),
@@ -59,20 +60,20 @@ impl Stop {
     }
 }
 
-/// An error of the graph itself. Only the loss of the device is one of a run without it, too.
+/// An error of the graph itself. A run without a graph has this error only if the device is lost.
 fn of_graph(error: Error) -> Stop {
     if error.is_loss() { Stop::Failed(error) } else { Stop::NoGraph(error) }
 }
 
-/// Streams whose operations are recorded again and again.
+/// Streams whose operations are recorded repeatedly.
 pub(super) struct Recorder {
     recording: Recording,
     streams: Streams,
 }
 
 impl Recorder {
-    /// With an automatic replay, a buffer that a stage allocates might be one that it keeps for runs without
-    /// a graph.
+    /// An automatic replay does not allow allocations: a stage might keep the buffer for runs
+    /// without a graph.
     pub(super) fn new(
         (device, sharing): (&Device, Sharing),
         resources: &Resources,
@@ -109,14 +110,14 @@ impl Recorder {
                 submit(chunk, &self.streams, &mut slots[slot], stages, x, y)
             })
         });
-        // A stage has errors of its own, which an ordinary run would have as well.
+        // An error of a stage itself, which an ordinary run would have too.
         recorded.map_err(|error| {
             let is_refused = g.has_refused() || error.kind() == ErrorKind::Capturing;
             if is_refused { Stop::NoGraph(error) } else { Stop::Failed(error) }
         })
     }
 
-    /// A graph of a run, unless an automatic replay gains nothing.
+    /// A graph of a run. Returns an error if an automatic replay would gain nothing.
     pub(super) fn graph(
         &self,
         wish: Replay,
@@ -137,7 +138,7 @@ impl Replayer {
     /// Before the first run.
     pub(super) fn new(wish: Replay, sharing: Sharing, schedule: Schedule) -> Self {
         match (wish, check(sharing, schedule)) {
-            (Replay::Never, _) => Self::Off("it was asked not to be".to_owned()),
+            (Replay::Never, _) => Self::Off("`Replay::Never` was set".to_owned()),
             (Replay::Automatic | Replay::Fixed, Err(why)) => Self::Off(why.to_owned()),
             (Replay::Automatic | Replay::Fixed, Ok(())) => Self::First,
         }
@@ -153,7 +154,8 @@ impl Replayer {
         }
     }
 
-    /// Runs as a launch of the graph, if there is one or this run makes it. Returns whether it did.
+    /// Runs as a launch of the graph, if there is one or this run makes it. Returns whether it did
+    /// so.
     pub(super) fn run(
         &mut self,
         job: (&Device, Sharing),
@@ -184,7 +186,7 @@ impl Replayer {
         }
     }
 
-    /// The graph of this run: a new one, or the one that there is with its changes.
+    /// The graph of this run: a new graph, or the existing one with its changes.
     fn recorded(
         &mut self,
         job: (&Device, Sharing),
@@ -211,7 +213,7 @@ impl Replayer {
     }
 }
 
-/// Why runs cannot be launches of a graph.
+/// The reason why runs cannot be launches of a graph.
 pub(super) fn check(sharing: Sharing, schedule: Schedule) -> std::result::Result<(), &'static str> {
     match (sharing, schedule) {
         (Sharing::Bulk, _) => Err("a bulk run waits between its operations; a graph cannot"),
@@ -226,14 +228,14 @@ pub(super) fn check(sharing: Sharing, schedule: Schedule) -> std::result::Result
     }
 }
 
-/// Refuses a graph of so many launches and other operations that gains nothing.
+/// Refuses a graph with too few launches per other operation to gain anything.
 fn pays((launches, others): (usize, usize)) -> Result<()> {
     if launches >= LAUNCHES_MIN && launches >= LAUNCHES_FOR_EACH * others {
         return Ok(());
     }
     let cause = format!(
-        "a run has {launches} launches and {others} copies and fills; a graph pays from \
-         {LAUNCHES_MIN} launches on, and {LAUNCHES_FOR_EACH} for each of the others"
+        "a run has {launches} launches and {others} copies and fills; a graph needs at least \
+         {LAUNCHES_MIN} launches, and {LAUNCHES_FOR_EACH} for each copy and fill"
     );
     Err(Error::new(ErrorKind::Unsupported, "replay", cause))
 }
@@ -250,7 +252,8 @@ fn launch(
     let buffers = slots.iter_mut().flat_map(|slot| &mut slot.buffers);
     let arguments = buffers.fold(arguments, |all, buffer| all.write(buffer.view_mut()));
     streams.first().launch_graph(graph, arguments).map_err(|error| match error.kind() {
-        // Refused before the driver was called: memory at another place within 256 bytes.
+        // The graph was refused before a call of the driver: memory has another offset within 256
+        // bytes.
         ErrorKind::InvalidValue => Stop::NoGraph(error),
         _ => Stop::Failed(error),
     })?;

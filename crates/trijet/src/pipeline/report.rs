@@ -1,4 +1,4 @@
-//! The report of a run: its bound, how close it came to it, and what each engine did.
+//! The report of a run: its bound, how close the run came to it, and the work of each engine.
 #![forbid(unsafe_code)]
 
 use super::calibrate::{Calibration, Copies};
@@ -31,7 +31,7 @@ const ENGINES: [(Engine, &str); 3] =
 /// The measurements of a run.
 pub(super) struct Measured {
     pub(super) trace: Trace,
-    /// Begin and end of the run on the clock of the trace, when it was traced.
+    /// Start and end of the run on the clock of the trace, if it was traced.
     pub(super) window: Option<Range<u64>>,
     pub(super) elapsed: Nanos,
     pub(super) wall: Option<Nanos>,
@@ -42,7 +42,7 @@ pub(super) struct Measured {
     pub(super) bytes_out: Bytes,
     pub(super) rows: u64,
     pub(super) in_place: bool,
-    /// There is no trace, although one was asked for.
+    /// Whether a trace was requested, but there is none.
     pub(super) without_trace: bool,
 }
 
@@ -58,18 +58,20 @@ pub struct Cold {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct EngineReport {
-    /// Its name: `upload`, `compute`, `download`, or `reader`, `writer` and `sync` for the host.
+    /// The name of the engine: `upload`, `compute`, `download`, or `reader`, `writer` and `sync`
+    /// for the host.
     pub name: &'static str,
-    /// How long it was busy: the union of its operations.
+    /// The time in which it was busy: the union of its operations.
     pub busy: Nanos,
-    /// Its work measured alone; `None` where only the busy time is known.
+    /// The work of the engine, measured alone; `None` if only the busy time is known.
     pub isolated: Option<Nanos>,
-    /// Observed over isolated time: above 1, sharing the machine slowed the engine down.
+    /// The observed time divided by the isolated time. Above 1, sharing the machine slowed the
+    /// engine down.
     pub contention: Option<f64>,
 }
 
 impl EngineReport {
-    /// W_e: the isolated work where it was measured, otherwise the observed busy time.
+    /// W_e: the isolated work if it was measured, otherwise the observed busy time.
     #[must_use]
     pub fn work(&self) -> Nanos {
         self.isolated.unwrap_or(self.busy)
@@ -80,7 +82,7 @@ impl EngineReport {
     }
 }
 
-/// The work of engines that was measured while no other engine worked.
+/// The work of engines, measured while no other engine worked.
 #[derive(Debug, Clone, Default)]
 struct Alone {
     link: Option<Calibration>,
@@ -93,9 +95,9 @@ fn length(op: &Op) -> u64 {
 }
 
 impl Alone {
-    /// The time that an operation of a run takes alone, if it is known. The kernels were observed for
-    /// `computed` nanoseconds together. In one stream, `serial`, nothing overlaps, so each operation was
-    /// measured alone.
+    /// The time that an operation of a run takes alone, if it is known. The kernels were observed
+    /// for `computed` nanoseconds together. With `serial`, the run had one stream and nothing
+    /// overlapped, so each operation was measured alone.
     fn time(&self, op: &Op, computed: u64, serial: bool) -> Option<Nanos> {
         let copy = Copies { count: 1, bytes: Bytes(op.bytes) };
         match op.engine {
@@ -115,8 +117,7 @@ impl Alone {
     }
 }
 
-/// The report of a run: what it did, and how close it came to its bound. It prints as a short
-/// table.
+/// The report of a run: its work, and how close it came to its bound. It prints as a short table.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Report {
@@ -126,9 +127,9 @@ pub struct Report {
     /// The kind of the device's clock.
     pub clock: Clock,
     hardware_queues: Option<u32>,
-    /// Where the times of the operations come from.
+    /// The source of the times of operations.
     pub times: TimeSource,
-    /// Why the times come from pairs of events, where others were asked for.
+    /// The reason why the times come from pairs of events although another source was requested.
     pub instead: Option<String>,
     /// Operations without a time.
     pub untimed: usize,
@@ -141,22 +142,23 @@ pub struct Report {
     pub bytes_in: Bytes,
     /// Bytes of the results, which are downloaded unless the run was in place.
     pub bytes_out: Bytes,
-    /// The stages used the memory of source and sink, and nothing was copied: because the device has
+    /// Whether the stages used the memory of source and sink without copies: because the device has
     /// the memory of the host, or by [`Schedule::InPlace`].
     pub in_place: bool,
-    /// T: from the begin of the run to the end of its last operation, on the device's clock; the
-    /// figures of [`Report::summary`] are about the same time unless [`Report::timed`] says more.
+    /// T: from the start of the run to the end of its last operation, on the device's clock. The
+    /// figures of [`Report::summary`] refer to the same time, unless [`Report::timed`] set another
+    /// one.
     pub elapsed: Nanos,
-    /// The elapsed time on the host's clock, reading and writing included; `None` where time is
+    /// The elapsed time on the host's clock, including reading and writing; `None` if time is
     /// modelled.
     pub wall: Option<Nanos>,
-    /// The least time that copies and kernels allow; `None` without a calibration, and if the kernels
-    /// took longer than the copies with the cost of each, and were not measured alone.
+    /// The least time that copies and kernels allow. `None` without a calibration. Also `None` if
+    /// the kernels were not measured alone and took longer than the copies with the cost of each.
     pub bound: Option<Nanos>,
-    /// The bound, the same with the cost of each copy, and with fill and drain; `None` without a
-    /// calibration, and if nothing was copied because the run was in place.
+    /// The bound, the bound with the cost of each copy, and the same with fill and drain. `None`
+    /// without a calibration, and if the run was in place, so that nothing was copied.
     pub limits: Option<Limits>,
-    /// The engines of the device and of the host; empty when the run was not traced.
+    /// The engines of the device and of the host; empty if the run was not traced.
     pub engines: Vec<EngineReport>,
     /// Waits, records and over-waits of the run.
     pub ordering: OrderingCounts,
@@ -164,8 +166,9 @@ pub struct Report {
     pub cold: Cold,
     /// The entries of the trace.
     pub ops: Vec<Op>,
-    /// What limits the run: what needs the most time alone, if the critical path agrees; `None` when
-    /// the run was not traced. See `docs/metrics.md` for what is named where only busy times are known.
+    /// The limit of the run: the part that needs the most time alone, if the critical path agrees.
+    /// `None` if the run was not traced. `docs/metrics.md` explains the choice if only busy times
+    /// are known.
     pub limit: Option<Limit>,
     without_trace: bool,
     pub(super) window: Option<Range<u64>>,
@@ -257,8 +260,8 @@ impl Report {
         Dag::with_times(&self.ops, kernels, self.times)
     }
 
-    /// The operations with the times at which the engines worked, as far as they are known. A user of
-    /// a command cannot change the lines that enqueued them, so these are left out.
+    /// The operations with the times at which the engines worked, as far as they are known. The
+    /// user of a command cannot change the lines that enqueued them, so these lines are left out.
     pub(super) fn settled(&self, dag: &Dag) -> Vec<Op> {
         let mut ops = dag.settle(&self.ops);
         if self.audience != Audience::Author {
@@ -318,7 +321,8 @@ impl Report {
             ..Settings::default()
         };
         let mut lints = lints(&ops, &dag, self.hardware_queues);
-        // Where the thread waited for an engine of the host, neither its code nor the schedule was late.
+        // The time in which the thread waited for an engine of the host is no fault of its code or
+        // schedule.
         let waited_for: u64 = self.host.iter().map(|one| one.waited_for.length().0).sum();
         let is_of_host = |rule| matches!(rule, Rule::HostLate | Rule::NoOverlap);
         lints.retain(|lint| !is_of_host(lint.rule) || lint.saved.0 > 2 * waited_for);
@@ -327,8 +331,8 @@ impl Report {
         self.summary = Some(summary);
     }
 
-    /// Sets the reader of the report, who decides which advice it has. The default is the author of
-    /// the program.
+    /// Sets the reader of the report, which determines the advice. The default is the author of the
+    /// program.
     #[must_use]
     pub fn for_audience(mut self, audience: Audience) -> Self {
         self.audience = audience;
@@ -356,9 +360,9 @@ impl Report {
         self
     }
 
-    /// Checks the trace for hazards among the accesses of the run's operations. A pipeline's trace
-    /// has no accesses of host threads, so this is for runs between page-locked buffers: a source
-    /// or a sink that is waited for would look like one that is not.
+    /// Checks the trace for hazards among the accesses of the run's operations. The trace of a
+    /// pipeline has no accesses of host threads. So use this only for runs between page-locked
+    /// buffers: the trace does not show that the run waits for a source or a sink.
     #[must_use]
     pub fn checked(mut self) -> Self {
         let options = CheckOptions { names: self.names(), ..CheckOptions::default() };
@@ -367,7 +371,7 @@ impl Report {
         self
     }
 
-    /// Takes the findings of a checker that runs along, for all streams of the device's driver.
+    /// Adds the findings of a checker that runs along, for all streams of the device's driver.
     pub(super) fn with_verdict(mut self, verdict: Option<Verdict>) -> Self {
         if verdict.is_some() {
             self.found = verdict;
@@ -376,28 +380,28 @@ impl Report {
         self
     }
 
-    /// The result of the checker; `None` when it did not run.
+    /// The result of the checker; `None` if it did not run.
     #[must_use]
     pub fn found(&self) -> Option<&Verdict> {
         self.found.as_ref()
     }
 
-    /// Sets the time that the same run took without a trace, since tracing costs time itself.
-    /// Elapsed time, efficiency and overlap are then about that time; the summary stays about the
-    /// traced run.
+    /// Sets the time of the same run without a trace, because tracing itself costs time. Elapsed
+    /// time, efficiency and overlap then refer to that time. The summary still refers to the traced
+    /// run.
     #[must_use]
     pub fn timed(mut self, elapsed: Nanos) -> Self {
         self.elapsed = elapsed;
         self
     }
 
-    /// The figures of the traced run; `None` when it was not traced.
+    /// The figures of the traced run; `None` if it was not traced.
     #[must_use]
     pub fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()
     }
 
-    /// The number of chunks, and the size of a whole one with what decided it.
+    /// The number of chunks, the size of a whole chunk, and what determined the size.
     pub(super) fn chunks(&self) -> String {
         let plan = &self.plan;
         let row = self.bytes_in.0 / plan.rows_in().max(1);
@@ -411,15 +415,15 @@ impl Report {
         self.engines.iter().find(|engine| engine.name == name)
     }
 
-    /// The bound over the elapsed time: 1 is perfect.
+    /// The bound divided by the elapsed time: 1 is perfect.
     #[must_use]
     pub fn efficiency(&self) -> Option<f64> {
         let bound = self.bound?;
         (self.elapsed.0 > 0).then(|| bound.0 as f64 / self.elapsed.0 as f64)
     }
 
-    /// Achieved overlap: 0 for a serial run, 1 for a perfect one; `None` where there is nothing to
-    /// overlap, as with one chunk or with one engine that works.
+    /// Achieved overlap: 0 for a serial run, 1 for a perfect run. `None` if there is nothing to
+    /// overlap, as with one chunk or with a single working engine.
     #[must_use]
     pub fn overlap(&self) -> Option<f64> {
         let work = ENGINES.iter().map(|(_, name)| self.engine(name).map(|e| e.work().0));
@@ -429,7 +433,7 @@ impl Report {
         achieved_overlap(work, self.elapsed, metrics.bound)
     }
 
-    /// A phrase that says where the times come from.
+    /// A phrase that names the source of the times.
     #[must_use]
     pub fn clock_words(&self) -> &'static str {
         match (self.clock, self.times) {
@@ -442,9 +446,9 @@ impl Report {
         }
     }
 
-    /// Limits of the times: engines for which operations of several streams queued, where times
+    /// Limits of the times: engines for which operations of several streams queued, if times
     /// include the queueing; more streams with pairs of events than hardware queues; operations
-    /// without a time; and why the times do not come from where they were asked for.
+    /// without a time; and the reason why the times do not come from the requested source.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut words: Vec<_> =

@@ -1,8 +1,9 @@
-//! Typed rows: slices, iterators and functions as sources, vectors, slices and functions as sinks.
+//! Typed rows. Sources are slices, iterators and functions; sinks are vectors, slices and
+//! functions.
 //!
-//! A source or sink with elements of type `T` says so in its layout, and a run refuses stages of
-//! another type. Bytes and elements are the same memory: `T` is an [`Element`], so every pattern of
-//! bits is a value.
+//! The layout of a source or sink has its type `T` of elements, and a run refuses stages of another
+//! type. Bytes and elements are the same memory: `T` is an [`Element`], so every bit pattern is a
+//! value.
 #![forbid(unsafe_code)]
 
 use super::layout::Layout;
@@ -85,10 +86,10 @@ impl<T: Element, D: AsRef<[T]> + Send + Sync> Source for MemoryRows<T, D> {
 }
 
 /// A source of rows that an iterator yields, `row_len` elements each: vectors, arrays or slices.
-/// The run takes the first `rows` of them.
+/// The run takes the first `rows` rows.
 ///
-/// An iterator only goes forwards, so the source keeps the rows of the chunk that was read last for
-/// the halo of the next. A run fails when the iterator ends early or a row has another length.
+/// An iterator only goes forwards. So the source keeps the rows of the last chunk for the halo of
+/// the next one. A run fails if the iterator ends early or a row has another length.
 ///
 /// ```
 /// use trijet::Pipeline;
@@ -127,12 +128,12 @@ struct Forward<T, I: Iterator> {
 struct RowWindow<I: Iterator> {
     iter: I,
     kept: VecDeque<I::Item>,
-    /// The number of the first row that is kept, or of the next one if none is.
+    /// The number of the first kept row, or of the next row if none is kept.
     first: u64,
 }
 
 impl<T: Element, I: Iterator<Item: AsRef<[T]> + Send> + Send> Forward<T, I> {
-    /// The row after those that are kept.
+    /// The row after the kept rows.
     fn next(&self, window: &mut RowWindow<I>) -> Result<I::Item> {
         let row = window.first + window.kept.len() as u64;
         let Some(values) = window.iter.next() else {
@@ -182,9 +183,9 @@ impl<T: Element, I: Iterator<Item: AsRef<[T]> + Send> + Send> Source for Forward
 
 /// A source of `rows` rows of `row_len` elements, which a function computes or reads.
 ///
-/// `read` is called with the numbers of some rows and their elements in one slice, and fills the
-/// whole slice: it may hold elements of an earlier chunk. Rows around a chunk, its halo, are read
-/// with each chunk that needs them.
+/// `read` is called with the numbers of some rows and a slice for their elements. It fills the
+/// whole slice, which may hold elements of an earlier chunk. The halo around a chunk is read with
+/// each chunk that needs it.
 ///
 /// ```
 /// use trijet::Pipeline;
@@ -234,7 +235,7 @@ where
         if let Ok(values) = bytemuck::try_cast_slice_mut(into) {
             return (self.read)(rows, values);
         }
-        // Bytes that are not aligned for the elements.
+        // The bytes are not aligned for the elements.
         let mut values: Vec<T> = bytemuck::pod_collect_to_vec(into);
         (self.read)(rows, &mut values)?;
         into.copy_from_slice(bytemuck::cast_slice(&values));
@@ -242,7 +243,8 @@ where
     }
 }
 
-/// Appends the results. After an error the vector holds the rows that were finished before it.
+/// Appends the results. After an error, the vector holds the rows that were finished before the
+/// error.
 ///
 /// ```
 /// use trijet::Pipeline;
@@ -271,7 +273,7 @@ impl<T: Element> Sink for Vec<T> {
     }
 }
 
-/// Puts each row at its index: row 0 at the begin of the slice. A run refuses a slice that is too
+/// Puts each row at its index: row 0 at the start of the slice. A run refuses a slice that is too
 /// short for all rows.
 ///
 /// ```
@@ -347,7 +349,7 @@ impl<T: Element, F: FnMut(Range<u64>, &[T]) -> Result<()> + Send> Sink for RowCa
     fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         match bytemuck::try_cast_slice(bytes) {
             Ok(values) => (self.write)(rows, values),
-            // Bytes that are not aligned for the elements.
+            // The bytes are not aligned for the elements.
             Err(_) => (self.write)(rows, &bytemuck::pod_collect_to_vec::<u8, T>(bytes)),
         }
     }

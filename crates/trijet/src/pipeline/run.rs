@@ -17,9 +17,9 @@ impl Pipeline<'_> {
     /// Runs the pipeline, and returns when every row is written.
     ///
     /// # Errors
-    /// `InvalidValue` for parts that do not fit together; `OutOfMemory` when even the smallest
-    /// chunk does not fit; `Cancelled`; the error of a source, stage or sink, with its chunk. After
-    /// an error nothing more is enqueued, and everything enqueued has ended.
+    /// `InvalidValue` for parts that do not fit together; `OutOfMemory` if even the smallest chunk
+    /// does not fit; `Cancelled`; the error of a source, stage or sink, with its chunk. After an
+    /// error nothing more is enqueued, and everything enqueued has ended.
     pub fn run(self) -> Result<Report> {
         let start = Instant::now();
         let mut job = Job::validate(self)?;
@@ -29,9 +29,9 @@ impl Pipeline<'_> {
         measurement.end(&job, resources, outcome)
     }
 
-    /// The plan of a run with this source, these stages and this sink, and the memory that it needs.
-    /// Nothing is allocated and nothing is measured: a run that is tuned on a GPU may choose other
-    /// chunks, and one that finds too little memory on the device chooses smaller ones.
+    /// The plan of a run with this source, these stages and this sink, and the memory that it
+    /// needs. Nothing is allocated and nothing is measured. A run that is tuned on a GPU may choose
+    /// other chunks. A run that finds too little memory on the device chooses smaller chunks.
     ///
     /// ```
     /// use trijet::Pipeline;

@@ -8,8 +8,8 @@
 use std::fmt;
 use std::ops::Range;
 
-/// Streams for kernels in the tuned schedule: the last blocks of one chunk's kernels leave
-/// multiprocessors idle, and the first blocks of the next chunk's kernels fill them.
+/// Number of streams for kernels in the tuned schedule. The last blocks of one chunk's kernels
+/// leave multiprocessors idle, and the first blocks of the next chunk's kernels fill them.
 const COMPUTE_STREAMS: usize = 2;
 
 /// How chunks share streams.
@@ -22,16 +22,17 @@ pub enum Schedule {
     SlotStreams,
     /// A stream for each engine: upload, compute, download.
     RoleStreams,
-    /// Everything in one stream, and nothing is copied: the first stage reads the page-locked input,
-    /// and the last one writes the page-locked output, over the link. This is the fastest way for
-    /// small jobs whose kernels access each byte once; see [`Pipeline::prepare`](super::Pipeline::prepare).
-    /// Without a stage, the data are copied.
+    /// Everything in one stream, and nothing is copied: the first stage reads the page-locked
+    /// input, and the last one writes the page-locked output, over the link. This is the fastest
+    /// way for small jobs whose kernels access each byte once; see
+    /// [`Pipeline::prepare`](super::Pipeline::prepare). Without a stage, the data are copied.
     InPlace,
-    /// A stream for each copy engine, two for kernels that chunks take in turn, and chunk sizes
-    /// that a measurement of the first chunks decides. On a device that has the memory of the host
-    /// ([`DeviceInfo::integrated`](crate::DeviceInfo::integrated)), nothing is copied: the
-    /// first stage reads the page-locked input, and the last one writes the page-locked output, unless a
-    /// checker runs ([`Builder::check`](crate::Builder::check)): it reads the copies and waits of a GPU.
+    /// A stream for each copy engine, two streams for kernels that chunks use in turn, and chunk
+    /// sizes from a measurement of the first chunks. On a device that has the memory of the host
+    /// ([`DeviceInfo::integrated`](crate::DeviceInfo::integrated)), nothing is copied: the first
+    /// stage reads the page-locked input, and the last stage writes the page-locked output. With a
+    /// checker ([`Builder::check`](crate::Builder::check)), such a device copies too, because the
+    /// checker needs the copies and waits of a GPU.
     #[default]
     Tuned,
 }
@@ -54,7 +55,7 @@ impl Schedule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StageId {
     Upload,
-    /// The kernels of the pipeline's stage of this number, counted from 0.
+    /// The kernels of the stage with this number, counted from 0.
     Kernels(usize),
     Download,
 }
@@ -120,7 +121,7 @@ impl Table {
     }
 }
 
-/// Which of `count` things chunk `chunk` takes, when chunks take them in turn.
+/// The index of the thing that chunk `chunk` uses, if chunks use `count` things in turn.
 pub(super) fn turn(chunk: u64, count: usize) -> usize {
     usize::try_from(chunk % count as u64).expect("less than `count`")
 }
@@ -129,7 +130,7 @@ pub(super) fn turn(chunk: u64, count: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// The names of the streams of the first four chunks, a line for each stage.
+    /// The names of the streams of the first four chunks, one line for each stage.
     fn printed(schedule: Schedule, stages: usize, slots: usize) -> String {
         let table = Table::new(schedule, stages, slots);
         let kernels = (0..stages).map(StageId::Kernels);

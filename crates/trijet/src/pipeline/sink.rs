@@ -1,13 +1,13 @@
-//! Sinks: where the results of a pipeline go.
+//! Sinks: the targets of the results of a pipeline.
 #![forbid(unsafe_code)]
 
 use super::layout::Layout;
 use crate::base::error::Result;
 use std::ops::Range;
 
-/// Where results go. Called in the order of the rows, unless it is [parallel](Sink::parallel).
+/// A target of results. Called in the order of the rows, unless it is [parallel](Sink::parallel).
 ///
-/// A `Vec` is a sink that appends the results, and a slice one that puts each row at its index.
+/// A `Vec` is a sink that appends the results. A slice is a sink that puts each row at its index.
 ///
 /// ```
 /// use std::ops::Range;
@@ -42,29 +42,29 @@ use std::ops::Range;
             buffer goes to `Pipeline::pinned_sink`"
 )]
 pub trait Sink: Send {
-    /// Says why the results cannot be taken. Called before anything is allocated, with the layout
-    /// of all results; by default there is no reason.
+    /// Returns the reason if the sink cannot take the results. Called before anything is allocated,
+    /// with the layout of all results. By default there is no reason.
     ///
     /// # Errors
-    /// `InvalidValue`, with what does not fit.
+    /// `InvalidValue`, with the reason.
     fn check(&self, _results: Layout) -> Result<()> {
         Ok(())
     }
 
-    /// Takes the bytes of `rows`. A sink whose rows a later run relies on makes them durable before
-    /// it returns.
+    /// Takes the bytes of `rows`. If a later run relies on the rows, the sink makes them durable
+    /// before it returns.
     ///
     /// # Errors
     /// `Io`, with the file and what failed. The pipeline adds the chunk.
     fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 
-    /// The sink for several threads, if it takes rows in any order. By default it does not.
+    /// The sink for several threads, if it takes rows in any order; `None` by default.
     fn parallel(&self) -> Option<&dyn ParallelSink> {
         None
     }
 
-    /// Whether [`finish`](Self::finish) waits until the results are durable. Reports then count its time as
-    /// that of the engine *sync*, and otherwise as the writer's. By default it does.
+    /// Whether [`finish`](Self::finish) waits until the results are durable; true by default.
+    /// Reports attribute its time to the engine *sync* if so, and to the writer otherwise.
     fn is_durable(&self) -> bool {
         true
     }
@@ -76,7 +76,7 @@ pub trait Sink: Send {
     fn finish(&mut self) -> Result<()>;
 }
 
-/// A sink that several threads use at once, each for other rows, in any order.
+/// A sink that several threads use at once, each for different rows, in any order.
 pub trait ParallelSink: Sync {
     /// As [`Sink::write`]. The rows are a part of a chunk, and a multiple of the granule of the
     /// layout.
@@ -109,7 +109,7 @@ impl<S: Sink + ?Sized> Sink for Box<S> {
     }
 }
 
-/// A sink that is lent to a pipeline, and has the results after the run.
+/// A sink that is lent to a pipeline. It has the results after the run.
 impl<S: Sink + ?Sized> Sink for &mut S {
     fn check(&self, results: Layout) -> Result<()> {
         (**self).check(results)

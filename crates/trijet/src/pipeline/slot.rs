@@ -5,9 +5,9 @@ use crate::memory::Buffer;
 
 /// The memory of the device for one chunk in flight.
 pub(super) struct Slot {
-    /// The input, then each stage's output.
+    /// The input, and then the output of each stage.
     pub(super) buffers: Vec<Buffer<u8>>,
-    /// The stages use the memory of source and sink in place. The first and the last buffer are
-    /// empty then.
+    /// Whether the stages use the memory of source and sink in place. Then the first and the last
+    /// buffer are empty.
     pub(super) in_place: bool,
 }

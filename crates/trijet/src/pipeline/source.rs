@@ -1,4 +1,4 @@
-//! Sources: where the data of a pipeline come from.
+//! Sources: the origins of the data of a pipeline.
 #![forbid(unsafe_code)]
 
 use super::layout::Layout;
@@ -7,9 +7,9 @@ use std::ops::Range;
 
 /// Data to be read, chunk by chunk.
 ///
-/// A run reads forwards, one chunk at a time: each call begins at the first row of the call before
-/// or after it. Rows may be read again, since the halos of chunks overlap and tuning reads the
-/// first chunk more than once. A [parallel](Source::is_parallel) source is read by several threads.
+/// A run reads forwards, one chunk at a time: each call begins at or after the first row of the
+/// previous call. Rows may be read again, because the halos of chunks overlap and tuning reads the
+/// first chunk more than once. Several threads read a [parallel](Source::is_parallel) source.
 ///
 /// ```
 /// use std::ops::Range;
@@ -46,26 +46,26 @@ use std::ops::Range;
             `rows_from_iter` and `rows_from_fn`; a page-locked buffer goes to `Pipeline::pinned_source`"
 )]
 pub trait Source: Send + Sync {
-    /// How the data are laid out.
+    /// The layout of the data.
     fn layout(&self) -> Layout;
 
-    /// Says why the data cannot be read as the layout promises. Called before anything is
-    /// allocated; by default there is no reason.
+    /// Returns the reason if the data cannot be read according to the layout. Called before
+    /// anything is allocated. By default there is no reason.
     ///
     /// # Errors
-    /// `InvalidValue`, with what is wrong with the data.
+    /// `InvalidValue`, with the reason.
     fn check(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Whether several threads may read at once, each a part of a chunk, in any order. By default
-    /// they may not.
+    /// Whether several threads may read at once, each a part of a chunk, in any order; false by
+    /// default.
     fn is_parallel(&self) -> bool {
         false
     }
 
-    /// Fills `into` with the rows, which are a multiple of the granule of the layout or end where
-    /// the data end. It is exactly as long as they are.
+    /// Fills `into` with the rows. Their number is a multiple of the granule of the layout, unless
+    /// they end at the end of the data. `into` has exactly their length.
     ///
     /// # Errors
     /// `Io`, with the file and what failed. The pipeline adds the chunk.

@@ -10,7 +10,7 @@ use crate::stream::Stream;
 use std::ops::{Deref, Range};
 use std::panic::Location;
 
-/// The stream on which a stage enqueues, the chunk it works on, and the rows of its spans.
+/// The stream on which a stage enqueues, the chunk on which it works, and the rows of its spans.
 #[derive(Debug)]
 pub struct StageCx<'a> {
     pub(super) stream: &'a Stream,
@@ -20,7 +20,7 @@ pub struct StageCx<'a> {
 }
 
 impl StageCx<'_> {
-    /// The chunk. Before the first one, a stage is called with an empty chunk, which loads its
+    /// The chunk. Before the first chunk, a stage is called with an empty chunk, which loads its
     /// kernels (law A42).
     #[must_use]
     pub fn chunk(&self) -> &Chunk {
@@ -54,9 +54,9 @@ pub(super) struct Stage<'a> {
     pub(super) run: StageFn<'a>,
     pub(super) takes: StageElement,
     pub(super) gives: StageElement,
-    /// The rows that it reads before and after those that it writes.
+    /// The number of rows that the stage reads before and after the rows that it writes.
     pub(super) halo: u64,
-    /// Where the program added it.
+    /// The place in the program that added the stage.
     pub(super) site: &'static Location<'static>,
 }
 
@@ -72,11 +72,11 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The stages of a pipeline, with the bytes of a row and the rows of a chunk before the first and
-/// after each.
+/// The stages of a pipeline, with the bytes of a row and the rows of a chunk before the first stage
+/// and after each stage.
 pub(super) struct Stages<'a> {
     pub(super) stages: Vec<Stage<'a>>,
-    /// One more than there are stages.
+    /// One entry more than there are stages.
     pub(super) row_bytes: Vec<u64>,
     pub(super) reach: Reach,
 }
@@ -87,17 +87,17 @@ impl Stages<'_> {
         self.reach.rows_at(place, &chunk.rows)
     }
 
-    /// The bytes of these rows at a place.
+    /// The number of bytes of these rows at a place.
     pub(super) fn bytes(&self, place: usize, rows: &Range<u64>) -> u64 {
         (rows.end - rows.start).saturating_mul(self.row_bytes[place])
     }
 
-    /// The bytes of a row of the input.
+    /// The number of bytes of a row of the input.
     pub(super) fn row_in(&self) -> u64 {
         self.row_bytes[0]
     }
 
-    /// The bytes of a row of the results.
+    /// The number of bytes of a row of the results.
     pub(super) fn row_out(&self) -> u64 {
         self.row_bytes[self.stages.len()]
     }

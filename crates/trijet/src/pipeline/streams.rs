@@ -18,19 +18,20 @@ pub(super) struct Streams {
     shared: Option<SharedCopies>,
 }
 
-/// The part of a run in the shared streams of its device.
+/// The data of a run in the shared streams of its device.
 struct SharedCopies {
     copies: Arc<CopyStreams>,
     sharing: Sharing,
-    /// The ends of the run in both streams.
+    /// The ends of the run in both shared streams.
     ends: [Event; 2],
     /// Kept for its drop.
     _small: Option<Small>,
 }
 
 impl Streams {
-    /// Opens the streams. Copies of runs that share the copy engines are in the shared streams of the device; a run
-    /// that copies in the streams of its kernels, or not at all, has no part in them.
+    /// Opens the streams. Runs that share the copy engines copy in the shared streams of the
+    /// device. A run that copies in the streams of its kernels, or copies nothing, does not use the
+    /// shared streams.
     pub(super) fn open(
         device: &Device,
         table: Table,
@@ -80,21 +81,22 @@ impl Streams {
         &self.streams[0]
     }
 
-    /// The stream of a stage of a chunk. The operations that follow on it are of this chunk.
+    /// The stream of a stage of a chunk. Operations enqueued on it from now on belong to this
+    /// chunk.
     pub(super) fn of(&self, stage: StageId, chunk: &Chunk) -> &Stream {
         let stream = &self.streams[self.table.stream(stage, chunk.index)];
         stream.set_chunk(Some(chunk.index));
         stream
     }
 
-    /// The shared streams of a run that leaves room in them for others.
+    /// The shared streams of a bulk run.
     pub(super) fn bulk(&self) -> Option<&Arc<CopyStreams>> {
         let shared = self.shared.as_ref()?;
         (shared.sharing == Sharing::Bulk).then_some(&shared.copies)
     }
 
-    /// Waits for all operations of the run, also after an error. Of those that others enqueue in the
-    /// shared streams, it waits for none that come later. Panics of host functions stay for another call.
+    /// Waits for all operations of the run, even after an error. In the shared streams, it does not
+    /// wait for later operations of other runs. Another call returns panics of host functions.
     pub(super) fn wait(&self) -> Result<()> {
         let Some(SharedCopies { copies, ends, .. }) = &self.shared else {
             return self.streams.iter().map(|s| s.complete()).fold(Ok(()), Result::and);

@@ -2,19 +2,19 @@
 //!
 //! Each chunk has a fixed cost, which is a reason for large chunks. Nothing overlaps with the
 //! upload of the first chunk and the download of the last, which is a reason for small ones. With
-//! both directions equally busy and n bytes at rate r, T = n/r + c/r + (n/c) g is least at c =
-//! sqrt(n g r), and ramps do not help: a chunk twice as long as the one before leaves the download
-//! idle for the difference. When one engine limits, small first and last chunks do help. The
+//! both directions equally busy and n bytes at rate r, T = n/r + c/r + (n/c) g has its minimum at c
+//! = sqrt(n g r). Ramps then do not help: a chunk twice as long as the previous one leaves the
+//! download idle for the difference. If one engine limits, small first and last chunks do help. The
 //! recurrences of a pipeline with three streams give both results, so every candidate is computed
 //! with them.
 //!
-//! T is flat near its least value, and the measurements vary, so the size with the least T varies
-//! from run to run. The choice must not. The candidates are therefore powers of two, and of those
-//! that are nearly the best, the one nearest to the usual size for so many bytes is taken. Ramps
-//! are for jobs in which one engine clearly limits.
+//! T is flat near its minimum, and the measurements vary, so the size with the least T varies from
+//! run to run. The choice must not vary. So the candidates are powers of two. Among the candidates
+//! that are nearly the best, the one nearest to the usual size for the number of bytes is taken.
+//! Ramps are only for jobs in which one engine clearly limits.
 //!
-//! Where a processor plays the device, its times depend on what else the machine does. There
-//! nothing is measured, and the size follows from the bytes alone.
+//! If a processor plays the device, its times depend on the other work of the machine. Then nothing
+//! is measured, and the size follows from the number of bytes alone.
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
@@ -33,32 +33,32 @@ use crate::device::driver::Clock;
 use crate::log::tracer::Tracer;
 use std::sync::Arc;
 
-/// The sizes of the two probes. Each runs alone; the line through their times is the cost.
+/// The sizes of the two probes. Each runs alone. The line through their times gives the cost.
 const PROBES: [Bytes; 2] = [Bytes(256 << 10), Bytes(4 << 20)];
-/// The most chunks of a candidate that the model computes.
+/// Maximum number of chunks of a candidate that the model computes.
 const CANDIDATE_CHUNKS_MAX: u64 = 1 << 16;
-/// How often a probe is timed after its warm-up. The least time counts: whatever else happens on the
-/// machine can only add to it.
+/// Number of timed runs of a probe after its warm-up. The least time counts, because other work of
+/// the machine can only add to it.
 const REPEATS: usize = 3;
-/// A candidate whose modelled time is at most this many times the least one is as good as the best.
+/// A candidate is as good as the best if its modelled time is at most this multiple of the least
+/// time.
 const NEARLY_BEST: f64 = 1.02;
-/// An engine limits a job if it takes this many times as long for a row as each other engine. Below
-/// that, the difference may be noise.
+/// An engine limits a job if its time per row is this multiple of the time of each other engine.
+/// Below that, the difference may be noise.
 const CLEARLY: f64 = 1.25;
 /// A smaller run ends before a measurement pays off.
 const WORTH_TUNING: Bytes = Bytes(32 << 20);
 /// The largest chunk of a run that has a source or a sink. Their threads copy each chunk, and small
-/// chunks stay in the caches of the processor: 1 GiB from ordinary memory took 25 ms in chunks of 16
-/// MiB and 30 ms in chunks of 32 (`staging-chunks.txt`).
+/// chunks stay in the caches of the processor: 1 GiB from ordinary memory took 25 ms in chunks of
+/// 16 MiB and 30 ms in chunks of 32 (`staging-chunks.txt`).
 const STAGED_MAX: Bytes = Bytes(16 << 20);
-/// How much slower one direction of the link is while the other is busy (an H200: 55.5 to 50.8
-/// GB/s).
+/// Slowdown of one direction of the link while the other is busy (an H200: 55.5 to 50.8 GB/s).
 const DUPLEX: f64 = 1.09;
-/// The time between two dependent operations of different streams. The probes have only one stream,
-/// and do not show it.
+/// The time between two dependent operations of different streams. The probes use only one stream,
+/// so they do not show it.
 const GAP_NS: f64 = 3_000.0;
 
-/// The cost of one engine: nanoseconds for a chunk, and for each row.
+/// The cost of one engine in nanoseconds: per chunk, and per row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct CostLine {
     fixed: f64,
@@ -84,7 +84,7 @@ pub(super) struct Model([CostLine; 3]);
 
 impl Model {
     /// The nanoseconds of chunks with these rows in `depth` slots. Each stage of a chunk waits for
-    /// the chunk before in its stream, for the stage before of its chunk, and for its slot.
+    /// the previous chunk in its stream, for the previous stage of its chunk, and for its slot.
     pub(super) fn time(&self, sizes: &[u64], depth: usize) -> f64 {
         let mut ends = vec![[0.0f64; 3]; sizes.len()];
         for (k, rows) in sizes.iter().enumerate() {
@@ -113,7 +113,7 @@ impl Model {
         let candidates = std::iter::successors(Some(CHUNK_MIN.0), |bytes| Some(2 * bytes));
         let timed = candidates.take_while(|bytes| *bytes <= max.0).filter_map(|bytes| {
             let full = (bytes / layout.row_bytes / granule * granule).max(granule);
-            // More chunks than this are never best, and the model would take seconds.
+            // A larger number of chunks is never the best, and the model would take seconds.
             if rows / full > CANDIDATE_CHUNKS_MAX && bytes < max.0 {
                 return None;
             }
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(shape, Ramp::Both);
     }
 
-    /// Dear chunks must be larger than usual: here each of them loads several kernels.
+    /// Expensive chunks must be larger than usual: here each of them loads several kernels.
     #[test]
     fn a_large_fixed_cost_wants_larger_chunks() {
         let dear = Model([LINK, 3.0, LINK].map(|row| CostLine { fixed: 200_000.0, row }));
@@ -278,8 +278,8 @@ mod tests {
         assert_eq!(dear.choose(1 << 18, gib(1), 3, STAGED_MAX).0, STAGED_MAX);
     }
 
-    /// The chunk counts of one job once went from 7 to 46, because the best time of the model is
-    /// flat and the size with the least time in it depends on noise.
+    /// The chunk counts of one job once went from 7 to 46, because the minimum of the model is flat
+    /// and the size with the least time depends on noise.
     #[test]
     fn twenty_noisy_measurements_of_a_job_give_chunks_within_one_step() {
         let jobs = [

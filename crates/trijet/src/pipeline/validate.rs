@@ -35,7 +35,7 @@ impl<'a> Job<'a, 'a> {
 }
 
 impl<'a, 's> Job<'a, 's> {
-    /// The job of a pipeline between these data, instead of its own.
+    /// The job of a pipeline with these data instead of its own.
     pub(super) fn between(
         pipeline: Pipeline<'s>,
         input: Input<'a>,
@@ -73,8 +73,8 @@ fn check_sharing(settings: &PipelineSettings<'_>) -> Result<()> {
     )))
 }
 
-/// Follows a row through the stages: the stages with the bytes of a row around each, and the layout
-/// of the results.
+/// Follows a row through the stages. Returns the stages, with the bytes of a row around each, and
+/// the layout of the results.
 fn check_stages(input: Layout, stages: Vec<Stage<'_>>) -> Result<(Stages<'_>, Layout)> {
     let mut layout = input;
     let mut row_bytes = vec![layout.row_bytes];
@@ -98,7 +98,7 @@ fn check_stages(input: Layout, stages: Vec<Stage<'_>>) -> Result<(Stages<'_>, La
     Ok((Stages { stages, row_bytes, reach }, layout))
 }
 
-/// Refuses page-locked memory that has other elements than the results, or is too short for them.
+/// Refuses page-locked memory that has other elements than the results or is too short for them.
 fn check_pinned(results: Layout, held: u64, element: StageElement) -> Result<()> {
     let refused = |cause| Error::new(ErrorKind::InvalidValue, "sink", cause);
     results.check_element(element).map_err(refused)?;

@@ -111,7 +111,7 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
             },
             (HostWork::Threads, Some(crew)) if sink.parallel().is_some() => {
                 let sink: &'env dyn Sink = sink;
-                // The guard cannot lend it, because the next arm takes the sink.
+                // The guard cannot lend the sink, because the next arm takes it.
                 let sink = sink.parallel().ok_or_else(|| closed("sink"))?;
                 let start = |buffers| {
                     WriterSide::start(scope, writing(Taking::InParts(sink, crew)), buffers)
@@ -176,13 +176,13 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
     fn end(writes: WriteTarget<'scope, 'env>) -> Result<()> {
         match writes {
             WriteTarget::Pinned { .. } => Ok(()),
-            // After an error of its own a sink is not called again.
+            // After an error of a sink, the sink is not called again.
             WriteTarget::Inline { failed: true, .. } => Ok(()),
             WriteTarget::Inline { mut writing, pending, .. } => {
                 pending.iter().try_for_each(|(chunk, buffer)| writing.write(chunk, buffer))
             }
             WriteTarget::Threads(sides) => {
-                // All channels are closed before a thread is joined that waits for one.
+                // All channels are closed first: a thread that is joined may wait for one.
                 let threads: Vec<_> = sides.into_iter().map(|side| side.thread).collect();
                 join("sink", threads.into_iter())
             }
@@ -191,7 +191,8 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
 }
 
 impl<'scope, 'env> WriterSide<'scope, 'env> {
-    /// Starts a thread that writes each chunk from the buffer that it is sent.
+    /// Starts a thread that writes each chunk from the buffer that it receives.
+    ///
     fn start(
         scope: &'scope Scope<'scope, 'env>,
         mut writing: Writing<'env>,

@@ -420,7 +420,7 @@ fn an_automatic_replay_follows_each_run() -> Result<()> {
                 let is_replayed = matches!(automatic.replayed(), Replayed::Yes { .. });
                 assert_eq!(is_replayed, run > 0, "run {run}: {}", automatic.replayed());
             }
-            assert_eq!(ordinary.replayed(), Replayed::No("it was asked not to be".to_owned()));
+            assert_eq!(ordinary.replayed(), Replayed::No("`Replay::Never` was set".to_owned()));
         }
     }
     Ok(())
@@ -461,7 +461,7 @@ fn a_run_that_is_no_graph_is_an_ordinary_one_and_says_why() -> Result<()> {
     let own = device.stream()?;
     let beside = plain().reads(&weights).stage::<u32, u32>(|_, x, y| own.launch(&WORK, (1, x, y)));
     for (name, job, why, first_off) in [
-        ("few launches", few, "a graph pays", 2),
+        ("few launches", few, "a graph needs at least", 2),
         ("memory that was not named", plain(), "no argument of the graph", 2),
         ("a host function", calls.reads(&weights), "cannot be recorded", 2),
         ("other operations", other, "operations, and has", 3),
