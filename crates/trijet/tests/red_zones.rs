@@ -47,7 +47,7 @@ fn writes_behind_and_before_a_buffer_are_found_with_its_call_and_reported_once()
     assert_eq!(places(&found), expected);
     let text = found[1].to_string();
     assert!(
-        text.contains("bytes 400 to 400 were written behind the end of a buffer of 400 bytes"),
+        text.contains("bytes 400 to 400 were written after the end of a buffer of 400 bytes"),
         "{text}"
     );
     assert!(text.contains("red_zones.rs"), "{text}");

@@ -48,9 +48,9 @@ impl Device {
         Builder::default()
     }
 
-    /// The verdict of the checker so far, on all streams of the device's driver; `None` if no open device
-    /// of that driver was opened with [`Builder::check`], and in a child of `fork`. The checker takes a wait that has not
-    /// ended yet as one that never ends.
+    /// The verdict of the checker so far, on all streams of the device's driver. `None` if no open
+    /// device of that driver was opened with [`Builder::check`], and in a child of `fork`. The
+    /// checker treats a wait that has not ended yet as a wait that never ends.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -83,8 +83,8 @@ impl Builder {
         self
     }
 
-    /// Makes the devices allocate from a pool of the driver instead of the heap of the library. An allocation and a
-    /// free are then operations of a stream.
+    /// Makes the devices allocate from a pool of the driver instead of the heap of the library.
+    /// Allocations and frees are then operations of a stream.
     ///
     /// ```
     /// use trijet::{Device, PoolChoice, Select};
@@ -97,9 +97,10 @@ impl Builder {
         self
     }
 
-    /// Puts bytes that nothing may write around each allocation of a stream, and poison into the memory of dropped
-    /// buffers, so that [`Device::check_memory`] finds kernels that write other bytes than they declare. An allocation
-    /// enqueues two small fills then, and memory is used again later.
+    /// Puts bytes that nothing may write around each allocation of a stream, and poison into the
+    /// memory of dropped buffers. Then [`Device::check_memory`] finds kernels that write other
+    /// bytes than they declare. Each allocation enqueues two small fills, and memory is used again
+    /// later than without red zones.
     pub fn red_zones(mut self) -> Self {
         self.memory.red_zones = true;
         self
@@ -109,13 +110,13 @@ impl Builder {
     /// It keeps only what a later access may conflict with, so a program may run for any time. Its
     /// findings have no witness, because a witness needs the whole trace.
     ///
-    /// Devices of one driver that are checked at the same time share one checker, which ends when the last
-    /// handle, stream and buffer of the last of them is dropped. A device that is opened with a check after
-    /// that has a new checker. [`Builder::host`] opens devices with a driver of their own, so tests that run
-    /// side by side do not see each other's findings.
+    /// Devices of one driver that are checked at the same time share one checker. The checker ends
+    /// when the last handle, stream and buffer of the last of these devices is dropped. A device
+    /// that is opened with a check after that has a new checker. [`Builder::host`] opens devices
+    /// with a new driver, so tests that run side by side do not see each other's findings.
     ///
-    /// A pipeline on a checked device copies and waits as it does on a GPU, also where it would otherwise
-    /// work in the memory of the host ([`Schedule::Tuned`](crate::pipeline::Schedule::Tuned)).
+    /// A pipeline on a checked device copies and waits as on a GPU, even if it would otherwise work
+    /// in the memory of the host ([`Schedule::Tuned`](crate::pipeline::Schedule::Tuned)).
     pub fn check(mut self, options: CheckOptions) -> Self {
         self.check = Some(options);
         self
@@ -124,9 +125,9 @@ impl Builder {
     /// Opens the device. If there are several host devices, it returns the first one.
     ///
     /// # Errors
-    /// As for [`Device::open`] and [`Device::host`]; `InvalidValue` if another device of the driver is open
-    /// and is checked with other options, or if the configuration has no device; `Unsupported` for red zones in
-    /// a pool of the driver.
+    /// As for [`Device::open`] and [`Device::host`]; `InvalidValue` if another device of the driver
+    /// is open with different options of the checker, or if the configuration has no device;
+    /// `Unsupported` for red zones in a pool of the driver.
     pub fn open(self) -> Result<Device> {
         let none =
             || Error::new(ErrorKind::InvalidValue, "open", "the configuration has no device");

@@ -1,4 +1,5 @@
-//! The completion thread of a device, which wakes tasks when the events they wait for are complete.
+//! The completion thread of a device, which wakes tasks when the events for which they wait are
+//! complete.
 //!
 //! *No wake-up is missed*, because an entry stays on the list until the thread has found its event
 //! complete, no matter when the event completed. If that happens between a task's query and its
@@ -27,15 +28,15 @@ use std::time::Duration;
 
 /// The time between two queries of pending events. The kernel delays a timed wait by up to 50
 /// microseconds anyway (the default timer slack of Linux), so a shorter interval would cost
-/// processor time and gain little. A longer one would be noticeable beside a copy of a few MiB,
-/// which takes about as long.
+/// processor time and gain little. A longer interval would be noticeable beside a copy of a few
+/// MiB, which takes about that long.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
 /// The number of an entry. It is never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EntryId(u64);
 
-/// An event that tasks wait for. It is not recorded again while a share of it is held.
+/// An event for which tasks wait. It is not recorded again while a share of it is held.
 pub(super) trait Awaited: Send + Sync {
     fn event(&self) -> (DeviceId, EventHandle);
 }
@@ -166,7 +167,7 @@ fn wake_if_over(watch: &Watch, gate: &Gate, id: EntryId, point: &dyn Awaited) {
         return;
     }
     let mut list = watch.lock();
-    // Meanwhile the entry may be gone, or may wait for the next point of its future.
+    // The entry may be gone by now, or may wait for the next point of its future.
     let entered = list.entries.get(&id).is_some_and(|now| now.point.event() == point.event());
     let entry = if entered { list.entries.remove(&id) } else { None };
     drop(list);

@@ -1,4 +1,4 @@
-//! The thread that returns memory of a heap to the device when it was not needed for a while.
+//! The thread that returns memory of a heap to the device when it was not needed for some time.
 #![forbid(unsafe_code)]
 
 use super::device::Device;
@@ -12,9 +12,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 impl Device {
-    /// Makes a thread return memory of the heap that was not needed: in each period of `after`, the heap keeps as much as
-    /// was allocated at once in the period, and the rest returns to the device, in the pieces in which it was taken.
-    /// `None` ends that, and so does the drop of the last handle of the device. An error of the thread ends it, and
+    /// Makes a thread return memory of the heap that was not needed. At the end of each period of
+    /// `after`, the heap keeps the maximum that was allocated at once in the period. The rest
+    /// returns to the device, in the pieces in which it was taken. `None` ends this, and so does
+    /// the drop of the last handle of the device. An error of the thread ends it, and
     /// [`Device::close`] returns the error.
     ///
     /// ```no_run
@@ -26,8 +27,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// `Unsupported` for a device that allocates from a pool, and for one whose time is modelled; `InvalidValue` for a
-    /// period of zero; `Io` if the thread cannot be started.
+    /// `Unsupported` for a device that allocates from a pool, and for a device with modelled time;
+    /// `InvalidValue` for a period of zero; `Io` if the thread cannot be started.
     pub fn decay_memory(&self, after: Option<Duration>) -> Result<()> {
         const OP: &str = "memory decay";
         calling::refuse(OP)?;
@@ -36,7 +37,8 @@ impl Device {
         *thread = None;
         let Some(after) = after else { return Ok(()) };
         if matches!(shared.source, MemorySource::Pool(..)) || shared.info.clock == Clock::Model {
-            let cause = "memory decays in the heap of a device whose time is real";
+            let cause =
+                "memory decay needs a heap and real time; this device has a pool or modelled time";
             return Err(Error::new(ErrorKind::Unsupported, OP, cause));
         }
         if after.is_zero() {
@@ -65,7 +67,8 @@ fn start(device: Weak<OpenDevice>, after: Duration) -> Result<Sender<()>> {
 }
 
 impl OpenDevice {
-    /// Ends a period: returns what was not allocated at any time in it.
+    /// Ends a period: the heap keeps the maximum that was allocated at once in it, and returns the
+    /// rest.
     fn decay_once(&self) -> Result<()> {
         let MemorySource::Heap(heap) = &self.source else { return Ok(()) };
         let needed = heap.live.end_period();
@@ -79,7 +82,7 @@ mod tests {
     use crate::base::units::Bytes;
     use crate::device::HostConfig;
 
-    /// Each period is ended by hand.
+    /// The test ends each period itself.
     #[test]
     fn memory_that_was_not_needed_in_a_period_returns() -> Result<()> {
         const MIB: usize = 1 << 20;

@@ -44,7 +44,7 @@ pub enum Select {
 #[derive(Debug, Clone)]
 pub struct Device(Arc<OpenDevice>);
 
-/// The domain of the CUDA driver. A process has one, as it has one driver.
+/// The domain of the CUDA driver. A process has one domain because it has one driver.
 fn cuda_domain() -> Result<Arc<Domain>> {
     static CUDA: Mutex<Option<Arc<Domain>>> = Mutex::new(None);
     let mut slot = CUDA.lock().expect("no panic under this lock");
@@ -56,8 +56,8 @@ fn cuda_domain() -> Result<Arc<Domain>> {
     Ok(domain)
 }
 
-/// The domain of the host devices on CPU threads that [`Select`] chooses from. A process has one, and a new
-/// one after the loss of a device.
+/// The domain of the host devices on CPU threads from which [`Select`] chooses. A process has one,
+/// and gets a new one after the loss of a device.
 fn host_domain() -> Result<Arc<Domain>> {
     static HOST: Mutex<Option<Arc<Domain>>> = Mutex::new(None);
     let mut slot = HOST.lock().expect("no panic under this lock");
@@ -225,11 +225,11 @@ impl Device {
         Stream::new(&self.0, StreamClass::PerThread, 0)
     }
 
-    /// Runs host threads until all of them have ended. In the virtual executor only one of them
+    /// Runs host threads until all of them have ended. In the virtual executor, only one of them
     /// runs at a time, in an order that the order policy decides, so that the run can be repeated.
-    /// The threads must then wait for each other only by events and tickets. What other threads call
-    /// on the device meanwhile has no place in that order. On other devices the threads of a script
-    /// run concurrently. In a child of `fork` none runs.
+    /// The threads must then wait for each other only by events and tickets. Calls of other threads
+    /// on the device at the same time are not part of that order. On other devices the threads of a
+    /// script run concurrently. In a child of `fork` none runs.
     ///
     /// ```
     /// use trijet::Device;
@@ -253,9 +253,9 @@ impl Device {
         }
     }
 
-    /// Waits until the work of all streams of the device is complete (law A10). While other code captures a stream of
-    /// the device into a graph, the driver refuses this, and the capture ends with an error; [`Stream::synchronize`]
-    /// disturbs no capture.
+    /// Waits until the work of all streams of the device is complete (law A10). If other code is
+    /// capturing a stream of the device into a graph, the driver refuses the call, and the capture
+    /// ends with an error. [`Stream::synchronize`] disturbs no capture.
     ///
     /// # Errors
     /// The error of work that failed, a panic of a host function, or `Stalled`.
@@ -264,8 +264,8 @@ impl Device {
         self.0.synchronize(Location::caller())
     }
 
-    /// Waits until all work of the device is complete, runs the frees that were put off, and
-    /// reports the errors that earlier drops could not return. Of several errors it returns the
+    /// Waits until all work of the device is complete, runs the deferred frees, and reports the
+    /// errors that earlier drops could not return. If there are several errors, it returns the
     /// first, with their number.
     ///
     /// # Errors
@@ -280,7 +280,7 @@ impl Device {
             domain.host_fns.drop_pending(Some(*id));
         }
         outcome.map_err(|error| self.0.failed(error))?;
-        // Work that was refused before is tried once more.
+        // Work that was refused before is tried again.
         self.run_deferred();
         self.0.domain.host_fns.take_panic()?;
         let mut errors = self.0.errors.lock().expect("no panic under this lock");
@@ -300,9 +300,9 @@ impl Device {
     }
 
     /// Starts a trace of every operation on every stream of the device's driver, with times from
-    /// pairs of events. Time zero is recorded in `stream`, and for each other open device an event
-    /// in a stream of the library; the call waits for these. What a device does that is opened later
-    /// has no times. A trace that was started before and not taken is dropped.
+    /// pairs of events. Time zero is an event in `stream`, and for each other open device an event
+    /// in a stream of the library. The call waits for these events. Operations of a device that is
+    /// opened later have no times. A trace that was started before and not taken is dropped.
     ///
     /// # Errors
     /// `InvalidValue` for a stream of another driver; what the driver reports.
@@ -323,8 +323,8 @@ impl Device {
     }
 
     /// Ends the trace and returns its entries, the source of their times, and the quality of these
-    /// times. The entries of each stream are in the order of the driver's calls. Everything
-    /// enqueued must be complete.
+    /// times. The entries of each stream are in the order of the driver's calls. All enqueued work
+    /// must be complete.
     ///
     /// # Errors
     /// What the driver reports when the times are read.
@@ -333,10 +333,10 @@ impl Device {
         self.0.domain.take_trace()
     }
 
-    /// Leaves out one wait between streams: the `number`-th from now on, counted from 1. This shows
-    /// what the wait is good for. The results of the program may then be wrong, but nothing else
-    /// goes wrong. Waits of the host and of frees are never left out; if the number falls on one,
-    /// the next wait is left out instead.
+    /// Leaves out one wait between streams: the wait `number`, counted from 1 from now on. This
+    /// shows what depends on the wait. The results of the program may then be wrong, but nothing
+    /// else goes wrong. Waits of the host and of frees are never left out; if the number falls on
+    /// such a wait, the next one is left out instead.
     pub fn drop_wait(&self, number: u64) {
         if !calling::forked() {
             self.0.domain.drop_wait(number);
@@ -363,8 +363,8 @@ impl Device {
     }
 }
 
-/// A thread that panics with text only. The payload of a panic that no thread takes is dropped, and if that panics too, the
-/// process ends.
+/// A thread whose panics carry only text. If no thread takes a panic, its payload is dropped; if
+/// that drop panicked too, the process would end.
 fn with_text(thread: Script<'_>) -> Script<'_> {
     Box::new(move || {
         if let Err(words) = caught(thread) {

@@ -82,7 +82,7 @@ impl RecordedEvent {
         let mut last = self.lock();
         let Some(own) = Arc::get_mut(&mut last) else {
             // A wait still holds the last record. If the driver refuses the new record, the last
-            // one stays.
+            // record stays.
             let mut next = Record::new(&self.device, self.timing)?;
             next.stands_for = Some(lane.record_event(next.handle, site)?);
             self.note_name(next.handle);
@@ -132,7 +132,7 @@ impl RecordedEvent {
         let site = Location::caller();
         let record = calling::refuse("ready").map(|()| {
             let last = self.last();
-            // This entry says which record is the last one, and nothing about its work.
+            // This entry tells which record is the last one, and nothing about its work.
             drop(last.note(site));
             Some(Point::Record(last))
         });
@@ -194,8 +194,8 @@ macro_rules! event_verbs {
                 self.0.query()
             }
 
-            /// A future of the work that the event stands for at this call. A later record does not
-            /// change it.
+            /// A future of the work for which the event stands at this call. A later record does
+            /// not change it.
             ///
             /// # Errors
             /// The future ends with the error of work that failed, or with `Stalled`.
@@ -225,7 +225,7 @@ impl Event {
         let last = self.0.lock();
         match &last.stands_for {
             Some(work) => lane.wait_event(last.handle, Some(work), site),
-            // Law A5: nothing was recorded, so there is nothing to wait for.
+            // Law A5: nothing was recorded, so there is no work to wait for.
             None => {
                 lane.note_wait_for_nothing(last.handle, site);
                 Ok(())
@@ -274,7 +274,7 @@ impl Device {
 }
 
 impl Stream {
-    /// Makes later work of this stream wait for the work that `event` stands for at this call (law
+    /// Makes later work of this stream wait for the work for which `event` stands at this call (law
     /// A7). Rarely needed, because the uses of buffers are ordered without events.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! Streams and events that are shared with other libraries, in both directions, and captures of such streams.
+//! Streams and events that are shared with other libraries, in both directions, and captures of
+//! such streams.
 
 use super::device::Device;
 use super::event::Event;
@@ -19,12 +20,13 @@ impl Device {
     /// keeps the stream alive. It is dropped after the last buffer that was allocated in the
     /// stream.
     ///
-    /// While the stream is being captured into a graph, copies, fills and launches become a part of that graph, in the
-    /// order of the capture. Each of them first waits on the host for earlier work of other streams that it must
-    /// follow. All other calls return `Capturing`, and leave the capture as it is: allocations, host functions,
-    /// records, waits, queries and synchronisations, and copies of memory that is not page-locked. CUDA does not tell
-    /// whether a captured stream is a blocking one, so a stream that is passed here during a capture counts as
-    /// non-blocking.
+    /// While the stream is being captured into a graph, copies, fills and launches become a part of
+    /// that graph, in the order of the capture. If one of them must follow earlier work of other
+    /// streams, it first waits for that work on the host. All other calls return `Capturing`, and
+    /// leave the capture as it is: allocations, host functions, records, waits, queries and
+    /// synchronizations, and copies of memory that is not page-locked. CUDA does not report whether
+    /// a captured stream is a blocking one. So a stream that is passed here during a capture counts
+    /// as non-blocking.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -42,8 +44,9 @@ impl Device {
     /// `raw` is a created stream of this device, not a default stream, and stays valid until
     /// `owner` is dropped.
     ///
-    /// The memory of an operation that becomes a part of a graph stays allocated as long as the graph, and the caller
-    /// orders the launches of the graph and every other use of the memory: the library does not see them.
+    /// If an operation becomes a part of a graph, its memory stays allocated as long as the graph.
+    /// The caller orders the launches of the graph and every other use of the memory, because the
+    /// library does not see them.
     ///
     /// # Errors
     /// `InvalidValue` for a default stream and beyond 1024 streams of a driver; what the driver
@@ -63,9 +66,8 @@ impl Device {
 }
 
 impl Stream {
-    /// The stream as a `CUstream`, for other libraries; on the host device, a number. Work that
-    /// they enqueue in the stream is ordered by this library only if they enqueue it in
-    /// [`Stream::foreign`].
+    /// The stream as a `CUstream`, for other libraries; on the host device, a number. This library
+    /// orders the work of other libraries only if they enqueue it in [`Stream::foreign`].
     #[must_use]
     pub fn as_raw(&self) -> *mut c_void {
         self.lane().driver().stream_to_raw(self.lane().stream.handle)
@@ -111,8 +113,8 @@ impl Event {
     }
 }
 
-/// A capture of a stream that the program made, as another library begins one. For tests of code that runs beside
-/// captures.
+/// A capture of a stream that the program made, begun in the same way as by another library. For
+/// tests of code that runs beside captures.
 ///
 /// ```
 /// use trijet::testing::{Capture, CaptureMode};
@@ -135,7 +137,7 @@ impl Event {
 /// # Ok::<(), trijet::Error>(())
 /// ```
 ///
-/// A drop ends it, and discards the graph.
+/// Dropping the capture ends it and discards the graph.
 #[derive(Debug)]
 pub struct Capture<'a> {
     stream: &'a Stream,
@@ -173,7 +175,8 @@ impl<'a> Capture<'a> {
         Ok(Self { stream, has_ended: false })
     }
 
-    /// Lets another stream of the program wait for what the captured one has: it joins the capture, until the end.
+    /// Makes another stream of the program wait for the present work of the captured stream. The
+    /// other stream joins the capture until its end.
     ///
     /// # Errors
     /// As for [`Capture::begin`].
@@ -182,8 +185,8 @@ impl<'a> Capture<'a> {
         Self::order(self.stream, other)
     }
 
-    /// Lets the captured stream wait for what another one of the capture has. Without this, the end is an error
-    /// (904, law A33).
+    /// Makes the captured stream wait for the present work of another stream of the capture.
+    /// Without this, ending the capture is an error (904, law A33).
     ///
     /// # Errors
     /// As for [`Capture::begin`].
@@ -198,10 +201,10 @@ impl<'a> Capture<'a> {
         ordered.map_err(|error| to.device().failed(error))
     }
 
-    /// Ends it.
+    /// Ends the capture and returns its graph.
     ///
     /// # Errors
-    /// What made the capture invalid.
+    /// The error that made the capture invalid.
     pub fn end(mut self) -> Result<Captured> {
         calling::refuse("capture")?;
         self.has_ended = true;
@@ -219,13 +222,15 @@ impl<'a> Capture<'a> {
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
         if !self.has_ended && !calling::inside() {
-            // An invalid capture has no graph, and this one was not wanted.
+            // An invalid capture has no graph. A valid graph is discarded, because the capture was
+            // dropped.
             drop(self.ended());
         }
     }
 }
 
-/// Captures work of another library in a stream of each of these devices, of one driver. `run` gets the streams.
+/// Captures work of another library, in one stream of each of these devices, which have the same
+/// driver. `run` gets the streams.
 pub(crate) fn capture(
     devices: &[Device],
     run: impl FnOnce(&[*mut c_void]) -> Result<()>,
@@ -257,8 +262,8 @@ impl Captured {
     /// Launches the graph.
     ///
     /// # Safety
-    /// The memory of its operations is alive until they are complete, and ordered with every other use by the
-    /// caller.
+    /// The memory of its operations stays allocated until they are complete, and the caller orders
+    /// them with every other use of the memory.
     ///
     /// # Errors
     /// What the driver reports.

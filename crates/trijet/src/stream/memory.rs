@@ -1,5 +1,5 @@
-//! The memory that a device allocates for streams: its statistics, its threshold, and the access of other
-//! code and devices.
+//! The memory that a device allocates for streams: its statistics, its threshold, and the access of
+//! other code and devices.
 #![forbid(unsafe_code)]
 
 use super::device::Device;
@@ -18,15 +18,16 @@ use std::sync::atomic::Ordering;
 pub struct MemoryStats {
     /// The memory that is held from the device.
     pub reserved: Bytes,
-    /// The most memory that was held since the last reset.
+    /// The maximum that was held since the last reset.
     pub reserved_high: Bytes,
     /// The memory that is allocated.
     pub used: Bytes,
-    /// The most memory that was allocated since the last reset.
+    /// The maximum that was allocated since the last reset.
     pub used_high: Bytes,
 }
 
-/// Counters of the heap of a device, and sizes of its free memory. Resets leave the counters as they are.
+/// Counters of the heap of a device, and sizes of its free memory. Resets do not change the
+/// counters.
 ///
 /// ```
 /// use trijet::{Device, Select};
@@ -42,16 +43,15 @@ pub struct MemoryStats {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct HeapStats {
-    /// Allocations of memory after whose users the stream of the allocation came anyway, because it had
-    /// enqueued the last of them.
+    /// Allocations served by memory that the same stream used last.
     pub own: u64,
     /// Allocations of memory that had no user, or whose users were complete.
     pub complete: u64,
     /// Allocations of memory whose users the stream had waited for.
     pub following: u64,
-    /// Allocations of memory that was complete when the library asked the driver.
+    /// Allocations of memory whose users a query found complete.
     pub queried: u64,
-    /// Allocations of memory in use, after whose users the first write of the allocation comes.
+    /// Allocations of memory in use. The first write of the allocation waits for its users.
     pub awaiting: u64,
     /// Allocations for which the heap took memory from the device.
     pub new: u64,
@@ -63,13 +63,13 @@ pub struct HeapStats {
     pub free: Bytes,
     /// The free memory that waits for work of streams.
     pub pending: Bytes,
-    /// The memory of growing buffers that were dropped, for the next ones.
+    /// The memory of dropped growing buffers, kept for later growing buffers.
     pub parked: Bytes,
 }
 
 impl Device {
-    /// The statistics of the memory that [`Stream::alloc`](super::Stream::alloc) allocates (law M-C2). Other handles
-    /// of the same device share it.
+    /// The statistics of the memory that [`Stream::alloc`](super::Stream::alloc) allocates (law
+    /// M-C2). All handles of the device share it.
     ///
     /// # Errors
     /// What the driver reports.
@@ -159,9 +159,10 @@ impl Device {
         }
     }
 
-    /// Sets the release threshold: how much memory may be held when a synchronisation returns unused memory
-    /// to the device (law A25). `u64::MAX` bytes keep everything, which is the default of the heap and of
-    /// [`PoolChoice::Own`](super::PoolChoice::Own); 0 leaves unused memory to other processes.
+    /// Sets the release threshold: the maximum amount of memory that is kept when a synchronization
+    /// returns unused memory to the device (law A25). `u64::MAX` bytes keep everything, which is
+    /// the default of the heap and of [`PoolChoice::Own`](super::PoolChoice::Own); 0 leaves unused
+    /// memory to other processes.
     ///
     /// # Errors
     /// What the driver reports.
@@ -180,8 +181,8 @@ impl Device {
         set.map_err(|error| shared.failed(error))
     }
 
-    /// Sets the mode of the heap for later allocations. Other handles of the same device share it. For the same ranges
-    /// in each run, set [`HeapMode::Deterministic`] before the first allocation.
+    /// Sets the mode of the heap for later allocations. All handles of the device share it. To get
+    /// the same ranges in each run, set [`HeapMode::Deterministic`] before the first allocation.
     ///
     /// # Errors
     /// `Unsupported` if the device allocates from a pool,
@@ -191,9 +192,9 @@ impl Device {
         Ok(())
     }
 
-    /// Sets the most memory that the heap may hold from the device; `None` leaves the device as the limit. Unused memory
-    /// above it is returned at once. Memory in use stays, and the heap does not grow then. Other handles of the same
-    /// device share the limit.
+    /// Sets the maximum amount of memory that the heap may hold from the device. With `None`, only
+    /// the device limits the heap. Unused memory above the limit is returned at once. Memory in use
+    /// stays, but the heap then does not grow. All handles of the device share the limit.
     ///
     /// ```
     /// use trijet::{Bytes, Device, ErrorKind, Select};
@@ -226,9 +227,9 @@ impl Device {
         }
     }
 
-    /// Returns unused memory to the device until at most `keep` is held. Memory in use stays (law A25), and
-    /// so does memory that was freed and whose users were not found complete. A heap returns memory in the
-    /// pieces that it took.
+    /// Returns unused memory to the device until at most `keep` is held. Memory in use stays (law
+    /// A25). Freed memory whose users were not found complete stays too. A heap returns memory in
+    /// the pieces in which it was taken.
     ///
     /// # Errors
     /// What the driver reports.
@@ -243,9 +244,9 @@ impl Device {
         trimmed.map_err(|error| shared.failed(error))
     }
 
-    /// Makes the pool that [`Stream::alloc`](super::Stream::alloc) takes from the current pool of
-    /// the device (law A26). Other code of this process that calls `cudaMallocAsync` without naming
-    /// a pool then takes from it, too.
+    /// Makes the pool that [`Stream::alloc`](super::Stream::alloc) uses the current pool of the
+    /// device (law A26). Other code of this process that calls `cudaMallocAsync` without naming a
+    /// pool then uses it too.
     ///
     /// # Errors
     /// `Unsupported` if the device allocates from its heap; what the driver reports.
@@ -261,7 +262,7 @@ impl Device {
         set.map_err(|error| shared.failed(error))
     }
 
-    /// Whether operations of this device can reach the memory of `peer`.
+    /// Whether operations of this device can access the memory of `peer`.
     ///
     /// # Errors
     /// `InvalidValue` for a device of another driver; what the driver reports.
@@ -273,9 +274,10 @@ impl Device {
         possible.map_err(|error| shared.failed(error))
     }
 
-    /// Sets the access of `peer` to the memory of this device, to existing and future allocations,
-    /// in this direction only (law A39). The first copy between two devices gives the device of its stream access to the
-    /// memory of the other one, if there is a link between them: the copy takes the link then, and goes through the host otherwise.
+    /// Sets the access of `peer` to the memory of this device, for existing and future allocations,
+    /// in this direction only (law A39). If there is a link between two devices, the first copy
+    /// between them gives the device of the copy's stream access to the memory of the other device.
+    /// The copy then uses the link. Without a link, it goes through the host.
     ///
     /// ```
     /// use trijet::memory::PoolAccess;
@@ -290,14 +292,15 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` for a device of another driver and for this device itself; what the driver
-    /// reports if `peer` cannot reach the memory.
+    /// `InvalidValue` for a device of another driver and for this device itself; an error of the
+    /// driver if `peer` cannot access the memory.
     pub fn set_access(&self, peer: &Self, access: PoolAccess) -> Result<()> {
         calling::refuse("peer access")?;
         let (shared, other) = (self.shared(), peer.shared());
         shared.domain.own("peer access", other.domain.id())?;
         if shared.id == other.id || access == PoolAccess::Read {
-            let cause = "a device keeps its own access, and that of other devices is for reading and writing";
+            let cause =
+                "only the access of another device can be set, to none or to reading and writing";
             return Err(Error::new(ErrorKind::InvalidValue, "peer access", cause));
         }
         let domain = &shared.domain;
@@ -305,7 +308,7 @@ impl Device {
             let set = domain.driver().pool_set_access(*pool, other.id, access);
             set.map_err(|error| shared.failed(error))?;
         }
-        // For other memory, CUDA has two states only: access and no access.
+        // For other memory, CUDA has only two states: access and no access.
         let (pair, has) = ((other.id, shared.id), access == PoolAccess::ReadWrite);
         let set = domain.peers.set(&**domain.driver(), pair, has);
         set.map_err(|error| shared.failed(error))

@@ -1,4 +1,4 @@
-//! Where the memory of a device comes from, and the choice of its pool.
+//! The source of the memory of a device, and the choice of its pool.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -6,24 +6,24 @@ use crate::base::id::DeviceId;
 use crate::base::units::Bytes;
 use crate::device::driver::{Driver, PoolAttribute, PoolHandle};
 
-/// The pool that a device allocates from.
+/// The pool from which a device allocates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum PoolChoice {
     /// A new pool of the library, which keeps freed memory until the device is dropped.
     #[default]
     Own,
-    /// The default pool of the device. Every allocation of the process that names no pool takes
-    /// from it, unless another pool is current.
+    /// The default pool of the device. Every allocation of the process that names no pool uses it,
+    /// unless another pool is current.
     Default,
     /// The pool that is current when the device is opened.
     Current,
 }
 
-/// Where the memory of a device comes from.
+/// The choice of the source of a device's memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct MemoryOptions {
-    /// `None` for the heap of the library, where the device has one.
+    /// `None` for the heap of the library, if the device has one.
     pub(super) pool: Option<PoolChoice>,
     pub(super) red_zones: bool,
 }

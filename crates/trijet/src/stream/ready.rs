@@ -2,15 +2,16 @@
 //!
 //! A future queries the driver each time it is polled. If the work is not complete, the task must
 //! be woken later:
-//! - Where time passes by itself, the future puts the event and the task's waker on the list of the
+//! - If time passes by itself, the future puts the event and the task's waker on the list of the
 //!   device's completion thread. That thread queries the events of its list and wakes the tasks,
 //!   see `completion`.
 //! - On a simulated clock, the poll itself advances time and wakes the task at once. No thread is
 //!   needed.
 //!
-//! *What a poll teaches.* The thread whose poll returns the result knows from then on that the work
-//! of the future is complete, as after a successful query (law A8). It does not learn what the
-//! thread that created the future knew (law A46). Queries of the completion thread teach nothing.
+//! *Knowledge from a poll.* The thread whose poll returns the result knows from then on that the
+//! work of the future is complete, as after a successful query (law A8). It does not get the
+//! knowledge of the thread that created the future (law A46). Queries of the completion thread give
+//! no knowledge.
 //!
 //! A future holds its device, so the device is dropped after its last future.
 #![forbid(unsafe_code)]
@@ -33,7 +34,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// An event that a future waits for. It is not recorded again while a point holds it.
+/// An event for which a future waits. It is not recorded again while a point holds it.
 #[derive(Debug, Clone)]
 pub(crate) enum Point {
     /// An event of the ordering.
@@ -72,16 +73,16 @@ impl Point {
     }
 }
 
-/// The points that a future waits for, usually one.
+/// The points for which a future waits, usually one.
 pub(crate) type Points = SmallVec<[Point; 2]>;
 
 /// A wait for points that does not block. Every future of this crate contains one.
 pub(crate) struct Waiting {
     device: Arc<OpenDevice>,
     points: Points,
-    /// The number of points that were seen to be complete, counted from the first.
+    /// The number of points known to be complete, counted from the first.
     complete: usize,
-    /// The error of its creation, which every poll returns.
+    /// The error of the creation, which every poll returns.
     failed: Option<Error>,
     /// The call that created the future.
     site: &'static Location<'static>,
@@ -90,7 +91,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// A wait for `points`. If they are an error, every poll returns it.
+    /// A wait for `points`. If `points` is an error, every poll returns the error.
     pub(crate) fn new(
         device: &Arc<OpenDevice>,
         points: Result<Points>,
@@ -141,8 +142,8 @@ impl Waiting {
                 }
             }
         }
-        // The thread learns of all points now, because earlier polls may have been on other
-        // threads.
+        // The thread learns the work of all points now, because earlier polls may have been on
+        // other threads.
         self.points.iter().filter_map(Point::snapshot).for_each(|clock| domain.learn(clock));
         Poll::Ready(Ok(()))
     }
@@ -170,12 +171,12 @@ impl fmt::Debug for Waiting {
 
 /// The future of a [`Ticket`](super::Ticket), an [`Event`](super::Event) or a
 /// [`Stream`](super::Stream). It ends when the work is complete, or with the error of work that
-/// failed. It covers the work that the ticket, the event or the stream stood for when the future
+/// failed. Its work is the work for which the ticket, the event or the stream stood when the future
 /// was created, no matter when it is polled.
 ///
 /// It works under any executor, may move between threads, and may be dropped at any time. The
 /// thread that polls it to its end knows that the work is complete, as after a wait (law A46). On a
-/// host device with modelled time, each poll advances time; the future ends with `Stalled` if
+/// host device with modelled time, each poll advances time. The future then ends with `Stalled` if
 /// nothing can run any more.
 ///
 /// ```

@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub(crate) struct Record {
     device: Arc<OpenDevice>,
     pub(super) handle: EventHandle,
-    /// What it stands for; `None` before the record.
+    /// The work for which the event stands; `None` before the record.
     pub(super) stands_for: Option<EventWork>,
 }
 
@@ -31,12 +31,12 @@ impl Record {
         Ok(Self { device: Arc::clone(device), handle, stands_for: None })
     }
 
-    /// The work that is complete when the event is; `None` before the record.
+    /// The work that is complete when the event is complete; `None` before the record.
     pub(crate) fn snapshot(&self) -> Option<&VectorClock> {
         self.stands_for.as_ref().map(|work| &work.clock)
     }
 
-    /// Appends the entry of a wait or a query by the calling thread for the event, that is, for its
+    /// Appends the entry of a wait or a query of the calling thread for the event, and so for its
     /// last record.
     pub(super) fn note(&self, site: &'static Location<'static>) -> HostWait<'_> {
         self.note_as(Waited::Event(self.handle.0), site)

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-/// Work that is put off until a call that may reach the driver.
+/// Work that is deferred until a call that may call the driver.
 type Deferred = Box<dyn FnOnce() + Send>;
 
 /// The source of the memory that a device allocates for streams.
@@ -48,18 +48,18 @@ pub(crate) struct OpenDevice {
     pub(crate) modules: Mutex<HashMap<Code, LoadedModule>>,
     /// Loaded kernels by number. Every launch looks here.
     pub(crate) kernels: Table<Loaded>,
-    /// The bytes above which a synchronisation returns unused memory to the device.
+    /// The number of bytes above which a synchronization returns unused memory to the device.
     pub(super) keep: AtomicU64,
-    /// Ends the thread that returns memory that was not needed, when it is dropped.
+    /// Dropping this ends the thread that returns unused memory.
     pub(super) decay: Mutex<Option<Sender<()>>>,
     /// The thread that wakes tasks that await work of the device.
     pub(crate) completion: Completion,
-    /// The streams for copies that pipelines on the device share, while one of them has them.
+    /// The streams for copies that pipelines on the device share, while a pipeline holds them.
     pub(crate) copy_streams: Mutex<Weak<dyn Any + Send + Sync>>,
     deferred: Mutex<Vec<Deferred>>,
-    /// Whether there is deferred work: every allocation asks.
+    /// Whether there is deferred work. Every allocation tests this.
     any_deferred: AtomicBool,
-    /// Set if the device was opened with a checker, which lives as long.
+    /// Set if the device was opened with a checker. It keeps the checker alive.
     pub(super) checked: OnceLock<Checked>,
     /// Errors of calls that could not return them, such as drops. `Device::close` reports them.
     pub(super) errors: Mutex<Vec<Error>>,
@@ -109,7 +109,7 @@ impl OpenDevice {
         self.errors.lock().expect("no panic under this lock").push(error);
     }
 
-    /// The bytes that the heap or the pool holds from the device.
+    /// The number of bytes that the heap or the pool holds from the device.
     pub(super) fn reserved(&self) -> Result<u64> {
         match &self.source {
             MemorySource::Heap(heap) => Ok(self.domain.lock_heap(heap).mapped()),
@@ -137,7 +137,8 @@ impl OpenDevice {
         domain.host_fns.take_panic()
     }
 
-    /// Runs a synchronisation, after which memory above the threshold returns to the device (law A25).
+    /// Runs a synchronization. Afterwards memory above the threshold returns to the device (law
+    /// A25).
     pub(crate) fn synchronized(&self, run: impl FnOnce() -> Result<()>) -> Result<()> {
         let keep = self.keep.load(Ordering::Relaxed);
         if keep == u64::MAX {
@@ -147,28 +148,28 @@ impl OpenDevice {
             run()?;
             match &self.source {
                 MemorySource::Heap(heap) => self.trim_heap(heap, Trim::Keep(keep)),
-                // The driver has returned it.
+                // The driver has returned the memory.
                 MemorySource::Pool(..) => Ok(()),
             }
         })
     }
 
-    /// Returns memory of a heap that nothing uses to the device.
+    /// Returns unused memory of a heap to the device.
     pub(super) fn trim_heap(&self, heap: &Heap, trim: Trim) -> Result<()> {
         self.domain.gather_in_heap(heap);
         self.domain.retire_in_heap(heap, &mut self.domain.lock_heap(heap));
         heap.trim(&**self.domain.driver(), trim, |user| self.domain.is_done(*user)).map(drop)
     }
 
-    /// Runs a call in which memory may return to the device, and appends an entry of how much it was.
+    /// Runs a call in which memory may return to the device, and appends an entry with the amount.
     pub(super) fn watch_release(&self, run: impl FnOnce() -> Result<()>) -> Result<()> {
         if !self.domain.log().tracers.is_on() {
             return run();
         }
         let before = self.reserved();
         run()?;
-        // The program did not ask for these numbers. If reading them fails, only the entry is left
-        // out.
+        // The program did not ask for these numbers. If reading them fails, only the entry is
+        // missing.
         let (Ok(before), Ok(after)) = (before, self.reserved()) else { return Ok(()) };
         let released = before.saturating_sub(after);
         // The duration of the release is unknown, because it is part of the duration of the call.
@@ -185,7 +186,7 @@ impl OpenDevice {
         Ok(())
     }
 
-    /// Gives the memory of dropped allocations to the heap, without a look at it.
+    /// Gives the memory of dropped allocations to the heap, without checking it.
     fn give_up_watched(&self) {
         let (Some(watched), MemorySource::Heap(heap)) = (&self.watched, &self.source) else {
             return;
@@ -199,8 +200,8 @@ impl OpenDevice {
         }
     }
 
-    /// Destroys a graph of the driver, for a drop. In a host function, which must not call the driver (law A28), the next
-    /// call outside of it does.
+    /// Destroys a graph of the driver, for a drop. A host function must not call the driver (law
+    /// A28); there, the next call outside of the host function destroys the graph.
     pub(crate) fn destroy_graph(self: &Arc<Self>, graph: GraphHandle) {
         let device = Arc::clone(self);
         let destroy = move || {
@@ -211,7 +212,7 @@ impl OpenDevice {
         if calling::inside() { self.defer(Box::new(destroy)) } else { destroy() }
     }
 
-    /// Puts work off to the next call that may reach the driver.
+    /// Defers work to the next call that may call the driver.
     pub(crate) fn defer(&self, work: Deferred) {
         if calling::forked() {
             std::mem::forget(work);
@@ -221,7 +222,7 @@ impl OpenDevice {
         self.any_deferred.store(true, Ordering::Release);
     }
 
-    /// Runs the work that was put off.
+    /// Runs the deferred work.
     pub(crate) fn run_deferred(&self) {
         if !self.any_deferred.load(Ordering::Relaxed) {
             return;
@@ -244,8 +245,8 @@ impl Drop for OpenDevice {
         }
         self.run_deferred();
         self.give_up_watched();
-        // Neither call blocks. The memory of a pool goes with its last allocation (law A26), and memory of a
-        // heap whose users may be pending stays with the heap.
+        // Neither call blocks. The memory of a pool is freed with its last allocation (law A26).
+        // Memory of a heap whose users may be pending stays with the heap.
         let returned = match &self.source {
             MemorySource::Heap(heap) => self.trim_heap(heap, Trim::Keep(0)),
             MemorySource::Pool(pool, PoolChoice::Own) => {

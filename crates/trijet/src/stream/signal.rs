@@ -1,12 +1,12 @@
-//! Signals: one-shot flags by which host threads and host functions hand over to each other.
+//! Signals: one-shot flags with which host threads and host functions hand over to each other.
 //!
-//! A channel or a lock would hand over as well, but it would leave no entries in the ledger. The
-//! checker could then neither take the hand-over for an order nor find two threads that wait for
+//! A channel or a lock could hand over too, but it would leave no entries in the ledger. The
+//! checker could then neither treat the hand-over as an order nor find two threads that wait for
 //! each other. A signal calls no function of the driver, so a host function may set it and wait for
 //! it (law A28).
 //!
-//! The ledger also says which thread makes, clones, uses and drops each handle. A thread without a
-//! handle cannot set the signal, so the checker knows which threads still can.
+//! The ledger also has entries for the thread that makes, clones, uses and drops each handle. A
+//! thread without a handle cannot set the signal, so the checker knows which threads still can.
 #![forbid(unsafe_code)]
 
 use super::device::Device;
@@ -27,12 +27,12 @@ use std::time::Duration;
 /// same signal.
 ///
 /// Everything that a thread does before it sets the signal comes before everything that another
-/// thread does after its wait for the signal. The checker takes this for an order, too. A signal
+/// thread does after its wait for the signal. The checker treats this as an order too. A signal
 /// adds nothing else to the order of streams; in particular, it does not stand for pending work.
-/// For a hand-over that repeats, send a new signal along with each item.
+/// For a repeated hand-over, send a new signal with each item.
 ///
-/// After a context loss no host function is called (law A29), so a signal that a host function was
-/// to set is never set. Where a loss is possible, use [`Signal::wait_timeout`]. In the virtual
+/// After a context loss no host function is called (law A29). So a signal that a host function
+/// should set is never set. If a loss is possible, use [`Signal::wait_timeout`]. In the virtual
 /// executor, a thread that waits without a limit keeps the other threads from running.
 ///
 /// ```
@@ -50,9 +50,10 @@ use std::time::Duration;
 /// ```
 pub struct Signal {
     shared: Arc<SignalShared>,
-    /// Its number among the handles of the signal; 0 if no tracer was attached at its creation.
+    /// The number of this handle among the handles of the signal; 0 if no tracer was attached at
+    /// its creation.
     handle: u64,
-    /// The thread or host function that was the last to use it while a tracer was attached.
+    /// The last thread or host function that used this handle while a tracer was attached.
     user: AtomicU64,
 }
 
@@ -133,7 +134,8 @@ impl Signal {
     pub fn set(&self) {
         self.note_use();
         let mut is_set = self.lock();
-        // Under the lock, so that no thread finds the signal set before its entry is in the ledger.
+        // The lock is held, so that no thread finds the signal set before its entry is in the
+        // ledger.
         self.shared.note(Signalled::Set, Some(Location::caller()));
         *is_set = true;
         self.shared.waiters.notify_all();
@@ -150,9 +152,9 @@ impl Signal {
         self.shared.note(Signalled::Found, Some(site));
     }
 
-    /// Waits until the signal is set, but no longer than `limit`. Returns whether it is set. The
-    /// checker warns of a wait that can only end by its limit. To test a signal without waiting, use
-    /// [`Signal::is_set`].
+    /// Waits until the signal is set, but no longer than `limit`. Returns whether the signal is
+    /// set. The checker warns of a wait that only its limit can end. To test a signal without
+    /// waiting, use [`Signal::is_set`].
     ///
     /// ```
     /// use std::time::Duration;

@@ -28,8 +28,8 @@ const NO_CHUNK: u64 = u64::MAX;
 
 /// An in-order queue of operations on a device.
 ///
-/// Using one buffer on several streams needs no events: the library inserts the waits that the uses
-/// need. Dropping a stream never blocks, and its work still runs (law A12).
+/// Using one buffer on several streams needs no events: the library inserts the necessary waits.
+/// Dropping a stream never blocks, and its work still runs (law A12).
 ///
 /// ```
 /// use trijet::{Device, Select};
@@ -107,7 +107,7 @@ impl Stream {
             Some(_) | None => domain.adopt(stream, kind, None),
         };
         let (id, tenancy) = adopted.inspect_err(|_| {
-            // This error says more than an error of destroying the unused stream would.
+            // This error is more useful than an error of destroying the unused stream.
             drop(destroy(&**domain.driver(), class, stream));
         })?;
         if let Some(legacy) = &legacy {
@@ -151,8 +151,8 @@ impl Stream {
         self.lane().domain.host_fns.take_panic()
     }
 
-    /// As [`Stream::synchronize`], but panics of host functions stay for another call: for callers that have an error
-    /// to return already, or that wait for several streams.
+    /// As [`Stream::synchronize`], but another call returns panics of host functions. For callers
+    /// that already have an error to return, or that wait for several streams.
     #[track_caller]
     pub(crate) fn complete(&self) -> Result<()> {
         calling::refuse("stream synchronize")?;
@@ -187,12 +187,12 @@ impl Stream {
         Ok(readiness)
     }
 
-    /// Runs `run` on a thread of the driver, after everything enqueued so far. Later work of this
+    /// Runs `run` on a thread of the driver, after all work enqueued so far. Later work of this
     /// stream waits for it (law A27). `run` must not call the driver: calls of this crate that may
-    /// do so return `InCallback` (law A28). It may use signals. The library catches a panic of
-    /// `run`, and the next synchronisation returns it. `run` is dropped exactly once, even if it is
-    /// never called because the device was lost (law A29). A function that uses page-locked memory
-    /// is enqueued by [`Stream::host_fn_with`].
+    /// do so return `InCallback` (law A28). `run` may use signals. The library catches a panic of
+    /// `run`, and the next synchronization returns it. `run` is dropped exactly once, even if the
+    /// device was lost and `run` is never called (law A29). To enqueue a function that uses
+    /// page-locked memory, call [`Stream::host_fn_with`].
     ///
     /// # Errors
     /// What the driver reports. `run` is then dropped without being called.
@@ -234,8 +234,8 @@ impl Stream {
         self.enqueue(Action::HostFn { run: &run, touches: &[] }, &[], site)
     }
 
-    /// A future of everything enqueued so far. Later work does not delay it. It does not report a
-    /// panic of a host function; the next synchronisation does.
+    /// A future of all work enqueued so far. Later work does not delay it. The future does not
+    /// report a panic of a host function; the next synchronization does.
     ///
     /// # Errors
     /// The future ends with what the driver reports here, with the error of work that failed, or
@@ -271,7 +271,7 @@ impl Stream {
         &self.0.device
     }
 
-    /// Sets the chunk that the following operations belong to, for traces.
+    /// Sets the chunk of the following operations, for traces.
     pub(crate) fn set_chunk(&self, chunk: Option<u64>) {
         self.0.chunk.store(chunk.unwrap_or(NO_CHUNK), Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Tests of what the library writes into traces: streams, numbers and times.
+//! Tests of the entries that the library writes into traces: streams, numbers and times.
 #![forbid(unsafe_code)]
 
 use super::device::Device;
@@ -55,7 +55,7 @@ fn streams_that_open_while_a_trace_starts_are_traced_once() -> Result<()> {
     Ok(())
 }
 
-/// A checker, too, reads the operations of each such stream once.
+/// A checker reads the operations of each such stream once, too.
 #[test]
 fn a_checker_reads_once_what_a_stream_does_that_opens_while_it_starts() -> Result<()> {
     for round in 0..300 {
@@ -88,7 +88,8 @@ fn a_pool_query_that_fails_costs_the_entry_and_not_the_call() -> Result<()> {
         let stream = device.stream()?;
         device.keep_memory(Bytes(0))?;
         device.start_trace(&stream)?;
-        // The buffer is freed at once. The pool returns the memory when the stream is waited for.
+        // The buffer is freed at once. The pool returns the memory when a thread waits for the
+        // stream.
         stream.alloc::<u8>(1 << 20)?;
         stream.synchronize()?;
         let ops = device.take_trace()?.ops;
@@ -98,7 +99,7 @@ fn a_pool_query_that_fails_costs_the_entry_and_not_the_call() -> Result<()> {
     Ok(())
 }
 
-/// The numbers of threads and allocations in a trace do not depend on what the process did before.
+/// The numbers of threads and allocations in a trace do not depend on earlier calls of the process.
 #[test]
 fn a_trace_numbers_threads_and_allocations_by_appearance() -> Result<()> {
     for round in 0..3 {
@@ -137,7 +138,7 @@ fn a_trace_numbers_signals_by_appearance() -> Result<()> {
             None
         };
         let seen = ops.iter().filter_map(|op| signal_of(&op.kind));
-        // Both are made, and the handle of each is used just before it sets its signal.
+        // Both handles are made, and each is used just before it sets its signal.
         assert_eq!(seen.collect::<Vec<_>>(), [1, 2, 2, 2, 1, 1], "{round}");
     }
     Ok(())
@@ -178,7 +179,7 @@ fn pairs_of_events_count_the_queue_and_engines_do_not() -> Result<()> {
     let engines = queueing(&device(vec![]), TimesFrom::Activity)?;
     let (queue, work) = (uploads(&pairs), uploads(&engines));
     let length = |(begin, end): &(u64, u64)| end - begin;
-    // By their activities, the uploads run one after the other and take equally long.
+    // According to their activities, the uploads run one after the other and take equally long.
     assert!(work.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{work:?}");
     assert!(length(&work[0]) > 0, "{work:?}");
     assert!(work.iter().all(|one| length(one) == length(&work[0])), "{work:?}");
@@ -214,8 +215,8 @@ fn engines_and_the_host_are_on_one_clock() -> Result<()> {
     Ok(())
 }
 
-/// Only one trace at a time can have activities. Another one may fall back to pairs of events, and
-/// then says why.
+/// Only one trace at a time can have activities. Another trace may fall back to pairs of events,
+/// and then states why.
 #[test]
 fn a_second_trace_gets_pairs_or_an_error_as_requested() -> Result<()> {
     let device = device(vec![]);
@@ -244,7 +245,7 @@ fn a_trace_that_was_never_taken_ends_when_another_starts() -> Result<()> {
     Ok(())
 }
 
-/// The tag of a refused operation is not left to the next operation.
+/// The next operation does not get the tag of a refused operation.
 #[test]
 fn a_refused_operation_leaves_no_tag() -> Result<()> {
     let refused = Fault { verb: Verb::Fill, nth: 1, kind: FaultKind::Refused };

@@ -1,5 +1,6 @@
-//! The allocations that a device watches for writes that nothing declares: live ones with red zones around them, and
-//! dropped ones, whose memory has no new owner before it was looked at.
+//! The allocations that a device watches for undeclared writes: live allocations with red zones
+//! around them, and dropped allocations. The memory of a dropped allocation has no new owner before
+//! it was checked.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Bytes;
@@ -14,14 +15,13 @@ use std::sync::{Arc, Mutex, Weak};
 /// An allocation with red zones.
 #[derive(Debug, Clone)]
 pub(crate) struct Zoned {
-    /// The bytes of the buffer and of the zones.
+    /// The span of the buffer and its zones.
     pub(crate) whole: Span,
-    /// The bytes of the buffer.
+    /// The size of the buffer in bytes.
     pub(crate) bytes: u64,
     /// The call that allocated it.
     pub(crate) site: &'static Location<'static>,
-    /// Whether the bytes that nothing may write have their values: the fills were enqueued. There is nothing to look at
-    /// before.
+    /// Whether the fills of the zones were enqueued. Before that, there is nothing to check.
     pub(crate) is_filled: Arc<AtomicBool>,
 }
 
@@ -29,11 +29,11 @@ pub(crate) struct Zoned {
 #[derive(Debug)]
 pub(crate) struct Dropped {
     pub(crate) of: Zoned,
-    /// Its last users.
+    /// The last users of the allocation.
     pub(crate) track: Track,
-    /// Its number in the heap.
+    /// The number of the allocation in the heap.
     pub(crate) number: u32,
-    /// Whether its bytes were looked at and poisoned since.
+    /// Whether the zones were checked and the bytes poisoned since the drop.
     pub(crate) is_poisoned: bool,
 }
 
@@ -41,11 +41,11 @@ pub(crate) struct Dropped {
 #[derive(Debug, Default)]
 struct DroppedOnes {
     all: Vec<Dropped>,
-    /// The bytes of all.
+    /// The total size in bytes.
     bytes: u64,
 }
 
-/// A live allocation: its block, of a type that this floor does not know.
+/// The block of a live allocation. This floor does not know its type.
 type LiveBlock = Weak<dyn Any + Send + Sync>;
 
 /// The allocations that a device watches.
@@ -53,18 +53,19 @@ type LiveBlock = Weak<dyn Any + Send + Sync>;
 pub(crate) struct Watched {
     live: Mutex<Vec<(LiveBlock, Zoned)>>,
     dropped: Mutex<DroppedOnes>,
-    /// The damage that was found and not reported yet.
+    /// The damage that was found and not yet reported.
     pub(crate) found: Mutex<Vec<Damage>>,
 }
 
-/// Bytes that were written although no operation declared it, see
+/// Bytes that were written although no operation declared the write, see
 /// [`Device::check_memory`](crate::Device::check_memory).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Damage {
     /// The place of the bytes.
     pub place: DamagePlace,
-    /// The first and the last damaged byte, counted from the begin of the buffer. Those before it are negative.
+    /// The first and the last damaged byte, counted from the start of the buffer. Bytes before the
+    /// buffer have negative numbers.
     pub bytes: (i64, i64),
     /// The size of the buffer.
     pub size: Bytes,
@@ -78,9 +79,9 @@ pub struct Damage {
 pub enum DamagePlace {
     /// Before the first byte of the buffer.
     Before,
-    /// Behind its last byte.
+    /// After the last byte of the buffer.
     Behind,
-    /// In its memory, after it was dropped.
+    /// In the memory of the buffer, after its drop.
     AfterDrop,
 }
 
@@ -88,8 +89,8 @@ impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bytes: (from, to), size, site, place } = self;
         let how = match place {
-            DamagePlace::Before => "before the begin",
-            DamagePlace::Behind => "behind the end",
+            DamagePlace::Before => "before the start",
+            DamagePlace::Behind => "after the end",
             DamagePlace::AfterDrop => "after the drop",
         };
         write!(
@@ -110,7 +111,7 @@ impl Watched {
         live.push((Arc::downgrade(&block), of));
     }
 
-    /// The blocks that are live.
+    /// The live blocks, with their zones.
     pub(crate) fn live(&self) -> Vec<(Arc<dyn Any + Send + Sync>, Zoned)> {
         let live = self.live.lock().expect("no panic under this lock");
         live.iter().filter_map(|(block, of)| Some((block.upgrade()?, of.clone()))).collect()
@@ -129,7 +130,7 @@ impl Watched {
         std::mem::take(&mut *self.dropped.lock().expect("no panic under this lock")).all
     }
 
-    /// The bytes of dropped allocations.
+    /// The total size of dropped allocations in bytes.
     pub(crate) fn dropped_bytes(&self) -> u64 {
         self.dropped.lock().expect("no panic under this lock").bytes
     }
