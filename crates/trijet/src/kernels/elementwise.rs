@@ -6,8 +6,8 @@ use crate::device::args::ArgBlock;
 use crate::device::twin::{Cost, Tile, Twin};
 use crate::launch::{Code, KernelSpec, Shape};
 
-/// The elements of a tile: enough to be worth a call, and few enough to split a chunk into several
-/// tiles.
+/// The number of elements of a tile: enough to be worth a call, and few enough to split a chunk
+/// into several tiles.
 const TILE: u64 = 16 * 1024;
 
 fn tile(_: &ArgBlock) -> u64 {
@@ -51,11 +51,11 @@ pub(super) fn tile_input<'a, T: bytemuck::Pod>(
     &all[first..(first + len).min(all.len())]
 }
 
-/// Refuses a configuration whose blocks, or whose threads of a block, do not lie in a line.
+/// Refuses a configuration with a grid or blocks of more than one dimension.
 pub(super) fn refuse_unless_line(config: &LaunchConfig) -> Result<(), String> {
     let ([_, 1, 1], [_, 1, 1]) = (config.grid, config.block) else {
         let (grid, block) = (config.grid, config.block);
-        return Err(format!("a grid of {grid:?} blocks of {block:?}; it uses x only"));
+        return Err(format!("a grid of {grid:?} blocks of {block:?}; the kernel uses x only"));
     };
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The kernels that come with the library. Each has its device source, the PTX of it, and the same
+//! The kernels of the library. Each has its device source, the PTX generated from it, and the same
 //! function over slices for the host device.
 //!
 //! `<name>/<name>.cu` is CUDA C++ without any header; `<name>/<name>.ptx` is generated from it by
@@ -7,9 +7,9 @@
 //! device sources are built with `--fmad=false`, integers wrap, and floats are rounded after every
 //! operation.
 //!
-//! PTX is compared with its device and its launches: see [`lint`] and [`PtxRule`]. Most kernels run on
-//! compute capability 8.0 and later. Those that need 9.0 say so, and an older GPU refuses them with
-//! [`PtxRule::Target`] when they are loaded.
+//! PTX is compared with its device and its launches: see [`lint`] and [`PtxRule`]. Most kernels run
+//! on compute capability 8.0 and later. The documentation of a kernel states if it needs 9.0. An
+//! older GPU refuses to load such a kernel, with [`PtxRule::Target`].
 //!
 //! Every pointer parameter of an entry is followed by its length in elements. No entry reads or
 //! writes beyond these lengths.

@@ -8,10 +8,11 @@ use crate::stream::Stream;
 use half::bf16;
 use std::marker::PhantomData;
 
-/// The numbers that NCCL gives to the elements `T` and to an operation, by `ncclDataType_t` and `ncclRedOp_t` of `nccl.h`.
+/// The numbers of NCCL for the elements `T` and for an operation: `ncclDataType_t` and
+/// `ncclRedOp_t` of `nccl.h`.
 ///
-/// NCCL accesses memory by the type of the elements. Only this library makes such numbers, and only those of `T`, so no
-/// [`Reduction`] can name a larger element than it has.
+/// NCCL accesses memory by the type of the elements. Only this library makes such numbers, and only
+/// for `T`. So no [`Reduction`] can name a larger element than it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NcclNames<T> {
     pub(crate) element: i32,
@@ -19,35 +20,38 @@ pub struct NcclNames<T> {
     of: PhantomData<fn() -> T>,
 }
 
-/// A way to combine elements: the parts of tasks ([`Data::reduce`](crate::task::Data::reduce)), or the data of several devices
+/// A way to combine elements: the parts of tasks ([`Data::reduce`](crate::task::Data::reduce)), or
+/// the data of several devices
 /// ([`Communicator::all_reduce`](crate::comm::Communicator::all_reduce)).
 pub trait Reduction<T: Element>: Send + Sync + 'static {
-    /// The value that changes nothing: 0 for a sum.
+    /// The identity, which changes no value: 0 for a sum.
     const IDENTITY: T;
 
-    /// How NCCL names this combination of these elements; `None` if it has none.
+    /// The numbers of NCCL for this combination of these elements; `None` if NCCL has none.
     const NCCL: Option<NcclNames<T>> = None;
 
-    /// Combines the elements of `part` into those of `total`, which has as many.
+    /// Combines the elements of `part` into the elements of `total`, which has the same length.
     ///
     /// # Errors
-    /// What the enqueue call reports.
+    /// The error of the enqueue call.
     fn combine(stream: &Stream, part: View<'_, T>, total: ViewMut<'_, T>) -> Result<()>;
 }
 
 /// Sums. Integers wrap.
 #[derive(Debug, Clone, Copy)]
 pub struct Sum;
-/// The smallest of all. Of floating-point numbers it is `minimum` of IEEE 754-2019, as of NumPy and PyTorch: a NaN wins, and -0 is
-/// less than 0. A NaN that was combined has the bits of the canonical one (`0x7fff_ffff`, or `0x7fff` for bf16). So the result
-/// has the same bits in every order.
+/// The minimum. For floating-point numbers it is `minimum` of IEEE 754-2019, as in NumPy and
+/// PyTorch: a NaN wins, and -0 is less than 0. A NaN in the result has the bits of the canonical
+/// NaN (`0x7fff_ffff`, or `0x7fff` for bf16). So the result has the same bits in every order.
 #[derive(Debug, Clone, Copy)]
 pub struct Min;
-/// The largest of all, with the rule of [`Min`] for floating-point numbers: a NaN wins, and 0 is greater than -0.
+/// The maximum, with the rule of [`Min`] for floating-point numbers: a NaN wins, and 0 is greater
+/// than -0.
 #[derive(Debug, Clone, Copy)]
 pub struct Max;
 
-// Without numbers of NCCL: its minima and maxima of floating-point numbers ignore a NaN.
+// Minima and maxima of floating-point numbers have no numbers of NCCL, because NCCL ignores a NaN
+// there.
 macro_rules! reductions {
     ($($of:ty, $type:ty, $identity:expr, $kernel:ident $(, $element:literal, $operation:literal)?;)*) => {$(
         impl Reduction<$type> for $of {

@@ -99,7 +99,9 @@ pub(crate) fn a_sum_by_warps_with_roles_has_any_length_alignment_and_grid(
         }
     }
     let (x, mut z) = (streams[0].alloc::<f32>(8)?, streams[0].alloc::<f32>(8)?);
-    for (block, why) in [([64, 1, 1], "blocks of 64 threads; 96"), ([96, 2, 1], "it uses x only")] {
+    for (block, why) in
+        [([64, 1, 1], "blocks of 64 threads; 96"), ([96, 2, 1], "the kernel uses x only")]
+    {
         let config = LaunchConfig::new([1; 3], block);
         let refused = streams[0].launch_with(&ADD, config, (&x, &x, &mut z)).expect_err("refused");
         assert_eq!(refused.kind(), ErrorKind::InvalidValue);
@@ -176,7 +178,7 @@ pub(crate) fn a_product_refuses_sizes_and_shapes_that_do_not_fit(device: &Device
     };
     let right = config(10, 8, 2);
     refused(4, 0, right, "a matrix of 0 columns");
-    refused(4, 7, right, "y has 80 elements, which are no rows of 7");
+    refused(4, 7, right, "y has 80 elements, not whole rows of 7");
     refused(5, 8, right, "x has 40 elements; 10 rows of 5 are needed");
     refused(4, 8, right.cluster([1, 2, 1]), "grid.y is 1");
     refused(4, 8, config(33, 8, 2), "a grid of [4, 1, 1] blocks");

@@ -354,7 +354,7 @@ pub(crate) fn tilings_and_matrices_that_do_not_fit_are_refused(device: &Device) 
     let mut short = s.alloc_zeroed::<f32>(79)?;
     let (x, w) = (left(x.view(), [10, 40], 40)?, right(w.view(), [40, 8], 8)?);
     let error = s.launch_with(&MATMUL, given, (x, w, &mut short, [10, 40, 8])).expect_err("short");
-    assert!(error.to_string().contains("y has 79 elements; 10 rows of 8 are 80"), "{error}");
+    assert!(error.to_string().contains("y has 79 elements; 10 rows of 8 need 80"), "{error}");
     s.launch_with(&MATMUL, given, (x, w, &mut y, [10, 40, 8]))?;
     assert_eq!(s.download(&y)?, [0.0; 80]);
     Ok(())

@@ -1,5 +1,6 @@
-//! A product of matrices by clusters of blocks: the first block of a cluster, its leader, loads each tile of
-//! the second matrix, and all blocks read it from the leader's shared memory (distributed shared memory).
+//! A product of matrices by clusters of blocks. The first block of a cluster, its leader, loads
+//! each tile of the second matrix. All blocks read the tile from the leader's shared memory
+//! (distributed shared memory).
 //!
 //! Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](super::PtxRule::Target).
 
@@ -17,12 +18,13 @@ pub(crate) const PTX: &str = include_str!("cluster.ptx");
 pub type ClusterParams = (u32, u32, In<f32>, In<f32>, Out<f32>);
 
 const THREADS: u32 = 256;
-/// The rows and columns of the result that a block computes.
+/// The number of rows, and of columns, of the result that a block computes.
 const ROWS: u64 = 16;
 const COLUMNS: u64 = 64;
 
-/// The configuration of a launch whose result has `rows` rows of `columns`, in clusters of `cluster` blocks
-/// below each other: 1, 2, 4 or 8. The last cluster of a column may have blocks without rows.
+/// The configuration of a launch for a result with `rows` rows of `columns` elements, in vertical
+/// clusters of `cluster` blocks: 1, 2, 4 or 8. The last cluster of a column may have blocks without
+/// rows.
 ///
 /// ```
 /// use trijet::kernels::cluster;
@@ -37,7 +39,7 @@ pub fn config(rows: u64, columns: u32, cluster: u32) -> LaunchConfig {
     LaunchConfig::new(grid, [THREADS, 1, 1]).cluster([cluster, 1, 1])
 }
 
-/// The rows of the result.
+/// The number of rows of the result.
 fn rows(args: &ArgBlock) -> u64 {
     args.spans()[2].elements / u64::from(args.scalar::<u32>(1)).max(1)
 }
@@ -49,7 +51,7 @@ fn check(args: &ArgBlock) -> Result<(), String> {
         return Err("a matrix of 0 columns".to_owned());
     }
     if !y.elements.is_multiple_of(u64::from(columns)) {
-        return Err(format!("y has {} elements, which are no rows of {columns}", y.elements));
+        return Err(format!("y has {} elements, not whole rows of {columns}", y.elements));
     }
     let rows = rows(args);
     let wanted = [("x", x, rows, inner), ("w", w, u64::from(inner), columns)];
@@ -65,7 +67,10 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 fn check_shape(args: &ArgBlock, given: &LaunchConfig) -> Result<(), String> {
     let cluster = given.cluster[0];
     if given.cluster != [cluster, 1, 1] || !matches!(cluster, 1 | 2 | 4 | 8) {
-        return Err(format!("clusters of {:?} blocks; 1, 2, 4 or 8 in x are", given.cluster));
+        return Err(format!(
+            "clusters of {:?} blocks; 1, 2, 4 or 8 in x are allowed",
+            given.cluster
+        ));
     }
     let wanted = config(rows(args), args.scalar(1), cluster);
     if (given.grid, given.block) != (wanted.grid, wanted.block) {
@@ -77,7 +82,7 @@ fn check_shape(args: &ArgBlock, given: &LaunchConfig) -> Result<(), String> {
     Ok(())
 }
 
-/// Elements of whole rows, about as many as a block computes.
+/// The number of elements of whole rows, about as many as a block computes.
 fn tile_elements(args: &ArgBlock) -> u64 {
     u64::from(args.scalar::<u32>(1)) * ROWS
 }
@@ -93,10 +98,10 @@ fn cost(args: &ArgBlock) -> Cost {
     Cost { bytes, ops: 2 * args.spans()[2].elements * u64::from(args.scalar::<u32>(0)) }
 }
 
-/// `y = x * w` in single precision. Its arguments are `(inner, columns, &x, &w, &mut y)`: `x` has rows of
-/// `inner` elements, `w` has `inner` rows of `columns`, and `y` as many rows as `x`, of `columns`. Each
-/// element is the sum of its products in order, rounded after every operation. [`config`] makes its
-/// configurations.
+/// `y = x * w` in single precision. Its arguments are `(inner, columns, &x, &w, &mut y)`. `x` has
+/// rows of `inner` elements. `w` has `inner` rows of `columns` elements. `y` has as many rows as
+/// `x`, with `columns` elements each. Each element is the sum of its products in order, rounded
+/// after every operation. [`config`] makes its configurations.
 ///
 /// ```
 /// use trijet::kernels::cluster::{MATMUL, config};
@@ -112,8 +117,8 @@ fn cost(args: &ArgBlock) -> Cost {
 pub static MATMUL: Kernel<ClusterParams> = {
     let shape = Shape::Given(check_shape);
     let spec = KernelSpec::new("cluster_matmul_f32", Code::ptx(PTX), shape).check(check);
-    // SAFETY: it takes (u32, u32, const float*, u64, const float*, u64, float*, u64), and compares each index
-    // with its length. The shape has a block for each part of y, and whole clusters, whose blocks all
-    // reach every barrier.
+    // SAFETY: the kernel takes (u32, u32, const float*, u64, const float*, u64, float*, u64), and
+    // compares each index with its length. The shape has a block for each part of y. It has whole
+    // clusters, and all blocks of a cluster reach every barrier.
     unsafe { Kernel::declare(spec.twin(Twin { tile_elements, run: tile, cost })) }
 };

@@ -1,4 +1,5 @@
-//! Sums, minima and maxima of two spans, element by element, into the second: `sum_f32` and its siblings.
+//! Sums, minima and maxima of two spans, element by element, into the second span: `sum_f32` and
+//! its siblings.
 
 pub(crate) mod host;
 
@@ -11,7 +12,7 @@ use half::bf16;
 /// The device code, generated from `combine.cu`.
 pub(crate) const PTX: &str = include_str!("combine.ptx");
 
-/// A kernel that combines the elements of a span into those of another one.
+/// A kernel that combines the elements of one span into the elements of another.
 pub type Combine<T> = Kernel<(In<T>, InOut<T>)>;
 
 fn sum<T: host::Combinable + bytemuck::Pod>(tile: &mut Tile<'_>) {
@@ -33,7 +34,8 @@ macro_rules! kernels {
     ($per_thread:literal: $($name:ident $entry:literal $type:ty, $twin:ident;)*) => {$(
         #[doc = concat!("`", $entry, "` over elements of `", stringify!($type), "`. Its arguments are `(&x, &mut y)`, of equal lengths.")]
         pub static $name: Combine<$type> =
-            // SAFETY: the entry takes (const T*, u64, T*, u64) for the `T` of its name, and stays within both lengths.
+            // SAFETY: the entry takes (const T*, u64, T*, u64) for the `T` of its name, and stays
+            // within both lengths.
             unsafe {
                 Kernel::declare(
                     KernelSpec::new($entry, Code::ptx(PTX), Shape::Elements { per_thread: $per_thread })

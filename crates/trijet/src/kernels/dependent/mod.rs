@@ -1,5 +1,6 @@
-//! A producer and a consumer for dependent launches ([`LaunchConfig::dependent`]): each begins while the kernel
-//! before it still runs, and waits inside for its results. A chain is a producer and any number of consumers.
+//! A producer and a consumer for dependent launches ([`LaunchConfig::dependent`]). Each begins
+//! while the previous kernel still runs, and waits inside for the results of that kernel. A chain
+//! is a producer and any number of consumers.
 //!
 //! Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](super::PtxRule::Target).
 
@@ -21,14 +22,14 @@ pub type Consumer = (u32, u32, Trigger, In<u32>, Out<u32>);
 /// Instructions of one round of the hash, as in `work.cu`.
 const OPS_PER_ROUND: u64 = 7;
 
-/// When a kernel lets the next one of its stream begin, if that is a dependent launch. The results are the
-/// same: what the next kernel needs, it waits for (law A35).
+/// When a kernel lets the next kernel of its stream begin, if that is a dependent launch. The
+/// results are the same, because the next kernel waits for the data that it needs (law A35).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, NoUninit)]
 #[repr(u32)]
 pub enum Trigger {
-    /// After the results are written: only the end of the kernel overlaps the next one.
+    /// After the results are written. Only the end of the kernel overlaps the next kernel.
     Late = 0,
-    /// At once: everything that the next kernel does before its wait overlaps.
+    /// At once. Everything that the next kernel does before its wait overlaps.
     Early = 1,
 }
 
@@ -52,20 +53,20 @@ fn cost_of_producer(args: &ArgBlock) -> Cost {
     Cost { bytes: y.bytes(), ops: y.elements * rounds * OPS_PER_ROUND }
 }
 
-/// `y[i]` is the hash of `seed + i` after `rounds` rounds, those of [`WORK`](crate::testing::WORK). Its
-/// arguments are `(seed, rounds, trigger, &mut y)`, and any line of blocks will do.
+/// `y[i]` is the hash of `seed + i` after `rounds` rounds of [`WORK`](crate::testing::WORK). Its
+/// arguments are `(seed, rounds, trigger, &mut y)`. Any one-dimensional grid of blocks is valid.
 pub static PRODUCE: Kernel<(u32, u32, Trigger, Out<u32>)> = {
     let shape = Shape::Given(check_shape);
     let spec = KernelSpec::new("dependent_produce_u32", Code::ptx(PTX), shape).check(any_lengths);
     let twin = Twin { cost: cost_of_producer, ..twin(produced) };
-    // SAFETY: it takes (u32, u32, u32, u32*, u64) and stays within the length. Every thread waits before its
-    // first access.
+    // SAFETY: the kernel takes (u32, u32, u32, u32*, u64) and stays within the length. Every thread
+    // waits before its first access.
     unsafe { Kernel::declare(spec.twin(twin)) }
 };
 
-/// `y[i]` is one round of the hash over `x[len - 1 - i] ^ key`, where the key is the hash of `salt` after
-/// `rounds` rounds, which are computed before the wait. Its arguments are `(salt, rounds, trigger, &x, &mut
-/// y)`; `x` and `y` have equal lengths, and any line of blocks will do.
+/// `y[i]` is one round of the hash over `x[len - 1 - i] ^ key`. The key is the hash of `salt` after
+/// `rounds` rounds, and is computed before the wait. Its arguments are `(salt, rounds, trigger, &x,
+/// &mut y)`; `x` and `y` have equal lengths. Any one-dimensional grid of blocks is valid.
 ///
 /// ```
 /// use trijet::kernels::dependent::{CONSUME, PRODUCE, Trigger};
@@ -84,8 +85,8 @@ pub static PRODUCE: Kernel<(u32, u32, Trigger, Out<u32>)> = {
 pub static CONSUME: Kernel<Consumer> = {
     let shape = Shape::Given(check_shape);
     let spec = KernelSpec::new("dependent_consume_u32", Code::ptx(PTX), shape).check(equal_lengths);
-    // SAFETY: it takes (u32, u32, u32, const u32*, u64, u32*, u64) and stays within both lengths. What stands
-    // before the wait of each thread uses no memory.
+    // SAFETY: the kernel takes (u32, u32, u32, const u32*, u64, u32*, u64) and stays within both
+    // lengths. The code before the wait of each thread accesses no memory.
     unsafe { Kernel::declare(spec.twin(twin(consumed))) }
 };
 
@@ -93,7 +94,7 @@ pub static CONSUME: Kernel<Consumer> = {
 mod tests {
     use super::PTX;
 
-    /// What the declarations promise, and no GPU has to be asked: laws A34 and A35.
+    /// The declarations promise laws A34 and A35. This test needs no GPU.
     #[test]
     fn memory_is_used_after_the_wait_and_both_triggers_are_there() {
         let entries: Vec<&str> = PTX.split(".visible .entry").skip(1).collect();

@@ -1,5 +1,5 @@
-//! Kernels that set every element of a span, `y[i] = value`: one for each size of an element, and the
-//! function that chooses one.
+//! Kernels that set every element of a span, `y[i] = value`: one kernel for each size of an
+//! element, and the function that chooses a kernel.
 
 pub(crate) mod host;
 

@@ -4,7 +4,8 @@
 use crate::device::tiling::{Matrix, Tiling};
 use half::bf16;
 
-/// The elements `run` of the result from the element `first` of its memory on. What lies between its rows stays.
+/// The elements `run` of the result, starting at the element `first` of its memory. Elements
+/// between its rows keep their values.
 pub(crate) fn matmul(
     a: &Matrix<'_, bf16>,
     b: &Matrix<'_, bf16>,
@@ -12,7 +13,7 @@ pub(crate) fn matmul(
     first: usize,
     run: &mut [bf16],
 ) {
-    // A row of a is used for a row of the result.
+    // A row of a is used for a whole row of the result.
     let mut of_row = (usize::MAX, Vec::new());
     for (at, d_element) in (first..).zip(run) {
         let (row, column) = (at / d.pitch, at % d.pitch);

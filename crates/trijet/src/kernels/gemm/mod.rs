@@ -1,7 +1,9 @@
-//! A product of bf16 matrices on tensor cores: warps with roles, a ring of boxes that the copy engine fills, multiplication by
-//! warpgroups, and clusters of two blocks that share what both need.
+//! A product of bf16 matrices on tensor cores. Warps have different roles, the copy engine fills a
+//! ring of boxes, warpgroups multiply, and the two blocks of a cluster share the boxes that both
+//! need.
 //!
-//! Needs compute capability 9.0 on a GPU, and runs on no later one: see [`PtxRule::Target`](super::PtxRule::Target).
+//! Needs compute capability 9.0 on a GPU, and does not run on later ones: see
+//! [`PtxRule::Target`](super::PtxRule::Target).
 
 pub(crate) mod host;
 
@@ -22,21 +24,25 @@ pub type GemmParams = (Tiled<In<bf16>>, Tiled<In<bf16>>, Tiled<Out<bf16>>, [u32;
 
 /// Two warpgroups that multiply and one that loads.
 const THREADS: u32 = 384;
-/// The rows and columns of the result that a block computes at a time.
+/// The number of rows, and of columns, of the result that a block computes at a time.
 const SIDE: u32 = 128;
-/// The shared memory of a block: six slots of two boxes, what the warps store, and the barriers.
+/// The shared memory of a block: six slots of two boxes, the data that the warps store, and the
+/// barriers.
 const SHARED_BYTES: u32 = 229_472;
-/// The boxes of a, b and d in rows. They have 64 columns, the 128 bytes of the swizzle.
+/// The numbers of rows of the boxes of a, b and d. Boxes have 64 columns, the 128 bytes of the
+/// swizzle.
 const BOX_ROWS: [u32; 3] = [SIDE, SIDE / 2, 16];
 const BOX_COLUMNS: u32 = 64;
-/// Places in a matrix are numbers of 32 bits with a sign, and the last tiles end beyond the matrix.
+/// Maximum side of a matrix. Places in a matrix are signed 32-bit numbers, and the last tiles end
+/// beyond the matrix.
 const SIDE_MAX: u32 = (1 << 31) - 1024;
 
 const fn tiling(sides: [usize; 2], pitch: usize, box_rows: u32) -> Tiling {
     Tiling::new(sides, [box_rows, BOX_COLUMNS]).pitch(pitch).swizzle(Swizzle::Bytes128)
 }
 
-/// The first matrix of a product, `[m, k]`, with `pitch` elements from row to row: a multiple of 8.
+/// The first matrix of a product, `[m, k]`. The distance of its rows is `pitch` elements, a
+/// multiple of 8.
 ///
 /// # Errors
 /// As for [`View::tiled`].
@@ -44,7 +50,8 @@ pub fn left(a: View<'_, bf16>, sides: [usize; 2], pitch: usize) -> Result<TiledV
     a.tiled(tiling(sides, pitch, BOX_ROWS[0]))
 }
 
-/// The second matrix of a product, `[n, k]`: the products of the sum follow each other in its rows too.
+/// The second matrix of a product, `[n, k]`. The factors of one sum follow each other in a row, as
+/// in the first matrix.
 ///
 /// # Errors
 /// As for [`View::tiled`].
@@ -52,7 +59,8 @@ pub fn right(b: View<'_, bf16>, sides: [usize; 2], pitch: usize) -> Result<Tiled
     b.tiled(tiling(sides, pitch, BOX_ROWS[1]))
 }
 
-/// The result, `[m, n]`. Where `n` is no multiple of 8, the elements of a row up to the next multiple are overwritten too.
+/// The result, `[m, n]`. If `n` is not a multiple of 8, the elements of a row up to the next
+/// multiple are overwritten too.
 ///
 /// # Errors
 /// As for [`ViewMut::tiled`].
@@ -64,8 +72,9 @@ pub fn result(
     d.tiled(tiling(sides, pitch, BOX_ROWS[2]))
 }
 
-/// A configuration for a result of `m` rows and `n` columns on a GPU with so many multiprocessors: as many blocks as run at
-/// once, at most one for each tile, in clusters of two where there are two rows of tiles.
+/// A configuration for a result of `m` rows and `n` columns on a GPU with this number of
+/// multiprocessors. It has as many blocks as run at once, but at most one for each tile. The blocks
+/// are in clusters of two if there are two rows of tiles.
 ///
 /// ```
 /// use trijet::kernels::gemm;
@@ -83,7 +92,8 @@ pub fn config(m: u32, n: u32, multiprocessors: u32) -> LaunchConfig {
     shaped(blocks, cluster)
 }
 
-/// A configuration of `blocks` blocks in clusters of `cluster`. Each cluster goes on with the next tile.
+/// A configuration of `blocks` blocks in clusters of `cluster`. Each cluster continues with the
+/// next tile.
 const fn shaped(blocks: u32, cluster: u32) -> LaunchConfig {
     LaunchConfig::new([blocks, 1, 1], [THREADS, 1, 1])
         .cluster([cluster, 1, 1])
@@ -101,7 +111,9 @@ fn check(args: &ArgBlock) -> std::result::Result<(), String> {
             return Err(format!("{name} has {rows} rows of {columns}; {r} rows of {c} are needed"));
         }
         if sides.iter().any(|side| *side > SIDE_MAX) {
-            return Err(format!("{name} has {rows} rows of {columns}; {SIDE_MAX} are allowed"));
+            return Err(format!(
+                "{name} has {rows} rows of {columns}; at most {SIDE_MAX} are allowed"
+            ));
         }
         if ([box_rows, box_columns], swizzle) != ([rows_of_box, BOX_COLUMNS], Swizzle::Bytes128) {
             return Err(format!(
@@ -116,7 +128,7 @@ fn check(args: &ArgBlock) -> std::result::Result<(), String> {
 fn check_shape(_: &ArgBlock, given: &LaunchConfig) -> std::result::Result<(), String> {
     let cluster = given.cluster[0];
     if given.cluster != [cluster, 1, 1] || !matches!(cluster, 1 | 2) {
-        return Err(format!("clusters of {:?} blocks; 1 or 2 in x are", given.cluster));
+        return Err(format!("clusters of {:?} blocks; 1 or 2 in x are allowed", given.cluster));
     }
     if given.grid[1..] != [1, 1] || given.block != [THREADS, 1, 1] {
         return Err(format!(
@@ -140,13 +152,15 @@ fn cost(args: &ArgBlock) -> Cost {
     Cost { bytes: 2 * (m * k + n * k + m * n), ops: 2 * (m * n).saturating_mul(k) }
 }
 
-/// `d = a * b^T` of bf16 matrices, summed in single precision and rounded to bf16 at the end. Its arguments are
-/// `(a, b, d, [m, n, k])`: `a` has `m` rows of `k` elements, `b` has `n` rows of `k`, and `d` has `m` rows of `n`, as
-/// [`left`], [`right`] and [`result`] make them. [`config`] makes configurations. The order of the sums is that of the tensor
-/// cores, so it and its twin agree within the error of single-precision sums, and exactly where no sum is rounded.
+/// `d = a * b^T` of bf16 matrices, summed in single precision and rounded to bf16 at the end. Its
+/// arguments are `(a, b, d, [m, n, k])`. `a` has `m` rows of `k` elements, `b` has `n` rows of `k`
+/// elements, and `d` has `m` rows of `n` elements. [`left`], [`right`] and [`result`] make them,
+/// and [`config`] makes configurations. The tensor cores determine the order of the sums. So the
+/// kernel and its twin agree within the error of single-precision sums, and exactly if no sum is
+/// rounded.
 ///
-/// It waits for the kernel before it as a [dependent](LaunchConfig::dependent) launch does, and lets the next one begin when
-/// a block has loaded its last box.
+/// The kernel waits for the previous kernel as a [dependent](LaunchConfig::dependent) launch does.
+/// It lets the next kernel begin when a block has loaded its last box.
 ///
 /// ```
 /// use trijet::kernels::gemm::{MATMUL, bf16, config, left, result, right};
@@ -180,9 +194,11 @@ pub static MATMUL: Kernel<GemmParams> = {
         .exactness(Exactness::Relative(1e-2))
         .shared_bytes_max(SHARED_BYTES);
     let twin = Twin { tile_elements: |_| 4096, run: tile, cost };
-    // SAFETY: it takes (CUtensorMap, CUtensorMap, CUtensorMap, three u32), and touches global memory by the copy engine alone,
-    // which stays within the matrices, and within their last units, that the tilings name. The check demands boxes as large as
-    // their places in shared memory, sides of which no place is beyond 31 bits, and the shape demands as much shared memory as
-    // the places take, and clusters in which all blocks take the same steps, so each barrier is reached.
+    // SAFETY: the kernel takes (CUtensorMap, CUtensorMap, CUtensorMap, three u32), and accesses
+    // global memory only by the copy engine. The copy engine stays within the matrices that the
+    // tilings name, and within their last units. The check demands boxes as large as their places
+    // in shared memory, and sides for which every place fits into 31 bits. The shape demands as
+    // much shared memory as the places take, and clusters in which all blocks take the same steps,
+    // so each barrier is reached.
     unsafe { Kernel::declare(spec.twin(twin)) }
 };

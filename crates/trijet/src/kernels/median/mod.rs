@@ -1,11 +1,11 @@
 //! An exact integer median filter of 8 and 16 bit images, radius 1 to 7.
 //!
 //! The data are a stack of images, each `height` rows of `width` pixels. Rows are numbered over the
-//! whole stack: global row `g` belongs to image `g / height`. Work is divided into whole output
-//! rows, between any two rows. What a window has beyond the edges of its image follows from the pixels
-//! of this image ([`Edges`]). A chunk therefore needs a halo of up to `radius` rows on each side, or
-//! whole images with [`Edges::Wrap`], and neither device needs to know where the images of other
-//! chunks lie.
+//! whole stack: global row `g` belongs to image `g / height`. Work is divided between any two rows,
+//! into whole output rows. The values of a window beyond the edges of its image follow from the
+//! pixels of this image ([`Edges`]). So a chunk needs a halo of up to `radius` rows on each side,
+//! or whole images with [`Edges::Wrap`]. Neither device needs to know the places of the images of
+//! other chunks.
 
 pub(crate) mod plan;
 
@@ -35,7 +35,7 @@ pub type MedianParams<T> = (u32, u32, u64, u64, In<T>, Out<T>, u32);
 pub struct Window {
     /// The pixels on each side of the middle, 1 to 7.
     pub radius: u32,
-    /// What the window has beyond the edges of the image.
+    /// The values of the window beyond the edges of the image.
     pub edges: Edges,
 }
 
@@ -45,7 +45,7 @@ impl From<u32> for Window {
     }
 }
 
-/// Where the pixels of a call are in their stack of images.
+/// The place of the pixels of a call in their stack of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows {
     /// Pixels of a row.
@@ -91,10 +91,10 @@ impl MedianPixel for u16 {
 }
 
 /// Enqueues the median filter of `x` into `y`: each pixel becomes the median of the window around
-/// it. The window stays in the image of the pixel, which is continued beyond its edges: with a
-/// radius alone by the pixel at the edge, as by SciPy's `median_filter(.., mode='nearest')`. `x` holds
-/// the rows of `y` and those that their windows reach; with [`Edges::Wrap`], all rows of an image that a
-/// window leaves.
+/// it. The window uses only the image of the pixel. The image is continued beyond its edges: with a
+/// radius alone, by the pixel at the edge, as in SciPy's `median_filter(.., mode='nearest')`. `x`
+/// holds the rows of `y` and the rows that their windows reach. With [`Edges::Wrap`], it holds all
+/// rows of an image that a window leaves.
 ///
 /// ```
 /// use trijet::kernels::median::{Edges, Rows, Window, median};

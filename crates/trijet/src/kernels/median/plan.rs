@@ -1,9 +1,9 @@
 //! The plan of a launch of the median filter: the entry of `median.cu` for a radius and an element
 //! type, its block and its grid.
 //!
-//! Every entry takes `(u32 width, u32 height, u64 first_out_row, u64 first_in_row, const T* x,
-//! u64 x_len, T* y, u64 y_len, u32 edges)`, one block shape and no dynamic shared memory. Blocks stride over
-//! tiles, so any grid computes the right result. The grid of a plan has one block per tile.
+//! Every entry takes `(u32 width, u32 height, u64 first_out_row, u64 first_in_row, const T* x, u64
+//! x_len, T* y, u64 y_len, u32 edges)`, one block shape and no dynamic shared memory. Blocks stride
+//! over tiles, so any grid computes the right result. The grid of a plan has one block per tile.
 #![forbid(unsafe_code)]
 
 use trijet_twins::RADIUS_MAX;
@@ -11,7 +11,7 @@ use trijet_twins::RADIUS_MAX;
 /// Rows of a tile, `TILE_ROWS` in `median.cu`.
 const TILE_ROWS: u64 = 32;
 
-/// The most blocks along the second axis of a grid (CUDA C++ Programming Guide, compute
+/// Maximum number of blocks along the second axis of a grid (CUDA C++ Programming Guide, compute
 /// capabilities).
 const GRID_Y_MAX: u64 = 65_535;
 
@@ -50,7 +50,7 @@ impl MedianPlan {
 ///
 /// # Panics
 ///
-/// When `radius` is not in `1..=7`.
+/// If `radius` is not in `1..=7`.
 pub(crate) fn plan(radius: u32, element: PixelType) -> MedianPlan {
     assert!((1..=RADIUS_MAX).contains(&radius), "median radius {radius} is not in 1..=7");
     let (entry, tile_columns) = match (element, radius) {

@@ -4,7 +4,7 @@
 use crate::device::tiling::Matrix;
 use trijet_twins::device_float;
 
-/// The elements `y` of the product of `x` and `w` from the element `first` on, row by row.
+/// The elements `y` of the product of `x` and `w`, starting at the element `first`, row by row.
 pub(crate) fn matmul(x: &Matrix<'_, f32>, w: &Matrix<'_, f32>, first: usize, y: &mut [f32]) {
     let columns = w.tiling.columns;
     for (at, y) in (first..).zip(y) {

@@ -1,5 +1,6 @@
-//! A product of matrices by clusters of blocks: the copy engine loads each tile of the first matrix once for
-//! all blocks of a cluster (multicast), and each block loads its own tiles of the second one.
+//! A product of matrices by clusters of blocks. The copy engine loads each tile of the first matrix
+//! once for all blocks of a cluster (multicast). Each block loads its own tiles of the second
+//! matrix.
 //!
 //! Needs compute capability 9.0 on a GPU: see [`PtxRule::Target`](super::PtxRule::Target).
 
@@ -21,15 +22,16 @@ pub type MulticastParams = (Tiled<In<f32>>, Tiled<In<f32>>, Out<f32>, [u32; 3]);
 
 /// Eight warps that compute and one that loads.
 const THREADS: u32 = 288;
-/// The rows and columns of the result that a block computes at a time.
+/// The number of rows, and of columns, of the result that a block computes at a time.
 const SIDE: u32 = 32;
 /// The boxes of x and of w, in rows and columns.
 const BOX_OF_X: [u32; 2] = [8, SIDE];
 const BOX_OF_W: [u32; 2] = [SIDE, SIDE];
-/// Places in a matrix are numbers of 32 bits with a sign, and blocks of the last cluster may be beyond its end.
+/// Maximum side of a matrix. Places in a matrix are signed 32-bit numbers, and blocks of the last
+/// cluster may be beyond the end of the matrix.
 const SIDE_MAX: u32 = (1 << 31) - 1024;
 
-/// The first matrix of a product: `[rows, columns]`, with `pitch` elements from row to row.
+/// The first matrix of a product, `[rows, columns]`. The distance of its rows is `pitch` elements.
 ///
 /// # Errors
 /// As for [`View::tiled`].
@@ -45,9 +47,9 @@ pub fn right(w: View<'_, f32>, sides: [usize; 2], pitch: usize) -> Result<TiledV
     w.tiled(Tiling::new(sides, BOX_OF_W).pitch(pitch))
 }
 
-/// A configuration with a block for each part of a result of `rows` rows and `columns` columns, in clusters of
-/// `cluster` neighbours: 1, 2, 4 or 8. Fewer clusters compute the same, since each one goes on with the next
-/// part.
+/// A configuration for a result of `rows` rows and `columns` columns, with a block for each part,
+/// in clusters of `cluster` neighbours: 1, 2, 4 or 8. Fewer clusters compute the same, because each
+/// cluster continues with the next part.
 ///
 /// ```
 /// use trijet::kernels::multicast;
@@ -59,7 +61,7 @@ pub fn config(rows: u32, columns: u32, cluster: u32) -> LaunchConfig {
     let cluster = cluster.max(1);
     let groups = columns.div_ceil(SIDE).div_ceil(cluster);
     let clusters = u64::from(rows.div_ceil(SIDE)) * u64::from(groups);
-    // As many blocks as a grid can have are enough for any result.
+    // The maximum number of blocks of a grid suffices for any result.
     let most = u64::from(i32::MAX.cast_unsigned() / cluster);
     let clusters = u32::try_from(clusters.min(most)).expect("at most 2^31 - 1");
     LaunchConfig::new([clusters * cluster, 1, 1], [THREADS, 1, 1]).cluster([cluster, 1, 1])
@@ -78,7 +80,9 @@ fn check(args: &ArgBlock) -> std::result::Result<(), String> {
             return Err(format!("{name} has {rows} rows of {columns}; {r} rows of {c} are needed"));
         }
         if sides.iter().any(|side| *side > SIDE_MAX) {
-            return Err(format!("{name} has {rows} rows of {columns}; {SIDE_MAX} are allowed"));
+            return Err(format!(
+                "{name} has {rows} rows of {columns}; at most {SIDE_MAX} are allowed"
+            ));
         }
         if ([box_rows, box_columns], swizzle) != (boxes, Swizzle::None) {
             let [r, c] = boxes;
@@ -90,7 +94,7 @@ fn check(args: &ArgBlock) -> std::result::Result<(), String> {
     }
     let (found, needed) = (y.elements, u64::from(rows) * u64::from(columns));
     if found != needed {
-        return Err(format!("y has {found} elements; {rows} rows of {columns} are {needed}"));
+        return Err(format!("y has {found} elements; {rows} rows of {columns} need {needed}"));
     }
     Ok(())
 }
@@ -98,7 +102,10 @@ fn check(args: &ArgBlock) -> std::result::Result<(), String> {
 fn check_shape(_: &ArgBlock, given: &LaunchConfig) -> std::result::Result<(), String> {
     let cluster = given.cluster[0];
     if given.cluster != [cluster, 1, 1] || !matches!(cluster, 1 | 2 | 4 | 8) {
-        return Err(format!("clusters of {:?} blocks; 1, 2, 4 or 8 in x are", given.cluster));
+        return Err(format!(
+            "clusters of {:?} blocks; 1, 2, 4 or 8 in x are allowed",
+            given.cluster
+        ));
     }
     if given.grid[1..] != [1, 1] || given.block != [THREADS, 1, 1] {
         return Err(format!(
@@ -120,10 +127,11 @@ fn cost(args: &ArgBlock) -> Cost {
     Cost { bytes, ops: 2 * (rows * columns).saturating_mul(inner) }
 }
 
-/// `y = x * w` in single precision. Its arguments are `(x, w, &mut y, [rows, inner, columns])`: `x` has `rows`
-/// rows of `inner` elements and `w` has `inner` rows of `columns`, as [`left`] and [`right`] make them, and `y`
-/// has `rows` rows of `columns` that follow each other. Each element is the sum of its products in order,
-/// rounded after every operation. [`config`] makes configurations.
+/// `y = x * w` in single precision. Its arguments are `(x, w, &mut y, [rows, inner, columns])`. `x`
+/// has `rows` rows of `inner` elements, and `w` has `inner` rows of `columns` elements; [`left`]
+/// and [`right`] make them. `y` has `rows` contiguous rows of `columns` elements. Each element is
+/// the sum of its products in order, rounded after every operation. [`config`] makes
+/// configurations.
 ///
 /// ```
 /// use trijet::kernels::multicast::{MATMUL, config, left, right};
@@ -143,8 +151,9 @@ pub static MATMUL: Kernel<MulticastParams> = {
     let shape = Shape::Given(check_shape);
     let spec = KernelSpec::new("multicast_matmul_f32", Code::ptx(PTX), shape).check(check);
     let twin = Twin { tile_elements: |_| 1024, run: tile, cost };
-    // SAFETY: it takes (CUtensorMap, CUtensorMap, float*, u64, three u32), and compares each index of y with its
-    // length. The check demands boxes as large as their places in shared memory, and sides of which no place is
-    // beyond 31 bits. With the shapes, all blocks of a cluster take the same steps, so each barrier is reached.
+    // SAFETY: the kernel takes (CUtensorMap, CUtensorMap, float*, u64, three u32), and compares
+    // each index of y with its length. The check demands boxes as large as their places in shared
+    // memory, and sides for which every place fits into 31 bits. With the shapes, all blocks of a
+    // cluster take the same steps, so each barrier is reached.
     unsafe { Kernel::declare(spec.twin(twin)) }
 };

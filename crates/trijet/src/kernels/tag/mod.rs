@@ -1,4 +1,5 @@
-//! Tags in the memory of allocations, which show whether another owner writes it: `tag_u32` and `has_tag_u32`.
+//! Tags in the memory of allocations, which show whether another owner writes the memory: `tag_u32`
+//! and `has_tag_u32`.
 
 use super::elementwise::refuse_unless_line;
 use crate::device::args::ArgBlock;
@@ -8,7 +9,7 @@ use crate::launch::{Code, InOut, Kernel, KernelSpec, Out, Shape};
 /// The device code, generated from `tag.cu`.
 const PTX: &str = include_str!("tag.ptx");
 
-/// The simple operations that the modelled GPU performs in a nanosecond, see `CostModel`.
+/// The number of simple operations that the modelled GPU performs per nanosecond, see `CostModel`.
 const OPS_PER_NS: u64 = 14_000;
 
 fn differs(tile: &mut Tile<'_>) -> bool {
@@ -47,15 +48,18 @@ const fn spec(name: &'static str, run: fn(&mut Tile<'_>)) -> KernelSpec {
     KernelSpec::new(name, Code::ptx(PTX), shape).check(check).twin(twin)
 }
 
-/// Writes the tag of an owner into the first and the last word of its block, and lasts some time. Its arguments are
-/// `(tag, ns, &mut errors, &mut block)`. If the words have another tag at the end, `errors` becomes larger by 1.
+/// Writes the tag of an owner into the first and the last word of its block, and runs for at least
+/// `ns` nanoseconds. Its arguments are `(tag, ns, &mut errors, &mut block)`. If the words have
+/// another tag at the end, `errors` is increased by 1.
 pub static TAG: Kernel<(u32, u32, InOut<u32>, Out<u32>)> =
-    // SAFETY: `tag_u32` takes (u32, u32, u32*, u64, u32*, u64), and one thread of it uses the first word of `errors` and the
-    // first and the last one of the block, which exist by the check.
+    // SAFETY: `tag_u32` takes (u32, u32, u32*, u64, u32*, u64). One of its threads uses the first
+    // word of `errors` and the first and the last word of the block, which exist according to the
+    // check.
     unsafe { Kernel::declare(spec("tag_u32", write)) };
 
-/// Compares the tag in the first and the last word of a block with that of its owner, and lasts some time. Its arguments
-/// are those of [`TAG`]. If the words have another tag, at the begin or at the end, `errors` becomes larger by 1.
+/// Compares the first and the last word of a block with the tag of its owner, and runs for at least
+/// `ns` nanoseconds. Its arguments are as for [`TAG`]. If the words have another tag, at the start
+/// or at the end, `errors` is increased by 1.
 pub static HAS_TAG: Kernel<(u32, u32, InOut<u32>, InOut<u32>)> =
     // SAFETY: as for `TAG`; it writes `errors` only.
     unsafe { Kernel::declare(spec("has_tag_u32", compare)) };

@@ -1,7 +1,9 @@
-//! A sum by blocks whose warps have different roles: one loads, one adds, one stores. Each of them works on
-//! another tile of a ring in shared memory, so copies and arithmetic overlap inside a block too.
+//! A sum by blocks whose warps have different roles: one loads, one adds, one stores. Each warp
+//! works on another tile of a ring in shared memory. So copies and arithmetic overlap inside a
+//! block too.
 //!
-//! Needs compute capability 9.0 on a GPU, for bulk copies: see [`PtxRule::Target`](super::PtxRule::Target).
+//! Needs compute capability 9.0 on a GPU, for bulk copies: see
+//! [`PtxRule::Target`](super::PtxRule::Target).
 
 pub(crate) mod host;
 
@@ -18,12 +20,13 @@ pub(crate) const PTX: &str = include_str!("warp_specialized.ptx");
 /// The threads of a block: a warp for each role.
 const THREADS: u32 = 96;
 
-/// The elements of a tile. A block takes every n-th tile, where n is the number of blocks.
+/// The number of elements of a tile. A block takes every n-th tile, where n is the number of
+/// blocks.
 pub const TILE: usize = 1024;
 
-/// The configuration of a launch over `elements`: a block for each tile, and at most `blocks_max`. A
-/// block overlaps its roles only over several tiles, so blocks for all multiprocessors, and no more, are a
-/// good choice.
+/// The configuration of a launch over `elements`: a block for each tile, but at most `blocks_max`.
+/// The roles of a block overlap only over several tiles. So a good choice of `blocks_max` is the
+/// number of multiprocessors.
 ///
 /// ```
 /// use trijet::kernels::warp_specialized;
@@ -51,8 +54,8 @@ fn check_shape(_: &ArgBlock, config: &LaunchConfig) -> Result<(), String> {
     }
 }
 
-/// `z[i] = x[i] + y[i]` in single precision. Its arguments are `(&x, &y, &mut z)`, which have equal lengths
-/// and begin at any elements; [`config`] makes its configurations.
+/// `z[i] = x[i] + y[i]` in single precision. Its arguments are `(&x, &y, &mut z)`. They have equal
+/// lengths and may begin at any element. [`config`] makes its configurations.
 ///
 /// ```
 /// use trijet::kernels::warp_specialized::{ADD, config};
@@ -69,8 +72,8 @@ pub static ADD: Kernel<(In<f32>, In<f32>, Out<f32>)> = {
     let shape = Shape::Given(check_shape);
     let spec =
         KernelSpec::new("warp_specialized_add_f32", Code::ptx(PTX), shape).check(equal_lengths);
-    // SAFETY: it takes (const float*, u64, const float*, u64, float*, u64), and stays within the three
-    // lengths, also where a tile is cut: bulk copies move whole units inside a span only. Any line of
-    // blocks of 96 threads is right.
+    // SAFETY: the kernel takes (const float*, u64, const float*, u64, float*, u64), and stays
+    // within the three lengths, even if a tile is cut: bulk copies move only whole units inside a
+    // span. Any one-dimensional grid of blocks of 96 threads is valid.
     unsafe { Kernel::declare(spec.twin(twin(tile))) }
 };

@@ -1,5 +1,5 @@
-//! `y[i]` is `x[i]` after `rounds` rounds of an integer hash: `work_u32`. The number of rounds sets the
-//! arithmetic cost.
+//! `y[i]` is `x[i]` after `rounds` rounds of an integer hash: `work_u32`. The number of rounds sets
+//! the arithmetic cost.
 
 use super::elementwise::{declaration, tile_input, twin};
 use crate::device::args::ArgBlock;
@@ -29,6 +29,7 @@ const TWIN: Twin = twin(tile);
 
 /// `y[i]` is `x[i]` after `rounds` rounds of an integer hash; 0 rounds make a copy. Its arguments
 /// are `(rounds, &x, &mut y)`; `x` and `y` have equal lengths.
+///
 pub static WORK: Kernel<(u32, In<u32>, Out<u32>)> =
     // SAFETY: `work_u32` takes (u32, const u32*, u64, u32*, u64) and stays within both lengths.
     unsafe {
