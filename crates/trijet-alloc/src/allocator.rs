@@ -1,8 +1,9 @@
 //! An allocator over the heap of one device.
 //!
-//! An allocation follows the users that its bytes may still have: if the stream does not follow them anyway, it waits for
-//! them. A free takes a position on its stream and on each recorded one, and gives the bytes back with these positions. An
-//! event that the library records later stands for them, so the next owner on another stream waits for that work.
+//! An allocation follows the users that its bytes may still have: if the stream does not follow
+//! them already, it waits for them. A free takes a position on its stream and on each recorded
+//! stream, and gives the bytes back with these positions. The library later records an event for
+//! the positions, so the next owner on another stream waits for that work.
 #![forbid(unsafe_code)]
 
 use crate::table::{Block, Table};
@@ -31,22 +32,22 @@ pub struct Allocator {
     live: Table,
 }
 
-/// What an allocator has allocated, and what it cost.
+/// The memory of an allocator, and its calls of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// The memory that is allocated, rounded up to whole units of the heap.
+    /// The allocated memory, rounded up to whole units of the heap.
     pub live: Bytes,
-    /// The most memory that was allocated at once.
+    /// The maximum of memory that was allocated at once.
     pub live_high: Bytes,
     /// The memory that is held from the device.
     pub reserved: Bytes,
-    /// The most memory that was held from the device.
+    /// The maximum of memory that was held from the device.
     pub reserved_high: Bytes,
-    /// Calls of the driver that took memory from the device, recorded events or made streams wait. A pool of the driver
-    /// does not count its calls.
+    /// The number of driver calls that took memory from the device, recorded events or made streams
+    /// wait. A pool of the driver does not count its calls.
     pub driver_calls: u64,
-    /// The waits among these calls.
+    /// The number of waits among these calls.
     pub waits: u64,
 }
 
@@ -55,28 +56,29 @@ fn refused(op: &'static str, cause: String) -> Error {
 }
 
 impl Allocator {
-    /// An allocator that takes memory from `device`. Another allocator of the same device takes from the same heap.
+    /// An allocator that takes memory from `device`. All allocators of a device use the same heap.
     #[must_use]
     pub fn new(device: Device) -> Self {
         Self { device, live: Table::default() }
     }
 
-    /// The device.
+    /// The device of the allocator.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Allocates `bytes`, and returns their address. What is enqueued in `stream` from now on can use the memory, and so can
-    /// work that follows the stream from here. If there is no memory, it waits for all work of the device and tries once
-    /// more, because memory that was freed in pieces can then be joined.
+    /// Allocates `bytes`, and returns their address. Work that is enqueued in `stream` from now on
+    /// can use the memory, and so can work that follows this point of the stream. If there is no
+    /// memory, the call waits for all work of the device and tries once more, because memory that
+    /// was freed in pieces can then be joined.
     ///
     /// # Errors
-    /// `InvalidValue` for no bytes, and for more than half of the address space; `OutOfMemory`; `Capturing` while the stream
-    /// is being captured into a graph; what the driver reports.
+    /// `InvalidValue` for 0 bytes, and for more than half of the address space; `OutOfMemory`;
+    /// `Capturing` while the stream is being captured into a graph; an error of the driver.
     pub fn alloc(&self, bytes: usize, stream: &Stream) -> Result<u64> {
         if bytes == 0 || isize::try_from(bytes).is_err() {
-            let cause = format!("{bytes} bytes asked for; 1 to {} can be", isize::MAX);
+            let cause = format!("{bytes} bytes asked for; 1 to {} are possible", isize::MAX);
             return Err(refused("alloc", cause));
         }
         let total = self.device.info().memory;
@@ -104,19 +106,20 @@ impl Allocator {
         })
     }
 
-    /// Frees the allocation of `bytes` at `address`. All work that `stream` holds now, and each recorded stream, may use the
-    /// memory; its next owner follows that work. A refused free changes nothing.
+    /// Frees the allocation of `bytes` at `address`. All work that `stream` and each recorded
+    /// stream hold now may use the memory; the next owner of the memory follows that work. If the
+    /// call returns an error, it changes nothing.
     ///
     /// # Errors
-    /// `InvalidValue` if no live allocation begins at the address, or if it has another size, and for a stream of another
-    /// driver.
+    /// `InvalidValue` if no live allocation begins at the address, if the allocation has another
+    /// size, and for a stream of another driver.
     pub fn free(&self, address: u64, bytes: usize, stream: &Stream) -> Result<()> {
         let block = match self.live.shard(address).entry(address) {
             Entry::Vacant(_) => return Err(unknown("free", address)),
             Entry::Occupied(found) if found.get().buffer.len() == bytes => found.remove(),
             Entry::Occupied(found) => {
                 let len = found.get().buffer.len();
-                let cause = format!("{address:#x} has {len} bytes, not {bytes}");
+                let cause = format!("the allocation at {address:#x} has {len} bytes, not {bytes}");
                 return Err(refused("free", cause));
             }
         };
@@ -124,14 +127,14 @@ impl Allocator {
         let noted = users.try_for_each(|user| user.note_user(&block.buffer));
         drop(users);
         if noted.is_err() {
-            // Its users are not known, so the memory stays allocated.
+            // The users of the memory are not known, so it stays allocated.
             self.live.insert(address, block);
         }
         noted
     }
 
-    /// Says that work of another stream uses the allocation at `address`: all work that `stream` holds when the allocation
-    /// is freed.
+    /// Declares that work of another stream uses the allocation at `address`: all work that
+    /// `stream` holds when the allocation is freed.
     ///
     /// # Errors
     /// `InvalidValue` if no live allocation begins at the address.
@@ -146,8 +149,8 @@ impl Allocator {
         Ok(())
     }
 
-    /// Ends the use of a recorded stream: its work until now uses the allocations that it was recorded for, and it gets no
-    /// more. Call this before the stream is destroyed.
+    /// Ends the use of a recorded stream. Allocations for which it was recorded are used by its
+    /// work until now, and by no later work. Call this before the stream is destroyed.
     ///
     /// # Errors
     /// `InvalidValue` for a stream of another driver.
@@ -167,7 +170,7 @@ impl Allocator {
         self.live.has(address)
     }
 
-    /// What the device has allocated so far, by other handles of the device too.
+    /// The memory that the device has allocated so far, including other handles of the device.
     ///
     /// # Errors
     /// What the driver reports.
@@ -186,7 +189,7 @@ impl Allocator {
     }
 }
 
-/// The error of an address that no allocation has.
+/// The error for an address without an allocation.
 fn unknown(op: &'static str, address: u64) -> Error {
     let cause = format!(
         "no live allocation begins at {address:#x}: it was freed before, or another allocator made it"

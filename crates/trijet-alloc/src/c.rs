@@ -1,4 +1,5 @@
-//! The C interface, which `include/trijet_alloc.h` describes: numbers and pointers of C become devices, streams and addresses.
+//! The C interface, which `include/trijet_alloc.h` describes. It converts numbers and pointers of C
+//! to devices, streams and addresses.
 
 use crate::failure::{self, Shown};
 use crate::opened::{HOST_DEVICE, Opened, all, existing, opened};
@@ -15,21 +16,21 @@ const PER_THREAD: usize = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct TrijetAllocStatistics {
-    /// Bytes that are allocated.
+    /// The number of allocated bytes.
     pub live: u64,
-    /// The most bytes that were allocated at once.
+    /// The maximum number of bytes that were allocated at once.
     pub live_high: u64,
-    /// Bytes that are held from the device.
+    /// The number of bytes that are held from the device.
     pub reserved: u64,
-    /// The most bytes that were held from the device.
+    /// The maximum number of bytes that were held from the device.
     pub reserved_high: u64,
-    /// Calls of the driver.
+    /// The number of driver calls.
     pub driver_calls: u64,
-    /// Waits of streams among these calls.
+    /// The number of waits of streams among these calls.
     pub waits: u64,
 }
 
-/// The key of a stream: its handle, and 0 for each handle of the legacy stream.
+/// The key of a stream: its handle, or 0 for any handle of the legacy stream.
 fn key(device: c_int, stream: *mut c_void) -> usize {
     match stream.addr() {
         LEGACY if device != HOST_DEVICE => 0,
@@ -37,7 +38,7 @@ fn key(device: c_int, stream: *mut c_void) -> usize {
     }
 }
 
-/// The stream of the caller. `check` runs before an unknown handle is given to the driver.
+/// The stream of the caller. `check` runs before the driver gets an unknown handle.
 ///
 /// # Safety
 /// `raw` is a live stream of the device, and stays one until it is forgotten.
@@ -56,8 +57,9 @@ unsafe fn stream(
                 Err(Error::new(ErrorKind::InvalidValue, "stream", cause))
             }
             _ => {
-                // SAFETY: by this function's contract the handle is a live stream until `trijet_forget_stream` drops
-                // the adopted one. The handles of default streams went to the branches above.
+                // SAFETY: by this function's contract the handle is a live stream until
+                // `trijet_forget_stream` drops the adopted one. The handles of default streams went
+                // to the branches above.
                 unsafe { device.stream_from_raw(raw, ()) }
             }
         }
@@ -65,7 +67,8 @@ unsafe fn stream(
     opened.stream(key, adopt)
 }
 
-/// The error of an address that no allocation of a device has. Names the device that has it.
+/// The error for an address without an allocation on a device. Names the device that has the
+/// address.
 fn not_of(device: c_int, address: u64) -> Error {
     let owner = all().find(|(_, opened)| opened.allocator.has(address));
     let cause = match owner {
@@ -129,12 +132,12 @@ pub unsafe extern "C" fn trijet_free(
         // SAFETY: `trijet_free` demands a live stream, as `self::stream` does.
         let stream = unsafe { self::stream(opened, (device, stream), check) }?;
         let freed = opened.allocator.free(address, size, &stream);
-        // The other errors name what is wrong; an unknown address may be that of another device.
+        // The other errors name their cause. An unknown address may belong to another device.
         freed.map_err(|error| if check().is_ok() { error } else { not_of(device, address) })
     });
 }
 
-/// Says that work of `stream` uses an allocation, see the header.
+/// Declares that work of `stream` uses an allocation, see the header.
 ///
 /// # Safety
 /// As for [`trijet_alloc`].
@@ -151,7 +154,8 @@ pub unsafe extern "C" fn trijet_record_stream(ptr: *mut c_void, stream: *mut c_v
             let cause = format!("no live allocation begins at {address:#x}");
             return Err(Error::new(ErrorKind::InvalidValue, "trijet_record_stream", cause));
         };
-        // SAFETY: the caller of `trijet_record_stream` keeps the stream alive until it is forgotten.
+        // SAFETY: the caller of `trijet_record_stream` keeps the stream alive until it is
+        // forgotten.
         let stream = unsafe { self::stream(opened, (device, stream), || Ok(())) }?;
         opened.allocator.record_stream(address, &stream)
     });
@@ -180,7 +184,7 @@ pub unsafe extern "C" fn trijet_alloc_stats(
     static SHOWN: Shown = Shown::new("trijet_alloc_stats");
     failure::entered(&SHOWN, 1, || {
         if out.is_null() {
-            let cause = "the place for the statistics is null";
+            let cause = "the pointer for the statistics is null";
             return Err(Error::new(ErrorKind::InvalidValue, "trijet_alloc_stats", cause));
         }
         let of = |opened: &Opened| opened.allocator.statistics();
@@ -193,14 +197,15 @@ pub unsafe extern "C" fn trijet_alloc_stats(
             driver_calls: found.driver_calls,
             waits: found.waits,
         };
-        // SAFETY: it is not null, so it points to a structure of the caller, by this function's contract.
+        // SAFETY: it is not null, so it points to a structure of the caller, by this function's
+        // contract.
         unsafe { out.write(written) };
         Ok(0)
     })
 }
 
-/// The message of the last call of this thread that failed; null if none did. It is valid until another call of the thread
-/// fails.
+/// The message of the last call of this thread that failed; null if none did. It is valid until
+/// another call of the thread fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn trijet_alloc_last_error() -> *const c_char {
     failure::last()

@@ -1,4 +1,5 @@
-//! The errors of calls that cannot return them: the message of a thread, and the first messages on standard error.
+//! The errors of calls that cannot return them: the message of a thread, and the first messages on
+//! standard error.
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -29,20 +30,22 @@ impl Shown {
 fn keep(error: &Error) {
     let text = error.to_string().replace('\0', " ");
     let text = CString::new(text).unwrap_or_default();
-    // A thread that ends has no message any more.
+    // A thread that is ending has no message any more.
     drop(LAST.try_with(|last| last.replace(Some(text))));
 }
 
-/// The message of the last call of this thread that failed; null if none did. It is valid until another call fails.
+/// The message of the last call of this thread that failed; null if none did. It is valid until
+/// another call fails.
 pub(crate) fn last() -> *const c_char {
     let found =
         LAST.try_with(|last| last.borrow().as_ref().map_or(std::ptr::null(), |s| s.as_ptr()));
     found.unwrap_or(std::ptr::null())
 }
 
-/// Runs a call that C code makes, and returns `refused` if it fails. A panic is an error. The first error of the call is
-/// printed, because callers such as PyTorch do not ask for the message. No bytes asked for is an error that is not printed:
-/// PyTorch asks for none for an empty tensor.
+/// Runs a call of C code, and returns `refused` if it fails. A panic becomes an error. The first
+/// error of the call is printed, because callers such as PyTorch do not ask for the message. The
+/// error of a request for 0 bytes is not printed, because PyTorch makes such requests for empty
+/// tensors.
 pub(crate) fn entered<R>(shown: &Shown, refused: R, run: impl FnOnce() -> Result<R>) -> R {
     let call = || {
         probe::refuse_in_child(shown.call)?;
@@ -52,7 +55,7 @@ pub(crate) fn entered<R>(shown: &Shown, refused: R, run: impl FnOnce() -> Result
         Ok(Ok(value)) => return value,
         Ok(Err(error)) => error,
         Err(payload) => {
-            // The drop of a foreign payload might panic again.
+            // Dropping a foreign payload might panic again.
             std::mem::forget(payload);
             Error::new(ErrorKind::Panicked, shown.call, "it panicked; standard error says where")
         }

@@ -1,11 +1,12 @@
 //! The heap of Trijet as an allocator with a C interface.
 //!
-//! Other libraries, PyTorch among them, take device memory from the heap of a device and use it in streams of their own. The
-//! heap gives memory again in the order of its users, so an allocation and a free make no call of the driver in the usual
-//! case. `include/trijet_alloc.h` describes the C functions; [`Allocator`] is the same for Rust.
+//! Other libraries, for example PyTorch, take device memory from the heap of a device and use it in
+//! their own streams. The heap reuses memory in the order of its users, so an allocation and a free
+//! usually make no call of the driver. `include/trijet_alloc.h` describes the C functions;
+//! [`Allocator`] is the same for Rust.
 //!
-//! What the library cannot see, the caller says: a free stands for all work that its stream holds at that moment. Work on
-//! other streams counts with [`Allocator::record_stream`].
+//! The library does not see the work of the caller. So a free stands for all work that its stream
+//! holds at that time, and [`Allocator::record_stream`] adds the work of other streams.
 
 mod allocator;
 mod c;

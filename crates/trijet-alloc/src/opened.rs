@@ -1,5 +1,5 @@
-//! The devices that C code allocates from, by their numbers. They are opened at the first call and never closed, so nothing
-//! calls the driver when the process ends.
+//! The devices from which C code allocates, by number. They are opened at the first call and never
+//! closed, so nothing calls the driver when the process ends.
 #![forbid(unsafe_code)]
 
 use crate::allocator::Allocator;
@@ -10,7 +10,7 @@ use trijet::{Device, Error, ErrorKind, Result, Select, Stream};
 
 /// The number that stands for the host device.
 pub(crate) const HOST_DEVICE: c_int = -1;
-/// The most CUDA devices.
+/// The maximum number of CUDA devices.
 const DEVICES_MAX: usize = 64;
 
 /// A device, and the streams of the caller that are known so far.
@@ -57,7 +57,7 @@ pub(crate) fn all() -> impl Iterator<Item = (c_int, &'static Opened)> {
 }
 
 impl Opened {
-    /// The stream with the number `key`, which `adopt` makes known.
+    /// The stream with the number `key`. If it is unknown, `adopt` supplies it.
     pub(crate) fn stream(
         &self,
         key: usize,
@@ -77,7 +77,7 @@ impl Opened {
         Ok(stream)
     }
 
-    /// Forgets a stream, if it is known. Its work until now stays a user of the memory.
+    /// Forgets a stream, if it is known. Its work until now still counts as a user of the memory.
     pub(crate) fn forget(&self, key: usize) -> Result<()> {
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         let stream = streams.remove(&key);

@@ -5,16 +5,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trijet::{Buffer, Result, Stream};
 
-/// Parts of the table, each with a lock of its own. A power of two.
+/// The number of parts of the table, a power of two. Each part has its own lock.
 const SHARDS: usize = 64;
-/// The bits of an address that blocks of a heap share: they begin at multiples of 256 bytes.
+/// The number of low address bits that are 0 in all blocks of a heap: blocks begin at multiples of
+/// 256 bytes.
 const GRANULE_BITS: u32 = 8;
 
 /// A live allocation.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) buffer: Buffer<u8>,
-    /// Streams besides that of the free whose work may use the memory.
+    /// Other streams than the stream of the free whose work may use the memory.
     pub(crate) others: Vec<Arc<Stream>>,
 }
 
@@ -31,7 +32,7 @@ impl Default for Table {
 }
 
 impl Table {
-    /// The part that has an address, locked. No code of the caller runs under the lock.
+    /// The locked part for an address. No code of the caller runs under the lock.
     pub(crate) fn shard(&self, address: u64) -> MutexGuard<'_, Shard> {
         // The product moves the low bits, in which neighbours differ, to the top.
         let mixed = (address >> GRANULE_BITS).wrapping_mul(0x9e37_79b9_7f4a_7c15);

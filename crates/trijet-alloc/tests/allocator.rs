@@ -1,5 +1,5 @@
-//! The allocator on host devices. The other code of these tests uses handles of its own, of the same streams and of the same
-//! bytes, of which the allocator knows nothing.
+//! The allocator on host devices. The other code of these tests uses its own handles of the same
+//! streams and the same bytes. The allocator does not know these handles.
 
 use std::sync::Arc;
 use trijet::sim::{Executor, HostConfig, Order};
@@ -18,7 +18,7 @@ fn allocator(order: Order, memory: usize) -> Result<Allocator> {
     Ok(Allocator::new(Device::host(config)?.remove(0)))
 }
 
-/// A stream of other code, with the handle that the allocator has of it.
+/// A stream of other code, with the handle of the allocator.
 struct Caller {
     theirs: Stream,
     ours: Arc<Stream>,
@@ -40,7 +40,8 @@ impl Caller {
         landed: &mut PinnedBuffer<u8>,
     ) -> Result<()> {
         let len = landed.len();
-        // SAFETY: a live allocation of this length. The allocator orders its owners, which is what these tests are about.
+        // SAFETY: a live allocation of this length. The allocator orders its owners; these tests
+        // check that.
         let mut bytes = unsafe { device.from_raw::<u8>(address, len, ())? };
         self.theirs.fill_bytes(&mut bytes, value)?;
         self.theirs.copy(&bytes, landed)
@@ -95,7 +96,8 @@ fn another_stream_follows_the_work_before_the_free() -> Result<()> {
     Ok(())
 }
 
-/// The recorded stream counts with the work that it has at the free, also if it is forgotten before.
+/// The recorded stream counts with the work that it has at the free, even if it was forgotten
+/// before.
 #[test]
 fn a_recorded_stream_is_followed() -> Result<()> {
     for (order, forget) in orders().flat_map(|order| [(order.clone(), false), (order, true)]) {
@@ -119,7 +121,8 @@ fn a_recorded_stream_is_followed() -> Result<()> {
     Ok(())
 }
 
-/// A graph would have the memory of the allocation for as long as it lives, and a free belongs to no graph.
+/// A graph would need the memory of the allocation for its whole life, and a free belongs to no
+/// graph.
 #[test]
 fn a_captured_stream_gets_no_memory_and_may_free() -> Result<()> {
     let allocator = allocator(Order::Greedy, SIZE)?;
@@ -143,7 +146,8 @@ struct Live {
     users: Vec<usize>,
 }
 
-/// Random programs on three streams with little memory: each user of an allocation, in each order, finds its values.
+/// Random programs on three streams with little memory. Each user of an allocation, in any order,
+/// finds its values.
 #[test]
 fn random_programs_find_their_values_in_memory_that_passes_from_stream_to_stream() -> Result<()> {
     for seed in 0..60 {
@@ -166,7 +170,7 @@ fn random_programs_find_their_values_in_memory_that_passes_from_stream_to_stream
                     live.swap_remove(pick(live.len()));
                 let bytes = mine.len();
                 if pick(2) == 0 {
-                    // A second use on another stream, which the caller orders behind the first one.
+                    // A second use on another stream. The caller orders it after the first use.
                     let event = device.event()?;
                     event.record(&callers[users[0]].theirs)?;
                     callers[on].theirs.wait(&event)?;
@@ -232,7 +236,9 @@ fn a_size_that_does_not_fit_is_out_of_memory_and_the_next_one_that_does_is_not()
     Ok(())
 }
 
-/// Memory that was freed on both sides of a live allocation, with pending work, is mapped side by side after a wait.
+/// Memory on both sides of a live allocation is freed with pending work. After a wait, it is mapped
+/// side by side.
+///
 #[test]
 fn memory_in_pieces_that_are_in_use_is_joined() -> Result<()> {
     const PIECE: usize = 1 << 20;
