@@ -173,7 +173,7 @@ impl Allocator {
     /// The memory that the device has allocated so far, including other handles of the device.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     pub fn statistics(&self) -> Result<Statistics> {
         let memory = self.device.memory_stats()?;
         let order = self.device.ordering();

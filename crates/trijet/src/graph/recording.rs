@@ -215,7 +215,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// The error of `work`; what the driver reports when it makes the graph.
+    /// The error of `work`; an error of the driver when it makes the graph.
     pub fn record(&self, work: impl FnOnce(&Recording) -> Result<()>) -> Result<Graph> {
         calling::refuse("record")?;
         Graph::new(self, recorded(self, work)?)

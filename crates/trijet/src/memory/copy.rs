@@ -137,7 +137,7 @@ impl Stream {
     ///
     /// # Errors
     /// `InvalidValue` if the lengths differ, if `src` and `dst` overlap, or if one of them belongs
-    /// to another driver than the stream; what the driver reports.
+    /// to another driver than the stream; an error of the driver.
     #[track_caller]
     pub fn copy<R, W>(&self, src: &R, dst: &mut W) -> Result<()>
     where
@@ -175,7 +175,7 @@ impl Stream {
     ///
     /// # Errors
     /// `InvalidValue` if some memory belongs to another driver than the stream; `Unsupported` if
-    /// the driver is older than CUDA 12.8; what the driver reports.
+    /// the driver is older than CUDA 12.8; an error of the driver.
     #[track_caller]
     pub fn copy_batch(&self, batch: Batch<'_>, order: SourceOrder) -> Result<()> {
         calling::refuse("batch")?;
@@ -229,7 +229,7 @@ impl Stream {
     /// Sets every byte of `dst` to `value`, asynchronously.
     ///
     /// # Errors
-    /// `InvalidValue` for memory that the device cannot access; what the driver reports.
+    /// `InvalidValue` for memory that the device cannot access; an error of the driver.
     #[track_caller]
     pub fn fill_bytes<W: AsViewMut + ?Sized>(&self, dst: &mut W, value: u8) -> Result<()> {
         let dst = dst.as_view_mut();

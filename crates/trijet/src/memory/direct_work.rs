@@ -33,7 +33,7 @@ impl Stream {
     /// # Errors
     /// `InvalidValue` for memory of another driver, and on the default stream of another thread;
     /// `Capturing` if a wait is necessary and the stream is being captured, and for a stream of a
-    /// recording; what the driver reports.
+    /// recording; an error of the driver.
     #[track_caller]
     pub fn follow_users<T: Element>(&self, buffer: &Buffer<T>) -> Result<()> {
         calling::refuse("follow users")?;

@@ -85,7 +85,7 @@ impl Stream {
     /// let uses = Uses::new().read_write(&mut x);
     /// // SAFETY: nothing is enqueued.
     /// let done = unsafe { stream.foreign("nothing", uses, |_stream| Ok(())) };
-    /// // The host device cannot run what other libraries enqueue on a GPU.
+    /// // The host device cannot run work that other libraries enqueue on a GPU.
     /// assert_eq!(done.map_err(|error| error.kind()), Err(ErrorKind::NoTwin));
     /// # Ok::<(), trijet::Error>(())
     /// ```
@@ -93,12 +93,12 @@ impl Stream {
     /// # Safety
     /// `run` enqueues work in the stream that it gets, or in streams that wait for this stream and
     /// that this stream then waits for. Until the work is complete, it accesses no memory of this
-    /// library but that of `uses`, and this only as declared.
+    /// library but the memory of `uses`, and this only as declared.
     ///
     /// # Errors
     /// The error of `run`; `InvalidValue` for memory of another driver, and for more than
     /// [`Uses::USES_MAX`] pieces of memory; `NoTwin` on the host device; `Panicked` if `run`
-    /// panics; what the driver reports.
+    /// panics; an error of the driver.
     #[track_caller]
     pub unsafe fn foreign<R>(
         &self,

@@ -265,7 +265,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     pub fn release_memory(&self) -> Result<Bytes> {
         calling::refuse("release memory")?;
         self.run_deferred();

@@ -26,8 +26,8 @@ impl Stream {
     ///
     /// # Errors
     /// `OutOfMemory` if there is no memory on the device or no page-locked memory for the bytes;
-    /// `Capturing` in a stream of a recording, and in one that is being captured; what the driver
-    /// reports.
+    /// `Capturing` in a stream of a recording, and in one that is being captured; an error of the
+    /// driver.
     #[track_caller]
     pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>> {
         calling::refuse("upload")?;
@@ -66,7 +66,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// As for [`Stream::alloc`]; what the driver reports.
+    /// As for [`Stream::alloc`]; an error of the driver.
     #[track_caller]
     pub fn alloc_zeroed<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let mut zeros = self.alloc(len)?;

@@ -138,7 +138,7 @@ impl Calibration {
     /// Measures with `bytes` per direction. At 256 MiB and above, the results are stable on a GPU.
     ///
     /// # Errors
-    /// `OutOfMemory`, or what the driver reports.
+    /// `OutOfMemory`, or an error of the driver.
     pub fn measure(device: &Device, bytes: Bytes) -> Result<Self> {
         let bytes = bytes.to_usize().max(1 << 20);
         let mut bench = Bench::new(device, bytes)?;

@@ -54,7 +54,7 @@ impl Chunk {
     }
 }
 
-/// What determined the size of the chunks of a plan.
+/// The origin of the size of the chunks of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ChunkChoice {
@@ -92,7 +92,7 @@ pub struct Plan {
     pub depth: usize,
     /// The number of rows of the largest chunk.
     pub chunk_rows: u64,
-    /// What determined the size of the chunks.
+    /// The origin of the size of the chunks.
     pub chunk_choice: ChunkChoice,
     /// The chunks in order.
     pub chunks: Vec<Chunk>,
@@ -115,7 +115,7 @@ pub(crate) enum Ramp {
 pub(crate) struct PlanOptions {
     pub(crate) schedule: Schedule,
     pub(crate) chunk: Option<Bytes>,
-    /// What determined `chunk`.
+    /// The origin of `chunk`.
     pub(crate) chunk_choice: ChunkChoice,
     pub(crate) ramp: Ramp,
     pub(crate) depth: Option<usize>,

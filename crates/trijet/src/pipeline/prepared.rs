@@ -105,8 +105,8 @@ impl<T: Element, U: Element> Prepared<'_, T, U> {
     /// Computes `y` from `x`, and returns when every operation has ended.
     ///
     /// # Errors
-    /// `InvalidValue` for buffers of other lengths; the error of a stage, with its chunk; what the
-    /// driver reports. After an error nothing more is enqueued, and everything enqueued has ended.
+    /// `InvalidValue` for buffers of other lengths; the error of a stage, with its chunk; an error
+    /// of the driver. After an error nothing more is enqueued, and everything enqueued has ended.
     pub fn run(&mut self, x: &PinnedBuffer<T>, y: &mut PinnedBuffer<U>) -> Result<()> {
         if (x.len(), y.len()) != self.lens {
             let (x, y, (len_in, len_out)) = (x.len(), y.len(), self.lens);

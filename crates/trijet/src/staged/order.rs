@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Issue {
-    /// All stages of an item before those of the next one.
+    /// All stages of an item before the stages of the next item.
     #[default]
     DepthFirst,
     /// A stage of all items in flight before the next stage.

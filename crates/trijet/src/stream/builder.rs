@@ -107,8 +107,8 @@ impl Builder {
     }
 
     /// Adds a checker, which reads every call on every stream of the device's driver from now on.
-    /// It keeps only what a later access may conflict with, so a program may run for any time. Its
-    /// findings have no witness, because a witness needs the whole trace.
+    /// It keeps only accesses with which a later access may conflict, so a program may run for any
+    /// time. Its findings have no witness, because a witness needs the whole trace.
     ///
     /// Devices of one driver that are checked at the same time share one checker. The checker ends
     /// when the last handle, stream and buffer of the last of these devices is dropped. A device

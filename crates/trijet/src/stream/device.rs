@@ -138,7 +138,7 @@ impl Device {
     /// The properties of all CUDA devices.
     ///
     /// # Errors
-    /// `Unsupported` if there is no CUDA driver; what the driver reports.
+    /// `Unsupported` if there is no CUDA driver; an error of the driver.
     pub fn cuda_devices() -> Result<Vec<DeviceInfo>> {
         calling::refuse("devices")?;
         let domain = cuda_domain()?;
@@ -185,7 +185,7 @@ impl Device {
     /// The free and the total memory of the device.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     pub fn memory(&self) -> Result<(Bytes, Bytes)> {
         calling::refuse("memory")?;
         self.0.domain.driver().memory_info(self.0.id).map_err(|error| self.0.failed(error))
@@ -194,7 +194,7 @@ impl Device {
     /// A new non-blocking stream: it never waits for the legacy stream.
     ///
     /// # Errors
-    /// `InvalidValue` beyond 1024 streams of a driver; what the driver reports.
+    /// `InvalidValue` beyond 1024 streams of a driver; an error of the driver.
     pub fn stream(&self) -> Result<Stream> {
         self.stream_with(StreamOptions::new())
     }
@@ -305,7 +305,7 @@ impl Device {
     /// opened later have no times. A trace that was started before and not taken is dropped.
     ///
     /// # Errors
-    /// `InvalidValue` for a stream of another driver; what the driver reports.
+    /// `InvalidValue` for a stream of another driver; an error of the driver.
     pub fn start_trace(&self, stream: &Stream) -> Result<()> {
         self.start_trace_from(stream, TimesFrom::Events)
     }
@@ -327,7 +327,7 @@ impl Device {
     /// must be complete.
     ///
     /// # Errors
-    /// What the driver reports when the times are read.
+    /// An error of the driver when the times are read.
     pub fn take_trace(&self) -> Result<Trace> {
         calling::refuse("take trace")?;
         self.0.domain.take_trace()

@@ -168,8 +168,8 @@ macro_rules! event_verbs {
             /// second record replaces the first; waits that were enqueued before keep the first.
             ///
             /// # Errors
-            /// `InvalidValue` if the stream belongs to another device or driver (law A6); what the
-            /// driver reports.
+            /// `InvalidValue` if the stream belongs to another device or driver (law A6); an error
+            /// of the driver.
             #[track_caller]
             pub fn record(&self, stream: &Stream) -> Result<()> {
                 self.0.record(stream)
@@ -239,7 +239,7 @@ impl TimedEvent {
     ///
     /// # Errors
     /// `InvalidValue` if one of them was never recorded (law A5), or if they belong to two drivers;
-    /// what the driver reports.
+    /// an error of the driver.
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Nanos> {
         calling::refuse("event elapsed")?;
         self.0.device.domain.own("event elapsed", earlier.0.device.domain.id())?;
@@ -259,7 +259,7 @@ impl Device {
     /// A new event without timing.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     pub fn event(&self) -> Result<Event> {
         RecordedEvent::new(self, Timing::Off).map(Event)
     }
@@ -267,7 +267,7 @@ impl Device {
     /// A new event with timing.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     pub fn timed_event(&self) -> Result<TimedEvent> {
         RecordedEvent::new(self, Timing::On).map(TimedEvent)
     }
@@ -278,7 +278,7 @@ impl Stream {
     /// A7). Rarely needed, because the uses of buffers are ordered without events.
     ///
     /// # Errors
-    /// `InvalidValue` for an event of another driver; what the driver reports.
+    /// `InvalidValue` for an event of another driver; an error of the driver.
     #[track_caller]
     pub fn wait(&self, event: &Event) -> Result<()> {
         calling::refuse("stream wait")?;

@@ -49,8 +49,8 @@ impl Device {
     /// library does not see them.
     ///
     /// # Errors
-    /// `InvalidValue` for a default stream and beyond 1024 streams of a driver; what the driver
-    /// reports.
+    /// `InvalidValue` for a default stream and beyond 1024 streams of a driver; an error of the
+    /// driver.
     pub unsafe fn stream_from_raw(
         &self,
         raw: *mut c_void,
@@ -91,7 +91,7 @@ impl Stream {
     /// `event` is a live event of the device of this stream.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     #[track_caller]
     pub unsafe fn wait_raw(&self, event: *mut c_void) -> Result<()> {
         calling::refuse("stream wait")?;
@@ -165,8 +165,8 @@ impl<'a> Capture<'a> {
     /// Begins to capture a stream of [`Device::stream_from_raw`].
     ///
     /// # Errors
-    /// `InvalidValue` for a stream of the library, which nothing else can capture; what the driver
-    /// reports.
+    /// `InvalidValue` for a stream of the library, which nothing else can capture; an error of the
+    /// driver.
     pub fn begin(stream: &'a Stream, mode: CaptureMode) -> Result<Self> {
         calling::refuse("capture")?;
         let on = of_program(stream)?;
@@ -266,7 +266,7 @@ impl Captured {
     /// them with every other use of the memory.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     #[track_caller]
     pub unsafe fn launch(&self, stream: &Stream) -> Result<()> {
         calling::refuse("graph launch")?;

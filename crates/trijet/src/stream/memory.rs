@@ -72,7 +72,7 @@ impl Device {
     /// M-C2). All handles of the device share it.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     pub fn memory_stats(&self) -> Result<MemoryStats> {
         calling::refuse("memory statistics")?;
         let shared = self.shared();
@@ -141,7 +141,7 @@ impl Device {
     /// Sets the high-water marks to the current values.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     pub fn reset_memory_high(&self) -> Result<()> {
         calling::refuse("memory statistics")?;
         let shared = self.shared();
@@ -165,7 +165,7 @@ impl Device {
     /// memory to other processes.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     pub fn keep_memory(&self, keep: Bytes) -> Result<()> {
         calling::refuse("memory threshold")?;
         self.shared().keep.store(keep.0, Ordering::Relaxed);
@@ -206,7 +206,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// `Unsupported` if the device allocates from a pool; what the driver reports.
+    /// `Unsupported` if the device allocates from a pool; an error of the driver.
     pub fn limit_memory(&self, limit: Option<Bytes>) -> Result<()> {
         let shared = self.shared();
         let heap = self.heap("memory limit")?;
@@ -232,7 +232,7 @@ impl Device {
     /// the pieces in which it was taken.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     pub fn trim_memory(&self, keep: Bytes) -> Result<()> {
         calling::refuse("memory trim")?;
         self.run_deferred();
@@ -249,7 +249,7 @@ impl Device {
     /// pool then uses it too.
     ///
     /// # Errors
-    /// `Unsupported` if the device allocates from its heap; what the driver reports.
+    /// `Unsupported` if the device allocates from its heap; an error of the driver.
     pub fn share_pool(&self) -> Result<()> {
         calling::refuse("share pool")?;
         let shared = self.shared();
@@ -265,7 +265,7 @@ impl Device {
     /// Whether operations of this device can access the memory of `peer`.
     ///
     /// # Errors
-    /// `InvalidValue` for a device of another driver; what the driver reports.
+    /// `InvalidValue` for a device of another driver; an error of the driver.
     pub fn can_access(&self, peer: &Self) -> Result<bool> {
         calling::refuse("peer access")?;
         let shared = self.shared();
@@ -317,7 +317,7 @@ impl Device {
     /// The access of `peer` to the memory of this device.
     ///
     /// # Errors
-    /// `InvalidValue` for a device of another driver; what the driver reports.
+    /// `InvalidValue` for a device of another driver; an error of the driver.
     pub fn access_of(&self, peer: &Self) -> Result<PoolAccess> {
         calling::refuse("peer access")?;
         let (shared, other) = (self.shared(), peer.shared());

@@ -190,7 +190,7 @@ impl fmt::Debug for Waiting {
 /// let mut x = stream.alloc::<u8>(1 << 20)?;
 /// stream.fill_bytes(&mut x, 7)?;
 /// let mut ready = std::pin::pin!(stream.ready());
-/// // What an executor does, in short.
+/// // This is a minimal executor.
 /// let mut context = Context::from_waker(Waker::noop());
 /// let outcome = loop {
 ///     if let Poll::Ready(outcome) = ready.as_mut().poll(&mut context) {

@@ -195,7 +195,7 @@ impl Stream {
     /// page-locked memory, call [`Stream::host_fn_with`].
     ///
     /// # Errors
-    /// What the driver reports. `run` is then dropped without being called.
+    /// An error of the driver. `run` is then dropped without being called.
     #[track_caller]
     pub fn host_fn(&self, run: impl FnOnce() + Send + 'static) -> Result<()> {
         self.enqueue_host_fn(Box::new(run), &[], &[], Location::caller())
@@ -238,8 +238,8 @@ impl Stream {
     /// report a panic of a host function; the next synchronization does.
     ///
     /// # Errors
-    /// The future ends with what the driver reports here, with the error of work that failed, or
-    /// with `Stalled`; with `Capturing` for a stream of a recording.
+    /// The future ends with an error of the driver at this call, with the error of work that
+    /// failed, or with `Stalled`; with `Capturing` for a stream of a recording.
     #[track_caller]
     pub fn ready(&self) -> Ready {
         let mark = || self.lane().mark().map_err(|error| self.device().failed(error));

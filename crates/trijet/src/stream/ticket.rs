@@ -69,7 +69,7 @@ impl Stream {
     /// A ticket for everything enqueued so far.
     ///
     /// # Errors
-    /// `Capturing` for a stream of a recording; what the driver reports.
+    /// `Capturing` for a stream of a recording; an error of the driver.
     pub fn ticket(&self) -> Result<Ticket> {
         calling::refuse("ticket")?;
         self.lane().refuse_recorded("ticket")?;

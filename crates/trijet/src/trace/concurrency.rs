@@ -121,7 +121,7 @@ pub struct TracedRun<'a> {
     pub ops: &'a [Op],
     /// The graph of the operations.
     pub dag: &'a Dag,
-    /// What the times of the operations mean.
+    /// The source of the times of the operations.
     pub times: TimeSource,
 }
 

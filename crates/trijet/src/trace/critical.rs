@@ -278,7 +278,8 @@ pub fn critical_path(ops: &[Op], dag: &Dag, window: Range<u64>, latency: Nanos) 
 pub fn slack(ops: &[Op], dag: &Dag) -> Vec<Option<Nanos>> {
     let last = (0..ops.len()).filter_map(|op| dag.work(op)).map(|span| span.end).max();
     let Some(last) = last else { return vec![None; ops.len()] };
-    // The latest end of each node. The index is twice that of the operation, plus one for the work.
+    // The latest end of each node. The index is twice the index of the operation, plus one for the
+    // work.
     let mut latest = vec![u64::MAX; 2 * ops.len()];
     let index = |node: DagNode| 2 * node.op() + usize::from(!node.is_call());
     for &node in dag.order().iter().rev() {

@@ -68,7 +68,7 @@ impl Stream {
     ///
     /// # Errors
     /// `InvalidValue` for memory of another device, and for foreign memory that is not aligned to
-    /// the size of an element; what the driver reports.
+    /// the size of an element; an error of the driver.
     #[track_caller]
     pub fn fill<W: AsViewMut + ?Sized>(&self, dst: &mut W, value: W::Element) -> Result<()> {
         const {

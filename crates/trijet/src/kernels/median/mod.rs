@@ -132,7 +132,7 @@ pub fn median<T: MedianPixel>(
 /// Loads the filter of a radius, so that its first use does not wait for running work (law A42).
 ///
 /// # Errors
-/// `InvalidValue` for a radius outside 1 to 7; what the driver reports.
+/// `InvalidValue` for a radius outside 1 to 7; an error of the driver.
 pub fn load<T: MedianPixel>(device: &Device, radius: u32) -> Result<()> {
     device.load(T::kernel(radius)?)
 }

@@ -98,7 +98,7 @@ pub struct About {
     pub program: String,
     /// The source of the times.
     pub times: TimeSource,
-    /// The largest error between the times of the host and those of the device, in nanoseconds.
+    /// The largest error between the clocks of the host and of the device, in nanoseconds.
     pub clock_error_ns: u64,
     /// The number of operations of the run that the file leaves out.
     pub dropped: u64,

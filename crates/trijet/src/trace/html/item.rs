@@ -6,7 +6,7 @@
 
 /// The number of a track that an item does not lie on.
 pub const NO_TRACK: u32 = u32::MAX;
-/// What a track shows.
+/// The content of a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrackKind {
     /// The times in which an engine worked.
@@ -20,7 +20,7 @@ pub enum TrackKind {
 /// A track of a timeline.
 #[derive(Debug, Clone)]
 pub struct TimelineTrack {
-    /// What the track shows.
+    /// The content of the track.
     pub kind: TrackKind,
     /// The heading that the track shares with its neighbours, such as a process; may be empty.
     pub group: String,

@@ -20,7 +20,7 @@ pub(super) struct Merged {
 }
 
 impl Merged {
-    /// What was merged, in words.
+    /// A sentence about the merged items.
     pub(super) fn note(&self) -> String {
         let several = self.stands.iter().filter(|stands| **stands > 1);
         let (into, of) = several.fold((0_u64, 0), |(n, sum), stands| (n + 1, sum + stands));
