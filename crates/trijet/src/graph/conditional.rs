@@ -28,7 +28,8 @@ impl Stream {
     /// use trijet::{Device, Select};
     /// let device = Device::open(Select::Host(0))?;
     /// let s = device.stream()?;
-    /// let (x, mut y, mut flag) = (s.upload(&[1.0_f32])?, s.upload(&[10.0_f32])?, s.upload(&[1_u32])?);
+    /// let (x, mut y) = (s.upload(&[1.0_f32])?, s.upload(&[10.0_f32])?);
+    /// let mut flag = s.upload(&[1_u32])?;
     /// let mut sum = device.record(|g| {
     ///     g.argument(&flag)?;
     ///     g.argument(&x)?;

@@ -41,15 +41,15 @@ pub(super) fn connect(nodes: &mut [Node], dropped: Option<usize>) {
     }
 }
 
-/// The number of the stream of a node, the streams of which its graph is a part, and the ranges
-/// that it touches.
+/// The number of the stream of a node, the streams that its graph is a part of, and the ranges that
+/// it touches.
 type NodeUses<'a> = (usize, &'a [usize], &'a [ArgumentRange]);
 
 /// The nodes that each node follows, the latest first.
 fn edges<'a>(nodes: impl Iterator<Item = NodeUses<'a>>) -> Vec<Vec<usize>> {
     let mut users: Vec<RangeMap<RangeUsers>> = Vec::new();
     let mut last_nodes: Vec<(usize, LastNodes)> = Vec::new();
-    // A node writes its own stream, and reads the streams of which its graph is a part.
+    // A node writes its own stream, and reads the streams that its graph is a part of.
     let mut streams: Vec<RangeUsers> = Vec::new();
     let mut all = Vec::new();
     for (number, (stream, within, touches)) in nodes.enumerate() {

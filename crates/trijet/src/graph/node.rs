@@ -119,7 +119,7 @@ pub(super) struct Node {
     pub(super) device: DeviceId,
     /// The number of the node's stream in the recording.
     pub(super) stream: usize,
-    /// The streams of which the node's graph is a part, from the innermost one.
+    /// The streams that the node's graph is a part of, from the innermost one.
     pub(super) within: Vec<usize>,
     /// Whether the node is a dependent launch, according to its edges.
     is_dependent: bool,

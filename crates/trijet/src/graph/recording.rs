@@ -159,7 +159,8 @@ impl Recording {
     /// use trijet::check::CheckOptions;
     /// use trijet::kernels::AXPY;
     /// use trijet::{Device, Select};
-    /// let device = Device::builder().select(Select::Host(0)).check(CheckOptions::default()).open()?;
+    /// let builder = Device::builder().select(Select::Host(0));
+    /// let device = builder.check(CheckOptions::default()).open()?;
     /// let s = device.stream()?;
     /// let (x, mut y) = (s.upload(&[1.0_f32, 2.0])?, s.upload(&[0.0_f32, 0.0])?);
     /// let outcome = device.record(|g| {
@@ -170,7 +171,8 @@ impl Recording {
     ///     g.stream()?.launch(&AXPY, (2.0_f32, &x, &mut y))
     /// });
     /// let error = outcome.expect_err("the two sums race");
-    /// assert!(error.to_string().contains("operation 0 (`axpy_f32`) writes bytes 0..8 of argument 1"));
+    /// let cause = "operation 0 (`axpy_f32`) writes bytes 0..8 of argument 1";
+    /// assert!(error.to_string().contains(cause));
     /// # Ok::<(), trijet::Error>(())
     /// ```
     pub fn drop_edge(&self, number: usize) {

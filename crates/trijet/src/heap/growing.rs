@@ -59,7 +59,7 @@ impl Heap {
 
     /// A parked range of `bytes` or more. Prefers the range with the least memory among ranges with
     /// at least `used` mapped bytes. If there is none, takes the range with the most memory. Of two
-    /// ranges with equal memory, takes the one whose users are complete.
+    /// ranges with equal memory, takes the one with complete users.
     fn take_parked(
         &self,
         (used, bytes): (u64, u64),
@@ -161,8 +161,8 @@ impl Heap {
         Ok(())
     }
 
-    /// Unmaps the memory of parked ranges that `takes` accepts and whose users are complete.
-    /// Returns the number of bytes.
+    /// Unmaps the memory of parked ranges with complete users, if `takes` accepts them. Returns the
+    /// number of bytes.
     pub(super) fn release_parked(
         &self,
         driver: &dyn Driver,
@@ -178,8 +178,8 @@ impl Heap {
         Ok(released)
     }
 
-    /// Takes a parked range that `takes` accepts, whose users are complete, and into which no
-    /// thread maps memory.
+    /// Takes a parked range with complete users, if `takes` accepts it and no thread maps memory
+    /// into it.
     fn take_idle_range(
         &self,
         takes: impl Fn(u64, u64) -> bool,

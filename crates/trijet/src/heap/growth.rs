@@ -21,7 +21,7 @@ const GROWTH_PART: u64 = 64;
 /// size can be returned, or mapped elsewhere. It is the granule of GPUs.
 const PIECE: u64 = (2 << 20) / GRANULE;
 
-/// How much memory a trim unmaps. A piece of memory is unmapped as a whole.
+/// The amount of memory that a trim unmaps. A piece of memory is unmapped as a whole.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Trim {
     /// As much as possible, while the heap keeps at least this number of bytes.

@@ -26,8 +26,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum HeapMode {
-    /// Takes memory whose users are complete; else new memory of the device; else memory in use. In
-    /// the last case, the first write of the allocation waits for the users.
+    /// Takes memory with complete users; else new memory of the device; else memory in use. In the
+    /// last case, the first write of the allocation waits for the users.
     #[default]
     Speed,
     /// Takes memory in use before new memory. So the heap holds less, and streams wait for each

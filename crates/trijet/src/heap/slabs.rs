@@ -37,7 +37,7 @@ impl Slabs {
         self.0.lock().expect("no panic under this lock")
     }
 
-    /// A block whose users are complete, and its number.
+    /// A block with complete users, and its number.
     pub(crate) fn take(&self, bytes: Bytes) -> Option<(Span, Index)> {
         let mut state = self.state();
         let taken = state.space.take_complete(bytes.0.max(1).div_ceil(GRANULE))?;
@@ -77,7 +77,7 @@ impl Slabs {
         self.state().space.awaited(most)
     }
 
-    /// Makes blocks available whose users are complete.
+    /// Makes blocks with complete users available.
     pub(crate) fn retire(&self, is_done: impl Fn(Position) -> bool) {
         self.state().space.retire(is_done);
     }

@@ -184,7 +184,7 @@ impl Space {
     }
 
     /// A free block of at least `granules` that `lane` may use without a wait: a block in the list
-    /// of the lane, or one whose users are complete.
+    /// of the lane, or one with complete users.
     #[inline]
     pub(crate) fn take(&mut self, lane: LaneId, granules: u64) -> Option<(Taken, Reuse)> {
         if let Some(Some(own)) = self.lanes.get(lane.0 as usize)
@@ -195,7 +195,7 @@ impl Space {
         Some((self.take_complete(granules)?, Reuse::Complete))
     }
 
-    /// A free block of at least `granules` whose users are complete.
+    /// A free block of at least `granules` with complete users.
     #[inline]
     pub(crate) fn take_complete(&mut self, granules: u64) -> Option<Taken> {
         let index = self.shared.bins.find(&self.nodes, granules)?;
@@ -275,7 +275,7 @@ impl Space {
         self.join_list(index, list);
     }
 
-    /// Moves the blocks whose users are all complete to the shared list.
+    /// Moves the blocks with only complete users to the shared list.
     pub(crate) fn retire(&mut self, is_done: impl Fn(Position) -> bool) {
         for lane in 0..u32::try_from(self.lanes.len()).unwrap_or(u32::MAX) {
             self.retire_list(List::Lane(LaneId(lane)), &is_done);

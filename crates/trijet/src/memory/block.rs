@@ -121,7 +121,8 @@ impl Block {
         self.whole.address() + range.start
     }
 
-    /// The address of the byte `start` of the block. Its bytes stay as they are, so this is for drawings of memory.
+    /// The address of the byte `start` of the block. The bytes are not initialised for other code,
+    /// so this is for drawings of memory.
     pub(super) fn unexposed_address(&self, start: u64) -> u64 {
         self.whole.address() + start
     }

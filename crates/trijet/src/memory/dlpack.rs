@@ -137,7 +137,8 @@ pub struct DlManagedTensor {
 ///     const TYPE: DlType = DlType { code: 4, bits: 16, lanes: 1 };
 /// }
 /// let device = Device::open(Select::Host(0))?;
-/// # let tensor: std::ptr::NonNull<trijet::memory::dlpack::DlManagedTensor> = std::ptr::NonNull::dangling();
+/// # use trijet::memory::dlpack::DlManagedTensor;
+/// # let tensor: std::ptr::NonNull<DlManagedTensor> = std::ptr::NonNull::dangling();
 /// // SAFETY: never run.
 /// let buffer = unsafe { device.from_dlpack::<Bf16>(tensor)? };
 /// # Ok::<(), trijet::Error>(())

@@ -114,9 +114,9 @@ fn check_aligned<T>(address: u64) -> Result<()> {
 
 impl Device {
     /// A buffer of `len` elements of device memory that another library allocated, without a copy.
-    /// Its uses are ordered like those of any other buffer. `owner` keeps the memory alive. It is
-    /// dropped when the buffer is gone and every operation on the memory is complete: in the drop
-    /// of the buffer, or in a later call on this device.
+    /// Its uses are ordered like the uses of any other buffer. `owner` keeps the memory alive. It
+    /// is dropped when the buffer is gone and every operation on the memory is complete: in the
+    /// drop of the buffer, or in a later call on this device.
     ///
     /// ```
     /// use trijet::{Device, Select};

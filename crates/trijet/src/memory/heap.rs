@@ -4,13 +4,13 @@
 //! allocation takes, in this order:
 //!
 //! 1. a block that its lane keeps (`share`);
-//! 2. memory whose users its stream follows;
-//! 3. memory whose users are complete;
-//! 4. memory whose users its stream has waited for;
+//! 2. memory with users that its stream follows;
+//! 3. memory with complete users;
+//! 4. memory with users for which its stream has waited;
 //! 5. blocks that other lanes keep;
 //! 6. memory that a query finds complete;
 //! 7. new memory of the device;
-//! 8. memory whose users are pending.
+//! 8. memory with pending users.
 //!
 //! The mode of the heap leaves some of these out, or changes their order. Users that may be pending
 //! stay with the memory: the first operation that writes it follows them, on any stream.
@@ -38,8 +38,8 @@ use std::sync::Arc;
 
 /// Number of blocks of other lists that are examined before the heap grows.
 const LOOKED_AT_MAX: usize = 32;
-/// Number of lists whose users are queried before the heap grows. A query takes a hundredth of the
-/// time of a growth, and memory in the list of one lane is unavailable to the others.
+/// Number of lists with users that are queried before the heap grows. A query takes a hundredth of
+/// the time of a growth, and memory in the list of one lane is unavailable to the others.
 pub(super) const QUERIES_MAX: usize = 32;
 /// Maximum number of growths for one allocation, if other threads take the new memory.
 pub(super) const GROWTHS_MAX: usize = 8;
@@ -216,7 +216,7 @@ fn take_queried(
     Ok(taken.map(|(taken, _)| counted(&mut state, bytes, taken, Reuse::Queried)))
 }
 
-/// Takes a block of new memory, or a block in use, whose users the first access follows.
+/// Takes a block of new memory, or a block in use. The first access follows the users of the block.
 #[cold]
 fn take_more(heap: &Heap, lane: &LaneRef, bytes: Bytes) -> Result<(Span, Taken)> {
     let granules = granules(bytes);

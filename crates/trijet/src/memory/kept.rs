@@ -85,7 +85,7 @@ fn small(
     Err(Error::new(ErrorKind::OutOfMemory, op_name(Space::Pinned), cause))
 }
 
-/// A small block whose users are complete, if there is one.
+/// A small block with complete users, if there is one.
 fn take_small(domain: &Domain, bytes: Bytes) -> Option<(Span, u32)> {
     let slabs = &domain.slabs;
     let retired = || {

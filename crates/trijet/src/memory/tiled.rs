@@ -45,7 +45,8 @@ impl<'a, T: TiledElement> View<'a, T> {
     /// let x = s.alloc_zeroed::<f32>(1000)?;
     /// x.view().tiled(Tiling::new([50, 20], [8, 32]))?;
     /// let refused = x.view().tiled(Tiling::new([51, 20], [8, 32])).unwrap_err();
-    /// assert!(refused.to_string().contains("the matrix ends at element 1020, and the view has 1000"));
+    /// let cause = "the matrix ends at element 1020, and the view has 1000";
+    /// assert!(refused.to_string().contains(cause));
     /// # Ok::<(), trijet::Error>(())
     /// ```
     ///

@@ -61,7 +61,8 @@ impl Measurement {
         }
         let ordering = device.ordering();
         let begin = device.timed_event()?;
-        // Before the begin on the device's clock: the host's time has that of the device in it.
+        // This comes before the record: the elapsed time of the host includes the time of the
+        // device.
         let start = Instant::now();
         begin.record(streams.first())?;
         let host_work = HostSpans::new(Instant::now());

@@ -42,7 +42,8 @@ impl Pipeline<'_> {
     /// let pipeline = Pipeline::on(&device).source(rows_of(vec![0u8; 8000], 10)).sink(&mut y);
     /// let needs = pipeline.chunk(Bytes(1000)).depth(2).needs()?;
     /// // Two slots on the device, and three buffers for the source and three for the sink.
-    /// assert_eq!((needs.plan.chunks.len(), needs.device, needs.pinned), (8, Bytes(2000), Bytes(6000)));
+    /// assert_eq!(needs.plan.chunks.len(), 8);
+    /// assert_eq!((needs.device, needs.pinned), (Bytes(2000), Bytes(6000)));
     /// # Ok::<(), trijet::Error>(())
     /// ```
     ///

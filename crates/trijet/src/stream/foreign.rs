@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 impl Device {
     /// A stream that another library created. Operations that are enqueued through it are ordered
-    /// like those of any other stream, and follow the work that the stream already holds. `owner`
-    /// keeps the stream alive. It is dropped after the last buffer that was allocated in the
-    /// stream.
+    /// like operations of any other stream, and follow the work that the stream already holds.
+    /// `owner` keeps the stream alive. It is dropped after the last buffer that was allocated in
+    /// the stream.
     ///
     /// While the stream is being captured into a graph, copies, fills and launches become a part of
     /// that graph, in the order of the capture. If one of them must follow earlier work of other
@@ -123,8 +123,8 @@ impl Event {
 /// let theirs = device.stream()?;
 /// let mut x = theirs.upload(&[1_u8; 4])?;
 /// theirs.synchronize()?;
-/// // SAFETY: the stream is alive, since it moves into its owner; `x` outlives the graph, and one stream has all
-/// // of its uses.
+/// // SAFETY: the stream is alive, since it moves into its owner. `x` outlives the graph, and one
+/// // stream has all uses of `x`.
 /// let ours = unsafe { device.stream_from_raw(theirs.as_raw(), theirs)? };
 ///
 /// let capture = Capture::begin(&ours, CaptureMode::ThreadLocal)?;

@@ -45,11 +45,11 @@ pub struct MemoryStats {
 pub struct HeapStats {
     /// Allocations served by memory that the same stream used last.
     pub own: u64,
-    /// Allocations of memory that had no user, or whose users were complete.
+    /// Allocations of memory that had no user, or only complete users.
     pub complete: u64,
-    /// Allocations of memory whose users the stream had waited for.
+    /// Allocations of memory with users for which the stream had waited.
     pub following: u64,
-    /// Allocations of memory whose users a query found complete.
+    /// Allocations of memory with users that a query found complete.
     pub queried: u64,
     /// Allocations of memory in use. The first write of the allocation waits for its users.
     pub awaiting: u64,
@@ -228,7 +228,7 @@ impl Device {
     }
 
     /// Returns unused memory to the device until at most `keep` is held. Memory in use stays (law
-    /// A25). Freed memory whose users were not found complete stays too. A heap returns memory in
+    /// A25). Freed memory stays too, unless its users were found complete. A heap returns memory in
     /// the pieces in which it was taken.
     ///
     /// # Errors

@@ -246,7 +246,7 @@ impl Drop for OpenDevice {
         self.run_deferred();
         self.give_up_watched();
         // Neither call blocks. The memory of a pool is freed with its last allocation (law A26).
-        // Memory of a heap whose users may be pending stays with the heap.
+        // Memory of a heap with users that may be pending stays with the heap.
         let returned = match &self.source {
             MemorySource::Heap(heap) => self.trim_heap(heap, Trim::Keep(0)),
             MemorySource::Pool(pool, PoolChoice::Own) => {

@@ -285,7 +285,8 @@ fn is_copy(engine: Engine) -> bool {
 /// use trijet::trace::dag::{Dag, Kernels};
 /// use trijet::trace::summary::{Settings, summarize};
 /// let dag = Dag::new(&[], Kernels::Several);
-/// let summary = summarize(&[], &dag, &Settings { hazards: Some(0), ..Settings::default() }, vec![]);
+/// let settings = Settings { hazards: Some(0), ..Settings::default() };
+/// let summary = summarize(&[], &dag, &settings, vec![]);
 /// assert!(summary.to_string().starts_with("nothing measured; 0 hazards, 0 warnings"));
 /// ```
 #[must_use]
@@ -430,8 +431,8 @@ impl Summary {
         }
     }
 
-    /// The table of the engines, in at most 80 columns. With several devices, one more line per device
-    /// has its copies and its communication.
+    /// The table of the engines, in at most 80 columns. With several devices, one more line per
+    /// device has its copies and its communication.
     fn engine_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |contention: Option<f64>| contention.filter(|c| *c > CONTENTION_MIN);
         let is_contended = self.engines.iter().any(|e| shown(e.metrics.contention).is_some());

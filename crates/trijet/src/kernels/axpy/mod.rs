@@ -18,5 +18,6 @@ fn tile(tile: &mut Tile<'_>) {
 /// `y[i] = a * x[i] + y[i]` in single precision, rounded after the product and after the sum. Its
 /// arguments are `(a, &x, &mut y)`; `x` and `y` have equal lengths.
 pub static AXPY: Kernel<(f32, In<f32>, InOut<f32>)> =
-    // SAFETY: `axpy_f32` takes (float, const float*, u64, float*, u64) and stays within both lengths.
+    // SAFETY: `axpy_f32` takes (float, const float*, u64, float*, u64) and stays within both
+    // lengths.
     unsafe { Kernel::declare(declaration("axpy_f32", PTX, equal_lengths, twin(tile))) };
