@@ -1,8 +1,9 @@
 //! Changes that would make a run faster, and the time that each of them saves.
 //!
-//! The times are bounds. What the program can change saves at least its time, so a reader who follows the
-//! advice is never told too much. They come from a model of the run: engines that overlap take as long as
-//! the busiest one, and the others add their part of one chunk. It has no more terms than the advice needs.
+//! The times are bounds. A change of the program saves at least its time, so the reader who follows
+//! the advice is never told too much. The times come from a model of the run: engines that overlap
+//! take as long as the busiest one, and the others add their part of one chunk. The model has no
+//! more terms than the advice needs.
 #![forbid(unsafe_code)]
 
 use super::limits::STRETCH;
@@ -158,8 +159,8 @@ impl EngineWork {
 }
 
 impl Report {
-    /// The changes that would make the run faster by at least a hundredth, the largest first. Empty if
-    /// the run was not traced. They do not add up.
+    /// The changes that would make the run faster by at least a hundredth, the largest first.
+    /// They do not add up. The list is empty if the run was not traced.
     ///
     /// ```
     /// use trijet::Pipeline;

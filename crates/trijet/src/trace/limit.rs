@@ -1,13 +1,14 @@
-//! What limits a run: one answer for the terminal, the page and JSON.
+//! The limit of a run: one answer for the terminal, the page and JSON.
 //!
-//! Two measures must agree. What limits was busy for the longest, by a margin, and no other part of the
-//! critical path is longer by the same margin, unless what limits needs the time of the run but for the
-//! margin: then nothing else could make it much longer. Else there is no single limit. The busy times decide first,
-//! because they are nearly the same in equal runs, while the critical path may take another way.
+//! Two measures must agree. The limit needs the most time, by a margin, and no other part of the
+//! critical path is longer by the same margin. The path is not asked if the limit needs the time of
+//! the run but for the margin: then nothing else could make the run much longer. Otherwise there is
+//! no single limit. The times decide first, because they are nearly the same in equal runs, while
+//! the critical path may take another way.
 //!
-//! The calls of the host have no busy time of their own, so the path alone decides about them. The writer
-//! and the synchronisation count together: a disk that writes while the writer is busy has less left to do
-//! at the end, and how much less differs from one run to the next.
+//! The calls of the host have no busy time of their own, so the path alone decides about them. The
+//! writer and the synchronisation count together: a disk that writes while the writer is busy has
+//! less left to do at the end, and the difference varies from run to run.
 #![forbid(unsafe_code)]
 
 use crate::base::ledger::Engine;
@@ -23,7 +24,7 @@ pub const MARGIN: f64 = 0.15;
 /// The part of the time of the output below which the writer or the synchronisation is not named.
 const OUTPUT_LEAST: u64 = 10;
 
-/// What no run with the same work can be faster than.
+/// The engine or the part of the host that no run with the same work can outpace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
@@ -40,14 +41,14 @@ pub enum Limit {
     Calls,
     /// Several do, and these two by nearly the same time.
     NoSingle([&'static str; 2]),
-    /// It is not known: no engine was measured alone, and the engines that were busy the longest may
-    /// have slowed each other.
+    /// It is not known: no engine was measured alone, and the busiest engines may have slowed each
+    /// other.
     Unclear,
 }
 
 impl Limit {
-    /// The name in JSON: that of an engine, `link`, `reader`, `writer`, `sync`, `output`, `calls`, `none` if
-    /// there is no single limit, or `unclear`.
+    /// The name in JSON: the name of an engine, `link`, `reader`, `writer`, `sync`, `output`,
+    /// `calls`, `unclear`, or `none` if there is no single limit.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {
@@ -107,14 +108,14 @@ impl Limit {
     }
 }
 
-/// What needs the most time of a run, and what comes next.
+/// The part of a run that needs the most time, and the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
-    /// What needs the most.
+    /// The part.
     pub limit: Limit,
     /// The time that it needs.
     pub time: Nanos,
-    /// What needs the most of the others, and its time.
+    /// The part that needs the most of the others, and its time.
     pub next: Option<(Limit, Nanos)>,
 }
 
@@ -142,7 +143,7 @@ impl Part {
         }
     }
 
-    /// What a step of the path counts for. `copies` are one thing if the link limits.
+    /// The part that a step of the path counts for. Copies are one part if the link limits.
     fn of_step(category: Category, copies: bool) -> Option<Self> {
         match category {
             Category::Engine(Engine::Upload | Engine::Download) if copies => Some(Self::Link),
@@ -188,7 +189,7 @@ fn parts(path: &CriticalPath, copies: bool) -> Vec<(Part, u64)> {
     parts
 }
 
-/// What limits a run of this length whose critical path is known.
+/// The limit of a run of this length whose critical path is known.
 pub(crate) fn agreed(need: Need, path: &CriticalPath, elapsed: Nanos) -> Limit {
     let Need { limit, time, next } = need;
     let leads =
