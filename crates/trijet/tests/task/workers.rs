@@ -253,15 +253,15 @@ fn what_workers_cannot_run_is_refused() -> Result<()> {
         ),
         (
             told(tasks.task(a.write()).on(1).on_workers(&workers, 0, &[])),
-            "on device 1, and `vectors` on device 0",
+            "on device 1, but `vectors` on device 0",
         ),
         (
             told(tasks.task(other.read()).on_workers(&workers, 0, &[])),
-            "which `vectors` is not bound to",
+            "but `vectors` is not bound to",
         ),
         (
             told(tasks.task(h.write()).on_workers(&workers, 0, &[])),
-            "which `vectors` is not bound to",
+            "but `vectors` is not bound to",
         ),
         (told(tasks.task(b.reduce(Sum)).on_workers(&workers, 0, &[])), "no parts of reductions"),
     ];
