@@ -64,7 +64,7 @@ impl Stream {
     /// let mut sum = s.alloc_zeroed::<u64>(1)?;
     /// let mut feed = s.feed_workers(&ECHO, &RunOptions::default(), (&mut sum,))?;
     /// for batch in 0..3 {
-    ///     let task = |at| WorkerTask::new(0, 100 * batch + at);
+    ///     let task = |at: u64| WorkerTask::new(0, 100 * batch + at);
     ///     let tasks: Vec<WorkerTask> = (0..100).map(task).collect();
     ///     feed.push(&tasks)?;
     /// }
