@@ -259,10 +259,7 @@ fn what_workers_cannot_run_is_refused() -> Result<()> {
             told(tasks.task(other.read()).on_workers(&workers, 0, &[])),
             "but `vectors` is not bound to",
         ),
-        (
-            told(tasks.task(h.write()).on_workers(&workers, 0, &[])),
-            "but `vectors` is not bound to",
-        ),
+        (told(tasks.task(h.write()).on_workers(&workers, 0, &[])), "but `vectors` is not bound to"),
         (told(tasks.task(b.reduce(Sum)).on_workers(&workers, 0, &[])), "no parts of reductions"),
     ];
     for (told, part) in cases {
