@@ -95,7 +95,7 @@ const JOBS: &[Job] = &[
     job("large-to-memory", 1024, (At::Disk, At::Memory), &["affine:2,1"], &[]),
 ];
 
-/// What a run reported.
+/// The figures that a run reported.
 struct Report {
     elapsed_ns: u64,
     named: String,

@@ -9,11 +9,11 @@ mod trace;
 
 pub(crate) use self::map::{KernelTemplate, MapOptions};
 pub(crate) use self::replay::{BenchOptions, ModeName, ReplayOptions};
-pub(crate) use self::shared::{LiveCheck, Overwrite};
+pub(crate) use self::shared::{LiveCheck, Overwrite, has_extension};
 pub(crate) use self::trace::{Assumption, CheckOptions, TraceOptions};
 
 use self::device::{ONE, proposing};
-use self::shared::{has_extension, timeline_file};
+use self::shared::timeline_file;
 use crate::values::{DeviceName, ReportLength, bytes, radius};
 use crate::wrap::wrapped;
 use clap::builder::RangedU64ValueParser;
@@ -30,12 +30,12 @@ use trijet::trace::TimesFrom;
 use trijet_bench::results::COMMIT;
 use trijet_io::{is_plain, shown};
 
-/// The begin of `trijet -h`.
+/// The first lines of `trijet -h`.
 const ABOUT: &str = "\
 Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download and \
 writing overlap. Without a GPU the same commands run on the CPU.";
 
-/// The begin of `trijet --help`.
+/// The first lines of `trijet --help`.
 const LONG_ABOUT: &str = "\
 Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download and \
 writing overlap. Without a GPU the same commands run on the CPU.

@@ -9,7 +9,7 @@ const REST: usize = 4;
 /// What stays in one line with the number before it.
 const UNITS: [&str; 12] =
     ["%", "ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB", "MB/s", "GB/s"];
-/// The begin of a comment in a definition, which is also that of its other lines.
+/// The prefix of a comment in a definition. Each line of a broken comment gets it.
 const COMMENT: &str = "# ";
 /// A space at which a line does not break.
 const FIXED: char = '\u{a0}';

@@ -260,7 +260,7 @@ fn refuse_stream(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What is said of an extension of no format.
+/// The message about an extension of no format.
 const UNKNOWN: &str = "unknown extension: .npy files, folders of PNG images and plain bytes (.raw, .bin, .dat) \
                        are supported";
 /// How any file is an input.

@@ -29,7 +29,7 @@ pub(super) fn existing(is_replaced: bool) -> Existing {
 }
 
 /// Whether a name has this extension, in upper or lower case.
-pub(super) fn has_extension(path: &Path, wanted: &str) -> bool {
+pub(crate) fn has_extension(path: &Path, wanted: &str) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(wanted))
 }
 

@@ -131,7 +131,7 @@ fn text(path: &Path, checked: &Checked) -> Result<()> {
     }
 }
 
-/// What the verdict about a run in place does not say, and how to get one that does.
+/// Why a verdict about a run in place says nothing about a GPU, and how to get one that does.
 const IN_PLACE: &str = "the run was in place: it has no copies and no waits for them, so this says nothing about a run on \
      a GPU; `trijet map --check` copies and waits as on a GPU, and checks that";
 

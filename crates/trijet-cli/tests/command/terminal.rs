@@ -17,7 +17,7 @@ enum Shown {
     Err,
 }
 
-/// What the command writes to a terminal of this width.
+/// The output of the command on a terminal of this width.
 fn on_terminal(workdir: &Workdir, columns: u16, shown: Shown, args: &[&str]) -> String {
     let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let terminal = openpty(Some(&size), None).unwrap();

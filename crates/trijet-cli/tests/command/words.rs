@@ -43,7 +43,7 @@ const PROSE: &[&str] = &[
     "tuned, ",
 ];
 
-/// What a line has beside labels.
+/// The parts of a line beside its labels.
 const OTHER: &[&str] = &[
     "chosen by the user",
     "from the bytes of the run",

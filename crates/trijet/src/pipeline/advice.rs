@@ -233,6 +233,12 @@ impl Report {
         };
         let is_user = self.audience == Audience::User;
         let busy = |name| self.engine(name).map_or(Nanos(0), |engine| engine.busy);
+        let faster = |pace: &str, rate, place: &str| match is_user {
+            true => {
+                format!("the {pace} at {rate}: use a faster disk; for PNG, more processors or .npy")
+            }
+            false => format!("the {pace} at {rate}: use a faster {place}"),
+        };
         match change {
             Change::LargerChunks if is_user => {
                 format!(
@@ -257,20 +263,10 @@ impl Report {
                 "the run waits for `Sink::finish`; do less there, or after the run".to_owned()
             }
             Change::FasterInput => {
-                let comes = rate(self.bytes_in, busy("reader"));
-                let or = "for PNG, more processors or .npy";
-                match is_user {
-                    true => format!("the input comes at {comes}: use a faster disk; {or}"),
-                    false => format!("the input comes at {comes}: use a faster source"),
-                }
+                faster("input comes", rate(self.bytes_in, busy("reader")), "source")
             }
             Change::FasterOutput => {
-                let goes = rate(self.bytes_out, busy("writer"));
-                let or = "for PNG, more processors or .npy";
-                match is_user {
-                    true => format!("the output goes at {goes}: use a faster disk; {or}"),
-                    false => format!("the output goes at {goes}: use a faster sink"),
-                }
+                faster("output goes", rate(self.bytes_out, busy("writer")), "sink")
             }
         }
     }

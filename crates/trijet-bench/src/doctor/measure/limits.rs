@@ -95,7 +95,7 @@ pub(super) fn resident_grids(bench: &mut Bench) -> Result<()> {
 /// Counts launches behind a busy kernel until one holds the host up.
 pub(super) fn queue_depth(bench: &mut Bench) -> Result<()> {
     if !bench.found.on_gpu() {
-        // What holds a launch up is whatever else the processor does.
+        // Other work of the processor delays a launch.
         bench.absent("queue depth", "a host device has no hardware queue");
         return Ok(());
     }

@@ -144,7 +144,7 @@ fn print_table(results: &[ScheduleResult]) -> Result<()> {
     }
 }
 
-/// What a reader of the table may wonder about: a faster row with a lower rate, and a row that is faster than `tuned`.
+/// Explanations of the table: of a faster row with a lower rate, and of a row that is faster than `tuned`.
 fn notes(results: &[ScheduleResult]) -> Vec<String> {
     let reports: Vec<&Report> = results.iter().map(|one| &one.report).collect();
     let Some((tuned, others)) = reports.split_last() else { return Vec::new() };

@@ -3,7 +3,7 @@
 
 use super::memory::traces_of;
 use super::window::window;
-use crate::args::TraceOptions;
+use crate::args::{TraceOptions, has_extension};
 use crate::cmd::document::print_json;
 use crate::cmd::{print, print_stderr, wrong_usage};
 use std::fs::File;
@@ -43,7 +43,7 @@ pub(super) fn outputs(options: &TraceOptions) -> Result<Outputs> {
 }
 
 fn is_page(output: &Path) -> bool {
-    output.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("html"))
+    has_extension(output, "html")
 }
 
 /// The part of the run that the figures are of.
