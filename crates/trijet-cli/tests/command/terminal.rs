@@ -17,7 +17,7 @@ enum Shown {
     Err,
 }
 
-/// The output of the command on a terminal of this width.
+/// The output of the command on a terminal of this width and with colours, without them.
 fn on_terminal(workdir: &Workdir, columns: u16, shown: Shown, args: &[&str]) -> String {
     let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let terminal = openpty(Some(&size), None).unwrap();
@@ -26,7 +26,7 @@ fn on_terminal(workdir: &Workdir, columns: u16, shown: Shown, args: &[&str]) -> 
         Shown::Out => command.stdout(terminal.slave).stderr(Stdio::null()),
         Shown::Err => command.stderr(terminal.slave).stdout(Stdio::null()),
     };
-    let mut child = command.env("TERM", "dumb").spawn().unwrap();
+    let mut child = command.env("TERM", "xterm").spawn().unwrap();
     // With the last copy of its end here, reading ends when the command does.
     drop(command);
     let mut bytes = Vec::new();
@@ -34,7 +34,8 @@ fn on_terminal(workdir: &Workdir, columns: u16, shown: Shown, args: &[&str]) -> 
     // The end of a terminal is an error.
     let _end = terminal.read_to_end(&mut bytes);
     child.wait().unwrap();
-    String::from_utf8(bytes).unwrap().replace("\r\n", "\n")
+    let text = String::from_utf8(bytes).unwrap();
+    anstream::adapter::strip_str(&text).to_string().replace("\r\n", "\n")
 }
 
 /// Asserts that all lines fit into the width.

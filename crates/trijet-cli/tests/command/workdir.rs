@@ -14,6 +14,9 @@ const NO_DRIVER: &str = "/nonexistent/libcuda.so.1";
 /// A run-time compiler that does not exist, so that they do where one is installed, too.
 const NO_COMPILER: &str = "/nonexistent/libnvrtc.so";
 
+/// What the command needs of the environment of the tests.
+const KEPT: [&str; 3] = ["PATH", "HOME", "TMPDIR"];
+
 /// The result of a run of the command: its exit status and output.
 #[derive(Debug)]
 pub(crate) struct Ran {
@@ -135,6 +138,9 @@ impl Workdir {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trijet"));
         command
             .args(args)
+            // Colours, ranks and devices can be asked for by the environment of the tests.
+            .env_clear()
+            .envs(KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
             .current_dir(self.0.path())
             .env("TRIJET_LIBCUDA", NO_DRIVER)
             .env("TRIJET_LIBNVRTC", NO_COMPILER)
