@@ -77,9 +77,10 @@ pub use stream::{
     StreamOptions, Ticket, TimedEvent,
 };
 
-/// The programs of the README and of the pages about tasks and workers, kept honest.
+/// The programs of the README and of pages of the documentation, kept honest.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
+#[doc = include_str!("../../../docs/choose.md")]
 #[doc = include_str!("../../../docs/tasks.md")]
 #[doc = include_str!("../../../docs/workers.md")]
 struct Readme;

@@ -26,8 +26,6 @@ const FLOORS: &[(&str, u8)] = &[
     ("comm", 9),
     ("workers", 8),
     ("staged", 10),
-    ("tune", 10),
-    ("schedule", 10),
     ("explore", 10),
     // They only name what the floors below have.
     ("probe", 11),
@@ -121,6 +119,39 @@ fn imports(file: &File) -> Vec<Finding> {
         .into_iter()
         .filter_map(|(at, to)| Some(file.finding(line_of(&code, at), objection(&from, &to)?)))
         .collect()
+}
+
+/// The table of the floors in CONTRIBUTING.md, the upper floors first.
+fn floor_table() -> String {
+    let mut floors: Vec<u8> = FLOORS.iter().map(|&(_, floor)| floor).collect();
+    floors.sort_unstable_by(|one, other| other.cmp(one));
+    floors.dedup();
+    let mut table = String::from("| floor | folders |\n|---|---|\n");
+    for floor in floors {
+        let on_it = FLOORS.iter().filter(|(_, its)| *its == floor);
+        let names: Vec<String> = on_it.map(|(name, _)| format!("`{name}`")).collect();
+        table += &format!("| {floor} | {} |\n", names.join(" "));
+    }
+    table
+}
+
+#[test]
+fn contributing_has_the_table_of_the_floors() {
+    let table = floor_table();
+    let page =
+        files().into_iter().find(|file| file.path == "CONTRIBUTING.md").expect("it is there");
+    assert!(page.text.contains(&table), "write this table into CONTRIBUTING.md:\n{table}");
+}
+
+#[test]
+fn each_folder_of_a_floor_exists() {
+    let is_there = |name: &str| {
+        let folder = format!("crates/trijet/src/{name}/");
+        let module = format!("crates/trijet/src/{name}.rs");
+        files().iter().any(|file| file.path.starts_with(&folder) || file.path == module)
+    };
+    let missing: Vec<_> = FLOORS.iter().filter(|(name, _)| !is_there(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]
