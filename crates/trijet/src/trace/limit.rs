@@ -1,9 +1,9 @@
 //! The limit of a run: one answer for the terminal, the page and JSON.
 //!
 //! Two measures must agree. The limit needs the most time, by a margin, and no other part of the
-//! critical path is longer by the same margin. The path is not asked if the limit needs the time of
-//! the run but for the margin: then nothing else could make the run much longer. Otherwise there is
-//! no single limit. The times decide first, because they are nearly the same in equal runs, while
+//! critical path is longer by the same margin. If the limit needs the time of the run but for the
+//! margin, nothing else could make the run much longer. Then it is enough that it takes that margin
+//! of the path. Otherwise there is no single limit. The times decide first, because they are nearly the same in equal runs, while
 //! the critical path may take another way.
 //!
 //! The calls of the host have no busy time of their own, so the path alone decides about them. The
@@ -206,8 +206,9 @@ pub(crate) fn agreed(need: Need, path: &CriticalPath, elapsed: Nanos) -> Limit {
         Some((next, busy)) if !leads(time.0, busy) => next,
         _ => {
             let on_path = parts.iter().find(|(part, _)| *part == needed);
-            let contradicts = leads(longest, on_path.map_or(0, |(_, time)| *time));
-            let is_whole_run = !leads(elapsed.0, time.0);
+            let on_path = on_path.map_or(0, |(_, time)| *time);
+            let contradicts = leads(longest, on_path);
+            let is_whole_run = !leads(elapsed.0, time.0) && leads(on_path, 0);
             if is_whole_run || !contradicts {
                 return limit;
             }
@@ -261,6 +262,17 @@ mod tests {
             let found =
                 found(need(COMPUTE, time, (writer, 40)), &[(COMPUTES, 40), (WRITES, writes)]);
             assert_eq!(found, limit, "it needs {time}, and the path has {writes}");
+        }
+    }
+
+    /// On a busy processor, kernels were once busy for the whole run, and the path had none of them.
+    #[test]
+    fn a_part_that_the_critical_path_lacks_does_not_limit() {
+        let other = Limit::NoSingle(["compute", "output"]);
+        for (computes, limit) in [(0, other), (14, other), (15, COMPUTE)] {
+            let path = [(COMPUTES, computes), (WRITES, 50)];
+            let found = found(need(COMPUTE, 98, (Limit::Link, 40)), &path);
+            assert_eq!(found, limit, "the path has {computes}");
         }
     }
 
