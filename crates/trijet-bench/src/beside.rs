@@ -119,7 +119,8 @@ impl Pair {
     }
 }
 
-/// A side for each number of multiprocessors that are left to the kernels.
+/// A side for each number of multiprocessors that are left to the kernels. Numbers that leave none
+/// to the workers are left out.
 pub(crate) fn sides(device: &Device, load: Load, reserved: &[u32]) -> Result<Vec<Side<'static>>> {
     let side = |reserve: &u32| {
         let mut pair = Pair::new(device, load, *reserve)?;
@@ -136,5 +137,6 @@ pub(crate) fn sides(device: &Device, load: Load, reserved: &[u32]) -> Result<Vec
             ])
         }))
     };
-    reserved.iter().map(side).collect()
+    let multiprocessors = device.info().multiprocessors;
+    reserved.iter().filter(|left| **left < multiprocessors.max(1)).map(side).collect()
 }

@@ -364,7 +364,7 @@ mod tests {
             "dag 5 x 20: levels: each",
             "6 queens: auto: stolen",
             "fed in batches of 7: each",
-            "beside kernels of the memory, 1 multiprocessors left: kernels alone",
+            "beside kernels of the memory, 0 multiprocessors left: kernels alone",
         ] {
             assert!(printed.contains(row), "{row}: {printed}");
         }
