@@ -19,7 +19,7 @@ use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
 use serde::Deserialize;
 use std::time::Instant;
-use trijet::graph::Arguments;
+use trijet::Uses;
 use trijet::{Buffer, Device, Error, ErrorKind, Graph, LaunchConfig, Result, Stream, TimedEvent};
 
 /// The threads of a block, as the bare chains have them.
@@ -143,7 +143,7 @@ impl Chain {
         self.sample((LAUNCHES, added), |chain| {
             turns().try_for_each(|buffer| {
                 let words = chain.words[*buffer].view_mut();
-                chain.stream.launch_graph(graph, Arguments::new().write(words))
+                chain.stream.launch_graph(graph, Uses::new().write(words))
             })
         })
     }

@@ -9,7 +9,8 @@ use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
 use crate::stats::Samples;
 use std::time::Instant;
-use trijet::graph::{Arguments, Recording};
+use trijet::Uses;
+use trijet::graph::Recording;
 use trijet::testing::WORK;
 use trijet::{Buffer, Device, Error, ErrorKind, Graph, Result, Stream};
 
@@ -60,7 +61,7 @@ impl Changes {
             device.record_again(graph, |g| record(g, x, y, rounds))?;
         }
         let value = start.elapsed().as_secs_f64() * 1e6;
-        stream.launch_graph(graph, Arguments::new().read(x.view()).write(y.view_mut()))?;
+        stream.launch_graph(graph, Uses::new().read(x.view()).write(y.view_mut()))?;
         let found = stream.download(y)?;
         let parts = found.chunks(LEN).zip(rounds.iter());
         for (kernel, (part, rounds)) in parts.enumerate() {

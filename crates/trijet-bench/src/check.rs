@@ -62,7 +62,7 @@ impl Maker<'_> {
             mode,
             ordered: OrderedBy::Program,
         };
-        let own = access(own_buffer(lane), Mode::ReadWrite);
+        let own = access(own_buffer(lane), Mode::Update);
         let accesses = Accesses::from([access(reads, Mode::Read), own]);
         self.seqs[lane as usize] += 1;
         self.push(OpKind::Kernel, lane, accesses);

@@ -8,7 +8,7 @@ use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
 use serde::Deserialize;
-use trijet::graph::Arguments;
+use trijet::Uses;
 use trijet::kernels::dependent::{CONSUME, Trigger};
 use trijet::{
     Buffer, Bytes, Device, Error, ErrorKind, Graph, LaunchConfig, Result, Stream, TimedEvent,
@@ -104,7 +104,7 @@ impl Chain {
         s.copy(&*first, x)?;
         s.synchronize()?;
         between[0].record(s)?;
-        s.launch_graph(graph, Arguments::new().write(x.view_mut()).write(y.view_mut()))?;
+        s.launch_graph(graph, Uses::new().write(x.view_mut()).write(y.view_mut()))?;
         between[1].record(s)?;
         let found = s.download(if *kernels % 2 == 0 { x } else { y })?;
         if found != *wanted {

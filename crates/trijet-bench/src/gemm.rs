@@ -10,7 +10,7 @@ use crate::rounds::{Side, Value};
 use crate::setting::Setting;
 use crate::turns::record;
 use serde::Deserialize;
-use trijet::graph::Arguments;
+use trijet::Uses;
 use trijet::kernels::gemm::{MATMUL, bf16, config, left, result, right};
 use trijet::testing::Prng;
 use trijet::{
@@ -193,7 +193,7 @@ impl Chain {
         s.copy(&*first, x)?;
         s.synchronize()?;
         between[0].record(s)?;
-        let arguments = Arguments::new().write(x.view_mut()).write(y.view_mut()).read(w.view());
+        let arguments = Uses::new().write(x.view_mut()).write(y.view_mut()).read(w.view());
         s.launch_graph(graph, arguments)?;
         between[1].record(s)?;
         if s.download(if *length % 2 == 0 { x } else { y })? != self.wanted {

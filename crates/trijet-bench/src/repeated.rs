@@ -3,7 +3,8 @@
 
 use crate::rounds::Value;
 use std::time::Instant;
-use trijet::graph::{Arguments, Graph, Recording};
+use trijet::Uses;
+use trijet::graph::{Graph, Recording};
 use trijet::kernels::AXPY;
 use trijet::task::{Data, Tasks};
 use trijet::{Buffer, Device, Error, ErrorKind, Result, Stream};
@@ -114,7 +115,7 @@ fn by_hand(
         if changes && round > 0 {
             device.record_again(&mut graph, |g| record(g, round, sums))?;
         }
-        let arguments = Arguments::new().read(x.view());
+        let arguments = Uses::new().read(x.view());
         let arguments = sums.iter_mut().fold(arguments, |all, sum| all.write(sum.view_mut()));
         stream.launch_graph(&mut graph, arguments)?;
     }

@@ -16,7 +16,8 @@ use serde::Deserialize;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Instant;
-use trijet::graph::{Arguments, Recording};
+use trijet::Uses;
+use trijet::graph::Recording;
 use trijet::{Buffer, Bytes, Device, Error, ErrorKind, Graph, Result};
 
 /// The workloads of a benchmark.
@@ -193,7 +194,7 @@ fn graphs(
         let mut all: Vec<Graph> = all.collect::<Result<_>>()?;
         let made = begin.elapsed();
         let mut launch =
-            || all.iter_mut().try_for_each(|graph| stream.launch_graph(graph, Arguments::new()));
+            || all.iter_mut().try_for_each(|graph| stream.launch_graph(graph, Uses::new()));
         launch()?;
         stream.synchronize()?;
         let begin = Instant::now();

@@ -6,7 +6,7 @@ use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
 use trijet::comm::{BucketPlan, GradientBuckets};
 use trijet::kernels::{AFFINE_F32, AXPY, Sum};
-use trijet::{Buffer, Bytes, Device, Result, Stream, graph::Arguments};
+use trijet::{Buffer, Bytes, Device, Result, Stream, Uses};
 
 const LENS: [usize; 5] = [3000, 10, 7001, 4096, 512];
 type Weights = [Vec<Buffer<f32>>];
@@ -43,7 +43,7 @@ fn example(devices: &[Device]) -> Outcome<String> {
     })?;
     for _ in 0..3 {
         let all = weights.iter_mut().flatten().map(Buffer::view_mut);
-        let all = gradients.arguments(all.fold(Arguments::new(), Arguments::write));
+        let all = gradients.arguments(all.fold(Uses::new(), Uses::write));
         streams[0].launch_graph(&mut graph, all)?;
     }
     let sum = |w: f32| (0..devices.len()).map(|rank| w + rank as f32).sum::<f32>();

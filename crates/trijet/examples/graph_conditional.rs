@@ -4,9 +4,9 @@ mod common;
 
 use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
-use trijet::graph::{Arguments, Recording};
+use trijet::graph::Recording;
 use trijet::kernels::{AFFINE_F32, Code, Cost, In, KernelSpec, Out, Shape, Tile, Twin};
-use trijet::{Buffer, Device, Kernel, LaunchConfig, Result};
+use trijet::{Buffer, Device, Kernel, LaunchConfig, Result, Uses};
 
 const N: usize = 3000;
 const CODE: &str = r#"typedef unsigned long long u64;
@@ -42,12 +42,12 @@ fn example(device: &Device) -> Outcome<String> {
     })?;
     let mut clip = device.record(|g| {
         g.argument(&flag).and_then(|()| g.argument(&x)).and_then(|()| test(g, &x, &mut flag))?;
-        let all = Arguments::new().write(flag.view_mut()).write(x.view_mut());
+        let all = Uses::new().update(&mut flag).update(&mut x);
         g.stream()?.launch_graph_while(0, &mut halve, all)
     })?;
     for by in [1.0, 64.0, 0.01, 4096.0] {
         x = s.upload(&scaled(by))?;
-        s.launch_graph(&mut clip, Arguments::new().write(flag.view_mut()).write(x.view_mut()))?;
+        s.launch_graph(&mut clip, Uses::new().update(&mut flag).update(&mut x))?;
         let halves = (0..).map(|n| by * 0.5_f32.powi(n)).find(|by| norm(&scaled(*by)) <= 1e6);
         verify("gradients", &s.download(&x)?, |i| halves.unwrap_or(0.0) * sample(i))?;
     }

@@ -7,7 +7,8 @@ mod common;
 
 use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
-use trijet::graph::{Arguments, Recording};
+use trijet::Uses;
+use trijet::graph::Recording;
 use trijet::kernels::{AFFINE_F32, AXPY};
 use trijet::{Buffer, Device, Graph, Result};
 
@@ -32,7 +33,7 @@ fn step(g: &Recording, (part, size, x, w): Step<'_>) -> Result<()> {
     let s = g.stream()?;
     (0..2).try_for_each(|_| {
         let mut y = s.alloc::<f32>(N)?;
-        s.launch_graph(part, Arguments::new().read(x.view()).write(y.view_mut()))?;
+        s.launch_graph(part, Uses::new().read(x).update(&mut y))?;
         s.launch(&AXPY, (size, &y, &mut *w))
     })
 }
@@ -45,7 +46,7 @@ fn example(device: &Device) -> Outcome<String> {
     let mut graph = device.record(|g| step(g, (&mut part, 1.0, &x, &mut w)))?;
     for size in (0..STEPS).map(|n| 1.0 + (n / 3) as f32) {
         device.record_again(&mut graph, |g| step(g, (&mut part, size, &x, &mut w)))?;
-        s.launch_graph(&mut graph, Arguments::new().read(x.view()).write(w.view_mut()))?;
+        s.launch_graph(&mut graph, Uses::new().read(&x).update(&mut w))?;
         sum += 2.0 * size;
     }
     verify("weights", &s.download(&w)?, |i| sum * (sample(i) + 1.0))?;

@@ -8,9 +8,8 @@ mod common;
 
 use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
-use trijet::graph::Arguments;
 use trijet::kernels::{AFFINE_F32, AXPY};
-use trijet::{Device, PinnedBuffer};
+use trijet::{Device, PinnedBuffer, Uses};
 
 const N: usize = 20_011;
 const STEPS: usize = 12;
@@ -41,8 +40,8 @@ fn example(device: &Device) -> Outcome<String> {
             check(step - 2, output)?; // waits for the launch before the last
         }
         input.write()?.iter_mut().enumerate().for_each(|(i, value)| *value = sample(step + i));
-        let arguments = Arguments::new().read(input.view()).write(output.view_mut());
-        let scratch = arguments.write(x.view_mut()).write(y.view_mut()).write(z.view_mut());
+        let arguments = Uses::new().read(&*input).write(&mut *output);
+        let scratch = arguments.write(&mut x).write(&mut y).write(&mut z);
         s.launch_graph(&mut graph, scratch)?;
     }
     (STEPS - 2..STEPS).try_for_each(|step| check(step, &outputs[step % 2]))?;

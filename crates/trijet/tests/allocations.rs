@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Once;
-use trijet::graph::Arguments;
+use trijet::Uses;
 use trijet::kernels::AXPY;
 use trijet::kernels::multicast::{MATMUL, config, left, right};
 use trijet::pipeline::{Schedule, Sharing};
@@ -210,7 +210,7 @@ fn a_launch_of_a_graph_allocates_nothing() -> Result<()> {
         b.launch(&AXPY, (2.0, &x, &mut y))
     })?;
     let count = allocations(|_| {
-        let arguments = Arguments::new().read(host.view()).write(x.view_mut()).write(y.view_mut());
+        let arguments = Uses::new().read(host.view()).write(x.view_mut()).write(y.view_mut());
         streams[0].launch_graph(&mut graph, arguments)
     })?;
     assert_eq!(count, 0);

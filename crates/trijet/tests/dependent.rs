@@ -1,6 +1,6 @@
 //! Where a launch is a dependent one, as its twin sees it.
 
-use trijet::graph::Arguments;
+use trijet::Uses;
 use trijet::kernels::{ArgBlock, Code, Cost, KernelSpec, Out, Ptr, Shape, Tile, Twin};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Buffer, Device, Kernel, LaunchConfig, Result, Stream};
@@ -64,7 +64,7 @@ fn a_launch_is_dependent_only_directly_behind_a_launch() -> Result<()> {
         launch(&s, &mut x)?;
         launch(&s, &mut x)
     })?;
-    a.launch_graph(&mut graph, Arguments::new().write(x.view_mut()))?;
+    a.launch_graph(&mut graph, Uses::new().write(x.view_mut()))?;
     check("in a graph, behind a launch", true, told(&x))?;
     let mut graph = device.record(|g| {
         g.argument(&x)?;
@@ -74,7 +74,7 @@ fn a_launch_is_dependent_only_directly_behind_a_launch() -> Result<()> {
         launch(&other, &mut y)?;
         launch(&s, &mut y)
     })?;
-    a.launch_graph(&mut graph, Arguments::new().write(x.view_mut()).write(y.view_mut()))?;
+    a.launch_graph(&mut graph, Uses::new().write(x.view_mut()).write(y.view_mut()))?;
     check("in a graph, behind a launch and a node of another stream", false, told(&y))?;
     let mut graph = device.record(|g| {
         g.argument(&x)?;
@@ -82,7 +82,7 @@ fn a_launch_is_dependent_only_directly_behind_a_launch() -> Result<()> {
         launch(&other, &mut x)?;
         launch(&s, &mut x)
     })?;
-    a.launch_graph(&mut graph, Arguments::new().write(x.view_mut()))?;
+    a.launch_graph(&mut graph, Uses::new().write(x.view_mut()))?;
     check("in a graph, behind a launch of another stream only", false, told(&x))?;
     device.synchronize()
 }

@@ -6,8 +6,9 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
+use trijet::Uses;
 use trijet::check::CheckOptions;
-use trijet::graph::{Arguments, Recording};
+use trijet::graph::Recording;
 use trijet::kernels::{ArgBlock, Code, Cost, InOut, KernelSpec, Ptr, Shape, Tile, Twin};
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::testing::{Capture, CaptureMode, Prng, WORK};
@@ -246,9 +247,9 @@ impl Memory {
         }
     }
 
-    fn arguments(&mut self) -> Arguments<'_> {
+    fn arguments(&mut self) -> Uses<'_> {
         let Self { h, buffers, back, conditions } = self;
-        let arguments = Arguments::new().read(h.view()).write(back.view_mut());
+        let arguments = Uses::new().read(h.view()).write(back.view_mut());
         let all = buffers.iter_mut().chain(conditions);
         all.fold(arguments, |all, buffer| all.write(buffer.view_mut()))
     }
@@ -415,10 +416,10 @@ fn a_condition_that_stays_set_is_an_error_of_the_host_device() -> Result<()> {
     let mut graph = device.record(|g| {
         g.argument(&flag)?;
         g.argument(&x)?;
-        let all = Arguments::new().read(flag.view()).write(x.view_mut());
+        let all = Uses::new().read(flag.view()).write(x.view_mut());
         g.stream()?.launch_graph_while(0, &mut body, all)
     })?;
-    s.launch_graph(&mut graph, Arguments::new().read(flag.view()).write(x.view_mut()))?;
+    s.launch_graph(&mut graph, Uses::new().read(flag.view()).write(x.view_mut()))?;
     let error = s.synchronize().expect_err("a million turns have passed");
     assert_eq!(error.kind(), ErrorKind::Launch, "{error}");
     assert!(error.to_string().contains("still set after 1000000 turns"), "{error}");
@@ -448,10 +449,10 @@ fn memory_of_another_driver_is_refused_and_changes_nothing() -> Result<()> {
         assert!(g.argument(&foreign).is_err());
         g.stream()?.copy(&x, &mut y)
     })?;
-    let arguments = Arguments::new().read(foreign.view()).write(y.view_mut());
+    let arguments = Uses::new().read(foreign.view()).write(y.view_mut());
     assert!(s.launch_graph(&mut graph, arguments).is_err());
     assert_eq!(s.download(&y)?, [0; LEN]);
-    s.launch_graph(&mut graph, Arguments::new().read(x.view()).write(y.view_mut()))?;
+    s.launch_graph(&mut graph, Uses::new().read(x.view()).write(y.view_mut()))?;
     assert_eq!(s.download(&y)?, [3; LEN]);
     Ok(())
 }
@@ -475,12 +476,12 @@ fn scratch_that_a_graph_writes_before_it_reads_needs_no_content() -> Result<()> 
     };
     let findings = || device.verdict().expect("it is checked").findings.len();
     let mut graph = record(0..LEN, &mut scratch, &mut y)?;
-    let arguments = Arguments::new().read(x.view()).write(scratch.view_mut());
+    let arguments = Uses::new().read(x.view()).write(scratch.view_mut());
     s.launch_graph(&mut graph, arguments.write(y.view_mut()))?;
     assert_eq!(s.download(&y)?, [3; LEN]);
     assert_eq!(findings(), 0);
     let mut graph = record(0..LEN / 2, &mut half, &mut y)?;
-    let arguments = Arguments::new().read(x.view()).write(half.view_mut());
+    let arguments = Uses::new().read(x.view()).write(half.view_mut());
     s.launch_graph(&mut graph, arguments.write(y.view_mut()))?;
     device.synchronize()?;
     assert_eq!(findings(), 1, "the second half was never written");
@@ -519,7 +520,7 @@ fn a_launch_follows_the_one_before_of_the_same_graph() -> Result<()> {
         })?;
         device.synchronize()?;
         for (s, [x, y, z]) in [&a, &b].into_iter().zip(&mut memory) {
-            let arguments = Arguments::new().read(x.view()).write(y.view_mut()).write(z.view_mut());
+            let arguments = Uses::new().read(x.view()).write(y.view_mut()).write(z.view_mut());
             s.launch_graph(&mut graph, arguments.write(held.view_mut()))?;
         }
         for (wanted, [_, y, _]) in (1..).zip(&memory) {
@@ -577,7 +578,7 @@ fn memory_of_another_kind_than_was_recorded_is_refused_in_words() -> Result<()> 
         g.stream()?.fill(&mut x, 7)
     })?;
     let mut host = device.pinned::<u32>(LEN)?;
-    let arguments = Arguments::new().write(host.view_mut());
+    let arguments = Uses::new().write(host.view_mut());
     let error = s.launch_graph(&mut graph, arguments).expect_err("it is page-locked");
     assert_eq!(error.kind(), ErrorKind::InvalidValue);
     let words = "argument 0 was recorded as memory of device 0, and page-locked memory was given";
@@ -613,11 +614,11 @@ fn memory_of_a_recording_is_used_by_its_graph_alone() -> Result<()> {
     refused(s.copy(&escaped, &mut y));
     refused(s.fill_bytes(&mut escaped, 0));
     refused(s.launch(&WORK, (1, &escaped, &mut y)));
-    refused(s.launch_graph(&mut graph, Arguments::new().read(escaped.view()).write(y.view_mut())));
+    refused(s.launch_graph(&mut graph, Uses::new().read(escaped.view()).write(y.view_mut())));
     refused(device.record(|g| g.argument(&escaped)).map(drop));
     let error = late.alloc::<u32>(LEN).expect_err("the recording has ended");
     assert!(error.to_string().contains("has ended"), "{error}");
-    s.launch_graph(&mut graph, Arguments::new().read(x.view()).write(y.view_mut()))?;
+    s.launch_graph(&mut graph, Uses::new().read(x.view()).write(y.view_mut()))?;
     assert_eq!(s.download(&y)?, [3; LEN]);
     drop(graph);
     refused(escaped.into_dlpack().map(drop));
@@ -700,7 +701,7 @@ fn a_launch_that_the_driver_refuses_enqueues_nothing() -> Result<()> {
             let s = device.stream()?;
             let (mut x, mut y) = (s.alloc_zeroed::<u32>(LEN)?, s.alloc_zeroed::<u32>(LEN)?);
             let mut graph = three(&device, (&mut x, &mut y))?;
-            let arguments = Arguments::new().write(x.view_mut()).write(y.view_mut());
+            let arguments = Uses::new().write(x.view_mut()).write(y.view_mut());
             let launched = s.launch_graph(&mut graph, arguments).is_ok();
             Ok((launched, s.download(&y)?))
         };
@@ -722,17 +723,17 @@ fn a_graph_of_which_a_part_was_changed_is_refused_until_it_is_dropped() -> Resul
     let buffers = || Ok::<_, trijet::Error>((s.alloc_zeroed(LEN)?, s.alloc_zeroed(LEN)?));
     let ((mut x, mut y), (mut v, mut w)) = (buffers()?, buffers()?);
     let mut graph = three(&device, (&mut x, &mut y))?;
-    let arguments = Arguments::new().write(v.view_mut()).write(w.view_mut());
+    let arguments = Uses::new().write(v.view_mut()).write(w.view_mut());
     let error = s.launch_graph(&mut graph, arguments).expect_err("the second change is refused");
     for (x, y) in [(&mut x, &mut y), (&mut v, &mut w)] {
-        let arguments = Arguments::new().write(x.view_mut()).write(y.view_mut());
+        let arguments = Uses::new().write(x.view_mut()).write(y.view_mut());
         let again = s.launch_graph(&mut graph, arguments).expect_err("some nodes are changed");
         assert_eq!(again.to_string(), error.to_string());
         assert_eq!(s.download(y)?, [0; LEN]);
     }
     drop(graph);
     let mut graph = three(&device, (&mut v, &mut w))?;
-    s.launch_graph(&mut graph, Arguments::new().write(v.view_mut()).write(w.view_mut()))?;
+    s.launch_graph(&mut graph, Uses::new().write(v.view_mut()).write(w.view_mut()))?;
     assert_eq!(s.download(&w)?, [0x0101_0101; LEN]);
     device.close()
 }
@@ -746,7 +747,7 @@ fn a_launch_on_a_lost_device_is_an_error_and_ends() -> Result<()> {
             let (mut x, mut y) = (s.alloc::<u32>(LEN)?, s.alloc::<u32>(LEN)?);
             let mut graph = three(&device, (&mut x, &mut y))?;
             let mut launch = || {
-                let arguments = Arguments::new().write(x.view_mut()).write(y.view_mut());
+                let arguments = Uses::new().write(x.view_mut()).write(y.view_mut());
                 s.launch_graph(&mut graph, arguments).and_then(|()| s.synchronize())
             };
             let first = (1..=nth).find_map(|_| launch().err()).expect("the device is lost");
@@ -780,7 +781,7 @@ fn a_graph_may_have_thousands_of_nodes() -> Result<()> {
             })
         })?;
         for _ in 0..2 {
-            s.launch_graph(&mut graph, Arguments::new().write(x.view_mut()))?;
+            s.launch_graph(&mut graph, Uses::new().write(x.view_mut()))?;
         }
         assert_eq!(s.download(&x)?, [6000; 8]);
     }
@@ -800,7 +801,7 @@ fn a_graph_is_as_it_was_after_a_panic_of_the_code_that_records_it_again() -> Res
         a.fill(&mut x.slice_mut(..1), value + 1)
     };
     let mut graph = device.record(|g| fill(g, &mut x, 3))?;
-    s.launch_graph(&mut graph, Arguments::new().write(x.view_mut()))?;
+    s.launch_graph(&mut graph, Uses::new().write(x.view_mut()))?;
     for operations in 0..3 {
         let again = || {
             device.record_again(&mut graph, |g| {
@@ -812,11 +813,11 @@ fn a_graph_is_as_it_was_after_a_panic_of_the_code_that_records_it_again() -> Res
         };
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(again)).is_err());
         s.fill(&mut y, 0)?;
-        s.launch_graph(&mut graph, Arguments::new().write(y.view_mut()))?;
+        s.launch_graph(&mut graph, Uses::new().write(y.view_mut()))?;
         assert_eq!(s.download(&y)?[..2], [4, 3], "after {operations} operations");
         let value = 10 + operations;
         device.record_again(&mut graph, |g| fill(g, &mut x, value))?;
-        s.launch_graph(&mut graph, Arguments::new().write(y.view_mut()))?;
+        s.launch_graph(&mut graph, Uses::new().write(y.view_mut()))?;
         assert_eq!(s.download(&y)?[..2], [value + 1, value], "it can be changed");
         device.record_again(&mut graph, |g| fill(g, &mut x, 3))?;
     }
@@ -847,7 +848,7 @@ fn graphs_of_several_threads_do_not_disturb_each_other() -> Result<()> {
                 let wanted = |rounds| hashed(1, hashed(rounds, 5));
                 for rounds in [thread, thread + turn] {
                     device.record_again(&mut graph, |g| step(g, &mut y, rounds))?;
-                    let arguments = Arguments::new().read(x.view()).write(y.view_mut());
+                    let arguments = Uses::new().read(x.view()).write(y.view_mut());
                     s.launch_graph(&mut graph, arguments)?;
                     assert_eq!(s.download(&y)?, [wanted(rounds); LEN], "thread {thread}");
                 }
@@ -856,7 +857,7 @@ fn graphs_of_several_threads_do_not_disturb_each_other() -> Result<()> {
                     g.argument(&*sum)?;
                     g.stream()?.launch_with(&ADD_ONE, config, (&mut *sum,))
                 })?;
-                s.launch_graph(&mut add, Arguments::new().write(sum.view_mut()))?;
+                s.launch_graph(&mut add, Uses::new().write(sum.view_mut()))?;
             }
             Ok(())
         };

@@ -55,7 +55,7 @@ pub enum Mode {
     /// It overwrites all or some of them.
     Write,
     /// It reads and writes them.
-    ReadWrite,
+    Update,
 }
 
 impl Mode {

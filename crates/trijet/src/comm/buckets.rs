@@ -7,9 +7,9 @@ use super::rank_steps::type_named;
 use super::ranks::Ranks;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Nanos;
-use crate::graph::{Arguments, Recording};
+use crate::graph::Recording;
 use crate::kernels::Reduction;
-use crate::memory::{Buffer, Element, View, ViewMut};
+use crate::memory::{Buffer, Element, Uses, View, ViewMut};
 use crate::stream::{Device, Stream};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -447,7 +447,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     ///
     /// ```
     /// use trijet::comm::GradientBuckets;
-    /// use trijet::graph::Arguments;
+    /// use trijet::Uses;
     /// use trijet::kernels::{FILL_F32, Sum};
     /// use trijet::sim::HostConfig;
     /// use trijet::Device;
@@ -464,7 +464,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     ///     })
     /// })?;
     /// let stream = devices[0].stream()?;
-    /// stream.launch_graph(&mut step, gradients.arguments(Arguments::new()))?;
+    /// stream.launch_graph(&mut step, gradients.arguments(Uses::new()))?;
     /// assert_eq!(devices[1].stream()?.download(&gradients.gradient(1, 0))?, [3.0; 1000]);
     /// # Ok::<(), trijet::Error>(())
     /// ```
@@ -507,8 +507,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     }
 
     /// Adds the buckets to the arguments of the launch of a recorded step.
-    #[must_use]
-    pub fn arguments<'a>(&'a mut self, arguments: Arguments<'a>) -> Arguments<'a> {
+    pub fn arguments<'a>(&'a mut self, arguments: Uses<'a>) -> Uses<'a> {
         let all = self.buckets.iter_mut().flat_map(|bucket| &mut bucket.data);
         all.fold(arguments, |arguments, data| arguments.write(data.view_mut()))
     }

@@ -332,10 +332,10 @@ impl Nccl {
             NcclCall { member, verb, from, into: from, count, element }
         };
         let calls: Vec<_> = data.iter_mut().enumerate().map(part).collect();
-        let parts = data.iter_mut().zip(calls).map(|(data, call)| DevicePart {
-            uses: Uses::new().read_write(data),
-            calls: vec![call],
-        });
+        let parts = data
+            .iter_mut()
+            .zip(calls)
+            .map(|(data, call)| DevicePart { uses: Uses::new().update(data), calls: vec![call] });
         self.run(team, ("all_reduce", number), parts.collect())
     }
 
@@ -352,7 +352,7 @@ impl Nccl {
             let verb = NcclVerb::Broadcast { root };
             let call = NcclCall { member, verb, from, into: from, count, element: BYTES };
             let uses = match at == Some(member) {
-                true => Uses::new().read(data),
+                true => Uses::new().read(&*data),
                 false => Uses::new().write(data),
             };
             DevicePart { uses, calls: vec![call] }

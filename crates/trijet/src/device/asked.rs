@@ -202,7 +202,7 @@ impl fmt::Display for DeclaredArgument {
         let access = match mode {
             Mode::Read => "In",
             Mode::Write => "Out",
-            Mode::ReadWrite => "InOut",
+            Mode::Update => "InOut",
         };
         match form {
             SpanForm::PointerAndLength => write!(f, "{access}<{of}>"),

@@ -399,7 +399,7 @@ mod tests {
         let a = RangeGuard::try_new(&m, 0..40, Mode::Read).expect("free again");
         let b = RangeGuard::try_new(&m, 8..16, Mode::Read).expect("readers share");
         assert_eq!((a.bytes()[31], a.bytes()[32], b.bytes()[0]), (7, 0, 7));
-        assert!(RangeGuard::try_new(&m, 8..9, Mode::ReadWrite).is_none());
+        assert!(RangeGuard::try_new(&m, 8..9, Mode::Update).is_none());
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl Stream {
             let cause = "the stream does not belong to the recording of a graph";
             return Err(Error::new(ErrorKind::InvalidValue, "record", cause));
         };
-        let uses = uses.iter().flat_map(Uses::all);
+        let uses = uses.iter().flat_map(|uses| uses.all.iter().map(|one| &one.access));
         nodes.add_captured((lane.id, lane.device), captured, uses)
     }
 }

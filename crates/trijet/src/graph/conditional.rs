@@ -1,12 +1,12 @@
 //! Operations that a graph performs on a condition.
 #![forbid(unsafe_code)]
 
-use super::arguments::Arguments;
 use super::exec::Graph;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::driver::Repeats;
 use crate::device::memory::Space;
 use crate::log::calling;
+use crate::memory::Uses;
 use crate::stream::Stream;
 
 /// The size of a condition in bytes.
@@ -23,7 +23,7 @@ impl Stream {
     /// graph again. That takes as long as the first time.
     ///
     /// ```
-    /// use trijet::graph::Arguments;
+    /// use trijet::Uses;
     /// use trijet::kernels::AXPY;
     /// use trijet::{Device, Select};
     /// let device = Device::open(Select::Host(0))?;
@@ -40,12 +40,12 @@ impl Stream {
     ///     g.argument(&flag)?;
     ///     g.argument(&x)?;
     ///     g.argument(&y)?;
-    ///     let arguments = Arguments::new().read(flag.view()).read(x.view()).write(y.view_mut());
+    ///     let arguments = Uses::new().read(&flag).read(&x).update(&mut y);
     ///     g.stream()?.launch_graph_if(0, &mut sum, arguments)
     /// })?;
     /// for value in [1, 0, 7] {
     ///     s.fill_bytes(&mut flag, value)?;
-    ///     let arguments = Arguments::new().read(flag.view()).read(x.view()).write(y.view_mut());
+    ///     let arguments = Uses::new().read(&flag).read(&x).update(&mut y);
     ///     s.launch_graph(&mut graph, arguments)?;
     /// }
     /// assert_eq!(s.download(&y)?, [12.0]);
@@ -61,7 +61,7 @@ impl Stream {
         &self,
         condition: usize,
         graph: &mut Graph,
-        arguments: Arguments<'_>,
+        arguments: Uses<'_>,
     ) -> Result<()> {
         self.record_conditional((Repeats::Once, condition), graph, &arguments)
     }
@@ -76,7 +76,7 @@ impl Stream {
         &self,
         condition: usize,
         graph: &mut Graph,
-        arguments: Arguments<'_>,
+        arguments: Uses<'_>,
     ) -> Result<()> {
         self.record_conditional((Repeats::WhileSet, condition), graph, &arguments)
     }
@@ -85,7 +85,7 @@ impl Stream {
         &self,
         (repeats, condition): (Repeats, usize),
         graph: &Graph,
-        arguments: &Arguments<'_>,
+        arguments: &Uses<'_>,
     ) -> Result<()> {
         calling::refuse("conditional")?;
         let Some(recorder) = self.lane().recorder() else {

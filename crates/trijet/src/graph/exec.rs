@@ -1,7 +1,6 @@
 //! A graph that can be launched.
 #![forbid(unsafe_code)]
 
-use super::arguments::{Argument, Arguments};
 use super::node::{ArgumentRange, Node};
 use super::nodes::{Nodes, Part, Recorded};
 use super::verify::race;
@@ -11,7 +10,7 @@ use crate::base::ledger::Mode;
 use crate::device::driver::{Action, GraphHandle, Repeats};
 use crate::device::memory::{Space, Span};
 use crate::log::calling;
-use crate::memory::Buffer;
+use crate::memory::{Buffer, UsedMemory, Uses};
 use crate::order::recorder::Recorder;
 use crate::order::submission::Submission;
 use crate::order::track::Use;
@@ -88,10 +87,10 @@ fn invalid(cause: String) -> Error {
 }
 
 /// The arguments, followed by the memory of the graph itself.
-fn with_heap<'l: 's, 's>(arguments: Arguments<'l>, heap: &'s mut [Buffer<u8>]) -> Arguments<'s> {
+fn with_heap<'l: 's, 's>(arguments: Uses<'l>, heap: &'s mut [Buffer<u8>]) -> Uses<'s> {
     // A `SmallVec` cannot shorten the lifetime of its elements in place.
-    let shorter = |argument: Argument<'l>| -> Argument<'s> { argument };
-    let arguments = Arguments { all: arguments.all.into_iter().map(shorter).collect() };
+    let shorter = |argument: UsedMemory<'l>| -> UsedMemory<'s> { argument };
+    let arguments = Uses { all: arguments.all.into_iter().map(shorter).collect() };
     heap.iter_mut().fold(arguments, |all, chunk| all.write(chunk.view_mut()))
 }
 
@@ -121,7 +120,7 @@ fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<ArgumentRange> {
     let mode = |(reads, writes)| match (reads, writes) {
         (_, false) => Mode::Read,
         (false, true) => Mode::Write,
-        (true, true) => Mode::ReadWrite,
+        (true, true) => Mode::Update,
     };
     let each_max = (ACCESSES_MAX / arguments.len().max(1)).max(1);
     let mut all = Vec::new();
@@ -138,7 +137,7 @@ fn touches(nodes: &[Node], arguments: &[Span]) -> Vec<ArgumentRange> {
             // Bytes that no node touches keep their content. So the whole argument does not count
             // as overwritten.
             let writes = parts.iter().any(|(_, (_, writes))| *writes);
-            let mode = if writes { Mode::ReadWrite } else { Mode::Read };
+            let mode = if writes { Mode::Update } else { Mode::Read };
             all.push(ArgumentRange { argument, range: 0..span.bytes(), mode });
         }
     }
@@ -344,7 +343,7 @@ impl Graph {
     }
 
     /// Returns an error if the graph, the stream and the arguments do not fit together.
-    pub(super) fn demand(&self, stream: &Stream, arguments: &Arguments<'_>) -> Result<()> {
+    pub(super) fn demand(&self, stream: &Stream, arguments: &Uses<'_>) -> Result<()> {
         if let Some(error) = &self.broken {
             return Err(error.again());
         }
@@ -360,7 +359,7 @@ impl Graph {
     fn launch(
         &mut self,
         stream: &Stream,
-        arguments: Arguments<'_>,
+        arguments: Uses<'_>,
         site: &'static Location<'static>,
     ) -> Result<()> {
         self.demand(stream, &arguments)?;
@@ -383,7 +382,7 @@ impl Graph {
         recorder: &dyn Recorder,
         stream: &Stream,
         condition: Option<(Repeats, usize)>,
-        arguments: &Arguments<'_>,
+        arguments: &Uses<'_>,
     ) -> Result<()> {
         let nodes = recorder.as_any().downcast_ref::<Nodes>().expect("there is one recorder");
         let streams = self.nodes.iter().flat_map(|node| node.within.iter().chain([&node.stream]));
@@ -403,7 +402,7 @@ impl Graph {
     fn launch_checked(
         &mut self,
         stream: &Stream,
-        arguments: &Arguments<'_>,
+        arguments: &Uses<'_>,
         site: &'static Location<'static>,
     ) -> Result<()> {
         let Some(graph) = self.handle else { return Ok(()) };
@@ -422,7 +421,7 @@ impl Graph {
     }
 
     /// Returns an error if the memory does not fit the arguments.
-    fn check(&self, arguments: &Arguments<'_>) -> Result<()> {
+    fn check(&self, arguments: &Uses<'_>) -> Result<()> {
         let (given, wanted) = (arguments.all.len(), self.spans.len() - self.heap.len());
         if given != wanted {
             return Err(invalid(format!("it has {wanted} arguments, and {given} were given")));
@@ -449,7 +448,7 @@ impl Graph {
             let written = |touch: &&ArgumentRange| touch.argument == number && touch.mode.writes();
             if !argument.access.mode.writes() && self.touches.iter().any(|touch| written(&touch)) {
                 return Err(invalid(format!(
-                    "the graph writes argument {number}; pass it to `write`"
+                    "the graph writes argument {number}; pass it to `write` or `update`"
                 )));
             }
             let shared = arguments.all[..number].iter().position(|other| {
@@ -466,7 +465,7 @@ impl Graph {
     }
 
     /// Updates the nodes of the driver's graph to the memory of the arguments.
-    fn update(&mut self, graph: GraphHandle, arguments: &Arguments<'_>) -> Result<()> {
+    fn update(&mut self, graph: GraphHandle, arguments: &Uses<'_>) -> Result<()> {
         let is_other =
             |number: usize| arguments.all[number].span.address() != self.spans[number].address();
         let others: SmallVec<[bool; 16]> = (0..self.spans.len()).map(is_other).collect();
@@ -501,7 +500,7 @@ impl Graph {
     }
 
     /// Stores the memory that the graph of the driver has.
-    fn keep(&mut self, arguments: &Arguments<'_>) {
+    fn keep(&mut self, arguments: &Uses<'_>) {
         for (span, argument) in self.spans.iter_mut().zip(&arguments.all) {
             *span = argument.span.clone();
         }
@@ -511,9 +510,12 @@ impl Graph {
 
 impl Stream {
     /// Launches a graph with this memory as its arguments, in the order in which the recording
-    /// named them. The launch is one operation of the stream: it follows earlier uses of the memory
-    /// on every stream, and later uses follow it. It also follows the previous launch of the graph
-    /// (law A31).
+    /// named them. Memory that the graph writes is passed to [`Uses::write`] or [`Uses::update`],
+    /// which are the same here.
+    ///
+    /// The launch is one operation of the stream: it follows earlier uses of the memory on every
+    /// stream, and later uses follow it. It also follows the previous launch of the graph (law
+    /// A31).
     ///
     /// The memory may differ from the memory of the recording. It must have the same number of
     /// bytes, and be the same kind of memory. Tilings are encoded again for it.
@@ -526,7 +528,7 @@ impl Stream {
     /// `InvalidValue` if the arguments differ from the arguments of the graph, or for a stream of
     /// another device; an error of the driver.
     #[track_caller]
-    pub fn launch_graph(&self, graph: &mut Graph, arguments: Arguments<'_>) -> Result<()> {
+    pub fn launch_graph(&self, graph: &mut Graph, arguments: Uses<'_>) -> Result<()> {
         calling::refuse("graph launch")?;
         graph.launch(self, arguments, Location::caller())
     }

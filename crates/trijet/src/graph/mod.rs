@@ -8,7 +8,6 @@
 //! recording allocates belongs to the graph.
 #![forbid(unsafe_code)]
 
-mod arguments;
 mod captured;
 mod comparison;
 mod conditional;
@@ -20,7 +19,6 @@ mod nodes;
 mod recording;
 mod verify;
 
-pub use arguments::Arguments;
 pub use exec::Graph;
 pub(crate) use exec::{Renewed, alike};
 pub use recording::Recording;

@@ -1,7 +1,6 @@
 //! The collected operations of a recording. Its streams share them.
 #![forbid(unsafe_code)]
 
-use super::arguments::Arguments;
 use super::comparison::Comparison;
 use super::edges::connect;
 use super::heap::Heap;
@@ -12,7 +11,7 @@ use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
 use crate::device::driver::Repeats;
 use crate::device::memory::Span;
-use crate::memory::{Buffer, View};
+use crate::memory::{Buffer, Uses, View};
 use crate::order::recorder::{Recorder, Temporary};
 use crate::order::submission::Submission;
 use crate::order::track::Use;
@@ -345,7 +344,7 @@ impl Nodes {
         &self,
         lane: LaneId,
         graph: &Part<'_>,
-        arguments: &Arguments<'_>,
+        arguments: &Uses<'_>,
     ) -> Result<()> {
         let mut state = self.state();
         state.refuse_ended("graph")?;
@@ -390,7 +389,7 @@ impl Nodes {
         lane: LaneId,
         (repeats, condition): (Repeats, usize),
         graph: &Part<'_>,
-        arguments: &Arguments<'_>,
+        arguments: &Uses<'_>,
     ) -> Result<()> {
         let mut state = self.state();
         state.refuse_ended("conditional")?;
@@ -426,7 +425,7 @@ impl Nodes {
         &self,
         state: &RecordingState,
         graph: &Part<'_>,
-        arguments: &Arguments<'_>,
+        arguments: &Uses<'_>,
     ) -> Result<(Vec<ArgumentBytes>, Vec<BlockId>)> {
         let mut at = Vec::new();
         for argument in &arguments.all {

@@ -92,7 +92,7 @@ impl Recording {
     /// launched as one operation of a stream on the recording device.
     ///
     /// ```
-    /// use trijet::graph::Arguments;
+    /// use trijet::Uses;
     /// use trijet::sim::HostConfig;
     /// use trijet::Device;
     /// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
@@ -103,7 +103,7 @@ impl Recording {
     ///     g.argument(&y)?;
     ///     g.stream_on(&devices[1])?.copy(&x, &mut y)
     /// })?;
-    /// a.launch_graph(&mut graph, Arguments::new().read(x.view()).write(y.view_mut()))?;
+    /// a.launch_graph(&mut graph, Uses::new().read(&x).update(&mut y))?;
     /// assert_eq!(b.download(&y)?, [1, 2]);
     /// # Ok::<(), trijet::Error>(())
     /// ```
@@ -126,7 +126,7 @@ impl Recording {
     /// ```
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-    /// use trijet::graph::Arguments;
+    /// use trijet::Uses;
     /// use trijet::{Device, Select};
     /// let device = Device::open(Select::Host(0))?;
     /// let (s, count) = (device.stream()?, Arc::new(AtomicU32::new(0)));
@@ -135,8 +135,8 @@ impl Recording {
     ///     let s = g.stream()?;
     ///     g.host_fn(&s, move || drop(counted.fetch_add(1, Relaxed)))
     /// })?;
-    /// s.launch_graph(&mut graph, Arguments::new())?;
-    /// s.launch_graph(&mut graph, Arguments::new())?;
+    /// s.launch_graph(&mut graph, Uses::new())?;
+    /// s.launch_graph(&mut graph, Uses::new())?;
     /// s.synchronize()?;
     /// assert_eq!(count.load(Relaxed), 2);
     /// # Ok::<(), trijet::Error>(())
@@ -195,7 +195,7 @@ impl Device {
     /// do not run. If `work` fails, the recording is dropped.
     ///
     /// ```
-    /// use trijet::graph::Arguments;
+    /// use trijet::Uses;
     /// use trijet::kernels::AXPY;
     /// use trijet::{Device, Select};
     /// let device = Device::open(Select::Host(0))?;
@@ -208,10 +208,10 @@ impl Device {
     ///     s.launch(&AXPY, (1.0_f32, &x, &mut y))?;
     ///     s.launch(&AXPY, (1.0_f32, &x, &mut y))
     /// })?;
-    /// s.launch_graph(&mut twice, Arguments::new().read(x.view()).write(y.view_mut()))?;
+    /// s.launch_graph(&mut twice, Uses::new().read(&x).update(&mut y))?;
     /// assert_eq!(s.download(&y)?, [12.0, 24.0]);
     /// let mut z = s.upload(&[0.0_f32, 0.0])?;
-    /// s.launch_graph(&mut twice, Arguments::new().read(x.view()).write(z.view_mut()))?;
+    /// s.launch_graph(&mut twice, Uses::new().read(&x).update(&mut z))?;
     /// assert_eq!(s.download(&z)?, [2.0, 4.0]);
     /// # Ok::<(), trijet::Error>(())
     /// ```
@@ -228,7 +228,8 @@ impl Device {
     /// values. That costs much less than a new graph, which a driver has to prepare.
     ///
     /// ```
-    /// use trijet::graph::{Arguments, Recording};
+    /// use trijet::Uses;
+    /// use trijet::graph::Recording;
     /// use trijet::kernels::AXPY;
     /// use trijet::{Buffer, Device, Result, Select};
     ///
@@ -243,7 +244,7 @@ impl Device {
     /// let (x, mut y) = (s.upload(&[1.0_f32, 2.0])?, s.upload(&[0.0_f32, 0.0])?);
     /// let mut graph = device.record(|g| step(g, 1.0, &x, &mut y))?;
     /// device.record_again(&mut graph, |g| step(g, 10.0, &x, &mut y))?;
-    /// s.launch_graph(&mut graph, Arguments::new().read(x.view()).write(y.view_mut()))?;
+    /// s.launch_graph(&mut graph, Uses::new().read(&x).update(&mut y))?;
     /// assert_eq!(s.download(&y)?, [10.0, 20.0]);
     /// # Ok::<(), trijet::Error>(())
     /// ```

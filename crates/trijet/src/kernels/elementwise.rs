@@ -17,7 +17,7 @@ fn tile(_: &ArgBlock) -> u64 {
 /// The cost of an operation that moves each span once, or twice if it reads and writes the span.
 fn bytes_moved(args: &ArgBlock) -> Cost {
     let bytes = args.spans().iter().map(|arg| {
-        let passes = if arg.mode == crate::base::ledger::Mode::ReadWrite { 2 } else { 1 };
+        let passes = if arg.mode == crate::base::ledger::Mode::Update { 2 } else { 1 };
         arg.bytes() * passes
     });
     Cost { bytes: bytes.sum(), ops: 0 }

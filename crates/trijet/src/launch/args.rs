@@ -14,7 +14,7 @@ use bytemuck::NoUninit;
 /// The arguments of one launch. A kernel with typed parameters takes a tuple of values instead; a
 /// kernel with [`Dynamic`](super::Dynamic) parameters takes this.
 ///
-/// `read`, `write` and `read_write` pass a pointer and a 64-bit length in elements, as the kernels of
+/// `read`, `write` and `update` pass a pointer and a 64-bit length in elements, as the kernels of
 /// this library take them. The methods ending in `_ptr` pass the pointer alone, for kernels that get
 /// their lengths in another way.
 #[derive(Debug, Default)]
@@ -75,8 +75,8 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     /// `InvalidValue` when there are too many arguments.
-    pub fn read_write<T: Element>(mut self, view: ViewMut<'a, T>) -> Result<Self> {
-        self.push_view_mut(&view, Mode::ReadWrite, Passed::PointerAndLength)?;
+    pub fn update<T: Element>(mut self, view: ViewMut<'a, T>) -> Result<Self> {
+        self.push_view_mut(&view, Mode::Update, Passed::PointerAndLength)?;
         Ok(self)
     }
 
@@ -102,8 +102,8 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     /// `InvalidValue` when there are too many arguments.
-    pub fn read_write_ptr<T: Element>(mut self, view: ViewMut<'a, T>) -> Result<Self> {
-        self.push_view_mut(&view, Mode::ReadWrite, Passed::Pointer)?;
+    pub fn update_ptr<T: Element>(mut self, view: ViewMut<'a, T>) -> Result<Self> {
+        self.push_view_mut(&view, Mode::Update, Passed::Pointer)?;
         Ok(self)
     }
 
@@ -177,7 +177,7 @@ mod tests {
         let (mut c, mut d) = (s.alloc::<u16>(8)?, s.alloc::<u16>(9)?);
         let args = Args::new().read(x.view())?.read_ptr(x.view())?.write(a.view_mut())?;
         let args = args.write_ptr(b.view_mut())?.scalar([1_u64, 2])?;
-        let args = args.read_write(c.view_mut())?.read_write_ptr(d.view_mut())?;
+        let args = args.update(c.view_mut())?.update_ptr(d.view_mut())?;
         let spans: Vec<_> =
             args.block.spans().iter().map(|arg| (arg.index, arg.elements, arg.mode)).collect();
         let wanted = [
@@ -185,8 +185,8 @@ mod tests {
             (2, 5, Mode::Read),
             (3, 6, Mode::Write),
             (5, 7, Mode::Write),
-            (7, 8, Mode::ReadWrite),
-            (9, 9, Mode::ReadWrite),
+            (7, 8, Mode::Update),
+            (9, 9, Mode::Update),
         ];
         assert_eq!(spans, wanted);
         assert_eq!(args.block.count(), 10);

@@ -126,9 +126,9 @@ macro_rules! written {
 }
 written! {
     [Out<T>] Write PointerAndLength;
-    [InOut<T>] ReadWrite PointerAndLength;
+    [InOut<T>] Update PointerAndLength;
     [Ptr<Out<T>>] Write Pointer;
-    [Ptr<InOut<T>>] ReadWrite Pointer;
+    [Ptr<InOut<T>>] Update Pointer;
 }
 
 impl<T: TiledElement> sealed::One<Tiled<In<T>>> for TiledView<'_, T> {}
@@ -152,7 +152,7 @@ macro_rules! tiled {
 }
 tiled! {
     Out Write;
-    InOut ReadWrite;
+    InOut Update;
 }
 
 /// Values that can stand for all parameters `P` of a kernel. Sealed, like [`Arg`].
@@ -238,14 +238,14 @@ mod tests {
         assert_eq!(args.block.sizes(), [4, 128, 128, 4]);
         assert_eq!(args.block.scalar::<u32>(3), 8, "behind the room for the encoded form");
         let spans = args.block.spans().iter().map(|arg| (arg.index, arg.elements, arg.mode));
-        assert_eq!(spans.collect::<Vec<_>>(), [(1, 100, Mode::Read), (2, 120, Mode::ReadWrite)]);
+        assert_eq!(spans.collect::<Vec<_>>(), [(1, 100, Mode::Read), (2, 120, Mode::Update)]);
         let tiled = args.block.tiled().iter().map(|arg| (arg.index, arg.tiling.pitch, arg.element));
         assert_eq!(
             tiled.collect::<Vec<_>>(),
             [(1, 10, ElementType::U64), (2, 12, ElementType::U64)]
         );
         let uses = args.uses.iter().map(|access| (access.range.clone(), access.mode));
-        assert_eq!(uses.collect::<Vec<_>>(), [(0..800, Mode::Read), (0..960, Mode::ReadWrite)]);
+        assert_eq!(uses.collect::<Vec<_>>(), [(0..800, Mode::Read), (0..960, Mode::Update)]);
         Ok(())
     }
 

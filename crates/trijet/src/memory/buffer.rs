@@ -504,6 +504,18 @@ impl<T: Element> AsViewMut for ViewMut<'_, T> {
     }
 }
 
+impl<'a, V: AsView + ?Sized> From<&'a V> for View<'a, V::Element> {
+    fn from(memory: &'a V) -> Self {
+        memory.as_view()
+    }
+}
+
+impl<'a, V: AsViewMut + ?Sized> From<&'a mut V> for ViewMut<'a, V::Element> {
+    fn from(memory: &'a mut V) -> Self {
+        memory.as_view_mut()
+    }
+}
+
 impl<T, S> fmt::Debug for Buffer<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "buffer of {} elements of {}", self.len, std::any::type_name::<T>())

@@ -4,66 +4,16 @@
 //! is an operation like any other. Its memory is declared, so it waits for earlier users on other
 //! streams, and later users wait for it.
 
-use super::buffer::{AsView, AsViewMut};
+use super::uses::Uses;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::ledger::Mode;
 use crate::base::panic::caught;
 use crate::device::driver::Action;
-use crate::device::memory::Span;
 use crate::log::calling;
-use crate::order::track::Use;
 use crate::stream::Stream;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::panic::Location;
-
-/// The memory that foreign work uses, for [`Stream::foreign`].
-#[derive(Debug, Default)]
-#[must_use = "it declares the memory of work that is enqueued with it"]
-pub struct Uses<'a> {
-    uses: SmallVec<[Use<'a>; 8]>,
-    touches: SmallVec<[(Span, Mode); 8]>,
-}
-
-impl<'a> Uses<'a> {
-    /// Maximum number of pieces of memory per operation.
-    pub const USES_MAX: usize = 64;
-
-    /// A declaration of no memory.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    pub(crate) fn all(&self) -> &[Use<'a>] {
-        &self.uses
-    }
-
-    /// Declares memory that the work reads.
-    pub fn read<R: AsView + ?Sized>(mut self, memory: &'a R) -> Self {
-        let view = memory.as_view();
-        self.touches.push((view.span(), Mode::Read));
-        self.uses.push(view.read_use());
-        self
-    }
-
-    /// Declares memory that the work overwrites completely.
-    pub fn write<W: AsViewMut + ?Sized>(self, memory: &'a mut W) -> Self {
-        self.written(memory, Mode::Write)
-    }
-
-    /// Declares memory that the work reads and writes, or that it overwrites in part.
-    pub fn read_write<W: AsViewMut + ?Sized>(self, memory: &'a mut W) -> Self {
-        self.written(memory, Mode::ReadWrite)
-    }
-
-    fn written<W: AsViewMut + ?Sized>(mut self, memory: &'a mut W, mode: Mode) -> Self {
-        let view = memory.as_view_mut();
-        self.touches.push((view.span(), mode));
-        self.uses.push(view.write_use(mode));
-        self
-    }
-}
 
 impl Stream {
     /// Enqueues work of another library, for example of cuBLAS. `run` is called once, during this
@@ -82,7 +32,7 @@ impl Stream {
     /// let device = Device::open(Select::Host(0))?;
     /// let stream = device.stream()?;
     /// let mut x = stream.alloc::<f32>(64)?;
-    /// let uses = Uses::new().read_write(&mut x);
+    /// let uses = Uses::new().update(&mut x);
     /// // SAFETY: nothing is enqueued.
     /// let done = unsafe { stream.foreign("nothing", uses, |_stream| Ok(())) };
     /// // The host device cannot run work that other libraries enqueue on a GPU.
@@ -107,14 +57,10 @@ impl Stream {
         run: impl FnOnce(*mut c_void) -> Result<R>,
     ) -> Result<R> {
         calling::refuse("foreign work")?;
-        let most = Uses::USES_MAX;
-        if uses.uses.len() > most {
-            let declared = uses.uses.len();
-            let cause = format!(
-                "{declared} pieces of memory are declared; an operation can use at most {most}"
-            );
-            return Err(Error::new(ErrorKind::InvalidValue, "foreign work", cause));
-        }
+        uses.demand_few("foreign work")?;
+        let touches: SmallVec<[_; 8]> =
+            uses.all.iter().map(|one| (one.span.clone(), one.access.mode)).collect();
+        let accesses: SmallVec<[_; 8]> = uses.all.into_iter().map(|one| one.access).collect();
         let (run, result) = (Cell::new(Some(run)), Cell::new(None));
         let enqueue = |raw| {
             let Some(run) = run.take() else { return Ok(()) };
@@ -124,8 +70,8 @@ impl Stream {
             });
             outcome.map(|value| result.set(Some(value)))
         };
-        let action = Action::Foreign { label, run: &enqueue, touches: &uses.touches };
-        self.enqueue(action, &uses.uses, Location::caller())?;
+        let action = Action::Foreign { label, run: &enqueue, touches: &touches };
+        self.enqueue(action, &accesses, Location::caller())?;
         Ok(result.take().expect("the work was enqueued, so `run` returned a value"))
     }
 }

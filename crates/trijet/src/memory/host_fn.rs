@@ -100,13 +100,13 @@ impl<'b, T: Element, S: OnHost> HostUse<'b> for &'b mut Buffer<T, S> {
 
     fn declare(self, declared: &mut DeclaredMemory<'b>) -> Held<T> {
         let view = self.as_view_mut();
-        declared.uses.push(view.write_use(Mode::ReadWrite));
-        declared.touches.push((view.span(), Mode::ReadWrite));
+        declared.uses.push(view.write_use(Mode::Update));
+        declared.touches.push((view.span(), Mode::Update));
         Held(view.span(), PhantomData)
     }
 
     fn lock(held: &Held<T>) -> Locked<'_> {
-        held.lock(Mode::ReadWrite)
+        held.lock(Mode::Update)
     }
 
     fn slice<'a>(locked: &'a mut Locked<'_>) -> &'a mut [T] {

@@ -30,6 +30,7 @@ mod temporary;
 mod tiled;
 mod transfer;
 mod unlinked;
+mod uses;
 mod words;
 
 pub use crate::device::driver::PoolAccess;
@@ -39,10 +40,11 @@ pub use buffer::{
     AsView, AsViewMut, Buffer, Element, OnDevice, PageLocked, Pageable, View, ViewMut,
 };
 pub use copy::Batch;
-pub use foreign_work::Uses;
 pub use growing::GrowingBuffer;
 pub use host_fn::{DeclaredMemory, Held, HostUse, Locked};
 pub use pinned::{OnHost, PageableBuffer, PinnedBuffer, ReadGuard, ReadReady, WriteGuard};
 pub use scope::Scope;
 pub use tiled::{TiledView, TiledViewMut};
+pub(crate) use uses::UsedMemory;
+pub use uses::Uses;
 pub(crate) use words::HostWords;

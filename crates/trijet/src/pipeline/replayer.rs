@@ -10,9 +10,9 @@ use super::spans::Spans;
 use super::stage::Stages;
 use super::streams::Streams;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::graph::{Arguments, Graph, Recording};
+use crate::graph::{Graph, Recording};
 use crate::log::calling;
-use crate::memory::{View, ViewMut};
+use crate::memory::{Uses, View, ViewMut};
 use crate::stream::Device;
 
 /// The minimum number of launches in a run for which a graph is worthwhile.
@@ -247,7 +247,7 @@ fn launch(
     ends: Ends<'_, '_>,
 ) -> std::result::Result<(), Stop> {
     let Resources { streams, slots, .. } = resources;
-    let arguments = Arguments::new().read(ends.input).write(ends.output);
+    let arguments = Uses::new().read(ends.input).write(ends.output);
     let arguments = ends.reads.iter().fold(arguments, |all, view| all.read(*view));
     let buffers = slots.iter_mut().flat_map(|slot| &mut slot.buffers);
     let arguments = buffers.fold(arguments, |all, buffer| all.write(buffer.view_mut()));

@@ -275,7 +275,7 @@ impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
 
 impl<T: Element, S: Send + Sync + 'static> Writes<T, S> {
     pub(super) fn declared(&self, all: &AllDeclared) -> DeclaredUse {
-        let mode = if self.updates { Mode::ReadWrite } else { Mode::Write };
+        let mode = if self.updates { Mode::Update } else { Mode::Write };
         self.datum.declared(&self.range, mode, all)
     }
 

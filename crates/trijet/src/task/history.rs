@@ -47,10 +47,8 @@ impl History {
                     writer,
                     match mode {
                         Mode::Write => Hazard::Waw,
-                        Mode::Read | Mode::ReadWrite if reduces && last.reduced => {
-                            Hazard::Reduction
-                        }
-                        Mode::Read | Mode::ReadWrite => Hazard::Raw,
+                        Mode::Read | Mode::Update if reduces && last.reduced => Hazard::Reduction,
+                        Mode::Read | Mode::Update => Hazard::Raw,
                     },
                 );
             }
@@ -136,7 +134,7 @@ mod tests {
             let (mut history, mut bytes) = (History::default(), vec![Byte::default(); 16]);
             for (task, (a, b, mode)) in (1..).zip(steps) {
                 let range = a.min(b)..a.max(b);
-                let mode = [Mode::Read, Mode::Write, Mode::ReadWrite][mode];
+                let mode = [Mode::Read, Mode::Write, Mode::Update][mode];
                 let mut found = Vec::new();
                 history.add((task, 0), &range, (mode, false), |_| false, |edge| {
                     found.extend(edge.range.map(|byte| (byte, edge.from, edge.hazard)));

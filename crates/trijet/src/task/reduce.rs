@@ -73,7 +73,7 @@ impl<T: Element, R: Reduction<T>> Reduces<T, R> {
     }
 
     pub(super) fn declared(&self, all: &AllDeclared) -> DeclaredUse {
-        DeclaredUse { reduces: true, ..self.datum.declared(&self.range, Mode::ReadWrite, all) }
+        DeclaredUse { reduces: true, ..self.datum.declared(&self.range, Mode::Update, all) }
     }
 
     /// Sets the device of the task.

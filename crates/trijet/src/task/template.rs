@@ -5,8 +5,9 @@
 use super::declared::StreamBody;
 use super::region::{Member, RegionIssue};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::graph::{Arguments, Graph, Recording, Renewed};
+use crate::graph::{Graph, Recording, Renewed};
 use crate::log::calling;
+use crate::memory::Uses;
 use crate::stream::{Device, Stream};
 use std::collections::VecDeque;
 
@@ -93,7 +94,7 @@ impl Template {
             Some(graph) => recording.renew(graph, record),
         };
         let launched = made.and_then(|launched| {
-            let arguments = data.iter().fold(Arguments::new(), |all, one| {
+            let arguments = data.iter().fold(Uses::new(), |all, one| {
                 if one.writes {
                     all.write(one.datum.write_all(place))
                 } else {

@@ -3,8 +3,8 @@
 //! Two measures must agree. The limit needs the most time, by a margin, and no other part of the
 //! critical path is longer by the same margin. If the limit needs the time of the run but for the
 //! margin, nothing else could make the run much longer. Then it is enough that it takes that margin
-//! of the path. Otherwise there is no single limit. The times decide first, because they are nearly the same in equal runs, while
-//! the critical path may take another way.
+//! of the path. Otherwise there is no single limit. The times decide first, because they are nearly
+//! the same in equal runs, while the critical path may take another way.
 //!
 //! The calls of the host have no busy time of their own, so the path alone decides about them. The
 //! writer and the synchronisation count together: a disk that writes while the writer is busy has
@@ -265,7 +265,7 @@ mod tests {
         }
     }
 
-    /// On a busy processor, kernels were once busy for the whole run, and the path had none of them.
+    /// On a busy processor, kernels were once busy for the whole run, and the path had none.
     #[test]
     fn a_part_that_the_critical_path_lacks_does_not_limit() {
         let other = Limit::NoSingle(["compute", "output"]);

@@ -270,8 +270,8 @@ pub(super) fn start<K: Kinds, P>(
     let mut state = stream.alloc_zeroed::<u32>(layout.state)?;
     let mut tasks = stream.alloc::<u64>(layout.tasks)?;
     let (graph, list, counters) = memory.views(&work);
-    let args = args.scalar(setup)?.read_write(state.view_mut())?.write(tasks.view_mut())?;
-    let args = args.read(list)?.read(graph)?.read_write(counters)?.scalar(words.address())?;
+    let args = args.scalar(setup)?.update(state.view_mut())?.write(tasks.view_mut())?;
+    let args = args.read(list)?.read(graph)?.update(counters)?.scalar(words.address())?;
     stream.launch_with(program.kernel(), program.config(blocks), args)?;
     // From here, the workers use the words of the host.
     let words = ManuallyDrop::new(words);

@@ -1,7 +1,7 @@
 //! Attributes of launches: clusters, cooperative launches and priorities.
 
 use super::words;
-use trijet::graph::Arguments;
+use trijet::Uses;
 use trijet::kernels::{Code, Cost, In, InOut, KernelSpec, Out, Ptr, Shape, Tile, Twin};
 use trijet::{Device, ErrorKind, Kernel, LaunchConfig, Result};
 
@@ -282,7 +282,7 @@ pub(crate) fn chains_of_dependent_launches_in_a_graph_compute_what_ordinary_ones
         Ok(())
     })?;
     for launch in 1..=20 {
-        let arguments = Arguments::new().write(x.view_mut()).write(y.view_mut());
+        let arguments = Uses::new().write(x.view_mut()).write(y.view_mut());
         s.launch_graph(&mut graph, arguments)?;
         assert_eq!(s.download(&x)?, [20; 300], "launch {launch}");
         assert_eq!(s.download(&y)?, [14 * launch; 300], "launch {launch}");

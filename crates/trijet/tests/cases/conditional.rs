@@ -1,6 +1,7 @@
 //! Operations that a graph performs on a condition: once, or as long as it holds.
 
-use trijet::graph::{Arguments, Recording};
+use trijet::Uses;
+use trijet::graph::Recording;
 use trijet::kernels::{ArgBlock, Code, Cost, In, InOut, KernelSpec, Out, Shape, Tile, Twin};
 use trijet::{Buffer, Device, ErrorKind, Graph, Kernel, LaunchConfig, Result, Stream};
 
@@ -70,8 +71,8 @@ fn lower(device: &Device, by: f32, flag: &mut Buffer<u32>, x: &mut Buffer<f32>) 
     })
 }
 
-fn both<'a>(flag: &'a mut Buffer<u32>, x: &'a mut Buffer<f32>) -> Arguments<'a> {
-    Arguments::new().write(flag.view_mut()).write(x.view_mut())
+fn both<'a>(flag: &'a mut Buffer<u32>, x: &'a mut Buffer<f32>) -> Uses<'a> {
+    Uses::new().write(flag.view_mut()).write(x.view_mut())
 }
 
 /// Asks whether x is large, and makes it smaller by a graph once, or until it is not.
@@ -159,7 +160,7 @@ pub(crate) fn copies_and_fills_are_performed_on_a_condition(device: &Device) -> 
         g.argument(&to)?;
         g.argument(&x)?;
         g.argument(&y)?;
-        let all = Arguments::new().read(flag.view()).read(from.view()).write(to.view_mut());
+        let all = Uses::new().read(flag.view()).read(from.view()).write(to.view_mut());
         g.stream()?.launch_graph_if(0, &mut body, all.write(x.view_mut()).write(y.view_mut()))
     })?;
     for (is_set, value) in [(0_u32, 2.0), (1, 3.0), (0, 4.0), (9, 5.0)] {
@@ -167,7 +168,7 @@ pub(crate) fn copies_and_fills_are_performed_on_a_condition(device: &Device) -> 
         from.write()?.fill(value);
         to.write()?.fill(-1.0);
         x = s.upload(&[1.0_f32; LEN])?;
-        let all = Arguments::new().read(flag.view()).read(from.view()).write(to.view_mut());
+        let all = Uses::new().read(flag.view()).read(from.view()).write(to.view_mut());
         s.launch_graph(&mut graph, all.write(x.view_mut()).write(y.view_mut()))?;
         let (copied, filled) = if is_set != 0 { (value, 0.0) } else { (-1.0, 1.0) };
         assert_eq!(to.read()?[..5], [-1.0; 5]);
@@ -197,13 +198,13 @@ pub(crate) fn conditions_are_within_each_other(device: &Device) -> Result<()> {
         g.argument(&outer)?;
         g.argument(&inner)?;
         g.argument(&x)?;
-        let all = Arguments::new().read(outer.view()).write(inner.view_mut()).write(x.view_mut());
+        let all = Uses::new().read(outer.view()).write(inner.view_mut()).write(x.view_mut());
         g.stream()?.launch_graph_if(0, &mut middle, all)
     })?;
     for (is_set, value) in [(0_u32, 64.0), (1, 64.0), (7, 6.0), (1, 2.0)] {
         outer = s.upload(&[is_set])?;
         x = s.upload(&numbers(value))?;
-        let all = Arguments::new().read(outer.view()).write(inner.view_mut()).write(x.view_mut());
+        let all = Uses::new().read(outer.view()).write(inner.view_mut()).write(x.view_mut());
         s.launch_graph(&mut graph, all)?;
         let begins = is_set != 0 && sum_of_squares(&numbers(value)) > 4.0 * BOUND;
         let wanted = if begins { clipped(numbers(value), 0.5, true) } else { numbers(value) };

@@ -3,7 +3,8 @@
 use super::words;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
-use trijet::graph::{Arguments, Recording};
+use trijet::Uses;
+use trijet::graph::Recording;
 use trijet::kernels::{AXPY, FILL_U32};
 use trijet::testing::WORK;
 use trijet::{Buffer, Device, ErrorKind, Graph, PinnedBuffer, Result, Stream};
@@ -54,7 +55,7 @@ pub(crate) fn each_launch_of_a_graph_computes_what_its_operations_do(
     for seed in 0..4 {
         h.write()?.copy_from_slice(&numbers(seed));
         back.write()?.fill(0);
-        let arguments = Arguments::new().read(h.view()).write(back.view_mut());
+        let arguments = Uses::new().read(h.view()).write(back.view_mut());
         // On a stream of its own each time: the previous launch may still run.
         let arguments = arguments.write(x.view_mut()).write(y.view_mut());
         device.stream()?.launch_graph(&mut graph, arguments)?;
@@ -75,7 +76,7 @@ pub(crate) fn a_launch_takes_other_memory_of_the_same_size(device: &Device) -> R
         let (mut h, mut back) = (device.pinned::<u32>(LEN)?, device.pinned::<u32>(2 * LEN)?);
         h.write()?.copy_from_slice(&numbers(seed));
         let mut x = s.alloc::<u32>(LEN)?;
-        let arguments = Arguments::new().read(h.view()).write(back.slice_mut(LEN..));
+        let arguments = Uses::new().read(h.view()).write(back.slice_mut(LEN..));
         let arguments = arguments.write(x.view_mut()).write(y.view_mut());
         s.launch_graph(&mut graph, arguments)?;
         // `x` is freed behind the launch.
@@ -103,7 +104,7 @@ pub(crate) fn a_launch_is_ordered_with_all_uses_of_its_memory(device: &Device) -
         // Each on another stream, and nothing but the memory orders them.
         a.copy(&b.upload(&vec![f32::from(step); LEN])?, &mut x)?;
         let s = if step % 2 == 0 { &b } else { &c };
-        s.launch_graph(&mut add, Arguments::new().read(x.view()).write(y.view_mut()))?;
+        s.launch_graph(&mut add, Uses::new().read(x.view()).write(y.view_mut()))?;
         a.launch(&AXPY, (2.0_f32, &x, &mut y))?;
         wanted += 3.0 * f32::from(step);
     }
@@ -122,7 +123,7 @@ pub(crate) fn launches_of_one_graph_follow_each_other(device: &Device) -> Result
     })?;
     for (turn, buffer) in buffers.iter_mut().enumerate() {
         let s = if turn % 2 == 0 { &a } else { &b };
-        s.launch_graph(&mut fill, Arguments::new().write(buffer.view_mut()))?;
+        s.launch_graph(&mut fill, Uses::new().write(buffer.view_mut()))?;
     }
     for buffer in &buffers {
         assert_eq!(a.download(buffer)?, vec![7; LEN]);
@@ -188,7 +189,7 @@ pub(crate) fn a_graph_is_changed_in_place_or_stays_as_it_was(device: &Device) ->
         assert!(error.to_string().contains(why), "{error}, not {why}");
     }
     let sum = |graph: &mut Graph, x: &Buffer<f32>, y: &mut Buffer<f32>| {
-        s.launch_graph(graph, Arguments::new().read(x.view()).write(y.view_mut()))?;
+        s.launch_graph(graph, Uses::new().read(x.view()).write(y.view_mut()))?;
         s.download(y)
     };
     let mut z = s.alloc_zeroed::<f32>(LEN)?;
@@ -237,11 +238,11 @@ pub(crate) fn a_host_function_of_a_graph_runs_in_each_launch(device: &Device) ->
         b.fill_bytes(&mut x.slice_mut(..1), 0)
     })?;
     for launch in 1..=4 {
-        s.launch_graph(&mut graph, Arguments::new().write(x.view_mut()))?;
+        s.launch_graph(&mut graph, Uses::new().write(x.view_mut()))?;
         assert_eq!(s.download(&x)?[1..], [2; LEN - 1]);
         assert_eq!(*seen.lock().expect("no panic there"), [0, 1, 2].repeat(launch));
     }
-    s.launch_graph(&mut graph, Arguments::new().write(x.view_mut()))?;
+    s.launch_graph(&mut graph, Uses::new().write(x.view_mut()))?;
     // Its last launch may be pending.
     drop((graph, sender));
     s.synchronize()?;
@@ -252,7 +253,7 @@ pub(crate) fn a_host_function_of_a_graph_runs_in_each_launch(device: &Device) ->
     assert!(dropped.recv().is_err(), "each was dropped once");
     let mut panics = device.record(|g| g.host_fn(&g.stream()?, || panic!("on purpose")))?;
     for _ in 0..2 {
-        s.launch_graph(&mut panics, Arguments::new())?;
+        s.launch_graph(&mut panics, Uses::new())?;
         let error = s.synchronize().expect_err("the function panicked");
         assert_eq!(error.kind(), ErrorKind::Panicked);
         assert!(error.to_string().contains("on purpose"), "{error}");
@@ -290,7 +291,7 @@ pub(crate) fn what_a_graph_cannot_have_is_refused(device: &Device) -> Result<()>
     });
     let mut nothing = outcome?;
     assert!(nothing.is_empty());
-    s.launch_graph(&mut nothing, Arguments::new().read(x.view()))?;
+    s.launch_graph(&mut nothing, Uses::new().read(x.view()))?;
     let late = kept.expect("the stream").launch(&WORK, (0_u32, &x, &mut y));
     let error = late.expect_err("the recording has ended");
     assert!(error.to_string().contains("has ended"), "{error}");
@@ -311,32 +312,32 @@ pub(crate) fn arguments_that_do_not_fit_are_refused_by_number(device: &Device) -
         let a = g.stream()?;
         a.launch(&WORK, (0_u32, &x, &mut y))
     })?;
-    let mut refused = |arguments: Arguments<'_>, why: &str| {
+    let mut refused = |arguments: Uses<'_>, why: &str| {
         let error = s.launch_graph(&mut graph, arguments).expect_err("it does not fit");
         assert_eq!(error.kind(), ErrorKind::InvalidValue, "{error}");
         assert!(error.to_string().contains(why), "{error}");
     };
-    refused(Arguments::new().read(x.view()), "it has 2 arguments, and 1 were given");
+    refused(Uses::new().read(x.view()), "it has 2 arguments, and 1 were given");
     refused(
-        Arguments::new().read(x.slice(1..)).write(y.view_mut()),
+        Uses::new().read(x.slice(1..)).write(y.view_mut()),
         "argument 0 has 12000 bytes, not 11996",
     );
     refused(
-        Arguments::new().read(x.view()).read(y.view()),
+        Uses::new().read(x.view()).read(y.view()),
         "the graph writes argument 1; pass it to `write`",
     );
     let long = s.alloc_zeroed::<u32>(LEN + 1)?;
     let (moved, why) = (long.slice(1..), "argument 0 begins at another place within 256 bytes");
-    refused(Arguments::new().read(moved).write(y.view_mut()), why);
+    refused(Uses::new().read(moved).write(y.view_mut()), why);
     let host = device.pinned::<u32>(LEN)?;
     refused(
-        Arguments::new().read(host.view()).write(y.view_mut()),
+        Uses::new().read(host.view()).write(y.view_mut()),
         "argument 0 was recorded as memory of",
     );
-    let right = Arguments::new().read(x.view()).write(y.view_mut());
+    let right = Uses::new().read(x.view()).write(y.view_mut());
     s.launch_graph(&mut graph, right)?;
     assert_eq!(s.download(&y)?, numbers(1));
     // To write an argument that is only read is allowed.
-    s.launch_graph(&mut graph, Arguments::new().write(x.view_mut()).write(y.view_mut()))?;
+    s.launch_graph(&mut graph, Uses::new().write(x.view_mut()).write(y.view_mut()))?;
     s.synchronize()
 }

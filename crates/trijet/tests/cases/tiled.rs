@@ -4,7 +4,8 @@
 //! matrices, for tools that slow launches down.
 
 use super::words;
-use trijet::graph::{Arguments, Recording};
+use trijet::Uses;
+use trijet::graph::Recording;
 use trijet::kernels::multicast::{MATMUL, config, left, right};
 use trijet::kernels::{Code, Cost, In, KernelSpec, Out, Shape, Swizzle, Tile, Tiled, Tiling, Twin};
 use trijet::testing::Prng;
@@ -293,7 +294,7 @@ pub(crate) fn a_graph_copies_boxes_of_the_memory_of_each_launch(device: &Device)
     let s = device.stream()?;
     let launch = |seed: u64, graph: &mut Graph| -> Result<Vec<f32>> {
         let [x, w, mut y] = upload(&s, seed)?;
-        let arguments = Arguments::new().read(x.view()).read(w.view()).write(y.view_mut());
+        let arguments = Uses::new().read(x.view()).read(w.view()).write(y.view_mut());
         s.launch_graph(graph, arguments)?;
         s.download(&y)
     };

@@ -88,7 +88,7 @@ fn op(prng: &mut Prng) -> Op {
         block: BlockId(number(prng)),
         place: pick(prng, &[Place::Device, Place::Pinned, Place::Pageable]),
         range: number(prng)..number(prng),
-        mode: pick(prng, &[Mode::Read, Mode::Write, Mode::ReadWrite]),
+        mode: pick(prng, &[Mode::Read, Mode::Write, Mode::Update]),
         ordered: pick(prng, &[OrderedBy::Library, OrderedBy::Program]),
     };
     let classes = [
@@ -148,7 +148,7 @@ fn memory_does_not_grow_with_the_length_of_a_program() {
         let block = 10 + number;
         let events = (1000 + number % 16, 2000 + number % 16);
         let all = |mode| part(block, 0..4096, mode);
-        let own = part(5, number % 64 * 64..(number % 64 + 1) * 64, Mode::ReadWrite);
+        let own = part(5, number % 64 * 64..(number % 64 + 1) * 64, Mode::Update);
         let mut all_of = log()
             .work(OpKind::Alloc, A, "alloc", &[all(Mode::Write)])
             .work(OpKind::Copy, A, "copy", &[r(3), all(Mode::Write)])

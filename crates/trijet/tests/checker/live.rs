@@ -1,8 +1,8 @@
 //! Faulty programs and their cured twins, run on a host device with memory that the program orders.
 //! The library writes the ledgers.
 
+use trijet::Uses;
 use trijet::check::{CheckOptions, Conflict, FindingClass, Verdict, check, check_with};
-use trijet::graph::Arguments;
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::testing::MIX;
 use trijet::trace::Op;
@@ -193,7 +193,7 @@ fn a_launch_of_a_graph_races_by_the_names_of_its_operations() {
                 g.stream()?.launch(&MIX, (1, &x, &mut d))
             })?;
             let event = device.event()?;
-            a.launch_graph(&mut graph, Arguments::new().read(x.view()).write(d.view_mut()))?;
+            a.launch_graph(&mut graph, Uses::new().read(x.view()).write(d.view_mut()))?;
             if ordered {
                 event.record(a)?;
                 b.wait(&event)?;

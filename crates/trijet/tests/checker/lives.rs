@@ -21,7 +21,7 @@ fn every_use_needs_an_edge_from_the_allocation() {
         found
     };
     let too_early = [FindingClass::UseBeforeAlloc];
-    for mode in [Mode::Read, Mode::Write, Mode::ReadWrite] {
+    for mode in [Mode::Read, Mode::Write, Mode::Update] {
         for ordered in [part(D, 0..64, mode), tracked(part(D, 0..64, mode))] {
             let uses: [(&str, &dyn Fn(Log) -> Log); 6] = [
                 ("kernel", &|log| log.k(B, std::slice::from_ref(&ordered))),

@@ -175,8 +175,8 @@ fn copies_of_a_batch_have_no_order_and_may_read_early() {
 /// All conflicts of one kind between two operations are one finding, with all their bytes.
 #[test]
 fn a_pair_is_one_finding_for_each_kind_of_conflict() {
-    let both = |mode| [part(D, 0..64, Mode::ReadWrite), part(D, 64..96, mode)];
-    let twice = both(Mode::ReadWrite);
+    let both = |mode| [part(D, 0..64, Mode::Update), part(D, 64..96, mode)];
+    let twice = both(Mode::Update);
     let verdict = log().k(A, &twice).k(B, &twice).finds(&[RAW]);
     assert_eq!((only(&verdict), verdict.findings[0].ranges.len()), ((0, 1, 0..96), 1));
     let mixed = both(Mode::Write);

@@ -58,7 +58,7 @@ fn state_does_not_grow_with_the_number_of_hand_overs() {
     let mut checker = Checker::new(CheckOptions::default());
     let mut most = [0; 2];
     for number in 0..ROUNDS {
-        let own = tracked(part(5, number % 64..number % 64 + 1, Mode::ReadWrite));
+        let own = tracked(part(5, number % 64..number % 64 + 1, Mode::Update));
         let round = log().host(own.clone()).by(1).host(own.clone()).by(2).host(own);
         round.ops.iter().for_each(|op| checker.push(op));
         let half = usize::from(number >= ROUNDS / 2);

@@ -1,7 +1,8 @@
 //! Collectives: each device gets the result that one device would compute, in the order that is promised.
 
+use trijet::Uses;
 use trijet::comm::{BucketPlan, Communicator, GradientBuckets, Transport};
-use trijet::graph::{Arguments, Recording};
+use trijet::graph::Recording;
 use trijet::kernels::{AFFINE_F32, AXPY, Max, Reduction, Sum};
 use trijet::testing::Prng;
 use trijet::{Buffer, Bytes, Device, Result, Stream};
@@ -114,7 +115,7 @@ impl Training {
 
     fn launch(&mut self, stream: &Stream, graph: &mut trijet::Graph) -> Result<()> {
         let weights = self.weights.iter_mut().flatten();
-        let all = weights.fold(Arguments::new(), |all, layer| all.write(layer.view_mut()));
+        let all = weights.fold(Uses::new(), |all, layer| all.write(layer.view_mut()));
         stream.launch_graph(graph, self.gradients.arguments(all))
     }
 

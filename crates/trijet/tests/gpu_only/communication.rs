@@ -5,8 +5,8 @@ use crate::comm::{
     an_iteration_as_one_graph_equals_eager_ones, results_are_those_of_the_promised_order,
 };
 use crate::{alone, collectives};
+use trijet::Uses;
 use trijet::comm::{Communicator, Transport};
-use trijet::graph::Arguments;
 use trijet::kernels::{Max, Min, Reduction, Sum};
 use trijet::testing::Prng;
 use trijet::{Buffer, Device, ErrorKind, Result, Select};
@@ -150,7 +150,7 @@ fn a_graph_with_nccl_refuses_other_memory_and_other_graphs() -> Result<()> {
     drop(communicator);
     let stream = devices[0].stream()?;
     let mut launch = |data: &mut [Buffer<u32>]| {
-        let all = data.iter_mut().fold(Arguments::new(), |all, one| all.write(one.view_mut()));
+        let all = data.iter_mut().fold(Uses::new(), |all, one| all.write(one.view_mut()));
         stream.launch_graph(&mut graph, all)
     };
     launch(&mut data)?;
@@ -163,7 +163,7 @@ fn a_graph_with_nccl_refuses_other_memory_and_other_graphs() -> Result<()> {
     }
     let within = devices[0].record(|g| {
         data.iter().try_for_each(|one| g.argument(one))?;
-        let all = data.iter_mut().fold(Arguments::new(), |all, one| all.write(one.view_mut()));
+        let all = data.iter_mut().fold(Uses::new(), |all, one| all.write(one.view_mut()));
         g.stream()?.launch_graph(&mut graph, all)
     });
     assert_eq!(within.expect_err("a graph within a graph").kind(), ErrorKind::Unsupported);

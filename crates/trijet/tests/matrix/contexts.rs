@@ -9,7 +9,8 @@ use super::verbs::verb::Call;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Sender, channel};
-use trijet::graph::{Arguments, Recording};
+use trijet::Uses;
+use trijet::graph::Recording;
 use trijet::task::Tasks;
 use trijet::testing::{Capture, CaptureMode, Captured};
 use trijet::{Error, ErrorKind, Result, Stream};
@@ -124,7 +125,7 @@ fn lose(held: &Held) -> Result<()> {
     let mut graph = held.device.record(&mut write)?;
     n.set(2);
     let again = held.device.record_again(&mut graph, &mut write);
-    let launched = s.launch_graph(&mut graph, Arguments::new().write(x.view_mut()));
+    let launched = s.launch_graph(&mut graph, Uses::new().write(x.view_mut()));
     match (again, launched, s.synchronize()) {
         (_, _, Err(error)) if error.kind() == ErrorKind::ContextLost => Ok(()),
         (again, launched, end) => {
@@ -189,7 +190,7 @@ fn recording(mut held: Held, call: Call) -> Outcome<Ran> {
     let got = got.expect("the recording made the call");
     let mut launched = || -> Result<()> {
         let s = device.stream()?;
-        let arguments = Arguments::new().write(held.x.view_mut()).write(held.y.view_mut());
+        let arguments = Uses::new().write(held.x.view_mut()).write(held.y.view_mut());
         s.launch_graph(&mut graph, arguments.write(held.h.view_mut()))?;
         s.synchronize()
     };

@@ -3,8 +3,8 @@
 use crate::live::{WORDS, recorded, role_streams};
 use crate::script::Script;
 use std::num::NonZeroU32;
+use trijet::Uses;
 use trijet::check::lint::{Lint, Rule, lints, lints_of};
-use trijet::graph::Arguments;
 use trijet::sim::{CostModel, Executor, HostConfig, Order};
 use trijet::testing::{MIX, WORK};
 use trijet::trace::Engine::{Compute, Upload};
@@ -301,7 +301,7 @@ fn launches_of_one_graph_in_two_streams_are_flagged() -> Result<()> {
         device.start_trace_from(&streams[0], TimesFrom::Activity)?;
         for turn in 0..4 {
             let ((x, y), graph) = (&mut pairs[turn % 2], &mut all[turn % graphs]);
-            let arguments = Arguments::new().read(x.view()).write(y.view_mut());
+            let arguments = Uses::new().read(x.view()).write(y.view_mut());
             streams[turn % 2].launch_graph(graph, arguments)?;
         }
         device.synchronize()?;

@@ -16,8 +16,8 @@ use crate::seeds::asked_or;
 use crate::verdict::{Orders, Wrong, judge};
 use std::collections::{BTreeMap, BTreeSet};
 use trijet::Buffer;
+use trijet::Uses;
 use trijet::check::{CheckOptions, Checker, Finding, FindingClass, Severity, check_with};
-use trijet::graph::Arguments;
 use trijet::testing::Prng;
 use trijet::trace::{Op, OpKind, WaitOutcome, Waited};
 
@@ -203,7 +203,7 @@ fn the_checker_and_the_judge_order_the_launches_of_a_graph() -> trijet::Result<(
         }
         device.start_trace(&a)?;
         for turn in 0..4 {
-            let arguments = Arguments::new().write(x.view_mut());
+            let arguments = Uses::new().write(x.view_mut());
             [&a, &b][turn % 2].launch_graph(&mut all[turn % graphs], arguments)?;
         }
         device.synchronize()?;

@@ -1,6 +1,6 @@
 //! Copies between devices. They need no call before: the first copy gives access where there is a link.
 
-use trijet::graph::Arguments;
+use trijet::Uses;
 use trijet::memory::PoolAccess;
 use trijet::{Batch, Device, Result, SourceOrder};
 
@@ -35,7 +35,7 @@ fn pair(here: &Device, there: &Device, lengths: [usize; 2]) -> Result<()> {
                 s.copy(&x.slice(..1), &mut y.slice_mut(1..2))?;
                 s.copy(&y.slice(1..2), &mut z.slice_mut(2..3))
             })?;
-            let arguments = Arguments::new().read(x.view()).write(y.view_mut()).write(z.view_mut());
+            let arguments = Uses::new().read(x.view()).write(y.view_mut()).write(z.view_mut());
             s.launch_graph(&mut graph, arguments)?;
             assert_eq!(s.download(&z.slice(2..3))?, values[..1]);
             device.copy_now(&x, &mut y)?;

@@ -1,8 +1,8 @@
 //! Launches of graphs, and other calls that a host device makes of several operations, beside the default streams.
 
+use trijet::Uses;
 use trijet::check::CheckOptions;
 use trijet::explore::{Strategy, explore};
-use trijet::graph::Arguments;
 use trijet::kernels::FILL_U32;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::{Capture, CaptureMode, Captured};
@@ -126,7 +126,7 @@ impl Ready {
                 let graph = device.record(|g| {
                     g.argument(&flag)?;
                     g.argument(&*x)?;
-                    let arguments = Arguments::new().read(flag.view()).write(x.view_mut());
+                    let arguments = Uses::new().read(flag.view()).write(x.view_mut());
                     g.stream()?.launch_graph_if(0, &mut body, arguments)
                 })?;
                 Self::Condition(graph, flag)
@@ -152,9 +152,9 @@ impl Ready {
                 batch.add(&*source, x)?;
                 stream.copy_batch(batch, SourceOrder::Stream)
             }
-            Self::Graph(graph) => stream.launch_graph(graph, Arguments::new().write(x.view_mut())),
+            Self::Graph(graph) => stream.launch_graph(graph, Uses::new().write(x.view_mut())),
             Self::Condition(graph, flag) => {
-                let arguments = Arguments::new().read(flag.view()).write(x.view_mut());
+                let arguments = Uses::new().read(flag.view()).write(x.view_mut());
                 stream.launch_graph(graph, arguments)
             }
             // SAFETY: as for the capture.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
 use std::thread::spawn;
+use trijet::Uses;
 use trijet::check::CheckOptions;
 use trijet::explore::{Strategy, explore};
-use trijet::graph::Arguments;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::trace::{OpKind, StreamClass};
 use trijet::{
@@ -365,7 +365,7 @@ const BETWEEN: [(&str, Between); 6] = [
     }),
     ("a graph with a host function", |device, a, _| {
         let mut graph = device.record(|g| g.host_fn(&g.stream()?, || ()))?;
-        a.launch_graph(&mut graph, Arguments::new())
+        a.launch_graph(&mut graph, Uses::new())
     }),
     ("an event after a host function", |device, a, c| {
         let event = device.event()?;

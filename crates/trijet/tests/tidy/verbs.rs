@@ -20,7 +20,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
     (
         "a description without a device, or with one that only a later call uses",
         &[
-            "Arguments::*",
+            "Uses::*",
             "Args::*",
             "Batch::new",
             "BucketPlan::*",

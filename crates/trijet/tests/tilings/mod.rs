@@ -3,7 +3,7 @@
 use crate::raw_driver::Driver;
 use std::ffi::c_int;
 use std::path::Path;
-use trijet::graph::Arguments;
+use trijet::Uses;
 use trijet::kernels::multicast::{MATMUL, config, left, right};
 use trijet::kernels::{Code, InOut, KernelSpec, Shape, Swizzle, Tiled, Tiling};
 use trijet::{Buffer, Device, Kernel, LaunchConfig, Result};
@@ -94,7 +94,7 @@ pub(crate) fn a_graph_encodes_the_tilings_of_the_memory_of_each_launch(
     assert_eq!(last(file), wanted(&x, &w), "while it is made");
     for _ in 0..2 {
         let [x, w, mut y] = buffers()?;
-        let arguments = Arguments::new().read(x.view()).read(w.view()).write(y.view_mut());
+        let arguments = Uses::new().read(x.view()).read(w.view()).write(y.view_mut());
         s.launch_graph(&mut graph, arguments)?;
         assert_eq!(last(file), wanted(&x, &w), "with other memory");
     }

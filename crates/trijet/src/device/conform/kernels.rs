@@ -99,7 +99,7 @@ impl Machine<'_> {
             let written = self.span_named(words.word()?)?;
             args.push_span::<u32>(written.clone(), Mode::Write, written.bytes() / 4)?;
         } else {
-            args.push_span::<u32>(span.clone(), Mode::ReadWrite, span.bytes() / 4)?;
+            args.push_span::<u32>(span.clone(), Mode::Update, span.bytes() / 4)?;
         }
         args.push_scalar(words.small::<u32>()?)?;
         let options = words.rest();

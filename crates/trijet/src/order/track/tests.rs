@@ -81,7 +81,7 @@ fn disjoint_ranges_need_nothing_of_each_other() {
     let track = track();
     stamp(&track, 0..32, Mode::Write, at(0, 1));
     stamp(&track, 32..64, Mode::Write, at(1, 1));
-    assert_eq!(needs(&track, 0..32, Mode::ReadWrite), [at(0, 1)]);
+    assert_eq!(needs(&track, 0..32, Mode::Update), [at(0, 1)]);
     assert_eq!(needs(&track, 31..33, Mode::Read), [at(0, 1), at(1, 1)]);
 }
 
@@ -159,7 +159,7 @@ proptest! {
             stamp(&track, range.start as u64..range.end as u64, mode, position);
             bytes.stamp(range, mode, position);
             for part in [0..64, 0..1, 31..40] {
-                for mode in [Mode::Read, Mode::ReadWrite] {
+                for mode in [Mode::Read, Mode::Update] {
                     let found = needs(&track, part.start as u64..part.end as u64, mode);
                     prop_assert_eq!(found, bytes.needs(part.clone(), mode), "step {}", index);
                 }
@@ -194,7 +194,7 @@ proptest! {
             bytes.stamp(range, mode, position);
             // An access lies in what it has; the next owner follows the users of all bytes.
             for part in [0..64, 0..len, 0..len.min(1), len.min(31)..len.min(40)] {
-                for mode in [Mode::Read, Mode::ReadWrite] {
+                for mode in [Mode::Read, Mode::Update] {
                     let found = needs(&track, part.start as u64..part.end as u64, mode);
                     prop_assert_eq!(found, bytes.needs(part.clone(), mode), "step {}", index);
                 }

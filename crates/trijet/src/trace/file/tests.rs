@@ -82,7 +82,7 @@ fn times() -> impl Strategy<Value = Option<Times>> {
 
 fn access() -> impl Strategy<Value = Access> {
     let place = prop_oneof![Just(Place::Device), Just(Place::Pinned), Just(Place::Pageable)];
-    let mode = prop_oneof![Just(Mode::Read), Just(Mode::Write), Just(Mode::ReadWrite)];
+    let mode = prop_oneof![Just(Mode::Read), Just(Mode::Write), Just(Mode::Update)];
     (any::<u64>(), place, any::<u64>(), any::<u64>(), mode).prop_map(
         |(block, place, a, b, mode)| Access {
             block: BlockId(block),

@@ -3,7 +3,8 @@
 use super::super::held::{Held, WRITTEN};
 use super::super::rows as row;
 use super::verb::{Call, Verb, call};
-use trijet::graph::{Arguments, Recording};
+use trijet::Uses;
+use trijet::graph::Recording;
 use trijet::{Graph, Result};
 
 /// A graph that fills `x`.
@@ -65,13 +66,13 @@ pub(super) const VERBS: &[Verb] = &[
     }),
     Verb::new("Stream::launch_graph", row::LAUNCH, |h| {
         let mut graph = graph(h, WRITTEN)?;
-        call(move |h, s| s.launch_graph(&mut graph, Arguments::new().write(h.x.view_mut())))
+        call(move |h, s| s.launch_graph(&mut graph, Uses::new().write(h.x.view_mut())))
     })
     .x(),
     Verb::new("Stream::launch_graph_if", row::CONDITION, |h| {
         let mut graph = conditional(h, WRITTEN)?;
         call(move |h, s| {
-            let arguments = Arguments::new().read(h.y.slice(..4)).write(h.x.view_mut());
+            let arguments = Uses::new().read(h.y.slice(..4)).write(h.x.view_mut());
             s.launch_graph_if(0, &mut graph, arguments)
         })
     })
@@ -86,7 +87,7 @@ pub(super) const VERBS: &[Verb] = &[
             s.fill_bytes(&mut y.slice_mut(..4), 0)
         })?;
         call(move |h, s| {
-            let arguments = Arguments::new().write(h.y.slice_mut(..4)).write(h.x.view_mut());
+            let arguments = Uses::new().write(h.y.slice_mut(..4)).write(h.x.view_mut());
             s.launch_graph_while(0, &mut graph, arguments)
         })
     })
@@ -94,7 +95,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb::new("Recording::drop", row::OBJECT, |_| recorded(|_, _| Ok(()))),
     Verb::new("Graph::drop", row::LOCAL, |h| {
         let mut graph = graph(h, 1)?;
-        h.other.launch_graph(&mut graph, Arguments::new().write(h.x.view_mut()))?;
+        h.other.launch_graph(&mut graph, Uses::new().write(h.x.view_mut()))?;
         call(move |_, _| {
             drop(graph);
             Ok(())

@@ -1,6 +1,6 @@
 // The memory of two arguments of a graph has no bytes in common, if the graph writes one of them.
 
-use trijet::graph::Arguments;
+use trijet::Uses;
 use trijet::kernels::AXPY;
 use trijet::{Device, Select};
 
@@ -13,6 +13,6 @@ fn main() -> trijet::Result<()> {
         g.argument(&y)?;
         g.stream()?.launch(&AXPY, (1.0, &x, &mut y))
     })?;
-    s.launch_graph(&mut sum, Arguments::new().read(x.view()).write(x.view_mut()))?;
+    s.launch_graph(&mut sum, Uses::new().read(&x).update(&mut x))?;
     s.fill_bytes(&mut x, 0)
 }

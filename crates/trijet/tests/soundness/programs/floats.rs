@@ -5,8 +5,8 @@ use super::luck::{Checked, caught, must};
 use super::memory::compare_floats;
 use super::step::{Collective, How};
 use super::world::{FLOATS, World};
+use trijet::Uses;
 use trijet::comm::Communicator;
-use trijet::graph::Arguments;
 use trijet::kernels::{Max, Min, Reduction, Sum};
 use trijet::testing::Prng;
 use trijet::{Buffer, ErrorKind, Result, Stream, View, ViewMut};
@@ -209,8 +209,8 @@ impl World {
                     call_any(&recorded, (what, how), root, memory(floats, &sources))
                 })?;
                 let Memory { floats, sources } = memory(floats, &sources);
-                let all = sources.into_iter().fold(Arguments::new(), Arguments::read);
-                let all = floats.into_iter().fold(all, Arguments::write);
+                let all = sources.into_iter().fold(Uses::new(), Uses::read);
+                let all = floats.into_iter().fold(all, Uses::write);
                 streams[0].launch_graph(&mut graph, all)
             })
         } else {

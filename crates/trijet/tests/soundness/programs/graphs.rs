@@ -7,7 +7,8 @@ use super::world::{Recorded, World};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use trijet::graph::{Arguments, Recording};
+use trijet::Uses;
+use trijet::graph::Recording;
 use trijet::{AsView, ErrorKind, Result, Stream, ViewMut};
 
 /// The bytes within which the memory of a kernel keeps its place.
@@ -308,7 +309,7 @@ impl World {
         }
         let is_moved =
             views.iter().zip(&recorded.args).any(|(v, (_, at))| v.address() % ALIGNMENT != *at);
-        let arguments = views.into_iter().fold(Arguments::new(), Arguments::write);
+        let arguments = views.into_iter().fold(Uses::new(), Uses::write);
         match s.launch_graph(&mut recorded.graph, arguments) {
             Ok(()) => {}
             Err(e) if e.kind() == ErrorKind::InvalidValue && is_moved => return Ok(true),

@@ -14,7 +14,7 @@ use super::memory::{BLEND, Cell, PANIC, Part, STIR, blend, compare, mix};
 use super::world::Setup;
 use std::fmt::Write as _;
 use std::ops::Range;
-use trijet::graph::Arguments;
+use trijet::Uses;
 use trijet::testing::Prng;
 use trijet::{Buffer, Device, Event, Graph, Readiness, Stream, StreamOptions};
 
@@ -351,7 +351,7 @@ impl World {
             (Work::Copy, Ok([a, b])) => s.copy(&a.slice(x), &mut b.slice_mut(y)),
             (Work::Blend(salt), Ok([a, b])) => s.launch(&BLEND, (salt, a.slice(x), b.slice_mut(y))),
             (Work::Graph(graph), Ok([a, b])) => {
-                let arguments = Arguments::new().read(a.view()).write(b.view_mut());
+                let arguments = Uses::new().read(a.view()).write(b.view_mut());
                 s.launch_graph(&mut self.graphs[graph], arguments)
             }
             (Work::Copy | Work::Blend(_) | Work::Graph(_), Err(_)) => return Err(both()),
