@@ -1,7 +1,7 @@
 //! Trijet: overlapped GPU pipelines.
 //!
 //! Buffers order themselves across streams, pipelines keep upload, compute and download busy at
-//! once, and every run says how close it came to its bound. On a machine without a GPU the same
+//! once, and every run reports how close it came to its bound. On a machine without a GPU the same
 //! program runs under the same ordering rules.
 //!
 //! ```
@@ -22,12 +22,14 @@
 //! ```
 //!
 //! - [`Device`], [`Stream`], [`Event`], [`Signal`]: where work runs and in which order.
-//! - [`Buffer`], [`PinnedBuffer`], [`View`]: memory whose use orders itself; [`memory`] has the rest.
-//! - [`Kernel`], [`kernels`]: your own kernels, and those that come along.
+//! - [`Buffer`], [`PinnedBuffer`], [`View`]: memory that orders its own uses; [`memory`] has the
+//!   rest.
+//! - [`Kernel`], [`kernels`]: your own kernels, and the kernels of the library.
 //! - [`Pipeline`], [`pipeline`]: source, stages and sink over chunks, with a report.
 //! - [`graph`]: operations that are recorded once and launched many times.
-//! - [`staged`]: items of any sizes through stages that fan out and join again, each on its streams.
-//! - [`task`]: work that says what it reads and writes, and is put on streams by the library.
+//! - [`staged`]: items of any sizes through stages that fan out and join again, each on its own
+//!   streams.
+//! - [`task`]: work that declares what it reads and writes, and that the library puts on streams.
 //! - [`workers`]: tasks that the device schedules itself, with queues and stealing.
 //! - [`check`]: whether every conflict of a traced run is ordered.
 //! - [`trace`]: the entries of a run, the figures that follow from them, timelines and files.
@@ -77,7 +79,7 @@ pub use stream::{
     StreamOptions, Ticket, TimedEvent,
 };
 
-/// The programs of the README and of pages of the documentation, kept honest.
+/// The programs of the README and of pages of the documentation. They run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../../../docs/choose.md")]

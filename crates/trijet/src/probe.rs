@@ -1,5 +1,5 @@
-//! For tools, and for libraries that are built on this one: the libraries that Trijet opens at run time, where a heap has its
-//! memory, and the check for a child of `fork`.
+//! For tools, and for libraries that are built on this one: the libraries that Trijet opens at run
+//! time, the memory of a heap, and the check for a child of `fork`.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -9,8 +9,9 @@ use crate::memory::{Buffer, Element};
 use crate::stream::Device;
 use std::ops::Range;
 
-/// Refuses a call in a child of a `fork` that came after a device was opened. A library with locks of its own calls this
-/// before it takes one, because a thread that holds the lock may exist only in the parent.
+/// Refuses a call in a child of a `fork` that came after a device was opened. A library with its
+/// own locks calls this before it takes one, because a thread that holds the lock may exist only in
+/// the parent.
 ///
 /// ```
 /// assert!(trijet::probe::refuse_in_child("allocate").is_ok());
@@ -22,8 +23,8 @@ pub fn refuse_in_child(op: &'static str) -> Result<()> {
     fork::refuse(op)
 }
 
-/// The addresses at which the heap of a device has memory, in pieces that it takes and returns as a whole. Empty for a
-/// device that allocates from a pool.
+/// The addresses at which the heap of a device has memory, in pieces that it takes and returns as a
+/// whole. Empty for a device that allocates from a pool.
 ///
 /// ```
 /// use trijet::{Device, Select, probe};
@@ -38,8 +39,8 @@ pub fn heap_ranges(device: &Device) -> Vec<Range<u64>> {
     device.heap_ranges()
 }
 
-/// The address at which a buffer lies, for a drawing of memory. No code may use the bytes by this address: a host device has
-/// not initialised them, as it does for [`Buffer::address`].
+/// The address of a buffer, for a drawing of memory. No code may use the bytes at this address: a
+/// host device has not initialised them. [`Buffer::address`] initialises them.
 ///
 /// ```
 /// use trijet::{Device, Select, probe};

@@ -1,7 +1,7 @@
 //! Host devices, as their users configure them: executors, orders, faults, and the cost model.
 //!
-//! A host device obeys the laws of streams (docs/semantics.md) on CPU threads or on a simulated clock.
-//! [`Device::host`](crate::Device::host) opens one.
+//! A host device obeys the laws of streams (docs/semantics.md) on CPU threads or on a simulated
+//! clock. [`Device::host`](crate::Device::host) opens one.
 #![forbid(unsafe_code)]
 
 pub use crate::device::driver::Script;

@@ -1,5 +1,5 @@
-//! Parts for tests of the library and of programs that use it: conformance of a device, demonstration
-//! kernels, dropped waits, counters, and a generator of numbers.
+//! Parts for tests of the library and of programs that use it: conformance of a device,
+//! demonstration kernels, dropped waits, counters, and a generator of numbers.
 #![forbid(unsafe_code)]
 
 pub use crate::base::prng::Prng;

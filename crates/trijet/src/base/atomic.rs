@@ -47,7 +47,7 @@ impl Pick {
     }
 
     /// Counts one call, and returns whether it is the picked one. A call that is not `able` is not
-    /// picked; the next able call takes its place, also if other threads count calls meanwhile.
+    /// picked; the next able call takes its place, even if other threads count calls meanwhile.
     pub(crate) fn take(&self, able: bool) -> bool {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let picked = self.picked.load(Ordering::Relaxed);
@@ -57,8 +57,9 @@ impl Pick {
     }
 }
 
-/// A list of numbers to which threads add without waiting for each other. One thread at a time takes all of
-/// them. Each number is in the list at most once; the link of a number leads to the next one.
+/// A list of numbers to which threads add without waiting for each other. One thread at a time
+/// takes all of them. Each number is in the list at most once; the link of a number leads to the
+/// next one.
 #[derive(Debug)]
 pub(crate) struct Stack(AtomicU32);
 
@@ -83,7 +84,8 @@ impl Stack {
         let mut first = self.0.load(Ordering::Relaxed);
         loop {
             link.store(first, Ordering::Relaxed);
-            // Release: the thread that takes the number sees the link, and what this thread did before.
+            // Release: the thread that takes the number sees the link, and what this thread did
+            // before.
             match self.0.compare_exchange_weak(first, number, Ordering::Release, Ordering::Relaxed)
             {
                 Ok(_) => return,
@@ -92,7 +94,8 @@ impl Stack {
         }
     }
 
-    /// Takes all numbers, the last one first. A number may be added again when `each` is called with it.
+    /// Takes all numbers, the last one first. A number may be added again when `each` is called
+    /// with it.
     pub(crate) fn take<'a>(&self, link: impl Fn(u32) -> &'a AtomicU32, mut each: impl FnMut(u32)) {
         let mut number = self.0.swap(END, Ordering::Acquire);
         while number != END {
@@ -146,8 +149,9 @@ mod every_order {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Two threads add numbers while a third one takes them; one number is added again after it was taken. The
-    /// thread that takes a number sees what the other one did before it added the number.
+    /// Two threads add numbers while a third one takes them; one number is added again after it was
+    /// taken. The thread that takes a number sees what the other one did before it added the
+    /// number.
     #[test]
     fn every_number_is_taken_as_often_as_it_was_added() {
         loom::model(|| {

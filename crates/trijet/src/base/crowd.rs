@@ -1,9 +1,9 @@
-//! Kernels that were ready and waited while exactly as many kernels ran as there are hardware queues
-//! (law A47).
+//! Kernels that were ready and waited while exactly as many kernels ran as there are hardware
+//! queues (law A47).
 //!
-//! The driver does not tell which streams share a queue, so the times are the only evidence. Kernels
-//! also wait for a GPU that is full. That is another cause, unless it is full with exactly as many
-//! kernels as there are queues. So these waits count only if
+//! The driver does not tell which streams share a queue, so the times are the only evidence.
+//! Kernels also wait for a GPU that is full. That is another cause, unless the GPU is full with
+//! exactly as many kernels as there are queues. So these waits count only if
 //! - more streams than queues had operations in a row, because only these hold a queue,
 //! - for at least half of all such waiting exactly as many kernels ran as there are queues, and
 //! - for at most a tenth of it fewer ran.
@@ -16,8 +16,8 @@ use crate::base::units::Nanos;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// A GPU needs less than this from the end of a kernel to the begin of the next one of the stream.
-/// Nothing else begins to run because of this gap, so the stream counts as running.
+/// On a GPU, less than this time passes from the end of a kernel to the start of the next one of
+/// the stream. Nothing else starts to run in this gap, so the stream counts as running.
 const GAP_MAX: u64 = 5_000;
 
 /// One run of a kernel.
@@ -49,7 +49,8 @@ pub struct Crowd {
     pub waited: Union,
 }
 
-/// The kernels of one device that waited, by the evidence above; `None` if there is not enough of it.
+/// The kernels of one device that waited, by the evidence above; `None` if there is not enough of
+/// it.
 ///
 /// ```
 /// use trijet::check::lint::{KernelRun, crowd};
@@ -101,8 +102,8 @@ pub fn crowd(runs: &[KernelRun], queues: u32) -> Option<Crowd> {
     })
 }
 
-/// The times in which fewer kernels ran than there are queues, from the first wait to the end, and
-/// those in which exactly as many ran.
+/// Two times, from the first wait to the end: the time in which fewer kernels ran than there are
+/// queues, and the time in which exactly that many ran.
 fn running(runs: &[KernelRun], queues: usize) -> (Union, Union) {
     let mut sorted: Vec<&KernelRun> = runs.iter().collect();
     sorted.sort_by_key(|run| (run.stream, run.ran.start, run.ran.end));
@@ -113,7 +114,7 @@ fn running(runs: &[KernelRun], queues: usize) -> (Union, Union) {
         let bridged = gap.filter(|gap| run.is_followed && *gap <= GAP_MAX).unwrap_or(0);
         moments.extend([(run.ran.start, 1), (run.ran.end + bridged, -1)]);
     }
-    // At equal times, an end is counted before a begin.
+    // At equal times, an end is counted before a start.
     moments.sort_unstable();
     let first = runs.iter().map(|run| run.ready).min().unwrap_or(0);
     let (mut now, mut from) = (0_i64, first);

@@ -1,18 +1,20 @@
 //! The graph of a traced run: operations and calls of the host, with their times, and the edges
 //! that order them.
 //!
-//! An operation has two nodes: the call of the host, and the work of the device. The edges are
-//! those of the laws: the order of a stream (A1), a call before its work (A2), a record before the
-//! waits for it (A4, A7), the barriers of the legacy stream (A13, A14), the order of the calls of a
-//! host thread, and what a wait of the host waited for (A8 to A10). An engine that does one
-//! operation at a time adds an edge from each of its operations to the next one.
+//! An operation has two nodes: the call of the host, and the work of the device. The edges follow
+//! the laws: the order of a stream (A1), a call before its work (A2), a record before the waits for
+//! it (A4, A7), the barriers of the legacy stream (A13, A14), the order of the calls of a host
+//! thread, and the end of work before the return of a call that waited for it (A8 to A10). An
+//! engine that does one operation at a time adds an edge from each of its operations to the next
+//! one.
 //!
-//! Pairs of events measure an operation from ready to end. In the graph it begins when its call was
+//! Pairs of events measure an operation from ready to end. In the graph it starts when its call was
 //! over, everything before it was done, and its engine was free, so the intervals of one copy
-//! engine never overlap. If the times are the engines' own, an operation begins at its measured
-//! begin, and only an operation that was done by then precedes it on its engine. An edge is left
-//! out and counted if the clocks contradict it, which means that its earlier end was measured
-//! later. The time to build the graph is linear in the number of entries, except for sorting them.
+//! engine never overlap. If the times come from the engines, an operation starts at its measured
+//! start, and only an operation that was done by then precedes it on its engine. An edge is left
+//! out and counted if the clocks contradict it: the end of its first node was measured later than
+//! the end of its second. The time to build the graph is linear in the number of entries, except
+//! for sorting them.
 //!
 //! Imports: `base`. Imported by: `trace`, `check`.
 #![forbid(unsafe_code)]

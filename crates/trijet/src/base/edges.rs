@@ -1,18 +1,18 @@
 //! The legal edges of a ledger: the order of the points of operations, by the laws of streams.
 //!
-//! An operation of a stream has three points ([`Point`]): its begin, its trigger and its end. Edges
-//! lead to a begin, or to the return of a call of the host, and leave from
+//! An operation of a stream has three points ([`Point`]): its start, its trigger and its end. An
+//! edge leads to a start, or to the return of a call of the host, and leaves from one of these:
 //!
 //! | law | from | to | [`Edge`] |
 //! |---|---|---|---|
-//! | A1 | the end of the operation before in the stream | begin | `Lane` |
-//! | A2 | the call that enqueues the operation, and what its thread knew | begin | `Call` |
-//! | A4, A7 | the ends of what its stream held at a record | begin of what follows a wait for it | `Event` |
-//! | A13, A14, A38 | the ends of what the blocking streams or the legacy stream held | begin | `Legacy` |
+//! | A1 | the end of the operation before in the stream | start | `Lane` |
+//! | A2 | the call that enqueues the operation, and what its thread knew | start | `Call` |
+//! | A4, A7 | the ends of what its stream held at a record | start of what waits for it | `Event` |
+//! | A13, A14, A38 | the ends of what the blocking or the legacy stream held | start | `Legacy` |
 //! | A8 to A10 | the ends of what is waited for | return of the wait | `Waited` |
 //! | A16 to A18 | the trigger or the end of the operation itself | return of its call | `Waited` |
-//! | A31 | the end of the previous launch of the same graph | begin of a launch | `Graph` |
-//! | A27 | the begin of a host function | what it does inside | - |
+//! | A31 | the end of the previous launch of the same graph | start of a launch | `Graph` |
+//! | A27 | the start of a host function | what it does inside | - |
 //!
 //! The trigger of an operation is its end, except for a staged copy: its trigger is the moment at
 //! which it has read its source, and its call returns then.
@@ -21,8 +21,8 @@
 //! follows. The set of what has passed at a point is a type of the reader ([`Past`]). The checker
 //! uses a vector clock, because it reads ledgers of any length. The timeline's graph uses a list of
 //! nodes, each with its edge. So each law of streams is stated once, here. The readers add the
-//! other orders: the checker those of memory ownership, signals and events in doubt, and the
-//! timeline those of engines.
+//! other orders: the checker adds the orders of memory ownership, of signals and of events in
+//! doubt, and the timeline adds the order of each engine.
 //!
 //! The ordering of the library, the host device and the judge of the tests must not use this
 //! module: they would repeat a mistake in it instead of showing it.

@@ -1,5 +1,5 @@
-//! The error type of the crate. An error says which operation failed, on which device, and why. Its
-//! [`kind`](Error::kind) is for programs.
+//! The error type of the crate. An error names the operation that failed, its device and the cause.
+//! Its [`kind`](Error::kind) is for programs.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{DeviceId, Position};
@@ -46,8 +46,8 @@ pub enum ErrorKind {
     Closed,
     /// The program cancelled the work.
     Cancelled,
-    /// A group of processes has ended: one of them ended, froze, came too late or called something else than the others. The
-    /// error names its rank.
+    /// A group of processes has ended: one of them ended, froze, came too late or made another call
+    /// than the others. The error names the rank of that process.
     PeerLost,
     /// Reading or writing data outside the device failed.
     Io,
@@ -69,7 +69,7 @@ struct ErrorInner {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// An error of the system, of kind [`ErrorKind::Io`], for functions of the program that read and write.
+/// A system error, of kind [`ErrorKind::Io`], for functions of the program that read and write.
 ///
 /// ```
 /// use trijet::{Error, ErrorKind};
@@ -185,8 +185,8 @@ impl Error {
         matches!(self.kind(), ErrorKind::ContextLost | ErrorKind::Launch | ErrorKind::PeerLost)
     }
 
-    /// A copy of the error, for each thread that meets the same failure. It has the text of the source
-    /// in place of the source.
+    /// A copy of the error, for each thread that meets the same failure. It has the text of the
+    /// source in place of the source.
     ///
     /// ```
     /// use trijet::{Error, ErrorKind};

@@ -28,8 +28,8 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         self.entries[first..].iter().take_while(move |(r, _)| r.start < range.end)
     }
 
-    /// Applies `change` to the values of all bytes in `range`. Bytes without a value get that of
-    /// `empty()` first. An empty range changes nothing.
+    /// Applies `change` to the values of all bytes in `range`. Bytes without a value get the value
+    /// of `empty()` first. An empty range changes nothing.
     ///
     /// # Panics
     /// If `range.start > range.end`.
@@ -85,7 +85,7 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         });
     }
 
-    /// Joins each entry with the one behind it that it touches, if `join` has a value for both.
+    /// Joins each entry with the next one if they touch and `join` has a value for both.
     pub(crate) fn coarsen(&mut self, join: impl Fn(&T, &T) -> Option<T>) {
         self.entries.dedup_by(|right, left| {
             let touches = left.0.end == right.0.start;

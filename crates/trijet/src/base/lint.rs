@@ -82,7 +82,7 @@ impl Rule {
         }
     }
 
-    /// What to do about the habit.
+    /// The way to avoid the habit.
     #[must_use]
     pub fn fix(self) -> &'static str {
         match self {
@@ -118,7 +118,7 @@ impl Rule {
 pub struct Lint {
     /// The rule.
     pub rule: Rule,
-    /// The most time that the fix can save, by the formula of the rule.
+    /// Maximum time that the fix can save, by the formula of the rule.
     pub saved: Nanos,
     /// The indices of the operations that the warning is about.
     pub ops: Vec<usize>,

@@ -114,7 +114,7 @@ pub enum StreamClass {
     Legacy,
     /// The default stream of a thread, which is a blocking stream.
     PerThread,
-    /// Work of the legacy stream waits for its work, and its work waits for that of the legacy
+    /// Work of the legacy stream waits for its work, and its work waits for work of the legacy
     /// stream.
     Blocking,
     /// It has no order with the legacy stream.
@@ -140,7 +140,7 @@ pub enum SourceOrder {
     Stream,
     /// Before the call returns. The program may change the sources after that.
     DuringCall,
-    /// At any time from the call on, also out of stream order.
+    /// At any time after the start of the call, even out of stream order.
     Any,
 }
 
@@ -158,13 +158,13 @@ pub enum Asked {
 pub enum Waited {
     /// An event, by the driver's handle.
     Event(u64),
-    /// Everything that the stream held, which is everything up to the entry's position in its lane.
-    /// For the legacy stream, also what the blocking streams held (law A14).
+    /// Everything that the stream held: everything up to the entry's position in its lane. For the
+    /// legacy stream, this includes what the blocking streams held (law A14).
     Stream,
     /// Everything that the streams of the device held.
     Device,
     /// The record that an event stood for when a future of it was made, by the driver's handle.
-    /// While the future lives, the event is recorded again with another handle only.
+    /// While the future lives, the event is recorded again only with another handle.
     Recorded(u64),
 }
 
@@ -190,7 +190,7 @@ pub enum HostCall {
     /// amount.
     Release,
     /// A call of this crate inside a host function was refused (law A28). The label names the call,
-    /// and the site is that of the host function.
+    /// and the site is where the host function was enqueued.
     InHostFn,
     /// The call that began with [`OpKind::Begin`] returned an error. Its operation may or may not
     /// be in the stream.
@@ -213,8 +213,7 @@ pub enum Named {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Signalled {
-    /// It was set, and stays set. A thread or host function that finds it set follows the one that
-    /// set it first.
+    /// It is set from now on. A thread or host function that finds it set follows its first set.
     Set,
     /// A wait for it began. The entry is made at the call, whether or not the wait succeeds.
     Wait,
@@ -222,8 +221,8 @@ pub enum Signalled {
     Found,
     /// Its last handle was dropped.
     Gone,
-    /// A wait with a limit began. It ends without the signal when the limit is over. Files before version 6 have
-    /// [`Signalled::Wait`] in its place.
+    /// A wait with a limit began. It ends without the signal when the limit is over. Files before
+    /// version 6 have [`Signalled::Wait`] in its place.
     LimitedWait,
 }
 
@@ -297,7 +296,7 @@ pub enum OpKind {
         /// The driver's handle.
         event: u64,
     },
-    /// A stream was created. If another stream had its lane before, the work of that one is
+    /// A stream was created. If the lane served another stream before, the work of that stream is
     /// complete, and the numbers continue from the position.
     Open,
     /// A wait for an event, enqueued in the lane.
@@ -321,16 +320,16 @@ pub enum OpKind {
     },
     /// A call that may wait begins: a synchronous copy, or a copy within the host or of pageable
     /// memory. Its operation is the next entry of this thread in this lane, made when the call has
-    /// returned. The operation follows what the lane holds by now. What other threads enqueue until
-    /// the call returns may come before it or after it. The entry's position is that of the last
-    /// operation counted so far. Its accesses are those of the call, and none of them has happened
-    /// yet.
+    /// returned. The operation follows what the lane holds now. Operations that other threads
+    /// enqueue until the call returns may come before it or after it. The entry has the position of
+    /// the last operation counted so far. It has the accesses of the call, and none of them has
+    /// happened yet.
     Begin,
     /// The host function at the entry's position has returned. It ran on a thread of the driver, so
     /// the entry is not in the order of any thread of the program.
     Ran,
-    /// The library found this event complete when it gave a lane to another stream. What the event
-    /// stands for is complete, but the program did not ask, so no thread of the program knows it.
+    /// The library found this event complete when it gave a lane to another stream. The work before
+    /// the event is complete, but the program did not ask, so no thread of the program knows it.
     Settled {
         /// The driver's handle of the event.
         event: u64,
@@ -355,13 +354,13 @@ pub enum OpKind {
         inside: Option<Position>,
     },
     /// A future of memory was made. The thread that gets the memory from it follows what the thread
-    /// that made it knew to be complete. So the future does not wait for that again.
+    /// that made it knew to be complete. So the future does not wait for that work again.
     Lent,
-    /// A heap gave an allocation its memory. Other allocations may have had the bytes before, and their
-    /// operations may be pending.
+    /// A heap gave an allocation its memory. Other allocations may have had the bytes before, and
+    /// their operations may be pending.
     FromHeap {
-        /// The offset of the first byte in the heap of the entry's device. Memory with other offsets is other
-        /// memory.
+        /// The offset of the first byte in the heap of the entry's device. Memory with other
+        /// offsets is other memory.
         place: u64,
     },
     /// An allocation gave its memory back to its heap. Its operations may be pending.
@@ -371,11 +370,11 @@ pub enum OpKind {
 /// The order that an entry belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OrderScope {
-    /// That of a stream: it puts work into the stream.
+    /// The order of a stream: the entry puts work into it.
     Work,
-    /// That of a stream: it records an event or waits for one.
+    /// The order of a stream: the entry records an event or waits for one.
     Mark,
-    /// That of its host thread, that inside a host function, or none.
+    /// The order of its host thread, the order inside a host function, or none.
     Outside,
 }
 
@@ -482,7 +481,7 @@ impl OpKind {
 /// An interval on the device's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// The begin. If pairs of events measured it, it is the time at which everything before it in
+    /// The start. If pairs of events measured it, it is the time at which everything before it in
     /// its lane, and every wait, was done.
     pub begin: Nanos,
     /// The end.
@@ -543,9 +542,10 @@ pub struct Op {
     pub bytes: u64,
     /// The devices of a copy between devices. Files before version 5 do not have them.
     pub route: Option<Route>,
-    /// The number of the graph that it launches, which follows the previous launch (law A31). Files before version 6 do not have it.
+    /// The number of the graph that it launches, which follows the previous launch (law A31). Files
+    /// before version 6 do not have it.
     pub graph: Option<u64>,
-    /// A name to print, for example that of the kernel.
+    /// A name to print, for example the name of the kernel.
     pub label: Cow<'static, str>,
     /// The chunk of a pipeline that it belongs to.
     pub chunk: Option<u64>,
@@ -554,8 +554,8 @@ pub struct Op {
     /// The host thread that made the call. In a trace that was taken, threads are numbered by first
     /// appearance.
     pub thread: u64,
-    /// What that thread knew to be complete at the call, one position per lane. The entries of a
-    /// thread share it until the thread learns more. Files do not have it.
+    /// The positions that the thread knew to be complete at the call, one per lane. The entries of
+    /// a thread share the list until the thread learns more. Files do not have it.
     pub thread_known: Option<Arc<[Position]>>,
     /// The interval in which the host was in the call, as exactly as it can be stated on the
     /// device's clock.

@@ -1,4 +1,5 @@
-//! Unions of time intervals. The length of an overlap is that of a union, never a sum of durations.
+//! Unions of time intervals. The length of an overlap is the length of a union, never a sum of
+//! durations.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Nanos;

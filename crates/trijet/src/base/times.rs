@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum TimeSource {
-    /// Pairs of events on a device with a simulated clock: exact, but not those of any machine.
+    /// Pairs of events on a device with a simulated clock: exact, but the times of no real machine.
     Model,
     /// Pairs of events on the processor's clock, around work on CPU threads.
     HostClock,
     /// Pairs of events on a GPU: from the moment at which the operation was ready to its end. If
     /// operations of several streams queue for one engine, the time in the queue counts.
     EventPairs,
-    /// The work of the engines, from begin to end: as CUPTI measures it on a GPU, and exact on a
+    /// The work of the engines, from start to end: as CUPTI measures it on a GPU, and exact on a
     /// device with a simulated clock.
     Activity,
     /// The trace has no times.
@@ -23,7 +23,7 @@ pub enum TimeSource {
 }
 
 impl TimeSource {
-    /// Whether the times are those of pairs of events in the streams.
+    /// Whether the times were measured by pairs of events in the streams.
     #[must_use]
     pub fn is_of_events(self) -> bool {
         match self {
@@ -32,8 +32,8 @@ impl TimeSource {
         }
     }
 
-    /// Whether an operation's time begins where its engine began the work. Otherwise it begins where
-    /// the operation was ready, so that the time in the queue of an engine counts.
+    /// Whether an operation's time starts where its engine started the work. Otherwise it starts
+    /// where the operation was ready, so that the time in the queue of an engine counts.
     #[must_use]
     pub fn begins_with_the_work(self) -> bool {
         match self {
@@ -75,15 +75,16 @@ impl TimeSource {
 #[non_exhaustive]
 pub enum TimesFrom {
     /// Pairs of timed events. The time of an operation is from the moment at which it is ready to
-    /// its end. If several streams queue for one engine, it includes the time in the queue. With more
-    /// streams than hardware queues, the events may hold streams back
+    /// its end. If several streams queue for one engine, it includes the time in the queue. With
+    /// more streams than hardware queues, the events may hold streams back
     /// ([`queued::held_by_events`](crate::trace::queued::held_by_events)).
     #[default]
     Events,
-    /// Activities of the engines, as for [`TimesFrom::Activity`], if they are available. No event is
-    /// recorded for them, except around host functions on a GPU. Otherwise pairs of events, and [`Trace::instead`](crate::Trace::instead) says why.
+    /// Activities of the engines, as for [`TimesFrom::Activity`], if they are available. No event
+    /// is recorded for them, except around host functions on a GPU. If they are not available,
+    /// pairs of events, and [`Trace::instead`](crate::Trace::instead) has the reason.
     ActivityIfThere,
-    /// Activities of the engines: the time of an operation is from its begin to its end. On a GPU
+    /// Activities of the engines: the time of an operation is from its start to its end. On a GPU
     /// they come from CUPTI, whose library is opened at run time. In the virtual executor they are
     /// exact. Only one trace of a driver at a time can have them.
     Activity,

@@ -7,7 +7,7 @@
 
 use crate::base::id::{LaneId, Position};
 
-/// A set of positions that has all earlier positions of each position.
+/// A set of positions. With each position it has all earlier ones of the same lane.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct VectorClock {
     /// The last number of each lane. A lane beyond the end has 0.
@@ -60,7 +60,7 @@ impl VectorClock {
         }
     }
 
-    /// Replaces the positions by those of `other`, and keeps the memory.
+    /// Replaces the positions by the positions of `other`, and keeps the memory.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.seqs.clear();
         self.seqs.extend_from_slice(&other.seqs);

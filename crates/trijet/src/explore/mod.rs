@@ -64,8 +64,8 @@ pub enum Strategy {
         /// The approximate number of steps of a run.
         steps: u32,
     },
-    /// Every order of atomic operations that can make a difference, and for each pair of operations
-    /// that race, also the orders with one in the middle of the other.
+    /// Every order of atomic operations that can make a difference. For each pair of operations
+    /// that race, this includes the orders in which one runs in the middle of the other.
     Exhaustive {
         /// The search ends after this number of runs.
         runs_max: u64,

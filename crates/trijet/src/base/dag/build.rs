@@ -29,22 +29,22 @@ struct DagBuilder<'a> {
     moments: Vec<Moment>,
     /// Each node with a predecessor, and the reason for the edge.
     edges: Vec<(DagNode, DagNode, Edge)>,
-    /// For each entry, whether its call waits for its own work, so that the work is the first of
-    /// its two nodes.
+    /// For each entry, whether its call waits for its own work. Then the work is the first of its
+    /// two nodes.
     work_first: Vec<bool>,
     streams: Streams<Nodes>,
     /// The numbered operations of each lane, for events recorded before the ledger began.
     numbered: HashMap<LaneId, Vec<(u64, DagNode)>>,
     /// The last call of each thread.
     threads: HashMap<u64, DagNode>,
-    /// The call that may wait and that each thread is in.
+    /// For each thread, the call that it is in, if that call may wait.
     begun: HashMap<u64, BegunCall>,
     /// The work that each event stands for.
     records: HashMap<u64, Nodes>,
     contradictions: Vec<u64>,
 }
 
-/// For each operation, the one that its engine did before, and the time at which the engine was
+/// For each operation, the previous operation of its engine, and the time at which the engine was
 /// free for it. `None` if the engine does several at a time.
 fn engines(ops: &[Op], kernels: Kernels) -> Vec<Option<(usize, u64)>> {
     let mut queues: BTreeMap<(DeviceId, Engine), Vec<(u64, usize)>> = BTreeMap::new();
@@ -131,9 +131,10 @@ impl DagBuilder<'_> {
         self.records.get(&event).cloned().or_else(by_number)
     }
 
-    /// The point of its call that released the operation to the device: its end, in most cases. If
-    /// the call was still running when the work ended, or when it began if that was measured, the
-    /// call's return cannot have released it, and the point is its begin.
+    /// The point of its call that released the operation to the device. In most cases it is the end
+    /// of the call. A call that was still running when the work ended cannot have released it by
+    /// its return, so the point is the start of the call. The same holds if the start of the work
+    /// was measured, and the call was still running then.
     fn released(&self, op: &Op) -> Point {
         let held = |times: Times| {
             if self.times.begins_with_the_work() { times.begin } else { times.end }
@@ -156,8 +157,8 @@ impl DagBuilder<'_> {
         self.begun.insert(op.thread, BegunCall { call, last });
     }
 
-    /// What an operation follows, except for its own call; and whether it follows everything that
-    /// its stream holds.
+    /// The nodes that an operation follows, except for its own call, and whether it follows
+    /// everything that its stream holds.
     fn follows(&mut self, lane: usize, op: &Op, role: Role) -> (Nodes, bool) {
         let begun = if op.kind.is_work() { self.begun.remove(&op.thread) } else { None };
         if let Some(BegunCall { call, last }) = begun.filter(|begun| begun.call.lane == lane) {
@@ -221,7 +222,8 @@ impl DagBuilder<'_> {
             *self.streams.tail_mut(lane) = Nodes::one(node, Some(op.position.lane));
             self.streams.end_entry(lane, op, role);
         } else {
-            // Entries that came to the stream while the call waited have no order with it.
+            // Entries that came to the stream while the call waited have no order with the
+            // operation.
             let passed = Nodes::one(node, None);
             self.streams.tail_mut(lane).follow(&passed, Edge::Lane);
             self.streams.end_call(lane, op, &passed);
@@ -235,8 +237,8 @@ impl DagBuilder<'_> {
         }
     }
 
-    /// Adds a wait of the host. A node for its work joins what it waited for, and the call follows
-    /// that.
+    /// Adds a wait of the host. A node for its work joins what the host waited for, and the call
+    /// follows that node.
     fn sync(&mut self, index: usize, what: Waited, outcome: WaitOutcome) {
         let op = &self.ops[index];
         if outcome != WaitOutcome::Complete {
@@ -283,7 +285,7 @@ impl DagBuilder<'_> {
                 self.begun.remove(&op.thread);
                 self.call(index, None);
             }
-            // These are no calls, or a host function made them, which is no call of its thread.
+            // These are no calls of a thread, or a host function made them.
             OpKind::Signal { inside: Some(_), .. }
             | OpKind::Signal { what: Signalled::Gone, .. }
             | OpKind::Ran
@@ -332,8 +334,8 @@ impl DagBuilder<'_> {
         }
         let all = (0..moments.len() / 2).flat_map(|op| [DagNode::call(op), DagNode::work(op)]);
         let mut order: Vec<DagNode> = all.filter(|node| moments[node.index()].exists).collect();
-        // Every edge leads to a later end; at the same time, to a later entry; and within an entry,
-        // from its first node to its second.
+        // Every edge leads to a later end. At equal ends, it leads to a later entry, or from the
+        // first node of an entry to its second.
         order.sort_unstable_by_key(|node| {
             let second = node.is_call() == work_first[node.op()];
             (moments[node.index()].end, node.op(), second)

@@ -14,7 +14,8 @@ use std::ops::Range;
 pub enum Kernels {
     /// One at a time, because each kernel fills the device, as in the cost model.
     OneAtATime,
-    /// As many as fit. If two were ready at the same time, the order of their begins is not known.
+    /// As many as fit. If two were ready at the same time, it is not known which of them started
+    /// first.
     Several,
 }
 
@@ -61,9 +62,9 @@ impl DagNode {
 /// The times of a node.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moment {
-    /// The begin, as it was measured.
+    /// The start, as it was measured.
     pub(super) called: u64,
-    /// The begin after everything before the node was done.
+    /// The start after everything before the node was done.
     pub(super) begin: u64,
     pub(super) end: u64,
     /// Whether the graph has the node.
@@ -99,8 +100,8 @@ impl Dag {
         self.contradictions.len()
     }
 
-    /// The number of edges that the clocks contradict by more than `error`, which is the known error
-    /// between the clocks of the host and of the devices.
+    /// The number of edges that the clocks contradict by more than `error`, the known error between
+    /// the clocks of the host and of the devices.
     #[must_use]
     pub fn contradictions_beyond(&self, error: Nanos) -> usize {
         self.contradictions.iter().filter(|by| **by > error.0).count()
@@ -119,15 +120,15 @@ impl Dag {
         &self.before[self.starts[at] as usize..self.starts[at + 1] as usize]
     }
 
-    /// The interval of a node. It begins after everything before the node was done.
+    /// The interval of a node. It starts after everything before the node was done.
     #[must_use]
     pub fn span(&self, node: DagNode) -> Range<u64> {
         let moment = self.moments[node.index()];
         moment.begin..moment.end
     }
 
-    /// The time at which the last predecessor of a node was done. A node without predecessors has
-    /// its own begin.
+    /// The time at which the last predecessor of a node was done; for a node without predecessors,
+    /// its own start.
     #[must_use]
     pub fn ready(&self, node: DagNode) -> u64 {
         let ends = self.before(node).iter().map(|(earlier, _)| self.span(*earlier).end);
@@ -166,7 +167,7 @@ impl Dag {
         (moment.exists && moment.timed).then_some(moment.called..moment.end)
     }
 
-    /// The time at which an operation was enqueued: the end of its call, or the begin of a call
+    /// The time at which an operation was enqueued: the end of its call, or the start of a call
     /// that waited for the operation itself.
     #[must_use]
     pub fn enqueued(&self, op: usize) -> Option<u64> {
@@ -188,7 +189,7 @@ impl Dag {
     }
 
     /// The last thing that an operation of the device waited for by the laws, other than its own
-    /// call and its engine. Records and waits take no time, so the work or the call behind them is
+    /// call and its engine. Records and waits take no time, so the work or the call before them is
     /// named instead.
     #[must_use]
     pub fn held_by(&self, op: usize) -> Option<HeldBy> {
@@ -235,7 +236,7 @@ impl Dag {
     }
 }
 
-/// What held an operation back.
+/// The reason why an operation could not start earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldBy {
     /// The time until which it waited.
@@ -246,7 +247,7 @@ pub struct HeldBy {
     pub legacy: bool,
 }
 
-/// The operations with a measured interval, for each engine of each device, sorted by their begin.
+/// The operations with a measured interval, for each engine of each device, sorted by their starts.
 #[must_use]
 pub fn by_engine(ops: &[Op], dag: &Dag) -> Vec<((DeviceId, Engine), Vec<usize>)> {
     let mut engines: BTreeMap<(DeviceId, Engine), Vec<usize>> = BTreeMap::new();

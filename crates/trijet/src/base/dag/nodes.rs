@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 /// Up to this length, a list is searched before a node is added. A longer one may get duplicates.
 const COMPARED_MAX: usize = 16;
 
-/// A node, the edge by which it comes before, and its stream, if the stream's order includes it.
+/// A node, the edge that makes it come before, and its stream, if the stream's order includes it.
 type PassedNode = (DagNode, Edge, Option<LaneId>);
 
 /// Nodes that have passed. For each stream and kind of edge, the last node is enough (law A1).
@@ -28,13 +28,13 @@ impl Nodes {
         one
     }
 
-    /// The nodes, each with the edge by which it comes before.
+    /// The nodes, each with the edge that makes it come before.
     pub(super) fn iter(&self) -> impl Iterator<Item = (DagNode, Edge)> + '_ {
         self.list.iter().map(|(node, edge, _)| (*node, *edge))
     }
 
     fn add(&mut self, node: DagNode, edge: Edge, stream: Option<LaneId>) {
-        // A launch of a graph in the stream of the launch before follows that one by the order of the stream.
+        // Two launches of a graph in one stream are ordered by the stream already.
         let is_covered =
             |(other, by, of): &PassedNode| (*by, *of) == (Edge::Lane, stream) && *other >= node;
         if edge == Edge::Graph && stream.is_some() && self.list.iter().any(is_covered) {

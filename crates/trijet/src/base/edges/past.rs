@@ -4,7 +4,7 @@
 /// A point of an operation, or of a call of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Point {
-    /// Its begin: everything that it follows has passed.
+    /// Its start: everything that it follows has passed.
     Begin,
     /// A point before its end from which others may go on: a staged copy has read its source.
     Trigger,
@@ -33,7 +33,7 @@ pub enum Edge {
     Engine,
 }
 
-/// The edges that a reader relies on, beside those that CUDA documents.
+/// The edges that a reader relies on, in addition to the edges that CUDA documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Laws {
     /// No other edges.
@@ -49,7 +49,7 @@ pub(crate) enum Laws {
 }
 
 /// A set of what has passed at a point. With each member it has everything that comes before that
-/// one.
+/// member.
 pub(crate) trait Past: Clone + Default {
     /// Adds what has passed at `other`, which comes before because of `edge`.
     fn follow(&mut self, other: &Self, edge: Edge);

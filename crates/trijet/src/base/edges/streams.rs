@@ -2,7 +2,7 @@
 //!
 //! The *tail* of a stream is the set of what has passed when its last entry has passed. For each
 //! entry the reader calls [`Streams::begin_entry`] and [`Streams::follow_caller`]. After that, the
-//! tail is what the entry's begin follows. Then the reader adds the entry's end to the tail
+//! tail is what the entry's start follows. Then the reader adds the entry's end to the tail
 //! ([`Streams::tail_mut`]) and calls [`Streams::end_entry`].
 #![forbid(unsafe_code)]
 
@@ -96,17 +96,17 @@ pub(crate) struct Caller<'a, P> {
 }
 
 /// A call that has begun and may wait. It holds no lock while it waits. So its operation follows
-/// what its stream held at the begin of the call, and has no order with what other threads enqueue
+/// what its stream held at the start of the call, and has no order with what other threads enqueue
 /// there until the call returns (laws A17 and A18).
 #[derive(Debug, Clone)]
 pub(crate) struct Begun<P> {
     /// Its stream.
     pub(crate) lane: usize,
-    /// What its operation follows, except on other devices.
+    /// The set that its operation follows, except on other devices.
     pub(crate) before: P,
-    /// What a wait for the stream would have found complete.
+    /// The set that a wait for the stream would have found complete.
     pub(crate) held: P,
-    /// What the blocking streams of the other devices held.
+    /// For each other device, the set that its blocking streams held.
     peers: Vec<(DeviceId, P)>,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct Begun<P> {
 struct StreamEdges<P> {
     class: StreamClass,
     device: DeviceId,
-    /// What has passed when its last entry has passed.
+    /// The set of what has passed when its last entry has passed.
     tail: P,
     /// The thread that enqueued last, and the version of what it knew. The tail includes that.
     last_caller: (usize, u64),
@@ -140,11 +140,12 @@ struct Joined<P> {
 struct StreamsOfDevice<P> {
     /// The streams that have a lane.
     members: Vec<usize>,
-    /// What all streams hold.
+    /// The union of what all streams hold.
     all: Joined<P>,
-    /// What the blocking streams, the default streams of threads and the legacy stream hold.
+    /// The union of what the blocking streams, the default streams of threads and the legacy stream
+    /// hold.
     blocking: Joined<P>,
-    /// What later work of blocking streams waits for because of the legacy stream.
+    /// The set that later work of blocking streams waits for because of the legacy stream.
     barrier: P,
     /// Changes whenever the barrier changes.
     barrier_version: u64,
@@ -158,7 +159,7 @@ pub(crate) struct Streams<P> {
     by_lane: NumberMap<LaneId, usize>,
     devices: NumberMap<DeviceId, StreamsOfDevice<P>>,
     block_devices: BlockDevices,
-    /// What has passed when the last launch of each graph has passed (law A31).
+    /// For each graph, the set of what has passed when its last launch has passed (law A31).
     launches: NumberMap<u64, P>,
 }
 
@@ -228,7 +229,7 @@ impl<P: Past> Streams<P> {
     }
 
     /// The lane passes to another stream. The stream that had it has no work left, but its device
-    /// may still be waited for. Returns its number.
+    /// may still be waited for. Returns the number of that stream.
     pub(crate) fn close(&mut self, lane: LaneId) -> Option<usize> {
         let number = self.by_lane.remove(&lane)?;
         let stream = &mut self.list[number];
@@ -265,7 +266,7 @@ impl<P: Past> Streams<P> {
     }
 
     /// The tail of the stream: what has passed when its last entry has passed. After
-    /// [`Streams::begin_entry`] and [`Streams::follow_caller`], what the next entry follows.
+    /// [`Streams::begin_entry`] and [`Streams::follow_caller`], it is what the next entry follows.
     #[inline]
     pub(crate) fn tail(&self, lane: usize) -> &P {
         &self.list[lane].tail
@@ -293,7 +294,7 @@ impl<P: Past> Streams<P> {
         }
     }
 
-    /// What the blocking streams and the legacy stream of the device hold.
+    /// The set that the blocking streams and the legacy stream of the device hold.
     fn blocking(&mut self, device: DeviceId) -> Option<&P> {
         let Joined { past, changed } = &mut self.devices.get_mut(&device)?.blocking;
         for lane in changed.drain(..) {
@@ -313,7 +314,8 @@ impl<P: Past> Streams<P> {
         self.mark_changed(lane);
     }
 
-    /// What a wait for the stream or a staged copy in it finds complete (laws A9, A13 and A14).
+    /// The set that a wait for the stream or a staged copy in it finds complete (laws A9, A13 and
+    /// A14).
     pub(crate) fn held(&mut self, lane: usize) -> &P {
         if self.list[lane].class == StreamClass::Legacy {
             self.join_blocking(lane, self.list[lane].device);
@@ -323,8 +325,8 @@ impl<P: Past> Streams<P> {
 
     /// Begins an entry: the tail of the stream becomes what the entry follows, except for what its
     /// caller knows. That is what the stream holds (law A1), what the order with the legacy stream
-    /// adds (laws A13, A14 and A38), what a wait is for, `on` (law A7), and the previous launch of a
-    /// graph (law A31).
+    /// adds (laws A13, A14 and A38), for a wait the set `on` that it waits for (law A7), and the
+    /// previous launch of a graph (law A31).
     pub(crate) fn begin_entry(&mut self, lane: usize, op: &Op, role: Role, on: Option<&P>) {
         let StreamEdges { class, device, .. } = self.list[lane];
         if role.joins() && class == StreamClass::Legacy {
@@ -374,7 +376,7 @@ impl<P: Past> Streams<P> {
         self.hold_back(lane, op, role);
         if role.joins() {
             // The entry follows everything that the blocking streams hold, so its tail can replace
-            // that.
+            // their union.
             let StreamEdges { device, tail, is_joined_blocking, .. } = &mut self.list[lane];
             if let Some(device) = self.devices.get_mut(device) {
                 device.blocking.past.copy_from(tail);
@@ -446,9 +448,9 @@ impl<P: Past> Streams<P> {
         before
     }
 
-    /// Ends an operation whose call had begun, and whose end the tail includes. What other streams
-    /// were given while the call waited may come before the operation or after it. `passed` has what
-    /// has passed when the operation has.
+    /// Ends an operation whose call had begun. The tail includes the end of the operation.
+    /// Operations that other streams were given while the call waited may come before it or after
+    /// it. `passed` is the set of what has passed when the operation has passed.
     pub(crate) fn end_call(&mut self, lane: usize, op: &Op, passed: &P) {
         if let Some(graph) = op.graph {
             self.launches.entry(graph).or_default().copy_from(passed);
@@ -496,7 +498,7 @@ impl<P: Past> Streams<P> {
         self.launches.retain(|_, launch| !is_known(launch));
     }
 
-    /// The number of blocks whose devices are known, and of launches that are kept.
+    /// The number of blocks with known devices, plus the number of kept launches.
     pub(crate) fn held_state(&self) -> usize {
         self.block_devices.len() + self.launches.len()
     }

@@ -36,7 +36,7 @@ struct Naive {
     tail: Set,
 }
 
-/// All streams, also former ones, and the barrier of each device's legacy stream.
+/// All streams, including former ones, and the barrier of each device's legacy stream.
 #[derive(Debug, Default)]
 struct Model {
     laws: Option<Laws>,
@@ -65,7 +65,7 @@ impl Model {
         &mut self.streams[self.lanes[&lane]]
     }
 
-    /// What a wait for the stream finds complete.
+    /// The set that a wait for the stream finds complete.
     fn prefix(&mut self, lane: u32) -> Set {
         let Naive { class, device, tail, .. } = self.stream(lane).clone();
         let mut found = tail;
@@ -75,7 +75,7 @@ impl Model {
         found
     }
 
-    /// Adds an entry, and returns what its begin follows.
+    /// Adds an entry, and returns the set that its start follows.
     fn enter(&mut self, lane: u32, role: Role, on: &Set, known: &Set, entry: u64) -> Set {
         let Naive { class, device, .. } = *self.stream(lane);
         let legacy = class == StreamClass::Legacy;
@@ -182,7 +182,7 @@ fn what_an_entry_follows_is_what_the_laws_say_of_all_streams() {
     }
 }
 
-/// Adds an operation to its stream, with its end in the tail. Returns what it follows.
+/// Adds an operation to its stream, with its end in the tail. Returns the set that it follows.
 fn work(streams: &mut Streams<Set>, op: &Op, number: u64) -> Set {
     let lane = op.position.lane;
     let at = streams.find(lane).unwrap_or_else(|| {
@@ -282,7 +282,8 @@ fn a_launch_of_a_graph_follows_its_previous_launch_and_no_other_graph() {
     assert_eq!(work(&mut streams, &launch(2, 8), 3), set([]));
     assert_eq!(work(&mut streams, &launch(3, 7), 4), set([1, 2]));
     assert_eq!(work(&mut streams, &launch(2, 7), 5), set([1, 2, 3, 4]));
-    // A kernel in a third stream follows none of them, and a launch that waits in its call follows the last one.
+    // A kernel in a third stream follows none of them. A launch that waits in its call follows the
+    // last one.
     assert_eq!(work(&mut streams, &kernel(4), 6), set([]));
     let at = streams.find(LaneId(4)).expect("it held work");
     let by = Caller { thread: 0, version: 1, known: &set([]) };
@@ -323,7 +324,7 @@ fn a_call_returns_after_the_point_that_its_copy_guarantees() {
     for (kind, from, to, documented, observed) in rows {
         assert_eq!(point(kind.clone(), from, to, said), documented, "{kind:?} {from:?} {to:?}");
         assert_eq!(point(kind.clone(), from, to, seen), observed, "{kind:?} {from:?} {to:?}");
-        // A call that is guaranteed to wait is one that may wait.
+        // Where a call is guaranteed to wait, it is one that may wait.
         let waits = observed.is_some() && (from, to) != (Pinned, Pinned);
         assert!(!waits || may_wait(&copy(&kind, from, to)), "{kind:?} {from:?} {to:?}");
     }
