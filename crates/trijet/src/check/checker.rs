@@ -16,7 +16,7 @@ use crate::base::ledger::{Access, Declared, Effect, HostCall, Mode, Op, OpKind, 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The least number of parties at which the checker drops what it does not need any more.
+/// The minimum number of parties at which the checker drops what it no longer needs.
 const SWEEP_MIN: usize = 4096;
 
 /// Checks entries one by one, in the order of the ledger. The outcome of each wait must be known.
@@ -24,9 +24,9 @@ const SWEEP_MIN: usize = 4096;
 /// The checker keeps the accesses that a later one may conflict with, and a clock for each stream
 /// and thread. So its memory grows with the streams, the threads, the events and the byte ranges of
 /// live allocations that are in use, and not with the length of the program. It forgets a use when
-/// every thread knows that it is complete. A thread whose first call comes later is assumed to
-/// follow the forgotten uses. A thread that makes no more calls, but has not ended, learns nothing,
-/// so uses that it does not know to be complete are kept.
+/// every thread knows that it is complete. It assumes that a thread whose first call comes later
+/// follows the forgotten uses. A thread that makes no more calls, but has not ended, learns
+/// nothing, so uses that it does not know to be complete are kept.
 ///
 /// ```
 /// use trijet::check::{CheckOptions, Checker};
@@ -48,14 +48,15 @@ pub struct Checker {
     /// The first operation that failed.
     culprit: Option<u64>,
     unordered: Vec<Unordered>,
-    /// The last conflicts, to be compared with later waits.
+    /// The last conflicts, to compare with later waits.
     recent: Recent,
     program_names: ProgramNames,
     /// The number of findings of each class, including those that were not kept.
     counts: BTreeMap<FindingClass, usize>,
 }
 
-/// The kind of an entry that only a checker reads: bytes of an allocation in use have no content any more.
+/// The kind of an entry that only a checker reads: some bytes of an allocation in use lose their
+/// content.
 pub(crate) const DISCARD: OpKind = OpKind::FromHeap { place: u64::MAX };
 
 /// Whether two findings are about the same two lines of the program.
@@ -114,7 +115,7 @@ impl Checker {
             self.verdict.poisoned += 1;
         }
         self.check_entry(op, &step, index);
-        // An entry that announces a use touches no memory, and neither does an allocation from a heap.
+        // An entry that announces a use touches no memory. Neither does an allocation from a heap.
         let touches = !matches!(op.kind.effect(), Effect::Announces | Effect::Obtains);
         let uses = || {
             let uses = op.accesses.iter().filter(|access| access.range.start < access.range.end);
@@ -195,20 +196,20 @@ impl Checker {
         self.verdict
     }
 
-    /// The size of the state, as a number of kept items. Tests use it to check that a long program
+    /// The size of the state, as a number of kept items. Tests use it to show that a long program
     /// does not make the state grow without limit.
     #[must_use]
     pub fn held_state(&self) -> usize {
         self.parties.len() + self.shadow.held_state() + self.order.held_state()
     }
 
-    /// From now on, collects the doubtful waits. Those of `known_doubtful`, by their entries, are
-    /// treated as doubtful from the start.
+    /// From now on, collects the doubtful waits. The entries in `known_doubtful` are treated as
+    /// doubtful from the start.
     pub(super) fn search_doubtful_waits(&mut self, known_doubtful: BTreeSet<u64>) {
         self.order.search_doubtful_waits(known_doubtful);
     }
 
-    /// The entries of the waits that an event's later record makes doubtful.
+    /// The entries of the waits that a later record of their event makes doubtful.
     pub(super) fn doubtful_waits(&self) -> &BTreeSet<u64> {
         self.order.doubtful_waits()
     }
@@ -232,7 +233,7 @@ impl Checker {
         finding.block_name = finding.block.and_then(|block| self.program_names.block(block));
         let count = self.counts.entry(finding.class).or_insert(0);
         *count += 1;
-        // A loop that reads what its iterations leave unwritten is one mistake.
+        // A loop that reads the bytes that its iterations leave unwritten is one mistake.
         let is_known = finding.class == FindingClass::ReadUninit
             && self.verdict.findings.iter().any(|earlier| has_sites_of(earlier, &finding));
         // At least one of each class is kept, because `is_clean` looks at kept findings only.
@@ -264,19 +265,20 @@ impl Checker {
         let moment = step.moment(op, access);
         let mut unordered = std::mem::take(&mut self.unordered);
         let before = self.order.before(step, moment);
-        // What is complete in this run only counts for accesses that the library orders, for frees
-        // and for uses by the host: there the library itself has waited for it.
+        // An order that holds in this run only counts in three cases: for accesses that the library
+        // orders, for frees, and for uses by the host. There the library itself has waited.
         let by_library = access.ordered == OrderedBy::Library
             || op.kind.effect() == Effect::Frees
             || op.kind == OpKind::Host;
         let follows = |at| if by_library { before.covers(at) } else { before.sure.covers(at) };
-        // Memory goes back to a heap while operations use it.
+        // Operations may still use memory that goes back to a heap.
         if op.kind != OpKind::ToHeap {
             held.unordered((range, *mode), index, follows, &mut unordered);
         }
         let born = held.born;
-        // A read of bytes without content reads nothing that an earlier owner of the bytes writes. The allocation itself
-        // comes before every use (law A21).
+        // Bytes without content have no value that a write of an earlier owner could change, so a
+        // read of them conflicts with no such write. The allocation itself comes before every use
+        // (law A21).
         let of_owner = |found: &Unordered| born.is_none_or(|born| found.earlier.op >= born);
         unordered.retain(|found| *mode != Mode::Read || of_owner(found));
         let unwritten = match (mode, held.born) {
@@ -300,7 +302,7 @@ impl Checker {
         }
     }
 
-    /// Enters an access of the current entry, so that later accesses are checked against it.
+    /// Adds an access of the current entry, so that later accesses are checked against it.
     fn enter_access(&mut self, op: &Op, step: &Step, access: &Access) {
         let index = self.verdict.ops - 1;
         let Access { block, range, mode, .. } = access;

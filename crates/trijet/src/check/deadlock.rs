@@ -95,8 +95,8 @@ impl Context<'_> {
                 words.push(word);
             }
         };
-        // The thread or host function that could set the signal of a wait is held by the next wait
-        // of the cycle, and that of the last wait by the first one.
+        // The next wait of the cycle holds the thread or host function that could set the signal of
+        // a wait. The first wait does so for the last one.
         let last = hops.last().map(|hop| hop.by);
         last.into_iter().for_each(|by| say(self.actor(by)));
         for hop in hops {

@@ -55,8 +55,9 @@ pub(super) fn find(parties: &[Party], op: u64) -> Option<&Party> {
     parties.binary_search_by_key(&op, |party| party.op).ok().map(|index| &parties[index])
 }
 
-/// The cause to name: a wait whose event was recorded again; else one whose event was recorded too
-/// early; else one whose event was not recorded. Of several such waits, the latest.
+/// The wait to name as the cause. A wait whose event was recorded again comes first, then one whose
+/// event was recorded too early, then one whose event was not recorded. The latest wait of a kind
+/// is taken.
 fn cause(waits: &[RememberedWait], at: Stamp) -> Option<MissingOrder<'_>> {
     let of_stream = |stamp: &(u64, Stamp)| stamp.1.lane == at.lane;
     let mut latest = waits.iter().rev();
@@ -216,7 +217,7 @@ impl Context<'_> {
         }
     }
 
-    /// The position up to which the second access follows the stream of the first.
+    /// The position up to which the second access follows the stream of the first one.
     fn reached(&self, pair: &ConflictingPair<'_>) -> u64 {
         let known = self.order.before(pair.step, pair.moment).sure.get(pair.at.lane);
         let offset = match self.order.owner(pair.at) {

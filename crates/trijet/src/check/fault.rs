@@ -1,5 +1,5 @@
-//! The finding about the loss of a context: the operation that failed, or those that may have
-//! failed, and the host functions that will never run.
+//! The finding about the loss of a context: the operation that failed or the operations that may
+//! have failed, and the host functions that will never run.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -98,7 +98,7 @@ impl Context<'_> {
         }
     }
 
-    /// An entry by its number, its label and its line of the program.
+    /// An entry as text: its number, its label and its line of the program.
     pub(super) fn entry_text(&self, party: &Party) -> String {
         let Party { op, label, .. } = party;
         let site = self.names.site(party).map_or_else(String::new, |site| format!(" ({site})"));

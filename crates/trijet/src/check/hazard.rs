@@ -1,4 +1,4 @@
-//! Findings: their classes, and what each of them holds.
+//! Findings, and their classes.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -28,7 +28,7 @@ pub enum Severity {
     /// In some order that CUDA allows, the program computes another result, hangs, or has undefined
     /// behaviour.
     Error,
-    /// It makes no order wrong, but the program probably does not do what was intended.
+    /// No order is wrong, but the program probably does not do what was intended.
     Warning,
 }
 
@@ -40,7 +40,8 @@ pub enum FindingClass {
     Race(Conflict),
     /// A use that does not follow the allocation (law A21).
     UseBeforeAlloc,
-    /// A use of memory of a heap that does not follow a use of an allocation that had the bytes before.
+    /// A use of memory of a heap that does not follow an earlier use of the same bytes by another
+    /// allocation.
     ReuseRacesUse,
     /// A free that does not follow a use (laws A22 and A24).
     FreeRacesUse,
@@ -69,9 +70,11 @@ pub enum FindingClass {
     Sticky,
     /// A wait for a signal that is set only after the wait.
     Deadlock,
-    /// A wait for a signal that ends by its limit alone, or may do so. Without the limit it would be a deadlock.
+    /// A wait for a signal that ends, or may end, only because its limit is over. Without the limit
+    /// it would be a deadlock.
     WaitGivesUp,
-    /// A host function waits for what another one sets, and may be the first to run (law A28).
+    /// A host function waits for a signal that another one sets, and may be the first to run (law
+    /// A28).
     DeadlockRisk,
 }
 
@@ -199,15 +202,15 @@ impl Party {
         }
     }
 
-    /// Whether the entry is a step of the host thread itself: neither in a stream nor inside a host
-    /// function.
+    /// Whether the entry is a step of the host thread itself: it is neither in a stream nor inside
+    /// a host function.
     #[must_use]
     pub fn is_of_thread(&self) -> bool {
         let inside = matches!(self.kind, OpKind::Signal { inside: Some(_), .. });
         !inside && !self.kind.is_in_stream()
     }
 
-    /// Whether the entry is a use of a signal, a wait of the host, or the begin of a call that
+    /// Whether the entry is a use of a signal, a wait of the host, or the start of a call that
     /// waits.
     pub(super) fn waits_or_signals(&self) -> bool {
         matches!(self.kind, OpKind::Signal { .. } | OpKind::Sync { .. } | OpKind::Begin)
@@ -252,7 +255,7 @@ pub struct Finding {
     pub ranges: Vec<Range<u64>>,
     /// The order that is known, and why it is not enough.
     pub known: String,
-    /// What to change in the program.
+    /// The change that corrects the program.
     pub fix: String,
     /// The laws that the finding rests on.
     pub rules: Vec<&'static str>,

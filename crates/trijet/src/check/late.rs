@@ -1,5 +1,5 @@
-//! Waits that come too late: a wait after a conflict that would have ordered the two accesses, had
-//! it come before the second one.
+//! Waits that come too late: a wait after a conflict that would have ordered the two accesses if it
+//! had come before the second one.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -31,8 +31,8 @@ pub(super) struct Recent(VecDeque<OpenPair>);
 /// If the entry is a wait: whether work of a stream or a call of a thread waits, and whether the
 /// program or the library asked for it.
 ///
-/// The two are told apart because a later wait of a thread says nothing about a conflict of two
-/// operations in streams: in the end, the threads of every program wait for the device.
+/// The first distinction matters because a later wait of a thread tells nothing about a conflict of
+/// two operations in streams: in the end, the threads of every program wait for the device.
 fn wait_of(op: &Op) -> Option<(Moment, Asked)> {
     if let OpKind::Wait { by, .. } = op.kind {
         return Some((Moment::Work, by));
@@ -53,7 +53,7 @@ impl Recent {
         self.0.clear();
     }
 
-    /// The findings that the wait in this entry would have prevented, had it come earlier.
+    /// The findings that the wait in this entry would have prevented if it had come earlier.
     pub(super) fn prevented(&mut self, op: &Op, order: &EntryOrder) -> Vec<usize> {
         if self.0.is_empty() {
             return Vec::new();

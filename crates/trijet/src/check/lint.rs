@@ -1,9 +1,9 @@
 //! Warnings about performance: habits that make a correct program slower than it needs to be.
 //!
 //! Each rule is tested with a faulty program, for which it warns, and a corrected one, for which it
-//! does not. A warning states the most time that its fix can save. The comment of the rule has the
-//! formula, whose input are measured intervals. The savings of several rules overlap, so they do
-//! not add up. A rule does not guess: if the ledger lacks what it needs, it does not warn.
+//! does not. A warning states the maximum time that its fix can save. The comment of the rule has
+//! the formula, whose inputs are measured intervals. The savings of several rules overlap, so they
+//! do not add up. A rule does not guess: if the ledger lacks what it needs, it does not warn.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -23,9 +23,9 @@ use crate::base::dag::{Dag, Kernels};
 use crate::base::ledger::Op;
 use run::LintRun;
 
-/// All warnings about a run, with the largest saving first. `hardware_queues` is the number of queues
-/// on which the driver dealt the streams (`DeviceInfo::hardware_queues`). Without it, there is no
-/// warning about queues that streams share.
+/// All warnings about a run, with the largest saving first. `hardware_queues` is the number of
+/// queues to which the driver assigned the streams (`DeviceInfo::hardware_queues`). Without it,
+/// there is no warning about queues that streams share.
 ///
 /// ```
 /// use trijet::trace::dag::{Dag, Kernels};

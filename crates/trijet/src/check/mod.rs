@@ -5,8 +5,8 @@
 //! and what the return of a synchronous copy guarantees. Two declared accesses to the same bytes,
 //! one of which writes, are a finding **iff** the laws allow a schedule that swaps them. One run is
 //! enough, because the order of streams follows from the calls and not from their timing. Every
-//! verdict states its limits: how many operations declared no accesses, and that it does not look
-//! inside kernels.
+//! verdict states its limits: the number of operations that declared no accesses, and that it does
+//! not look inside kernels.
 //!
 //! Host threads are ordered by what each of them waited for (law A11), and by their use of memory
 //! that the library orders, because Rust passes such memory from call to call (law A44). The first
@@ -97,10 +97,10 @@ pub fn check_with(ops: &[Op], options: CheckOptions) -> Verdict {
     verdict
 }
 
-/// A checker that has read the whole trace, and the entries of the doubtful waits: waits for an
-/// event that another thread records later, with no order between the two calls (law A45). The
-/// order of such a wait is true of this run only. Without it there may be more doubtful waits, so
-/// the search repeats until it finds no new one.
+/// A checker that has read the whole trace, and the entries of the doubtful waits. A wait is
+/// doubtful if another thread records its event later, with no order between the two calls (law
+/// A45). The order that such a wait adds holds in this run only. Without that order more waits may
+/// be doubtful, so the search repeats until it finds no new one.
 fn checked(ops: &[Op], options: &CheckOptions) -> (Checker, BTreeSet<u64>) {
     let mut known_doubtful = BTreeSet::new();
     loop {

@@ -18,8 +18,8 @@ pub struct Names {
     pub blocks: BTreeMap<BlockId, String>,
     /// Names of events, by the driver's handle.
     pub events: BTreeMap<u64, String>,
-    /// The reader of the reports. A user of a command gets the chunk of an operation in place of the line that enqueued
-    /// it, and no numbers of events and positions.
+    /// The reader of the reports. A user of a command gets the chunk of an operation in place of
+    /// the line that enqueued it, and no numbers of events and positions.
     pub audience: Audience,
 }
 
@@ -48,7 +48,7 @@ impl Names {
         }
     }
 
-    /// A position of a stream, in a sentence that says how far another one has waited for it.
+    /// A position of a stream, for a sentence about how far another stream has waited for it.
     pub(super) fn up_to(&self, position: u64) -> String {
         match self.audience {
             Audience::Author => format!("up to pos {position}"),
@@ -99,8 +99,8 @@ impl Names {
         party.site.as_ref().filter(|_| self.audience == Audience::Author)
     }
 
-    /// Where the party was enqueued: the line of the program, and its position or thread. For a user it is the chunk,
-    /// and the stream or thread.
+    /// The site of the enqueue: for an author the line of the program and the position or thread,
+    /// for a user the chunk and the stream or thread.
     pub(super) fn place(&self, party: &Party) -> String {
         let thread = format!("thread {}", party.thread);
         let stream = self.stream(party);

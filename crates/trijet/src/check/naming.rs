@@ -33,8 +33,8 @@ impl ProgramNames {
         self.blocks.get(&block).cloned()
     }
 
-    /// The block was freed. Its name is kept for a while, because findings may still name the
-    /// block.
+    /// Notes that the block was freed. Its name is kept for a while, because findings may still
+    /// name the block.
     pub(super) fn free(&mut self, block: BlockId) {
         if !self.blocks.contains_key(&block) {
             return;

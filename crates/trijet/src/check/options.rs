@@ -12,13 +12,14 @@ pub enum Assume {
     /// The edges that CUDA documents as guaranteed.
     #[default]
     Documented,
-    /// These, and what a driver was observed to do but does not promise: a bare record in the
-    /// legacy stream holds back the blocking streams (law A14), and an asynchronous copy of
-    /// pageable memory is staged, or complete, when its call returns (law A17).
+    /// The documented edges, and edges that a driver was observed to keep but does not promise: a
+    /// bare record in the legacy stream holds back the blocking streams (law A14), and an
+    /// asynchronous copy of pageable memory is staged, or complete, when its call returns (law
+    /// A17).
     DriverObserved,
 }
 
-/// What the checker assumes about the start and the end of host threads.
+/// The assumption of the checker about the start and the end of host threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Threads {
@@ -36,7 +37,7 @@ pub enum Threads {
 pub struct CheckOptions {
     /// The edges that the checker relies on.
     pub assume: Assume,
-    /// What the checker assumes about host threads.
+    /// The assumption about host threads.
     pub threads: Threads,
     /// Whether the trace reaches the end of the program. If so, an allocation that it does not free
     /// is a leak.

@@ -1,12 +1,11 @@
 //! The order of operations and calls, recomputed from the driver's calls alone.
 //!
-//! Every stream and every host thread is a component of a vector clock, and has a clock of its own.
-//! The clock of a stream has everything that is complete when the stream's last operation is
-//! complete. The clock of a thread has everything that the thread knows to be complete. Only the
-//! edges that a law guarantees add to a clock (laws A1 to A19, A31, A38, A44), and with
-//! [`Assume::DriverObserved`] also those that one driver was observed to keep. What the library
-//! itself believed to be ordered, which is in `thread_known` and in the position that a wait names,
-//! is not used.
+//! Every stream and every host thread is a component of a vector clock, and has its own clock. The
+//! clock of a stream has everything that is complete when the stream's last operation is complete.
+//! The clock of a thread has everything that the thread knows to be complete. Only edges that a law
+//! guarantees add to a clock (laws A1 to A19, A31, A38, A44). With [`Assume::DriverObserved`] the
+//! edges that one driver was observed to keep add to it too. The beliefs of the library about the
+//! order are in `thread_known` and in the position that a wait names. They are not used.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -150,7 +149,7 @@ impl EntryOrder {
     }
 
     /// Reads an entry that is outside of the order of threads: a thread of the driver may have made
-    /// it, or it says nothing about its thread. Returns whether the entry was one.
+    /// it, or its thread does not matter. Returns whether the entry is such a one.
     fn step_outside_threads(&mut self, op: &Op, index: u64) -> bool {
         let Self { known, events, handovers, .. } = self;
         let last = known.threads.last;
@@ -244,20 +243,20 @@ impl EntryOrder {
     }
 
     /// For each stream of the device with work that `thread` does not know to be complete: the
-    /// number of the last operation, as the trace counts them, that the thread knows to be
-    /// complete.
+    /// number of the last operation that the thread knows to be complete, as the trace counts
+    /// operations.
     pub(super) fn in_flight(&self, device: DeviceId, thread: usize) -> Vec<(LaneId, u64)> {
         let Some(thread) = self.thread(thread) else { return Vec::new() };
         self.known.lanes.in_flight(device, &thread.known.sure)
     }
 
-    /// From now on, collects the doubtful waits. Those of `known_doubtful`, by their entries, are
-    /// treated as doubtful from the start.
+    /// From now on, collects the doubtful waits. The entries in `known_doubtful` are treated as
+    /// doubtful from the start.
     pub(super) fn search_doubtful_waits(&mut self, known_doubtful: BTreeSet<u64>) {
         self.events.search_doubtful_waits(known_doubtful);
     }
 
-    /// The entries of the waits that an event's later record makes doubtful.
+    /// The entries of the waits that a later record of their event makes doubtful.
     pub(super) fn doubtful_waits(&self) -> &BTreeSet<u64> {
         self.events.doubtful_waits()
     }
@@ -288,8 +287,8 @@ impl EntryOrder {
         self.handovers.signals.host_fn(lane, seq).map(|one| one.op)
     }
 
-    /// Everything that every thread knows to be complete. All later entries follow it, except those
-    /// of threads that have made no call yet.
+    /// Everything that every thread knows to be complete. All later entries follow it, except the
+    /// entries of threads that have made no call yet.
     pub(super) fn known_to_all(&self) -> VectorClock {
         self.known.threads.known_to_all()
     }

@@ -29,7 +29,7 @@ fn range_text(range: &Range<u64>) -> String {
     format!("[{}..{})", exact(range.start), exact(range.end))
 }
 
-/// What the first or the second party does in a conflict.
+/// The verb for the access of the first or the second party.
 fn does(conflict: Conflict, is_first: bool) -> &'static str {
     match (conflict, is_first) {
         (Conflict::Raw, true) | (Conflict::War, false) | (Conflict::Waw, _) => "write",
@@ -246,7 +246,7 @@ impl Verdict {
         text + &self.summary()
     }
 
-    /// One line: the number of findings, or what it means that there are none.
+    /// One line: the number of findings, or what the absence of findings means.
     #[must_use]
     pub fn summary(&self) -> String {
         let found = |severity, what| {

@@ -4,8 +4,9 @@
 //! The last uses are enough. An access that follows a write follows everything before the write
 //! that the write itself follows, and a conflict that the write did not follow was already
 //! reported. A block is one allocation until it is freed, so memory at a reused address is another
-//! block. The memory of a heap is the exception: there the library orders the uses of an allocation behind
-//! those of the allocations that had its bytes before, so a block of a heap inherits their last uses.
+//! block. The memory of a heap is the exception. There the library orders the uses of an allocation
+//! after the uses of earlier allocations of the same bytes, so a block of a heap inherits their
+//! last uses.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -22,7 +23,7 @@ use std::ops::Range;
 /// The number of frees whose entries are kept. Of an older free, only the block's number is kept.
 const FREES_MAX: usize = 1024;
 
-/// A use of bytes: its entry, and the stamp that a clock must cover to follow it.
+/// A use of bytes: its entry, and the stamp that a clock must cover to follow the use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Touch {
     pub(super) op: u64,
@@ -34,12 +35,12 @@ pub(super) struct Touch {
 struct Entry {
     write: Option<Touch>,
     reads: LastReads,
-    /// Nothing has been written since the allocation.
+    /// Whether nothing has been written since the allocation.
     fresh: bool,
 }
 
 /// The last read by each component since the last write. In most cases there is at most one, so the
-/// first needs no memory of its own.
+/// first one needs no allocation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct LastReads {
     first: Option<Touch>,
@@ -142,8 +143,8 @@ impl Block {
         });
     }
 
-    /// Enters an allocation outside of streams: the bytes have no content yet, and any stream may
-    /// use them at once.
+    /// Adds an allocation outside of streams: the bytes have no content yet, and any stream may use
+    /// them at once.
     pub(super) fn appear(&mut self, range: &Range<u64>) {
         self.entries.update(range.clone(), Entry::default, |entry| entry.fresh = true);
     }
@@ -205,8 +206,8 @@ impl Shadow {
         self.frees.push_back((block, op));
     }
 
-    /// Takes the content of bytes of a block; their last uses stay. Of a block whose allocation was not seen,
-    /// the content is unknown and remains so.
+    /// Removes the content of bytes of a block; their last uses stay. If the allocation of the
+    /// block was not seen, the content is unknown and stays unknown.
     pub(super) fn discard(&mut self, id: BlockId, range: &Range<u64>, op: u64) {
         if let Some(block) = self.blocks.get_mut(&id).filter(|block| block.born.is_some()) {
             block.appear(range);
@@ -214,7 +215,8 @@ impl Shadow {
         }
     }
 
-    /// Gives a block memory of a heap, whose last uses it inherits as far as they are not complete.
+    /// Gives a block memory of a heap. The block inherits the last uses of that memory that are not
+    /// complete.
     pub(super) fn obtain(
         &mut self,
         id: BlockId,

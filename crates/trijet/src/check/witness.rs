@@ -2,8 +2,8 @@
 //!
 //! In the replay, the content of bytes is a hash of the operation that wrote them and of everything
 //! that it had read. One replay keeps the order of the trace. The other one moves the first
-//! operation of the race, and all that follows it, behind the second operation. The laws allow that
-//! order, because the second operation does not follow the first.
+//! operation of the race, and all that follows it, to the place after the second operation. The
+//! laws allow that order, because the second operation does not follow the first.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -124,9 +124,9 @@ impl<'a> Race<'a> {
         })
     }
 
-    /// The half in which an access happens. An access that may happen at any time from the call to
-    /// the work counts as late as possible, and in the second operation of the race as early as
-    /// possible.
+    /// The half in which an access happens. An access may happen at any time from the call to the
+    /// work. In the second operation of the race it counts as early as possible, in every other one
+    /// as late as possible.
     fn half(&self, index: usize, access: &Access, step: &Step) -> Half {
         match step.moment(&self.ops[index], access) {
             Moment::Call => Half::Call,
@@ -144,7 +144,7 @@ impl<'a> Race<'a> {
         }
     }
 
-    /// The half of an entry that reads or writes the byte, as the finding says, and the stamp of
+    /// The half of an entry that reads or writes the byte, as the finding states, and the stamp of
     /// its end.
     fn touch(&self, index: usize, step: &Step, writes: bool) -> Option<(Piece, Stamp)> {
         let touches = |access: &&Access| {
@@ -176,8 +176,8 @@ impl<'a> Race<'a> {
         self.steps.push(step);
     }
 
-    /// The value that is read at the byte, or left there by two writes, if the halves run in this
-    /// order.
+    /// The value that is read at the byte, or that two writes leave there, if the halves run in
+    /// this order.
     fn outcome(&self, pieces: impl Iterator<Item = Piece>) -> Option<u32> {
         let (first, _) = self.moved?;
         let (second, _) = self.touch(self.second, self.steps.get(self.second)?, self.writes().1)?;

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 
 /// A copy up to this size spends most of its time on latency (H200: 64 KiB move at 16 GB/s of 55).
 const SMALL_MAX: u64 = 64 << 10;
-/// Fewer small copies are not worth packing.
+/// It is not worth packing fewer small copies.
 const SMALL_COUNT_MIN: usize = 100;
-/// A copy from this size on is a bulk copy.
+/// A copy of this size or more is a bulk copy.
 const BULK_MIN: u64 = 1 << 20;
-/// A copy up to this size counts as small when it waits behind bulk copies.
+/// A copy up to this size counts as small when it waits for bulk copies.
 const URGENT_MAX: u64 = 256 << 10;
 /// A small copy starves when it waits for this many times its own duration.
 const STARVED_MIN: u64 = 5;
@@ -29,8 +29,8 @@ fn is_pageable(op: &Op) -> bool {
 
 /// Asynchronous copies from or to pageable memory.
 ///
-/// Saved: the time that the host spent in each of these calls beyond that of a usual enqueue, but
-/// only while the limiting engine was idle.
+/// Saved: for each of these calls, the time that it took beyond a usual enqueue, but only while the
+/// limiting engine was idle.
 pub(super) fn pageable(run: &LintRun<'_>) -> Vec<Lint> {
     let wanted = |op: &Op| {
         matches!(op.kind, OpKind::Copy | OpKind::Batch(_))
@@ -100,7 +100,7 @@ pub(super) fn small_copy(run: &LintRun<'_>) -> Vec<Lint> {
 
 /// Small copies that wait behind bulk copies of another stream in the same direction (law A43).
 ///
-/// Saved: for each copy, the time from when it was ready to its begin. It is ready when it was
+/// Saved: for each copy, the time from when it was ready to its start. It is ready when it was
 /// enqueued and everything that it follows was done.
 pub(super) fn starved(run: &LintRun<'_>) -> Vec<Lint> {
     let mut streams: BTreeMap<_, (u64, Vec<usize>)> = BTreeMap::new();

@@ -19,10 +19,11 @@ fn graph_of(op: &Op) -> Option<(Option<u64>, &str)> {
     op.graph.map(|graph| (Some(graph), "")).or_else(old)
 }
 
-/// Launches of one graph in several streams that waited for each other (law A31), though nothing else held them back.
+/// Launches of one graph in several streams that waited for each other (law A31), though nothing
+/// else held them back.
 ///
-/// Saved: for each such launch, the time from the moment from which on nothing but the launch before held it back
-/// to the end of that launch.
+/// Saved: for each such launch, the time in which only the previous launch of the graph held it
+/// back.
 pub(super) fn serialized(run: &LintRun<'_>) -> Vec<Lint> {
     let mut last = HashMap::new();
     let (mut saved, mut concerned, mut lanes) = (0, Vec::new(), BTreeSet::new());

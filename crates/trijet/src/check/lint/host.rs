@@ -15,10 +15,10 @@ const LATE_SHARE: f64 = 0.05;
 /// The host waits for a stream or for the device in a loop, and enqueues more work only after the
 /// wait.
 ///
-/// Saved: the idle time of the limiting engine, from the begin of each of these waits to the begin
+/// Saved: the idle time of the limiting engine, from the start of each of these waits to the start
 /// of the work that its thread enqueued next.
 pub(super) fn over_sync(run: &LintRun<'_>) -> Vec<Lint> {
-    // Reads the entries from the end, and keeps the begin of each thread's next work.
+    // Reads the entries from the end, and keeps the start of each thread's next work.
     let mut next: HashMap<u64, u64> = HashMap::new();
     let mut resumed = vec![None; run.ops.len()];
     for index in (0..run.ops.len()).rev() {
@@ -57,9 +57,8 @@ pub(super) fn over_sync(run: &LintRun<'_>) -> Vec<Lint> {
 
 /// Code of the program, and not one of its calls, made the limiting engine wait.
 ///
-/// Saved: a part of the gaps between operations of the limiting engine. A gap counts until the
-/// operation after it was enqueued, except for the time in which the enqueuing thread was in a
-/// call.
+/// Saved: a part of the gaps between operations of the limiting engine. A gap counts until the next
+/// operation was enqueued, except for the time in which the enqueuing thread was in a call.
 pub(super) fn late(run: &LintRun<'_>) -> Vec<Lint> {
     let Some(limiting) = run.limiting() else { return Vec::new() };
     let mut calls: HashMap<u64, Vec<Range<u64>>> = HashMap::new();

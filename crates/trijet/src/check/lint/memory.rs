@@ -35,8 +35,8 @@ fn is_alloc(kind: &OpKind) -> bool {
 
 /// A pool or a heap releases memory at synchronisations, and then allocates it again.
 ///
-/// Saved: the time of each release that an allocation on the same device follows, and the time of
-/// the first such allocation beyond the shortest stream-ordered allocation of the run.
+/// Saved: the time of each release before an allocation on the same device, and the time by which
+/// the first such allocation is longer than the shortest stream-ordered allocation of the run.
 pub(super) fn pool_thrash(run: &LintRun<'_>) -> Vec<Lint> {
     let allocs = || (0..run.ops.len()).filter(|op| is_alloc(&run.ops[*op].kind));
     let Some(quick) = allocs().map(|op| run.call_time(op)).min() else { return Vec::new() };

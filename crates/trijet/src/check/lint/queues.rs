@@ -15,8 +15,8 @@ const WAITED_SHARE: f64 = 0.05;
 /// The number of streams that a warning names.
 const NAMED_MAX: usize = 8;
 
-/// Kernels that were ready and waited while exactly as many kernels ran as there are hardware queues
-/// (law A47). `base::crowd` says which evidence is needed.
+/// Kernels that were ready and waited while exactly as many kernels ran as there are hardware
+/// queues (law A47). `base::crowd` states the evidence that is needed.
 ///
 /// Saved: the time in which one or more of them waited so.
 pub(super) fn shared(run: &LintRun<'_>) -> Vec<Lint> {
@@ -74,7 +74,7 @@ fn text(found: &Crowd, queues: u32, saved: Nanos, names: &Names) -> String {
     )
 }
 
-/// The names of the streams. The last one of each counts.
+/// The names of the streams. The last name of each stream counts.
 fn names(run: &LintRun<'_>) -> Names {
     let mut names = Names::default();
     for op in run.ops {

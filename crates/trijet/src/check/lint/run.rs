@@ -10,7 +10,7 @@ use crate::base::units::Nanos;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The least number of entries from one line of the program that counts as a loop.
+/// The minimum number of entries from one line of the program that counts as a loop.
 pub(super) const LOOP_MIN: usize = 3;
 /// The number of entries that a warning lists.
 const OPS_MAX: usize = 16;

@@ -1,5 +1,5 @@
-//! Warnings about streams: needless order between them, engines that work in turn, and too many
-//! streams.
+//! Warnings about streams: needless order between them, engines that work one after the other, and
+//! too many streams.
 #![forbid(unsafe_code)]
 
 use super::run::LintRun;
@@ -32,8 +32,8 @@ fn conflict(a: &Op, b: &Op) -> bool {
 /// The legacy stream delayed work of another stream, or that work delayed it.
 ///
 /// Saved: for each such operation, the time from the end of everything else that it follows to the
-/// end of the barrier. An operation that conflicts with the one it waited for saves nothing,
-/// because without the legacy stream it would need an event.
+/// end of the barrier. An operation that conflicts with the operation that it waited for saves
+/// nothing, because without the legacy stream it would need an event.
 pub(super) fn legacy_barrier(run: &LintRun<'_>) -> Vec<Lint> {
     let (mut saved, mut concerned) = (0, Vec::new());
     for index in 0..run.ops.len() {
@@ -49,7 +49,7 @@ pub(super) fn legacy_barrier(run: &LintRun<'_>) -> Vec<Lint> {
         };
         let Some((barrier, by)) = last(true) else { continue };
         let others = last(false).map_or(0, |(end, _)| end);
-        // It counts even if neither waited in this run, because it may wait in another one.
+        // It counts even if neither waited in this run, because one may wait in another run.
         concerned.push(index);
         if !conflict(&run.ops[by.op()], &run.ops[index]) {
             saved += barrier.saturating_sub(others);
@@ -65,7 +65,7 @@ pub(super) fn legacy_barrier(run: &LintRun<'_>) -> Vec<Lint> {
 
 /// A wait of the program for work that its stream follows already.
 ///
-/// The order of enqueues and earlier waits tell what the stream follows. Measured times do not.
+/// The order of enqueues and earlier waits decides what the stream follows. Measured times do not.
 ///
 /// Saved: the time in these calls, where it was measured.
 pub(super) fn redundant_wait(run: &LintRun<'_>) -> Vec<Lint> {
@@ -120,8 +120,8 @@ pub(super) fn redundant_wait(run: &LintRun<'_>) -> Vec<Lint> {
 /// Two or more engines have work, and take turns instead of working at the same time.
 ///
 /// Saved: T - T_n. T is the length of the run. T_n is the time of a pipeline with a chunk for each
-/// of the n operations of the limiting engine: the work of the busiest engine, and 1/n of the
-/// others'.
+/// of the n operations of the limiting engine: the work of the busiest engine, and 1/n of the work
+/// of the others.
 pub(super) fn no_overlap(run: &LintRun<'_>) -> Vec<Lint> {
     let elapsed = run.elapsed();
     let work = |engine: usize| {
@@ -164,7 +164,7 @@ pub(super) fn too_many(run: &LintRun<'_>) -> Vec<Lint> {
                 let first = streams.entry(run.ops[*op].position.lane).or_insert(*op);
                 *first = (*first).min(*op);
             }
-            // At equal times, an end is counted before a begin.
+            // At equal times, an end is counted before a start.
             if let Some(span) = run.dag.work(*op).filter(|span| !span.is_empty()) {
                 moments.extend([(span.start, 1), (span.end, -1)]);
             }

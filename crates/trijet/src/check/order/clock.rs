@@ -1,8 +1,8 @@
 //! Clocks with two parts: what is complete in every run, and what is complete in this run only.
 //!
 //! The *sure* part follows from documented edges, whatever the timing of the host. The *seen* part
-//! follows from the timing of this run: a record of an event and a wait for it, by two threads,
-//! with no order between the two calls (law A45). Every edge passes on both parts.
+//! follows from the timing of this run: one thread records an event, another one waits for it, and
+//! nothing orders the two calls (law A45). Every edge passes on both parts.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -12,7 +12,7 @@ use crate::base::id::{LaneId, Position};
 use crate::base::vector_clock::VectorClock;
 
 /// A number in a component of the clocks. The `lane` of such a position is the number of the
-/// component, and not that of a lane in the trace.
+/// component. It is not a lane of the trace.
 pub(in crate::check) type Stamp = Position;
 
 /// The stamp that every clock covers, because its number is 0.

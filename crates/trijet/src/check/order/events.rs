@@ -1,5 +1,5 @@
-//! Events: what each record stands for, the waits for it, and unordered calls of two threads about
-//! one event (law A45).
+//! Events: the work that each record stands for, the waits for it, and unordered calls of two
+//! threads about one event (law A45).
 //!
 //! Two threads use one event. One records it, and the other records it, waits for it, queries it or
 //! synchronises with it. Such a pair of calls is *in doubt*, unless the later call follows the
@@ -24,7 +24,7 @@ struct Calls {
     thread: usize,
     /// The last record.
     record: Option<(Stamp, u64)>,
-    /// The last wait, and before it all earlier ones if doubtful waits are searched for.
+    /// The last wait. If doubtful waits are searched for, all earlier waits come before it.
     waits: Vec<(Stamp, u64)>,
 }
 
@@ -44,18 +44,19 @@ impl Calls {
     }
 }
 
-/// What is known of an event.
+/// The state of an event.
 #[derive(Debug, Clone, Default)]
 struct EventState {
-    /// What is complete when the event is.
+    /// The stamps that are complete when the event is complete.
     stands_for: StampClock,
     /// The last record: its entry, and the stamp that its stream had reached.
     recorded: Option<(u64, Stamp)>,
     /// The record before the last one.
     replaced: Option<(u64, Stamp)>,
-    /// The library recorded it, and orders the calls about it.
+    /// Whether the library recorded it. Then the library orders the calls about it.
     is_internal: bool,
-    /// The last record is in doubt with another one: in another run, that one may be the last.
+    /// Whether the last record is in doubt with another one: in another run, the other one may be
+    /// the last.
     in_doubt: bool,
     calls: SmallVec<[Calls; 2]>,
     /// Pairs of threads that were reported.
@@ -96,14 +97,15 @@ impl EventState {
 pub(super) struct Events {
     by_id: NumberMap<u64, EventState>,
     doubts: Vec<Doubt>,
-    /// Waits that an earlier pass found to be in doubt with a later record.
+    /// The waits that an earlier pass found to be in doubt with a later record.
     known_doubtful: BTreeSet<u64>,
-    /// These, and those that this pass finds; `None` if doubtful waits are not searched for.
+    /// The known doubtful waits, and the ones that this pass finds; `None` if the pass does not
+    /// search for them.
     found_doubtful: Option<BTreeSet<u64>>,
 }
 
 impl Events {
-    /// Enters a call of the program about the event. Returns whether it is in doubt what the event
+    /// Adds a call of the program about the event. Returns whether it is in doubt what the event
     /// stands for.
     fn call(
         &mut self,
@@ -271,7 +273,7 @@ impl Events {
         }
     }
 
-    /// The library found the event complete. So everything that it stands for is complete in this
+    /// The library found the event complete, so everything that it stands for is complete in this
     /// run.
     pub(super) fn settled(&self, known: &mut Known, event: u64) {
         if let Some(found) = self.by_id.get(&event) {
@@ -299,14 +301,14 @@ impl Events {
         self.by_id.len()
     }
 
-    /// From now on, collects the doubtful waits. Those of `known_doubtful`, by their entries, are
-    /// treated as doubtful from the start.
+    /// From now on, collects the doubtful waits. The entries in `known_doubtful` are treated as
+    /// doubtful from the start.
     pub(super) fn search_doubtful_waits(&mut self, known_doubtful: BTreeSet<u64>) {
         self.found_doubtful = Some(known_doubtful.clone());
         self.known_doubtful = known_doubtful;
     }
 
-    /// The entries of the waits that an event's later record makes doubtful.
+    /// The entries of the waits that a later record of their event makes doubtful.
     pub(super) fn doubtful_waits(&self) -> &BTreeSet<u64> {
         static NO_WAITS: BTreeSet<u64> = BTreeSet::new();
         self.found_doubtful.as_ref().unwrap_or(&NO_WAITS)

@@ -1,9 +1,9 @@
 //! Handles of signals: they tell which threads and host functions can still set a signal.
 //!
-//! A handle belongs to the thread or host function that used it last. The first handle belongs,
-//! before its first use, to the thread or host function that made the signal. A clone that was
-//! never used may have been moved to any thread, and so may a handle whose last user has ended.
-//! Nothing is known of the handles of a signal that was made before the trace began.
+//! A handle belongs to the thread or host function that used it last. Before its first use, the
+//! first handle belongs to the thread or host function that made the signal. A clone that was never
+//! used may have been moved to any thread, and so may a handle whose last user has ended. Nothing
+//! is known of the handles of a signal that was made before the trace began.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -12,7 +12,8 @@ use crate::base::id::Position;
 use crate::base::ledger::Handled;
 use std::collections::{BTreeMap, HashMap};
 
-/// The most handles that are kept of a signal. The handles of a signal with more are not tracked.
+/// Maximum number of handles that are kept per signal. The handles of a signal with more are not
+/// tracked.
 const HANDLES_MAX: usize = 4096;
 
 /// The holder of a handle.

@@ -19,10 +19,11 @@ use super::stuck::{OpenWaits, Stuck};
 use crate::base::id::Position;
 use crate::base::ledger::Signalled;
 
-/// The most sets of one signal that are kept. The first one is always among them, because it ends
-/// the waits.
+/// Maximum number of sets that are kept per signal. The first one is always among them, because it
+/// ends the waits.
 const SETS_MAX: usize = 8;
-/// The most needs that are kept. Without a limit, waits that time out would add up for ever.
+/// Maximum number of needs that are kept. Without a limit, waits that time out would add up for
+/// ever.
 const NEEDS_MAX: usize = 256;
 
 /// The signals, and what was found of waits for them.
@@ -34,8 +35,8 @@ pub(super) struct HandOvers {
 }
 
 impl HandOvers {
-    /// Enters a host function that follows `before`, and applies what it did early. Its stream
-    /// counts it next.
+    /// Adds a host function that follows `before`, and applies its early acts. Its stream counts it
+    /// next.
     pub(super) fn host_fn(
         &mut self,
         known: &mut Known,
@@ -112,8 +113,8 @@ impl HandOvers {
         }
     }
 
-    /// Passes to `look` the clock of the point that `by` has reached, and the stamp of a new call
-    /// there.
+    /// Calls `look` with the clock of the point that `by` has reached, and with the stamp of a new
+    /// call there.
     fn with_inside<R>(
         &mut self,
         known: &mut Known,
@@ -184,8 +185,8 @@ impl HandOvers {
     fn found(&mut self, known: &mut Known, (by, op): (Actor, u64), signal: u64) {
         let held = self.signals.by_id.entry(signal).or_default();
         let Some(first) = held.sets.first().map(|set| set.clock.clone()) else {
-            // The set was an early act of a host function. A thread learns of it when it is
-            // applied.
+            // A host function set it, before its own entry came. A thread learns of the set when it
+            // is applied.
             if let Actor::Thread(thread) = by {
                 held.found_early.push(thread);
             }
@@ -196,9 +197,9 @@ impl HandOvers {
             Actor::Thread(thread) => self.signals.note_known(known, thread, op),
             Actor::HostFn(lane, _) => known.lanes.edges.tail_mut(lane).join(&first),
         }
-        // The wait was answered in this run. Whether the order of host functions could keep it from
-        // being answered is checked now. A waiter that waited for the signal more than once keeps
-        // its need, because an earlier wait ended without an answer.
+        // In this run, the wait got its answer. In another order of host functions it might not;
+        // that is checked here. A waiter that waited for the signal more than once keeps its need,
+        // because an earlier wait ended without an answer.
         let keys = [Patience::Endless, Patience::Limited].map(|patience| (signal, by, patience));
         let needs = keys.iter().filter_map(|key| self.signals.needs.get(key));
         let last = needs.max_by_key(|need| need.last);
@@ -236,7 +237,7 @@ impl HandOvers {
         }
     }
 
-    /// Keeps the number of needs bounded. Reports what is known of all of them, and drops those of
+    /// Limits the number of needs. Reports what is known of all of them, and drops the needs of
     /// signals without handles. If that is not enough, drops the older half.
     fn make_room(&mut self, known: &Known) {
         if self.signals.needs.len() < NEEDS_MAX {
@@ -267,7 +268,7 @@ impl HandOvers {
         self.found.extend(found);
     }
 
-    /// The needs, with the order that may answer them.
+    /// The needs, with the order that decides which sets may answer them.
     pub(super) fn open<'a>(&'a self, known: &'a Known) -> OpenWaits<'a> {
         OpenWaits { known, signals: &self.signals }
     }

@@ -18,9 +18,9 @@ pub(in crate::check) struct Known {
     pub(super) components: Components,
     pub(in crate::check) lanes: Lanes,
     pub(in crate::check) threads: HostThreads,
-    /// What the library found complete in this run.
+    /// The stamps that the library found complete in this run.
     pub(super) settled: VectorClock,
-    /// What the last entry follows, if other entries came to its stream while its call waited.
+    /// The past of the last entry, if other entries came to its stream while its call waited.
     pub(super) own_past: StampClock,
 }
 

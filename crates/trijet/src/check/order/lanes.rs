@@ -1,9 +1,9 @@
 //! Streams: the component of the clocks that each one has, and its last waits for explanations.
 //!
-//! A stream has a component of its own, or continues the numbers in the component of a former
-//! stream. By itself a stream does not follow the work of a former one, but continued numbers say
-//! that it does. So a stream continues them only if the thread that creates it knows all that work
-//! to be complete, or if nothing that is kept names that work.
+//! A stream has its own component, or continues the numbers in the component of a former stream. A
+//! stream does not follow the work of a former one, but continued numbers state that it does. So a
+//! stream continues them only if the thread that creates it knows all that work to be complete, or
+//! if nothing that is kept names that work.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -105,8 +105,8 @@ impl Lanes {
         })
     }
 
-    /// The lane passes to another stream. Everything in the stream that had it is complete, and
-    /// threads may still wait for it. Returns the index of that stream.
+    /// The lane passes to another stream. Everything in its previous stream is complete, and
+    /// threads may still wait for that stream. Returns the index of the previous stream.
     pub(super) fn close(&mut self, id: LaneId) -> Option<usize> {
         let before = self.edges.close(id)?;
         self.list[before].waits.clear();
@@ -144,8 +144,8 @@ impl Lanes {
 
     /// Frees the components of former streams whose work every thread knows to be complete, or that
     /// nothing names, and returns them. `named` has the components of the stamps that are kept
-    /// elsewhere. `forget` drops the other state of a stream, or returns false if it is still
-    /// needed.
+    /// elsewhere. `forget` drops the other state of a stream, or returns false if that state is
+    /// still needed.
     pub(super) fn retire(
         &mut self,
         known: &VectorClock,
@@ -201,7 +201,7 @@ impl Lanes {
     }
 
     /// For each stream of the device with work that `known` does not cover: the number of the last
-    /// operation, as the trace counts them, that it covers.
+    /// operation that it covers, as the trace counts operations.
     pub(super) fn in_flight(&self, device: DeviceId, known: &VectorClock) -> Vec<(LaneId, u64)> {
         let done = |lane: &Lane| known.get(lane.component);
         let members = self.edges.members(device).iter().map(|lane| &self.list[*lane]);

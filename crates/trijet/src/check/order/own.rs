@@ -2,8 +2,8 @@
 //!
 //! Rust lets a thread use a tracked block exclusively only after every earlier use has ended, and
 //! share it only after every earlier exclusive use has ended. So the call of the thread follows the
-//! calls of those uses, and everything that their threads knew at them to be complete. Work of
-//! those calls that the device still does is not included.
+//! calls of those uses, and everything that their threads knew to be complete at those calls. Work
+//! of those calls that the device has not finished is not included.
 //!
 //! For each such block, a map from byte ranges keeps the last exclusive use, and the last shared
 //! use of each thread since. A use is a snapshot of what its thread knew. All uses of a thread
@@ -30,7 +30,7 @@ struct ByteUsers {
     exclusive: Option<Use>,
     /// The last shared use of each thread since.
     shared: Vec<Use>,
-    /// A future of the bytes was made: what its maker knew. The future does not wait for that
+    /// If a future of the bytes was made: what its maker knew. The future does not wait for that
     /// again.
     lent: Option<Use>,
 }
@@ -109,7 +109,7 @@ impl Owned {
         }
     }
 
-    /// Enters the uses of the call, so that later ones follow it.
+    /// Adds the uses of the call, so that later ones follow it.
     pub(super) fn note_uses(&mut self, threads: &mut HostThreads, thread: usize, op: &Op) {
         let mut accesses = owned(op).peekable();
         if accesses.peek().is_none() {
@@ -136,7 +136,8 @@ impl Owned {
     }
 }
 
-/// A snapshot of what the thread knows: that of its last use, if it has learned nothing since.
+/// A snapshot of what the thread knows. It is the snapshot of its last use, if it has learned
+/// nothing since.
 fn snapshot(threads: &mut HostThreads, thread: usize) -> Use {
     let this = &mut threads.list[thread];
     if let Some((version, used)) = this.used.take()

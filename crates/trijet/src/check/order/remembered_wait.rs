@@ -7,8 +7,8 @@ use super::clock::Stamp;
 use crate::base::id::LaneId;
 use std::collections::BTreeSet;
 
-/// The number of waits that are kept of a stream or a thread. There is one per stream whose record
-/// was waited for.
+/// The number of waits that are kept per stream or thread. At most one is kept for each stream
+/// whose record was waited for.
 const WAITS_MAX: usize = 16;
 
 /// A wait for an event, as it is kept for explanations.

@@ -3,7 +3,7 @@
 //! A set *answers* a wait if it ends the wait. A *need* is a wait that no set answers in every run.
 //! A set that comes only after the wait has ended can never answer it. And if a host function waits
 //! for a signal that another host function sets, the waiting one may run first and keep the other
-//! one from running, because host functions may be serialised (law A28).
+//! one from running, because the driver may run host functions one after the other (law A28).
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 /// The number of latest host functions that are kept of a stream. About as many can be pending (law
 /// A41).
 pub(super) const HOST_FNS_MAX: usize = 1024;
-/// The most early acts that are kept.
+/// Maximum number of early acts that are kept.
 const EARLY_MAX: usize = 1024;
 
 /// A host thread or a host function that sets a signal or waits for one.
@@ -49,9 +49,10 @@ pub(super) struct HostFn {
     /// Its number in its stream here.
     pub(super) seq: u64,
     pub(super) state: State,
-    /// What is complete when it begins.
+    /// The stamps that are complete when it begins.
     pub(super) before: StampClock,
-    /// What is complete at the point inside it that was reached, if it has set a signal or waited.
+    /// The stamps that are complete at the point that was reached inside it, if it has set a signal
+    /// or waited.
     pub(super) inside: Option<StampClock>,
     /// The threads that know it to be complete, each with the entry at which it learned that.
     pub(super) known_by: Vec<(usize, u64)>,
@@ -61,8 +62,9 @@ pub(super) struct HostFn {
 #[derive(Debug, Clone, Default)]
 pub(super) struct HostFns {
     pub(super) list: VecDeque<HostFn>,
-    /// Two components of the clocks, if any of them has set a signal or waited. In the first one, a
-    /// host function that has begun has its number. In the second one, their waits are counted.
+    /// Two components of the clocks, if any of the host functions has set a signal or waited. In
+    /// the first one, a host function that has begun has its number. The second one counts their
+    /// waits.
     pub(super) inner: Option<(LaneId, LaneId)>,
     /// The number of the last wait in the second component.
     pub(super) waits: u64,
@@ -73,7 +75,7 @@ pub(super) struct HostFns {
 pub(super) struct Set {
     pub(super) op: u64,
     pub(super) by: Actor,
-    /// What is complete when the signal is set.
+    /// The stamps that are complete when the signal is set.
     pub(super) clock: StampClock,
 }
 
@@ -108,7 +110,7 @@ pub(in crate::check) struct UnansweredWait {
 #[derive(Debug, Clone, Default)]
 pub(super) struct SignalState {
     pub(super) sets: Vec<Set>,
-    /// The threads that found it set before the entry of that set could be applied.
+    /// The threads that found it set before the entry of that set was applied.
     pub(super) found_early: Vec<usize>,
     /// Whether its last handle was dropped.
     pub(super) is_gone: bool,
@@ -136,7 +138,7 @@ pub(super) enum Act {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Signals {
     pub(super) by_id: HashMap<u64, SignalState>,
-    /// The first wait of each waiter for each signal. Later ones follow it, so it is enough.
+    /// The first wait of each waiter for each signal. Later waits follow it, so it is enough.
     pub(super) needs: BTreeMap<Waiter, UnansweredWait>,
     /// The host functions of each stream, by the index of the stream in the order.
     pub(super) host_fns: BTreeMap<usize, HostFns>,
@@ -187,7 +189,7 @@ impl Signals {
     }
 
     /// Forgets the host functions of a former stream, unless a need is in one of them. Returns
-    /// whether it did.
+    /// whether it forgot them.
     pub(super) fn forget_lane(&mut self, lane: usize) -> bool {
         let waits = |key: &Waiter| matches!(key.1, Actor::HostFn(of, _) if of == lane);
         if self.needs.keys().any(waits) {

@@ -6,7 +6,7 @@
 use super::clock::{Stamp, StampClock};
 use std::sync::Arc;
 
-/// What a thread knew to be complete at a call.
+/// The stamps that a thread knew to be complete at a call.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) thread: usize,

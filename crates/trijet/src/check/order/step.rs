@@ -32,17 +32,17 @@ pub(in crate::check) struct Step {
     /// Whether its call returns only after the source was read.
     pub(super) staged: bool,
     /// Whether other entries came to its stream while its call waited. Then it does not follow
-    /// everything that its stream holds, but has a past of its own.
+    /// everything that its stream holds, but has its own past.
     pub(super) has_own_past: bool,
 }
 
 /// Everything that comes before an access.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::check) struct AccessPast<'a> {
-    /// What comes before it in every run.
+    /// The stamps that come before it in every run.
     pub(in crate::check) sure: &'a VectorClock,
-    /// What else comes before it in this run: by the clocks, and because the library found it
-    /// complete.
+    /// Further stamps that come before it in this run: by the clocks, and because the library found
+    /// them complete.
     pub(super) seen: [&'a VectorClock; 2],
 }
 

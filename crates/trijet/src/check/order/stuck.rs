@@ -3,13 +3,14 @@
 //!
 //! A set answers a wait unless it follows a wait that can never end. So a loop removes the waits
 //! that can be answered until it finds no more. Each wait that remains waits for another one that
-//! remains, or for a signal that nothing can set. A signal that has no set in the trace may still
-//! be set after the trace ends, by a thread that has not ended, after the wait that it is in, or by
-//! a host function that has not returned. The thread or host function must be one that may hold a
+//! remains, or for a signal that nothing can set. A signal without a set in the trace may still be
+//! set after the trace ends: by a thread that has not ended, after the wait that it is in, or by a
+//! host function that has not returned. The thread or host function must be one that may hold a
 //! handle of the signal.
 //!
-//! A wait with a limit ends without an answer, so only waits without a limit can hang. The loop runs twice: among the
-//! waits without a limit for what hangs, and among all waits for what ends by a limit alone.
+//! A wait with a limit ends without an answer, so only waits without a limit can hang. The loop
+//! runs twice: over the waits without a limit, to find those that hang, and over all waits, to find
+//! those that only a limit ends.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -25,8 +26,8 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Hop {
     pub(in crate::check) need: UnansweredWait,
-    /// The entry of the set. If there is none, the entry of the wait in which `by`, which would
-    /// have to set the signal, is held.
+    /// The entry of the set. If there is none, the entry of the wait that holds `by`, which would
+    /// have to set the signal.
     pub(in crate::check) answer: u64,
     /// The thread or host function that sets the signal, or would have to.
     pub(in crate::check) by: Actor,
@@ -70,8 +71,8 @@ impl<'a> OpenWaits<'a> {
         clock.covers(need.at) || matches!(need.by, Actor::HostFn(lane, seq) if is_over(lane, seq))
     }
 
-    /// A host function that must run before the set of this clock, while nothing orders it before
-    /// the host function that waits; `None` if there is none, or if a thread waits.
+    /// A host function that must run before the set of this clock, and that nothing orders before
+    /// the waiting host function; `None` if there is none, or if a thread waits.
     fn risk(&self, need: &UnansweredWait, clock: &VectorClock) -> Option<u64> {
         let Actor::HostFn(own, seq) = need.by else { return None };
         let before = &self.signals.host_fn(own, seq)?.before.sure;
@@ -90,7 +91,7 @@ impl<'a> OpenWaits<'a> {
     pub(super) fn is_answered(&self, need: &UnansweredWait) -> bool {
         let Some(held) = self.signals.by_id.get(&need.signal) else { return false };
         held.sets.iter().any(|set| {
-            // A wait that ends by itself keeps no set back for ever.
+            // A wait that ends by its limit does not hold a set back for ever.
             let follows = |other: &UnansweredWait| {
                 other.patience <= need.patience && self.follows(&set.clock.sure, other)
             };
@@ -107,8 +108,8 @@ impl<'a> OpenWaits<'a> {
             .then(|| Stuck { hops: vec![hop(need, &answer(set), None)], first: Some(first) })
     }
 
-    /// The sets, or else the points, that could answer a wait. `None` if something else may answer
-    /// it, of which the order is not known.
+    /// The sets, or else the points, that could answer a wait. `None` if something without a known
+    /// order may answer it.
     fn answers(&self, need: &UnansweredWait) -> Option<Vec<Answer<'a>>> {
         let held = self.signals.by_id.get(&need.signal);
         let sets: Vec<_> = held.iter().flat_map(|held| &held.sets).map(answer).collect();
@@ -144,8 +145,8 @@ impl<'a> OpenWaits<'a> {
         Some(threads.chain(waiting).collect())
     }
 
-    /// Whether a host function may still set the signal, which is in no wait and does not follow
-    /// this one.
+    /// Whether a host function that is in no wait and does not follow this one may still set the
+    /// signal.
     fn has_other_host_fn(&self, need: &UnansweredWait) -> bool {
         let waiter = match need.by {
             Actor::HostFn(lane, seq) => self.signals.host_fn(lane, seq).map(|one| &one.before.sure),
@@ -181,7 +182,8 @@ impl<'a> OpenWaits<'a> {
         open.iter().any(|key| self.follows(one.clock, &self.signals.needs[key]))
     }
 
-    /// Those of these waits that nothing answers if they keep back what follows them.
+    /// The waits in `open` that nothing answers if each of them holds back everything that follows
+    /// it.
     fn unanswered(&self, mut open: BTreeSet<Waiter>) -> BTreeSet<Waiter> {
         loop {
             let is_answered = |key: &&Waiter| {
@@ -196,7 +198,7 @@ impl<'a> OpenWaits<'a> {
         }
     }
 
-    /// The findings about waits that may never end, or that end by their limit alone.
+    /// The findings about waits that may never end, or that end only by their limit.
     pub(super) fn stuck(&self) -> Vec<Stuck> {
         let all = || self.signals.needs.keys().copied();
         let endless = all().filter(|(.., patience)| *patience == Patience::Endless);
@@ -210,8 +212,8 @@ impl<'a> OpenWaits<'a> {
         found
     }
 
-    /// The waits of this patience that end only if host functions run in the right order. The `open` ones keep back what
-    /// follows them.
+    /// The waits of this patience that end only if host functions run in the right order. The waits
+    /// in `open` hold back what follows them.
     fn risks(&self, open: &BTreeSet<Waiter>, patience: Patience) -> Vec<Stuck> {
         let closed = self.signals.needs.iter().filter(|(key, need)| {
             need.patience == patience && !open.contains(key) && !need.reported
@@ -267,8 +269,8 @@ impl<'a> OpenWaits<'a> {
         found
     }
 
-    /// A wait and its answer, and a wait that the answer follows: the same wait, if the answer
-    /// follows that.
+    /// A wait and its answer, and a wait that the answer follows. This is the same wait, if the
+    /// answer follows it.
     fn next(&self, key: &Waiter, open: &BTreeSet<Waiter>) -> Option<(Hop, Waiter)> {
         let need = &self.signals.needs[key];
         let answers = self.answers(need)?;
@@ -309,7 +311,8 @@ impl<'a> OpenWaits<'a> {
         })
     }
 
-    /// Whether the host function at the position has returned. One that is not kept any more has.
+    /// Whether the host function at the position has returned. A host function that is no longer
+    /// kept has returned.
     fn has_run(&self, at: Position) -> bool {
         let Self { known, signals } = self;
         match signals.host_fn_at(known, at) {

@@ -1,7 +1,6 @@
 //! Host threads, and what each of them knows to be complete.
 //!
-//! The start of a thread orders nothing, unless [`Mode::OneStartsAll`] says so. Neither does a
-//! join.
+//! The start of a thread orders nothing, except with [`Mode::OneStartsAll`]. Neither does a join.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -22,7 +21,7 @@ pub(in crate::check) struct Thread {
     /// Its number in the trace.
     pub(in crate::check) id: u64,
     pub(super) component: LaneId,
-    /// What it knows to be complete.
+    /// The stamps that it knows to be complete.
     pub(super) known: StampClock,
     /// The number of its last counted call.
     pub(super) seq: u64,
@@ -33,8 +32,8 @@ pub(in crate::check) struct Thread {
     pub(in crate::check) waits: Vec<RememberedWait>,
     /// The last query that found work pending.
     pub(in crate::check) pending: Option<u64>,
-    /// The entry of its last call, if that is a wait that has not ended; and what the thread will
-    /// know when it ends.
+    /// If its last call is a wait that has not ended: the entry of that call, and what the thread
+    /// will know when it ends.
     pub(super) blocked: Option<(u64, StampClock)>,
     /// The call that it is in, if that may wait.
     pub(super) begun: Option<Box<Begun>>,
@@ -65,10 +64,10 @@ pub(in crate::check) struct HostThreads {
     pub(super) last: usize,
     /// The number of versions so far.
     versions: u64,
-    /// What was forgotten because every thread knew it to be complete. A thread that comes later is
-    /// assumed to know it too.
+    /// The forgotten stamps, which every thread knew to be complete. A thread that comes later is
+    /// assumed to know them too.
     retired: VectorClock,
-    /// What ended threads knew to be complete. It stays when the threads are forgotten.
+    /// The stamps that ended threads knew to be complete. They stay when the threads are forgotten.
     of_ended: VectorClock,
 }
 
@@ -85,7 +84,7 @@ impl HostThreads {
         }
     }
 
-    /// Whether any thread knows that `stamp` is complete, also if it has ended.
+    /// Whether any thread, even an ended one, knows that `stamp` is complete.
     pub(super) fn any_knows(&self, stamp: Stamp) -> bool {
         let knows =
             |thread: &Thread| thread.known.sure.covers(stamp) || thread.known.seen.covers(stamp);
@@ -135,8 +134,8 @@ impl HostThreads {
         self.list.len() - 1
     }
 
-    /// With [`Mode::OneStartsAll`]: the first thread learns what all others know when it calls
-    /// again after one of them, and another thread knows at its first call what the first thread
+    /// With [`Mode::OneStartsAll`]: the first thread learns what all others know when it makes the
+    /// next call after one of them. Another thread knows at its first call what the first thread
     /// knows.
     fn starts_and_joins(&mut self, thread: usize) {
         let others = match thread {
@@ -192,8 +191,8 @@ impl HostThreads {
         self.list.iter().find(|thread| thread.known.sure.covers(stamp))
     }
 
-    /// Everything that every thread knows to be complete. All later entries follow it, except those
-    /// of threads that have made no call yet.
+    /// Everything that every thread knows to be complete. All later entries follow it, except the
+    /// entries of threads that have made no call yet.
     pub(super) fn known_to_all(&self) -> VectorClock {
         let mut all = VectorClock::new();
         // The first thread has joined the others, so they make no more calls.
@@ -212,7 +211,7 @@ impl HostThreads {
         all
     }
 
-    /// Notes that what every thread knows to be complete, `known`, is forgotten.
+    /// Notes that `known`, which every thread knows to be complete, is forgotten.
     pub(super) fn retire(&mut self, known: &VectorClock) {
         self.retired.join(known);
         if self.mode == Mode::Apart {

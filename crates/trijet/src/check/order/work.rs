@@ -1,4 +1,4 @@
-//! Work of streams: what each operation follows, and what its thread knows when its call returns.
+//! Work of streams: the past of each operation, and what its thread knows when its call returns.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -10,7 +10,7 @@ use super::step::Step;
 use crate::base::edges::{Point, Role, passed_at_return};
 use crate::base::ledger::{Op, OpKind, SourceOrder};
 
-/// Enters an operation into its stream.
+/// Adds an operation to its stream.
 pub(super) fn enqueue(
     known: &mut Known,
     handovers: &mut HandOvers,
@@ -50,7 +50,7 @@ fn reads_at_call(known: &mut Known, op: &Op, step: &mut Step) {
     }
 }
 
-/// A call begins, and may wait. Its operation follows what the stream holds by now.
+/// A call begins, and may wait. Its operation follows what the stream holds now.
 pub(super) fn begin(known: &mut Known, (op, index): (&Op, u64), thread: usize) {
     let lane = known.lane(op);
     let begun = known.begin_call((thread, lane), op);
@@ -59,8 +59,8 @@ pub(super) fn begin(known: &mut Known, (op, index): (&Op, u64), thread: usize) {
     caller.begun = Some(Box::new(begun));
 }
 
-/// Enters the operation of a call that began earlier and has now returned. What other threads
-/// enqueued in the stream meanwhile may come before the operation or after it.
+/// Adds the operation of a call that began earlier and has now returned. Operations that other
+/// threads enqueued in the stream meanwhile may come before it or after it.
 fn returned(
     known: &mut Known,
     handovers: &mut HandOvers,
@@ -77,9 +77,8 @@ fn returned(
     reads_at_call(known, op, step);
     let before = known.lanes.edges.return_call(call, op);
     known.lanes.edges.tail_mut(lane).join(&before);
-    // A host function is counted in the stream's own component in any case: no thread can learn
-    // that it is complete without learning the same of everything that was enqueued before its
-    // number.
+    // A host function is always counted in the stream's own component: a thread that learns that it
+    // is complete learns the same of everything with a smaller number.
     let is_host_fn = op.kind == OpKind::HostFn;
     if is_host_fn {
         handovers.host_fn(known, (lane, index), op.position, before.clone());
