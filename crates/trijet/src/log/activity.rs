@@ -1,9 +1,9 @@
 //! Times of operations from the activities of the engines: a tag for each operation, and a map from
 //! the engines' clock to the clock of the trace.
 //!
-//! The engines' clock is not the host's. Both are read at the begin and at the end of a trace: the
-//! engines' clock between two readings of the host's. A time may be off by the uncertainty of these
-//! readings and by half the drift of the two clocks between begin and end.
+//! The engines' clock is not the host's. At the start and at the end of a trace, the engines' clock
+//! is read between two readings of the host's. A time may be off by the uncertainty of these
+//! readings, and by half the drift of the two clocks between start and end.
 #![forbid(unsafe_code)]
 
 use super::calling;
@@ -16,10 +16,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// The most by which two times of one device may be wrong. Some devices count in units of 1 us.
+/// Maximum error between two times of one device. Some devices count in units of 1 us.
 const DEVICE_NS: u64 = 10_000;
 
-/// The number of readings, of which the narrowest counts. A reading that was interrupted is wide.
+/// The number of readings. The narrowest one counts, because a reading that was interrupted is
+/// wide.
 const READINGS: usize = 16;
 
 /// Both clocks at one moment.
@@ -27,7 +28,7 @@ const READINGS: usize = 16;
 struct Sample {
     host: Nanos,
     engines: Nanos,
-    /// The most by which the two readings may be apart, in nanoseconds.
+    /// Maximum distance between the two readings, in nanoseconds.
     error: u64,
 }
 
@@ -48,7 +49,7 @@ impl Sample {
         Ok(best)
     }
 
-    /// How far the engines' clock is ahead of the host's, in nanoseconds.
+    /// The lead of the engines' clock over the host's, in nanoseconds.
     fn ahead(&self) -> i128 {
         i128::from(self.engines.0) - i128::from(self.host.0)
     }
@@ -91,9 +92,10 @@ fn assign(ops: &mut [Op], tags: &[(usize, u64)], work: &[EngineActivity], map: &
     }
 }
 
-/// Takes back the times of operations that end after a later operation of their stream has ended, and
-/// returns their number. CUPTI gives the copy before the first launch of a graph the end of a later
-/// launch. A dependent kernel begins before the kernel before it has ended, but ends after it.
+/// Removes the times of operations that end after a later operation of their stream has ended, and
+/// returns the number of these operations. CUPTI gives the copy before the first launch of a graph
+/// the end of a later launch. A dependent kernel starts before the kernel before it has ended, but
+/// ends after it.
 fn take_back_impossible(ops: &mut [Op], tags: &[(usize, u64)]) -> u64 {
     let mut indices: Vec<usize> = tags.iter().map(|(index, _)| *index).collect();
     indices.sort_unstable_by(|a, b| b.cmp(a));
@@ -151,7 +153,7 @@ impl Collection {
         Sample::read(host, || profiler.activity_time())
     }
 
-    /// Reads both clocks at the begin of the trace.
+    /// Reads both clocks at the start of the trace.
     pub(super) fn synchronize(&self, host: impl Fn() -> Nanos) -> Result<()> {
         let first = self.sample(host)?;
         self.first.get_or_init(|| first);
@@ -168,8 +170,8 @@ impl Collection {
         self.tags.lock().expect("no panic under this lock").push((op, tag));
     }
 
-    /// Ends the collection and gives the operations their times. Returns how far these may be off,
-    /// and the number of activities that were lost or cannot be true.
+    /// Ends the collection and gives the operations their times. Returns the maximum error of these
+    /// times, and the number of activities that were lost or cannot be true.
     pub(super) fn take(&self, ops: &mut [Op], host: impl Fn() -> Nanos) -> Result<(Nanos, u64)> {
         self.taken.store(true, Ordering::Relaxed);
         let Activities { work, lost } = profiler(&*self.driver)?.activity_take()?;
@@ -231,7 +233,8 @@ mod tests {
         assert_eq!((map.ahead, map.error), (1_050, Nanos(2 + 51)));
     }
 
-    /// The end of each of these operations of two streams, where it counts.
+    /// For operations of two streams with these ends: each end that counts, and the number of ends
+    /// that do not.
     fn kept(ends: &[(u32, u64)]) -> (Vec<Option<u64>>, u64) {
         let op = |(seq, (lane, end)): (u64, &(u32, u64))| {
             let position = Position { lane: LaneId(*lane), seq };

@@ -1,8 +1,8 @@
 //! The check that the calling thread may call the driver.
 //!
 //! A host function must not call the driver (law A28), and neither must a child of `fork`. A
-//! thread-local value says which host function the thread runs. Every function that may reach the
-//! driver calls [`refuse`] first and returns its error.
+//! thread-local value names the host function that the thread runs. Every function that may reach
+//! the driver calls [`refuse`] first and returns its error.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -11,7 +11,7 @@ use crate::base::ledger::StreamClass;
 use crate::device::fork;
 use std::cell::{Cell, RefCell};
 
-/// The most refused calls of one host function that a ledger gets.
+/// Maximum number of refused calls per host function that a ledger gets.
 const REFUSED_MAX: usize = 16;
 
 thread_local! {
@@ -20,10 +20,10 @@ thread_local! {
     static REFUSED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What this thread does.
+/// The kind of code that this thread runs.
 #[derive(Debug, Clone, Copy)]
 enum Does {
-    /// It runs the program.
+    /// It runs code of the program.
     Program,
     /// It runs a host function.
     HostFn(At),
@@ -43,7 +43,7 @@ fn refused(op: &'static str) -> Error {
     if forked() {
         return fork::refused(op);
     }
-    // A thread of the driver that is ending keeps no list. Its calls are refused all the same.
+    // A thread of the driver that is ending keeps no list. Its calls are still refused.
     let noted = REFUSED.try_with(|calls| {
         let mut calls = calls.borrow_mut();
         if calls.len() < REFUSED_MAX {
@@ -84,7 +84,7 @@ pub(crate) fn not_recorded<R>(run: impl FnOnce() -> R) -> R {
 }
 
 fn doing<R>(does: Does, run: impl FnOnce() -> R) -> R {
-    /// Restores what the thread did, including after a panic.
+    /// Restores the previous state of the thread, even after a panic.
     struct Restore(Does);
     impl Drop for Restore {
         fn drop(&mut self) {

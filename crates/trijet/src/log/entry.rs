@@ -1,5 +1,5 @@
-//! Entries about host threads: what they wait for or find complete, which memory they access
-//! themselves, and how long their other calls take.
+//! Entries about host threads: the work that they wait for or find complete, the memory that they
+//! access themselves, and the time that their other calls take.
 //!
 //! A wait gets its entry at its call, because it stands for the work at that moment. The entry is
 //! marked when the wait has succeeded.
@@ -32,8 +32,7 @@ thread_local! {
     static LAST: Cell<*const Tracers> = const { Cell::new(std::ptr::null()) };
 }
 
-/// The tracers that have calls of this thread. When the thread ends, each gets an entry that says
-/// so.
+/// The tracers that have calls of this thread. Each of them gets an entry when the thread ends.
 #[derive(Default)]
 struct ThreadEnd(Vec<Weak<Tracers>>);
 
@@ -71,7 +70,7 @@ fn note_end_in(tracers: &Arc<Tracers>) {
     known.unwrap_or(());
 }
 
-/// The begin of a call while something is traced.
+/// The start of a call while something is traced.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun(Reading);
 
@@ -188,8 +187,8 @@ impl Log {
         }
     }
 
-    /// Tells the checker, if there is one, that bytes in use have no content from now on. Traces have no
-    /// such entry: nothing was called.
+    /// Tells the checker, if there is one, that bytes in use now lose their content. Traces have no
+    /// such entry, because nothing was called.
     pub(crate) fn note_discarded(&self, device: DeviceId, describe: impl Fn(&mut Op)) {
         let Some(checker) = self.tracers.of_checker() else { return };
         let mut op = plain(DISCARD, device, StreamClass::NonBlocking, (self.domain, NOWHERE));

@@ -32,13 +32,13 @@ impl Drop for Instant {
 pub(crate) struct Instants(Mutex<BTreeMap<DeviceId, Vec<Arc<Instant>>>>);
 
 impl Instants {
-    /// The most events that are kept for a device.
+    /// Maximum number of events that are kept per device.
     const KEPT_MAX: usize = 4096;
-    /// The most events that a lane takes at once.
+    /// Maximum number of events that a lane takes at once.
     const TAKEN_MAX: usize = 64;
 
-    /// A timed event of `device` to record: one of `ready`, which the lane has taken before, a kept
-    /// one, or a new one.
+    /// A timed event of `device` to record: an event in `ready`, which the lane has taken before, a
+    /// kept one, or a new one.
     pub(crate) fn take(
         &self,
         driver: &Arc<dyn Driver>,

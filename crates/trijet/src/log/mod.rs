@@ -1,8 +1,8 @@
 //! The log: entries about calls and operations, and the tracers that keep them.
 //!
 //! A `Tracer` holds the ledger of some lanes, with the times of their operations. `Tracers` are all
-//! tracers of a domain. `Log` makes the entries about what host threads do. When nothing is traced,
-//! a call only reads a flag.
+//! tracers of a domain. `Log` makes the entries about the calls of host threads. When nothing is
+//! traced, a call only reads a flag.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 

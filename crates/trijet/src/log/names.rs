@@ -1,6 +1,6 @@
 //! Names that the program gives to streams, buffers and events, for findings and timelines.
 //!
-//! A name is kept as long as its object, so that a trace that starts later has it, too.
+//! A name is kept as long as its object, so that a trace that starts later has it too.
 #![forbid(unsafe_code)]
 
 use super::thread;
@@ -39,7 +39,7 @@ impl Name {
         Self { of, device, stream, position: NOWHERE, text: text.to_owned() }
     }
 
-    /// Whether this is the name of the object `of`, for a stream that of `position`.
+    /// Whether this is the name of the object `of`. For a stream, it is the stream of `position`.
     fn names(&self, of: Named, position: Position) -> bool {
         self.of == of && self.position.lane == position.lane
     }

@@ -5,7 +5,7 @@ use crate::base::units::Nanos;
 use crate::device::driver::Driver;
 use std::time::Instant;
 
-/// A reading of the host's clock. If the driver simulates the clock, it is the driver's.
+/// A reading of the host's clock, or of the driver's clock if the driver simulates it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reading {
     Driver(Nanos),
@@ -27,7 +27,7 @@ impl Reading {
                 let elapsed = now.saturating_duration_since(zero).as_nanos();
                 Nanos(u64::try_from(elapsed).unwrap_or(u64::MAX))
             }
-            // A driver always has a clock of its own, or never.
+            // A driver always simulates the clock, or never.
             (Self::Driver(_), Self::System(_)) | (Self::System(_), Self::Driver(_)) => Nanos(0),
         }
     }

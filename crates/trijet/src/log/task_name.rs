@@ -10,7 +10,7 @@ thread_local! {
 
 /// Runs the function of a task, with its name if entries are written.
 pub(crate) fn within<R>(name: Option<Cow<'static, str>>, run: impl FnOnce() -> R) -> R {
-    /// Sets the name of an outer task again, also after a panic.
+    /// Restores the name of an outer task, even after a panic.
     struct OuterName(Option<Cow<'static, str>>);
     impl Drop for OuterName {
         fn drop(&mut self) {
@@ -21,13 +21,13 @@ pub(crate) fn within<R>(name: Option<Cow<'static, str>>, run: impl FnOnce() -> R
     run()
 }
 
-/// Sets the name, and returns the one before. A thread that is ending may have no place for a name any more: its entries have
-/// the labels of their operations alone.
+/// Sets the name, and returns the previous one. A thread that is ending may no longer have a place
+/// for a name. Then its entries have the labels of their operations alone.
 fn replace(name: Option<Cow<'static, str>>) -> Option<Cow<'static, str>> {
     NAME.try_with(|now| now.replace(name)).ok().flatten()
 }
 
-/// The label of an operation, behind the name of its task.
+/// The name of the task, followed by the label of an operation.
 pub(crate) fn labelled(label: Cow<'static, str>) -> Cow<'static, str> {
     let named = NAME
         .try_with(|name| name.borrow().as_ref().map(|name| Cow::Owned(format!("{name}: {label}"))));

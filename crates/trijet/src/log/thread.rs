@@ -11,7 +11,8 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The most domains that a thread remembers. Forgetting one only costs waits that were not needed.
+/// Maximum number of domains that a thread remembers. If it forgets one, it only makes needless
+/// waits.
 const DOMAINS_MAX: usize = 16;
 
 thread_local! {

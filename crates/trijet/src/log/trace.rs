@@ -10,22 +10,22 @@ use crate::trace::file::{About, AboutDevice};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Trace {
-    /// The entries. Those of each stream are in the order of the driver's calls.
+    /// The entries. The entries of each stream are in the order of the driver's calls.
     pub ops: Vec<Op>,
-    /// The source of the times. Host functions on a GPU have pairs of events in any case, because
-    /// CUPTI has no activities of them.
+    /// The source of the times. Host functions on a GPU always have pairs of events, because CUPTI
+    /// has no activities of them.
     pub times: TimeSource,
-    /// The most by which times of the host may be off from times of the device.
+    /// Maximum error between times of the host and times of the device.
     pub clock_error: Nanos,
     /// The number of operations of engines that have no time, because none was reported.
     pub untimed: usize,
-    /// The number of activities that were lost because the profiler had no room for them, and of those
-    /// that cannot be true: that end after a later operation of their stream.
+    /// The number of activities that the profiler lost because it had no room, plus the number of
+    /// activities that cannot be true because they end after a later operation of their stream.
     pub lost: u64,
-    /// Why the times are from pairs of events, if activities were requested.
+    /// If activities were requested: the reason why the times are from pairs of events.
     pub instead: Option<String>,
-    /// The hardware queues on which the driver dealt the streams, if their number is known
-    /// (`DeviceInfo::hardware_queues`).
+    /// The number of hardware queues to which the driver assigned the streams
+    /// (`DeviceInfo::hardware_queues`), if it is known.
     pub hardware_queues: Option<u32>,
     /// The devices in the trace.
     pub devices: Vec<AboutDevice>,

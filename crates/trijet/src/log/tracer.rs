@@ -4,7 +4,7 @@
 //! A pair measures from the moment at which the operation is ready (the earlier work of its lane
 //! and its waits are complete) to its end. The operation may be ready before its engine takes it;
 //! if no other lane uses the engine, the two moments are the same. With activities no events are
-//! recorded, except around host functions, of which CUPTI has no activities.
+//! recorded, except around host functions, because CUPTI has no activities of those.
 #![forbid(unsafe_code)]
 
 use super::activity::Collection;
@@ -75,13 +75,13 @@ fn number_by_appearance(ops: &mut [Op]) {
 /// The timed events before and after an operation.
 pub(crate) type EventPair = (Arc<Instant>, Arc<Instant>);
 
-/// The times of an operation as they were read. They are converted to the clock of the trace when
-/// it is taken.
+/// The times of an operation as they were read. When the trace is taken, they are converted to its
+/// clock.
 #[derive(Debug)]
 struct Raw {
     /// Its index in the ledger.
     op: usize,
-    /// The host's clock at the begin and at the end of the call.
+    /// The host's clock at the start and at the end of the call.
     called: (Reading, Reading),
     /// The events around it, if there are any.
     pair: Option<EventPair>,
@@ -97,11 +97,11 @@ pub(crate) struct Tracer {
     origins: Mutex<BTreeMap<DeviceId, Origin>>,
     /// The times from lanes that it has been detached from.
     raw: Mutex<Vec<Raw>>,
-    /// The first error by which an operation has no time.
+    /// The first error that left an operation without a time.
     failed: Mutex<Option<Error>>,
     /// The activities, if they give the times.
     collection: Option<Collection>,
-    /// Why there are no activities, although they were requested.
+    /// If activities were requested and are not available: the reason.
     instead: Option<String>,
     /// The host's clock at time zero, when it saw the first origin.
     zero: OnceLock<Reading>,
@@ -124,8 +124,8 @@ impl AtLane {
         Arc::ptr_eq(&self.tracer, tracer)
     }
 
-    /// Keeps the times of the operation `op`: those of the call, and the events around it, if there
-    /// are any.
+    /// Keeps the times of the operation `op`: the times of the call, and the events around it, if
+    /// there are any.
     pub(crate) fn time(&mut self, op: usize, called: (Reading, Reading), pair: Option<EventPair>) {
         self.raw.push(Raw { op, called, pair });
     }
@@ -148,14 +148,14 @@ impl Drop for AtLane {
     }
 }
 
-/// The event from which the times of a device are measured. Events of two devices have no difference in
-/// time, so each device has an origin of its own.
+/// The event from which the times of a device are measured. The driver does not measure the time
+/// between events of two devices, so each device has its own origin.
 #[derive(Debug)]
 struct Origin {
     instant: Arc<Instant>,
     /// When the host saw that the event was complete, on the clock of the trace.
     at: Nanos,
-    /// The most by which the event may have been earlier than that.
+    /// Maximum time by which the event may have completed earlier.
     error: Nanos,
 }
 
@@ -203,11 +203,12 @@ impl Tracer {
         self.origins.lock().expect("no panic under this lock").contains_key(&device)
     }
 
-    /// Makes `origin` the origin of the times of the device, unless it has one. The event was recorded
-    /// after `before`, and the host has just seen that it is complete. The first one is time zero.
+    /// Makes `origin` the origin of the times of the device, unless it has one. The event was
+    /// recorded after `before`, and the host has just seen that it is complete. The first origin is
+    /// time zero.
     ///
     /// # Errors
-    /// What the profiler reports.
+    /// Errors of the profiler.
     pub(crate) fn begin(
         &self,
         driver: &dyn Driver,
@@ -258,7 +259,7 @@ impl Tracer {
         }
     }
 
-    /// Keeps the error by which the end of an enqueued operation could not be recorded.
+    /// Keeps the error of the record of an operation's end. The operation itself is enqueued.
     pub(crate) fn fail(&self, error: &Error) {
         let mut failed = self.failed.lock().expect("no panic under this lock");
         failed.get_or_insert_with(|| error.again());

@@ -1,5 +1,5 @@
-//! The tracers of a domain that get entries about host threads: those of traces, and that of a
-//! checker. Each lane has its own list of the tracers that get its operations.
+//! The tracers of a domain that get entries about host threads: the tracers of traces, and the
+//! tracer of a checker. Each lane has its own list of the tracers that get its operations.
 #![forbid(unsafe_code)]
 
 use super::calling;
@@ -28,7 +28,7 @@ struct Attachments {
     checker: Option<LiveChecker>,
 }
 
-/// The checker of a domain, while a device that asked for it is open.
+/// The checker of a domain, which lives while a device that asked for it is open.
 #[derive(Debug)]
 struct LiveChecker {
     options: CheckOptions,
@@ -48,8 +48,8 @@ pub(crate) struct Tracers {
 }
 
 impl Tracers {
-    /// Whether there is any tracer. A child of `fork` traces nothing: a thread that has the lock of a tracer may exist
-    /// only in the parent.
+    /// Whether there is any tracer. A child of `fork` traces nothing: a thread that has the lock of
+    /// a tracer may exist only in the parent.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.any.load(Ordering::Relaxed) && !calling::forked()
@@ -70,7 +70,7 @@ impl Tracers {
         attached.all.iter().chain(&attached.of_calls).cloned().collect()
     }
 
-    /// Adds a tracer that gets entries about host threads, and no streams.
+    /// Adds a tracer that gets entries about host threads, and none of streams.
     pub(crate) fn add_for_calls(&self, tracer: &Arc<Tracer>) {
         for op in self.names.ops() {
             tracer.ledger.append(op);
@@ -95,7 +95,7 @@ impl Tracers {
             .store(!(attached.all.is_empty() && attached.of_calls.is_empty()), Ordering::Relaxed);
     }
 
-    /// Makes `tracer` the one that `Device::take_trace` takes next. Removes the one before and
+    /// Makes `tracer` the one that `Device::take_trace` takes next. Removes the previous one and
     /// returns it.
     pub(crate) fn keep(&self, tracer: Option<&Arc<Tracer>>) -> Option<Arc<Tracer>> {
         let before = std::mem::replace(&mut self.attached().kept, tracer.cloned());
@@ -104,8 +104,8 @@ impl Tracers {
         before
     }
 
-    /// Adds a tracer whose entries a checker reads, and returns it. A device that is opened while there is
-    /// a checker shares it, and gets `None`.
+    /// Adds a tracer whose entries a checker reads, and returns it. A device that is opened while
+    /// there is a checker shares it, and gets `None`.
     ///
     /// # Errors
     /// `InvalidValue` if there is a checker with other options.
@@ -132,8 +132,8 @@ impl Tracers {
         Ok(Some(tracer))
     }
 
-    /// Notes that a device that asked for the checker is gone. After the last one the checker ends; then
-    /// this returns its tracer.
+    /// Notes that a device that asked for the checker is gone. After the last one the checker ends;
+    /// then this returns its tracer.
     pub(crate) fn end_check(&self) -> Option<Arc<Tracer>> {
         let mut attached = self.attached();
         let live = attached.checker.as_mut()?;
@@ -160,8 +160,8 @@ impl Tracers {
         self.attached().checker.is_some()
     }
 
-    /// The verdict of the checker so far, if there is one. It counts waits that have not ended as
-    /// such, so a program that hangs has a verdict, too.
+    /// The verdict of the checker so far, if there is one. Waits that have not ended count as such,
+    /// so even a program that hangs has a verdict.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         let live = |live: &LiveChecker| (Arc::clone(&live.checker), Arc::clone(&live.tracer));
         let (checker, tracer) = self.attached().checker.as_ref().map(live)?;

@@ -3,19 +3,19 @@
 //! work, and every call on a stream that may be full (laws A17 to A19, and A41).
 //!
 //! The driver may hold such a call until other work is complete. So no lock is held during it,
-//! neither that of the lane nor the turn of the legacy stream, and other threads can use the same
-//! stream. Whether the driver takes their operations before or after this one is unknown. The
-//! library claims no order between them:
+//! neither the lock of the lane nor the turn of the legacy stream, and other threads can use the
+//! same stream. It is unknown whether the driver takes their operations before or after this one.
+//! The library claims no order between them:
 //!
 //! 1. The operation follows what the lane vector included before the call.
 //! 2. It gets its sequence number after the call. Operations that got theirs during the call may be
-//!    pending although this one is complete. Then the thread does not learn the number, which would
-//!    stand for those operations as well.
+//!    pending although this one is complete. Then the thread does not learn the number, because the
+//!    number would stand for those operations as well.
 //! 3. In the legacy stream, the operation follows what the blocking streams held before the call.
-//!    What they are given after its return follows the operation.
+//!    Operations that they are given after its return follow it.
 //!
 //! A call may fail although its operation was enqueued: when the device is lost, when no work can
-//! go on (`Stalled`), or in foreign work. The library then stamps the memory, so that no guard
+//! go on (`Stalled`), or in foreign work. Then the library stamps the memory, so that no guard
 //! lends it, and claims nothing else. Any other error means that nothing was enqueued, and changes
 //! nothing.
 #![forbid(unsafe_code)]
@@ -38,8 +38,8 @@ use std::sync::MutexGuard;
 /// The state of the lane before the call.
 struct AtCall {
     seq: u64,
-    /// What the operation follows. Only kept if the legacy stream or the calling thread learns it,
-    /// so that all other calls allocate nothing.
+    /// The positions that the operation follows. Only kept if the legacy stream or the calling
+    /// thread learns them, so that all other calls allocate nothing.
     follows: Option<VectorClock>,
     barrier: Option<Barrier>,
 }
@@ -60,7 +60,8 @@ impl AtCall {
 }
 
 impl LaneRef {
-    /// Enqueues an operation whose waits are enqueued. Releases the locks before the driver's call.
+    /// Enqueues an operation whose waits are already enqueued. Releases the locks before the
+    /// driver's call.
     #[inline(never)]
     pub(super) fn enqueue_waiting(
         &self,

@@ -1,8 +1,9 @@
 //! Operations in streams that other code captures into a graph (law A33).
 //!
-//! The operation becomes a part of that graph. It does not run now, and it may run often, when the other code says so.
-//! So it stamps no memory and has no position: its maker orders the launches of the graph, see
-//! `Device::stream_from_raw`. What it must follow now, a graph cannot wait for: the calling thread waits for it.
+//! The operation becomes a part of that graph. It does not run now, and it runs in each launch that
+//! the other code makes. So it stamps no memory and has no position: its maker orders the launches
+//! of the graph, see `Device::stream_from_raw`. A graph cannot wait for the work that the operation
+//! must follow now, so the calling thread waits for it.
 #![forbid(unsafe_code)]
 
 use super::gate::CAPTURE_UNSUPPORTED;
@@ -12,8 +13,9 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::driver::NodeAction;
 
 impl LaneRef {
-    /// Refuses a call that stages its bytes, on a stream whose operations run later: that of a recording, or one that
-    /// other code captures. The staged bytes would be gone by then, or not be there at the return of the call.
+    /// Refuses a call that stages its bytes, on a stream whose operations run later: a stream of a
+    /// recording, or a stream that other code captures. The staged bytes would be gone by then, or
+    /// would not be there when the call returns.
     pub(crate) fn refuse_staged(&self, op: &'static str) -> Result<()> {
         self.refuse_recorded(op)?;
         self.gate().admit(self.stream)

@@ -1,9 +1,10 @@
 //! Dependent launches (laws A34 to A36).
 //!
-//! A dependent launch gives up its order behind the kernel before it. The kernel restores it with a
-//! wait of its own, before it uses memory. That wait stands for the kernel before and nothing else, so
-//! a launch is dependent only where the kernel before is all that it follows: directly behind a kernel of its
-//! lane, and without a wait for another lane. Elsewhere it is an ordinary launch.
+//! A dependent launch gives up its order after the kernel before it. The kernel restores this order
+//! with its own wait, before it uses memory. That wait stands for the kernel before and nothing
+//! else. So a launch is dependent only where the kernel before is all that it follows: directly
+//! after a kernel of its lane, and without a wait for another lane. Elsewhere it is an ordinary
+//! launch.
 #![forbid(unsafe_code)]
 
 use super::lane::State;

@@ -1,9 +1,10 @@
-//! Work that other code enqueues directly in a stream, which the library learns of afterwards.
+//! Work that other code enqueues directly in a stream. The library learns of it afterwards.
 //!
-//! Nothing is enqueued for such work here. Its position stands for everything that the stream holds when the position is
-//! taken. Only an event that is recorded later stands for the position, so no query or wait finds it complete early. The
-//! turn of the legacy stream is not taken: without an operation of the library, no stream is held back, and the library
-//! claims no order that a wait does not give.
+//! The library enqueues nothing for such work. The position of the work stands for everything that
+//! the stream holds when the position is taken. Only an event that is recorded later stands for the
+//! position, so no query or wait finds it complete too early. The turn of the legacy stream is not
+//! taken: without an operation of the library, no stream is held back, and the library claims no
+//! order that a wait does not give.
 #![forbid(unsafe_code)]
 
 use super::lane::Records;
@@ -20,8 +21,8 @@ use std::ops::Range;
 use std::panic::Location;
 
 impl LaneRef {
-    /// Makes everything that the stream is given from now on follow every user of the memory, those of an earlier owner of
-    /// the bytes included.
+    /// Makes everything that the stream is given from now on follow every user of the memory,
+    /// including users of an earlier owner of the bytes.
     pub(crate) fn follow_users(
         &self,
         (track, range): (&Track, Range<u64>),

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Counts of what the ordering has done so far.
+/// Counts of the actions of the ordering so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OrderingCounts {
@@ -54,7 +54,7 @@ pub struct DroppedWait {
     pub on: Position,
 }
 
-/// The number of lanes from which a lane is reused although only a query shows that its work is
+/// The number of lanes at which a lane is reused even if only a query shows that its work is
 /// complete.
 const LANES_FIRST: u32 = 64;
 
@@ -79,24 +79,25 @@ pub(crate) struct Domain {
     /// The lanes that have been opened so far. The table grows on demand, because an exploration
     /// opens a domain for every run.
     lanes: Table<Arc<Lane>>,
-    /// Lanes whose stream was dropped. Each is free when the mark of its end is complete.
+    /// Lanes whose streams were dropped. Each is free when the mark of its end is complete.
     retired: Mutex<Vec<Retired>>,
     /// The number of lanes that have been opened so far.
     fresh: Mutex<u32>,
     defaults: Mutex<Defaults>,
-    /// Per device, the blocking lanes and the barrier of the legacy stream.
+    /// For each device, the blocking lanes and the barrier of the legacy stream.
     legacy: Mutex<BTreeMap<DeviceId, Arc<Blocking>>>,
     /// The waits between lanes, one of which may be left out.
     waits: Pick,
     pub(crate) over_waits: AtomicU64,
     dropped: Mutex<Option<DroppedWait>>,
-    /// Memory of no stream that has no owner now. It is kept for the next allocation, because
-    /// freeing it may wait for the device. Operations may still use it; its track names them.
+    /// Memory that belongs to no stream and has no owner now. It is kept for the next allocation,
+    /// because freeing it may wait for the device. Operations may still use it; its track names
+    /// them.
     pub(crate) kept: Mutex<Vec<(Memory, Track)>>,
     /// Small blocks of page-locked memory.
     pub(crate) slabs: Slabs,
-    /// The heap of each device. It stays when the last handle of its device is dropped, because operations may
-    /// still use its memory.
+    /// The heap of each device. It stays when the last handle of its device is dropped, because
+    /// operations may still use its memory.
     heaps: Mutex<BTreeMap<DeviceId, Arc<Heap>>>,
     pub(crate) peers: Peers,
 }
@@ -172,7 +173,7 @@ impl Domain {
         self.driver().event_destroy(event)
     }
 
-    /// Refuses an object of another domain: its positions and handles mean something else here.
+    /// Refuses an object of another domain. Its positions and handles have another meaning there.
     #[inline]
     pub(crate) fn own(&self, op: &'static str, domain: u64) -> Result<()> {
         match domain {
@@ -189,7 +190,7 @@ impl Domain {
     }
 
     /// Gives a new stream its lane: a fresh one, or a retired one whose work is complete and whose
-    /// sequence numbers go on. Returns the lane and its tenancy.
+    /// sequence numbers continue. Returns the lane and its tenancy.
     pub(crate) fn adopt(
         &self,
         stream: GateStream,
@@ -241,7 +242,8 @@ impl Domain {
         if let Some(found) = one_more(&mut self.defaults()) {
             return Ok(found);
         }
-        // Without the lock, because the driver may run a host function here that drops a handle.
+        // The lock is not held here, because the driver may run a host function that drops a
+        // handle.
         let free = self.free_lane()?;
         let mut defaults = self.defaults();
         if let Some(found) = one_more(&mut defaults) {
@@ -290,8 +292,8 @@ impl Domain {
     }
 
     /// Takes a lane that no stream has. A lane whose end the calling thread knows to be complete is
-    /// reused at once. The answer of a query depends on timing, so a lane whose end only a query
-    /// shows is reused only when there are many lanes.
+    /// reused at once. The answer of a query depends on timing. So if only a query shows that the
+    /// end is complete, the lane is reused only when there are many lanes.
     pub(crate) fn free_lane(&self) -> Result<Free> {
         if let Some((id, end)) = self.take_retired(|end| self.is_known(end)) {
             return Ok(Free { id, end });
@@ -299,7 +301,8 @@ impl Domain {
         if let Some(id) = self.fresh_lane(LANES_FIRST) {
             return Ok(Free { id, end: None });
         }
-        // Without the lock, because the driver may run a host function here that drops a stream.
+        // The lock is not held during the queries, because the driver may run a host function that
+        // drops a stream.
         let retired = self.retired.lock().expect("no panic under this lock").clone();
         for (lane, end) in retired {
             let Some(mark) = &end else { continue };
@@ -381,8 +384,9 @@ impl Domain {
         }
     }
 
-    /// Notes that a query of the library found an event complete. The entry comes before anything that relies on it: another
-    /// thread may use memory again as soon as its users count as complete.
+    /// Notes that a query of the library found an event complete. The entry comes before any entry
+    /// that relies on it, because another thread may use memory again as soon as its users count as
+    /// complete.
     pub(crate) fn settle(&self, mark: &Mark) {
         self.note_settled(mark);
         self.observe(&mark.snapshot);
@@ -415,8 +419,8 @@ impl Domain {
         *self.dropped.lock().expect("no panic under this lock") = None;
     }
 
-    /// Counts a wait. Returns whether it is the one to be left out. If that one is not `droppable`,
-    /// the next takes its place.
+    /// Counts a wait. Returns whether it is the one to leave out. If that one is not `droppable`,
+    /// the next one takes its place.
     pub(crate) fn count_wait(&self, droppable: bool, about: impl FnOnce() -> DroppedWait) -> bool {
         if !self.waits.take(droppable) {
             return false;

@@ -1,9 +1,9 @@
-//! The enqueuing of an operation.
+//! The enqueue of an operation.
 //!
 //! Most operations use memory that their own lane used last. They cost a look at its stamps, the
 //! lock of the lane and the driver's call. An operation that needs more takes a second path: waits
-//! for other lanes, a record of the operation before, entries of a trace. A call that may wait
-//! inside the driver takes a third one, see `blocking_call`.
+//! for other lanes, a record of the previous operation, entries of a trace. A call that may wait
+//! inside the driver takes a third path, see `blocking_call`.
 #![forbid(unsafe_code)]
 
 use super::dependent::{in_full_order, is_dependent};
@@ -22,8 +22,8 @@ use crate::log::{calling, thread};
 use std::sync::MutexGuard;
 
 impl LaneRef {
-    /// Enqueues one operation: waits for what its uses need of other lanes, submits it, and stamps
-    /// the memory. A failed operation leaves no stamp.
+    /// Enqueues one operation: waits for the operations of other lanes that its uses need, submits
+    /// it, and stamps the memory. A failed operation leaves no stamp.
     #[inline]
     pub(crate) fn enqueue(&self, submission: &Submission<'_>) -> Result<()> {
         debug_assert!(submission.agrees(), "{submission:?}");
@@ -74,8 +74,8 @@ impl LaneRef {
         self.gate().admit(self.stream)
     }
 
-    /// Refuses a call of a thread that must not call the driver, or that records and this is no stream of
-    /// the recording.
+    /// Refuses a call of a thread that must not call the driver, and a call of a recording thread
+    /// on a stream that is not part of the recording.
     #[cold]
     fn refuse(&self, submission: &Submission<'_>) -> Result<()> {
         self.refuse_of(submission.action.label())
@@ -97,7 +97,7 @@ impl LaneRef {
         }
     }
 
-    /// Whether two lanes use any of its memory, for an operation that needs nothing of other lanes;
+    /// For an operation that needs nothing of other lanes: whether two lanes use any of its memory.
     /// `None` for any other operation, and for one with memory of another domain.
     #[inline(always)]
     fn needs_nothing(&self, submission: &Submission<'_>) -> Option<bool> {
@@ -158,8 +158,9 @@ impl LaneRef {
             .map_err(|error| self.domain.failed(self.device, error))
     }
 
-    /// Enqueues an operation with everything that it may need around it. `alone` is whether two
-    /// lanes use any of its memory, with the lane's lock, if it needs nothing of other lanes.
+    /// Enqueues an operation with everything that it may need around it. For an operation that
+    /// needs nothing of other lanes, `alone` has the lane's lock and whether two lanes use any of
+    /// its memory.
     fn enqueue_among(
         &self,
         submission: &Submission<'_>,
@@ -173,7 +174,8 @@ impl LaneRef {
             Some((shared, state)) => (shared, Some(state)),
             None => (self.needs(submission, &mut needs)?, None),
         };
-        // Blocking lanes and the legacy one are in order without waits by the library.
+        // The driver orders blocking lanes and the legacy lane, so the library adds no waits
+        // between them.
         let turn = match &self.legacy {
             Some(legacy) => Some(self.take_turn(legacy, action.label())?),
             None => None,
@@ -183,7 +185,8 @@ impl LaneRef {
             self.marks(turn.as_ref(), &mut needs, &mut marks)?;
         }
         let mut state = held.unwrap_or_else(|| self.lane().lock());
-        // Other code may enqueue in a stream of the program, and the legacy stream has an order of its own.
+        // Other code may enqueue in a stream of the program, and the legacy stream has its own
+        // order.
         let is_alone = self.legacy.is_none() && self.stream.maker == Maker::Library;
         let ordinary = in_full_order(submission, &state, !needs.is_empty() || !is_alone);
         let submission = ordinary.as_ref().unwrap_or(submission);
@@ -195,9 +198,10 @@ impl LaneRef {
         let submitted = self.submit(&state, submission);
         self.enqueued(&prologue);
         submitted?;
-        // The operation is enqueued, so the memory is stamped, whatever fails from here on.
+        // The operation is enqueued, so the memory is stamped even if a later step fails.
         let position = self.count(&mut state);
-        // An allocation returns memory at once and may leave nothing in the stream that could wait.
+        // An allocation returns memory at once, and may leave nothing in the stream that could
+        // wait.
         let turn = turn.as_ref().filter(|_| action.kind().effect() != Effect::Allocates);
         if let Some(turn) = turn {
             let State { vector, barrier_seen, .. } = &mut *state;
@@ -220,8 +224,8 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Adds the foreign positions that an operation must come after, as far as the calling thread
-    /// does not know them to be complete; whether two lanes use any of its memory.
+    /// Adds the positions of other lanes that an operation must follow and that the calling thread
+    /// does not know to be complete. Returns whether two lanes use any of its memory.
     #[inline]
     fn needs(&self, submission: &Submission<'_>, needs: &mut NeededPositions) -> Result<bool> {
         let Submission { action, uses, .. } = submission;
@@ -238,14 +242,14 @@ impl LaneRef {
                 continue;
             }
             track.users(&access.range, access.mode, implied, needs);
-            // What is complete at the return of its call needs no record.
+            // Work that is complete when its call returns needs no record.
             if !is_done_at_return {
                 shared |= track.note_lane(self.id);
             }
         }
         if matches!(action, Action::Free(_)) {
-            // A free follows every user, also of manual memory (law A22), and those that a later
-            // user did not wait for.
+            // A free follows every user, even of manual memory (law A22), and the users that a
+            // later user did not wait for.
             for access in *uses {
                 access.track.all_users(&access.range, access.mode, implied, needs);
             }

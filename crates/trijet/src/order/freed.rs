@@ -1,4 +1,4 @@
-//! The order of freed memory: from the users of a free block follows which lanes may use it at once.
+//! The order of freed memory: the users of a free block decide which lanes may use it at once.
 #![forbid(unsafe_code)]
 
 use super::domain::Domain;
@@ -9,7 +9,8 @@ use crate::log::thread;
 use std::sync::MutexGuard;
 
 impl Domain {
-    /// Takes the lock of a heap, with the blocks that other threads returned meanwhile in their lists.
+    /// Takes the lock of a heap, and adds the blocks that other threads put into their lists
+    /// meanwhile.
     #[inline]
     pub(crate) fn lock_heap<'h>(&self, heap: &'h Heap) -> MutexGuard<'h, State> {
         let mode = heap.mode();
@@ -23,7 +24,8 @@ impl Domain {
         heap.give(index, users, |users| self.list(mode, users));
     }
 
-    /// Whether `lane` may keep a freed block of a heap with these users, of which those that are complete are removed.
+    /// Removes the complete ones of `users`. Returns whether `lane` may keep a freed block of a
+    /// heap with the remaining users.
     #[inline]
     pub(crate) fn may_keep(&self, mode: HeapMode, lane: LaneId, users: &mut Users) -> bool {
         mode == HeapMode::Speed
@@ -50,17 +52,17 @@ impl Domain {
         mode.asks_for_completion() && self.is_done(user)
     }
 
-    /// Moves the free blocks of a heap whose users are all complete to the shared list.
+    /// Moves the free blocks of a heap that have only complete users to the shared list.
     pub(crate) fn retire_in_heap(&self, heap: &Heap, state: &mut State) {
         if heap.mode().asks_for_completion() {
             state.space.retire(|user| self.is_done(user));
         } else {
-            // What the program waited for is the same in each run, and what else is complete is not.
+            // Only the work that the program waited for is the same in each run.
             thread::with_known(self.id(), |known| state.space.retire(|user| known.covers(user)));
         }
     }
 
-    /// The list of a free block with these users, of which those that are complete are removed.
+    /// The list of a free block with these users. Removes the complete ones of them.
     fn list(&self, mode: HeapMode, users: &mut Users) -> List {
         users.retain(|user| !self.counts_as_done(mode, *user));
         match &users[..] {

@@ -5,12 +5,13 @@
 //! the state of its stream and of its device:
 //!
 //! - live: the call reaches the driver;
-//! - capturing (law A33): the call is refused, except for operations that can be a part of the graph, see
-//!   `captured`. Only a stream that the program made itself can be in this state;
-//! - lost (law A40): the call is refused with the error that the device was lost with. A device is also lost if a process that
-//!   its work waits for has ended: pending work is then ended early, and a wait for it does not succeed.
+//! - capturing (law A33): the call is refused, except for operations that can be a part of the
+//!   graph, see `captured`. Only a stream that the program made itself can be in this state;
+//! - lost (law A40): the call is refused with the error of the loss. A device is also lost if a
+//!   process that its work waits for has ended: pending work is then ended early, and a wait for it
+//!   does not succeed.
 //!
-//! The gate is passed under the lock of a lane, so nothing here runs code of the user: a caller
+//! The gate is passed under the lock of a lane, so nothing here runs code of the user. A caller
 //! reports a loss when it holds no lock, see `Domain::failed`.
 #![forbid(unsafe_code)]
 
@@ -23,7 +24,8 @@ use crate::device::driver::{
 use crate::log::entry::Log;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`: the answer of CUDA to a call that a capture bars.
+/// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`: the answer of CUDA to a call that a capture does not
+/// allow.
 pub(super) const CAPTURE_UNSUPPORTED: i32 = 900;
 
 /// A stream at the gate.
@@ -56,12 +58,12 @@ pub(crate) struct Gate {
     pub(crate) log: Log,
     /// Events that the ordering recorded.
     pub(super) records: AtomicU64,
-    /// The errors that devices were lost with, by number of the device.
+    /// For each lost device, the error with which it was lost.
     lost: Table<Error>,
     /// Whether any device is lost: every call looks here first.
     any_lost: AtomicBool,
-    /// Whether the driver controls time and host threads. It never changes, and asking the driver is
-    /// a call.
+    /// Whether the driver controls time and host threads. It never changes, so the driver is asked
+    /// once.
     pub(crate) is_simulated: bool,
 }
 
@@ -110,7 +112,7 @@ impl Gate {
         })
     }
 
-    /// Lets `to` wait for what `from` has, of which one is captured, so that both are then.
+    /// Makes `to` wait for the work of `from`. One of the two is captured, and afterwards both are.
     pub(crate) fn order_captured(&self, from: GateStream, to: GateStream) -> Result<()> {
         self.pass(self.device_state(from.device), from.device, |driver| {
             let event = driver.event_create(from.device, Timing::Off)?;
@@ -226,7 +228,8 @@ impl Gate {
         }
     }
 
-    /// Loses a device: every later call, and every wait that goes on, returns the error. The first loss stays.
+    /// Loses a device: every later call, and every wait that goes on, returns the error. The error
+    /// of the first loss stays.
     pub(super) fn lose(&self, device: DeviceId, error: &Error) {
         self.lost.set(device.0 as usize, error.again());
         self.any_lost.store(true, Ordering::Release);

@@ -41,7 +41,8 @@ struct Repeated {
 }
 
 impl Drop for Repeated {
-    /// The driver may drop it, on a thread of its own: then the drop must not call the driver, nor panic.
+    /// The driver may drop it on one of its own threads. Then the drop must not call the driver and
+    /// must not panic.
     fn drop(&mut self) {
         let run = self.run.take();
         drop(calling::run_inside(self.at, || caught(|| drop(run))));
@@ -80,7 +81,7 @@ impl Slot {
     }
 }
 
-/// The pending host functions of a domain, and the panics of those that ran.
+/// The pending host functions of a domain, and the panics of host functions that ran.
 pub(crate) struct HostFns {
     tracers: Arc<Tracers>,
     pending: Mutex<Vec<(DeviceId, Slot)>>,
@@ -128,7 +129,8 @@ impl HostFns {
         (slot, call)
     }
 
-    /// Returns a function for the driver of `device` that calls `run` each time. `run` is dropped with it.
+    /// Returns a function for the driver of `device` that calls `run` each time. The function owns
+    /// `run`.
     pub(crate) fn repeated(
         self: &Arc<Self>,
         (device, lane, class): (DeviceId, LaneId, StreamClass),
@@ -167,8 +169,8 @@ impl HostFns {
         if panics.is_empty() { Ok(()) } else { Err(panics.remove(0)) }
     }
 
-    /// Drops the closures of `device` that were never called; those of all devices for `None`. If
-    /// the driver calls one of their functions later, that finds an empty slot.
+    /// Drops the closures of `device` that were never called, or the closures of all devices for
+    /// `None`. If the driver calls one of their functions later, that finds an empty slot.
     pub(crate) fn drop_pending(&self, device: Option<DeviceId>) {
         let mut pending = self.pending.lock().expect("no user code under this lock");
         let (gone, kept) = std::mem::take(&mut *pending)

@@ -72,7 +72,7 @@ impl Domain {
         Ok(())
     }
 
-    /// Whether the stream of a lane is known to have room for a few more calls (law A41). For
+    /// Whether the stream of a lane is known to have room for a few more calls (law A41), for
     /// callers that must not wait. Queries the driver if necessary.
     pub(crate) fn has_room(&self, lane: LaneId) -> bool {
         let of_lane = self.lane(lane);
@@ -86,7 +86,8 @@ impl Domain {
             (stream, end, state.mark_of(state.seq - PENDING_MAX).cloned())
         };
         if matches!(self.gate.query_stream(stream), Ok(Readiness::Ready)) {
-            // No entry of the ledger could say so.
+            // A ledger has no entry for this answer. So while something is traced, the answer is
+            // not noted.
             if !self.log().tracers.is_on() {
                 of_lane.done.raise(end.seq);
             }

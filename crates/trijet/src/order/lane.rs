@@ -2,25 +2,26 @@
 //!
 //! The lock of a lane covers the last number, the vector and the checkpoints. It is held while the
 //! waits of an operation, the operation itself and its record are enqueued and the operation gets
-//! its number, so that the order of the numbers is the order of the driver's calls. Under it, there
-//! is no lock of an allocation, no lock of a second lane, and no code of the user.
+//! its number. So the order of the numbers is the order of the driver's calls. While it is held, no
+//! lock of an allocation, no lock of a second lane and no code of the user is used.
 //!
 //! *Calls that wait* (laws A17, A18, A41) are made without the lock, so that they do not hold up
 //! other threads. Their operation gets its number when the call has returned, and follows what the
-//! vector included before the call. The library claims no order between it and what other threads
-//! enqueue during the call, in this lane or in another one: see `blocking_call`.
+//! vector included before the call. The library claims no order between it and the operations that
+//! other threads enqueue during the call, in this lane or in another one: see `blocking_call`.
 //!
-//! *Tenancies.* A lane serves one stream after another, and its numbers go on. Numbers up to
+//! *Tenancies.* A lane serves one stream after another, and its numbers continue. Numbers up to
 //! `State::base` belong to earlier streams. One mark, recorded at the end of the last of them,
 //! stands for them all. An event on the present stream does not stand for them.
 //!
 //! *Exact waits without an event for each operation.* When the last operation of a lane used memory
-//! that two lanes use, it is recorded before the next one is enqueued. A consumer that comes before
-//! that has it recorded. A program on one lane records nothing.
+//! that two lanes use, it is recorded before the next one is enqueued. A consumer that needs it
+//! earlier records it. A program on one lane records nothing.
 //!
-//! *Host functions* may wait for the program. So before a lane is given one, or is made to wait for one, its last operation is
-//! recorded: a consumer of that operation must not follow the host function (S5). Marks name the host functions that they
-//! stand for. What the driver has completed meanwhile is not asked, because the answer depends on timing.
+//! *Host functions* may wait for the program. So before a lane is given one, or is made to wait for
+//! one, its last operation is recorded: a consumer of that operation must not follow the host
+//! function (S5). Marks name the host functions that they stand for. The driver is not asked what
+//! it has completed meanwhile, because the answer depends on timing.
 //!
 //! Imports: `base`, `device`, `log`.
 #![forbid(unsafe_code)]
@@ -49,13 +50,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub(crate) const LANES_MAX: u32 = 1024;
 /// Checkpoints that a lane keeps. The oldest one stands for those before it.
 const CHECKPOINTS_MAX: usize = 64;
-/// Checkpoints that a lane keeps if the oldest one comes before a host function that may be pending. A stream does not hold
-/// more operations (law A41).
+/// Checkpoints that a lane keeps if the oldest one comes before a host function that may be
+/// pending. A stream does not hold more operations (law A41).
 const CHECKPOINTS_HELD_MAX: usize = 1024;
 
-/// Operations that may be pending in a stream before the next call counts as one that may wait for
-/// room. About 1024 operations of the driver fit (law A41), and with one operation of the library
-/// come up to two more in the usual case: a wait and a record.
+/// Maximum number of operations that may be pending in a stream before the next call counts as one
+/// that may wait for room. About 1024 operations of the driver fit (law A41), and an operation of
+/// the library usually comes with up to two more: a wait and a record.
 pub(super) const PENDING_MAX: u64 = 512;
 
 /// A lane of a domain.
@@ -74,8 +75,8 @@ pub(super) struct State {
     /// The reason why the end of a dropped stream was not recorded.
     pub(super) end_error: Option<Error>,
     device: Option<DeviceId>,
-    /// The only thread that may enqueue or record, for a per-thread stream: to the driver, its
-    /// handle means the stream of the thread that calls.
+    /// For a per-thread stream: the only thread that may enqueue or record. To the driver, the
+    /// handle of the stream means the stream of the thread that calls.
     owner: Option<u64>,
     /// Counts the streams that opened the lane.
     tenancy: u64,
@@ -87,18 +88,20 @@ pub(super) struct State {
     pub(super) used: bool,
     /// The number of the last operation.
     pub(super) seq: u64,
-    /// What precedes the next operation.
+    /// The positions that precede the next operation.
     pub(super) vector: VectorClock,
     pub(super) checkpoints: VecDeque<Arc<Mark>>,
-    /// The last operation of each lane that precedes the next one here and may wait for the program: a host function, or the
-    /// first one after a wait for an event of other code.
+    /// The last operation of each lane that precedes the next one here and may wait for the
+    /// program: a host function, or the first operation after a wait for an event of other code.
     pub(super) host_fns: VectorClock,
-    /// The numbers of checkpoints after which the lane was given such an operation, or a wait for one.
+    /// The numbers of the checkpoints after which the lane was given such an operation, or a wait
+    /// for one.
     held: VecDeque<u64>,
-    /// The last number if all operations after the last checkpoint are host functions without memory: nothing needs an
-    /// event of these.
+    /// The last number, if all operations after the last checkpoint are host functions without
+    /// memory. Nothing needs an event of these.
     unused: u64,
-    /// Whether a wait for an event of other code came after the last checkpoint. No vector tells.
+    /// Whether a wait for an event of other code came after the last checkpoint. Vectors do not
+    /// show such a wait.
     pub(super) has_unknown_wait: bool,
     /// Marks that are recorded again when they have no other holder.
     spare: Vec<Arc<Mark>>,
@@ -120,10 +123,10 @@ pub(super) struct State {
     pub(super) tracers: SmallVec<[AtLane; 1]>,
 }
 
-/// When events are recorded for other lanes.
+/// The time at which events are recorded for other lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Records {
-    /// When one of them needs it.
+    /// When another lane needs one.
     #[default]
     OnDemand,
     /// After each operation, because no other thread can record this stream.
@@ -138,9 +141,10 @@ pub(crate) struct Opening<'a> {
     pub(crate) records: Records,
     /// The thread of a per-thread stream.
     pub(crate) owner: Option<u64>,
-    /// The mark of the end of the stream before, which is complete.
+    /// The mark of the end of the previous stream, which is complete.
     pub(crate) end: Option<&'a Arc<Mark>>,
-    /// What the calling thread knows to be complete, which precedes everything in the stream.
+    /// The positions that the calling thread knows to be complete. They precede everything in the
+    /// stream.
     pub(crate) known: &'a VectorClock,
 }
 
@@ -157,11 +161,11 @@ impl Lane {
         let (seq, tenancy) = (state.seq, state.tenancy + 1);
         let earlier = opening.end.cloned().or_else(|| state.earlier.take());
         let mut vector = opening.known.clone();
-        // The work of the stream before is complete, and its numbers go on.
+        // The work of the previous stream is complete, and its numbers continue.
         vector.raise(Position { lane: opening.id, seq });
         let all = tracers.all();
         begin(&all, seq);
-        // Checkpoints are dropped: `earlier` stands for the streams before.
+        // Checkpoints are dropped: `earlier` stands for the previous streams.
         *state = State {
             stream: Some(opening.stream),
             device: Some(opening.stream.device),
@@ -203,7 +207,7 @@ impl Lane {
         positions.iter().all(|position| state.vector.covers(*position))
     }
 
-    /// Calls `look` with the positions that everything which the lane enqueues from now on comes after.
+    /// Calls `look` with the positions that precede everything that the lane enqueues from now on.
     pub(crate) fn with_vector<R>(&self, look: impl FnOnce(&VectorClock) -> R) -> R {
         look(&self.lock().vector)
     }
@@ -218,8 +222,8 @@ impl Lane {
         self.lock().device
     }
 
-    /// Adds a tracer, unless the lane has it: a stream that has just been opened may have found it
-    /// already.
+    /// Adds a tracer, unless the lane has it already: a stream that has just been opened may have
+    /// added it.
     pub(crate) fn attach(&self, tracer: &Arc<Tracer>) {
         let mut state = self.lock();
         if !state.tracers.iter().any(|other| other.is(tracer)) {
@@ -284,8 +288,9 @@ impl State {
         Ok(mark)
     }
 
-    /// Records an event for what the lane was given, unless there is one: what it is given next may wait for the program,
-    /// and work that needs an operation before that must not (S5).
+    /// Records an event for the work that the lane was given, unless there is one. The next
+    /// operation may wait for the program, and a consumer of the earlier work must not wait for it
+    /// (S5).
     pub(super) fn record_before_host(&mut self, gate: &Gate, lane: LaneId) -> Result<()> {
         if self.recorded().max(self.base).max(self.unused) < self.seq {
             self.record(gate, lane)?;
@@ -311,7 +316,8 @@ impl State {
         Ok(())
     }
 
-    /// Notes that the last operation is a host function. Nothing needs an event of one without memory.
+    /// Notes that the last operation is a host function. Nothing needs an event of a host function
+    /// without memory.
     pub(super) fn note_host_fn(&mut self, position: Position, has_memory: bool) {
         self.host_fns.raise(position);
         if !has_memory && self.recorded().max(self.base).max(self.unused) + 1 == self.seq {
@@ -319,8 +325,8 @@ impl State {
         }
     }
 
-    /// Whether the oldest checkpoint stays, because a host function stands between it and the next one that the calling thread
-    /// does not know to be complete.
+    /// Whether the oldest checkpoint stays, because between it and the next one there is a host
+    /// function that the calling thread does not know to be complete.
     fn holds_oldest(&mut self, domain: u64, lane: LaneId) -> bool {
         let Some(oldest) = self.checkpoints.front().map(|mark| mark.position.seq) else {
             return false;
@@ -366,8 +372,8 @@ impl State {
         })
     }
 
-    /// Notes that the last operation is a launch. Other operations need no note, since they have
-    /// other numbers.
+    /// Notes that the last operation is a launch. Other operations need no note, because their
+    /// numbers differ.
     #[inline(always)]
     pub(super) fn note_launch(&mut self) {
         self.behind_kernel = Some(self.seq);
@@ -378,12 +384,12 @@ impl State {
         self.behind_kernel = None;
     }
 
-    /// Whether the next operation comes directly behind a launch.
+    /// Whether the next operation comes directly after a launch.
     pub(super) fn is_behind_kernel(&self) -> bool {
         self.behind_kernel.is_some_and(|launch| launch == self.seq)
     }
 
-    /// Adds what the calling thread knows to the vector: it precedes what the thread enqueues (law
+    /// Adds what the calling thread knows to the vector. It precedes what the thread enqueues (law
     /// A2), and so everything after that in the lane.
     #[inline]
     pub(super) fn learn_of_thread(&mut self, domain: u64) {

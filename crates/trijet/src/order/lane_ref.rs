@@ -23,9 +23,9 @@ pub(crate) struct LaneRef {
     pub(super) lane: Arc<Lane>,
     pub(crate) device: DeviceId,
     pub(crate) stream: GateStream,
-    /// The part of the lane in the order with the legacy stream.
+    /// How the lane takes part in the order with the legacy stream.
     pub(crate) legacy: Option<LegacyOrder>,
-    /// Takes the operations of the lane instead of the driver.
+    /// The recorder that takes the operations of the lane in place of the driver.
     pub(super) recorder: Option<Arc<dyn Recorder>>,
 }
 
@@ -41,7 +41,7 @@ impl LaneRef {
         Self { domain, id, lane, device: stream.device, stream, legacy, recorder: None }
     }
 
-    /// What takes its operations, if they are not enqueued.
+    /// The recorder that takes its operations, if they are not enqueued.
     pub(crate) fn recorder(&self) -> Option<&Arc<dyn Recorder>> {
         self.recorder.as_ref()
     }
@@ -122,14 +122,14 @@ impl LaneRef {
     }
 
     /// Gives the lane back when its stream is dropped. The checkpoints stay until another stream
-    /// opens the lane. If there is no record of the end, because the device is lost or the driver
-    /// refused it, the lane is never known to be free. It is not reused, and calls that need its
-    /// work fail.
+    /// opens the lane. The end has no record if the device is lost or the driver refused the
+    /// record. Then the lane is never known to be free, so it is not reused, and calls that need
+    /// its work fail.
     pub(crate) fn retire(&self, end: Result<Option<Arc<Mark>>>) -> Result<()> {
         let mut state = self.lane().lock();
         state.stream = None;
         state.end_error = end.as_ref().err().map(Error::again);
-        // The end of a stream without work is that of the stream before it.
+        // The end of a stream without work is the end of the previous stream.
         let end = end.map(|end| end.or_else(|| state.earlier.clone()));
         drop(state);
         self.domain.retire(self.id, end?);

@@ -2,9 +2,9 @@
 //!
 //! An operation of the legacy stream follows everything that the blocking streams of its device
 //! hold, and everything that they are given later follows it. The driver keeps this order. The
-//! library adds it to the lane vectors, so that it inserts no waits for it. No blocking stream is
-//! given an operation while the legacy stream is, so that the driver and the library see these
-//! operations in the same order.
+//! library adds it to the lane vectors, so that it inserts no waits for it. While the legacy stream
+//! is given an operation, no blocking stream is given one, so that the driver and the library see
+//! these operations in the same order.
 //!
 //! The per-thread default stream is a blocking stream of one thread. To the driver, its handle
 //! means the stream of the thread that calls. So only its own thread may use it, and every
@@ -20,7 +20,7 @@ use crate::log::thread;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A lane and its tenancy by a blocking stream. The legacy stream waits for the pending work of a
-/// member, also after the stream was dropped, until another stream gets the lane.
+/// member until another stream gets the lane, even after the member was dropped.
 type BlockingMember = (LaneId, u64);
 
 /// The lanes of one device that the legacy stream waits for, and its barrier for them.
@@ -50,7 +50,7 @@ pub(crate) struct Barrier {
     version: u64,
 }
 
-/// The part of a lane in the order with the legacy stream. Non-blocking lanes have none.
+/// How a lane takes part in the order with the legacy stream. Non-blocking lanes do not.
 #[derive(Debug, Clone)]
 pub(crate) struct LegacyOrder {
     class: StreamClass,
@@ -60,8 +60,8 @@ pub(crate) struct LegacyOrder {
 }
 
 /// The lock that is held during a call, so that the library sees the calls in the driver's order.
-/// It is released before a call that may wait. The order of such a call and those of other streams
-/// is unknown, and the library claims none.
+/// It is released before a call that may wait. The order between such a call and the calls of other
+/// streams is unknown, and the library claims none.
 pub(crate) struct Turn<'a> {
     legacy: &'a LegacyOrder,
     held: TurnGuard<'a>,
@@ -97,7 +97,7 @@ impl LegacyOrder {
         self.thread
     }
 
-    /// Refuses a call of another thread than that of a per-thread stream.
+    /// Refuses a call of another thread on a per-thread stream.
     pub(crate) fn demand_own_thread(&self, op: &'static str) -> Result<()> {
         if self.thread.is_none_or(|thread| thread == thread::number()) {
             return Ok(());
@@ -151,7 +151,7 @@ impl LegacyOrder {
 impl Turn<'_> {
     /// Whether an operation that is enqueued now follows `position` because of the legacy stream. A
     /// record or a synchronization does not: it stands for the work that the stream holds, and the
-    /// barrier is no part of that (laws A4 and A9).
+    /// barrier is no part of that work (laws A4 and A9).
     pub(crate) fn implies(&self, position: Position) -> bool {
         match self.held {
             TurnGuard::Member { .. } => self.legacy.blocking.order().barrier.covers(position),
@@ -159,7 +159,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What an operation that is enqueued now follows because of the legacy stream.
+    /// The positions that an operation enqueued now follows because of the legacy stream.
     pub(crate) fn barrier(&self) -> Barrier {
         match self.held {
             TurnGuard::Member { .. } => {
@@ -170,7 +170,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether the turn is that of the legacy stream.
+    /// Whether the legacy stream has the turn.
     pub(super) fn is_legacy(&self) -> bool {
         matches!(self.held, TurnGuard::Legacy { .. })
     }

@@ -18,19 +18,20 @@ pub(crate) struct Mark {
     pub(crate) device: DeviceId,
     /// The positions that are complete when the event is.
     pub(crate) snapshot: VectorClock,
-    /// The last of these in each lane that may wait for the program, see [`lane`](super::lane).
+    /// For each lane, the last of these positions that may wait for the program, see
+    /// [`lane`](super::lane).
     pub(super) host_fns: VectorClock,
     pub(crate) position: Position,
 }
 
-/// What an event of the program stands for.
+/// The work that an event of the program stands for.
 #[derive(Debug)]
 pub(crate) struct EventWork {
     /// The position of the record.
     pub(crate) position: Position,
     /// The positions that are complete when the event is.
     pub(crate) clock: VectorClock,
-    /// The last of these in each lane that may wait for the program.
+    /// For each lane, the last of these positions that may wait for the program.
     pub(super) host_fns: VectorClock,
 }
 

@@ -1,9 +1,10 @@
 //! Access of devices to each other's memory.
 //!
-//! A copy between two devices takes the link between them if the device of its stream has access to the memory of the other
-//! one. Without access the driver moves the bytes through the host, and refuses memory that is mapped into a range of
-//! addresses, as that of a heap is. So the first copy between two devices gives access where it is possible, and where it is not, the
-//! library moves the bytes through the host.
+//! A copy between two devices takes the link between them if the device of its stream has access to
+//! the memory of the other one. Without access the driver moves the bytes through the host, and
+//! refuses memory that is mapped into a range of addresses, such as the memory of a heap. So the
+//! first copy between two devices gives access where that is possible. Where it is not, the library
+//! moves the bytes through the host.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -14,10 +15,10 @@ use std::sync::{Mutex, MutexGuard};
 
 /// The code of the driver for access that other code has enabled.
 const ALREADY_ENABLED: i32 = 704;
-/// Pairs of so many devices have a bit each.
+/// Pairs of devices with smaller numbers than this have a bit each.
 const QUICK: u32 = 8;
 
-/// A device that uses memory, and the one whose memory it is.
+/// A device that uses memory, and the device that owns the memory.
 type DevicePair = (DeviceId, DeviceId);
 
 /// Whether operations of a device reach the memory of another one.
@@ -28,12 +29,12 @@ pub(crate) enum Reach {
     None,
 }
 
-/// Which device has access to whose memory.
+/// The accesses of devices to the memory of others.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
-    /// The pairs of which nothing is to be done, as bits. Every copy between devices asks.
+    /// The pairs that need no more work, as bits. Every copy between devices reads them.
     settled: AtomicU64,
-    /// Those among them that have no link.
+    /// The pairs among them that have no link.
     unlinked: AtomicU64,
     state: Mutex<PeersState>,
 }
@@ -53,10 +54,11 @@ fn bit((user, owner): DevicePair) -> u64 {
 }
 
 impl Peers {
-    /// Gives the device `user` access to the memory of `owner`, if there is a link between them, and if it has none yet.
+    /// Gives the device `user` access to the memory of `owner`, if there is a link between them and
+    /// `user` has no access yet.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Errors of the driver.
     #[inline]
     pub(crate) fn reach(
         &self,
@@ -96,10 +98,10 @@ impl Peers {
         Ok(if is_unlinked { Reach::None } else { Reach::Direct })
     }
 
-    /// Gives or takes away the access of `user` to the memory of `owner` that belongs to no pool.
+    /// Gives or removes the access of `user` to the memory of `owner` that belongs to no pool.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Errors of the driver.
     pub(crate) fn set(
         &self,
         driver: &dyn Driver,
@@ -124,10 +126,11 @@ impl Peers {
         user == owner || self.state().given.contains(&(user, owner))
     }
 
-    /// Notes a pool that a device allocates from. Devices with access to the device get it to the pool.
+    /// Notes a pool that a device allocates from. Devices with access to the memory of that device
+    /// get access to the pool.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Errors of the driver.
     pub(crate) fn note_pool(
         &self,
         driver: &dyn Driver,
@@ -158,7 +161,7 @@ impl Peers {
 impl PeersState {
     fn give(&mut self, driver: &dyn Driver, (user, owner): DevicePair) -> Result<()> {
         match driver.peer_enable(user, owner) {
-            // Other code of the process did.
+            // Other code of the process gave the access.
             Err(error) if error.code() == Some(ALREADY_ENABLED) => {}
             given => given?,
         }

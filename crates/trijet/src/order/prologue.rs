@@ -1,5 +1,5 @@
-//! Slow-path extras of an operation: the record of its predecessor, its waits, its timed events and
-//! its entries.
+//! The extra steps of an operation on the slow path: the record of its predecessor, its waits, its
+//! timed events and its entries.
 #![forbid(unsafe_code)]
 
 use super::lane::{Records, State};
@@ -17,7 +17,7 @@ use crate::log::reading::Reading;
 use crate::log::{task_name, thread};
 use std::sync::Arc;
 
-/// The extras of one operation that the calls after it need.
+/// The extra steps of one operation that the later calls need.
 #[derive(Default)]
 pub(super) struct Prologue {
     /// Waits that were left out on request.
@@ -28,13 +28,13 @@ pub(super) struct Prologue {
     pub(super) called: Option<Reading>,
     /// The tag it is enqueued under, if a tracer wants the engines' times.
     pub(super) tag: Option<u64>,
-    /// The device was told its position, so that an error can name it.
+    /// Whether the device was told its position, so that an error can name it.
     pub(super) is_named: bool,
 }
 
 impl LaneRef {
-    /// Enqueues what comes before an operation in its lane: the record of the last one, its waits,
-    /// and the event of its begin.
+    /// Enqueues what comes before an operation in its lane: the record of the last operation, the
+    /// waits, and the event of its start.
     #[inline(never)]
     pub(super) fn before(
         &self,
@@ -58,7 +58,7 @@ impl LaneRef {
         if engine != Engine::None {
             prologue.tag = state.tracers.iter().find_map(|tracer| tracer.tag());
         }
-        // These come last, because they concern the operation alone.
+        // These come last, because they concern this operation alone.
         if prologue.tag.is_some() {
             self.tag(prologue.tag);
         }
@@ -114,12 +114,13 @@ impl LaneRef {
         if state.records == Records::AtOnce
             && let Err(error) = state.record(self.gate(), self.id)
         {
-            // It is enqueued all the same. A call that needs it before the next record fails.
+            // The operation is enqueued nevertheless. A call that needs it before the next record
+            // fails.
             drop(error);
         }
     }
 
-    /// The event before a timed operation: the end of the one before, or a new event.
+    /// The event before a timed operation: the end of the previous one, or a new event.
     fn timed_begin(&self, state: &mut State, engine: Engine) -> Result<Option<Arc<Instant>>> {
         let mut tracers = state.tracers.iter();
         if engine == Engine::None || !tracers.any(|r| r.wants_pair(engine)) {
@@ -131,8 +132,8 @@ impl LaneRef {
         }
     }
 
-    /// Records the event after a timed operation, which is enqueued and does not fail with it: the
-    /// tracers keep the error for the call that takes the trace.
+    /// Records the event after a timed operation. The operation is enqueued, so it does not fail if
+    /// the record does: the tracers keep the error for the call that takes the trace.
     fn timed_end(&self, state: &mut State) -> Option<Arc<Instant>> {
         match self.instant(state) {
             Ok(end) => Some(end),

@@ -1,4 +1,4 @@
-//! Calls on lanes whose operations are collected instead of enqueued.
+//! Calls on lanes whose operations are recorded and not enqueued.
 #![forbid(unsafe_code)]
 
 use super::gate::CAPTURE_UNSUPPORTED;
@@ -23,8 +23,8 @@ impl LaneRef {
         recorder.take((self.id, self.device), submission)
     }
 
-    /// The error of an operation in another stream than those of the recording, which would run before those that
-    /// are recorded.
+    /// The error of an operation in a stream that is not part of the recording. It would run before
+    /// the operations that are recorded.
     pub(super) fn not_recorded(&self, op: &'static str) -> Error {
         let cause = "the operations of this code are recorded, and the stream does not belong to the recording";
         Error::new(ErrorKind::Capturing, op, cause).with_code(CAPTURE_UNSUPPORTED).on(self.device)

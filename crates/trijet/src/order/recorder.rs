@@ -1,4 +1,4 @@
-//! What takes the operations of a lane, where they are collected instead of enqueued.
+//! The recorder of a lane, which collects its operations instead of enqueuing them.
 #![forbid(unsafe_code)]
 
 use super::submission::Submission;
@@ -11,8 +11,8 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// The domain of memory that only the operations of a recording use. It is no domain of a driver, so every
-/// other use is refused.
+/// The domain of memory that only the operations of a recording use. It is no domain of a driver,
+/// so every other use is refused.
 pub(crate) const OF_A_RECORDING: u64 = u64::MAX;
 
 /// Collects the operations of lanes. They stamp no memory.

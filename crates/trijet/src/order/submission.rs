@@ -1,4 +1,4 @@
-//! One operation to be enqueued: its action, and the tracks of the memory that it uses.
+//! One operation to enqueue: its action, and the tracks of the memory that it uses.
 #![forbid(unsafe_code)]
 
 use super::host_fn::Slot;
@@ -9,12 +9,12 @@ use crate::device::driver::{Action, AtReturn};
 use std::ops::Range;
 use std::panic::Location;
 
-/// One operation to be enqueued.
+/// One operation to enqueue.
 #[derive(Debug)]
 pub(crate) struct Submission<'a> {
     pub(crate) action: Action<'a>,
-    /// [`Action::at_return`] and [`Action::may_wait`], asked where the kind of the action is known
-    /// to the compiler.
+    /// The results of [`Action::at_return`] and [`Action::may_wait`]. They are computed where the
+    /// compiler knows the kind of the action.
     pub(crate) at_return: AtReturn,
     pub(crate) may_wait: bool,
     /// Whether it runs functions of the program, which may wait for the program.
@@ -24,7 +24,7 @@ pub(crate) struct Submission<'a> {
     pub(crate) uses: &'a [Use<'a>],
     /// The chunk of a pipeline it belongs to.
     pub(crate) chunk: Option<u64>,
-    /// Where it was enqueued.
+    /// The line of the program that enqueues it.
     pub(crate) site: &'static Location<'static>,
     /// The slot of a host function, which gets the sequence number before the driver has the
     /// function.
@@ -52,7 +52,7 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// Whether the uses are those of the action.
+    /// Whether the uses agree with the accesses of the action.
     pub(super) fn agrees(&self) -> bool {
         let mut uses = self.uses.iter();
         let mut same = true;
@@ -70,7 +70,7 @@ impl<'a> Submission<'a> {
 }
 
 /// Stamps the memory of an operation as far as that needs no lock. Returns the other accesses as
-/// bits: an operation has at most 64 accesses, those of a full batch.
+/// bits: an operation has at most 64 accesses, because a full batch has that many.
 #[inline(always)]
 pub(super) fn stamp(uses: &[Use<'_>], position: Position, at_return: AtReturn) -> u64 {
     let mut late = 0;
@@ -86,7 +86,7 @@ pub(super) fn stamp(uses: &[Use<'_>], position: Position, at_return: AtReturn) -
     late
 }
 
-/// Stamps what is left when no lane is locked.
+/// Stamps the remaining accesses, when no lane is locked.
 #[inline(always)]
 pub(super) fn stamp_late(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Position]) {
     if late != 0 || !left_out.is_empty() {

@@ -1,4 +1,4 @@
-//! Traces and checks of lanes: their begin and their end.
+//! Traces and checks of lanes: their start and their end.
 #![forbid(unsafe_code)]
 
 use super::domain::Domain;
@@ -26,8 +26,8 @@ impl LaneRef {
         Ok(instant)
     }
 
-    /// Traces this lane from now on. The times of its device are measured from an event on it, unless
-    /// they have an origin already.
+    /// Traces this lane from now on. The times of its device are measured from an event on it,
+    /// unless they have an origin already.
     pub(crate) fn begin_trace(&self, tracer: &Arc<Tracer>) -> Result<()> {
         let mut state = self.lane().lock();
         let before = Reading::now(self.driver());
@@ -41,7 +41,8 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Gives the times of another device an origin: an event on a new stream, for which no work waits.
+    /// Gives the times of another device an origin: an event on a new stream. No work waits for
+    /// that stream.
     fn begin_beside(&self, device: DeviceId, tracer: &Tracer) -> Result<()> {
         let (gate, log) = (self.gate(), &self.gate().log);
         let handle = log.driver.stream_create(device, StreamKind::NonBlocking, 0)?;
@@ -63,7 +64,7 @@ impl LaneRef {
     }
 
     /// Traces every lane of the domain from now on. An event on this lane is time zero. Each other
-    /// device that is open and not lost gets an origin of its own.
+    /// device that is open and not lost gets its own origin.
     pub(crate) fn trace_all(&self, from: TimesFrom) -> Result<()> {
         let (domain, log) = (&self.domain, &self.gate().log);
         // A trace that was never taken ends first: only one at a time can collect activities.

@@ -1,19 +1,20 @@
-//! The track of an allocation: its stamps. For each byte range, these name the operation that last
-//! wrote it, and all that have read it since. From them follows what a new access must wait for.
+//! The track of an allocation: its stamps. For each byte range, the stamps name the operation that
+//! last wrote it, and all operations that have read it since. They decide what a new access must
+//! wait for.
 //!
 //! The last reader of each lane is kept. A lane executes in order, so its last reader stands for
 //! its earlier ones. It does not stand for the readers of other lanes.
 //!
 //! *Whole and ranged stamps.* Most accesses are of the whole allocation. Their stamps are a few
 //! atomic numbers. They cost no lock, and an atomic update only when a lane takes an empty slot.
-//! Borrows make this sound: while an allocation has one owner, an access that writes is exclusive,
-//! and an access before or after it on another thread has the borrow from a hand-over, which orders
-//! the two. Only readers can come at the same time, and a reader writes the slot of its lane under
-//! the lock of its lane. Accesses of parts go to a map of byte ranges behind a lock. An allocation
-//! that was split keeps all of its stamps in the map.
+//! Borrows make this sound: while an allocation has one owner, an access that writes is exclusive.
+//! An access before or after it on another thread got the borrow by a hand-over, which orders the
+//! two. Only readers can come at the same time, and a reader writes the slot of its lane under the
+//! lock of its lane. Accesses of parts go to a map of byte ranges with a lock. An allocation that
+//! was split keeps all of its stamps in the map.
 //!
-//! *Manual memory.* The library does not know the order of its users, so no user stands for one of
-//! another lane. The last writer and the last reader of each lane are kept, whatever bytes they
+//! *Manual memory.* The library does not know the order of its users, so no user stands for a user
+//! of another lane. The last writer and the last reader of each lane are kept, whatever bytes they
 //! used.
 #![forbid(unsafe_code)]
 
@@ -30,11 +31,13 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-/// Byte ranges whose stamps are kept exactly. When there are more, neighbours that one lane wrote are joined: a buffer
-/// that grows by an element at a time would have as many as elements, and an access of the whole would look at each.
+/// Number of byte ranges whose stamps are kept exactly. When there are more, neighbours that one
+/// lane wrote are joined. Otherwise a buffer that grows by one element at a time would have a range
+/// for each element, and an access of the whole would look at each.
 const RANGES_KEPT: usize = 64;
 
-/// Positions to wait for, the latest of each lane. Those of all slots fit without the heap.
+/// Positions to wait for, the latest of each lane. The positions of all slots fit without an
+/// allocation.
 pub(crate) type NeededPositions = SmallVec<[Position; SLOTS + 2]>;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,7 +52,8 @@ impl Stamp {
         keep_latest(&mut self.reads, position);
     }
 
-    /// A stamp for the bytes of two, if one lane wrote both: what follows the later write follows the earlier one, too.
+    /// A stamp for the bytes of two, if one lane wrote both: an access that follows the later write
+    /// follows the earlier one too.
     fn joined(&self, other: &Self) -> Option<Self> {
         let write = match (self.write, other.write) {
             (Some(one), Some(two)) if one.lane == two.lane => Some(one.max(two)),
@@ -71,7 +75,7 @@ pub(crate) struct Track {
     pub(crate) place: Place,
     /// The size of the allocation.
     bytes: u64,
-    /// The bytes that it may use now, from its front on. It is never made smaller.
+    /// The number of bytes that it may use now, from its start. It never falls.
     extent: AtomicU64,
     /// The last write of the whole; of manual memory, the last write in each lane.
     writes: Slots,
@@ -81,7 +85,7 @@ pub(crate) struct Track {
     ranged: AtomicBool,
     /// Whether it has several owners. All stamps are then in the map.
     parts: AtomicBool,
-    /// Made by the first access that needs it.
+    /// The rarely needed part. The first access that needs it makes it.
     rare: OnceLock<Box<Rare>>,
     /// The first lane that used it, plus one; 0 while none has.
     first_lane: AtomicU32,
@@ -90,19 +94,19 @@ pub(crate) struct Track {
     shared: AtomicBool,
     /// Whether it is manual memory: the program orders its uses, and no waits are inserted.
     manual: AtomicBool,
-    /// The last users of the bytes before they were allocated. A write follows them, and so does every use of
-    /// manual memory.
+    /// The last users of the bytes before they were allocated. A write follows them, and so does
+    /// every use of manual memory.
     before: SmallVec<[Position; 2]>,
 }
 
-/// The part of a track that few allocations need. A track is moved when its allocation is made, and is small
-/// without it.
+/// The part of a track that few allocations need. A track is moved when its allocation is made, so
+/// it is kept small.
 #[derive(Debug, Default)]
 struct Rare {
     /// The stamps of parts.
     stamps: Mutex<RangeMap<Stamp>>,
-    /// Users that no stamp names: those whose wait was left out on request, so that a later stamp
-    /// hides them, and those of manual memory that found no slot. The host must not access the
+    /// Users that no stamp names: users whose wait was left out on request, so that a later stamp
+    /// hides them, and users of manual memory that found no slot. The host must not access the
     /// bytes before they are complete.
     left_out: Mutex<NeededPositions>,
 }
@@ -126,7 +130,7 @@ impl Rare {
     fn with_readers(bytes: u64, readers: &[Position]) -> Box<Self> {
         let rare = Box::<Self>::default();
         let mut stamps = rare.stamps.lock().expect("no code panics under the stamps");
-        // An empty allocation keeps the users of its memory, too, for the next owner.
+        // An empty allocation also keeps the users of its memory, for the next owner.
         stamps.update(0..bytes.max(1), Stamp::default, |stamp| {
             readers.iter().for_each(|position| stamp.read(*position));
         });
@@ -149,9 +153,9 @@ impl Track {
         Self::following(domain, bytes, place, SmallVec::new())
     }
 
-    /// The track of an allocation of bytes that were used before: `before` are their last users, the latest of
-    /// each lane. A write follows them. A read of bytes that were not written follows nothing, because they have no
-    /// content.
+    /// The track of an allocation of bytes that were used before: `before` are their last users,
+    /// the latest of each lane. A write follows them. A read of bytes that were not written follows
+    /// nothing, because they have no content.
     #[inline(always)]
     pub(crate) fn following(
         domain: u64,
@@ -182,7 +186,8 @@ impl Track {
         std::mem::replace(self, Self::new(self.domain, 0, self.place))
     }
 
-    /// Forgets the stamps of an allocation that was dropped. `users` are the last users of its bytes.
+    /// Forgets the stamps of an allocation that was dropped. `users` are the last users of its
+    /// bytes.
     #[inline]
     pub(crate) fn rest(&mut self, users: SmallVec<[Position; 2]>) {
         self.writes.clear();
@@ -197,7 +202,7 @@ impl Track {
         self.before = users;
     }
 
-    /// Becomes the track of a new allocation of the same bytes, or of a part of them.
+    /// Makes it the track of a new allocation of the same bytes, or of a part of them.
     #[inline]
     pub(crate) fn wake(&mut self, bytes: u64) {
         self.id = BlockId::fresh();
@@ -215,8 +220,9 @@ impl Track {
         self.bytes
     }
 
-    /// Raises the number of bytes that it may use, from none on. An access of all of them counts as one of the whole. What
-    /// used the whole before used no new byte. Requires exclusive access to the allocation.
+    /// Raises the number of bytes that it may use, starting from none. An access of all of them
+    /// counts as an access of the whole. Earlier accesses of the whole used none of the new bytes.
+    /// Requires exclusive access to the allocation.
     #[inline]
     pub(crate) fn grow(&self, extent: u64) {
         if extent > self.extent.load(Ordering::Relaxed) {
@@ -227,7 +233,8 @@ impl Track {
         }
     }
 
-    /// An allocation that uses none of its bytes, until it grows. The users before it used all of them.
+    /// An allocation that uses none of its bytes, until it grows. The users before it used all of
+    /// them.
     pub(crate) fn growing(self) -> Self {
         if self.has_users_before() {
             self.move_to_map(&mut self.lock());
@@ -325,8 +332,8 @@ impl Track {
         first != mine
     }
 
-    /// Adds to `needs` what an access must follow: the last write, and for a write every reader.
-    /// Leaves out the positions that are `implied`.
+    /// Adds to `needs` the operations that an access must follow: the last write, and for a write
+    /// every reader. Leaves out the positions that are `implied`.
     #[inline]
     pub(crate) fn users<A: smallvec::Array<Item = Position>>(
         &self,
@@ -387,8 +394,8 @@ impl Track {
         }
     }
 
-    /// Adds what an access by the host, a free or the next owner must follow: the users, and those
-    /// that no stamp names.
+    /// Adds the operations that an access by the host, a free or the next owner must follow: the
+    /// users, and the users that no stamp names.
     pub(crate) fn all_users<A: smallvec::Array<Item = Position>>(
         &self,
         range: &Range<u64>,
@@ -437,8 +444,7 @@ impl Track {
         true
     }
 
-    /// Stamps a write of the whole, which follows every access before it and stands for all of
-    /// them.
+    /// Stamps a write of the whole. It follows every access before it, and stands for all of them.
     #[inline]
     fn write_whole(&self, position: Position) {
         self.reads.clear();
@@ -501,7 +507,8 @@ impl Track {
         }
     }
 
-    /// Forgets the stamps in the map of the bytes that it may use. Bytes that it did not reach keep theirs.
+    /// Forgets the stamps in the map of the bytes that it may use. The bytes beyond these keep
+    /// theirs.
     fn forget_ranges(&self, stamps: &mut RangeMap<Stamp>) {
         let extent = self.extent.load(Ordering::Relaxed);
         if extent < self.bytes {
@@ -523,7 +530,7 @@ impl Track {
         }
         stamps.update(0..self.extent.load(Ordering::Relaxed), Stamp::default, |stamp| {
             // A write of the whole empties the map, and a write of a part calls this function
-            // first. So if the whole has a write, the map has readers only.
+            // first. So if the whole has a write, the map has only readers.
             stamp.write = write.or(stamp.write);
             reads.iter().for_each(|position| stamp.read(*position));
         });

@@ -24,7 +24,8 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Moves a mark that covers another need before that need, which then needs no wait of its own.
+/// Moves a mark that covers another need before that need, so that the other need needs no own
+/// wait.
 fn widest_first(needs: &mut NeededPositions, marks: &mut Marks) {
     for at in 0..needs.len() {
         let covered =
@@ -60,7 +61,7 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Enqueues the waits, and adds to `left_out` those that are left out on request.
+    /// Enqueues the waits, and adds to `left_out` the waits that are left out on request.
     pub(super) fn wait_for(
         &self,
         state: &mut State,
@@ -82,8 +83,8 @@ impl LaneRef {
             // An early free would damage memory of other owners: its waits are never left out.
             let droppable = submission.action.kind().effect() != Effect::Frees;
             if self.domain.count_wait(droppable, about) {
-                // The lane vector stays as it was, so that a lane that waits for this one does not
-                // take the other operation for complete.
+                // The lane vector does not include the other operation. So a lane that waits for
+                // this one does not take it for complete.
                 left_out.push(*need);
                 continue;
             }
@@ -104,8 +105,8 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Makes future work of this lane wait for an event of the program. `work` is what it stands for; `None` for an event that
-    /// the library did not make.
+    /// Makes future work of this lane wait for an event of the program. `work` is the work that the
+    /// event stands for; `None` for an event that the library did not make.
     pub(crate) fn wait_event(
         &self,
         event: EventHandle,
@@ -181,7 +182,7 @@ impl LaneRef {
         self.note_wait(&state, (event, on), (state.called(self.driver()), site));
     }
 
-    /// Records an event of the program on the stream. Returns what the event stands for.
+    /// Records an event of the program on the stream. Returns the work that the event stands for.
     pub(crate) fn record_event(
         &self,
         event: EventHandle,
@@ -207,7 +208,7 @@ impl LaneRef {
         Ok(EventWork { position, clock, host_fns })
     }
 
-    /// A mark that stands for everything enqueued so far, waits included; `None` if nothing was
+    /// A mark that stands for everything enqueued so far, including waits; `None` if nothing was
     /// enqueued.
     pub(crate) fn mark(&self) -> Result<Option<Arc<Mark>>> {
         let _turn = match &self.legacy {
@@ -216,7 +217,7 @@ impl LaneRef {
         };
         let mut state = self.lane().lock();
         // A default stream may stand for work that this lane did not enqueue: the legacy stream for
-        // that of blocking streams, the stream of a thread for that of earlier handles. A stream
+        // work of blocking streams, the stream of a thread for work of earlier handles. A stream
         // that the program made may hold work that the lane has not seen.
         let is_seen = self.stream.maker == Maker::Library;
         if !state.used && !state.class.is_default() && is_seen {
@@ -230,7 +231,7 @@ impl LaneRef {
     }
 
     /// Everything that the lane has enqueued or waited for, for a wait of the host for the stream.
-    /// For the legacy stream, it includes that of the blocking streams (law A14).
+    /// For the legacy stream, it includes the work of the blocking streams (law A14).
     pub(crate) fn known(
         &self,
         op: &'static str,

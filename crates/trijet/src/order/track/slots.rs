@@ -4,7 +4,8 @@
 use crate::base::id::Position;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Lanes whose last access of the whole is kept in a slot. Reads of other lanes go to the map.
+/// Number of lanes whose last access of the whole is kept in a slot. Reads of other lanes go to the
+/// map.
 pub(in crate::order) const SLOTS: usize = 8;
 
 /// The latest positions of a few lanes. Slots are filled from the front; an empty slot is 0.

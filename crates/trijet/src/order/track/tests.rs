@@ -54,8 +54,8 @@ fn an_allocation_keeps_every_earlier_user_of_its_bytes_until_it_is_written() {
     }
 }
 
-/// Appends by one lane, with readers of some elements: few ranges are kept, and each byte is followed by its own
-/// users at least.
+/// Appends by one lane, with readers of some elements. Few ranges are kept, and an access of a byte
+/// follows at least the users of that byte.
 #[test]
 fn many_small_writes_of_a_lane_keep_few_stamps_and_every_order() {
     let track = Track::new(0, 10_000, Place::Device);
@@ -169,7 +169,8 @@ proptest! {
 }
 
 proptest! {
-    /// An allocation that grows: users before it used all bytes, and an access of all that it has used no later byte.
+    /// An allocation that grows: users before it used all bytes, and an access of all that it has
+    /// used no later byte.
     #[test]
     fn the_stamps_of_a_growing_allocation_equal_one_stamp_per_byte(
         before in 0u32..12,
