@@ -1,5 +1,5 @@
-//! The arguments of a launch as they are collected: the words that the kernel gets, and the uses of
-//! memory that order it.
+//! The arguments of a launch while they are collected: the words that the kernel gets, and the uses
+//! of memory that order it.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -11,12 +11,12 @@ use crate::order::track::Use;
 use arrayvec::ArrayVec;
 use bytemuck::NoUninit;
 
-/// The arguments of one launch. A kernel with typed parameters takes a tuple of values instead; a
-/// kernel with [`Dynamic`](super::Dynamic) parameters takes this.
+/// The arguments of one launch of a kernel with [`Dynamic`](super::Dynamic) parameters. A kernel
+/// with typed parameters takes a tuple of values instead.
 ///
-/// `read`, `write` and `update` pass a pointer and a 64-bit length in elements, as the kernels of
-/// this library take them. The methods ending in `_ptr` pass the pointer alone, for kernels that get
-/// their lengths in another way.
+/// `read`, `write` and `read_write` pass a pointer and a 64-bit length in elements, as the kernels
+/// of this library take them. The methods ending in `_ptr` pass the pointer alone, for kernels that
+/// get their lengths in another way.
 #[derive(Debug, Default)]
 pub struct Args<'a> {
     pub(super) block: ArgBlock,
@@ -38,7 +38,7 @@ impl<'a> Args<'a> {
         Self::default()
     }
 
-    /// The same arguments, for another launch while these are kept.
+    /// A copy of the arguments, for another launch.
     pub(crate) fn again(&self) -> Args<'_> {
         let uses = self.uses.iter().map(|of| Use { range: of.range.clone(), ..*of });
         Args { block: self.block.clone(), uses: uses.collect() }
@@ -166,7 +166,7 @@ mod tests {
     use crate::device::{Executor, HostConfig, Order};
     use crate::stream::Device;
 
-    /// The index counts what the kernel gets: a pointer with its length is two arguments.
+    /// The index counts arguments of the kernel: a pointer with its length is two.
     #[test]
     fn each_way_to_pass_memory_has_its_words_and_its_access() -> Result<()> {
         let executor = Executor::Virtual(Order::Greedy);

@@ -46,11 +46,12 @@ pub struct Kernel<P> {
     params: PhantomData<fn(P)>,
 }
 
-/// A kernel without the types of its parameters: what a launch does once they are collected.
+/// A kernel without the types of its parameters, for the steps of a launch after the arguments are
+/// collected.
 struct Untyped {
     spec: KernelSpec,
     number: OnceLock<usize>,
-    /// What the PTX of the declaration says, from the first device that loads it.
+    /// The module that the PTX of the declaration describes, from the first device that loads it.
     ptx: OnceLock<Arc<ptx::Module>>,
 }
 
@@ -61,27 +62,27 @@ impl<P> fmt::Debug for Kernel<P> {
 }
 
 impl<P> Kernel<P> {
-    /// Declares a kernel. `examples/own_kernel.rs` declares one with a twin, which runs on every device, and one
-    /// that takes a plain pointer and runs in any grid. A twin takes its arguments with
-    /// [`Tile::args`](crate::kernels::Tile::args).
+    /// Declares a kernel. `examples/own_kernel.rs` declares two: one with a twin, which runs on
+    /// every device, and one that takes a plain pointer and runs in any grid. A twin takes its
+    /// arguments with [`Tile::args`](crate::kernels::Tile::args).
     ///
     /// # Safety
     /// The entry point has exactly the parameters `P`: each span as a pointer followed by a 64-bit
-    /// length in elements, each [`Ptr`](super::Ptr) as a pointer alone, and each [`Tiled`](super::Tiled) as
-    /// a tensor map. It touches no bytes outside its spans, and writes none of an [`In`](super::In). The
-    /// caller chooses the boxes of a tiling, and a copy of a box fills as much shared memory: see
-    /// [`ArgBlock::tiled`]. All of this holds for every list of
-    /// arguments that the check of the declaration accepts, with every configuration that its shape
-    /// computes or accepts. Where it has a `griddepcontrol.wait`, each of its threads executes one before
-    /// it uses memory and before it ends, so that it may be launched as a
-    /// [dependent](LaunchConfig::dependent).
+    /// length in elements, each [`Ptr`](super::Ptr) as a pointer alone, and each
+    /// [`Tiled`](super::Tiled) as a tensor map. It touches no bytes outside its spans, and writes
+    /// none of an [`In`](super::In). The caller chooses the boxes of a tiling, and a copy of a box
+    /// fills as much shared memory as the box has: see [`ArgBlock::tiled`]. All of this holds for
+    /// every list of arguments that the check of the declaration accepts, with every configuration
+    /// that its shape computes or accepts. If the entry point has a `griddepcontrol.wait`, each of
+    /// its threads executes one before it uses memory and before it ends, so that it may be
+    /// launched as a [dependent](LaunchConfig::dependent).
     ///
-    /// With the parameters [`Dynamic`](super::Dynamic) safe code may launch it with any list of arguments:
-    /// of any number and order, with scalars of any value, of which one may be an address, and with
-    /// any spans, read or written. The entry point must then keep to the above for every list that
-    /// `check` accepts, so `check` has to refuse every list in which a scalar stands where a span is
-    /// expected, a span is only read that the kernel writes, or an argument is missing: see
-    /// [`ArgBlock::count`] and [`ArgBlock::spans`], with the place and the mode of each span.
+    /// With the parameters [`Dynamic`](super::Dynamic), safe code may launch it with any list of
+    /// arguments: in any number and order, with scalars of any value, which may be addresses, and
+    /// with any spans, read or written. The entry point must then fulfil the above for every list
+    /// that `check` accepts. So `check` has to refuse every list with a scalar in the place of a
+    /// span, with a span that is only read where the kernel writes, or without an argument: see
+    /// [`ArgBlock::count`] and [`ArgBlock::spans`], which has the place and the mode of each span.
     #[must_use]
     pub const unsafe fn declare(spec: KernelSpec) -> Self {
         let code = Untyped { spec, number: OnceLock::new(), ptx: OnceLock::new() };
@@ -185,7 +186,7 @@ impl Untyped {
         Ok(module)
     }
 
-    /// Adds the entries that the code has to the error that it has not this one.
+    /// Adds to the error that the code lacks this entry, and the entries that it has.
     #[cold]
     fn absent(&self, device: &OpenDevice, error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
@@ -216,15 +217,15 @@ impl Untyped {
         };
         let written = args.spans().iter().filter(|arg| arg.mode.writes());
         let longest = written.map(|arg| arg.elements).max().unwrap_or(0);
-        // Dividing by what need not be a power of two costs as much as half a launch.
+        // A division by a number that need not be a power of two costs as much as half a launch.
         match per_thread {
             0 | 1 => LaunchConfig::covering(longest, u64::from(THREADS), THREADS),
             more => LaunchConfig::covering(longest, u64::from(THREADS) * u64::from(more), THREADS),
         }
     }
 
-    /// Refuses a configuration that the caller gave and that the device, or the declaration, does not
-    /// allow. A grid of no blocks is allowed, since it launches nothing.
+    /// Refuses a given configuration that the device, or the declaration, does not allow. A grid of
+    /// no blocks is allowed, since it launches nothing.
     fn check_given(
         &self,
         config: &LaunchConfig,
@@ -250,7 +251,8 @@ impl Untyped {
         check(args, config).map_err(|why| self.refused(&why))
     }
 
-    /// Refuses a launch that the device has no room for. The driver would refuse it without a reason.
+    /// Refuses a launch that the device has no room for. The driver would refuse it without a
+    /// reason.
     fn check_room(
         &self,
         device: &OpenDevice,
@@ -289,11 +291,12 @@ fn limits(device: &OpenDevice) -> LaunchLimits {
 }
 
 impl Device {
-    /// Loads a kernel now. The first use of one can hold back every stream until running work
-    /// ends (law A42), so load before a pipeline starts.
+    /// Loads a kernel now. The first use of a kernel can hold back every stream until running work
+    /// ends (law A42), so load it before a pipeline starts.
     ///
-    /// PTX, also that of a compiled source, is compared with the device and its driver before the
-    /// driver gets it, see [`PtxRule`](crate::kernels::PtxRule). Cubins and fatbins are not scanned.
+    /// PTX, including PTX compiled from a source, is compared with the device and its driver before
+    /// the driver gets it, see [`PtxRule`](crate::kernels::PtxRule). Cubins and fatbins are not
+    /// scanned.
     ///
     /// ```
     /// use trijet::kernels::{Code, KernelSpec, Shape};
@@ -312,17 +315,17 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// `Compile`, with the rule, the value and the limit or with the words of the compiler; `NotFound`,
-    /// `NoTwin`, or `Unsupported` without a compiler.
+    /// `Compile`, with the rule, the value and the limit, or with the message of the compiler;
+    /// `NotFound`, `NoTwin`, or `Unsupported` without a compiler.
     #[track_caller]
     pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<()> {
         calling::refuse("load")?;
         kernel.code.loaded(self.shared(), Location::caller()).map(|_| ())
     }
 
-    /// The size in bytes of each parameter of a kernel's entry point, which is loaded if it was not.
-    /// `None` if the driver cannot say: before CUDA 12.4, and on a host device. Otherwise every launch
-    /// is refused whose arguments differ from this in number or in a size.
+    /// The size in bytes of each parameter of a kernel's entry point. Loads the kernel if
+    /// necessary. `None` if the driver does not tell: before CUDA 12.4, and on a host device. If
+    /// the driver tells, a launch is refused whose arguments have another number or another size.
     ///
     /// # Errors
     /// As for [`Device::load`].
@@ -335,8 +338,9 @@ impl Device {
 }
 
 impl Device {
-    /// How many blocks and clusters of a kernel run at the same time with this configuration, on a device
-    /// that does nothing else. The grid has no meaning here. The kernel is loaded if it was not.
+    /// The number of blocks and clusters of a kernel that run at the same time with this
+    /// configuration, on a device that does nothing else. The grid has no meaning here. Loads the
+    /// kernel if necessary.
     ///
     /// ```
     /// use trijet::kernels::AXPY;
@@ -350,8 +354,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` for blocks or clusters that no device allows; `Unsupported` for clusters on a driver
-    /// that has none; as for [`Device::load`].
+    /// `InvalidValue` for blocks or clusters that no device allows; `Unsupported` for clusters on a
+    /// driver that has none; as for [`Device::load`].
     #[track_caller]
     pub fn occupancy<P>(&self, kernel: &Kernel<P>, config: &LaunchConfig) -> Result<Occupancy> {
         calling::refuse("occupancy")?;
@@ -369,8 +373,8 @@ impl Stream {
     /// does nothing.
     ///
     /// # Errors
-    /// `InvalidValue`, with the name of the kernel, for arguments that its declaration refuses, before
-    /// the driver is called; `NoTwin` on the host device; an error of the driver.
+    /// `InvalidValue`, with the name of the kernel, for arguments that its declaration refuses,
+    /// before the driver is called; `NoTwin` on the host device; an error of the driver.
     #[track_caller]
     pub fn launch<'a, P, A: ArgsFor<'a, P>>(&self, kernel: &Kernel<P>, args: A) -> Result<()> {
         calling::refuse("launch")?;
@@ -397,9 +401,11 @@ impl Stream {
     ///     let spec = KernelSpec::new("twice", Code::source(CODE), shape).check(|args| {
     ///         let (elements, n) = (args.spans()[0].elements, args.scalar::<i32>(1));
     ///         let covers = u64::try_from(n).is_ok_and(|n| n <= elements);
-    ///         if covers { Ok(()) } else { Err(format!("n is {n}, and x has {elements} elements")) }
+    ///         let refusal = || format!("n is {n}, and x has {elements} elements");
+    ///         covers.then_some(()).ok_or_else(refusal)
     ///     });
-    ///     // SAFETY: it takes (float*, int), and writes x[..n] only; the check refuses an `n` beyond x.
+    ///     // SAFETY: it takes (float*, int), and writes x[..n] only. The check refuses an `n`
+    ///     // beyond the end of x.
     ///     unsafe { Kernel::declare(spec) }
     /// };
     ///
@@ -417,9 +423,9 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue`, with the name of the kernel, for arguments or a configuration that the device, the
-    /// declaration or the PTX refuses, before the driver is called; `NoTwin` on the host device; an error of
-    /// the driver.
+    /// `InvalidValue`, with the name of the kernel, for arguments or a configuration that the
+    /// device, the declaration or the PTX refuses, before the driver is called; `NoTwin` on the
+    /// host device; an error of the driver.
     #[track_caller]
     pub fn launch_with<'a, P, A: ArgsFor<'a, P>>(
         &self,

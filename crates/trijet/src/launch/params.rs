@@ -24,18 +24,20 @@ pub struct InOut<T>(PhantomData<fn() -> T>);
 /// lengths in another way: `Ptr<In<f32>>` is `const float*`.
 #[derive(Debug)]
 pub struct Ptr<P>(PhantomData<fn() -> P>);
-/// An [`In`], [`Out`] or [`InOut`] that the kernel copies by boxes of a matrix: `Tiled<In<f32>>` is `const
-/// __grid_constant__ CUtensorMap`, a structure of 128 bytes, aligned to 64 (Tensor Memory Accelerator). Its
-/// arguments are [views with a tiling](crate::View::tiled).
+/// An [`In`], [`Out`] or [`InOut`] that the kernel copies by boxes of a matrix: `Tiled<In<f32>>` is
+/// `const __grid_constant__ CUtensorMap`, a structure of 128 bytes, aligned to 64 (Tensor Memory
+/// Accelerator). Its arguments are [views with a tiling](crate::View::tiled).
 #[derive(Debug)]
 pub struct Tiled<P>(PhantomData<fn() -> P>);
-/// The parameters of a kernel that is known only at run time: the arguments that the caller collected
-/// in [`Args`]. The check of the kernel's declaration says which lists the kernel takes.
+/// The parameters of a kernel that is known only at run time: the arguments that the caller
+/// collected in [`Args`]. The check of the kernel's declaration decides which lists the kernel
+/// takes.
 #[derive(Debug)]
 pub struct Dynamic;
 
-/// The traits that keep other crates from implementing [`Arg`] and [`ArgsFor`]. Such an
-/// implementation could pass an address, or a shared view to a kernel that writes, in safe code.
+/// Other crates cannot implement [`Arg`] and [`ArgsFor`], because they cannot name these traits.
+/// Such an implementation could pass, in safe code, an address, or a shared view to a kernel that
+/// writes.
 mod sealed {
     /// A value that can stand for the parameter `P`.
     #[expect(unnameable_types, reason = "other crates must not implement it")]
@@ -54,7 +56,7 @@ mod sealed {
             `InOut` take `&mut buffer` or a mutable view"
 )]
 pub trait Arg<'a, P>: sealed::One<P> {
-    /// Appends it.
+    /// Appends the value.
     ///
     /// # Errors
     /// `InvalidValue` when there are too many arguments.
@@ -157,7 +159,7 @@ tiled! {
 
 /// Values that can stand for all parameters `P` of a kernel. Sealed, like [`Arg`].
 pub trait ArgsFor<'a, P>: sealed::All<P> {
-    /// Appends them in order.
+    /// Appends the values in order.
     ///
     /// # Errors
     /// `InvalidValue` when there are too many arguments.
@@ -249,7 +251,7 @@ mod tests {
         Ok(())
     }
 
-    /// The check of such a kernel sees lists of pointers and scalars, and need not know of tilings.
+    /// The check of such a kernel sees lists of pointers and scalars, and need not handle tilings.
     #[test]
     fn a_kernel_with_dynamic_parameters_takes_no_tilings() -> Result<()> {
         let s = Device::host(HostConfig::default())?.remove(0).stream()?;

@@ -10,17 +10,17 @@ use crate::device::{image, ptx};
 use std::borrow::Cow;
 use std::fmt;
 
-/// How exactly the kernel and its twin agree.
+/// How exactly the results of the kernel and its twin agree.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Exactness {
-    /// Bit for bit.
+    /// They are equal bit for bit.
     Exact,
-    /// To this relative tolerance.
+    /// They are equal up to this relative tolerance.
     Relative(f64),
 }
 
-/// A check of the arguments of a launch. The text of a refusal says what is wrong with them.
+/// A check of the arguments of a launch. The text of a refusal names what is wrong with them.
 pub type CheckArgs = fn(&ArgBlock) -> std::result::Result<(), String>;
 
 /// Where the configuration of a launch comes from.
@@ -29,7 +29,7 @@ pub type CheckArgs = fn(&ArgBlock) -> std::result::Result<(), String>;
 pub enum Shape {
     /// One thread for `per_thread` elements of the longest written span, in blocks of 256 threads.
     Elements {
-        /// Elements of one thread.
+        /// The number of elements of each thread.
         per_thread: u32,
     },
     /// The function computes it from the arguments.
@@ -87,12 +87,13 @@ impl KernelSpec {
         self
     }
 
-    /// Makes sure, without a device, that CUDA C++ compiles for the compute capability `compute`, that
+    /// Checks, without a device, that CUDA C++ compiles for the compute capability `compute`, that
     /// a binary is whole, and that the code has the entry. The entries of a fatbin are not known.
     ///
     /// # Errors
-    /// `Unsupported` without the run-time compiler; `Compile` with its messages, which name lines of
-    /// the source, or with the damage of a binary; `NotFound` with the entries that the code has.
+    /// `Unsupported` without the run-time compiler; `Compile` with its messages, which name lines
+    /// of the source, or with the damage of a binary; `NotFound` with the entries that the code
+    /// has.
     pub fn check_code(&self, compute: (u32, u32)) -> Result<()> {
         match self.entries(compute)? {
             Some(names) if !names.iter().any(|entry| *entry == self.name) => {
@@ -130,7 +131,7 @@ impl KernelSpec {
         self.file.clone().unwrap_or_else(|| format!("{}.{extension}", self.name))
     }
 
-    /// The error of code with these entries, which lack the one of the kernel.
+    /// The error of code that has these entries, and not the entry of the kernel.
     #[cold]
     pub(super) fn absent(&self, entries: &[String]) -> Error {
         let names: Vec<String> = entries.iter().map(|entry| format!("`{entry}`")).collect();
@@ -164,8 +165,8 @@ impl KernelSpec {
         self
     }
 
-    /// Allows launches with up to `bytes` of dynamic shared memory for each block. Above 48 KiB this
-    /// sets the opt-in attribute of the kernel.
+    /// Allows launches with up to `bytes` of dynamic shared memory for each block. Above 48 KiB
+    /// this sets the opt-in attribute of the kernel.
     #[must_use]
     pub const fn shared_bytes_max(mut self, bytes: u32) -> Self {
         self.shared_bytes_max = bytes;

@@ -1,5 +1,5 @@
-//! The arguments of a twin as one tuple, with the types of the kernel's parameters: a twin that takes it counts
-//! nothing.
+//! The arguments of a twin as one tuple, with the types of the kernel's parameters, so that the
+//! twin need not count them.
 #![forbid(unsafe_code)]
 
 use super::params::{In, InOut, Out, Ptr, Tiled};
@@ -14,15 +14,16 @@ mod sealed {
     /// A parameter that a twin takes.
     #[expect(unnameable_types, reason = "other crates must not implement it")]
     pub trait TwinParam {
-        /// What the twin gets.
+        /// The type of the argument in the twin.
         type Taken<'a>;
-        /// Takes it from argument `index`, and sets `index` to the next one.
+        /// Takes argument `index`, and sets `index` to the next one.
         fn take<'a>(tile: &mut Tile<'a>, index: &mut usize) -> Self::Taken<'a>;
     }
 }
 use sealed::TwinParam;
 
-/// The parameters of a kernel, whose arguments its twin takes with [`Tile::args`]: a tuple of up to eleven.
+/// The parameters of a kernel, whose arguments its twin takes with [`Tile::args`]: a tuple with up
+/// to eleven parameters.
 ///
 /// | parameter | the twin gets |
 /// |---|---|
@@ -71,8 +72,8 @@ impl<'a> Tile<'a> {
     /// ```
     ///
     /// # Panics
-    /// When the kernel has other parameters, or after an argument was taken. The message lists the arguments, and
-    /// the error of the launch has it.
+    /// When the kernel has other parameters, or after an argument was taken. The message lists the
+    /// arguments, and the error of the launch has it.
     #[must_use]
     pub fn args<P: TwinParams>(&mut self) -> P::Taken<'a> {
         P::take(self)
