@@ -1,4 +1,4 @@
-//! The type of an argument, as the program that launches a kernel has it.
+//! The type of an argument, as the program that launches a kernel declares it.
 #![forbid(unsafe_code)]
 
 use std::any::{TypeId, type_name};
@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Copy)]
 pub(crate) struct ArgType(fn() -> (TypeId, &'static str));
 
-/// In place of a type: the argument is the length of the span before it.
+/// Stands in place of a type: the argument is the length of the span before it.
 pub(super) struct Length;
 
 impl ArgType {

@@ -1,5 +1,5 @@
 //! The argument block of a kernel launch: the words of all arguments, the size of each one, and for
-//! each pointer its span and how the kernel uses it.
+//! each pointer its span and its access mode.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -11,22 +11,22 @@ use arrayvec::ArrayVec;
 use bytemuck::NoUninit;
 use smallvec::SmallVec;
 
-/// The most bytes of arguments. The hardware allows 4 KiB; the shipped kernels need two tilings of 128
-/// bytes and under 128 for the rest.
+/// Maximum number of bytes of arguments. The hardware allows 4 KiB; the shipped kernels need two
+/// tilings of 128 bytes and under 128 for the rest.
 pub(crate) const BYTES_MAX: usize = 640;
-/// The most arguments. A span counts twice, as its address and its length.
+/// Maximum number of arguments. A span counts twice, as its address and its length.
 pub(crate) const ARGS_MAX: usize = 32;
 const WORDS_MAX: usize = BYTES_MAX / 8;
-/// The most spans.
+/// Maximum number of spans.
 pub(crate) const SPANS_MAX: usize = ARGS_MAX / 2;
-/// The most tilings.
+/// Maximum number of tilings.
 pub(crate) const TILED_MAX: usize = 4;
 
 /// A span passed to a kernel.
 #[derive(Debug, Clone)]
 pub struct SpanArg {
-    /// The index of the address among the arguments. Unless the kernel takes the pointer alone, or a
-    /// [tiling](ArgBlock::tiled), the length follows it.
+    /// The index of the address among the arguments. Unless the kernel takes the pointer alone, or
+    /// a [tiling](ArgBlock::tiled), the length follows it.
     pub index: usize,
     /// The memory.
     pub(crate) span: Span,
@@ -48,7 +48,7 @@ impl SpanArg {
     }
 }
 
-/// The arguments of one launch. Every argument begins at a word boundary, which aligns it.
+/// The arguments of one launch. Every argument starts at a word boundary, which aligns it.
 #[derive(Debug, Clone, Default)]
 pub struct ArgBlock {
     words: ArrayVec<u64, WORDS_MAX>,
@@ -76,7 +76,8 @@ fn full() -> Error {
     Error::new(ErrorKind::InvalidValue, "launch", cause)
 }
 
-/// The arguments of a launch that a graph keeps: as many bytes as they have, since a graph has many.
+/// The arguments of a launch that a graph keeps. They take only the bytes that they need, since a
+/// graph has many.
 #[derive(Debug, Clone)]
 pub(crate) struct KeptArgs {
     words: SmallVec<[u64; 8]>,
@@ -91,7 +92,7 @@ pub(crate) struct KeptArgs {
 #[derive(Debug, Clone, Copy)]
 struct KeptSpan {
     index: usize,
-    /// The place of its address among the words.
+    /// The index of its address among the words.
     word: usize,
     mode: Mode,
     elements: u64,
@@ -111,7 +112,7 @@ impl KeptArgs {
         ArgValues { words: &self.words, sizes: &self.sizes, tiled: &self.tiled }
     }
 
-    /// Whether other arguments differ in a value, not counting the places of spans.
+    /// Whether other arguments differ in a value. The addresses of spans do not count.
     pub(crate) fn differ(&self, other: &ArgValues<'_>) -> bool {
         let mut words = self.words.iter().zip(other.words).enumerate();
         self.sizes[..] != *other.sizes
@@ -119,7 +120,7 @@ impl KeptArgs {
             || words.any(|(at, (a, b))| a != b && self.spans.iter().all(|span| span.word != at))
     }
 
-    /// The arguments of a launch, with this memory as their spans, in order.
+    /// The arguments of a launch, with this memory in place of their spans, in order.
     pub(crate) fn with_memory(&self, memory: impl Iterator<Item = Span>) -> ArgBlock {
         let mut args = ArgBlock::default();
         args.words.extend(self.words.iter().copied());
@@ -209,8 +210,8 @@ impl ArgBlock {
         self.spans.try_push(arg).map_err(|_| full())
     }
 
-    /// Appends `span` as a matrix. Its words have the address and room for the form that a driver encodes,
-    /// which it does when it gets the arguments.
+    /// Appends `span` as a matrix. Its words have the address, and room for the form that a driver
+    /// encodes when it gets the arguments.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidValue`] when the block is full.
@@ -253,7 +254,7 @@ impl ArgBlock {
         }
     }
 
-    /// Replaces all arguments by those of `other`, without an allocation.
+    /// Replaces all arguments by the arguments of `other`, without an allocation.
     pub(in crate::device) fn copy_from(&mut self, other: &Self) {
         let Self { words, sizes, types, spans, tiled, signature } = other;
         self.clear();

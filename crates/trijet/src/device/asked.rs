@@ -1,7 +1,8 @@
-//! What a twin, a check or a cost asks the arguments of a launch for, compared with what the launch passes.
+//! The requests of a twin, a check or a cost function for arguments of a launch, and their
+//! comparison with the arguments that the launch passes.
 //!
-//! A launch passes exactly the types that its kernel declares. The bytes of an argument have every type of their
-//! size, so a question of another type would be answered with a wrong number.
+//! A launch passes exactly the types that its kernel declares. The bytes of an argument have every
+//! type of their size, so a request for another type would get a wrong number.
 #![forbid(unsafe_code)]
 
 use super::arg_type::{ArgType, Length};
@@ -11,7 +12,7 @@ use bytemuck::Pod;
 use std::any::type_name;
 use std::fmt;
 
-/// How an argument is asked for.
+/// The form in which an argument is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AskedArgument {
     /// A value.
@@ -20,7 +21,7 @@ pub(crate) enum AskedArgument {
     Read,
     /// A span that is written.
     Write,
-    /// A span that the tasks of a worker write.
+    /// A span that tasks of a worker write.
     Shared,
 }
 
@@ -36,14 +37,14 @@ impl AskedArgument {
     }
 }
 
-/// What an argument is.
+/// The declared parameter of an argument.
 enum DeclaredArgument {
     Scalar(ArgType),
     Span { of: ArgType, mode: Mode, form: SpanForm },
     Length { of: usize },
 }
 
-/// In which form a kernel takes a span.
+/// The form in which a kernel takes a span.
 #[derive(PartialEq, Eq)]
 enum SpanForm {
     PointerAndLength,
@@ -80,8 +81,8 @@ impl ArgBlock {
         self.try_scalar(index).unwrap_or_else(|why| panic!("{why}"))
     }
 
-    /// The scalar at argument `index`, for the check of a kernel with [`Dynamic`](crate::kernels::Dynamic)
-    /// parameters, whose arguments may have any types.
+    /// The scalar at argument `index`, for the check of a kernel with
+    /// [`Dynamic`](crate::kernels::Dynamic) parameters, whose arguments may have any types.
     ///
     /// # Errors
     /// A text that lists the arguments, when argument `index` is no scalar of exactly the type `T`.
@@ -90,7 +91,7 @@ impl ArgBlock {
         Ok(bytemuck::pod_read_unaligned(&self.bytes_at(index)[..size_of::<T>()]))
     }
 
-    /// Compares what is asked for with what the launch passes.
+    /// Compares the requested type with the type that the launch passes.
     ///
     /// # Errors
     /// A text that lists the arguments.
@@ -116,7 +117,7 @@ impl ArgBlock {
         if fits { Ok(()) } else { Err(self.misfit(asked, index, type_name::<T>())) }
     }
 
-    /// Makes sure that there are `count` arguments.
+    /// Checks that there are `count` arguments.
     ///
     /// # Errors
     /// A text that lists them.
@@ -127,7 +128,7 @@ impl ArgBlock {
         Err(format!("the twin takes {count} arguments of {}: {}", self.count(), self.listed()))
     }
 
-    /// What argument `index` is; `None` if there is none.
+    /// The parameter of argument `index`; `None` if there is none.
     fn declared(&self, index: usize) -> Option<DeclaredArgument> {
         let of = *self.types().get(index)?;
         if of.is::<Length>() {
@@ -181,7 +182,7 @@ impl ArgBlock {
 }
 
 impl DeclaredArgument {
-    /// What it is in words.
+    /// The kind in words.
     fn kind(&self) -> &'static str {
         match self {
             Self::Scalar(_) | Self::Length { .. } => "a scalar",

@@ -1,4 +1,4 @@
-//! The code of a kernel, as its author has it.
+//! The code of a kernel, in the form in which its author has it.
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
@@ -9,8 +9,8 @@ use std::borrow::Cow;
 pub enum Code {
     /// PTX, compiled by the driver.
     Ptx(Cow<'static, str>),
-    /// A cubin or fatbin. Its headers are checked, and its code is not: the driver decides whether it
-    /// fits the device.
+    /// A cubin or fatbin. Its headers are checked, and its code is not: the driver decides whether
+    /// it fits the device.
     Cubin(Cow<'static, [u8]>),
     /// CUDA C++, compiled by the run-time compiler (NVRTC), which must be installed.
     Source(Cow<'static, str>),

@@ -2,7 +2,7 @@
 //!
 //! Such a child has the memory of its parent but only one of its threads. The workers of a host
 //! device do not exist there, CUDA does not support it, and any lock may be held by a thread that
-//! does not exist. Calls of the library would hang or fail for no visible reason, so every call is
+//! does not exist. Calls of the library would hang or fail for no visible reason. So every call is
 //! refused, and drops leak. A child that starts another program with `exec`, as
 //! [`std::process::Command`] does, is not affected.
 

@@ -5,7 +5,7 @@ use crate::device::driver::GraphHandle;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// The graphs of a driver. Each has a lock of its own, so that a launch of one holds up no other one.
+/// The graphs of a driver. Each has its own lock, so that a launch of one delays no other.
 #[derive(Debug)]
 pub(in crate::device) struct GraphTable<G>(Mutex<Numbered<G>>);
 

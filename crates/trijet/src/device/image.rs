@@ -1,6 +1,6 @@
 //! The length of a binary, checked before the driver gets it. The call that loads a module has no
-//! parameter for the length: the driver follows the tables in the headers, beyond the end of a file
-//! that was cut.
+//! parameter for the length: the driver follows the tables in the headers, even beyond the end of a
+//! truncated file.
 //!
 //! A cubin is a 64-bit ELF file. A fatbin is a header with its length, and entries that follow each
 //! other.
@@ -17,10 +17,10 @@ const SECTION_HEADER: u64 = 64;
 const NO_BYTES: [u64; 2] = [0, 8];
 const FATBIN: u64 = 0xba55_ed50;
 const FATBIN_HEADER: u64 = 16;
-/// The part of an entry's header that says where the entry ends.
+/// The part of an entry's header that contains the end of the entry.
 const FATBIN_ENTRY: u64 = 16;
 
-/// Why a binary is refused.
+/// The reason why a binary is refused.
 type Refusal = String;
 
 /// Little-endian numbers at offsets of a file.
@@ -40,7 +40,7 @@ impl File<'_> {
         Ok(u64::from_le_bytes(word))
     }
 
-    /// Demands that the file has `bytes` bytes at `at`.
+    /// Refuses the file unless it has `bytes` bytes at `at`.
     fn holds(&self, what: &str, at: u64, bytes: u64) -> Result<(), Refusal> {
         match at.checked_add(bytes) {
             Some(end) if end <= self.len() => Ok(()),
@@ -53,7 +53,7 @@ impl File<'_> {
         format!("it is cut: {what} ends at byte {end}, and the file has {}", self.len())
     }
 
-    /// Demands that the file has a table of `count` headers of `size` bytes.
+    /// Refuses the file unless it has a table of `count` headers of `size` bytes.
     fn table(
         &self,
         what: &str,
@@ -78,7 +78,8 @@ impl File<'_> {
         let sections_at = self.number(40, 8)?;
         let mut sections = [sections_at, self.number(58, 2)?, self.number(60, 2)?];
         if sections_at != 0 && sections[2] == 0 {
-            // With more sections than the field can count, the first one has their number.
+            // If there are more sections than the field can count, the header of the first one has
+            // their number.
             sections[2] = self.number(sections_at.saturating_add(32), 8)?;
         }
         for header in self.table("the table of sections", sections, SECTION_HEADER)? {
@@ -134,7 +135,8 @@ impl File<'_> {
     }
 }
 
-/// Refuses a binary whose headers lead beyond its end, and one that is neither a cubin nor a fatbin.
+/// Refuses a binary whose headers point beyond its end, and one that is neither a cubin nor a
+/// fatbin.
 ///
 /// # Errors
 /// The reason.
@@ -172,7 +174,8 @@ mod tests {
         file[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// A file with the header, a segment of 8 bytes, a section of as many, and one without any.
+    /// A file with the header, a segment of 8 bytes, a section of 8 bytes, and a section without
+    /// bytes.
     fn cubin() -> Vec<u8> {
         let mut file = vec![0; 64 + 56 + 8 + 2 * 64];
         put(&mut file, 0, b"\x7fELF\x02\x01\x01");
@@ -222,7 +225,7 @@ mod tests {
                 for value in [0, 1, 0x7f, 0x80, 0xff] {
                     let mut other = whole.clone();
                     other[at] = value;
-                    // Any answer will do, as long as it comes.
+                    // Any answer will do, as long as there is one.
                     let _ends = check_binary(&other);
                 }
             }
@@ -258,7 +261,7 @@ mod tests {
             for value in [0, 1, 0x7f, 0xff] {
                 let mut other = file.clone();
                 other[at] = value;
-                // Any answer will do, as long as it comes.
+                // Any answer will do, as long as there is one.
                 let _ends = entries(&other);
             }
         }

@@ -8,15 +8,15 @@ use crate::device::occupancy::Occupancy;
 const BLOCK_MAX: [u32; 3] = [1024, 1024, 64];
 /// The largest sides of a grid (as above).
 const GRID_MAX: [u32; 3] = [i32::MAX.cast_unsigned(), 65_535, 65_535];
-/// The most blocks of a cluster on every device that has clusters (CUDA C++ Programming Guide, "Thread
-/// Block Clusters").
+/// Maximum number of blocks of a cluster on every device that has clusters (CUDA C++ Programming
+/// Guide, "Thread Block Clusters").
 const CLUSTER_MAX: u32 = 8;
 /// The first compute capability with clusters.
 const CLUSTERS_SINCE: (u32, u32) = (9, 0);
 /// The compute capability of a host device, whose twins run one tile after another.
 const HOST: (u32, u32) = (0, 0);
 
-/// What a device allows.
+/// The limits of a device.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LaunchLimits {
     pub(crate) block_threads_max: u32,
@@ -41,13 +41,13 @@ pub struct LaunchConfig {
     pub block: [u32; 3],
     /// Dynamic shared memory of a block in bytes.
     pub shared_bytes: u32,
-    /// Blocks of a cluster in x, y and z; ones without clusters.
+    /// Blocks of a cluster in x, y and z; all 1 without clusters.
     pub cluster: [u32; 3],
-    /// All blocks run at the same time, so that they may wait for each other.
+    /// Whether all blocks run at the same time, so that they may wait for each other.
     pub cooperative: bool,
-    /// The priority of the kernel's blocks; that of its stream if there is none.
+    /// The priority of the kernel's blocks; `None` for the priority of its stream.
     pub priority: Option<i32>,
-    /// The kernel may begin before the one before it in its stream has ended.
+    /// Whether the kernel may start before the previous kernel of its stream has ended.
     pub dependent: bool,
 }
 
@@ -72,7 +72,7 @@ impl LaunchConfig {
         Self::covering(elements as u64, u64::from(block), block)
     }
 
-    /// Blocks of `block` threads, each of which covers `per_block` of `elements`.
+    /// Blocks of `block` threads. Each block covers `per_block` of the `elements`.
     #[inline]
     pub(crate) fn covering(elements: u64, per_block: u64, block: u32) -> Result<Self> {
         match i32::try_from(elements.div_ceil(per_block)) {
@@ -94,8 +94,8 @@ impl LaunchConfig {
         self
     }
 
-    /// The same configuration with clusters of `blocks` in x, y and z, which run at the same time and
-    /// reach each other's shared memory. The grid must have whole clusters. A GPU needs compute
+    /// The same configuration with clusters of `blocks` in x, y and z, which run at the same time
+    /// and reach each other's shared memory. The grid must have whole clusters. A GPU needs compute
     /// capability 9.0.
     ///
     /// ```
@@ -111,7 +111,8 @@ impl LaunchConfig {
     }
 
     /// The same configuration as a cooperative launch: all blocks run at the same time. A grid that
-    /// does not fit onto the device is refused, also where other work would make room for it later.
+    /// does not fit onto the device is refused, even if the end of other work would make room for
+    /// it.
     #[must_use]
     #[inline]
     pub const fn cooperative(mut self) -> Self {
@@ -119,9 +120,9 @@ impl LaunchConfig {
         self
     }
 
-    /// The same configuration with a priority of its own, see
-    /// [`DeviceInfo::priorities`](crate::DeviceInfo::priorities). As for streams, values out of range
-    /// are clamped.
+    /// The same configuration with its own priority, see
+    /// [`DeviceInfo::priorities`](crate::DeviceInfo::priorities). As for streams, values out of
+    /// range are clamped.
     #[must_use]
     #[inline]
     pub const fn priority(mut self, priority: i32) -> Self {
@@ -129,15 +130,15 @@ impl LaunchConfig {
         self
     }
 
-    /// The same configuration as a dependent launch (programmatic dependent launch, laws A34 to A36). The
-    /// kernel may begin when every block of the kernel before it in its stream has executed
-    /// `griddepcontrol.launch_dependents` or has ended, and it executes `griddepcontrol.wait` before it
-    /// uses memory. Kernels whose PTX has no such wait are refused.
+    /// The same configuration as a dependent launch (programmatic dependent launch, laws A34 to
+    /// A36). The kernel may start when every block of the previous kernel in its stream has
+    /// executed `griddepcontrol.launch_dependents` or has ended, and it executes
+    /// `griddepcontrol.wait` before it uses memory. Kernels whose PTX has no such wait are refused.
     ///
-    /// The results are those of an ordinary launch, and only the time differs. The launch is an ordinary
-    /// one behind a copy, a fill or a wait, and on a GPU before compute capability 9.0. In a
-    /// [graph](crate::graph) it is an ordinary one also where it follows a node of another stream, or with a
-    /// driver before CUDA 12.3.
+    /// The results are the same as for an ordinary launch; only the time differs. The launch is an
+    /// ordinary one after a copy, a fill or a wait, and on a GPU before compute capability 9.0. In
+    /// a [graph](crate::graph) it is also an ordinary one if it follows a node of another stream,
+    /// or with a driver before CUDA 12.3.
     #[must_use]
     #[inline]
     pub const fn dependent(mut self) -> Self {
@@ -209,8 +210,8 @@ impl LaunchConfig {
         compute == HOST || compute >= CLUSTERS_SINCE
     }
 
-    /// Checks that a device of `multiprocessors` with this occupancy runs all blocks of a cooperative
-    /// launch at the same time, and at least one of its clusters.
+    /// Checks that a device with `multiprocessors` and this occupancy runs all blocks of a
+    /// cooperative launch at the same time, and at least one of its clusters.
     ///
     /// # Errors
     /// A text with the number of blocks and the room for them.

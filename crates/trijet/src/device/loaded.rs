@@ -1,7 +1,9 @@
-//! A kernel that is loaded on a device, and the check that a launch passes the parameters that it has.
+//! A kernel that is loaded on a device, and the check that a launch passes the parameters of the
+//! kernel.
 //!
-//! The driver reads as many bytes as the kernel has parameters, whatever the launch passes. The check
-//! is made once for each list of sizes: a launch with the sizes of the one before compares a number.
+//! The driver reads as many bytes as the kernel has parameters, whatever the launch passes. The
+//! check is made once for each list of sizes: a launch with the same sizes as the previous one
+//! compares one number.
 #![forbid(unsafe_code)]
 
 use super::args::ArgBlock;
@@ -12,14 +14,15 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// In place of a signature: none was accepted yet.
+/// Stands in place of a signature: no arguments were accepted yet.
 const NONE_YET: u64 = u64::MAX;
 
 /// A loaded module.
 #[derive(Debug, Clone)]
 pub(crate) struct LoadedModule {
     pub(crate) handle: ModuleHandle,
-    /// What its PTX says. `None` for a binary, and for a source that a host device does not compile.
+    /// The content of its PTX. `None` for a binary, and for a source that a host device does not
+    /// compile.
     pub(crate) ptx: Option<Arc<ptx::Module>>,
 }
 
@@ -29,7 +32,7 @@ pub(crate) struct Loaded {
     pub(crate) function: FunctionHandle,
     /// The size of each parameter in bytes, if the driver knows them.
     pub(crate) parameters: Option<Box<[usize]>>,
-    /// What its PTX says, if it has any.
+    /// Its entry in the PTX, if there is any.
     entry: Option<ptx::Entry>,
     /// Whether the PTX restricts launches, which few kernels do.
     is_demanding: bool,
@@ -64,7 +67,7 @@ impl Loaded {
         self.entry.as_ref().map_or(Ok(()), |entry| entry.check(config))
     }
 
-    /// Refuses a dependent launch of a kernel that does not wait, as far as that is known.
+    /// Refuses a dependent launch of a kernel that is known not to wait.
     #[cold]
     fn check_dependent(&self) -> Result<(), String> {
         match &self.entry {
@@ -80,10 +83,10 @@ impl Loaded {
     /// Refuses arguments that differ from the kernel's parameters in number or in a size.
     ///
     /// # Errors
-    /// Says which parameters the kernel has, and which the launch passes.
+    /// Names the parameters of the kernel, and the arguments that the launch passes.
     #[inline(always)]
     pub(crate) fn check(&self, args: &ArgBlock) -> Result<(), String> {
-        // The number stands for itself, so no ordering is needed.
+        // Nothing else depends on the number, so no ordering is needed.
         if self.accepted.load(Ordering::Relaxed) == args.signature() {
             return Ok(());
         }

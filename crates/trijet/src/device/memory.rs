@@ -19,7 +19,7 @@ pub(crate) enum Space {
     Device(DeviceId),
     /// Page-locked host memory, which copy engines read and write directly.
     Pinned,
-    /// Ordinary host memory, which the driver copies through buffers of its own.
+    /// Ordinary host memory, which the driver copies through its own buffers.
     Pageable,
 }
 
@@ -55,8 +55,8 @@ impl Memory {
         Self { space, address, bytes, host: host.map(Arc::new) }
     }
 
-    /// Ordinary memory of this process. An operation may use it after its call has returned
-    /// (law A17), so its owner waits for all users before it frees it, as for page-locked memory.
+    /// Ordinary memory of this process. An operation may use it after its call has returned (law
+    /// A17), so its owner waits for all users before it frees it, as for page-locked memory.
     ///
     /// # Errors
     /// `OutOfMemory` when the system has no more.
@@ -94,7 +94,7 @@ impl Memory {
         self.host.as_deref()
     }
 
-    /// Locks the bytes of `range`. `None` if an overlapping lock excludes it, or the host cannot
+    /// Locks the bytes of `range`. `None` if an overlapping lock excludes this, or the host cannot
     /// reach the bytes.
     pub(in crate::device) fn lock(&self, range: Range<u64>, mode: Mode) -> Option<RangeGuard<'_>> {
         RangeGuard::try_new(self.host()?, range, mode)
@@ -138,10 +138,10 @@ impl Span {
         self.range.clone()
     }
 
-    /// Sets its length, from the same first byte on.
+    /// Sets its length; its first byte stays.
     ///
     /// # Panics
-    /// When it does not lie within the memory then.
+    /// When the resized span does not lie within the memory.
     #[inline]
     pub(crate) fn resize(&mut self, bytes: u64) {
         let end = self.range.start + bytes;
@@ -149,7 +149,7 @@ impl Span {
         self.range.end = end;
     }
 
-    /// Locks its bytes. `None` if an overlapping lock excludes it, or the host cannot reach the
+    /// Locks its bytes. `None` if an overlapping lock excludes this, or the host cannot reach the
     /// bytes.
     pub(crate) fn lock(&self, mode: Mode) -> Option<RangeGuard<'_>> {
         self.memory.lock(self.range(), mode)
@@ -169,8 +169,8 @@ impl Span {
         self.range.end - self.range.start
     }
 
-    /// Whether a kernel or fill of `device` can use the bytes: memory of the device itself, and
-    /// page-locked memory. Memory of another device is used by copies.
+    /// Whether a kernel or fill of `device` can use the bytes: they are in memory of the device
+    /// itself, or in page-locked memory. Only copies use memory of another device.
     #[must_use]
     #[inline]
     pub(crate) fn is_reached_by(&self, device: DeviceId) -> bool {
@@ -192,7 +192,7 @@ impl Span {
 }
 
 impl Space {
-    /// The place of the memory in the ledger, which does not name the device.
+    /// The kind of the memory in the ledger, which does not name the device.
     pub(crate) fn place(self) -> Place {
         match self {
             Self::Device(_) => Place::Device,
@@ -218,7 +218,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// Why `src` cannot be copied to `dst`: they differ in length, or overlap.
+/// The reason why `src` cannot be copied to `dst`: they differ in length, or overlap.
 #[cold]
 pub(in crate::device) fn mismatch(dst: &Span, src: &Span) -> String {
     if dst.bytes() == src.bytes() {

@@ -1,7 +1,8 @@
-//! How much of a kernel runs at the same time.
+//! The number of blocks and clusters of a kernel that run at the same time.
 #![forbid(unsafe_code)]
 
-/// How much of a kernel runs at the same time on a device that does nothing else.
+/// The number of blocks and clusters of a kernel that run at the same time on a device that does
+/// nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Occupancy {

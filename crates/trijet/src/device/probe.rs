@@ -15,7 +15,7 @@ pub struct LibraryReport {
     pub state: Result<Vec<&'static str>>,
 }
 
-/// Opens every library, calls none of their functions, and reports what was found.
+/// Opens every library, calls none of their functions, and reports the result.
 ///
 /// ```
 /// let report = trijet::probe::libraries();

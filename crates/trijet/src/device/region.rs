@@ -1,8 +1,7 @@
-//! Bytes of the host that queued operations use: the memory of host devices, and page-locked
-//! memory.
+//! Host bytes that queued operations use: the memory of host devices, and page-locked memory.
 //!
 //! Every access of an executor goes through a [`RangeGuard`]: a lock on a byte range, shared for
-//! reads and exclusive for writes. So a program that lacks an edge gets a wrong result, and no data
+//! reads and exclusive for writes. So a program that lacks an edge gets a wrong result, but no data
 //! race. The guards of page-locked memory that users hold take no lock: they rely on the ordering,
 //! see `memory::pinned`.
 //!
@@ -75,8 +74,8 @@ impl HostBytes {
     }
 
     /// Allocates `len` bytes for a pool. The bytes of a part are zeroed when the first window of it
-    /// is made: most programs use little of the memory that their pools hold, and an exploration
-    /// runs a program many times.
+    /// is made, because most programs use little of the memory that their pools hold, and an
+    /// exploration runs a program many times.
     pub(in crate::device) fn to_part(len: u64) -> Option<Self> {
         let len = usize::try_from(len).ok()?;
         let layout = Layout::from_size_align(len.max(1), ALIGN).ok()?;
@@ -88,7 +87,7 @@ impl HostBytes {
         Some(Self { region: Arc::new(region), start: 0, len })
     }
 
-    /// Zeroes those of the first `end` bytes of the region that are not initialised.
+    /// Zeroes the bytes before `end` in the region that are not initialised.
     #[inline]
     fn make_ready(&self, end: usize) {
         if self.region.ready.load(Ordering::Acquire) < end {
@@ -151,8 +150,8 @@ impl HostBytes {
         self.region.base.as_ptr() as u64 + self.start as u64
     }
 
-    /// Prepares `range` for code that uses the bytes by their address: they are initialised, and no value of this type
-    /// zeroes them any more.
+    /// Prepares `range` for code that uses the bytes by their address: initialises them, and keeps
+    /// values of this type from zeroing them later.
     pub(crate) fn expose(&self, range: &Range<u64>) {
         let (start, len) = self.checked(range);
         self.make_ready(start + len);
@@ -186,8 +185,9 @@ impl HostBytes {
         // SAFETY: `start` is inside of the allocation, by `checked`.
         let at = unsafe { self.region.base.as_ptr().add(start) }.cast::<u32>();
         assert!(at.is_aligned(), "a word is aligned");
-        // SAFETY: four bytes of the allocation, initialised by `make_ready` and aligned. All accesses are atomic, by the
-        // contract of this function: false if a guard or an operation of a host device uses them meanwhile.
+        // SAFETY: four bytes of the allocation, initialised by `make_ready` and aligned. All
+        // accesses are atomic, by the contract of this function: false if a guard or an operation
+        // of a host device uses them meanwhile.
         unsafe { AtomicU32::from_ptr(at) }
     }
 
@@ -212,7 +212,7 @@ impl HostBytes {
         unsafe { std::slice::from_raw_parts_mut(at, len) }
     }
 
-    /// The begin in the region, and the length, of `range` of this window.
+    /// The start in the region, and the length, of `range` of this window.
     fn checked(&self, range: &Range<u64>) -> (usize, usize) {
         let start = usize::try_from(range.start).expect("offsets fit the address space");
         let end = usize::try_from(range.end).expect("offsets fit the address space");
@@ -231,7 +231,7 @@ impl HostBytes {
         Arc::ptr_eq(&self.region, &other.region)
     }
 
-    /// The range of the region that `range` of this window is.
+    /// The range of the region that corresponds to `range` of this window.
     pub(in crate::device) fn in_region(&self, range: &Range<u64>) -> Range<u64> {
         self.start as u64 + range.start..self.start as u64 + range.end
     }
@@ -293,7 +293,7 @@ pub(in crate::device) enum LockedBytes<'a> {
     Write(&'a mut [u8]),
 }
 
-/// A byte range of a window, and how an operation uses it.
+/// A byte range of a window, and the access mode of an operation.
 type WindowPart<'a> = (&'a HostBytes, Range<u64>, Mode);
 
 /// Locks on all byte ranges of one operation. Consecutive ranges of one region are locked and
@@ -303,8 +303,8 @@ pub(in crate::device) struct RangeGuards<'a> {
 }
 
 impl<'a> RangeGuards<'a> {
-    /// Locks every range; `None`, and no lock, if an overlapping lock excludes one of them. That
-    /// can be a lock of another range of the same operation.
+    /// Locks every range; `None`, and no lock, if an overlapping lock excludes one of them. This
+    /// may be a lock of another range of the same operation.
     pub(in crate::device) fn try_new(parts: SmallVec<[WindowPart<'a>; 4]>) -> Option<Self> {
         // The locks that were taken are released when this drops.
         let mut taken = Self { parts: SmallVec::new() };
@@ -347,7 +347,7 @@ impl Drop for RangeGuards<'_> {
     }
 }
 
-/// The locks of the region of `bytes`. Those of another region are unlocked first.
+/// The locks of the region of `bytes`. The locks of another region are released first.
 fn open_region<'a, 'b>(
     open: &'b mut Option<(&'a Arc<Region>, MutexGuard<'a, Locks>)>,
     bytes: &'a HostBytes,
@@ -362,7 +362,7 @@ fn open_region<'a, 'b>(
     locks
 }
 
-/// Adds a lock; false if an overlapping one excludes it.
+/// Adds a lock. Returns false if an overlapping one excludes it.
 fn take(locks: &mut Locks, range: Range<u64>, mode: Mode) -> bool {
     let excluded = locks.iter().any(|(held, held_mode)| {
         let shared_bytes = held.start.max(range.start) < held.end.min(range.end);
@@ -431,7 +431,7 @@ mod tests {
         assert_eq!(guard.bytes()[1024..], [0; (1 << 16) - 1024]);
     }
 
-    /// Other code writes bytes that were exposed. No later use of bytes behind them zeroes these.
+    /// Other code writes bytes that were exposed. No later use of bytes after them zeroes them.
     #[test]
     fn exposed_bytes_are_zero_and_stay_as_other_code_leaves_them() {
         let whole = HostBytes::to_part(1 << 16).expect("a few bytes");

@@ -1,26 +1,26 @@
-//! Tilings: how the copy engine of a multiprocessor sees memory as a matrix, of which it copies boxes.
+//! Tilings: how the copy engine of a multiprocessor sees memory as a matrix and copies boxes of it.
 //!
-//! CUDA calls the encoded form a tensor map, and the unit that uses it the Tensor Memory Accelerator. Every
-//! limit of `cuTensorMapEncodeTiled` (CUDA Driver API, "Tensor Map Object Management") is checked here, since
-//! the driver refuses a tiling without a reason.
+//! CUDA calls the encoded form a tensor map, and the unit that uses it the Tensor Memory
+//! Accelerator. Every limit of `cuTensorMapEncodeTiled` (CUDA Driver API, "Tensor Map Object
+//! Management") is checked here, since the driver gives no reason when it refuses a tiling.
 #![forbid(unsafe_code)]
 
 use bytemuck::Pod;
 
 /// The size of an encoded tiling, which is a parameter of the kernel.
 pub(crate) const MAP_BYTES: usize = 128;
-/// The most rows and columns.
+/// Maximum number of rows and of columns.
 const SIDE_MAX: u64 = 1 << 32;
-/// The rows of a matrix begin less than this far apart.
+/// The distance between the starts of two rows is less than this.
 const PITCH_BYTES_END: u64 = 1 << 40;
-/// The most rows and columns of a box.
+/// Maximum number of rows and of columns of a box.
 const BOX_MAX: u32 = 256;
-/// What divides the address of the matrix, its pitch, and the rows of a box, in bytes.
+/// Divides the address of the matrix, its pitch, and the rows of a box, in bytes.
 const UNIT_BYTES: u64 = 16;
 /// The rows that [`Swizzle::Bytes128`] permutes.
 const SWIZZLED_BYTES: u64 = 128;
 
-/// The type of the elements of a tiling, in whose arithmetic the copy engine reduces.
+/// The type of the elements of a tiling. The copy engine reduces in the arithmetic of this type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the names say it")]
@@ -50,9 +50,9 @@ impl ElementType {
     }
 }
 
-/// An element that a tiling can have.
+/// A type of elements that a tiling can have.
 pub trait TiledElement: Pod + Send + Sync {
-    /// Its type, of the same size.
+    /// The type, with the same size.
     const TYPE: ElementType;
 }
 
@@ -74,16 +74,16 @@ elements! {
 pub enum Swizzle {
     /// The rows of the box follow each other.
     None,
-    /// The rows of the box lie 128 bytes apart, as 8 parts of 16 bytes. Part `p` of row `r` is at the place of
-    /// part `p ^ (r % 8)`, so 8 rows have the elements of a column in different banks. The box begins at
-    /// a multiple of 1024 bytes.
+    /// The rows of the box lie 128 bytes apart, as 8 parts of 16 bytes. Part `p` of row `r` is at
+    /// the place of part `p ^ (r % 8)`, so 8 rows have the elements of a column in different banks.
+    /// The box begins at a multiple of 1024 bytes.
     Bytes128,
 }
 
-/// How a kernel sees memory: as a matrix, of which it copies boxes to and from shared memory
-/// (`cp.async.bulk.tensor.2d`). Elements of a box outside of the matrix are read as zeros. They are not written,
-/// except up to the end of the unit of 16 bytes in which the columns of a row end (measured on an H200 by the case
-/// `boxes_are_read_and_written_within_their_matrix`).
+/// How a kernel sees memory: as a matrix. It copies boxes of it to and from shared memory
+/// (`cp.async.bulk.tensor.2d`). Elements of a box outside of the matrix are read as zeros. They are
+/// not written, except up to the end of the unit of 16 bytes in which the columns of a row end
+/// (measured on an H200 by the case `boxes_are_read_and_written_within_their_matrix`).
 ///
 /// ```
 /// use trijet::kernels::{Swizzle, Tiling};
@@ -94,16 +94,17 @@ pub enum Swizzle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Tiling {
-    /// The rows of the matrix: at most 2^32. A launch whose grid has blocks needs one at least.
+    /// The number of rows of the matrix, at most 2^32. A launch whose grid has blocks needs at
+    /// least one row.
     pub rows: usize,
-    /// The columns of the matrix, likewise.
+    /// The number of columns of the matrix, with the same limits.
     pub columns: usize,
-    /// The elements from the begin of one row to the begin of the next: at least the columns, a multiple of 16
-    /// bytes, and less than 2^40 bytes.
+    /// The number of elements from the start of one row to the start of the next: at least the
+    /// number of columns, a multiple of 16 bytes, and less than 2^40 bytes.
     pub pitch: usize,
-    /// The rows of a box: 1 to 256.
+    /// The number of rows of a box: 1 to 256.
     pub box_rows: u32,
-    /// The columns of a box: 1 to 256, a multiple of 16 bytes, and at most 128 bytes with
+    /// The number of columns of a box: 1 to 256, a multiple of 16 bytes, and at most 128 bytes with
     /// [`Swizzle::Bytes128`].
     pub box_columns: u32,
     /// The order of a box in shared memory.
@@ -111,15 +112,15 @@ pub struct Tiling {
 }
 
 impl Tiling {
-    /// A matrix of `[rows, columns]`, whose rows follow each other, in boxes of `[rows, columns]`, which are not
-    /// swizzled.
+    /// A matrix of `[rows, columns]`, whose rows follow each other, in boxes of `[rows, columns]`.
+    /// The boxes are not swizzled.
     #[must_use]
     pub const fn new(matrix: [usize; 2], boxes: [u32; 2]) -> Self {
         let ([rows, columns], [box_rows, box_columns]) = (matrix, boxes);
         Self { rows, columns, pitch: columns, box_rows, box_columns, swizzle: Swizzle::None }
     }
 
-    /// The same tiling of rows that begin `elements` apart.
+    /// The same tiling, with rows that start `elements` apart.
     #[must_use]
     pub const fn pitch(mut self, elements: usize) -> Self {
         self.pitch = elements;
@@ -143,7 +144,7 @@ impl Tiling {
         self.rows == 0 || self.columns == 0
     }
 
-    /// The end of what writes of boxes touch, in elements. Only for a tiling that was checked.
+    /// The end of the elements that writes of boxes touch. Only for a tiling that was checked.
     pub(crate) fn written_end(&self, element: ElementType) -> u128 {
         if self.is_empty() {
             return 0;
@@ -223,7 +224,7 @@ impl Tiling {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TiledArg {
-    /// The index among the arguments, which is also that of its span.
+    /// The index among the arguments, which is also the index of its span.
     pub index: usize,
     /// The tiling.
     pub tiling: Tiling,
@@ -240,7 +241,7 @@ pub struct Matrix<'a, T> {
 }
 
 impl<'a, T: Pod> Matrix<'a, T> {
-    /// The element at a place, as a box has it: zero outside of the matrix.
+    /// The element at this row and column, as a box has it: zero outside of the matrix.
     #[must_use]
     #[inline]
     pub fn at(&self, row: usize, column: usize) -> T {

@@ -26,7 +26,7 @@ pub struct Cost {
 /// The host side of a kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Twin {
-    /// Elements of each written argument that one tile owns.
+    /// The number of elements of each written argument that one tile owns.
     pub tile_elements: fn(&ArgBlock) -> u64,
     /// Computes one tile.
     pub run: fn(&mut Tile<'_>),
@@ -70,7 +70,7 @@ impl<'a> TileInputs<'a> {
         if bytes.is_empty() { &[] } else { bytemuck::cast_slice(bytes) }
     }
 
-    /// Panics unless argument `index` is what is asked for.
+    /// Panics unless argument `index` has the requested form and type.
     pub(crate) fn expect<T: Pod>(&self, asked: AskedArgument, index: usize) {
         self.args.compare::<T>(asked, index).unwrap_or_else(|why| panic!("{why}"));
     }
@@ -93,12 +93,12 @@ impl<'a> Tile<'a> {
         TileInputs { args: self.args, reads: self.reads }
     }
 
-    /// The scalar at argument `index`. As for the kernel, a pointer and its length are two arguments:
-    /// [`Tile::args`] needs no numbers.
+    /// The scalar at argument `index`. As for the kernel, a pointer and its length are two
+    /// arguments: [`Tile::args`] needs no numbers.
     ///
     /// # Panics
-    /// When argument `index` is no scalar of exactly the type `T`. The message lists the arguments, and the error of
-    /// the launch has it.
+    /// When argument `index` is no scalar of exactly the type `T`. The message lists the arguments,
+    /// and the error of the launch has it.
     #[must_use]
     pub fn scalar<T: Pod>(&self, index: usize) -> T {
         self.args.scalar(index)
@@ -112,7 +112,8 @@ impl<'a> Tile<'a> {
     /// The whole read-only span whose address is argument `index`.
     ///
     /// # Panics
-    /// When `index` is not a read-only span of exactly the type `T`. The message lists the arguments.
+    /// When `index` is not a read-only span of exactly the type `T`. The message lists the
+    /// arguments.
     #[must_use]
     pub fn read<T: Pod>(&self, index: usize) -> &'a [T] {
         self.inputs().read(index)
@@ -127,8 +128,8 @@ impl<'a> Tile<'a> {
         Matrix { elements: self.read(index), tiling: self.tiling(index) }
     }
 
-    /// The tiling that is argument `index`. The tile's part of one that is written is a run of its span, and has
-    /// also the elements between its rows, which the kernel does not write.
+    /// The tiling that is argument `index`. The tile's part of a written tiling is a run of its
+    /// span. It includes the elements between the rows, which the kernel does not write.
     ///
     /// # Panics
     /// When `index` is not a tiling.
@@ -142,7 +143,8 @@ impl<'a> Tile<'a> {
     /// part once.
     ///
     /// # Panics
-    /// When `index` is not a written span of exactly the type `T`, or was taken before. The message lists the arguments.
+    /// When `index` is not a written span of exactly the type `T`, or was taken before. The message
+    /// lists the arguments.
     #[must_use]
     pub fn write<T: Pod>(&mut self, index: usize) -> &'a mut [T] {
         self.inputs().expect::<T>(AskedArgument::Write, index);

@@ -1,4 +1,4 @@
-//! The verbs of copies and fills, and those that write and print bytes.
+//! The verbs of copies and fills, and the verbs that write and print bytes.
 #![forbid(unsafe_code)]
 
 use super::machine::{Answer, Failure, FreedBy, Machine, Object, VerbResult};
@@ -11,7 +11,7 @@ use crate::device::memory::{Memory, Space, Span};
 use crate::device::region::RangeGuard;
 use std::fmt::Write;
 
-/// The most runs of equal bytes that are printed one by one.
+/// Maximum number of runs of equal bytes that are printed one by one.
 const RUNS_MAX: usize = 6;
 
 /// Runs of equal bytes, as in `4*07 60*00`; a digest if there are many runs.
@@ -33,7 +33,7 @@ fn picture(bytes: &[u8]) -> String {
     })
 }
 
-/// Locks bytes of the host, which no operation uses.
+/// Locks host bytes that no operation uses.
 fn lock(span: &Span, mode: Mode) -> VerbResult<RangeGuard<'_>> {
     span.lock(mode).ok_or_else(|| {
         let cause = "a running operation uses the bytes";
@@ -42,7 +42,7 @@ fn lock(span: &Span, mode: Mode) -> VerbResult<RangeGuard<'_>> {
 }
 
 impl Machine<'_> {
-    /// `NAME`, or `NAME[FROM..TO]`. Memory that was freed has no bytes any more.
+    /// `NAME`, or `NAME[FROM..TO]`. Freed memory has no bytes.
     pub(super) fn span_named(&self, word: &str) -> VerbResult<Span> {
         let (name, range) = match word.split_once('[') {
             Some((name, range)) => (name, Some(range.trim_end_matches(']'))),
@@ -63,7 +63,7 @@ impl Machine<'_> {
         Ok(memory.span(from..to))
     }
 
-    /// Waits until no operation uses bytes of the host any more.
+    /// Waits until no operation uses host bytes.
     fn quiet(&mut self) -> VerbResult<()> {
         self.latches.clear();
         for device in &self.used {
@@ -94,7 +94,7 @@ impl Machine<'_> {
         Ok(String::new())
     }
 
-    /// `bytes SPAN`: the bytes when all work is complete.
+    /// `bytes SPAN`: the bytes after all work is complete.
     pub(super) fn bytes(&mut self, words: &mut Words<'_>) -> Answer {
         let span = self.span_named(words.word()?)?;
         self.quiet()?;

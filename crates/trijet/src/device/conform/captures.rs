@@ -62,7 +62,7 @@ impl Machine<'_> {
                 continue;
             }
             if let Ok(graph) = self.driver.capture_end(stream) {
-                // The sequence did not want it.
+                // The sequence did not ask for this graph.
                 drop(self.driver.graph_destroy(graph));
             }
         }

@@ -11,10 +11,10 @@ use crate::device::driver::{Action, FunctionHandle, Image, Launch, ModuleHandle}
 use crate::device::launch_config::LaunchConfig;
 use std::borrow::Cow;
 
-/// The threads of a block, without the option of a launch.
+/// The number of threads of a block, if the launch has no option for it.
 const THREADS: u32 = 128;
 
-/// The image that loads, and those that do not.
+/// The image that loads, and images that do not.
 fn image(which: &str) -> VerbResult<Image<'static>> {
     Ok(match which {
         "good" => Image::Ptx(PTX),
@@ -73,7 +73,7 @@ impl Machine<'_> {
         self.bind(name, Object::Function(function, entry.to_owned()))
     }
 
-    /// The kernel of a name: one that the sequence loaded, or one of the tools.
+    /// The kernel with this name: a kernel that the sequence loaded, or one of the tools.
     fn kernel(&mut self, name: &str, device: DeviceId) -> VerbResult<(FunctionHandle, bool)> {
         if let Some(Object::Function(function, entry)) = self.objects.get(name) {
             return Ok((*function, entry == "mask"));
@@ -86,7 +86,8 @@ impl Machine<'_> {
         }
     }
 
-    /// `launch STREAM mix X K [grid X Y Z] [block X Y Z] [shared N]`, or `mask X Y K` likewise.
+    /// `launch STREAM mix X K [grid X Y Z] [block X Y Z] [shared N]`, or the same with `mask X Y
+    /// K`.
     pub(super) fn launch(&mut self, words: &mut Words<'_>) -> Answer {
         let (stream, device) = self.stream_named(words)?;
         let name = words.word()?;

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-/// Why a call has no value.
+/// The reason why a call has no value.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The driver refused.
@@ -41,10 +41,10 @@ impl From<Unclear> for Failure {
 /// The value of a call; empty if it has none.
 pub(super) type Answer = VerbResult<String>;
 
-/// The result of a part of a verb.
+/// The result of a step of a verb.
 pub(super) type VerbResult<T> = std::result::Result<T, Failure>;
 
-/// How memory is freed.
+/// The way in which memory is freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FreedBy {
     /// In stream order.
@@ -55,7 +55,7 @@ pub(super) enum FreedBy {
     Pinned,
     /// With the last token.
     Dropped,
-    /// It was freed already. Only verbs that free accept it.
+    /// It is freed already. Only verbs that free accept it.
     Gone,
 }
 

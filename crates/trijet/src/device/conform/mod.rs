@@ -56,7 +56,7 @@ fn sequences() -> impl Iterator<Item = Sequence<'static>> {
 }
 
 /// Runs every sequence and writes the transcript. Each call is written before it is made, and its
-/// answer afterwards, so that the text of an interrupted run ends at the call that was interrupted.
+/// answer afterwards, so that the text of an interrupted run ends at the interrupted call.
 ///
 /// ```
 /// use trijet::testing::{Subject, transcript};

@@ -1,8 +1,8 @@
 //! The verbs of streams, events, host functions and devices.
 //!
 //! `hold` makes a stream wait until `release`. On a real clock it enqueues a host function that
-//! waits for a latch. On a modelled clock no thread could open the latch meanwhile, so it enqueues a
-//! kernel that lasts for one second of modelled time.
+//! waits for a latch. On a modelled clock no thread could open the latch meanwhile, so it enqueues
+//! a kernel that lasts for one second of modelled time.
 #![forbid(unsafe_code)]
 
 use super::latch::{Latch, PATIENCE};
@@ -16,7 +16,7 @@ use crate::device::driver::{
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The most polls of an event, for a driver whose time passes only while it is asked.
+/// Maximum number of polls of an event, for a driver whose time passes only during polls.
 const POLLS_MAX: u32 = 1_000_000;
 
 fn readiness(answer: Readiness) -> Answer {

@@ -159,7 +159,7 @@ impl Machine<'_> {
         self.bind(name, Object::Memory(memory, FreedBy::Ordered))
     }
 
-    /// The memory of a name, also if it was freed.
+    /// The memory of a name, even if it is freed.
     fn memory_named(&self, name: &str) -> VerbResult<Memory> {
         match self.named(name)? {
             Object::Memory(memory, _) => Ok(memory),

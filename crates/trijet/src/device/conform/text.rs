@@ -10,8 +10,8 @@
 //! -- a remark
 //! ```
 //!
-//! A sequence begins with its name. `needs` names a property that a driver must have. Consecutive
-//! lines that begin with `>` run on a host thread of their own, while the first thread waits. `may`
+//! A sequence starts with its name. `needs` names a property that a driver must have. Consecutive
+//! lines that start with `>` run on their own host thread, while the first thread waits. `may`
 //! lists the legal answers, if there are several.
 #![forbid(unsafe_code)]
 
@@ -43,7 +43,7 @@ pub(super) struct Line<'a> {
     pub(super) text: &'a str,
     /// The call alone, without `>` and `may`.
     pub(super) statement: &'a str,
-    /// Whether it runs on a host thread of its own, together with its neighbours.
+    /// Whether it runs on its own host thread, together with its neighbours.
     pub(super) on_thread: bool,
 }
 

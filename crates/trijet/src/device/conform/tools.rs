@@ -1,5 +1,5 @@
-//! The kernels of the sequences, as PTX for drivers that compile it and as twins for the others;
-//! and the tools of a device, a stream and loaded kernels that are no part of a sequence.
+//! The kernels of the sequences, as PTX for drivers that compile it and as twins for the others,
+//! and the tools of a device: a stream and loaded kernels that belong to no sequence.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;

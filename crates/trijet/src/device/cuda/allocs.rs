@@ -29,7 +29,7 @@ impl CudaDriver {
         let _relaxed = self.relaxed();
         let size = usize::try_from(bytes.0).unwrap_or(usize::MAX);
         let mut address = 0;
-        // The memory is on the device of the pool, which may be another one than the stream's.
+        // The memory is on the device of the pool, which may differ from the device of the stream.
         let (home, outcome) = match pool {
             Some(pool) => {
                 let outcome = cu!(
@@ -103,7 +103,7 @@ impl CudaDriver {
         )
     }
 
-    /// Adds the size that was asked for and the free memory to the error of an allocation.
+    /// Adds the requested size and the free memory to the error of an allocation.
     #[cold]
     pub(super) fn explain(&self, error: Error, device: DeviceId, bytes: Bytes) -> Error {
         let doing = match self.memory_info(device) {
@@ -140,8 +140,8 @@ impl CudaDriver {
         Ok(Memory::new(Space::Pinned, base.as_ptr() as u64, bytes.0, Some(host)))
     }
 
-    /// A mapping of ours with locked pages. `None` where the driver should allocate the memory; if it
-    /// cannot either, it says why.
+    /// A mapping of this library with locked pages. `None` if the driver should allocate the
+    /// memory. If the driver cannot either, its error has the reason.
     fn locked_mapping(&self, size: usize) -> Option<Memory> {
         if size < MAPPED_MIN {
             return None;
@@ -185,7 +185,7 @@ impl CudaDriver {
         unlocked
     }
 
-    /// Gives the page-locked memory back that has no owner at the end of the driver.
+    /// Unlocks and unmaps the page-locked memory that has no owner when the driver ends.
     pub(super) fn unlock_all(&self) {
         if self.locked.is_empty() {
             return;

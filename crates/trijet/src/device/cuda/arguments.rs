@@ -1,4 +1,5 @@
-//! The arguments of a launch as the driver takes them: a pointer to each, and tilings in encoded form.
+//! The arguments of a launch as the driver takes them: a pointer to each, and tilings in encoded
+//! form.
 
 use super::api::{CuResult, DriverApi, Handle, TensorMap, need};
 use super::error::check;
@@ -14,13 +15,13 @@ const NO_INTERLEAVE: c_int = 0;
 const PROMOTION_128_BYTES: c_int = 2;
 const ZEROS_OUTSIDE: c_int = 0;
 
-/// The pointers. Those beyond the last argument are never read.
+/// The pointers. The pointers after the last argument are never read.
 type Pointers = [MaybeUninit<*mut c_void>; ARGS_MAX];
 
 /// Calls `with` with pointers to the arguments.
 ///
 /// # Errors
-/// `Unsupported` for a tiling on a driver that cannot encode one; those of `with`.
+/// `Unsupported` for a tiling on a driver that cannot encode one; errors of `with`.
 #[inline]
 pub(super) fn with_pointers<R>(
     api: &DriverApi,
@@ -35,7 +36,7 @@ pub(super) fn with_pointers<R>(
     if args.tiled().is_empty() {
         return with(params.as_mut_ptr().cast());
     }
-    // A function of its own, so that other launches have no space for encoded tilings.
+    // A separate function, so that other launches reserve no space for encoded tilings.
     with_tilings(api, args, &mut params, with)
 }
 
@@ -66,15 +67,15 @@ fn encode(api: &DriverApi, arg: &TiledArg, address: u64) -> Result<TensorMap> {
     let encode = need(api.encode_tiled, SYMBOL)?;
     let TiledArg { tiling, element, .. } = arg;
     let mut map = TensorMap::default();
-    // Columns come first: the dimensions go from the one whose elements follow each other.
+    // Columns come first: the first dimension is the one with adjacent elements.
     let sides = [tiling.columns as u64, tiling.rows as u64];
     let pitch_bytes = [tiling.pitch_bytes(*element)];
     let boxes: [c_uint; 2] = [tiling.box_columns, tiling.box_rows];
     let steps: [c_uint; 2] = [1, 1];
-    // SAFETY: the type is the documented signature. The map is a local variable with its alignment, the arrays
-    // have the two dimensions and the one pitch that a matrix has, and all are used during the call only. The
-    // memory at `address` is not accessed: false for a driver that looked at it, to which it is as alive
-    // as to the launch.
+    // SAFETY: the type is the documented signature. The map is a local variable with its alignment,
+    // the arrays have the two dimensions and the one pitch that a matrix has, and all are used
+    // during the call only. The memory at `address` is not accessed: false for a driver that looked
+    // at it, to which it is as alive as to the launch.
     let code: CuResult = unsafe {
         encode(
             &raw mut map,
@@ -158,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_driver_that_cannot_encode_a_tiling_is_told_by_the_name_of_the_function() {
-        // Any library that is no driver.
+        // Any library that is not a driver.
         // SAFETY: the library of mathematics of the system has no initialiser that could do harm.
         let library = unsafe { libloading::Library::new("libm.so.6") };
         let api = DriverApi::load(library.expect("every system has it"));

@@ -1,7 +1,7 @@
-//! Nodes that a graph performs on a condition.
+//! Nodes that a graph executes on a condition.
 //!
-//! The driver has a condition that only a kernel can set. So a kernel in front of the node sets it to the word in
-//! memory, and in a body that is repeated another one does so after everything else.
+//! The condition of the driver can be set only by a kernel. So a kernel before the node sets it to
+//! the word in memory. In a body that is repeated, another kernel sets it after everything else.
 
 use super::api::{Handle, KernelNode, NodeParams, need};
 use super::context::{CudaDriver, cu, raw};
@@ -30,7 +30,7 @@ impl CudaDriver {
         Ok(function)
     }
 
-    /// Adds a node of operations that are performed on a condition.
+    /// Adds a node of operations that are executed on a condition.
     pub(super) fn add_conditional(
         &self,
         device: DeviceId,
@@ -63,8 +63,8 @@ impl CudaDriver {
              writes the place of the body's handle to them"
         )?;
         let bodies = params.conditional.bodies;
-        // SAFETY: the call has succeeded, so it wrote a pointer to an array of `size` handles, which is 1. The array
-        // lives as long as the graph: false after its destruction.
+        // SAFETY: the call has succeeded, so it wrote a pointer to an array of `size` handles,
+        // which is 1. The array lives as long as the graph: false after its destruction.
         let body = unsafe { bodies.read() };
         self.fill_body(device, body, parts, (function, condition))?;
         Ok(added)

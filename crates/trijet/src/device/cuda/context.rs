@@ -20,7 +20,7 @@ use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::{Mutex, OnceLock};
 
-/// The oldest driver whose API we use, as the driver counts: CUDA 12.0.
+/// The oldest supported driver, in the numbers of the driver: CUDA 12.0.
 const VERSION_MIN: c_int = 12_000;
 const DEVICE_SHIFT: u32 = 56;
 
@@ -39,15 +39,15 @@ unsafe impl Send for Context {}
 // "thread safety"), and a context error leaves the handle valid: the calls return the error.
 unsafe impl Sync for Context {}
 
-/// CUDA, with every device's primary context on first use.
+/// CUDA, with the primary context of every device that was used.
 #[derive(Debug)]
 pub(in crate::device) struct CudaDriver {
     pub(super) api: DriverApi,
     pub(super) version: c_int,
-    /// Those that the environment asked for when the driver was initialised.
+    /// The number that the environment requested when the driver was initialised.
     pub(super) hardware_queues: Option<u32>,
     pub(super) contexts: Vec<OnceLock<Context>>,
-    /// The page-locked memory that lies in mappings of ours.
+    /// The page-locked memory in mappings of this library.
     pub(super) locked: LockedPages,
     pub(super) mapped: Mutex<Mapped>,
     pub(super) graphs: GraphTable<CudaGraph>,
@@ -55,13 +55,13 @@ pub(in crate::device) struct CudaDriver {
     pub(super) set_conditions: Mutex<Vec<(DeviceId, FunctionHandle)>>,
 }
 
-/// A context that is current in this thread until the guard drops. Other libraries of the thread use
-/// whatever context is current, so the drop restores the one that was, or none.
+/// A context that is current in this thread until the guard drops. Other libraries of the thread
+/// use whatever context is current, so the drop restores the previous one, or none.
 #[must_use = "the context is current until the guard drops"]
 #[derive(Debug)]
 pub(super) struct Entered<'a> {
     api: &'a DriverApi,
-    /// The context to restore, null for none; `None` if it was current all the time.
+    /// The context to restore, null for none; `None` if the context was current already.
     before: Option<Handle>,
 }
 
@@ -195,7 +195,7 @@ impl CudaDriver {
             "`ordinal` is of this driver; the call writes the local variable `raw`"
         )?;
         // Two threads may both retain the context. `Drop` releases it once, so it stays alive until
-        // the process ends: that leaks it, and does no other harm.
+        // the process ends. This leaks the context, and does no other harm.
         Ok(self.contexts[device.0 as usize].get_or_init(|| Context { raw, ordinal }))
     }
 

@@ -16,7 +16,7 @@ use std::ffi::{c_int, c_void};
 /// The length of a copy.
 ///
 /// # Errors
-/// `InvalidValue` when the spans differ in length, which the driver is not told, or overlap, for
+/// `InvalidValue` when the spans differ in length, which the driver does not check, or overlap, for
 /// which the driver defines no result.
 fn length(op: &'static str, dst: &Span, src: &Span) -> Result<usize> {
     if dst.bytes() != src.bytes() || dst.overlaps(src) {

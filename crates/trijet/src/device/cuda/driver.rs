@@ -1,7 +1,7 @@
 //! The driver contract on CUDA: one foreign call per verb, wherever one is enough.
 //!
-//! During a verb that names a device or one of its objects, the context of that device is current in
-//! the thread. Afterwards the context that was current before is current again. The bodies are
+//! During a verb that names a device or one of its objects, the context of that device is current
+//! in the thread. Afterwards the context that was current before is current again. The bodies are
 //! inherent methods, in a file for each concept of the contract.
 #![forbid(unsafe_code)]
 

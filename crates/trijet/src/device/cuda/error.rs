@@ -22,18 +22,18 @@ fn kind(code: CuResult) -> ErrorKind {
         NOT_FOUND => ErrorKind::NotFound,
         700 | 702 | 714..=719 => ErrorKind::Launch,
         // The driver shuts down; memory or a link failed for good; the context was destroyed; the
-        // server of MPS ended the process's work; and the other codes after which `cuda.h` demands
+        // MPS server ended the process's work; and the other codes after which `cuda.h` requires
         // that the context is destroyed or the process ended.
         4 | 214 | 220 | 226 | 709 | 710 | 721 | 810 | 911 => ErrorKind::ContextLost,
         801 | 803 | 804 => ErrorKind::Unsupported,
-        // What a capture does not allow (law A33).
+        // Calls that a capture does not allow (law A33).
         900..=908 => ErrorKind::Capturing,
         _ => ErrorKind::Driver,
     }
 }
 
-/// The error of a misuse that the driver does not check, with the code that it returns for misuse
-/// of that kind.
+/// The error of a misuse that the driver does not check, with the code that the driver returns for
+/// such misuse.
 #[cold]
 pub(crate) fn refused(op: &'static str, code: CuResult, cause: impl Into<String>) -> Error {
     Error::new(kind(code), op, cause.into()).with_code(code)
@@ -76,8 +76,8 @@ mod tests {
     use super::*;
     use cudarc::driver::sys::CUresult as Theirs;
 
-    /// Law A40: the codes of `cuda.h` after which no further call succeeds, and neighbours after which
-    /// the context goes on.
+    /// Law A40: the codes of `cuda.h` after which no further call succeeds, and similar codes after
+    /// which the context goes on.
     #[test]
     fn a_code_after_which_no_call_succeeds_is_a_loss() {
         let losses = [

@@ -1,4 +1,5 @@
-//! Graphs, built node by node. Nothing is captured, so no call of another thread can disturb it (law A33).
+//! Graphs, built node by node. Nothing is captured, so no call of another thread can disturb it
+//! (law A33).
 
 use super::api::{
     CopyNode, CopySide, CuPtr, DriverApi, EdgeData, FillNode, Handle, HostFnNode, KernelNode, need,
@@ -29,8 +30,8 @@ const PROGRAMMATIC: EdgeData = EdgeData { from_port: 1, to_port: 0, kind: 1, res
 /// # Safety
 /// `data` points to a `HostFn` that the graph of the node owns.
 unsafe extern "C" fn repeat(data: *mut c_void) {
-    // SAFETY: the contract of this function. The user object of the graph keeps the box until no launch is
-    // pending: false if the node were in a graph without it.
+    // SAFETY: the contract of this function. The user object of the graph keeps the box until no
+    // launch is pending: false if the node were in a graph without it.
     let run = unsafe { &*data.cast::<HostFn>() };
     // A panic must not unwind into the frames of the driver.
     drop(caught(&**run));
@@ -80,7 +81,8 @@ impl CudaDriver {
         Ok(())
     }
 
-    /// Adds a node to a graph, or to the body of a condition, whose lock the caller holds.
+    /// Adds a node to a graph, or to the body of a condition. The caller holds the lock of the
+    /// graph.
     pub(super) fn add_node(
         &self,
         device: DeviceId,
@@ -90,7 +92,7 @@ impl CudaDriver {
     ) -> Result<Handle> {
         let context = self.context("graph add", device)?.raw;
         let mut added = null_mut();
-        // Older drivers have ordinary edges only.
+        // Older drivers have only ordinary edges.
         let is_dependent = is_dependent(node) && self.api.graph_add_edges.is_some();
         let count = if is_dependent { 0 } else { before.len() };
         match node {
@@ -152,7 +154,7 @@ impl CudaDriver {
         Ok(added)
     }
 
-    /// Adds a copy of a graph that was captured.
+    /// Adds a copy of a captured graph.
     fn graph_add_child(
         &self,
         into: Handle,
@@ -172,7 +174,7 @@ impl CudaDriver {
         Ok(added)
     }
 
-    /// Adds a host function, and lets the graph own it.
+    /// Adds a host function. The graph then owns it.
     fn graph_add_host_fn(&self, graph: Handle, before: &[Handle], run: &HostFn) -> Result<Handle> {
         let data = self.own_by_graph(graph, Arc::clone(run))?;
         let mut added = null_mut();
@@ -210,7 +212,7 @@ impl CudaDriver {
         if !launch.config.has_attributes() {
             return Ok(());
         }
-        // A node is dependent by its edge.
+        // The edge of a node makes it dependent.
         let config = LaunchConfig { dependent: false, ..launch.config };
         for attribute in Attributes::of(&config).used() {
             cu!(

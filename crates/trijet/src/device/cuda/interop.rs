@@ -33,8 +33,9 @@ impl CudaDriver {
         }
         let _entered = self.enter("stream from raw", device)?;
         let handle = StreamHandle(pack(device, raw));
-        // Measured on an H200: the driver refuses to tell the flags of a stream that is captured. One that counts as
-        // non-blocking is ordered with the legacy stream by waits, which are right for both kinds.
+        // Measured on an H200: the driver does not tell the flags of a captured stream. Such a
+        // stream counts as non-blocking, so it is ordered with the legacy stream by waits, which
+        // are right for both kinds.
         if self.capture_state(handle)? != CaptureState::None {
             return Ok((handle, StreamKind::NonBlocking));
         }
@@ -78,7 +79,8 @@ impl CudaDriver {
         Ok(Memory::new(space, address, bytes.0, Some(host)))
     }
 
-    /// Calls `run` with the raw stream, whose context is current in the thread meanwhile.
+    /// Calls `run` with the raw stream. The context of the stream is current in the thread
+    /// meanwhile.
     pub(super) fn foreign(
         &self,
         stream: StreamHandle,

@@ -1,5 +1,5 @@
-//! The libraries of CUDA: where they are looked for, and opening them at run time. No function
-//! panics if a library is missing.
+//! The libraries of CUDA: the places where they are searched, and opening them at run time. No
+//! function panics if a library is missing.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use std::ffi::{CStr, OsStr, c_void};
@@ -95,7 +95,7 @@ fn opened_already(library: Library) -> Option<libloading::Library> {
 /// NCCL uses NVLink multicast unless this variable is 0.
 pub(super) const MULTICAST: &str = "NCCL_NVLS_ENABLE";
 
-/// Whether the environment says if NCCL uses multicast.
+/// Whether the environment decides if NCCL uses multicast.
 pub(super) fn is_multicast_set() -> bool {
     std::env::var_os(MULTICAST).is_some()
 }
@@ -105,13 +105,14 @@ pub(super) fn is_recorded() -> bool {
     std::env::var_os(trijet_cupti::recorder::RECORDINGS).is_some()
 }
 
-/// The hardware queues of a driver that is initialised now. `None` for a value of the variable whose
-/// effect is not documented.
+/// The number of hardware queues of a driver that is initialised now. `None` for a value of the
+/// variable whose effect is not documented.
 pub(super) fn hardware_queues() -> Option<u32> {
     queues_of(std::env::var_os("CUDA_DEVICE_MAX_CONNECTIONS").as_deref())
 }
 
-/// 8 without a value; 1 to 32 are as they say (CUDA Programming Guide, environment variables).
+/// 8 without a value; a value from 1 to 32 is the number (CUDA Programming Guide, environment
+/// variables).
 fn queues_of(value: Option<&OsStr>) -> Option<u32> {
     let Some(value) = value else { return Some(8) };
     let count = value.to_str()?.trim().parse().ok()?;
@@ -120,14 +121,15 @@ fn queues_of(value: Option<&OsStr>) -> Option<u32> {
 
 /// The address of a symbol; null if the library lacks it.
 pub(super) fn symbol(library: &libloading::Library, name: &CStr) -> *const c_void {
-    // SAFETY: the type is that of an address, which every symbol has. The address is valid while the
-    // library is open, and the caller keeps it open.
+    // SAFETY: the type is that of an address, which every symbol has. The address is valid while
+    // the library is open, and the caller keeps it open.
     let found = unsafe { library.get::<*const c_void>(name.to_bytes()) };
     found.map_or(std::ptr::null(), |symbol| *symbol)
 }
 
-/// Opens the built-ins of the run-time compiler. The compiler opens them by a bare name, which the
-/// loader finds outside of its own folders only if they are open already.
+/// Opens the built-ins of the run-time compiler. The compiler opens them by their file name alone,
+/// and the loader does not search the folder of the compiler. It finds them if they are open
+/// already.
 fn preload_builtins(compiler: &Path) {
     let Some(folder) = compiler.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
         return;
@@ -138,7 +140,7 @@ fn preload_builtins(compiler: &Path) {
     };
     for path in files.flatten().map(|entry| entry.path()).filter(named) {
         // If they do not open, the compiler reports what is missing. They stay open for the rest of
-        // the process, as the compiler does.
+        // the process, like the compiler.
         if let Ok(builtins) = open_file(&path) {
             std::mem::forget(builtins);
         }
@@ -149,7 +151,7 @@ fn preload_builtins(compiler: &Path) {
 fn open_file(path: &Path) -> std::result::Result<libloading::Library, String> {
     // SAFETY: the initialisers of the libraries of CUDA set up their own state and expect nothing
     // of their caller. False for another library that the environment names: its initialisers run
-    // as those of `LD_PRELOAD` do, at the responsibility of the user.
+    // like the initialisers of a library in `LD_PRELOAD`, at the responsibility of the user.
     unsafe { libloading::Library::new(path) }.map_err(|error| {
         use std::error::Error;
         // The source is the message of the loader, which names the file.

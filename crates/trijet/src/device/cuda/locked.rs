@@ -1,11 +1,12 @@
-//! Page-locked memory in mappings of ours: several threads make the pages, and one call locks them.
+//! Page-locked memory in mappings of this library: several threads create the pages, and one call
+//! locks them.
 //!
-//! `cuMemHostAlloc` makes and locks 2.6 GB/s whatever number of threads call it, and to lock huge pages
-//! that exist takes a tenth of that time (`files-ways.txt`). A run locks hundreds of megabytes before
-//! its first chunk.
+//! `cuMemHostAlloc` creates and locks 2.6 GB/s, however many threads call it. To lock huge pages
+//! that exist takes a tenth of that time (`files-ways.txt`). A run locks hundreds of megabytes
+//! before its first chunk.
 //!
-//! A mapping is unlocked before it is unmapped. Otherwise the driver would take whatever is mapped at
-//! the same addresses later for the pages that it has locked. So a mapping that cannot be unlocked is
+//! A mapping is unlocked before it is unmapped. Otherwise the driver would take another mapping at
+//! the same addresses for the pages that it has locked. So a mapping that cannot be unlocked is
 //! never unmapped.
 #![forbid(unsafe_code)]
 
@@ -15,11 +16,11 @@ use std::mem::forget;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder, available_parallelism};
 
-/// Smaller memory is left to the driver: threads take time to start, too.
+/// Smaller memory is left to the driver, because threads also take time to start.
 pub(super) const MAPPED_MIN: usize = 8 << 20;
 /// The size of a huge page.
 const HUGE_BYTES: usize = 2 << 20;
-/// The most threads that make the pages of one mapping.
+/// Maximum number of threads that create the pages of one mapping.
 const THREADS_MAX: usize = 8;
 
 /// Mappings whose pages are locked, by address.
@@ -36,7 +37,7 @@ impl LockedPages {
         }
     }
 
-    /// Takes the mapping at `address` to unlock and to unmap it.
+    /// Takes the mapping at `address`, to unlock and unmap it.
     pub(super) fn take(&self, address: u64) -> Option<MmapMut> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&address)
     }
@@ -58,10 +59,10 @@ impl Drop for LockedPages {
     }
 }
 
-/// Zeroed memory of at least `bytes` bytes with all its pages. `None` where the system cannot map it.
+/// Zeroed memory of at least `bytes` bytes with all its pages. `None` if the system cannot map it.
 pub(super) fn pages(bytes: usize) -> Option<MmapMut> {
     let mapping = MmapMut::map_anon(bytes).ok()?;
-    // Advice of which the system knows nothing leaves the pages to the call that locks them.
+    // If the system does not know this advice, the call that locks the pages creates them.
     drop(mapping.advise(Advice::HugePage));
     let threads = available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
     let part = bytes.div_ceil(threads).next_multiple_of(HUGE_BYTES);
@@ -71,7 +72,7 @@ pub(super) fn pages(bytes: usize) -> Option<MmapMut> {
     };
     thread::scope(|scope| {
         for start in (0..bytes).step_by(part).skip(1) {
-            // Without another thread, the call that locks the pages makes them.
+            // If no other thread starts, the call that locks the pages creates them.
             drop(Builder::new().spawn_scoped(scope, move || populate(start)));
         }
         populate(0);
@@ -117,7 +118,7 @@ mod tests {
         assert!(locked.take(address).is_none());
     }
 
-    /// Its pages may be locked still.
+    /// Its pages may still be locked.
     #[test]
     fn a_mapping_that_was_not_taken_stays_mapped() {
         let locked = LockedPages::default();

@@ -20,17 +20,18 @@ const COOPERATIVE: c_uint = 2;
 const CLUSTER_DIMENSION: c_uint = 4;
 const PRIORITY: c_uint = 8;
 const PROGRAMMATIC_STREAM_SERIALIZATION: c_uint = 6;
-/// One of each.
+/// One of each kind.
 const ATTRIBUTES_MAX: usize = 4;
-/// Zeros after a text: the driver reads a short text as far as the header of a binary.
+/// Zeros after a text: from a short text, the driver reads on up to the size of a binary's header.
 const HEADER_BYTES: usize = 64;
-/// The most parameters: `cuda.h` allows 32764 bytes.
+/// Maximum number of parameters: `cuda.h` allows 32764 bytes.
 const PARAMETERS_MAX: usize = 32_764;
 const JIT_ERROR_BUFFER: c_int = 5;
 const JIT_ERROR_BUFFER_BYTES: c_int = 6;
 
-/// The messages of the driver's compiler with their places as FILE:LINE. It names a line of the PTX;
-/// if that was `compiled` from a source, the line of the source is the last one noted before it.
+/// The messages of the driver's compiler with their places as FILE:LINE. The compiler names a line
+/// of the PTX. If the PTX was `compiled` from a source, that line is replaced by the line of the
+/// source that was noted last before it.
 fn with_lines(words: &str, file: &str, compiled: Option<&str>) -> String {
     const PLACE: &str = "ptxas application ptx input, line ";
     let placed = |line: &str| {
@@ -80,7 +81,7 @@ impl Attributes {
         attributes
     }
 
-    /// Those that were given.
+    /// The attributes that were given.
     pub(super) fn used(&self) -> &[LaunchAttribute] {
         &self.all[..self.count]
     }
@@ -255,7 +256,7 @@ impl CudaDriver {
         Ok(Occupancy { blocks: u32::try_from(blocks).unwrap_or(0), clusters })
     }
 
-    /// The driver wants a grid of whole clusters, and does not use it otherwise.
+    /// The driver requires a grid of whole clusters, and does not use it otherwise.
     fn active_clusters(&self, function: FunctionHandle, config: &Config) -> Result<u32> {
         let mut attributes = Attributes::of(config);
         let config = driver_config(config, null_mut(), Some(&mut attributes));

@@ -1,4 +1,4 @@
-//! NCCL, the library for collectives of several GPUs, when it is installed.
+//! NCCL, the library for collectives of several GPUs, if it is installed.
 
 use super::library::{self, Library, MULTICAST, open};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -12,7 +12,7 @@ pub(super) type ResultCode = c_int;
 /// A `ncclUniqueId`, which names a communicator to all its processes.
 pub(crate) type UniqueId = [u8; 128];
 
-/// `ncclInProgress`: a call that does not wait goes on.
+/// `ncclInProgress`: a call that does not wait has not finished.
 pub(super) const IN_PROGRESS: ResultCode = 7;
 
 /// The oldest version whose functions behave as this library expects, 2.18, as NCCL numbers it.
@@ -31,8 +31,9 @@ macro_rules! functions {
             /// The table of `library`, or the symbols that it lacks.
             fn load(library: libloading::Library) -> std::result::Result<Self, Vec<&'static str>> {
                 $(
-                    // SAFETY: name and signature are those of `nccl.h`: false for another library. The pointer is valid while
-                    // `_library` is open, which is as long as the table lives.
+                    // SAFETY: name and signature come from `nccl.h`: false for another library. The
+                    // pointer is valid while `_library` is open, which is as long as the table
+                    // lives.
                     let $field = unsafe { library.get($symbol) }.ok().map(|symbol| *symbol);
                 )*
                 match ($($field,)*) {
@@ -88,7 +89,7 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// Calls do not wait for other ranks: their communicator says when they are complete.
+    /// Calls do not wait for other ranks: their communicator reports when they are complete.
     pub(super) fn without_waits() -> Self {
         const UNDEFINED: c_int = c_int::MIN;
         Self {
@@ -135,23 +136,25 @@ pub(super) fn functions() -> Result<&'static Nccl> {
         return Err(unsupported(cause));
     }
     if !library::is_multicast_set() {
-        // SAFETY: NCCL reads the variable when a communicator is made, and the first one is made after this call. False if
-        // another thread reads the environment without the standard library at this moment.
+        // SAFETY: NCCL reads the variable when a communicator is made, and the first one is made
+        // after this call. False if another thread reads the environment without the standard
+        // library at this moment.
         unsafe { std::env::set_var(MULTICAST, "0") };
     }
     Ok(LOADED.get_or_init(|| nccl))
 }
 
 impl Nccl {
-    /// The error of a call, unless it succeeded or goes on.
+    /// The error of a call, unless it succeeded or has not finished.
     pub(super) fn demand(&self, code: ResultCode, call: &'static str) -> Result<()> {
         if code == 0 || code == IN_PROGRESS {
             return Ok(());
         }
-        // SAFETY: the function returns a terminated text that lives as long as the library, for every code.
+        // SAFETY: the function returns a terminated text that lives as long as the library, for
+        // every code.
         let told = text(unsafe { (self.error)(code) });
-        // SAFETY: the function ignores its argument, and returns a terminated text of this thread that the next failure
-        // replaces; it is copied before.
+        // SAFETY: the function ignores its argument, and returns a terminated text of this thread
+        // that the next failure replaces; it is copied before.
         let more = text(unsafe { (self.last_error)(std::ptr::null_mut()) });
         let cause = format!("{call}: {told} (NCCL error {code}): {more}");
         Err(Error::new(ErrorKind::Driver, "NCCL", cause))
@@ -163,7 +166,7 @@ fn text(terminated: *const c_char) -> String {
     if terminated.is_null() {
         return String::new();
     }
-    // SAFETY: it is no null pointer, so it is one of the terminated texts that the two functions above return, and it lives
-    // during this call.
+    // SAFETY: it is no null pointer, so it is one of the terminated texts that the two functions
+    // above return, and it lives during this call.
     unsafe { CStr::from_ptr(terminated) }.to_string_lossy().into_owned()
 }

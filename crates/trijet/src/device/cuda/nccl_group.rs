@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// What a device does in a call. Numbers of element types and of operations are those of NCCL.
+/// The work of a device in a call. Element types and operations have the numbers of NCCL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NcclVerb {
     AllReduce {
@@ -38,7 +38,7 @@ pub(crate) enum NcclVerb {
 /// A call for one device: the memory that it reads and writes. An unused address is 0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call {
-    /// The place of the device among those of this process.
+    /// The index of the device among the devices of this process.
     pub(crate) member: usize,
     pub(crate) verb: NcclVerb,
     pub(crate) from: u64,
@@ -51,14 +51,15 @@ pub(crate) struct Call {
 #[derive(Debug)]
 pub(crate) struct NcclGroup {
     nccl: &'static Nccl,
-    /// NCCL writes a handle when the communicator is made, which may be long after the call that makes it.
+    /// NCCL writes a handle when the communicator is made. This may be long after the call that
+    /// makes it.
     communicators: Box<[AtomicPtr<c_void>]>,
-    /// Why there are no communicators any more.
+    /// The reason why there are no communicators any more.
     ended: Option<Error>,
 }
 
-// SAFETY: NCCL allows calls on a communicator from any thread, one at a time. The functions of this file that use one take
-// `&mut`: false if a later function took `&self` and called NCCL.
+// SAFETY: NCCL allows calls on a communicator from any thread, one at a time. The functions of this
+// file that use one take `&mut`: false if a later function took `&self` and called NCCL.
 unsafe impl Send for NcclGroup {}
 
 fn number(value: usize, what: &'static str) -> Result<c_int> {
@@ -71,7 +72,8 @@ fn unset(count: usize) -> Box<[AtomicPtr<c_void>]> {
 }
 
 impl Drop for NcclGroup {
-    /// Communicators that were not ended leak, and so does the memory where NCCL may still write their handles.
+    /// Communicators that were not ended leak. So does the memory into which NCCL may still write
+    /// their handles.
     fn drop(&mut self) {
         if self.ended.is_none() {
             std::mem::forget(std::mem::take(&mut self.communicators));
@@ -80,7 +82,7 @@ impl Drop for NcclGroup {
 }
 
 impl NcclGroup {
-    /// Communicators for these devices of the driver, which are all of the group.
+    /// Communicators for these devices of the driver, which form the whole group.
     pub(crate) fn new(devices: &[u32]) -> Result<Self> {
         let nccl = functions()?;
         let ordinals: Vec<c_int> = devices
@@ -91,15 +93,15 @@ impl NcclGroup {
             .collect::<Result<_>>()?;
         let count = number(ordinals.len(), "devices")?;
         let mut handles = vec![null_mut(); ordinals.len()];
-        // SAFETY: both arrays have `count` entries, and the call writes the first one. NCCL uses the primary contexts of the
-        // devices, which are those of this library.
+        // SAFETY: both arrays have `count` entries, and the call writes the first one. NCCL uses
+        // the primary contexts of the devices, as this library does.
         let code = unsafe { (nccl.init_all)(handles.as_mut_ptr(), count, ordinals.as_ptr()) };
         nccl.demand(code, "ncclCommInitAll")?;
         let communicators = handles.into_iter().map(AtomicPtr::new).collect();
         Ok(Self { nccl, communicators, ended: None })
     }
 
-    /// The name for a communicator of several processes, which one of them makes.
+    /// The identifier of a communicator of several processes. One of the processes makes it.
     pub(crate) fn unique_id() -> Result<UniqueId> {
         let nccl = functions()?;
         let mut id = [0; 128];
@@ -109,23 +111,25 @@ impl NcclGroup {
         Ok(id)
     }
 
-    /// Begins to make the communicator of one process of `count`, for the device that is current. It can be used when
-    /// [`NcclGroup::is_complete`] says so.
+    /// Starts to make the communicator of one process of `count`, for the device that is current.
+    /// It can be used once [`NcclGroup::is_complete`] returns true.
     pub(crate) fn of_rank(id: UniqueId, rank: usize, count: usize) -> Result<Self> {
         let nccl = functions()?;
         let (rank, count) = (number(rank, "rank")?, number(count, "ranks")?);
         let mut config = Config::without_waits();
         let group = Self { nccl, communicators: unset(1), ended: None };
         let slot = group.communicators[0].as_ptr();
-        // SAFETY: the call reads `config` before it returns; the other arguments are values. It writes the slot now or later, and
-        // the slot lives until the communicator has ended, or for ever: false if `drop` freed it before.
+        // SAFETY: the call reads `config` before it returns; the other arguments are values. It
+        // writes the slot now or later, and the slot lives until the communicator has ended, or for
+        // ever: false if `drop` freed it before.
         let code = unsafe { (nccl.init_rank)(slot, count, ById(id), rank, &raw mut config) };
         nccl.demand(code, "ncclCommInitRankConfig")?;
         Ok(group)
     }
 
-    /// Begins to make communicators of parts of the group. `colors` has the part of each device of this process, and `places` the
-    /// places of these devices in the whole group, which are the order in the parts.
+    /// Starts to make communicators of parts of the group. `colors` has the part of each device of
+    /// this process. `places` has the indices of these devices in the whole group, which give the
+    /// order in the parts.
     pub(crate) fn split(&mut self, colors: &[u32], places: &[usize]) -> Result<Vec<(u32, Self)>> {
         let nccl = self.nccl;
         let mut parts: Vec<(u32, Self)> = Vec::new();
@@ -142,8 +146,9 @@ impl NcclGroup {
                     let (color, key) =
                         (number(*color as usize, "part")?, number(places[at], "place")?);
                     let (whole, slot) = (group.handle(at), slot.as_ptr());
-                    // SAFETY: the communicator is live. The call writes the slot now or later, which lives as above; without a
-                    // configuration the new one has that of the old one.
+                    // SAFETY: the communicator is live. The call writes the slot now or later,
+                    // which lives as above. Without a configuration, the new communicator has the
+                    // configuration of the old one.
                     let code = unsafe { (nccl.split)(whole, color, key, slot, null_mut()) };
                     nccl.demand(code, "ncclCommSplit")?;
                 }
@@ -177,8 +182,9 @@ impl NcclGroup {
     /// Enqueues the calls as one group, each in the stream of its device.
     ///
     /// # Safety
-    /// Each address has as many elements as its call says, which are used by others as NCCL allows from now until the work in the
-    /// stream is complete, and each stream is a live one of its device.
+    /// Each address has as many elements as its call says, which are used by others as NCCL allows
+    /// from now until the work in the stream is complete, and each stream is a live one of its
+    /// device.
     pub(crate) unsafe fn run(&mut self, calls: &[Call], streams: &[*mut c_void]) -> Result<()> {
         self.grouped("ncclGroupEnd", |group| {
             for call in calls {
@@ -198,7 +204,8 @@ impl NcclGroup {
         let (nccl, count, element) = (self.nccl, call.count, call.element);
         Ok(match call.verb {
             NcclVerb::AllReduce { operation } => {
-                // SAFETY: our caller vouches for memory and stream; the communicator is live, because only `&mut self` ends it.
+                // SAFETY: our caller vouches for memory and stream; the communicator is live,
+                // because only `&mut self` ends it.
                 unsafe { (nccl.all_reduce)(from, into, count, element, operation, on, stream) }
             }
             NcclVerb::Broadcast { root } => {
@@ -232,7 +239,8 @@ impl NcclGroup {
         })
     }
 
-    /// Whether the calls so far are enqueued. Only those of [`NcclGroup::of_rank`] and of its parts take a while.
+    /// Whether the calls so far are enqueued. Only calls of [`NcclGroup::of_rank`] and of its parts
+    /// take a while.
     ///
     /// # Errors
     /// The error of a call, or of work that was enqueued.
@@ -266,7 +274,8 @@ impl NcclGroup {
         );
     }
 
-    /// Ends the communicators together with their pending work, whose results have any values. Later calls return `why`.
+    /// Ends the communicators together with their pending work, whose results have any values.
+    /// Later calls return `why`.
     pub(crate) fn abort(&mut self, why: &Error) {
         self.end(why.again(), self.nccl.abort);
     }
@@ -281,8 +290,8 @@ impl NcclGroup {
             if handle.is_null() {
                 continue;
             }
-            // SAFETY: the communicator is live and leaves its slot with this call, which is `ncclCommDestroy` or `ncclCommAbort`.
-            // If the call is refused, the communicator leaks.
+            // SAFETY: the communicator is live and leaves its slot with this call, which is
+            // `ncclCommDestroy` or `ncclCommAbort`. If the call is refused, the communicator leaks.
             let _code = unsafe { call(handle) };
         }
     }

@@ -21,9 +21,9 @@ macro_rules! functions {
             /// The table of `library`, or the symbols that it lacks.
             fn load(library: libloading::Library) -> std::result::Result<Self, Vec<&'static str>> {
                 $(
-                    // SAFETY: name and signature are those of `nvrtc.h`: false for a library that
-                    // is no run-time compiler. The pointer is valid while `_library` is open, which
-                    // is as long as the table lives.
+                    // SAFETY: name and signature come from `nvrtc.h`: false for a library that is
+                    // no run-time compiler. The pointer is valid while `_library` is open, which is
+                    // as long as the table lives.
                     let $field = unsafe { library.get($symbol) }.ok().map(|symbol| *symbol);
                 )*
                 match ($($field,)*) {
@@ -152,7 +152,7 @@ pub(crate) fn compile(source: &str, name: &str, compute: (u32, u32)) -> Result<S
     };
     let program = NvrtcProgram::new(nvrtc, &text(source)?, &text(name)?)?;
     let arch = text(&format!("--gpu-architecture=compute_{}{}", compute.0, compute.1))?;
-    // With the lines of the source, also messages of the driver's compiler can name them.
+    // With the lines of the source, messages of the driver's compiler can name them too.
     let code = program.compile(&[&arch, c"--std=c++17", c"--generate-line-info"]);
     if code == 0 {
         return program.text(nvrtc.ptx_size, nvrtc.ptx);
@@ -169,8 +169,8 @@ const NO_HEADERS: &str = "
 there are no headers here, neither <stdint.h> nor <cuda_fp16.h>: leave the `#include` out, and write `unsigned char`, \
 `unsigned short` or `unsigned int` for `uint8_t`, `uint16_t` or `uint32_t`";
 
-/// A message of the compiler, `FILE(LINE): ..`, as `FILE:LINE: ..`, which editors and terminals take for
-/// a place.
+/// A message of the compiler, `FILE(LINE): ..`, as `FILE:LINE: ..`, which editors and terminals
+/// recognise.
 fn with_line(message: &str, file: &str) -> String {
     let placed = || {
         let (number, rest) = message.strip_prefix(file)?.strip_prefix('(')?.split_once(')')?;

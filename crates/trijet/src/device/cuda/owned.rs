@@ -24,8 +24,8 @@ unsafe extern "C" fn forget<T>(data: *mut c_void) {
 }
 
 impl CudaDriver {
-    /// Lets a graph own a value, until the graph, its copies, its executable forms and their pending launches are
-    /// gone. Returns the place of the value.
+    /// Lets a graph own a value, until the graph, its copies, its executable forms and their
+    /// pending launches are gone. Returns the address of the value.
     pub(super) fn own_by_graph<T: Send + 'static>(
         &self,
         graph: Handle,
@@ -40,8 +40,8 @@ impl CudaDriver {
             "the object owns the box from here on, and calls `forget` once, when its last user is gone"
         );
         if let Err(error) = created {
-            // SAFETY: a refused call keeps no pointer, so the box is still owned here: false if the object
-            // existed.
+            // SAFETY: a refused call keeps no pointer, so the box is still owned here: false if the
+            // object existed.
             drop(unsafe { Box::from_raw(data.cast::<T>()) });
             return Err(error);
         }

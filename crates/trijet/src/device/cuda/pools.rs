@@ -16,11 +16,11 @@ pub(super) const ON_DEVICE: c_int = 1;
 pub(super) const ACCESS_NONE: c_int = 0;
 const ACCESS_READ: c_int = 1;
 pub(super) const ACCESS_READ_WRITE: c_int = 3;
-/// Space for the value of any attribute, also one of a later driver. The values of today have 4 or
-/// 8 bytes, in the low end of the first word.
+/// Space for the value of any attribute, including attributes of later drivers. The present values
+/// have 4 or 8 bytes, at the low end of the first word.
 const ATTRIBUTE_WORDS: usize = 8;
 
-/// A device as the driver names it. The driver refuses devices that do not exist.
+/// A device in the form of the driver. The driver refuses devices that do not exist.
 fn location(device: DeviceId) -> MemLocation {
     MemLocation { kind: ON_DEVICE, id: c_int::try_from(device.0).unwrap_or(c_int::MAX) }
 }
@@ -147,7 +147,7 @@ impl CudaDriver {
     }
 
     pub(super) fn pool_trim(&self, pool: PoolHandle, keep: Bytes) -> Result<()> {
-        // Measured on driver 580: for a size near the largest one the driver returns all memory
+        // Measured on driver 580: for a size near the largest one, the driver returns all memory
         // instead of none. So a size that keeps everything makes no call.
         if self.pool_get(pool, PoolAttribute::RESERVED)? <= keep.0 {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Ranges of addresses, into which memory is mapped piece by piece (virtual memory management).
 //!
-//! The driver maps memory by handle. A handle is released as soon as it is mapped, so the memory goes
-//! back to the device when it is unmapped.
+//! The driver maps memory by handle. A handle is released as soon as it is mapped, so the memory
+//! goes back to the device when it is unmapped.
 
 use super::api::{AllocationProps, MemAccess, MemLocation, need};
 use super::context::{CudaDriver, cu};
@@ -18,7 +18,7 @@ use std::ptr::null_mut;
 
 /// `CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED`.
 const SUPPORTED: c_int = 102;
-/// The size by which a heap grows. Creating and mapping memory costs some 40 us for any size.
+/// The size by which a heap grows. To create and map memory takes about 40 us for any size.
 const STEP: u64 = 32 << 20;
 
 /// The device of a range.
@@ -49,7 +49,8 @@ impl CudaDriver {
     }
 
     pub(super) fn range_sizes(&self, device: DeviceId) -> Result<RangeSizes> {
-        // A copy from a range of a device that the device of the stream has no link to is refused by the driver.
+        // The driver refuses a copy from a range of a device to which the device of the stream has
+        // no link.
         for other in (0..).map(DeviceId).take(self.contexts.len()) {
             let is_linked = other == device
                 || self.peer_possible(device, other)? && self.peer_possible(other, device)?;
@@ -193,7 +194,8 @@ impl CudaDriver {
         )
     }
 
-    /// Gives `device` access to the memory that `peer` has mapped and will map, or takes it away.
+    /// Gives `device` access to the memory that `peer` has mapped and will map, or removes the
+    /// access.
     pub(super) fn range_peer(&self, device: DeviceId, peer: DeviceId, enable: bool) -> Result<()> {
         let _entered = self.enter("range access", peer)?;
         let _relaxed = self.relaxed();

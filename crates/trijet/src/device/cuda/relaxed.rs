@@ -1,10 +1,11 @@
-//! The capture mode of calls that captures would bar.
+//! The capture mode of calls that captures would not allow.
 //!
-//! While a thread captures a stream in the global mode, the driver refuses queries, waits, allocations, changes of
-//! graphs and some other calls of every thread, and such a call ends the capture with an error (law A33). The library makes
-//! them at any time, in threads of its own too, and none of them has to do with a capture of another stream. So
-//! they are made in the relaxed mode, in which the driver does not refuse them. A query of work that is
-//! itself captured is refused in every mode.
+//! While a thread captures a stream in the global mode, the driver refuses queries, waits,
+//! allocations, changes of graphs and some other calls of every thread, and such a call ends the
+//! capture with an error (law A33). The library makes these calls at any time, even in its own
+//! threads, and none of them concerns a capture of another stream. So they are made in the relaxed
+//! mode, in which the driver does not refuse them. A query of work that is itself captured is
+//! refused in every mode.
 
 use super::api::DriverApi;
 use super::context::CudaDriver;
@@ -13,7 +14,7 @@ use std::ffi::c_int;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`.
 const RELAXED: c_int = 2;
 
-/// The relaxed capture mode of this thread. The drop restores the mode that was.
+/// The relaxed capture mode of this thread. The drop restores the previous mode.
 #[must_use = "the mode lasts until the guard drops"]
 #[derive(Debug)]
 pub(super) struct Relaxed<'a> {
@@ -22,7 +23,8 @@ pub(super) struct Relaxed<'a> {
 }
 
 impl CudaDriver {
-    /// Lets this thread query, wait, allocate and free while streams are captured, until the guard drops.
+    /// Lets this thread query, wait, allocate and free while streams are captured, until the guard
+    /// drops.
     pub(super) fn relaxed(&self) -> Relaxed<'_> {
         Relaxed { api: &self.api, before: exchange(&self.api, RELAXED) }
     }
@@ -34,12 +36,12 @@ impl Drop for Relaxed<'_> {
     }
 }
 
-/// Sets the capture mode of this thread, and returns the one before. A driver that refuses leaves
-/// the mode as it is.
+/// Sets the capture mode of this thread, and returns the previous one. If the driver refuses, the
+/// mode stays.
 fn exchange(api: &DriverApi, mut mode: c_int) -> c_int {
     let Some(exchange) = api.capture_mode else { return mode };
-    // SAFETY: the call reads and writes the local variable `mode`, and concerns this thread only: no
-    // capture of this thread lasts across it that was begun in between.
+    // SAFETY: the call reads and writes the local variable `mode`, and concerns this thread only:
+    // no capture of this thread lasts across it that was begun in between.
     let _code = unsafe { exchange(&raw mut mode) };
     mode
 }

@@ -2,7 +2,7 @@
 //!
 //! An [`Action`] borrows its parts, so enqueuing one clones nothing. The facts about an operation
 //! that the rest of the library needs (its engine, its name, its bytes, its accesses, the guarantee
-//! at the return of the call) are functions of the action. No other file repeats them.
+//! when the call returns) are functions of the action. No other file repeats them.
 #![forbid(unsafe_code)]
 
 use super::handle::{FunctionHandle, GraphHandle, PoolHandle};
@@ -25,9 +25,9 @@ pub(crate) type HostFn = Arc<dyn Fn() + Send + Sync>;
 /// One copy of a batch.
 #[derive(Debug, Clone)]
 pub(crate) struct CopySpans {
-    /// The target.
+    /// The destination.
     pub dst: Span,
-    /// The source, equally long.
+    /// The source, with the same length.
     pub src: Span,
 }
 
@@ -44,23 +44,23 @@ pub(crate) struct Launch<'a> {
     pub args: &'a ArgBlock,
 }
 
-/// The two forms in which CUDA has copies and fills.
+/// The two forms of copies and fills in CUDA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
     /// `cuMemcpyAsync`, `cuMemsetD8Async`: enqueued in any stream.
     Async,
-    /// `cuMemcpy`, `cuMemsetD8`: enqueued in the legacy stream, and the host waits as law A18 says.
+    /// `cuMemcpy`, `cuMemsetD8`: enqueued in the legacy stream, and the host waits as in law A18.
     Sync,
 }
 
 /// One operation of a stream.
 #[derive(Clone)]
 pub(crate) enum Action<'a> {
-    /// Copies `src` to `dst`, equally long. With page-locked and device memory an asynchronous copy
-    /// returns at once (law A16); with pageable memory it may wait for the copy or for part of it,
-    /// and between two places of the host it does (law A17).
+    /// Copies `src` to `dst`, which has the same length. With page-locked and device memory an
+    /// asynchronous copy returns at once (law A16). With pageable memory it may wait for the copy
+    /// or for part of it; within the host it does wait (law A17).
     Copy {
-        /// The target.
+        /// The destination.
         dst: &'a Span,
         /// The source.
         src: &'a Span,
@@ -77,7 +77,7 @@ pub(crate) enum Action<'a> {
     },
     /// Sets every byte of `dst`.
     Fill {
-        /// The target.
+        /// The destination.
         dst: &'a Span,
         /// The value.
         value: u8,
@@ -113,11 +113,11 @@ pub(crate) enum Action<'a> {
         graph: GraphHandle,
         /// The bytes that its nodes read and write.
         touches: &'a [(Span, Mode)],
-        /// Its name in traces: it tells it from other graphs, and names its operations.
+        /// Its name in traces. It distinguishes the graph from others, and names its operations.
         name: &'a str,
     },
     /// Allocates in stream order: usable in the stream from here on, elsewhere only after an edge
-    /// (law A21). An allocation of no bytes is an allocation as well.
+    /// (law A21). An allocation of no bytes is still an allocation.
     Alloc {
         /// The pool; the current pool of the stream's device if there is none.
         pool: Option<PoolHandle>,
@@ -127,12 +127,12 @@ pub(crate) enum Action<'a> {
         /// operation would pay for a result of that size.
         memory: &'a Cell<Option<Memory>>,
     },
-    /// Frees in stream order: every access must come before (law A22). Takes memory of
-    /// [`super::Core::device_alloc`] as well.
+    /// Frees in stream order: every access must come before (law A22). It also takes memory of
+    /// [`super::Core::device_alloc`].
     Free(&'a Memory),
 }
 
-/// The guarantee at the return of the call that enqueues an operation.
+/// The guarantee when the call that enqueues an operation returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AtReturn {
     /// The operation is enqueued.
@@ -153,12 +153,12 @@ impl AtReturn {
     }
 }
 
-/// The labels of work of other libraries that is communication between devices. `comm` gives these to
-/// NCCL's collectives.
+/// The labels of work of other libraries that is communication between devices. `comm` gives these
+/// labels to NCCL's collectives.
 const COLLECTIVES: [&str; 7] =
     ["all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all", "exchange"];
 
-/// The engine that moves bytes from one space to another.
+/// The engine that moves bytes from one memory space to another.
 #[inline]
 fn engine_between(src: Space, dst: Space) -> Engine {
     match (src, dst) {
@@ -170,7 +170,7 @@ fn engine_between(src: Space, dst: Space) -> Engine {
     }
 }
 
-/// The way of bytes from the memory of one device to that of another.
+/// The route of bytes from the memory of one device to the memory of another.
 fn route_between(src: Space, dst: Space) -> Option<Route> {
     match (src, dst) {
         (Space::Device(from), Space::Device(to)) if from != to => Some(Route { from, to }),
@@ -195,7 +195,7 @@ impl Action<'_> {
             Self::Copy { dst, src, .. } => {
                 engine_between(src.memory().space(), dst.memory().space())
             }
-            // The copies of a batch go one way.
+            // All copies of a batch have one direction.
             Self::Batch { copies, .. } => copies.first().map_or(Engine::None, CopySpans::engine),
             Self::Foreign { label, .. } if COLLECTIVES.contains(label) => Engine::Communication,
             Self::Fill { .. } | Self::Launch(_) | Self::Foreign { .. } | Self::Graph { .. } => {
@@ -206,8 +206,7 @@ impl Action<'_> {
         }
     }
 
-    /// The devices of a copy between devices. The copies of a batch have the same ones as the first,
-    /// or this is only said of the first.
+    /// The devices of a copy between devices. A batch reports the devices of its first copy.
     #[must_use]
     pub(crate) fn route(&self) -> Option<Route> {
         match self {
@@ -233,7 +232,7 @@ impl Action<'_> {
         if let Self::Graph { graph, .. } = self { Some(graph.0) } else { None }
     }
 
-    /// A name for messages and traces: that of the kernel, or of the operation.
+    /// A name for messages and traces: the name of the kernel, or of the operation.
     #[must_use]
     #[inline]
     pub(crate) fn label(&self) -> &'static str {
@@ -259,7 +258,8 @@ impl Action<'_> {
         }
     }
 
-    /// The name in the entry of the ledger. That of a graph tells it from other ones, and costs an allocation.
+    /// The name in the entry of the ledger. The name of a graph distinguishes it from others, and
+    /// costs an allocation.
     pub(crate) fn entry_label(&self) -> Cow<'static, str> {
         match self {
             Self::Graph { name, .. } => Cow::Owned((*name).to_owned()),
@@ -335,7 +335,7 @@ impl Action<'_> {
         }
     }
 
-    /// The guarantee at the return of the call.
+    /// The guarantee when the call returns.
     #[must_use]
     #[inline]
     pub(crate) fn at_return(&self) -> AtReturn {

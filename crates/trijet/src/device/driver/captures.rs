@@ -1,54 +1,54 @@
 //! The part of the contract about captures of streams into graphs (law A33).
 //!
-//! The library makes its graphs node by node and captures nothing. A program may capture a stream that it shares
-//! with the library.
+//! The library makes its graphs node by node and captures nothing. A program may capture a stream
+//! that it shares with the library.
 #![forbid(unsafe_code)]
 
 use super::handle::{GraphHandle, StreamHandle};
 use crate::base::error::Result;
 use std::fmt::Debug;
 
-/// Whose potentially unsafe calls a capture bars, as `CUstreamCaptureMode` says it.
+/// The threads whose potentially unsafe calls a capture refuses, as in `CUstreamCaptureMode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CaptureMode {
-    /// Those of all threads.
+    /// All threads.
     Global,
-    /// Those of the thread that began the capture.
+    /// The thread that began the capture.
     ThreadLocal,
     /// None. Any thread may end the capture.
     Relaxed,
 }
 
-/// The state of a stream, as `CUstreamCaptureStatus` says it.
+/// The state of a stream, as in `CUstreamCaptureStatus`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum CaptureState {
     /// The stream is not captured.
     None,
     /// Calls become a part of a graph.
     Active,
-    /// A call was refused, and the capture only waits for its end.
+    /// A call was refused. The capture is invalid, and only its end is left.
     Invalidated,
 }
 
-/// Captures. Every other verb follows law A33 on streams and events of a capture.
+/// Captures. On streams and events of a capture, every other verb follows law A33.
 ///
-/// Queries, synchronisations, allocations and frees are made in the relaxed mode of the calling thread, so they
-/// disturb no capture of other streams. Waiting for a device and the use of the legacy stream beside a
-/// blocking stream that is captured do, in every mode.
+/// Queries, synchronisations, allocations and frees are made in the relaxed mode of the calling
+/// thread, so they disturb no capture of other streams. Two things disturb one in every mode:
+/// waiting for a device, and using the legacy stream beside a captured blocking stream.
 pub(crate) trait Captures: Debug {
     /// Begins a capture.
     ///
     /// # Errors
-    /// For the legacy stream, and a stream that is captured.
+    /// For the legacy stream, and for a stream that is already captured.
     fn capture_begin(&self, stream: StreamHandle, mode: CaptureMode) -> Result<()>;
 
     /// Ends a capture. The graph is ready to be launched.
     ///
     /// # Errors
-    /// For a stream that did not begin it; for another thread than the one that did, unless the mode is
-    /// relaxed; and what the capture has become invalid by. The stream is not captured any more then, except after
-    /// an error of the first kind.
+    /// For a stream that did not begin the capture; for another thread than the one that began it,
+    /// unless the mode is relaxed; and the error that made the capture invalid. Afterwards the
+    /// stream is no longer captured, except after an error of the first kind.
     fn capture_end(&self, stream: StreamHandle) -> Result<GraphHandle>;
 
     /// Whether the stream is captured.

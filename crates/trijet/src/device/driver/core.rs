@@ -56,7 +56,7 @@ pub enum Readiness {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceInfo {
-    /// The product name. That of a host device names its executor.
+    /// The product name. The name of a host device contains its executor.
     pub name: String,
     /// Compute capability, major and minor; (0, 0) on the host device.
     pub compute: (u32, u32),
@@ -64,18 +64,18 @@ pub struct DeviceInfo {
     pub multiprocessors: u32,
     /// Copy engines that run beside kernels.
     pub copy_engines: u32,
-    /// The hardware queues on which the driver deals the streams of this process, if it is known. A
-    /// stream whose next operation waits for its last one may hold back the streams that share its
-    /// queue (law A47), so more streams than this may not run at once. The driver has 8, or as many
-    /// as the environment variable `CUDA_DEVICE_MAX_CONNECTIONS` says (1 to 32) when the process uses
-    /// CUDA for the first time. Set it before the program starts. A host device has queues if
-    /// `HostConfig::hardware_queues` says so.
+    /// The number of hardware queues to which the driver assigns the streams of this process, if it
+    /// is known. A stream whose next operation waits for its last one may hold back the streams
+    /// that share its queue (law A47), so more streams than this may not run at once. The driver
+    /// has 8 queues, or the number in the environment variable `CUDA_DEVICE_MAX_CONNECTIONS` (1 to
+    /// 32) when the process uses CUDA for the first time. Set it before the program starts. A host
+    /// device has queues if `HostConfig::hardware_queues` sets them.
     pub hardware_queues: Option<u32>,
     /// All memory of the device.
     pub memory: Bytes,
     /// The lowest and the highest stream priority. Smaller numbers are more urgent.
     pub priorities: (i32, i32),
-    /// The most threads of a block.
+    /// Maximum number of threads of a block.
     pub block_threads_max: u32,
     /// The shared memory of a block that every kernel can use.
     pub shared_bytes: u32,
@@ -84,8 +84,8 @@ pub struct DeviceInfo {
     /// The version of CUDA that the driver supports, as `1000 * major + 10 * minor`; 0 on the host
     /// device.
     pub driver_version: i32,
-    /// Whether its memory is that of the host, so that kernels use page-locked memory as fast as
-    /// their own.
+    /// Whether it shares its memory with the host, so that kernels use page-locked memory as fast
+    /// as device memory.
     pub integrated: bool,
     /// The origin of its times.
     pub clock: Clock,
@@ -150,8 +150,9 @@ pub(crate) trait Core: Debug + Send + Sync {
         priority: i32,
     ) -> Result<StreamHandle>;
 
-    /// The legacy default stream of a device. Its operations wait for those of all blocking streams
-    /// of the device, and theirs wait for its operations (law A13). It cannot be destroyed.
+    /// The legacy default stream of a device. Its operations wait for the operations of all
+    /// blocking streams of the device, and their operations wait for its (law A13). It cannot be
+    /// destroyed.
     ///
     /// # Errors
     /// `NoDevice` when there is no such device.
@@ -192,10 +193,10 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// Enqueues an operation. An [`Action::Alloc`] receives its memory before the call returns.
     ///
     /// # Errors
-    /// An error of the driver: `OutOfMemory` for an allocation, with the size that was asked for
-    /// and the memory that was free; `InvalidValue` for a shape of a launch that the device refuses
-    /// and for a copy between spans that differ in length or overlap; `Unsupported` for a batch
-    /// before CUDA 12.8. The operation is not enqueued then.
+    /// An error of the driver: `OutOfMemory` for an allocation, with the requested size and the
+    /// memory that was free; `InvalidValue` for a launch shape that the device refuses and for a
+    /// copy between spans that differ in length or overlap; `Unsupported` for a batch before CUDA
+    /// 12.8. After an error the operation is not enqueued.
     fn submit(&self, stream: StreamHandle, action: &Action<'_>) -> Result<()>;
 
     /// Creates an event that was never recorded: an empty set of work (law A5).
@@ -216,13 +217,13 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// `InvalidValue` when the two belong to different devices (law A6).
     fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<()>;
 
-    /// Whether the work the event stands for is complete (law A8). Never blocks.
+    /// Whether the work that the event stands for is complete (law A8). Never blocks.
     ///
     /// # Errors
     /// An error of work that failed.
     fn event_query(&self, event: EventHandle) -> Result<Readiness>;
 
-    /// Waits for the work the event stands for (law A8).
+    /// Waits for the work that the event stands for (law A8).
     ///
     /// # Errors
     /// An error of work that failed, or `Stalled`.
@@ -278,8 +279,8 @@ pub(crate) trait Core: Debug + Send + Sync {
         twin: Option<Twin>,
     ) -> Result<FunctionHandle>;
 
-    /// How many blocks and clusters of a kernel run at the same time with this configuration, whose
-    /// grid has no meaning here.
+    /// The number of blocks and clusters of a kernel that run at the same time with this
+    /// configuration. Its grid has no meaning here.
     ///
     /// # Errors
     /// `Unsupported` for clusters before CUDA 11.8; an error of the driver.

@@ -1,5 +1,5 @@
-//! The part of the contract about graphs: operations with an order among them, which are launched as one
-//! operation (law A31).
+//! The part of the contract about graphs: operations with an order among them that are launched as
+//! one operation (law A31).
 #![forbid(unsafe_code)]
 
 use super::handle::GraphHandle;
@@ -16,11 +16,12 @@ pub(crate) trait Graphs: Debug {
     /// `Unsupported` for a driver without graphs.
     fn graph_create(&self, device: DeviceId) -> Result<GraphHandle>;
 
-    /// Adds a node of a device, which follows the nodes `after`. Nodes are numbered from 0. A dependent launch follows one
-    /// node, which is a launch, and its edge is as in a stream (laws A34 to A36).
+    /// Adds a node of a device, which follows the nodes `after`. Nodes are numbered from 0. A
+    /// dependent launch follows one node, which is a launch, and its edge is as in a stream (laws
+    /// A34 to A36).
     ///
     /// # Errors
-    /// As for enqueuing the operation. The graph is of no use then.
+    /// As for enqueuing the operation. After an error the graph cannot be used.
     fn graph_add(
         &self,
         graph: GraphHandle,
@@ -35,8 +36,8 @@ pub(crate) trait Graphs: Debug {
     /// An error of the driver.
     fn graph_ready(&self, graph: GraphHandle) -> Result<()>;
 
-    /// Replaces the operation of a node by another one of the same kind, for later launches. A host function
-    /// stays the first one.
+    /// Replaces the operation of a node by another one of the same kind, for later launches. A host
+    /// function is never replaced.
     ///
     /// # Errors
     /// `InvalidValue` for another kind or another kernel; otherwise as for enqueuing the operation.

@@ -10,10 +10,10 @@ use crate::device::memory::{Memory, Space};
 use std::ffi::c_void;
 use std::fmt::Debug;
 
-/// Handles and addresses as other libraries have them: `CUstream`, `CUevent` and `CUdeviceptr` on
-/// CUDA. On the host device a handle is a number in place of a pointer, and an address is one of
-/// this process. The caller guarantees that a stream, an event or memory that it passes in is alive
-/// for as long as it is used.
+/// Handles and addresses in the form of other libraries: `CUstream`, `CUevent` and `CUdeviceptr` on
+/// CUDA. On the host device a handle is a number in place of a pointer, and an address is an
+/// address of this process. The caller guarantees that a stream, an event or memory that it passes
+/// in is alive for as long as it is used.
 pub(crate) trait Interop: Debug {
     /// The raw handle of a stream.
     fn stream_to_raw(&self, stream: StreamHandle) -> *mut c_void;

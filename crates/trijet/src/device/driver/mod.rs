@@ -1,8 +1,9 @@
 //! The driver contract: what a device must do, at the level of the CUDA driver API.
 //!
 //! The contract has parts, and a driver implements the parts that it has. Every driver has a
-//! [`Core`], [`Pools`], [`Ranges`], [`Peers`], [`Graphs`], [`Captures`] and [`Interop`]. A [`Profiler`] measures when engines work, and a
-//! [`Simulation`] controls time and the order of host threads; not every driver has one.
+//! [`Core`], [`Pools`], [`Ranges`], [`Peers`], [`Graphs`], [`Captures`] and [`Interop`]. A
+//! [`Profiler`] measures when engines work, and a [`Simulation`] controls time and the order of
+//! host threads; not every driver has one.
 //!
 //! Handles are plain numbers that only the driver that made them understands. Every verb may be
 //! called from any thread. A verb returns an error and changes nothing, or does what its laws
@@ -52,13 +53,13 @@ pub(crate) trait Driver:
     /// Its profiler, if it has one.
     fn profiler(&self) -> Option<&dyn Profiler>;
 
-    /// Its control of time, if time is simulated or measured by the driver itself.
+    /// Its control of time, if the driver itself simulates or measures time.
     fn simulation(&self) -> Option<&dyn Simulation>;
 }
 
 impl dyn Driver + '_ {
-    /// Asks whether the work of an event is complete, for a loop that asks until it is. On a
-    /// simulated clock each call advances time.
+    /// Asks whether the work of an event is complete, for a loop that repeats this until it is. On
+    /// a simulated clock each call advances time.
     ///
     /// # Errors
     /// An error of work that failed, or `Stalled`.

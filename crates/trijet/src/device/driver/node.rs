@@ -10,19 +10,19 @@ use crate::device::memory::{Space, Span};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What a node of a graph does: the operations that a graph can have, as data.
+/// The operation of a node, as data: one of the operations that a graph can have.
 #[derive(Clone, Copy)]
 pub(crate) enum NodeAction<'a> {
-    /// Copies `src` to `dst`, equally long, between page-locked and device memory.
+    /// Copies `src` to `dst`, which has the same length, between page-locked and device memory.
     Copy {
-        /// The target.
+        /// The destination.
         dst: &'a Span,
         /// The source.
         src: &'a Span,
     },
     /// Sets every byte of `dst`.
     Fill {
-        /// The target.
+        /// The destination.
         dst: &'a Span,
         /// The value.
         value: u8,
@@ -31,22 +31,23 @@ pub(crate) enum NodeAction<'a> {
     Launch(Launch<'a>),
     /// Calls a function on a thread of the driver, in each launch.
     HostFn(&'a HostFn),
-    /// Performs other operations on a condition.
+    /// Executes other operations on a condition.
     Conditional(&'a Conditional),
-    /// The work of another library, as a graph that was captured from it. Its memory stays the same.
+    /// The work of another library, as a graph that was captured from it. Its memory cannot be
+    /// replaced.
     Captured(GraphHandle),
 }
 
-/// How often the operations of a [`Conditional`] are performed.
+/// How often the operations of a [`Conditional`] are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeats {
     /// Once, if the word is not zero.
     Once,
-    /// Again and again, as long as the word is not zero before them.
+    /// Repeatedly, as long as the word is not zero before them.
     WhileSet,
 }
 
-/// Operations that a graph performs on a condition. To the graph they are one node.
+/// Operations that a graph executes on a condition. To the graph they are one node.
 #[derive(Debug, Clone)]
 pub(crate) struct Conditional {
     pub(crate) repeats: Repeats,
@@ -54,7 +55,7 @@ pub(crate) struct Conditional {
     pub(crate) condition: Span,
     /// The operations, each with the numbers of those before it. None is a host function.
     pub(crate) body: Vec<(OwnedNode, Vec<usize>)>,
-    /// What all of them use.
+    /// The memory that they use.
     pub(crate) touches: Vec<(Span, Mode)>,
 }
 
@@ -63,14 +64,14 @@ pub(crate) struct Conditional {
 pub(crate) enum OwnedNode {
     /// As [`NodeAction::Copy`].
     Copy {
-        /// The target.
+        /// The destination.
         dst: Span,
         /// The source.
         src: Span,
     },
     /// As [`NodeAction::Fill`].
     Fill {
-        /// The target.
+        /// The destination.
         dst: Span,
         /// The value.
         value: u8,
@@ -129,7 +130,7 @@ impl OwnedNode {
         }
     }
 
-    /// Whether a graph can take `other` in the place of this one.
+    /// Whether a graph can take `other` in place of this operation.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Kernel { function, .. }, Self::Kernel { function: other, .. }) => {
@@ -173,7 +174,7 @@ impl<'a> NodeAction<'a> {
     /// The same operation for a stream.
     ///
     /// # Errors
-    /// A node that no stream has: operations on a condition, or a graph that was captured.
+    /// A node that no stream can have: operations on a condition, or a captured graph.
     pub(crate) fn action(self) -> Result<Action<'a>, Self> {
         Ok(match self {
             Self::Copy { dst, src } => Action::Copy { dst, src, form: Form::Async },

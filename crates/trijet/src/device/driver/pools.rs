@@ -13,7 +13,8 @@ use std::fmt::Debug;
 pub(crate) struct PoolAttribute(pub i32);
 
 impl PoolAttribute {
-    /// Reuse memory freed in another stream that the allocating one is ordered after (law A23).
+    /// Reuse memory that was freed in another stream, if the allocating stream follows the free
+    /// (law A23).
     pub(crate) const REUSE_FOLLOW_EVENTS: Self = Self(1);
     /// Reuse memory whose free happens to be complete already (law A23).
     pub(crate) const REUSE_OPPORTUNISTIC: Self = Self(2);
@@ -23,13 +24,13 @@ impl PoolAttribute {
     pub(crate) const THRESHOLD: Self = Self(4);
     /// The bytes that the pool holds from the device.
     pub(crate) const RESERVED: Self = Self(5);
-    /// The most bytes that the pool held. It can be set to 0 only, and takes the current value
-    /// then.
+    /// Maximum number of bytes that the pool has held. It can only be set to 0, which sets it to
+    /// the current value.
     pub(crate) const RESERVED_HIGH: Self = Self(6);
     /// The bytes that are allocated.
     pub(crate) const USED: Self = Self(7);
-    /// The most bytes that were allocated. It can be set to 0 only, and takes the current value
-    /// then.
+    /// Maximum number of bytes that have been allocated. It can only be set to 0, which sets it to
+    /// the current value.
     pub(crate) const USED_HIGH: Self = Self(8);
 }
 

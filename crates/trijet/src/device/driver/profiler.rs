@@ -11,10 +11,10 @@ use std::fmt::Debug;
 pub(crate) struct EngineActivity {
     /// The tag.
     pub tag: u64,
-    /// The begin of the first operation, on the clock of [`Profiler::activity_time`].
+    /// The start of the first operation, on the clock of [`Profiler::activity_time`].
     pub begin: Nanos,
-    /// The end of the last operation under the tag. No engine may work in parts of the time
-    /// between.
+    /// The end of the last operation under the tag. In parts of the time between, all engines may
+    /// be idle.
     pub end: Nanos,
 }
 
@@ -23,14 +23,14 @@ pub(crate) struct EngineActivity {
 pub(crate) struct Activities {
     /// At most one activity for each tag, sorted by tag.
     pub work: Vec<EngineActivity>,
-    /// The number of records that the profiler had no room for. A tag without an activity may have
-    /// had one of these.
+    /// The number of records that the profiler had no room for. If a tag has no activity, its
+    /// record may be one of these.
     pub lost: u64,
 }
 
 /// A profiler: CUPTI on a GPU, the engine itself on the host device.
 pub(crate) trait Profiler: Debug {
-    /// Starts collecting the times at which engines begin and end the copies, fills and kernels
+    /// Starts collecting the times at which engines start and end the copies, fills and kernels
     /// that are enqueued under a tag.
     ///
     /// # Errors

@@ -11,9 +11,10 @@ use std::ops::Range;
 /// The sizes of ranges of addresses on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RangeSizes {
-    /// Pieces of memory begin and end at multiples of it.
+    /// Pieces of memory start and end at multiples of this size.
     pub(crate) granule: Bytes,
-    /// The size by which a heap grows. A call costs the same for any size, so it is not too small.
+    /// The size by which a heap grows. A call costs the same for any size, so the size is not
+    /// small.
     pub(crate) step: Bytes,
     /// The size of a range for a heap.
     pub(crate) range: Bytes,
@@ -30,25 +31,25 @@ pub(crate) trait Ranges: Debug {
     /// Reserves a range of addresses without memory.
     ///
     /// # Errors
-    /// `OutOfMemory` if there are not so many addresses.
+    /// `OutOfMemory` if there are not enough free addresses.
     fn range_reserve(&self, device: DeviceId, bytes: Bytes) -> Result<Memory>;
 
-    /// Maps new memory of the device at the bytes `at` of a range, which have none. The device can use it
-    /// when the call returns, and so can the devices that have access to its other memory.
+    /// Maps new memory of the device at the bytes `at` of a range, which have none. The device can
+    /// use it when the call returns, and so can the devices that have access to its other memory.
     ///
     /// # Errors
-    /// `OutOfMemory`, with the requested size and the memory that is free; `InvalidValue` for bytes that are not
-    /// a multiple of the granule or have memory.
+    /// `OutOfMemory`, with the requested size and the memory that is free; `InvalidValue` for bytes
+    /// that are not a multiple of the granule or have memory.
     fn range_map(&self, range: &Memory, at: Range<u64>) -> Result<()>;
 
-    /// Unmaps the memory that one call mapped at the bytes `at`, and returns it to the device. No pending
-    /// operation may use it (law M-F3).
+    /// Unmaps the memory that one call mapped at the bytes `at`, and returns it to the device. No
+    /// pending operation may use it (law M-F3).
     ///
     /// # Errors
-    /// `InvalidValue` for bytes that are not those of one call.
+    /// `InvalidValue` for bytes that are not exactly the bytes of one call.
     fn range_unmap(&self, range: &Memory, at: Range<u64>) -> Result<()>;
 
-    /// Gives the addresses of a range back, which has no memory.
+    /// Returns the addresses of a range that has no memory.
     ///
     /// # Errors
     /// `InvalidValue` if memory is mapped there.

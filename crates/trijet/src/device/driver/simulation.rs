@@ -38,7 +38,7 @@ pub(crate) trait Simulation: Debug {
     /// clock the threads run freely.
     fn script(&self, threads: Vec<Script<'_>>);
 
-    /// Lets another thread of a script run. The layers above call it at the beginning of each of
-    /// their calls, without a lock.
+    /// Lets another thread of a script run. The layers above call it at the start of each of their
+    /// calls, without a lock.
     fn pause(&self);
 }

@@ -22,8 +22,8 @@ use crate::device::memory::{self, Memory, Span};
 use crate::device::twin::{Cost, check_disjoint};
 use std::sync::Arc;
 
-/// The most threads of a block. Host devices have the limits of a GPU, so that a shape that they
-/// accept is accepted there.
+/// Maximum number of threads of a block. Host devices have the limits of a GPU, so that a GPU
+/// accepts every shape that they accept.
 pub(super) const BLOCK_THREADS_MAX: u32 = 1024;
 
 impl HostDriver {
@@ -120,7 +120,7 @@ impl HostDriver {
         Ok(())
     }
 
-    /// The function of a launch that the device accepts, with the answers of its twin.
+    /// The function of a launch that the device accepts, with the results of its twin.
     fn asked(&self, launch: &Launch<'_>) -> Result<(&Function, (u64, Cost))> {
         let config = launch.config;
         let limits = LaunchLimits { block_threads_max: BLOCK_THREADS_MAX, compute: (0, 0) };
@@ -147,14 +147,14 @@ impl HostDriver {
         Ok((function, asked))
     }
 
-    /// Enqueues operations that are performed on a condition, as one operation.
+    /// Enqueues operations that are executed on a condition, as one operation.
     pub(super) fn conditional(&self, stream: StreamHandle, parts: &Conditional) -> Result<()> {
         let body = self.body(parts)?;
         let call = self.begin_on(Verb::Launch, stream)?;
         self.push(call, OpWork::Conditional(Box::new(body)), &[]).map(drop)
     }
 
-    /// The operations of a body, and those of bodies within.
+    /// The operations of a body, and of the bodies inside it.
     fn body(&self, parts: &Conditional) -> Result<ConditionalBody> {
         let mut works = Vec::new();
         for (node, _) in &parts.body {
@@ -198,13 +198,14 @@ fn demand_home(function: &Function, device: DeviceId) -> Result<()> {
     Err(refuse::handle("launch", cause))
 }
 
-/// Whether a launch uses memory that the device cannot use. It succeeds, and the kernel faults (law A39).
+/// Whether a launch uses memory that the device cannot use. It succeeds, and the kernel faults (law
+/// A39).
 fn strays(call: &Call<'_>, args: &ArgBlock) -> bool {
     let mut memories = args.spans().iter().map(|arg| arg.span.memory());
     !memories.all(|memory| call.state.pools.reaches(call.device(), memory))
 }
 
-/// The bytes of host memory that a kernel reads, or writes if these are more.
+/// The number of bytes of host memory that a kernel reads or writes, whichever is larger.
 fn linked(args: &ArgBlock) -> u64 {
     let of_host = args.spans().iter().filter(|arg| arg.span.memory().space().is_host());
     let (reads, writes) = of_host.fold((0, 0), |(reads, writes): (u64, u64), arg| {

@@ -1,5 +1,5 @@
 //! The times of operations that were enqueued under a tag, as a profiler measures them on a GPU.
-//! The simulation gives exact times. In an executor of single steps an operation begins and ends at
+//! The simulation gives exact times. In an executor of single steps an operation starts and ends at
 //! the same time.
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ pub(super) enum Collector {
     #[default]
     Off,
     On {
-        /// The operations that are not complete, with their tags and begins.
+        /// The operations that are not complete, with their tags and starts.
         open: HashMap<NodeId, (u64, Option<Nanos>)>,
         /// The operations that are complete.
         done: Vec<EngineActivity>,

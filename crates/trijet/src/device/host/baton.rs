@@ -24,7 +24,7 @@ pub(super) struct Baton {
     /// The thread that may go on.
     pub(super) holder: u32,
     pub(super) threads: Vec<Scripted>,
-    /// During a script, the last step before it; afterwards, the last steps of its threads.
+    /// During a script, the last step before it. Afterwards, the last steps of its threads.
     pub(super) follows: SmallVec<[u32; 4]>,
     /// The last step of each thread that has ended.
     pub(super) ends: SmallVec<[u32; 4]>,

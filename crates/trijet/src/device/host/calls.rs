@@ -1,5 +1,5 @@
-//! The parts of a call besides enqueuing: its turn, its injected fault, the objects that it
-//! touches, and the waits of the host that the laws demand (A16 to A19, A41).
+//! The parts of a call other than enqueuing: its turn, its injected fault, the objects that it
+//! touches, and the waits of the host that the laws require (A16 to A19, A41).
 #![forbid(unsafe_code)]
 
 use super::clock::WallClock;
@@ -26,10 +26,10 @@ use crate::device::driver::{
 };
 use crate::device::memory::{Memory, Space, Span};
 
-/// Law A41: the most pending operations of a stream. The next call waits (1021 measured).
+/// Law A41: maximum number of pending operations of a stream. The next call waits (1021 measured).
 const DEPTH: u64 = 1024;
 
-/// A call on a stream, after its begin.
+/// A call on a stream that has begun.
 pub(super) struct Call<'a> {
     pub(super) state: Guard<'a>,
     pub(super) slot: SlotId,
@@ -248,7 +248,7 @@ impl HostDriver {
         Ok(state)
     }
 
-    /// Law A8: the point that an event stands for; `None` if it is complete.
+    /// Law A8: the point that an event stands for, unless it is complete.
     pub(super) fn query_event(&self, event: EventHandle) -> Result<(Guard<'_>, Option<Point>)> {
         let op = "event query";
         let state = self.turn();
@@ -263,7 +263,7 @@ impl HostDriver {
         Ok((state, (readiness == Readiness::NotReady).then_some(point)))
     }
 
-    /// Laws A16 and A17: an asynchronous copy, and the wait of the host for one of pageable memory.
+    /// Laws A16 and A17: an asynchronous copy. For pageable memory, the host also waits.
     pub(super) fn copy_async(&self, stream: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
         let mut call = self.begin_on(Verb::Copy, stream)?;
         call.check_ranges([dst, src])?;
@@ -305,8 +305,7 @@ impl HostDriver {
         self.push(Call { state, slot, op, fault }, write, &[])
     }
 
-    /// Law A18: a synchronous copy, which is enqueued in the legacy stream, and the wait of the
-    /// host.
+    /// Law A18: a synchronous copy. It is enqueued in the legacy stream, and the host waits.
     pub(super) fn copy_sync(&self, legacy: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
         let call = self.begin_on(Verb::Copy, legacy)?;
         call.check_ranges([dst, src])?;
@@ -315,7 +314,8 @@ impl HostDriver {
             (Space::Pageable, Space::Device(_)) => self.copy_staged(call, dst, src).map(drop),
             (Space::Device(a), Space::Device(b)) => {
                 let work = OpWork::Copy(CopySpans { dst: dst.clone(), src: src.clone() });
-                // Law A38: a copy between two devices is in order with both, and its stream can be of a third one.
+                // Law A38: a copy between two devices is in order with both, and its stream can
+                // belong to a third device.
                 let both = if a == b { &[][..] } else { &[a, b][..] };
                 let others = || both.iter().copied().filter(|other| *other != device);
                 let queues = &call.state.queues;
@@ -399,8 +399,8 @@ impl Call<'_> {
         self.fault == Some(FaultKind::NeverCompletes)
     }
 
-    /// A copy of memory in a range is refused without access, where copies of other memory go through the host
-    /// (measured).
+    /// Without access, a copy of memory in a range is refused, while copies of other memory go
+    /// through the host (measured).
     pub(super) fn check_ranges(&self, spans: [&Span; 2]) -> Result<()> {
         let device = self.device();
         for span in spans {
@@ -446,7 +446,7 @@ impl State {
         Readiness::Ready
     }
 
-    /// Attaches a fault to an operation, which has its effect when the operation runs.
+    /// Attaches a fault to an operation. It takes effect when the operation runs.
     pub(super) fn attach_fault(&mut self, node: NodeId, kind: FaultKind) {
         match kind {
             FaultKind::NeverCompletes => self.queues.stuck.push(node),
@@ -460,8 +460,8 @@ impl State {
 }
 
 impl Queues {
-    /// The last operations of the blocking streams of a device and of its legacy stream, and its barrier, which may be a
-    /// copy between this device and another one.
+    /// The last operations of the blocking streams of a device and of its legacy stream, and the
+    /// barrier of the device, which may be a copy between this device and another one.
     fn tails(&self, device: DeviceId) -> Vec<NodeId> {
         let of_device = &self.devices[device.0 as usize];
         let streams = of_device.blocking.iter().chain(&of_device.legacy);

@@ -1,7 +1,7 @@
-//! The captures of a driver, and what they do to calls (law A33), with the answers that an H200 gives.
+//! The captures of a driver, and their effect on calls (law A33), with the answers of an H200.
 //!
-//! The calls on a stream that is captured are collected with their edges. A call that a capture bars is refused and
-//! makes the capture invalid.
+//! The calls on a captured stream are collected with their edges. A call that a capture does not
+//! allow is refused and makes the capture invalid.
 #![forbid(unsafe_code)]
 
 use super::ids::SlotId;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// `CUDA_ERROR_INVALID_VALUE`, `CUDA_ERROR_ILLEGAL_STATE` and those of captures.
+/// `CUDA_ERROR_INVALID_VALUE`, `CUDA_ERROR_ILLEGAL_STATE`, and the codes about captures.
 const INVALID_VALUE: i32 = 1;
 const ILLEGAL_STATE: i32 = 401;
 const UNSUPPORTED: i32 = 900;
@@ -31,7 +31,7 @@ const WRONG_THREAD: i32 = 908;
 /// The captures of a driver.
 #[derive(Debug, Default)]
 pub(super) struct AllCaptures {
-    /// Whether there was ever one: most programs have none, and their calls look no further.
+    /// Whether there ever was a capture. Most programs have none, and their calls look no further.
     any: AtomicBool,
     state: Mutex<State>,
 }
@@ -41,11 +41,12 @@ pub(super) struct State {
     /// The number of the last capture.
     last: u64,
     going_on: BTreeMap<u64, OpenCapture>,
-    /// Events that were recorded in a capture last: its number, and the nodes that they stand for.
+    /// Events whose last record was in a capture: the number of the capture, and the nodes that
+    /// they stand for.
     events: HashMap<EventHandle, (u64, Vec<usize>)>,
 }
 
-/// A capture that goes on.
+/// A capture that has not ended.
 #[derive(Debug)]
 pub(super) struct OpenCapture {
     origin: SlotId,
@@ -122,7 +123,7 @@ impl State {
         found
     }
 
-    /// Refuses the use of the legacy stream, which would wait for a stream that is captured.
+    /// Refuses the use of the legacy stream if it would wait for a captured stream.
     fn refuse_legacy(&mut self, op: &'static str, at: At) -> Result<()> {
         let holds = |capture: &OpenCapture| capture.holds_legacy(at.device);
         if at.kind == Kind::Legacy && self.invalidate(holds) {
@@ -213,7 +214,7 @@ impl State {
         }
     }
 
-    /// Refuses a query or a synchronisation of a stream that is captured.
+    /// Refuses a query or a synchronisation of a captured stream.
     pub(super) fn refuse_stream(&mut self, op: &'static str, at: At) -> Result<()> {
         self.refuse_legacy(op, at)?;
         let Some(number) = self.of(at.slot) else { return Ok(()) };
@@ -230,7 +231,7 @@ impl State {
         Ok(())
     }
 
-    /// Forgets an event that is destroyed: its number may be given again.
+    /// Forgets an event that is destroyed, because its number may be given again.
     pub(super) fn forget(&mut self, event: EventHandle) {
         self.events.remove(&event);
     }

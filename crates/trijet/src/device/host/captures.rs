@@ -1,4 +1,5 @@
-//! Captures of streams of a host device: the calls that a capture takes or refuses, and the graph that it gives.
+//! Captures of streams of a host device: the calls that a capture takes or refuses, and the graph
+//! that results.
 #![forbid(unsafe_code)]
 
 use super::HostDriver;

@@ -14,8 +14,8 @@ pub enum Executor {
     /// Operations run on CPU threads, as fast as possible.
     Threads,
     /// A simulated GPU: the bytes are real, and an order policy makes every choice. With
-    /// `Order::Greedy` and `Order::Seeded` time is modelled. Operations run inside of the calls of
-    /// the host only.
+    /// `Order::Greedy` and `Order::Seeded` time is modelled. Operations run only inside calls of
+    /// the host.
     Virtual(Order),
 }
 
@@ -28,19 +28,21 @@ pub struct HostConfig {
     pub devices: u32,
     /// The memory of each device. It is taken from the system when it is allocated.
     pub memory: Bytes,
-    /// Whether memory can be mapped into ranges of addresses. Without, the library has no heap, and allocates
-    /// from a pool of the driver, as with [`Builder::pool`](crate::Builder::pool).
+    /// Whether memory can be mapped into ranges of addresses. Otherwise the library has no heap,
+    /// and allocates from a pool of the driver, as with [`Builder::pool`](crate::Builder::pool).
     pub ranges: bool,
-    /// Whether each device can have access to the memory of the others. Many GPUs without NVLink cannot.
+    /// Whether each device can have access to the memory of the others. Many GPUs without NVLink
+    /// have no such access.
     pub links: bool,
     /// The cost model of the virtual executor.
     pub cost: CostModel,
-    /// The hardware queues of each device, for the virtual executor with modelled time. More streams
-    /// than this share them: an operation that waits for earlier work of its stream may hold back
-    /// streams of its queue (law A47). Without a number no stream is held back in `Order::Greedy`, and
-    /// half of the seeds of `Order::Seeded` deal the streams onto 8 queues, as CUDA has by default.
+    /// The number of hardware queues of each device, for the virtual executor with modelled time.
+    /// If there are more streams, they share the queues: an operation that waits for earlier work
+    /// of its stream may hold back other streams of its queue (law A47). If the number is `None`,
+    /// no stream is held back in `Order::Greedy`. In `Order::Seeded`, half of the seeds then assign
+    /// the streams to 8 queues, the default of CUDA.
     pub hardware_queues: Option<NonZeroU32>,
-    /// Kernels of this name never end. For tests that a wait for a hung device returns an error.
+    /// Kernels with this name never end. For tests that a wait for a hung device returns an error.
     pub never_ends: Option<String>,
     /// Faults to inject. For tests that errors are reported and nothing hangs or leaks.
     pub faults: Vec<Fault>,

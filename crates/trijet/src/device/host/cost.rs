@@ -1,7 +1,7 @@
 //! The cost model: the durations of operations on the GPU that the virtual executor simulates.
 //!
 //! The numbers are medians, measured on an NVIDIA H200 with PCIe 5 x16. Every output that contains
-//! times of the model says that they are modelled.
+//! times of the model states that they are modelled.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Nanos;
@@ -14,11 +14,11 @@ pub struct CostModel {
     pub link_rate: f64,
     /// The rate of each direction of the link while both are busy.
     pub duplex_rate: f64,
-    /// The rate at which a kernel reads the memory of the host while it writes as much.
+    /// The rate at which a kernel reads host memory while it writes the same number of bytes.
     pub kernel_link_rate: f64,
     /// The part of a copy that does not depend on its size.
     pub copy_latency: Nanos,
-    /// The rate of device memory; reads and writes are counted together.
+    /// The rate of device memory. Reads and writes are added up.
     pub memory_rate: f64,
     /// The rate of simple operations of all multiprocessors together.
     pub op_rate: f64,
@@ -58,8 +58,8 @@ impl CostModel {
         Nanos(self.kernel_latency.0 + Nanos::from_seconds(memory.max(ops)).0)
     }
 
-    /// The time in which a kernel moves so many bytes of the host's memory, in one direction or in
-    /// each, without the latency.
+    /// The time in which a kernel moves this number of bytes of host memory, in one direction or in
+    /// each of them, without the latency.
     #[must_use]
     pub fn kernel_link(&self, bytes: u64) -> Nanos {
         Nanos(self.kernel_latency.0 + Nanos::from_seconds(bytes as f64 / self.kernel_link_rate).0)

@@ -520,8 +520,8 @@ impl Profiler for HostDriver {
 impl Simulation for HostDriver {
     fn event_poll(&self, event: EventHandle) -> Result<PollProgress> {
         self.refuse_captured_event("event query", event)?;
-        // The lock is not released before `advance`: another thread could complete the rest, and
-        // `advance` would find nothing to do.
+        // The lock is not released before `advance`. Otherwise another thread could complete the
+        // rest, and `advance` would find nothing to do.
         let (state, incomplete) = self.query_event(event)?;
         let Some(point) = incomplete else { return Ok(PollProgress::Ready) };
         if matches!(state.run, HostRun::Threads(_)) {
@@ -559,7 +559,7 @@ impl Driver for HostDriver {
     }
 }
 
-/// A handle of the host device as a raw handle: a number in place of a pointer.
+/// A handle of the host device in the form of a raw handle: a number in place of a pointer.
 fn number_to_raw(number: u64) -> *mut c_void {
     without_provenance_mut(usize::try_from(number).unwrap_or(usize::MAX))
 }

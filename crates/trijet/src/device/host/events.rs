@@ -28,7 +28,7 @@ impl Queues {
         EventHandle(self.events.insert(event))
     }
 
-    /// Law A12: waits that were enqueued before keep their snapshot.
+    /// Law A12: waits that were enqueued earlier keep their snapshot.
     pub(super) fn event_destroy(&mut self, event: EventHandle) -> Result<()> {
         match self.events.remove(event.0) {
             Some(mut gone) => {
@@ -107,7 +107,7 @@ impl Queues {
 
     /// Law A7: all later work of the stream waits for the snapshot that the event has at the call.
     /// In the legacy stream the wait is a barrier as well (law A13). Law A5: a wait for an event
-    /// that was never recorded does nothing. The wait gets a node also if the snapshot is complete,
+    /// that was never recorded does nothing. The wait gets a node even if the snapshot is complete,
     /// so that the numbers of a stream do not depend on the executor.
     pub(super) fn stream_wait(&mut self, on: SlotId, event: EventHandle, now: Nanos) -> Result<()> {
         self.event("stream wait", event)?;
@@ -133,8 +133,8 @@ impl Queues {
         event: EventHandle,
     ) -> Result<Option<(Point, VectorClock)>> {
         let found = self.event(op, event)?;
-        // The device is that of the event: the stream may be destroyed while a worker still uses
-        // bytes.
+        // The device of the event is used here: the stream may be destroyed while a worker still
+        // uses bytes.
         if found.stands_for.is_some() {
             self.check_lost(found.device)?;
         }
@@ -169,8 +169,8 @@ impl Queues {
         }
     }
 
-    /// Empties the list of arrived operations. Those that need no engine and are due by `now` are
-    /// completed; `later` gets all others.
+    /// Empties the list of arrived operations. Operations that need no engine and are due by `now`
+    /// are completed; `later` gets all others.
     pub(super) fn settle(&mut self, now: Nanos, mut later: impl FnMut(&Node)) {
         while let Some(id) = self.arrived.pop() {
             let Some(node) = self.node(id) else { continue };

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::thread::Builder;
 
-/// The most repeats of the body of a loop. A GPU has no limit, and hangs.
+/// Maximum number of repeats of the body of a loop. A GPU has no limit, and hangs.
 const REPEATS_MAX: u32 = 1_000_000;
 /// Kernels that write fewer bytes than this run on one thread.
 const SPLIT_BYTES: u64 = 256 * 1024;
@@ -57,7 +57,7 @@ pub(super) fn run(work: &OpWork, part: Range<u64>, threads: usize) -> Result<()>
     }
 }
 
-/// Performs the operations of a body as often as its condition says.
+/// Executes the operations of a body as often as its condition requires.
 fn conditional(body: &ConditionalBody, threads: usize) -> Result<()> {
     let what = "conditional";
     for _ in 0..REPEATS_MAX {
@@ -142,7 +142,7 @@ fn tiles(kernel: &KernelWork, part: Range<u64>, threads: usize) -> Result<()> {
 /// The first element of a tile.
 fn first_of(kernel: &KernelWork, tile: u64) -> usize {
     let first = tile.saturating_mul(kernel.tile_elements.max(1));
-    // A tile beyond memory has no elements.
+    // A tile after the end of the memory has no elements.
     usize::try_from(first).unwrap_or(usize::MAX)
 }
 

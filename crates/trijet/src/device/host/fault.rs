@@ -1,5 +1,5 @@
-//! Injected faults: failures of a driver or a device at a call that the user chooses. For tests
-//! that errors are reported and nothing hangs or leaks.
+//! Injected faults: failures of a driver or a device at a call that the user chooses. They serve
+//! tests that errors are reported and that nothing hangs or leaks.
 #![forbid(unsafe_code)]
 
 use super::ids::NodeId;
@@ -46,7 +46,8 @@ pub enum Verb {
     Launch,
     /// Reading an attribute of a pool.
     PoolQuery,
-    /// Launching a graph. Its nodes count as operations of their verbs, but cannot be refused one by one.
+    /// Launching a graph. Each node counts as an operation of its verb, but cannot be refused by
+    /// itself.
     GraphLaunch,
     /// Changing a node of a graph.
     GraphUpdate,
@@ -56,7 +57,7 @@ pub enum Verb {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// The call returns an error: out of memory if it allocates or creates, lack of resources (701)
+    /// The call returns an error: out of memory if it allocates or creates, too few resources (701)
     /// for a launch, or another error of the driver. Nothing else changes.
     Refused,
     /// The call and every later call of the verb return an error, as above.
@@ -147,7 +148,7 @@ impl Faults {
         Err(Error::new(ErrorKind::Launch, node.work.name(), cause).with_code(700))
     }
 
-    /// The duration of an operation for which the model gives `nominal`.
+    /// The duration of an operation to which the model gives `nominal`.
     pub(super) fn slowed(&self, node: NodeId, nominal: Nanos) -> Nanos {
         if let Some(FaultKind::Slow(times)) = self.of(node) {
             return Nanos(nominal.0.saturating_mul(u64::from(times)));
@@ -235,7 +236,7 @@ mod tests {
     }
 
     /// Law A40: every verb that uses the context returns the error. Verbs that return handles, and
-    /// those that destroy, still work.
+    /// verbs that destroy, still work.
     #[test]
     fn every_verb_refuses_a_lost_device_and_names_the_first_culprit() -> Result<()> {
         for executor in [Executor::Threads, Executor::Virtual(Order::Greedy)] {

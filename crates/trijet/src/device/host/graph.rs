@@ -1,4 +1,4 @@
-//! A graph of a host device: its nodes in streams of its own.
+//! A graph of a host device: its nodes, in its own streams.
 #![forbid(unsafe_code)]
 
 use crate::base::id::DeviceId;
@@ -7,11 +7,11 @@ use crate::device::driver::{EventHandle, OwnedNode, StreamHandle};
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) work: OwnedNode,
-    /// The stream of the graph that it runs in.
+    /// The stream of the graph in which it runs.
     pub(super) lane: usize,
     /// The nodes of other streams that it waits for.
     pub(super) waits: Vec<usize>,
-    /// Recorded after it, if nodes of other streams wait for it.
+    /// The event that is recorded after it, if nodes of other streams wait for it.
     pub(super) done: Option<EventHandle>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct HostGraph {
     pub(super) device: DeviceId,
     pub(super) nodes: Vec<Node>,
     pub(super) lanes: Vec<Lane>,
-    /// Recorded where a launch begins.
+    /// The event that is recorded where a launch starts.
     pub(super) begin: EventHandle,
 }
 
@@ -31,6 +31,6 @@ pub(super) struct Lane {
     pub(super) stream: StreamHandle,
     /// The node that was added to it last.
     pub(super) last: usize,
-    /// The end of the last launch in it.
+    /// The event at the end of the last launch in it.
     pub(super) end: EventHandle,
 }

@@ -1,7 +1,8 @@
-//! Graphs on host devices: a launch enqueues the nodes in streams of the graph's own.
+//! Graphs on host devices: a launch enqueues the nodes in streams that belong to the graph.
 //!
-//! The nodes of a chain share a stream, and other edges are waits for events. So a graph is explored in
-//! every order that its edges leave open, and a missing edge shows as for streams.
+//! The nodes of a chain share a stream, and other edges are waits for events. So an exploration
+//! tries a graph in every order that its edges leave open, and finds a missing edge as it does for
+//! streams.
 #![forbid(unsafe_code)]
 
 use super::fault::Verb;
@@ -17,7 +18,8 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
 thread_local! {
-    /// Whether this thread launches a graph. A launch is one call, which a driver refuses as a whole.
+    /// Whether this thread launches a graph. A launch is one call, which a driver refuses as a
+    /// whole.
     static LAUNCHES: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -31,7 +33,8 @@ impl HostDriver {
         self.graphs.find(graph).ok_or_else(|| refuse::handle("graph", "the graph was destroyed"))
     }
 
-    /// A node goes on in the stream of a node that it follows, if that is the last one there and on its device.
+    /// A node continues the stream of a node that it follows, if that node is the last one there
+    /// and on the same device.
     fn lane_for(&self, graph: &mut HostGraph, device: DeviceId, after: &[usize]) -> Result<usize> {
         let fits = |lane: &Lane| lane.device == device && after.contains(&lane.last);
         if let Some(lane) = graph.lanes.iter().position(fits) {
@@ -46,8 +49,8 @@ impl HostDriver {
     pub(super) fn graph_launch(&self, stream: StreamHandle, graph: GraphHandle) -> Result<()> {
         let graph = self.graph(graph)?;
         let graph = graph.lock().expect("no panic under this lock");
-        // Laws A13 and A31: a launch is an operation of its stream, which a record is not (law A4). So it follows the
-        // legacy stream, and in the legacy stream it is a barrier.
+        // Laws A13 and A31: a launch is an operation of its stream, which a record is not (law A4).
+        // So it follows the legacy stream, and in the legacy stream it is a barrier.
         let call = self.begin_on(Verb::GraphLaunch, stream)?;
         drop(self.push(call, OpWork::Mark, &[])?);
         LAUNCHES.set(true);
@@ -61,7 +64,7 @@ impl HostDriver {
         self.event_record(*begin, stream)?;
         for lane in lanes {
             self.stream_wait(lane.stream, *begin)?;
-            // Law A31: a launch follows the one before as a whole.
+            // Law A31: a launch follows the whole previous launch.
             lanes.iter().try_for_each(|other| self.stream_wait(lane.stream, other.end))?;
         }
         for node in nodes {
@@ -123,7 +126,7 @@ impl Graphs for HostDriver {
         Ok(())
     }
 
-    /// A host device makes nothing of the nodes.
+    /// A host device needs no other form of the nodes.
     fn graph_ready(&self, graph: GraphHandle) -> Result<()> {
         self.graph(graph).map(drop)
     }

@@ -1,5 +1,5 @@
 //! The memory of one pool: the segments that it holds from the device, and the free blocks in them.
-//! A free block remembers the frees that it comes after. The laws of reuse say which stream may
+//! A free block remembers the frees that it follows. The laws of reuse decide which stream may
 //! allocate it (law A23).
 #![forbid(unsafe_code)]
 
@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 /// A pool takes memory from the device in multiples of this size.
 const SEGMENT: u64 = 64 << 10;
 
-/// The frees that a block comes after, the latest one of each stream. If there are none, the host
-/// has seen all of them complete.
+/// The frees that a block follows, the latest one of each stream. If there are none, the host has
+/// seen all of them complete.
 pub(super) type After = SmallVec<[Point; 2]>;
 
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Heap {
         found.into_iter().map(|(_, extent, after)| (extent, after))
     }
 
-    /// Takes `extent` from the begin of a free block.
+    /// Takes `extent` from the start of a free block.
     pub(super) fn take(&mut self, extent: Extent) -> Option<HostBytes> {
         let segment = self.segments.get_mut(&extent.segment)?;
         let (len, after) = segment.free.remove(&extent.offset)?;
@@ -85,7 +85,7 @@ impl Heap {
         Some(segment.bytes.part(extent.offset..extent.offset + extent.size))
     }
 
-    /// Adds a segment of `size` bytes. False if the system cannot allocate it.
+    /// Adds a segment of `size` bytes. Returns false if the system cannot allocate it.
     pub(super) fn grow(&mut self, size: u64) -> bool {
         let Some(bytes) = HostBytes::to_part(size) else { return false };
         let free = BTreeMap::from([(0, (size, After::new()))]);
@@ -95,7 +95,7 @@ impl Heap {
         true
     }
 
-    /// Frees a block. It comes after the free at `point`; without one it can be allocated at once.
+    /// Frees a block. It follows the free at `point`; without a point it can be allocated at once.
     pub(super) fn give_back(&mut self, extent: Extent, point: Option<Point>) {
         let Some(segment) = self.segments.get_mut(&extent.segment) else { return };
         segment.free.insert(extent.offset, (extent.size, point.into_iter().collect()));
@@ -120,7 +120,7 @@ impl Heap {
     }
 
     /// Returns free segments to the device until at most `keep` bytes are held. A segment can be
-    /// returned if `gone` holds for all frees that it comes after.
+    /// returned if `gone` holds for all frees that it follows.
     pub(super) fn shrink(&mut self, keep: u64, gone: impl Fn(Point) -> bool) {
         let idle: Vec<u64> = self
             .segments
@@ -139,7 +139,7 @@ impl Heap {
     }
 }
 
-/// Joins the block at `offset` with its neighbours if they come after frees of the same streams.
+/// Joins the block at `offset` with its neighbours if they follow frees of the same streams.
 fn merge(free: &mut BTreeMap<u64, (u64, After)>, offset: u64) {
     let before = free.range(..offset).next_back().map(|(at, _)| *at);
     for (left, right) in [(Some(offset), None), (before, Some(offset))] {

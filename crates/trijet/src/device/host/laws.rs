@@ -1,4 +1,4 @@
-//! Tests of laws of memory and order that can be tested on the contract only: pools with limits and
+//! Tests of laws of memory and order that only the contract can test: pools with limits and
 //! switches, and the block that an allocation gets. A choice of the driver is tested with many
 //! seeds: it happens in some orders, or in none.
 #![forbid(unsafe_code)]
@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 const DEVICE: DeviceId = DeviceId(0);
-/// All of a pool that is limited.
+/// The size of a limited pool, all of it.
 const FULL: Bytes = Bytes(1 << 20);
 const SEEDS: u64 = 60;
 
@@ -110,8 +110,8 @@ impl HostDriver {
     }
 }
 
-/// Whether `b` gets the block that `a` frees behind a slow host function. `between` runs between
-/// the free and the allocation.
+/// Whether `b` gets the block that `a` frees after a slow host function. `between` runs between the
+/// free and the allocation.
 fn reused(
     driver: &HostDriver,
     kind: StreamKind,
@@ -168,7 +168,7 @@ fn a_wait_for_a_record_after_the_free_allows_reuse() {
     assert!(count(waited) > 0);
 }
 
-/// Law M-B3, by way of a third stream.
+/// Law M-B3, through a third stream.
 #[test]
 fn waits_in_a_row_allow_reuse_in_the_last_stream() {
     let waited = |driver: &HostDriver| {

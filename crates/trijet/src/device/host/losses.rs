@@ -66,7 +66,7 @@ fn lose(driver: &HostDriver, on: StreamHandle, x: &Span) {
     assert_eq!(error.kind(), ErrorKind::ContextLost);
 }
 
-/// A running operation still writes its bytes after a loss. A wait for it, also on another device,
+/// A running operation still writes its bytes after a loss. A wait for it, even on another device,
 /// lasts until it is done.
 #[test]
 fn an_operation_of_a_worker_is_complete_after_a_loss_when_the_worker_is_done() -> Result<()> {
@@ -151,7 +151,7 @@ fn the_error_of_a_fault_says_which_operation_it_was() -> Result<()> {
                 culprit::set(position(seq).filter(|_| said));
                 let enqueued = driver.fill(s, &x, 1);
                 culprit::set(None);
-                // On threads the loss may show while this still enqueues.
+                // On threads the loss may show while this loop still enqueues.
                 assert!(enqueued.is_ok() || seq == 3, "{executor:?}: {enqueued:?}");
             }
             for _ in 0..2 {

@@ -1,7 +1,7 @@
-//! Ranges of addresses of host devices, and which bytes of them have memory (laws M-F1 to M-F3).
+//! Ranges of addresses of host devices, and the bytes of them that have memory (laws M-F1 to M-F3).
 //!
-//! The bytes of a range are those of one region of the host. Mapping memory only accounts it: the system
-//! provides a page when it is first written.
+//! The bytes of a range belong to one region of the host. Mapping memory only accounts it: the
+//! system provides a page when it is first written.
 #![forbid(unsafe_code)]
 
 use super::refuse;
@@ -14,12 +14,12 @@ use crate::device::region::HostBytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Pieces of memory begin and end at its multiples: a page of the host.
+/// Pieces of memory start and end at multiples of this size: a page of the host.
 const GRANULE: u64 = 4096;
 /// The size by which heaps grow.
 const STEP: u64 = 64 << 10;
-/// The size of a range for a heap. The system keeps that much memory of a program for the next one, so an
-/// exploration, which opens a device for each run, makes no call of the system for it.
+/// The size of a range for a heap. The system keeps that much memory of a program for the next one.
+/// So an exploration, which opens a device for each run, makes no system call for it.
 const RANGE: u64 = 16 << 20;
 
 /// The ranges of all devices, by address.
@@ -30,7 +30,7 @@ pub(super) struct Ranges(BTreeMap<u64, OfDevice>);
 struct OfDevice {
     device: DeviceId,
     bytes: u64,
-    /// The end of each piece of memory by its begin.
+    /// The end of each piece of memory, by its start.
     pieces: BTreeMap<u64, u64>,
 }
 
@@ -53,7 +53,7 @@ impl Ranges {
         Ok(Memory::new(Space::Device(device), host.address(), bytes.0, Some(host)))
     }
 
-    /// Maps memory, of which `free` bytes are left.
+    /// Maps memory. `free` bytes of the device are left.
     pub(super) fn map(&mut self, range: &Memory, at: &Range<u64>, free: u64) -> Result<()> {
         let op = "range map";
         let found = self.get(op, range)?;
@@ -102,7 +102,7 @@ impl Ranges {
             .ok_or_else(|| refuse::value(op, format!("{address:#x} is not the address of a range")))
     }
 
-    /// Whether the memory is that of a range.
+    /// Whether the memory belongs to a range.
     pub(super) fn has(&self, memory: &Memory) -> bool {
         self.0.contains_key(&memory.address())
     }
@@ -119,7 +119,8 @@ mod tests {
     use super::*;
     use crate::base::error::ErrorKind;
 
-    /// Laws M-F2 and M-F3: what one call mapped is unmapped as a whole, and memory is mapped once.
+    /// Laws M-F2 and M-F3: the memory that one call mapped is unmapped as a whole, and memory is
+    /// mapped once.
     #[test]
     fn a_piece_is_mapped_once_and_unmapped_as_a_whole() {
         let mut ranges = Ranges::default();

@@ -1,4 +1,4 @@
-//! The host device: the driver contract in software, on a machine with no GPU.
+//! The host device: the driver contract in software, on a machine without a GPU.
 //!
 //! `queues` holds the enqueued operations and the edges between them; an executor runs them.
 //! `Executor::Threads` runs them on CPU threads as fast as it can. `Executor::Virtual` simulates
@@ -121,7 +121,7 @@ impl HostDriver {
         search: Option<Arc<Mutex<Search>>>,
     ) -> Result<Self> {
         if search.is_some() {
-            // A repeated run must have the same executor, also for a program that asks for it.
+            // A repeated run must have the same executor, even if the program asks for it.
             config.executor = Executor::Virtual(Order::Steps(Arc::default()));
         }
         let threads = processors();

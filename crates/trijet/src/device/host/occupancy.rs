@@ -1,7 +1,7 @@
-//! How many blocks of a kernel a modelled device has room for.
+//! The number of blocks of a kernel for which a modelled device has room.
 //!
-//! A host device runs twins tile by tile, and would run any grid. It refuses what a GPU would refuse, so
-//! that a program which asks for room without asking how much there is fails on both.
+//! A host device runs twins tile by tile, and would run any grid. It refuses what a GPU would
+//! refuse. So a program that uses more room than there is fails on both.
 #![forbid(unsafe_code)]
 
 use crate::device::launch_config::LaunchConfig;
@@ -12,15 +12,16 @@ use crate::device::occupancy::Occupancy;
 const THREADS_MAX: u64 = 2048;
 const BLOCKS_MAX: u64 = 32;
 const SHARED_BYTES: u64 = 228 << 10;
-/// The shared memory that each block takes for the system.
+/// The shared memory that the system takes for each block.
 const RESERVED_BYTES: u64 = 1 << 10;
-/// Threads are given room in warps.
+/// Threads get room in units of a warp.
 const WARP: u64 = 32;
-/// The multiprocessors that a cluster can be spread over, at least: those of a GPU that has clusters. A
-/// host device has as many as there are processors, and a correct program must run on any of them.
+/// Minimum number of multiprocessors over which a cluster can be spread, for GPUs that have
+/// clusters. The number of multiprocessors of a host device is the number of processors of its
+/// machine, and a correct program must run on any machine.
 const CLUSTER_MULTIPROCESSORS: u64 = 16;
 
-/// The occupancy of a kernel whose registers and static shared memory never limit.
+/// The occupancy of a kernel whose registers and static shared memory never limit it.
 pub(super) fn occupancy(config: &LaunchConfig, multiprocessors: u64) -> Occupancy {
     let threads = config.block_threads().next_multiple_of(WARP).max(WARP);
     let shared = u64::from(config.shared_bytes) + RESERVED_BYTES;

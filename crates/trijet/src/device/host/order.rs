@@ -28,11 +28,11 @@ pub enum Order {
     /// Every choice is drawn from the seed: the operation that starts next, its delay, and the
     /// duration of each part. It shows faults that the order of the calls hides.
     Seeded(u64),
-    /// Probabilistic concurrency testing: streams and threads have random priorities. The most
-    /// urgent one that can take a step takes it; at `depth - 1` random steps it becomes the least
-    /// urgent one. A fault that needs `depth` orderings among `steps` steps of n streams and
-    /// threads is found with a probability of at least 1 / (n * steps^(depth - 1)) (Burckhardt et
-    /// al. 2010).
+    /// Probabilistic concurrency testing: streams and threads have random priorities. Among those
+    /// that can take a step, the most urgent one takes it. At `depth - 1` random steps it becomes
+    /// the least urgent one. A fault that needs `depth` orderings among `steps` steps of n streams
+    /// and threads is found with a probability of at least 1 / (n * steps^(depth - 1)) (Burckhardt
+    /// et al. 2010).
     Pct {
         /// The seed.
         seed: u64,
@@ -109,7 +109,7 @@ pub(super) enum May {
     BatchReadsAtOnce,
     /// A23: memory is reused if its free happens to be complete.
     ReuseFinished,
-    /// A23: memory is reused if the allocating stream comes after its free.
+    /// A23: memory is reused if the allocating stream follows its free.
     ReuseFollowing,
     /// A24: freeing memory that belongs to no stream waits for the device.
     FreeWaits,
@@ -129,7 +129,7 @@ pub(super) enum StepPolicy {
 }
 
 impl StepPolicy {
-    /// Whether the driver makes use of a choice. Without a seed it does as an H200 does (driver
+    /// Whether the driver makes use of a choice. Without a seed it does what an H200 does (driver
     /// 580, `docs/semantics.md`).
     pub(super) fn may(&mut self, what: May) -> bool {
         match self {
@@ -146,12 +146,12 @@ impl StepPolicy {
         }
     }
 
-    /// The duration of a part for which the model gives `nominal`.
+    /// The duration of a part to which the model gives `nominal`.
     pub(super) fn stretch(&mut self, nominal: Nanos) -> Nanos {
         match self {
             Self::Greedy => nominal,
-            // A quarter to four times as long, so that any two overlapping parts can end in both
-            // orders.
+            // A quarter of the time to four times the time, so that any two overlapping parts can
+            // end in both orders.
             Self::Seeded(prng) => {
                 Nanos::from_seconds(nominal.seconds() * (4f64).powf(prng.unit() * 2.0 - 1.0))
             }
@@ -172,7 +172,7 @@ impl StepPolicy {
         }
     }
 
-    /// The most kernels of one device that run at once.
+    /// Maximum number of kernels of one device that run at once.
     pub(super) fn kernels_at_once(&self) -> usize {
         match self {
             // A kernel of the model occupies the whole GPU.

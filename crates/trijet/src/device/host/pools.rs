@@ -1,5 +1,6 @@
 //! The memory of host devices: pools with their attributes, limits and access, the laws of reuse
-//! (A21 to A26), and device memory that belongs to no stream. The `heap` of a pool has its bytes.
+//! (A21 to A26), and device memory that belongs to no stream. The bytes of a pool are in its
+//! `heap`.
 #![forbid(unsafe_code)]
 
 use super::heap::{After, Extent, Heap, growth};
@@ -26,7 +27,7 @@ const GRANULE: u64 = 512;
 #[derive(Debug)]
 pub(super) struct Pool {
     device: DeviceId,
-    /// The most bytes that it holds; 0 for no limit.
+    /// Maximum number of bytes that it holds; 0 for no limit.
     max: u64,
     is_default: bool,
     follow: bool,
@@ -64,7 +65,7 @@ pub(super) struct Pools {
 struct LiveAllocation {
     pool: PoolHandle,
     extent: Extent,
-    /// The size that was asked for, which the statistics count (measured).
+    /// The requested size, which the statistics count (measured).
     bytes: u64,
 }
 
@@ -77,16 +78,16 @@ pub(super) struct Found {
     pub(super) waits: After,
 }
 
-/// The reason why a stream may allocate a free block (law A23), the strongest first.
+/// The reason why a stream may allocate a free block (law A23). The strongest comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum PoolReuse {
     /// It was freed earlier in the same stream, or the host has seen the free complete.
     Own,
-    /// It was freed in another stream, and this stream comes after the free by events or by the
-    /// legacy stream.
+    /// It was freed in another stream, and this stream follows the free by events or by the legacy
+    /// stream.
     Following,
-    /// The next operation of this stream comes after the free by the legacy stream. The stream gets
-    /// a wait for the free, because the next user of the memory may be an operation of another
+    /// The next operation of this stream follows the free by the legacy stream. The stream gets a
+    /// wait for the free, because the next user of the memory may be an operation of another
     /// stream.
     Behind,
     /// The free happens to be complete.
@@ -114,7 +115,7 @@ impl Pool {
         }
     }
 
-    /// Law A23: the reason why `slot` may allocate a block that comes after the frees `after`.
+    /// Law A23: the reason why `slot` may allocate a block that follows the frees `after`.
     fn law_a23_reuse(&self, queues: &Queues, slot: SlotId, after: &After) -> PoolReuse {
         let all = after.iter().map(|point| self.reuse_after(queues, slot, point));
         all.max().unwrap_or(PoolReuse::Own)
@@ -179,7 +180,7 @@ impl Pool {
     }
 }
 
-/// A block, the reason why it may be allocated, and the frees that it comes after.
+/// A block, the reason why it may be allocated, and the frees that it follows.
 type Candidate = (PoolReuse, Extent, After);
 
 /// Whether the low 32 bits are a number that is not negative.
@@ -314,8 +315,8 @@ impl Pools {
         (Bytes(self.capacity - held.min(self.capacity)), Bytes(self.capacity))
     }
 
-    /// The bytes that the pool has to take from the device for a block of `size`; `None` if they
-    /// are not there.
+    /// The number of bytes that the pool has to take from the device for a block of `size`; `None`
+    /// if the device does not have them.
     fn growth(&mut self, pool: PoolHandle, size: u64) -> Result<Option<u64>> {
         let found = self.get("alloc", pool)?;
         let own = if found.max == 0 { u64::MAX } else { found.max - found.heap.reserved };
@@ -324,8 +325,8 @@ impl Pools {
     }
 
     /// Law A21: memory for `slot`, at the call. It comes from a block that the laws of reuse allow,
-    /// from the device, or from a block behind a dependency; in this order, unless `may` decides
-    /// otherwise.
+    /// from the device, or from a block with an inserted dependency. They are tried in this order,
+    /// unless `may` decides otherwise.
     pub(super) fn alloc(
         &mut self,
         queues: &Queues,
@@ -335,7 +336,7 @@ impl Pools {
         mut may: impl FnMut(May) -> bool,
     ) -> Result<Found> {
         let device = self.get("alloc", pool)?.device;
-        // An allocation of no bytes is an allocation too (measured).
+        // An allocation of no bytes is still an allocation (measured).
         let size = bytes.0.max(1).checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
         let mut grown = self.growth(pool, size)?;
         if grown.is_none() {
@@ -448,8 +449,8 @@ impl Pools {
         Ok(Memory::new(Space::Device(device), host.address(), bytes.0, Some(host)))
     }
 
-    /// Law A25: at a synchronisation the memory above the threshold is returned to the device, as
-    /// far as the host has seen its frees complete.
+    /// Law A25: at a synchronisation the memory above the threshold is returned to the device, if
+    /// the host has seen its frees complete.
     pub(super) fn synchronised(&mut self, queues: &Queues) {
         let seen = |point: Point| queues.slots[point.slot.index()].seen >= point.seq;
         for pool in self.pools.values_mut() {

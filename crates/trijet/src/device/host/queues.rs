@@ -31,7 +31,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The most kernels that are kept for later launches, and clocks for later events.
+/// Maximum number of kernels that are kept for later launches, and of clocks for later events.
 pub(super) const SPARES_MAX: usize = 4096;
 
 /// The queues of one host driver.
@@ -52,20 +52,20 @@ pub(super) struct Queues {
     orders: u64,
     /// Clocks of destroyed events, for later events.
     pub(super) spare_clocks: Vec<VectorClock>,
-    /// Operations that wait for nothing any more, until the executor takes them.
+    /// Operations that wait for nothing more, until the executor takes them.
     pub(super) arrived: Vec<NodeId>,
     /// Memory that completed operations freed, until the pools account it.
     pub(super) freed: Vec<Memory>,
-    /// By device: the default and the blocking streams, and the barrier of the legacy stream (law
-    /// A13).
+    /// For each device: the default and the blocking streams, and the barrier of the legacy stream
+    /// (law A13).
     pub(super) devices: Vec<DeviceStreams>,
     /// The error of each lost device, which every later call returns (law A40).
     lost: BTreeMap<DeviceId, Error>,
-    /// Kernels of this name never end: a hung device.
+    /// Kernels with this name never end: a hung device.
     pub(super) never_ends: Option<String>,
     /// Operations that never complete, because of an injected fault.
     pub(super) stuck: Vec<NodeId>,
-    /// The last host function, after which the next one runs if the driver runs one at a time (law
+    /// The last host function. If the driver runs one at a time, the next one runs after it (law
     /// A28).
     pub(super) last_host_fn: Option<NodeId>,
     /// The hardware queues, if streams share them (law A47).
@@ -76,7 +76,7 @@ pub(super) struct Queues {
     pub(super) trail: Option<Trail>,
 }
 
-/// Adds one element or none. `extend` is slower.
+/// Adds one element or none. It is faster than `extend`.
 pub(super) fn add_last(before: &mut SmallVec<[NodeId; 6]>, node: Option<NodeId>) {
     if let Some(node) = node {
         before.push(node);
@@ -90,7 +90,7 @@ impl Queues {
     }
 
     /// Empty queues in the same memory. Queued operations are dropped, and with them host functions
-    /// of the user: the caller holds no lock.
+    /// of the user, so the caller holds no lock.
     pub(super) fn cleared(mut self) -> Self {
         for event in self.events.values_mut() {
             let clock = event.take_clock();
@@ -151,8 +151,8 @@ impl Queues {
 
     /// Makes later operations of the stream wait until `waits` are complete: for a wait for an
     /// event, a record, or memory that was allocated before its free is complete. This is no
-    /// operation of the stream, so the legacy stream and the blocking streams do not wait for each
-    /// other because of it (laws A4 and A13).
+    /// operation of the stream, so it makes neither the legacy stream nor the blocking streams wait
+    /// (laws A4 and A13).
     pub(super) fn hold(
         &mut self,
         op: &'static str,
@@ -167,7 +167,7 @@ impl Queues {
         self.add(op, on, enqueued, work, &before)
     }
 
-    /// Law A1: the next node of a stream comes after its last one, and after `waits`.
+    /// Law A1: the next node of a stream follows its last one, and follows `waits`.
     #[inline(always)]
     fn law_a1_edges(
         &self,
@@ -234,7 +234,7 @@ impl Queues {
             priority: slot.priority,
             engine: work.engine(),
             enqueued,
-            // The last operation of the stream may be complete; this one begins after its end.
+            // The last operation of the stream may be complete; this one starts after its end.
             ready: slot.clock,
             missing,
             follows_host,
@@ -271,13 +271,13 @@ impl Queues {
         found
     }
 
-    /// Completes an operation. Operations that waited for it may be ready then.
+    /// Completes an operation. Operations that waited for it may then be ready.
     pub(super) fn complete(&mut self, id: NodeId, now: Nanos) {
         let Some(place) = self.nodes.get_mut(id.at as usize) else { return };
         // A host function that ran when its device was lost was completed at the loss.
         let Some(node) = place.as_mut().filter(|node| node.id == id) else { return };
-        // A node is large, and moving it costs more than the rest. So its parts are taken one by
-        // one.
+        // Moving a node costs more than the rest, because it is large. So its parts are taken one
+        // by one.
         let (on, seq, after) = (node.slot, node.seq, std::mem::take(&mut node.after));
         let work = std::mem::replace(&mut node.work, OpWork::Mark);
         let causes = self.trail.as_mut().map_or_else(Causes::new, |trail| trail.finish(node));
@@ -374,9 +374,9 @@ impl Queues {
 
     /// Law A40: the context of the device is lost. Queued operations lose their work but keep their
     /// edges: an operation of another device that waits for one of them still waits for the
-    /// operations before it. An operation whose bytes a thread uses at the moment stays until the
-    /// thread is done. A running host function that uses no bytes is completed now. Queued host
-    /// functions are dropped without a call (law A29).
+    /// operations before it. An operation whose bytes a thread is using stays until the thread is
+    /// done. A running host function that uses no bytes is completed now. Queued host functions are
+    /// dropped without a call (law A29).
     pub(super) fn lose(&mut self, device: DeviceId, error: Error, now: Nanos) {
         self.lost.entry(device).or_insert(error);
         let step = self.trail.as_ref().map(|trail| trail.step);
@@ -396,7 +396,7 @@ impl Queues {
                 | OpWork::Conditional(_)
                 | OpWork::HostFn(_) => {}
             }
-            // A free loses its work too: its pool is lost with the device.
+            // A free also loses its work, because its pool is lost with the device.
             let work = std::mem::replace(&mut node.work, OpWork::Mark);
             node.engine = Engine::None;
             if node.missing == 0 {
@@ -413,7 +413,7 @@ impl Queues {
         over.into_iter().for_each(|id| self.complete(id, now));
     }
 
-    /// Law A40: an operation failed, and its device is lost. The operation uses no bytes any more.
+    /// Law A40: an operation failed, and its device is lost. The operation no longer uses bytes.
     pub(super) fn fail(&mut self, id: NodeId, error: Error, now: Nanos) {
         let Some(node) = self.node(id) else { return };
         let device = node.device;
@@ -429,8 +429,8 @@ impl Queues {
         }
     }
 
-    /// The error of a wait for `target` that would never end: the chain of operations that wait for
-    /// each other.
+    /// The error of a wait for `target` that would never end. It names the chain of operations that
+    /// wait for each other.
     pub(super) fn stalled(&self, op: &'static str, target: Option<Point>) -> Error {
         let mut chain = Vec::new();
         let first = |slot: SlotId| {

@@ -28,12 +28,12 @@ pub(super) struct TakenStep {
 /// before it, so it holds for every run with the same first steps.
 #[derive(Debug, Default)]
 pub(super) struct HappensBefore {
-    /// In the order of their first steps.
+    /// The actors, in the order of their first steps.
     actors: Vec<Actor>,
-    /// The fields of a step that are compared with all later steps, in one list.
+    /// The fields of each step that are compared with all later steps.
     steps: Vec<RaceStep>,
-    /// For each step, by actor: the number of the last step of that actor, from 1, that comes
-    /// before it or is it.
+    /// For each step and each actor: the number of the actor's last step, from 1, that comes before
+    /// the step or is the step itself.
     clocks: Vec<ActorClock>,
 }
 
@@ -45,7 +45,7 @@ struct RaceStep {
     actor: usize,
     /// Its number among the steps of its actor, from 1.
     number: u32,
-    /// A bit for each object that is touched, as in [`Touches`].
+    /// A bit for each touched object, as in [`Touches`].
     any: u64,
     writes: u64,
 }
@@ -91,7 +91,8 @@ impl HappensBefore {
         let number = clock[mine] + 1;
         let touches = &*events[j].touches;
         for (i, step) in self.steps.iter().enumerate().rev() {
-            // A step that comes before this one already adds nothing: nor do the steps before it.
+            // A step that already comes before this one adds nothing. Neither do the steps before
+            // it.
             let apart = (step.writes & touches.any) | (step.any & touches.writes) == 0;
             if apart || clock[step.actor] >= step.number {
                 continue;
@@ -112,7 +113,7 @@ impl HappensBefore {
     }
 
     /// The actors whose step can be the first one of a run in which `j` comes before `i`. The actor
-    /// of `j` is the last one, if it is among them.
+    /// of `j` comes last, if it is among them.
     pub(super) fn initials(
         &self,
         events: &[TakenStep],

@@ -44,7 +44,7 @@ impl Ranges for HostDriver {
     fn range_unmap(&self, range: &Memory, at: Range<u64>) -> Result<()> {
         let mut state = self.enter();
         state.touch(Object::Pools, true);
-        // A GPU does not wait here, and the access of the operation would be a fault.
+        // A GPU does not wait here. The access of the operation would be a fault.
         let bytes = range.span(at.clone());
         let is_running =
             matches!(&state.run, HostRun::Threads(workers) if workers.has_user(&bytes));

@@ -1,5 +1,4 @@
-//! The errors of the host device for misuse. Each has the code that CUDA returns for the same
-//! misuse.
+//! The errors of the host device for misuse, with the codes that CUDA returns for it.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind};
@@ -30,7 +29,7 @@ pub(super) fn unsupported(op: &'static str, cause: impl Into<Cow<'static, str>>)
     Error::new(ErrorKind::Unsupported, op, cause).with_code(801)
 }
 
-/// An error with a code that has no kind of its own.
+/// An error with a code that has no own kind.
 pub(super) fn other(op: &'static str, code: i32, cause: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::Driver, op, cause).with_code(code)
 }

@@ -25,7 +25,7 @@ enum SearchFrame {
     Actors {
         enabled: SmallVec<[Actor; 4]>,
         chosen: usize,
-        /// The actors that were tried or are to be tried, in ascending order.
+        /// The actors that were tried or will be tried, in ascending order.
         backtrack: SmallVec<[usize; 4]>,
         tried: SmallVec<[(usize, Arc<Touches>); 1]>,
         sleep: Vec<Asleep>,
@@ -71,12 +71,12 @@ pub(crate) struct Search {
     pub(super) spare: Queues,
     frames: Vec<SearchFrame>,
     depth: usize,
-    /// The steps of this run, followed by those of the last run.
+    /// The steps of this run, followed by the remaining steps of the last run.
     events: Vec<TakenStep>,
     /// The number of steps of this run.
     steps: usize,
     /// The number of first steps that are the same as in the last run. They touch the same objects
-    /// again.
+    /// as before.
     same: usize,
     order: HappensBefore,
     sleep: Vec<Asleep>,
@@ -106,7 +106,7 @@ impl Search {
         self.ended = false;
     }
 
-    /// Ends the current run. False if it is equivalent to an earlier one.
+    /// Ends the current run. Returns false if it is equivalent to an earlier one.
     pub(crate) fn end_run(&mut self) -> bool {
         if !self.ended {
             self.close_event();
@@ -123,7 +123,7 @@ impl Search {
         &self.taken
     }
 
-    /// Prepares the next run. False if there is none.
+    /// Prepares the next run. Returns false if there is none.
     pub(crate) fn advance(&mut self) -> bool {
         if self.plan.is_none() && self.next_branch() {
             return true;
@@ -308,7 +308,7 @@ impl Search {
         if tried.iter().all(|(index, _)| index != chosen) {
             tried.push((*chosen, Arc::clone(&event.touches)));
         }
-        // The sleepers after an earlier choice are known already.
+        // The sleeping actors after an earlier choice are known already.
         if is_last {
             let tried = tried.iter().filter(|(index, _)| index != chosen);
             let tried = tried.map(|(index, touches)| (enabled[*index], touches));
@@ -321,8 +321,8 @@ impl Search {
         }
     }
 
-    /// Finds the races of the current run, and adds the runs that have to be tried because of them.
-    /// The races among the steps that it shares with earlier runs were found there.
+    /// Finds the races of the current run, and adds the runs to try because of them. The races
+    /// among the steps that it shares with earlier runs were found in those runs.
     fn find_races(&mut self) {
         self.events.truncate(self.steps);
         let mut races = Vec::new();
@@ -335,7 +335,7 @@ impl Search {
         }
     }
 
-    /// Two steps race: the run in which they are swapped is to be tried.
+    /// Two steps race, so the run in which they are swapped must be tried.
     fn note_race(&mut self, i: usize, j: usize) {
         let initials = self.order.initials(&self.events, i, j);
         let Some(SearchFrame::Actors { enabled, backtrack, .. }) =
@@ -357,8 +357,8 @@ impl Search {
         }
     }
 
-    /// Two operations race for bytes: the runs in which one happens in the middle of the other are
-    /// to be tried.
+    /// Two operations race for bytes, so the runs in which one happens in the middle of the other
+    /// must be tried.
     fn note_torn(&mut self, i: usize, j: usize) {
         let (order, events) = (&self.order, &self.events);
         let (a, b) = (&events[i], &events[j]);

@@ -15,7 +15,7 @@ pub(super) type Guard<'a> = MutexGuard<'a, State>;
 /// The parts of a host driver that calls and workers share.
 pub(super) struct HostShared {
     pub(super) state: Mutex<State>,
-    /// Notified whenever the state changed.
+    /// Notified whenever the state has changed.
     pub(super) changed: Condvar,
     pub(super) clock: WallClock,
     /// The number of processors.
@@ -29,7 +29,7 @@ pub(super) struct Function {
     pub(super) device: DeviceId,
     pub(super) name: Arc<str>,
     pub(super) twin: Twin,
-    /// The most shared memory that a launch can use.
+    /// Maximum amount of shared memory that a launch can use.
     pub(super) shared_bytes: u32,
 }
 

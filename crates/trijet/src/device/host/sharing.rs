@@ -1,24 +1,24 @@
-//! Hardware queues: an operation that waits inside a queue holds back the streams that share it (law
-//! A47).
+//! Hardware queues: an operation that waits inside a queue holds back the streams that share it
+//! (law A47).
 //!
-//! Streams are dealt onto queues when they are created. An operation that needs its queue (a kernel, a
-//! fill, a host function, a timed event) and is enqueued behind pending work waits there. Until that
-//! work is complete, the queue starts nothing that was enqueued later. So each queue has a *barrier*: the
-//! operations for which those in the queue wait. A later operation of any stream of the queue gets an
-//! edge from each operation of the barrier. Copies and records without a time need no queue. They hold
-//! nothing back, and nothing holds them back.
+//! Each stream is assigned to a queue when it is created. An operation that needs its queue (a
+//! kernel, a fill, a host function, a timed event) and is enqueued after pending work waits there.
+//! Until that work is complete, the queue starts nothing that was enqueued later. So each queue has
+//! a *barrier*: the pending work that its waiting operations wait for. A later operation of any
+//! stream of the queue gets an edge from each operation of the barrier. Copies and records without
+//! a time need no queue. They hold nothing back, and nothing holds them back.
 //!
 //! Sharing only adds edges, so it only removes orders. It cannot deadlock a program:
 //! - Every edge goes from an earlier enqueue to a later one, so the edges have no cycle.
 //! - A barrier never contains a host function, or an operation that follows one. So its operations
-//!   wait for work of devices only, whatever the threads of the program do. Host functions must be
-//!   left out, because one may wait for a thread that itself waits for a stream of the same queue. A
-//!   GPU can hang in such a program, but only if its driver, which deals as it likes, dealt these two
-//!   streams onto one queue.
+//!   wait only for work of devices, whatever the threads of the program do. Host functions must be
+//!   left out, because one may wait for a thread that itself waits for a stream of the same queue.
+//!   A GPU can hang in such a program, but only if its driver assigned these two streams to one
+//!   queue.
 //!
 //! An operation that never ends holds the streams of its queue for ever, as on a GPU.
 //!
-//! The legacy stream has no queue here: how it shares one was not measured.
+//! The legacy stream has no queue here, because its use of queues was not measured.
 #![forbid(unsafe_code)]
 
 use super::config::{Executor, HostConfig};
@@ -32,13 +32,13 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-/// The queues of CUDA, unless the environment says another number.
+/// The number of queues of CUDA, unless the environment sets another one.
 const QUEUES: NonZeroU32 = NonZeroU32::new(8).expect("8 is not 0");
-/// Makes the numbers that deal the streams independent of those that choose the steps. Without this, a
-/// seed would give other runs than without sharing, also with few streams.
+/// Makes the numbers that assign the streams to queues independent of the numbers that choose the
+/// steps. Without this, a seed would give other runs than without sharing, even with few streams.
 const DEALER: u64 = 0x5a17_9e3b_c04d_8f21;
 
-/// The number of queues that a device reports: what was asked for, where the executor models it.
+/// The number of queues that a device reports: the requested number, if the executor models queues.
 pub(super) fn queues_of(config: &HostConfig) -> Option<u32> {
     match config.executor {
         Executor::Virtual(Order::Greedy | Order::Seeded(_)) => {
@@ -48,10 +48,10 @@ pub(super) fn queues_of(config: &HostConfig) -> Option<u32> {
     }
 }
 
-/// How streams are dealt onto queues as soon as there are more streams than queues.
+/// How streams are assigned to queues once there are more streams than queues.
 #[derive(Debug)]
 enum Deal {
-    /// In turn.
+    /// To one queue after another.
     InTurn,
     /// At random.
     AtRandom(Prng),
@@ -63,14 +63,14 @@ pub(super) struct HardwareQueues {
     /// The number of queues of each device.
     count: usize,
     deal: Deal,
-    /// By device and queue: the last operation of each stream for which operations in the queue wait.
+    /// For each device and queue: its barrier, as the last operation of each stream.
     barriers: BTreeMap<(DeviceId, usize), BTreeMap<SlotId, NodeId>>,
 }
 
 impl HardwareQueues {
-    /// The sharing of an executor; none if its streams never wait for each other's queues. Half of the
-    /// seeds share. The other executors do not: on CPU threads no time is modelled, and an exploration
-    /// must find every order.
+    /// The sharing of an executor; none if its streams never wait for each other's queues. Half of
+    /// the seeds share. The other executors do not: on CPU threads no time is modelled, and an
+    /// exploration must find every order.
     pub(super) fn of(config: &HostConfig) -> Option<Self> {
         let (count, deal) = match &config.executor {
             Executor::Virtual(Order::Greedy) => (config.hardware_queues?, Deal::InTurn),
@@ -91,10 +91,10 @@ impl HardwareQueues {
         Some(Self { count, deal, barriers: BTreeMap::new() })
     }
 
-    /// The queue of a new stream; `live` are the queues of the live streams. The stream gets a queue of
-    /// its own while there is one.
+    /// The queue of a new stream; `live` are the queues of the live streams. The stream gets an
+    /// unused queue while there is one.
     pub(super) fn choose(&mut self, live: impl Iterator<Item = usize> + Clone) -> usize {
-        // Of the empty queues behind the last used one, the first is enough.
+        // Of the empty queues after the last used one, the first is enough.
         let used = live.clone().max().map_or(0, |last| last + 1);
         let mut streams = vec![0_u32; self.count.min(used + 1)];
         live.for_each(|queue| streams[queue] += 1);
@@ -107,10 +107,10 @@ impl HardwareQueues {
         }
     }
 
-    /// Puts an operation into a queue. It comes after the barrier of the queue, which is added to
-    /// `before`, the operations that come before it by the other laws. If one of these is pending, the
-    /// operation waits in the queue, and they become part of the barrier. `pending` finds an operation
-    /// that is not complete.
+    /// Puts an operation into a queue. It follows the barrier of the queue, which is added to
+    /// `before`, the operations that it follows by the other laws. If one of the operations in
+    /// `before` is pending, the operation waits in the queue, and they become part of the barrier.
+    /// `pending` finds an operation that is not complete.
     pub(super) fn pass<'a>(
         &mut self,
         queue: (DeviceId, usize),

@@ -1,6 +1,6 @@
 //! The virtual executor with modelled time: a discrete-event simulation of the engines of each
-//! device. The bytes are real, the time is that of the cost model, and the order policy makes every
-//! choice. Operations run only inside of calls that wait or query.
+//! device. The bytes are real, the cost model gives the times, and the order policy makes every
+//! choice. Operations run only inside calls that wait or query.
 #![forbid(unsafe_code)]
 
 use super::cost::CostModel;
@@ -18,8 +18,8 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The most parts of an operation: at least 4, so that other operations can run in the middle of a
-/// copy.
+/// Maximum number of parts of an operation. It is at least 4, so that other operations can run in
+/// the middle of a copy.
 const PARTS: usize = 4;
 
 /// An operation that occupies an engine.
@@ -43,7 +43,7 @@ enum Due {
 /// One engine of a device.
 #[derive(Default)]
 struct Station {
-    /// The operations that can start, by priority and age: at most one of each stream.
+    /// The operations that can start, by priority and age. Each stream has at most one.
     ready: Vec<((i32, NodeId), Hold)>,
     running: SmallVec<[RunningOp; 1]>,
 }
@@ -90,11 +90,11 @@ pub(super) struct Simulation {
     host: Nanos,
     pub(super) policy: StepPolicy,
     cost: CostModel,
-    /// By device and engine.
+    /// The engines, by device and kind.
     stations: Vec<Station>,
-    /// The operations that `settle` found. Kept for its memory.
+    /// The operations that `settle` found. Kept only to reuse its memory.
     found: Vec<(NodeId, Nanos)>,
-    /// The entries that are due at one time. Kept for its memory.
+    /// The entries that are due at one time. Kept only to reuse its memory.
     due: Vec<Reverse<(Nanos, u64, Due)>>,
     agenda: BinaryHeap<Reverse<(Nanos, u64, Due)>>,
     ticket: u64,
@@ -113,7 +113,7 @@ pub(super) enum Step {
     Moved,
     /// A host function is due; run it without the lock, then complete the operation.
     Call(NodeId, HostFnCall),
-    /// Nothing more happens before the limit.
+    /// Nothing more happens up to the limit.
     Quiet,
     /// Nothing is pending: no operation will ever complete.
     Idle,
@@ -186,7 +186,7 @@ impl Simulation {
         let first = self.agenda.pop()?;
         let is_due = |Reverse((time, ..)): &Reverse<(Nanos, u64, Due)>| *time <= self.now;
         if !self.agenda.peek().is_some_and(is_due) {
-            // With a single entry a number is drawn too, so that the numbers of a seed stay the
+            // Even for a single entry a number is drawn, so that the numbers of a seed stay the
             // same.
             self.policy.pick(1);
             let Reverse((_, _, only)) = first;
@@ -206,7 +206,7 @@ impl Simulation {
         self.agenda.push(Reverse((until, self.ticket, due)));
     }
 
-    /// Takes the operations that wait for nothing any more.
+    /// Takes the operations that wait for nothing more.
     fn settle(&mut self, queues: &mut Queues) {
         let (now, mut found) = (self.now, std::mem::take(&mut self.found));
         queues.settle(now, |node| found.push((node.id, node.enqueued.max(node.ready))));
@@ -239,7 +239,7 @@ impl Simulation {
         ready.insert(at, (key, hold));
     }
 
-    /// Starts operations until no engine is free or none is ready. False if none was ready.
+    /// Starts operations until no engine is free or none is ready. Returns false if none was ready.
     fn start(&mut self, queues: &mut Queues, faults: &Faults) -> bool {
         let mut any = false;
         for station in (0..self.stations.len()).map(StationId) {

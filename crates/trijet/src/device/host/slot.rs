@@ -34,7 +34,7 @@ pub(super) struct Slot {
     pub(super) seen: u64,
     /// The last operation. It may be complete.
     pub(super) last: Option<NodeId>,
-    /// The end of the last completed operation. The next one begins no earlier.
+    /// The end of the last completed operation. The next one does not start earlier.
     pub(super) clock: Nanos,
     /// The operations of other streams that come before every later operation of this one, because
     /// of events and of the legacy stream.
@@ -44,7 +44,7 @@ pub(super) struct Slot {
     pub(super) destroyed: bool,
 }
 
-/// The point of the legacy stream that later operations of blocking streams come after (law A13).
+/// The point of the legacy stream that later operations of blocking streams follow (law A13).
 #[derive(Debug, Default, Clone)]
 pub(super) struct Barrier {
     /// The last operation before the barrier.

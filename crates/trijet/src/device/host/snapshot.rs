@@ -28,7 +28,7 @@ pub(super) struct Snapshot {
 }
 
 impl SnapshotEvent {
-    /// The clock of an event that is destroyed or recorded again, for its memory.
+    /// Takes the clock of an event that is destroyed or recorded again, to reuse its memory.
     pub(super) fn take_clock(&mut self) -> Option<VectorClock> {
         self.stands_for.take().map(|snapshot| snapshot.clock)
     }

@@ -34,7 +34,7 @@ impl State {
         }
     }
 
-    /// Whether the executor takes single steps, of which every call of the host is one.
+    /// Whether the executor takes single steps. Then every call of the host is a step.
     pub(super) fn explores(&self) -> bool {
         matches!(self.run, HostRun::Stepped(_))
     }

@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// The most parts of an operation under PCT: at least 4, so that other operations can run in the
-/// middle of a copy.
+/// Maximum number of parts of an operation under PCT. It is at least 4, so that other operations
+/// can run in the middle of a copy.
 const PARTS: u64 = 4;
 
 /// The actors that can take the next step.
@@ -55,7 +55,7 @@ impl Pct {
 
     fn choose(&mut self, enabled: &[Actor]) -> usize {
         for actor in enabled {
-            // Drawn priorities are above those of actors that became less urgent.
+            // Drawn priorities are above the priorities of actors that became less urgent.
             let drawn = self.prng.next_u64() | 1 << 63;
             self.priorities.entry(*actor).or_insert(drawn);
         }
@@ -77,15 +77,15 @@ pub(super) struct Stepper {
     ready: Vec<(SlotId, NodeId)>,
     /// Whether the search needs to know which objects the running step touches.
     listens: bool,
-    /// Whether the last step was one of the thread that runs the program: then its next call may
-    /// join that step. Not under PCT, whose bound needs the shortest steps.
+    /// Whether the last step belonged to the thread that runs the program. Then its next call may
+    /// join that step. Not under PCT, because its bound needs the shortest steps.
     pub(super) joins_next_call: bool,
     /// Whether the program of the search has ended. The drops of its objects are not explored.
     pub(super) program_ended: bool,
-    /// The parts that remain of a begun operation, the next one last.
+    /// The remaining parts of an operation that has begun, the next one last.
     begun: BTreeMap<NodeId, Vec<u64>>,
-    /// An operation of which one half is done while another operation runs, and the outcome of the
-    /// first half.
+    /// An operation that is half done while another operation runs, and the outcome of its first
+    /// half.
     torn: Option<(SlotId, NodeId, Result<()>)>,
     /// The clock of this executor, which counts steps.
     now: Nanos,
@@ -126,13 +126,13 @@ impl Stepper {
         self.now
     }
 
-    /// Advances the clock. Each call and each step has a time of its own.
+    /// Advances the clock. Each call and each step has its own time.
     pub(super) fn tick(&mut self) -> Nanos {
         self.now = Nanos(self.now.0 + 1_000);
         self.now
     }
 
-    /// Takes the operations that wait for nothing any more.
+    /// Takes the operations that wait for nothing more.
     pub(super) fn settle(&mut self, queues: &mut Queues) {
         let (now, ready) = (self.now, &mut self.ready);
         queues.settle(now, |node| {
@@ -242,7 +242,7 @@ impl Stepper {
         }
     }
 
-    /// Takes a step of a stream: one part of its operation under PCT, else all of it.
+    /// Takes a step of a stream: one part of its operation under PCT, otherwise all of it.
     pub(super) fn step(&mut self, queues: &mut Queues, faults: &Faults, slot: SlotId) -> Stepped {
         let now = self.tick();
         let Some(id) = self.head(slot) else { return Stepped::Moved };
@@ -337,8 +337,8 @@ impl Stepper {
 mod tests {
     use super::*;
 
-    /// Two actors take five steps each. The number of runs in which the second one begins between
-    /// the third and the fourth step of the first one, which needs two orderings.
+    /// Two actors take five steps each. Returns the number of runs in which the second one starts
+    /// between the third and the fourth step of the first one, which needs two orderings.
     fn hits(depth: u32) -> usize {
         let is_hit = |seed: &u64| {
             let mut pct = Pct::new(*seed, depth, 10);

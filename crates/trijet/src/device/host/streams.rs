@@ -38,7 +38,7 @@ impl Queues {
 
     fn open_slot(&mut self, device: DeviceId, kind: Kind, priority: i32) -> SlotId {
         let queue = self.deal(device, kind);
-        // The barrier of the legacy stream holds for a new stream too.
+        // The barrier of the legacy stream also holds for a new stream.
         let fresh = |handle, earlier: Option<&Slot>| Slot {
             handle,
             device,
@@ -94,7 +94,8 @@ impl Queues {
         StreamHandle(PER_THREAD | u64::from(device.0))
     }
 
-    /// The stream of a handle; that of the calling thread `thread` for the per-thread handle.
+    /// The stream of a handle. For the per-thread handle, it is the stream of the calling thread
+    /// `thread`.
     pub(super) fn resolve(
         &mut self,
         op: &'static str,
@@ -178,7 +179,8 @@ impl Queues {
         }
     }
 
-    /// Law A47: an operation that needs a hardware queue comes after what holds the queue.
+    /// Law A47: an operation that needs a hardware queue follows the operations that hold the
+    /// queue.
     #[inline(always)]
     pub(super) fn law_a47_edges(
         &mut self,
@@ -196,7 +198,7 @@ impl Queues {
         }
     }
 
-    /// Later work of a blocking stream comes after the barrier of the legacy stream.
+    /// Later work of a blocking stream follows the barrier of the legacy stream.
     fn see_barrier(&mut self, on: SlotId) {
         let slot = &self.slots[on.index()];
         let barrier = &self.devices[slot.device.0 as usize].barrier;
@@ -207,8 +209,8 @@ impl Queues {
         }
     }
 
-    /// The operations that the next operation of a stream comes after because of the legacy stream.
-    /// A record or a wait of the stream does not come after them.
+    /// The operations that the next operation of a stream follows because of the legacy stream. A
+    /// record or a wait of the stream does not follow them.
     pub(super) fn barrier_before(&self, on: SlotId) -> Option<&VectorClock> {
         let slot = &self.slots[on.index()];
         let barrier = &self.devices[slot.device.0 as usize].barrier;
@@ -270,13 +272,13 @@ impl Queues {
         points
     }
 
-    /// The point behind everything that was enqueued in the stream so far.
+    /// The point after everything that was enqueued in the stream so far.
     pub(super) fn end_of(&self, slot: SlotId) -> Point {
         Point { slot, seq: self.slots[slot.index()].submitted }
     }
 
-    /// Law A10: the points of a synchronisation of the device. Work that is complete already is among them, unless the host
-    /// has seen it: after the synchronisation it counts as seen.
+    /// Law A10: the points of a synchronisation of the device. They include work that is already
+    /// complete, unless the host has seen it: after the synchronisation it counts as seen.
     pub(super) fn points_of_device(&self, device: DeviceId) -> SmallVec<[Point; 2]> {
         let of_device = (0u32..).map(SlotId).zip(&self.slots);
         of_device
@@ -287,7 +289,8 @@ impl Queues {
 }
 
 impl Queues {
-    /// The host has seen everything up to `points` complete, and with it the operations of `clock`.
+    /// Notes that the host has seen everything up to `points`, and the operations of `clock`,
+    /// complete.
     pub(super) fn see(&mut self, points: &[Point], clock: &VectorClock) {
         for point in points {
             let slot = &mut self.slots[point.slot.index()];

@@ -18,8 +18,8 @@ const ENGINES: [Engine; 5] =
     [Engine::Upload, Engine::Download, Engine::Peer, Engine::Compute, Engine::Host];
 
 impl State {
-    /// Completes operations that need no engine, and accounts freed memory. False if no operation
-    /// arrived.
+    /// Completes operations that need no engine, and accounts freed memory. Returns false if no
+    /// operation arrived.
     pub(super) fn retire(&mut self, now: Nanos) -> bool {
         let HostRun::Threads(workers) = &mut self.run else { return false };
         let moved = !self.queues.arrived.is_empty();
@@ -73,7 +73,7 @@ impl State {
         let queues = &self.queues;
         let mut ready = workers.ready.iter().filter(|(_, of)| **of == engine);
         let found = ready.find(|((_, id), _)| {
-            // An operation of a lost device has no engine any more; `retire` completes it.
+            // An operation of a lost device no longer has an engine; `retire` completes it.
             let live = queues.node(*id).filter(|node| node.engine != Engine::None);
             live.is_some_and(|node| !excluded(&workers.running, &node.work))
         });

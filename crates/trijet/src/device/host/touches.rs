@@ -59,12 +59,12 @@ impl Touches {
 }
 
 impl Object {
-    /// Whether steps of streams touch it, and not only those of host threads.
+    /// Whether steps of streams touch it. Other objects are touched only by steps of host threads.
     pub(super) fn is_of_streams(&self) -> bool {
         matches!(self, Self::Progress(_) | Self::Host | Self::Bytes(..))
     }
 
-    /// A number below 64. Objects that can conflict have the same one.
+    /// A number below 64. Objects that can conflict have equal numbers.
     fn hash(&self) -> u32 {
         let (kind, number) = match self {
             Self::Queue(slot) => (8, *slot),

@@ -14,18 +14,19 @@ use smallvec::SmallVec;
 /// A set of streams.
 type StreamSet = SmallVec<[SlotId; 4]>;
 
-/// The steps that completed operations. The queues need not enforce the order of an operation that
-/// is complete, but the exploration has to know it.
+/// The steps that completed operations. The queues need not enforce the order of a complete
+/// operation, but the exploration has to know it.
 #[derive(Debug, Default)]
 pub(super) struct Trail {
     /// The number of the running step.
     pub(super) step: u32,
-    /// By the number of the operation, from 1: the steps that completed it.
+    /// By the number of the operation, from 1: the steps that completed the operation.
     finished: Vec<Option<Causes>>,
     /// By the same number: the streams whose steps complete the operation and all operations before
     /// it. They do not depend on the order of the steps.
     streams: Vec<StreamSet>,
-    /// The operations of each slot in order, also those of earlier streams of the slot.
+    /// The operations of each slot in order, including the operations of earlier streams of the
+    /// slot.
     points: Vec<Vec<NodeId>>,
     /// The regions of memory, in the order of the first operation that uses each.
     regions: Vec<HostBytes>,
@@ -69,7 +70,7 @@ impl Trail {
         self.node_at(point).map_or(&[], |node| self.finished(node))
     }
 
-    /// Adds an operation, which comes after the operations `before`.
+    /// Adds an operation, which follows the operations `before`.
     pub(super) fn enqueue(
         &mut self,
         id: NodeId,

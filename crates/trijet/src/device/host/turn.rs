@@ -1,7 +1,7 @@
 //! The turns of host threads and of the device. With the executor on CPU threads a call only takes
 //! the lock. In the virtual executor operations run while a call waits. In an executor of single
-//! steps a call is itself a step, in competition with the other threads and the streams; and of the
-//! threads of a script only the holder of the baton runs.
+//! steps a call is itself a step, in competition with the other threads and the streams. Of the
+//! threads of a script, only the holder of the baton runs.
 #![forbid(unsafe_code)]
 
 use super::HostDriver;
@@ -42,7 +42,7 @@ impl State {
         points.iter().find(|point| !self.queues.completed(**point)).copied()
     }
 
-    /// Whether no thread makes calls but the one that runs the program.
+    /// Whether only the thread that runs the program makes calls.
     pub(super) fn is_alone(&self) -> bool {
         !self.baton.has_script() && !self.calling
     }
@@ -66,7 +66,7 @@ impl State {
 impl HostDriver {
     /// Begins a call whose result does not depend on the progress of the device. If one thread
     /// makes calls and no host function was enqueued, such a call is independent of every step of
-    /// the device. So it joins the last step of its thread and is no step of its own.
+    /// the device. So it joins the last step of its thread, and is no separate step.
     pub(super) fn enter(&self) -> Guard<'_> {
         let mut guard = self.shared.lock();
         let state = &mut *guard;
@@ -187,7 +187,7 @@ impl HostDriver {
     }
 
     /// Takes steps until one is a step of the caller. `None` stands for a thread that has ended or
-    /// waits for its script: then until one is a step of any thread.
+    /// waits for its script. Then it takes steps until one is a step of any thread.
     fn step_until<'a>(
         &'a self,
         op: &'static str,
@@ -200,8 +200,9 @@ impl HostDriver {
             let scripted = guard.baton.script != 0;
             let alone =
                 caller.is_some_and(|(me, switch)| switch == Switch::Never || (scripted && me == 0));
-            // A thread outside of the script, with the number 0, has no turn in it: one that waited for
-            // its end would hold locks that the script needs, or have the script wait for it.
+            // A thread outside of the script has the number 0 and no turn in it. If it waited for
+            // the end of the script, it would hold locks that the script needs, or the script would
+            // wait for it.
             let waits = me.is_some_and(|me| me != 0 && me != guard.baton.holder);
             if guard.calling || (scripted && waits) {
                 guard = self.shared.wait(guard);
@@ -214,8 +215,8 @@ impl HostDriver {
             let state = &mut *guard;
             let HostRun::Stepped(stepper) = &mut state.run else { return Ok(guard) };
             stepper.settle(&mut state.queues);
-            // Host threads come before streams, so that the first possibility is to enqueue
-            // everything and then to run it.
+            // Host threads come before streams, so that the first possibility enqueues everything
+            // and then runs it.
             let mut enabled = Actors::new();
             if let (true, Some(me)) = (alone, me) {
                 if state.reached(points) {
@@ -385,7 +386,7 @@ impl HostDriver {
         if !state.explores() {
             return self.progress(op, state, Some(target), Nanos(u64::MAX)).map(drop);
         }
-        // Only the device takes steps: the poll itself could otherwise be chosen for ever.
+        // Only the device takes steps. Otherwise the poll itself could be chosen for ever.
         let found = &mut *state;
         let HostRun::Stepped(stepper) = &mut found.run else { return Ok(()) };
         stepper.settle(&mut found.queues);
@@ -401,8 +402,8 @@ impl HostDriver {
         Ok(())
     }
 
-    /// Takes one step of the simulation, or waits for the worker threads. False if a simulation has
-    /// nothing to do until `limit`.
+    /// Takes one step of the simulation, or waits for the worker threads. Returns false if a
+    /// simulation has nothing to do until `limit`.
     pub(super) fn progress<'a>(
         &'a self,
         op: &'static str,
@@ -522,7 +523,7 @@ impl HostDriver {
     }
 }
 
-/// Ends a script when it drops, also after a panic of one of its threads.
+/// Ends a script when it drops, even after a panic of one of its threads.
 struct EndOfScript<'a>(&'a HostDriver);
 
 impl Drop for EndOfScript<'_> {
@@ -535,7 +536,7 @@ impl Drop for EndOfScript<'_> {
     }
 }
 
-/// Ends a thread of a script when it drops, also after a panic.
+/// Ends a thread of a script when it drops, even after a panic.
 struct EndOfThread<'a> {
     driver: &'a HostDriver,
     number: u32,

@@ -1,4 +1,4 @@
-//! The work of an operation: what it does, the engine that does it, and the bytes that it touches.
+//! The work of an operation: its effect, the engine that does it, and the bytes that it touches.
 #![forbid(unsafe_code)]
 
 use crate::base::ledger::{Engine, Mode};
@@ -24,8 +24,8 @@ pub(super) struct KernelWork {
     pub(super) tile_elements: u64,
     /// The cost that the twin computed for these arguments at the launch.
     pub(super) cost: Cost,
-    /// The bytes that it moves between the host's memory and the device, in the direction that has
-    /// more of them.
+    /// The number of bytes that it moves between host memory and the device, in the direction with
+    /// more bytes.
     pub(super) linked: u64,
 }
 
@@ -53,12 +53,12 @@ impl HostFnCall {
     }
 }
 
-/// Operations that are performed on a condition, one after the other.
+/// Operations that are executed on a condition, one after the other.
 #[derive(Debug)]
 pub(super) struct ConditionalBody {
     pub(super) repeats: Repeats,
     pub(super) condition: Span,
-    /// In an order that their edges allow.
+    /// The operations, in an order that their edges allow.
     pub(super) works: Vec<OpWork>,
     pub(super) touches: Vec<(Span, Mode)>,
 }
@@ -84,7 +84,7 @@ pub(super) enum OpWork {
     },
     Kernel(Box<KernelWork>),
     HostFn(HostFnCall),
-    /// The operations of a graph that are performed on a condition.
+    /// The operations of a graph that are executed on a condition.
     Conditional(Box<ConditionalBody>),
     /// A thread has taken the work and runs it without the lock.
     Lent {
@@ -119,7 +119,7 @@ impl OpWork {
     pub(super) fn engine(&self) -> Engine {
         match self {
             Self::Copy(spans) => engine_of_copy(spans),
-            // The copies of a batch go one way.
+            // All copies of a batch have one direction.
             Self::Batch(copies) => copies.first().map_or(Engine::None, engine_of_copy),
             Self::Fill { .. } | Self::Kernel(_) | Self::Conditional(_) => Engine::Compute,
             Self::HostFn(_) => Engine::Host,

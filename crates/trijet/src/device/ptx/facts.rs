@@ -1,4 +1,5 @@
-//! What a PTX text says about itself, and the launches that its entries allow.
+//! The facts in a PTX text: its version, its architectures, and the launches that its entries
+//! allow.
 #![forbid(unsafe_code)]
 
 use crate::device::launch_config::LaunchConfig;
@@ -24,7 +25,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Reads `sm_90a`. `None` for other words, about which the driver decides.
+    /// Reads `sm_90a`. `None` for other words; the driver decides about those.
     pub(super) fn read(name: &str) -> Option<Self> {
         let rest = name.strip_prefix("sm_")?;
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -39,7 +40,7 @@ impl Target {
     }
 }
 
-/// What a PTX text says about itself.
+/// The facts in a PTX text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Module {
     /// The version of PTX, major and minor.
@@ -69,18 +70,18 @@ impl Module {
     }
 }
 
-/// What the directives of an entry say about its launches.
+/// The directives of an entry about its launches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Demands {
     /// `.reqntid`: the sides of a block.
     pub(super) block: Option<[u32; 3]>,
-    /// `.maxntid`: the product of its sides is the most threads of a block.
+    /// `.maxntid`: the product of its sides is the maximum number of threads of a block.
     pub(super) block_max: Option<[u32; 3]>,
     /// `.reqnctapercluster`: the sides of a cluster.
     pub(super) cluster: Option<[u32; 3]>,
     /// `.explicitcluster`: a launch has to give its cluster.
     pub(super) gives_cluster: bool,
-    /// `.maxclusterrank`: the most blocks of a cluster.
+    /// `.maxclusterrank`: the maximum number of blocks of a cluster.
     pub(super) cluster_max: Option<u32>,
     /// `.blocksareclusters`: the sides of a grid count clusters.
     pub(super) grid_of_clusters: bool,
@@ -91,9 +92,9 @@ pub(super) struct Demands {
 pub(crate) struct Entry {
     pub(super) name: String,
     pub(super) demands: Demands,
-    /// Whether it has a `griddepcontrol.wait`, in itself or in a function that it may call.
+    /// Whether it has a `griddepcontrol.wait`, either itself or in a function that it may call.
     pub(super) waits: bool,
-    /// Whether it has a `griddepcontrol.launch_dependents`, likewise.
+    /// Whether it has a `griddepcontrol.launch_dependents`, in the same sense.
     pub(super) triggers: bool,
     /// The first use of memory on a path that has not waited, in an entry that waits.
     pub(super) early_use: Option<String>,
@@ -117,16 +118,16 @@ impl Entry {
         &self.name
     }
 
-    /// Whether there are launches that [`Entry::check`] refuses.
+    /// Whether [`Entry::check`] refuses some launches.
     pub(crate) fn is_demanding(&self) -> bool {
         self.demands != Demands::default()
     }
 
-    /// Refuses a launch that begins before the work ahead of it is complete (law A34): only a
+    /// Refuses a launch that starts before the earlier work is complete (law A34): only a
     /// `griddepcontrol.wait` makes that work visible to the kernel (law A35).
     ///
     /// # Errors
-    /// A text that says what the entry lacks.
+    /// A text that names what the entry lacks.
     pub(crate) fn check_dependent(&self) -> Result<(), String> {
         if self.waits {
             return Ok(());
@@ -137,11 +138,11 @@ impl Entry {
     }
 
     /// Compares the configuration of a launch with the directives of the entry. The driver refuses
-    /// what this refuses, and does not say why (PTX ISA, "Performance-Tuning Directives" and "Cluster
-    /// Dimension Directives").
+    /// the same configurations, but gives no reason (PTX ISA, "Performance-Tuning Directives" and
+    /// "Cluster Dimension Directives").
     ///
     /// # Errors
-    /// A text that names the directive, its value and that of the launch.
+    /// A text that names the directive, its value and the value of the launch.
     pub(crate) fn check(&self, config: &LaunchConfig) -> Result<(), String> {
         if let Some(block) = self.demands.block
             && block != config.block
@@ -161,7 +162,7 @@ impl Entry {
     }
 
     fn check_cluster(&self, config: &LaunchConfig) -> Result<(), String> {
-        // Without clusters in the configuration, the driver takes those of the PTX.
+        // If the configuration has no clusters, the driver takes the clusters of the PTX.
         let given = (config.cluster != [1; 3]).then_some(config.cluster);
         match (self.demands.cluster, given) {
             (Some(asked), Some(given)) if asked != given => {
@@ -214,7 +215,7 @@ mod tests {
         LaunchConfig::new([8, 4, 1], [128, 2, 1])
     }
 
-    /// Hazard: the wait was compiled out, and the launch asks for an early begin.
+    /// Hazard: the wait was compiled out, and the launch requests an early start.
     #[test]
     fn a_dependent_launch_needs_a_wait_in_the_kernel() {
         let why = entry("", "// griddepcontrol.wait;").check_dependent().unwrap_err();
@@ -259,7 +260,7 @@ mod tests {
         assert_eq!(exact.check(&config()), Ok(()));
         let why = exact.check(&LaunchConfig::new([8, 4, 1], [256, 1, 1])).unwrap_err();
         assert_eq!(why, "a block of 256 x 1 x 1; `.reqntid` of its PTX demands 128 x 2 x 1");
-        // The product counts, and not the sides.
+        // Only the product counts, not the sides.
         assert_eq!(entry(".maxntid 256", "").check(&config()), Ok(()));
         let why = entry(".maxntid 16, 8", "").check(&config()).unwrap_err();
         assert_eq!(why, "a block of 256 threads; `.maxntid` of its PTX allows 128");

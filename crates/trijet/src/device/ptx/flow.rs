@@ -1,6 +1,7 @@
-//! The functions of a module and what they reach: an entry waits if a function that it calls waits.
+//! The functions of a module and the functions that they call: an entry waits if a function that it
+//! calls waits.
 //!
-//! What an entry may do before it waits follows from the paths of its functions (`path.rs`).
+//! The paths of a function decide what an entry may do before it waits (`path.rs`).
 #![forbid(unsafe_code)]
 
 use super::facts::{Demands, Entry};
@@ -8,14 +9,14 @@ use super::path::{Step, StepKind, Unwaited, unwaited};
 use super::shared::{Variable, laid_out};
 use std::collections::{HashMap, HashSet};
 
-/// A part of a function's text that the rules ask for.
+/// A part of a function's text that the rules look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FlowEvent<'a> {
     /// `griddepcontrol.wait`.
     Wait,
     /// `griddepcontrol.launch_dependents`.
     Trigger,
-    /// A call of what this word is the name of, or the register.
+    /// A call. The word is the name of the function, or a register.
     Call(&'a str),
     /// Another word: perhaps the name of a variable or a function.
     Name(&'a str),
@@ -28,9 +29,9 @@ pub(super) struct Function<'a> {
     pub(super) is_entry: bool,
     pub(super) demands: Demands,
     pub(super) events: Vec<FlowEvent<'a>>,
-    /// What the paths through the function are made of.
+    /// The steps that form the paths through the function.
     pub(super) steps: Vec<Step<'a>>,
-    /// The words among the events, each of which is there once.
+    /// The words among the events, each once.
     pub(super) words: HashSet<&'a str>,
     pub(super) shared: Vec<Variable<'a>>,
 }
@@ -80,7 +81,8 @@ impl Flow<'_> {
         entries.map(|(number, _)| self.entry(number, &by_name, &unwaited[number])).collect()
     }
 
-    /// What each function does before it waits. Empty answers without any wait, since no rule asks then.
+    /// For each function, its actions before it waits. If no function waits, the answers are empty,
+    /// since no rule needs them.
     fn unwaited(&self, by_name: &HashMap<&str, Vec<usize>>) -> Vec<Unwaited> {
         let mut known = vec![Unwaited::default(); self.functions.len()];
         let waits = |step: &Step<'_>| step.kind == StepKind::Wait;
@@ -88,8 +90,8 @@ impl Flow<'_> {
             return known;
         }
         let every: Vec<usize> = by_name.values().flatten().copied().collect();
-        // A function that is only declared has no steps. Each round finds what the one before made known, and
-        // what is known of a function changes twice at most.
+        // A function that is only declared has no steps. Each round uses the results of the
+        // previous one, and the result of a function changes at most twice.
         loop {
             let mut is_changed = false;
             for (number, function) in self.functions.iter().enumerate().rev() {
@@ -125,7 +127,7 @@ impl Flow<'_> {
         };
         let outside = laid_out(0, self.shared.iter().filter(is_named));
         let own = laid_out(outside, function.shared.iter());
-        // The places of the others are not known: this is the least that they take.
+        // The places of the others are not known, so this is the minimum that they take.
         let others = reached.iter().filter(|at| **at != number);
         let shared_bytes = others
             .flat_map(|at| &self.functions[*at].shared)
@@ -152,8 +154,8 @@ impl Flow<'_> {
         let mut is_reached = vec![false; self.functions.len()];
         is_reached[first] = true;
         let (mut events, mut order) = (Vec::new(), vec![first]);
-        // The functions whose texts are not read to the end, and how far they are read. A function is
-        // there once, so its length is bounded.
+        // The functions whose texts are not read to the end, and the place up to which they are
+        // read. A function is in the list once, so its length is bounded.
         let mut open = vec![(first, 0)];
         while let Some((number, at)) = open.last_mut() {
             let Some(event) = self.functions[*number].events.get(*at) else {

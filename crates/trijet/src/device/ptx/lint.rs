@@ -1,7 +1,7 @@
 //! The rules for PTX.
 //!
-//! What the driver certainly refuses is refused here too, with the value and the limit. What is right
-//! in some programs and a race in others is a remark: see [`PtxRule`].
+//! If the driver certainly refuses a text, it is refused here too, with the value and the limit. If
+//! it is right in some programs and a race in others, the result is a remark: see [`PtxRule`].
 #![forbid(unsafe_code)]
 
 use super::facts::{Module, Reach, Target};
@@ -9,19 +9,19 @@ use super::scan::scan;
 use crate::device::driver::DeviceInfo;
 use std::fmt;
 
-/// The most static shared memory of a block (CUDA C++ Programming Guide, "Shared Memory" of the
-/// compute capabilities).
+/// Maximum number of bytes of static shared memory of a block (CUDA C++ Programming Guide, "Shared
+/// Memory" of the compute capabilities).
 const STATIC_SHARED_BYTES_MAX: u64 = 48 * 1024;
 
-/// The first version of CUDA whose assembler gives a block more static shared memory than that, where
-/// it assembles for one architecture alone (ptxas 13.0.88 does for sm_90a and sm_100a; ptxas 12.9 does
-/// not).
+/// The first version of CUDA whose assembler gives a block more static shared memory than that, if
+/// it assembles for one architecture alone (ptxas 13.0.88 does for sm_90a and sm_100a; ptxas 12.9
+/// does not).
 const LARGER_SINCE: i32 = 13_000;
 /// The first compute capability with such targets (PTX ISA, ".target").
 const ALONE_SINCE: (u32, u32) = (9, 0);
 
-/// The versions of CUDA, as the driver writes them, and the PTX that each of them is the first to
-/// read (PTX ISA, "Release Notes", table of the release history).
+/// The versions of CUDA that brought a version of PTX, as the driver writes them, each with the PTX
+/// that it brought (PTX ISA, "Release Notes", table of the release history).
 const PTX_OF_CUDA: [(i32, (u32, u32)); 20] = [
     (11_000, (7, 0)),
     (11_010, (7, 1)),
@@ -64,28 +64,29 @@ const PTX_OF_CUDA: [(i32, (u32, u32)); 20] = [
 #[non_exhaustive]
 pub enum PtxRule {
     /// The device runs the `.target`. Refused: `sm_100` on a device of compute capability 9.0, and
-    /// `sm_90a` on any other than 9.0. Needs a GPU.
+    /// `sm_90a` on any device other than 9.0. Needs a GPU.
     Target,
     /// The driver reads the `.version`. Refused: PTX 9.0 on a driver for CUDA 12.4. Needs a GPU. A
-    /// driver that is newer than this library reads everything.
+    /// driver that is newer than this library passes with every version.
     Version,
     /// The static shared memory of a block has at most 48 KiB. More has to be dynamic, see
-    /// [`KernelSpec::shared_bytes_max`](crate::kernels::KernelSpec::shared_bytes_max). Refused, except where a
-    /// driver from CUDA 13.0 on may assemble the text for one architecture alone, which allows more: then
-    /// it is a remark.
+    /// [`KernelSpec::shared_bytes_max`](crate::kernels::KernelSpec::shared_bytes_max). Refused. The
+    /// exception is a text that a driver of CUDA 13.0 or later may assemble for one architecture
+    /// alone, which allows more: then it is a remark.
     StaticShared,
-    /// An entry that lets its dependents begin (`griddepcontrol.launch_dependents`) waits for its own
-    /// predecessor (`griddepcontrol.wait`). A remark, because an entry that is launched as usual needs
-    /// no wait. A dependent launch of it is wrong.
+    /// An entry that lets its dependents start (`griddepcontrol.launch_dependents`) waits for its
+    /// own predecessor (`griddepcontrol.wait`). A remark, because an entry that is launched as
+    /// usual needs no wait. A dependent launch of it is wrong.
     TriggerWithoutWait,
-    /// No thread of an entry that waits uses memory before its wait (`griddepcontrol.wait`): loads, stores,
-    /// atomics, copies and textures of global memory, and of addresses whose memory the text does not name. Every
-    /// path along the branches and calls of the text counts, whatever its conditions are. A remark, because
-    /// memory that no kernel before it writes may be used there, because no thread may take the path, and because
-    /// barriers may order threads after another one that waits.
+    /// No thread of an entry that waits uses memory before its wait (`griddepcontrol.wait`): loads,
+    /// stores, atomics, copies and textures of global memory, and of addresses whose memory the
+    /// text does not name. Every path along the branches and calls of the text counts, whatever its
+    /// conditions are. A remark for three reasons: the entry may use memory that no earlier kernel
+    /// writes, it may be that no thread takes the path, and barriers may order threads after
+    /// another thread that waits.
     EarlyUse,
-    /// No path of an entry that waits ends without the wait, as [`Kernel::declare`](crate::Kernel::declare) demands.
-    /// A remark, for the same reasons.
+    /// No path of an entry that waits ends without the wait, as
+    /// [`Kernel::declare`](crate::Kernel::declare) demands. A remark, for the same reasons.
     SkippedWait,
 }
 
@@ -126,8 +127,9 @@ impl fmt::Display for PtxFinding {
     }
 }
 
-/// All violations of [the rules](PtxRule) in a PTX text that need no device to be found. Loading a kernel
-/// refuses some of them, and what its device does not run; a host device refuses them too.
+/// All violations of [the rules](PtxRule) in a PTX text that can be found without a device. When a
+/// kernel is loaded, some of them are refused, and so are texts that its device does not run. A
+/// host device refuses them too.
 ///
 /// The text is scanned and not compiled: the driver may still refuse it for other reasons.
 ///
@@ -142,7 +144,8 @@ impl fmt::Display for PtxFinding {
 /// assert!(lint(&ptx(49152)).is_empty());
 /// let found = &lint(&ptx(49156))[0];
 /// assert_eq!(found.rule, PtxRule::StaticShared);
-/// let text = "PTX/STATIC-SHARED: `sum`: 49156 bytes of static shared memory; at most 49152 are allowed";
+/// let text = "PTX/STATIC-SHARED: `sum`: 49156 bytes of static shared memory; \
+///     at most 49152 are allowed";
 /// assert!(found.to_string().starts_with(text), "{found}");
 /// assert!(found.is_refused);
 /// ```
@@ -198,7 +201,7 @@ fn findings(module: &Module, device: Option<&DeviceInfo>) -> Vec<PtxFinding> {
     all
 }
 
-/// Whether every driver, or that of the device, keeps to the limit of static shared memory.
+/// Whether every driver, or the driver of the device, enforces the limit of static shared memory.
 fn is_limited(module: &Module, gpu: Option<&DeviceInfo>) -> bool {
     match gpu {
         Some(gpu) => gpu.driver_version < LARGER_SINCE || gpu.compute < ALONE_SINCE,
@@ -210,8 +213,8 @@ fn refused(rule: PtxRule, message: String) -> PtxFinding {
     PtxFinding { rule, entry: None, message, is_refused: true }
 }
 
-/// PTX for an architecture runs on later ones, for a family on later ones of it, and with an `a` on the
-/// same one only (PTX ISA, ".target").
+/// PTX for an architecture runs on later ones, for a family on later ones of the family, and with
+/// an `a` only on the same one (PTX ISA, ".target").
 fn target_beyond(target: &Target, device: (u32, u32)) -> Option<PtxFinding> {
     // CUDA 13.0 has renamed sm_101 to sm_110.
     const RENAMED: [(u32, u32); 2] = [(10, 1), (11, 0)];
@@ -240,7 +243,7 @@ fn version_beyond(version: (u32, u32), driver: i32) -> Option<PtxFinding> {
     if newest {
         return None;
     }
-    // A version of CUDA without a row reads the PTX of the one before it.
+    // A version of CUDA without a row reads the PTX of the previous version.
     let (_, most) = PTX_OF_CUDA.iter().rev().find(|(cuda, _)| *cuda <= driver)?;
     if version <= *most {
         return None;
@@ -336,8 +339,8 @@ mod tests {
         assert_eq!(flagged(&entry("a", "griddepcontrol.wait;\n@%p1 ret;")), [""; 0]);
     }
 
-    /// The kernels of the library keep to the rules, except for the product: there one warp waits, and barriers order the
-    /// others after its loads.
+    /// The kernels of the library follow the rules, except the matrix product: there one warp
+    /// waits, and barriers order the loads of the others after that.
     #[test]
     fn the_dependent_kernels_of_the_library_wait_on_every_path() {
         assert_eq!(lint(include_str!("../../kernels/dependent/dependent.ptx")), []);
@@ -383,7 +386,7 @@ mod tests {
         assert_eq!(flagged(&format!("{module}{using}{other}")), ["a"]);
     }
 
-    /// The assembler of CUDA 13.0 gives more where it assembles for one architecture alone.
+    /// The assembler of CUDA 13.0 gives more if it assembles for one architecture alone.
     #[test]
     fn too_much_shared_memory_is_refused_where_every_driver_would() {
         let over = |target| format!(".target {target}\n{}", entry("a", ".shared .b8 x[49153];"));

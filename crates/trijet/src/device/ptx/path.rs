@@ -1,26 +1,27 @@
-//! The paths through functions: what a thread may do before the wait of a dependent launch.
+//! The paths through functions: the actions of a thread before the wait of a dependent launch.
 //!
-//! A path follows the branches of the text, whatever their conditions are, and calls. So every use of memory before a
-//! wait that a thread can make is found. A finding may be of a path that no thread takes, or of memory that no
-//! other kernel writes. The text does not say what is ordered by barriers, for example after another warp that waits.
+//! A path follows calls, and the branches of the text, whatever their conditions are. So it finds
+//! every use of memory that a thread can make before a wait. A finding may be about a path that no
+//! thread takes, or about memory that no other kernel writes. The text does not show what barriers
+//! order, for example after another warp that waits.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 
-/// A step of a function, as far as the rules ask.
+/// A step of a function, as far as the rules need it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step<'a> {
     pub(super) kind: StepKind<'a>,
-    /// Whether it is performed on a condition (`@%p1`).
+    /// Whether it is executed on a condition (`@%p1`).
     pub(super) is_guarded: bool,
 }
 
-/// What a step does.
+/// The kind of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum StepKind<'a> {
-    /// A place that branches name.
+    /// The target of branches.
     Label(&'a str),
-    /// A branch to a label; `None` for one of a table.
+    /// A branch to a label; `None` for a branch by a table.
     Branch(Option<&'a str>),
     /// The function returns, or the thread ends.
     End,
@@ -30,11 +31,11 @@ pub(super) enum StepKind<'a> {
     Wait,
     /// A use of memory that other kernels may use: the instruction.
     Use(String),
-    /// A call of what this word is the name of, or the register.
+    /// A call. The word is the name of the function, or a register.
     Call(&'a str),
 }
 
-/// What a function does before it waits.
+/// The actions of a function before it waits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Unwaited {
     /// The first use of memory, in the order of the text.
@@ -43,12 +44,13 @@ pub(super) struct Unwaited {
     pub(super) ends: bool,
 }
 
-/// Whether an instruction uses memory that another kernel may use, too: global memory, or an address of any kind.
+/// Whether an instruction uses memory that another kernel may also use: global memory, or an
+/// address of any kind.
 pub(super) fn is_use(word: &str, parts: &[&str]) -> bool {
     let own = [".param", ".const", ".shared", ".local"];
     let is_own = || parts.iter().any(|part| own.iter().any(|space| part.starts_with(space)));
     match word {
-        // Asynchronous copies name both ends; what orders them names none.
+        // Asynchronous copies name both ends. Instructions that order them name none.
         "cp" => parts.contains(&".global") && !parts.contains(&".prefetch"),
         "ld" | "st" | "atom" | "red" => parts.contains(&".global") || !is_own(),
         "ldu" | "multimem" | "tex" | "tld4" | "suld" | "sust" | "sured" => true,
@@ -56,8 +58,8 @@ pub(super) fn is_use(word: &str, parts: &[&str]) -> bool {
     }
 }
 
-/// What a function with these steps does before it waits. `called` has the same for what a call may reach: nothing for
-/// a function of another module.
+/// The actions of a function with these steps before it waits. `called` gives them for the
+/// functions that a call may reach. It gives none for a function of another module.
 pub(super) fn unwaited<'f>(
     steps: &[Step<'_>],
     called: impl Fn(&str) -> Vec<&'f Unwaited>,

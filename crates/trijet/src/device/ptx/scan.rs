@@ -1,7 +1,7 @@
 //! The scanner: from the tokens of a PTX text to its facts.
 //!
-//! It knows where directives, functions and their bodies begin and end, and skips the rest. Directives
-//! may stand in any order, and instructions in any layout (PTX ISA, "Syntax").
+//! It recognises where directives, functions and their bodies start and end, and skips the rest.
+//! Directives may come in any order, and instructions in any layout (PTX ISA, "Syntax").
 #![forbid(unsafe_code)]
 
 use super::facts::{Demands, Module, Target};
@@ -11,7 +11,7 @@ use super::shared::{Variable, type_bytes, vector, whole};
 use super::tokens::{Token, Tokens};
 use std::iter::Peekable;
 
-/// The facts of a PTX text. They are empty for a text that is none.
+/// The facts of a PTX text. They are empty for a text that is not PTX.
 pub(crate) fn scan(ptx: &str) -> Module {
     let mut scanner = Scanner::new(ptx);
     scanner.run();
@@ -20,13 +20,13 @@ pub(crate) fn scan(ptx: &str) -> Module {
 
 struct Scanner<'a> {
     tokens: Peekable<Tokens<'a>>,
-    /// The braces that are open.
+    /// The number of open braces.
     depth: usize,
     /// The function whose body is open.
     open: Option<Function<'a>>,
-    /// Whether the instruction at hand is performed on a condition.
+    /// Whether the current instruction is executed on a condition.
     is_guarded: bool,
-    /// Whether `.extern` stands in the declaration at hand.
+    /// Whether the current declaration has `.extern`.
     is_extern: bool,
     version: Option<(u32, u32)>,
     targets: Vec<Target>,
@@ -76,7 +76,7 @@ impl<'a> Scanner<'a> {
         self.flow.functions.extend(self.open.take());
     }
 
-    /// The next token if it is this character, which is taken then.
+    /// Takes the next token if it is this character.
     fn takes(&mut self, mark: u8) -> bool {
         self.tokens.next_if_eq(&Token::Mark(mark)).is_some()
     }
@@ -97,7 +97,7 @@ impl<'a> Scanner<'a> {
         u32::try_from(whole(self.take_number()?)?).ok()
     }
 
-    /// Up to three numbers with commas between them. Those that are not there are 1.
+    /// Up to three numbers with commas between them. Missing ones are 1.
     fn take_sides(&mut self) -> Option<[u32; 3]> {
         let mut sides = [self.take_small()?, 1, 1];
         for side in &mut sides[1..] {
@@ -109,7 +109,7 @@ impl<'a> Scanner<'a> {
         Some(sides)
     }
 
-    /// Skips what stands between the parenthesis that was taken and the one that closes it.
+    /// Skips everything from the parenthesis that was taken to the one that closes it.
     fn skip_parentheses(&mut self) {
         let mut depth = 1_usize;
         while depth > 0 {
@@ -229,7 +229,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The parts of the name of an instruction: `.global`. One that begins with a digit is two: `.`, `2d`.
+    /// The parts of the name of an instruction: `.global`. One that begins with a digit is two:
+    /// `.`, `2d`.
     fn parts(&mut self) -> Vec<&'a str> {
         let mut parts = Vec::new();
         loop {
@@ -252,7 +253,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// What a call calls, behind the parameter for its result.
+    /// The target of a call, which comes after the parameter for its result.
     fn callee(&mut self) -> Option<&'a str> {
         if self.takes(b'(') {
             self.skip_parentheses();
@@ -304,7 +305,7 @@ mod tests {
     use super::{Module, scan};
     use proptest::prelude::*;
 
-    /// The PTX of the library, and texts that use what it does not.
+    /// The PTX of the library, and texts that use features that it does not use.
     const TEXTS: [&str; 5] = [
         include_str!("../conform/kernels.ptx"),
         include_str!("../../kernels/axpy/axpy.ptx"),
@@ -427,7 +428,8 @@ mod tests {
         only(&body(text)).early_use
     }
 
-    /// Each instruction that uses memory of other kernels counts, and none that uses memory of its own.
+    /// Each instruction that uses memory of other kernels counts. An instruction that uses its own
+    /// memory does not.
     #[test]
     fn a_use_of_memory_counts_before_the_wait() {
         for used in [
@@ -471,12 +473,13 @@ mod tests {
         assert_eq!(two.entry("k").expect("it is there").early_use, None);
     }
 
-    /// The order of the text is not that of the execution.
+    /// The order of the text is not the order of the execution.
     #[test]
     fn a_use_counts_on_every_path_that_has_not_waited() {
         let load = "ld.global.u32 %r1, [%rd1];";
         let name = Some("ld.global.u32".to_owned());
-        // The wait is jumped over, performed on a condition, or in one of two branches.
+        // A branch skips the wait, the wait is executed on a condition, or it is in one of two
+        // branches.
         assert_eq!(early(&format!("@%p1 bra over; {WAIT} over: {load}")), name);
         assert_eq!(early(&format!("@%p1 {WAIT} {load}")), name);
         assert_eq!(
@@ -485,7 +488,7 @@ mod tests {
         );
         assert_eq!(early(&format!("brx.idx %r1, table; a: {WAIT} b: {load}")), name);
         assert_eq!(early(&format!("@%p1 bra a; {WAIT} bra.uni b; a: {WAIT} b: {load}")), None);
-        // The use stands behind the wait in the text, and runs before it; and the other way round.
+        // The use comes after the wait in the text and runs before it, and the other way round.
         assert_eq!(
             early(&format!("bra.uni first; then: {WAIT} ret; first: {load} bra.uni then;")),
             name
@@ -494,7 +497,7 @@ mod tests {
             early(&format!("bra.uni first; then: {load} ret; first: {WAIT} bra.uni then;")),
             None
         );
-        // A loop: its second turn comes after the wait, the first one does not.
+        // A loop: its second pass comes after the wait, the first one does not.
         assert_eq!(early(&format!("loop: {load} {WAIT} @%p1 bra loop;")), name);
         assert_eq!(early(&format!("{WAIT} loop: {load} @%p1 bra loop;")), None);
         assert_eq!(early(&format!("ret; dead: {load} {WAIT}")), None, "no path leads there");
@@ -543,7 +546,7 @@ mod tests {
         assert!(waits("", "mov.u64 %rd1, inner;"), "perhaps it is called by its address");
         assert!(waits("", "call %rd1, prototype;"), "the register may hold any function");
         assert!(!waits(".extern .func vprintf (.param .b64 a);", "call vprintf, (a);"));
-        // An alias of itself once doubled what it stands for.
+        // An alias of itself once doubled the functions that it stands for.
         assert!(waits(&".alias inner, inner;\n".repeat(64), "call inner;"));
         // Functions that call each other.
         let ring =
@@ -552,7 +555,7 @@ mod tests {
         assert!(both.triggers && !both.waits);
     }
 
-    /// The figures are those of ptxas 13.0.88.
+    /// The figures come from ptxas 13.0.88.
     #[test]
     fn static_shared_memory_is_what_the_assembler_gives() {
         let forms = ".shared .v4 .f32 v; .shared .f16x2 y, z[3][2]; .shared .b8 q[0x10]; .shared .b8 o[010];";
@@ -587,7 +590,7 @@ mod tests {
             let _answered = scan(&text);
         }
 
-        /// Whatever a mutation does to a text, its comments are no part of it.
+        /// Whatever a mutation does to a text, its comments are ignored.
         #[test]
         fn a_mutated_text_has_an_answer_that_comments_do_not_change(
             which in 0..TEXTS.len(),

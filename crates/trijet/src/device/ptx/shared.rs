@@ -14,12 +14,12 @@ pub(super) fn type_bytes(kind: &str) -> Option<u64> {
     let digits = kind.strip_prefix('.')?.trim_start_matches(|c: char| c.is_ascii_alphabetic());
     let (bits, lanes) = digits.split_once('x').unwrap_or((digits, "1"));
     let (bits, lanes): (u64, u64) = (bits.parse().ok()?, lanes.parse().ok()?);
-    // `.e4m3x2` and the like are no types of variables.
+    // `.e4m3x2` and similar types are not types of variables.
     let is_known = [8, 16, 32, 64, 128].contains(&bits) && (1..=4).contains(&lanes);
     is_known.then(|| bits / 8 * lanes)
 }
 
-/// The values of a vector type: `.v4`.
+/// The number of values of a vector type: `.v4`.
 pub(super) fn vector(kind: &str) -> Option<u64> {
     kind.strip_prefix(".v")?.parse().ok().filter(|lanes| [2, 4, 8].contains(lanes))
 }
@@ -36,9 +36,9 @@ pub(super) fn whole(number: &str) -> Option<u64> {
     u64::from_str_radix(digits, radix).ok()
 }
 
-/// The bytes of variables one after the other, each at a multiple of its alignment, behind `used`
-/// bytes. The assembler keeps the order of the text (ptxas 13.0: variables of 8, 1, 20, 4 and 4 bytes,
-/// of which the third and the fourth are aligned to 16, take 56).
+/// The end of variables that are placed one after the other, after `used` bytes, each at a multiple
+/// of its alignment. The assembler keeps the order of the text (ptxas 13.0: variables of 8, 1, 20,
+/// 4 and 4 bytes take 56 if the third and the fourth are aligned to 16).
 pub(super) fn laid_out<'a>(used: u64, variables: impl Iterator<Item = &'a Variable<'a>>) -> u64 {
     variables.fold(used, |used, variable| {
         let begin = used.checked_next_multiple_of(variable.align.max(1)).unwrap_or(u64::MAX);
@@ -57,7 +57,7 @@ mod tests {
                 all.iter().map(|&(bytes, align)| Variable { name: "", bytes, align }).collect();
             laid_out(0, all.iter())
         };
-        // The figures are those of ptxas 13.0.88.
+        // The figures come from ptxas 13.0.88.
         assert_eq!(of(&[(1, 1), (16, 16), (1, 1)]), 33);
         assert_eq!(of(&[(8, 8), (1, 1), (20, 16), (4, 16), (4, 4)]), 56);
         assert_eq!(of(&[(u64::MAX, 1), (1, 16)]), u64::MAX);

@@ -1,7 +1,7 @@
 //! Activity records of CUPTI for this program's own operations.
 //!
-//! Foreign programs are recorded by the crate `trijet-cupti` alone, inside of their own process. A
-//! program that is recorded so cannot record itself: CUPTI has one subscriber.
+//! The crate `trijet-cupti` records foreign programs, inside their own processes. Such a program
+//! cannot record itself, because CUPTI has one subscriber.
 
 mod own;
 mod tagged;

@@ -2,14 +2,14 @@
 //! tags under which the operations were enqueued.
 //!
 //! A tag is an external correlation identifier of the calling thread. For each call of the driver
-//! that is made under a tag, CUPTI writes a record that connects the tag with the number of the
-//! call, which the activities of the call carry as well. It does so only while it collects records
-//! of the calls themselves, so these are collected too, and ignored.
+//! under a tag, CUPTI writes a record that connects the tag with the number of the call. The
+//! activities of the call have the same number. CUPTI does so only while it collects records of the
+//! calls themselves, so these are collected too, and ignored.
 //!
-//! The callbacks of CUPTI do not say for which tool they are, so there is one recorder in a
-//! process, as there is one driver. CUPTI collects records from the begin of a trace to its end.
-//! Then it stays attached to the process, and calls cost more than before the first trace
-//! (docs/metrics.md says how much).
+//! The callbacks of CUPTI do not name the tool that they are for, so a process has one recorder, as
+//! it has one driver. CUPTI collects records from the start of a trace to its end. Then it stays
+//! attached to the process, and calls cost more than before the first trace (docs/metrics.md has
+//! the cost).
 
 use super::guarded;
 use super::tagged::Tagged;
@@ -60,8 +60,8 @@ fn own() -> Result<&'static Own> {
     }
     let library = library::open(Library::Cupti)?;
     let find = |symbol: &CStr| library::symbol(&library, symbol);
-    // SAFETY: the library is CUPTI by its name, and stays open until the process ends, because it is
-    // forgotten below.
+    // SAFETY: the library is CUPTI by its name, and stays open until the process ends, because it
+    // is forgotten below.
     let api = unsafe { CuptiApi::load(find) };
     std::mem::forget(library);
     if let Some(symbol) = api.missing() {

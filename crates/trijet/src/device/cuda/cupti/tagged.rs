@@ -1,5 +1,5 @@
-//! The activities of each tag. CUPTI numbers the calls of the driver; it reports the tag of a call and
-//! the activities that the call caused under the same number.
+//! The activities of each tag. CUPTI numbers the calls of the driver. It reports the tag of a call,
+//! and the activities that the call caused, under the same number.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Nanos;
@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, HashMap};
 use trijet_cupti::file::kind;
 use trijet_cupti::layout::Record;
 
-/// The records that CUPTI returned. They come in any order, also an activity before its tag.
+/// The records that CUPTI returned. They come in any order; an activity may come before its tag.
 #[derive(Debug, Default)]
 pub(super) struct Tagged {
     /// The tag of each call that has one.
     tags: HashMap<u32, u64>,
-    /// The number of the call, the begin and the end of each activity of an engine.
+    /// For each activity of an engine: the number of the call, the start and the end.
     work: Vec<(u32, Nanos, Nanos)>,
     lost: u64,
 }
@@ -51,7 +51,7 @@ impl Tagged {
         self.lost += records;
     }
 
-    /// One activity for each tag that has any, from the first begin to the last end.
+    /// For each tag that has any, one activity, from the first start to the last end.
     pub(super) fn activities(self) -> Activities {
         let mut hulls: BTreeMap<u64, (Nanos, Nanos)> = BTreeMap::new();
         for (correlation, begin, end) in self.work {
@@ -74,7 +74,7 @@ mod tests {
         let mut bytes = vec![0; 208];
         bytes[..4].copy_from_slice(&kind.to_le_bytes());
         for (at, value) in fields {
-            // Words are followed by fields that nothing here reads.
+            // After each word, there are fields that nothing here reads.
             bytes[*at..*at + 8].copy_from_slice(&value.to_le_bytes());
         }
         read(&bytes)
