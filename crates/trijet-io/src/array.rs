@@ -5,10 +5,10 @@ use std::str::FromStr;
 use trijet::pipeline::Layout;
 use trijet::{Error, ErrorKind, Result};
 
-/// The most axes of an array, as in numpy (`NPY_MAXDIMS`, since numpy 2.0).
+/// Maximum number of axes of an array, as in numpy (`NPY_MAXDIMS`, since numpy 2.0).
 const AXES_MAX: usize = 64;
-/// The most bytes of an array: file offsets are signed 64-bit numbers, and a header precedes the
-/// data.
+/// Maximum size of an array in bytes: file offsets are signed 64-bit numbers, and a header precedes
+/// the data.
 const BYTES_MAX: u64 = i64::MAX as u64 - 65_536;
 
 /// The type of an element, little endian.
@@ -57,7 +57,7 @@ impl fmt::Display for Dtype {
 impl FromStr for Dtype {
     type Err = Error;
 
-    /// Parses the names of the command line and those of numpy.
+    /// Parses the names of the command line and the names of numpy.
     ///
     /// ```
     /// use trijet_io::Dtype;
@@ -131,8 +131,8 @@ impl Array {
         product(&self.shape).map_or(0, |elements| elements * self.dtype.bytes())
     }
 
-    /// The rows of the array. The rows of a stack are those of all images, one after the other, so
-    /// that a chunk may begin in the middle of an image. An array without elements has no rows.
+    /// The rows of the array. A stack has the rows of all its images, one after the other, so a
+    /// chunk may start in the middle of an image. An array without elements has no rows.
     #[must_use]
     pub fn layout(&self) -> Layout {
         let width = if self.shape.len() == 1 { 1 } else { self.shape[self.shape.len() - 1] };
@@ -157,8 +157,8 @@ impl fmt::Display for Array {
     }
 }
 
-/// The number of elements; `None` when it overflows. A zero makes it zero, whatever the other axes
-/// are.
+/// The number of elements; `None` when it overflows. If one axis is 0, it is 0 even if the others
+/// would overflow.
 fn product(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);

@@ -24,7 +24,7 @@ pub fn io(op: &'static str, path: &Path, error: io::Error) -> Error {
     damaged(op, path, cause).caused_by(error)
 }
 
-/// The error for a file whose content contradicts its format.
+/// The error for a file whose content does not conform to its format.
 #[must_use]
 pub fn damaged(op: &'static str, path: &Path, cause: impl Display) -> Error {
     Error::new(ErrorKind::Io, op, format!("{}: {cause}", shown(path)))

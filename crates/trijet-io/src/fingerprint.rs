@@ -14,15 +14,15 @@ use trijet::Source;
 use trijet::pipeline::Layout;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The most files that a message names.
+/// Maximum number of files that a message names.
 const NAMES_MAX: usize = 3;
 
-/// The fields that identify a job. The others describe its circumstances, which may change.
+/// The fields that identify a job. The other fields describe its circumstances, which may change.
 const JOB: [&str; 5] = ["input", "slice", "operation", "output_format", "shards"];
 
-/// The identity of a run: its job, and the circumstances on which the output depends. The partial
-/// output of a job belongs to that job alone. It is continued only if the circumstances are the
-/// same, and the files on which its rows depend have not changed. Other files may have changed.
+/// The identity of a run: its job, and the circumstances on which the output depends. Only the same
+/// job uses a partial output. It continues the partial output only if the circumstances are the
+/// same and the files on which its rows depend have not changed. Other files may have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     fields: Map<String, Value>,
@@ -38,11 +38,11 @@ pub struct Fingerprint {
     is_same_input: bool,
 }
 
-/// The files of an input that are not as they were.
+/// The files of an input that differ from an earlier state.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) changed: BTreeSet<usize>,
-    /// The files of which only the state has changed, and perhaps the bytes.
+    /// The files that changed only in their state. Their bytes may have changed too.
     pub(crate) doubtful: BTreeSet<usize>,
 }
 
@@ -89,16 +89,18 @@ impl Fingerprint {
         }
     }
 
-    /// Says that a row of the output depends on `rows` rows of the input before it and after it.
+    /// Declares that a row of the output depends on `rows` rows of the input before it and after
+    /// it.
     #[must_use]
     pub fn halo(mut self, rows: u64) -> Self {
         self.halo = rows;
         self
     }
 
-    /// Says that the bytes of the input are the same as in an earlier run of the job, if the name, size,
-    /// time of modification and inode of each file are. Without this, a file whose state has changed
-    /// (`ctime`) is refused: a program may have changed its bytes and put the old time back.
+    /// Declares that the bytes of the input are the same as in an earlier run of the job if the
+    /// name, size, time of modification and inode of each file are the same. Without this, a file
+    /// whose state has changed (`ctime`) is refused: a program may have changed its bytes and
+    /// restored the old time of modification.
     #[must_use]
     pub fn same_input(mut self) -> Self {
         self.is_same_input = true;
@@ -118,7 +120,7 @@ impl Fingerprint {
         }
     }
 
-    /// The names of these files of the input, for messages, which name the first few.
+    /// The names of these files of the input, for messages. Only the first few are named.
     pub(crate) fn names_of(&self, indices: BTreeSet<usize>) -> String {
         let more = indices.len().saturating_sub(NAMES_MAX);
         let named = indices.into_iter().take(NAMES_MAX).map(|index| self.item_name(index));
@@ -158,15 +160,14 @@ impl Fingerprint {
         &self.operation
     }
 
-    /// Whether a write of `rows` is possible: they are in the output, and whole images of a format
-    /// that takes whole images.
+    /// Whether a write of `rows` is possible: the output has these rows, and if the format takes
+    /// only whole images, they are whole images.
     pub(crate) fn has(&self, rows: &Range<u64>) -> bool {
         let is_edge = |row: u64| row.is_multiple_of(self.granule);
         rows.start < rows.end && rows.end <= self.rows && is_edge(rows.start) && is_edge(rows.end)
     }
 
-    /// The files of the input that are not as they were in earlier states, which a journal has by
-    /// their index.
+    /// The files of the input that differ from earlier states, which a journal has by index.
     pub(crate) fn changes_since<'s>(
         &self,
         earlier: impl Iterator<Item = (usize, &'s Value)>,
@@ -179,7 +180,7 @@ impl Fingerprint {
         changes
     }
 
-    /// The files of the input that are not as they were when it was opened.
+    /// The files of the input that have changed since it was opened.
     pub(crate) fn changes_of_run(&self) -> Changes {
         let mut changes = Changes::default();
         for (index, item) in self.items() {
@@ -197,12 +198,13 @@ impl Fingerprint {
         if item.name.is_empty() { self.path.clone() } else { self.path.join(&item.name) }
     }
 
-    /// A number that is the same for runs of this job whose input has not changed, or only its state.
+    /// A number that is the same for runs of this job whose input has not changed, or has changed
+    /// only in its state.
     pub(crate) fn job_hash(&self) -> u128 {
         let stamp = |item: &Item| Item { changed: (0, 0), ..item.clone() }.stamp();
         let stamps: Vec<Value> = self.items().map(|(_, item)| stamp(item)).collect();
         let mut fields = self.fields.clone();
-        // The output does not depend on it.
+        // The output does not depend on this field.
         fields.remove("shards");
         xxh3_128(json!([fields, stamps]).to_string().as_bytes())
     }
@@ -213,7 +215,7 @@ impl Fingerprint {
         xxh3_128(json!(states).to_string().as_bytes())
     }
 
-    /// The first field in which `header` belongs to another job, with both values.
+    /// The first field by which `header` belongs to another job, with both values.
     pub(crate) fn other_job(&self, header: &Value) -> Option<String> {
         self.difference(header, |name| JOB.contains(&name))
     }
@@ -246,6 +248,6 @@ impl Changes {
     }
 }
 
-/// The advice about a file of which only the state has changed.
+/// The advice about a file that changed only in its state.
 pub(crate) const DOUBTFUL: &str =
     "its bytes may have changed under an old time; --same-input says that they have not";

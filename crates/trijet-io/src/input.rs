@@ -26,7 +26,7 @@ pub struct Input {
     canonical: PathBuf,
     format: &'static dyn Format,
     opened: Opened,
-    /// The bytes before the data, where the user has said so.
+    /// The number of bytes before the data, if the user has given it.
     header: u64,
     slice: Slice,
     names: Vec<OsString>,
@@ -44,8 +44,8 @@ struct Slice {
 
 impl Input {
     /// Opens the input at `path`. A folder holds images, and an `.npy` file describes its own
-    /// array. For a file of plain bytes (`.raw`, `.bin`, `.dat` or no extension), `array` describes the
-    /// array.
+    /// array. For a file of plain bytes (`.raw`, `.bin`, `.dat` or no extension), `array` describes
+    /// the array.
     ///
     /// ```
     /// use trijet::Source;
@@ -67,7 +67,8 @@ impl Input {
         Self::of_any(path, array.map(Plain::new))
     }
 
-    /// Opens an input whose files have their own shape and element type: an `.npy` file or a folder of images.
+    /// Opens an input whose files have their own shape and element type: an `.npy` file or a folder
+    /// of images.
     ///
     /// # Errors
     /// As [`open`](Self::open); the messages do not offer a description of plain bytes.
@@ -108,7 +109,8 @@ impl Input {
     /// Opens the file of plain bytes at `path`.
     ///
     /// # Errors
-    /// As [`open`](Self::open); `InvalidValue` for a file that has not exactly the described bytes.
+    /// As [`open`](Self::open); `InvalidValue` for a file that does not have exactly the described
+    /// bytes.
     pub fn plain(path: &Path, plain: Plain) -> Result<Self> {
         if !plain.has_any_name() {
             return Self::of_any(path, Some(plain));
@@ -128,9 +130,10 @@ impl Input {
         Ok(Self { path: path.to_owned(), canonical, format, opened, header, slice, names, granule })
     }
 
-    /// Processes these indices of the first axis only: images of a stack, rows of an image. Rows keep
-    /// their numbers, and rows outside can still be read, so that a result that depends on the rows around
-    /// its own is that of the whole input. [`part`](Self::part) is the array of the indices.
+    /// Processes only these indices of the first axis: images of a stack, rows of an image. Rows
+    /// keep their numbers, and rows outside can still be read. So a result that depends on the rows
+    /// around its own is the same as for the whole input. [`part`](Self::part) is the array of the
+    /// indices.
     ///
     /// # Errors
     /// `InvalidValue` when the input does not have these indices, or when there are none.
@@ -180,7 +183,7 @@ impl Input {
         self.slice.first_row
     }
 
-    /// The bytes before the data, where the user has said so.
+    /// The number of bytes before the data, if the user has given it.
     pub(crate) fn header_bytes(&self) -> u64 {
         self.header
     }
@@ -204,7 +207,7 @@ impl Input {
         &self.path
     }
 
-    /// The path without links and relative parts: the same for every path of the input.
+    /// The path without links and relative parts. It is the same for every path of the input.
     #[must_use]
     pub fn canonical_path(&self) -> &Path {
         &self.canonical
@@ -223,15 +226,16 @@ impl Input {
         &self.names
     }
 
-    /// What the input has, or should have, that is not in the array, in words: images of other formats in
-    /// a folder, missing numbers, frames of animations, and chunks of PNG files beside the pixels.
+    /// The parts of the input that are not in the array, or that are missing, in words: images of
+    /// other formats in a folder, missing numbers, frames of animations, and chunks of PNG files
+    /// beside the pixels.
     #[must_use]
     pub fn left_out(&self) -> &[String] {
         &self.opened.left_out
     }
 
-    /// Makes chunks begin at multiples of `granule` rows, for an output that takes only whole ones
-    /// ([`crate::Target::granule`]).
+    /// Makes chunks start at multiples of `granule` rows, for an output that takes only whole
+    /// granules ([`crate::Target::granule`]).
     ///
     /// # Panics
     /// When `granule` is not a multiple of the input's own granule.
@@ -260,13 +264,14 @@ fn refuse_stream(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The message about an extension of no format.
+/// The message about an extension that belongs to no format.
 const UNKNOWN: &str = "unknown extension: .npy files, folders of PNG images and plain bytes (.raw, .bin, .dat) \
                        are supported";
 /// How any file is an input.
 const PLAIN_BYTES: &str = "--raw, --shape, --dtype and --header take it for plain bytes";
 
-/// Why a file that no format claims is not an input, and the way out: a line of Python, or `way`.
+/// The reason why a file that no format claims is not an input, and the way out: a line of Python,
+/// or `way`.
 fn promise_of(found: &Found<'_>, unknown: &str, way: &str) -> String {
     let what = match (by_name(found.path), by_start(&found.start)) {
         (Some("PNG"), _) | (None, Some("PNG")) => {

@@ -1,12 +1,12 @@
-//! The files of an input, and the rule by which a file is the same as before.
+//! The files of an input, and the rule that decides whether a file is the same as before.
 
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// A file of an input, with its state when the input was opened. The number of the file system is not
-/// part of it, because it may change when the machine starts.
+/// A file of an input, with its state when the input was opened. The number of the file system is
+/// not part of it, because it may change when the machine starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
     /// The name within the folder of the input; empty for an input that is one file.
@@ -15,11 +15,12 @@ pub struct Item {
     pub bytes: u64,
     /// The time of the last modification: seconds and nanoseconds since 1970-01-01 UTC.
     pub modified: (i64, i64),
-    /// The number of the file in its file system. Another file with the name has another number.
+    /// The number of the file in its file system. Another file with the same name has another
+    /// number.
     pub inode: u64,
-    /// The time of the last change of bytes or state (`ctime`). No program can set it, so it tells of
-    /// bytes that were changed under an old time of modification. It also tells of a new permission,
-    /// name or hard link.
+    /// The time of the last change of bytes or state (`ctime`). No program can set it, so it
+    /// reveals bytes that were changed under an old time of modification. It also changes with a
+    /// new permission, name or hard link.
     pub changed: (i64, i64),
 }
 
@@ -44,7 +45,7 @@ impl Item {
         ])
     }
 
-    /// Compares the file with an earlier state of it, which is a value of a journal.
+    /// Compares the file with an earlier state of it from a journal.
     pub(crate) fn compare(&self, earlier: &Value) -> Sameness {
         let now = self.stamp();
         if now == *earlier {

@@ -33,21 +33,22 @@
 //! 1. **Place.** An output is one file or one folder, at the path that its caller chooses. Nothing
 //!    else is created or changed.
 //! 2. **Order.** A writer takes rows in any order and any number of times, and a reader reads them
-//!    in any order. Both take multiples of their granule only: 1 row, or the rows of an image where
+//!    in any order. Both take only multiples of their granule: 1 row, or the rows of an image if
 //!    the format can only encode an image as a whole. A granule divides the number of rows.
-//! 3. **Return.** What is written and read again is equal, byte for byte.
-//! 4. **Probe.** No two formats claim one file, by its name or its first bytes. A file of plain bytes has
-//!    one of three extensions (`.raw`, `.bin`, `.dat`), or none as an input. Any other one is refused, unless
-//!    [`Plain::any_name`] or [`Target::or_headerless`] takes it for plain bytes.
-//! 5. **Resume.** A partial output is continued only if it can hold the rows that are done. A format
-//!    checks what it knows without reading them: the size and the header of a file, or that a file
-//!    exists for each image. A writer reads rows that were written, and returns the bytes that were
-//!    written, or fails, or returns what another program or a loss of power left there.
+//! 3. **Return.** Rows that are written and read again are equal, byte for byte.
+//! 4. **Probe.** No two formats claim one file, by its name or its first bytes. A file of plain
+//!    bytes has one of three extensions (`.raw`, `.bin`, `.dat`), or none as an input. Any other
+//!    extension is refused, unless [`Plain::any_name`] or [`Target::or_headerless`] takes the file
+//!    for plain bytes.
+//! 5. **Resume.** A partial output is continued only if it can hold the rows that are done. A
+//!    format checks what it knows without reading them: the size and the header of a file, or that
+//!    a file exists for each image. When a writer reads rows that were written, it returns their
+//!    bytes, or fails, or returns the bytes that another program or a loss of power left there.
 //! 6. **Property.** A format creates its output where nothing exists, and discards only what it has
 //!    created. It follows no link, and replaces nothing that has a second name (a hard link). In a
-//!    folder it replaces a file only if an earlier run, or this one, has created it under exactly that
-//!    name: some file systems take names for one that differ in case. What it
-//!    has opened stays its output, whatever is done to the name: see [`format::Writer::root`].
+//!    folder it replaces a file only if an earlier run, or this one, has created it under exactly
+//!    that name: some file systems treat names that differ in case as one. An opened file or folder
+//!    stays the output even if its name is changed: see [`format::Writer::root`].
 //! 7. **Durability.** When [`format::Writer::sync`] returns, everything written before the call is
 //!    on the disk.
 //!
@@ -55,57 +56,62 @@
 //!
 //! An output is written at `OUT.partial`, and `OUT.journal` names its job and the rows that are
 //! done. When no row is missing, the partial output gets its final name and the journal is deleted.
-//! A run that is stopped leaves both. [`Start`] says what becomes of them; files without a journal
-//! of the same job are never changed, and what is discarded stays until the first row of the new run
-//! arrives. The journal has a hash of the rows of each write. A run that continues reads the rows
-//! again, on as many threads as there are processors, at most 16, and computes those again that
-//! differ. If the name is too long for a suffix, those of the partial output and of the journal are
-//! cut off, and end with a hash of the name.
+//! A run that is stopped leaves both. [`Start`] decides what happens to them. Files without a
+//! journal of the same job are never changed, and a discarded partial output stays until the first
+//! row of the new run arrives. The journal has a hash of the rows of each write. A run that
+//! continues reads the rows again, on as many threads as there are processors, at most 16, and
+//! computes the rows that differ again. If the name is too long for a suffix, the names of the
+//! partial output and of the journal are cut off, and end with a hash of the name.
 //!
-//! The final name replaces nothing. Where the system has no rename that refuses to replace, a file gets the
-//! name as a hard link. Where there are no hard links either, as on FAT, a file that appears between the
-//! last look and the rename is replaced.
+//! The final name replaces nothing. Where the system has no rename that refuses to replace, a file
+//! gets the name as a hard link. Where there are no hard links either, as on FAT, a file that
+//! appears between the last look and the rename is replaced.
 //!
-//! A run locks its journal, so that no other run writes the same output. On a file system without locks
-//! it goes on: see [`Output::is_locked`]. Several processes of one output are refused there.
+//! A run locks its journal, so that no other run writes the same output. On a file system without
+//! locks it goes on: see [`Output::is_locked`]. Several processes of one output are refused there.
 //!
-//! [`Target::overwrite`] has a run write over an output that exists. At its first row the output becomes
-//! the partial output, so its name means a complete output at any time. Its old rows are lost then.
+//! [`Target::overwrite`] makes a run write over an output that exists. At its first row the output
+//! becomes the partial output, so its name means a complete output at any time. From then on, its
+//! old rows are lost.
 //!
-//! The journal has the name, size, time of modification, inode and time of the last change (`ctime`)
-//! of each file of the input. A file is the same if all five are. A file that has changed since its
-//! rows were done makes a run start over, and one that changes during the run makes it fail: the output
-//! is not given its final name, and the rows that depend on the file are not kept. If only `ctime`
-//! differs, the bytes may have changed under an old time of modification (`cp -p` into the file,
-//! `rsync --inplace --times`), or only a permission, a name or a hard link has changed. The run is
-//! refused then, and keeps its rows: [`Fingerprint::same_input`] takes the input for the same.
+//! The journal has the name, size, time of modification, inode and time of the last change
+//! (`ctime`) of each file of the input. A file is the same if all five are the same. A file that
+//! has changed since its rows were done makes a run start over. A file that changes during the run
+//! makes the run fail: the output is not given its final name, and the rows that depend on the file
+//! are not kept. If only `ctime` differs, the bytes may have changed under an old time of
+//! modification (`cp -p` into the file, `rsync --inplace --times`), or only a permission, a name or
+//! a hard link has changed. Then the run is refused and keeps its rows: [`Fingerprint::same_input`]
+//! makes it accept the input.
 //!
-//! A [slice](Input::slice) is a part of the job. Rows keep their numbers in the input, so that a run reads the
-//! rows around a slice, and writes those of the slice only. Files on which they do not depend may change.
+//! A [slice](Input::slice) is a part of the job. Rows keep their numbers in the input. So a run
+//! reads the rows around a slice, and writes only the rows of the slice. Files on which the slice
+//! does not depend may change.
 //!
-//! A finished output has an extended attribute, `user.trijet.job`, with a hash of its job and the
-//! time of its last change, where the file system has such attributes. By it,
-//! [`Target::is_finished`] recognizes the output of a job that is run again.
+//! Where the file system supports extended attributes, a finished output has the attribute
+//! `user.trijet.job`, with a hash of its job and the time of its last change.
+//! [`Target::is_finished`] uses it to recognize the output of a job that is run again.
 //!
 //! # Files that are written as a whole
 //!
-//! Reports, pictures and timelines keep the same rule, see [`NewFile`]: the input is never replaced, a file
-//! that exists only if the user says so, and the name means a complete file.
+//! Reports, pictures and timelines follow the same rule, see [`NewFile`]: the input is never
+//! replaced, an existing file is replaced only if the user requests it, and the name means a
+//! complete file.
 //!
 //! # Durability
 //!
-//! By default ([`Durability::OnDisk`]) a thread brings rows to the disk while others are written: when
-//! 16 MiB or a quarter of a second wait for it. The journal then says which rows are safe.
-//! [`Sink::finish`](trijet::Sink::finish) orders the rest: the rows, then the state of the file or the
-//! folder, then the final name, then the folder that has it. Each step is on the disk before the next
-//! begins, and before it returns. A disk that reports an error fails the run, and rows that may be
-//! lost by it are not kept.
+//! By default ([`Durability::OnDisk`]) a thread brings rows to the disk while others are written:
+//! when 16 MiB of rows are waiting, or when rows have waited for a quarter of a second. Then the
+//! journal names the rows that are safe. [`Sink::finish`](trijet::Sink::finish) brings the rest to
+//! the disk in this order: the rows, then the state of the file or the folder, then the final name,
+//! then the folder that has it. Each step is on the disk before the next starts, and before it
+//! returns. A disk that reports an error fails the run, and rows that may be lost because of it are
+//! not kept.
 //!
 //! | | survives the death of the process | survives a loss of power |
 //! |---|---|---|
 //! | final name | means a complete output | means a complete output |
 //! | after success | the output | the output |
-//! | a run under way | all rows that were written | the rows that were on the disk; others are found by their hash and computed again |
+//! | a run under way | all rows that were written | the rows on the disk; a hash shows the others |
 //!
 //! With [`Durability::InMemory`] the last column is empty: nothing waits for the disk.
 #![forbid(unsafe_code)]

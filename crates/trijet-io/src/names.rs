@@ -9,11 +9,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The most bytes of a name on Linux (`NAME_MAX`).
+/// Maximum number of bytes of a name on Linux (`NAME_MAX`).
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 
 /// The name, if it has at most `most` bytes. A longer name is cut off, and ends with a hash of the
-/// whole.
+/// whole name.
 pub(crate) fn short_name(name: &OsStr, most: usize) -> OsString {
     let bytes = name.as_encoded_bytes();
     if bytes.len() <= most {
@@ -39,16 +39,17 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Renames what lies at `from`, and replaces nothing: if anything lies at `to`, the error is
+/// Renames the file or folder at `from`, and replaces nothing: if anything is at `to`, the error is
 /// `EXIST`.
 ///
-/// Some systems have no such rename. A file then gets the new name as a hard link, which replaces
-/// nothing either, and loses the old name. A folder, and a file on a file system without hard links,
-/// is renamed after a look at the new name. A folder replaces at most an empty folder that appears
-/// after the look; a file replaces a file that appears after the look.
+/// Some systems have no such rename. There, a file first gets the new name as a hard link, which
+/// replaces nothing either, and then loses the old name. A folder, or a file on a file system
+/// without hard links, is renamed after a check of the new name. If something appears at the new
+/// name after the check, a folder replaces it only if it is an empty folder, and a file replaces it
+/// if it is a file.
 pub(crate) fn rename_new(from: &Path, to: &Path) -> rustix::io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some sandboxes answer PERM to calls that they do not know.
+        // Some sandboxes return PERM for calls that they do not know.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {}
         done => return done,
     }

@@ -1,9 +1,9 @@
 //! Files that a program writes as a whole: a report, a picture, a timeline, a page of a manual.
 //!
-//! The rule for them is that of outputs with rows. A source is never replaced, under any path of it.
-//! A file that exists is replaced only if the user says so. The name means a complete file: the bytes
-//! go to a file beside it, which gets the name when it is complete, and which is deleted if anything
-//! fails.
+//! They follow the rule of outputs with rows. A source is never replaced, under any path of it. An
+//! existing file is replaced only if the user requests it. The name means a complete file: the
+//! bytes go to a file beside it, which gets the name when it is complete, and which is deleted if
+//! anything fails.
 
 use crate::file_error;
 use crate::names::{NAME_BYTES_MAX, folder_of, identity, rename_new, short_name};
@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 use std::process;
 use trijet::Result;
 
-/// What becomes of a file that has the name of a new one.
+/// How an existing file with the name of a new file is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// It is kept, and the new file is refused.
     Kept,
-    /// A regular file is replaced when the new one is complete. Its other names, which are hard links,
-    /// keep the old bytes. Anything else is kept.
+    /// A regular file is replaced when the new one is complete. Its other names, which are hard
+    /// links, keep the old bytes. Anything else is kept.
     Replaced,
 }
 
@@ -54,7 +54,8 @@ pub struct NewFile {
     outputs: Vec<PathBuf>,
 }
 
-/// A file that is complete, and does not have its name yet. It is deleted when it is dropped before.
+/// A file that is complete and does not have its name yet. If this value is dropped before that,
+/// the file is deleted.
 #[derive(Debug)]
 pub struct Complete<'a> {
     target: &'a NewFile,
@@ -62,15 +63,16 @@ pub struct Complete<'a> {
     is_named: bool,
 }
 
-/// The most names that are tried for the file beside the final name.
+/// Maximum number of names that are tried for the file beside the final name.
 const ATTEMPTS: u32 = 1000;
 
 impl NewFile {
-    /// Describes a file at `path` for the operation `op`, which reads the files and folders `sources`.
+    /// Describes a file at `path` for the operation `op`, which reads the files and folders
+    /// `sources`.
     ///
     /// # Errors
-    /// `InvalidValue` when `path` is a source or lies in one, and when something lies there that is
-    /// not to be replaced. `Io` when the folder of `path` is missing or cannot be read.
+    /// `InvalidValue` when `path` is a source or lies in one, and when `path` has something that
+    /// must not be replaced. `Io` when the folder of `path` is missing or cannot be read.
     pub fn new(
         op: &'static str,
         path: &Path,
@@ -95,10 +97,10 @@ impl NewFile {
         Ok(file)
     }
 
-    /// Says that the same run writes another file at `other`.
+    /// Declares that the same run writes another file at `other`.
     ///
     /// # Errors
-    /// `InvalidValue` when the two paths are one.
+    /// `InvalidValue` when the two paths are the same.
     pub fn beside(mut self, other: &Path) -> Result<Self> {
         let folder = |path: &Path| fs::canonicalize(folder_of(path)).ok();
         if self.path.file_name() == other.file_name() && folder(&self.path) == folder(other) {
@@ -118,13 +120,13 @@ impl NewFile {
     /// Writes the file and gives it its name.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and those of `write`. Nothing is left behind then.
+    /// As [`new`](Self::new), and errors of `write`. After an error nothing is left behind.
     pub fn write(&self, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
         self.complete(write)?.name()
     }
 
-    /// Writes the file under another name beside its own. With several files, all are complete before
-    /// the first one gets its name.
+    /// Writes the file under another name beside its own. With several files, all are complete
+    /// before the first one gets its name.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -142,7 +144,7 @@ impl NewFile {
         Ok(complete)
     }
 
-    /// Refuses a source, and what is not to be replaced.
+    /// Refuses a source, and a file that must not be replaced.
     fn check(&self) -> Result<()> {
         for (what, others) in [("input", &self.sources), ("output", &self.outputs)] {
             others.iter().try_for_each(|other| refuse(self.op, &self.path, what, other))?;
@@ -159,7 +161,7 @@ impl NewFile {
         }
     }
 
-    /// Creates a file with a name of its own in the same folder.
+    /// Creates a file with an unused name in the same folder.
     fn create_beside(&self) -> Result<(File, PathBuf)> {
         let io = |error| file_error::io(self.op, &self.path, error);
         let name = self.path.file_name().unwrap_or_default();
@@ -203,16 +205,16 @@ impl Complete<'_> {
 impl Drop for Complete<'_> {
     fn drop(&mut self) {
         if !self.is_named {
-            // The error that came before is the one to report.
+            // The earlier error is the one to report.
             drop(fs::remove_file(&self.beside));
         }
     }
 }
 
-/// The cause why a file that exists is kept.
+/// The reason why an existing file is kept.
 const TAKEN: &str = "already exists; use --overwrite to replace it";
 
-/// Refuses an output at `path` that is one of `sources`, under any path of it, or that lies in a
+/// Refuses an output at `path` that is one of `sources`, under any of its paths, or that lies in a
 /// folder among them.
 ///
 /// # Errors

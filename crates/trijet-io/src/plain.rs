@@ -1,9 +1,9 @@
-//! The description of a file of plain bytes, which has none in itself.
+//! The description of a file of plain bytes, because the file itself has none.
 
 use crate::array::Array;
 
-/// What a file of plain bytes holds: bytes that are skipped, and then exactly the elements of an array,
-/// little-endian, in C order.
+/// The content of a file of plain bytes: bytes that are skipped, and then exactly the elements of
+/// an array, little-endian, in C order.
 ///
 /// ```
 /// use trijet_io::{Array, Dtype, Input, Plain};
@@ -25,7 +25,7 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// A file of these elements and nothing else.
+    /// A file with these elements and nothing else.
     #[must_use]
     pub fn new(array: Array) -> Self {
         Self { array, header: 0, has_any_name: false }
@@ -38,7 +38,7 @@ impl Plain {
         self
     }
 
-    /// Takes the file for plain bytes whatever its name and its first bytes promise.
+    /// Takes the file for plain bytes, whatever its name and its first bytes promise.
     #[must_use]
     pub fn any_name(mut self) -> Self {
         self.has_any_name = true;
@@ -57,7 +57,7 @@ impl Plain {
         self.header
     }
 
-    /// Whether the name and the first bytes are not looked at.
+    /// Whether the name and the first bytes are ignored.
     #[must_use]
     pub fn has_any_name(&self) -> bool {
         self.has_any_name

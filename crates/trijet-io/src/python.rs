@@ -1,10 +1,11 @@
-//! Lines of Python that make an `.npy` file of a file that this program does not read.
+//! Lines of Python that make an `.npy` file of a file that this program cannot read.
 
 use crate::shown::shown;
 use std::path::{Path, PathBuf};
 
-/// The line that saves an array as an `.npy` file beside the file at `path`. `array` is the expression of
-/// the array, in which `{}` is the name of the file; it needs `modules` beside numpy, or none.
+/// The line that saves an array as an `.npy` file beside the file at `path`. `array` is the
+/// expression of the array, with `{}` for the name of the file. It needs `modules` in addition to
+/// numpy, or none.
 pub(crate) fn line(path: &Path, modules: &str, array: &str) -> String {
     let comma = if modules.is_empty() { "" } else { ", " };
     let array = array.replace("{}", &literal(path));
@@ -22,7 +23,7 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// A path as a literal of Python, whose escapes are those of messages.
+/// A path as a Python literal. It has the escapes of messages.
 fn literal(path: &Path) -> String {
     let text = path.to_string_lossy().replace('\\', "\\\\").replace('\'', "\\'");
     format!("'{}'", shown(&text))

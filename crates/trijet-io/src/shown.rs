@@ -1,8 +1,8 @@
-//! Text from outside, such as the name of a file, as messages show it.
+//! Text from outside, such as the name of a file, in the form in which messages show it.
 //!
-//! A name may have any character but `/` and NUL. A terminal obeys control characters: an escape
-//! sequence colours or clears it, or sets its title. So messages have escapes in their place. A
-//! character of JSON output has the same escape there, and stays the same character.
+//! A name may have any character except `/` and NUL. A terminal obeys control characters: an escape
+//! sequence colours or clears it, or sets its title. So messages have escapes in their place. In
+//! JSON output, a character has the same escape, and a reader gets the original character.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write};
@@ -34,7 +34,7 @@ impl Display for Shown<'_> {
     }
 }
 
-/// Lines of a message or a report without control characters but the ends of lines and tabulators.
+/// Lines of a message or a report, without control characters except line ends and tabs.
 ///
 /// ```
 /// use trijet_io::escaped;
@@ -59,7 +59,7 @@ pub fn escaped(lines: &str) -> Cow<'_, str> {
 }
 
 /// Whether a terminal obeys a character: a control character, or one that changes the direction or
-/// the line of what follows.
+/// the line of the text after it.
 fn is_obeyed(one: char) -> bool {
     let is_layout = matches!(one, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     one.is_control() || is_layout
@@ -90,7 +90,7 @@ mod tests {
         }
     }
 
-    /// A report as JSON is escaped where it is printed.
+    /// A report in JSON is escaped where it is printed.
     #[test]
     fn an_escape_in_json_is_the_same_character() {
         let name = "a\u{7f}\u{9b}31m\u{202e}\u{1b}";

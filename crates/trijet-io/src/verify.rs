@@ -1,8 +1,8 @@
 //! Verification of the rows of a partial output, before a run continues it.
 //!
 //! The journal has a hash of every range of rows that was written. The bytes of a range may differ
-//! from it after a loss of power, because the system writes files to the disk in any order, and when
-//! another program has changed the partial output.
+//! from it after a loss of power, because the system writes files to the disk in any order. They
+//! may also differ because another program has changed the partial output.
 
 use crate::format::Writer;
 use std::num::NonZero;
@@ -13,7 +13,7 @@ use std::thread;
 use trijet::pipeline::Layout;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-/// The bytes that a thread reads at once.
+/// The number of bytes that a thread reads at once.
 const PIECE_BYTES: u64 = 4 << 20;
 /// More threads read no faster from most disks.
 const THREADS_MAX: usize = 16;
@@ -27,7 +27,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// These rows with these bytes.
+    /// These rows, with these bytes.
     #[must_use]
     pub fn new(rows: Range<u64>, bytes: &[u8]) -> Self {
         Self { rows, hash: xxh3_64(bytes) }
@@ -35,7 +35,7 @@ impl Written {
 }
 
 /// The entries of `written` whose rows cannot be read, or have other bytes than were written.
-/// `layout` is that of the output: its granule is a multiple of that of the writer.
+/// `layout` is the layout of the output. Its granule is a multiple of the granule of the writer.
 pub(crate) fn differing(
     writer: &dyn Writer,
     written: &[Written],

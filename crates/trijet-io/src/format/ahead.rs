@@ -1,13 +1,13 @@
-//! The pages of a new file, made ahead by a thread.
+//! The pages of a new file. A thread creates them in advance.
 //!
-//! A new file has no pages, and to make them takes most of the time of writing it: a file in memory
-//! is written at 5 GB/s by as many threads as one likes, and over pages that exist at 20 to 30
-//! (`files-ways.txt`). A run has other things to do before its first row, such as to start CUDA. So the
-//! file is created without a name, a thread begins to make its pages, and the file gets its name when
-//! the first row arrives. A process that dies before leaves nothing behind.
+//! A new file has no pages, and creating them takes most of the time of writing it: a file in
+//! memory is written at 5 GB/s however many threads write it, and at 20 to 30 GB/s if its pages
+//! exist (`files-ways.txt`). A run has other work before its first row, such as starting CUDA. So
+//! the file is created without a name, a thread starts to create its pages, and the file gets its
+//! name when the first row arrives. If the process dies before that, nothing is left behind.
 //!
-//! The thread stays a limited number of bytes ahead of the rows. On a disk, pages that were made too
-//! early would be written twice, and would displace the input from the page cache.
+//! The thread stays a limited number of bytes ahead of the rows. On a disk, pages that were created
+//! too early would be written twice, and would displace the input from the page cache.
 
 use memmap2::{Advice, MmapOptions};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, OFlags, fallocate, fstatfs, fstatvfs, linkat};
@@ -20,34 +20,34 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-/// The bytes whose pages are made at once. Calls that write the file wait for those of a file in
-/// memory.
+/// The number of bytes whose pages are created at once. In memory, calls that write the file wait
+/// for this.
 const STEP_BYTES: u64 = 32 << 20;
-/// The thread stays at most this far ahead of the rows: the pages of half a second, in which CUDA
+/// Maximum distance of the thread ahead of the rows: the pages of half a second, in which CUDA
 /// starts.
 const AHEAD_BYTES: u64 = 4 << 30;
-/// Smaller files are written before a thread has begun.
+/// Smaller files are written before a thread has started.
 const FILE_MIN: u64 = 64 << 20;
-/// The kind of a file system in memory, as `statfs` says it.
+/// The type of a file system in memory, as `statfs` reports it.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
-/// How the pages of a file are made.
+/// How the pages of a file are created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Make {
-    /// By allocation, which makes the pages of a file in memory, and only reserves space on a disk.
+    /// By allocation. In memory it creates the pages of a file. On a disk it only reserves space.
     Allocate,
-    /// By a mapping that is populated, which makes pages of any file.
+    /// By a populated mapping, which creates pages of any file.
     Populate,
 }
 
-/// The rows that were written, and whether more pages are needed.
+/// The number of bytes that were written, and whether more pages are needed.
 #[derive(Debug, Default)]
 struct WrittenAhead {
     bytes: u64,
     is_over: bool,
 }
 
-/// The next thing that the thread does.
+/// The next step of the thread.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Make(Range<u64>),
@@ -59,7 +59,7 @@ enum Next {
 impl WrittenAhead {
     /// The next step after pages that end at `at`, in a file of `bytes` bytes.
     fn next(&self, at: u64, bytes: u64) -> Next {
-        // Rows arrive about in their order, and those that have arrived have pages.
+        // Rows arrive approximately in order, and the rows that have arrived have pages.
         let start = at.max(self.bytes / STEP_BYTES * STEP_BYTES);
         if self.is_over || start >= bytes {
             Next::End
@@ -79,7 +79,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// A new file whose pages a thread makes until it is dropped.
+/// A new file. A thread creates its pages until this value is dropped.
 #[derive(Debug)]
 pub struct Ahead {
     shared: Arc<Shared>,
@@ -87,9 +87,9 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// A file without a name of `bytes` bytes, in `folder`. `None` where that is not possible, or not
-    /// worth it. On a disk it is worth it only if nothing waits for the disk, which would write the
-    /// pages before their rows.
+    /// A file without a name of `bytes` bytes, in `folder`. `None` where this is not possible, or
+    /// not worth it. On a disk it is worth it only if nothing waits for the disk: a wait would
+    /// write the pages before their rows.
     pub(super) fn start(folder: &Path, bytes: u64, waits_for_disk: bool) -> Option<Self> {
         if bytes < FILE_MIN {
             return None;
@@ -119,7 +119,7 @@ impl Ahead {
     /// Gives the file a name that does not exist, and returns a second handle of it.
     ///
     /// # Errors
-    /// Of the system. The file keeps being without a name.
+    /// Errors of the system. The file then stays without a name.
     pub(super) fn name(&self, path: &Path) -> io::Result<File> {
         let file = self.shared.file.try_clone()?;
         let own = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -150,8 +150,8 @@ impl Shared {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the pages that are not written yet. An error ends it, and the rows that need the page
-    /// report the cause.
+    /// Creates the pages that are not written yet. An error ends this. The rows that need the page
+    /// then report the cause.
     fn make_pages(&self, make: Make) {
         let mut at = 0;
         while let Some(pages) = self.wait(at) {
@@ -166,7 +166,7 @@ impl Shared {
         }
     }
 
-    /// The next pages from `at` on, as soon as they are wanted. `None` at the end.
+    /// The next pages at or after `at`, as soon as they are wanted. `None` at the end.
     fn wait(&self, at: u64) -> Option<Range<u64>> {
         let mut written = self.written();
         loop {
@@ -181,8 +181,8 @@ impl Shared {
 }
 
 /// Reserves the space of a new file on a disk in one piece, which makes writing it faster. An error
-/// that matters comes again when the rows are written. A file that takes more than half of the free
-/// space keeps it for other programs until it needs it.
+/// that matters occurs again when the rows are written. If a file takes more than half of the free
+/// space, nothing is reserved, and other programs can use the space until the file needs it.
 pub(super) fn reserve(file: &File, bytes: u64) {
     let free = fstatvfs(file).map(|state| state.f_bavail.saturating_mul(state.f_frsize));
     if free.is_ok_and(|free| bytes <= free / 2) {

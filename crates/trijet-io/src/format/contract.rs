@@ -43,14 +43,14 @@ pub trait Format: fmt::Debug + Sync {
     fn plan(&self, path: &Path, array: &Array, names: &[OsString]) -> Result<Arc<dyn Plan>>;
 }
 
-/// What is known of an input before it is opened.
+/// The facts about an input before it is opened.
 #[derive(Debug, Clone)]
 pub struct Found<'a> {
     /// The path of the input.
     pub path: &'a Path,
     /// Whether it is a folder.
     pub is_folder: bool,
-    /// The first bytes of a regular file, as many as tell formats apart.
+    /// The first bytes of a regular file, enough to distinguish formats.
     pub start: Vec<u8>,
 }
 
@@ -97,11 +97,12 @@ pub(super) fn names_folder(path: &Path) -> bool {
 pub struct Opened {
     /// The array that the input holds.
     pub array: Array,
-    /// The number of rows of which a read takes a multiple.
+    /// The granule of reads: the rows of a read are a multiple of it.
     pub granule: u64,
     /// The files of the input. Each holds an equal number of rows, in this order.
     pub items: Vec<Item>,
-    /// What the input has, or should have, that is not in the array: parts of a sentence.
+    /// Parts of the input that are not in the array, or that are missing. Each text is a part of a
+    /// sentence.
     pub left_out: Vec<String>,
     /// The reader of the rows.
     pub reader: Box<dyn Reader>,
@@ -118,7 +119,7 @@ pub trait Reader: fmt::Debug + Send + Sync {
 
 /// An output that is not written yet.
 pub trait Plan: fmt::Debug + Send + Sync {
-    /// The number of rows of which a write takes a multiple.
+    /// The granule of writes: the rows of a write are a multiple of it.
     fn granule(&self) -> u64;
 
     /// The bytes of the complete output, if they are known before it is written.
@@ -126,9 +127,9 @@ pub trait Plan: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Begins to make the pages of a new output in `folder`, which leaves nothing behind unless
-    /// [`create`](Self::create) gets it. `waits_for_disk` says whether the rows are brought to the disk
-    /// while they are written. `None` where it is not possible, or not worth it.
+    /// Starts to create the pages of a new output in `folder`. It leaves nothing behind unless
+    /// [`create`](Self::create) gets it. `waits_for_disk` is whether the rows are brought to the
+    /// disk while they are written. `None` where this is not possible, or not worth it.
     fn begin_ahead(&self, _folder: &Path, _waits_for_disk: bool) -> Option<Ahead> {
         None
     }
@@ -140,14 +141,15 @@ pub trait Plan: fmt::Debug + Send + Sync {
     /// `Io`.
     fn create(&self, partial: &Path, ahead: Option<Ahead>) -> Result<Box<dyn Writer>>;
 
-    /// Says why [`reuse`](Self::reuse) would not write over what lies at `path`, if anything does.
+    /// Checks whether [`reuse`](Self::reuse) would write over the output at `path`, if anything is
+    /// there.
     ///
     /// # Errors
     /// `InvalidValue` for anything else than an output of this format. `Io`.
     fn check_reuse(&self, path: &Path) -> Result<()>;
 
-    /// Opens the complete output of an earlier run, which has the name `partial` now, to write all of
-    /// its rows again. Changes nothing before [`Writer::reset`].
+    /// Opens the complete output of an earlier run, which now has the name `partial`, to write all
+    /// of its rows again. Changes nothing before [`Writer::reset`].
     ///
     /// # Errors
     /// As [`check_reuse`](Self::check_reuse).
@@ -160,10 +162,10 @@ pub trait Plan: fmt::Debug + Send + Sync {
     /// them.
     fn reopen(&self, partial: &Path, done: &Rows) -> Result<Box<dyn Writer>>;
 
-    /// Says why [`discard`](Self::discard) would not delete what lies at `partial`.
+    /// Checks whether [`discard`](Self::discard) would delete the partial output at `partial`.
     ///
     /// # Errors
-    /// `InvalidValue` when something else than a partial output lies there or in it. `Io`.
+    /// `InvalidValue` when `partial` is, or contains, something else than a partial output. `Io`.
     fn check_discard(&self, partial: &Path) -> Result<()>;
 
     /// Deletes the partial output of an earlier run, if there is one.
@@ -182,10 +184,11 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// `Io`.
     fn write(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 
-    /// Limits the memory that writing takes beside the rows, before the first one is written.
+    /// Limits the memory that writing takes in addition to the rows. Called before the first row is
+    /// written.
     fn limit_memory(&self, _bytes: u64) {}
 
-    /// Gives a reused output all but its rows, such as its length and its header.
+    /// Restores everything of a reused output except its rows, such as its length and its header.
     ///
     /// # Errors
     /// `Io`.
@@ -200,25 +203,25 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// `Io` for a file that cannot be read or is damaged.
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()>;
 
-    /// The open file or folder that is the partial output. It stays the same, whatever is done to
-    /// its name.
+    /// The open file or folder that is the partial output. It stays the same even if its name is
+    /// changed.
     fn root(&self) -> &File;
 
-    /// Waits until everything that was written before the call is on the disk, with the names of
-    /// its files. Threads may write meanwhile.
+    /// Waits until everything that was written before the call is on the disk, and the names of its
+    /// files too. Threads may write meanwhile.
     ///
     /// # Errors
-    /// `Io`. What was written since the last call that succeeded may be lost then, even if a later
-    /// call succeeds.
+    /// `Io`. Rows that were written since the last successful call may then be lost, even if a
+    /// later call succeeds.
     fn sync(&self) -> Result<()>;
 
     /// Closes files that are kept open for [`sync`](Self::sync). Nothing is written afterwards.
     fn close(&self) {}
 
-    /// Says why a partial output without missing rows is not a complete output.
+    /// Checks whether a partial output without missing rows is a complete output.
     ///
     /// # Errors
-    /// `InvalidValue` when something lies in it that is not part of the output. `Io`.
+    /// `InvalidValue` when it contains something that is not part of the output. `Io`.
     fn check_complete(&self) -> Result<()>;
 }
 
@@ -231,19 +234,19 @@ pub(super) fn refuse_description(path: &Path, plain: Option<&Plain>) -> Result<(
     Ok(())
 }
 
-/// The flags that open a file itself, and not what a link at its name points to.
+/// The flags that open a file itself, and not the target of a link at its name.
 pub(crate) const NOFOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
-/// The refusal of a path where no partial output lies.
+/// The refusal of a path that has something else than a partial output.
 pub(super) const NOT_PARTIAL: &str = "is not partial output of this job; move it elsewhere";
 
-/// The error for a partial output without rows that were written.
+/// The error for a partial output that lacks rows that were written.
 pub(super) fn lost(path: &Path, cause: impl fmt::Display) -> Error {
     let cause = format!("{cause}; --restart discards the partial output and starts over");
     file_error::damaged("resume", path, cause)
 }
 
-/// Refuses a file of a partial output that is not a regular file, or that has another name, under
+/// Refuses a file of a partial output that is not a regular file, or that has a second name, under
 /// which it may be a backup. Its bytes are about to be replaced.
 pub(super) fn check_own(op: &'static str, path: &Path, state: &Metadata) -> Result<()> {
     if !state.is_file() {
@@ -257,7 +260,7 @@ pub(super) fn check_own(op: &'static str, path: &Path, state: &Metadata) -> Resu
     Ok(())
 }
 
-/// The state of what lies at `path`, whose links are not followed; `None` if nothing does.
+/// The state of the file or folder at `path`, without following links; `None` if there is none.
 pub(crate) fn state_of(op: &'static str, path: &Path) -> Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(Some(metadata)),
@@ -266,7 +269,7 @@ pub(crate) fn state_of(op: &'static str, path: &Path) -> Result<Option<Metadata>
     }
 }
 
-/// Whether the open file or folder is what lies at `path`, whose links are not followed.
+/// Whether the open file or folder is the one at `path`, without following links.
 pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let opened = file.metadata()?;
     match fs::symlink_metadata(path) {
@@ -276,7 +279,7 @@ pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Waits until the names of a folder are on the disk. Some file systems have no such call, and keep
+/// Waits until the names of a folder are on the disk. Some file systems lack this call, and keep
 /// names in another way.
 pub(crate) fn sync_folder(folder: &File) -> io::Result<()> {
     match folder.sync_all() {

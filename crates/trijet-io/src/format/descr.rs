@@ -1,7 +1,7 @@
 //! The types of elements, by the names that numpy has for them.
 //!
-//! A header names a type as `numpy.dtype` takes it: a code with an order of bytes, such as `<u2`, or a
-//! name, such as `uint16`. In a code the number is that of bytes.
+//! A header names a type in a form that `numpy.dtype` accepts: a code with an order of bytes, such
+//! as `<u2`, or a name, such as `uint16`. The number in a code counts bytes.
 
 use crate::array::Dtype;
 
@@ -10,13 +10,14 @@ use crate::array::Dtype;
 pub(super) enum Elements {
     /// They can be read as they are.
     Read(Dtype),
-    /// They are numbers of another type or order of bytes. The expression converts an array of them.
+    /// They are numbers of another type or order of bytes. This expression converts an array of
+    /// them.
     Converted(&'static str),
-    /// They are no numbers, or no known ones.
+    /// They are not numbers, or not numbers of a known type.
     Unknown,
 }
 
-/// The codes and the names of a type, and what converts it to one that is read.
+/// The codes and the names of a type, and how its elements are read or converted.
 const TYPES: [(&[&str], &[&str], Elements); 16] = [
     (&["u1", "B"], &["uint8", "ubyte"], Elements::Read(Dtype::U8)),
     (&["u2", "H"], &["uint16", "ushort"], Elements::Read(Dtype::U16)),
@@ -43,7 +44,7 @@ const TYPES: [(&[&str], &[&str], Elements); 16] = [
 const TO_F32: Elements = Elements::Converted(".astype('<f4')");
 
 impl Elements {
-    /// What `descr` names.
+    /// The elements that `descr` names.
     pub(super) fn of(descr: &str) -> Self {
         let code = descr.trim_start_matches(['<', '>', '=', '|']);
         let prefix = &descr[..descr.len() - code.len()];
@@ -66,7 +67,7 @@ impl Elements {
 mod tests {
     use super::*;
 
-    /// The list is what `numpy.dtype` of numpy 2.4 answers.
+    /// The list is what `numpy.dtype` of numpy 2.4 accepts.
     #[test]
     fn a_type_has_every_name_that_numpy_takes() {
         let read = |dtype, names: &[&str]| {

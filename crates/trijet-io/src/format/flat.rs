@@ -61,7 +61,7 @@ pub(super) struct FlatPlan {
 }
 
 impl FlatPlan {
-    /// A file of this header and the rows of `array`.
+    /// A file with this header and the rows of `array`.
     pub(super) fn new(header: Vec<u8>, array: &Array) -> Self {
         Self { header, data_bytes: array.bytes(), row_bytes: array.layout().row_bytes }
     }
@@ -83,7 +83,8 @@ impl FlatPlan {
     }
 }
 
-/// A new file at `path`: the one that was begun ahead, or another one where it cannot get this name.
+/// A new file at `path`. It is the file that was begun ahead, or another one if that cannot get the
+/// name.
 fn create(path: &Path, ahead: Option<Ahead>) -> io::Result<(File, Option<Ahead>)> {
     if let Some(ahead) = ahead {
         match ahead.name(path) {
@@ -205,7 +206,7 @@ struct FlatWriter {
 }
 
 impl FlatWriter {
-    /// Where a row begins in the file.
+    /// The offset of a row in the file.
     fn offset(&self, row: u64) -> u64 {
         self.header.len() as u64 + row * self.row_bytes
     }
@@ -248,7 +249,7 @@ impl Writer for FlatWriter {
     }
 
     fn check_complete(&self) -> Result<()> {
-        // A page that is made later would change the time of the last change.
+        // A page that is created later would change the time of the last change.
         drop(self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(())
     }

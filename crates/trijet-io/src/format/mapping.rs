@@ -1,12 +1,12 @@
 //! Writing a file through mappings of it.
 //!
-//! A write call locks the whole file, so several threads write a file no faster than one or two. Into
-//! a mapping they write at once. But memory that maps a file raises a signal, which ends the process,
-//! when the file was cut or the disk is full. So the bytes are copied by the kernel, with
-//! `process_vm_writev` from this process to itself, which returns an error there.
+//! A write call locks the whole file, so several threads write a file no faster than one or two.
+//! Through a mapping they write at the same time. But an access to mapped memory raises a signal,
+//! which ends the process, if the file was cut or the disk is full. So the kernel copies the bytes,
+//! with `process_vm_writev` from this process to itself. That call returns an error instead.
 //!
-//! A file is mapped by windows, which are unmapped when they are full. Otherwise every page of the
-//! file would count as memory of the process.
+//! A file is mapped by windows. They are unmapped when they are full, because otherwise every page
+//! of the file would count as memory of the process.
 
 use memmap2::{MmapOptions, MmapRaw};
 use nix::sys::uio::{RemoteIoVec, process_vm_writev};
@@ -18,16 +18,16 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The bytes of a window where memory is not limited. To map or to unmap one, the system waits for all
-/// copies that are under way, so small windows cost time: over existing pages 16 threads wrote 17 GB/s
-/// through windows of 16 MiB and 22 through windows of 128 MiB (`files-ways.txt`).
+/// The size of a window where memory is not limited. To map or unmap a window, the system waits for
+/// all copies in progress, so small windows cost time: over existing pages, 16 threads wrote 17
+/// GB/s through windows of 16 MiB and 22 GB/s through windows of 128 MiB (`files-ways.txt`).
 const WINDOW_BYTES: u64 = 64 << 20;
-/// The bytes of the smallest window, a multiple of the size of any page.
+/// The size of the smallest window, a multiple of the size of any page.
 const WINDOW_MIN: u64 = 1 << 20;
-/// The most windows at once. Rows of a resumed run may leave windows that are never full.
+/// Maximum number of windows at once. Rows of a resumed run may leave windows that are never full.
 const WINDOWS_MAX: usize = 8;
 
-/// A mapped part of a file, and how many of its bytes were written.
+/// A mapped part of a file, and the number of its bytes that were written.
 #[derive(Debug)]
 struct Window {
     map: Arc<MmapRaw>,
@@ -38,7 +38,7 @@ struct Window {
 
 #[derive(Debug, Default)]
 struct Open {
-    /// By their numbers in the file.
+    /// The windows, by their numbers in the file.
     windows: BTreeMap<u64, Window>,
     writes: u64,
 }
@@ -57,7 +57,7 @@ impl Mapping {
         Self { file_bytes, window_bytes: AtomicU64::new(WINDOW_BYTES), open: Mutex::default() }
     }
 
-    /// Keeps all windows together within `bytes`, from now on. Returns whether that is possible. No
+    /// Keeps all windows together within `bytes` from now on. Returns whether that is possible. No
     /// window may be mapped yet.
     pub(super) fn limit_memory(&self, bytes: u64) -> bool {
         let most = bytes / WINDOWS_MAX as u64;
@@ -69,8 +69,8 @@ impl Mapping {
     /// Writes `bytes` at `offset`, within the size of the file.
     ///
     /// # Errors
-    /// Of the system: the file cannot be mapped, or a page of it cannot be written, because the file
-    /// was cut or the disk is full.
+    /// Errors of the system: the file cannot be mapped, or a page of it cannot be written, because
+    /// the file was cut or the disk is full.
     pub(super) fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut rest = bytes;
         let mut at = offset;
@@ -108,7 +108,7 @@ impl Mapping {
         if open.windows.len() == WINDOWS_MAX {
             let oldest = open.windows.iter().min_by_key(|(_, window)| window.used);
             let oldest = oldest.map(|(number, _)| *number);
-            // A write that still uses it has a share of the map.
+            // A write that still uses the window shares its map.
             oldest.and_then(|number| open.windows.remove(&number));
         }
         let range = self.range(number);
@@ -118,7 +118,7 @@ impl Mapping {
         Ok(map)
     }
 
-    /// Counts the bytes that were written in a window, and forgets a window that is full.
+    /// Counts the bytes that were written in a window, and drops a window that is full.
     fn wrote(&self, number: u64, bytes: u64) {
         let range = self.range(number);
         let mut open = self.open();
@@ -127,7 +127,7 @@ impl Mapping {
             window.written >= range.end - range.start
         });
         let unmapped = full.then(|| open.windows.remove(&number));
-        // Unmapping takes milliseconds, in which the others shall not wait for the lock.
+        // Unmapping takes milliseconds. Other threads should not wait for the lock that long.
         drop(open);
         drop(unmapped);
     }
@@ -221,7 +221,7 @@ mod tests {
         assert!(!Mapping::new(1 << 30).limit_memory((8 << 20) - 1));
     }
 
-    /// The memory would raise SIGBUS, which ends the process.
+    /// An access to the memory would raise SIGBUS, which ends the process.
     #[test]
     fn a_file_that_was_cut_is_an_error() {
         let file = file(1 << 20);

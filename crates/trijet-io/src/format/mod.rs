@@ -1,4 +1,4 @@
-//! The file formats: their contract, their table, and each format in a file of its own.
+//! The file formats: their contract, their table, and a file for each format.
 
 mod ahead;
 mod contract;

@@ -1,7 +1,7 @@
 //! An `.npy` file (numpy, `numpy.lib.format`, versions 1.0 to 3.0): a header, then the elements.
 //!
 //! The header is a Python literal. The parser accepts only what numpy itself writes: a dictionary
-//! of `descr`, `fortran_order` and `shape`. It is written here because the `npyz` crate multiplies
+//! of `descr`, `fortran_order` and `shape`. This parser exists because the `npyz` crate multiplies
 //! the axes without a check, and trusts a length field of up to 4 GiB before it looks at the size
 //! of the file.
 
@@ -24,10 +24,9 @@ use std::sync::Arc;
 use trijet::Result;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// The longest header that is read: the limit of version 1.0. numpy itself reads at most 10,000
-/// bytes.
+/// Maximum length of a header: the limit of version 1.0. numpy itself reads at most 10,000 bytes.
 const TEXT_BYTES_MAX: u64 = 65_535;
-/// The data begin at a multiple of this number (specification of the format).
+/// The data start at a multiple of this number (specification of the format).
 const ALIGN_BYTES: usize = 64;
 
 #[derive(Debug)]
@@ -116,8 +115,8 @@ fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<(Array, u64)
 }
 
 impl Array {
-    /// The header of an `.npy` file of this array, as NumPy writes it. The elements follow it, in little-endian
-    /// byte order, the last axis fastest.
+    /// The header of an `.npy` file of this array, as numpy writes it. The elements follow it, in
+    /// little-endian byte order, the last axis fastest.
     ///
     /// ```
     /// use trijet_io::{Array, Dtype};
@@ -174,7 +173,7 @@ struct Header {
 }
 
 impl Header {
-    /// The type of the elements, or why the array is not read.
+    /// The type of the elements, or the reason why the array is not read.
     fn dtype(&self) -> std::result::Result<Dtype, String> {
         let Descr::Named(descr) = &self.descr else {
             return Err("each element has several fields (a structured dtype)".to_owned());
@@ -192,7 +191,7 @@ impl Header {
         }
     }
 
-    /// The expression of Python that converts the array of a file, if there is one for its type.
+    /// The Python expression that converts the array of a file, if there is one for its type.
     fn conversion(&self) -> Option<String> {
         let array = match &self.descr {
             Descr::Fields => "numpy.load({})['FIELD']".to_owned(),
@@ -208,7 +207,8 @@ impl Header {
         })
     }
 
-    /// Whether the elements are in another order than that of C. With one axis, both orders are one.
+    /// Whether the elements are in another order than C order. With one axis, both orders are
+    /// equal.
     fn is_transposed(&self) -> bool {
         let is_empty = self.shape.contains(&0);
         let long_axes = self.shape.iter().filter(|axis| **axis > 1).count();
@@ -236,7 +236,7 @@ impl Parser<'_> {
             self.expect(b':')?;
             match key.as_str() {
                 "descr" if self.peek() == Some(b'[') => {
-                    // What follows is not parsed: the file is refused in any case.
+                    // The rest is not parsed, because the file is refused in any case.
                     return Ok(Header {
                         descr: Descr::Fields,
                         fortran_order: false,

@@ -1,8 +1,8 @@
 //! Files that promise a format by their name or by their first bytes.
 //!
-//! The table has formats that Trijet cannot read or write, and the way from such a file to an `.npy`
-//! file. Formats that it can read are in it too. A file with any other extension than those of plain bytes
-//! is neither read as headerless bytes nor written as them.
+//! The table has formats that Trijet cannot read or write, and a way from such a file to an `.npy`
+//! file. Formats that it can read are in it too. A file whose extension does not stand for plain
+//! bytes is neither read nor written as headerless bytes.
 
 use super::contract::Found;
 use crate::python::line;
@@ -11,17 +11,17 @@ use std::path::Path;
 /// A format, and how its files are recognized.
 #[derive(Debug)]
 struct Known {
-    /// What stands before "files" in a message.
+    /// The words before "files" in a message.
     name: &'static str,
     extensions: &'static [&'static str],
     /// The first bytes. Fewer than three are too likely to be the first pixels of an image.
     starts: &'static [&'static [u8]],
-    /// How Python reads a file as an array, if it is one.
+    /// How Python reads a file as an array, if the file is one.
     python: Option<Python>,
 }
 
-/// An expression of an array in Python, in which `{}` is the name of the file, and the modules that it
-/// needs beside numpy.
+/// A Python expression of an array, with `{}` for the name of the file, and the modules that it
+/// needs in addition to numpy.
 #[derive(Debug, Clone, Copy)]
 struct Python {
     modules: &'static str,
@@ -130,7 +130,7 @@ const KNOWN: &[Known] = &[
 /// The extensions of files of plain bytes.
 const PLAIN: [&str; 3] = ["raw", "bin", "dat"];
 
-/// The formats whose files in a folder of images are images, too.
+/// Other formats of images. In a folder of images, their files count as images.
 const IMAGES: [&str; 13] = [
     "TIFF",
     "JPEG",
@@ -177,31 +177,32 @@ pub(crate) fn by_name(path: &Path) -> Option<&'static str> {
     known_by_name(path).map(|known| known.name)
 }
 
-/// The format whose files begin with these bytes.
+/// The format whose files start with these bytes.
 pub(crate) fn by_start(start: &[u8]) -> Option<&'static str> {
     known_by_start(start).map(|known| known.name)
 }
 
-/// Whether a name is that of an image in another format than PNG.
+/// Whether the name stands for an image in another format than PNG.
 pub(super) fn is_other_image(name: &Path) -> bool {
     by_name(name).is_some_and(|format| IMAGES.contains(&format))
 }
 
-/// The line of Python that makes an `.npy` file of an input that is not read, if it has an array.
+/// The line of Python that makes an `.npy` file of an input that cannot be read, if the input has
+/// an array.
 pub(crate) fn python_line(found: &Found<'_>) -> Option<String> {
     let known = known_by_name(found.path).or_else(|| known_by_start(&found.start));
     let Python { modules, array } = known?.python?;
     Some(line(found.path, modules, array))
 }
 
-/// Whether a name is that of a file of plain bytes.
+/// Whether the name stands for a file of plain bytes.
 #[must_use]
 pub fn is_plain(path: &Path) -> bool {
     path.extension().is_some_and(|own| PLAIN.iter().any(|plain| own.eq_ignore_ascii_case(plain)))
 }
 
-/// Whether a file may be headerless bytes: by its name it is plain bytes or has no format, and it does
-/// not begin as the files of a format do.
+/// Whether a file may be headerless bytes: its name stands for plain bytes or for no format, and it
+/// does not start like the files of a format.
 pub(super) fn is_free(found: &Found<'_>) -> bool {
     let is_named = found.path.extension().is_none() || is_plain(found.path);
     is_named && by_start(&found.start).is_none()

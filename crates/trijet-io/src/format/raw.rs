@@ -1,5 +1,5 @@
-//! A raw file: the elements of an array, little-endian, and nothing else. The user describes the array.
-//! Its extension is `.raw`, `.bin` or `.dat`.
+//! A raw file: the elements of an array, little-endian, and nothing else. The user describes the
+//! array. Its extension is `.raw`, `.bin` or `.dat`.
 
 use super::contract::{Format, Found, Opened, Plan, names_folder, open_regular};
 use super::flat::{FlatPlan, FlatReader};
@@ -36,7 +36,7 @@ impl Format for Raw {
         };
         let (array, header) = (plain.array(), plain.header_bytes());
         if let Some(mismatch) = mismatch(array, header, metadata.len()) {
-            // Where another format is known, the bytes before the pixels are no header to skip.
+            // Where another format is known, the bytes before the pixels are not a header to skip.
             let way = match (python_line(&Found::at(path)?), surplus(array, header, metadata.len()))
             {
                 (Some(line), _) => format!("; Python makes an .npy file of it: {line}"),
@@ -56,7 +56,7 @@ impl Format for Raw {
     }
 }
 
-/// Says why a file of `found` bytes does not have exactly a header and this array.
+/// The reason why a file of `found` bytes does not have exactly a header and this array, if so.
 fn mismatch(array: &Array, header: u64, found: u64) -> Option<String> {
     let wanted = array.bytes();
     let after = if header == 0 { String::new() } else { format!(" after a header of {header}") };
@@ -64,7 +64,7 @@ fn mismatch(array: &Array, header: u64, found: u64) -> Option<String> {
     (!is_exact).then(|| format!("{array} needs {wanted} bytes{after}, but the file has {found}"))
 }
 
-/// The bytes of the file beside the header and the array.
+/// The number of bytes of the file beyond the header and the array.
 fn surplus(array: &Array, header: u64, found: u64) -> Option<u64> {
     found.checked_sub(header)?.checked_sub(array.bytes())
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 /// Every format. No two claim one file.
 pub static FORMATS: [&dyn Format; 3] = [&Images, &Npy, &Raw];
 
-/// The format of a file that is taken for headerless bytes, whatever it promises.
+/// The format of a file that is read as headerless bytes, whatever its name or start promises.
 pub static HEADERLESS: &dyn Format = &Raw;
 
 /// The format of an input.

@@ -1,8 +1,8 @@
-//! The ways of writing rows to a file, and the choice between them by measurement.
+//! The ways to write rows to a file, and the choice between them by measurement.
 //!
-//! Which one is faster depends on the file system, on whether the pages of the file exist, and on the
-//! number of threads: calls for a new file on most disks, a mapping for files in memory and over
-//! existing pages, the more the more threads write.
+//! The faster way depends on the file system, on whether the pages of the file exist, and on the
+//! number of threads. Calls are faster for a new file on most disks. A mapping is faster for files
+//! in memory and over existing pages, and gains more with more threads.
 
 use super::mapping::Mapping;
 use std::fs::File;
@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// The first bytes of a run are written in blocks of this size, by each way in turn.
+/// The first bytes of a run are written in blocks of this size, by the two ways alternately.
 const BLOCK_BYTES: u64 = 16 << 20;
-/// The blocks of the trial. Files with fewer bytes than these are written by calls.
+/// The number of blocks of the trial. Files with fewer bytes are written by calls.
 const BLOCKS: u64 = 8;
 
-/// A way of writing rows.
+/// A way to write rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// `pwrite`.
@@ -43,7 +43,7 @@ impl Trial {
         if block < BLOCKS { WAYS[usize::from(block % 2 == 1)] } else { self.fastest() }
     }
 
-    /// The way with the highest rate of a thread. Threads that wait for the lock of the file lower
+    /// The way with the highest rate per thread. Threads that wait for the lock of the file lower
     /// the rate of calls.
     fn fastest(&self) -> Way {
         let [calls, mapping] = self.done.map(|(bytes, seconds)| bytes as f64 / seconds);
@@ -56,7 +56,7 @@ impl Trial {
     }
 }
 
-/// The ways of writing one file.
+/// The ways to write one file.
 #[derive(Debug)]
 pub(super) struct Ways {
     file_bytes: u64,
@@ -84,7 +84,7 @@ impl Ways {
     /// Writes `bytes` at `offset`. Several threads may write at once.
     ///
     /// # Errors
-    /// Of the system; `UnexpectedEof` for a file that was cut.
+    /// Errors of the system; `UnexpectedEof` for a file that was cut.
     pub(super) fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         if !self.can_map.load(Ordering::Relaxed) {
             return file.write_all_at(bytes, offset);
@@ -99,13 +99,14 @@ impl Ways {
         Ok(())
     }
 
-    /// Writes through the mapping; by a call if the mapping fails, which succeeds or has the cause.
+    /// Writes through the mapping. If the mapping fails, writes by a call, which succeeds or
+    /// returns the cause.
     fn map(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         if self.mapping.write_at(file, bytes, offset).is_ok() {
             return Ok(());
         }
         self.can_map.store(false, Ordering::Relaxed);
-        // A call would make the file longer again, with a hole where its rows were.
+        // A call would make the file longer again, with a hole in place of its rows.
         if file.metadata()?.len() < self.file_bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

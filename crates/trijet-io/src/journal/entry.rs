@@ -14,9 +14,9 @@ pub(super) enum Entry {
     Lost(Range<u64>),
     /// The rows of all lines before this byte are on the disk.
     Synced(u64),
-    /// The time at which the partial output was created that several processes share.
+    /// The time at which the partial output that several processes share was created.
     Created(u64),
-    /// All rows of this process are written, and are on the disk if they are to be.
+    /// All rows of this process are written, and they are on the disk if the run waits for it.
     Finished,
 }
 

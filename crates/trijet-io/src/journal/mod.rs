@@ -2,21 +2,22 @@
 //! resumed.
 //!
 //! The journal is a text file that only grows. Its first line, the header, identifies the run. The
-//! line `{"root":n}` has the inode of the partial output. Each line `{"rows":[a,b],"xxh3":"hash"}` is
-//! appended after these rows were written, so that every row named in the journal exists in the
-//! output. The hash is that of their bytes. If the bytes prove to be lost, a line `{"lost":[a,b]}`
+//! line `{"root":n}` has the inode of the partial output. A line `{"rows":[a,b],"xxh3":"hash"}` is
+//! appended after these rows were written, so every row named in the journal exists in the output.
+//! The hash is the hash of their bytes. If the bytes prove to be lost, a line `{"lost":[a,b]}`
 //! follows. Before the first rows that depend on a file of the input, a line
-//! `{"item":[n,[name,bytes,modified,inode,changed]]}` has the state of that file. A line `{"synced":n}` says
-//! that the rows of the lines before byte n have reached the disk. Where several processes write one
-//! output, each has a journal of its own. `{"created":t}` has the time at which the partial output was
-//! created, so that one which was created again is known, and `{"finished":true}` is the last line of
-//! a process that has nothing left to do. If the process dies, the last line may be incomplete; it is
-//! then ignored, as are lines that a loss of power has replaced by zeros.
+//! `{"item":[n,[name,bytes,modified,inode,changed]]}` has the state of that file. A line
+//! `{"synced":n}` means that the rows of the lines before byte n have reached the disk. If several
+//! processes write one output, each has its own journal. There, `{"created":t}` has the time at
+//! which the partial output was created, so that a partial output that was created again is
+//! recognized, and `{"finished":true}` is the last line of a process that has nothing left to do.
+//! If the process dies, the last line may be incomplete; it is then ignored. Lines that a loss of
+//! power has replaced by zeros are ignored too.
 //!
-//! A file is a journal if it begins as a header does, or is empty. Any other file under its name
+//! A file is a journal if it starts like a header, or is empty. Any other file under its name
 //! belongs to the user and is never changed; a symbolic link is not followed. A lock on the file
 //! keeps other runs from writing the same output. Some file systems have no locks. A run goes on
-//! without one there, but not a run of several processes, which need it.
+//! there without one. A run of several processes does not, because they need the lock.
 
 mod entry;
 
@@ -36,7 +37,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use trijet::{Error, Result};
 
-/// The first bytes of every journal. The number counts the forms of the file.
+/// The first bytes of every journal. The number is the version of the format.
 const MAGIC: &[u8] = br#"["trijet journal",3,"#;
 
 /// The open and locked journal of one output.
@@ -44,13 +45,13 @@ const MAGIC: &[u8] = br#"["trijet journal",3,"#;
 pub struct Journal {
     file: File,
     path: PathBuf,
-    /// This process has created the file.
+    /// Whether this process has created the file.
     is_new: bool,
-    /// This process has the lock of the file.
+    /// Whether this process has the lock of the file.
     is_locked: bool,
-    /// The error of the write that has failed.
+    /// The error of the first write that failed.
     failed: Option<Error>,
-    /// The states of files of the input that the journal has.
+    /// The states of input files that the journal has.
     stamps: Stamps,
 }
 
@@ -72,7 +73,7 @@ pub struct Progress {
     pub(crate) root: Option<u64>,
     /// The time at which the partial output was created, if several processes share it.
     pub(crate) created: Option<u64>,
-    /// The process of the journal has written all of its rows.
+    /// Whether the process of the journal has written all of its rows.
     pub(crate) is_finished: bool,
     /// The length of the complete lines.
     end: u64,
@@ -102,11 +103,11 @@ impl Journal {
         }
     }
 
-    /// Opens or creates the journal that several processes share, and waits until no other one has
-    /// locked it. Each has it for moments.
+    /// Opens or creates the journal that several processes share, and waits until no other process
+    /// has locked it. Each of them locks it only for moments.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock), but for another run.
+    /// As [`lock`](Self::lock), except for the error about another run.
     pub(crate) fn wait(path: &Path) -> Result<Self> {
         let io = |error| file_error::io("journal", path, error);
         loop {
@@ -135,7 +136,7 @@ impl Journal {
         }
     }
 
-    /// Reads the journal at `path`, which may be that of a running process. `None` if there is no
+    /// Reads the journal at `path`, which a running process may be writing. `None` if there is no
     /// journal, or if it names no job.
     ///
     /// # Errors
@@ -149,7 +150,7 @@ impl Journal {
         Self::of(file, path).read(fingerprint)
     }
 
-    /// Opens the file of a journal, and whether this call has created it.
+    /// Opens the file of a journal. Returns the file, and whether this call has created it.
     fn open(path: &Path) -> Result<(File, bool)> {
         let io = |error| file_error::io("journal", path, error);
         let mut options = File::options();
@@ -180,7 +181,7 @@ impl Journal {
     fn opened(file: File, path: &Path, is_new: bool, is_locked: bool) -> Result<Self> {
         let io = |error| file_error::io("journal", path, error);
         let refused = |cause| Err(file_error::refused("journal", path, cause));
-        // The name may have changed its file before the lock was taken.
+        // The name may have got another file before the lock was taken.
         if !is_at(&file, path).map_err(io)? {
             return refused("the file was replaced while it was opened; run the command again");
         }
@@ -199,14 +200,14 @@ impl Journal {
         Ok(Self { is_new, is_locked, ..Self::of(file, path) })
     }
 
-    /// The journal in an open file, of which nothing was read.
+    /// The journal in an open file that has not been read.
     fn of(file: File, path: &Path) -> Self {
         let (path, stamps) = (path.to_owned(), Stamps::new());
         Self { file, path, is_new: false, is_locked: false, failed: None, stamps }
     }
 
-    /// Whether this process has the lock of the file, so that no other run writes the output. It has
-    /// none where the file system has no locks.
+    /// Whether this process has the lock of the file, so that no other run writes the output. It
+    /// has no lock if the file system has no locks.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.is_locked
@@ -228,8 +229,8 @@ impl Journal {
         ))
     }
 
-    /// Begins the journal of the run that `fingerprint` identifies. What the journal named before is
-    /// forgotten.
+    /// Begins the journal of the run that `fingerprint` identifies. The earlier content of the
+    /// journal is deleted.
     ///
     /// # Errors
     /// `Io`.
@@ -239,8 +240,8 @@ impl Journal {
         self.write(&format!("{}\n", json!(["trijet journal", 3, fingerprint.fields()])))
     }
 
-    /// Reads the progress of the job of `fingerprint`. `None` if the journal names no job, because its
-    /// header is incomplete: its run died before it had created a partial output.
+    /// Reads the progress of the job of `fingerprint`. `None` if the journal names no job, because
+    /// its header is incomplete: its run died before it had created a partial output.
     ///
     /// # Errors
     /// `InvalidValue` when the journal belongs to another job; the message names the field that
@@ -252,10 +253,11 @@ impl Journal {
         }
     }
 
-    /// As [`read`](Self::read), but a damaged line ends the progress, and its error comes with it.
+    /// As [`read`](Self::read), but a damaged line ends the progress, and the result includes its
+    /// error.
     ///
     /// # Errors
-    /// As [`read`](Self::read), but for damaged lines after the header.
+    /// As [`read`](Self::read), except for damaged lines after the header.
     pub(crate) fn read_sound(
         &self,
         fingerprint: &Fingerprint,
@@ -328,8 +330,8 @@ impl Journal {
         self.cut(progress.end)
     }
 
-    /// Adds a line for rows that are written, and a line for each file on which they depend and whose
-    /// state the journal does not have.
+    /// Adds a line for rows that are written. Before it, adds a line for each file on which they
+    /// depend, unless the journal has its state.
     ///
     /// # Errors
     /// `Io`.
@@ -350,8 +352,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Adds lines that say that the output does not have these rows, each range of which was written
-    /// together.
+    /// Adds a line for each of these ranges, which were each written together: the output does not
+    /// have the rows.
     ///
     /// # Errors
     /// `Io`.
@@ -368,7 +370,7 @@ impl Journal {
         self.write(&format!("{}\n", json!({ "root": root })))
     }
 
-    /// Adds a line that says that the rows of all lines before the byte `end` are on the disk.
+    /// Adds a line: the rows of all lines before the byte `end` are on the disk.
     ///
     /// # Errors
     /// `Io`.
@@ -384,7 +386,7 @@ impl Journal {
         self.write(&format!("{}\n", json!({ "created": time })))
     }
 
-    /// Adds a line that says that this process has written all of its rows.
+    /// Adds a line: this process has written all of its rows.
     ///
     /// # Errors
     /// `Io`.
@@ -400,7 +402,7 @@ impl Journal {
         Ok(self.file.metadata().map_err(|error| self.io(error))?.len())
     }
 
-    /// Another handle of the file. The file stays locked until it is closed, too.
+    /// Another handle of the file. The file stays locked until this handle is closed, too.
     ///
     /// # Errors
     /// `Io`.
@@ -473,8 +475,8 @@ impl Journal {
     }
 
     /// Appends lines with one write, so that only the end of the file can be incomplete. After a
-    /// failure nothing more is appended, so that an incomplete line stays the last one. Every later call
-    /// fails with the first error: any of several threads may be the one whose error is shown.
+    /// failure nothing more is appended, so that an incomplete line stays the last one. Every later
+    /// call fails with the first error, because the error of any of several threads may be shown.
     fn write(&mut self, lines: &str) -> Result<()> {
         if let Some(first) = &self.failed {
             return Err(first.again());
@@ -488,15 +490,15 @@ impl Journal {
     }
 }
 
-/// Whether an error says that the file system has no locks: Lustre without `flock`, NFS without a lock
-/// daemon, and others. Some of them return a number that is for the inside of the system.
+/// Whether an error means that the file system has no locks: Lustre without `flock`, NFS without a
+/// lock daemon, and others. Some of them return a number that is internal to the system.
 fn has_no_locks(error: &io::Error) -> bool {
     const ENOTSUPP: i32 = 524;
     let lacks = [Errno::NOSYS, Errno::NOLCK, Errno::OPNOTSUPP].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|number| number == ENOTSUPP || lacks.contains(&number))
 }
 
-/// The cause why a file that the program has not written is refused.
+/// The reason to refuse a file that this program has not written.
 const NOT_OURS: &str = "is not a journal of this program; move it elsewhere";
 
 /// The files that have changed since the rows that depend on them were written.

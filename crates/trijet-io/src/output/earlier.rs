@@ -1,4 +1,4 @@
-//! The partial output of an earlier run: whether it is continued, discarded, or kept from a new run.
+//! The partial output of an earlier run: a new run continues it, discards it, or leaves it alone.
 
 use super::target::Target;
 use crate::file_error;
@@ -17,8 +17,8 @@ use trijet::{Error, Result};
 pub enum Start {
     /// It is kept, and the new run is refused. A partial output without rows is replaced.
     New,
-    /// It is continued. Rows that are not as they were written are written again. Without a partial
-    /// output, the output starts over.
+    /// It is continued. Rows that differ from the rows that were written are written again. Without
+    /// a partial output, the output starts over.
     Resume,
     /// It is continued. Rows that are known to have reached the disk are not verified.
     ResumeUnverified,
@@ -42,8 +42,8 @@ pub(super) struct Kept {
     pub(super) lost: Vec<Range<u64>>,
 }
 
-/// Looks for the partial output of an earlier run, and opens it to continue it. Changes nothing when
-/// it fails.
+/// Looks for the partial output of an earlier run, and opens it to continue it. If this fails, it
+/// changes nothing.
 pub(super) fn kept(
     target: &Target,
     fingerprint: &Fingerprint,
@@ -129,11 +129,11 @@ pub(super) fn kept(
     Ok(EarlierResult::Kept(Kept { writer, done, lost }))
 }
 
-/// The cause why something in place of the partial output is refused.
+/// The reason to refuse something that has replaced the partial output.
 const REPLACED: &str =
     "is not the partial output that the journal beside it names; move both elsewhere";
 
-/// The error of a new run of a job of which a part is done.
+/// The error of a new run of a job that is partly done.
 fn unfinished(
     target: &Target,
     fingerprint: &Fingerprint,

@@ -1,9 +1,9 @@
 //! The mark of a finished output: an extended attribute that names its job.
 //!
-//! By the mark a later run of the same job knows that there is nothing left to do, so that a command
-//! that is repeated until it succeeds comes to an end. The mark has the time of the last change of the
-//! output, in a folder also of its files, so that an output that was changed later is not taken for
-//! complete. Without support by the file system there is no mark.
+//! The mark tells a later run of the same job that nothing is left to do, so a command that is
+//! repeated until it succeeds comes to an end. The mark has the time of the last change of the
+//! output. For a folder, this includes its files. So an output that was changed later is not taken
+//! for complete. If the file system does not support attributes, there is no mark.
 
 use super::target::Target;
 use crate::file_error;
@@ -18,12 +18,13 @@ use std::path::Path;
 use std::time::SystemTime;
 use trijet::Result;
 
-/// Attributes of users begin with `user.`
+/// The names of users' attributes start with `user.`
 const NAME: &str = "user.trijet.job";
-/// The most bytes of a mark. A longer one is not ours.
+/// Maximum number of bytes of a mark. A longer attribute is not a mark.
 const BYTES_MAX: usize = 256;
 
-/// The time of the last change in an output, and its bytes. Those of a folder are those of its files.
+/// The time of the last change in an output, and the number of its bytes. For a folder, these are
+/// the bytes of its files.
 fn extent(root: &File) -> io::Result<(SystemTime, u64)> {
     let state = root.metadata()?;
     if !state.is_dir() {
@@ -44,17 +45,17 @@ fn extent(root: &File) -> io::Result<(SystemTime, u64)> {
     Ok((changed, bytes))
 }
 
-/// How the mark of an output compares with a job.
+/// Result of the comparison of an output's mark with a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
-    /// There is none, or it is that of another job or input.
+    /// There is no mark, or it belongs to another job or input.
     Other,
-    /// It is that of the job, but the state of the input has changed since, and perhaps its bytes.
+    /// It belongs to the job, but the state of the input has changed since, and perhaps its bytes.
     Doubtful,
     Job,
 }
 
-/// The mark of an output. Its last word is for the state of the input.
+/// The mark of an output. Its last word stands for the state of the input.
 fn mark_of(fingerprint: &Fingerprint, root: &File) -> io::Result<String> {
     let (changed, bytes) = extent(root)?;
     let since = changed.duration_since(SystemTime::UNIX_EPOCH).map_err(io::Error::other)?;
@@ -63,13 +64,14 @@ fn mark_of(fingerprint: &Fingerprint, root: &File) -> io::Result<String> {
     Ok(format!("2 {job:032x} {seconds}.{nanoseconds:09} {bytes} {state:032x}"))
 }
 
-/// Marks the output that is open as `root`, and will not be changed any more.
+/// Marks the output that is open as `root` and that will not be changed any more.
 pub(super) fn set(fingerprint: &Fingerprint, root: &File) -> io::Result<()> {
     let mark = mark_of(fingerprint, root)?;
     Ok(fsetxattr(root, NAME, mark.as_bytes(), XattrFlags::empty())?)
 }
 
-/// The mark of the output at `path`. One that cannot be read is none.
+/// Compares the mark of the output at `path` with the job. A mark that cannot be read counts as
+/// none.
 fn found(fingerprint: &Fingerprint, path: &Path) -> Mark {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let Ok(root) = open(path, flags, Mode::empty()).map(File::from) else { return Mark::Other };
@@ -87,11 +89,11 @@ fn found(fingerprint: &Fingerprint, path: &Path) -> Mark {
 }
 
 impl Target {
-    /// Whether the complete output of this very job, with the input as it is now, lies at the final
-    /// path, so that nothing is left to do. Deletes what is left of the journal of that run.
+    /// Whether the final path has the complete output of this job, with the input in its present
+    /// state, so that nothing is left to do. If so, deletes the rest of the journal of that run.
     ///
     /// # Errors
-    /// `InvalidValue` when something else lies there that is not to be written over. `Io`.
+    /// `InvalidValue` when the final path has something else that must not be overwritten. `Io`.
     pub fn is_finished(&self, fingerprint: &Fingerprint) -> Result<bool> {
         let place = &self.place;
         let Some(state) = state_of("create", &place.out)? else { return Ok(false) };

@@ -1,9 +1,9 @@
 //! Output files. A file or folder with the final name is always complete.
 //!
-//! Rows are written to `OUT.partial`, in any order, and `OUT.journal` lists them. `finish` renames
-//! the partial output to `OUT` when no row is missing. An output that is dropped before stays there,
-//! so that the run can be resumed. Nothing of an earlier run is discarded before the first row of the
-//! new run arrives.
+//! Rows are written to `OUT.partial`, in any order, and `OUT.journal` lists them. When no row is
+//! missing, `finish` renames the partial output to `OUT`. If an output is dropped before that, the
+//! partial output stays, so that the run can be resumed. Nothing of an earlier run is discarded
+//! before the first row of the new run arrives.
 
 mod earlier;
 mod finished;
@@ -37,26 +37,26 @@ use std::thread::{self, JoinHandle};
 use trijet::pipeline::ParallelSink;
 use trijet::{Bytes, Error, Result, Sink};
 
-/// Whether a run waits for the disk. In either case a process that dies costs no rows, and a run
-/// that continues after a loss of power has right rows only.
+/// Whether a run waits for the disk. In both cases a process that dies loses no rows, and a run
+/// that continues after a loss of power has only correct rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Rows are brought to the disk while the run goes on. When [`finish`](Sink::finish) returns, the
-    /// output and its name are on the disk. After a loss of power the final name means a complete
-    /// output, and a run that was under way loses the work of its last moments.
+    /// Rows are brought to the disk while the run goes on. When [`finish`](Sink::finish) returns,
+    /// the output and its name are on the disk. After a loss of power the final name means a
+    /// complete output, and a run that was under way loses the work of its last moments.
     OnDisk,
-    /// The system writes the output to the disk when it chooses, as it does for most programs. After
-    /// a loss of power an output that was complete may lack bytes, and a run that was under way may
-    /// lose all of its work.
+    /// The system writes the output to the disk when it chooses, as it does for most programs.
+    /// After a loss of power an output that was complete may lack bytes, and a run that was under
+    /// way may lose all of its work.
     InMemory,
 }
 
-/// What an output leaves behind that has been stopped.
+/// The files that a stopped output leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
     /// Nothing.
     Nothing,
-    /// This number of rows, to be resumed.
+    /// This number of rows. A later run can resume them.
     Rows(u64),
     /// The complete output, under its final name.
     Complete,
@@ -88,13 +88,13 @@ pub struct Output {
     target: Target,
     fingerprint: Fingerprint,
     durability: Durability,
-    /// The most memory that writing takes beside the rows.
+    /// Maximum memory that writing takes in addition to the rows.
     memory: Option<u64>,
     lost: Vec<Range<u64>>,
-    /// What the first write begins with. `None` afterwards.
+    /// The state with which the first write begins. `None` afterwards.
     ready: Mutex<Option<Ready>>,
     run: OnceLock<Run>,
-    /// Why the partial output could not be created.
+    /// The reason why the partial output could not be created.
     failed: OnceLock<String>,
     /// The journal of a partial output that could neither be begun nor deleted.
     left: OnceLock<Journal>,
@@ -102,13 +102,13 @@ pub struct Output {
     is_locked: bool,
 }
 
-/// With less memory, no pages are made ahead on a disk.
+/// With less memory, no pages are created ahead on a disk.
 const AHEAD_MIN: u64 = 256 << 20;
 
-/// An output of which nothing is written in this run yet.
+/// An output to which this run has written nothing yet.
 #[derive(Debug)]
 enum Ready {
-    /// The rows `earlier` of an earlier run are discarded by the first write.
+    /// The first write discards the rows of an earlier run, which has `earlier` rows.
     New { journal: Journal, earlier: u64, ahead: Option<Ahead> },
     /// The rows of an earlier run are continued.
     Kept(Arc<Partial>),
@@ -122,15 +122,16 @@ struct Run {
 }
 
 impl Output {
-    /// Opens `target` for writing. What lies there stays as it is until the first row is written.
+    /// Opens `target` for writing. An existing output there stays unchanged until the first row is
+    /// written.
     ///
     /// # Errors
-    /// `InvalidValue` when a partial output of this job exists and [`Start::New`] does not say what
-    /// becomes of it; when a partial output or a journal of another job or of the user lies there,
-    /// which is never changed; when the circumstances of a job that is resumed have changed; when
-    /// another run is writing the same output; when several processes write it and the file system
-    /// has no locks. `Io` when a file cannot be created, and when the
-    /// partial output lacks rows that the journal names.
+    /// `InvalidValue` when a partial output of this job exists and `start` is [`Start::New`]; when
+    /// there is a partial output or a journal of another job or of the user, which is never
+    /// changed; when the circumstances of a job that is resumed have changed; when another run is
+    /// writing the same output; when several processes write it and the file system has no locks.
+    /// `Io` when a file cannot be created, and when the partial output lacks rows that the journal
+    /// names.
     pub fn open(target: &Target, fingerprint: &Fingerprint, start: Start) -> Result<Self> {
         let mut journal = Journal::lock(&target.place.journal)?;
         let is_locked = journal.is_locked();
@@ -171,30 +172,31 @@ impl Output {
         })
     }
 
-    /// Whether the output is locked, so that no other run writes it at the same time. It is not where
-    /// the file system has no locks.
+    /// Whether the output is locked, so that no other run writes it at the same time. It is not
+    /// locked if the file system has no locks.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.is_locked
     }
 
-    /// Chooses whether the run waits for the disk. It does, unless this says otherwise.
+    /// Chooses whether the run waits for the disk. By default it does.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// Limits the memory that writing takes beside the rows, such as for mapped parts of the file. It
-    /// is half a GiB at most, unless this says less.
+    /// Limits the memory that writing takes in addition to the rows, for example for mapped parts
+    /// of the file. Without this limit, it takes at most half a GiB.
     #[must_use]
     pub fn host_memory(mut self, most: Bytes) -> Self {
         self.memory = Some(most.0);
         self
     }
 
-    /// Refuses a run whose rows do not fit on the disk of the output. Images take less space than their
-    /// rows, and are not counted; nor are file systems that compress, and those that do not tell.
+    /// Refuses a run whose rows do not fit on the disk of the output. Images take less space than
+    /// their rows, so they are not checked. Neither are outputs on file systems that compress, or
+    /// that do not report their free space.
     ///
     /// # Errors
     /// `Io` with the space that is needed and the space that is free.
@@ -214,9 +216,10 @@ impl Output {
         Err(file_error::damaged("create", &place.out, cause))
     }
 
-    /// Begins to make the pages of a new output on a thread, for a run that has more to do before its
-    /// first row. Until then they belong to a file without a name, of which nothing is left if the
-    /// process ends. An output that several processes write, or that has pages already, stays as it is.
+    /// Starts a thread that creates the pages of a new output, for a run that has more to do before
+    /// its first row. Until then the pages belong to a file without a name. If the process ends,
+    /// nothing of it is left. An output that several processes write, or that has pages already,
+    /// stays unchanged.
     #[must_use]
     pub fn begin_ahead(self) -> Self {
         let Target { place, plan, overwrites, .. } = &self.target;
@@ -225,7 +228,7 @@ impl Output {
             && place.shared.is_none()
             && !reuses
         {
-            // To make pages of a file on a disk takes memory of the process.
+            // To create pages of a file on a disk takes memory of the process.
             let is_limited = self.memory.is_some_and(|most| most < AHEAD_MIN);
             let waits = self.durability == Durability::OnDisk || is_limited;
             *ahead = plan.begin_ahead(place.folder(), waits);
@@ -234,7 +237,7 @@ impl Output {
     }
 
     /// Ends a run that has failed or was cancelled. A partial output without rows is deleted, with
-    /// its journal; any other is kept, to be resumed.
+    /// its journal; any other is kept, so that it can be resumed.
     ///
     /// # Errors
     /// `Io` when a file cannot be deleted, or cannot be brought to the disk.
@@ -260,7 +263,7 @@ impl Output {
         if rows == 0 {
             return self.discard(partial).map(|()| Stopped::Nothing);
         }
-        // A failure that a write has returned already is not another one.
+        // If a write has already returned this failure, it is not reported again.
         let is_reported = partial.record().is_failure_reported();
         let synced = match self.durability {
             Durability::OnDisk if !is_reported => partial.sync(),
@@ -269,7 +272,7 @@ impl Output {
         synced.map(|()| Stopped::Rows(rows))
     }
 
-    /// Deletes what is left of a partial output that could not be begun.
+    /// Deletes the remains of a partial output that could not be begun.
     fn discard_left(&mut self) -> Result<Stopped> {
         if let Some(journal) = self.left.take() {
             let partial = &self.target.place.partial;
@@ -287,7 +290,7 @@ impl Output {
         if let Some(shared) = &self.target.place.shared {
             return self.leave(shared, &partial.record().journal);
         }
-        // To discard it takes open files, of which a process may have no more.
+        // Discarding opens files, and the process may already have the maximum number open.
         partial.writer().close();
         let place = &self.target.place;
         match Arc::into_inner(partial) {
@@ -311,15 +314,15 @@ impl Output {
         }
     }
 
-    /// The rows of an earlier run that were not as that run had written them, in ascending order.
-    /// They are missing until they are written again.
+    /// The rows of an earlier run that differ from the rows that it wrote, in ascending order. They
+    /// are missing until they are written again.
     #[must_use]
     pub fn lost(&self) -> &[Range<u64>] {
         &self.lost
     }
 
-    /// The rows that are not written yet, in ascending order and with their numbers in the input. A row of
-    /// a slice is written under that number, too.
+    /// The rows that are not written yet, in ascending order and with their numbers in the input.
+    /// Rows of a slice are also written under these numbers.
     #[must_use]
     pub fn missing(&self) -> Vec<Range<u64>> {
         let (own, first) = (self.target.rows(), self.target.first_row());
@@ -330,7 +333,7 @@ impl Output {
     }
 
     /// Whether this run has given the output its final name. A process that has finished its rows
-    /// leaves that to the last one.
+    /// leaves this to the last process.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.is_complete.load(Ordering::Relaxed)
@@ -357,7 +360,8 @@ impl Output {
                 Arc::new(created.inspect_err(|error| drop(self.failed.set(error.to_string())))?)
             }
             None => {
-                // Any of several threads may be the one whose error is reported.
+                // The error of any of several threads may be reported, so each of them has the
+                // cause.
                 let cause = self.failed.get().map_or("the output was stopped", String::as_str);
                 return Err(file_error::damaged("write", &self.target.place.out, cause));
             }
@@ -373,7 +377,7 @@ impl Output {
         Ok(&run.partial)
     }
 
-    /// Creates the partial output in place of that of an earlier run.
+    /// Creates the partial output, and discards the partial output of an earlier run.
     fn create(&self, mut journal: Journal, ahead: Option<Ahead>) -> Result<Partial> {
         let (place, plan) = (&self.target.place, &self.target.plan);
         if let Some(shared) = &place.shared {
@@ -403,15 +407,15 @@ impl Output {
                 let journal = (journal, handle);
                 Ok(Partial::new(place, &self.fingerprint, writer, journal, Rows::default()))
             }
-            // With its journal it is a partial output without rows.
+            // Together with its journal it is a partial output without rows.
             Err(error) if is_reused => Err(error),
             Err(error) => {
-                // To discard it takes open files, of which the process may have no more.
+                // Discarding opens files, and the process may already have the maximum number open.
                 drop(writer);
                 Err(match plan.discard(&place.partial) {
                     Ok(()) => forget(&journal, error),
                     Err(second) => {
-                        // The end of the run tries again. By then other files are closed.
+                        // The end of the run tries again. Other files are closed by then.
                         drop(self.left.set(journal));
                         error.context(second.to_string())
                     }
@@ -426,13 +430,13 @@ impl Output {
         run.partial.end();
         let mut synchronizer = run.synchronizer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = synchronizer.take() {
-            // It panics only with an allocation that fails. The rows are synchronized again then.
+            // It panics only when an allocation fails. Then the rows are synchronized again.
             drop(thread.join());
         }
     }
 
     /// Refuses a complete output whose input has changed during the run. The rows that depend on a
-    /// file that has changed are not kept. If only the state of a file has changed, they are.
+    /// changed file are not kept. If only the state of a file has changed, they are kept.
     fn check_input(&self, partial: &Partial) -> Result<()> {
         let Changes { changed, doubtful } = self.fingerprint.changes_of_run();
         if changed.is_empty() && doubtful.is_empty() {
@@ -547,7 +551,7 @@ impl Sink for Output {
 }
 
 impl Output {
-    /// Gives the complete output its final name, and then has `forget` delete what is left of the run.
+    /// Gives the complete output its final name. Then `forget` deletes the remains of the run.
     fn publish(
         &self,
         partial: &Partial,

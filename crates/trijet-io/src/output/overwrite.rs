@@ -9,8 +9,8 @@ use std::path::Path;
 use trijet::Result;
 
 impl Output {
-    /// Opens an output that exists, under the name of the partial output. `None` if there is none, or
-    /// if it is not to be written over. It keeps its own name when it cannot be opened.
+    /// Opens an existing output, under the name of the partial output. `None` if there is none, or
+    /// if it must not be overwritten. If it cannot be opened, it keeps its own name.
     pub(super) fn take_over(&self) -> Result<Option<Box<dyn Writer>>> {
         let place = &self.target.place;
         if !self.target.overwrites || !renamed(&place.out, &place.partial)? {
@@ -26,7 +26,7 @@ impl Output {
     }
 }
 
-/// Renames what lies at `from`, and replaces nothing. Returns whether there was anything.
+/// Renames the file or folder at `from`, and replaces nothing. Returns whether there was anything.
 fn renamed(from: &Path, to: &Path) -> Result<bool> {
     let io = |error: Errno| file_error::io("overwrite", from, error.into());
     match rename_new(from, to) {

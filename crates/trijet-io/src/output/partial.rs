@@ -1,9 +1,10 @@
-//! A partial output with its journal: the rows that are written, and those that are on the disk.
+//! A partial output with its journal: the rows that are written, and the rows that are on the disk.
 //!
-//! A line of the journal follows each write at once, so that a process that is killed loses nothing.
-//! The system may write the line to the disk before the rows, so a loss of power may take rows that
-//! the journal names. After each synchronization of the partial output a further line says which of
-//! the lines before it are safe from that. A run that continues verifies the others in any case.
+//! A line of the journal follows each write at once, so that a process that is killed loses
+//! nothing. The system may write the line to the disk before the rows, so a loss of power may take
+//! rows that the journal names. After each synchronization of the partial output, a further line
+//! names the lines before it that are safe from this. A run that continues always verifies the
+//! other lines.
 
 use super::finished;
 use super::place::Place;
@@ -21,10 +22,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use trijet::{Error, Result};
 
-/// A synchronization begins when this many bytes wait for it. More bytes would wait for the last one
-/// at the end of the run; fewer would make the disk write in small pieces.
+/// A synchronization starts when this many bytes wait for it. With a larger number, more bytes
+/// would wait for the last synchronization at the end of the run. With a smaller one, the disk
+/// would write small pieces.
 const BATCH_BYTES: u64 = 16 << 20;
-/// Rows wait no longer than this for a synchronization to begin.
+/// Maximum time for which rows wait until a synchronization starts.
 const INTERVAL: Duration = Duration::from_millis(250);
 
 /// A partial output, which the threads of a run share.
@@ -47,19 +49,19 @@ pub(super) struct Record {
     /// The ranges of rows that may not be on the disk, and their bytes.
     unsynced: Vec<Range<u64>>,
     unsynced_bytes: u64,
-    /// The name of the partial output is on the disk.
+    /// Whether the name of the partial output is on the disk.
     is_named: bool,
-    /// The error of the synchronization of the output or of its journal that has failed. No later one
-    /// can be trusted: the system reports an error once.
+    /// The error of the first synchronization of the output or of its journal that failed. No later
+    /// synchronization can be trusted, because the system reports an error once.
     failed: Option<Error>,
-    /// A call has returned that error.
+    /// Whether a call has returned that error.
     is_reported: bool,
-    /// The run needs no further synchronization in the background.
+    /// Whether the run needs no further synchronization in the background.
     is_over: bool,
 }
 
 impl Partial {
-    /// The partial output that `writer` writes, of whose rows `done` are in the journal.
+    /// The partial output that `writer` writes. The rows `done` are in the journal.
     pub(super) fn new(
         place: &Place,
         fingerprint: &Fingerprint,
@@ -96,7 +98,7 @@ impl Partial {
         &*self.writer
     }
 
-    /// Closes all but the journal.
+    /// Closes everything except the journal.
     pub(super) fn into_journal(self) -> Journal {
         self.record.into_inner().unwrap_or_else(PoisonError::into_inner).journal
     }
@@ -120,8 +122,8 @@ impl Partial {
         Ok(())
     }
 
-    /// Brings rows to the disk while others are written, until [`end`](Self::end). Fails no call
-    /// here: the next write reports the error.
+    /// Brings rows to the disk while others are written, until [`end`](Self::end). It returns no
+    /// error: the next write reports it.
     pub(super) fn synchronize(&self) {
         loop {
             let mut record = self.record();
@@ -148,15 +150,15 @@ impl Partial {
         self.changed.notify_all();
     }
 
-    /// Waits until all rows that were written before the call are on the disk, and then says so in
-    /// the journal. Rows that may be lost by an error are written again by a later run.
+    /// Waits until all rows that were written before the call are on the disk, and then notes this
+    /// in the journal. A later run writes rows again that an error may have lost.
     pub(super) fn sync(&self) -> Result<()> {
         self.record().check()?;
         self.sync_rows().inspect_err(|_| self.record().is_reported = true)
     }
 
-    /// As [`sync`](Self::sync). An error is kept before any other thread can meet its consequences, so
-    /// that all of them name the cause.
+    /// As [`sync`](Self::sync). An error is kept before any other thread can meet its consequences,
+    /// so that all of them name the cause.
     fn sync_rows(&self) -> Result<()> {
         let mut record = self.record();
         let end = match record.journal.end() {
@@ -193,11 +195,11 @@ impl Partial {
         })
     }
 
-    /// Marks the complete output as finished. If it is to be durable, it then waits until its state is
-    /// on the disk.
+    /// Marks the complete output as finished. If it is to be durable, it then waits until its state
+    /// is on the disk.
     pub(super) fn set_finished(&self, is_durable: bool) -> Result<()> {
         let root = self.writer.root();
-        // Without the mark the output is as complete.
+        // The output is complete even without the mark.
         drop(finished::set(&self.fingerprint, root));
         if !is_durable {
             return Ok(());
@@ -214,7 +216,8 @@ impl Partial {
 }
 
 impl Record {
-    /// Says that the output does not have these ranges, each of which was written together.
+    /// Notes that the output does not have these ranges. The rows of each range were written
+    /// together.
     pub(super) fn lose(&mut self, ranges: &[Range<u64>]) -> Result<()> {
         for range in ranges {
             self.done.remove(range.clone());
@@ -222,8 +225,8 @@ impl Record {
         self.journal.lose(ranges)
     }
 
-    /// Refuses to go on after a synchronization that failed, with its error: any of several threads may
-    /// be the one whose error is shown.
+    /// After a synchronization that failed, returns its error: the error of any of several threads
+    /// may be shown.
     fn check(&mut self) -> Result<()> {
         let Some(first) = &self.failed else { return Ok(()) };
         self.is_reported = true;
@@ -254,7 +257,7 @@ mod tests {
     use tempfile::TempDir;
     use trijet::ErrorKind;
 
-    /// A writer whose synchronization says that it has begun, and ends as the test says.
+    /// A writer whose synchronization reports its start, and ends when the test lets it.
     #[derive(Debug)]
     struct Slow {
         file: File,

@@ -1,5 +1,5 @@
-//! The paths of an output, and the rules for them: no existing file is overwritten, and above all
-//! not the input.
+//! The paths of an output, and the rules for them: no existing file is overwritten, least of all
+//! the input.
 
 use super::shard::Shard;
 use crate::file_error;
@@ -20,17 +20,17 @@ pub(super) struct Place {
     pub(super) out: PathBuf,
     /// The path of the output while it is being written.
     pub(super) partial: PathBuf,
-    /// The path of the journal, which lists the rows that are written. Several processes that write
-    /// one output have one each.
+    /// The path of the journal, which lists the rows that are written. If several processes write
+    /// one output, each has its own journal.
     pub(super) journal: PathBuf,
-    /// The path of the journal that they share: it names their job, and its lock is for creating and
-    /// finishing the output.
+    /// The path of the journal that these processes share: it names their job, and its lock is for
+    /// creating and finishing the output.
     pub(super) shared: Option<PathBuf>,
 }
 
 impl Place {
     pub(super) fn new(out: &Path) -> Result<Self> {
-        // `components` drops a slash at the end, where no suffix could be appended.
+        // `components` drops a slash at the end, because a suffix cannot follow it.
         let out = out.components().as_path();
         if out == Path::new("-") {
             let cause = "standard output is not supported yet; give the name of a file";
@@ -97,8 +97,8 @@ impl Place {
         }
     }
 
-    /// Gives the complete output, whose file or folder is `root`, its final name. A file with this
-    /// name may have appeared since the run began; it is never replaced.
+    /// Gives the complete output its final name. `root` is its open file or folder. A file with
+    /// this name may have appeared since the run began; it is never replaced.
     pub(super) fn publish(&self, root: &File) -> Result<()> {
         let io = |error| file_error::io("finish", &self.partial, error);
         if !is_at(root, &self.partial).map_err(io)? {
@@ -111,8 +111,8 @@ impl Place {
         })
     }
 
-    /// Whether the output has both of its names: a run died while it gave the output the one and took
-    /// the other away.
+    /// Whether the output has both of its names, because a run died after it gave the output the
+    /// final name and before it removed the other one.
     pub(super) fn has_both_names(&self) -> bool {
         let own = |path| fs::symlink_metadata(path).ok().filter(Metadata::is_file);
         let number = |state: Metadata| (state.dev(), state.ino());

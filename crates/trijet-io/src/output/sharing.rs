@@ -1,8 +1,8 @@
-//! The steps that the processes of one output share: the first one creates the partial output, and the
-//! last one gives it its final name.
+//! The steps that the processes of one output share: the first one creates the partial output, and
+//! the last one gives it its final name.
 //!
-//! A process knows the others by their journals. It looks at them while it has the lock of the shared
-//! journal, so that one of two processes that finish at the same time sees that both have.
+//! A process finds the others by their journals. It reads them while it has the lock of the shared
+//! journal. So if two processes finish at the same time, one of them sees that both have finished.
 
 use super::partial::Partial;
 use super::place::Place;
@@ -19,7 +19,7 @@ use std::time::SystemTime;
 use trijet::Result;
 
 impl Output {
-    /// Creates the partial output, or opens that of another process of the job.
+    /// Creates the partial output, or opens the partial output of another process of the job.
     pub(super) fn join(&self, shared: &Path, mut journal: Journal) -> Result<Partial> {
         let place = &self.target.place;
         let (writer, created) = match self.create_or_reopen(shared) {
@@ -48,7 +48,7 @@ impl Output {
             (Some(Some(time)), true) => {
                 return Ok((plan.reopen(&place.partial, &Rows::default())?, time));
             }
-            // A process died before it could say that it had created the partial output.
+            // A process died before it could note that it had created the partial output.
             (Some(None), true) => plan.discard(&place.partial)?,
             (None, true) => {
                 let cause = "exists, but has no journal that names its job; move it elsewhere";
@@ -95,7 +95,7 @@ impl Output {
                 one.is_finished && one.changed.is_none() && one.created == created
             });
             if !is_done {
-                // The process of that journal gives the output its name, or a later one.
+                // The process of that journal, or a later one, gives the output its name.
                 return if shared.is_new() { shared.remove() } else { Ok(()) };
             }
         }
@@ -122,8 +122,8 @@ impl Place {
     }
 }
 
-/// The nanoseconds since 1970: another number for each partial output that is created under the lock
-/// of the shared journal. Its number in the file system may be that of one that was deleted.
+/// The nanoseconds since 1970. They differ for each partial output that is created under the lock
+/// of the shared journal. Inodes need not: a new partial output may get the inode of a deleted one.
 fn now() -> u64 {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

@@ -28,18 +28,18 @@ pub struct Target {
 
 impl Target {
     /// Describes an output of `array` at `path`. The name determines the format: `.npy`; a folder
-    /// of images for a name without an extension, or with a slash at the end; plain bytes for `.raw`, `.bin`
-    /// and `.dat`. Images have the names of the input's images.
+    /// of images for a name without an extension, or with a slash at the end; plain bytes for
+    /// `.raw`, `.bin` and `.dat`. Images have the names of the input's images.
     ///
     /// # Errors
-    /// `InvalidValue` when the extension is another one, when `path` is the input
-    /// or lies inside of it, and when the array cannot be written in that format. `Io` when the folder
-    /// of `path` is missing or cannot be read.
+    /// `InvalidValue` when the extension is another one, when `path` is the input or lies inside of
+    /// it, and when the array cannot be written in that format. `Io` when the folder of `path` is
+    /// missing or cannot be read.
     pub fn new(path: &Path, array: Array, input: &Input) -> Result<Self> {
         Self::of_format(format_of(path)?, path, array, input)
     }
 
-    /// Refuses a name from which [`new`](Self::new) does not know the format.
+    /// Refuses a name that does not determine a format for [`new`](Self::new).
     ///
     /// # Errors
     /// `InvalidValue`.
@@ -47,7 +47,7 @@ impl Target {
         format_of(path).map(drop)
     }
 
-    /// As [`new`](Self::new), but any other name gives a file of plain bytes.
+    /// As [`new`](Self::new), but any other name means a file of plain bytes.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -72,14 +72,14 @@ impl Target {
         Ok(Self { place, array, first_row, format, plan, shard: None, overwrites: false })
     }
 
-    /// Refuses an output that exists, or one that cannot be written over.
-    /// [`crate::Output::open`] refuses it, too; this is for a program with much to do before.
+    /// Refuses an output that exists, or one that cannot be overwritten. [`crate::Output::open`]
+    /// refuses it too. This call is for a program that has much to do before that.
     ///
     /// # Errors
-    /// `InvalidValue` when something exists at the final path. `Io` when that is not known.
+    /// `InvalidValue` when something exists at the final path. `Io` when that cannot be determined.
     pub fn check_free(&self) -> Result<()> {
         if self.overwrites {
-            // The second name is that of the partial output, which the run discards.
+            // The second name is the name of the partial output, which the run discards.
             return match self.place.has_both_names() {
                 true => Ok(()),
                 false => self.plan.check_reuse(&self.place.out),
@@ -98,9 +98,10 @@ impl Target {
         }
     }
 
-    /// Writes over an output of the same format that exists at the final path: over its pages, which
-    /// is faster than to make new ones. The first row takes its name away, and the name comes back with
-    /// the last one. A run that is interrupted in between can be resumed, and the old rows are lost.
+    /// Writes over an existing output of the same format at the final path. It reuses the pages of
+    /// that output, which is faster than creating new ones. The output loses its name at the first
+    /// row, and gets it back after the last one. A run that is interrupted in between can be
+    /// resumed, and the old rows are lost.
     ///
     /// # Panics
     /// When the target describes a part of an output.
@@ -138,7 +139,7 @@ impl Target {
         self.shard.map_or(0..layout.rows, |shard| shard.rows(layout))
     }
 
-    /// The rows of the input from which they are computed, without those around them.
+    /// The rows of the input from which they are computed. The rows of a halo are not included.
     #[must_use]
     pub fn rows_of_input(&self) -> Range<u64> {
         let rows = self.rows();
@@ -168,7 +169,7 @@ impl Target {
         self.format
     }
 
-    /// Whether files of the output describe themselves. A file of plain bytes does not.
+    /// Whether the files of the output describe themselves. A file of plain bytes does not.
     #[must_use]
     pub fn has_header(&self) -> bool {
         self.format.name() != HEADERLESS.name()
@@ -180,7 +181,7 @@ impl Target {
         self.array.layout().granule(self.granule())
     }
 
-    /// The number of rows of which chunks must hold a multiple: the height of an image for images,
+    /// The number of rows of a chunk must be a multiple of this: the height of an image for images,
     /// otherwise 1.
     #[must_use]
     pub fn granule(&self) -> u64 {
@@ -192,7 +193,7 @@ fn format_of(path: &Path) -> Result<&'static dyn Format> {
     of_output(path).ok_or_else(|| file_error::refused("create", path, unknown_output(path)))
 }
 
-/// Why an output with a name that no format claims is not written.
+/// The reason why an output is not written if no format claims its name.
 fn unknown_output(path: &Path) -> String {
     let what = match by_name(path) {
         Some("PNG") => {

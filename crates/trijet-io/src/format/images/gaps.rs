@@ -1,8 +1,8 @@
 //! Numbers that are missing in a numbered sequence of files.
 //!
 //! Names belong to one sequence if they differ in one number only. The step of a sequence is the
-//! largest one with which it has all of its numbers. More missing numbers than files are no gaps: such
-//! numbers are times or identifiers.
+//! largest one with which it has all of its numbers. If more numbers are missing than there are
+//! files, they are no gaps: such numbers are times or identifiers.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ struct Number {
     digits: usize,
 }
 
-/// A name: the texts around its numbers, one more than numbers.
+/// A name: its numbers, and the texts around them. There is one text more than there are numbers.
 #[derive(Debug, Clone)]
 struct Name {
     texts: Vec<String>,
@@ -61,7 +61,7 @@ pub(super) fn missing(names: &[OsString]) -> Vec<String> {
     alike.into_values().flat_map(missing_among).collect()
 }
 
-/// The names that are missing among those with the same texts. The last number that differs counts.
+/// The names that are missing among `names` with equal texts. The last number that differs counts.
 fn missing_among(names: Vec<Name>) -> Vec<String> {
     let Some(first) = names.first().cloned() else { return Vec::new() };
     let differs = |place: &usize| {

@@ -1,4 +1,4 @@
-//! What a folder of images has that is not in the stack.
+//! The parts of a folder of images that are not in the stack.
 
 use super::gaps::missing;
 use crate::format::promise::is_other_image;
@@ -11,7 +11,7 @@ use trijet::trace::count;
 
 /// The bytes of the signature of a PNG file.
 const SIGNATURE_BYTES: i64 = 8;
-/// The most names that a message has.
+/// Maximum number of names in a message.
 const NAMES_MAX: usize = 3;
 
 /// Files and parts of files that are not in the stack.
@@ -19,7 +19,7 @@ const NAMES_MAX: usize = 3;
 pub(super) struct LeftOut {
     others: Vec<OsString>,
     animations: usize,
-    /// The images that have chunks beside their pixels, and the names of the chunks.
+    /// The number of images with chunks beside their pixels, and the names of the chunks.
     with_chunks: usize,
     chunks: BTreeSet<String>,
 }
@@ -35,14 +35,14 @@ impl LeftOut {
     /// Looks at the chunks of an image that precede its pixels.
     pub(super) fn see_chunks(&mut self, file: &mut (impl Read + Seek)) -> io::Result<()> {
         let at = i64::try_from(file.stream_position()?).map_err(io::Error::other)?;
-        // Most often the bytes are in memory.
+        // In most cases the bytes are in memory.
         file.seek_relative(SIGNATURE_BYTES - at)?;
         let (mut names, mut is_animation) = (BTreeSet::new(), false);
         loop {
             let mut head = [0; 8];
             match file.read_exact(&mut head) {
                 Ok(()) => {}
-                // The decoder finds the damage.
+                // The decoder reports the damage.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
                 Err(error) => return Err(error),
             }
@@ -63,7 +63,8 @@ impl LeftOut {
         Ok(())
     }
 
-    /// What is left out, and what is missing among the images `names`, in words for a list.
+    /// The parts that are left out, and the names that are missing among the images `names`, in
+    /// words for a list.
     pub(super) fn words(mut self, names: &[OsString]) -> Vec<String> {
         let mut words = Vec::new();
         self.others.sort();

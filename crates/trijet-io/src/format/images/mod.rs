@@ -28,7 +28,7 @@ impl Format for Images {
     }
 
     fn claims_input(&self, found: &Found<'_>) -> bool {
-        // An array of Zarr is a folder, too.
+        // A Zarr array is also a folder.
         found.is_folder && by_name(found.path) != Some("Zarr")
     }
 

@@ -1,5 +1,4 @@
-//! The natural order of file names: numbers in names count as numbers, so that `im2` precedes
-//! `im10`.
+//! The natural order of file names. Numbers in names compare as numbers, so `im2` precedes `im10`.
 //!
 //! It is written here because `alphanumeric-sort` reverses the order of some characters after equal
 //! numbers.
@@ -7,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 
 /// A byte that is not a digit, or a number: its length without leading zeros, and its digits.
-/// Numbers stand among the bytes where the digits do.
+/// Numbers sort at the place of digits among the bytes.
 type Token = (u8, usize, Vec<u8>);
 
 /// Sorts names in their natural order. Names that differ only in leading zeros are in the order of

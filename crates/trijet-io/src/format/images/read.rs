@@ -56,8 +56,8 @@ pub(super) fn open(folder: &Path) -> Result<Opened> {
     Ok(Opened { array, granule: u64::from(form.height), items, left_out, reader })
 }
 
-/// The names of the images in their natural order. Files whose names begin with a dot are hidden:
-/// some systems keep notes of their own in them, such as `._a.png` beside `a.png`.
+/// The names of the images in their natural order. Files whose names start with a dot are hidden,
+/// because some systems keep their own notes in them, such as `._a.png` beside `a.png`.
 fn png_names(folder: &Path, left_out: &mut LeftOut) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -75,8 +75,8 @@ fn png_names(folder: &Path, left_out: &mut LeftOut) -> io::Result<Vec<OsString>>
     Ok(names)
 }
 
-/// A reader whose reads are repeated when a signal interrupts them. The decoder takes that for an
-/// error.
+/// A reader that repeats a read after a signal has interrupted it. The decoder would take the
+/// interruption for an error.
 struct Whole<R>(R);
 
 impl<R: Read> Read for Whole<R> {
@@ -107,8 +107,8 @@ fn header(folder: &Path, name: &OsString, left_out: &mut LeftOut) -> Result<(For
     Ok((form, Item::new(name.clone(), &metadata)))
 }
 
-/// Reads the images with these `names` of one form, one after the other. `open` opens an image of
-/// the folder at `path`.
+/// Reads the images with these `names`, which have one form, one after the other. `open` opens an
+/// image of the folder at `path`.
 pub(super) fn decode(
     path: &Path,
     names: &[OsString],
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use std::io::Cursor;
 
-    /// A reader of which every other read is interrupted by a signal.
+    /// A reader. A signal interrupts every other read.
     struct Interrupted(Cursor<Vec<u8>>, bool);
 
     impl Read for Interrupted {

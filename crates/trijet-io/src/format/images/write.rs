@@ -31,7 +31,7 @@ pub(super) struct ImagesPlan {
 }
 
 impl ImagesPlan {
-    /// Images with these `names` if their number is right, otherwise with numbers.
+    /// Images with these `names` if there are as many as images, otherwise with numbers.
     pub(super) fn new(path: &Path, array: &Array, names: &[OsString]) -> Result<Self> {
         let refused = |cause: String| Err(file_error::refused("create", path, cause));
         let dtype = array.dtype();
@@ -68,7 +68,7 @@ impl ImagesPlan {
         &self.names[self.indices_of(rows)]
     }
 
-    /// Refuses, with `cause`, anything else at `path` than a folder with images of these names.
+    /// Refuses, with `cause`, anything at `path` except a folder with images of these names.
     fn check_images(&self, op: &'static str, path: &Path, cause: &'static str) -> Result<()> {
         match state_of(op, path)? {
             None => return Ok(()),
@@ -177,21 +177,22 @@ struct ImagesWriter {
     /// The name of the folder when it was opened, for messages.
     path: PathBuf,
     plan: ImagesPlan,
-    /// For each image, whether the folder has it under exactly its name, from this run or an earlier
-    /// one. Only such a file is replaced. A file system that takes two names for one, such as names
-    /// that differ in case, has a file for the second name that is the image of the first.
+    /// For each image, whether the folder has it under exactly its name, from this run or an
+    /// earlier one. Only such a file is replaced. Some file systems take two names for one, such as
+    /// names that differ in case. There, the file of the second name is the image of the first.
     ours: Mutex<Vec<bool>>,
     /// The images that may not be on the disk yet. Some are open: the system may forget an error of
     /// a file that is closed.
     unsynced: Mutex<BTreeMap<OsString, Option<File>>>,
-    /// The most of them that are kept open.
+    /// Maximum number of them that are kept open.
     open_max: usize,
 }
 
-/// The most images that are kept open until they are on the disk.
+/// Maximum number of images that are kept open until they are on the disk.
 const OPEN_MAX: usize = 128;
 
-/// The images that this process keeps open: at most a quarter of the files that it may open (`ulimit -n`).
+/// The number of images that this process keeps open: at most a quarter of the files that it may
+/// open (`ulimit -n`).
 fn open_max() -> usize {
     let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
     files.map_or(OPEN_MAX, |files| OPEN_MAX.min(files / 4))
@@ -234,8 +235,8 @@ impl ImagesWriter {
         self.ours.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds the images that the folder has already, of which `done` are written. A file system that
-    /// changes names may list a done image under the name of another one.
+    /// Finds the images that the folder has already. The images `done` are written. A file system
+    /// that changes names may list a done image under the name of another one.
     fn find_ours<'n>(
         &self,
         op: &'static str,
@@ -258,8 +259,8 @@ impl ImagesWriter {
         Some((state.st_dev, state.st_ino))
     }
 
-    /// Creates the image of this index. One of an earlier run is deleted, not overwritten: it may have
-    /// another name, under which it is a backup.
+    /// Creates the image of this index. An image of an earlier run is deleted and not overwritten:
+    /// it may have a second name, under which it is a backup.
     fn create(&self, index: usize) -> Result<File> {
         let name = &self.plan.names[index];
         let io = |error| file_error::io("write", &self.path.join(name), error);
@@ -283,7 +284,7 @@ impl ImagesWriter {
         self.open(name, new).map_err(io)
     }
 
-    /// The error for an image in whose place there is a file that is not an earlier one of it.
+    /// The error for an image whose place has a file that is no earlier version of it.
     fn taken(&self, name: &OsStr) -> Error {
         let own = self.number(name);
         let mut others = self.plan.names.iter().filter(|other| *other != name);
@@ -357,7 +358,7 @@ impl Writer for ImagesWriter {
     fn check_complete(&self) -> Result<()> {
         let ours: HashSet<&OsStr> = self.plan.names.iter().map(OsString::as_os_str).collect();
         for name in self.names("finish")? {
-            // Some systems keep hidden notes of their own in a folder.
+            // Some systems keep their own hidden notes in a folder.
             if !name.as_bytes().starts_with(b".") && !ours.contains(&*name) {
                 let cause = "is not part of this output; move it elsewhere and use --resume";
                 return Err(file_error::refused("finish", &self.path.join(name), cause));

@@ -170,7 +170,7 @@ there are no headers here, neither <stdint.h> nor <cuda_fp16.h>: leave the `#inc
 `unsigned short` or `unsigned int` for `uint8_t`, `uint16_t` or `uint32_t`";
 
 /// A message of the compiler, `FILE(LINE): ..`, as `FILE:LINE: ..`, which editors and terminals
-/// recognise.
+/// recognize.
 fn with_line(message: &str, file: &str) -> String {
     let placed = || {
         let (number, rest) = message.strip_prefix(file)?.strip_prefix('(')?.split_once(')')?;

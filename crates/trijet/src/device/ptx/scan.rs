@@ -1,6 +1,6 @@
 //! The scanner: from the tokens of a PTX text to its facts.
 //!
-//! It recognises where directives, functions and their bodies start and end, and skips the rest.
+//! It recognizes where directives, functions and their bodies start and end, and skips the rest.
 //! Directives may come in any order, and instructions in any layout (PTX ISA, "Syntax").
 #![forbid(unsafe_code)]
 
