@@ -1,6 +1,7 @@
-//! Sums over all devices of the host, of sizes from 1 KiB to 1 GiB: by the ring of the library and by NCCL. The time of a call is
-//! that of several calls in a row, from the first one until all devices are done. As one of several processes, which a launcher
-//! starts, the benchmark sums over one device of each.
+//! Sums over all devices of the host, of sizes from 1 KiB to 1 GiB: by the ring of the library and
+//! by NCCL. The time of a call is measured over several calls in a row, from the start of the first
+//! one until all devices are done. If a launcher starts the benchmark as several processes, each
+//! has one device, and the sums are over these devices.
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
@@ -16,7 +17,7 @@ use trijet::comm::{Communicator, LauncherRank};
 use trijet::kernels::Sum;
 use trijet::{Buffer, Device, Error, ErrorKind, Result, Select};
 
-/// The longest time without a sign of life of a rank.
+/// Maximum time without a sign of life of a rank.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Deserialize)]
@@ -29,7 +30,7 @@ struct Definition {
 }
 
 impl Definition {
-    /// The calls of a run with so many KiB each.
+    /// The number of calls of a run with this many KiB each.
     fn calls(&self, kib: usize) -> usize {
         (self.run_mib * 1024 / kib).clamp(self.calls_min, self.calls_max)
     }
@@ -41,18 +42,18 @@ struct Sizes {
     repeats: usize,
 }
 
-/// The word of a device at a place, before the first call.
+/// The word of a device at an index, before the first call.
 fn word(device: usize, at: usize) -> u32 {
     let [device, at] = [device, at].map(|n| u32::try_from(n).expect("below 2^32"));
     at.wrapping_mul(0x9e37_79b1) ^ device
 }
 
-/// Data on each device, which one communicator sums again and again.
+/// Data on each device, which one communicator sums repeatedly.
 struct Data<'a> {
     communicator: &'a Communicator,
     devices: &'a [Device],
     words: Vec<Buffer<u32>>,
-    /// The calls so far.
+    /// The number of calls so far.
     calls: u32,
 }
 
@@ -66,7 +67,7 @@ impl<'a> Data<'a> {
         Ok(Self { communicator, devices, words, calls: 0 })
     }
 
-    /// So many calls in a row; returns the microseconds of one.
+    /// Makes `calls` calls in a row; returns the microseconds of one.
     fn run(&mut self, calls: usize) -> Result<f64> {
         self.devices.iter().try_for_each(Device::synchronize)?;
         let begun = Instant::now();
@@ -79,7 +80,8 @@ impl<'a> Data<'a> {
         Ok(begun.elapsed().as_secs_f64() * 1e6 / calls as f64)
     }
 
-    /// Compares every word on every device. Each call after the first one multiplies a word by the number of devices.
+    /// Compares every word on every device. Each call after the first one multiplies a word by the
+    /// number of devices.
     fn verify(&self) -> Result<()> {
         let places = self.communicator.len();
         let count = u32::try_from(places).expect("a few devices");
@@ -101,7 +103,8 @@ impl<'a> Data<'a> {
 /// Runs the benchmark.
 ///
 /// # Errors
-/// `InvalidValue` for a wrong result; `NoDevice` on a host with one GPU; `OutOfMemory`; `Cancelled`; every error of a device.
+/// `InvalidValue` for a wrong result; `NoDevice` on a host with one GPU; `OutOfMemory`;
+/// `Cancelled`; every error of a device.
 pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
     let definition: Definition = parse(include_str!("../definitions/allreduce.toml"))?;
     if let Some(launch) = LauncherRank::of_environment()? {
@@ -115,7 +118,7 @@ pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
     measure(setting, &devices, &definition, &definition.gpu, steps)
 }
 
-/// All GPUs of this host, of which there must be two.
+/// All GPUs of this host. There must be at least two.
 pub(crate) fn gpus(what: &str) -> Result<Vec<Device>> {
     let numbers = 0..u32::try_from(Device::cuda_devices()?.len()).expect("a few GPUs");
     let devices: Vec<_> =
@@ -176,7 +179,8 @@ fn measure(
     Ok(results)
 }
 
-/// Runs the benchmark as one of several processes, each with a device. Rank 0 has the results, the others none.
+/// Runs the benchmark as one of several processes, each with a device. Rank 0 has the results; the
+/// others have none.
 fn of_rank(
     setting: &Setting<'_>,
     launch: &LauncherRank,
@@ -240,7 +244,7 @@ fn of_rank(
     Ok(results)
 }
 
-/// The time of a call with so many bytes, and the bus bandwidth as nccl-tests defines it.
+/// The time of a call with this number of bytes, and the bus bandwidth as nccl-tests defines it.
 fn times(bytes: usize, count: usize, us: f64) -> Vec<Value> {
     let rate = bytes as f64 / us / 1e3 * 2.0 * (count - 1) as f64 / count as f64;
     vec![Value::new("time", "us", us), Value::new("bus", "GB/s", rate)]

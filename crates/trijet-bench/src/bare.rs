@@ -1,7 +1,8 @@
-//! Bare driver calls: what an operation costs without the library.
+//! Bare driver calls: the cost of an operation without the library.
 //!
-//! The functions are those that the library calls, looked up in the same driver. Apart from
-//! `manual.rs` and `mapping.rs`, the unsafe code of this crate is in this file and the folder below it.
+//! The functions are the same as in the library, looked up in the same driver. Apart from
+//! `manual.rs` and `mapping.rs`, the unsafe code of this crate is in this file and the folder below
+//! it.
 
 pub(crate) mod chain;
 pub(crate) mod lab;
@@ -77,7 +78,7 @@ unsafe fn symbol<F: Copy>(library: &Library, name: &'static str) -> Result<F> {
 macro_rules! call {
     ($library:ident, $name:literal: fn($($type:ty),*), $($arg:expr),*) => {{
         type Function = unsafe extern "C" fn($($type),*) -> c_int;
-        // SAFETY: the type is that of the documented function.
+        // SAFETY: the type comes from the documented function.
         let function: Function = unsafe { symbol($library, $name) }?;
         // SAFETY: the pointers are to live values of the documented types, the handles were made
         // by this driver in this function, and nothing is destroyed: the process is a benchmark.

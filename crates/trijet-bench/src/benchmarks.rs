@@ -1,4 +1,4 @@
-//! The benchmarks: what each measures, and how it is run.
+//! The benchmarks: the measurement of each, and how it is run.
 #![forbid(unsafe_code)]
 
 use crate::progress::Steps;
@@ -18,29 +18,30 @@ pub struct Benchmark {
     pub name: &'static str,
     /// The measurement, in words that follow "measures".
     pub measures: &'static str,
-    /// Its definition, which has its parameters: a TOML file with comments.
+    /// Its definition with its parameters: a TOML file with comments.
     pub definition: &'static str,
-    /// Whether it runs on the device that it is given. The others open devices of their own, or start commands that
-    /// do.
+    /// Whether it runs on the device that it is given. Other benchmarks open their own devices, or
+    /// start commands that do.
     pub uses_device: bool,
     run: fn(&Setting<'_>, &mut Steps<'_>) -> Result<Results>,
 }
 
 impl Benchmark {
-    /// Whether it has large files while it runs. It ends with `Cancelled`, and removes them, when
-    /// [`Setting::cancel`] is cancelled; a process that a signal ends would leave them.
+    /// Whether it creates large files. When [`Setting::cancel`] is cancelled, it ends with
+    /// `Cancelled` and removes them; a process that a signal ends would leave them.
     #[must_use]
     pub fn has_files(&self) -> bool {
         self.name == "files"
     }
 
-    /// Whether it is also a program for several processes that a launcher starts, each with a device.
+    /// Whether it is also a program for several processes that a launcher starts, each with a
+    /// device.
     #[must_use]
     pub fn is_for_ranks(&self) -> bool {
         self.name == "allreduce"
     }
 
-    /// Runs it. Its steps go to `steps` when they begin.
+    /// Runs it. `steps` gets each step when it begins.
     ///
     /// # Errors
     /// `InvalidValue` for a wrong result; `Cancelled`; every error of the device.
@@ -200,7 +201,7 @@ pub const BENCHMARKS: [Benchmark; 21] = [
     },
 ];
 
-/// The benchmark of a name.
+/// The benchmark with this name.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static Benchmark> {
     BENCHMARKS.iter().find(|benchmark| benchmark.name == name)

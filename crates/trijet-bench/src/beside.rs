@@ -1,5 +1,5 @@
-//! Persistent workers beside kernels that the memory limits, in another stream: how much longer either takes, with all multiprocessors
-//! for the workers and with some left to the kernels.
+//! Persistent workers in one stream beside memory-bound kernels in another: how much longer each of
+//! them takes, if all multiprocessors belong to the workers and if some are left to the kernels.
 #![forbid(unsafe_code)]
 
 use crate::rounds::{Side, Value};
@@ -10,16 +10,16 @@ use trijet::workers::programs::lengths::{self, LENGTHS};
 use trijet::workers::{Policy, RunOptions, Work};
 use trijet::{Buffer, Clock, Device, Error, ErrorKind, Event, Result, Stream, TimedEvent};
 
-/// The lanes of a task.
+/// The number of lanes of a task.
 const LANES: u32 = 32;
 
-/// The work of the workers, and that of the kernels beside them.
+/// The work of the workers, and the work of the kernels beside them.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) struct Load {
-    /// Tasks of the workers, and their steps.
+    /// The number of tasks of the workers, and of steps of a task.
     pub(crate) tasks: u32,
     pub(crate) steps: u32,
-    /// Elements of an array of the kernels, and how many kernels there are.
+    /// The number of elements of an array of the kernels, and of kernels.
     pub(crate) elements: usize,
     pub(crate) kernels: u32,
 }
@@ -34,7 +34,7 @@ struct Pair {
     expected: Vec<u32>,
     x: Buffer<f32>,
     y: Buffer<f32>,
-    /// The begin and the end of the workers, and of the kernels.
+    /// The start and the end of the workers, and of the kernels.
     events: [TimedEvent; 4],
     gate: Event,
     reserve: u32,
@@ -61,7 +61,7 @@ impl Pair {
         Ok(Self {
             load,
             delay: (kernels.alloc_zeroed(1)?, kernels.alloc_zeroed(1)?),
-            // Some 300 us on a GPU, so that the host has enqueued everything before the begin.
+            // About 300 us on a GPU, so that the host has enqueued everything before the start.
             rounds: if device.info().clock == Clock::Device { 20_000 } else { 0 },
             out: workers.alloc(load.tasks as usize * LANES as usize)?,
             expected,
@@ -75,7 +75,8 @@ impl Pair {
         })
     }
 
-    /// Runs the workers, the kernels, or both from the same moment on. Returns the microseconds of each.
+    /// Runs the workers, the kernels, or both with a common start. Returns the microseconds of
+    /// each.
     fn run(&mut self, (has_workers, has_kernels): (bool, bool)) -> Result<[f64; 2]> {
         let Self {
             load, workers, kernels, delay, rounds, out, x, y, gate, events, reserve, ..
@@ -119,8 +120,7 @@ impl Pair {
     }
 }
 
-/// A side for each number of multiprocessors that are left to the kernels. Numbers that leave none
-/// to the workers are left out.
+/// One side for each number of multiprocessors that are left to the kernels.
 pub(crate) fn sides(device: &Device, load: Load, reserved: &[u32]) -> Result<Vec<Side<'static>>> {
     let side = |reserve: &u32| {
         let mut pair = Pair::new(device, load, *reserve)?;

@@ -1,7 +1,9 @@
-//! Chains of short kernels, launched one by one and as a graph, by the library and by bare driver calls.
+//! Chains of short kernels, launched one by one and as a graph, by the library and by bare driver
+//! calls.
 //!
-//! The device's time is from the begin of the first kernel to the end of the last one, and the host's that
-//! of the calls. A graph is also launched with other memory each time, which changes all of its nodes.
+//! The device's time is from the start of the first kernel to the end of the last one; the host's
+//! time is the time of the calls. A graph is also launched with other memory each time, which
+//! changes all of its nodes.
 #![forbid(unsafe_code)]
 
 use crate::bare::chain::{ChainCost, ChainLink, Chains};
@@ -22,10 +24,10 @@ use std::time::Instant;
 use trijet::Uses;
 use trijet::{Buffer, Device, Error, ErrorKind, Graph, LaunchConfig, Result, Stream, TimedEvent};
 
-/// The threads of a block, as the bare chains have them.
+/// The number of threads of a block, as in the bare chains.
 const THREADS: u32 = 32;
-/// Launches of a graph in a sample, one right after the other, as of the bare graphs: the time in which the host
-/// makes the first launch is a part of the device's.
+/// The number of launches of a graph in a sample, one directly after the other, as for the bare
+/// graphs. The device's time includes the time in which the host makes the first launch.
 const LAUNCHES: u32 = 4;
 
 #[derive(Debug, Deserialize)]
@@ -38,10 +40,10 @@ struct Definitions {
 struct Definition {
     lengths: Vec<u32>,
     samples: usize,
-    /// The kernels of the graph that is changed.
+    /// The number of kernels of the graph that is changed.
     changes: usize,
     decode: decode::Definition,
-    /// The products that each element of a kernel with clusters sums.
+    /// The number of products that each element of a kernel with clusters sums.
     clusters: u32,
     #[serde(default)]
     peers: Vec<Peer>,
@@ -52,7 +54,7 @@ struct Chain {
     kernel: &'static Tick,
     link: ChainLink,
     stream: Stream,
-    /// Launches with other memory take them in turn.
+    /// Launches with other memory use these buffers alternately.
     words: [Buffer<u32>; 2],
     blocks: u32,
     length: u32,
@@ -91,7 +93,8 @@ impl Chain {
         })
     }
 
-    /// The time of `run`, which makes `calls` calls and adds these numbers to each word of the buffers.
+    /// The time of `run`, which makes `calls` calls and adds these numbers to each word of the
+    /// buffers.
     fn sample(
         &mut self,
         (calls, added): (u32, [u32; 2]),
@@ -135,7 +138,7 @@ impl Chain {
         })
     }
 
-    /// Launches the graph a few times, over these buffers in turn.
+    /// Launches the graph a few times, over these buffers alternately.
     fn replay(&mut self, graph: &mut Graph, buffers: &[usize]) -> Result<Vec<Value>> {
         let turns = || buffers.iter().cycle().take(LAUNCHES as usize);
         let mut added = [0; 2];
@@ -149,7 +152,7 @@ impl Chain {
     }
 }
 
-/// The host's time is that of a graph's launch, or of all launches of a chain.
+/// The host's time is the time of a graph's launch, or of all launches of a chain.
 fn values(device: f64, host: f64) -> Vec<Value> {
     let ns = |what: &str, value| Value { what: what.to_owned(), unit: "ns".to_owned(), value };
     vec![ns("device, each kernel", device), ns("host, all calls", host)]
@@ -218,7 +221,7 @@ fn kind(link: ChainLink) -> &'static str {
     }
 }
 
-/// All ways for chains of one length, in turn.
+/// All ways for chains of one length. The ways run in turn.
 fn chains(
     setting: &Setting<'_>,
     (link, length, samples): (ChainLink, u32, usize),

@@ -1,4 +1,5 @@
-//! What a change of a graph costs: recorded again with no, some or all kernels changed, and made anew.
+//! The cost of a change of a graph: it is recorded again with no, some or all kernels changed, or
+//! made anew.
 #![forbid(unsafe_code)]
 
 use crate::bare::chain::Chains;
@@ -14,10 +15,10 @@ use trijet::graph::Recording;
 use trijet::testing::WORK;
 use trijet::{Buffer, Device, Error, ErrorKind, Graph, Result, Stream};
 
-/// The elements that each of them writes.
+/// The number of elements that each kernel writes.
 const LEN: usize = 256;
 
-/// A graph of which each kernel hashes the input into a part of its own.
+/// A graph. Each of its kernels hashes the input into its own part of the result.
 struct Changes {
     device: Device,
     stream: Stream,
@@ -48,7 +49,8 @@ impl Changes {
         Ok(Self { device: device.clone(), stream, x, y, graph, rounds })
     }
 
-    /// Changes every `step`-th kernel, in place or by a new graph, and compares what a launch computes.
+    /// Changes every `step`-th kernel, in place or by a new graph, and checks the result of a
+    /// launch.
     fn sample(&mut self, step: Option<usize>, is_new: bool) -> Result<Vec<Value>> {
         let Self { device, stream, x, y, graph, rounds } = self;
         if let Some(step) = step {
@@ -74,8 +76,8 @@ impl Changes {
     }
 }
 
-/// All changes, in turn, and behind them the bare calls that capture a graph of as many kernels again and update
-/// the one before with it as a whole.
+/// All changes, in turn. After them, the bare calls that capture a graph with as many kernels again
+/// and update the previous graph with it.
 pub(crate) fn changes(
     setting: &Setting<'_>,
     (kernels, samples): (usize, usize),

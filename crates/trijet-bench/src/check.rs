@@ -85,8 +85,8 @@ fn make(definition: &Definition, streams: u32, planted: bool) -> (Vec<Op>, Optio
     let lanes = streams.max(2);
     let mut maker = Maker { definition, streams, seqs: vec![0; lanes as usize], ops: Vec::new() };
     let mut racing = None;
-    // The planted race is a crossing without its event. Shortly after the host has waited, a
-    // crossing is ordered without an event, so a later one is taken.
+    // The planted race is a crossing without its event. A crossing shortly after a wait of the host
+    // is ordered even without an event, so a later one is taken.
     let middle = (definition.operations / 2 / definition.crossing + 7) * definition.crossing;
     for (number, lane) in (0..definition.operations).zip((0..maker.streams).cycle()) {
         let other = (lane + 1) % lanes;

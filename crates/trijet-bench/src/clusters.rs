@@ -1,4 +1,5 @@
-//! Two kernels with clusters, in one stream and in two: launches with clusters do not wait for each other.
+//! Two kernels with clusters, in one stream and in two: launches with clusters do not wait for each
+//! other.
 #![forbid(unsafe_code)]
 
 use crate::results::Results;
@@ -8,7 +9,8 @@ use crate::turns::record;
 use trijet::kernels::cluster::{MATMUL, config};
 use trijet::{Buffer, Device, Error, ErrorKind, Event, Result, Stream, TimedEvent};
 
-/// The rows and columns of each result: eight blocks, so that two kernels have room beside each other.
+/// The number of rows and of columns of each result. It gives eight blocks, so that two kernels
+/// have room at the same time.
 const SIDE: u32 = 32;
 const CLUSTER: u32 = 2;
 
@@ -17,7 +19,7 @@ struct Pair {
     stream: Stream,
     /// The stream of the second one, unless it is the same.
     other: Option<Stream>,
-    /// Order the other stream with the first one, at the begin and at the end.
+    /// They order the other stream with the first one, at the start and at the end.
     events: [Event; 2],
     inner: u32,
     x: Buffer<f32>,
@@ -39,7 +41,7 @@ impl Pair {
         Ok(Self { stream: first, other, events, inner, x, w, results, between })
     }
 
-    /// The time from the begin of the first kernel to the end of both.
+    /// The time from the start of the first kernel to the end of both.
     fn sample(&mut self) -> Result<Vec<Value>> {
         let Self { stream: a, other, events, inner, x, w, results: [y, z], between } = self;
         let [begin, end] = events;

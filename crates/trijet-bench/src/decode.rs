@@ -1,6 +1,6 @@
-//! Chains of kernels as a language model has them while it decodes: each reads and writes some memory, and is so
-//! short that the time between two of them counts. In a graph, as ordinary and as dependent launches, with work
-//! before the wait or without.
+//! Chains of kernels, as a language model launches them in its decode phase: each kernel reads and
+//! writes some memory, and is so short that the time between two kernels matters. The chains run in
+//! a graph, as ordinary and as dependent launches, with work before the wait or without.
 #![forbid(unsafe_code)]
 
 use crate::overlap::hash;
@@ -14,18 +14,18 @@ use trijet::{
     Buffer, Bytes, Device, Error, ErrorKind, Graph, LaunchConfig, Result, Stream, TimedEvent,
 };
 
-/// The threads of a block, and the blocks for each multiprocessor.
+/// The number of threads of a block, and of blocks for each multiprocessor.
 const THREADS: u32 = 256;
 const BLOCKS: u32 = 4;
-/// The elements of the copy whose rate is the bound, as many times those of the largest chain.
+/// A copy gives the bound. It has this many times the elements of the largest chain.
 const COPY_TIMES: usize = 16;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Definition {
-    /// The memory that each kernel reads, and writes as well.
+    /// The sizes of the memory that each kernel reads. It writes the same number of bytes.
     pub(crate) sizes_kib: Vec<usize>,
     pub(crate) kernels: u32,
-    /// The rounds of a hash that each kernel computes before it waits.
+    /// The number of hash rounds that each kernel computes before it waits.
     pub(crate) preambles: Vec<u32>,
 }
 
@@ -46,7 +46,7 @@ impl Way {
     }
 }
 
-/// A chain in a graph. Its kernels take two buffers in turn.
+/// A chain in a graph. Its kernels use two buffers alternately.
 struct Chain {
     stream: Stream,
     first: Buffer<u32>,
@@ -57,7 +57,7 @@ struct Chain {
     between: [TimedEvent; 2],
 }
 
-/// What the kernels compute from the numbers 0, 1, 2 and so on.
+/// The results of the kernels for the numbers 0, 1, 2 and so on.
 fn wanted(len: usize, kernels: u32, preamble: u32) -> Vec<u32> {
     let mut words: Vec<u32> = (0..).take(len).collect();
     for salt in 0..kernels {
@@ -142,8 +142,8 @@ fn copy_rate(device: &Device, len: usize) -> Result<f64> {
     Ok(best)
 }
 
-/// All chains, those of one size and one preamble in turn. `ways` has dependent launches only where the device
-/// has them.
+/// All chains. The chains of one size and one preamble run in turn. `ways` has dependent launches
+/// only if the device has them.
 pub(crate) fn decode(
     setting: &Setting<'_>,
     (definition, has_dependents): (&Definition, bool),

@@ -1,6 +1,6 @@
-//! One array over all devices of the host, memory to memory: by one device and by all at once, beside
-//! copies in both directions that wait for nothing. Times are those of the slowest device, on its
-//! clock, from the begin of its first operation to the end of its last one.
+//! One array over all devices of the host, memory to memory: by one device and by all at once,
+//! beside copies in both directions that wait for nothing. Times are the times of the slowest
+//! device, on its clock, from the start of its first operation to the end of its last one.
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
@@ -57,8 +57,9 @@ impl Share {
         Ok(report.elapsed)
     }
 
-    /// Copies of `piece` words in both directions, without an order between the directions: the rate
-    /// that the link of this device has beside those of the others. The results arrive as zeros.
+    /// Copies of `piece` words in both directions, without an order between the directions. They
+    /// give the rate of this device's link while the other devices copy too. The results arrive as
+    /// zeros.
     fn copies(&mut self, piece: usize) -> Result<Nanos> {
         let (up, down) = (self.device.stream()?, self.device.stream()?);
         let mut target = up.alloc::<u32>(piece)?;

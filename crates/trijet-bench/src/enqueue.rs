@@ -3,9 +3,10 @@
 //!
 //! The ways run in turn, in bursts that fit the queue of the device. With `empty-driver` in place
 //! of the driver, the figures are the library's own time. The waits and event records that the
-//! ordering inserts are driver calls too, so their number per operation and the cost of one are
-//! figures of their own. A trace records an event at each end of an operation. The thread of the
-//! benchmark has the context of the device; in one without, each call sets and restores it.
+//! ordering inserts are driver calls too, so there are separate figures for their number per
+//! operation and for the cost of one. A trace records an event at each end of an operation. In the
+//! thread of the benchmark, the context of the device is current. In a thread where it is not, each
+//! call sets and restores it.
 #![forbid(unsafe_code)]
 
 use crate::bare::Bare;
@@ -71,7 +72,7 @@ fn burst(s: &[&Stream], count: u32, mut op: impl FnMut(&Stream) -> Result<()>) -
     Ok(time.as_secs_f64() * 1e9 / f64::from(count))
 }
 
-/// Runs `job` in a thread of its own, in which no context of CUDA is current.
+/// Runs `job` in a separate thread, in which no context of CUDA is current.
 fn without_context(job: impl FnOnce() -> Result<f64> + Send) -> Result<f64> {
     std::thread::scope(|scope| scope.spawn(job).join().expect("no panic"))
 }

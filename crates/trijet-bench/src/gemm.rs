@@ -1,5 +1,5 @@
-//! Products of bf16 matrices on tensor cores: large and small ones, and chains of small ones in a graph as ordinary and as
-//! dependent launches, beside cuBLAS.
+//! Products of bf16 matrices on tensor cores: large and small ones, and chains of small ones in a
+//! graph as ordinary and as dependent launches, beside cuBLAS.
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
@@ -27,19 +27,19 @@ struct Definitions {
 #[derive(Debug, Deserialize)]
 struct Definition {
     samples: usize,
-    /// Launches in a sample.
+    /// The number of launches in a sample.
     launches: u32,
     /// `[m, n, k]` of each product.
     products: Vec<[u32; 3]>,
-    /// The products of a chain.
+    /// The number of products of a chain.
     length: u32,
-    /// `[m, n]` of the products of each chain, of which each is multiplied by a square matrix.
+    /// `[m, n]` of the products of each chain. Each product is a multiplication by a square matrix.
     chains: Vec<[u32; 2]>,
     #[serde(default)]
     peers: Vec<Peer>,
 }
 
-/// Elements of a result that are computed once more by the host, drawn again for each sample.
+/// The number of elements of a result that the host computes again. They are drawn for each sample.
 const CHECKED: usize = 64;
 
 fn wrong(what: &str) -> Error {
@@ -52,7 +52,7 @@ fn numbers(draw: &mut Prng, len: usize) -> Vec<bf16> {
     (0..len).map(|_| number()).collect()
 }
 
-/// Enqueues `d = a * b^T`, with sides `[m, n, k]`, on a device with so many multiprocessors.
+/// Enqueues `d = a * b^T`, with sides `[m, n, k]`, on a device with this number of multiprocessors.
 pub(crate) fn product(
     (stream, multiprocessors): (&Stream, u32),
     [a, b]: [View<'_, bf16>; 2],
@@ -65,7 +65,7 @@ pub(crate) fn product(
     stream.launch_with(&MATMUL, config, args)
 }
 
-/// Launches one product often.
+/// A product that is launched many times.
 struct Product {
     stream: Stream,
     sizes: [u32; 3],
@@ -134,7 +134,7 @@ fn values(seconds: f64, sizes: [u32; 3]) -> Vec<Value> {
     ]
 }
 
-/// A chain in a graph: each product takes the result of the one before.
+/// A chain in a graph: each product takes the previous result.
 struct Chain {
     stream: Stream,
     sizes: [u32; 3],

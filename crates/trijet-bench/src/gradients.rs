@@ -1,7 +1,9 @@
-//! The backward pass of linear layers on all devices of the host, with the sums of the gradients beneath it: by copies and kernels of
-//! the library and by NCCL, in buckets of several sizes, beside DistributedDataParallel of PyTorch.
+//! The backward pass of linear layers on all devices of the host, with the sums of the gradients at
+//! the same time: by copies and kernels of the library and by NCCL, in buckets of several sizes,
+//! beside DistributedDataParallel of PyTorch.
 //!
-//! Communication is exposed if a step is longer than the backward pass alone. The time of a step ends when all sums are there.
+//! Communication is exposed if a step is longer than the backward pass alone. The time of a step
+//! ends when all sums are complete.
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
@@ -54,7 +56,7 @@ fn number(at: u64, salt: u64) -> bf16 {
     bf16::from_f32((mixed % 9) as f32 - 4.0)
 }
 
-/// A number that depends on every bit of a gradient, and on the numbers before.
+/// A number that depends on every bit of a gradient, and on the previous digest.
 fn digest(before: u64, gradient: &[bf16]) -> u64 {
     let of_place = |(at, value): (u64, &bf16)| u64::from(value.to_bits()) * (at * 40_503 % 65_521);
     let sum: u64 = (0..).zip(gradient).map(of_place).sum();
@@ -66,7 +68,7 @@ struct Rank {
     stream: Stream,
     width: usize,
     batch: usize,
-    /// The layers differ in the row at which their first matrix begins.
+    /// The layers differ in the row at which their first matrix starts.
     left: Buffer<bf16>,
     right: Buffer<bf16>,
     incoming: Buffer<bf16>,
@@ -157,7 +159,7 @@ impl Ranks {
         if part != Part::Products {
             gradients.finish()?;
         }
-        // Buckets are combined in their order, so all are when the last one is.
+        // Buckets are combined in their order, so all are complete when the last one is.
         let last = *gradients.order().last().expect("a gradient");
         for (number, rank) in self.ranks.iter_mut().enumerate() {
             rank.stream.copy(&gradients.gradient(number, last).slice(..1), &mut rank.last)?;
@@ -207,7 +209,8 @@ fn wrong(cause: String) -> Error {
 /// Runs the benchmark.
 ///
 /// # Errors
-/// `InvalidValue` for a wrong result; `NoDevice` on a host with one GPU; `OutOfMemory`; `Cancelled`; every error of a device.
+/// `InvalidValue` for a wrong result; `NoDevice` on a host with one GPU; `OutOfMemory`;
+/// `Cancelled`; every error of a device.
 pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
     let Definitions { gpu, host } = parse(include_str!("../definitions/gradients.toml"))?;
     if setting.device.info().compute.0 == 0 {
@@ -257,8 +260,8 @@ fn measure(
     Ok(results)
 }
 
-/// Measures one batch of a model: the pass alone, each plan, and the plan that the buckets choose themselves. Returns the digest of
-/// the sums.
+/// Measures one batch of a model: the pass alone, each plan, and the plan that the buckets choose
+/// themselves. Returns the digest of the sums.
 fn ours(
     setting: &Setting<'_>,
     devices: &[Device],
@@ -314,7 +317,7 @@ fn ours(
     }
 }
 
-/// The digest of the sums, which all plans must give.
+/// The digest of the sums, which must be equal for all plans.
 fn digest_of_all(
     plans: &[BucketPlan],
     gradients: &mut Gradients,
@@ -343,7 +346,7 @@ fn describe(plan: BucketPlan) -> String {
     }
 }
 
-/// The plans of the curve, for the transports that there are.
+/// The plans of the curve, for the available transports.
 fn plans(model: &Model, gradients: &mut Gradients) -> Vec<BucketPlan> {
     let mut plans = Vec::new();
     for transport in [Transport::Copies, Transport::Nccl] {

@@ -1,5 +1,6 @@
-//! Memory that grows: the cache of keys and values of a language model while sequences come and go, in growing
-//! buffers, in buffers that are copied to twice the size, in buffers of the largest size, and in pages.
+//! Memory that grows: the cache of keys and values of a language model while sequences arrive and
+//! leave, in growing buffers, in buffers that are copied to twice the size, in buffers of the
+//! largest size, and in pages.
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
@@ -15,7 +16,7 @@ use trijet::memory::GrowingBuffer;
 use trijet::testing::Prng;
 use trijet::{Buffer, Bytes, Clock, Device, Error, ErrorKind, Result, Stream};
 
-/// The tokens of a page.
+/// The number of tokens of a page.
 const PAGE_TOKENS: usize = 16;
 
 #[derive(Debug, Deserialize)]
@@ -27,17 +28,17 @@ struct Definitions {
 #[derive(Debug, Clone, Deserialize)]
 struct Definition {
     samples: usize,
-    /// The sequences that live at once.
+    /// The number of sequences that live at once.
     sequences: usize,
-    /// The buffers of a sequence.
+    /// The number of buffers of a sequence.
     layers: usize,
-    /// The bytes of a token in a buffer.
+    /// The number of bytes of a token in a buffer.
     token_bytes: usize,
-    /// In each step, every sequence gets a token.
+    /// The number of steps. In each step, every sequence gets a token.
     steps: usize,
     prompt_median: usize,
     generated_median: usize,
-    /// The most tokens of a sequence.
+    /// Maximum number of tokens of a sequence.
     length_max: usize,
 }
 
@@ -48,7 +49,7 @@ enum Way {
     Growing,
     /// Into a new buffer of twice the size, with a copy.
     Doubling,
-    /// Not at all: it has the largest size from the begin.
+    /// Not at all: it has the largest size from the start.
     Largest,
     /// By buffers of a few tokens each.
     Paged,
@@ -77,7 +78,7 @@ enum Memory {
 /// One layer of a sequence.
 struct Layer {
     memory: Memory,
-    /// The bytes that are in use.
+    /// The number of bytes that are in use.
     used: usize,
 }
 
@@ -93,7 +94,7 @@ impl Layer {
         Ok(Self { memory, used: 0 })
     }
 
-    /// Makes room for `used` bytes. Copies of the bytes before go to `copied`.
+    /// Makes room for `used` bytes. Adds the number of copied bytes to `copied`.
     fn grow(&mut self, s: &Stream, used: usize, page: usize, copied: &mut usize) -> Result<()> {
         match &mut self.memory {
             Memory::Growing(buffer) => buffer.grow_to(used)?,
@@ -147,7 +148,7 @@ impl Layer {
     }
 }
 
-/// A sequence. Its first bytes are those of the prompt.
+/// A sequence. Its first bytes belong to the prompt.
 struct Sequence {
     layers: Vec<Layer>,
     tokens: usize,
@@ -155,7 +156,7 @@ struct Sequence {
     value: u8,
 }
 
-/// Lengths as parts of their median, in percent, equally likely: those of a log-normal distribution.
+/// Lengths in percent of their median, equally likely. They follow a log-normal distribution.
 const LENGTHS: [u64; 9] = [16, 30, 48, 70, 100, 143, 208, 333, 620];
 
 /// A length that is above the median as often as below.
@@ -173,9 +174,9 @@ struct Run<'a> {
     way: Way,
     /// The time of each growth, in nanoseconds.
     ns: Vec<f64>,
-    /// The bytes that were copied.
+    /// The number of bytes that were copied.
     copied: usize,
-    /// The most bytes that sequences had at once.
+    /// Maximum number of bytes that sequences had at once.
     peak_live: u64,
 }
 
@@ -237,7 +238,8 @@ impl Run<'_> {
         let mut before = 0;
         for step in 0..definition.steps {
             if step == definition.steps / 2 {
-                // Half of the run has filled what later sequences use again.
+                // In the first half of the run, memory was allocated that later sequences use
+                // again.
                 before = self.calls();
                 self.ns.clear();
             }
@@ -292,7 +294,8 @@ impl Run<'_> {
 /// Runs the benchmark.
 ///
 /// # Errors
-/// `InvalidValue` if a sequence has lost its bytes; `Unsupported` for a device without a heap; every error of the device.
+/// `InvalidValue` if a sequence has lost its bytes; `Unsupported` for a device without a heap;
+/// every error of the device.
 pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
     let Definitions { gpu, host } = parse(include_str!("../definitions/growth.toml"))?;
     let is_gpu = setting.device.info().clock == Clock::Device;

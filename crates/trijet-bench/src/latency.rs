@@ -1,5 +1,5 @@
-//! Small requests beside a bulk job that keeps both copy engines busy: how long a request takes, and
-//! what the bulk job loses. Times are those of the host, from the call to the end of the last
+//! Small requests beside a bulk job that keeps both copy engines busy: the time of a request, and
+//! the loss of the bulk job. Times are the times of the host, from the call to the end of the last
 //! operation.
 #![forbid(unsafe_code)]
 
@@ -20,9 +20,9 @@ use trijet::{
     Buffer, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result, Stream, StreamOptions,
 };
 
-/// The elements of a row.
+/// The number of elements of a row.
 const ROW: usize = 256;
-/// Every so manieth element of the bulk job is compared.
+/// One of this many elements of the bulk job is compared.
 const STEP: usize = 1021;
 
 #[derive(Debug, Deserialize)]
@@ -68,7 +68,7 @@ const CASES: [Case; 7] = [
     ("requests on an own stream, beside bulk", Some(Way::OwnStream), Some(Sharing::Alone)),
 ];
 
-/// Page-locked memory for a job, and the rounds of its kernel.
+/// Page-locked memory for a job, and the number of rounds of its kernel.
 struct Data {
     x: PinnedBuffer<u32>,
     y: PinnedBuffer<u32>,
@@ -97,7 +97,7 @@ impl Data {
             .prepare(&self.x, ROW, &mut self.y)
     }
 
-    /// Compares every `step`th element with what the kernel must give.
+    /// Compares every `step`th element with the expected result of the kernel.
     fn verify(&self, what: &str, step: usize) -> Result<()> {
         let (x, y) = (self.x.read()?, self.y.read()?);
         let mut pairs = x.iter().zip(y.iter()).step_by(step);
@@ -109,7 +109,7 @@ impl Data {
     }
 }
 
-/// The memory of requests by hand.
+/// The memory of requests that are made by hand.
 struct ByHand {
     stream: Stream,
     x: Buffer<u32>,
@@ -137,7 +137,7 @@ impl Requests {
         }
     }
 
-    /// The microseconds until the answer is there.
+    /// The microseconds until the answer arrives.
     fn answer(&mut self, data: &mut Data) -> Result<f64> {
         let start = Instant::now();
         match self {
@@ -163,12 +163,12 @@ impl Requests {
 /// The bulk job while requests are made.
 #[derive(Debug, Default)]
 struct Bulk {
-    /// Gigabytes per second each way, over whole runs.
+    /// Gigabytes per second in each direction, over whole runs.
     rate: Option<f64>,
 }
 
-/// Runs the bulk job in whole runs, as long as `goes_on` says so after a time, and compares the last
-/// result. `ready` is passed when the job is prepared and has run once.
+/// Runs the bulk job in whole runs while `goes_on` returns true for the time so far, and compares
+/// the last result. `ready` is passed when the job is prepared and has run once.
 fn bulk(
     device: &Device,
     sharing: Sharing,
@@ -205,7 +205,7 @@ fn requests(
     ready: &Barrier,
 ) -> Result<(Samples, String)> {
     let data = Data::new(device, definition.small_kib << 10, definition.rounds);
-    // Also after an error, or the bulk job would wait forever.
+    // This also happens after an error. Otherwise the bulk job would wait forever.
     ready.wait();
     let mut data = data?;
     let mut requests = Requests::new(device, &mut data, way)?;
@@ -230,7 +230,7 @@ fn requests(
     Ok((times, requests.way()))
 }
 
-/// Runs a case: the requests if it has some, otherwise the bulk job for as long.
+/// Runs a case: its requests if it has any, otherwise only the bulk job for the same time.
 fn case(
     device: &Device,
     case: &Case,

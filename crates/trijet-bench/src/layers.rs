@@ -1,4 +1,5 @@
-//! A model in halves on two devices, with micro-batches by each schedule, beside the whole model on one of them.
+//! A model in two halves on two devices, with micro-batches in each schedule, beside the whole
+//! model on one of them.
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
@@ -75,7 +76,8 @@ impl Half {
         })
     }
 
-    /// All layers of the half: from `x` to `y`, and backward with the products of the gradients of the weights.
+    /// All layers of the half: forward from `x` to `y`, or backward with the products for the
+    /// gradients of the weights.
     fn pass(
         &mut self,
         (s, direction, of): (&Stream, Direction, &Definition),
@@ -171,7 +173,7 @@ impl<'a> Model<'a> {
         Ok(vec![Value::new("time", "ms", begun.elapsed().as_secs_f64() * 1e3)])
     }
 
-    /// Compares the outputs, and the gradients: the way back undoes the way forward.
+    /// Compares the outputs and the gradients: the backward pass inverts the forward pass.
     fn verify(&self, schedule: MicroBatchOrder) -> Result<()> {
         let wrong = |what| Error::new(ErrorKind::InvalidValue, "bench layers", what);
         let Definition { layers, width, .. } = self.definition;
@@ -202,7 +204,8 @@ impl<'a> Model<'a> {
 /// Runs the benchmark.
 ///
 /// # Errors
-/// `InvalidValue` for a wrong result; `NoDevice` on a host with one GPU; `OutOfMemory`; `Cancelled`; every error of a device.
+/// `InvalidValue` for a wrong result; `NoDevice` on a host with one GPU; `OutOfMemory`;
+/// `Cancelled`; every error of a device.
 pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
     let Definitions { gpu, host } = parse(include_str!("../definitions/layers.toml"))?;
     if setting.device.info().compute.0 == 0 {

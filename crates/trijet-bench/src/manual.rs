@@ -1,5 +1,5 @@
-//! Buffers that the benchmarks order by hand. They have a file of their own because
-//! `order_manually` is unsafe.
+//! Buffers that the benchmarks order by hand. They have a separate file because `order_manually` is
+//! unsafe.
 
 use trijet::{Buffer, Element};
 

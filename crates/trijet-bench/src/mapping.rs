@@ -1,5 +1,5 @@
-//! Files in memory, apart from the safe code: a mapping is unsafe, because another process that changes
-//! the file changes the bytes under a reference.
+//! Files in memory, separate from the safe code: a mapping is unsafe, because another process that
+//! changes the file changes the bytes under a reference.
 
 use memmap2::{Mmap, MmapMut};
 use std::fs::File;
@@ -12,9 +12,10 @@ pub(crate) fn readable(file: &File) -> Result<Mmap> {
     unsafe { Mmap::map(file) }
 }
 
-/// Maps a file that this process made, to be written. The file gets what is written.
+/// Maps a file that this process made, for writing. Writes go to the file.
 pub(crate) fn writable(file: &File) -> Result<MmapMut> {
     // SAFETY: the file lies in a folder that the benchmark made for itself. The programs that it
-    // starts there have ended before it maps a file, and it starts none before it drops the mapping.
+    // starts there have ended before it maps a file, and it starts none before it drops the
+    // mapping.
     unsafe { MmapMut::map_mut(file) }
 }

@@ -1,5 +1,6 @@
-//! Allocation: pairs of an allocation and its free, many allocations of random sizes that come and go, and traces of
-//! workloads, from the heap of the library and from pools of the driver, beside other allocators.
+//! Allocation: pairs of an allocation and its free, many allocations of random sizes that come and
+//! go, and traces of workloads. They use the heap of the library and pools of the driver, beside
+//! other allocators.
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
@@ -24,7 +25,7 @@ struct Definitions {
 #[derive(Debug, Deserialize)]
 struct Definition {
     samples: usize,
-    /// Pairs in a sample.
+    /// The number of pairs in a sample.
     pairs: u32,
     /// The sizes of pairs, in bytes.
     sizes: Vec<usize>,
@@ -32,7 +33,7 @@ struct Definition {
     random: Vec<u32>,
     /// The largest of these sizes, in bytes.
     size_max: u64,
-    /// The most bytes that are allocated at once.
+    /// Maximum number of bytes that are allocated at once.
     live_max: u64,
     #[serde(default)]
     peers: Vec<Peer>,
@@ -50,12 +51,12 @@ fn pairs(stream: &Stream, bytes: usize, count: u32) -> Result<Vec<Value>> {
     Ok(vec![Value::new("allocation and free", "ns", ns)])
 }
 
-/// Allocates and frees again behind a fill of the first bytes, as a program does with scratch memory. The time of the
-/// fill is part of it.
+/// Allocates, fills the first bytes and frees, as a program does with scratch memory. The time of
+/// the fill is included.
 fn used_pairs(stream: &Stream, bytes: usize, count: u32) -> Result<Vec<Value>> {
     let (mut ns, mut done) = (0.0, 0);
     while done < count {
-        // Fewer operations than a stream holds, so that no call waits for room.
+        // A batch has fewer operations than a stream holds, so no call waits for room.
         let batch = (count - done).min(200);
         let start = Instant::now();
         for _ in 0..batch {
@@ -77,8 +78,8 @@ struct Live {
     peak: u64,
 }
 
-/// The rule of `random_allocations` of RAPIDS rmm: of 100 steps, 73 allocate a random size, unless too much is
-/// allocated, and the others free a random allocation.
+/// The rule of `random_allocations` of RAPIDS rmm: of 100 steps, 73 allocate a random size, unless
+/// too much is allocated. The others free a random allocation.
 fn random(
     device: &Device,
     stream: &Stream,

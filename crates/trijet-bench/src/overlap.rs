@@ -1,5 +1,5 @@
 //! Upload, kernel and download of one array with every schedule, chunk size and number of slots,
-//! beside the bound of the same run. Times are those of the device, from the begin of the first
+//! beside the bound of the same run. Times are the times of the device, from the start of the first
 //! operation to the end of the last.
 #![forbid(unsafe_code)]
 
@@ -37,7 +37,7 @@ struct Definition {
     heavy: f64,
     heavy_chunks_mib: Vec<u64>,
     heavy_slots: Vec<usize>,
-    /// The repeats of a peer are spread over this many starts of it.
+    /// The number of starts of a peer, over which its repeats are spread.
     #[serde(default)]
     peer_starts: usize,
     #[serde(default)]
@@ -86,7 +86,7 @@ impl Bench<'_> {
         if let Some(slots) = case.slots {
             pipeline = pipeline.depth(slots);
         }
-        // Only the runs on one stream need a trace: they give the time of the kernel alone.
+        // Only the runs on one stream need a trace: it gives the time of the kernel alone.
         if case.schedule != Schedule::OneStream {
             pipeline = pipeline.untraced();
         }
@@ -98,8 +98,8 @@ impl Bench<'_> {
         self.y.write()?.fill(0xdead_beef);
         let report = self.run(case)?;
         let (x, y) = (self.x.read()?, self.y.read()?);
-        // The host would take minutes to recompute many rounds of every element. Then it compares
-        // every 1021st.
+        // The host would take minutes to recompute many rounds of every element. So it compares
+        // only every 1021st.
         let step = if case.rounds > CHEAP_ROUNDS { 1021 } else { 1 };
         let pairs = x.iter().zip(y.iter()).step_by(step);
         let wrong = pairs.into_iter().position(|(x, y)| hash(case.rounds, *x) != *y);
@@ -161,14 +161,14 @@ fn definitions() -> Result<Definitions> {
     parse(include_str!("../definitions/overlap.toml"))
 }
 
-/// The peers that can run here, and why the others cannot.
+/// The peers that can run here, and the reasons why others cannot.
 struct Peers<'a> {
     sides: Vec<Side<'a>>,
     missing: Vec<(&'a str, String)>,
 }
 
 impl<'a> Peers<'a> {
-    /// Starts no peer but its probe. The notes that the peers print later go to `notes`.
+    /// Starts only the probes of the peers. The notes that the peers print later go to `notes`.
     fn new(
         definition: &'a Definition,
         scripts: &'a Scripts,
@@ -205,7 +205,8 @@ impl<'a> Peers<'a> {
     }
 }
 
-/// The last of the three limits of a run: the link, with the cost of each copy, with fill and drain.
+/// The last of the three limits of a run: the link, with the cost of each copy, and with fill and
+/// drain.
 fn last_limit(calibration: &Calibration, plan: &Plan, bytes: Bytes) -> Nanos {
     let copies = Copies { count: plan.chunks.len() as u64, bytes };
     let of = |chunk: Option<&Chunk>| {
@@ -234,7 +235,8 @@ fn link(calibration: &Calibration, results: &mut Results) {
     }
 }
 
-/// How close a case came to the last limit. In one stream, each chunk is filled and drained.
+/// How close a case came to the last limit. It does not apply to one stream, which fills and drains
+/// for each chunk.
 fn limited(case: Case, limit: f64, samples: &Samples) -> String {
     if case.schedule == Schedule::OneStream {
         return String::new();
@@ -284,7 +286,7 @@ fn measure(
         for (case, samples) in cases.iter().zip(&mut samples) {
             samples.push(bench.run(*case)?.elapsed.seconds() * 1e3);
         }
-        // The last start follows the last repeat.
+        // The last start of a peer comes after the last repeat.
         if starts > 0 && repeat * starts % definition.repeats < starts {
             let start = repeat * starts / definition.repeats;
             steps.begin(&format!("peers, {start} of {starts}"));

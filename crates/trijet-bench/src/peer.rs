@@ -1,13 +1,13 @@
-//! Peers: programs of other projects, and programs that their users would write. A definition names
-//! them. They run as commands and are never linked.
+//! Peers: programs of other projects, and programs as their users would write them. A definition
+//! names them. They run as commands and are never linked.
 //!
-//! A definition gives a peer a `probe`, a command that succeeds where the peer can run. Where it
-//! fails, the results have a row that says why. A peer whose probe succeeds must succeed itself.
-//! On standard output, a peer prints its figures, a line each: the name, the unit and the value with
-//! tabs between them. A line of `note`, a tab and a text goes to the last column of the results.
+//! A definition gives a peer a `probe`, a command that succeeds where the peer can run. If it
+//! fails, the results have a row with the reason. A peer whose probe succeeds must succeed itself.
+//! On standard output, a peer prints one figure per line: the name, the unit and the value with
+//! tabs between them. A line with `note`, a tab and a text goes to the last column of the results.
 //! Other lines are refused.
 //!
-//! The scripts are part of this program, so peers run where no copy of the repository is.
+//! The scripts are compiled into this program, so peers also run without a copy of the repository.
 #![forbid(unsafe_code)]
 
 use crate::process::{self, Ran};
@@ -45,7 +45,7 @@ const SCRIPTS: [(&str, &str); 20] = [
     ("files_cupy_streams.py", include_str!("../peers/files_cupy_streams.py")),
 ];
 
-/// The longest time of a probe.
+/// Maximum time of a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(60);
 
 /// A peer, as a definition describes it.
@@ -63,11 +63,11 @@ pub(crate) struct Peer {
 pub(crate) struct Outcome {
     pub(crate) values: Vec<Value>,
     pub(crate) note: String,
-    /// From the start of the process to its end.
+    /// The time from the start of the process to its end.
     pub(crate) seconds: f64,
 }
 
-/// A name, and the words that replace it where a command has it in braces.
+/// A name, and the words that replace it. A command has the name in braces.
 pub(crate) type Words<'a> = (&'a str, Vec<String>);
 
 impl Peer {
@@ -102,8 +102,8 @@ impl Peer {
     }
 }
 
-/// Runs each peer once, with the number of samples and other words for its command, and adds what it printed to the
-/// results.
+/// Runs each peer once, with the number of samples and other words for its command. Adds the
+/// figures that it printed to the results.
 ///
 /// # Errors
 /// As [`Peer::run`]; `Io` for the scripts.
@@ -154,7 +154,7 @@ fn outcome(ran: Ran) -> std::result::Result<Outcome, String> {
 }
 
 /// Replaces every `{NAME}` of a command. An argument that is only `{NAME}` becomes one argument for
-/// each word of the name; within a longer argument, the words stand with spaces between them.
+/// each word of the name. Within a longer argument, the words are joined by spaces.
 ///
 /// # Errors
 /// The name that is not among `words`.
@@ -181,7 +181,7 @@ fn within(argument: &str, words: &[Words<'_>]) -> std::result::Result<String, St
         filled += before;
         let name = after.split_once('}').map_or("", |(name, _)| name);
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_lowercase()) {
-            // Another brace belongs to the command.
+            // This brace belongs to the command.
             filled.push('{');
             rest = after;
             continue;

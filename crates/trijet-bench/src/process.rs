@@ -1,7 +1,7 @@
 //! Commands that a benchmark runs: the time of the process, and its standard output.
 //!
-//! The output goes to files without names, so a command that prints much does not wait for a reader.
-//! A command that takes too long is killed.
+//! The output goes to files without names, so a command that prints much does not wait for a
+//! reader. A command that takes too long is killed.
 #![forbid(unsafe_code)]
 
 use rustix::io::retry_on_intr;
@@ -13,13 +13,13 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The most characters of a line of standard error that an error repeats.
+/// Maximum number of characters of a line of standard error that an error repeats.
 const ERROR_CHARS_MAX: usize = 200;
 
 /// A process that succeeded.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    /// From the start of the process to its end.
+    /// The time from the start of the process to its end.
     pub(crate) seconds: f64,
     /// Its standard output.
     pub(crate) out: String,
@@ -28,8 +28,8 @@ pub(crate) struct Ran {
 /// Runs a program with its arguments and waits until it ends.
 ///
 /// # Errors
-/// A program that cannot be started, fails, takes longer than `limit`, or whose output cannot be read.
-/// The error of a failure has the line of standard error that names its cause.
+/// A program that cannot be started, fails, takes longer than `limit`, or whose output cannot be
+/// read. The error of a failure has the line of standard error that names its cause.
 pub(crate) fn run(words: &[String], limit: Duration) -> Result<Ran, String> {
     let [program, arguments @ ..] = words else { return Err("no command is given".to_owned()) };
     let file = || tempfile::tempfile().map_err(|error| format!("no temporary file: {error}"));
@@ -51,8 +51,8 @@ pub(crate) fn run(words: &[String], limit: Duration) -> Result<Ran, String> {
     Ok(Ran { seconds, out: text_of(&mut out)? })
 }
 
-/// The line of standard error that names the cause: the first one that begins with `error`, as those
-/// of trijet do, or else the last one, as in Python.
+/// The line of standard error that names the cause: the first one that starts with `error`, as
+/// trijet prints it, or else the last one, as in Python.
 fn cause_in(text: &str) -> &str {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let last = lines.clone().next_back();
@@ -64,11 +64,11 @@ fn wait(mut child: Child, limit: Duration) -> Result<ExitStatus, String> {
     let pid = Pid::from_child(&child);
     let (ended, has_ended) = channel();
     thread::spawn(move || {
-        // `NOWAIT` leaves the status to `child`. Until that has read it, the number of the process
-        // goes to no other process, so `kill` below is safe.
+        // `NOWAIT` leaves the status to `child`. Until `child` has read it, no other process gets
+        // the number of the process, so `kill` below is safe.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let waited = retry_on_intr(|| waitid(WaitId::Pid(pid), options));
-        // After the limit, there is no receiver any more.
+        // After the limit, the receiver is gone.
         ended.send(waited.map(|_| ()))
     });
     let wait_failed = |error: io::Error| format!("cannot wait for the process: {error}");

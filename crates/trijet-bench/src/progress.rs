@@ -1,4 +1,4 @@
-//! Progress of a benchmark: its steps, as they begin.
+//! Progress of a benchmark: its steps, when they begin.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Step<'a> {
     /// The text that names the step.
     pub what: &'a str,
-    /// Its number, from 1.
+    /// Its number, counted from 1.
     pub number: u64,
     /// The number of all steps.
     pub of: u64,

@@ -1,4 +1,4 @@
-//! The same tasks again and again: in streams, as regions of tasks, and as a graph by hand.
+//! The same tasks repeated: in streams, as regions of tasks, and as a graph by hand.
 #![forbid(unsafe_code)]
 
 use crate::rounds::Value;
@@ -9,10 +9,10 @@ use trijet::kernels::AXPY;
 use trijet::task::{Data, Tasks};
 use trijet::{Buffer, Device, Error, ErrorKind, Result, Stream};
 
-/// The kernels of a round. They add to so many sums in turn.
+/// The number of kernels of a round. They add to several sums in turn.
 const KERNELS: u32 = 32;
 const SUMS: usize = 8;
-/// The elements of a sum.
+/// The number of elements of a sum.
 const LEN: usize = 256;
 
 /// How the kernels of a round are enqueued.
@@ -33,7 +33,7 @@ pub(crate) const SIDES: [(Way, bool, &str); 6] = [
     (Way::ByHand, true, "32 kernels as a graph by hand, a tenth changes"),
 ];
 
-/// The factor of kernel `at` of a round, which adds so many times one.
+/// The factor of kernel `at` of a round: the kernel adds this number to its sum.
 fn weight(round: u32, at: u32, changes: bool) -> f32 {
     if changes && at.is_multiple_of(10) { (1 + round % 3) as f32 } else { 1.0 }
 }

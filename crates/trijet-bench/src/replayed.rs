@@ -1,4 +1,4 @@
-//! A pipeline of many short kernels: its runs as ordinary ones, and as launches of a graph.
+//! A pipeline of many short kernels. Its runs are ordinary ones, or launches of a graph.
 #![forbid(unsafe_code)]
 
 use crate::overlap::hash;
@@ -11,13 +11,13 @@ use trijet::testing::WORK;
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result};
 
 const ROW: usize = 256;
-/// The elements of a chunk, and the chunks of a run.
+/// The number of elements of a chunk, and of chunks of a run.
 const CHUNK: usize = 4 << 10;
 const CHUNKS: usize = 8;
-/// The kernels of a chunk.
+/// The number of kernels of a chunk.
 const KERNELS: u32 = 30;
 
-/// The rounds of a kernel. Neighbours differ, so that the last one shows in the results.
+/// The number of rounds of a kernel. Neighbours differ, so that the results show the last one.
 fn rounds(kernel: u32) -> u32 {
     1 + kernel % 2
 }
@@ -40,7 +40,7 @@ impl Job {
         let mut y = device.pinned::<u32>(CHUNKS * CHUNK)?;
         let pipeline = Pipeline::on(device)
             .stage::<u32, u32>(|s, x, mut y| {
-                // Each writes all results, so each follows the one before.
+                // Each kernel writes all results, so each follows the previous one.
                 (1..=KERNELS).try_for_each(|n| s.launch(&WORK, (rounds(n), x, y.reborrow())))
             })
             .schedule(Schedule::RoleStreams)
@@ -50,7 +50,7 @@ impl Job {
         Ok(Self { x, y, pipeline })
     }
 
-    /// The time of a run, whose results are compared.
+    /// The time of a run. Its results are compared.
     fn sample(&mut self) -> Result<Vec<Value>> {
         self.y.write()?.fill(0);
         let start = Instant::now();

@@ -17,7 +17,7 @@ pub const COMMIT: &str = match option_env!("TRIJET_COMMIT") {
     None => "unknown",
 };
 
-/// The columns of a row that are not facts about its machine, with what they have.
+/// The columns of a row that are not facts about its machine, with their contents.
 pub const COLUMNS: [(&str, &str); 9] = [
     ("what", "the figure"),
     ("unit", "the unit of the figure and of its bound"),
@@ -132,7 +132,8 @@ impl Results {
         self.rows.push(Row::Note { what: what.into(), note: note.into() });
     }
 
-    /// Where the rows come from: the first cells of a row of the CSV file, with the names of their columns.
+    /// The origin of the rows: the first cells of a row of the CSV file, with the names of their
+    /// columns.
     #[must_use]
     pub fn facts(&self) -> [(&'static str, String); 5] {
         let date = format!("{:.0}", jiff::Timestamp::now());

@@ -1,10 +1,9 @@
-//! Rounds: the programs that a benchmark compares run in turn, so that a machine that becomes slower
-//! slows all of them.
+//! Rounds: the programs that a benchmark compares run in turn, so that a machine that becomes
+//! slower slows all of them.
 //!
-//! Every program runs once as a warm-up, which is not counted. Each round then begins with the
-//! program after the one that the round before began with, so none of them always runs first. A
-//! program verifies the result of every run, the warm-up included, and the first wrong result ends
-//! the benchmark.
+//! Every program runs once as a warm-up, which is not counted. Each round then starts with another
+//! program than the previous round, so none of them always runs first. A program verifies the
+//! result of every run, including the warm-up, and the first wrong result ends the benchmark.
 #![forbid(unsafe_code)]
 
 use crate::stats::Samples;
@@ -13,7 +12,7 @@ use trijet::{Cancel, Error, ErrorKind, Result};
 /// A figure of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Value {
-    /// The name of the figure; empty if the program has no other.
+    /// The name of the figure; empty if the program has only one.
     pub(crate) what: String,
     pub(crate) unit: String,
     pub(crate) value: f64,
@@ -40,7 +39,7 @@ pub(crate) struct Figure {
 /// A program that is compared with others.
 pub(crate) struct Side<'a> {
     pub(crate) name: String,
-    /// It runs in one of this many rounds.
+    /// The program runs in one of this many rounds.
     every: usize,
     run: Box<dyn FnMut() -> Result<Vec<Value>> + 'a>,
     /// The figures of all rounds, in the order in which the program gave them first.
@@ -65,7 +64,7 @@ impl<'a> Side<'a> {
         Self { name: name.into(), every: 1, run: Box::new(run), figures, warm }
     }
 
-    /// Lets the program run in the first of every `rounds` rounds only.
+    /// Lets the program run only in the first of every `rounds` rounds.
     pub(crate) fn every(mut self, rounds: usize) -> Self {
         self.every = rounds.max(1);
         self
@@ -82,7 +81,7 @@ impl<'a> Side<'a> {
             return Err(stopped());
         }
         (self.run)().map_err(|error| match cancel.is_cancelled() {
-            // A signal from a terminal ends the commands that run as well.
+            // A signal from a terminal also ends the commands that run.
             true => stopped(),
             false => error.context(self.name.clone()),
         })

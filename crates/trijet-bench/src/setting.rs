@@ -11,13 +11,12 @@ pub struct Setting<'a> {
     pub device: &'a Device,
     /// The command `trijet`, for benchmarks that start it.
     pub trijet: PathBuf,
-    /// Ends the benchmark before its next run. Only benchmarks whose runs take seconds observe it.
+    /// Ends the benchmark before its next run. Only benchmarks with runs of seconds observe it.
     pub cancel: Cancel,
 }
 
-/// A host device in virtual time, with a checker.
-/// A handle of the same device that allocates from a pool of the driver. Of a device with its own configuration, it is
-/// a host device of the process.
+/// A handle of the same device that allocates from a pool of the driver. For a host device with its
+/// own configuration, it is a handle of a host device of the process.
 ///
 /// # Errors
 /// Every error of the device.
@@ -30,6 +29,7 @@ pub(crate) fn pooled(device: &Device) -> Result<Device> {
     Device::builder().select(select).pool(PoolChoice::Own).open()
 }
 
+/// A host device in virtual time, with a checker.
 #[cfg(test)]
 pub(crate) fn checked_device(order: trijet::sim::Order) -> trijet::Result<Device> {
     use trijet::sim::{Executor, HostConfig};
@@ -37,7 +37,8 @@ pub(crate) fn checked_device(order: trijet::sim::Order) -> trijet::Result<Device
     Device::builder().host(config).check(trijet::check::CheckOptions::default()).open()
 }
 
-/// Asserts that the checker of a device has no finding in more than `accesses` accesses.
+/// Asserts that the checker of a device has no finding, and has checked more than `accesses`
+/// accesses.
 #[cfg(test)]
 #[track_caller]
 pub(crate) fn assert_no_finding(device: &Device, accesses: u64) {

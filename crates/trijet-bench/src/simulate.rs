@@ -1,5 +1,5 @@
 //! The speed of the virtual executor: the real time of an operation from its call to its end, and
-//! of the search through every order of a program.
+//! the real time of the search through every order of a program.
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
@@ -87,8 +87,8 @@ impl Desk {
     }
 }
 
-/// The programs whose orders are all tried: how many of the four kernels of each stream change the
-/// buffer that all streams share.
+/// The programs whose orders are all tried. The number is how many of the four kernels of each
+/// stream change the buffer that all streams share.
 const SHARED: [(usize, &str); 5] = [
     (0, "3 streams of 4 kernels, no conflict"),
     (1, "3 streams of 4 kernels, one of each in conflict"),
@@ -97,7 +97,7 @@ const SHARED: [(usize, &str); 5] = [
     (4, "3 streams of 4 kernels, all twelve in conflict"),
 ];
 
-/// Three streams of four kernels, the last `shared` of which change one buffer.
+/// Three streams of four kernels. The last `shared` kernels of each stream change one buffer.
 fn program(devices: &[Device], shared: usize) -> Result<u64> {
     let device = &devices[0];
     let streams = [device.stream()?, device.stream()?, device.stream()?];

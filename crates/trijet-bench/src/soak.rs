@@ -1,5 +1,5 @@
-//! A soak of the heap: allocations from many threads and streams, for a long time. No byte may have two owners at once, and
-//! in the end nothing may be allocated.
+//! A soak of the heap: allocations from many threads and streams, for a long time. No byte may have
+//! two owners at once, and at the end nothing may be allocated.
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
@@ -14,7 +14,8 @@ use std::time::Instant;
 use trijet::testing::{HAS_TAG, Prng, TAG};
 use trijet::{Buffer, Bytes, Clock, Device, Error, ErrorKind, LaunchConfig, Result, Stream};
 
-/// The bytes that a bit of the map stands for: every allocation begins at a multiple of it.
+/// The number of bytes that a bit of the map stands for. Every allocation starts at a multiple of
+/// it.
 const GRANULE: u64 = 256;
 /// One of this many allocations is freed by another thread.
 const HANDED_EVERY: u64 = 8;
@@ -29,15 +30,15 @@ struct Definitions {
 struct Definition {
     threads: usize,
     streams: usize,
-    /// The allocations of all threads together.
+    /// The number of allocations of all threads together.
     allocations: u64,
-    /// The allocations that a thread keeps.
+    /// The number of allocations that a thread keeps.
     kept: usize,
     /// The largest size, in bytes.
     size_max: u64,
     /// One of this many allocations is used by kernels.
     used_every: u64,
-    /// The most bytes that the heap may hold.
+    /// Maximum number of bytes that the heap may hold.
     limit: u64,
 }
 
@@ -45,7 +46,7 @@ fn wrong(cause: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidValue, "bench soak", cause.into())
 }
 
-/// The bytes that have an owner, as a bit for each granule from an address on.
+/// The bytes that have an owner: a bit for each granule, starting at an address.
 #[derive(Debug)]
 struct Owned {
     base: u64,
@@ -87,7 +88,7 @@ impl Owned {
         Ok(())
     }
 
-    /// Notes that bytes have no owner any more, right before they are freed.
+    /// Notes that bytes have no owner any more, directly before they are freed.
     fn give(&self, buffer: &Buffer<u32>) -> Result<()> {
         for (word, mask) in self.masks(buffer.address(), buffer.len() as u64 * 4)? {
             word.fetch_and(!mask, Ordering::Relaxed);
@@ -203,10 +204,10 @@ fn measure(device: &Device, definition: &Definition, steps: &mut Steps<'_>) -> R
     device.trim_memory(Bytes(0))?;
     device.limit_memory(Some(Bytes(definition.limit)))?;
     device.reset_memory_high()?;
-    // The first allocation of an empty heap lies at the begin of its range.
+    // The first allocation of an empty heap is at the start of its range.
     let base = device.stream()?.alloc::<u8>(1)?.address();
     let handed = (0..definition.threads).map(|_| Mutex::default()).collect();
-    // Room for what lies behind holes.
+    // Room for memory after holes.
     let owned = Owned::new(base, 4 * definition.limit);
     let soak = Soak { definition, device, owned, handed, stopped: AtomicBool::new(false) };
     let begin = Instant::now();

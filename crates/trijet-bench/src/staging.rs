@@ -1,6 +1,6 @@
 //! Uploads from ordinary memory: a pipeline from a vector and from a mapped file, beside the link,
-//! copies within the host, and the driver's own copy of pageable memory. Times are those of the host,
-//! from the call to its end.
+//! copies within the host, and the driver's own copy of pageable memory. Times are the times of the
+//! host, from the call to its end.
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
@@ -18,7 +18,7 @@ use std::time::Instant;
 use trijet::pipeline::{Calibration, rows_of, rows_to_fn};
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result};
 
-/// The words in a row.
+/// The number of words in a row.
 const ROW: usize = 512;
 
 #[derive(Debug, Deserialize)]
@@ -60,7 +60,7 @@ struct Bench<'a> {
     device: &'a Device,
     calibration: Calibration,
     marker: u8,
-    /// As many as there are words.
+    /// One marker for each word.
     markers: Vec<u8>,
     data: Vec<u64>,
     file: Words,
@@ -92,7 +92,7 @@ impl<'a> Bench<'a> {
     fn upload(&self, source: &(impl AsRef<[u64]> + Send + Sync)) -> Result<f64> {
         let marker = self.marker;
         let mut received = 0;
-        // One comparison for each chunk. To count markers takes longer than the link.
+        // One comparison for each chunk, because counting markers takes longer than the link.
         let compare = |_, bytes: &[u8]| {
             received += if *bytes == self.markers[..bytes.len()] { bytes.len() } else { 0 };
             Ok(())
@@ -131,7 +131,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The data in a file without a name, mapped.
+/// The data in a mapped file without a name.
 fn mapped(data: &[u64]) -> std::io::Result<Mmap> {
     let mut file = tempfile::tempfile()?;
     file.write_all(bytemuck::cast_slice(data))?;
@@ -227,7 +227,7 @@ fn measure(
     Ok(results)
 }
 
-/// The names of the copies begin with it.
+/// The names of the copies start with this text.
 const COPY: &str = "copy within the host";
 
 const VERIFIED: &str = "every byte of both sources came back once; the sink received a marker for \

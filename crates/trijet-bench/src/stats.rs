@@ -43,7 +43,7 @@ impl Samples {
         if spread.is_nan() { 0.0 } else { spread }
     }
 
-    /// Whether the spread exceeds 20 %. A figure that is printed with such a spread says so.
+    /// Whether the spread exceeds 20 %. A printed figure with such a spread is marked.
     ///
     /// ```
     /// let samples = |values: [f64; 3]| {
@@ -61,9 +61,10 @@ impl Samples {
     /// The value below which `share` of the samples lie, by the nearest rank; NaN without samples.
     ///
     /// ```
-    /// let mut samples = trijet_bench::stats::Samples::default(); [3.0, 1.0, 2.0].map(|v|
-    /// samples.push(v)); assert_eq!((samples.quantile(0.0), samples.quantile(0.5),
-    /// samples.quantile(1.0)), (1.0, 2.0, 3.0));
+    /// let mut samples = trijet_bench::stats::Samples::default();
+    /// [3.0, 1.0, 2.0].map(|value| samples.push(value));
+    /// let quantiles = [0.0, 0.5, 1.0].map(|share| samples.quantile(share));
+    /// assert_eq!(quantiles, [1.0, 2.0, 3.0]);
     /// ```
     #[must_use]
     pub fn quantile(&self, share: f64) -> f64 {

@@ -1,4 +1,5 @@
-//! Tasks: what the library costs for each, from the submission to the issue, and until the work is complete.
+//! Tasks: the cost of the library for each task, from the submission to the issue, and until the
+//! work is complete.
 #![forbid(unsafe_code)]
 
 use crate::bare::ticks::TICK;
@@ -17,9 +18,9 @@ use std::time::Instant;
 use trijet::task::{Data, Reads, Tasks};
 use trijet::{Clock, Device, Error, ErrorKind, LaunchConfig, Result};
 
-/// The tasks of a step of a graph.
+/// The number of tasks of a step of a graph.
 const COLUMNS: usize = 8;
-/// The bytes of a datum.
+/// The number of bytes of a datum.
 const BYTES: usize = 1024;
 
 #[derive(Debug, Deserialize)]
@@ -31,19 +32,19 @@ struct Definitions {
 #[derive(Debug, Deserialize)]
 struct Definition {
     samples: usize,
-    /// The tasks without work and with two uses.
+    /// The number of tasks without work and with two uses.
     empty: u32,
-    /// The tasks with a kernel.
+    /// The number of tasks with a kernel.
     chain: u32,
-    /// The steps of a graph.
+    /// The number of steps of a graph.
     steps: usize,
-    /// The rounds of the same tasks.
+    /// The number of rounds of the same tasks.
     rounds: u32,
     #[serde(default)]
     peers: Vec<Peer>,
 }
 
-/// Which data a task of a graph reads: those of the step before, and those of its own step.
+/// The data that a task of a graph reads: data of the previous step, and data of its own step.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     Trivial,
@@ -64,7 +65,8 @@ impl Shape {
         (Self::Random, "random"),
     ];
 
-    /// The columns that the task of a step and a column reads, of the step before or of its own.
+    /// The columns that a task reads, by its step and its own column. They belong to the previous
+    /// step or to its own.
     fn reads(self, step: usize, column: usize) -> Vec<(usize, usize)> {
         let before = (step + 1) % 2;
         let of = |columns: Vec<usize>| columns.into_iter().map(|at| (before, at)).collect();
@@ -92,7 +94,7 @@ fn wrong(cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, "bench tasks", cause)
 }
 
-/// The tasks of a sample, and how many of their functions were called.
+/// The tasks of a sample, and the number of their functions that were called.
 struct Sample {
     device: Device,
     tasks: Tasks,
@@ -138,7 +140,7 @@ impl Sample {
     }
 }
 
-/// Tasks that read one datum and update another, in turn.
+/// Tasks that each read one of two data and update the other, alternately.
 fn empty(device: &Device, count: u32) -> Result<Vec<Value>> {
     let mut sample = Sample::new(device);
     let data = [sample.data()?, sample.data()?];
@@ -177,7 +179,7 @@ fn chain(device: &Device, count: u32) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// The tasks of a graph, each of which writes a datum and reads others.
+/// The tasks of a graph. Each writes a datum and reads others.
 fn graph(device: &Device, shape: Shape, steps: usize) -> Result<Vec<Value>> {
     let mut sample = Sample::new(device);
     let generation = || (0..COLUMNS).map(|_| sample.data()).collect::<Result<Vec<_>>>();
@@ -200,7 +202,8 @@ fn graph(device: &Device, shape: Shape, steps: usize) -> Result<Vec<Value>> {
 /// Runs the benchmark.
 ///
 /// # Errors
-/// `InvalidValue` if a function was not called, or a kernel did not run; every error of the device and of a peer.
+/// `InvalidValue` if a function was not called, or a kernel did not run; every error of the device
+/// and of a peer.
 pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
     let Definitions { gpu, host } = parse(include_str!("../definitions/tasks.toml"))?;
     let is_gpu = setting.device.info().clock == Clock::Device;

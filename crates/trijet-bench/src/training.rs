@@ -1,5 +1,5 @@
-//! Training steps in PyTorch over the heap of the library and over PyTorch's own allocators. The programs run in turn, and their
-//! losses must have the same bits.
+//! Training steps in PyTorch over the heap of the library and over PyTorch's own allocators. The
+//! programs run in turn, and their losses must have the same bits.
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use trijet::{Clock, Error, ErrorKind, Result};
 
-/// The allocator as a library, beside the command.
+/// The file name of the allocator's library, which is beside the command.
 const LIBRARY: &str = "libtrijet_alloc.so";
 /// The figure of a program that is a digest of its losses.
 const DIGEST: &str = "losses";
@@ -32,7 +32,7 @@ struct Definition {
     allocators: Vec<Peer>,
 }
 
-/// What the programs have shown of themselves so far.
+/// The results of the programs so far.
 #[derive(Debug, Default)]
 struct Shown {
     /// The digest of the first program, and its name.
@@ -41,7 +41,8 @@ struct Shown {
 }
 
 impl Shown {
-    /// Compares the losses of a program with those of the first one. Returns its other figures.
+    /// Compares the losses of a program with the losses of the first one. Returns its other
+    /// figures.
     fn compare(&mut self, name: &str, outcome: Outcome) -> Result<Vec<Value>> {
         let wrong = |cause| Err(Error::new(ErrorKind::InvalidValue, "bench training", cause));
         let (digests, figures): (Vec<Value>, Vec<Value>) =
@@ -127,7 +128,7 @@ mod tests {
     use crate::setting::checked_device;
     use trijet::sim::Order;
 
-    /// Measures programs of the shell, each with what it prints. Returns the rows.
+    /// Measures shell programs, given with the text that each prints. Returns the rows.
     fn measured(programs: &[(&str, &str)]) -> Result<String> {
         let quoted = |text: &str| format!("{text:?}");
         let allocators: String = programs

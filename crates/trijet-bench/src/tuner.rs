@@ -1,5 +1,5 @@
-//! The choice of a prepared pipeline beside an exhaustive grid of ways to run the same job, and beside
-//! peers. Times are those of the host, from the call to the end of the last operation.
+//! The choice of a prepared pipeline, beside an exhaustive grid of ways to run the same job and
+//! beside peers. Times are the times of the host, from the call to the end of the last operation.
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;
@@ -17,14 +17,14 @@ use trijet::testing::WORK;
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result};
 
 const ROW: usize = 256;
-/// The rounds and the size of the run that measures the kernel alone.
+/// The number of rounds and the size of the run that measures the kernel alone.
 const PROBE: (u32, usize) = (256, 16 << 20);
-/// Every so manieth element is compared, where a comparison of all would take seconds.
+/// One of this many elements is compared, where a comparison of all would take seconds.
 const STEP: usize = 1021;
-/// From this size on, the grid has few ways and few repeats: with a long kernel a run takes a tenth of a
-/// second and more.
+/// At this size and above, the grid has few ways and few repeats: with a long kernel a run takes a
+/// tenth of a second or more.
 const LARGE: u64 = 1 << 30;
-/// From this size on, the job has the first kernel only.
+/// At this size and above, the job has only the first kernel.
 const ONE_KERNEL: u64 = 4 << 30;
 /// The largest job that is tried in one piece and in place.
 const WHOLE_MAX: u64 = 64 << 20;
@@ -101,7 +101,7 @@ impl Data {
         Ok(start.elapsed().as_secs_f64() * 1e6)
     }
 
-    /// Runs once into other bytes, and compares.
+    /// Runs once after the result was overwritten, and compares.
     fn verify(&mut self, job: &mut Prepared<'_, u32, u32>) -> Result<()> {
         let step = if self.x.len() > 1 << 16 || self.rounds > 8 { STEP } else { 1 };
         self.y.write()?.iter_mut().step_by(step).for_each(|word| *word = 0xdead_beef);
@@ -142,7 +142,7 @@ fn grid(bytes: u64) -> Vec<Way> {
     ways
 }
 
-/// The fastest ways of the grid, by the least time of a few runs of each.
+/// The fastest ways of the grid, by the shortest time of a few runs of each.
 fn fastest(
     device: &Device,
     data: &mut Data,
@@ -164,7 +164,8 @@ fn fastest(
     best.map(|(_, way)| Ok((way, data.prepared(device, Some(way))?))).collect()
 }
 
-/// The rounds with which the kernel takes as long as `part` of a copy at 55 GB/s.
+/// For each of `parts`, the number of rounds with which the kernel takes this part of the time of a
+/// copy at 55 GB/s.
 fn rounds_for(device: &Device, parts: &[f64]) -> Result<Vec<u32>> {
     if parts.iter().all(|part| *part == 0.0) {
         return Ok(vec![0; parts.len()]);
@@ -210,7 +211,7 @@ fn measure(
     results.note("verified", "the result of every way, and of the peers");
     let rounds = rounds_for(setting.device, &definition.kernels)?;
     for kib in &definition.sizes_kib {
-        // Every way of a large job takes seconds with a long kernel.
+        // With a long kernel, every way of a large job takes seconds.
         let kernels = if (*kib as u64) << 10 >= ONE_KERNEL { 1 } else { rounds.len() };
         for (part, rounds) in definition.kernels.iter().zip(&rounds).take(kernels) {
             let name = format!("{}, kernel {part} x a copy", Bytes((*kib as u64) << 10));
@@ -223,7 +224,7 @@ fn measure(
     Ok(results)
 }
 
-/// The choice for one job beside the fastest ways of the grid, in turn.
+/// The choice for one job and the fastest ways of the grid, in turn.
 fn job(
     setting: &Setting<'_>,
     definition: &Definition,

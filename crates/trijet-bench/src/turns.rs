@@ -6,7 +6,8 @@ use crate::rounds::{Side, round, warm_up};
 use crate::setting::Setting;
 use trijet::Result;
 
-/// Takes the samples of all sides in turn, and adds their figures under the name that `name` makes of the side's.
+/// Takes the samples of all sides in turn. Adds their figures under the name that `name` makes from
+/// the name of the side.
 ///
 /// # Errors
 /// The first error of a side; `Cancelled`.

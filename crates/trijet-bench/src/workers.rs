@@ -1,4 +1,5 @@
-//! Persistent workers under every policy: the time on the device of independent tasks, of a graph, and of tasks that make others.
+//! Persistent workers under every policy: the time on the device of independent tasks, of a graph,
+//! and of tasks that make other tasks.
 #![forbid(unsafe_code)]
 
 use crate::beside::{self, Load};
@@ -32,11 +33,11 @@ struct Definitions {
 #[derive(Debug, Deserialize)]
 struct Definition {
     samples: usize,
-    /// The pixels of a side of the image.
+    /// The number of pixels of a side of the image.
     width: u32,
-    /// The most iterations of a pixel.
+    /// Maximum number of iterations of a pixel, for each image.
     limits: Vec<u32>,
-    /// The tasks of different lengths.
+    /// The number of tasks of different lengths.
     tasks: u32,
     bases: Vec<u32>,
     skews: Vec<u32>,
@@ -45,20 +46,20 @@ struct Definition {
     queens: Vec<u8>,
     /// Trees, by their seed and their depth.
     trees: Vec<[u32; 2]>,
-    /// The tasks that the host feeds, and the sizes of its batches.
+    /// The number of tasks that the host feeds, and the sizes of its batches.
     fed: usize,
     batches: Vec<usize>,
     /// The work of workers and of kernels that run beside each other.
     beside: Load,
-    /// The multiprocessors that workers leave to such kernels.
+    /// The numbers of multiprocessors that workers leave to such kernels.
     reserved: Vec<u32>,
     #[serde(default)]
     peers: Vec<Peer>,
 }
 
-/// The most children of a node of a tree.
+/// Maximum number of children of a node of a tree.
 const CHILDREN: u32 = 4;
-/// The rows of a board that become tasks.
+/// The number of rows of a board that become tasks.
 const CUT: u32 = 5;
 /// Policies for tasks that make others.
 const SPAWNING: [Policy; 3] = [Policy::Sharing, Policy::Stealing, Policy::Hybrid];
@@ -101,7 +102,7 @@ struct Runner {
     between: [TimedEvent; 2],
 }
 
-/// The runs in which a chooser measures.
+/// The number of runs in which a chooser measures.
 const TRIALS: usize = 16;
 
 impl Runner {
@@ -109,7 +110,7 @@ impl Runner {
         let stream = device.stream()?;
         let delay = (stream.alloc_zeroed(1)?, stream.alloc_zeroed(1)?);
         let between = [device.timed_event()?, device.timed_event()?];
-        // Some 300 us on a GPU, so that the host has enqueued the run before its begin.
+        // About 300 us on a GPU, so that the host has enqueued the run before its start.
         let rounds = if device.info().clock == Clock::Device { 20_000 } else { 0 };
         Ok(Self { way, chooser: Chooser::new(), stream, delay, rounds, between })
     }
@@ -147,7 +148,8 @@ impl Runner {
         ])
     }
 
-    /// A side that runs a program with known answer. Where a policy is chosen, the runs that measure come first.
+    /// A side that runs a program with a known answer. If a policy is chosen, the runs that measure
+    /// come first.
     fn side<'a>(
         mut self,
         name: &str,
@@ -163,7 +165,7 @@ impl Runner {
 
 const OPTIONS: fn() -> RunOptions = || RunOptions { queue: 1 << 10, ..RunOptions::default() };
 
-/// An image of so many iterations at most.
+/// An image with at most `limit` iterations per pixel.
 fn iterations(width: u32, limit: u32) -> Vec<u32> {
     let pixels = (0..width).flat_map(|y| (0..width).map(move |x| (x, y)));
     pixels.map(|(x, y)| mandelbrot::iterations(x, y, width, limit)).collect()
@@ -243,7 +245,8 @@ fn visited<'a>(device: &Device, way: Way, [seed, depth]: [u32; 2]) -> Result<Sid
     })
 }
 
-/// Tasks that the host feeds in batches: the time of the host for each, from the first push to the last answer.
+/// Tasks that the host feeds in batches: the time of the host for each, from the first push to the
+/// last answer.
 fn fed<'a>(device: &Device, count: usize, batch: usize) -> Result<Side<'a>> {
     let stream = device.stream()?;
     let mut sum = stream.alloc::<u64>(1)?;
@@ -253,7 +256,7 @@ fn fed<'a>(device: &Device, count: usize, batch: usize) -> Result<Side<'a>> {
         stream.fill_bytes(&mut sum, 0)?;
         stream.synchronize()?;
         let mut feed = stream.feed_workers(&ECHO, &OPTIONS(), (&mut sum,))?;
-        // The first answer says that the workers are there.
+        // The first answer shows that the workers run.
         feed.push(&tasks[..1])?;
         let mut answered = 0;
         while answered == 0 {
@@ -274,7 +277,8 @@ fn fed<'a>(device: &Device, count: usize, batch: usize) -> Result<Side<'a>> {
     }))
 }
 
-/// How many points of the grid have a chosen policy whose time is within 5 % of the best one.
+/// The number of points of the grid for which the time of the chosen policy is within 5 % of the
+/// best time, and the number of all points.
 fn near_best(sides: &[Side<'_>]) -> [usize; 2] {
     let autos = sides.iter().filter_map(|side| Some((side.name.strip_suffix(": auto")?, side)));
     let mut points = [0, 0];

@@ -1,5 +1,5 @@
-//! Workloads as traces: each is replayed over the heap and over a pool, and by peers in CUDA C++ that get the same trace as
-//! a file; and graphs with memory of their own.
+//! Workloads as traces: each is replayed over the heap, over a pool, and by peers in CUDA C++ that
+//! get the same trace as a file. Also graphs with their own memory.
 #![forbid(unsafe_code)]
 
 use crate::allocations::Trace;
@@ -25,7 +25,7 @@ use trijet::{Buffer, Bytes, Device, Error, ErrorKind, Graph, Result};
 pub(crate) struct Definition {
     samples: usize,
     workloads: Vec<Named>,
-    /// The number of graphs with memory of their own.
+    /// The number of graphs with their own memory.
     graphs: usize,
     #[serde(default)]
     peers: Vec<Peer>,
@@ -37,7 +37,7 @@ struct Named {
     name: String,
     #[serde(flatten)]
     workload: Workload,
-    /// The most memory that may be held, in percent of what is allocated at once.
+    /// Maximum memory that may be held, in percent of the maximum that is allocated at once.
     limit_percent: Option<u64>,
     /// The allocators of the peers.
     #[serde(default)]
@@ -71,7 +71,7 @@ impl Definition {
     }
 }
 
-/// The figures of a replay, with the names that the peers have for them.
+/// The figures of a replay, with the names that the peers use.
 fn figures(outcome: ReplayOutcome, peak: u64) -> Vec<Value> {
     let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len().max(1) as f64;
     let each = Value::new("each allocation", "ns", mean(&outcome.allocate_ns));
@@ -92,7 +92,8 @@ fn figures(outcome: ReplayOutcome, peak: u64) -> Vec<Value> {
 /// Replays all workloads, and adds their rows to the results.
 ///
 /// # Errors
-/// `InvalidValue` if memory was given to two owners at once; every error of the device and of a peer.
+/// `InvalidValue` if memory was given to two owners at once; every error of the device and of a
+/// peer.
 pub(crate) fn measure(
     (heap, pool): (&Device, &Device),
     definition: &Definition,
@@ -152,20 +153,20 @@ fn replays(
         Ok(figures(outcome, peak))
     };
     let mut sides = vec![Side::new(format!("{}, heap", named.name), || run(heap, limit))];
-    // A pool of the library has no limit; that of a peer has.
+    // A pool of the library has no limit; a pool of a peer has one.
     if limit.is_none() {
         sides.push(Side::new(format!("{}, pool", named.name), || run(pool, None)));
     }
     record(setting, &mut sides, samples, str::to_owned, results)
 }
 
-/// The launches of each graph.
+/// The number of launches of each graph.
 const LAUNCHES: usize = 100;
-/// The steps of a graph, and the bytes of the memory of each.
+/// The number of steps of a graph, and the number of bytes of the memory of each step.
 const GRAPH_STEPS: u8 = 8;
 const GRAPH_BYTES: usize = 4 << 20;
 
-/// Memory for each of several steps: that of a step is freed behind the next one's.
+/// Memory for each of several steps. The memory of a step is freed after the next step.
 fn chain(recording: &Recording) -> Result<()> {
     let s = recording.stream()?;
     let mut before: Option<Buffer<u8>> = None;
@@ -177,7 +178,7 @@ fn chain(recording: &Recording) -> Result<()> {
     Ok(())
 }
 
-/// Graphs with memory of their own: what they hold, and the time of a launch.
+/// Graphs with their own memory: the memory that they hold, and the time of a launch.
 fn graphs(
     device: &Device,
     definition: &Definition,

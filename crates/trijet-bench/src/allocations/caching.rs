@@ -1,21 +1,23 @@
-//! A model of an allocator that caches segments, by the rules of PyTorch's `CUDACachingAllocator` without expandable
-//! segments: blocks of one stream lie in segments of the driver, are split and joined within their segment, and
-//! a segment returns to the driver only when all of it is free.
+//! A model of an allocator that caches segments, by the rules of PyTorch's `CUDACachingAllocator`
+//! without expandable segments: blocks of one stream lie in segments of the driver, are split and
+//! joined within their segment, and a segment returns to the driver only when all of it is free.
 //!
-//! It has sizes and addresses, and no memory. A trace that is replayed over it shows where free memory is of no use.
+//! It has sizes and addresses, and no memory. A trace that is replayed over it shows where free
+//! memory cannot be used.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sizes are multiples of this.
+/// Sizes are multiples of this number.
 const UNIT: u64 = 512;
 /// The largest block of the segments for small blocks, and the size of these segments.
 const SMALL_MAX: u64 = 1 << 20;
 const SMALL_SEGMENT: u64 = 2 << 20;
-/// Blocks below the first size come from segments of the second one. Larger blocks have segments of their own.
+/// Blocks smaller than `LARGE_MIN` come from segments of a fixed size. A larger block has its own
+/// segment.
 const LARGE_MIN: u64 = 10 << 20;
 const LARGE_SEGMENT: u64 = 20 << 20;
-/// The sizes of segments of their own are multiples of this.
+/// The size of a segment for one block is a multiple of this number.
 const SEGMENT_UNIT: u64 = 2 << 20;
 
 /// The address of a block, or of a segment.
@@ -42,14 +44,15 @@ struct Segment {
 pub struct Caching {
     limit: u64,
     blocks: BTreeMap<Address, Block>,
-    /// The free blocks by stream, kind of segment and size.
+    /// The free blocks, by stream, kind of segment and size.
     free: BTreeSet<(u16, bool, u64, Address)>,
     segments: BTreeMap<Address, Segment>,
     /// The bytes of all segments.
     held: u64,
-    /// Calls of the driver.
+    /// The number of calls of the driver.
     calls: u64,
-    /// Where the next segment begins. The addresses of a returned one are used again, if it is large enough.
+    /// The address of the next segment. The addresses of a returned segment are used again if it is
+    /// large enough.
     end: Address,
     gaps: BTreeMap<Address, u64>,
 }
@@ -94,7 +97,8 @@ impl Caching {
         sizes.fold((0, 0), |(sum, largest), bytes| (sum + bytes, largest.max(bytes)))
     }
 
-    /// Allocates for a stream. `None` if there is no memory, also after all segments without a live block were returned.
+    /// Allocates for a stream. `None` if there is no memory, even after all segments without a live
+    /// block were returned.
     pub fn allocate(&mut self, bytes: u64, stream: u16) -> Option<Address> {
         let bytes = bytes.max(1).checked_next_multiple_of(UNIT)?;
         let found = self.find(bytes, stream).or_else(|| {
@@ -119,7 +123,7 @@ impl Caching {
     /// Frees a block.
     ///
     /// # Panics
-    /// If no live block begins at the address.
+    /// If no live block starts at the address.
     pub fn free_block(&mut self, address: Address) {
         let mut block = self.take(address).expect("it is live");
         assert!(!block.is_free, "it is live");
@@ -192,7 +196,7 @@ impl Caching {
         Some(address)
     }
 
-    /// Returns the segments that are free as a whole.
+    /// Returns the segments that are completely free.
     fn release(&mut self) {
         let whole = |(address, segment): (&Address, &Segment)| {
             let block = self.blocks[address];
@@ -216,7 +220,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// The example of teaching texts.
+    /// The example of textbooks.
     #[test]
     fn a_hundred_megabytes_are_free_and_fifty_are_refused() {
         let mut caching = Caching::new(200 * MIB);
@@ -224,10 +228,10 @@ mod tests {
         assert_eq!(caching.held(), 200 * MIB);
         all.iter().step_by(2).for_each(|address| caching.free_block(*address));
         assert_eq!(caching.free_bytes(), (100 * MIB, 20 * MIB));
-        // Whole segments return, and their addresses are not needed side by side.
+        // Whole segments return to the driver. Their addresses need not be adjacent.
         assert!(caching.allocate(50 * MIB, 0).is_some());
 
-        // In one segment, they cannot.
+        // Within one segment, they must be.
         let mut caching = Caching::new(200 * MIB);
         let whole = caching.allocate(200 * MIB, 0).expect("room");
         caching.free_block(whole);

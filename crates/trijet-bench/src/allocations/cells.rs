@@ -1,9 +1,9 @@
-//! The cells of a line of a text with columns. A cell may stand in quotes, and has commas then.
+//! The cells of a line of a text with columns. A cell may be quoted; then it may contain commas.
 #![forbid(unsafe_code)]
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 
-/// Takes lines apart. The cells of a line stay until the next one.
+/// Splits lines. The cells of a line stay until the next one.
 #[derive(Debug)]
 pub(super) struct Cells {
     reader: Reader,
@@ -14,7 +14,7 @@ pub(super) struct Cells {
 impl Cells {
     /// For lines of at most `most` bytes.
     pub(super) fn new(most: usize) -> Self {
-        // A line of commas has one cell more than bytes.
+        // A line of commas has one cell more than it has bytes.
         let reader = ReaderBuilder::new().terminator(Terminator::Any(b'\n')).build();
         Self { reader, text: vec![0; most + 1], ends: vec![0; most + 1] }
     }

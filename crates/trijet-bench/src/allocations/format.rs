@@ -1,20 +1,23 @@
 //! Traces of allocations as text: one row for each call, in columns that the first line names.
 //!
-//! The columns `Thread`, `Action`, `Pointer`, `Size` and `Stream` are those of the log of RAPIDS rmm, so its logs can be
-//! replayed. `Nanos`, `Other` and `Device` are additions, and other columns are not read. The rows of each device are a
-//! trace of their own, with pointers, streams and threads of their own: an address of one device means nothing on another
-//! one. A text without the column is of one device. The actions are:
+//! The columns `Thread`, `Action`, `Pointer`, `Size` and `Stream` come from the log of RAPIDS rmm,
+//! so its logs can be replayed. `Nanos`, `Other` and `Device` are additions, and other columns are
+//! not read. The rows of each device are a separate trace, with its own pointers, streams and
+//! threads: an address of one device means nothing on another one. A text without the column
+//! `Device` is about one device. The actions are:
 //!
 //! | action | columns | meaning |
 //! |---|---|---|
-//! | `allocate` | `Pointer`, `Size`, `Stream` | memory for work of the stream; the pointer is its name from now on |
-//! | `free` | `Pointer`, `Stream` | the memory is given back behind the work that the stream holds |
+//! | `allocate` | `Pointer`, `Size`, `Stream` | memory for work of the stream, named by the pointer
+//! |
+//! | `free` | `Pointer`, `Stream` | the memory is free after the work that the stream holds |
 //! | `use` | `Pointer`, `Stream`, `Nanos` | a kernel that uses the memory for that long |
-//! | `follow` | `Stream`, `Other` | later work of the stream follows the work that the other one holds |
+//! | `follow` | `Stream`, `Other` | later work of the stream follows the work that `Other` holds |
 //! | `synchronize` | `Stream` | the host waits for the stream |
 //!
-//! Rows with the action `allocate failure` or `deallocate failure`, which rmm writes, are counted and left out. So is a last
-//! line that a program did not write to its end. A cell may stand in quotes, and a mark of UTF-8 may stand before the text.
+//! Rows with the action `allocate failure` or `deallocate failure`, which rmm writes, are counted
+//! and left out. So is an incomplete last line. A cell may be quoted, and a UTF-8 byte order mark
+//! may precede the text.
 #![forbid(unsafe_code)]
 
 use super::cells::Cells;
@@ -25,20 +28,21 @@ use trijet::{Error, ErrorKind, Result};
 
 /// The first line of a trace that this module writes.
 const HEAD: &str = "Thread,Action,Pointer,Size,Stream,Nanos,Other";
-/// The column that follows in a text of several devices.
+/// The last column of a text about several devices.
 const DEVICE: &str = ",Device";
-/// The most threads and streams of a trace, and the most devices of a text.
+/// Maximum number of threads and of streams of a trace, and of devices of a text.
 const NAMES_MAX: usize = 256;
-/// The longest line.
+/// Maximum length of a line.
 const LINE_MAX: usize = 4096;
 
 /// The mark that some editors and spreadsheets write before a text.
 const MARK: char = '\u{feff}';
 
-/// The outcome of reading a part of a line, or what is wrong with it.
+/// A part of a line, or what is wrong with it.
 type Parsed<T> = std::result::Result<T, String>;
 
-/// A call of a trace. Allocations have the numbers from 0 on, in the order of their rows; so have streams and threads.
+/// A call of a trace. Allocations are numbered from 0, in the order of their rows. Streams and
+/// threads are numbered in the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceRow {
     /// The host thread that makes the call.
@@ -59,7 +63,7 @@ pub enum Action {
         /// The stream.
         stream: u16,
     },
-    /// Gives memory back behind the work of a stream.
+    /// Frees memory after the work of a stream.
     Free {
         /// The number of the allocation.
         id: u32,
@@ -72,10 +76,10 @@ pub enum Action {
         id: u32,
         /// The stream of the kernel.
         stream: u16,
-        /// How long it lasts.
+        /// The duration of the kernel.
         ns: u32,
     },
-    /// Lets the later work of a stream follow the work that another one holds.
+    /// Lets the later work of a stream follow the work that another stream holds.
     Follow {
         /// The stream that waits.
         stream: u16,
@@ -115,7 +119,7 @@ pub struct Trace {
     pub threads: u16,
 }
 
-/// The numbers of names, in the order in which they come.
+/// The numbers of names, in the order of their first use.
 #[derive(Debug, Default)]
 struct Names(HashMap<String, u16>);
 
@@ -134,7 +138,7 @@ impl Names {
     }
 }
 
-/// The places of the columns in a line.
+/// The indices of the columns in a line.
 #[derive(Debug, Default)]
 struct Columns {
     names: Vec<String>,
@@ -156,7 +160,7 @@ impl Columns {
         self.names.iter().position(|column| column == name)
     }
 
-    /// The cell of a column; empty without the column.
+    /// The cell of a column; empty if there is no such column.
     fn cell<'l>(&self, cells: &[&'l str], name: &str) -> &'l str {
         self.place(name).and_then(|place| cells.get(place)).map_or("", |cell| *cell)
     }
@@ -239,18 +243,18 @@ impl Reader {
     }
 }
 
-/// The trace of a device, among those of a text.
+/// The trace of one device of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceTrace {
     /// The name of the device; empty in a text without the column `Device`.
     pub device: String,
     /// Its calls.
     pub trace: Trace,
-    /// The calls that failed in the program, by its log. They are not among those of the trace.
+    /// The number of calls that failed in the program, by its log. They are not in the trace.
     pub failed: u64,
 }
 
-/// What a text has.
+/// The content of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
     /// The traces of all devices, in the order of their first rows.
@@ -259,8 +263,8 @@ pub struct Text {
     pub cut: Option<u64>,
 }
 
-/// Reads the traces of all devices of a text. The last line of a program that ended early may have no end. Without an end
-/// it counts if it has a cell for each column and is right.
+/// Reads the traces of all devices of a text. If the program ended early, the last line may be
+/// incomplete. A last line without a line end counts if it has a cell for each column and is valid.
 ///
 /// ```
 /// use trijet_bench::allocations::{read_all, text_of};
@@ -276,10 +280,10 @@ pub struct Text {
 /// # Ok::<(), trijet::Error>(())
 /// ```
 ///
-/// # Errors
-/// `InvalidValue` with the number of the line, for a line that is too long, an action that is unknown, a cell that is
-/// not a number, a quote without an end, an allocation whose pointer is allocated already, and a use or a free of one that is not;
-/// `Io` if the text cannot be read or is not UTF-8.
+/// `InvalidValue` with the number of the line, for a line that is too long, an unknown action, a
+/// cell that is not a number, a quote without an end, an allocation whose pointer is allocated
+/// already, and a use or a free of a pointer that is not; `Io` if the text cannot be read or is not
+/// UTF-8.
 pub fn read_all(text: impl BufRead) -> Result<Text> {
     let mut columns = Columns::default();
     let (mut devices, mut readers) = (Names::default(), Vec::<(String, Reader)>::new());
@@ -335,13 +339,13 @@ pub fn read_all(text: impl BufRead) -> Result<Text> {
     Ok(Text { devices, cut })
 }
 
-/// The traces as a text, which [`read_all`] reads. The rows of each device follow one another.
+/// The traces as a text, which [`read_all`] reads. The rows of each device are together.
 #[must_use]
 pub fn text_of(traces: &[DeviceTrace]) -> String {
     let is_named = traces.iter().any(|one| !one.device.is_empty());
     let mut text = format!("{HEAD}{}\n", if is_named { DEVICE } else { "" });
     for DeviceTrace { device, trace, .. } in traces {
-        // A cell has no comma and no end of a line.
+        // A cell must not contain a comma or a line end.
         let device = device.replace([',', '\r', '\n'], " ");
         let end = if is_named { format!(",{}", device.trim()) } else { String::new() };
         trace.write(&mut text, &end);
@@ -362,7 +366,7 @@ impl Trace {
     /// Reads the trace of a text of one device.
     ///
     /// # Errors
-    /// Those of [`read_all`], and `InvalidValue` for a text of several devices.
+    /// Errors of [`read_all`], and `InvalidValue` for a text of several devices.
     pub fn read(text: impl BufRead) -> Result<Self> {
         let mut all = read_all(text)?.devices;
         if all.len() > 1 {
@@ -396,7 +400,7 @@ impl Trace {
         }
     }
 
-    /// The most bytes that are allocated at once.
+    /// Maximum number of bytes that are allocated at once.
     #[must_use]
     pub fn peak(&self) -> u64 {
         let mut sizes = vec![0; self.allocations as usize];
@@ -470,7 +474,8 @@ mod tests {
         assert!(refusal(&format!("{head}{many}")).contains("one stream more than 256"));
     }
 
-    /// A spreadsheet writes such a text. The mark was once a part of the name of the first column.
+    /// A spreadsheet writes such a text. The byte order mark was once taken as a part of the first
+    /// column's name.
     #[test]
     fn a_mark_before_the_text_and_quotes_around_cells_are_read() -> Result<()> {
         let plain = "Action,Pointer,Size,Stream\nallocate,1,8,0\nfree,1,,0\n";
@@ -481,7 +486,7 @@ mod tests {
         Ok(())
     }
 
-    /// A program that ends early leaves such a line, whose cells may be parts of what they were.
+    /// A program that ends early leaves such a line, whose cells may be cut off.
     #[test]
     fn a_last_line_without_its_end_is_cut_off_unless_it_is_whole() -> Result<()> {
         let whole = "Action,Pointer,Size,Stream\nallocate,0x7f00,8,0\n";
@@ -506,7 +511,8 @@ mod tests {
         Ok(())
     }
 
-    /// Both devices have memory at the same address at once, and the streams of each are counted alone.
+    /// Both devices have memory at the same address at once, and the streams of each device are
+    /// counted separately.
     #[test]
     fn the_rows_of_each_device_are_a_trace_of_their_own() -> Result<()> {
         let text = "Action,Pointer,Size,Stream,Device\nallocate,1,300,7,a\nallocate,1,200,8,b\n\

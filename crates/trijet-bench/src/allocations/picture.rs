@@ -1,5 +1,5 @@
-//! The address space of an allocator during a replay, for a picture: its allocations, the memory that it held, and the
-//! allocations that it refused.
+//! The address space of an allocator during a replay, for a picture: its allocations, the memory
+//! that it held, and the allocations that it refused.
 #![forbid(unsafe_code)]
 
 use super::caching::Caching;
@@ -7,7 +7,7 @@ use super::format::{Action, Trace};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The points of a curve at most.
+/// Maximum number of points of a curve.
 const POINTS_MAX: usize = 2000;
 
 /// The address space of an allocator during a replay.
@@ -17,9 +17,9 @@ pub struct Panel {
     pub name: String,
     /// The bytes that it may hold.
     pub limit: Option<u64>,
-    /// The most bytes that it held.
+    /// Maximum number of bytes that it held.
     pub held_peak: u64,
-    /// The most bytes that were allocated at once.
+    /// Maximum number of bytes that were allocated at once.
     pub live_peak: u64,
     /// The number of refused allocations.
     pub failed: u64,
@@ -33,11 +33,11 @@ pub struct Panel {
     pub blocks: Vec<(u64, u64, u64, i64, u16, u32)>,
     /// The refused allocations.
     pub failures: Vec<Refused>,
-    /// Rows, each with the bytes that are held and allocated.
+    /// Some of the rows, each with the held and the allocated bytes.
     pub curve: Vec<(u64, u64, u64)>,
 }
 
-/// Memory that is held from a row to another one.
+/// Memory that is held from one row to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct HeldRange {
     /// The row of the call that took it.
@@ -59,7 +59,7 @@ pub struct Refused {
     pub wanted: u64,
     /// The free bytes that the allocator held.
     pub free: u64,
-    /// The largest of them in one piece.
+    /// The size of the largest free piece.
     pub largest: u64,
 }
 
@@ -67,9 +67,9 @@ pub struct Refused {
 #[derive(Debug)]
 pub(super) struct Recorder {
     panel: Panel,
-    /// The place of each live allocation in the list of blocks.
+    /// The index of each live allocation in the list of blocks.
     places: BTreeMap<u32, usize>,
-    /// The held memory: the place in the list by address and size.
+    /// The held memory, by address and size, with its index in the list.
     held: BTreeMap<(u64, u64), usize>,
     /// The row that is being recorded.
     row: u64,
@@ -149,7 +149,7 @@ impl Recorder {
         self.row += 1;
     }
 
-    /// Ends the picture of a run with these figures.
+    /// Ends the picture of a run, with these figures.
     pub(super) fn finish(mut self, held_peak: u64, driver_calls: u64, waits: u64) -> Panel {
         self.panel.held_peak = held_peak;
         (self.panel.driver_calls, self.panel.waits) = (driver_calls, waits);

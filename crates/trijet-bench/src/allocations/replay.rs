@@ -1,7 +1,7 @@
 //! The replay of a trace over the memory of a device.
 //!
-//! Every use is a kernel that compares the tag in the memory with that of its owner, so memory that two owners have
-//! ends the replay with an error.
+//! Every use is a kernel that compares the tag in the memory with the tag of its owner. So memory
+//! that two owners have ends the replay with an error.
 #![forbid(unsafe_code)]
 
 use super::format::{Action, Trace, TraceRow};
@@ -19,9 +19,9 @@ pub struct ReplayOutcome {
     pub allocate_ns: Vec<f64>,
     /// The host's time of each free.
     pub free_ns: Vec<f64>,
-    /// From the first row to the end of all work.
+    /// The time from the first row to the end of all work.
     pub whole: Nanos,
-    /// The most bytes that were held from the device.
+    /// Maximum number of bytes that were held from the device.
     pub held_peak: u64,
     /// The number of refused allocations. Rows that use them were left out.
     pub failed: u64,
@@ -29,21 +29,23 @@ pub struct ReplayOutcome {
     pub calls: u64,
     /// Waits of streams that were inserted.
     pub waits: u64,
-    /// The address space over time, if it was asked for.
+    /// The address space over time, if it was requested.
     pub panel: Option<Panel>,
 }
 
-/// How to replay a trace.
+/// The options of a replay.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The most bytes that the heap may hold; only for a device with a heap.
+    /// Maximum number of bytes that the heap may hold; only for a device with a heap.
     pub limit: Option<u64>,
-    /// The name of the allocator in a picture. With it, the address space is recorded. The figures stay those of a
-    /// run without a picture: the recorder looks at the heap and changes nothing in it.
+    /// The name of the allocator in a picture. With it, the address space is recorded. The figures
+    /// are the same as in a run without a picture, because the recorder looks at the heap and
+    /// changes nothing in it.
     pub picture: Option<String>,
 }
 
-/// The turn of a row among those of several threads that have an object in common: its number, and the rows before.
+/// The turn of a row among the rows of several threads that use a common object: the index of the
+/// object, and the number of rows before.
 type Turn = (usize, u32);
 
 /// An allocation of the trace.
@@ -64,13 +66,13 @@ struct Lane {
 struct Replay<'a> {
     device: &'a Device,
     trace: &'a Trace,
-    /// For each row.
+    /// The turns of each row.
     turns: Vec<Vec<Turn>>,
     lanes: Vec<Lane>,
     slots: Vec<Mutex<Slot>>,
-    /// The rows that are done, for each allocation and then for each stream.
+    /// The number of rows that are done, for each allocation and then for each stream.
     done: Vec<AtomicU32>,
-    /// Ends all threads after an error of one.
+    /// Whether all threads must end, because one had an error.
     stopped: AtomicBool,
     clock_ns: f64,
     /// The recorder of the address space, if there is a picture.
@@ -87,7 +89,7 @@ struct Measured {
     recording: Duration,
 }
 
-/// The objects of a row: allocations, and then streams.
+/// The objects of a row: its allocations, and then its streams.
 fn objects(trace: &Trace, action: Action) -> [Option<usize>; 3] {
     let of = |id: u32| Some(id as usize);
     let stream = |number: u16| Some(trace.allocations as usize + usize::from(number));
@@ -136,7 +138,7 @@ fn held_by(device: &Device) -> Vec<(u64, u64)> {
     ranges.map(|range| (range.start, range.end - range.start)).collect()
 }
 
-/// The time that two looks at the clock take.
+/// The time of two readings of the clock.
 fn clock_ns() -> f64 {
     let looks = (0..1000).map(|_| Instant::now().elapsed().as_secs_f64() * 1e9);
     looks.fold(f64::INFINITY, f64::min)
@@ -146,7 +148,7 @@ impl<'a> Replay<'a> {
     fn new(device: &'a Device, trace: &'a Trace, recorder: Option<Recorder>) -> Result<Self> {
         let lane = |_| {
             let stream = device.stream()?;
-            // Not from the heap, whose memory belongs to the trace.
+            // This memory is not from the heap, because the heap belongs to the trace.
             let mut errors = device.alloc::<u32>(1)?;
             stream.fill_bytes(&mut errors, 0)?;
             Ok(Lane { stream, errors: Mutex::new(errors) })
@@ -188,7 +190,7 @@ impl<'a> Replay<'a> {
                         measured.allocate_ns.push((ns - self.clock_ns).max(0.0));
                         *self.slot(id) = Slot { buffer: Some(buffer), is_used: false };
                     }
-                    // More bytes than there are addresses are refused as a wrong value.
+                    // A size beyond all addresses is refused as a wrong value.
                     Err(error)
                         if matches!(
                             error.kind(),
@@ -279,8 +281,9 @@ impl<'a> Replay<'a> {
         }))
     }
 
-    /// Makes the call of a row, and records where memory lies. Rows of several threads count in the order in which
-    /// they are recorded. A free is recorded before its call, because another thread may get the memory at once.
+    /// Makes the call of a row, and records the addresses of its memory. Rows of several threads
+    /// count in the order in which they are recorded. A free is recorded before its call, because
+    /// another thread may get the memory at once.
     fn recorded(&self, action: Action, measured: &mut Measured) -> Result<()> {
         let Some(recorder) = &self.recorder else { return self.row(action, measured) };
         let begin = Instant::now();
@@ -295,7 +298,8 @@ impl<'a> Replay<'a> {
         recorder.held(held_by(self.device));
         if let Action::Allocate { id, bytes, stream } = action {
             if measured.failed > failed {
-                // The refusal has looked for all memory that is free, so there is nothing left to gather.
+                // Before it refused, the heap looked for all free memory, so nothing is left to
+                // gather.
                 let stats = self.device.heap_stats().unwrap_or_default();
                 recorder.refused(bytes, (stats.free.0 + stats.pending.0, stats.largest_free.0));
             } else {
@@ -335,9 +339,9 @@ impl<'a> Replay<'a> {
 /// # Ok::<(), trijet::Error>(())
 /// ```
 ///
-/// # Errors
-/// `InvalidValue` if memory was given to two owners at once; `Unsupported` for a limit of a device that allocates from a
-/// pool, whose picture has no memory that is held; every error of the device but `OutOfMemory`, which is counted.
+/// `InvalidValue` if memory was given to two owners at once; `Unsupported` for a limit on a device
+/// that allocates from a pool, whose picture has no held memory; every error of the device except
+/// `OutOfMemory`, which is counted.
 pub fn replay(device: &Device, trace: &Trace, options: &Options) -> Result<ReplayOutcome> {
     device.synchronize()?;
     device.trim_memory(Bytes(0))?;
@@ -413,7 +417,7 @@ mod tests {
         Ok(())
     }
 
-    /// Threads pass allocations on, and each finds its own tags.
+    /// Threads hand allocations to each other, and each thread finds its own tags.
     #[test]
     fn threads_replay_their_rows_in_the_order_of_common_objects() -> Result<()> {
         let device = Device::open(trijet::Select::Host(0))?;
@@ -430,7 +434,7 @@ mod tests {
         Ok(())
     }
 
-    /// Memory is in pieces, and the limit is as large as what is held.
+    /// The memory is in pieces, and the limit equals the memory that is held.
     #[test]
     fn a_picture_has_what_a_caching_allocator_refuses_and_the_heap_gives() -> Result<()> {
         let device = checked_device(Order::Greedy)?;
@@ -448,7 +452,8 @@ mod tests {
         Ok(())
     }
 
-    /// 200 MiB that were one allocation, then ten, of which five are free; then 50 MiB are asked for.
+    /// One allocation of 200 MiB is freed and becomes ten, and five of these are freed. Then 50 MiB
+    /// are requested.
     fn fragmented() -> Trace {
         let mut text = "Action,Pointer,Size,Stream\nallocate,0,209715200,0\nfree,0,,0\n".to_owned();
         let lines = (1..=10).map(|id| format!("allocate,{id},20971520,0\n"));

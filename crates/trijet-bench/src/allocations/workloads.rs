@@ -10,31 +10,33 @@ use trijet::testing::Prng;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Workload {
-    /// Kernels in several streams, each with memory that is allocated right before it and freed right behind it: the rule
-    /// `multi_stream_allocations` of RAPIDS rmm.
+    /// Kernels in several streams. The memory of each kernel is allocated directly before it and
+    /// freed directly after it: the rule `multi_stream_allocations` of RAPIDS rmm.
     Streams {
         /// The number of streams.
         streams: u16,
-        /// The kernels of a stream.
+        /// The number of kernels of a stream.
         kernels: u32,
-        /// How long each one lasts.
+        /// The duration of each kernel.
         kernel_ns: u32,
     },
-    /// The steps of a server of a language model: sequences come with a prompt, get pages for their keys and values, and go.
-    /// Each step has scratch memory for its tokens. Results are used in a second stream.
+    /// The steps of a server of a language model: sequences arrive with a prompt, get pages for
+    /// their keys and values, and leave. Each step has scratch memory for its tokens. Results are
+    /// used in a second stream.
     Serving {
         /// The number of steps.
         steps: u32,
-        /// The sequences at once.
+        /// The number of sequences at once.
         sequences: usize,
         /// The size of a page, for 16 tokens.
         page_bytes: u64,
-        /// The scratch memory of a token.
+        /// The size of the scratch memory of a token.
         scratch_bytes: u64,
-        /// How long the kernel of a step lasts.
+        /// The duration of the kernel of a step.
         kernel_ns: u32,
     },
-    /// Allocations that several threads make in several streams. Some are handed to another thread and stream.
+    /// Allocations by several threads in several streams. Some are handed to another thread and
+    /// stream.
     Churn {
         /// The number of threads.
         threads: u16,
@@ -44,14 +46,14 @@ pub enum Workload {
         allocations: u32,
         /// The largest size.
         size_max: u64,
-        /// How long each kernel lasts.
+        /// The duration of each kernel.
         kernel_ns: u32,
     },
-    /// Calls that allocate many small pieces and free all of them at their end.
+    /// Calls that allocate many small pieces, and free all of them at their end.
     Tiny {
         /// The number of calls.
         calls: u32,
-        /// The allocations of a call.
+        /// The number of allocations of a call.
         pieces: u32,
     },
 }
@@ -125,9 +127,9 @@ struct Sequence {
 /// The streams of a server: its model, and the copies of results.
 const MODEL: u16 = 0;
 const RESULTS: u16 = 1;
-/// The tokens of a page.
+/// The number of tokens of a page.
 const PAGE_TOKENS: usize = 16;
-/// The pieces of scratch memory of a step.
+/// The number of pieces of scratch memory of a step.
 const SCRATCHES: u64 = 6;
 
 fn serving(steps: u32, sequences: usize, [page, scratch]: [u64; 2], ns: u32) -> Trace {
@@ -185,7 +187,7 @@ struct Owned {
     stream: u16,
 }
 
-/// The allocations that each thread keeps.
+/// The number of allocations that each thread keeps.
 const KEPT: usize = 24;
 
 fn churn([threads, streams]: [u16; 2], allocations: u32, size_max: u64, ns: u32) -> Trace {
@@ -200,7 +202,8 @@ fn churn([threads, streams]: [u16; 2], allocations: u32, size_max: u64, ns: u32)
     for number in 0..allocations {
         let thread = u16::try_from(number % u32::from(threads)).unwrap_or(0);
         let stream = own(thread, below(u64::from(streams)));
-        // As many small sizes as large ones: the size is drawn below a power of two that is drawn before.
+        // There are as many small sizes as large ones: first a power of two is drawn, then a size
+        // below it.
         let bits = 8 + below(u64::from(size_max.max(512).ilog2()) - 7);
         let id = maker.allocate(thread, 1 + below((1 << bits).min(size_max)), stream);
         maker.push(thread, Action::Use { id, stream, ns });
@@ -269,7 +272,7 @@ mod tests {
         ]
     }
 
-    /// The reader demands that what is used and freed is allocated.
+    /// The reader refuses a use or a free of memory that is not allocated.
     #[test]
     fn each_workload_is_a_trace_that_frees_what_it_allocates() -> trijet::Result<()> {
         for workload in all() {

@@ -1,8 +1,8 @@
 //! Chains of kernels, each after its predecessor: launched one by one, as a graph, and as dependent
 //! launches.
 //!
-//! Each block of a kernel adds one to a word of its own. The words show that every kernel of the
-//! chain ran, one after the other.
+//! Each block of a kernel adds one to its own word. The words show that every kernel of the chain
+//! ran, one after the other.
 
 use super::lab::Lab;
 use super::table::{Attribute, Handle, UpdateResult, ask};
@@ -25,11 +25,11 @@ pub(crate) const DEPENDENT_PTX: &str = include_str!("dependent.ptx");
 pub(crate) enum ChainLink {
     /// One block that does nothing.
     Empty,
-    /// A block per multiprocessor. Each kernel begins when its predecessor has ended.
+    /// A block per multiprocessor. Each kernel starts when its predecessor has ended.
     Plain,
-    /// Dependent launches. Each kernel waits for its predecessor, then lets the next one begin.
+    /// Dependent launches. Each kernel waits for its predecessor, then lets the next one start.
     WaitThenTrigger,
-    /// Dependent launches. Each kernel lets the next one begin, then waits for its predecessor.
+    /// Dependent launches. Each kernel lets the next one start, then waits for its predecessor.
     TriggerThenWait,
 }
 
@@ -168,8 +168,9 @@ impl<'a> Chains<'a> {
         Ok(costs)
     }
 
-    /// Captures a chain anew, with a block less in each kernel at every second time, and updates the graph of the
-    /// one before with it. Each sample is the host's time of the capture and of the update, in nanoseconds.
+    /// Captures a chain again, every second time with a block less in each kernel, and updates the
+    /// previous graph with it. Each sample has the host's time of the capture and of the update, in
+    /// nanoseconds.
     ///
     /// # Errors
     /// `InvalidValue` for a wrong count; every error of the driver.

@@ -47,11 +47,11 @@ pub(crate) struct Lab {
     pub(super) pass: Handle,
     pub(super) tick: Handle,
     host: Handle,
-    /// 64 KiB: counters of the chains, and the target of copies.
+    /// 64 KiB: counters of the chains, and the destination of copies.
     pub(super) memory: u64,
 }
 
-/// The bytes behind `Lab::memory` and `Lab::host`.
+/// The size of the memory at `Lab::memory` and at `Lab::host`.
 pub(super) const MEMORY_BYTES: usize = 1 << 16;
 
 unsafe extern "C" fn nothing(_: *mut c_void) {}
@@ -277,7 +277,7 @@ impl Lab {
         })
     }
 
-    /// Times kernels on two streams in turn, each ordered after its predecessor by an event.
+    /// Times kernels on two streams alternately, each ordered after its predecessor by an event.
     pub(crate) fn hops(&self, count: u32) -> Result<Cost> {
         self.burst(count, |index| {
             let (from, to) = match index % 2 {
@@ -311,7 +311,7 @@ impl Lab {
         })
     }
 
-    /// Whether the event of [`Lab::mark`] is complete. It also is before the first `mark`.
+    /// Whether the event of [`Lab::mark`] is complete. Before the first `mark`, it is.
     pub(crate) fn ready(&self) -> Result<bool> {
         let query = need(self.table.event_query, "event_query")?;
         // SAFETY: the event is our own and never destroyed, and a query has no effect.

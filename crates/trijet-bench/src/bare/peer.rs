@@ -7,7 +7,7 @@ use trijet::{Error, ErrorKind, Result};
 /// `CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED`.
 const ALREADY: i32 = 704;
 
-/// A source in the memory of one GPU, and a target in the memory of another.
+/// A source in the memory of one GPU, and a destination in the memory of another.
 #[derive(Debug)]
 pub(crate) struct Peers<'a> {
     from: &'a Lab,
@@ -95,7 +95,7 @@ impl<'a> Peers<'a> {
         Ok(())
     }
 
-    /// Frees the source and the target.
+    /// Frees the source and the destination.
     ///
     /// # Errors
     /// Every error of the driver.

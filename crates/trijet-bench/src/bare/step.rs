@@ -1,5 +1,5 @@
 //! Driver calls whose effect on running work is measured. Each call is prepared before the work
-//! begins, made while it runs, and undone after its end.
+//! starts, made while it runs, and undone after its end.
 
 use super::lab::{Lab, PTX};
 use super::table::{AccessDesc, AllocationProp, Handle, Location, ask};
@@ -11,7 +11,7 @@ const MIB: usize = 1 << 20;
 const ON_DEVICE: i32 = 1;
 const READ_WRITE: i32 = 3;
 
-/// A driver call that the library does not offer by itself. Sizes are in MiB.
+/// A driver call that the library does not offer. Sizes are in MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BareStep {
     /// `cuMemAlloc`.
@@ -26,7 +26,7 @@ pub(crate) enum BareStep {
     Register(usize),
     /// `cuMemHostUnregister`.
     Unregister(usize),
-    /// `cuMemMap` and `cuMemSetAccess` of a handle that exists.
+    /// `cuMemMap` and `cuMemSetAccess` of an existing handle.
     Map(usize),
     /// `cuMemUnmap`.
     Unmap(usize),
@@ -127,7 +127,7 @@ impl Lab {
         }
     }
 
-    /// Destroys what is still held. No work may be running.
+    /// Destroys the objects that are still held. No work may be running.
     pub(crate) fn clean(&self, step: BareStep, held: &mut Held) -> Result<()> {
         match step {
             BareStep::Alloc(_) => self.free_device(held),

@@ -149,8 +149,8 @@ pub(super) fn need<F>(function: Option<F>, name: &'static str) -> Result<F> {
         .ok_or_else(|| Error::new(ErrorKind::Unsupported, name, "the driver has no such function"))
 }
 
-/// Calls one function of the table and checks its code. The text describes the arguments and says
-/// why they are valid for the call.
+/// Calls one function of the table and checks its code. The text describes the arguments and
+/// explains why they are valid for the call.
 macro_rules! ask {
     ($table:expr, $field:ident ( $($arg:expr),* $(,)? ), $why:literal) => {{
         let function = crate::bare::table::need($table.$field, stringify!($field))?;

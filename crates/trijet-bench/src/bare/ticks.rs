@@ -26,25 +26,25 @@ const fn spec(name: &'static str, ptx: &'static str) -> KernelSpec {
     KernelSpec::new(name, Code::ptx(ptx), shape).twin(twin)
 }
 
-/// A kernel of which each block adds one to the word of its number.
+/// A kernel. Each of its blocks adds one to the word with the block's number.
 pub(crate) type Tick = Kernel<(Ptr<InOut<u32>>,)>;
 
 pub(crate) static TICK: Tick =
-    // SAFETY: the entry takes one address, and block n adds one to word n, of which there are as many as
-    // blocks by the check of the shape.
+    // SAFETY: the entry takes one address, and block n adds one to word n. By the check of the
+    // shape there are as many words as blocks.
     unsafe { Kernel::declare(spec("tick", PTX)) };
 
-/// Waits for the kernel before, then lets the next one begin.
+/// Waits for the previous kernel, then lets the next one start.
 pub(crate) static WAIT_THEN_TRIGGER: Tick =
-    // SAFETY: as `TICK`; it touches memory behind its wait only.
+    // SAFETY: as `TICK`; it touches memory only after its wait.
     unsafe { Kernel::declare(spec("wait_then_trigger", DEPENDENT_PTX)) };
 
-/// Lets the next kernel begin, then waits for the one before.
+/// Lets the next kernel start, then waits for the previous one.
 pub(crate) static TRIGGER_THEN_WAIT: Tick =
     // SAFETY: as `TICK`; it touches memory behind its wait only.
     unsafe { Kernel::declare(spec("trigger_then_wait", DEPENDENT_PTX)) };
 
-/// As many steps in one launch: between two of them all blocks wait for each other.
+/// The same number of steps in one launch. Between two steps, all blocks wait for each other.
 const STEPS_CODE: &str = r#"
 extern "C" __global__ void steps(unsigned count, unsigned* words, unsigned long long blocks, unsigned* arrived,
                                  unsigned long long) {
@@ -62,7 +62,7 @@ extern "C" __global__ void steps(unsigned count, unsigned* words, unsigned long 
 }
 "#;
 
-/// A persistent kernel: `(count, words, arrived)`, where `arrived` is one word that is zero.
+/// A persistent kernel: `(count, words, arrived)`. `arrived` is one word, which must be zero.
 pub(crate) static STEPS: Kernel<(u32, InOut<u32>, InOut<u32>)> = {
     let run: fn(&mut Tile<'_>) = |tile| {
         let count: u32 = tile.scalar(0);
@@ -80,8 +80,8 @@ pub(crate) static STEPS: Kernel<(u32, InOut<u32>, InOut<u32>)> = {
         if fits { Ok(()) } else { Err("words and blocks that do not fit".to_owned()) }
     });
     let spec = KernelSpec::new("steps", Code::source(STEPS_CODE), shape).twin(twin);
-    // SAFETY: it takes (unsigned, unsigned*, u64, unsigned*, u64). Block n adds to word n, of which there are as many as
-    // blocks, and all add to one more word. All blocks are resident, since the shape demands a cooperative launch, so
-    // each wait ends.
+    // SAFETY: it takes (unsigned, unsigned*, u64, unsigned*, u64). Block n adds to word n, there
+    // are as many words as blocks, and all blocks add to one more word. All blocks are resident,
+    // since the shape demands a cooperative launch, so each wait ends.
     unsafe { Kernel::declare(spec) }
 };

@@ -18,7 +18,7 @@ const HANDOVER_MAX: f64 = 0.02;
 /// Copies in both directions at once pay if each keeps this share of its rate alone.
 const DUPLEX_SHARE_MIN: f64 = 0.6;
 
-/// The beginnings of the names of rows about loading a kernel.
+/// The names of rows about loading a kernel start with one of these.
 const LOADING: [&str; 3] = ["module load", "kernel look-up", "first launch"];
 
 /// A piece of advice.
@@ -54,8 +54,8 @@ impl Advice {
     }
 }
 
-/// The smallest size from which every rate is at least `share` of the best one. If the largest size
-/// is slower than that, the size with the best rate.
+/// The smallest size at which this and every larger size have at least `share` of the best rate. If
+/// the largest size is slower than that, the size with the best rate.
 ///
 /// ```
 /// use trijet::Bytes;
@@ -189,7 +189,7 @@ fn named(f: &Findings, held: impl Fn(&super::findings::Blocked) -> bool) -> Vec<
 }
 
 /// Whether two kernels ran at once without a call between them. If they did not, a kernel that was
-/// held back does not tell anything about the call before it.
+/// held back tells nothing about the call before it.
 #[must_use]
 pub fn kernels_overlap(f: &Findings) -> bool {
     let control = f.blocked.iter().find(|b| b.call == CONTROL);

@@ -12,7 +12,7 @@ pub enum Path {
     Upload,
     /// The device to page-locked host memory.
     Download,
-    /// Upload and download at once. The rate is that of each direction.
+    /// Upload and download at once. The rate is the rate of each direction.
     Duplex,
     /// Ordinary host memory to the device.
     PageableUpload,
@@ -115,10 +115,10 @@ pub struct BlockingPair {
     pub agreeing: (usize, usize),
 }
 
-/// How many kernels ran at once, each in a stream of its own with an operation behind it.
+/// The number of kernels that ran at once. Each had its own stream, with an operation after it.
 #[derive(Debug, Clone)]
 pub struct QueueShare {
-    /// The operation behind each kernel.
+    /// The operation after each kernel.
     pub behind: &'static str,
     /// The number of streams.
     pub streams: u64,
@@ -131,12 +131,12 @@ pub struct QueueShare {
 /// Limits of the device.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
-    /// One-block kernels that ran at once, and the number that was launched.
+    /// The number of one-block kernels that ran at once, and the number that was launched.
     pub resident_grids: Option<(u64, u64)>,
-    /// The same with an event record behind each kernel.
+    /// The same with an event record after each kernel.
     pub resident_recorded: Option<u64>,
-    /// `Ok`: the number of launches behind a busy stream before one held the host up. `Err`: the
-    /// number of launches, none of which held the host up.
+    /// `Ok`: the number of launches after a busy stream before one delayed the host. `Err`: the
+    /// number of launches, if none delayed the host.
     pub queue_depth: Option<Result<u64, u64>>,
     /// Device memory of one stream.
     pub stream_bytes: Option<u64>,
@@ -160,7 +160,7 @@ pub struct ChainLaunch {
     pub kernel: &'static str,
     /// The way.
     pub way: &'static str,
-    /// Kernels in the chain.
+    /// The number of kernels in the chain.
     pub kernels: u32,
     /// Time on the device per kernel, in nanoseconds.
     pub kernel_ns: Samples,
@@ -195,15 +195,15 @@ pub struct Neighbour {
 pub struct Link {
     /// The ordinal of the source.
     pub from: u32,
-    /// The ordinal of the target.
+    /// The ordinal of the destination.
     pub to: u32,
-    /// Alone.
+    /// The rate of copies of this pair alone.
     pub alone: Samples,
-    /// With copies the other way at once.
+    /// The rate with copies in the other direction at the same time.
     pub both: Samples,
-    /// With copies between all pairs of GPUs at once.
+    /// The rate with copies between all pairs of GPUs at the same time.
     pub all: Samples,
-    /// With these, and copies of all GPUs from and to the host.
+    /// The rate with these, and with copies of all GPUs from and to the host.
     pub beside: Samples,
 }
 
@@ -234,7 +234,7 @@ pub struct Findings {
     pub pairs: Vec<BlockingPair>,
     /// Limits.
     pub limits: Limits,
-    /// Kernels at once beside each kind of operation behind them.
+    /// The number of kernels at once, for each kind of operation after them.
     pub queue_shares: Vec<QueueShare>,
     /// Ways to allocate.
     pub allocations: Vec<AllocPair>,

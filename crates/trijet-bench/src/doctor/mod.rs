@@ -1,8 +1,8 @@
 //! Measurements of this machine, and advice from them: rates of copies, the cost of calls, calls
 //! that hold the host or other streams back, limits, and ways to allocate and to launch.
 //!
-//! The behaviour of a driver beyond the laws, such as a wait inside `cuMemFree`, is an observation on this
-//! machine. It is not a promise, and the library does not rely on it.
+//! If a driver does more than the laws require, such as a wait inside `cuMemFree`, this is an
+//! observation on this machine. It is not a promise, and the library does not rely on it.
 //!
 //! `measure` uses the device; `verdict` and `advice` are functions of numbers.
 #![forbid(unsafe_code)]

@@ -12,21 +12,21 @@ const MIB: u64 = 1 << 20;
 pub(super) struct Plan {
     /// Sizes of copies.
     pub(super) sizes: &'static [u64],
-    /// The most bytes of a sample with several copies.
+    /// Maximum number of bytes of a sample with several copies.
     pub(super) sample_bytes: u64,
-    /// The most copies of a sample, far below the depth of a queue.
+    /// Maximum number of copies of a sample, far below the depth of a queue.
     pub(super) copies_max: usize,
-    /// Samples of each figure, after a warm-up.
+    /// The number of samples of each figure, after a warm-up.
     pub(super) repeats: usize,
     /// The length of the kernel beside which calls are made, in milliseconds.
     pub(super) kernel_ms: f64,
-    /// Calls of one sample.
+    /// The number of calls of one sample.
     pub(super) burst: u32,
     /// Sizes of allocations.
     pub(super) allocations: &'static [u64],
-    /// Kernels that are launched at once, each on its own stream.
+    /// The number of kernels that are launched at once, each on its own stream.
     pub(super) grids: usize,
-    /// The most launches behind a busy stream.
+    /// Maximum number of launches after a busy stream.
     pub(super) launches_max: usize,
 }
 

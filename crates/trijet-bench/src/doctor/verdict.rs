@@ -8,7 +8,7 @@ use std::fmt;
 /// is launched on stream b. Times are the host's, in microseconds since the launch on a.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation {
-    /// The begin of the call.
+    /// The start of the call.
     pub call_us: f64,
     /// The return of the call.
     pub returned_us: f64,
@@ -40,7 +40,7 @@ pub enum StreamVerdict {
     Free,
     /// The kernel ended after the long one.
     HeldBack,
-    /// The host was held up, so that the kernel was launched after the end of the long one.
+    /// The host was delayed, so that the kernel was launched after the end of the long one.
     IssuedAfter,
     /// The kernel ended too shortly before the long one to tell.
     Unclear,
@@ -67,8 +67,8 @@ impl fmt::Display for StreamVerdict {
     }
 }
 
-/// A call is too long for a verdict if it takes more than this share of the kernel's remaining time
-/// on an idle device.
+/// A call is too long for a verdict if on an idle device it takes more than this share of the
+/// kernel's remaining time.
 const OWN_SHARE_MAX: f64 = 0.5;
 
 /// Judges the effect on the host. `alone_us` is the time of the call on an idle device.
@@ -107,19 +107,20 @@ pub fn stream(o: &Observation) -> StreamVerdict {
     }
 }
 
-/// The most frequent verdict, and its count. Of equally frequent verdicts, the smallest wins.
+/// The verdict with the highest count, and its count. Of equally frequent verdicts, the smallest
+/// wins.
 #[must_use]
 pub fn majority<V: Copy + Ord>(verdicts: &[V]) -> Option<(V, usize)> {
     let count = |v: &V| verdicts.iter().filter(|other| *other == v).count();
     verdicts.iter().map(|v| (*v, count(v))).max_by(|a, b| a.1.cmp(&b.1).then(b.0.cmp(&a.0)))
 }
 
-/// The number of launches that fit behind a busy stream: those before the first launch that
-/// returned only after the end of the busy kernel. Each launch is given by its begin and its end in
+/// The number of launches that fit after a busy stream: the launches before the first one that
+/// returned only after the end of the busy kernel. Each launch is given by its start and its end in
 /// microseconds since the start of that kernel, which runs for `kernel_us`.
 ///
 /// # Errors
-/// The number of launches, if none was held up.
+/// The number of launches, if none was delayed.
 pub fn queue_depth(launches: &[(f64, f64)], kernel_us: f64) -> Result<u64, u64> {
     let held =
         |(begin, end): &(f64, f64)| *begin < 0.5 * kernel_us && end - begin > 0.25 * kernel_us;
@@ -129,8 +130,9 @@ pub fn queue_depth(launches: &[(f64, f64)], kernel_us: f64) -> Result<u64, u64> 
     }
 }
 
-/// How many equal kernels ran at once, by the time of all of `streams` streams with one each. They ran
-/// in as many waves as the time is multiples of that of one stream.
+/// The number of equal kernels that ran at once, if `streams` streams with one kernel each took
+/// `whole_us`. They ran in waves, and the number of waves is the time divided by the time of one
+/// stream.
 ///
 /// ```
 /// use trijet_bench::doctor::verdict::at_once;
@@ -144,8 +146,9 @@ pub fn at_once(streams: u64, whole_us: f64, one_us: f64) -> u64 {
     streams.div_ceil(waves)
 }
 
-/// How many of several equal kernels ran at once: those that ended within one and a half times the
-/// length of one. On a machine that is busy, the first one can take longer than one alone did, and counts then.
+/// The number of equal kernels that ran at once: those that ended within one and a half times the
+/// length of one. On a busy machine, the first one can take longer than a kernel alone did. It
+/// counts even then.
 #[must_use]
 pub fn resident(ends_us: &[f64], kernel_us: f64) -> u64 {
     let first = ends_us.iter().copied().fold(f64::INFINITY, f64::min);
@@ -217,12 +220,12 @@ mod tests {
         assert_eq!(queue_depth(&launches, 30_000.0), Err(1021));
         launches.push((3063.0, 30_001.0));
         assert_eq!(queue_depth(&launches, 30_000.0), Ok(1021));
-        // A host that was interrupted for a millisecond was not held up by the queue.
+        // A host that was interrupted for a millisecond was not delayed by the queue.
         launches[10].1 += 1000.0;
         assert_eq!(queue_depth(&launches, 30_000.0), Ok(1021));
     }
 
-    /// A time that is not a multiple of a wave is rounded to the next one.
+    /// A time that is not a multiple of a wave is rounded to the nearest one.
     #[test]
     fn kernels_at_once_follow_from_the_number_of_waves() {
         assert_eq!([63.0, 32.3, 40.1, 39.0].map(|ms| at_once(64, ms * 1e3, 4e3)), [4, 8, 7, 7]);

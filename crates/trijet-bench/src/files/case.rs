@@ -1,4 +1,5 @@
-//! One case: a job with its place and its output. The command, the peers and the threads run in turn.
+//! One case: a job with its place and its output. The command, the peers and the threads run in
+//! turn.
 #![forbid(unsafe_code)]
 
 use super::definition::{Case, Definition, End, Job, Kind, Output, Variant};
@@ -18,9 +19,9 @@ use trijet::{Error, ErrorKind, Result};
 /// The figure of a command's process, from start to end.
 const PROCESS: &str = "process";
 /// The figure that a command prints itself: from the allocation of its buffers to the last write.
-/// Threads of this process have it, too.
+/// Threads of this process have it too.
 const RUN: &str = "run";
-/// Every byte of an existing output before a run.
+/// The value of every byte of an existing output before a run.
 const OLD: u8 = 0xa5;
 
 /// The input in a folder.
@@ -108,12 +109,12 @@ impl<'a> Comparison<'a> {
         ]
     }
 
-    /// Whether bringing the output to the disk takes time.
+    /// Whether it takes time to bring the output to the disk.
     fn waits(&self, end: End) -> bool {
         end == End::Synced && self.case.place == Kind::Disk
     }
 
-    /// Lets a program that waits for the disk run in some of the rounds only.
+    /// Lets a program that waits for the disk run in only some of the rounds.
     fn paced(&self, side: Side<'a>, end: End) -> Side<'a> {
         if self.waits(end) { side.every(self.definition.slow_every) } else { side }
     }
@@ -134,7 +135,7 @@ impl<'a> Comparison<'a> {
             let mut values = vec![Value::seconds(PROCESS, ran.seconds)];
             let report: serde_json::Value = serde_json::from_str(&ran.out)
                 .map_err(|error| broken(format!("printed no JSON: {error}")))?;
-            // `wall_ns` is null on a device whose times are those of a model.
+            // `wall_ns` is null on a device with modelled times.
             let ns = |key: &str| report[key].as_f64();
             if let (Some(setup_ns), Some(wall_ns)) = (ns("cold_setup_ns"), ns("wall_ns")) {
                 values.push(Value::seconds(RUN, (setup_ns + wall_ns) * 1e-9));
@@ -170,8 +171,8 @@ impl<'a> Comparison<'a> {
         self.paced(side, end)
     }
 
-    /// Runs every way of threads that only move bytes once, and keeps the fastest. On a disk, each of
-    /// these stands in the list a second time, and then synchronizes the output.
+    /// Runs every way of threads that only move bytes once, and keeps the fastest. On a disk, each
+    /// way is in the list a second time, and then also synchronizes the output.
     fn fastest(&'a self, results: &mut Results) -> Result<Vec<(Side<'a>, Program)>> {
         let counts = self.definition.threads.iter().filter(|count| **count <= self.stack.threads);
         let ways: Vec<_> = counts.flat_map(|count| Way::ALL.map(|way| (way, *count))).collect();
@@ -221,7 +222,8 @@ impl<'a> Comparison<'a> {
         fs::remove_file(self.out()).map_err(failed)
     }
 
-    /// Adds one row for each figure. The bound is that of the threads that end as the program does.
+    /// Adds one row for each figure. The bound comes from the threads with the same end as the
+    /// program.
     fn report(&self, sides: &[Side<'_>], programs: &[Program], results: &mut Results) {
         let peers: Vec<_> =
             sides.iter().zip(programs).filter(|(_, program)| **program == Program::Peer).collect();

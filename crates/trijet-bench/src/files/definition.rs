@@ -34,8 +34,8 @@ pub(super) struct Variant {
     pub(super) end: End,
 }
 
-/// The state of the output when a program ends: written, so that other processes can read it, or
-/// also synchronized with the disk.
+/// The state of the output when a program ends: either written, so that other processes can read
+/// it, or also synchronized with the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum End {
@@ -43,7 +43,7 @@ pub(super) enum End {
     Synced,
 }
 
-/// An operation, the cases that it runs in, and the digest of its result.
+/// An operation, the cases in which it runs, and the digest of its result.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Job {
@@ -157,7 +157,7 @@ pub(super) struct Size {
     pub(super) repeats: usize,
 }
 
-/// The definition that is a part of the program.
+/// The definition that is compiled into the program.
 pub(super) fn definition() -> Result<Definition> {
     parse(include_str!("../../definitions/files.toml"))
 }

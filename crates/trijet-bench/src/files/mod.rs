@@ -1,8 +1,9 @@
-//! From file to file: `trijet map` as a person runs it, beside threads that only move the same bytes
-//! and beside peers. The definition says what runs and what each output must be.
+//! From file to file: `trijet map` as a person runs it, beside threads that only move the same
+//! bytes and beside peers. The definition has the programs to run and the output that each must
+//! give.
 //!
-//! A run of a command has two times: that of its process, from start to end, and that of the run in
-//! it, as the command itself says. Threads of this process have one. The bound of a case is the
+//! A command has two times: the time of its process, from start to end, and the time of the run in
+//! it, which the command reports. Threads of this process have one. The bound of a case is the
 //! fastest way to move its bytes without a GPU.
 #![forbid(unsafe_code)]
 
@@ -25,8 +26,8 @@ use std::thread;
 use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
 
-/// The free space that a folder needs, in stacks: the input, the output, and a tenth more for the
-/// file system itself.
+/// The free space that a folder needs, in multiples of the stack: the input, the output, and a
+/// tenth more for the file system itself.
 const ROOM: f64 = 2.2;
 
 /// The sizes that a run uses, by the device.
@@ -40,13 +41,14 @@ enum Scale {
 ///
 /// # Errors
 /// `InvalidValue` for a wrong output or a wrong definition; `Unsupported` for a command that fails;
-/// `Io`; `Cancelled` before the end of the first case. Later, the results say that they are not whole.
+/// `Io`; `Cancelled` before the end of the first case. If it is cancelled later, the results are
+/// marked as incomplete.
 pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
     let is_gpu = setting.device.info().compute.0 > 0;
     measure(setting, &definition()?, if is_gpu { Scale::Gpu } else { Scale::Host }, steps)
 }
 
-/// A folder with the input and the folder that it is in, or the reason why there is none.
+/// A folder with the input, and its parent folder; or the reason why there is none.
 type Place<'a> = std::result::Result<(TempDir, &'a Path), String>;
 
 fn measure(
@@ -126,7 +128,8 @@ fn measure(
     Ok(results)
 }
 
-/// Makes a folder of a kind with the input in it. A machine without one is not an error.
+/// Makes a folder of a kind with the input in it. It is not an error if the machine has no such
+/// folder.
 fn place<'a>(kind: Kind, folders: &'a [PathBuf], stack: &Stack) -> Result<Place<'a>> {
     #[expect(clippy::cast_possible_truncation, reason = "a number of bytes")]
     #[expect(clippy::cast_sign_loss, reason = "it is not negative")]
@@ -138,8 +141,8 @@ fn place<'a>(kind: Kind, folders: &'a [PathBuf], stack: &Stack) -> Result<Place<
     Ok(found)
 }
 
-/// The expected hashes of each job, by its rule. The definition has their digest, too: a wrong rule is
-/// an error.
+/// The expected hashes of each job, by its rule. The definition also has their digest, so a wrong
+/// rule is an error.
 fn expected(definition: &Definition, scale: Scale, stack: &Stack) -> Result<Vec<Hashes>> {
     let mut all = Vec::new();
     for job in &definition.jobs {

@@ -9,11 +9,11 @@ use tempfile::TempDir;
 /// The type of a file system in memory (statfs(2), `TMPFS_MAGIC`).
 const TMPFS: u64 = 0x0102_1994;
 
-/// Makes a folder in the first of `folders` that is of the kind and has room for `bytes`. Returns it
-/// with the folder that it is in. It is removed when its value is dropped.
+/// Makes a folder in the first of `folders` that is of the kind and has room for `bytes`. Returns
+/// the new folder and its parent. The new folder is removed when its value is dropped.
 ///
 /// # Errors
-/// The reason for each folder why it is not used.
+/// For each folder, the reason why it is not used.
 pub(super) fn find(
     kind: Kind,
     folders: &[PathBuf],
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn a_folder_without_room_or_of_another_kind_is_refused_with_the_reason() {
         let here = [PathBuf::from(".")];
-        // The folder is of one of the kinds, and has less room than that.
+        // The folder is of one of the kinds, and has less room than required.
         for kind in [Kind::Tmpfs, Kind::Disk] {
             let why = find(kind, &here, u64::MAX).err().unwrap();
             let told = ["has ", "is in memory", "is not in memory"].map(|told| format!(". {told}"));

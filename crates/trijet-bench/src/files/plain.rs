@@ -1,5 +1,5 @@
-//! Threads that move the bytes of a file to another file without a GPU: the bound for a program that
-//! also computes.
+//! Threads that move the bytes of a file to another file without a GPU: the bound for a program
+//! that also computes.
 #![forbid(unsafe_code)]
 
 use super::definition::End;
@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
-/// How a thread puts a piece into the output.
+/// How a thread writes a piece to the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// It reads into a buffer, and writes the buffer.
@@ -39,7 +39,7 @@ fn length(bytes: u64) -> Result<usize> {
     usize::try_from(bytes).map_err(Error::other)
 }
 
-/// Opens the output, which exists or not, and makes it as long as the stack.
+/// Opens the output, creating it if necessary, and makes it as long as the stack.
 fn open(stack: &Stack, path: &Path) -> Result<File> {
     let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
     file.set_len(stack.bytes())?;

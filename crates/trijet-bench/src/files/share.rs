@@ -5,7 +5,7 @@ use std::io::{Error, Result};
 use std::sync::Mutex;
 use std::thread;
 
-/// Calls `work` for each item, on `threads` threads with a buffer of its own each. Returns the results
+/// Calls `work` for each item, on `threads` threads, each with its own buffer. Returns the results
 /// in the order of the items.
 ///
 /// # Errors

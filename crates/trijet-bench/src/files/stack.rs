@@ -1,7 +1,7 @@
 //! The stack of images, the result of each operation on it, and the hashes of a file.
 //!
-//! The operations are stated here a second time, pixel by pixel and without the library. So a result
-//! is compared with a rule and not with another run.
+//! The operations are defined here a second time, pixel by pixel and without the library. So a
+//! result is compared with a rule, and not with another run.
 #![forbid(unsafe_code)]
 
 use super::definition::{Op, Size};
@@ -88,7 +88,8 @@ impl Stack {
         }
     }
 
-    /// Calls `work` for every piece, on all threads. Returns the results in the order of the pieces.
+    /// Calls `work` for every piece, on all threads. Returns the results in the order of the
+    /// pieces.
     fn each<T: Send>(
         &self,
         work: impl Fn(&mut Vec<u8>, Range<u64>) -> Result<T> + Sync,
@@ -96,8 +97,8 @@ impl Stack {
         each(self.threads, self.pieces(), work)
     }
 
-    /// Writes the input to a new file, and waits until the disk has it. So the disk is idle when the
-    /// first run starts.
+    /// Writes the input to a new file, and waits until it is on the disk. So the disk is idle when
+    /// the first run starts.
     pub(super) fn write(&self, path: &Path) -> Result<()> {
         let file = File::create_new(path)?;
         self.each(|buffer, piece| {
@@ -120,7 +121,7 @@ impl Stack {
         Ok(Hashes(hashes))
     }
 
-    /// The hashes of the input, and so of a copy of it.
+    /// The hashes of the input. A copy of it has the same.
     pub(super) fn unchanged(&self) -> Result<Hashes> {
         self.expected(Op::Affine { scale: 1.0, offset: 0.0 })
     }
@@ -198,7 +199,7 @@ mod tests {
             assert_eq!(at(Op::Affine { scale: -1.0, offset: -1.0 }, index), 0);
             assert_eq!(at(Op::Affine { scale: 1.0, offset: 65535.0 }, index), 65535);
         }
-        // The first corner of the second page: four pixels, of which the edges count twice.
+        // The first corner of the second page: four pixels. The edges count twice.
         let (page, mut corner) = (35, Vec::new());
         for (index, times) in [(0, 4), (1, 2), (7, 2), (8, 1)] {
             corner.extend(std::iter::repeat_n(pixel(page + index), times));

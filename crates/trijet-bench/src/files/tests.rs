@@ -6,11 +6,11 @@ use crate::progress::Step;
 use std::fs;
 use trijet::{Device, Select};
 
-/// A command that does its work, where an output of an earlier run must be overwritten by consent.
+/// A command that does its work. It overwrites an output of an earlier run only with consent.
 const OURS: &str = r#"test ! -e "$1" || test "$2" = --over || exit 9; cp "$0" "$1"
 echo '{"cold_setup_ns": 1e8, "wall_ns": 4e8}'"#;
 
-/// A peer with a script, whose arguments are the input and the output.
+/// A peer with a script. The arguments of the script are the input and the output.
 fn peer(name: &str, script: &str) -> String {
     format!(
         "[[peers]]\nname = '{name}'\nprobe = ['true']\nlimit_s = 60\n\
@@ -18,8 +18,7 @@ fn peer(name: &str, script: &str) -> String {
     )
 }
 
-/// The benchmark in a folder of its own. The affine map of 1 and 0 changes nothing, so that `cp`
-/// computes it.
+/// The benchmark in its own folder. The affine map of 1 and 0 changes nothing, so `cp` computes it.
 struct Small {
     folder: TempDir,
     definition: Definition,
@@ -48,7 +47,7 @@ impl Small {
         Self { folder, definition }
     }
 
-    /// The case whose place is that of the folder.
+    /// The case in the place of this folder.
     fn case(mut self, output: Output) -> Self {
         let folders = [self.folder.path().to_owned()];
         let is_disk = place::find(Kind::Disk, &folders, 1).is_ok();
@@ -87,7 +86,7 @@ fn every_program_has_its_times_beside_the_fastest_threads() -> Result<()> {
     assert!(ours.len() == 1 && ours[0].contains(",s,0.500,0.500,0.500,3,"), "{printed:#?}");
     assert!(ours[0].contains("GB/s in; spread 0.000; 4.00 times as fast as a good peer"));
     assert_eq!(rows(&printed, "new output: trijet map, process").len(), 1, "{printed:#?}");
-    // In two of three rounds.
+    // The peer runs in two of three rounds.
     let peer = rows(&printed, "new output: a good peer, run");
     assert!(peer.len() == 1 && peer[0].contains(",s,2.000,2.000,2.000,2,"), "{printed:#?}");
     let mut plain = rows(&printed, "new output: plain threads=");
@@ -203,7 +202,7 @@ fn what_brings_its_output_to_the_disk_is_beside_threads_that_do_so_too() -> Resu
     let synced = Variant { name: "synced map".to_owned(), options: vec![], end: End::Synced };
     small.definition.variants.push(synced);
     let printed = small.run()?;
-    // The quotes end with the name, so the other cells have no commas.
+    // The quotes end with the name, so the other cells contain no commas.
     let cell = |part: &str, column: usize| {
         let row = rows(&printed, part).pop()?;
         let cells = row.rsplit_once("\",s,")?.1;

@@ -13,7 +13,7 @@ use trijet::{
     ViewMut,
 };
 
-/// Elements of the stray kernel in each step.
+/// The number of elements of the stray kernel in each step.
 const STRAY_WORDS: usize = 256;
 /// The size of the allocation in each step, in MiB.
 const SCRATCH_MIB: usize = 16;
@@ -40,7 +40,7 @@ struct Slot {
     y: Buffer<u32>,
 }
 
-/// The source and the target in host memory.
+/// The source and the destination in host memory.
 #[derive(Debug)]
 struct Arrays<S> {
     source: Buffer<u32, S>,
@@ -162,8 +162,8 @@ fn over_sync(desk: &mut Desk, side: Side) -> Result<()> {
     Ok(())
 }
 
-/// Bad: one value of each result is fetched synchronously, as for printing it. Good: it is copied
-/// in its stream, and read at the end.
+/// Bad: one value of each result is fetched synchronously, as if to print it. Good: it is copied in
+/// its stream, and read at the end.
 fn item(desk: &mut Desk, side: Side) -> Result<()> {
     let Arrays { source, landed } = &mut desk.arrays;
     for chunk in 0..desk.chunks {

@@ -2,7 +2,7 @@
 //! together.
 //!
 //! A common formula is judged as well. It calls two kernels concurrent if the time from the first
-//! begin to the end of the second is below 0.9 of the sum of both times. It is often wrong.
+//! start to the end of the second is below 0.9 of the sum of both times. It is often wrong.
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, work_ms};
@@ -80,7 +80,7 @@ impl Work {
 }
 
 impl Found {
-    /// Whether the verdict says that the kernels were concurrent; `None` if it does not say.
+    /// The verdict on whether the kernels were concurrent; `None` if there is none.
     fn says(&self) -> Option<bool> {
         match &self.verdict {
             Concurrency::Overlap { share, .. } => Some(*share >= SHARE_MIN),
@@ -89,7 +89,8 @@ impl Found {
         }
     }
 
-    /// Whether the kernels were concurrent, by the times of each alone and of both together.
+    /// Whether the kernels were concurrent, by the time of each alone and the time of both
+    /// together.
     pub(super) fn were(&self) -> bool {
         self.saved >= SHARE_MIN
     }

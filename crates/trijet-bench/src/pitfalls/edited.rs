@@ -1,5 +1,5 @@
 //! Mistakes that a program cannot make with the library, because frees and guards of the host
-//! always wait, also for memory that is ordered by hand.
+//! always wait, even for memory that is ordered by hand.
 //!
 //! The program that runs is the good one. The bad one is its ledger without that wait, as a program
 //! of plain driver calls would leave it.

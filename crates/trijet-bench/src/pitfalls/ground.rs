@@ -1,4 +1,4 @@
-//! The common ground of all pairs: a device, sizes, kernels of a known length, and a clock.
+//! The parts that all pairs share: a device, sizes, kernels of a known length, and a clock.
 #![forbid(unsafe_code)]
 
 use crate::overlap::hash;
@@ -13,7 +13,7 @@ use trijet::{Device, Error, ErrorKind, Result, Trace};
 /// The first and the largest number of rounds of a calibration.
 const ROUNDS_MIN: u32 = 1 << 6;
 const ROUNDS_MAX: u32 = 1 << 24;
-/// Measurements of each time in a calibration. The shortest counts.
+/// The number of measurements of each time in a calibration. The shortest counts.
 const TRIES: usize = 5;
 /// The host is too slow to recompute more rounds than this after every run. Then it compares only
 /// every word whose index is a multiple of `SAMPLE`, a prime.
@@ -51,14 +51,14 @@ enum Clock {
 pub(super) struct Ground {
     pub(super) device: Device,
     pub(super) size: Size,
-    /// Rounds of a kernel over a chunk.
+    /// The number of rounds of a kernel over a chunk.
     pub(super) rounds: u32,
-    /// Rounds that give a kernel of a few blocks the same length.
+    /// The number of rounds that give a kernel of a few blocks the same length.
     pub(super) small_rounds: u32,
     clock: Clock,
 }
 
-/// The time from the begin of the first call to the last end, in milliseconds.
+/// The time from the start of the first call to the last end, in milliseconds.
 fn length_ms(ops: &[Op]) -> f64 {
     let spans = || ops.iter().flat_map(|op| [op.call, op.times]).flatten();
     let begin = spans().map(|times| times.begin.0).min().unwrap_or(0);
@@ -99,7 +99,7 @@ impl Ground {
         Ok(ground)
     }
 
-    /// The rounds for which a kernel over `words` words takes `target_ms`.
+    /// The number of rounds for which a kernel over `words` words takes `target_ms`.
     #[expect(clippy::cast_possible_truncation, reason = "float casts saturate, and are clamped")]
     fn rounds_for(&self, words: usize, target_ms: f64) -> Result<u32> {
         let stream = self.device.stream()?;
@@ -158,7 +158,7 @@ pub(super) fn source(index: usize) -> u32 {
 
 /// The indices of the words that are compared, of a result of `len` words after `rounds` rounds.
 fn sample(len: usize, rounds: u32) -> impl Iterator<Item = usize> {
-    // To compute a word of the source is one more round.
+    // Computing a word of the source costs one more round.
     let cheap = len as u64 * (u64::from(rounds) + 1) <= ROUNDS_CHEAP;
     (0..len).step_by(if cheap { 1 } else { SAMPLE })
 }

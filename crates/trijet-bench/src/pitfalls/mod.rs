@@ -1,11 +1,12 @@
 //! Common mistakes, each as a pair of programs that run in turn: the factor between their times,
 //! and the remark or finding that only the bad program gets.
 //!
-//! After every run of a good program, its result is compared with the host's. So is that of a bad
-//! program whose mistake only costs time. A bad program with a race may compute the right result,
-//! so its wrong results are counted, and the ratio is the price of the cure. Times come from runs
-//! without a trace; remarks and findings come from one more run of each program, with a trace. On a
-//! host device the programs run in the virtual executor, and times are those of its model.
+//! After every run of a good program, its result is compared with the host's. So is the result of a
+//! bad program whose mistake only costs time. A bad program with a race may compute the right
+//! result, so its wrong results are counted, and the ratio is the price of the correction. Times
+//! come from runs without a trace; remarks and findings come from one more run of each program,
+//! with a trace. On a host device the programs run in the virtual executor, and the times come from
+//! its model.
 #![forbid(unsafe_code)]
 
 mod chunks;
@@ -132,11 +133,12 @@ fn modelled() -> Result<Device> {
     Ok(Device::host(HostConfig { executor, ranges: false, ..HostConfig::default() })?.remove(0))
 }
 
-/// Runs the benchmark, which has mistakes with pools of the driver, on a modelled device where there is no GPU.
+/// Runs the benchmark. Some mistakes are about pools of the driver. Without a GPU, it runs on a
+/// modelled device.
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result of a program that should be right; every error of the device.
-/// A wrong remark or finding is not an error. It is a note in the results.
+/// A wrong remark or finding is not an error, but a note in the results.
 pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Results> {
     let Definition { gpu, model } = definition()?;
     if device.info().compute.0 > 0 {

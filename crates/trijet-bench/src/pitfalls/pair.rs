@@ -62,7 +62,7 @@ pub(super) struct Pair {
 pub(super) struct Said {
     /// The text of the expected one, if the program got it.
     pub(super) flag: Option<String>,
-    /// For a remark, the largest possible saving, over all its places.
+    /// For a remark, the maximum possible saving, over all its places.
     pub(super) estimate_ms: Option<f64>,
     /// The name of each remark or finding, with its count.
     pub(super) names: Vec<(&'static str, usize)>,
@@ -77,9 +77,9 @@ pub(super) struct Outcome {
     pub(super) good: Said,
     bad_ms: Samples,
     good_ms: Samples,
-    /// The time of the bad program over that of the good one; for a race, the inverse.
+    /// The time of the bad program divided by the time of the good one; for a race, the inverse.
     factor: Samples,
-    /// Runs of the bad program with a wrong result, and all its runs.
+    /// The number of runs of the bad program with a wrong result, and of all its runs.
     damaged: (usize, usize),
 }
 

@@ -6,7 +6,7 @@ use super::pair::{Program, Side};
 use trijet::testing::WORK;
 use trijet::{Batch, Buffer, Bytes, Device, PinnedBuffer, Result, SourceOrder, Stream};
 
-/// Where the pieces go. It decides what the good program does.
+/// The destination of the pieces. It decides how the good program copies.
 enum Target {
     /// One array. The good program packs the pieces on the host, and copies them at once.
     Whole(Buffer<u32>),
@@ -24,7 +24,7 @@ struct Pieces {
     back: PinnedBuffer<u32>,
 }
 
-/// The distance between the begins of two pieces, in lengths of a piece.
+/// The distance between the starts of two pieces, in lengths of a piece.
 const STRIDE: usize = 2;
 
 impl Pieces {
@@ -130,7 +130,7 @@ impl Program for Pieces {
     }
 }
 
-/// Kernels of a few blocks, each with its own memory, on several streams in turn.
+/// Kernels of a few blocks, each with its own memory, distributed over several streams.
 struct Dealt {
     device: Device,
     rounds: u32,

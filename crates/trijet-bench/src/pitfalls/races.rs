@@ -1,4 +1,4 @@
-//! Programs that order their operations by events of their own, once with an event missing and once
+//! Programs that order their operations by their own events, once with an event missing and once
 //! with all. The result of a bad program depends on the device, but the program is always wrong.
 #![forbid(unsafe_code)]
 
@@ -8,10 +8,11 @@ use crate::manual::unordered;
 use trijet::testing::WORK;
 use trijet::{Buffer, Device, Event, PinnedBuffer, Result, Stream};
 
-/// The number of slots, for programs that use slots in turn.
+/// The number of slots, for programs that use slots alternately.
 const SLOTS: usize = 2;
 
-/// The streams, events and memory of all programs. The library orders every buffer without a note.
+/// The streams, events and memory of all programs. The library orders every buffer, except where a
+/// comment says otherwise.
 struct Race {
     device: Device,
     words: usize,
@@ -173,7 +174,7 @@ fn reused(race: &mut Race, side: Side) -> Result<()> {
 }
 
 /// A result is computed, copied on the device, and downloaded. Bad: one array for each step, and no
-/// event back to the previous step. Good: two arrays in turn, with events back.
+/// event back to the previous step. Good: two arrays alternately, with events back.
 fn overtaken(race: &mut Race, side: Side) -> Result<()> {
     let Race { a, b, c, rounds, .. } = race;
     let slots = if side == Side::Good { SLOTS } else { 1 };
@@ -260,7 +261,7 @@ fn in_flight(race: &mut Race, side: Side) -> Result<()> {
     Ok(())
 }
 
-/// Bad: a download to page-locked memory is copied on before it is complete.
+/// Bad: a download to page-locked memory is copied again before it is complete.
 fn landing(race: &mut Race, side: Side) -> Result<()> {
     let Race { a, b, rounds, .. } = race;
     for chunk in 0..race.chunks {

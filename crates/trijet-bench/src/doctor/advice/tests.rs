@@ -1,4 +1,4 @@
-//! Advice from hand-made numbers, among them those of a measured H200.
+//! Advice from hand-made numbers. Some are the numbers of a measured H200.
 
 use super::{Advice, derive, size_for, slots};
 use crate::doctor::findings::{AllocPair, Blocked, CallCost, ChainLaunch, Findings, Path, Rate};
@@ -69,7 +69,7 @@ fn of(f: &Findings, key: &str) -> Advice {
 #[test]
 fn the_chunk_is_the_smallest_that_all_directions_agree_on() {
     let advice = of(&links(), "chunk_bytes");
-    // 4 MiB reach 0.960 and 0.975 alone, but 0.949 with both at once.
+    // 4 MiB reach 0.960 and 0.975 in one direction alone, but 0.949 in both at once.
     assert_eq!(advice.value, Some((16 * MIB) as f64));
     assert!(advice.text.contains("H2D 4 MiB, D2H 4 MiB, both at once 16 MiB"), "{}", advice.text);
 }
@@ -80,14 +80,14 @@ fn several(values: [f64; 5]) -> Samples {
     samples
 }
 
-/// As on a host whose caches hold small copies: slots were once decided by the best row of each
-/// path, which is another one than that of the chunks.
+/// As on a host whose caches hold small copies. The slots were once decided by the best row of each
+/// path, which is not the row that decides the chunks.
 #[test]
 fn one_row_of_the_table_decides_chunks_and_slots() {
     let mut f = empty();
     curve(&mut f, Path::Upload, [3.0, 6.0, 9.0, 9.9, 10.0, 10.0]);
     curve(&mut f, Path::Download, [3.0, 6.0, 9.0, 9.9, 10.0, 10.0]);
-    // Both at once are fast in small copies only.
+    // Both directions at once are fast only in small copies.
     curve(&mut f, Path::Duplex, [2.0, 9.0, 9.0, 4.0, 5.2, 5.2]);
     let (chunk, slots) = (of(&f, "chunk_bytes"), of(&f, "slots"));
     assert_eq!(chunk.value, Some((4 * MIB) as f64));
@@ -96,7 +96,7 @@ fn one_row_of_the_table_decides_chunks_and_slots() {
     assert!(slots.text.contains("in copies of 4 MiB each direction keeps 40 %"), "{}", slots.text);
 }
 
-/// Advice once rested on figures with a spread of 285 % and did not say so.
+/// Advice once rested on figures with a spread of 285 % without a warning.
 #[test]
 fn advice_that_rests_on_noisy_figures_says_so() {
     let quiet = derive(&links());
@@ -127,7 +127,7 @@ fn a_dip_behind_a_good_size_moves_the_size_up() {
     assert_eq!(size_for(&[], 0.95), None);
 }
 
-/// As on a host whose caches hold the smaller sizes: there must be an answer all the same.
+/// As on a host whose caches hold the smaller sizes. Even then there must be an answer.
 #[test]
 fn large_sizes_that_are_slower_leave_the_fastest_one() {
     let curve = [(Bytes(1), 15.0), (Bytes(2), 20.0), (Bytes(4), 18.0)];

@@ -6,7 +6,8 @@ use crate::doctor::findings::AllocPair;
 use std::time::Instant;
 use trijet::{Bytes, Device, Result, Stream};
 
-/// Pairs of one sample: of cheap ones, and of those that get memory from the device each time.
+/// The number of pairs of one sample: of cheap pairs, and of pairs that get memory from the device
+/// each time.
 const CHEAP: u32 = 200;
 const DEAR: u32 = 12;
 

@@ -1,5 +1,5 @@
-//! The state that every measurement uses: the device, the plan and the findings. And how samples
-//! are taken.
+//! The state that every measurement uses: the device, the plan and the findings. Also the way in
+//! which samples are taken.
 
 use crate::bare::lab::Lab;
 use crate::doctor::findings::{Absent, Findings};
@@ -17,7 +17,7 @@ pub(super) struct Bench {
     pub(super) plan: Plan,
     /// For bare calls, on a GPU.
     pub(super) lab: Option<Lab>,
-    /// Rounds of the kernel `WORK` that take a millisecond.
+    /// The number of rounds of the kernel `WORK` that take a millisecond.
     pub(super) rounds_per_ms: f64,
     pub(super) found: Findings,
 }

@@ -1,6 +1,6 @@
-//! Measures which calls hold the host or another stream up: a long kernel runs on stream a, the
-//! call is made, and a short kernel is launched on stream b. The question is whether the call
-//! returned, and the short kernel ended, before the long kernel did.
+//! Measures which calls delay the host or another stream: a long kernel runs on stream a, the call
+//! is made, and a short kernel is launched on stream b. The question is whether the call returned,
+//! and the short kernel ended, before the long kernel did.
 
 mod call;
 mod stage;
@@ -16,7 +16,7 @@ use stage::Stage;
 use std::time::Instant;
 use trijet::{Error, ErrorKind, Result, Stream, StreamOptions};
 
-/// The longest wait for kernels of a few milliseconds.
+/// Maximum wait for kernels of a few milliseconds.
 const PATIENCE_US: f64 = 20e6;
 
 /// The kind of streams a and b.
@@ -35,7 +35,7 @@ impl Kind {
     }
 }
 
-/// The row without a call. If its kernel is held back, so is the kernel of every other row.
+/// The row without a call. If its kernel is held back, the kernels of all other rows are too.
 pub(in crate::doctor) const CONTROL: &str = "nothing";
 
 const ROWS: [(&str, Call, Kind); 34] = {

@@ -8,9 +8,9 @@ use std::time::Instant;
 use trijet::testing::WORK;
 use trijet::{Buffer, Device, Event, PinnedBuffer, Result, Stream};
 
-/// The elements of a copy of 4 KiB.
+/// The number of elements of a copy of 4 KiB.
 const ELEMENTS: usize = 1024;
-/// The elements of the kernel, which has one block.
+/// The number of elements of the kernel, which has one block.
 const SMALL: usize = 32;
 
 /// The streams, event and buffers for calls through the library.
@@ -44,7 +44,7 @@ const CALLS: [(&str, Option<Bare>, Option<Ours>); 12] = [
     ("stream wait for a word", Some(Lab::word_waits), None),
 ];
 
-/// The row whose cost decides how many slots a pipeline needs.
+/// The row whose cost decides the number of slots of a pipeline.
 pub(in crate::doctor) const HOP: &str = "kernel, event, other stream";
 
 impl Desk {

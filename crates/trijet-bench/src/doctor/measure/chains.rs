@@ -6,11 +6,11 @@ use crate::doctor::findings::ChainLaunch;
 use crate::stats::Samples;
 use trijet::Result;
 
-/// Kernels of a chain that is launched one by one: half the depth of a queue.
+/// The number of kernels of a chain that is launched one by one: half the depth of a queue.
 const KERNELS: u32 = 500;
-/// Kernels of the graph of empty kernels, whose cost is that of their launches.
+/// The number of kernels of the graph of empty kernels. Its cost is the cost of their launches.
 const EMPTY_KERNELS: u32 = 1000;
-/// The least compute capability with dependent launches.
+/// The lowest compute capability with dependent launches.
 const DEPENDENT_FROM: (u32, u32) = (9, 0);
 
 /// Names in the findings, by which the advice finds rows.

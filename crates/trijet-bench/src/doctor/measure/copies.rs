@@ -1,5 +1,5 @@
 //! Measures the rates of copies by size. Each size copies different bytes, which are compared at
-//! the target.
+//! the destination.
 
 use super::bench::{Bench, samples};
 use crate::doctor::findings::{Path, Rate};
@@ -10,7 +10,7 @@ use trijet::{
     Buffer, Bytes, Device, Error, ErrorKind, Nanos, PageableBuffer, PinnedBuffer, Result, Stream,
 };
 
-/// Copies within the device in one sample.
+/// The number of copies within the device in one sample.
 const ON_DEVICE_COPIES: u64 = 8;
 
 struct Desk {
@@ -21,13 +21,13 @@ struct Desk {
     target: PinnedBuffer<u64>,
     pages: PageableBuffer<u64>,
     pages_back: PageableBuffer<u64>,
-    /// Uploads end here.
+    /// The destination of uploads.
     a: Buffer<u64>,
-    /// Downloads begin here.
+    /// The source of downloads.
     b: Buffer<u64>,
 }
 
-/// The copies of one sample, and the elements of each.
+/// The number of copies of one sample, and of elements of each.
 #[derive(Clone, Copy)]
 struct Run {
     elements: usize,
@@ -117,8 +117,8 @@ impl Desk {
         Err(Error::new(ErrorKind::InvalidValue, "copy", cause))
     }
 
-    /// The device's time for one direction in seconds, and the share that the host spent in the
-    /// calls.
+    /// The device's time for one direction in seconds, and the share of it that the host spent in
+    /// the calls.
     fn one_way(&mut self, run: Run, path: Path) -> Result<(f64, f64)> {
         let stream = if path == Path::Upload { &self.up } else { &self.down };
         let (begin, end) = (self.device.timed_event()?, self.device.timed_event()?);
@@ -174,7 +174,7 @@ impl Desk {
     }
 
     /// The host's time for copies from or to pageable memory in seconds, until they are complete,
-    /// and the share that the host spent in the calls.
+    /// and the share of it that the host spent in the calls.
     fn pageable(&mut self, run: Run, path: Path) -> Result<(f64, f64)> {
         let start = Instant::now();
         for part in run.parts() {
@@ -216,7 +216,7 @@ fn size(desk: &mut Desk, run: Run, repeats: usize) -> Result<Vec<Rate>> {
     desk.prepare(run)?;
     for path in [Path::Upload, Path::Download] {
         if path == Path::Download {
-            // The downloads copy what was uploaded, after a copy within the device.
+            // The downloads copy the uploaded data, after a copy within the device.
             desk.up.copy(&desk.a.slice(run.all()), &mut desk.b.slice_mut(run.all()))?;
             desk.up.synchronize()?;
         }

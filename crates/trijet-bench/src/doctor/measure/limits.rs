@@ -8,8 +8,8 @@ use crate::stats::Samples;
 use std::time::Instant;
 use trijet::{Bytes, Device, Nanos, Result, TimedEvent};
 
-/// Streams of one sample. There are many, because the driver allocates some of their memory in
-/// steps of 2 MiB.
+/// The number of streams of one sample. There are many, because the driver allocates some of their
+/// memory in steps of 2 MiB.
 const STREAMS: u32 = 64;
 
 /// Measures new streams. A stream that reuses the resources of a dropped one is cheaper.
@@ -71,8 +71,9 @@ impl Crowd {
     }
 }
 
-/// Measures how many kernels run at once: those that end with the first. Event records between the
-/// launches can hold later kernels of other streams back, so it is measured with and without them.
+/// Measures how many kernels run at once: those that end together with the first. Event records
+/// between the launches can hold later kernels of other streams back, so it is measured with and
+/// without them.
 pub(super) fn resident_grids(bench: &mut Bench) -> Result<()> {
     let (count, device) = (bench.plan.grids, bench.device.clone());
     let rounds = bench.rounds(bench.plan.kernel_ms);
@@ -92,7 +93,7 @@ pub(super) fn resident_grids(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Counts launches behind a busy kernel until one holds the host up.
+/// Counts the launches after a busy kernel until one of them delays the host.
 pub(super) fn queue_depth(bench: &mut Bench) -> Result<()> {
     if !bench.found.on_gpu() {
         // Other work of the processor delays a launch.
@@ -112,7 +113,7 @@ pub(super) fn queue_depth(bench: &mut Bench) -> Result<()> {
             lane.launch(1)?;
             let end = micros(start);
             launches.push((begin, end));
-            // The kernel may end soon. Launches behind an idle stream would not be held up.
+            // The kernel may end soon. Launches after an idle stream would not be delayed.
             if end > 0.5 * kernel_us {
                 break;
             }

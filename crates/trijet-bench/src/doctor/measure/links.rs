@@ -1,4 +1,5 @@
-//! Measures the links between all GPUs of the machine: each alone, both ways, all at once, and beside copies of the host.
+//! Measures the links between all GPUs of the machine: each alone, in both directions, all at once,
+//! and beside copies of the host.
 
 use super::bench::Bench;
 use crate::doctor::findings::Link;
@@ -27,10 +28,10 @@ impl Move {
 /// Devices with memory and a stream for each copy between two ends.
 struct Fabric {
     devices: Vec<Device>,
-    /// The words of a copy, and the copies of a sample.
+    /// The number of words of a copy, and of copies of a sample.
     run: (usize, usize),
     sources: Vec<Buffer<u64>>,
-    /// Of each device: what the other devices copy there, each into its own, and what the host does.
+    /// For each device: a destination for each other device, and one for the host.
     targets: Vec<Vec<Buffer<u64>>>,
     up: Vec<PinnedBuffer<u64>>,
     down: Vec<PinnedBuffer<u64>>,
@@ -62,7 +63,8 @@ impl Fabric {
         Ok(Self { devices, run, sources, targets, up, down })
     }
 
-    /// Makes these copies at once, each often in a row. Returns the rate of each in 10^9 bytes per second.
+    /// Makes these copies at once, each of them several times in a row. Returns the rate of each in
+    /// 10^9 bytes per second.
     fn rates(&mut self, moves: &[Move]) -> Result<Vec<f64>> {
         self.devices.iter().try_for_each(Device::synchronize)?;
         let (words, copies) = self.run;
@@ -102,7 +104,7 @@ impl Fabric {
         streams.iter().map(rate).collect()
     }
 
-    /// Compares what all copies have written.
+    /// Compares the results of all copies.
     fn verify(&self) -> Result<()> {
         let count = self.devices.len();
         let all = |words: &[u64], of: usize| words.iter().all(|found| *found == word(of));

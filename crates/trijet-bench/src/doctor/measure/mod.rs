@@ -1,4 +1,4 @@
-//! The list of measurements. Each kind has a file of its own. If one fails, the findings say so,
+//! The list of measurements. Each kind has its own file. If one fails, the findings record this,
 //! and the others are still made.
 
 mod allocations;

@@ -1,5 +1,5 @@
-//! Measures which operations hold back other streams: how many kernels run at once, each in a stream of
-//! its own, if an operation of one kind is enqueued behind each.
+//! Measures which operations hold back other streams: each of several kernels has its own stream,
+//! with an operation of one kind after it. The number of kernels that run at once is the result.
 
 use super::bench::{Bench, micros};
 use super::work::Lane;
@@ -8,12 +8,12 @@ use crate::doctor::verdict;
 use std::time::Instant;
 use trijet::{Buffer, Device, Event, PinnedBuffer, Result, TimedEvent};
 
-/// The number of queues that is assumed where the device does not tell.
+/// The assumed number of queues, if the device does not tell it.
 const QUEUES: u32 = 8;
-/// The elements of the small copy and of the fill.
+/// The number of elements of the small copy and of the fill.
 const SMALL: usize = 32;
 
-/// The operation behind the kernel of each stream.
+/// The operation after the kernel of each stream.
 #[derive(Debug, Clone, Copy)]
 enum Behind {
     Nothing,
@@ -77,7 +77,7 @@ fn whole_us(device: &Device, rows: &mut [StreamRow], rounds: u32, behind: Behind
     Ok(micros(start))
 }
 
-/// Measures as many streams as there are queues, and twice as many.
+/// Measures with as many streams as there are queues, and with twice as many.
 pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     if bench.found.on_gpu() {
         let queues = bench.found.device.hardware_queues.unwrap_or(QUEUES);
@@ -117,8 +117,8 @@ mod tests {
     use crate::doctor::plan::Plan;
     use trijet::Select;
 
-    /// CPU threads show that every kind can be enqueued and counted. How many kernels they run at once
-    /// depends on the machine.
+    /// CPU threads show that every kind can be enqueued and counted. The number of kernels that
+    /// they run at once depends on the machine.
     #[test]
     fn every_kind_is_measured_for_both_numbers_of_streams() -> Result<()> {
         let device = Device::open(Select::Host(0))?;

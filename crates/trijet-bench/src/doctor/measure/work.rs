@@ -6,9 +6,9 @@ use std::time::Instant;
 use trijet::testing::WORK;
 use trijet::{Buffer, Device, Event, Readiness, Result, Stream};
 
-/// Less than one block, so that the rest of the device is free.
+/// The number of elements, less than one block, so that the rest of the device is free.
 const ELEMENTS: usize = 32;
-/// The largest number of rounds, which takes far longer than a calibration on every device.
+/// The largest number of rounds. It takes far longer than a calibration on every device.
 const ROUNDS_MAX: u32 = 1 << 28;
 /// A calibration is steady if its kernel takes at least this time.
 const STEADY_US: f64 = 4_000.0;
@@ -56,15 +56,15 @@ impl Lane {
 }
 
 impl Bench {
-    /// The rounds of a kernel that takes this time.
+    /// The number of rounds of a kernel that takes this time.
     #[expect(clippy::cast_possible_truncation, reason = "float casts saturate at the bound")]
     pub(super) fn rounds(&self, milliseconds: f64) -> u32 {
         ((self.rounds_per_ms * milliseconds) as u32).clamp(1, ROUNDS_MAX)
     }
 }
 
-/// Finds how many rounds take a millisecond. The last time is taken twice, because the clock of the
-/// device rises while it is busy.
+/// Finds the number of rounds that take a millisecond. The last time is taken twice, because the
+/// clock of the device rises while it is busy.
 pub(super) fn calibrate(bench: &mut Bench) -> Result<()> {
     let mut lane = Lane::new(&bench.device, bench.device.stream()?)?;
     let mut rounds = 1 << 10;

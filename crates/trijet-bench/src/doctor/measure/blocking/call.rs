@@ -9,7 +9,7 @@ pub(super) enum Call {
     Nothing,
     /// A bare driver call.
     Bare(BareStep),
-    /// A stream-ordered allocation on b, of memory that the pool holds. Sizes are in MiB.
+    /// A stream-ordered allocation on b, of memory that the pool holds already. Sizes are in MiB.
     Alloc(usize),
     /// The same with an empty pool.
     Grow(usize),
@@ -25,7 +25,7 @@ pub(super) enum Call {
     Pinned,
     /// A pageable upload of 16 MiB on b.
     PageableOnB,
-    /// A pageable upload of 4 KiB on a, behind the kernel.
+    /// A pageable upload of 4 KiB on a, after the kernel.
     FewPagesOnA,
     /// A pageable upload of 1 MiB on a, which does not fit into a command.
     PageableOnA,

@@ -1,5 +1,5 @@
-//! The resources of the measured calls: made before the long kernel begins, and dropped after it
-//! has ended.
+//! The resources of the measured calls. They are made before the long kernel starts, and dropped
+//! after it has ended.
 
 use super::call::Call;
 use crate::bare::lab::Lab;
@@ -40,7 +40,7 @@ pub(super) struct Stage<'a> {
     small_too: Buffer<u8>,
 }
 
-/// The work that the call itself launched. It must end, too, before stream b counts as free.
+/// The work that the call itself launched. It must also end before stream b counts as free.
 pub(super) struct Side<'a> {
     lab: Option<&'a Lab>,
     end: Rc<Event>,
@@ -143,7 +143,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Drops what is still held. No work may be running.
+    /// Drops the objects that are still held. No work may be running.
     pub(super) fn clean(&mut self, call: Call) -> Result<()> {
         if let (Call::Bare(step), Some(lab)) = (call, self.lab) {
             lab.clean(step, &mut self.held)?;
