@@ -60,17 +60,18 @@ impl Options {
             Ok(command) => return command,
             Err(wrong) => wrong,
         };
-        // The message quotes arguments. They are as wrong with escapes for control characters.
+        // The message quotes arguments. They are just as wrong if control characters are escaped.
         let escaped: Vec<OsString> = args.iter().map(|arg| shown(arg).to_string().into()).collect();
         say(&Self::command_of(&escaped).err().unwrap_or(wrong))
     }
 
-    /// The command of these arguments. An error has the usage of the command that it belongs to.
+    /// The command of these arguments. An error includes the usage of the command that it belongs
+    /// to.
     fn command_of(args: &[OsString]) -> Result<Command, clap::Error> {
         let parsed = Self::command().try_get_matches_from(args);
         let matches = parsed.map_err(|error| with_hint(error, args))?;
         let map = matches.subcommand_matches("map");
-        // It comes without an input and an output, which `MapOptions` has.
+        // It is used without the input and the output that `MapOptions` requires.
         if let Some(template) = map.and_then(|map| map.get_one("kernel_template")) {
             return Ok(Command::KernelTemplate(*template));
         }
@@ -84,7 +85,7 @@ impl Options {
 }
 
 impl Command {
-    /// Says what is wrong with the options and names, if that shows without reading a file.
+    /// Returns what is wrong with the options and names, if this shows without reading a file.
     fn wrong_usage(&self) -> Option<String> {
         match self {
             Self::Map(options) => options.wrong_name(),
@@ -113,11 +114,12 @@ fn version() -> &'static str {
     &VERSION
 }
 
-/// Prints help, the version or wrong usage, and ends the process: with status 1 if help or version cannot be written.
+/// Prints help, the version or wrong usage, and ends the process: with status 1 if help or version
+/// cannot be written.
 fn say(said: &clap::Error) -> ! {
     if said.use_stderr() {
         let lines = wrapped(&said.render().ansi().to_string(), &stderr());
-        // It has colours for the terminals that clap gives them. Failures are ignored, as by clap.
+        // It has the colours that clap chooses for the terminal. As in clap, failures are ignored.
         drop(write!(anstream::stderr(), "{lines}"));
         exit(said.exit_code());
     }
@@ -141,7 +143,7 @@ const OF_OPERATION: [(&str, &str); 7] = [
     ("--halo", "--kernel FILE"),
 ];
 
-/// Says which operation an option belongs to, if the operation is missing.
+/// Adds the operation that an option belongs to, if the operation is missing.
 fn with_hint(mut error: clap::Error, args: &[OsString]) -> clap::Error {
     let is_given = |option: &str| {
         let named =
@@ -170,7 +172,7 @@ fn with_usage(error: clap::Error, matches: &ArgMatches) -> clap::Error {
     }
 }
 
-/// The arguments without options that ask the command `help` for help.
+/// The arguments without the options that ask the command `help` for help.
 fn without_help_of_help(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.collect();
     if args.get(1).is_some_and(|command| command == "help") {
@@ -184,7 +186,7 @@ fn without_help_of_help(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
 pub(crate) enum Command {
     /// List the devices of this machine and the libraries that were found.
     Devices(DevicesOptions),
-    /// Apply an operation or a kernel of your own to an array.
+    /// Apply an operation or your own kernel to an array.
     Map(MapOptions),
     /// Run one job under four schedules and compare their times.
     Overlap(OverlapOptions),
@@ -209,7 +211,7 @@ pub(crate) enum Command {
     },
     /// Write manual pages, one for each command.
     Man(ManOptions),
-    /// Print a kernel to begin with: `trijet map --kernel-template`.
+    /// Print a kernel to start from: `trijet map --kernel-template`.
     #[command(skip)]
     KernelTemplate(KernelTemplate),
 }
@@ -240,7 +242,7 @@ pub(crate) struct SampleOptions {
 }
 
 impl SampleOptions {
-    /// Says why the name of the file is wrong, if it is.
+    /// Returns why the name of the file is wrong, if it is.
     fn wrong_name(&self) -> Option<String> {
         let cause = "a sample is an .npy file; `trijet map` makes a folder of PNG images of it";
         (!has_extension(&self.file, "npy")).then(|| format!("{}: {cause}", shown(&self.file)))
@@ -266,7 +268,7 @@ pub(crate) struct ManOptions {
 /// The options of `trijet devices`.
 #[derive(Debug, Args)]
 pub(crate) struct DevicesOptions {
-    /// Say where the libraries were looked for.
+    /// Show where the libraries were searched.
     #[arg(short, long)]
     pub(crate) verbose: bool,
     /// Print JSON instead of text.
@@ -277,9 +279,9 @@ pub(crate) struct DevicesOptions {
 /// The source of the times of single operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TimesName {
-    /// Pairs of events: from ready to end, the time in an engine's queue included.
+    /// Pairs of events: from ready to end, including the time in an engine's queue.
     Events,
-    /// The engine's own times, from begin to end. On a GPU this needs CUPTI.
+    /// The engine's own times, from start to end. On a GPU this needs CUPTI.
     Engines,
     /// The engine's own times where they are available, otherwise pairs of events.
     Auto,
@@ -314,12 +316,12 @@ pub(crate) struct OverlapOptions {
     /// The device: auto, cuda:N or host. Without a GPU the times come from a model of one.
     #[arg(long, default_value = "auto", hide_possible_values = true, value_parser = proposing::<DeviceName>(ONE))]
     pub(crate) device: DeviceName,
-    /// The size of the generated stack, in whole images of 8MiB, at least one [default: 4GiB on a GPU, 16MiB
-    /// without one].
+    /// The size of the generated stack, in whole images of 8MiB, at least one [default: 4GiB on a
+    /// GPU, 16MiB without one].
     #[arg(long, value_parser = bytes, conflicts_with = "input")]
     pub(crate) size: Option<Bytes>,
-    /// The chunk size of the first three schedules; the tuned schedule, which is drawn and explained, chooses its
-    /// own.
+    /// The chunk size of the first three schedules; the tuned schedule, which is drawn and
+    /// explained, chooses its own.
     #[arg(long, value_parser = bytes)]
     pub(crate) chunk: Option<Bytes>,
     /// The number of chunks in flight.
@@ -357,7 +359,7 @@ pub(crate) struct OverlapOptions {
 }
 
 impl OverlapOptions {
-    /// Says why the input is none, if its name shows that.
+    /// Returns why the file is not an input, if its name shows that.
     fn wrong_name(&self) -> Option<String> {
         let input = self.input.as_deref()?;
         let cause =

@@ -30,7 +30,7 @@ impl Digest {
         digest
     }
 
-    /// Adds the bytes that follow.
+    /// Adds the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }

@@ -1,4 +1,4 @@
-//! Keys of JSON, made from words of a report.
+//! Keys of JSON, made from the words of a report.
 #![forbid(unsafe_code)]
 
 /// The key of words: small letters, digits and `_`.

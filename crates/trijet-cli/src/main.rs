@@ -20,11 +20,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// The most streams with kernels that this process uses at once on a device, where that is more than
-/// a few. A traced program is another process, and keeps its environment.
+/// Maximum number of streams with kernels that this process uses at once on a device, if it is more
+/// than a few. A traced program is another process, and keeps its environment.
 fn streams_of(command: &Command) -> usize {
     match command {
-        // Slot streams: as many as there are slots.
+        // There are as many streams as slots.
         Command::Overlap(options) => options.depth.unwrap_or(0),
         Command::Map(_)
         | Command::Devices(_)
@@ -52,7 +52,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Replay(options) => cmd::replay::run(&options),
         Command::Bench(options) => cmd::bench::run(&options),
         Command::Explain(options) => match cmd::explain::run(&options) {
-            // The word is wrong, which the command line alone shows.
+            // The explained word is wrong, so this is an error of the command line.
             Err(wrong) if wrong.kind() == ErrorKind::InvalidValue => Ok(cmd::wrong_usage(&wrong)),
             outcome => outcome.map(|()| ExitCode::SUCCESS),
         },

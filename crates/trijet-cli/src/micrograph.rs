@@ -12,11 +12,11 @@ use std::f32::consts::TAU;
 use std::fmt;
 use std::ops::Range;
 
-/// The side of the tile in pixels. The tile repeats; each image begins at another place in it.
+/// The side of the tile in pixels. The tile repeats; each image starts at another place in it.
 const SIDE: usize = 256;
-/// Atoms along a side of the tile.
+/// The number of atoms along a side of the tile.
 const ATOMS: f32 = 16.0;
-/// The dead pixels, and the hot pixels, among 65,536: 0.2 % each.
+/// The number of dead pixels, and of hot pixels, among 65,536: 0.2 % each.
 const DAMAGED: u64 = 131;
 /// The standard deviation of the sum of four bytes: sqrt(4 * (256^2 - 1) / 12).
 const BYTES_DEVIATION: f32 = 147.8;

@@ -5,7 +5,7 @@ use trijet::{Error, ErrorKind, Result};
 use trijet_io::format::Form;
 use trijet_io::{Dtype, NewFile, file_error};
 
-/// The contrast stretch makes 1 / `CLIPPED` of the pixels black, and as many white.
+/// The contrast stretch makes 1 / `CLIPPED` of the pixels black, and the same number white.
 const CLIPPED: usize = 200;
 /// The brightest gray of a correct pixel, so that wrong pixels, which are white, stand out.
 const DIMMED: usize = 110;
@@ -89,7 +89,7 @@ pub fn write(target: &NewFile, pixels: Pixels<'_>, width: usize, crop: Crop) -> 
 /// the dimmed reference elsewhere. Returns the number of pixels of the part that differ.
 ///
 /// # Errors
-/// Those of [`write()`], and `InvalidValue` when the two images have different lengths.
+/// Errors of [`write()`], and `InvalidValue` when the two images have different lengths.
 pub fn write_difference(
     target: &NewFile,
     result: Pixels<'_>,

@@ -1,5 +1,5 @@
-//! The rank of this process among those that do one job, from `--shard` or from the variables of a
-//! launcher.
+//! The rank of this process among the processes that do one job, from `--shard` or from the
+//! variables of a launcher.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -15,13 +15,13 @@ pub(crate) struct OwnRank {
     pub(crate) local: Option<u64>,
     /// The launcher or the option that sets the rank.
     source: &'static str,
-    /// The variables of the launcher that say the rank and the number of processes.
+    /// The variables of the launcher with the rank and the number of processes.
     variables: Option<[&'static str; 2]>,
 }
 
 impl OwnRank {
-    /// Says what made this process one of several, if the user may not know it: a shell and the children
-    /// of a rank have its variables, too.
+    /// Explains why this process is one of several, if the user may not know it: a shell and the
+    /// children of a rank have its variables too.
     pub(crate) fn advice(&self) -> Option<String> {
         let [rank, count] = self.variables?;
         let launcher = self.source;
@@ -53,8 +53,8 @@ impl FromStr for OwnRank {
     }
 }
 
-/// The rank that the launcher of this process has set; `None` without a launcher, and if this process
-/// is the only one.
+/// The rank that the launcher of this process has set; `None` without a launcher, and if this
+/// process is the only one.
 ///
 /// # Errors
 /// A variable that is not a number, or that contradicts another one.

@@ -1,8 +1,8 @@
 //! The operations of `trijet map` on the command line, in the order in which they are applied.
 //!
 //! `--op` and `--kernel` may be repeated, and their places on the command line are their order. The
-//! options of a kernel belong to the `--kernel` before them; with one kernel, they may stand
-//! anywhere. `--radius`, `--edges`, `--scale` and `--offset` are for a single operation. Every contradiction
+//! options of a kernel belong to the `--kernel` before them; with one kernel, they may be anywhere.
+//! `--radius`, `--edges`, `--scale` and `--offset` are for a single operation. Every contradiction
 //! is refused here, as wrong usage.
 #![forbid(unsafe_code)]
 
@@ -75,19 +75,19 @@ impl Args for RunSteps {
     }
 }
 
-/// The options of operations, as they are typed.
+/// The options of operations, as the user types them.
 #[derive(Debug, Args)]
 #[group(skip)]
 struct StepOptions {
-    /// An operation to apply; may be repeated, also beside --kernel. Each operation takes the result
-    /// of the one before it, in the order of the command line, in one pass over the file. The output
-    /// is that of a run for each operation.
+    /// An operation to apply; may be repeated, and combined with --kernel. Each operation takes the
+    /// result of the previous one, in the order of the command line, in one pass over the file. The
+    /// output is the same as with a separate run for each operation.
     #[arg(long, value_parser = OpParser, group = "operation")]
     op: Vec<Op>,
     /// The radius of a single median, 1 to 7 [default: 1].
     #[arg(long, value_parser = radius)]
     radius: Option<u32>,
-    /// What the windows of a single median have beyond the edges of their image, where abcd is a row of
+    /// The pixels that a single median assumes beyond the edges of an image, where abcd is a row of
     /// it [default: nearest].
     #[arg(long, value_enum, value_name = "MODE")]
     edges: Option<EdgesName>,
@@ -97,8 +97,8 @@ struct StepOptions {
     /// The summand of a single affine [default: 0].
     #[arg(long, allow_negative_numbers = true, value_parser = finite)]
     offset: Option<f32>,
-    /// The file of a kernel of yours: CUDA C++ (.cu), PTX (.ptx) or a cubin (.cubin). May be
-    /// repeated, also beside --op.
+    /// The file of your own kernel: CUDA C++ (.cu), PTX (.ptx) or a cubin (.cubin). May be
+    /// repeated, and combined with --op.
     #[arg(long, value_name = "FILE", group = "operation")]
     kernel: Vec<PathBuf>,
     /// The name of your kernel in that file. With several kernels, this option and the next two
@@ -109,12 +109,12 @@ struct StepOptions {
     /// the type that it names.
     #[arg(long = "arg", value_name = "NAME=VALUE")]
     args: Vec<KernelArg>,
-    /// The number of rows that your kernel reads before and after those that it writes.
+    /// The number of rows that your kernel reads before and after the rows that it writes.
     #[arg(long)]
     halo: Vec<u64>,
 }
 
-/// A built-in operation, as it is typed.
+/// A built-in operation, as the user types it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Op {
     Median { radius: Option<u32>, edges: Option<Edges> },
@@ -185,7 +185,7 @@ impl TypedValueParser for OpParser {
     }
 }
 
-/// A kernel and what was found of its options.
+/// A kernel, and the options that were found for it.
 struct Typed {
     at: usize,
     file: PathBuf,

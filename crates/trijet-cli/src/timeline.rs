@@ -32,10 +32,10 @@ impl Format {
     }
 }
 
-/// Refuses a name that is not that of a timeline.
+/// Refuses a name that is not the name of a timeline.
 ///
 /// # Errors
-/// `InvalidValue` for another extension than those of [`Target::new`].
+/// `InvalidValue` for an extension that [`Target::new`] does not accept.
 pub fn check_name(path: &Path) -> Result<()> {
     Format::of(path).map(drop)
 }
@@ -48,20 +48,20 @@ pub struct Target {
 }
 
 impl Target {
-    /// Describes a timeline at `path`, whose extension is `html`, `pftrace`, `json` or `ledger`, of a
-    /// run that reads the files and folders `sources`.
+    /// Describes a timeline at `path`, whose extension is `html`, `pftrace`, `json` or `ledger`, of
+    /// a run that reads the files and folders `sources`.
     ///
     /// # Errors
-    /// `InvalidValue` for another extension; those of [`NewFile::new`].
+    /// `InvalidValue` for another extension; errors of [`NewFile::new`].
     pub fn new(path: &Path, existing: Existing, sources: &[&Path]) -> Result<Self> {
         let format = Format::of(path)?;
         Ok(Self { file: NewFile::new("trace", path, existing, sources)?, format })
     }
 
-    /// Says that the run writes another file at `other`.
+    /// Declares that the run writes another file at `other`.
     ///
     /// # Errors
-    /// Those of [`NewFile::beside`].
+    /// Errors of [`NewFile::beside`].
     pub fn beside(self, other: &Path) -> Result<Self> {
         Ok(Self { file: self.file.beside(other)?, ..self })
     }
@@ -75,7 +75,7 @@ impl Target {
     /// Writes the timeline of a traced run; `job` describes the run.
     ///
     /// # Errors
-    /// Those of [`NewFile::write`].
+    /// Errors of [`NewFile::write`].
     pub fn write(&self, report: &Report, job: &str) -> Result<()> {
         let bytes = match self.format {
             Format::Page => {
@@ -91,10 +91,11 @@ impl Target {
     }
 }
 
-/// The beginning of the name under which the command writes a ledger.
+/// The prefix of the name under which the command writes a ledger.
 const TOOL: &str = "trijet command ";
 
-/// The reader of a report about a ledger: a user of this command, if the command has written the ledger.
+/// The reader of a report about a ledger: a user of this command, if the command has written the
+/// ledger.
 #[must_use]
 pub fn audience_of(about: &About) -> Audience {
     if about.tool.starts_with(TOOL) { Audience::User } else { Audience::Author }

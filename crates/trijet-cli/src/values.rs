@@ -11,7 +11,7 @@ use trijet::{Bytes, Nanos};
 /// The length of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReportLength {
-    /// How long it took, what limits, and what to do.
+    /// The elapsed time, what limits, and what to do.
     Short,
     /// Every figure of the run.
     Full,
@@ -76,8 +76,8 @@ fn unit_of_bytes(unit: &str) -> Result<u128, String> {
     }
 }
 
-/// Parses a number of bytes with an optional unit, as the command prints sizes: 4194304, 64KiB, 1.5MiB,
-/// "1.50 MiB".
+/// Parses a number of bytes with an optional unit, as the command prints sizes: 4194304, 64KiB,
+/// 1.5MiB, "1.50 MiB".
 pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = unit_of_bytes(&text[digits.len()..])?;
@@ -95,10 +95,10 @@ pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// The least limit of the memory of the host. The program itself has more.
+/// The minimum limit of host memory. The program itself has more.
 const MEMORY_MIN: Bytes = Bytes(1 << 20);
 
-/// Parses a limit of the memory of the host.
+/// Parses a limit of host memory.
 pub(crate) fn memory(text: &str) -> Result<Bytes, String> {
     match bytes(text)? {
         few if few < MEMORY_MIN => {
@@ -161,11 +161,11 @@ pub(crate) fn radius(text: &str) -> Result<u32, String> {
     Err(format!("radius {radius} is out of range: 1 to {RADIUS_MAX}"))
 }
 
-/// What a window of the median filter has beyond the edges of its image, by the names of SciPy. `abcd` is a row
-/// of the image.
+/// The pixels that the median filter assumes beyond the edges of an image, by the names of SciPy.
+/// `abcd` is a row of the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EdgesName {
-    /// aaa|abcd|ddd: the pixel at the edge, again and again.
+    /// aaa|abcd|ddd: the pixel at the edge, repeated.
     Nearest,
     /// cba|abcd|dcb: the image in reverse. This is SciPy's default.
     Reflect,
@@ -173,7 +173,8 @@ pub(crate) enum EdgesName {
     Mirror,
     /// 000|abcd|000: zeros.
     Constant,
-    /// bcd|abcd|abc: the other side of the image. Chunks are read with the whole images that they touch.
+    /// bcd|abcd|abc: the other side of the image. Chunks are read with the whole images that they
+    /// touch.
     Wrap,
 }
 

@@ -1,12 +1,12 @@
-//! Lines for a terminal: none is wider than it, and none breaks within a word.
+//! Lines for a terminal: none is wider than the terminal, and none breaks within a word.
 #![forbid(unsafe_code)]
 
 use std::io::IsTerminal;
 use textwrap::{Options, WordSplitter, fill, termwidth};
 
-/// How far the rest of a line stands behind its start.
+/// The indent of the rest of a broken line.
 const REST: usize = 4;
-/// What stays in one line with the number before it.
+/// Units that stay in one line with the number before them.
 const UNITS: [&str; 12] =
     ["%", "ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB", "MB/s", "GB/s"];
 /// The prefix of a comment in a definition. Each line of a broken comment gets it.
@@ -14,8 +14,8 @@ const COMMENT: &str = "# ";
 /// A space at which a line does not break.
 const FIXED: char = '\u{a0}';
 
-/// The lines, broken to fit into the terminal that `stream` is. Other outputs have each line as a whole, so that
-/// scripts find it.
+/// The lines, broken to fit into the terminal that `stream` is. For other outputs, each line stays
+/// whole, so that scripts find it.
 pub(crate) fn wrapped(lines: &str, stream: &impl IsTerminal) -> String {
     if stream.is_terminal() { to_width(lines, termwidth()) } else { lines.to_owned() }
 }
@@ -31,7 +31,7 @@ fn to_width(lines: &str, width: usize) -> String {
             Some(column) => " ".repeat(column),
             None => " ".repeat(start.min(width / 2) + REST),
         };
-        // A word stays whole: it may be a path or an option.
+        // A word is never broken, because it may be a path or an option.
         let options = Options::new(width)
             .break_words(false)
             .word_splitter(WordSplitter::NoHyphenation)
@@ -41,7 +41,8 @@ fn to_width(lines: &str, width: usize) -> String {
     lines.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Where the last column of a line of a table begins: after several spaces, and before the last third of the width.
+/// The start of the last column of a line of a table: after several spaces, and before the last
+/// third of the width.
 fn last_column(line: &str, width: usize) -> Option<usize> {
     let gap = line.trim_end().rfind("  ").filter(|gap| !line[..*gap].trim().is_empty())?;
     let at = textwrap::core::display_width(&line[..gap + 2]);
@@ -81,7 +82,7 @@ mod tests {
         assert_eq!(to_width("it was idle (6.42 ms)", 17), "it was idle\n    (6.42 ms)");
     }
 
-    /// The rest of a figure once stood below the number of its row.
+    /// The rest of a figure was once printed below the number of its row.
     #[test]
     fn the_last_column_of_a_row_keeps_its_place() {
         let list = "gemm     products of matrices in chains";

@@ -25,7 +25,7 @@ impl<T> Clone for DeviceParser<T> {
     }
 }
 
-/// A parser of which completions propose these values.
+/// A parser for which completions propose these values.
 pub(super) fn proposing<T>(proposed: &'static [&'static str]) -> DeviceParser<T> {
     DeviceParser { proposed, of: PhantomData }
 }

@@ -79,17 +79,17 @@ const USAGE: &str = "trijet map <INPUT> -o <OUTPUT> (--op <OP> | --kernel <FILE>
 #[derive(Debug, Args)]
 #[command(after_long_help = MAP_HELP, override_usage = USAGE, group(ArgGroup::new("operation").required(true).multiple(true)))]
 pub(crate) struct MapOptions {
-    /// The input: an .npy file, a raw file (.raw, .bin or .dat), or a folder of PNG images of one size.
-    /// The images of a folder are in the natural order of their names (im1, im2, im10); hidden files are
-    /// skipped.
+    /// The input: an .npy file, a raw file (.raw, .bin or .dat), or a folder of PNG images of one
+    /// size. The images of a folder are in the natural order of their names (im1, im2, im10);
+    /// hidden files are skipped.
     pub(crate) input: PathBuf,
-    /// The output: an .npy file; a folder of PNG images (a name without extension, or any name with a
-    /// slash at the end); or plain bytes without a header (.raw, .bin or .dat).
+    /// The output: an .npy file; a folder of PNG images (a name without extension, or any name with
+    /// a slash at the end); or plain bytes without a header (.raw, .bin or .dat).
     #[arg(short, long)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) steps: RunSteps,
-    /// Print a kernel to begin with, and do nothing else.
+    /// Print a kernel to start from, and do nothing else.
     #[arg(
         long,
         value_enum,
@@ -103,30 +103,31 @@ pub(crate) struct MapOptions {
     /// The shape of a raw input, slowest dimension first: 100x512x512.
     #[arg(long, value_parser = shape, requires = "dtype")]
     pub(crate) shape: Option<Shape>,
-    /// The element type of a raw input. Its bytes are little-endian, as those of a raw output are.
+    /// The element type of a raw input. The bytes of raw inputs and outputs are little-endian.
     #[arg(long, value_enum, requires = "shape")]
     pub(crate) dtype: Option<DtypeName>,
-    /// The bytes of a raw input to skip before the data. The rest must have exactly the size of --shape
-    /// and --dtype.
+    /// The bytes of a raw input to skip before the data. The rest must have exactly the size of
+    /// --shape and --dtype.
     #[arg(long, value_name = "BYTES", value_parser = header, requires = "shape")]
     pub(crate) header: Option<Bytes>,
     /// Process only these images of a stack, or rows of an image: indices of the first axis of the
-    /// input, counted from 0, without the last one. 10: and :20 are open. Rows outside of the slice are
-    /// still read where the operation needs them, so the result is that part of the whole result.
+    /// input, counted from 0, without the last one. 10: and :20 are open. Rows outside of the slice
+    /// are still read where the operation needs them, so the result equals that part of the whole
+    /// result.
     #[arg(long, value_name = "A:B", value_parser = slice)]
     pub(crate) slice: Option<Slice>,
-    /// Take files with other extensions, such as .tif or .vol, for plain bytes. An input with --shape
-    /// and --dtype is then plain bytes whatever its name and its first bytes are. Without this option,
-    /// such files are refused. An output named .npy, or without extension, is what it is without the
-    /// option.
+    /// Treat files with other extensions, such as .tif or .vol, as plain bytes. With --shape and
+    /// --dtype, an input is then read as plain bytes, whatever its name and its first bytes are.
+    /// Without this option, such files are refused. The option does not affect an output that is
+    /// named .npy or has no extension.
     #[arg(long)]
     pub(crate) raw: bool,
     /// The device: auto, cuda:N or host; or all, for all GPUs of this host at once.
     #[arg(long, default_value = "auto", hide_possible_values = true, value_parser = proposing::<MapDevice>(ONE_OR_ALL))]
     pub(crate) device: MapDevice,
-    /// Write the rows of shard I of N only (0/4 to 3/4). The last process that has finished its shard
+    /// Write only the rows of shard I of N (0/4 to 3/4). The last process that finishes its shard
     /// gives the output its name, and any of them can be started again with --resume [default: as
-    /// torchrun, MPI or srun says, if one has started this process].
+    /// set by torchrun, MPI or srun, if one has started this process].
     #[arg(long, value_name = "I/N")]
     pub(crate) shard: Option<OwnRank>,
     /// The size of a chunk, for example 16MiB [default: tuned].
@@ -135,15 +136,15 @@ pub(crate) struct MapOptions {
     /// The number of chunks in flight.
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) depth: Option<usize>,
-    /// The most memory of the host that the run may use, for example 16GiB [default: what is
-    /// available]. Chunks are made smaller until they fit.
+    /// Maximum host memory that the run may use, for example 16GiB [default: what is available].
+    /// Chunks are made smaller until they fit.
     #[arg(long, value_parser = memory)]
     pub(crate) memory: Option<Bytes>,
-    /// Print what the job reads and writes, the memory that it needs, and the least time of its copies
-    /// on a modelled H200. Nothing is created, and no GPU is needed.
+    /// Print what the job reads and writes, the memory that it needs, and the minimum time of its
+    /// copies on a modelled H200. Nothing is created, and no GPU is needed.
     #[arg(long)]
     pub(crate) plan: bool,
-    /// Save a timeline of the run, with the hazards that --check has found. The extension chooses the
+    /// Save a timeline of the run, with the hazards that --check finds. The extension chooses the
     /// format: .html is a page for a browser, .pftrace is for Perfetto, .json for tools that read
     /// PyTorch's traces, .ledger for `trijet check`.
     #[arg(long, value_name = "FILE", value_parser = timeline_file())]
@@ -156,41 +157,43 @@ pub(crate) struct MapOptions {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) check: LiveCheck,
-    /// Continue an interrupted run of the same job. The output is the same, byte for byte. Rows that
-    /// differ from what the run has written, such as after a loss of power, are computed again. If
-    /// the output is complete already, and is that of this job, the command succeeds at once. The
-    /// input must be the same: the name, size, times of modification and of change (ctime) and inode
-    /// of each file on which finished rows depend.
+    /// Continue an interrupted run of the same job. The output is the same, byte for byte. Rows
+    /// that differ from what the run has written, such as after a loss of power, are computed
+    /// again. If the complete output of this job exists already, the command succeeds at once. The
+    /// input must be the same: the name, size, times of modification and of change (ctime) and
+    /// inode of each file on which finished rows depend.
     #[arg(long)]
     pub(crate) resume: bool,
-    /// With --resume, take a file of the input for the same if only its time of change (ctime)
-    /// differs. A new permission, name or hard link changes that time, and so do new bytes, even
-    /// where the time of modification was put back.
+    /// With --resume, accept a file of the input as unchanged if only its time of change (ctime)
+    /// differs. A new permission, name or hard link changes that time, and so do new bytes, even if
+    /// the time of modification was restored.
     #[arg(long, requires = "resume")]
     pub(crate) same_input: bool,
     /// With --resume, trust the rows that are known to have reached the disk, without reading them.
     #[arg(long, requires = "resume")]
     pub(crate) unverified: bool,
     /// Discard what an interrupted run of the same job has written, and start over. Without this
-    /// option or --resume such a run is kept, and the command fails.
+    /// option or --resume, such a run is kept, and the command fails.
     #[arg(long, conflicts_with = "resume")]
     pub(crate) restart: bool,
-    /// Write over the output if it exists, over its pages, which is faster than a new file. From the
-    /// first row on, the old output is lost: an interrupted run leaves a partial output, as any other.
-    /// A file of --trace is replaced when the new one is complete. Without this option, files that
-    /// exist are kept, and the command fails. The input and the files of kernels are kept in any case.
+    /// Write over the output if it exists. This reuses its pages, which is faster than a new file.
+    /// From the first row on, the old output is lost: if the run is interrupted, it leaves a
+    /// partial output like any other run. A file of --trace is replaced when the new one is
+    /// complete. Without this option, files that exist are kept, and the command fails. The input
+    /// and the files of kernels are always kept.
     #[arg(long, conflicts_with = "shard")]
     pub(crate) overwrite: bool,
-    /// Do not wait for the disk. Without this option, rows are brought to the disk while the run goes
-    /// on, and the output and its name are on the disk when the command ends with success. With it, a
-    /// loss of power may take bytes of an output that was complete, and all rows of a run that was
-    /// not. A process that dies costs nothing in either case.
+    /// Do not wait for the disk. Without this option, rows are brought to the disk while the run
+    /// goes on, and the output and its name are on the disk when the command ends with success.
+    /// With it, a loss of power may take bytes of a complete output, or all rows of an incomplete
+    /// run. In both cases, nothing is lost if the process dies.
     #[arg(long)]
     pub(crate) no_sync: bool,
 }
 
 impl MapOptions {
-    /// Says why the name of the output is wrong, if it is, or what that of the input needs.
+    /// Returns why the name of the output is wrong, or which options the name of the input
+    /// requires.
     pub(super) fn wrong_name(&self) -> Option<String> {
         if self.shape.is_none() && is_plain(&self.input) && !self.input.is_dir() {
             let input = shown(&self.input);

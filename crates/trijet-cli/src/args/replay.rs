@@ -68,7 +68,7 @@ pub(crate) struct ReplayOptions {
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) overwrite: Overwrite,
-    /// The most memory that may be held from the device, for example 512MiB.
+    /// Maximum memory that may be held from the device, for example 512MiB.
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub(crate) limit: Option<Bytes>,
     /// The mode of the heap [default: speed].
@@ -85,7 +85,7 @@ pub(crate) struct ReplayOptions {
 }
 
 impl ReplayOptions {
-    /// Says why the name of the page is wrong, if it is.
+    /// Returns why the name of the page is wrong, if it is.
     pub(super) fn wrong_name(&self) -> Option<String> {
         let output = self.output.as_deref()?;
         let cause = "the output is a page for a browser; use a name with .html";
@@ -108,10 +108,10 @@ needs a GPU, a second one or another program says \"not run\" with the reason, a
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, after_long_help = BENCH_HELP)]
 pub(crate) struct BenchOptions {
-    /// The benchmark. Without one, all are listed, each with what it measures.
+    /// The benchmark. Without one, all are listed with what they measure.
     #[arg(value_parser = PossibleValuesParser::new(BENCHMARKS.map(|one| one.name)))]
     pub(crate) name: Option<String>,
-    /// Print the rows as CSV, as the files of results have them.
+    /// Print the rows as CSV, in the form of the files of results.
     #[arg(long, conflicts_with = "json", requires = "name")]
     pub(crate) csv: bool,
     /// Print JSON instead of text.
@@ -128,7 +128,7 @@ pub(crate) struct BenchOptions {
 }
 
 impl BenchOptions {
-    /// Says why the benchmark cannot be checked, if it is to be.
+    /// Returns why the benchmark cannot be checked, if a check is requested.
     pub(super) fn wrong_check(&self) -> Option<String> {
         let name = self.name.as_deref().filter(|_| self.check.check)?;
         let uses_device = named(name).is_none_or(|benchmark| benchmark.uses_device);

@@ -10,8 +10,9 @@ use trijet_io::Existing;
 /// The option that lets a command replace files.
 #[derive(Debug, Args)]
 pub(crate) struct Overwrite {
-    /// Replace files that exist under the names of the outputs, each when the new one is complete.
-    /// Without this option such a file is kept, and the command fails. The input is kept in any case.
+    /// Replace existing files that have the names of the outputs, each when the new one is
+    /// complete. Without this option such a file is kept, and the command fails. The input is
+    /// always kept.
     #[arg(long)]
     overwrite: bool,
 }
@@ -33,7 +34,7 @@ pub(crate) fn has_extension(path: &Path, wanted: &str) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(wanted))
 }
 
-/// Reads the name of a timeline, whose extension is its format.
+/// Reads the name of a timeline. Its extension is its format.
 pub(super) fn timeline_file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| timeline::check_name(&path).map(|()| path))
 }

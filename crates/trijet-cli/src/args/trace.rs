@@ -1,4 +1,4 @@
-//! The options of `trijet trace` and `trijet check`, which look at what ran.
+//! The options of `trijet trace` and `trijet check`, which examine past runs.
 #![forbid(unsafe_code)]
 
 use super::shared::{Overwrite, has_extension};
@@ -35,21 +35,21 @@ pub(crate) struct TraceOptions {
     /// Save the trace to this file. With the extension .html, write a page for a browser instead.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Begin the timeline of the page at this time of the trace, for example 12s or 500ms.
+    /// Start the timeline of the page at this time of the trace, for example 12s or 500ms.
     #[arg(long, value_name = "TIME", value_parser = time, requires = "output")]
     pub(crate) from: Option<Nanos>,
     /// End the timeline of the page at this time of the trace.
     #[arg(long, value_name = "TIME", value_parser = time, requires = "output")]
     pub(crate) to: Option<Nanos>,
-    /// Save the allocations of device memory to this file, as a trace for `trijet replay`. Each device
-    /// of each process has a trace of its own in the file.
+    /// Save the allocations of device memory to this file, as a trace for `trijet replay`. Each
+    /// device of each process has a separate trace in the file.
     #[arg(long, value_name = "FILE")]
     pub(crate) memory: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) overwrite: Overwrite,
-    /// Compute the figures and findings from the whole run. By default they are those of the steps: the
-    /// part of the run in which the names of the kernels repeat, without the start of the program. If
-    /// they do not repeat, they are always those of the whole run.
+    /// Compute the figures and findings from the whole run. By default they come from the steps:
+    /// the part of the run in which the names of the kernels repeat, without the start of the
+    /// program. If the names do not repeat, the figures always come from the whole run.
     #[arg(long)]
     pub(crate) whole: bool,
     /// Print JSON instead of text.
@@ -64,7 +64,7 @@ pub(crate) struct TraceOptions {
 }
 
 impl TraceOptions {
-    /// Says why the name of the output is wrong, if it is: that of a page is needed.
+    /// Returns why the name of the output is wrong, if it is not the name of a page and must be.
     pub(super) fn wrong_page(&self) -> Option<String> {
         let output = self.output.as_deref().filter(|output| !has_extension(output, "html"))?;
         let refused = |cause| Some(format!("{}: {cause}; use a name with .html", shown(output)));
@@ -78,12 +78,13 @@ impl TraceOptions {
     }
 }
 
-/// The edges that the checker takes for an order.
+/// The edges that the checker accepts as an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Assumption {
     /// The edges that CUDA documents.
     Documented,
-    /// These, and two that a driver was seen to keep but that CUDA does not promise.
+    /// The documented edges, and two that a driver was observed to keep but that CUDA does not
+    /// promise.
     DriverObserved,
 }
 

@@ -49,7 +49,7 @@ fn list() -> String {
     lines.collect::<String>() + "\n`trijet bench NAME --help` describes one of them."
 }
 
-/// What a benchmark measures, its parameters and its columns.
+/// The measurement of a benchmark, its parameters and its columns.
 fn description(Benchmark { name, measures, definition, .. }: &Benchmark) -> String {
     let mut text = format!("{name}: {measures}.\n\nParameters, which are fixed:\n\n");
     text.extend(with_whole_comments(definition).iter().map(|line| format!("  {line}\n")));
@@ -59,7 +59,8 @@ fn description(Benchmark { name, measures, definition, .. }: &Benchmark) -> Stri
     text
 }
 
-/// The lines of a definition. A comment of several lines is one line, which a terminal breaks at its width.
+/// The lines of a definition. A comment of several lines becomes one line, which a terminal breaks
+/// at its width.
 fn with_whole_comments(definition: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in definition.trim_end().lines() {
@@ -75,7 +76,7 @@ fn with_whole_comments(definition: &str) -> Vec<String> {
 }
 
 fn run_one(benchmark: &Benchmark, options: &BenchOptions) -> Result<ExitCode> {
-    // As one of several processes, the benchmark takes the GPU of its number on this host.
+    // If the benchmark runs as several processes, each takes the GPU of its number on this host.
     let rank = if benchmark.is_for_ranks() { ranks::of_environment()? } else { None };
     let device = match &rank {
         Some(rank) => devices::one_of_rank(options.device, rank, &options.check)?,
@@ -152,7 +153,7 @@ fn json_of(benchmark: &Benchmark, results: &Results) -> Value {
     value
 }
 
-/// The results for people: where they come from, a table, and the notes.
+/// The results for people: their origin, a table, and the notes.
 fn text(benchmark: &Benchmark, results: &Results) -> String {
     let [(_, device), (_, driver), (_, host), _, (_, commit)] = results.facts();
     let mut lines = vec![

@@ -33,7 +33,8 @@ impl Chain {
         self.operations.iter().try_for_each(|operation| operation.load(device, self.dtype))
     }
 
-    /// What is known of the kernels of the user on a host without a GPU, if nothing but that is missing.
+    /// On a host without a GPU: the facts about the user's kernels, if nothing but a GPU is
+    /// missing.
     pub(super) fn needs_gpu(&self) -> Option<String> {
         let kernels: Vec<_> = self.operations.iter().filter_map(Operation::user_kernel).collect();
         let is_all = !kernels.is_empty() && kernels.iter().all(|kernel| kernel.is_checked());
@@ -41,7 +42,8 @@ impl Chain {
         is_all.then(|| lines.join("\n"))
     }
 
-    /// The number of rows of the input before and after those of a chunk on which its results depend.
+    /// The number of rows of the input on which the results of a chunk depend, before the chunk and
+    /// after it.
     pub(super) fn reach(&self, layout: Layout) -> u64 {
         layout.reach(self.operations.iter().map(|operation| operation.halo(layout)))
     }

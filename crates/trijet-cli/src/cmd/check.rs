@@ -18,8 +18,8 @@ use trijet::trace::{Engine, Op, TimeSource};
 use trijet_cli::timeline;
 use trijet_io::{file_error, shown};
 
-/// The most entries that are held in memory. A longer ledger is checked too, but without witnesses
-/// and remarks about performance, which need all entries at once.
+/// Maximum number of entries that are held in memory. A longer ledger is checked too, but without
+/// witnesses and remarks about performance, which need all entries at once.
 const ENTRIES_MAX: usize = 1 << 18;
 
 /// The results for a ledger.
@@ -28,7 +28,8 @@ struct Checked {
     verdict: Verdict,
     /// `None` for a ledger that is too long or has no times.
     lints: Option<Vec<Lint>>,
-    /// The run was one of this command, in place: all its data pass through a pipeline, and nothing was copied.
+    /// Whether this command made the run, in place: all its data pass through a pipeline, and
+    /// nothing was copied.
     in_place: bool,
 }
 
@@ -131,7 +132,8 @@ fn text(path: &Path, checked: &Checked) -> Result<()> {
     }
 }
 
-/// Why a verdict about a run in place says nothing about a GPU, and how to get one that does.
+/// The reason why a verdict about a run in place says nothing about a GPU, and how to get one that
+/// does.
 const IN_PLACE: &str = "the run was in place: it has no copies and no waits for them, so this says nothing about a run on \
      a GPU; `trijet map --check` copies and waits as on a GPU, and checks that";
 

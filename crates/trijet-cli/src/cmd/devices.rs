@@ -45,12 +45,13 @@ pub(crate) fn run(options: &DevicesOptions) -> Result<()> {
     Ok(())
 }
 
-/// Whether a library is just not there, by the words of the loader. All else needs its reason.
+/// Whether a library is simply not installed, by the message of the loader. Any other failure is
+/// shown with its reason.
 fn is_absent(error: &Error) -> bool {
     error.to_string().ends_with("No such file or directory")
 }
 
-/// What a library is for, and how to get it.
+/// The purpose of a library, and how to install it.
 fn purpose(library: Library) -> &'static str {
     match library {
         Library::Driver => "comes with a GPU",

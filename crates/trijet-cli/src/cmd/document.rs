@@ -1,4 +1,5 @@
-//! The documents of `--json`. docs/json.md names their fields, and a test compares it with what is printed.
+//! The documents of `--json`. docs/json.md names their fields, and a test compares it with the
+//! printed fields.
 #![forbid(unsafe_code)]
 
 use super::print_text;
@@ -7,8 +8,8 @@ use serde_json::Value;
 use trijet::{Error, ErrorKind, Result};
 use trijet_io::escaped;
 
-/// The version of all documents. It changes if a field is renamed or removed, or gets another meaning; new fields do
-/// not change it.
+/// The version of all documents. It changes if a field is renamed or removed, or gets another
+/// meaning; new fields do not change it.
 const VERSION: u32 = 1;
 
 /// A document. Its version and its command come first.
@@ -26,6 +27,7 @@ pub(super) fn print_json(command: &str, fields: &Value) -> Result<()> {
     let text = serde_json::to_string_pretty(&document).map_err(|error| {
         Error::new(ErrorKind::InvalidValue, "print", error.to_string()).caused_by(error)
     })?;
-    // Strings have no other control characters than the C1 set, which JSON may escape and need not.
+    // The only other control characters in strings are from the C1 set, which JSON may escape but
+    // need not.
     print_text(&escaped(&text))
 }

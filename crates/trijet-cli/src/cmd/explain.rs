@@ -1,4 +1,4 @@
-//! `trijet explain`: what a word of a report means, and what to do about it.
+//! `trijet explain`: the meaning of a word in a report, and what to do about it.
 #![forbid(unsafe_code)]
 
 use super::print;
@@ -24,13 +24,13 @@ fn words() -> impl Iterator<Item = Word> {
     })
 }
 
-/// The word with this name, or of which this is the plural.
+/// The word with this name. The name may be in the plural.
 fn whole(text: &str) -> Option<Word> {
     let is = |name: &str| words().find(|word| word.name.to_lowercase() == name);
     is(text).or_else(|| is(text.strip_suffix('s')?))
 }
 
-/// The words that a text names: the whole name, or a part of it.
+/// The words that a text names, by the whole name or by a part of it.
 fn named(text: &str) -> Vec<Word> {
     let text = text.trim().to_lowercase();
     let has_part = |word: &Word| !text.is_empty() && word.name.to_lowercase().contains(&text);
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// The fixes of the remarks stand once, in the library.
+    /// The fixes of the remarks are stated only in the library.
     #[test]
     fn every_rule_is_explained_with_its_fix() {
         for class in FindingClass::ALL {
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn words_are_sorted_and_each_is_there_once() {
-        // The rules follow the words.
+        // The rules come after the words.
         let is_rule = |name: &String| name.contains('/') || name.starts_with("deadlock");
         let names = words().map(|word| word.name.to_lowercase());
         let (rules, names): (Vec<String>, Vec<String>) = names.partition(is_rule);

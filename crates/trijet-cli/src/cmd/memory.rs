@@ -1,20 +1,22 @@
-//! The memory of the host that a run may use: the limit of `--memory`, or most of the available memory.
+//! The host memory that a run may use: the limit of `--memory`, or most of the available memory.
 #![forbid(unsafe_code)]
 
 use std::fs;
 use trijet::{Bytes, Error, ErrorKind, Result};
 
-/// The most memory of a run beside its chunks, for mapped parts of the output, stacks and decoded
-/// images. At most a quarter of a limit is kept for it.
+/// Maximum memory that a run takes in addition to its chunks, for mapped parts of the output,
+/// stacks and decoded images. At most a quarter of a limit is kept for it.
 const BESIDE: Bytes = Bytes(512 << 20);
 
-/// The steps in which the memory of the program is counted. Without a GPU it needs less than one.
+/// The memory of the program is counted in steps of this size. Without a GPU it needs less than
+/// one.
 const STEP: Bytes = Bytes(16 << 20);
-/// The least memory for chunks.
+/// Minimum memory for chunks.
 const CHUNKS_MIN: Bytes = Bytes(1 << 20);
 
-/// The memory for the chunks of a run: the limit less the memory that this process has already, or
-/// three quarters of the available memory. `None` if the system does not tell how much is available.
+/// The memory for the chunks of a run: the limit minus the memory that this process has already, or
+/// three quarters of the available memory. `None` if the system does not tell how much is
+/// available.
 ///
 /// # Errors
 /// `InvalidValue` for a limit that leaves nothing.
@@ -34,20 +36,20 @@ pub(super) fn for_chunks(limit: Option<Bytes>) -> Result<Option<Bytes>> {
     Ok(Some(Bytes(limit.0 - used.0 - beside_chunks(limit).0)))
 }
 
-/// The memory of the program itself, which varies a little from run to run, in steps that do not.
+/// The memory of the program itself. It varies a little from run to run, so it is rounded to steps.
 fn of_program() -> Bytes {
     Bytes(resident().unwrap_or_default().0.next_multiple_of(STEP.0))
 }
 
-/// The least limit beside this memory of the program: a quarter of it is kept, up to [`BESIDE`], and chunks get
-/// [`CHUNKS_MIN`] at least.
+/// The minimum limit if the program has used this much memory: a quarter of the limit is kept, up
+/// to [`BESIDE`], and chunks get at least [`CHUNKS_MIN`].
 fn least(used: Bytes) -> Bytes {
     let needed = used.0.saturating_add(CHUNKS_MIN.0);
     let with_quarter = needed.saturating_add((needed / 3).min(BESIDE.0));
     Bytes(with_quarter.next_multiple_of(1 << 20))
 }
 
-/// The memory of a run with this limit that is kept for other things than its chunks.
+/// The part of this limit that a run keeps for things other than its chunks.
 pub(super) fn beside_chunks(limit: Bytes) -> Bytes {
     Bytes(BESIDE.0.min(limit.0 / 4))
 }
@@ -57,7 +59,7 @@ fn resident() -> Option<Bytes> {
     kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
 }
 
-/// The memory that processes can have without swapping, in the system and in the control group of
+/// The memory that processes can get without swapping, in the system and in the control group of
 /// this process.
 fn available() -> Option<Bytes> {
     let system = kilobytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:");

@@ -33,7 +33,7 @@ use trijet::trace::summary::Audience;
 use trijet::{Builder, Device, Error, ErrorKind, Result, Select};
 use trijet_io::escaped;
 
-/// Opens the device. The host device is opened in place of a GPU for `auto` only.
+/// Opens the device. Only for `auto`, the host device may be opened instead of a GPU.
 fn open(name: DeviceName, check: &LiveCheck) -> Result<Device> {
     with_check(builder(name), check).open()
 }
@@ -47,7 +47,7 @@ fn builder(name: DeviceName) -> Builder {
     })
 }
 
-/// The names in findings about the calls of this command, whose reader cannot change them.
+/// The names in findings about the calls of this command. Their reader cannot change the calls.
 fn names() -> Names {
     Names { audience: Audience::User, ..Names::default() }
 }
@@ -58,9 +58,9 @@ fn with_check(builder: Builder, check: &LiveCheck) -> Builder {
     if check.check { builder.check(options) } else { builder }
 }
 
-/// Prints lines for a person, all at once: processes of one job share their output. A terminal gets lines of its width.
-/// Control characters of text from outside, such as labels of a ledger, are escaped. It is not an error if the reader has
-/// closed the pipe.
+/// Prints lines for a person, all at once: processes of one job share their output. A terminal gets
+/// lines of its width. Control characters of text from outside, such as labels of a ledger, are
+/// escaped. It is not an error if the reader has closed the pipe.
 fn print(lines: impl Display) -> Result<()> {
     print_text(&wrapped(&escaped(&lines.to_string()), &stdout()))
 }
@@ -77,13 +77,13 @@ fn print_text(text: &str) -> Result<()> {
     }
 }
 
-/// Prints lines to standard error, with control characters escaped. A terminal gets lines of its width. Failures are
-/// ignored: the exit status does not depend on them.
+/// Prints lines to standard error, with control characters escaped. A terminal gets lines of its
+/// width. Failures are ignored: the exit status does not depend on them.
 pub(crate) fn print_stderr(lines: impl Display) {
     drop(writeln!(stderr(), "{}", wrapped(&escaped(&lines.to_string()), &stderr())));
 }
 
-/// The exit status for wrong usage, as `clap` has it.
+/// The exit status for wrong usage, the same as in `clap`.
 const WRONG_USAGE: u8 = 2;
 
 /// Prints an error of the command line, and returns the exit status.

@@ -97,12 +97,12 @@ impl Operation {
         }
     }
 
-    /// The number of rows that it reads before and after those that it writes; none for a median of
-    /// whole images.
+    /// The number of rows that it reads before and after the rows that it writes; none for a median
+    /// of whole images.
     pub(super) fn halo(&self, layout: Layout) -> u64 {
         match self {
             Self::Median { height, .. } if layout.granule == u64::from(*height) => 0,
-            // A window at the edge has rows of the other side of its image.
+            // At the edge, a window contains rows of the other side of its image.
             Self::Median { window: Window { edges: Edges::Wrap, .. }, height, .. } => {
                 u64::from(*height) - 1
             }

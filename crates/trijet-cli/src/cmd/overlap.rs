@@ -33,11 +33,11 @@ use trijet_io::{Dtype, Input, NewFile, shown};
 /// The largest default chunk size of the schedules that do not choose their own.
 const CHUNK: Bytes = Bytes(16 << 20);
 const DEPTH: usize = 3;
-/// The most bytes that measure the link.
+/// Maximum number of bytes with which the link is measured.
 const CALIBRATION_BYTES_MAX: u64 = 1 << 30;
 
 /// Opens the device. Without a GPU it is a host device with a model of a GPU's times, because the
-/// times of CPU threads would say nothing about overlap.
+/// times of CPU threads would show nothing about overlap.
 fn open(name: DeviceName, check: &LiveCheck) -> Result<Device> {
     let gpu = |ordinal| with_check(Device::builder().select(Select::Cuda(ordinal)), check).open();
     let modelled = || {

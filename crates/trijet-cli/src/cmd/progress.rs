@@ -1,5 +1,5 @@
-//! Progress on standard error, for commands that take longer than a second: a bar on a terminal, and
-//! elsewhere a line for each step.
+//! Progress on standard error, for commands that take longer than a second: a bar on a terminal,
+//! and elsewhere a line for each step.
 #![forbid(unsafe_code)]
 
 use super::print_stderr;
@@ -9,11 +9,11 @@ use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 use trijet_bench::progress::Step;
 
-/// How often the bar moves within a step.
+/// The time between two movements of the bar within a step.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The display. It appears with the first step, and is removed on drop. Meanwhile nothing else may be printed to the
-/// terminal.
+/// The display. It appears with the first step, and is removed on drop. Meanwhile nothing else may
+/// be printed to the terminal.
 pub(super) struct Progress {
     is_terminal: bool,
     bar: OnceCell<ProgressBar>,
@@ -22,7 +22,7 @@ pub(super) struct Progress {
 /// A bar that moves.
 fn bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
-    // A message that is wider than the terminal would leave lines behind.
+    // A message that is wider than the terminal would leave remains of lines.
     let bar = match ProgressStyle::with_template("{spinner} {bar:30} {elapsed} {wide_msg}") {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
@@ -36,7 +36,7 @@ impl Progress {
         Self { is_terminal: stderr().is_terminal(), bar: OnceCell::new() }
     }
 
-    /// Shows a step that begins.
+    /// Shows a step when it begins.
     pub(super) fn show(&self, step: Step<'_>) {
         let Step { what, number, of, .. } = step;
         if !self.is_terminal {

@@ -1,6 +1,6 @@
-//! The hardware queues of the CUDA driver, on which it deals the streams of a process: 8, unless a
-//! variable of the environment says more. The command asks for all 32 where it has more streams than
-//! 8, and only there, since the driver then takes half a second longer to start (`cold-start.csv`).
+//! The hardware queues of the CUDA driver, to which it assigns the streams of a process: 8, unless
+//! an environment variable sets another number. The command requests all 32 only if it has more
+//! than 8 streams, because the driver then takes half a second longer to start (`cold-start.csv`).
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -13,10 +13,10 @@ const VARIABLE: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 const MOST: &str = "32";
 const USUAL: usize = 8;
 
-/// Starts this program again with the variable if it uses more streams than there are queues, unless
-/// the variable is set. The driver reads it when it is initialised, and to set a variable of the own
-/// process would be unsafe. Where the program cannot be started again, it goes on with the queues that
-/// the driver has; `trijet devices` shows them.
+/// Starts this program again with the variable if it uses more streams than there are queues,
+/// unless the variable is set. The driver reads the variable when it is initialised, and it would
+/// be unsafe to set a variable of the running process. If the program cannot be started again, it
+/// continues with the queues that the driver has; `trijet devices` shows them.
 pub(crate) fn ask_for(streams: usize) {
     if !asks(streams, env::var_os(VARIABLE).as_deref()) {
         return;
@@ -27,7 +27,7 @@ pub(crate) fn ask_for(streams: usize) {
     if let Some(name) = arguments.next() {
         command.arg0(name);
     }
-    // Only an error comes back.
+    // The call returns only with an error.
     let _error = command.args(arguments).env(VARIABLE, MOST).exec();
 }
 
@@ -39,8 +39,8 @@ pub(crate) fn hardware_queues(info: &DeviceInfo) -> String {
     }
 }
 
-/// Whether so many streams need more queues than the driver makes by itself, and the user has not said
-/// how many there are.
+/// Whether this many streams need more queues than the driver makes by default, and the user has
+/// not set the number of queues.
 fn asks(streams: usize, variable: Option<&OsStr>) -> bool {
     streams > USUAL && variable.is_none()
 }
@@ -49,7 +49,7 @@ fn asks(streams: usize, variable: Option<&OsStr>) -> bool {
 mod tests {
     use super::*;
 
-    /// All queues were once asked for in every run, which then began half a second later.
+    /// In every run, all queues were once requested. The runs then started half a second later.
     #[test]
     fn more_queues_are_asked_for_only_where_they_are_used_and_not_set() {
         for (streams, variable, asked) in

@@ -61,7 +61,7 @@ pub(super) fn json(report: &Report) -> Value {
     })
 }
 
-/// Where the times come from.
+/// The source of the times.
 fn clock(report: &Report) -> &'static str {
     match (report.clock, report.times) {
         (Clock::Device, TimeSource::Activity) => "cupti",
@@ -71,7 +71,7 @@ fn clock(report: &Report) -> &'static str {
     }
 }
 
-/// What decided the size of the chunks.
+/// The reason for the size of the chunks.
 fn chosen(choice: ChunkChoice) -> &'static str {
     match choice {
         ChunkChoice::Measurement => "measurement",
@@ -145,8 +145,8 @@ fn host_engine(host: &HostSummary) -> Value {
     })
 }
 
-/// A cause of idle time as a key, and what it is about: the part of the critical path in which the host was late, or
-/// what an operation waited for.
+/// The key of a cause of idle time, and its subject: the part of the critical path in which the
+/// host was late, or the thing that an operation waited for.
 fn cause_keys(cause: &Cause) -> (String, Option<String>) {
     let words = cause.to_string();
     match (words.split_once(": "), words.strip_prefix("waiting for ")) {
@@ -168,7 +168,8 @@ fn loss(loss: &Loss) -> Value {
     })
 }
 
-/// The figures of the traced run: those of the text, and the idle time of every engine by cause.
+/// The figures of the traced run: the figures of the text, and the idle time of every engine by
+/// cause.
 fn summary(summary: &Summary) -> Value {
     let m = &summary.metrics;
     let engine = |e: &EngineSummary| {

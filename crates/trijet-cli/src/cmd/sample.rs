@@ -1,4 +1,4 @@
-//! `trijet sample`: a file to try the other commands with.
+//! `trijet sample`: a file to try the other commands.
 #![forbid(unsafe_code)]
 
 use super::print;
@@ -9,7 +9,7 @@ use trijet::{Bytes, Result};
 use trijet_cli::micrograph::Micrograph;
 use trijet_io::{Array, Dtype, NewFile, shown};
 
-/// The same images in every run.
+/// The seed is fixed, so that the images are the same in every run.
 const SEED: u64 = 20_251_126;
 
 /// Writes the pixels of all images, row by row.
@@ -27,7 +27,8 @@ fn write_images(options: &SampleOptions, file: &mut File, header: &[u8]) -> io::
             }
             PixelName::U16 => {
                 images.fill(row..row + 1, &mut wide);
-                // The bytes of a number, in the order of this processor, which is that of the header.
+                // The bytes of a number, in the order of this processor. The header has the same
+                // order.
                 file.write_all(bytemuck::cast_slice(&wide))?;
             }
         }

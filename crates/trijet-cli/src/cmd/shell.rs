@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use trijet::{Error, ErrorKind, Result};
 use trijet_io::{Complete, Existing, NewFile, file_error, shown};
 
-/// Prints a kernel to begin with.
+/// Prints a kernel to start from.
 pub(crate) fn kernel_template(template: KernelTemplate) -> Result<()> {
     let text = match template {
         KernelTemplate::Element => include_str!("template/element.cu"),
@@ -47,7 +47,7 @@ pub(crate) fn man(options: &ManOptions) -> Result<()> {
     print(format_args!("{}: one page for each command", shown(folder)))
 }
 
-/// Adds the page of a command, and those of the commands below it, each after its name.
+/// Adds the page of a command, and the pages of the commands below it, each after its name.
 fn render(command: &clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> Result<()> {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         render(below, pages)?;
@@ -60,8 +60,8 @@ fn render(command: &clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> Result
     Ok(())
 }
 
-/// The page with its examples and signatures as they are: formatters fill lines, and those that begin with spaces are
-/// no text. They begin 2 columns further left, so that they fit into 80.
+/// The page with its examples and signatures unchanged. Formatters fill lines, but not lines that
+/// start with spaces. Those are moved 2 columns to the left, so that they fit into 80.
 fn with_lines_kept(page: &[u8]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(page.len());
     let mut is_text = true;
@@ -76,7 +76,8 @@ fn with_lines_kept(page: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Creates a folder and those above it. Returns the folders that did not exist, from the highest one.
+/// Creates a folder and its missing parents. Returns the folders that did not exist, the topmost
+/// one first.
 fn create_folders(folder: &Path) -> Result<Vec<PathBuf>> {
     let missing: Vec<&Path> = folder
         .ancestors()

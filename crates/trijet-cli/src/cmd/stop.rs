@@ -1,5 +1,5 @@
-//! Signals. Ctrl-C, SIGTERM and SIGHUP stop a run between two chunks, or a benchmark between two runs.
-//! SIGXFSZ, the signal of a file that is too large, stops nothing.
+//! Signals. Ctrl-C, SIGTERM and SIGHUP stop a run between two chunks, or a benchmark between two
+//! runs. SIGXFSZ, the signal of a file that is too large, stops nothing.
 #![forbid(unsafe_code)]
 
 use super::print_stderr;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use trijet::{Cancel, Error, ErrorKind, Result};
 
-/// The signal that has stopped the run; 0 before.
+/// The signal that has stopped the run, or 0.
 static STOPPED_BY: AtomicI32 = AtomicI32::new(0);
 
 /// The exit status of a process that a signal has ended, as shells define it.
@@ -25,8 +25,8 @@ pub(crate) fn status() -> u8 {
     status_of(STOPPED_BY.load(Ordering::SeqCst))
 }
 
-/// Has the first signal cancel the run, which ends at its next point for that, and the second one end
-/// the process. `when` names the point in a message.
+/// Makes the first signal cancel the run, which then ends at its next suitable point, and the
+/// second signal end the process. `when` names the point in a message.
 pub(super) fn cancel_on_signals(when: &'static str) -> Result<Cancel> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(refused)?;
     // A program under `nohup` outlives its terminal.
@@ -63,8 +63,8 @@ fn refused(error: std::io::Error) -> Error {
         .caused_by(error)
 }
 
-/// Whether this process was started with a signal ignored. Where the system does not tell, it was
-/// not.
+/// Whether this process was started with a signal ignored. If the system does not tell, the answer
+/// is no.
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_else(|_| String::new());
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,6 +1,6 @@
 //! A user's own kernel: its file, its entry point and its arguments.
 //!
-//! The code is compiled before a device is opened, so that its errors show without a GPU as well.
+//! The code is compiled before a device is opened, so that its errors show even without a GPU.
 //!
 //! This is the only unsafe code of the command. Users who name a kernel on the command line are
 //! responsible for it, as for any program that they run.
@@ -22,15 +22,15 @@ fn one_in_one_out(args: &ArgBlock) -> std::result::Result<(), String> {
     Err("the arguments must begin with one span to read and one span to write".to_owned())
 }
 
-/// The compute capability of the first compile. The device compiles for its own one afterwards.
+/// The compute capability of the first compilation. Later it is compiled for the device.
 const FIRST_COMPUTE: (u32, u32) = (9, 0);
 
-/// What is known of the code of a kernel before a device is opened.
+/// The result of the check of a kernel's code before a device is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Checked {
     /// CUDA C++ that compiles, with the kernel.
     Compiled,
-    /// PTX or a binary that is whole, with the kernel as far as that shows.
+    /// The PTX or the binary is complete, and has the kernel as far as that shows.
     Found,
     /// There is no run-time compiler.
     No,
@@ -56,12 +56,13 @@ fn element(dtype: Dtype) -> &'static str {
     }
 }
 
-/// CUDA C++ for an array of these elements: their type is `TRIJET_T`. The lines keep their numbers.
+/// CUDA C++ for an array of these elements: their type is `TRIJET_T`. Lines keep their numbers.
 fn for_elements(dtype: Dtype, source: &str) -> String {
     format!("#define TRIJET_T {}\n#line 1\n{source}", element(dtype))
 }
 
-/// The parameters of a kernel as `trijet map` passes them: each as CUDA C++ writes it, and its bytes.
+/// The parameters of a kernel as `trijet map` passes them: each with its declaration in CUDA C++
+/// and its size in bytes.
 fn parameters(dtype: Dtype, has_halo: bool, args: &[KernelArg]) -> Vec<(String, usize)> {
     let t = element(dtype);
     let mut list = vec![
@@ -154,12 +155,12 @@ impl UserKernel {
         Err(Error::new(ErrorKind::InvalidValue, "kernel", cause))
     }
 
-    /// Whether nothing but a GPU is missing, as far as that is known.
+    /// Whether only a GPU is missing, as far as this is known.
     pub(super) fn is_checked(&self) -> bool {
         self.checked != Checked::No
     }
 
-    /// What is known of the kernel on a host without a GPU.
+    /// The result of the check of the kernel on a host without a GPU.
     pub(super) fn needs_gpu(&self) -> String {
         let (file, (major, minor)) = (&self.file, FIRST_COMPUTE);
         let known = match self.checked {

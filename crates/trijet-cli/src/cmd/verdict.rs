@@ -13,7 +13,7 @@ use trijet::{Device, ErrorKind, Result};
 #[derive(Debug, Default)]
 pub(super) struct Live {
     verdict: Option<Verdict>,
-    /// The bytes that were written beside buffers, on devices with red zones.
+    /// The bytes that were written outside of buffers, on devices with red zones.
     damage: Vec<Damage>,
 }
 
@@ -23,13 +23,14 @@ impl Live {
         Self { verdict: device.verdict(), damage: Vec::new() }
     }
 
-    /// Takes the verdict about all calls for devices of one driver, which has one checker, and looks at their memory.
+    /// Takes the verdict about all calls for devices of one driver, which has one checker, and
+    /// checks their red zones.
     pub(super) fn of_all(devices: &[Device]) -> Result<Self> {
         let mut live = devices.first().map(Self::of).unwrap_or_default();
         for device in devices {
             match device.check_memory() {
                 Ok(damage) => live.damage.extend(damage),
-                // It was opened without red zones.
+                // The device was opened without red zones.
                 Err(error) if error.kind() == ErrorKind::Unsupported => {}
                 Err(error) => return Err(error),
             }

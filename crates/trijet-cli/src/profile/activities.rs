@@ -32,7 +32,7 @@ pub(super) fn overhead(trace: &ProcessTrace, of: impl Fn(OverheadKind) -> bool) 
     times(timed.filter(|one| matches!(one.kind, ActivityKind::Overhead(kind) if of(kind))))
 }
 
-/// A union of times that answers how much of any other time it covers. An answer takes a time
+/// A union of times that computes how much of another time it covers. The cost of an answer is
 /// logarithmic in the number of intervals.
 #[derive(Debug, Default)]
 pub(super) struct Cover {

@@ -25,8 +25,8 @@ pub(super) enum Class {
     Other,
 }
 
-/// Functions that allocate, free or page-lock outside of stream order. The names of those in stream
-/// order end in `Async`.
+/// Functions that allocate, free or page-lock outside of stream order. The names of the
+/// stream-ordered functions end in `Async`.
 const ALLOCATING: &[&str] = &[
     "cudaMalloc",
     "cudaFree",
@@ -61,7 +61,7 @@ const ALLOCATING: &[&str] = &[
     "cuMemAddressFree",
 ];
 
-/// The name of a function as the manual has it: `cuMemAlloc` for `cuMemAlloc_v2_ptsz`.
+/// The name of a function in the manual: `cuMemAlloc` for `cuMemAlloc_v2_ptsz`.
 pub(super) fn documented_name(name: &str) -> &str {
     let mut name = name;
     loop {
@@ -75,7 +75,7 @@ pub(super) fn documented_name(name: &str) -> &str {
     }
 }
 
-/// Whether the function makes a stream wait for another one, or launches work that waits within itself.
+/// Whether the function makes a stream wait for another one, or launches work that contains waits.
 fn orders_streams(name: &str) -> bool {
     matches!(
         documented_name(name),
@@ -122,7 +122,8 @@ const CLASSES: [Class; 6] = [
     Class::Other,
 ];
 
-/// The effects that explain idle time. Each takes its time away from the later ones.
+/// The effects that explain idle time. A time that one effect explains does not count for later
+/// ones.
 pub(super) const EFFECTS: [&[Class]; 4] = [
     &[Class::DeviceSync, Class::StreamSync],
     &[Class::Alloc],
@@ -140,7 +141,7 @@ pub(super) struct Call {
 /// The calls of one class.
 #[derive(Debug, Default)]
 struct OfClass {
-    /// The begins of the calls, sorted.
+    /// The starts of the calls, sorted.
     begins: Vec<u64>,
     /// The times of the calls, sorted by end.
     by_end: Vec<Range<u64>>,
@@ -177,11 +178,11 @@ impl Calls {
                 calls.list.push(Call { class, time: one.begin.0..one.end.0 });
                 outer = Some((one.thread, one.end.0));
             }
-            // The reader of a trace refuses more calls than the number has.
+            // The reader of a trace refuses more calls than a u32 can count.
             let index = u32::try_from(calls.list.len() - 1).unwrap_or(u32::MAX);
             calls.by_correlation.push((one.correlation, index));
         }
-        // The last call with a number is the one that counts.
+        // If several calls have a number, the last one counts.
         calls.by_correlation.sort_by_key(|(correlation, _)| *correlation);
         for class in CLASSES {
             calls.by_class[class.index()] = OfClass::of(&calls.list, class);

@@ -1,4 +1,4 @@
-//! The kernels of a device that communicate, and those of them that can be compared between ranks.
+//! The kernels of a device that communicate, and which of them can be compared between ranks.
 #![forbid(unsafe_code)]
 
 use super::activities::{Cover, times};
@@ -12,11 +12,12 @@ use trijet::Nanos;
 use trijet::trace::Union;
 use trijet::trace::activity::{Activity, NameId, ProcessTrace};
 
-/// The beginnings of the names of NCCL's kernels. Those of symmetric memory are not among them,
-/// because they may begin before the kernel in front of them has ended.
+/// The prefixes of the names of NCCL's kernels. Kernels of symmetric memory are not included,
+/// because they may start before the previous kernel has ended.
 const NCCL: [&str; 2] = ["ncclDevKernel_", "ncclKernel_"];
-/// The collectives in which each rank needs data of every other one. So their kernels end on no rank
-/// before they have begun on all. In others, such as a broadcast, a rank may end early.
+/// The collectives in which each rank needs data of every other one. So no rank's kernel ends
+/// before the kernels of all ranks have started. In others, such as a broadcast, a rank may end
+/// early.
 const NEED_ALL: [&str; 3] = ["AllReduce", "AllGather", "ReduceScatter"];
 
 /// The kernels with one name.
@@ -144,7 +145,7 @@ fn short(name: &str) -> String {
     name.split_once('(').map_or(name.as_str(), |(name, _)| name).to_owned()
 }
 
-/// Whether this is the name of a kernel that ends on no rank before it has begun on all.
+/// Whether a kernel with this name ends on no rank before it has started on all.
 fn needs_all(name: &str) -> bool {
     let collective = NCCL.iter().find_map(|prefix| name.strip_prefix(prefix));
     let collective = collective.and_then(|rest| rest.split('_').next());

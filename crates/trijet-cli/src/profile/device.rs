@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trijet::trace::activity::{Activity, NameId, ProcessTrace};
 use trijet::{Bytes, Nanos};
 
-/// The most kernels that a profile lists.
+/// Maximum number of kernels that a profile lists.
 const KERNELS_MAX: usize = 10;
 
 /// The busy time of an engine.
@@ -47,17 +47,17 @@ pub struct Device {
     pub device: u32,
     /// The steps of the program; `None` if its kernels do not repeat.
     pub steps: Option<Steps>,
-    /// The part of the run that the other figures are of.
+    /// The part of the run that the other figures are about.
     pub extent: Extent,
-    /// The begin of that part, on the clock of the trace.
+    /// The start of that part, on the clock of the trace.
     pub began: Nanos,
-    /// Its length: from the begin of the first operation, or step, to the end of the last one.
+    /// Its length: from the start of the first operation, or step, to the end of the last one.
     pub elapsed: Nanos,
     /// The engines that executed anything.
     pub engines: Vec<EngineTime>,
     /// The time in which anything ran.
     pub busy: Nanos,
-    /// The time in which nothing ran, split by what the host did meanwhile.
+    /// The time in which nothing ran, split by what the host did then.
     pub idle: Idle,
     /// The number of streams with operations.
     pub streams: usize,
@@ -70,7 +70,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// The profile of the device that ran `operations`, which are those of `extent`.
+    /// The profile of the device that ran `operations`. They belong to `extent`.
     pub(super) fn of(
         operations: &Operations<'_>,
         steps: Option<Steps>,
@@ -98,7 +98,7 @@ impl Device {
         }
     }
 
-    /// Adds a finding that other devices tell.
+    /// Adds a finding that comes from other devices.
     pub(super) fn add(&mut self, finding: Finding) {
         self.findings.push(finding);
         findings::sort(&mut self.findings);

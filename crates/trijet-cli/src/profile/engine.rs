@@ -1,10 +1,10 @@
-//! The engines of a device, as a profile tells them apart.
+//! The engines of a device that a profile distinguishes.
 #![forbid(unsafe_code)]
 
 use trijet::trace::activity::{Activity, ActivityKind, CopyDirection, ProcessTrace};
 
-/// What kernels of libraries that communicate between GPUs have in their names: NCCL and RCCL,
-/// NVSHMEM and ROC_SHMEM.
+/// Parts of the names of kernels that communicate between GPUs. They belong to the libraries NCCL
+/// and RCCL, NVSHMEM and ROC_SHMEM.
 const COMMUNICATION: [&str; 7] = [
     "ncclDevKernel",
     "ncclKernel",
@@ -18,13 +18,13 @@ const COMMUNICATION: [&str; 7] = [
 /// Whether a kernel with this name communicates between GPUs. Such a kernel waits for other GPUs
 /// most of its time, so it does not count as a computation.
 pub(super) fn communicates(name: &str) -> bool {
-    // A mangled name begins with a prefix and the length of the name.
+    // A mangled name starts with a prefix and the length of the name.
     let name = name.strip_prefix("_Z").unwrap_or(name);
     let name = name.trim_start_matches(|c: char| c.is_ascii_digit() || c == 'N');
     COMMUNICATION.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// For each name of a trace, whether it is that of a kernel that communicates.
+/// For each name of a trace, whether it names a kernel that communicates.
 pub(super) struct Communicating(Vec<bool>);
 
 impl Communicating {
@@ -39,7 +39,7 @@ impl Communicating {
     }
 }
 
-/// An engine of a device, or a kind of work that has a row of its own.
+/// An engine of a device, or a kind of work that has its own row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Engine {
     Kernels,

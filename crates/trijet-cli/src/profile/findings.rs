@@ -18,10 +18,10 @@ use trijet::trace::{StreamClass, Union, rate};
 /// Copies of fewer bytes do not reach half of the link's rate: on an H200, copies of 64 KiB reach
 /// 16 and 21 GB/s of 55 GB/s.
 const SMALL_BYTES: u64 = 64 << 10;
-/// The fewest small copies that are a finding.
+/// Minimum number of small copies for a finding.
 const SMALL_COUNT_MIN: usize = 100;
 
-/// The most places of a finding.
+/// Maximum number of places of a finding.
 const PLACES_MAX: usize = 3;
 
 /// A habit of the program that costs time.
@@ -35,7 +35,7 @@ pub struct Finding {
     pub count: usize,
     /// The time that a fix may gain.
     pub cost: Nanos,
-    /// The longest times of the cost, on the clock of the trace, the longest first.
+    /// The parts of the cost that last longest, on the clock of the trace, the longest first.
     pub places: Vec<Range<u64>>,
     /// The measured facts.
     pub seen: String,
@@ -121,7 +121,7 @@ fn is_pageable(one: &Activity) -> bool {
         if from == MemoryKind::Pageable || to == MemoryKind::Pageable)
 }
 
-/// The times of the calls that enqueued these, and of these or their calls.
+/// The times of the calls that enqueued these, and the times of these or their calls.
 fn with_calls(list: &[&Activity], calls: &Calls) -> (Union, Union) {
     let calling =
         Union::of(list.iter().filter_map(|one| calls.enqueuing(one)).map(|c| c.time.clone()));
@@ -192,8 +192,8 @@ fn legacy(operations: &Operations<'_>, facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-/// The time that each operation waited: from the begin of its call, or the end of the operation
-/// before it in its stream if that is later, to its begin.
+/// The time that each operation waited, up to its start. It counts from the start of its call, or
+/// from the end of the previous operation in its stream if that is later.
 fn waits(list: &[&Activity], calls: &Calls) -> Vec<Range<u64>> {
     let mut sorted = list.to_vec();
     sorted.sort_by_key(|one| (one.context, one.stream, one.begin, one.end));

@@ -1,4 +1,4 @@
-//! The time in which nothing ran on a device, split by what the host did meanwhile.
+//! The time in which nothing ran on a device, split by what the host did then.
 #![forbid(unsafe_code)]
 
 use super::calls::Calls;
@@ -6,15 +6,15 @@ use std::ops::Range;
 use trijet::Nanos;
 use trijet::trace::Union;
 
-/// The shortest gap that is counted, in nanoseconds. Shorter gaps lie between any two launches: the
-/// driver takes about half of this time for one (2.4 us on an H200).
+/// Minimum length of a counted gap, in nanoseconds. Shorter gaps occur between any two launches:
+/// the driver takes about half of this time for one (2.4 us on an H200).
 const GAP_MIN_NS: u64 = 5_000;
 
-/// Gaps below this, in nanoseconds, count as the pauses between launches: ten times the shortest gap that is
-/// counted.
+/// Shorter gaps than this, in nanoseconds, count as pauses between launches: ten times the shortest
+/// gap that is counted.
 const SHORT_NS: u64 = 50_000;
 
-/// What causes the largest part of the idle time.
+/// The cause of the largest part of the idle time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdleCause {
     /// The host waited for the GPU.
@@ -91,7 +91,7 @@ impl Idle {
         (cause, time)
     }
 
-    /// The parts with a length, each with words for what the host did meanwhile.
+    /// The parts with a length, each with words for what the host did then.
     #[must_use]
     pub fn parts(&self) -> Vec<(&'static str, Nanos)> {
         let parts = [
@@ -105,8 +105,8 @@ impl Idle {
     }
 }
 
-/// The idle time that these waits cause. For each wait, it begins with the call, or with the end of
-/// the last operation if that comes later, and ends with the next operation, but it is never longer
+/// The idle time that these waits cause. For each wait, it starts with the call, or with the end of
+/// the last operation if that comes later, and ends with the next operation. But it is never longer
 /// than the wait itself: without the wait, the host would be ahead by that time and no more. A gap
 /// that ends before the call returns is not caused by the wait, because the GPU had work in its
 /// queue.

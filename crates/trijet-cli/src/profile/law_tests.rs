@@ -1,5 +1,5 @@
-//! Tests over trace files with records that no correct device could have made, and with unusual ones
-//! that it could. Times are in microseconds after the start of the trace.
+//! Tests over trace files with records that no correct device could have made, and with unusual but
+//! possible records. Times are in microseconds after the start of the trace.
 
 use super::*;
 use trijet::Nanos;
@@ -62,7 +62,7 @@ impl Traced {
         self.activities.last_mut().unwrap()
     }
 
-    /// An operation with a call of its own, 10 us before it.
+    /// An operation whose call is 10 us earlier.
     fn launched(
         &mut self,
         name: u32,
@@ -89,7 +89,7 @@ impl Traced {
         file::read(out.as_slice()).unwrap().pop().unwrap()
     }
 
-    /// The laws that records break, each with the number of records.
+    /// The laws that records violate, each with the number of records.
     fn broken(&self) -> Vec<(&'static str, usize)> {
         let process = analyse(&mut self.read(), Extent::Whole);
         assert_eq!(process.activities, self.activities.len() as u64);
@@ -97,8 +97,8 @@ impl Traced {
     }
 }
 
-/// 300 replays of a graph with a copy and a kernel, each after a copy of its own. The copy before the
-/// first replay claims to run until `end`.
+/// 300 replays of a graph with a copy and a kernel. An ordinary copy comes before each replay. The
+/// record of the first of these copies claims that it runs until `end`.
 fn replays(end: u64) -> Traced {
     let mut traced = Traced::default();
     for at in (0..300).map(|replay| 100 + replay * 1300) {
@@ -267,7 +267,7 @@ fn operations_of_one_stream_follow_each_other() {
     }
 }
 
-/// Of records that exclude each other, the fewest are left out.
+/// Of records that exclude each other, as few as possible are left out.
 #[test]
 fn one_wrong_record_costs_no_other_one() {
     for wrong in [[10, 9000], [10, 3050], [3010, 9000]] {

@@ -1,10 +1,10 @@
-//! The laws that every record of a trace obeys, whatever the program did. CUPTI returns records that
-//! break them. Such a record is set apart before anything is computed: it is counted and named, and is
-//! in no figure.
+//! The laws that every record of a trace obeys, whatever the program did. CUPTI returns records
+//! that violate them. Such a record is set apart before anything is computed: it is counted and
+//! named, and no figure includes it.
 //!
-//! A law leaves room for what a correct record may do: the clocks of host and device differ, a
-//! dependent kernel begins before the kernel before it has ended, the branches of a graph run at once,
-//! and another process may use the device meanwhile.
+//! A law allows for what a correct record may do: the clocks of host and device differ, a dependent
+//! kernel starts before the kernel before it has ended, the branches of a graph run at once, and
+//! another process may use the device meanwhile.
 #![forbid(unsafe_code)]
 
 use super::activities::is_timed;
@@ -15,28 +15,28 @@ use trijet::trace::activity::{
 };
 use trijet::{Bytes, Nanos};
 
-/// The assumed error between the clocks of host and device, in nanoseconds. CUPTI states times of the
-/// device on the clock of the host, which the system may adjust by 500 us in a second.
+/// The assumed error between the clocks of host and device, in nanoseconds. CUPTI reports times of
+/// the device on the clock of the host, which the system may adjust by 500 us in a second.
 const CLOCKS_NS: u64 = 1_000_000;
 /// The assumed error between two times of one device. Some devices count in units of 1 us.
 const DEVICE_NS: u64 = 10_000;
 /// The time for which other processes may hold a device during a copy.
 const STALL_NS: u64 = 100_000_000;
-/// The time of a byte where copies are slowest: 50 MB/s, hundreds of times below the memory of any
-/// device, and below any link.
+/// The maximum time of a byte in nanoseconds, where copies are slowest: 50 MB/s, hundreds of times
+/// below the memory of any device, and below any link.
 const SLOWEST_NS_PER_BYTE: u64 = 20;
-/// The number of bytes that no memory moves in a nanosecond: 100 TB/s, 12 times the fastest memory and
-/// 100 times the fastest link.
+/// The number of bytes per nanosecond that no memory reaches: 100 TB/s, 12 times the fastest memory
+/// and 100 times the fastest link.
 const FASTEST_BYTES_PER_NS: u64 = 100_000;
-/// The shortest time that a clock of a device tells from none.
+/// The shortest time that the clock of a device can distinguish from zero.
 const TICK_NS: u64 = 2_000;
-/// The most grids that run on a device at once, by the CUDA C++ Programming Guide.
+/// Maximum number of grids that run on a device at once, by the CUDA C++ Programming Guide.
 const GRIDS_MAX: usize = 128;
-/// The most operations of a group that are marked one after the other, and the most later operations
-/// that each is compared with: a damaged file must not take hours.
+/// Maximum number of operations of a group that are marked one after the other, and of later
+/// operations with which each is compared. A damaged file must not take hours.
 const ROUNDS_MAX: usize = 64;
 const OVERLAPS_MAX: usize = 1024;
-/// The most records that are named for each law.
+/// Maximum number of records that are named for each law.
 const EXAMPLES_MAX: usize = 3;
 
 /// A law, in the order in which contradictions are reported.
@@ -52,7 +52,7 @@ enum Law {
 }
 
 impl Law {
-    /// The name for filters, and what the records that break the law do.
+    /// The name for filters, and how the records violate the law.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Start => ("start", "start at 0"),
@@ -66,12 +66,12 @@ impl Law {
     }
 }
 
-/// The records of a process that break one law.
+/// The records of a process that violate one law.
 #[derive(Debug)]
 pub struct Contradiction {
     /// The name of the law for filters.
     pub key: &'static str,
-    /// What the records do.
+    /// How the records violate the law.
     pub law: &'static str,
     /// The number of records.
     pub count: usize,
@@ -79,7 +79,7 @@ pub struct Contradiction {
     pub examples: Vec<String>,
 }
 
-/// Removes the records that break a law from the trace.
+/// Removes the records that violate a law from the trace.
 pub(super) fn set_apart(trace: &mut ProcessTrace) -> Vec<Contradiction> {
     let life = Life::of(trace);
     let mut broken: Vec<Option<Law>> =
@@ -133,7 +133,7 @@ impl Life {
         Self { began: trace.began.0, ended: trace.end.map_or(0, |end| end.at.0) }
     }
 
-    /// The law that these times break.
+    /// The law that these times violate.
     fn breaks(&self, begin: Nanos, end: Nanos) -> Option<Law> {
         if begin.0 == 0 {
             return Some(Law::Start);
@@ -146,9 +146,9 @@ impl Life {
         is_late.then_some(Law::Life)
     }
 
-    /// The law that a record breaks by itself.
+    /// The law that a record violates on its own.
     fn broken_by(&self, one: &Activity) -> Option<Law> {
-        // A call and an overhead may have begun before the recorder was loaded.
+        // A call or an overhead may have started before the recorder was loaded.
         let is_operation = one.engine().is_some();
         let is_early = is_operation && one.begin.0.saturating_add(CLOCKS_NS) < self.began;
         let law = self.breaks(one.begin, one.end).or(is_early.then_some(Law::Life));
@@ -156,9 +156,9 @@ impl Life {
     }
 }
 
-/// The law of speed that a copy or a fill breaks.
+/// The law of speed that a copy or a fill violates.
 fn speed(one: &Activity) -> Option<Law> {
-    // The host may bring the pages of other memory from a disk meanwhile.
+    // For other memory, the host may meanwhile read the pages from a disk.
     let is_near =
         |memory| matches!(memory, MemoryKind::Pinned | MemoryKind::Device | MemoryKind::Array);
     let is_near = match one.kind {
@@ -233,7 +233,7 @@ impl Enqueued {
 enum Kind {
     Transfer,
     Kernel,
-    /// A kernel that may begin before the kernel before it has ended.
+    /// A kernel that may start before the kernel before it has ended.
     Dependent,
 }
 
@@ -247,8 +247,8 @@ impl Kind {
     }
 }
 
-/// Marks the operations that overlap others of their stream. Of operations that exclude each other,
-/// the one that excludes the most others is marked.
+/// Marks the operations that overlap others of their stream. If operations exclude each other, the
+/// one that excludes the most others is marked.
 fn order(trace: &ProcessTrace, calls: &Enqueued, broken: &mut [Option<Law>]) {
     let list = &trace.activities;
     let stream = |at: usize| (list[at].device, list[at].context, list[at].stream);
@@ -279,14 +279,14 @@ fn order(trace: &ProcessTrace, calls: &Enqueued, broken: &mut [Option<Law>]) {
 /// An operation of a group that overlaps.
 #[derive(Clone, Copy)]
 struct Operation<'a> {
-    /// Its place in the trace.
+    /// Its index in the trace.
     at: usize,
     one: &'a Activity,
     kind: Kind,
 }
 
-/// Marks as few operations of a group as exclude each other, one after the other. The operations are
-/// sorted by their begins.
+/// Marks operations of a group that exclude each other, one after the other and as few as possible.
+/// The operations are sorted by their starts.
 fn resolve(group: &mut Vec<Operation<'_>>, broken: &mut [Option<Law>]) {
     if group.len() < 2 {
         return;

@@ -1,10 +1,10 @@
 //! The collectives of a program, each with its kernel on every rank.
 //!
-//! A trace does not contain communicators, so they are found by time. In an all-reduce, an all-gather
-//! and a reduce-scatter, each rank needs data of every other one: no rank ends before all have begun,
-//! and all end at nearly the same time. Two streams of different devices belong to one communicator
-//! if nearly all of their kernels, in the time for which both have records, are such pairs. Where
-//! anything contradicts this, nothing is matched.
+//! A trace does not contain communicators, so they are found by time. In an all-reduce, an
+//! all-gather and a reduce-scatter, each rank needs data of every other one: no rank ends before
+//! all have started, and all end at nearly the same time. Two streams of different devices belong
+//! to one communicator if nearly all of their kernels form such pairs, in the time for which both
+//! have records. If anything contradicts this, nothing is matched.
 #![forbid(unsafe_code)]
 
 use super::collectives::{Collective, Communication};
@@ -12,15 +12,15 @@ use std::ops::Range;
 
 /// The assumed error between the clocks of two devices of one host, in nanoseconds.
 pub(super) const CLOCKS_NS: u64 = 10_000;
-/// The fewest collectives of a communicator.
+/// Minimum number of collectives of a communicator.
 const COLLECTIVES_MIN: usize = 4;
-/// One kernel of so many may have no partner, because its record was lost or its ends are too far
+/// One kernel in this many may have no partner, because its record was lost or its ends are too far
 /// apart.
 const MISSING_SHARE: usize = 20;
-/// The most streams that are compared. The time is quadratic in their number.
+/// Maximum number of streams that are compared. The time is quadratic in their number.
 const STREAMS_MAX: usize = 256;
 
-/// When a collective began and ended on its ranks.
+/// The first and last starts and ends of a collective on its ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) first_begin: u64,
@@ -40,12 +40,12 @@ impl Span {
         })
     }
 
-    /// The time from the last begin to the last end.
+    /// The time from the last start to the last end.
     pub(super) fn transfer(&self) -> u64 {
         self.last_end - self.last_begin
     }
 
-    /// The time between the first begin and the last one.
+    /// The time between the first start and the last one.
     pub(super) fn begins(&self) -> u64 {
         self.last_begin - self.first_begin
     }
@@ -55,8 +55,8 @@ impl Span {
         self.last_end - self.first_end
     }
 
-    /// Whether kernels with this span can be one collective: their ends are no further apart than
-    /// half of the transfer, and the error of the clocks.
+    /// Whether kernels with this span can be one collective: their ends differ by at most half of
+    /// the transfer, plus the error of the clocks.
     fn is_one(&self) -> bool {
         self.ends() <= CLOCKS_NS.saturating_add(self.transfer() / 2)
     }
@@ -113,8 +113,8 @@ pub(super) fn communicators(devices: &[&Communication]) -> Vec<Communicator> {
     groups.filter_map(|members| collectives(&members)).collect()
 }
 
-/// The sets of at least two streams in which each agrees with every other one and with no stream
-/// outside.
+/// The sets of at least two streams in which each stream agrees with every other one, and with no
+/// stream outside the set.
 fn groups(agree: &[Vec<bool>]) -> Vec<Vec<usize>> {
     let with = |stream: usize| -> Vec<usize> {
         (0..agree.len()).filter(|&other| other == stream || agree[stream][other]).collect()
@@ -130,8 +130,8 @@ fn groups(agree: &[Vec<bool>]) -> Vec<Vec<usize>> {
     found
 }
 
-/// For each kernel of `a`, the kernel of `b` whose end is nearest to its own. A kernel with two that
-/// are equally near has none.
+/// For each kernel of `a`, the kernel of `b` with the nearest end. If two are equally near, there
+/// is none.
 fn nearest(a: &[Collective], b: &[Collective]) -> Vec<Option<usize>> {
     let mut after = 0;
     let nearest = a.iter().map(|one| {
@@ -150,8 +150,8 @@ fn nearest(a: &[Collective], b: &[Collective]) -> Vec<Option<usize>> {
     nearest.collect()
 }
 
-/// For each kernel of `a`, the kernel of `b` that can be the same collective: the ends of the two are
-/// nearest to each other, and their names are the same.
+/// For each kernel of `a`, the kernel of `b` that can be the same collective: each is the nearest
+/// to the other by its end, and their names are the same.
 fn partners(a: &Sequence<'_>, b: &Sequence<'_>) -> Vec<Option<usize>> {
     let back = nearest(b.list, a.list);
     let mut found = nearest(a.list, b.list);
@@ -178,7 +178,8 @@ fn do_agree(a: &Sequence<'_>, b: &Sequence<'_>) -> bool {
         && misses_few(b.list, &has_partner, a.list)
 }
 
-/// Whether nearly all kernels of a list within the time of another one have a partner in it.
+/// Whether nearly all kernels of a list that lie within the time of another list have a partner in
+/// it.
 fn misses_few(list: &[Collective], is_paired: &[bool], other: &[Collective]) -> bool {
     let (Some(first), Some(last)) = (other.first(), other.last()) else { return false };
     let is_within =
@@ -230,7 +231,7 @@ mod tests {
         })
     }
 
-    /// Whether the end of the kernel `at` of `list` is nearer to `end` than that of any other.
+    /// Whether no other kernel of `list` has an end as near to `end` as the kernel `at`.
     fn is_nearest(list: &Kernels, at: usize, end: u64) -> bool {
         let others = list.iter().enumerate().filter(|(other, _)| *other != at);
         let distance = list[at].1.end.abs_diff(end);
@@ -238,7 +239,7 @@ mod tests {
     }
 
     proptest! {
-        /// A pair is what docs/tracing.md says, looked at without regard to any order.
+        /// A pair is defined as in docs/tracing.md, and computed here without any order.
         #[test]
         fn partners_are_the_pairs_that_each_prefer_the_other(a in kernels(), b in kernels()) {
             let (one, two) = (Communication::of_stream(&a), Communication::of_stream(&b));

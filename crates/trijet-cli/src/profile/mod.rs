@@ -1,19 +1,19 @@
 //! Profiles of traced programs: how long each engine was busy, how long the device was idle, and
 //! which habits of the program cost time.
 //!
-//! Every length is that of a union of intervals, never a sum of durations. The cost of a finding is
-//! the time in which no kernel ran while the operations or calls of the finding ran, or the time in
-//! which the GPU was idle because of them: an estimate of what a fix gains. Costs of findings may
-//! overlap, so they do not add up.
+//! Every length is the length of a union of intervals, never a sum of durations. The cost of a
+//! finding is the time in which no kernel ran while the operations or calls of the finding ran, or
+//! the time in which the GPU was idle because of them. It estimates the gain of a fix. Costs of
+//! findings may overlap, so they do not add up.
 //!
-//! The figures of a device are those of the steps of the program, if the names of its kernels repeat.
-//! What the program does before its first step, such as reading and compiling, is stated apart.
+//! The figures of a device are about the steps of the program, if the names of its kernels repeat.
+//! The time before the first step, such as reading and compiling, is stated separately.
 //!
 //! The ranks of a program are compared by the collectives that run on all of them.
 //!
 //! Records that no correct device could have made are set apart first (`laws`).
 //!
-//! A trace does not contain the accesses of kernels, so a profile says nothing about races.
+//! A trace does not contain the accesses of kernels, so a profile contains nothing about races.
 #![forbid(unsafe_code)]
 
 mod activities;

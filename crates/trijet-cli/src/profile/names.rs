@@ -1,19 +1,19 @@
-//! Readable names of kernels, and texts of a trace without characters that a terminal acts upon.
+//! Readable names of kernels, and texts of a trace without characters that a terminal obeys.
 #![forbid(unsafe_code)]
 
 use cpp_demangle::{DemangleOptions, DemangleWrite, ParseOptions, Symbol};
 use std::fmt;
 
-/// The most characters of a name. The middle of a longer name is cut out.
+/// Maximum number of characters of a name. The middle of a longer name is cut out.
 const LENGTH_MAX: usize = 96;
-/// The longest name that is demangled, in bytes. The names of template libraries have up to a few
-/// thousand.
+/// Maximum length of a name that is demangled, in bytes. The names of template libraries have up to
+/// a few thousand.
 const MANGLED_MAX: usize = 16 << 10;
-/// The most bytes of a demangled name that are kept. A mangled name may repeat its parts, so that
-/// its length doubles with every byte.
+/// Maximum number of bytes of a demangled name that are kept. A mangled name may repeat its parts,
+/// so that its length doubles with every byte.
 const DEMANGLED_MAX: usize = 64 << 10;
-/// The depth at which a mangled name is refused: the library's own limit, which no stack of a thread
-/// of Rust exceeds.
+/// The depth at which a mangled name is refused: the library's own limit, which fits on the stack
+/// of any Rust thread.
 const DEPTH_MAX: u32 = 96;
 
 /// A demangled name of limited length.
@@ -49,7 +49,7 @@ fn demangled(name: &str) -> Option<String> {
 
 /// The text with `?` for each control character, and for each invisible character that changes the
 /// direction or the order of the text around it. A traced program chooses its texts; they must not
-/// act upon a terminal or deceive a reader.
+/// control a terminal or deceive a reader.
 #[must_use]
 pub fn clean(text: &str) -> String {
     let acts = |letter: char| {
@@ -94,8 +94,8 @@ mod tests {
         assert_eq!(clean("k\u{e4}rnel \u{4e2d}"), "k\u{e4}rnel \u{4e2d}");
     }
 
-    /// Each level of templates names the whole type before it twice, so the plain name has 2^40
-    /// parts. The second name is deeper than a stack, the third is long.
+    /// Each level of templates names the whole previous type twice, so the plain name has 2^40
+    /// parts. The second name is too deep for a stack, the third is long.
     #[test]
     fn a_hostile_name_is_cut_in_little_time_and_memory() {
         let mut doubling = String::from("_Z1fI1XI");

@@ -13,10 +13,10 @@ pub(super) struct Operations<'a> {
     pub(super) device: u32,
     /// The operations with known times.
     pub(super) all: Vec<&'a Activity>,
-    /// The time that figures are of: from the begin of the first operation to the end of the last one, or
-    /// that of the steps.
+    /// The time that figures are about: from the start of the first operation to the end of the
+    /// last one, or from the start of the first step to the end of the last one.
     pub(super) window: Range<u64>,
-    /// The time in which kernels ran that compute. Kernels that communicate are not among them.
+    /// The time in which kernels computed. Kernels that communicate do not count.
     pub(super) kernels: Union,
     /// The part of the window in which nothing ran.
     pub(super) idle: Union,
@@ -24,8 +24,8 @@ pub(super) struct Operations<'a> {
 }
 
 impl<'a> Operations<'a> {
-    /// The operations of `device` that have a part inside `window`; all of them without a window. `None`
-    /// when there is none with known times.
+    /// The operations of `device` that have a part inside `window`; all of them without a window.
+    /// `None` when there is none with known times.
     pub(super) fn of(
         device: u32,
         mut all: Vec<&'a Activity>,

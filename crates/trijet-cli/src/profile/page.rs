@@ -21,13 +21,13 @@ use trijet::trace::html::{
 };
 use trijet::trace::{percent_of, rate};
 
-/// The most tracks of a timeline. Streams and threads beyond that have none.
+/// Maximum number of tracks of a timeline. Further streams and threads have none.
 const TRACKS_MAX: usize = 600;
-/// The most tracks with those of engines. A page shows fewer devices than that.
+/// Maximum number of tracks including the tracks of engines. A page shows fewer devices than that.
 const ALL_TRACKS_MAX: usize = 2 * TRACKS_MAX;
-/// The most names of kernels that communicate.
+/// Maximum number of names of kernels that communicate.
 const KERNELS_MAX: usize = 10;
-/// The most devices whose figures a page has.
+/// Maximum number of devices whose figures a page has.
 const SECTIONS_MAX: usize = 64;
 
 /// The title and the window of the page of a program.
@@ -35,12 +35,12 @@ const SECTIONS_MAX: usize = 64;
 pub struct PageOptions {
     /// The title of the page, such as the traced command.
     pub title: String,
-    /// The part of the trace that the timeline shows, from its first activity on. The default is the
-    /// whole trace.
+    /// The part of the trace that the timeline shows, counted from its first activity. The default
+    /// is the whole trace.
     pub window: Option<Range<Nanos>>,
 }
 
-/// The page of a traced program as HTML. The processes of `profile` are those of `traces`, in the same
+/// The page of a traced program as HTML. `profile` has the processes of `traces`, in the same
 /// order.
 ///
 /// ```
@@ -95,7 +95,7 @@ pub fn page(traces: &[ProcessTrace], profile: &Profile, options: &PageOptions) -
     .into_bytes()
 }
 
-/// What the reader must know about the trace of a process.
+/// Remarks that the reader needs about the trace of a process.
 fn remarks_of(process: &Process) -> Vec<String> {
     let number = process.process;
     let mut remarks: Vec<String> =
@@ -165,7 +165,7 @@ fn verdict(processes: &[Process]) -> String {
     }
 }
 
-/// The part of the run of a device that its figures are of.
+/// The part of the run of a device that its figures are about.
 fn part(device: &Device) -> String {
     match &device.steps {
         Some(steps) if device.extent == Extent::Steps => {
@@ -313,8 +313,8 @@ fn ranks(job: &RankJob) -> [Section; 2] {
     [figures, kernels]
 }
 
-/// The key of a track, in the order in which tracks are drawn: the process, its device or the host,
-/// then engines before streams before threads, and the number of each.
+/// The key of a track. Tracks are drawn in the order of their keys: by the process, then its device
+/// or the host, then engines before streams before threads, then the number.
 type Key = (usize, Option<u32>, u8, u32, u32);
 
 /// Collects the timeline.
@@ -349,7 +349,7 @@ impl Builder {
                 self.add(number, trace);
             }
         }
-        // The numbers of the tracks follow their order.
+        // The numbers of the tracks follow the order of their keys.
         let mut order = vec![NO_TRACK; self.tracks.len()];
         for (place, (number, track)) in (0_u32..).zip(self.tracks.into_values()) {
             order[number as usize] = place;
@@ -360,7 +360,7 @@ impl Builder {
                 *track = order.get(*track as usize).copied().unwrap_or(NO_TRACK);
             }
         }
-        // Neighbours on a row are similar, so they take less space.
+        // Neighbouring items of a track are similar, so in this order they take less space.
         self.sheet.items.sort_unstable_by_key(|item| {
             let begin = item.work.or(item.call).map_or(0, |time| time.0);
             (item.engine, item.stream, item.thread, begin)
@@ -398,7 +398,7 @@ impl Builder {
     }
 
     fn add(&mut self, number: usize, trace: &ProcessTrace) {
-        // The numbers of names are those of the process.
+        // The numbers of names are valid only within the process.
         self.labels.of.clear();
         let communicating = Communicating::of(trace);
         let process = trace.process;

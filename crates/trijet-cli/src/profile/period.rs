@@ -1,35 +1,36 @@
 //! The part of a sequence of names that repeats.
 //!
-//! A step begins with a name, or with a short row of names, that occurs once in each step. So every row
-//! of up to 32 names that occurs often enough is tried: it cuts the sequence into pieces, and the pieces
-//! with the same names as most others are steps. Names are compared as a set with counts, so the order
-//! within a step may change. Of all rows, the one with the shortest step is taken.
+//! A step starts with a name, or with a short row of names, that occurs once in each step. So every
+//! row of up to 32 names that occurs often enough is tried: it cuts the sequence into pieces. Steps
+//! are the pieces that have the same names as most other pieces. Names are compared as a set with
+//! counts, so the order within a step may change. Of all rows, the one with the shortest step is
+//! taken.
 //!
-//! The search looks at 262,144 names in the middle of the sequence, so its time is bounded. What it
-//! finds is then followed through the whole sequence in linear time.
+//! The search looks at 262,144 names in the middle of the sequence, so its time is bounded. The
+//! result is then followed through the whole sequence in linear time.
 #![forbid(unsafe_code)]
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The fewest steps that count as a repetition.
+/// Minimum number of steps that count as a repetition.
 const STEPS_MIN: usize = 8;
-/// The most names that are searched.
+/// Maximum number of names that are searched.
 const SEARCHED_MAX: usize = 1 << 18;
 /// The lengths of rows that are tried, as powers of two: 1 to 32.
 const LEVELS: u32 = 6;
-/// What a piece that is no step costs, in steps: fewer than one piece in ten may differ.
+/// The cost of a piece that is no step, in steps: fewer than one piece in ten may differ.
 const DIFFERENT: i64 = 9;
-/// The most names by which a step may differ if no steps are equal: one in four.
+/// Maximum part of the names by which a step may differ if no steps are equal: one in four.
 const VARIED: usize = 4;
-/// The most names that are tried for steps that are not equal.
+/// Maximum number of names that are tried for steps that are not equal.
 const TRIED_MAX: usize = 64;
 
 /// One step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step {
-    /// Its place in the sequence.
+    /// Its indices in the sequence.
     pub(super) place: Range<usize>,
     /// Whether it has the names of most steps.
     pub(super) is_regular: bool,
@@ -75,7 +76,7 @@ pub(super) fn period(names: &[u32], count: usize, likeness: Likeness) -> Option<
     Some(all.period(&places, &fit))
 }
 
-/// The row that begins the shortest steps that are equal.
+/// The row that starts the shortest steps that are equal.
 fn equal(sequence: &Sequence<'_>) -> Option<Range<usize>> {
     let mut found: Vec<(Fit, Range<usize>)> = Vec::new();
     let mut keys: Vec<u64> = sequence.names.iter().map(|name| mixed(u64::from(*name))).collect();
@@ -97,7 +98,7 @@ fn equal(sequence: &Sequence<'_>) -> Option<Range<usize>> {
     best(found)
 }
 
-/// The name that begins the shortest steps that are similar.
+/// The name that starts the shortest steps that are similar.
 fn similar(sequence: &Sequence<'_>, count: usize) -> Option<Range<usize>> {
     let mut places: Vec<usize> = (0..sequence.names.len()).collect();
     places.sort_unstable_by_key(|&place| (sequence.names[place], place));
@@ -114,8 +115,8 @@ fn similar(sequence: &Sequence<'_>, count: usize) -> Option<Range<usize>> {
     best(fits.collect())
 }
 
-/// Of the shortest steps, those that are worth the most within 1 %; of these, those with the shortest row;
-/// of these, the first.
+/// The best of these steps: the shortest ones, among these (within 1 %) the ones that are worth the
+/// most, then the ones with the shortest row, then the first.
 fn best(found: Vec<(Fit, Range<usize>)>) -> Option<Range<usize>> {
     let length = found.iter().map(|(fit, _)| fit.length).min()?;
     let shortest = || found.iter().filter(|(fit, _)| fit.length == length);
@@ -130,17 +131,19 @@ struct Fit {
     is_regular: Vec<bool>,
     /// The pieces that repeat.
     pieces: Range<usize>,
-    /// The place of the first of them.
+    /// The index of the first of them.
     begin: usize,
     /// The number of names in a step.
     length: usize,
-    /// The number of names in regular steps, less as many as the other pieces would have as steps.
+    /// The number of names in regular steps, minus the number of names that the other pieces would
+    /// have as steps.
     worth: usize,
     /// Whether the names after the last piece are a step as well.
     has_last: bool,
 }
 
-/// A sequence with the sums of the keys of its names, which tell whether two parts have the same names.
+/// A sequence with the sums of the keys of its names. The sums show whether two parts have the same
+/// names.
 struct Sequence<'a> {
     names: &'a [u32],
     /// For each place, the sum of the keys before it.
@@ -163,12 +166,12 @@ impl<'a> Sequence<'a> {
         self.sums[part.end].wrapping_sub(self.sums[part.start])
     }
 
-    /// The steps that begin at these places, if they have equal names.
+    /// The steps that start at these places, if they have equal names.
     fn equal_steps(&self, places: &[usize]) -> Option<Fit> {
         if places.len() < STEPS_MIN {
             return None;
         }
-        // For each set of names: how often it occurs, and its first piece.
+        // For each set of names, the number of its occurrences, and its first piece.
         let mut sets: HashMap<u64, (usize, Reverse<usize>)> = HashMap::new();
         for (piece, place) in pieces(places).enumerate() {
             sets.entry(self.sum(&place)).or_insert((0, Reverse(piece))).0 += 1;
@@ -181,7 +184,7 @@ impl<'a> Sequence<'a> {
         self.fit(places, length, |part| self.sum(part) == sum)
     }
 
-    /// The steps that begin at these places, if they have similar names.
+    /// The steps that start at these places, if they have similar names.
     fn similar_steps(&self, places: &[usize], counts: &mut Counts) -> Option<Fit> {
         let usual = usual_length(places)?;
         counts.set(&self.names[usual.clone()]);
@@ -200,7 +203,8 @@ impl<'a> Sequence<'a> {
         })
     }
 
-    /// The longest stretch of pieces of which nearly all are steps, if it has enough of the sequence.
+    /// The longest stretch of pieces in which nearly all are steps, if it covers enough of the
+    /// sequence.
     fn fit(
         &self,
         places: &[usize],
@@ -221,7 +225,7 @@ impl<'a> Sequence<'a> {
         let worth = covered.saturating_sub(different * length);
         let begin = places[stretch.start];
         let end = if has_last { last.end } else { after };
-        // Longer pieces between the steps may be most of the sequence.
+        // Longer pieces between the steps may make up most of the sequence.
         let is_enough = covered * 4 >= (end - begin) * 3 && covered * 3 >= self.names.len();
         (steps >= STEPS_MIN && is_enough).then_some(Fit {
             is_regular,
@@ -263,9 +267,9 @@ fn usual_length(places: &[usize]) -> Option<Range<usize>> {
     pieces(places).find(|piece| piece.len() == median)
 }
 
-/// The pieces of which more than nine in ten are regular, from either end on, and that have the most of
-/// them. The pieces beside them belong to them as long as most are regular: a program may write a log
-/// after its first steps.
+/// The stretch of pieces with the most regular ones in which more than nine in ten are regular,
+/// counted from either end. Adjacent pieces belong to it as long as most are regular: a program may
+/// write a log after its first steps.
 fn stretch(is_regular: &[bool]) -> Range<usize> {
     let dense = dense(is_regular);
     if dense.is_empty() {
@@ -276,7 +280,8 @@ fn stretch(is_regular: &[bool]) -> Range<usize> {
     dense.start - before..dense.end + after
 }
 
-/// The number of pieces from the first on that have the most regular ones in excess of others.
+/// The number of pieces, counted from the first, at which the excess of regular pieces over others
+/// is largest.
 fn with_excess<'a>(pieces: impl Iterator<Item = &'a bool>) -> usize {
     let (mut best, mut most, mut sum) = (0, 0, 0_i64);
     for (piece, is_regular) in pieces.enumerate() {
@@ -304,7 +309,7 @@ fn dense(is_regular: &[bool]) -> Range<usize> {
 
 /// The names of a step.
 struct Counts {
-    /// How often each name occurs.
+    /// The number of occurrences of each name.
     of: Vec<i64>,
     /// The number of names.
     length: usize,
@@ -326,8 +331,8 @@ impl Counts {
         names.iter().for_each(|name| *self.of(*name) += 1);
     }
 
-    /// The number of names that the step does not share with `names`, or `names` with the step if that is
-    /// more. A number above `room` may be too small.
+    /// The number of names that the step does not share with `names`, or that `names` does not
+    /// share with the step, whichever is larger. A result above `room` may be too small.
     fn difference(&mut self, names: &[u32], room: usize) -> usize {
         let (mut more, mut seen) = (0, 0);
         for name in names {
@@ -345,7 +350,7 @@ impl Counts {
     }
 }
 
-/// A number that has nothing in common with `key` (the last step of splitmix64).
+/// A number that is statistically independent of `key` (the last step of splitmix64).
 fn mixed(key: u64) -> u64 {
     let key = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

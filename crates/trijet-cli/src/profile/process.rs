@@ -21,11 +21,11 @@ pub struct Process {
     pub process: u32,
     /// Its command line; empty if it is unknown.
     pub command: String,
-    /// Its rank, as its environment said; several processes may say the same.
+    /// Its rank, from its environment; several processes may have the same.
     pub rank: Option<u32>,
     /// The version of CUPTI; 0 if CUPTI was not available.
     pub interface: u32,
-    /// The reasons for which nothing, or not everything, was traced.
+    /// The reasons why nothing, or not everything, was traced.
     pub troubles: Vec<String>,
     /// Facts about the tracing that a reader should know.
     pub notes: Vec<String>,
@@ -37,22 +37,22 @@ pub struct Process {
     pub end: Option<End>,
     /// The number of calls of the runtime and the driver, except calls made inside other calls.
     pub calls: usize,
-    /// The records that contradict the laws of CUDA. They are in no figure.
+    /// The records that violate the laws of CUDA. No figure includes them.
     pub contradictions: Vec<Contradiction>,
     /// The number of operations without times, because they were unfinished when the process ended.
     pub untimed: usize,
     /// The time that CUPTI reports as its own overhead.
     pub overhead: Nanos,
-    /// The begin of the first activity, on the clock of the trace.
+    /// The start of the first activity, on the clock of the trace.
     pub began: Nanos,
-    /// The time from there to the end of the last activity.
+    /// The time from that start to the end of the last activity.
     pub span: Nanos,
     /// The devices that executed anything.
     pub devices: Vec<Device>,
 }
 
-/// The profile of the process that `trace` is of. The figures of each device are those of `extent`. The
-/// records that contradict the laws of CUDA are removed from the trace, and counted in the profile.
+/// The profile of the process of `trace`. The figures of each device are about `extent`. The
+/// records that violate the laws of CUDA are removed from the trace, and counted in the profile.
 #[must_use]
 pub fn analyse(trace: &mut ProcessTrace, extent: Extent) -> Process {
     let activities = trace.activities.len() as u64 + trace.left_out;

@@ -33,7 +33,8 @@ impl Profile {
         Self { processes, jobs }
     }
 
-    /// The times of all activities, on the clock of the trace; `None` without any.
+    /// The time from the first start to the last end of all activities, on the clock of the trace;
+    /// `None` without activities.
     #[must_use]
     pub fn life(&self) -> Option<Range<u64>> {
         let with_times = || self.processes.iter().filter(|process| process.span.0 > 0);

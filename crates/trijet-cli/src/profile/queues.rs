@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use trijet::check::lint::{Crowd, KernelRun, crowd};
 use trijet::trace::activity::{Activity, ActivityKind};
 
-/// The hardware queues of CUDA, unless the environment of the program says another number.
+/// The number of hardware queues of CUDA, unless the environment of the program sets another one.
 const HARDWARE_QUEUES: u32 = 8;
-/// The most streams that are named.
+/// Maximum number of streams that are named.
 const NAMED_MAX: usize = 8;
 
 /// The kernels that waited.
@@ -20,9 +20,9 @@ pub(super) struct Shared {
     pub(super) streams: String,
 }
 
-/// Kernels that were ready and waited while exactly as many kernels ran as CUDA has hardware queues by
-/// default. A trace has neither the number of queues nor the order by events, so nothing is said about
-/// a program that lets streams wait for events or launches graphs.
+/// Kernels that were ready and waited while exactly as many kernels ran as CUDA has hardware queues
+/// by default. A trace has neither the number of queues nor the order by events. So there is no
+/// finding for a program that lets streams wait for events or launches graphs.
 pub(super) fn shared(operations: &Operations<'_>, calls: &Calls) -> Option<Shared> {
     if calls.order_streams() {
         return None;

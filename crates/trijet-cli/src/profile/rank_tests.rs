@@ -10,7 +10,7 @@ const GATHER: &str = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4
 const BROADCAST: &str = "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
 const COMPUTE: &str = "gemm";
 
-/// A process with one device, or more.
+/// A process with one device.
 fn process(number: u32, rank: Option<u32>) -> ProcessTrace {
     ProcessTrace {
         process: number,
@@ -21,7 +21,7 @@ fn process(number: u32, rank: Option<u32>) -> ProcessTrace {
     }
 }
 
-/// `count` processes with the ranks from 0.
+/// `count` processes, with ranks counted from 0.
 fn ranks(count: u32) -> Vec<ProcessTrace> {
     (0..count).map(|rank| process(100 + rank, Some(rank))).collect()
 }
@@ -47,7 +47,7 @@ fn kernel(trace: &mut ProcessTrace, name: &str, stream: u32, [begin, end]: [u64;
     });
 }
 
-/// Adds a collective of these ranks: the begin on each, and one end.
+/// Adds a collective of these ranks: a start for each, and a common end.
 fn collective(traces: &mut [ProcessTrace], of: &[(usize, u64)], name: &str, stream: u32, end: u64) {
     for &(rank, begin) in of {
         kernel(&mut traces[rank], name, stream, [begin, end]);
@@ -60,7 +60,7 @@ fn profile(traces: &[ProcessTrace]) -> Profile {
     )
 }
 
-/// The count and the cost in microseconds of the finding of the device with this index.
+/// The count and the cost in microseconds of the finding for the device of this process.
 fn late(profile: &Profile, process: usize) -> Option<(usize, u64)> {
     let findings = &profile.processes[process].devices[0].findings;
     let found = findings.iter().find(|finding| finding.key == "PERF/LATE-RANK");
@@ -137,7 +137,7 @@ fn ranks_that_begin_within_the_error_of_the_clocks_have_no_finding() {
     assert!(job.ranks.iter().all(|rank| rank.transfer == rank.exposed && rank.last == 0));
 }
 
-/// Rank 2 comes 100 after rank 1, which comes 300 after rank 0.
+/// Rank 2 starts 100 after rank 1, which starts 300 after rank 0.
 #[test]
 fn a_rank_is_late_by_the_time_after_the_rank_before_it() {
     let mut traces = ranks(3);
@@ -173,8 +173,8 @@ fn no_rank_is_named_where_two_were_late_together() {
     assert!(ranks.iter().all(|rank| rank.last == 0 && rank.waited.is_empty()), "{ranks:?}");
 }
 
-/// Ranks 0 and 1 are a communicator, and 2 and 3. All four are one, too. Rank 1 is late in the first,
-/// rank 2 in the second, and all come together in the third.
+/// Ranks 0 and 1 are a communicator, ranks 2 and 3 are another, and all four are a third. Rank 1 is
+/// late in the first, rank 2 in the second, and all start together in the third.
 #[test]
 fn communicators_over_other_ranks_are_told_apart() {
     let mut traces = ranks(4);
@@ -211,7 +211,7 @@ fn jobs_without_a_common_communicator_are_apart() {
     assert_eq!((late(&profile, 0), late(&profile, 2)), (Some((10, 1000)), Some((10, 500))));
 }
 
-/// The first 37 kernels of rank 1 have no record, so a count of kernels would match others.
+/// The first 37 kernels of rank 1 have no record, so a match by counting would be wrong.
 #[test]
 fn lost_records_at_the_begin_of_a_rank_move_no_match() {
     let mut traces = ranks(2);
@@ -227,7 +227,7 @@ fn lost_records_at_the_begin_of_a_rank_move_no_match() {
     let awaited: u64 = (37..100).map(|step| 100 + step).sum();
     assert_eq!((late(&found, 0), us(job.ranks[1].late)), (Some((63, awaited)), awaited));
     assert_eq!(us(job.ranks[0].unknown), 37 * 300);
-    // A record in the middle, too.
+    // A record in the middle is missing too.
     traces[0].activities.remove(60);
     assert_eq!(profile(&traces).jobs[0].collectives, 62);
 }
@@ -245,7 +245,7 @@ fn nothing_is_said_where_many_records_are_lost_in_between() {
     assert_eq!(late(&profile, 0), None);
 }
 
-/// The root of a broadcast ends before the others begin, or long after them.
+/// The root of a broadcast ends before the others start, or long after them.
 #[test]
 fn a_broadcast_says_nothing_about_ranks() {
     let mut traces = one_late_rank();
@@ -265,7 +265,7 @@ fn a_broadcast_says_nothing_about_ranks() {
     assert!(profile(&traces).jobs.is_empty());
 }
 
-/// An all-reduce cannot end on rank 0 before it has begun on rank 1.
+/// An all-reduce cannot end on rank 0 before it has started on rank 1.
 #[test]
 fn kernels_that_end_before_the_others_begin_are_no_collective() {
     let mut traces = ranks(2);
@@ -283,8 +283,8 @@ fn kernels_with_other_names_are_no_collective() {
     assert!(profile(&traces).jobs.is_empty());
 }
 
-/// Rank 1 agrees with both others, which do not agree: their ends are 14 apart, and their transfer is
-/// 6.
+/// Rank 1 agrees with both others. They do not agree with each other: their ends differ by 14, and
+/// their transfer is 6.
 #[test]
 fn nothing_is_said_about_streams_of_which_two_do_not_agree() {
     let mut traces = ranks(3);
@@ -297,7 +297,7 @@ fn nothing_is_said_about_streams_of_which_two_do_not_agree() {
     assert!(profile(&traces).jobs.is_empty());
 }
 
-/// In one step of 40, rank 0 is a pair with each of the others, and these two are none.
+/// In one step of 40, rank 0 is a pair with each of the others, but these two are not.
 #[test]
 fn a_collective_whose_kernels_are_not_all_pairs_is_not_matched() {
     let mut traces = ranks(3);
@@ -318,7 +318,8 @@ fn kernels_that_overlap_on_a_stream_are_not_those_of_a_communicator() {
     assert!(profile(&traces).jobs.is_empty());
 }
 
-/// The ends are 200 apart, and the begins 300: the first rank may have waited for another thing.
+/// The ends differ by 200, and the starts by 300: the first rank may have waited for something
+/// else.
 #[test]
 fn nothing_is_said_about_a_collective_whose_ends_are_too_far_apart() {
     let mut traces = ranks(2);
@@ -345,7 +346,7 @@ fn nothing_is_said_about_a_collective_that_is_as_short_as_the_error_of_the_clock
     assert_eq!(late(&profile, 0), None);
 }
 
-/// The third rank begins 60 after the second, and ends 40 after it.
+/// The third rank starts 60 after the second, and ends 40 after it.
 #[test]
 fn no_rank_is_named_whose_lag_is_within_the_error_that_the_ends_show() {
     let mut traces = ranks(3);
@@ -360,7 +361,7 @@ fn no_rank_is_named_whose_lag_is_within_the_error_that_the_ends_show() {
     assert!(ranks.iter().all(|rank| rank.last == 0 && rank.waited.is_empty()), "{ranks:?}");
 }
 
-/// Processes that one launcher started may all have inherited its number.
+/// All processes may have inherited the number that a launcher gave to their parent.
 #[test]
 fn ranks_without_numbers_of_their_own_are_named_by_process_and_device() {
     for numbers in [[None, None], [Some(0), Some(0)], [Some(0), None]] {
@@ -389,12 +390,13 @@ fn devices_of_one_process_are_ranks_too() {
     assert_eq!(late(&profile, 0), Some((10, 2000)));
 }
 
-/// A drawn step: the begins on the ranks after the begin of the step, and the time of the transfer.
+/// A drawn step: the start on each rank, relative to the start of the step, and the time of the
+/// transfer.
 type Step = (Vec<u64>, u64);
 
-/// What a person would say about the steps, collective by collective: for each rank, how often it
-/// alone was the last, by how much in sum, and the exposed waiting of each, with `hidden` as the time
-/// after the begin of a step until which each rank computes.
+/// The naive evaluation of the steps, collective by collective. For each rank: how often it alone
+/// was the last, by how much in sum, and its exposed waiting. Each rank computes until `hidden`
+/// after the start of a step.
 fn oracle(steps: &[Step], hidden: u64) -> (Vec<usize>, Vec<u64>, Vec<u64>) {
     let ranks = steps[0].0.len();
     let (mut last, mut late, mut waiting) = (vec![0; ranks], vec![0; ranks], vec![0; ranks]);
@@ -424,7 +426,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// The trace is made from the steps. The records of a step may be lost at the ends of a rank.
+    /// The trace is made from the steps. The records of a step may be lost at the start and the end
+    /// of a rank.
     #[test]
     fn the_figures_of_ranks_are_those_of_a_naive_count(
         drawn in steps(),
@@ -454,8 +457,8 @@ proptest! {
         }
     }
 
-    /// Ranks 0 and 1 are a communicator, and ranks 2 and 3. They run the same kernels in each step, and
-    /// their kernels end up to 3 apart. What is said is at most what happened.
+    /// Ranks 0 and 1 are a communicator, and ranks 2 and 3 are another. They run the same kernels
+    /// in each step, and their kernels end up to 3 apart. No figure exceeds what happened.
     #[test]
     fn no_rank_is_blamed_for_the_waits_of_another_communicator(
         drawn in proptest::collection::vec(
@@ -488,8 +491,8 @@ proptest! {
         }
     }
 
-    /// Whatever the kernels are: a rank is said to have waited only while it had a kernel whose name
-    /// began later on another rank, and the parts sum to the exposed time.
+    /// For any kernels: a rank is reported to have waited only while it had a kernel whose name
+    /// started later on another rank, and the parts sum to the exposed time.
     #[test]
     fn no_claim_contradicts_the_times(
         drawn in proptest::collection::vec(
@@ -523,8 +526,8 @@ proptest! {
     }
 }
 
-/// Whether a kernel of `trace` runs at a time, and one of the same name on another rank begins later
-/// and before it ends.
+/// Whether a kernel of `trace` runs at a time, and a kernel of the same name on another rank starts
+/// later and before that one ends.
 fn is_wait(traces: &[ProcessTrace], trace: &ProcessTrace, time: u64) -> bool {
     let runs = |one: &&Activity| one.begin.0 <= time && time < one.end.0;
     trace.activities.iter().filter(runs).any(|mine| {

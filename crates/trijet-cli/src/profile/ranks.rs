@@ -1,4 +1,4 @@
-//! The ranks of a program: which communication was exposed, and for which rank the others waited.
+//! The ranks of a program: the exposed communication, and the ranks that others waited for.
 #![forbid(unsafe_code)]
 
 use super::activities::Cover;
@@ -14,7 +14,7 @@ use std::ops::Range;
 use trijet::Nanos;
 use trijet::trace::Union;
 
-/// The most ranks that a finding names.
+/// Maximum number of ranks that a finding names.
 const NAMED_MAX: usize = 3;
 
 /// Ranks that communicate with each other.
@@ -41,7 +41,7 @@ pub struct RankJob {
 pub struct Rank {
     /// The name, such as `rank 0`, or `process 17, GPU 0` if the number is unknown.
     pub name: String,
-    /// The number, if each process of the job has another one.
+    /// The number, if every process of the job has a different one.
     pub number: Option<u32>,
     /// The number of the process.
     pub process: u32,
@@ -49,17 +49,18 @@ pub struct Rank {
     pub device: u32,
     /// The time in which a kernel communicated.
     pub communication: Nanos,
-    /// The part of it in which no kernel computed. The next three sum to it.
+    /// The part of it in which no kernel computed. The next three fields sum to it.
     pub exposed: Nanos,
-    /// The exposed part in which all kernels that communicated waited for a later rank.
+    /// The exposed part in which all running communication kernels waited for a later rank.
     pub waiting: Nanos,
-    /// The exposed part in which a collective had begun on all ranks.
+    /// The exposed part in which a collective had started on all ranks.
     pub transfer: Nanos,
     /// The rest of the exposed part.
     pub unknown: Nanos,
-    /// The number of collectives that this rank alone began last.
+    /// The number of collectives that this rank alone started last.
     pub last: usize,
-    /// The sum of the times from the begin of the rank before it to its own begin in these.
+    /// The lateness of this rank in these, in sum: the time from the start of the second last rank
+    /// to its own start.
     pub late: Nanos,
     /// The exposed time for which the others waited for this rank alone, in sum.
     pub awaited: Nanos,
@@ -80,8 +81,8 @@ pub struct Waited {
     pub time: Nanos,
 }
 
-/// The place of a device in the profile of a program: the index of its process, and its own index
-/// there.
+/// The place of a device in the profile of a program: the index of its process, and its index in
+/// that process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     pub(super) process: usize,
@@ -145,7 +146,7 @@ fn connected(devices: usize, communicators: &[Communicator]) -> Vec<Vec<usize>> 
     groups.into_values().filter(|group| group.len() > 1).collect()
 }
 
-/// Whether each process of a group has a rank, and each has another one.
+/// Whether each process of a group has a rank, and all ranks differ.
 fn are_numbered(workers: &[Worker<'_>], group: &BTreeSet<usize>) -> bool {
     let processes: BTreeMap<usize, Option<u32>> =
         group.iter().map(|&at| (workers[at].place.process, workers[at].process.rank)).collect();
@@ -158,7 +159,7 @@ struct Waits {
     parts: Vec<Parts>,
     /// For each rank, the matched kernels of each of its streams.
     matched: Vec<BTreeMap<usize, Vec<Range<u64>>>>,
-    /// For each rank, how often it alone was the last, and how late it was in sum.
+    /// For each rank, the number of times that it alone was the last, and the sum of its lateness.
     last: Vec<(usize, u64)>,
     collectives: usize,
     late: usize,
@@ -261,7 +262,7 @@ fn job(
 }
 
 impl Rank {
-    /// The rank of a device, without what other ranks tell about it.
+    /// The rank of a device, without the figures that depend on other ranks.
     fn of(worker: &Worker<'_>, split: &Split, numbered: bool) -> Self {
         let (process, device) = (worker.process, worker.device);
         let number = process.rank.filter(|_| numbered);

@@ -1,4 +1,4 @@
-//! Tests of steps over made traces of programs with known steps. Times are in microseconds.
+//! Tests of steps over constructed traces of programs with known steps. Times are in microseconds.
 
 use super::period::{Likeness, period};
 use super::*;
@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use trijet::Nanos;
 use trijet::trace::activity::{Activity, ActivityKind, Api, NameId, ProcessTrace};
 
-/// A program that launches kernels, whose times vary.
+/// A program that launches kernels. Their times vary.
 struct Launches {
     trace: ProcessTrace,
-    /// The time at which the next kernel of the main stream begins.
+    /// The time at which the next kernel of the main stream starts.
     now: u64,
     draw: u64,
 }
@@ -51,7 +51,8 @@ impl Launches {
         });
     }
 
-    /// A kernel of 50 to 60 on the main stream, after a pause of 1 to 3. Returns its begin.
+    /// A kernel of 50 to 60 on the main stream, after a pause of 1 to 3. Returns the start of the
+    /// kernel.
     fn kernel(&mut self, name: &str) -> u64 {
         let begin = self.now + 1 + self.below(3);
         self.now = begin + 50 + self.below(11);
@@ -59,7 +60,7 @@ impl Launches {
         begin
     }
 
-    /// A step of `count` kernels with different names. Returns its begin.
+    /// A step of `count` kernels with different names. Returns the start of the step.
     fn step(&mut self, kind: &str, count: usize) -> u64 {
         let begins: Vec<u64> = (0..count).map(|n| self.kernel(&format!("{kind}{n}"))).collect();
         begins[0]
@@ -84,7 +85,7 @@ impl Launches {
     }
 }
 
-/// The times from each begin to the next, in nanoseconds, sorted.
+/// The times from each start to the next, in nanoseconds, sorted.
 fn between(begins: &[u64]) -> Vec<u64> {
     let mut times: Vec<u64> = begins.windows(2).map(|pair| (pair[1] - pair[0]) * 1000).collect();
     times.sort_unstable();
@@ -166,7 +167,7 @@ fn logs_and_evaluations_in_turn_are_no_part_of_a_step() {
     assert!((380..=400).contains(&steps.count), "{steps:?}");
 }
 
-/// The second stream has steps of its own, which do not keep pace with the first one.
+/// The second stream has its own steps, which are not synchronous with the first one.
 #[test]
 fn two_streams_may_interleave_in_any_order() {
     for seed in 1..8 {
@@ -187,7 +188,7 @@ fn two_streams_may_interleave_in_any_order() {
     }
 }
 
-/// The second stream follows the first one, and its order varies.
+/// The second stream follows the first one step by step, and its order varies.
 #[test]
 fn a_stream_that_keeps_pace_belongs_to_the_steps() {
     let mut program = Launches::new(5);
@@ -261,7 +262,7 @@ fn fewer_than_eight_steps_are_none() {
     }
 }
 
-/// The evaluation has the forward kernels of the training. The longer phase is the one with the steps.
+/// The evaluation has the forward kernels of the training. The steps belong to the longer phase.
 #[test]
 fn of_two_phases_the_longer_one_has_the_steps() {
     for (trained, evaluated, expected) in [(200, 100, 14), (200, 900, 5)] {
@@ -288,7 +289,8 @@ fn of_two_phases_the_longer_one_has_the_steps() {
     }
 }
 
-/// A program that takes 6 s to start and works for 0.4 s. The start is no idle time of the work.
+/// A program that takes 6 s to start and works for 0.4 s. The start does not count as idle time of
+/// the work.
 #[test]
 fn the_findings_are_those_of_the_steps_and_with_whole_those_of_all() {
     let mut program = Launches::new(6);
@@ -349,8 +351,8 @@ fn a_row_of_names_may_begin_a_step() {
     }
 }
 
-/// The search looks at a part of that many names. What begins the first step there need not begin the
-/// first step of all.
+/// The search looks at a part of this sequence. The name that starts the first step of the part
+/// need not start the first step of the sequence.
 #[test]
 fn steps_of_a_long_sequence_are_all_found() {
     let names: Vec<u32> = (0..300_000).map(|n| n % 150).collect();
@@ -370,12 +372,12 @@ proptest! {
         if let Some(length) = found(&names) {
             prop_assert!(length <= word.len(), "{length}");
         } else {
-            // The words must be most of the sequence, and one is cut at each end.
+            // The words must make up most of the sequence, and one is cut at each end.
             prop_assert!(word.len() * (times - 2) * 3 < names.len(), "{word:?}");
         }
     }
 
-    /// A word of different names is found with its length.
+    /// A word of different names is found with its full length.
     #[test]
     fn a_repeated_word_of_different_names_is_found_whole(length in 1_u32..60, times in 8_u32..40) {
         let names: Vec<u32> = (0..length * times).map(|n| n % length).collect();

@@ -9,7 +9,7 @@ use std::ops::Range;
 use trijet::Nanos;
 use trijet::trace::activity::{Activity, NameId, ProcessTrace};
 
-/// The part of a run that figures are of.
+/// The part of a run that figures are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// The steps. Without steps, the whole run.
@@ -18,16 +18,16 @@ pub enum Extent {
     Whole,
 }
 
-/// The times from the begin of one step to the begin of the next, of steps with the usual kernels.
+/// The times from the start of one step to the start of the next, for steps with the usual kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StepTimes {
     /// The shortest time.
     pub least: Nanos,
-    /// One in ten is at most this.
+    /// One in ten times is at most this.
     pub tenth: Nanos,
-    /// Half of them are at most this.
+    /// Half of the times are at most this.
     pub median: Nanos,
-    /// Nine in ten are at most this.
+    /// Nine in ten times are at most this.
     pub ninetieth: Nanos,
     /// The longest time.
     pub most: Nanos,
@@ -38,21 +38,21 @@ pub struct StepTimes {
 pub struct Steps {
     /// The number of steps.
     pub count: usize,
-    /// The number of them that have other kernels than most.
+    /// The number of steps whose kernels differ from most.
     pub different: usize,
-    /// The time that these took, in sum.
+    /// The total time of these steps.
     pub different_time: Nanos,
     /// The number of kernels in a step.
     pub kernels: usize,
-    /// The name of the kernel that begins a step.
+    /// The name of the kernel that starts a step.
     pub first_kernel: String,
-    /// The stream, if the kernels of one stream repeat and those of all streams do not.
+    /// The stream, if only the kernels of one stream repeat, and not the kernels of all streams.
     pub stream: Option<u32>,
-    /// How long a step takes.
+    /// The times of steps.
     pub times: StepTimes,
-    /// The begin of the first step, on the clock of the trace.
+    /// The start of the first step, on the clock of the trace.
     pub began: Nanos,
-    /// The time from there to the end of the last step.
+    /// The time from that start to the end of the last step.
     pub elapsed: Nanos,
     /// The time from the first activity of the process to the first step.
     pub before: Nanos,
@@ -80,8 +80,8 @@ impl StepTimes {
 }
 
 impl Steps {
-    /// The steps of the device that ran `operations`, in a process that lived for `life`; `None` if the
-    /// kernels do not repeat.
+    /// The steps of the device that ran `operations`, in a process that lived for `life`; `None` if
+    /// the kernels do not repeat.
     pub(super) fn of(
         operations: &[&Activity],
         trace: &ProcessTrace,
@@ -98,7 +98,7 @@ impl Steps {
         let begin = |step: usize| kernels[found.steps[step].place.start].begin.0;
         let (mut usual, mut different) = (Vec::new(), Vec::new());
         for (number, step) in found.steps.iter().enumerate().skip(1) {
-            // The sequence is sorted by begins.
+            // The sequence is sorted by starts.
             let took = kernels[step.place.start].begin.0 - begin(number - 1);
             let is_regular = found.steps[number - 1].is_regular;
             if is_regular { &mut usual } else { &mut different }.push(took);
@@ -120,18 +120,18 @@ impl Steps {
         })
     }
 
-    /// The time from the begin of the first step to the end of the last.
+    /// The time from the start of the first step to the end of the last.
     pub(super) fn window(&self) -> Range<u64> {
         self.began.0..self.began.0 + self.elapsed.0
     }
 }
 
-/// The kernels that repeat, in the order of their begins, with their stream if it is only one of several,
-/// and their steps.
+/// The kernels that repeat, sorted by their starts; their stream, if it is only one of several; and
+/// their steps.
 type Repeated<'a> = (Vec<&'a Activity>, Option<u32>, Period);
 
-/// Looks for steps with equal kernels on all streams, then on the stream with the most kernels, whose
-/// order does not depend on other streams. After that, it looks for similar steps.
+/// Looks for steps with equal kernels on all streams, then on the stream with the most kernels,
+/// because its order does not depend on other streams. After that, it looks for similar steps.
 fn search<'a>(operations: &[&'a Activity]) -> Option<Repeated<'a>> {
     let mut all: Vec<&Activity> = operations.iter().copied().filter(|one| is_kernel(one)).collect();
     all.sort_by_key(|one| (one.begin, one.end, one.context, one.stream, one.correlation));
@@ -159,7 +159,7 @@ fn repeated(kernels: &[&Activity], likeness: Likeness) -> Option<Period> {
     let mut numbers: HashMap<Option<NameId>, u32> = HashMap::new();
     let mut names = Vec::with_capacity(kernels.len());
     for one in kernels {
-        // The reader of a trace refuses more names than the number has.
+        // The reader of a trace refuses more names than a u32 can count.
         let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
         names.push(*numbers.entry(one.name).or_insert(next));
     }

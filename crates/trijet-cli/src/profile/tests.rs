@@ -60,14 +60,14 @@ impl Scenario {
         self
     }
 
-    /// A kernel, launched by the call before it.
+    /// A kernel that the previous call launched.
     fn kernel(&mut self, stream: u32, time: [u64; 2]) -> &mut Self {
         let name = self.named("kernel");
         self.push(ActivityKind::Kernel, time, stream).name = name;
         self
     }
 
-    /// An upload on a stream of its own, made by the call before it.
+    /// An upload on its own stream that the previous call made.
     fn upload(&mut self, from: MemoryKind, bytes: u64, time: [u64; 2]) -> &mut Self {
         let kind =
             ActivityKind::Copy { direction: CopyDirection::Upload, from, to: MemoryKind::Device };
@@ -126,7 +126,7 @@ fn a_copy_behind_a_kernel_is_not_exposed() {
     assert_eq!(scenario.finding("PERF/EXPOSED-COPY"), Some((1, 30)));
 }
 
-/// The kernel of the blocking stream is enqueued at 3 and begins when the legacy kernel ends.
+/// The kernel of the blocking stream is enqueued at 3 and starts when the legacy kernel ends.
 #[test]
 fn a_legacy_kernel_costs_the_time_for_which_a_blocking_stream_waited() {
     let launches = |class| {
@@ -158,7 +158,7 @@ fn a_program_on_the_legacy_stream_alone_has_no_barrier() {
     assert_eq!(scenario.finding("PERF/LEGACY-STREAM"), None);
 }
 
-/// The last kernel ends at 100, the wait returns at 110, and the next kernel begins at 150.
+/// The last kernel ends at 100, the wait returns at 110, and the next kernel starts at 150.
 #[test]
 fn a_wait_costs_the_idle_time_from_the_last_operation_to_the_next() {
     for (name, key) in [
@@ -186,8 +186,9 @@ fn a_wait_costs_no_more_than_its_own_time() {
     assert_eq!(scenario.finding("PERF/DEVICE-SYNC"), Some((1, 10)));
 }
 
-/// The wait of 90 has an idle time of 10 in it. What the fix can bring is the idle time of 50 around its end, and the text
-/// has both, so that the cost does not look like the time of the wait.
+/// During the wait of 90 there is an idle time of 10. The fix can gain the idle time of 50 around
+/// the end of the wait. The text has both, so that the cost does not look like the time of the
+/// wait.
 #[test]
 fn a_wait_says_the_idle_time_in_it_and_the_idle_time_that_its_fix_can_bring() {
     let mut scenario = Scenario::new();
@@ -206,7 +207,7 @@ fn a_wait_says_the_idle_time_in_it_and_the_idle_time_that_its_fix_can_bring() {
 #[test]
 fn idle_row_and_finding_count_the_same_gaps() {
     let mut scenario = Scenario::new();
-    // A gap of 20 us, and one of 2 us, which lies between any two launches.
+    // A gap of 20 us, and one of 2 us, which occurs between any two launches.
     scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 20]).kernel(13, [40, 50]);
     scenario.kernel(13, [52, 60]);
     let device = scenario.device();
@@ -217,7 +218,7 @@ fn idle_row_and_finding_count_the_same_gaps() {
     assert!(text.contains(" 1 gap\n"), "{text}");
 }
 
-/// The queue holds work during the wait, so the gap inside of the wait has another cause.
+/// The queue holds work during the wait, so the gap during the wait has another cause.
 #[test]
 fn a_gap_inside_of_a_wait_is_no_cost_of_the_wait() {
     let mut scenario = Scenario::new();
@@ -251,7 +252,7 @@ fn a_hundred_small_copies_are_a_finding_and_fewer_are_none() {
         scenario.finding("PERF/SMALL-COPY")
     };
     assert_eq!(scenario(99), None);
-    // The first call lies before the first operation, outside of the window.
+    // The first call comes before the first operation, outside of the window.
     assert_eq!(scenario(100), Some((100, 100 + 2 * 99)));
 }
 
@@ -368,7 +369,7 @@ fn the_losses_sum_to_the_time_in_which_the_longest_engine_did_not_work() {
     assert!(shown.contains("Lost: 169.00 us idle while the host was outside of CUDA"), "{shown}");
 }
 
-/// A gap with a call of each kind, or with none.
+/// A gap with a call of each kind, or without a call.
 #[test]
 fn the_fix_of_idle_time_follows_its_cause() {
     let fix = |name: &str, memory: Option<MemoryKind>| {
@@ -458,7 +459,8 @@ fn the_trace_of_a_process_that_died_is_reported_as_incomplete() {
     assert!(text(&Profile::of(vec![scenario.process()])).contains("INCOMPLETE"));
 }
 
-/// Communication runs from 50 to 150, and the kernels end at 100. A copy runs behind it.
+/// Communication runs from 50 to 150, and the kernels end at 100. A copy runs at the same time as
+/// the communication.
 #[test]
 fn communication_is_an_engine_of_its_own_and_hides_no_copy() {
     let mut scenario = Scenario::new();
@@ -497,7 +499,7 @@ fn a_process_without_work_has_no_section_when_another_process_worked() {
     assert!(troubled.contains("not traced: no library"), "{troubled}");
 }
 
-/// Every call of the host lies between the two operations of each device, so a rule that looked at
+/// Every call of the host comes between the two operations of each device. So a rule that looked at
 /// all calls for each device would take hours.
 #[test]
 fn many_devices_share_the_calls_of_the_host() {
@@ -519,7 +521,7 @@ fn many_devices_share_the_calls_of_the_host() {
     }
 }
 
-/// Activities at the ends of the clock, of every kind, in every order, overlapping and not.
+/// Activities of every kind at the ends of the clock, in every order, with and without overlap.
 #[test]
 fn no_time_makes_the_profile_overflow() {
     let ends = [0, 1, 2, u64::MAX / 2, u64::MAX - 1, u64::MAX];
@@ -567,8 +569,8 @@ fn a_text_of_a_trace_does_not_reach_the_terminal_as_it_is() {
     assert!(!json(&profile, None).to_string().contains('\u{202e}'));
 }
 
-/// Streams of two kernels, eight at a time: the first kernel of a stream begins when the first one of
-/// the stream that is eight before it ends.
+/// Streams of two kernels, eight at a time: the first kernel of a stream starts when the first
+/// kernel of the stream eight before it ends.
 fn in_turns(streams: u32) -> Scenario {
     let mut scenario = Scenario::new();
     for stream in 0..streams {
@@ -582,7 +584,7 @@ fn in_turns(streams: u32) -> Scenario {
 
 #[test]
 fn kernels_that_wait_while_as_many_run_as_there_are_queues_are_a_finding() {
-    // The ninth stream is ready at 17 and the last one at 33. They begin at 1000 and 2000.
+    // The ninth stream is ready at 17 and the last one at 33. They start at 1000 and 2000.
     let (count, cost) = in_turns(17).finding("PERF/QUEUE-SHARED").expect("nine streams waited");
     assert_eq!(count, 9);
     assert!((1900..=2000).contains(&cost), "{cost}");

@@ -12,7 +12,7 @@ use std::fmt::{self, Display, Formatter};
 use trijet::Nanos;
 use trijet::trace::{count, percent_of, rate};
 
-/// The most names of kernels that are listed for the ranks of a job.
+/// Maximum number of names of kernels that are listed for the ranks of a job.
 const NAMES_MAX: usize = 5;
 
 /// The profile of a program. The text ends with a line break.
@@ -28,8 +28,8 @@ pub fn text(profile: &Profile) -> String {
     text
 }
 
-/// Whether a process can be left out when another one used a GPU: it did nothing on a GPU, and there
-/// is nothing else to say about it.
+/// Whether a process can be left out because another one used a GPU: it did nothing on a GPU, and
+/// there is nothing else to report about it.
 fn is_launcher(process: &Process) -> bool {
     process.devices.is_empty()
         && process.troubles.is_empty()
@@ -57,7 +57,7 @@ pub(super) fn without_work(processes: &[Process]) -> Option<String> {
     })
 }
 
-/// The sentence about records that break a law.
+/// The sentence about records that violate a law.
 pub(super) fn contradiction(found: &Contradiction) -> String {
     let Contradiction { law, count, examples, .. } = found;
     let more = if examples.len() < *count { ", and others" } else { "" };
@@ -65,7 +65,7 @@ pub(super) fn contradiction(found: &Contradiction) -> String {
     format!("wrong and in no figure: {count} x records that {law}: {examples}{more}")
 }
 
-/// A command line that fits on a line.
+/// The command line, cut to fit on a line.
 fn cut(command: &str) -> String {
     const LENGTH: usize = 72;
     if command.chars().count() <= LENGTH {
@@ -198,7 +198,7 @@ impl Display for Device {
     }
 }
 
-/// The sentences about the steps of a device, and about the part of the run that its figures are of.
+/// The sentences about the steps of a device, and about the part of the run that its figures cover.
 pub(super) fn step_sentences(device: &Device) -> Vec<String> {
     let Some(steps) = &device.steps else {
         return vec![

@@ -1,7 +1,7 @@
-//! What limits a device, or what its time was lost to.
+//! The engine that limits a device, or the causes of its lost time.
 //!
-//! An engine limits if the run would be at most a tenth shorter without everything else. The busy time of
-//! the longest engine is a lower bound in any case: no run with the same work takes less.
+//! An engine limits if the run would be at most a tenth shorter without everything else. The busy
+//! time of the longest engine is always a lower bound: no run with the same work takes less.
 #![forbid(unsafe_code)]
 
 use super::device::{Device, EngineTime};
@@ -10,19 +10,19 @@ use std::cmp::Reverse;
 use trijet::Nanos;
 use trijet::trace::percent_of;
 
-/// The least share of the time for which an engine that limits is busy, in tenths.
+/// The minimum part of the time for which an engine that limits is busy, in tenths.
 const LIMITS_FROM: u128 = 9;
-/// The most losses that a sentence names.
+/// Maximum number of losses that a sentence names.
 const NAMED_MAX: usize = 2;
 
 /// A part of the time in which the longest engine of a device did not work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
-    /// What happened meanwhile, as a key.
+    /// The cause of the loss, as a key.
     pub cause: String,
     /// The same in words.
     pub what: String,
-    /// How long.
+    /// The length of the part.
     pub time: Nanos,
 }
 
@@ -42,8 +42,8 @@ impl Device {
         self.longest().filter(limits)
     }
 
-    /// What the time was lost to in which the longest engine did not work, the longest part first. The
-    /// parts sum to that time.
+    /// The causes of the time in which the longest engine did not work, the largest first. Their
+    /// times sum to that time.
     #[must_use]
     pub fn losses(&self) -> Vec<Loss> {
         let idle = self.idle.parts().into_iter();
@@ -63,7 +63,7 @@ impl Device {
         losses
     }
 
-    /// What limits, in a few words; otherwise what most time was lost to.
+    /// The engine that limits, in a few words; otherwise the cause of the most lost time.
     pub(super) fn limit(&self) -> String {
         match (self.limiting(), self.losses().first()) {
             (Some(engine), _) => format!("limited by {}", engine.name),
@@ -75,7 +75,8 @@ impl Device {
         }
     }
 
-    /// The sentence about what limits, or what the time was lost to, with the lower bound.
+    /// The sentence about the engine that limits, or about the causes of the lost time, with the
+    /// lower bound.
     pub(super) fn limit_sentence(&self) -> Option<String> {
         let EngineTime { name, busy, .. } = self.longest()?;
         let share = percent_of(*busy, self.elapsed);

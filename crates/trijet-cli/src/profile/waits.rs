@@ -1,5 +1,5 @@
-//! The exposed communication of one rank, split into waits for later ranks, transfers, and times of
-//! which neither is known.
+//! The exposed communication of one rank, split into waits for later ranks, transfers, and times
+//! for which neither is known.
 #![forbid(unsafe_code)]
 
 use super::collectives::Communication;
@@ -7,20 +7,20 @@ use super::matching::{CLOCKS_NS, Span};
 use std::ops::Range;
 use trijet::trace::Union;
 
-/// What the begins and ends of a collective say about its ranks.
+/// The conclusion from the starts and ends of a collective about its ranks.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// All ranks began within the error between the clocks.
+    /// All ranks started within the error between the clocks.
     Together,
     /// The others waited.
     Late {
-        /// The begin on the last rank.
+        /// The start on the last rank.
         begun: u64,
-        /// The index of the last rank, and the begin on the rank before it. `None` if two or more
+        /// The index of the last rank, and the start on the second last rank. `None` if two or more
         /// ranks were the last within the error of the times.
         alone: Option<(usize, u64)>,
     },
-    /// The ends are too far apart to say.
+    /// The ends are too far apart for a conclusion.
     Unclear,
 }
 
@@ -29,7 +29,7 @@ impl Arrival {
     pub(super) fn of(times: &[Range<u64>]) -> Self {
         let Some(span) = Span::of(times) else { return Self::Unclear };
         let (begun, apart) = (span.last_begin, span.begins());
-        // The ends show how far apart the ranks of one collective may be for another reason.
+        // The ends show how far apart the ranks of one collective may be for other reasons.
         let error = CLOCKS_NS.max(span.ends().saturating_mul(2));
         if apart < CLOCKS_NS {
             return Self::Together;
@@ -51,7 +51,8 @@ impl Arrival {
 #[derive(Debug)]
 pub(super) struct Wait {
     pub(super) time: Range<u64>,
-    /// The time from which it waited for `awaited` alone, and before which for several ranks.
+    /// The time from which it waited for `awaited` alone. Before this time, it waited for several
+    /// ranks.
     pub(super) alone_from: u64,
     pub(super) awaited: Option<usize>,
 }
@@ -86,7 +87,7 @@ impl Parts {
         }
     }
 
-    /// Adds the kernels of a stream that were matched with none.
+    /// Adds the kernels of a stream that have no match.
     pub(super) fn add_unmatched(&mut self, stream: &Union, matched: &Union) {
         self.unknown.extend(stream.minus(matched).intervals().iter().cloned());
     }
@@ -105,10 +106,10 @@ impl Parts {
 /// The exposed communication of a rank. The parts are disjoint and sum to it.
 #[derive(Debug)]
 pub(super) struct Split {
-    /// The time in which at least one collective had begun on all of its ranks.
+    /// The time in which at least one collective had started on all of its ranks.
     pub(super) transfer: Union,
-    /// The rest of the time in which a kernel ran of which nothing is known.
+    /// The rest of the time in which at least one kernel without a match ran.
     pub(super) unknown: Union,
-    /// The time in which all kernels that communicated waited for a later rank.
+    /// The time in which all running communication kernels waited for a later rank.
     pub(super) waiting: Union,
 }

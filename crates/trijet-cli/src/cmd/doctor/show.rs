@@ -11,7 +11,7 @@ use trijet_bench::doctor::verdict::StreamVerdict;
 use trijet_bench::results::COMMIT;
 use trijet_bench::stats::Samples;
 
-/// The most columns of a line.
+/// Maximum number of columns of a line.
 const WIDTH: usize = 79;
 
 /// A text that grows by lines.
@@ -39,7 +39,7 @@ impl Page {
         self.line(line);
     }
 
-    /// Says which figures of a table are noisy.
+    /// Adds a line with the noisy figures of a table.
     fn noisy<'a>(&mut self, figures: impl Iterator<Item = (String, &'a Samples)>) {
         let noisy: Vec<_> = figures.filter(|(_, samples)| samples.is_noisy()).collect();
         let worst = noisy.iter().max_by(|a, b| a.1.spread().total_cmp(&b.1.spread()));
@@ -59,7 +59,7 @@ impl Page {
     }
 }
 
-/// What was measured.
+/// The kind of device that was measured.
 pub(super) fn measured_on(f: &Findings) -> &'static str {
     match f.device.clock {
         Clock::Device => "a GPU",
@@ -68,7 +68,7 @@ pub(super) fn measured_on(f: &Findings) -> &'static str {
     }
 }
 
-/// The same behind the name of the device.
+/// The same, after the name of the device.
 fn measured_words(f: &Findings) -> &'static str {
     match f.device.clock {
         Clock::Device => "measured on a GPU",
@@ -77,16 +77,17 @@ fn measured_words(f: &Findings) -> &'static str {
     }
 }
 
-/// Why there is no advice without a GPU.
+/// The reason why there is no advice without a GPU.
 const NO_ADVICE: &str = "advice is about a GPU and its link, and here the processor was measured; `trijet map` chooses chunks \
                          and slots for it by itself";
 
-/// The advice; none for a processor, whose memory needs no link.
+/// The advice. There is none for a processor, because its memory needs no link.
 pub(super) fn advice(f: &Findings) -> Vec<Advice> {
     if f.on_gpu() { advice::derive(f) } else { Vec::new() }
 }
 
-/// The most percent that a spread is printed with. A larger one is that of a few interrupted samples.
+/// Maximum spread that is printed, in percent. A larger spread comes from a few interrupted
+/// samples.
 const SPREAD_MAX: f64 = 999.0;
 
 /// A spread in words.
@@ -158,7 +159,7 @@ fn header(f: &Findings, page: &mut Page) {
             info.priorities.1
         ));
     }
-    // As git shortens it.
+    // The commit, shortened as git does it.
     let commit = COMMIT.get(..12).unwrap_or(COMMIT);
     page.line(format_args!("  {}, commit {commit}, took {:.1} s", f.date, f.elapsed_s));
     let yes = |reached| if reached { "yes" } else { "no" };
@@ -191,7 +192,7 @@ fn short(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A time in microseconds, or in milliseconds from 1000 us on.
+/// A time in microseconds, or in milliseconds if it is 1000 us or more.
 fn micros(us: f64) -> String {
     if us >= 999.5 { format!("{} ms", short(us / 1e3)) } else { format!("{} us", short(us)) }
 }
@@ -218,7 +219,7 @@ fn copies(f: &Findings, page: &mut Page) {
         return;
     }
     page.title("Copies by size, GB/s (medians of copies back to back; the bytes were verified)");
-    // At least two spaces before each name.
+    // There are at least two spaces before each name.
     let wide = |path: &Path| (path.name().len() + 2).max(9);
     let heads: String = paths.iter().map(|p| format!("{:>1$}", p.name(), wide(p))).collect();
     page.line(format_args!("  {:<7}{heads}", "size"));

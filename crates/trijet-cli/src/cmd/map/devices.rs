@@ -8,8 +8,8 @@ use crate::values::{DeviceName, MapDevice};
 use std::ops::Range;
 use trijet::{Device, DeviceInfo, ErrorKind, Result};
 
-/// Opens the device of a job, or every GPU for `all`. Without a GPU, `all` is the host device. A
-/// process of a launcher takes the GPU of its number on the host for `auto`.
+/// Opens the device of a job, or every GPU for `all`. Without a GPU, `all` is the host device. For
+/// `auto`, a process of a launcher takes the GPU of its number on the host.
 pub(super) fn open(
     wanted: MapDevice,
     rank: Option<&OwnRank>,
@@ -65,14 +65,15 @@ fn numbers(found: Result<Vec<DeviceInfo>>) -> Result<Vec<u32>> {
     }
 }
 
-/// The GPU of the process with the number `local` on its host. Processes share GPUs if there are too few.
+/// The GPU of the process with the number `local` on its host. Processes share GPUs if there are
+/// too few.
 fn of_rank(gpus: &[u32], local: u64) -> Option<u32> {
     let place = local.checked_rem(gpus.len() as u64)?;
     usize::try_from(place).ok().map(|place| gpus[place])
 }
 
-/// Cuts rows into `count` shares of whole granules, which differ by one granule at most. Each share
-/// has rows next to each other, as far as they are.
+/// Divides rows into `count` shares of whole granules. The shares differ by one granule at most.
+/// The rows of a share are adjacent where possible.
 pub(super) fn shares(todo: &[Range<u64>], count: usize, granule: u64) -> Vec<Vec<Range<u64>>> {
     let granules = |rows: &Range<u64>| (rows.end - rows.start).div_ceil(granule);
     let all: u64 = todo.iter().map(granules).sum();
@@ -106,7 +107,7 @@ mod tests {
     use trijet::Error;
     use trijet::testing::Prng;
 
-    /// A job on all GPUs once ran on the first one when another one could not be asked.
+    /// A job on all GPUs once ran on the first one only, because the query of another one failed.
     #[test]
     fn only_a_host_without_gpus_has_none() {
         let failed = |kind| numbers(Err(Error::new(kind, "devices", "a reason")));
@@ -116,7 +117,8 @@ mod tests {
         assert_eq!(failed(ErrorKind::Driver).unwrap_err().kind(), ErrorKind::Driver);
     }
 
-    /// Two GPUs were once refused with `--check`: the second device asked for a second checker.
+    /// Two GPUs were once refused with `--check`, because the second device asked for a second
+    /// checker.
     #[test]
     fn devices_of_a_driver_share_its_checker() {
         let names = [DeviceName::Host; 3];

@@ -50,7 +50,7 @@ fn sources(options: &MapOptions) -> Vec<&Path> {
     sources
 }
 
-/// The file of the timeline. It is refused before the run where it could only fail after it.
+/// The file of the timeline. If it could only fail after the run, it is refused before the run.
 fn open_trace(options: &MapOptions, input: &Input, out: &Path) -> Result<Option<timeline::Target>> {
     let Some(path) = &options.trace else { return Ok(None) };
     let target = timeline::Target::new(path, options.existing(), &sources(options))?;
@@ -95,10 +95,10 @@ fn target_of(options: &MapOptions, input: &Input, rank: Option<&OwnRank>) -> Res
     }
 }
 
-/// The exit status where a kernel of the user is fine as far as that shows without a GPU.
+/// The exit status if a kernel of the user is correct as far as can be checked without a GPU.
 const NEEDS_GPU: u8 = 3;
 
-/// Says that a kernel needs a GPU. That is no failure of the kernel, if it was checked.
+/// Reports that a kernel needs a GPU. If the kernel was checked, this is no failure of the kernel.
 fn say_needs_gpu(error: Error, chain: &Chain) -> Result<ExitCode> {
     let advice = "`trijet devices` lists what was found. Nothing was written";
     match chain.needs_gpu() {
@@ -125,7 +125,7 @@ fn open_output(options: &MapOptions, target: &Target, run: &Fingerprint) -> Resu
     Ok(output)
 }
 
-/// Says which part of the job this process does, and what is left of an earlier run.
+/// Reports which part of the job this process does, and how much an earlier run has done.
 fn say_start(options: &MapOptions, output: &Output, target: &Target, rank: Option<&OwnRank>) {
     if let Some(rank) = rank {
         let (own, all) = (target.rows(), target.layout().rows);
@@ -159,7 +159,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         return say_finished(options, &target, &chain);
     }
     let cancel = cancel_on_signals("after the chunks in flight")?;
-    // The pages of the output are made while the devices start, which takes half a second.
+    // The pages of the output are created while the devices start, which takes half a second.
     let mut output = open_output(options, &target, &fingerprint)?.begin_ahead();
     let devices = devices::open(options.device, rank.as_ref(), &options.check)?;
     match devices.iter().try_for_each(|device| chain.load(device)) {

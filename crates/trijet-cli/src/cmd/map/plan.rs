@@ -1,5 +1,5 @@
-//! `trijet map --plan`: what a job would read, write, need and take. Nothing is created, and no GPU is
-//! needed.
+//! `trijet map --plan`: what a job would read, write, need and take. Nothing is created, and no GPU
+//! is needed.
 #![forbid(unsafe_code)]
 
 use super::run::settled;
@@ -17,10 +17,12 @@ use trijet::trace::count;
 use trijet::{Bytes, Device, Pipeline, Result, Source};
 use trijet_io::{Input, Space, Target};
 
-/// The bytes that the copies of the model are measured with. Its rates do not depend on them.
+/// The number of bytes with which the copies of the model are measured. Its rates do not depend on
+/// it.
 const MODELLED_BYTES: Bytes = Bytes(16 << 20);
 
-/// Why the run will be refused, if something lies at the name of its output. That is no reason to print no plan.
+/// The reason why the run will be refused, if the output exists already. The plan is printed
+/// nevertheless.
 fn refused(options: &MapOptions, target: &Target) -> Option<String> {
     if options.resume { None } else { target.check_free().err().map(|error| error.to_string()) }
 }
@@ -48,7 +50,7 @@ pub(super) fn show(
     let time = Calibration::measure(&device, MODELLED_BYTES)?.bound(read, written);
     let chunk = Bytes(needs.plan.chunk_rows.min(needs.plan.rows_max()) * layout.row_bytes);
     let (chunks, slots) = (needs.plan.chunks.len(), needs.plan.depth.min(needs.plan.chunks.len()));
-    // A run keeps a trace only if it fits.
+    // A run keeps a trace only if the trace fits.
     let has_room =
         limit.is_none_or(|limit| needs.pinned.0.saturating_add(needs.trace.0) <= limit.0);
     let trace = has_room.then_some(needs.trace);

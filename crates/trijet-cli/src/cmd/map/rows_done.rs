@@ -1,7 +1,7 @@
 //! The rows that a job has done, on standard error: a bar on a terminal, and lines elsewhere.
 //!
-//! A line is printed when another percent of the rows is done, and at most one every half minute. So a
-//! short job prints none, and a long one at most a hundred.
+//! A line is printed when another percent of the rows is done, and at most one every half minute.
+//! So a short job prints none, and a long one at most a hundred.
 #![forbid(unsafe_code)]
 
 use crate::cmd::print_stderr;
@@ -11,7 +11,7 @@ use std::io::{IsTerminal, stderr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The least time between two lines.
+/// Minimum time between two lines.
 const LINE_EVERY: Duration = Duration::from_secs(30);
 
 /// The display of the rows that are done.
@@ -21,7 +21,7 @@ pub(super) enum RowsDone {
 }
 
 impl RowsDone {
-    /// The display of `rows` rows, of which an earlier run has done `kept`.
+    /// The display of `rows` rows. An earlier run has done `kept` of them.
     pub(super) fn new(rows: u64, kept: u64) -> Self {
         if !stderr().is_terminal() {
             return Self::Lines {
@@ -30,7 +30,8 @@ impl RowsDone {
             };
         }
         let bar = ProgressBar::new(rows).with_position(kept);
-        // The estimate of the bar would count the rows of the earlier run, which took this one no time.
+        // The estimate of the bar would include the rows of the earlier run, which took no time in
+        // this run.
         let left = move |state: &ProgressState, out: &mut dyn Write| {
             let rows = state.len().unwrap_or(0);
             let _written = match time_left(kept, state.pos(), rows, state.elapsed()) {
@@ -65,15 +66,15 @@ impl RowsDone {
     }
 }
 
-/// The time that the rows left will take, if they take as long as those that this run has done: `done` of `rows`,
-/// less the `kept` ones of an earlier run.
+/// The time for the remaining rows, at the speed of this run. `done` of `rows` rows are done, and
+/// an earlier run did `kept` of them.
 fn time_left(kept: u64, done: u64, rows: u64, elapsed: Duration) -> Option<Duration> {
     let own = done.checked_sub(kept).filter(|own| *own > 0)?;
     let left = elapsed.as_secs_f64() * rows.saturating_sub(done) as f64 / own as f64;
     Duration::try_from_secs_f64(left).ok()
 }
 
-/// When a line is due, and what it says.
+/// Decides when a line is due, and makes its text.
 pub(super) struct Lines {
     rows: u64,
     done: u64,
@@ -94,7 +95,7 @@ impl Lines {
         u64::try_from(percent).unwrap_or(100)
     }
 
-    /// Counts rows that were done until `now`, and returns the line that is due.
+    /// Counts rows that are done at the time `now`, and returns the line that is due.
     fn add(&mut self, rows: u64, now: Duration) -> Option<String> {
         self.done = self.done.saturating_add(rows);
         let percent = self.percent_done();
@@ -111,7 +112,8 @@ impl Lines {
 mod tests {
     use super::*;
 
-    /// The lines of a job of 1000 rows, 5 at once, each of which takes so many seconds.
+    /// The lines of a job of 1000 rows. 5 rows are done at a time, and each takes this many
+    /// seconds.
     fn lines(kept: u64, seconds: u64) -> Vec<String> {
         let mut lines = Lines::new(1000, kept);
         let steps = 1..=(1000 - kept) / 5;
@@ -127,7 +129,7 @@ mod tests {
         assert_eq!((many.len(), many[98].as_str()), (99, "99 % of 1000 rows"));
     }
 
-    /// 42 % that an earlier run had done once left 2 s of 30.
+    /// 42 % that an earlier run had done once made the estimate 2 s in place of 30 s.
     #[test]
     fn the_time_left_is_that_of_the_rows_of_this_run() {
         let left = |kept, done| time_left(kept, done, 1000, Duration::from_secs(3));

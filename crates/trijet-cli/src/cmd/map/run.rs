@@ -19,12 +19,12 @@ pub(super) struct Setup<'a> {
     pub(super) chain: &'a Chain,
     pub(super) devices: &'a [Device],
     calibrations: Vec<Option<Calibration>>,
-    /// The memory of the host for the chunks of a device.
+    /// The host memory for the chunks of a device.
     memory: Option<Bytes>,
 }
 
 impl<'a> Setup<'a> {
-    /// Prepares what may fail before there is an output.
+    /// Prepares everything that may fail before there is an output.
     pub(super) fn new(
         options: &'a MapOptions,
         chain: &'a Chain,
@@ -77,7 +77,7 @@ impl<'a> Setup<'a> {
                     let run = self.pipeline(number, input, &share, cancel, bar);
                     let ran = run.sink(Part(shared)).run();
                     if ran.is_err() {
-                        // The others end after the chunks in flight.
+                        // The other devices end after the chunks in flight.
                         cancel.cancel();
                     }
                     ran.map_err(|error| error.context(format!("device {number}")))
@@ -148,7 +148,7 @@ pub(super) fn settled<'a>(
     pipeline
 }
 
-/// The reports, or the error of the device that failed first: the others were cancelled.
+/// The reports, or the error of the device that failed first. The other devices were cancelled.
 fn first_cause(ran: Vec<Result<Report>>) -> Result<Vec<Report>> {
     let mut cancelled = None;
     let mut reports = Vec::new();
@@ -162,7 +162,7 @@ fn first_cause(ran: Vec<Result<Report>>) -> Result<Vec<Report>> {
     cancelled.map_or(Ok(reports), Err)
 }
 
-/// An output that several pipelines write, which is finished after all of them.
+/// An output that several pipelines write. It is finished after all of them.
 struct Part<'a>(&'a Output);
 
 impl Sink for Part<'_> {
@@ -183,8 +183,8 @@ impl Sink for Part<'_> {
     }
 }
 
-/// Measures the link of a device that copies, with enough bytes for a stable rate, and few compared
-/// to the run.
+/// Measures the link of a device that copies. The number of bytes is large enough for a stable
+/// rate, and small compared to the run.
 fn calibrate(device: &Device, layout: Layout) -> Result<Option<Calibration>> {
     if device.info().integrated {
         return Ok(None);
@@ -242,7 +242,8 @@ mod tests {
         }
     }
 
-    /// The second device cannot read its rows. The first one is stopped, and the error is the cause.
+    /// The second device cannot read its rows. The first one is stopped, and the error names the
+    /// cause.
     #[test]
     fn a_device_that_fails_ends_the_others() {
         let error = run_on(2, 600).unwrap_err();

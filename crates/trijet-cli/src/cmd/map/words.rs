@@ -22,16 +22,16 @@ pub(super) struct Done<'a> {
     pub(super) target: &'a Target,
     pub(super) chain: &'a Chain,
     pub(super) trace: Option<timeline::Target>,
-    /// The rank of this process, if several do the job.
+    /// The rank of this process, if several processes do the job.
     pub(super) rank: Option<OwnRank>,
     /// The rows of an earlier run that were kept.
     pub(super) kept: u64,
-    /// The output has its final name. Other processes may still write their rows.
+    /// Whether the output has its final name. Otherwise other processes may still write their rows.
     pub(super) is_complete: bool,
 }
 
 impl Done<'_> {
-    /// What an earlier run has done.
+    /// The amount that an earlier run has done.
     fn kept_words(&self) -> String {
         let rows = self.target.rows();
         format!(
@@ -104,7 +104,7 @@ pub(super) fn job_words(target: &Target, chain: &Chain) -> String {
     format!("{}: {}{form}, {}", shown(target.path()), target.array(), chain.description())
 }
 
-/// Warns of what of the input is not in the output, if anything is not.
+/// Warns of parts of the input that are not in the output, if there are any.
 pub(super) fn say_left_out(input: &Input) {
     let parts = input.left_out();
     if !parts.is_empty() {
@@ -144,7 +144,8 @@ fn add_job(value: &mut Value, options: &MapOptions, target: &Target, chain: &Cha
     value["operation"] = chain.description().into();
 }
 
-/// Ends a run that finds its output complete, so that a run that is repeated until it succeeds ends.
+/// Ends a run that finds its output complete, so that a run that is repeated until it succeeds
+/// comes to an end.
 pub(super) fn say_finished(
     options: &MapOptions,
     target: &Target,
@@ -163,10 +164,10 @@ pub(super) fn say_finished(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The most ranges of rows that a message names.
+/// Maximum number of ranges of rows that a message names.
 const RANGES_MAX: usize = 4;
 
-/// The message about rows of an earlier run that have other bytes than it wrote.
+/// The message about rows of an earlier run whose bytes are not what that run wrote.
 pub(super) fn lost_words(output: &Output, target: &Target) -> String {
     let ranges = output.lost();
     let named = ranges.iter().take(RANGES_MAX).map(|rows| format!("{}..{}", rows.start, rows.end));
@@ -189,7 +190,7 @@ pub(super) fn unlocked_words(target: &Target) -> String {
     )
 }
 
-/// Adds what became of the output.
+/// Adds the state of the output to an error.
 pub(super) fn explain(error: Error, output: Output, target: &Target) -> Error {
     let (out, rows) = (shown(target.path()), target.rows());
     let rows = rows.end - rows.start;
@@ -200,7 +201,7 @@ pub(super) fn explain(error: Error, output: Output, target: &Target) -> Error {
         Ok(Stopped::Rows(done)) => error.context(format!(
             "{out} is not finished: {done} of {rows} rows are kept; use --resume to continue"
         )),
-        // The error says that it is complete.
+        // The error states that the output is complete.
         Ok(Stopped::Complete) => error,
         Err(second) => error.context(second.to_string()),
     }

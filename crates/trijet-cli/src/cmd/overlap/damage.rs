@@ -102,7 +102,7 @@ pub(super) fn run<T: Pixel>(
     Ok(verdict.exit_code())
 }
 
-/// Says why no pixel is wrong.
+/// Explains why no pixel is wrong.
 fn unharmed(clock: Clock, number: u64) -> String {
     let advice = match number {
         1 | 2 => "",
@@ -135,7 +135,7 @@ fn print_races(races: &[&Finding], names: &Names) -> Result<()> {
                 }
             }
         }
-        // Other waits may order the two operations as well, for example that of a staged copy.
+        // Other waits may order the two operations as well, for example the wait of a staged copy.
         None => {
             print("the checker reports nothing: every conflict is ordered without this wait too")
         }

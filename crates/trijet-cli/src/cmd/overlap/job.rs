@@ -13,7 +13,7 @@ use trijet::{
 use trijet_bench::progress::Steps;
 use trijet_cli::digest::Digest;
 
-/// A chunk size for which the fixed costs of kernels are negligible.
+/// A chunk size at which the fixed costs of kernels are negligible.
 const LARGE_CHUNK: Bytes = Bytes(256 << 20);
 
 /// The schedules in the order of the table.
@@ -37,7 +37,7 @@ pub(super) struct Job<T> {
     pub(super) depth: usize,
     pub(super) times: TimesFrom,
     pub(super) calibration: Calibration,
-    /// How often the whole stack was computed.
+    /// The number of times that the whole stack was computed.
     pub(super) passes: u32,
 }
 
@@ -45,8 +45,8 @@ fn is_modelled(device: &Device) -> bool {
     device.info().clock == Clock::Model
 }
 
-/// The runs of each schedule without a trace: a warm-up, and those that are timed. A modelled time
-/// does not vary, and the traced run has it.
+/// The number of runs of each schedule without a trace: a warm-up, and the timed runs. A modelled
+/// time does not vary, so the traced run is enough.
 fn timed_runs(device: &Device, repeats: u32) -> u32 {
     if is_modelled(device) { 0 } else { 1 + repeats }
 }
@@ -108,8 +108,8 @@ impl<T: Pixel> Job<T> {
         pipeline
     }
 
-    /// The time of the kernels in one stream, where nothing else runs. It is the smaller of the
-    /// times with the chunks of the comparison and with large chunks, because it becomes a bound.
+    /// The time of the kernels in one stream, where nothing else runs. It becomes a bound, so it is
+    /// the smaller of two times: with the chunks of the comparison, and with large chunks.
     fn kernels_alone(&mut self, report: &Report) -> Result<Nanos> {
         let work = |r: &Report| r.engine("compute").map_or(Nanos(0), |engine| engine.work());
         let chunk = std::mem::replace(&mut self.chunk, LARGE_CHUNK);
@@ -121,7 +121,7 @@ impl<T: Pixel> Job<T> {
         Ok(work(report).min(work(&large?)))
     }
 
-    /// What the processor did for modelled times, in words.
+    /// The work of the processor for modelled times, in words.
     pub(super) fn computed(&self, took: Duration) -> Option<String> {
         let (passes, seconds) = (self.passes, took.as_secs_f64());
         is_modelled(&self.device).then(|| {
@@ -134,7 +134,7 @@ impl<T: Pixel> Job<T> {
 
     /// Times each schedule `repeats` times, alternating between the schedules and without a trace,
     /// and takes the median. One more run of each schedule is traced for its engines and its
-    /// timeline. It writes over overwritten memory, and its result has the digest.
+    /// timeline. Before that run the result is overwritten, and the digest is computed after it.
     pub(super) fn compare(
         &mut self,
         repeats: u32,

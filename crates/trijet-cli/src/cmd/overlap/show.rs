@@ -11,16 +11,16 @@ use trijet::trace::timeline::{extent, staircase};
 use trijet::trace::{count, percent_of, rate};
 use trijet::{Bytes, Device, Nanos, Report, Result};
 
-/// The columns of the drawing.
+/// The number of columns of the drawing.
 const WIDTH: usize = 68;
-/// The chunks that the drawing shows, few enough that each of them is visible.
+/// The number of chunks that the drawing shows, few enough that each of them is visible.
 const CHUNKS_MAX: u64 = 12;
 
-/// The least part of the elapsed time that is worth a line about a loss: a hundredth.
+/// A loss gets a line if it is at least this fraction of the elapsed time: one hundredth.
 const LEAST: u64 = 100;
 
-/// Prints the comparison: the drawing, the table, and what limits. `computed` says what this machine did for modelled
-/// times.
+/// Prints the comparison: the drawing, the table, and the limiting engine. `computed` is the work
+/// of this machine for modelled times, in words.
 pub(super) fn short(
     computed: Option<&str>,
     results: &[ScheduleResult],
@@ -47,7 +47,7 @@ pub(super) fn short(
     print("`--report full` prints every figure, and `trijet explain WORD` explains a word")
 }
 
-/// What most time was lost to, each with the reason and what to do.
+/// The largest losses of time, each with the reason and what to do.
 fn losses(report: &Report, options: &OverlapOptions) -> Vec<String> {
     let Some(summary) = report.summary() else { return Vec::new() };
     let elapsed = summary.metrics.elapsed();
@@ -86,7 +86,7 @@ pub(super) fn full(
         print("")?;
     }
     print(calibration)?;
-    // The bytes depend on the chunk size because of the halos. The bound printed here is that of
+    // The bytes depend on the chunk size because of the halos. The printed bound is the bound of
     // the last schedule, which is the one that is drawn.
     let report = results.last().map_or(&first.report, |result| &result.report);
     let copies = calibration.bound(report.bytes_in, report.bytes_out);
@@ -127,7 +127,7 @@ pub(super) fn full(
     ))
 }
 
-/// Prints the table, and whether all schedules have one result.
+/// Prints the table, and whether all schedules have the same result.
 fn print_table(results: &[ScheduleResult]) -> Result<()> {
     print(format_args!(
         "{:<13}{:>10}{:>7}{:>12}{:>12}{:>10}{:>9}",
@@ -144,7 +144,8 @@ fn print_table(results: &[ScheduleResult]) -> Result<()> {
     }
 }
 
-/// Explanations of the table: of a faster row with a lower rate, and of a row that is faster than `tuned`.
+/// Explanations of the table: of a faster row with a lower rate, and of a row that is faster than
+/// `tuned`.
 fn notes(results: &[ScheduleResult]) -> Vec<String> {
     let reports: Vec<&Report> = results.iter().map(|one| &one.report).collect();
     let Some((tuned, others)) = reports.split_last() else { return Vec::new() };

@@ -16,7 +16,7 @@ const SEED: u64 = 20_251_120;
 
 /// A pixel type of the job, with its contrast stretch.
 pub(super) trait Pixel: MedianPixel + Copy + PartialEq {
-    /// The factor and the summand of the stretch.
+    /// The factor and the offset of the stretch.
     const CONTRAST: (f32, f32);
     /// The value that overwrites the result before a run, so that missing pixels show.
     const SENTINEL: Self;
@@ -55,7 +55,8 @@ pub(super) struct Images {
 }
 
 impl Images {
-    /// About `size` bytes of generated images. The name says so if the size is not one of whole images.
+    /// About `size` bytes of generated images. If the size is not a whole number of images, the
+    /// name states it.
     pub(super) fn generated(size: Bytes) -> Self {
         let image = u64::from(SIDE) * u64::from(SIDE) * 2;
         let count = (size.0 / image).max(1);

@@ -1,4 +1,5 @@
-//! `trijet replay`: makes the allocations of a trace over the heap of a device, and shows where its memory lay.
+//! `trijet replay`: makes the allocations of a trace over the heap of a device, and shows the
+//! addresses of its memory.
 #![forbid(unsafe_code)]
 
 use super::document::print_json;
@@ -22,7 +23,7 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The lines of the table: what is counted or measured of each allocator.
+/// The lines of the table: the counts and measurements for each allocator.
 const FIGURES: [&str; 9] = [
     "an allocation, median",
     "an allocation, 99.9 %",
@@ -120,7 +121,7 @@ struct Replayed {
 }
 
 impl Replayed {
-    /// Replays a trace on `device`, also for a picture if there is an output.
+    /// Replays a trace on `device`, and records a picture if there is an output.
     fn of(traced: DeviceTrace, options: &ReplayOptions, device: &Device) -> Result<Self> {
         let DeviceTrace { device: name, trace, failed } = traced;
         let limit = options.limit.map(|limit| limit.0);
@@ -132,7 +133,7 @@ impl Replayed {
         let mut caching = of_caching(&trace, limit);
         let rows = [Row::of("heap", &outcome), Row::of_model(&caching)];
         let mut panels = Vec::new();
-        // The page is of the run that the table is of.
+        // The page shows the same run as the table.
         if let Some(panel) = outcome.panel {
             caching.name.push_str(&of_name);
             panels.extend([panel, caching]);
@@ -154,7 +155,7 @@ impl Replayed {
     }
 }
 
-/// The mode of the heap, as `--mode` names it.
+/// The mode of the heap, by its name for `--mode`.
 fn mode_name(options: &ReplayOptions) -> &'static str {
     match options.mode {
         None | Some(ModeName::Speed) => "speed",
@@ -238,7 +239,7 @@ fn read(path: &Path) -> Result<Text> {
     read.map_err(|error| error.context(shown(path).to_string()))
 }
 
-/// The page. Text of the file name and of devices stays text: the data has no `<`.
+/// The page. The file name and the names of devices remain text, because the data contain no `<`.
 fn page(file: &Path, replayed: &[Replayed]) -> String {
     let title = file.to_string_lossy().into_owned();
     let rows = replayed.iter().map(|one| one.trace.rows.len()).max();
@@ -254,7 +255,7 @@ fn page(file: &Path, replayed: &[Replayed]) -> String {
     let panels: Vec<Value> = replayed.iter().flat_map(of).collect();
     let data = json!({ "title": title, "rows": rows, "allocators": panels });
     let data = data.to_string().replace('<', "\\u003c");
-    // The data comes last, because it may have the name of a part.
+    // The data are inserted last, because they may contain the name of a part.
     let page = PAGE.replacen("/*STYLE*/", STYLE, 1).replacen("/*SCRIPT*/", SCRIPT, 1);
     page.replacen("/*DATA*/", &data, 1)
 }

@@ -1,5 +1,5 @@
-//! The folder of a run of `trijet trace`: the tracing library, the files of the traced processes, and
-//! a lock that tells them that this program runs.
+//! The folder of a run of `trijet trace`: the tracing library, the files of the traced processes,
+//! and a lock that tells them that this program runs.
 #![forbid(unsafe_code)]
 
 use super::error::failed;
@@ -70,7 +70,7 @@ impl Folder {
         for entry in fs::read_dir(self.path()).map_err(list)? {
             let path = entry.map_err(list)?.path();
             if path.extension().is_some_and(|extension| extension == EXTENSION) {
-                // The name is a process and a time.
+                // The name consists of a process and a time.
                 let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
                 let time: u128 =
                     name.rsplit('-').next().and_then(|time| time.parse().ok()).unwrap_or(0);
@@ -81,8 +81,8 @@ impl Folder {
         Ok(files.into_iter().map(|(_, path)| path).collect())
     }
 
-    /// The processes that still run and would be traced: those that write a file, and those with the
-    /// environment of this run.
+    /// The processes that still run and would be traced: the processes that write a file, and the
+    /// processes with the environment of this run.
     pub(super) fn running(&self) -> Vec<Running> {
         let mut running = self.with_environment();
         for file in self.files().unwrap_or_default() {
@@ -99,9 +99,9 @@ impl Folder {
         running
     }
 
-    /// The processes whose environment names this folder. None is missed that runs at the return: a
-    /// process that ends meanwhile may have started another one, so the list is read again until it
-    /// has no process that was not looked at.
+    /// The processes whose environment names this folder. All that run when the function returns
+    /// are found: a process that ends meanwhile may have started another one, so the list is read
+    /// again until it has no new process.
     fn with_environment(&self) -> Vec<Running> {
         let wanted = format!("{RECORDINGS}={}", self.path().to_string_lossy()).into_bytes();
         let (mut seen, mut found) = (HashSet::new(), Vec::new());
@@ -125,7 +125,7 @@ impl Folder {
     }
 }
 
-/// The most lists of processes that are read one after the other.
+/// Maximum number of lists of processes that are read one after the other.
 const LISTS_MAX: usize = 10_000;
 
 /// The numbers of all processes.
@@ -134,15 +134,15 @@ fn processes() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// The environment of the process with this folder; empty if it has none or does not show it. A process
-/// that is about to become another program has none yet, and is waited for.
+/// The environment of the process with this folder; empty if it has none or does not show it. A
+/// process that is about to become another program has none yet, so it is waited for.
 fn environment(folder: &Path) -> Vec<u8> {
     loop {
         let found = fs::read(folder.join("environ")).unwrap_or_default();
         let is_new = || {
-            // A thread of the kernel and a process that has ended have no program.
+            // A thread of the kernel has no program, and neither has a process that has ended.
             let stat = fs::read_link(folder.join("exe")).and(fs::read(folder.join("stat")));
-            // The 51st field is the end of the environment. The second one may have any bytes in
+            // The 51st field is the end of the environment. The second field may have any bytes in
             // parentheses.
             let stat = stat.unwrap_or_default();
             let after = stat.iter().rposition(|byte| *byte == b')').map_or(0, |at| at + 1);

@@ -13,7 +13,7 @@ enum Event {
     Synchronize,
 }
 
-/// The numbers that a trace has for contexts and streams of the program.
+/// The numbers of contexts and streams of the program in a trace.
 #[derive(Default)]
 struct Streams(HashMap<(u32, u32), u16>);
 
@@ -35,9 +35,10 @@ struct OfDevice {
     streams: Streams,
 }
 
-/// The allocations of device memory by all processes, and the waits of the host for streams: a trace for each device of
-/// each process. Processes do not share memory that they allocate, even on one GPU, and two processes may give one
-/// number to two GPUs. A free of memory that was allocated before the trace began is left out.
+/// The allocations of device memory by all processes, and the waits of the host for streams: a
+/// trace for each device of each process. Processes do not share memory that they allocate, even on
+/// one GPU, and two processes may give one number to two GPUs. A free of memory that was allocated
+/// before the trace began is left out.
 ///
 /// # Errors
 /// `InvalidValue` if there are none, or if a device has more streams than a trace can have.
@@ -48,7 +49,7 @@ pub(super) fn traces_of(processes: &[ProcessTrace]) -> Result<Vec<DeviceTrace>> 
         let of_process = match (processes.len(), others.count()) {
             (1, _) => String::new(),
             (_, 0) => format!(" of process {}", process.process),
-            // Processes of two hosts may have one number.
+            // Processes of two hosts may have the same number.
             (_, before) => format!(" of process {} ({})", process.process, before + 1),
         };
         for (device, trace) in by_device(process)? {
@@ -60,7 +61,7 @@ pub(super) fn traces_of(processes: &[ProcessTrace]) -> Result<Vec<DeviceTrace>> 
             let cause = "the program allocated no device memory while it was traced";
             return Err(Error::new(ErrorKind::InvalidValue, "save the allocations", cause));
         }
-        // There is nothing to tell apart.
+        // With one device, no name is needed.
         [one] => one.device.clear(),
         _ => {}
     }
@@ -87,7 +88,7 @@ fn events_of(process: &ProcessTrace) -> Vec<(u64, (u32, u32), Event)> {
     events
 }
 
-/// The traces of the devices of a process that it allocated on.
+/// The traces of the devices on which a process allocated.
 fn by_device(process: &ProcessTrace) -> Result<impl Iterator<Item = (u32, Trace)>> {
     let device_of: HashMap<u32, u32> =
         process.contexts.iter().map(|one| (one.context, one.device)).collect();
@@ -97,7 +98,7 @@ fn by_device(process: &ProcessTrace) -> Result<impl Iterator<Item = (u32, Trace)
     for (_, of, event) in events_of(process) {
         match event {
             Event::Allocate { device, address, bytes } => {
-                // The free of other memory there is missing in the trace.
+                // The free of the memory that had this address before is missing in the trace.
                 if let Some((device, id)) = live.remove(&address) {
                     let OfDevice { trace, streams } = devices.entry(device).or_default();
                     let action = Action::Free { id, stream: streams.of(of)? };
@@ -180,7 +181,7 @@ mod tests {
         Ok(())
     }
 
-    /// The sum of two devices was once the peak of one.
+    /// The sum of two devices once counted as the peak of one.
     #[test]
     fn each_device_of_a_process_has_a_trace_of_its_own() -> Result<()> {
         use AllocationKind::{Allocate, Free};
@@ -191,7 +192,7 @@ mod tests {
         process.allocations = vec![
             on(0, 1, one(Allocate, 0x100, 2, 10)),
             on(1, 2, one(Allocate, 0x200, 2, 20)),
-            // The context of the other device was the current one.
+            // The context of the other device was current.
             on(0, 1, one(Free, 0x200, 2, 30)),
         ];
         let traces = traces_of(&[process.clone()])?;

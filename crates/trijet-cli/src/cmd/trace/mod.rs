@@ -49,7 +49,7 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
     };
     let status = signals.until_end(&mut child)?;
     program::until_all_ended(&folder)?;
-    // The exit status is that of the program. If the program succeeded, it is that of the trace.
+    // The exit status comes from the program. If the program succeeded, it comes from the trace.
     let shown = folder
         .files()
         .and_then(|files| show::run(&files, options, &outputs))

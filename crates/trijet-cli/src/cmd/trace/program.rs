@@ -1,7 +1,7 @@
 //! The traced program: its start, the signals that it gets, and its end.
 //!
-//! A signal that another process sends to this one is sent on to the program. A signal of the terminal
-//! is not, because the terminal sends it to both.
+//! A signal that another process sends to this one is forwarded to the program. A signal of the
+//! terminal is not, because the terminal sends it to both.
 #![forbid(unsafe_code)]
 
 use super::error::failed;
@@ -19,7 +19,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, ExitStatus};
 use trijet::Result;
 
-/// The signals that are sent on.
+/// The signals that are forwarded.
 const SENT_ON: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
 /// The signals that end the wait for processes in the background.
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
@@ -28,14 +28,14 @@ const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 pub(super) struct Signals(SignalsInfo<WithOrigin>);
 
 impl Signals {
-    /// Receives signals from here on. The program must be started afterwards, so that its end is not
-    /// missed.
+    /// Receives signals from here on. The program must be started afterwards, so that its end is
+    /// not missed.
     pub(super) fn receive() -> Result<Self> {
         let all = SENT_ON.iter().copied().chain([SIGCHLD]);
         SignalsInfo::new(all).map(Self).map_err(|error| failed("receive signals", &error))
     }
 
-    /// Waits for the end of the program, and sends signals on to it.
+    /// Waits for the end of the program, and forwards signals to it.
     pub(super) fn until_end(&mut self, program: &mut Child) -> Result<ExitStatus> {
         loop {
             let ended = program.try_wait();

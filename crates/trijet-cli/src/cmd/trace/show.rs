@@ -1,4 +1,4 @@
-//! What `trijet trace` shows and saves.
+//! The output of `trijet trace`, on the terminal and in files.
 #![forbid(unsafe_code)]
 
 use super::memory::traces_of;
@@ -27,7 +27,8 @@ pub(super) struct Outputs {
     memory: Option<NewFile>,
 }
 
-/// The files that are written. Refuses those that cannot be, and options that they have no use for.
+/// The files that are written. Refuses files that cannot be written, and options that do not apply
+/// to them.
 pub(super) fn outputs(options: &TraceOptions) -> Result<Outputs> {
     let existing = options.overwrite.existing();
     let sources: Vec<&Path> = options.read.iter().map(PathBuf::as_path).collect();
@@ -46,7 +47,7 @@ fn is_page(output: &Path) -> bool {
     has_extension(output, "html")
 }
 
-/// The part of the run that the figures are of.
+/// The part of the run that the figures are about.
 fn extent(options: &TraceOptions) -> Extent {
     if options.whole { Extent::Whole } else { Extent::Steps }
 }
@@ -110,8 +111,8 @@ fn write_memory(traces: &[ProcessTrace], outputs: &Outputs) -> Result<()> {
     output.write(|file| file.write_all(text.as_bytes()))
 }
 
-/// Shows the traces of all processes of a run, and saves them if that was requested. Without a trace
-/// the status is a failure.
+/// Shows the traces of all processes of a run, and saves them if that was requested. Without a
+/// trace, the status is a failure.
 pub(super) fn run(
     files: &[PathBuf],
     options: &TraceOptions,
@@ -153,7 +154,7 @@ pub(super) fn run(
         Some(output) => output.write(|file| join(files, file))?,
         None => {}
     }
-    // Last, because it fails for a program without allocations.
+    // This comes last, because it fails for a program without allocations.
     if missing.is_none() {
         write_memory(&traces, outputs)?;
     }
@@ -167,11 +168,11 @@ pub(super) fn run(
     if !options.json {
         print_stderr(text(&profile).trim_end());
     }
-    // The program has run, so its summary is shown even so.
+    // The program has run, so its summary is shown in any case.
     Ok(window.map_or_else(|wrong| wrong_usage(&wrong), |_| ExitCode::SUCCESS))
 }
 
-/// Why there is no activity to show.
+/// The reason why there is no activity to show.
 fn reason(processes: &[Process]) -> String {
     if let Some(trouble) = processes.iter().flat_map(|process| &process.troubles).next() {
         return trouble.clone();

@@ -5,7 +5,7 @@ use crate::args::TraceOptions;
 use std::ops::Range;
 use trijet::Nanos;
 
-/// Whether `--from` is before `--to`; the error otherwise.
+/// Refuses a `--from` that is not before `--to`.
 pub(super) fn in_order(options: &TraceOptions) -> Result<(), String> {
     match (options.from, options.to) {
         (Some(from), Some(to)) if from >= to => {
@@ -35,7 +35,7 @@ pub(super) fn window(
     }
 }
 
-/// A time with all its digits, as the options take it.
+/// A time with all its digits, in the form that the options accept.
 fn exact(time: Nanos) -> String {
     let (seconds, rest) = (time.0 / 1_000_000_000, time.0 % 1_000_000_000);
     let digits = format!("{seconds}.{rest:09}");
