@@ -1,7 +1,7 @@
-//! A stand-in for CUPTI. `TRIJET_LIBCUPTI` names it, so that programs are traced without a GPU. It has
-//! the functions that the tracing library calls, and reports made-up records on demand:
-//! [`empty_cupti_emit`] and [`empty_cupti_emit_memory`]. After [`empty_cupti_hold`] it keeps its buffers
-//! until the process exits.
+//! A stand-in for CUPTI. `TRIJET_LIBCUPTI` names it, so that programs are traced without a GPU. It
+//! has the functions that the tracing library calls, and reports made-up records on request:
+//! [`empty_cupti_emit`] and [`empty_cupti_emit_memory`]. After [`empty_cupti_hold`] it keeps its
+//! buffers until the process exits.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -11,14 +11,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 type Complete = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
 
-/// The bytes of each record, those of a kernel in CUDA 13.0.
+/// The size of each record in bytes, the size of a kernel's record in CUDA 13.0.
 const RECORD_BYTES: usize = 208;
 /// `CUPTI_ERROR_MAX_LIMIT_REACHED`: there is no further record.
 const NO_FURTHER: c_int = 12;
 const KERNEL: u32 = 10;
 const CALL: u32 = 5;
 const MEMORY: u32 = 49;
-/// The most buffers that are held. A recorder lends no more.
+/// Maximum number of buffers that are held. A recorder lends no more.
 const HELD_MAX: usize = 32;
 /// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: buffers with unfinished records are returned too.
 const FORCED: u32 = 1;
@@ -85,7 +85,8 @@ pub unsafe extern "C" fn cuptiGetVersion(version: *mut u32) -> c_int {
     0
 }
 
-/// Writes the end of the last record that was made: time passes with records, not with the machine.
+/// Writes the end of the last record that was made: time passes with records, and not with the
+/// clock of the machine.
 ///
 /// # Safety
 /// `time` is writable.
@@ -124,14 +125,14 @@ pub extern "C" fn cuptiActivityRegisterCallbacks(request: Request, complete: Com
     0
 }
 
-/// Collects records of a kind from here on.
+/// Starts to collect records of a kind.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuptiActivityEnable(kind: u32) -> c_int {
     state().enabled |= 1 << kind;
     0
 }
 
-/// Ends that.
+/// Ends the collection of records of a kind.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuptiActivityDisable(kind: u32) -> c_int {
     state().enabled &= !(1 << kind);
@@ -175,8 +176,8 @@ pub unsafe extern "C" fn cuptiActivityGetNumDroppedRecords(
     0
 }
 
-/// Returns the buffer that is being filled, and the held ones. While buffers are held, only a forced
-/// flush returns any.
+/// Returns the buffer that is being filled, and the held ones. While buffers are held, only a
+/// forced flush returns any.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuptiActivityFlushAll(flag: u32) -> c_int {
     let (held, buffer, callbacks) = {
@@ -187,15 +188,15 @@ pub extern "C" fn cuptiActivityFlushAll(flag: u32) -> c_int {
         (std::mem::take(&mut state.held), state.buffer.take(), state.callbacks)
     };
     let Some((_, complete)) = callbacks else { return 0 };
-    // The callback takes locks of its own, so it is called without the lock.
+    // The callback takes its own locks, so it is called without the lock.
     for (address, length, used) in held.into_iter().chain(buffer) {
         complete(ptr::null_mut(), 0, ptr::with_exposed_provenance_mut(address), length, used);
     }
     0
 }
 
-/// From here on keeps full buffers until a forced flush, as CUPTI keeps a buffer with the record of an
-/// operation that still runs.
+/// From now on keeps full buffers until a forced flush, as CUPTI keeps a buffer with the record of
+/// an operation that still runs.
 #[unsafe(no_mangle)]
 pub extern "C" fn empty_cupti_hold() {
     let mut state = state();
@@ -203,7 +204,7 @@ pub extern "C" fn empty_cupti_hold() {
     state.holds = true;
 }
 
-/// Names two functions of the runtime: 211, which launches, and 16, which asks.
+/// Names two functions of the runtime: 211, which launches, and 16, which only queries.
 ///
 /// # Safety
 /// `name` is writable.
@@ -267,8 +268,8 @@ fn memory(number: u64) -> [u8; RECORD_BYTES] {
     bytes
 }
 
-/// Reports `count` further records, alternately a kernel and its call. Without a buffer a record is
-/// dropped and counted, as by CUPTI.
+/// Reports `count` further records, alternately a kernel and its call. Without a buffer, a record
+/// is dropped and counted, as in CUPTI.
 #[unsafe(no_mangle)]
 pub extern "C" fn empty_cupti_emit(count: u64) {
     emit(KERNEL, count, || record(RECORDS.fetch_add(1, Ordering::Relaxed)));
@@ -281,7 +282,7 @@ pub extern "C" fn empty_cupti_emit_memory(count: u64) {
     emit(MEMORY, 2 * count, || memory(numbers.next().unwrap_or(0)));
 }
 
-/// Reports `count` records that `next` makes, if those of `kind` are collected.
+/// Reports `count` records that `next` makes, if records of `kind` are collected.
 fn emit(kind: u32, count: u64, mut next: impl FnMut() -> [u8; RECORD_BYTES]) {
     for _ in 0..count {
         let mut state = state();
@@ -314,8 +315,8 @@ fn emit(kind: u32, count: u64, mut next: impl FnMut() -> [u8; RECORD_BYTES]) {
         if let Some((address, _, used)) = &mut state.buffer {
             let bytes = next();
             let at = ptr::with_exposed_provenance_mut::<u8>(*address + *used);
-            // SAFETY: the buffer is lent to this library until it is returned, and has room for
-            // one more record behind those that are used.
+            // SAFETY: the buffer is lent to this library until it is returned, and has room for one
+            // more record after the used ones.
             unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), at, RECORD_BYTES) };
             *used += RECORD_BYTES;
         }

@@ -1,7 +1,8 @@
-//! A run-time compiler that compiles nothing: the result is the source itself, so that a test writes
-//! the PTX that it wants as a comment. A line with `#error` is an error in that line, whose words are
-//! expanded by the lines `#define NAME WORDS` before it. `#line` numbers the lines, and `#include` has the
-//! error of a file that is missing. A source with the words `no log` has an error and no log.
+//! A run-time compiler that compiles nothing: its output is the source itself, so that a test
+//! writes the PTX that it wants as a comment. A line with `#error` is an error in that line. The
+//! words of the error are expanded by the lines `#define NAME WORDS` before it. `#line` numbers the
+//! lines, and `#include` gives the error of a missing file. A source with the words `no log` gives
+//! an error and no log.
 
 use super::objects::{handle, lock};
 use std::collections::BTreeMap;
@@ -89,7 +90,7 @@ fn errors(program: &Program) -> Vec<String> {
     errors
 }
 
-/// Writes the length of a text of a program, its terminator included.
+/// Writes the length of a text of a program, including its terminator.
 ///
 /// # Safety
 /// `bytes` points to a writable number.
@@ -104,7 +105,7 @@ unsafe fn length(program: usize, bytes: *mut usize, text: fn(&Program) -> &str) 
     0
 }
 
-/// Writes a text of a program, its terminator included.
+/// Writes a text of a program, including its terminator.
 ///
 /// # Safety
 /// `out` points to as many writable bytes as `length` reports.

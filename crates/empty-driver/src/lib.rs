@@ -1,7 +1,7 @@
 //! A CUDA driver library whose functions succeed and do nothing. `TRIJET_LIBCUDA` names it in place
 //! of the real driver, to measure the code around the calls, and to run the CUDA binding without a
-//! GPU. Functions with results return fixed, plausible values. The library is a run-time compiler as
-//! well, for `TRIJET_LIBNVRTC`.
+//! GPU. Functions with results return fixed, plausible values. For `TRIJET_LIBNVRTC`, the library
+//! is also a run-time compiler.
 //!
 //! Callers pass more arguments than the functions declare. That is harmless in the C ABI, because
 //! the caller owns the registers and the stack of its arguments.
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) -> 
     0
 }
 
-/// A call that a capture bars: it is refused and ends the capture.
+/// A call that a capture does not allow: it is refused and ends the capture.
 fn barred() -> c_int {
     let mut captures = lock(&CAPTURES);
     let (mode, thread) = (MODE.get(), std::thread::current().id());
@@ -226,7 +226,7 @@ fn barred() -> c_int {
 
 macro_rules! barred {
     ($($name:ident)*) => {$(
-        /// Succeeds, unless a capture bars it.
+        /// Succeeds, unless a capture does not allow it.
         #[unsafe(no_mangle)]
         pub extern "C" fn $name() -> c_int {
             barred()
@@ -258,7 +258,7 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: usize, graph: *mut usize) ->
     0
 }
 
-/// Says whether a stream is being captured.
+/// Writes whether a stream is being captured.
 ///
 /// # Safety
 /// `status` points to a writable number.
@@ -300,7 +300,7 @@ static MODULES: Mutex<BTreeMap<usize, String>> = Mutex::new(BTreeMap::new());
 /// The sizes of the parameters of functions, by handle.
 static FUNCTIONS: Mutex<BTreeMap<usize, Vec<usize>>> = Mutex::new(BTreeMap::new());
 
-/// Loads a module. Of a text, it knows the entries; of a binary, nothing.
+/// Loads a module. From a text it reads the entries; from a binary it reads nothing.
 ///
 /// # Safety
 /// `module` points to a writable handle, and `image` to a terminated text or to a binary.
@@ -383,7 +383,8 @@ pub unsafe extern "C" fn cuFuncGetParamInfo(
     0
 }
 
-/// An attribute of the device: the most threads of a block are as on a GPU, and every other one is 9.
+/// An attribute of the device: the maximum number of threads of a block is the same as on a GPU,
+/// and every other attribute is 9.
 ///
 /// # Safety
 /// `out` points to a writable number.

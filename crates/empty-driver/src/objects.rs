@@ -1,4 +1,4 @@
-//! Handles, and the tables of what they stand for.
+//! Handles, and the tables of the objects that they stand for.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! Tilings: an encoded one is the list of what it was made of, and the launches that pass one are remembered.
+//! Tilings: an encoded one is the list of the arguments that made it, and the launches that pass
+//! one are remembered.
 
 use super::objects::{INVALID_VALUE, lock};
 use std::collections::BTreeMap;
@@ -10,14 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const WORDS: usize = 16;
 type Map = [u64; WORDS];
 
-/// Whether a kernel takes one. Other launches look at nothing.
+/// Whether any kernel takes a tiling. Otherwise launches look at nothing.
 static ARE_PASSED: AtomicBool = AtomicBool::new(false);
-/// The places of the tilings among the parameters of functions, by handle.
+/// The indices of the tilings among the parameters of functions, by handle.
 static PLACES: Mutex<BTreeMap<usize, Vec<usize>>> = Mutex::new(BTreeMap::new());
 /// The tilings of the last launch or node that passed some.
 static LAST: Mutex<[Map; 4]> = Mutex::new([[0; WORDS]; 4]);
 
-/// A function with parameters of these sizes was loaded.
+/// Notes that a function with parameters of these sizes was loaded.
 pub(super) fn loaded(function: usize, sizes: &[usize]) {
     let is_map = |place: &usize| sizes[*place] == size_of::<Map>();
     let places: Vec<usize> = (0..sizes.len()).filter(is_map).collect();
@@ -30,7 +31,8 @@ pub(super) fn loaded(function: usize, sizes: &[usize]) {
 /// Remembers the tilings among the arguments of a kernel.
 ///
 /// # Safety
-/// `params` points to as many pointers as the kernel has parameters, and they to values of their sizes.
+/// `params` points to as many pointers as the kernel has parameters. Each of them points to a value
+/// of the parameter's size.
 unsafe fn remember(function: usize, params: *const *const Map) {
     if !ARE_PASSED.load(Ordering::Relaxed) {
         return;
@@ -49,7 +51,7 @@ unsafe fn remember(function: usize, params: *const *const Map) {
     }
 }
 
-/// Writes the tilings of the last launch or node that passed some: four, of which the rest are zeros.
+/// Writes the four tilings of the last launch or node that passed some. Missing ones are zeros.
 ///
 /// # Safety
 /// `maps` points to space for four.
@@ -60,12 +62,13 @@ pub unsafe extern "C" fn emptyLastTilings(maps: *mut [Map; 4]) -> c_int {
     0
 }
 
-/// Encodes a matrix: its address, the columns, the rows, the bytes of a row, the columns and the rows of a box,
-/// the steps in both directions, the type, and the other four choices. It is refused unless the map is aligned and
-/// has two dimensions.
+/// Encodes a matrix: its address, the columns, the rows, the bytes of a row, the columns and the
+/// rows of a box, the steps in both directions, the type, and the other four choices. It is refused
+/// unless the map is aligned and has two dimensions.
 ///
 /// # Safety
-/// `map` points to space for it, and the lists have an element for each dimension, `pitches` one less.
+/// `map` points to space for it, and the lists have an element for each dimension, `pitches` one
+/// less.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuTensorMapEncodeTiled(
     map: *mut Map,
@@ -116,7 +119,8 @@ pub unsafe extern "C" fn cuTensorMapEncodeTiled(
 /// Launches nothing.
 ///
 /// # Safety
-/// `params` points to as many pointers as the kernel has parameters, and they to values of their sizes.
+/// `params` points to as many pointers as the kernel has parameters. Each of them points to a value
+/// of the parameter's size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLaunchKernelEx(
     _config: usize,
@@ -128,7 +132,7 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
     0
 }
 
-/// The beginning of `CUDA_KERNEL_NODE_PARAMS`.
+/// The first fields of `CUDA_KERNEL_NODE_PARAMS`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct KernelNode {

@@ -1,6 +1,7 @@
-//! The call that fails, the calls that a file system does not have, and the log of all calls.
+//! The call that fails, the calls that a file system lacks, and the log of all calls.
 //!
-//! Settings that cannot be read end the program. Otherwise a test would see a run in which nothing fails.
+//! Settings that cannot be read end the program. Otherwise a test would see a run in which nothing
+//! fails.
 
 use crate::target::Target;
 use libc::{AT_FDCWD, c_int, c_long, c_void};
@@ -18,7 +19,7 @@ enum Fault {
     Tear,
     Before,
     After,
-    /// The process stops before this call and all later ones, and goes on by `SIGCONT`.
+    /// The process stops before this call and all later ones, and continues after `SIGCONT`.
     Stop,
     /// A file appears under this name after the call.
     Appear(&'static CStr),
@@ -94,7 +95,7 @@ fn fault_of(text: &'static CStr) -> Fault {
     }
 }
 
-/// Whether the watched files are in a file system that does not have the call, which fails then.
+/// Whether the watched files are in a file system that lacks the call. Then the call fails.
 pub(crate) fn lacks(name: &str, target: &Target) -> bool {
     let Some(settings) = settings() else { return false };
     if target.below(settings.root).is_none() {
@@ -120,8 +121,8 @@ pub(crate) fn number<T: FromStr>(text: &[u8]) -> Option<T> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Makes a call, or lets it fail. `real` makes it, and takes the number of bytes where the call moves
-/// bytes.
+/// Makes a call, or makes it fail. `real` makes the call. Its argument is the number of bytes, if
+/// the call moves bytes.
 pub(crate) fn call(
     name: &str,
     target: &Target,
@@ -176,7 +177,7 @@ pub(crate) fn call(
     }
 }
 
-/// Creates a file with the bytes `mine`, if nothing has its name.
+/// Creates a file with the bytes `mine`, if no file has its name.
 fn appear(path: &CStr) {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
     // SAFETY: the path is a string of C.
@@ -189,7 +190,7 @@ fn appear(path: &CStr) {
     }
 }
 
-/// Ends the process with a message and a status of its own.
+/// Ends the process with a message and a distinct status.
 pub(crate) fn refuse(cause: &str) -> ! {
     for part in ["failing-files: ", cause, "\n"] {
         // SAFETY: `part` has as many bytes as are given.

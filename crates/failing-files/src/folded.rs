@@ -1,5 +1,5 @@
-//! A folder whose file system keeps names in lower case, so that it takes names for one that differ in
-//! case.
+//! A folder whose file system keeps names in lower case, so that names that differ in case mean one
+//! file.
 
 use crate::fault::variable;
 use crate::target::{PATH_BYTES, Target};

@@ -1,17 +1,24 @@
-//! Functions of the C library that work on files, one call of which fails. `LD_PRELOAD` puts them in
-//! front of those of the C library.
+//! Functions of the C library that work on files. One call of them fails. `LD_PRELOAD` loads them
+//! before the functions of the C library. Environment variables control them:
 //!
-//! | variable | meaning |
-//! |---|---|
-//! | `FAILING_FILES_ROOT` | the folder whose files are watched, or the one watched file, without links |
-//! | `FAILING_FILES_LOG` | the file to which each watched call appends a line: its name and its file |
-//! | `FAILING_FILES_AT` | the number of the watched call that fails, from 1 |
-//! | `FAILING_FILES_FAULT` | `error=N` with the number of an error; `short`: a part of the bytes; `tear`: a part of the bytes, then death; `before` and `after`: death before or after the call; `stop`: the process stops before this call and all later ones; `appear=PATH`: after the call another program creates a file there |
-//! | `FAILING_FILES_WITHOUT` | calls that the file system of the watched files does not have, each with its error: `lock=38,link=1`. `noreplace` is a rename that replaces nothing |
-//! | `FAILING_FILES_FOLDED` | a folder that has no upper case: its file system takes names for one that differ in case |
-//! | `FAILING_FILES_THREADS` | the number of the first thread that cannot be started, from 1 |
+//! - `FAILING_FILES_ROOT`: the folder whose files are watched, or the one watched file, without
+//!   links.
+//! - `FAILING_FILES_LOG`: the file to which each watched call appends a line, with its name and its
+//!   file.
+//! - `FAILING_FILES_AT`: the number of the watched call that fails, counted from 1.
+//! - `FAILING_FILES_FAULT`: `error=N` with the number of an error; `short`: only a part of the
+//!   bytes is moved; `tear`: a part of the bytes is moved, then the process dies; `before` and
+//!   `after`: the process dies before or after the call; `stop`: the process stops before this call
+//!   and all later ones; `appear=PATH`: after the call, another program creates a file there.
+//! - `FAILING_FILES_WITHOUT`: calls that the file system of the watched files lacks, each with its
+//!   error: `lock=38,link=1`. `noreplace` is a rename that replaces nothing.
+//! - `FAILING_FILES_FOLDED`: a folder without upper case: in its file system, names that differ in
+//!   case mean one file.
+//! - `FAILING_FILES_THREADS`: the number of the first thread that cannot be started, counted from
+//!   1.
 //!
-//! Every function on files makes the system call itself, so that none of the C library is needed behind it.
+//! Every function on files makes the system call itself, so that it needs no function of the C
+//! library.
 
 mod fault;
 mod folded;
@@ -27,7 +34,7 @@ use target::Target;
 
 macro_rules! opens {
     ($($name:ident $at:ident)*) => {$(
-        /// Opens a file. The mode is garbage where the caller gives none, and is not used then.
+        /// Opens a file. If the caller gives no mode, `mode` is garbage, and is not used.
         ///
         /// # Safety
         /// As in C.
@@ -53,7 +60,7 @@ macro_rules! opens {
             let folded = Folded::of(&target);
             let (folder, path) = folded.name(folder, path);
             let opened = call("open", &target, None, |_| {
-                // SAFETY: the caller's arguments are those of the system call.
+                // SAFETY: the caller passes the arguments of this system call.
                 unsafe { libc::syscall(libc::SYS_openat, folder, path, flags, mode) }
             });
             number(opened)
@@ -72,7 +79,8 @@ macro_rules! transfers {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(file: c_int, buffer: $buffer, bytes: size_t $(, $at: off_t)?) -> ssize_t {
             let moved = call($label, &Target::open(file), Some(bytes), |bytes| {
-                // SAFETY: the buffer holds as many bytes as the caller says, and `bytes` is no more.
+                // SAFETY: the buffer holds as many bytes as the caller says, and `bytes` is no
+                // more.
                 unsafe { libc::syscall(libc::$system, file, buffer, bytes $(, $at)?) }
             });
             isize::try_from(moved).unwrap_or(-1)
@@ -179,7 +187,7 @@ macro_rules! states {
             let folded = Folded::of(&target);
             let (folder, path) = folded.name(folder, path);
             let done = call("state", &target, None, |_| {
-                // SAFETY: the caller's arguments are those of the system call.
+                // SAFETY: the caller passes the arguments of `newfstatat`.
                 unsafe { libc::syscall(libc::SYS_newfstatat, folder, path, state, flags) }
             });
             number(done)

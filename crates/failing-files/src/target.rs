@@ -3,10 +3,10 @@
 use libc::{AT_FDCWD, c_char, c_int};
 use std::ffi::CStr;
 
-/// The most bytes of a path (`PATH_MAX`).
+/// Maximum number of bytes of a path (`PATH_MAX`).
 pub(crate) const PATH_BYTES: usize = 4096;
 
-/// The path of a file. It needs no memory, because calls of the allocator may be on the way.
+/// The path of a file. It allocates nothing, because a call of the allocator may be in progress.
 pub(crate) struct Target {
     path: [u8; PATH_BYTES],
     bytes: usize,
@@ -20,7 +20,8 @@ impl Target {
         let name = if file == AT_FDCWD { &b"/proc/self/cwd"[..] } else { number(file, &mut link) };
         let mut end = [0; 48];
         end[..name.len()].copy_from_slice(name);
-        // SAFETY: `end` is a string with a zero at its end, and `path` has the length that is given.
+        // SAFETY: `end` is a string with a zero at its end, and `path` has the length that is
+        // given.
         let bytes = unsafe {
             libc::syscall(
                 libc::SYS_readlinkat,
@@ -34,8 +35,8 @@ impl Target {
         target
     }
 
-    /// The file `name` in a folder, or the folder itself if the name is empty. No name is no file:
-    /// programs call so to learn whether the system has a call.
+    /// The file `name` in a folder, or the folder itself if the name is empty. A null name means no
+    /// file: programs use it to test whether the system has a call.
     ///
     /// # Safety
     /// A name is a string of C.

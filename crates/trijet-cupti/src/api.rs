@@ -32,8 +32,8 @@ macro_rules! symbols {
                 Self {
                     $($field: {
                         let address = find($symbol);
-                        // SAFETY: `Option` of a function has the size of a pointer and is `None` for
-                        // null. The type is the documented signature of the symbol: false for a
+                        // SAFETY: `Option` of a function has the size of a pointer and is `None`
+                        // for null. The type is the documented signature of the symbol: false for a
                         // library that exports the name with another meaning.
                         unsafe {
                             std::mem::transmute::<
@@ -64,9 +64,9 @@ symbols! {
     subscribe = c"cuptiSubscribe": fn(*mut *mut c_void, Subscriber, *mut c_void);
     /// Registers the callbacks for buffers.
     register = c"cuptiActivityRegisterCallbacks": fn(Request, Complete);
-    /// Begins to collect a kind of record.
+    /// Starts to collect a kind of record.
     enable = c"cuptiActivityEnable": fn(u32);
-    /// Ends it.
+    /// Ends the collection of a kind of record.
     disable = c"cuptiActivityDisable": fn(u32);
     /// Chooses whether calls of a function of the runtime are collected.
     runtime_function = c"cuptiActivityEnableRuntimeApi": fn(u32, u8);
@@ -96,7 +96,7 @@ pub enum Api {
 }
 
 impl CuptiApi {
-    /// The version of CUPTI; 0 if it does not say.
+    /// The version of CUPTI; 0 if CUPTI does not report it.
     #[must_use]
     pub fn version_number(&self) -> u32 {
         let mut version = 0;
@@ -107,7 +107,7 @@ impl CuptiApi {
         if code == 0 { version } else { 0 }
     }
 
-    /// The time now in nanoseconds, on the clock of the records; 0 if CUPTI does not say.
+    /// The time now in nanoseconds, on the clock of the records; 0 if CUPTI does not report it.
     #[must_use]
     pub fn now(&self) -> u64 {
         let mut now = 0;
@@ -118,7 +118,7 @@ impl CuptiApi {
         if code == 0 { now } else { 0 }
     }
 
-    /// Calls `each` with every record of a buffer that CUPTI returned: the bytes from the begin of
+    /// Calls `each` with every record of a buffer that CUPTI returned: the bytes from the start of
     /// the record to the end of the buffer.
     pub fn walk(&self, buffer: &[u8], mut each: impl FnMut(&[u8])) {
         let Some(next) = self.next else { return };
@@ -129,8 +129,7 @@ impl CuptiApi {
             // `record`. False for a buffer that is read a second time after it was lent again.
             let code = unsafe { next(buffer.as_ptr().cast_mut(), buffer.len(), &raw mut record) };
             let at = record.addr().wrapping_sub(buffer.as_ptr().addr());
-            // The next record begins behind the last one and inside of the buffer, so the loop
-            // ends.
+            // The next record starts after the last one and inside of the buffer, so the loop ends.
             if code != 0 || at >= buffer.len() || last.is_some_and(|last| at <= last) {
                 break;
             }

@@ -7,14 +7,14 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The bytes of a buffer, enough for about forty thousand kernels. CUPTI changes buffers on a thread of
-/// the program, so a program with buffers of 1 MiB is 1 % slower.
+/// The size of a buffer, enough for about forty thousand kernels. CUPTI changes buffers on a thread
+/// of the program, so buffers of 1 MiB slow a program down by 1 %.
 const BUFFER_BYTES: usize = 8 << 20;
 /// The alignment of a buffer. CUPTI asks for 8.
 const ALIGN: usize = 64;
-/// The most buffers: 256 MiB.
+/// Maximum number of buffers: 256 MiB.
 pub const BUFFERS_MAX: usize = 32;
-/// The most buffers that are kept for later use.
+/// Maximum number of buffers that are kept for later use.
 const SPARE_MAX: usize = 4;
 
 const LAYOUT: Layout = match Layout::from_size_align(BUFFER_BYTES, ALIGN) {
@@ -29,7 +29,7 @@ pub const NONE: (*mut u8, usize) = (std::ptr::null_mut(), 0);
 #[derive(Debug)]
 pub struct Buffer(*mut u8);
 
-// SAFETY: the pointer is the only one to its allocation, as that of a box is.
+// SAFETY: the pointer is the only one to its allocation, like the pointer of a box.
 unsafe impl Send for Buffer {}
 
 impl Buffer {
@@ -40,7 +40,7 @@ impl Buffer {
         (!bytes.is_null()).then_some(Self(bytes))
     }
 
-    /// The first `valid` bytes, at most those that the buffer has.
+    /// The first `valid` bytes, at most as many as the buffer has.
     #[must_use]
     pub fn bytes(&self, valid: usize) -> &[u8] {
         // SAFETY: the allocation has at least this length, is initialised, and is borrowed as the
@@ -80,7 +80,7 @@ impl Default for Buffers {
 }
 
 impl Buffers {
-    /// An empty buffer; `None` if there are [`BUFFERS_MAX`] already, and without memory.
+    /// An empty buffer; `None` if there are [`BUFFERS_MAX`] already, or if there is no memory.
     fn empty(&self) -> Option<Buffer> {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if spare.is_some() {

@@ -1,9 +1,9 @@
 //! The trace file of this process on the disk.
 //!
-//! The program that is traced may close any descriptor and get the same number for a file of its own.
-//! So the recorder keeps no descriptor in the program's table: its thread has a table of its own. If
-//! the system has no such tables, the file is opened for each write, and compared with the file that
-//! was created.
+//! The traced program may close any descriptor and get the same number for its own file. So the
+//! recorder keeps no descriptor in the program's table: its thread has its own table. If the system
+//! has no such tables, the file is opened for each write, and compared with the file that was
+//! created.
 
 use crate::system;
 use std::ffi::CString;
@@ -21,12 +21,12 @@ pub const EXTENSION: &str = "trijet";
 /// The tracing library in that folder.
 pub const LIBRARY: &str = "libtrijet_trace.so";
 
-/// The least bytes that stay free on the disk: the traced program may need them.
+/// Minimum number of bytes that stay free on the disk, because the traced program may need them.
 const FREE_BYTES_MIN: u64 = 256 << 20;
 /// `O_NOFOLLOW` of Linux: a link is not opened.
 const NO_FOLLOW: i32 = 0o400_000;
 
-/// Why nothing more is written.
+/// The reason why nothing more is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// The disk is nearly full.
@@ -44,10 +44,10 @@ pub(crate) struct Disk {
     path: PathBuf,
     folder_name: CString,
     identity: (u64, u64),
-    /// The open file, which this process keeps locked; `None` where descriptors are shared with the
+    /// The open file, which this process keeps locked; `None` if descriptors are shared with the
     /// program.
     kept: Option<File>,
-    /// The file that `trijet trace` keeps locked, open under the same condition.
+    /// The file that `trijet trace` keeps locked; open under the same condition.
     tracer: Option<File>,
 }
 
@@ -57,7 +57,7 @@ fn append(path: &Path) -> io::Result<File> {
 
 impl Disk {
     /// Creates the file. Its name is unique, because a process may start another program in its
-    /// place, and numbers of processes are used again.
+    /// place, and process numbers are reused.
     pub(crate) fn create(folder: PathBuf, first: &[u8]) -> io::Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let path = folder.join(format!("{}-{now}.{EXTENSION}", std::process::id()));
@@ -80,8 +80,8 @@ impl Disk {
         })
     }
 
-    /// Opens and locks the file for as long as this process lives, on a thread that has a table of
-    /// files of its own. `trijet trace` waits while the lock is held.
+    /// Opens and locks the file for as long as this process lives, on a thread that has its own
+    /// table of files. `trijet trace` waits while the lock is held.
     pub(crate) fn keep_open(&mut self) {
         let opened = append(&self.path).and_then(|file| {
             file.try_lock()?;
@@ -101,7 +101,7 @@ impl Disk {
         self.append_now(blocks)
     }
 
-    /// Appends whole blocks, also to a disk that is nearly full: the end of a trace.
+    /// Appends whole blocks, even to a disk that is nearly full: the end of a trace.
     pub(crate) fn append_now(&mut self, blocks: &[u8]) -> Result<(), Stop> {
         if let Some(file) = &mut self.kept {
             return file.write_all(blocks).map_err(|_| Stop::Lost);
@@ -114,8 +114,8 @@ impl Disk {
         file.write_all(blocks).map_err(|_| Stop::Lost)
     }
 
-    /// Whether `trijet trace` still runs: it keeps a file of the folder locked. If the file cannot be
-    /// opened although it is there, it is taken to run.
+    /// Whether `trijet trace` still runs: it keeps a file of the folder locked. If the file exists
+    /// and cannot be opened, `trijet trace` is assumed to run.
     pub(crate) fn is_wanted(&self) -> bool {
         if let Some(tracer) = &self.tracer {
             return tracer.try_lock_shared().is_err();
@@ -126,8 +126,8 @@ impl Disk {
         }
     }
 
-    /// Removes the file and, if no other process has one, the files of `trijet trace` and the folder.
-    /// Failures leave them.
+    /// Removes the file. If no other process has one, also removes the files of `trijet trace` and
+    /// the folder. If a removal fails, the file stays.
     pub(crate) fn remove(&self) {
         let is_trace = |file: &std::fs::DirEntry| {
             file.path().extension().is_some_and(|extension| extension == EXTENSION)

@@ -1,27 +1,28 @@
 //! The trace file of a process: its blocks, and functions that append one block each to a vector.
 //!
 //! A block is a tag, a byte of zero, the length of its payload in two bytes, and the payload. All
-//! numbers are little-endian. Whole blocks are appended only. If the process is killed while it
-//! writes, or the disk is full, the last block is cut, and the file has no [`END`].
+//! numbers are little-endian. Only whole blocks are appended. If the process is killed while it
+//! writes, or the disk is full, the last block is incomplete, and the file has no [`END`].
 
 /// The first bytes of the payload of a header.
 pub const MAGIC: [u8; 8] = *b"TRJTRACE";
 /// The version of the format. Version 4 added [`RANK`].
 pub const VERSION: u32 = 4;
-/// The oldest version that a reader of this one reads.
+/// The oldest version that a reader of this version reads.
 pub const VERSION_OLDEST: u32 = 3;
-/// The bytes of a block before its payload.
+/// The number of bytes of a block before its payload.
 pub const HEAD_BYTES: usize = 4;
 
-/// The most bytes of a name or a text; a longer name, as templates make them, is cut.
+/// Maximum number of bytes of a name or a text. Longer names, which occur with templates, are cut.
 pub const NAME_BYTES_MAX: usize = 4096;
-/// The most names of a process.
+/// Maximum number of names of a process.
 pub const NAMES_MAX: usize = 1 << 20;
-/// The most activities of a process: about 2 GiB on the disk. Then the tracing library stops.
+/// Maximum number of activities of a process: about 2 GiB on the disk. Then the tracing library
+/// stops.
 pub const ACTIVITIES_MAX: u64 = 1 << 25;
 
-/// The header of a trace, and the length of its payload. Tags with a length have payloads of this
-/// length only.
+/// The header of a trace, and the length of its payload. If a tag has a length, its payloads have
+/// this length.
 pub const HEADER: (u8, usize) = (1, 32);
 /// A name: its number and its text.
 pub const NAME: u8 = 2;
@@ -41,7 +42,7 @@ pub const COMMAND: u8 = 8;
 pub const NOTE: u8 = 9;
 /// An allocation or a free of memory.
 pub const ALLOCATION: (u8, usize) = (10, 44);
-/// The rank of the process among those of its program.
+/// The rank of the process in its program.
 pub const RANK: (u8, usize) = (11, 4);
 
 /// The number that stands for no name.
@@ -55,7 +56,7 @@ pub mod kind {
     pub const COPY: u8 = 2;
     /// A fill.
     pub const FILL: u8 = 3;
-    /// A wait: of what.
+    /// A wait: the kind of object that is waited for.
     pub const SYNC: u8 = 4;
     /// A call: 0 of the runtime, 1 of the driver.
     pub const CALL: u8 = 5;
@@ -63,10 +64,10 @@ pub mod kind {
     pub const OVERHEAD: u8 = 6;
 }
 
-/// An activity as the file has it.
+/// An activity, as it is in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Row {
-    /// One of [`kind`], and what follows it.
+    /// One of [`kind`], and the bytes after it.
     pub kind: [u8; 4],
     /// The device of an operation.
     pub device: u32,
@@ -80,15 +81,15 @@ pub struct Row {
     pub correlation: u32,
     /// The number of the name, or [`NO_NAME`].
     pub name: u32,
-    /// The bytes that were copied or filled.
+    /// The number of bytes that were copied or filled.
     pub bytes: u64,
-    /// The begin in nanoseconds, on the clock of the trace.
+    /// The start in nanoseconds, on the clock of the trace.
     pub begin: u64,
     /// The end; 0 for an operation that has not ended.
     pub end: u64,
 }
 
-/// An allocation or a free as the file has it.
+/// An allocation or a free, as it is in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Allocated {
     /// 1 for an allocation, 2 for a free.
@@ -116,15 +117,15 @@ pub struct Allocated {
 /// The totals of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// The activities that were written.
+    /// The number of activities that were written.
     pub activities: u64,
-    /// The records of CUPTI that were lost because it had no buffer.
+    /// The number of records that CUPTI lost because it had no buffer.
     pub dropped: u64,
-    /// The records that could not be read.
+    /// The number of records that could not be read.
     pub unknown: u64,
-    /// The requests for a buffer that were declined.
+    /// The number of requests for a buffer that were declined.
     pub declined: u64,
-    /// The nanoseconds that the code of the tracing library took.
+    /// The time in nanoseconds that the code of the tracing library took.
     pub own_time: u64,
     /// The end of the trace, on its clock.
     pub at: u64,

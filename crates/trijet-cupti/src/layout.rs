@@ -1,11 +1,10 @@
 //! The offsets of the fields in CUPTI's records.
 //!
-//! A kind of record grows at its end: `CUpti_ActivityKernel9` of CUDA 12.0 is a prefix of
-//! `CUpti_ActivityKernel13` of CUDA 13.4 as far as the fields below. The C compiler printed their
-//! offsets from the headers of CUDA 12.0, 12.4, 13.0 and 13.4; all four are the same. So records
-//! are read by offset, never as a struct of one version, and never behind the end of the shortest
-//! version. A library outside of this range is not used at all, because its records might have a
-//! pointer elsewhere.
+//! A kind of record grows at its end: for the fields below, `CUpti_ActivityKernel9` of CUDA 12.0 is
+//! a prefix of `CUpti_ActivityKernel13` of CUDA 13.4. The C compiler printed their offsets from the
+//! headers of CUDA 12.0, 12.4, 13.0 and 13.4; all four are the same. So records are read by offset,
+//! never as a struct of one version, and never beyond the end of the shortest version. A library
+//! outside of this range is not used at all, because its records might have a pointer elsewhere.
 
 use crate::api::Api;
 use crate::file::{Allocated, NO_NAME, Row, kind};
@@ -27,7 +26,7 @@ pub mod kinds {
     pub const RUNTIME: u32 = 5;
     /// Contexts.
     pub const CONTEXT: u32 = 9;
-    /// Kernels as they run. Collecting `KERNEL` would make them run one after the other.
+    /// Concurrent kernels. Collecting `KERNEL` instead would make kernels run one after the other.
     pub const CONCURRENT_KERNEL: u32 = 10;
     /// Overhead.
     pub const OVERHEAD: u32 = 17;
@@ -95,7 +94,7 @@ pub enum Record {
         /// Its class, as in the trace file.
         class: u32,
     },
-    /// An allocation or a free: `CUpti_ActivityMemory3` of CUDA 12.0, and the versions after it.
+    /// An allocation or a free: `CUpti_ActivityMemory3` of CUDA 12.0, and later versions of it.
     Allocation(Allocated),
     /// The tag of the call with this number: `CUpti_ActivityExternalCorrelation`.
     Tag {
@@ -127,14 +126,14 @@ impl Fields<'_> {
         self.0.get(at..at + 8)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// An activity with the times at these offsets, whatever they are; its other fields are 0.
+    /// An activity with the times at these offsets, without a check; its other fields are 0.
     fn timed(self, kind: [u8; 4], [begin, end]: [usize; 2]) -> Option<Row> {
         let (begin, end) = (self.long(begin)?, self.long(end)?);
         Some(Row { kind, begin, end, name: NO_NAME, ..Row::default() })
     }
 
-    /// An activity with its times, the device, context and stream that follow each other from
-    /// `device`, and the correlation.
+    /// An activity with its times, the device, context and stream that are adjacent from `device`
+    /// on, and the correlation.
     fn operation(
         self,
         kind: [u8; 4],
@@ -152,8 +151,8 @@ impl Fields<'_> {
     }
 }
 
-/// Reads the record at the begin of `bytes`; other bytes may follow it. `None` for a kind that is
-/// not collected, and for a record that is cut.
+/// Reads the record at the start of `bytes`; other bytes may follow it. `None` for a kind that is
+/// not collected, and for an incomplete record.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Option<Record> {
     let fields = Fields(bytes);
@@ -169,7 +168,8 @@ pub fn read(bytes: &[u8]) -> Option<Record> {
             Some(Record::Plain(Row { bytes: fields.long(8)?, ..row }))
         }
         kinds::SYNCHRONIZATION => {
-            // `CUpti_ActivitySynchronizationType`: event, stream's wait for one, stream, context.
+            // `CUpti_ActivitySynchronizationType`: event, a stream's wait for an event, stream,
+            // context.
             let of = u8::try_from(fields.word(4)?).ok().filter(|of| *of <= 4).unwrap_or(0);
             let row = fields.timed([kind::SYNC, of, 0, 0], [8, 16])?;
             Some(Record::Plain(Row {
@@ -221,7 +221,7 @@ pub fn read(bytes: &[u8]) -> Option<Record> {
     }
 }
 
-/// A copy. `CUpti_ActivityMemcpy6` and `CUpti_ActivityMemcpyPtoP4` have the same fields, but the
+/// A copy. `CUpti_ActivityMemcpy6` and `CUpti_ActivityMemcpyPtoP4` have the same fields, except the
 /// correlation.
 fn copy(fields: Fields<'_>, correlation: usize) -> Option<Row> {
     let direction = match fields.byte(4)? {

@@ -1,6 +1,6 @@
-//! The functions of CUDA that a trace leaves out, because they only ask or set something.
+//! The functions of CUDA that a trace leaves out, because they only query or set something.
 
-/// The begins of their names. A name may have the suffix of a version.
+/// The prefixes of their names. A name may have the suffix of a version.
 const PREFIXES: [&str; 39] = [
     "cudaGet",
     "cudaPeek",

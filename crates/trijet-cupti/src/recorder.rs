@@ -1,13 +1,13 @@
 //! The recorder of a foreign program, by CUPTI's activity records.
 //!
 //! The CUDA driver loads the library named by `CUDA_INJECTION64_PATH` in its own initialisation and
-//! calls its entry point, which is [`record_this_process`]. From then on CUPTI asks for empty buffers
-//! and returns full ones. A thread of the recorder reads their records, and writes them once per
-//! second to a file of the process in the folder that the environment names.
+//! calls its entry point, which is [`record_this_process`]. From then on CUPTI asks for empty
+//! buffers and returns full ones. A thread of the recorder reads their records, and writes them
+//! once per second to a file of the process in the folder that the environment names.
 //!
 //! The program comes first:
 //!
-//! - The recorder's thread has a table of files of its own and blocks all signals ([`crate::disk`],
+//! - The recorder's thread has its own table of files and blocks all signals ([`crate::disk`],
 //!   `system`). Callbacks on threads of the program only move buffers from one list to another.
 //! - Every refusal becomes a warning in the file. An allocation that fails loses records, which are
 //!   counted. No panic leaves a callback.
@@ -17,15 +17,15 @@
 //! The end of a recording depends on the process:
 //!
 //! - It returns from `main` or calls `exit`: an exit handler makes CUPTI return every buffer, and
-//!   writes the end of the file. The handler is registered in the driver's initialisation, so it runs
-//!   before the handlers of libraries that were loaded earlier.
-//! - It is killed, aborts, calls `_exit`, or starts another program in its place: the records of the
-//!   last second are lost, and the file has no end, which its reader reports. A program that is
-//!   started in its place is recorded in a file of its own.
+//!   writes the end of the file. The handler is registered in the driver's initialisation, so it
+//!   runs before the handlers of libraries that were loaded earlier.
+//! - It is killed, aborts, calls `_exit`, or starts another program in its place: the records of
+//!   the last second are lost, and the file has no end, which its reader reports. A program that is
+//!   started in its place is recorded in a separate file.
 //! - It forks: the child has no CUDA and no thread of the recorder. It writes nothing.
 //!
 //! CUPTI has one subscriber. The recorder subscribes, so that a profiler inside of the program is
-//! refused with an error of CUPTI's own, instead of taking buffers that are not its own.
+//! refused with an error of CUPTI, instead of taking buffers of the recorder.
 
 use crate::api::{ANOTHER_SUBSCRIBER, Api, Code, CuptiApi};
 use crate::buffers::{self, BUFFERS_MAX, Buffer, Buffers};
@@ -46,9 +46,9 @@ use std::time::{Duration, Instant};
 /// The environment variable that names the folder for recordings of processes.
 pub const RECORDINGS: &str = "TRIJET_RECORDINGS";
 
-/// The variables in which programs that start ranks give each its number: torchrun, Open MPI, PMIx,
-/// MPICH and its relatives, MVAPICH2, Slurm. The first one counts, because what torchrun started runs
-/// as one task of the others.
+/// The variables in which programs that start ranks give each rank its number: torchrun, Open MPI,
+/// PMIx, MPICH and its relatives, MVAPICH2, Slurm. The first one that is set counts, because the
+/// processes of torchrun may run inside one task of the others.
 const RANKS: [&str; 6] = [
     "RANK",
     "OMPI_COMM_WORLD_RANK",
@@ -60,13 +60,13 @@ const RANKS: [&str; 6] = [
 
 /// The time between two writes.
 const PERIOD: Duration = Duration::from_secs(1);
-/// The longest time for which the exit of the program waits for the last write.
+/// Maximum time for which the exit of the program waits for the last write.
 const EXIT_WAIT: Duration = Duration::from_secs(10);
-/// The stack of the recorder's thread.
+/// The stack size of the recorder's thread.
 const STACK_BYTES: usize = 256 << 10;
-/// The staged bytes from which they are written at once.
+/// If this many bytes are staged, they are written at once.
 const STAGED_BYTES: usize = 4 << 20;
-/// The most bytes of a command line in a file.
+/// Maximum number of bytes of a command line in a file.
 const COMMAND_BYTES: usize = 512;
 /// More functions than any API of CUDA has.
 const FUNCTIONS_MAX: u32 = 4096;
@@ -94,13 +94,13 @@ struct Handed {
     progress: Progress,
 }
 
-/// How far the recording is.
+/// The progress of the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
     /// The thread has not opened its file.
     Starting,
     Running,
-    /// The process exits: the thread writes what there is, and the end.
+    /// The process exits: the thread writes the remaining records and the end.
     Ending,
     /// The thread has ended, or was never started.
     Done,
@@ -116,8 +116,8 @@ fn guarded(body: impl FnOnce()) {
 /// driver calls it through the entry point of the library. Without the variable, and at a second
 /// call, it does nothing.
 ///
-/// It returns no error, because the program runs on in any case: failures become warnings in the
-/// file.
+/// It returns no error, because the program must run on in any case: failures become warnings in
+/// the file.
 pub fn record_this_process() {
     guarded(|| {
         if let Some(folder) = std::env::var_os(RECORDINGS)
@@ -136,7 +136,7 @@ fn command() -> String {
     line.chars().take(COMMAND_BYTES / 4).collect()
 }
 
-/// The rank of this process, as the program that started it has put it into the environment.
+/// The rank of this process, from the environment that the starting program has set.
 fn rank() -> Option<u32> {
     let number = |name: &&str| std::env::var(name).ok()?.trim().parse().ok();
     RANKS.iter().find_map(number)
@@ -144,7 +144,7 @@ fn rank() -> Option<u32> {
 
 /// Opens CUPTI. A library that the program itself has loaded is preferred, unless the environment
 /// names a file: PyTorch brings its own CUPTI, and two of them in one process do not work together.
-/// The result says whether it is the program's.
+/// The second value is whether it is the program's.
 fn open() -> Result<(Library, bool), String> {
     let names = search::CUPTI;
     if std::env::var_os(names.variable).is_none() {
@@ -164,7 +164,7 @@ fn open() -> Result<(Library, bool), String> {
     Err(format!("CUPTI was not found: {first}; set {} to the path of its file", names.variable))
 }
 
-/// Opens CUPTI and checks that its records can be read. The result says whether CUPTI is the
+/// Opens CUPTI and checks that its records can be read. The second value is whether CUPTI is the
 /// program's own.
 fn usable() -> Result<(CuptiApi, bool), String> {
     let (library, own) = open()?;
@@ -198,7 +198,7 @@ fn start(folder: PathBuf) {
     if let Some(rank) = rank() {
         file::rank(&mut first, rank);
     }
-    // Without the file there is no place for a warning either.
+    // Without the file there is no place for a warning.
     let Ok(mut disk) = Disk::create(folder, &first) else { return };
     let mut words = Vec::new();
     match found {
@@ -236,7 +236,7 @@ impl Recorder {
         self.handed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes CUPTI collect records. Whether it does; what it refuses is appended to `words`.
+    /// Makes CUPTI collect records. Returns whether it does. Adds the refusals of CUPTI to `words`.
     fn begin(&self, words: &mut Vec<u8>, own: bool) -> bool {
         let mut check = |what: &str, code: Option<Code>| match code {
             Some(0) => true,
@@ -252,8 +252,8 @@ impl Recorder {
         };
         let mut subscriber: *mut c_void = std::ptr::null_mut();
         let subscribed = self.api.subscribe.map(|call| {
-            // SAFETY: the call writes the local variable. The callback does nothing, and its code is
-            // mapped until the process ends.
+            // SAFETY: the call writes the local variable. The callback does nothing, and its code
+            // is mapped until the process ends.
             unsafe { call(&raw mut subscriber, called, std::ptr::null_mut()) }
         });
         if !check("a subscription", subscribed) {
@@ -305,7 +305,7 @@ impl Recorder {
     /// Starts the thread of the recorder, which writes to `disk`.
     fn run(&'static self, disk: Disk) {
         *self.disk() = Some(disk);
-        // Without an exit handler the last second is lost, and the file has no end.
+        // Without an exit handler, the records of the last second are lost and the file has no end.
         let _registered = system::at_exit(ended);
         let started = system::with_blocked_signals(|| {
             std::thread::Builder::new()
@@ -315,7 +315,8 @@ impl Recorder {
         });
         match started {
             Ok(_) => {
-                // What the program does next, such as a limit on open files, must not come first.
+                // The program must not go on before this, because it may for example set a limit on
+                // open files.
                 let starting = |handed: &mut Handed| handed.progress == Progress::Starting;
                 let _begun = self.changed.wait_timeout_while(self.handed(), EXIT_WAIT, starting);
             }
@@ -390,7 +391,7 @@ impl Recorder {
         self.changed.notify_all();
     }
 
-    /// Waits until there is something to do. Whether the process exits.
+    /// Waits until there is something to do. Returns whether the process exits.
     fn wait(&self) -> bool {
         let handed = self.handed();
         let idle =
@@ -445,7 +446,7 @@ impl Recorder {
         if let Some(mut disk) = self.disk().take() {
             match stopped {
                 None | Some(Stop::Full) => {
-                    // If the end cannot be written, its reader reports that it is missing.
+                    // If the end cannot be written, the reader reports that it is missing.
                     let _written = disk.append_now(&sink.staged);
                 }
                 Some(Stop::Ended) => disk.remove(),
@@ -498,7 +499,7 @@ extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut us
     // SAFETY: CUPTI's variable for the length of the buffer, 0 for a refused request; it is written
     // during the call and its address is not kept.
     unsafe { size.write(given.1) };
-    // SAFETY: CUPTI's variable for the most records of the buffer, also valid during the call only;
+    // SAFETY: CUPTI's variable for the maximum number of records, also valid during the call only;
     // 0 means as many as fit.
     unsafe { records.write(0) };
 }
@@ -543,7 +544,7 @@ extern "C" fn ended() {
         }
         recorder.changed.notify_all();
         let writing = |handed: &mut Handed| handed.progress != Progress::Done;
-        // After this time the process exits all the same, and the end of the file may be missing.
+        // After this time the process exits nevertheless, and the end of the file may be missing.
         drop(recorder.changed.wait_timeout_while(handed, EXIT_WAIT, writing));
     });
 }

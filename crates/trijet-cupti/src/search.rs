@@ -1,5 +1,5 @@
-//! The files in which a library of CUDA may be: those of the system, of a toolkit, and of the wheels of
-//! a Python environment.
+//! The files in which a library of CUDA may be: files of the system, of a toolkit, and of the
+//! wheels of a Python environment.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct Names {
     /// The environment variable that names the file of the library. It replaces the search.
     pub variable: &'static str,
-    /// The file names, those with a version first.
+    /// The file names. Names with a version come first.
     pub files: &'static [&'static str],
     /// The folders of its Python wheels, below a `site-packages` folder.
     pub wheels: &'static [&'static str],
@@ -22,8 +22,9 @@ pub const CUPTI: Names = Names {
 };
 
 impl Names {
-    /// The files to try, in order: the file that the environment names; or else plain names, the
-    /// folder of the toolkit, and the wheels of the active Python environment.
+    /// The files to try, in order. If the environment names a file, it is the only one. Otherwise
+    /// these are plain names, the folder of the toolkit, and the wheels of the active Python
+    /// environment.
     #[must_use]
     pub fn candidates(&self) -> Vec<PathBuf> {
         if let Some(file) = std::env::var_os(self.variable) {

@@ -1,5 +1,5 @@
-//! The staged blocks of a process's trace file. No allocation that fails ends the process: the
-//! activity is counted as unknown instead.
+//! The staged blocks of a process's trace file. An allocation that fails does not end the process.
+//! Instead the activity is counted as unknown.
 
 use crate::api::{Api, CuptiApi};
 use crate::file::{self, NAME_BYTES_MAX, NAMES_MAX, NO_NAME, Row, Totals};
@@ -7,7 +7,7 @@ use crate::layout::Record;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
 
-/// The most bytes of a block.
+/// Maximum number of bytes of a block.
 const BLOCK_BYTES_MAX: usize = file::HEAD_BYTES + 4 + NAME_BYTES_MAX;
 
 /// The texts that records refer to.
@@ -25,9 +25,9 @@ impl Texts for CuptiApi {
         if name.is_null() {
             return b"";
         }
-        // SAFETY: the record of a kernel holds the address of a terminated string, which CUPTI keeps
-        // until it is finalised. False for records of an unknown layout, and the recorder refuses
-        // versions of CUPTI whose layout was not compared.
+        // SAFETY: the record of a kernel holds the address of a terminated string, which CUPTI
+        // keeps until it is finalised. False for records of an unknown layout, and the recorder
+        // refuses versions of CUPTI whose layout was not compared.
         unsafe { CStr::from_ptr(name) }.to_bytes()
     }
 
@@ -44,28 +44,28 @@ pub(crate) struct Sink {
     /// The names of the functions that were looked up.
     functions: HashMap<(Api, u32), u32>,
     pub(crate) totals: Totals,
-    /// The activities among the staged blocks.
+    /// The number of activities in the staged blocks.
     staged_activities: u64,
-    /// The allocations and frees so far.
+    /// The number of allocations and frees so far.
     pub(crate) allocations: u64,
 }
 
 impl Sink {
-    /// Reserves space for a name and a row, without which nothing is staged.
+    /// Reserves space for a name and a row. Without this space nothing is staged.
     fn has_room(&mut self) -> bool {
         self.staged.try_reserve(2 * BLOCK_BYTES_MAX).is_ok()
             && self.names.try_reserve(1).is_ok()
             && self.functions.try_reserve(1).is_ok()
     }
 
-    /// The staged blocks are in the file.
+    /// Notes that the staged blocks are in the file.
     pub(crate) fn written(&mut self) {
         self.staged.clear();
         self.staged_activities = 0;
     }
 
     /// Discards the staged blocks. Their activities count as dropped, because the end of a trace
-    /// counts those that are in the file.
+    /// counts the activities in the file.
     pub(crate) fn discard(&mut self) {
         self.totals.activities -= self.staged_activities;
         self.totals.dropped += self.staged_activities;
@@ -92,7 +92,7 @@ impl Sink {
                 return file::stream(out, context, stream, class);
             }
             Some(Record::Allocation(one)) => {
-                // They count towards the limit of a file, and not as activities.
+                // They count towards the limit of a file, but not as activities.
                 self.allocations += 1;
                 return file::allocation(out, &one);
             }
@@ -118,8 +118,8 @@ impl Sink {
         name
     }
 
-    /// The number of a text. The first call for a text stages it. Without memory, and at the limit,
-    /// the text has no number.
+    /// The number of a text. The first call for a text stages it. Without memory, or at the limit,
+    /// the text gets no number.
     fn named(&mut self, text: &[u8]) -> u32 {
         let text = &text[..text.len().min(NAME_BYTES_MAX)];
         if let Some(&id) = self.names.get(text) {
@@ -141,7 +141,7 @@ mod tests {
     use crate::file::kind;
     use std::cell::Cell;
 
-    /// Names by number, and the number of look-ups of a function.
+    /// A stand-in for the texts. It counts the look-ups of functions.
     struct Numbers(Cell<u32>);
 
     impl Texts for Numbers {
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!((sink.totals.activities, sink.totals.unknown), (12, 1));
     }
 
-    /// The reader refuses a trace whose end counts other activities than it has.
+    /// The reader refuses a trace whose end counts other activities than the trace has.
     #[test]
     fn the_totals_count_what_is_in_the_file() {
         let (mut sink, texts) = (Sink::default(), Numbers(Cell::new(0)));

@@ -21,7 +21,7 @@ unsafe extern "C" {
 #[derive(Clone, Copy)]
 struct SignalSet([u64; 16]);
 
-/// `struct statvfs` on 64-bit Linux, with room for what later versions add.
+/// `struct statvfs` on 64-bit Linux, with room for fields of later versions.
 #[repr(C)]
 struct FileSystem {
     block_bytes: c_ulong,
@@ -46,7 +46,7 @@ impl Library {
         let flags = if loaded_only { LAZY | LOADED_ONLY } else { LAZY };
         // SAFETY: the name is a terminated string. The initialisers of CUPTI set up their own state
         // and expect nothing of their caller. False for another library that the environment names:
-        // its initialisers run as those of `LD_PRELOAD` do, at the responsibility of the user.
+        // the user is responsible for its initialisers, as for `LD_PRELOAD`.
         let library = unsafe { dlopen(name.as_ptr(), flags) };
         if !library.is_null() {
             return Ok(Self(library));
@@ -68,15 +68,15 @@ impl Library {
     }
 }
 
-/// Calls `start` with all signals blocked, so that a thread that it starts has them blocked too: the
-/// signals of the program are for the program's threads.
+/// Calls `start` with all signals blocked, so that a thread that it starts has them blocked too:
+/// the signals of the program are for the program's threads.
 pub(crate) fn with_blocked_signals<T>(start: impl FnOnce() -> T) -> T {
     /// `SIG_SETMASK`.
     const SET: c_int = 2;
     let (mut all, mut old) = (SignalSet([0; 16]), SignalSet([0; 16]));
     // SAFETY: the call writes the local set.
     unsafe { sigfillset(&raw mut all) };
-    // SAFETY: both are sets. The mask is that of this thread only.
+    // SAFETY: both are sets. The call changes the mask of this thread only.
     let code = unsafe { pthread_sigmask(SET, &raw const all, &raw mut old) };
     let result = start();
     if code == 0 {
@@ -86,8 +86,8 @@ pub(crate) fn with_blocked_signals<T>(start: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Gives the calling thread an empty table of files of its own: it shares no descriptor with the
-/// program from here on. Whether the system can do that.
+/// Gives the calling thread its own, empty table of files: it shares no descriptor with the program
+/// from now on. Returns whether the system can do that.
 pub(crate) fn with_private_files() -> bool {
     /// `close_range`, the same number on all architectures, and `CLOSE_RANGE_UNSHARE`.
     const CLOSE_RANGE: c_long = 436;
@@ -97,8 +97,8 @@ pub(crate) fn with_private_files() -> bool {
     unsafe { syscall(CLOSE_RANGE, 0 as c_uint, c_uint::MAX, UNSHARE) == 0 }
 }
 
-/// The bytes that are free on the file system of `path`, for a user without privileges; `None` if the
-/// system does not say.
+/// The number of free bytes on the file system of `path`, for a user without privileges; `None` if
+/// the system does not report it.
 pub(crate) fn free_bytes(path: &CStr) -> Option<u64> {
     let mut found = FileSystem {
         block_bytes: 0,
@@ -113,9 +113,10 @@ pub(crate) fn free_bytes(path: &CStr) -> Option<u64> {
     (code == 0).then(|| found.available.saturating_mul(found.fragment_bytes))
 }
 
-/// Has `handler` called when the process exits. Whether that could be registered.
+/// Makes the process call `handler` when it exits. Returns whether this could be registered.
 pub(crate) fn at_exit(handler: extern "C" fn()) -> bool {
     // SAFETY: the C library calls the handler once, while the process exits. Its code is mapped
-    // until then: false in a library that is unloaded before, and the driver never unloads this one.
+    // until then: false in a library that is unloaded before, and the driver never unloads this
+    // one.
     unsafe { atexit(handler) == 0 }
 }

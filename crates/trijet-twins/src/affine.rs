@@ -3,7 +3,7 @@
 
 use crate::float::device_float;
 
-/// How an element type is computed with.
+/// The arithmetic of an element type.
 trait Element: Copy {
     /// The element as an `f32`, without rounding.
     fn widen(self) -> f32;
@@ -48,9 +48,10 @@ impl Element for f32 {
 /// A number whose fraction has 23 bits, so that a sum with it has no fraction.
 const NO_FRACTION: f32 = 8_388_608.0;
 
-/// The integer nearest to `v`, ties to even, held to `0..=max`; 0 for NaN. It is in the low bits, and
-/// `max` is less than 2^23. Rounding by an addition makes a loop of vector instructions, which the
-/// instructions that every x86-64 processor has do not do for `round_ties_even`.
+/// The integer nearest to `v`, ties to even, limited to `0..=max`; 0 for NaN. It is in the low
+/// bits, and `max` is less than 2^23. Rounding by an addition lets the compiler use vector
+/// instructions. The instructions that every x86-64 processor has do not allow that for
+/// `round_ties_even`.
 fn rounded(v: f32, max: f32) -> u32 {
     let held = if v > 0.0 { v } else { 0.0 };
     let held = if held < max { held } else { max };
@@ -59,8 +60,8 @@ fn rounded(v: f32, max: f32) -> u32 {
 
 /// An element type of the affine map: `u8`, `u16` or `f32`.
 pub trait Affine: Copy + sealed::Sealed {
-    /// `y[i] = scale * x[i] + offset` over the shorter of `x` and `y`, rounded after the product and
-    /// after the sum. Integers are the nearest ones, ties to even, saturated; NaN becomes 0.
+    /// `y[i] = scale * x[i] + offset` over the shorter of `x` and `y`, rounded after the product
+    /// and after the sum. Integers are the nearest ones, ties to even, saturated; NaN becomes 0.
     ///
     /// ```
     /// use trijet_twins::Affine;
@@ -105,7 +106,7 @@ mod tests {
         y[0]
     }
 
-    /// The rule as the documentation has it.
+    /// The rule, as the documentation states it.
     #[test]
     #[expect(
         clippy::cast_possible_truncation,

@@ -1,10 +1,11 @@
-//! How an image is continued beyond its edges, with the names and the definitions of `scipy.ndimage`.
+//! How an image is continued beyond its edges. The names and the definitions come from
+//! `scipy.ndimage`.
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// How an image is continued beyond its edges, in both directions. `abcd` is a row or a column of the image. A side may
-/// be shorter than a window: then the image goes on as the table shows.
+/// How an image is continued beyond its edges, in both directions. `abcd` is a row or a column of
+/// the image. If a side is shorter than a window, the image continues further in the same way.
 ///
 /// | | before, the image, after |
 /// |---|---|
@@ -18,9 +19,9 @@ pub enum Edges {
     /// The pixel at the edge is repeated.
     #[default]
     Nearest,
-    /// The image is reflected at its edge; the pixel at the edge stands twice.
+    /// The image is reflected at its edge; the pixel at the edge occurs twice.
     Reflect,
-    /// The image is reflected at the middle of the pixel at its edge, which stands once.
+    /// The image is reflected at the middle of the pixel at its edge, which occurs once.
     Mirror,
     /// The image is surrounded by zeros.
     Constant,
@@ -28,7 +29,7 @@ pub enum Edges {
     Wrap,
 }
 
-/// The name that `scipy.ndimage` gives it.
+/// The name in `scipy.ndimage`.
 impl fmt::Display for Edges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -42,11 +43,11 @@ impl fmt::Display for Edges {
 }
 
 impl Edges {
-    /// All of them, in the order of their numbers.
+    /// All edges, in the order of their numbers.
     pub const ALL: [Self; 5] =
         [Self::Nearest, Self::Reflect, Self::Mirror, Self::Constant, Self::Wrap];
 
-    /// The number that the kernel `median.cu` of trijet gives it.
+    /// The number in the kernel `median.cu` of trijet.
     #[must_use]
     pub fn number(self) -> u32 {
         self as u32
@@ -58,7 +59,8 @@ impl Edges {
         Self::ALL.into_iter().find(|edges| edges.number() == number)
     }
 
-    /// The pixel that stands at `place` of a line of `length` pixels, counted from its first one; `None` for a zero.
+    /// The pixel at `place` of a line of `length` pixels, counted from its first one; `None` for a
+    /// zero.
     pub(super) fn at(self, place: i64, length: i64) -> Option<u64> {
         if (0..length).contains(&place) {
             return Some(place.cast_unsigned());

@@ -1,15 +1,14 @@
 //! A histogram of a window, which gives the window's median. It has two levels of counts, and a
 //! running count of the pixels below.
-//!
 //! Counts fit a byte, since a window has at most 225 pixels. The coarse level counts blocks of
-//! values. `below` counts the pixels in the blocks before the current one. It is kept up to date
-//! while the window slides, so that the search starts where the last median was. Inside the block,
-//! sixteen counts at a time are summed, which is one instruction on the machines we know.
+//! values. `below` counts the pixels in the blocks before the current one. It is updated while the
+//! window slides, so that the search starts at the last median. Inside the block, sixteen counts
+//! are summed at a time, which is one instruction on common processors.
 #![forbid(unsafe_code)]
 
 use super::pixel::Pixel;
 
-/// Counts summed at a time inside a block.
+/// The number of counts that are summed at a time inside a block.
 const GROUP: usize = 16;
 
 /// The pixels of a window by value.
@@ -19,8 +18,8 @@ pub(super) struct Histogram {
     coarse: Vec<u8>,
     shift: u32,
     block: usize,
-    /// Pixels in the blocks before `block`. Wraps while only some pixels of a column have been
-    /// exchanged.
+    /// The number of pixels in the blocks before `block`. It wraps while only some pixels of a
+    /// column have been exchanged.
     below: u32,
 }
 

@@ -1,8 +1,10 @@
-//! What kernels of [trijet](https://docs.rs/trijet) compute, over slices, on one processor: an exact median of
-//! images, an affine map and rounds of arithmetic. Host devices run it in place of the kernels.
+//! The computations of kernels of [trijet](https://docs.rs/trijet), over slices, on one processor:
+//! an exact median of images, an affine map and rounds of arithmetic. Host devices run them in
+//! place of the kernels.
 //!
-//! It is a crate of its own because it does nothing but compute: it is optimised in every profile, so tests of
-//! everything around it stay fast where that is not. So nothing here is generic where it is called.
+//! It is a separate crate because it only computes: every profile optimises it, so tests of the
+//! code around it stay fast in profiles that do not optimise that code. For the same reason, no
+//! function here is generic for its callers.
 #![forbid(unsafe_code)]
 
 mod affine;

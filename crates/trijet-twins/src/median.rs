@@ -6,11 +6,11 @@ use crate::pixel::Pixel;
 use crate::rows::{Geometry, median};
 use std::ops::Range;
 
-/// A pixel whose medians can be had.
+/// A pixel type that has a median filter.
 pub trait Median: Pixel {
-    /// Writes the medians of the rows `out_rows` to `y`: of the square of `2 * radius + 1` by `2 * radius + 1`
-    /// pixels around each pixel, within its image. Rows are numbered over the whole stack. The first row of `x`
-    /// is `geometry.first_in_row`.
+    /// Writes the medians of the rows `out_rows` to `y`: of the square of `2 * radius + 1` by `2 *
+    /// radius + 1` pixels around each pixel, within its image. Rows are numbered over the whole
+    /// stack. The first row of `x` is `geometry.first_in_row`.
     ///
     /// ```
     /// use trijet_twins::{Edges, Geometry, Median};
@@ -21,8 +21,8 @@ pub trait Median: Pixel {
     /// ```
     ///
     /// # Panics
-    /// If `radius` is not in `1..=7`, an image is empty, `y` does not have exactly the rows `out_rows`,
-    /// or `x` lacks a row of [`Geometry::in_rows`].
+    /// If `radius` is not in `1..=7`, an image is empty, `y` does not have exactly the rows
+    /// `out_rows`, or `x` lacks a row of [`Geometry::in_rows`].
     fn median(
         geometry: &Geometry,
         window: (u32, Edges),

@@ -3,7 +3,7 @@
 
 /// A pixel of 8 or 16 bits: `u8` or `u16`.
 pub trait Pixel: Copy + Ord + Default + sealed::Sealed {
-    /// The bits of a pixel.
+    /// The number of bits of a pixel.
     const BITS: u32;
 
     /// The value as an index below `1 << BITS`.
@@ -15,7 +15,7 @@ pub trait Pixel: Copy + Ord + Default + sealed::Sealed {
     fn from_bin(bin: usize) -> Self;
 }
 
-/// The filter counts pixels by their bins, so their number of bits must be true.
+/// The filter counts pixels by their bins, so their number of bits must be correct.
 mod sealed {
     #[expect(unnameable_types, reason = "no other crate may implement it")]
     pub trait Sealed {}

@@ -3,7 +3,7 @@
 //! For radius 1 it sorts the three pixels of every column, then takes the median of the largest
 //! minimum, the median of medians and the smallest maximum. These are plain minima and maxima over
 //! rows, which the compiler turns into vector code. For larger radii it slides a histogram along
-//! the row (Huang 1979), and each step adds 2r+1 pixels and removes as many.
+//! the row (Huang 1979). Each step adds 2r+1 pixels and removes 2r+1.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::edges::Edges;
 use crate::histogram::Histogram;
 use crate::pixel::Pixel;
 
-/// Rows of the largest window.
+/// The number of rows of the largest window.
 const SIDE_MAX: usize = 2 * RADIUS_MAX as usize + 1;
 
 /// A stack of images and the part of it that an input slice holds.
@@ -29,8 +29,8 @@ pub struct Geometry {
 
 impl Geometry {
     /// The global rows that the windows of the output rows `out_rows` reach. The input must have at
-    /// least these: the rows of the image within `radius`, and where an image goes round, all of its rows
-    /// for a window that leaves it.
+    /// least these: the rows of the image within `radius`, and with [`Edges::Wrap`] all rows of an
+    /// image if a window leaves it.
     #[must_use]
     pub fn in_rows(&self, radius: u32, edges: Edges, out_rows: Range<u64>) -> Range<u64> {
         if out_rows.is_empty() {
@@ -133,7 +133,7 @@ impl<T: Pixel> Filter<T> {
     }
 }
 
-/// The column that stands at column `at` of a row; one beyond the row for a zero.
+/// The column at index `at` of a row; one beyond the row for a zero.
 fn column_at(edges: Edges, at: i64, width: usize) -> usize {
     let beyond = usize::MAX;
     edges.at(at, width as i64).map_or(beyond, |from| usize::try_from(from).unwrap_or(beyond))
@@ -149,7 +149,7 @@ struct Columns<T> {
     least: Vec<T>,
     middle: Vec<T>,
     most: Vec<T>,
-    /// The columns that stand before the first one and after the last one.
+    /// The columns before the first one and after the last one.
     ends: [usize; 2],
 }
 
@@ -192,7 +192,7 @@ fn median3<T: Pixel>(a: T, b: T, c: T) -> T {
     a.min(b).max(a.max(b).min(c))
 }
 
-/// Computes one row with a sliding histogram, which is empty before and afterwards. `columns` has the
+/// Computes one row with a sliding histogram, which is empty before and after. `columns` has the
 /// columns of the windows from left to right.
 fn slide<T: Pixel>(histogram: &mut Histogram, columns: &[usize], window: &[&[T]], out: &mut [T]) {
     let rank = u32::try_from(window.len() * window.len() / 2).expect("a window is small");
@@ -238,12 +238,13 @@ mod tests {
         }
     }
 
-    /// A line with `more` places before and after it, as the documentation of `scipy.ndimage` draws them: the line
-    /// in the middle of what it repeats. `None` stands for a zero.
+    /// A line with `more` pixels before and after it, as in the documentation of `scipy.ndimage`:
+    /// the line in the middle of its continuation. `None` stands for a zero.
     fn continued(edges: Edges, line: &[usize], more: usize) -> Vec<Option<usize>> {
         let reversed: Vec<usize> = line.iter().rev().copied().collect();
         let inner = reversed.get(1..line.len().max(2) - 1).unwrap_or_default();
-        // What follows the line, until the line comes again. Backwards, it also precedes the line.
+        // The part after the line, up to the next copy of the line. Backwards, it also precedes the
+        // line.
         let (zeros, first, last) = (vec![None; more], line[0], line[line.len() - 1]);
         let unit: Vec<usize> = match edges {
             Edges::Constant => {
@@ -292,10 +293,10 @@ mod tests {
         window[window.len() / 2]
     }
 
-    /// A random stack, a random run of its rows, only the input rows that the run needs.
+    /// A random stack, a random run of its rows, and only the input rows that the run needs.
     fn agrees_with_sorting<T: Pixel + std::fmt::Debug>(seed: u64, radius: u32, edges: Edges) {
         let mut draw = Draw(seed);
-        // Sides down to 1: smaller than the window, also than half of it.
+        // Sides down to 1: smaller than the window, and even than half of it.
         let most = draw.in_range(1, 40);
         let (width, height) = (draw.in_range(1, most), draw.in_range(1, most));
         let rows = height * draw.in_range(1, 4);
@@ -329,7 +330,8 @@ mod tests {
         }
     }
 
-    /// The examples of `scipy.ndimage`: a line of 4 with 6 places on either side, and a line of one.
+    /// The examples of `scipy.ndimage`: a line of 4 with 6 places on either side, and a line of
+    /// one.
     #[test]
     fn lines_are_continued_as_scipy_does() {
         let cases = [

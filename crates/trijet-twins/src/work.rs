@@ -1,4 +1,4 @@
-//! Rounds of integer arithmetic: a kernel whose time is chosen.
+//! Rounds of integer arithmetic: a kernel with a selectable time.
 #![forbid(unsafe_code)]
 
 /// `y[i]` is `x[i]` after `rounds` rounds of xorshift32 and an odd multiply, over the shorter of
