@@ -1,5 +1,6 @@
-//! Finds the commit that the program is built from: the variable TRIJET_COMMIT if it is set, or else, in release builds, that
-//! of git, with `-dirty` if the tree has changed or new files. Other builds have none, so that a commit compiles nothing again.
+//! Finds the commit that the program is built from: the variable TRIJET_COMMIT if it is set.
+//! Otherwise, in release builds, it is the commit of git, with `-dirty` if the tree has changed or
+//! new files. Other builds have none, so that a new commit does not compile them again.
 
 use std::env;
 use std::path::Path;
@@ -13,7 +14,8 @@ fn main() {
     }
 }
 
-/// The commit of a release build in a clone of the repository. A package, also one within a clone, has none.
+/// The commit of a release build in a clone of the repository. A package has none, even inside a
+/// clone.
 fn of_git() -> Option<String> {
     let folder = env::var("CARGO_MANIFEST_DIR").ok()?;
     if env::var("PROFILE").ok()? != "release" {

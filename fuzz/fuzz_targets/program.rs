@@ -1,4 +1,4 @@
-//! Fuzz target: bytes choose a random program, whose results must equal those of a serial run.
+//! Fuzz target: bytes choose a random program. Its results must equal the results of a serial run.
 #![no_main]
 
 #[path = "../../crates/trijet/tests/oracle/calls.rs"]

@@ -1,8 +1,8 @@
 //! `browser`: opens timeline pages in a headless browser. A script uses each page as a reader
 //! would, and reports every check that fails.
 //!
-//! The tests `timeline` and `program_page` write the pages. Without Chromium the task prints SKIPPED. It saves
-//! pictures of the pages to `target/browser`.
+//! The tests `timeline` and `program_page` write the pages. Without Chromium the task prints
+//! SKIPPED. It saves pictures of the pages to `target/browser`.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, target};
@@ -28,9 +28,9 @@ const PROGRAM: &str = include_str!("browser/program.js");
 /// The names of the pages that are checked, each with its script.
 const CHECKED: [(&str, &str); 4] =
     [("pipeline", CHECK), ("large", CHECK), ("program", PROGRAM), ("huge", PROGRAM)];
-/// The longest time that a page may take to open and be checked.
+/// Maximum time for opening and checking a page.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// What the scripts write before each line of their report.
+/// The prefix of each line of the scripts' reports.
 const LINE: &str = "check: ";
 
 /// A picture of a page, with an additional script and additional arguments of the browser.
@@ -135,8 +135,8 @@ fn opening(browser: &str, file: &Path, arguments: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// The lines that a page writes to the console, up to the last line of its report. A page is open
-/// until then, because it unpacks its timeline after the browser has loaded it.
+/// The lines that a page writes to the console, up to the last line of its report. A page unpacks
+/// its timeline after the browser has loaded it, so it stays open until then.
 fn console(browser: &str, file: &Path) -> Result<Vec<String>> {
     let mut child =
         opening(browser, file, &[])?.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;

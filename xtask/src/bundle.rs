@@ -1,11 +1,11 @@
 //! `bundle`: builds a folder with everything that a GPU host without Rust needs to test and measure
 //! one commit.
 //!
-//! The folder `bundle/` contains stripped release binaries, the examples, the GPU tests, a
-//! script that runs them, and one that runs cases of kernels under compute-sanitizer. The messages of cargo name the files that it built, so that this code
-//! does not depend on the layout of the target folder. The commit is compiled in (`TRIJET_COMMIT`)
-//! and written beside the binaries. A tree with changes is marked, because its results belong to no
-//! commit.
+//! The folder `bundle/` contains stripped release binaries, the examples, the GPU tests, a script
+//! that runs them, and one that runs cases of kernels under compute-sanitizer. The messages of
+//! cargo name the files that it built, so that this code does not depend on the layout of the
+//! target folder. The commit is compiled in (`TRIJET_COMMIT`) and written beside the binaries. A
+//! tree with changes is marked, because its results belong to no commit.
 
 use crate::tools::root;
 use std::env;
@@ -73,7 +73,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// The path in the bundle. `run.sh` runs the files of each folder in its own way.
+    /// The path in the bundle. `run.sh` runs the files of each folder in a different way.
     fn place(&self) -> PathBuf {
         if self.name.ends_with(".so") {
             return PathBuf::from(&self.name);
@@ -99,7 +99,8 @@ fn explorer(root: &Path, commit: &str, name: &str) -> io::Result<Program> {
     found.ok_or_else(|| io::Error::other(format!("cargo did not build the test program `{name}`")))
 }
 
-/// The path of one of [`EXPLORERS`] and its commit: those of the bundle that this program is in, or of a new build.
+/// The path of one of [`EXPLORERS`] and its commit. They come from the bundle that this program is
+/// in, or from a new build.
 pub(crate) fn explorer_here(name: &str) -> io::Result<(PathBuf, String)> {
     let here = env::current_exe()?;
     if let Some(bundle) = here.parent()

@@ -19,9 +19,9 @@ const TEST: &str = "programs_compute_what_they_compute_serially_and_each_conflic
 /// The test that compares the exhaustive search with `TRIJET_ORDERS` random orders.
 const SEARCH: &str = "a_search_finds_whatever_drawn_orders_lead_to";
 
-/// The seeds of one process: some seconds of work.
+/// The number of seeds of one process: some seconds of work.
 const SHARE: u64 = 5_000;
-/// The seeds of one process when each program is searched and run in thousands of orders.
+/// The number of seeds of one process when each program is searched and run in thousands of orders.
 const SEARCH_SHARE: u64 = 50;
 
 struct Options {
@@ -136,8 +136,8 @@ fn run_shares(
     }
 }
 
-/// Runs the oracle over `--programs` seeds from `--seed` on. With `--search N`, the programs are
-/// small, and the exhaustive search of each is compared with N random orders.
+/// Runs the oracle over `--programs` seeds, starting at `--seed`. With `--search N`, the programs
+/// are small, and the exhaustive search of each is compared with N random orders.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let options = options(arguments)?;
     let Options { programs, seed, search } = options;

@@ -7,7 +7,8 @@ use std::fs;
 /// The figure, and the results that it is drawn from.
 const FIGURE: &str = "docs/policies.svg";
 const RESULTS: &str = "crates/trijet-bench/results/h200/workers.csv";
-/// Steps of a task, and how uneven tasks are: some are up to 2 to this power times as long.
+/// The numbers of steps of a task, and the unevenness of tasks: some are up to 2 to this power
+/// times as long.
 const STEPS: [u32; 3] = [1, 16, 256];
 const UNEVEN: [u32; 3] = [0, 6, 12];
 const POLICIES: [&str; 5] = ["static", "sharing", "stealing", "hybrid", "auto"];
@@ -26,7 +27,8 @@ fn median(rows: &[csv::StringRecord], what: &str) -> Result<f64> {
     Ok(row.ok_or_else(|| format!("no row `{what}`"))?[7].parse()?)
 }
 
-/// The time of each policy against that of the fastest one, by the length of tasks: a panel for each unevenness.
+/// The time of each policy relative to the time of the fastest one, by the length of tasks: a panel
+/// for each unevenness.
 fn policies() -> Result<String> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_path(root().join(RESULTS))?;
     let rows = reader.records().collect::<std::result::Result<Vec<_>, _>>()?;

@@ -1,8 +1,9 @@
-//! `files`: file calls that fail, in every place, and losses of power.
+//! `files`: failures of file calls at every call, and losses of power.
 //!
-//! The tests of the command let some file calls fail; this task lets all of them fail. A loss of power
-//! is a copy of a disk at a moment at which nothing is written to it: the file of an ext4 file system
-//! lies in a second one, which is frozen while the file is copied. This needs root and loop devices.
+//! The tests of the command make some file calls fail; this task makes all of them fail. A loss of
+//! power is a copy of a disk at a moment at which nothing is written to it: the file of an ext4
+//! file system is in a second one, which is frozen while the file is copied. This needs root and
+//! loop devices.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, root, target};
@@ -12,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::yield_now;
 
-/// The losses of power for each output.
+/// The number of losses of power for each output.
 const CUTS: u64 = 12;
-/// Those of them that come after the end of the run.
+/// The number of losses that come after the end of the run.
 const CUTS_AFTER: u64 = 4;
 /// The width and the height of an image, whose pixels are bytes.
 const SIDE: usize = 1024;
@@ -36,7 +37,7 @@ pub(crate) fn run() -> Result<()> {
         println!("SKIPPED losses of power: mkfs.ext4, fsfreeze or mountpoint is missing");
         return Ok(());
     }
-    // A task that was killed leaves its file systems.
+    // A task that was killed leaves its file systems mounted.
     if folder().exists() {
         unmount()?;
         fs::remove_dir_all(folder())?;
@@ -98,15 +99,15 @@ fn power_cuts() -> Result<()> {
     Ok(())
 }
 
-/// Cuts the power of a run. Mounts what the disk had at that moment as `copy`, and returns whether the
-/// run had ended.
+/// Cuts the power of a run. Mounts the content of the disk at that moment as `copy`, and returns
+/// whether the run had ended.
 fn cut_power(output: &str, cut: u64, case: &str) -> Result<bool> {
     demand(
         "truncate -s 0 outer/inner.img && truncate -s 512M outer/inner.img \
          && mkfs.ext4 -q -F outer/inner.img && mount -o loop outer/inner.img inner",
     )?;
     let mut run = map(&folder().join("inner").join(output), &[])?;
-    // The last cuts come at once after the end of the run.
+    // The last cuts come directly after the end of the run.
     if cut + CUTS_AFTER >= CUTS {
         run.wait()?;
     } else {
@@ -127,8 +128,8 @@ fn cut_power(output: &str, cut: u64, case: &str) -> Result<bool> {
     Ok(ended.is_some())
 }
 
-/// Waits until the run has written a share of its chunks, which grows with the number of the cut, and
-/// then for some more turns of other threads.
+/// Waits until the run has written a share of its chunks, which grows with the number of the cut.
+/// After that, lets other threads run a few times.
 fn until_written(run: &mut Child, output: &str, cut: u64) -> Result<()> {
     let journal = folder().join("inner").join(format!("{output}.journal"));
     let chunks = IMAGES as u64 * cut / (CUTS - CUTS_AFTER);

@@ -1,5 +1,5 @@
-//! `fuzz`: runs the fuzz targets under libFuzzer, with the stable compiler and without a sanitizer:
-//! nearly all of the code forbids unsafe code, so a mistake in a parser shows as a panic.
+//! `fuzz`: runs the fuzz targets under libFuzzer, with the stable compiler and without a sanitizer.
+//! Nearly all of the code forbids unsafe code, so a mistake in a parser shows as a panic.
 //!
 //! New inputs go to `target/fuzz/corpus/<target>`, and failing inputs to `target/fuzz/failures`. A
 //! shortened failing input becomes a seed, in the commit of its fix.
@@ -12,7 +12,7 @@ use std::process::Command;
 /// The targets of `fuzz/Cargo.toml`.
 const TARGETS: [&str; 6] = ["program", "npy", "images", "journal", "ptx", "allocations"];
 
-/// The compiler flags for coverage (those of cargo-fuzz 0.13).
+/// The compiler flags for coverage, as in cargo-fuzz 0.13.
 const FLAGS: [&str; 9] = [
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",

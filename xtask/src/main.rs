@@ -1,4 +1,4 @@
-//! Tasks of the project beyond those of cargo: `cargo xtask <task>`.
+//! Tasks of the project that cargo itself does not have: `cargo xtask <task>`.
 
 mod browser;
 mod bundle;

@@ -91,7 +91,7 @@ fn available() -> std::result::Result<(), String> {
         }
         Err(error) => Err(error.to_string()),
     };
-    // The standard library for Miri: made once, before several parts ask for it at the same time.
+    // The standard library for Miri is built once, before several parts need it at the same time.
     let setup = || Command::new("cargo").args(["+nightly", "miri", "setup"]).output();
     outcome(setup()).or_else(|_| {
         let components = ["+nightly", "component", "add", "miri", "rust-src"];

@@ -1,6 +1,6 @@
-//! Which deliberate faults of the ordering do the tests catch? The sources are copied, the faults
-//! are written into the copy, each behind a switch, and the copy is built once. Then the tests run
-//! once per fault, until one fails. A run that hangs counts as caught.
+//! `mutants`: finds the tests that catch deliberate faults of the ordering. The sources are copied,
+//! the faults are written into the copy, each with a switch, and the copy is built once. Then the
+//! tests run once per fault, until one fails. A run that hangs counts as caught.
 #![forbid(unsafe_code)]
 
 mod faults;
@@ -33,7 +33,7 @@ pub(crate) fn on(id: u32) -> bool {
 }
 "#;
 
-/// A test program and what to run of it, the quickest first.
+/// A test program, and the filters for its tests. The quickest program comes first.
 const RUNS: &[(&str, &[&str])] = &[
     ("semantics", &["greedy::", "seeded::"]),
     ("heap", &[]),
@@ -70,10 +70,10 @@ const RUNS: &[(&str, &[&str])] = &[
     ("tenancy", &[]),
 ];
 
-/// Programs that each test of random programs draws.
+/// The programs that each test of random programs draws.
 const PROGRAMS: &str = "0..100";
 
-/// Seconds after which a run hangs.
+/// The number of seconds after which a run counts as hanging.
 const PATIENCE: &str = "120";
 
 /// Prints the faults.
@@ -106,7 +106,7 @@ pub(crate) fn run(only: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a filter of [`RUNS`] selects no test: a run without it would look like one that passes.
+/// Fails if a filter of [`RUNS`] selects no test, because such a run would seem to pass.
 fn demand_tests(programs: &[(&str, PathBuf)]) -> Result<()> {
     for (name, filters) in RUNS {
         for filter in *filters {
@@ -160,7 +160,7 @@ fn build() -> Result<Vec<(&'static str, PathBuf)>> {
     }
     let output = command
         .current_dir(copy())
-        // A switch may leave something unused or too long.
+        // A switch may leave unused code or lines that are too long.
         .env("RUSTFLAGS", "--cap-lints allow")
         .env("CARGO_TARGET_DIR", root().join("target/mutants/build"))
         .env("CARGO_PROFILE_TEST_DEBUG", "0")
@@ -181,8 +181,8 @@ fn build() -> Result<Vec<(&'static str, PathBuf)>> {
     Ok(programs)
 }
 
-/// Copies the sources of the repository to [`copy`], where they have every fault, each behind its
-/// switch. Files that are as they were keep their time, so that cargo builds again what changed.
+/// Copies the sources of the repository to [`copy`], with every fault, each with its switch.
+/// Unchanged files keep their time, so that cargo builds only changed ones again.
 fn fill_copy() -> Result<()> {
     let (mut texts, objections) =
         faults::apply(&table()?, |file| fs::read_to_string(root().join(LIBRARY).join(file)).ok());
@@ -211,7 +211,7 @@ fn fill_copy() -> Result<()> {
     Ok(())
 }
 
-/// The files of the repository that git has or would take.
+/// The files of the repository that git has or would add.
 fn listed() -> Result<Vec<PathBuf>> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -225,7 +225,7 @@ fn listed() -> Result<Vec<PathBuf>> {
     Ok(paths.filter(|path| root().join(path).is_file()).collect())
 }
 
-/// Removes from the copy what is none of `files`.
+/// Removes all files from the copy that are not in `files`.
 fn remove_others(folder: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -239,7 +239,7 @@ fn remove_others(folder: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) -> Result<()
     Ok(())
 }
 
-/// Where the sources with the faults are built.
+/// The folder in which the sources with the faults are built.
 fn copy() -> PathBuf {
     root().join("target/mutants/src")
 }

@@ -1,7 +1,8 @@
 //! `programs`: runs many random programs against the laws.
 //!
-//! The test program `soundness` has them, runs a share of the seeds on all processors, and prints what fails. Shares
-//! run one after another in processes of their own, so a program that hangs or ends its process is found among few.
+//! The test program `soundness` has them, runs a share of the seeds on all processors, and prints
+//! the failures. Each share runs in its own process, one after the other. So a program that hangs
+//! or ends its process is found among few.
 #![forbid(unsafe_code)]
 
 use crate::bundle::explorer_here;
@@ -13,7 +14,7 @@ use std::process::Command;
 /// The tests that read `TRIJET_PROGRAMS`.
 const TESTS: &str = "programs::programs_";
 
-/// The seeds of one process: some seconds of work.
+/// The number of seeds of one process: some seconds of work.
 const SHARE: u64 = 5_000;
 
 fn options(arguments: &[&str]) -> Result<(u64, u64)> {
@@ -37,7 +38,7 @@ fn run_share(program: &Path, seeds: &Range<u64>) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Runs so many programs that follow the laws by themselves, and as many that are ordered by hand.
+/// Runs this many programs that the library orders, and as many that are ordered by hand.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let (programs, first) = options(arguments)?;
     let (program, commit) = explorer_here("soundness")?;

@@ -2,8 +2,8 @@
 //!
 //! The PTX depends only on the source and the pinned compiler. Its first line contains the hash of
 //! the source, so that a stale file is found without the compiler. Assembling it for its
-//! architectures proves that it uses nothing newer than its `.target`, and shows spills. The lint is the
-//! one of the library.
+//! architectures proves that it uses nothing newer than its `.target`, and shows spills. The lint
+//! is the one of the library.
 #![forbid(unsafe_code)]
 
 use std::ffi::{CStr, OsStr};
@@ -15,16 +15,17 @@ use crate::nvrtc::Nvrtc;
 use crate::tools::{self, Result};
 use trijet::kernels::{PtxRule, lint};
 
-/// The compiler options beside the architecture: no fused multiply-add, so that arithmetic is exact.
+/// The compiler options in addition to the architecture: no fused multiply-add, so that arithmetic
+/// is exact.
 const OPTIONS: [&CStr; 2] = [c"--std=c++17", c"--fmad=false"];
 
 /// The type that `trijet map` gives the elements of an array of u16.
 const ELEMENTS: &CStr = c"--define-macro=TRIJET_T=unsigned short";
 
-/// The PTX version that the PTX must have: drivers from version 525 on accept it.
+/// The version that the PTX must have. Drivers of version 525 and later accept it.
 const VERSION: &str = ".version 8.0";
 
-/// What the sources are compiled for.
+/// The target of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     /// The oldest supported architecture: Ampere.
@@ -32,13 +33,13 @@ enum Target {
     /// Clusters, bulk copies and dependent launches: Hopper. A source asks for it with a line
     /// `// target: sm_90`.
     Hopper,
-    /// Also instructions that no other architecture has: multiplication by warpgroups. A source asks for it with
-    /// a line `// target: sm_90a`.
+    /// In addition, instructions that no other architecture has: multiplication by warpgroups. A
+    /// source asks for it with a line `// target: sm_90a`.
     HopperAlone,
 }
 
 impl Target {
-    /// The target that a source asks for.
+    /// The target that a source requests.
     fn of(name: &str, source: &str) -> Result<Self> {
         match source.lines().find_map(|line| line.strip_prefix("// target: ")) {
             None => Ok(Self::Oldest),
@@ -77,12 +78,13 @@ impl Target {
     }
 }
 
-/// Whether barriers order what a rule finds: the loader of the product waits, and the other warps follow its loads.
+/// Whether barriers order the accesses that a rule finds: in the matrix product, one warp loads and
+/// waits, and the other warps follow its loads.
 fn is_ordered(name: &str, rule: PtxRule) -> bool {
     name == "gemm.ptx" && [PtxRule::EarlyUse, PtxRule::SkippedWait].contains(&rule)
 }
 
-/// Writes the `.ptx` beside every `.cu`.
+/// Writes a `.ptx` beside every `.cu`.
 pub(crate) fn generate() -> Result<()> {
     let nvrtc = Nvrtc::open(&tools::nvrtc_folder()?)?;
     for source in sources()? {
@@ -109,7 +111,7 @@ pub(crate) fn check() -> Result<()> {
             report_mistake(format!("{name} is out of date; run `cargo xtask ptx`"));
             continue;
         }
-        // What is a remark about the kernel of a user is a mistake here.
+        // A remark about a kernel of a user is a mistake in a kernel of the library.
         for found in lint(&fresh).into_iter().filter(|found| !is_ordered(&name, found.rule)) {
             report_mistake(format!("{name}: {found}"));
         }
@@ -123,8 +125,8 @@ pub(crate) fn check() -> Result<()> {
             }
         }
     }
-    // `trijet map --kernel-template` prints the first ones, and examples have others. They compile as the
-    // library compiles a kernel.
+    // `trijet map --kernel-template` prints the first ones, and examples have others. They compile
+    // in the same way as kernels of the library.
     let templates = files_of(&tools::root().join("crates/trijet-cli/src/cmd/template"))?;
     let examples = files_of(&tools::root().join("crates/trijet/examples/vision_pipeline"))?;
     for source in templates.into_iter().chain(examples) {
@@ -137,16 +139,18 @@ pub(crate) fn check() -> Result<()> {
     if mistakes == 0 { Ok(()) } else { Err(format!("ptx --check: {mistakes} mistakes").into()) }
 }
 
-/// The source of PTX.
+/// The source of a PTX text.
 struct Source {
     name: String,
     text: String,
     ptx: PathBuf,
-    /// Arrays that are indexed by a variable are in local memory, which counts as a stack frame.
+    /// Whether it may have a stack frame: arrays that are indexed by a variable are in local
+    /// memory.
     may_spill: bool,
 }
 
-/// The sources of the kernels, and those of the programs for workers, which the library puts together. Sorted.
+/// The sources of the kernels, and the sources of the programs for workers, which the library
+/// assembles. Sorted.
 fn sources() -> Result<Vec<Source>> {
     let library = tools::root().join("crates/trijet/src");
     let mut found = Vec::new();
@@ -261,7 +265,7 @@ mod tests {
     use std::path::{Path, PathBuf};
     use trijet::kernels::lint;
 
-    /// Every PTX file in a folder, and in the folders in it.
+    /// Adds every PTX file in a folder and its subfolders.
     fn add_ptx(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -1,9 +1,9 @@
 //! `results`: writes the tables of the documents from the result files of the benchmarks.
 //!
-//! A block of a document begins with the line `<!-- results: BENCHMARK GPU -->` and ends with
-//! `<!-- end of results -->`. Between them stands what the rows of that benchmark on that GPU say.
-//! Rows are appended to the result files, so the newest commit is that of the last row. The rows of
-//! other commits are left out.
+//! A block of a document begins with the line `<!-- results: BENCHMARK GPU -->` and ends with `<!--
+//! end of results -->`. Between them is the table for the rows of that benchmark on that GPU. Rows
+//! are appended to the result files, so the newest commit is the commit of the last row. The rows
+//! of other commits are left out.
 
 use crate::tools::{Result, root};
 use csv::StringRecord;
@@ -60,7 +60,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Each document with its text, and with the text that it should have.
+/// Each document with its text, and the text that it should have.
 fn documents(root: &Path) -> Result<Vec<(&'static str, String, String)>> {
     let read = |file: &str| {
         let path = root.join("crates/trijet-bench/results").join(file);
@@ -74,7 +74,7 @@ fn documents(root: &Path) -> Result<Vec<(&'static str, String, String)>> {
     DOCUMENTS.into_iter().map(render).collect()
 }
 
-/// A text with its blocks written anew. `read` gives the text of a result file.
+/// A text with newly written blocks. `read` gives the text of a result file.
 fn rendered(text: &str, read: impl Fn(&str) -> Result<String>) -> Result<String> {
     let mut out = String::new();
     let mut lines = text.lines();
@@ -125,7 +125,7 @@ impl Newest {
         number(row, &row[column])
     }
 
-    /// Where the rows come from.
+    /// The origin of the rows.
     fn source(&self) -> Result<String> {
         let row = self.0.last().ok_or("the result file has no rows")?;
         let (commit, date) = (&row[COMMIT], &row[DATE]);
@@ -140,7 +140,7 @@ fn number(row: &StringRecord, text: &str) -> Result<f64> {
     Ok(text.parse().map_err(wrong)?)
 }
 
-/// The rate in GB/s, with which the note of a row begins.
+/// The rate in GB/s at the start of a row's note.
 fn rate(row: &StringRecord) -> Result<f64> {
     number(row, row[NOTE].split(' ').next().unwrap_or_default())
 }
@@ -181,8 +181,8 @@ fn overlap(newest: &Newest) -> Result<String> {
     Ok(out)
 }
 
-/// Bytes read per second from file to file, a row for each case. A program that did not run in a case
-/// has a dash.
+/// Bytes read per second from file to file, a row for each case. A program that did not run in a
+/// case has a dash.
 fn files(newest: &Newest) -> Result<String> {
     let mut out =
         "\n| GB/s | threads without a GPU | `map --no-sync`, run | of the threads | `map`, process \

@@ -1,26 +1,26 @@
-//! `staged`, `graphs` and `tasks`: random pipelines over items, random graphs and random programs of tasks,
-//! compared with a serial run of each.
+//! `staged`, `graphs` and `tasks`: random pipelines over items, random graphs and random programs
+//! of tasks, compared with a serial run of each.
 //!
-//! The tests of the library run some; these tasks run as many as one likes.
+//! The tests of the library run some of them. These tasks run any number.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, root};
 use std::process::Command;
 
-/// The programs on threads, and as many in orders of the device and without a wait.
+/// The number of programs on threads, and of programs in orders of the device and without a wait.
 const PROGRAMS: &str = "5000";
 
-/// Runs so many random pipelines on each kind of host device.
+/// Runs this many random pipelines on each kind of host device.
 pub(crate) fn pipelines(arguments: &[&str]) -> Result<()> {
     run(["pipeline", "staged::random"], "TRIJET_STAGED", arguments)
 }
 
-/// Runs so many random graphs, each in three orders of the device.
+/// Runs this many random graphs, each in three orders of the device.
 pub(crate) fn graphs(arguments: &[&str]) -> Result<()> {
     run(["graphs", "any_order"], "TRIJET_GRAPHS", arguments)
 }
 
-/// Runs so many random programs of tasks.
+/// Runs this many random programs of tasks.
 pub(crate) fn tasks(arguments: &[&str]) -> Result<()> {
     run(["task", "random"], "TRIJET_TASKS", arguments)
 }

@@ -20,10 +20,10 @@ struct Wheel {
     version: &'static str,
 }
 
-/// The last NVRTC that writes PTX 8.0, which all drivers from version 525 on accept.
+/// The last NVRTC that writes PTX 8.0, which all drivers of version 525 and later accept.
 const NVRTC: Wheel = Wheel { package: "nvidia-cuda-nvrtc-cu12", version: "12.0.140" };
 
-/// An assembler that knows every architecture up to Blackwell.
+/// An assembler for every architecture up to Blackwell.
 const PTXAS: Wheel = Wheel { package: "nvidia-cuda-nvcc", version: "13.0.88" };
 
 /// The root of the repository.
@@ -71,8 +71,8 @@ fn unpacked(wheel: &Wheel) -> Result<PathBuf> {
     let pip = ["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest"];
     python(pip.map(OsStr::new).into_iter().chain([download.as_os_str(), requirement.as_ref()]))?;
     let file = wheel_in(&download)?;
-    // The folder gets its name when it is complete, so that an interrupted run leaves no partial
-    // one.
+    // The folder gets its name when it is complete, so that an interrupted run leaves no incomplete
+    // folder.
     let partial = tools.join(format!("{name}.partial"));
     let unzip = ["-m", "zipfile", "-e"].map(OsStr::new);
     python(unzip.into_iter().chain([file.as_os_str(), partial.as_os_str()]))?;

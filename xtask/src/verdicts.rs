@@ -1,8 +1,10 @@
-//! `verdicts`: what equal runs of `trijet map` name as their limit, and what their advice brings where it is followed.
+//! `verdicts`: the limits that equal runs of `trijet map` name, and the effect of their advice
+//! where it is followed.
 //!
-//! Each job runs several times, in turn with the others, so that all see the same machine. A row of kind `verdict` has
-//! what the runs named and how many did; a row of kind `advice` compares what an advice said that it saves with the
-//! difference of the middle runs of both jobs.
+//! Each job runs several times, alternating with the others, so that all see the same machine. A
+//! row of kind `verdict` has the limits that the runs named, and the number of runs that named
+//! each. A row of kind `advice` compares the saving that an advice promised with the difference of
+//! the median runs of both jobs.
 #![forbid(unsafe_code)]
 
 use crate::tools::Result;
@@ -18,7 +20,7 @@ const RUNS: usize = 20;
 /// A file system in memory.
 const MEMORY: &str = "/dev/shm";
 
-/// Where a file is.
+/// The place of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Disk,
@@ -99,7 +101,7 @@ const JOBS: &[Job] = &[
 struct Report {
     elapsed_ns: u64,
     named: String,
-    /// Each change with what it saves, and whether that is the least or the most.
+    /// Each change with its saving, and whether that is a minimum or a maximum.
     advice: Vec<(String, u64, String)>,
 }
 
@@ -121,7 +123,7 @@ impl Report {
     }
 }
 
-/// The folders of a run, which are removed in the end.
+/// The folders of a run, which are removed at the end.
 struct Folders([PathBuf; 2]);
 
 impl Folders {

@@ -1,8 +1,8 @@
-//! The pieces that threads of trijet share without a lock, in every order of their steps that the
+//! The parts of trijet that threads share without a lock, in every order of their steps that the
 //! memory model allows.
 //!
-//! The code is the library's own file, with loom's atomics. It is a package of its own, because
-//! under the flag `loom` the library and all that its tests need would be compiled a second time.
+//! The code is the library's own file, with loom's atomics. It is a separate package, because under
+//! the flag `loom` the library and all dependencies of its tests would be compiled a second time.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

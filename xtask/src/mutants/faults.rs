@@ -1,6 +1,6 @@
-//! The table of deliberate faults: exact rewrites of the library's sources, one per fault. The
-//! text of the table says how it is written. `tidy` reads it too, so that a change of the sources
-//! brings the table along.
+//! The table of deliberate faults: exact rewrites of the library's sources, one per fault. The text
+//! of the table explains its syntax. `tidy` reads it too, so that it is updated together with the
+//! sources.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ pub(crate) const TABLE: &str = include_str!("faults.txt");
 pub(crate) struct Fault {
     /// The number, which switches it on.
     pub(crate) id: usize,
-    /// What it does.
+    /// The effect of the fault.
     pub(crate) what: String,
     /// The file, below the sources of the library.
     pub(crate) file: String,
-    /// The line of the table where it begins, from one.
+    /// The line of the table where it starts, counted from one.
     pub(crate) line: usize,
     /// The lines that are replaced.
     before: Vec<String>,
@@ -55,7 +55,7 @@ impl Fault {
         Some(())
     }
 
-    /// The lines of `text` that it replaces, from zero.
+    /// The indices of the lines of `text` that it replaces.
     fn place(&self, text: &str) -> Result<Range<usize>, String> {
         let lines: Vec<&str> = text.lines().collect();
         let count = self.before.len();
@@ -74,7 +74,7 @@ impl Fault {
         }
     }
 
-    /// What is wrong with it as the `number`th of the table.
+    /// The mistakes in it, as the `number`th fault of the table.
     fn objections(&self, number: usize) -> Vec<String> {
         let mut objections = Vec::new();
         if self.id != number {
@@ -88,7 +88,7 @@ impl Fault {
     }
 }
 
-/// Reads a table. An error is the line and what is wrong with it.
+/// Reads a table. An error has the line and the mistake.
 pub(crate) fn parse(table: &str) -> Result<Vec<Fault>, (usize, String)> {
     let mut faults: Vec<Fault> = Vec::new();
     let mut blank = 0;
@@ -97,7 +97,8 @@ pub(crate) fn parse(table: &str) -> Result<Vec<Fault>, (usize, String)> {
             continue;
         }
         if text.is_empty() {
-            // Inside a rewrite it is a line that stays; before the next fault it is none.
+            // Inside a rewrite, an empty line is an unchanged line. Before the next fault, it is
+            // only a separator.
             blank += 1;
             continue;
         }
@@ -114,8 +115,8 @@ pub(crate) fn parse(table: &str) -> Result<Vec<Fault>, (usize, String)> {
     Ok(faults)
 }
 
-/// Applies the rewrites to the files that `read` gives: every rewritten file with its text, and
-/// every rewrite that does not match, with its line of the table.
+/// Applies the rewrites to the files that `read` gives. Returns every rewritten file with its text,
+/// and every rewrite that does not match, with its line of the table.
 pub(crate) fn apply(
     faults: &[Fault],
     read: impl Fn(&str) -> Option<String>,
