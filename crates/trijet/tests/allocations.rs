@@ -153,9 +153,9 @@ fn manual_memory_allocates_nothing() -> Result<()> {
     Ok(())
 }
 
-/// The count includes what an operation allocates: here, the closure.
-/// The streams, slots and events of a prepared pipeline stay between its runs, and enqueuing allocates
-/// nothing. Each wait of the host allocates once, for what it learns.
+/// The count includes what an operation allocates: here, the closure. The streams, slots and events
+/// of a prepared pipeline stay between its runs, and enqueuing allocates nothing. Each wait of the
+/// host allocates once, for the positions that it learns.
 #[test]
 fn a_run_of_a_prepared_pipeline_allocates_for_its_waits_only() -> Result<()> {
     let device = device();
@@ -196,7 +196,8 @@ fn tilings_allocate_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Also on CUDA the graph of the driver is made once, and a launch gives it what it has already.
+/// On CUDA too, the graph of the driver is made once, and a launch gives it memory that exists
+/// already.
 #[test]
 fn a_launch_of_a_graph_allocates_nothing() -> Result<()> {
     let Setup { streams, host, mut x, mut y } = setup(1)?;
@@ -225,14 +226,16 @@ fn a_host_function_is_counted() -> Result<()> {
     Ok(())
 }
 
-/// A lane keeps what it frees, so a pair of an allocation and its free needs no memory of the process.
+/// A lane keeps what it frees, so a pair of an allocation and its free needs no memory of the
+/// process.
 #[test]
 fn a_pair_of_an_allocation_and_its_free_allocates_nothing() -> Result<()> {
     let device = device();
     let stream = device.stream()?;
     let pair = |_| stream.alloc::<f32>(LEN).map(drop);
     let used = |_| stream.fill_bytes(&mut stream.alloc::<f32>(LEN)?, 0);
-    // Another test that drops its device takes what all streams keep. One run without that is enough.
+    // Another test that drops its device takes the memory that all streams keep. One run without
+    // such a drop is enough.
     let fewest = |counted: &dyn Fn() -> Result<u64>| {
         (0..20).map(|_| counted()).collect::<Result<Vec<u64>>>().map(|all| all.into_iter().min())
     };

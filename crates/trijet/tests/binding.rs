@@ -1,5 +1,5 @@
-//! The binding to CUDA, on the driver of empty functions, which knows the current context of a thread
-//! and which streams are captured.
+//! The binding to CUDA, on the driver of empty functions, which knows the current context of a
+//! thread and which streams are captured.
 
 mod captured;
 mod contexts;
@@ -109,7 +109,8 @@ fn the_kernels_of_the_library_have_the_parameters_of_their_declarations() -> Res
     s.synchronize()
 }
 
-/// Modules were once found by the address of their text alone, and a text may begin with another one.
+/// Modules were once found by the address of their text alone, and a text may begin with another
+/// one.
 #[test]
 fn two_texts_at_one_address_are_two_modules() -> Result<()> {
     static TEXT: &str = ".visible .entry first() { ret; }\n.visible .entry second() { ret; }\n";
@@ -129,8 +130,8 @@ fn two_texts_at_one_address_are_two_modules() -> Result<()> {
     Ok(())
 }
 
-/// The driver of empty functions takes every text, so these are refused before it is called. It is one
-/// for CUDA 13.0, and its device has compute capability 9.9.
+/// The driver of empty functions takes every text, so these are refused before it is called. It is
+/// one for CUDA 13.0, and its device has compute capability 9.9.
 #[test]
 fn a_text_that_the_device_cannot_run_never_reaches_the_driver() -> Result<()> {
     let (_alone, _) = alone();

@@ -1,11 +1,12 @@
 //! The way of one chunk through the code: each call of a pipeline enters a folder of the library at
 //! most once, and passes the files that ARCHITECTURE.md lists, in the same order.
 //!
-//! The test runs a traced pipeline of one chunk on the simulated host device, where all work happens
-//! on the calling thread. From the end of the read of the chunk to the begin of the write of its
-//! results, the allocator of this program keeps the stack of every call to the heap. The host device
-//! uses the heap in each call that the chunk makes, so the stacks show how the code gets there. The
-//! files come from line tables, which name inlined functions too; the test profile has them.
+//! The test runs a traced pipeline of one chunk on the simulated host device, where all work
+//! happens on the calling thread. From the end of the read of the chunk to the start of the write
+//! of its results, the allocator of this program keeps the stack of every call to the heap. The
+//! host device uses the heap in each call that the chunk makes, so the stacks show how the code
+//! gets there. The files come from line tables, which name inlined functions too; the test profile
+//! has them.
 
 use std::alloc::{GlobalAlloc, Layout as Block, System};
 use std::backtrace::Backtrace;
@@ -17,7 +18,7 @@ use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::WORK;
 use trijet::{Device, Pipeline, Result, Sink, Source};
 
-/// The path of a source file of the library ends with this and the path that ARCHITECTURE.md has.
+/// The path of a source file of the library is this, then the path in ARCHITECTURE.md.
 const SOURCES: &str = "crates/trijet/src/";
 
 /// The title of the section of ARCHITECTURE.md with the table.
@@ -35,8 +36,8 @@ thread_local! {
 /// The system's allocator, which keeps the stacks of its callers.
 struct Following;
 
-/// Keeps the stack of the caller. What the capture itself takes from the heap is not followed, and
-/// neither is a panic, which holds a lock that the capture needs.
+/// Keeps the stack of the caller. The capture's own calls to the heap are not followed, and neither
+/// is a panic, which holds a lock that the capture needs.
 fn keep_stack() {
     if !std::thread::panicking() && FOLLOWED.replace(false) {
         let stack = Backtrace::force_capture();
@@ -64,7 +65,7 @@ unsafe impl GlobalAlloc for Following {
 #[global_allocator]
 static FOLLOWING: Following = Following;
 
-/// A source of one small chunk. The thread is followed from its read on.
+/// A source of one small chunk. Its read starts the following of the thread.
 struct Begin;
 
 impl Source for Begin {
@@ -79,7 +80,7 @@ impl Source for Begin {
     }
 }
 
-/// A sink that ends what its source began.
+/// A sink whose write ends the following.
 struct End;
 
 impl Sink for End {
@@ -108,14 +109,15 @@ fn follow_one_chunk() -> Result<Vec<String>> {
     Ok(STACKS.take().iter().map(|stack| format!("{stack:#}")).collect())
 }
 
-/// The files of the library on a stack, from the outermost call to the innermost, without the lines.
+/// The files of the library on a stack, from the outermost call to the innermost, without the
+/// lines.
 fn files(stack: &str) -> Vec<&str> {
     let places = stack.lines().rev().filter_map(|line| line.trim_start().strip_prefix("at "));
     let ours = places.filter_map(|place| place.rsplit_once(SOURCES));
     ours.filter_map(|(_, file)| file.split(':').next()).collect()
 }
 
-/// The folders of a list of files; one that follows itself counts once.
+/// The folders of a list of files. Equal neighbours count once.
 fn folders<'a>(files: &[&'a str]) -> Vec<&'a str> {
     let mut folders: Vec<&str> =
         files.iter().map(|file| file.split_once('/').map_or(*file, |(folder, _)| folder)).collect();
@@ -136,7 +138,7 @@ fn main_way<'a>(way: &[&'a str]) -> Vec<&'a str> {
     main
 }
 
-/// Whether `stack` has all of `files`, in this order, perhaps with others between them.
+/// Whether `stack` has all of `files` in this order. Others may stand between them.
 fn passes(stack: &[&str], files: &[&str]) -> bool {
     let mut stack = stack.iter();
     files.iter().all(|file| stack.any(|passed| passed == file))
@@ -185,7 +187,7 @@ fn one_chunk_enters_each_folder_once_as_the_architecture_says() -> Result<()> {
     Ok(())
 }
 
-/// A stack whose innermost call goes up from the driver to the ordering.
+/// A stack that goes up from the driver to the ordering in its innermost call.
 const BACK: &str = "\
    0: trijet::order::mark::Mark::back
              at /home/a/crates/trijet/src/order/mark.rs:3:1

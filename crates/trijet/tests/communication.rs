@@ -46,7 +46,8 @@ fn demand_clean(device: &Device) {
 fn results_are_those_of_the_promised_order_on_two_to_eight_devices() -> Result<()> {
     for count in 1..=8 {
         let mut draw = Prng::new(u64::from(count));
-        // Fewer elements than devices, parts of different lengths, none at all, and more than a chunk.
+        // Fewer elements than devices, parts of different lengths, none at all, and more than a
+        // chunk.
         let mut lengths = vec![0, 1, 2, 7, 64, 1000];
         lengths.extend((0..10).map(|_| usize::try_from(draw.below(300)).expect("few")));
         let long = 2 * (1 << 20) + 5;
@@ -91,7 +92,7 @@ fn minima_and_maxima_of_floats_do_not_depend_on_the_place() -> Result<()> {
     collectives::extremes::follow_the_rule(&Communicator::over(&devices)?, &devices)
 }
 
-/// Each part communicates by itself.
+/// Each part communicates independently.
 #[test]
 fn parts_are_communicators() -> Result<()> {
     for seed in 0..20 {
@@ -118,7 +119,7 @@ fn parts_are_communicators() -> Result<()> {
     Ok(())
 }
 
-/// What a program does on its own streams before and after comes before and after the communication.
+/// The program's own work before and after on its streams comes before and after the communication.
 #[test]
 fn the_work_of_the_program_is_ordered_with_the_communication() -> Result<()> {
     for seed in 0..30 {
@@ -144,7 +145,7 @@ fn the_work_of_the_program_is_ordered_with_the_communication() -> Result<()> {
     Ok(())
 }
 
-/// A wait that is missing is a race between two devices, and the checker names it.
+/// A missing wait is a race between two devices, and the checker names it.
 #[test]
 fn a_missing_wait_is_found() -> Result<()> {
     let mut found = 0;
@@ -189,7 +190,7 @@ fn what_does_not_fit_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// There is no room for what arrives: an error, and the devices stay usable.
+/// Without room for the received data, the call returns an error, and the devices stay usable.
 #[test]
 fn no_room_for_what_arrives_is_an_error() -> Result<()> {
     let config = HostConfig { devices: 2, memory: Bytes(64 << 20), ..HostConfig::default() };
@@ -206,7 +207,7 @@ fn no_room_for_what_arrives_is_an_error() -> Result<()> {
     Ok(())
 }
 
-/// NCCL runs on GPUs only, and the error says what needs none.
+/// NCCL runs on GPUs only, and the error names the transports that need no GPU.
 #[test]
 fn a_host_device_has_no_nccl() -> Result<()> {
     let devices = devices(2, Executor::Virtual(Order::Greedy))?;
@@ -259,7 +260,8 @@ fn gradients_are_summed_in_buckets_of_any_size_and_in_any_order() -> Result<()> 
     Ok(())
 }
 
-/// The communication of the first bucket does not wait for the kernels that compute later gradients.
+/// The communication of the first bucket does not wait for the kernels that compute later
+/// gradients.
 #[test]
 fn a_bucket_is_summed_while_later_gradients_are_computed() -> Result<()> {
     let devices = devices(2, Executor::Virtual(Order::Greedy))?;
@@ -330,7 +332,8 @@ fn steps_that_are_not_whole_are_refused() -> Result<()> {
     Ok(())
 }
 
-/// Stage `s` computes `y = a x + s` forward, and backward the gradient `a g`. The results are those of one device.
+/// Stage `s` computes `y = a x + s` forward, and backward the gradient `a g`. The results are those
+/// of one device.
 fn pass_layers(
     devices: &[Device],
     (order, count): (MicroBatchOrder, usize),
@@ -397,7 +400,7 @@ fn layers_on_several_devices_compute_what_one_device_computes() -> Result<()> {
     Ok(())
 }
 
-/// A slot is not written before it was read, and a stage does not begin before its input is there.
+/// A slot is not written before it was read, and a stage does not start before its input is there.
 #[test]
 fn each_wait_of_a_layer_pipeline_is_needed() -> Result<()> {
     let mut missed = Vec::new();
@@ -411,7 +414,7 @@ fn each_wait_of_a_layer_pipeline_is_needed() -> Result<()> {
     for number in 1..=waits {
         let devices = devices(2, Executor::Virtual(Order::Greedy))?;
         devices[0].drop_wait(number);
-        // Without a wait the results can be wrong, which the function says by a panic.
+        // Without a wait the results can be wrong; the function panics then.
         let run = || pass_layers(&devices, (MicroBatchOrder::InTurn, 4), 1);
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
         let verdict = devices[0].verdict().expect("it is checked");
@@ -461,7 +464,7 @@ fn an_iteration_of_several_devices_as_one_graph_equals_eager_ones() -> Result<()
     Ok(())
 }
 
-/// An edge between two devices that is missing is a race within the graph, which is refused.
+/// A missing edge between two devices is a race within the graph, and the graph is refused.
 #[test]
 fn a_missing_edge_between_devices_of_a_graph_is_refused() -> Result<()> {
     let mut refused = 0;
@@ -504,7 +507,7 @@ fn a_step_that_is_recorded_is_whole() -> Result<()> {
     Ok(())
 }
 
-/// What was enqueued after the panic must run, and not vanish in the recording that has ended.
+/// Work that is enqueued after the panic must run, and not vanish in the recording that has ended.
 #[test]
 fn gradients_are_summed_after_a_panic_or_another_plan_in_a_recorded_step() -> Result<()> {
     let devices = devices(2, Executor::Virtual(Order::Greedy))?;
@@ -549,7 +552,7 @@ fn a_step_with_a_combination_that_panicked_is_given_up() -> Result<()> {
     gradients.ready(0)
 }
 
-/// Of an element of more than 16 MiB not even one is in a chunk of that size.
+/// If an element has more than 16 MiB, not even one fits into a chunk of that size.
 #[test]
 fn elements_larger_than_a_chunk_are_combined() -> Result<()> {
     const BYTES: usize = (16 << 20) + 1;
@@ -564,7 +567,7 @@ fn elements_larger_than_a_chunk_are_combined() -> Result<()> {
     }
     let mut views: Vec<_> = data.iter_mut().map(|one| one.view_mut()).collect();
     communicator.all_reduce(Part, &mut views)?;
-    // Segment `k` begins with device `k`, and its device 0 or 1 is overwritten by the other one.
+    // Segment `k` starts with device `k`, and the other one overwrites its device 0 or 1.
     for (device, one) in devices.iter().zip(&data) {
         let found = device.stream()?.download(one)?;
         let found: Vec<u8> = found.iter().map(|one| one[BYTES - 1]).collect();

@@ -1,11 +1,12 @@
-//! Where a launch is a dependent one, as its twin sees it.
+//! The twin sees which launches are dependent ones.
 
 use trijet::Uses;
 use trijet::kernels::{ArgBlock, Code, Cost, KernelSpec, Out, Ptr, Shape, Tile, Twin};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Buffer, Device, Kernel, LaunchConfig, Result, Stream};
 
-/// A kernel that waits for the one before it. Its twin says whether it was launched as a dependent.
+/// A kernel that waits for the one before it. Its twin writes whether the launch was a dependent
+/// one.
 static TELLS: Kernel<(Ptr<Out<u32>>,)> = {
     const PTX: &str = ".version 8.0\n.target sm_90\n.address_size 64\n\
         .visible .entry tells(.param .u64 words)\n{\n    griddepcontrol.wait;\n    ret;\n}\n";
@@ -21,8 +22,9 @@ static TELLS: Kernel<(Ptr<Out<u32>>,)> = {
     unsafe { Kernel::declare(spec) }
 };
 
-/// The law of dependent launches: one is dependent only directly behind a launch of its stream, without a wait
-/// between, since the wait in the kernel stands for the kernel before and nothing else.
+/// The law of dependent launches: a launch is dependent only directly after a launch of its stream,
+/// without a wait between. The reason is that the wait in the kernel stands only for the kernel
+/// before.
 #[test]
 fn a_launch_is_dependent_only_directly_behind_a_launch() -> Result<()> {
     let executor = Executor::Virtual(Order::Greedy);

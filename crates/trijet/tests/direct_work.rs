@@ -1,8 +1,8 @@
-//! Memory of the heap that other code uses directly in its streams: the library learns of the work afterwards, and the next
-//! owner of the bytes follows it.
+//! Memory of the heap that other code uses directly in its streams: the library learns of the work
+//! afterwards, and the next owner of the bytes follows it.
 //!
-//! The other code of these tests uses handles of its own, of the same streams and of the same bytes. The library sees no
-//! relation between these and the handles of the allocator.
+//! The other code of these tests uses separate handles of the same streams and of the same bytes.
+//! The library sees no relation between these and the handles of the allocator.
 
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Buffer, Bytes, Device, ErrorKind, PinnedBuffer, Result, Stream, StreamOptions};
@@ -19,7 +19,7 @@ fn small(order: Order) -> Result<Device> {
     Ok(Device::host(config)?.remove(0))
 }
 
-/// The handle that an allocator has of a stream of other code.
+/// The allocator's handle of a stream of other code.
 fn adopted(device: &Device, theirs: &Stream) -> Result<Stream> {
     // SAFETY: each test drops this handle before the stream.
     unsafe { device.stream_from_raw(theirs.as_raw(), ()) }
@@ -32,8 +32,8 @@ fn use_directly(
     (x, value): (&Buffer<u8>, u8),
     landed: &mut PinnedBuffer<u8>,
 ) -> Result<()> {
-    // SAFETY: the bytes belong to the heap of the device, which outlives the work. `follow_users` and `note_user` order the
-    // work, or the test shows what happens without them.
+    // SAFETY: the bytes belong to the heap of the device, which outlives the work. `follow_users`
+    // and `note_user` order the work, or the test shows what happens without them.
     let mut alias = unsafe { device.from_raw::<u8>(x.address(), x.len(), ())? };
     stream.fill_bytes(&mut alias, value)?;
     stream.copy(&alias, landed)
@@ -70,7 +70,7 @@ fn the_next_owner_of_the_bytes_follows_the_work_of_other_code() -> Result<()> {
     Ok(())
 }
 
-/// The orders above do tell the difference.
+/// The orders above do show the difference.
 #[test]
 fn an_owner_that_does_not_follow_loses_bytes_in_some_order() -> Result<()> {
     let mut wrong = 0;
@@ -108,7 +108,8 @@ fn a_stream_that_follows_anyway_waits_and_records_nothing() -> Result<()> {
     Ok(())
 }
 
-/// An event that the library recorded before other code enqueued its work says nothing about that work.
+/// An event that the library recorded before other code enqueued its work proves nothing about that
+/// work.
 #[test]
 fn what_was_found_complete_before_does_not_stand_for_later_work() -> Result<()> {
     for order in orders() {
@@ -137,8 +138,9 @@ fn what_was_found_complete_before_does_not_stand_for_later_work() -> Result<()> 
     Ok(())
 }
 
-/// A position without an operation holds no blocking stream back. The second owner, on the legacy stream or on a blocking
-/// one, enqueues nothing, so it passes no order on from the first owner to the third.
+/// A position without an operation holds no blocking stream back. The second owner, on the legacy
+/// stream or on a blocking one, enqueues nothing, so it passes no order on from the first owner to
+/// the third.
 #[test]
 fn an_owner_without_work_stands_for_no_order_with_the_legacy_stream() -> Result<()> {
     for order in orders() {
@@ -174,7 +176,8 @@ fn an_owner_without_work_stands_for_no_order_with_the_legacy_stream() -> Result<
     Ok(())
 }
 
-/// A user on another stream than that of the allocation, as an allocator gets it with `record_stream`.
+/// A user on another stream than the allocation. An allocator learns of such a user through
+/// `record_stream`.
 #[test]
 fn every_noted_stream_is_followed() -> Result<()> {
     for order in orders() {

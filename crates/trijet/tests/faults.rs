@@ -117,7 +117,7 @@ struct Fates {
     ran: AtomicU64,
 }
 
-/// Captured by a host function; counts how often that is dropped.
+/// Captured by a host function; counts the drops of the function.
 struct Token(Arc<Fates>);
 
 impl Token {
@@ -497,7 +497,7 @@ impl World {
         }
     }
 
-    /// Ends the program, and returns everything that can be observed of it.
+    /// Ends the program, and returns all that can be observed of it.
     fn end(mut self) -> String {
         for at in 0..self.places.len() {
             self.read(at);
@@ -605,8 +605,8 @@ fn the_same_seed_gives_the_same_record_byte_for_byte() {
         for order in orders {
             let runs = [(); 2].map(|()| {
                 let executor = Executor::Virtual(order.clone());
-                // On a thread of its own, because the log must not depend on the thread that runs
-                // the program.
+                // On a separate thread, because the log must not depend on the thread that runs the
+                // program.
                 std::thread::scope(|scope| {
                     scope.spawn(|| run(executor, seed)).join().expect("the run ends well")
                 })
@@ -680,7 +680,7 @@ impl Sink for Landed<'_> {
     }
 }
 
-/// The output of a pipeline that fails is right as far as it goes, the pipeline never hangs, and the
+/// The part of the output that a failed pipeline wrote is right, the pipeline never hangs, and the
 /// checker finds nothing but the loss of the device.
 #[test]
 fn a_pipeline_with_a_fault_ends_and_what_it_wrote_is_right() {

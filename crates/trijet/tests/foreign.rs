@@ -52,7 +52,7 @@ fn import(device: &Device, owner: Owner) -> Result<trijet::Buffer<u32>> {
     unsafe { device.from_raw::<u32>(address, len, owner) }
 }
 
-/// In every order, a stream reads what another one wrote before.
+/// In every order, a stream reads the values that another one wrote before.
 #[test]
 fn foreign_memory_is_ordered_like_our_own() -> Result<()> {
     for seed in 0..200 {
@@ -276,7 +276,8 @@ fn a_tensor_goes_out_and_comes_in_without_a_copy() -> Result<()> {
     Ok(())
 }
 
-/// The consumer may write an exported tensor at once, so the export waits for operations that read it, too.
+/// The consumer may write an exported tensor at once, so the export waits for operations that read
+/// it, too.
 #[test]
 fn an_export_waits_for_the_readers_of_the_memory() -> Result<()> {
     for seed in 0..20 {
@@ -292,7 +293,8 @@ fn an_export_waits_for_the_readers_of_the_memory() -> Result<()> {
         for at in 0..64 {
             // SAFETY: it has 64 elements.
             let element = unsafe { data.add(at) };
-            // SAFETY: its consumer may write, and the library has no pending operation that uses it.
+            // SAFETY: its consumer may write, and the library has no pending operation that uses
+            // it.
             unsafe { element.write(2) };
         }
         assert_eq!(&*copied.read()?, &[1; 64], "seed {seed}");
@@ -302,7 +304,8 @@ fn an_export_waits_for_the_readers_of_the_memory() -> Result<()> {
     Ok(())
 }
 
-/// S9, S10: memory that was given away by its address is initialised, and stays as its new user leaves it.
+/// S9, S10: memory whose address was given away is initialised, and stays as its new user leaves
+/// it.
 #[test]
 fn memory_that_is_used_by_its_address_is_never_zeroed_again() -> Result<()> {
     let device = device();
@@ -316,7 +319,7 @@ fn memory_that_is_used_by_its_address_is_never_zeroed_again() -> Result<()> {
     let data = unsafe { std::slice::from_raw_parts_mut(data, 4096) };
     assert_eq!(data, [0; 4096], "they are initialised");
     data.fill(7);
-    // Its memory lies behind, and was not used so far.
+    // The memory of `large` comes after the tensor, and was not used so far.
     let mut large = stream.alloc::<u8>(1 << 20)?;
     assert!(large.address() > address);
     stream.fill_bytes(&mut large, 1)?;
@@ -346,7 +349,8 @@ fn elements_that_a_growing_buffer_gets_are_initialised_for_users_of_its_address(
     Ok(())
 }
 
-/// A ticket stands for everything that the stream was given, also if an event was recorded before the wait.
+/// A ticket stands for all work that the stream was given, even if an event was recorded before the
+/// wait.
 #[test]
 fn a_ticket_stands_for_a_wait_for_an_event_of_other_code() -> Result<()> {
     let device = Device::host(HostConfig::default())?.remove(0);
@@ -432,7 +436,8 @@ fn a_dense_tensor_is_a_buffer_and_is_given_back_once() -> Result<()> {
     Ok(())
 }
 
-/// NumPy exports a tensor without elements with strides of 0, PyTorch with strides of `max(size, 1)` and a null address.
+/// NumPy exports a tensor without elements with strides of 0, PyTorch with strides of `max(size,
+/// 1)` and a null address.
 #[test]
 fn a_tensor_without_elements_is_taken_whatever_its_strides_and_address_are() -> Result<()> {
     let device = device();

@@ -1,5 +1,5 @@
 //! A child of `fork` gets a clear error from every call and can drop everything without hanging,
-//! also if other threads of the parent were inside calls.
+//! even if other threads of the parent were inside calls.
 
 #[path = "matrix/host.rs"]
 mod matrix;
@@ -83,7 +83,7 @@ impl Held {
 
 /// Forks, and returns the exit code of `child`, or 0xe, the signal of the alarm.
 fn forked(child: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child calls only what this test is about, and the system's allocator, which the
+    // SAFETY: the child calls only functions under test, and the system's allocator, which the
     // system makes fit for use in a child.
     let process = unsafe { fork() };
     if process == 0 {
@@ -119,7 +119,7 @@ fn every_call_of_a_child_is_refused_and_every_drop_ends() -> Result<()> {
                     }
                 });
                 let code = forked(|| {
-                    // The child has a copy of what the parent still uses.
+                    // The child has a copy of a value that the parent still uses.
                     // SAFETY: the parent never reaches this copy, and the child does not touch the
                     // original.
                     let mine = unsafe { std::ptr::read(&raw const held) };
@@ -225,7 +225,7 @@ impl HeldTasks {
         ];
         let code = first_wrong(&calls);
         let is_cancelled = tasks.cancel(task);
-        // They return no error, so they say nothing.
+        // They return no error, so their results must be empty.
         let says = !tasks.dot().is_empty() || tasks.counts().submitted > 0;
         drop((device.tasks(), tasks, calls, workers));
         if is_cancelled || says { 100 } else { code }
@@ -251,8 +251,9 @@ fn every_call_of_tasks_in_a_child_is_refused_and_every_drop_ends() -> Result<()>
                 }
             });
             let code = forked(|| {
-                // The child has a copy of what the parent still uses.
-                // SAFETY: the parent never reaches this copy, and the child does not touch the original again.
+                // The child has a copy of a value that the parent still uses.
+                // SAFETY: the parent never reaches this copy, and the child does not touch the
+                // original again.
                 unsafe { std::ptr::read(&raw const held) }.in_child()
             });
             over.store(true, Ordering::Relaxed);
@@ -305,13 +306,15 @@ fn rank_in_child((ranks, device, communicator): (Arc<Ranks>, Device, Communicato
     code
 }
 
-/// A child has the connections of its parent: neither its calls nor its drops send anything over them.
+/// A child has the connections of its parent: neither its calls nor its drops send anything over
+/// them.
 #[test]
 fn the_ranks_of_a_parent_hear_nothing_from_a_child() -> Result<()> {
     for rank in 0..2 {
         let all = ranks()?;
         let code = forked(|| {
-            // SAFETY: the parent never reaches this copy, and the child does not touch the original.
+            // SAFETY: the parent never reaches this copy, and the child does not touch the
+            // original.
             let mine = unsafe { std::ptr::read(&raw const all[rank]) };
             rank_in_child(mine)
         });

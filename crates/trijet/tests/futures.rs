@@ -284,7 +284,7 @@ fn tasks_that_await_a_device_are_woken_when_it_is_lost() -> Result<()> {
     let (x, mut y) = (a.alloc::<u64>(64)?, a.alloc::<u64>(64)?);
     let gate = hold(&b)?;
     b.launch(&MIX, (1, &x, &mut y))?;
-    // The futures stand for work behind the kernel, which cannot complete before the kernel faults.
+    // The futures stand for work after the kernel, which cannot complete before the kernel faults.
     let event = device.event()?;
     event.record(&b)?;
     a.wait(&event)?;
@@ -325,7 +325,7 @@ thread_local! {
     static AT_THREAD_END: RefCell<Option<SendOnDrop>> = const { RefCell::new(None) };
 }
 
-/// Tells when its thread ends.
+/// Sends a message when its thread ends.
 struct SendOnDrop(Sender<()>);
 
 impl Drop for SendOnDrop {
@@ -334,7 +334,7 @@ impl Drop for SendOnDrop {
     }
 }
 
-/// Gives a value to the thread that wakes it, which that thread drops when it ends.
+/// Gives a value to the thread that wakes it. That thread drops the value when it ends.
 struct OnThreadEnd(Mutex<Option<SendOnDrop>>);
 
 impl Wake for OnThreadEnd {

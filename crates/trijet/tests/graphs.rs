@@ -1,5 +1,5 @@
-//! Random graphs compute what their operations do one after another, in every order of the device, and the
-//! checker has nothing to say about them.
+//! Random graphs compute the same as their operations one after another, in every order of the
+//! device, and the checker finds nothing in them.
 
 use std::future::Future;
 use std::ops::Range;
@@ -42,23 +42,24 @@ enum Op {
         from: usize,
         range: Range<usize>,
     },
-    /// Three kernels with memory of the graph between them. That of the first one is dropped before that of the
-    /// third is allocated.
+    /// Three kernels with memory of the graph between them. The memory of the first one is dropped
+    /// before the memory of the third is allocated.
     Scratch {
         rounds: u32,
         from: usize,
         to: usize,
         range: Range<usize>,
     },
-    /// Kernels that each add one, of which all but the first are dependent launches.
+    /// Kernels that each add one. All but the first are dependent launches.
     Chain {
         to: usize,
         range: Range<usize>,
         count: u32,
     },
-    /// Operations in three streams of a graph of their own.
+    /// Operations in three streams of an inner graph.
     Part(Vec<(usize, Op)>),
-    /// The same on the condition that this word is not zero. One that repeats halves the word four times in each turn.
+    /// The same on the condition that this word is not zero. A repeating one halves the word four
+    /// times in each turn.
     Condition {
         word: usize,
         repeats: bool,
@@ -66,11 +67,11 @@ enum Op {
     },
 }
 
-/// What the conditions are at first. No operation writes them but those that repeat.
+/// The first values of the conditions. Only the repeating operations write them.
 const CONDITIONS: [u32; 4] = [0, 1, 9, 0x2345];
 
 impl Op {
-    /// The nodes that it becomes.
+    /// The number of nodes of the operation.
     fn nodes(&self) -> usize {
         match self {
             Self::Scratch { .. } => 4,
@@ -85,7 +86,7 @@ impl Op {
     }
 }
 
-/// Adds one to each word, after it has waited for the kernel before.
+/// Waits for the kernel before it, then adds one to each word.
 static ADD_ONE: Kernel<(Ptr<InOut<u32>>,)> = {
     const PTX: &str = ".version 8.0\n.target sm_90\n.address_size 64\n\
         .visible .entry add_one(.param .u64 words)\n{\n    griddepcontrol.wait;\n    ret;\n}\n";
@@ -121,7 +122,7 @@ fn range(prng: &mut Prng) -> Range<usize> {
     a.min(b)..a.max(b) + 1
 }
 
-/// A program of at most `most` operations. Graphs are at most so `deep` within each other.
+/// A program of at most `most` operations. Graphs within graphs are at most `deep` levels deep.
 fn program(prng: &mut Prng, most: u64, deep: u32) -> Vec<(usize, Op)> {
     let one = |prng: &mut Prng| {
         let (from, to) = (below(prng, BUFFERS), below(prng, BUFFERS));
@@ -214,7 +215,8 @@ impl Memory {
         }
     }
 
-    /// Enqueues operations as often as the host finds the condition to be set, or records them with their condition.
+    /// Enqueues operations as often as the host finds the condition to be set, or records them with
+    /// their condition.
     fn conditional(
         &mut self,
         s: &Stream,
@@ -258,7 +260,7 @@ impl Memory {
         s.launch_graph(graph, self.arguments())
     }
 
-    /// What all memory holds, after all of its uses.
+    /// The contents of all memory, after all of its uses.
     fn words(&self, s: &Stream) -> Result<Vec<Vec<u32>>> {
         let mut all = vec![self.h.read()?.to_vec(), self.back.read()?.to_vec()];
         for buffer in self.buffers.iter().chain(&self.conditions) {
@@ -296,7 +298,7 @@ fn changed(program: &[(usize, Op)]) -> Vec<(usize, Op)> {
     program
 }
 
-/// What the program computes on two memories, run one operation after another.
+/// The results of the program on two memories, run one operation after another.
 fn wanted(device: &Device, program: &[(usize, Op)]) -> Result<Vec<Vec<u32>>> {
     let s = device.stream()?;
     let mut memories = [Memory::new(device, 1)?, Memory::new(device, 2)?];
@@ -346,8 +348,8 @@ fn plain(program: &[(usize, Op)]) -> impl Iterator<Item = &Op> {
     })
 }
 
-/// What the program computes in a stream that other code captures, launched three times. Without a capture it is
-/// run as often.
+/// The results of the program in a stream that other code captures, launched three times. Without a
+/// capture it runs as often.
 fn by_capture(
     device: &Device,
     program: &[(usize, Op)],
@@ -362,8 +364,8 @@ fn by_capture(
         }
         return memory.words(&s);
     }
-    // SAFETY: the stream moves into its owner. The memory outlives the graph, and is used elsewhere only after the
-    // launches have ended.
+    // SAFETY: the stream moves into its owner. The memory outlives the graph, and is used elsewhere
+    // only after the launches have ended.
     let theirs = unsafe { device.stream_from_raw(theirs.as_raw(), theirs)? };
     let capture = Capture::begin(&theirs, CaptureMode::ThreadLocal)?;
     plain(program).try_for_each(|op| memory.enqueue(&theirs, op, None))?;
@@ -457,7 +459,7 @@ fn memory_of_another_driver_is_refused_and_changes_nothing() -> Result<()> {
     Ok(())
 }
 
-/// The checker knows that what a graph writes first, it does not read from outside.
+/// The checker knows that a graph does not read from outside the bytes that it writes first.
 #[test]
 fn scratch_that_a_graph_writes_before_it_reads_needs_no_content() -> Result<()> {
     let device = open(Executor::Virtual(Order::Greedy));
@@ -488,17 +490,17 @@ fn scratch_that_a_graph_writes_before_it_reads_needs_no_content() -> Result<()> 
     Ok(())
 }
 
-/// Law A31: a launch follows the one before of the same graph, also on another stream. Here it is the only
-/// order: `held` is memory whose order is left to the program, and each launch has its own other memory.
-/// A copy to `held` and a copy from it are in two streams of the graph.
+/// Law A31: a launch of a graph follows the launch before it, even on another stream. Here this is
+/// the only order: `held` is memory whose order is left to the program, and each launch has its own
+/// other memory. A copy to `held` and a copy from it are in two streams of the graph.
 #[test]
 fn a_launch_follows_the_one_before_of_the_same_graph() -> Result<()> {
     for seed in 0..40 {
         let device = open(Executor::Virtual(Order::Seeded(seed)));
         let (a, b) = (device.stream()?, device.stream()?);
         let mut held = device.alloc::<u32>(LEN)?;
-        // SAFETY: only launches of one graph use it, which follow each other, and in a launch its edges
-        // order the two copies. The device has ended all work when it is dropped.
+        // SAFETY: only launches of one graph use it. The launches follow each other, and in a
+        // launch its edges order the two copies. The device has ended all work when it is dropped.
         unsafe { held.order_manually() };
         let buffers = |first: u32| -> Result<[Buffer<u32>; 3]> {
             Ok([a.upload(&[first; LEN])?, a.alloc_zeroed(LEN)?, a.alloc_zeroed(LEN)?])
@@ -513,7 +515,7 @@ fn a_launch_follows_the_one_before_of_the_same_graph() -> Result<()> {
             let (one, two) = (g.stream()?, g.stream()?);
             one.fill_bytes(z, 0)?;
             two.copy(x, &mut held)?;
-            // It follows both: in the stream of the fill, and behind the copy to `held`.
+            // It follows both: the fill in its stream, and the copy to `held`.
             two.copy(x, y)?;
             one.copy(y, z)?;
             one.copy(&held, y)
@@ -533,7 +535,8 @@ fn a_launch_follows_the_one_before_of_the_same_graph() -> Result<()> {
     Ok(())
 }
 
-/// A stream of a recording enqueues nothing, so a ticket of it would stand for nothing, and a download would wait for nothing.
+/// A stream of a recording enqueues nothing. So a ticket of it would stand for nothing, and a
+/// download would wait for nothing.
 #[test]
 fn a_stream_of_a_recording_refuses_what_would_wait_for_it_by_name() -> Result<()> {
     let device = open(Executor::Virtual(Order::Greedy));
@@ -567,7 +570,7 @@ fn a_stream_of_a_recording_refuses_what_would_wait_for_it_by_name() -> Result<()
     Ok(())
 }
 
-/// An error about memory of another kind names what was recorded and what was given.
+/// An error about memory of another kind names both the recorded memory and the given memory.
 #[test]
 fn memory_of_another_kind_than_was_recorded_is_refused_in_words() -> Result<()> {
     let device = open(Executor::Virtual(Order::Greedy));
@@ -586,7 +589,8 @@ fn memory_of_another_kind_than_was_recorded_is_refused_in_words() -> Result<()> 
     Ok(())
 }
 
-/// Memory of a recording has no order with anything outside of its graph, so nothing outside can use it.
+/// Memory of a recording has no order with anything outside of its graph, so nothing outside can
+/// use it.
 #[test]
 fn memory_of_a_recording_is_used_by_its_graph_alone() -> Result<()> {
     let device = open(Executor::Virtual(Order::Greedy));
@@ -625,9 +629,9 @@ fn memory_of_a_recording_is_used_by_its_graph_alone() -> Result<()> {
     device.close()
 }
 
-/// The pair of case 44: a graph without an edge that its bytes need is refused on a checked device, and names
-/// both nodes; the same graph with all edges is not. On an unchecked device it runs, and in some order of the
-/// device its results are wrong.
+/// The pair of case 44: a graph without an edge that its bytes need is refused on a checked device,
+/// and names both nodes; the same graph with all edges is not. On an unchecked device it runs, and
+/// in some order of the device its results are wrong.
 #[test]
 fn a_graph_without_a_needed_edge_is_flagged_and_its_twin_is_silent() -> Result<()> {
     let (mut flagged, mut wrong) = (0, 0);
@@ -824,7 +828,8 @@ fn a_graph_is_as_it_was_after_a_panic_of_the_code_that_records_it_again() -> Res
     Ok(())
 }
 
-/// Threads record, change, launch and drop graphs at the same time. They share an input and one output.
+/// Threads record, change, launch and drop graphs at the same time. They share an input and one
+/// output.
 #[test]
 fn graphs_of_several_threads_do_not_disturb_each_other() -> Result<()> {
     for executor in [Executor::Threads, Executor::Virtual(Order::Seeded(8))] {

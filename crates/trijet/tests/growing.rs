@@ -1,4 +1,5 @@
-//! Growing buffers: they grow at the same address while operations use them, and their memory serves the next one.
+//! Growing buffers: they grow at the same address while operations use them, and their memory
+//! serves the next buffer.
 
 use trijet::check::CheckOptions;
 use trijet::memory::GrowingBuffer;
@@ -64,7 +65,7 @@ fn a_buffer_grows_while_an_operation_uses_it() -> Result<()> {
     Ok(())
 }
 
-/// Law A28: a host function must not call the driver, whether this growth would do so or not.
+/// Law A28: a host function must not call the driver, whether or not this growth would call it.
 #[test]
 fn a_growth_inside_a_host_function_is_refused() -> Result<()> {
     let device = Device::host(HostConfig::default())?.remove(0);
@@ -106,7 +107,8 @@ fn the_memory_of_a_dropped_buffer_serves_the_next_one_in_order() -> Result<()> {
     Ok(())
 }
 
-/// The bytes at the end of a parked range were used by an operation that the new user meets only when it grows there.
+/// The bytes at the end of a parked range were used by an operation. The new user meets this
+/// operation only when it grows there.
 #[test]
 fn bytes_that_are_reached_later_follow_their_earlier_users_too() -> Result<()> {
     for seed in 0..60 {
@@ -129,8 +131,8 @@ fn bytes_that_are_reached_later_follow_their_earlier_users_too() -> Result<()> {
     Ok(())
 }
 
-/// An append of a token on one stream, and attention over all tokens before it on another: the append waits for nothing, in
-/// memory that is new and in memory that was used before.
+/// An append of a token on one stream, and attention over all tokens before it on another: the
+/// append waits for nothing, in memory that is new and in memory that was used before.
 #[test]
 fn a_write_of_new_elements_waits_for_no_reader_of_the_old_ones() -> Result<()> {
     let device = checked(Order::Greedy, 1 << 22)?;
@@ -151,7 +153,8 @@ fn a_write_of_new_elements_waits_for_no_reader_of_the_old_ones() -> Result<()> {
     Ok(())
 }
 
-/// Sequences of random lengths come and go. Once as many have lived at once as ever will, nothing is mapped any more.
+/// Sequences of random lengths come and go. When the number of live sequences has reached its
+/// maximum, nothing more is mapped.
 #[test]
 fn sequences_that_come_and_go_make_no_call_of_the_driver() -> Result<()> {
     let device = checked(Order::Greedy, 1 << 30)?;
@@ -188,7 +191,8 @@ fn sequences_that_come_and_go_make_no_call_of_the_driver() -> Result<()> {
     Ok(())
 }
 
-/// Appends, writes of parts and of the whole, and copies, in three streams: each copy has the bytes of the calls before.
+/// Appends, writes of parts and of the whole, and copies, in three streams: each copy has the bytes
+/// of the calls before.
 #[test]
 fn random_uses_of_growing_buffers_have_the_values_of_their_order() -> Result<()> {
     for seed in 0..60 {
@@ -286,7 +290,8 @@ fn a_device_with_a_pool_has_no_growing_buffers() -> Result<()> {
     Ok(())
 }
 
-/// A buffer that cannot grow keeps its elements; memory that nothing uses makes room, on either side.
+/// A buffer that cannot grow keeps its elements. Unused memory makes room, for the buffer and for
+/// other memory.
 #[test]
 fn memory_that_nothing_uses_makes_room_for_growth_and_growth_for_it() -> Result<()> {
     let device = checked(Order::Greedy, 64 * PAGE)?;
@@ -329,7 +334,7 @@ fn a_refused_growth_changes_nothing() -> Result<()> {
     s.synchronize()
 }
 
-/// With the thread that maps ahead, on real threads.
+/// With the thread that maps ahead, and with real threads.
 #[test]
 fn a_buffer_grows_beside_the_thread_that_maps_ahead() -> Result<()> {
     let device = Device::host(HostConfig::default())?.remove(0);

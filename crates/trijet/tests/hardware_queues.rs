@@ -24,7 +24,7 @@ fn config(order: Order, queues: Option<u32>) -> HostConfig {
     HostConfig { executor, cost, hardware_queues, ..HostConfig::default() }
 }
 
-/// A stream with memory of its own, and its end.
+/// A stream with its own memory, and its end.
 struct Line {
     stream: Stream,
     x: Buffer<u8>,
@@ -87,7 +87,8 @@ fn a_second_kernel_holds_back_what_shares_its_queue() -> Result<()> {
     Ok(())
 }
 
-/// A stream that waits for its turn holds back what comes later, as any other stream of the queue.
+/// A stream that waits for its turn holds back later operations of its queue, as any other stream
+/// does.
 #[test]
 fn what_is_held_back_holds_back_what_follows_it() -> Result<()> {
     let mut lines = Lines::new(Order::Greedy, Some(1), 3)?;
@@ -126,8 +127,8 @@ fn a_copy_is_not_held_back() -> Result<()> {
     Ok(())
 }
 
-/// A host function that needs something of the program begins after the program had it, although the
-/// program waited for another stream of the queue before.
+/// If a host function needs a value from the program, it starts after the program has the value,
+/// even if the program waited for another stream of the queue before.
 #[test]
 fn a_stream_that_waits_for_a_host_function_holds_nothing_back() -> Result<()> {
     for order in std::iter::once(Order::Greedy).chain((0..SEEDS).map(Order::Seeded)) {
@@ -249,7 +250,7 @@ fn a_program_that_ends_without_sharing_ends_with_it() -> Result<()> {
     Ok(())
 }
 
-/// A host function that shares a queue with a fill and a host function behind it can still be first.
+/// A host function shares a queue with a fill and a host function after it, and can still be first.
 #[test]
 fn an_exploration_finds_the_same_outcomes_with_any_number_of_queues() -> Result<()> {
     let program = |devices: &[Device]| -> Result<String> {

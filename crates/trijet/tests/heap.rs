@@ -1,4 +1,5 @@
-//! The heap of a device: memory that is handed out again without a call of the driver, and in the order of its users.
+//! The heap of a device: memory that is used again without a call of the driver, and in the order
+//! of its users.
 
 use trijet::check::CheckOptions;
 use trijet::sim::{CostModel, Executor, Fault, FaultKind, HostConfig, Order, Verb};
@@ -46,7 +47,8 @@ fn a_stream_gets_its_memory_again_without_a_call_or_a_wait() -> Result<()> {
     Ok(())
 }
 
-/// The new owner gets the bytes while the old one's operation is pending, and its first write follows it.
+/// The new owner gets the bytes while the old one's operation is pending, and its first write
+/// follows it.
 #[test]
 fn the_first_write_of_memory_in_use_waits_for_its_last_user() -> Result<()> {
     for order in [Order::Greedy].into_iter().chain((0..40).map(Order::Seeded)) {
@@ -71,8 +73,8 @@ fn the_first_write_of_memory_in_use_waits_for_its_last_user() -> Result<()> {
     Ok(())
 }
 
-/// The library inserts no waits for memory that the program orders by hand, except for those that the program
-/// cannot know of.
+/// The library inserts no waits for memory that the program orders by hand, except waits that the
+/// program cannot know of.
 #[test]
 fn memory_that_is_ordered_by_hand_follows_the_earlier_owner_of_its_bytes() -> Result<()> {
     for seed in 0..40 {
@@ -95,8 +97,8 @@ fn memory_that_is_ordered_by_hand_follows_the_earlier_owner_of_its_bytes() -> Re
     Ok(())
 }
 
-/// An empty buffer has memory of a granule, which it never uses. Its drop must not make the granule look unused: the
-/// next owner once wrote it while the operation of the owner before was pending.
+/// An empty buffer has memory of a granule, which it never uses. Its drop must not make the granule
+/// look unused: once, the next owner wrote it while the operation of the owner before was pending.
 #[test]
 fn an_empty_buffer_keeps_the_earlier_users_of_its_memory() -> Result<()> {
     for seed in 0..40 {
@@ -124,8 +126,9 @@ fn an_empty_buffer_keeps_the_earlier_users_of_its_memory() -> Result<()> {
     Ok(())
 }
 
-/// A stream that waited for another one may use the memory of both again. It is complete for others only when the
-/// other stream's use is, too, and not when the last use of its own is.
+/// A stream that waited for another one may use the memory of both again. For others this memory is
+/// complete only when the other stream's use is complete too; the end of the first stream's own
+/// last use is not enough.
 #[test]
 fn memory_is_complete_when_the_users_that_its_stream_has_waited_for_are() -> Result<()> {
     for seed in 0..40 {
@@ -157,8 +160,8 @@ fn memory_is_complete_when_the_users_that_its_stream_has_waited_for_are() -> Res
     Ok(())
 }
 
-/// What a thread found complete stays complete after the thread has ended, also when the checker forgets the thread: it
-/// once took the reuse of such memory for a race.
+/// Work that a thread found complete stays complete after the thread has ended, even when the
+/// checker forgets the thread. The checker once took the reuse of such memory for a race.
 #[test]
 fn memory_that_an_ended_thread_found_complete_is_used_again_without_a_finding() -> Result<()> {
     let config = HostConfig { memory: Bytes(BYTES as u64), ..HostConfig::default() };
@@ -262,8 +265,8 @@ fn a_device_without_ranges_allocates_from_a_pool() -> Result<()> {
     Ok(())
 }
 
-/// Two streams that use memory in turns, with a wait of the host between, on a device whose kernels take `latency`.
-/// Returns where each buffer lay, relative to the first.
+/// Two streams that use memory in turns, with a wait of the host between, on a device whose kernels
+/// take `latency`. Returns where each buffer lay, relative to the first.
 fn places(mode: HeapMode, latency: u64) -> Result<Vec<u64>> {
     let cost = CostModel { kernel_latency: Nanos(latency), ..CostModel::default() };
     let executor = Executor::Virtual(Order::Greedy);
@@ -314,8 +317,8 @@ fn the_deterministic_mode_gives_the_same_memory_however_long_work_takes() -> Res
     Ok(())
 }
 
-/// A wait for one user stands for no other user: memory that is free in pieces becomes one block when the users of all
-/// pieces were waited for.
+/// A wait for one user stands for no other user: memory that is free in pieces becomes one block
+/// when the users of all pieces were waited for.
 #[test]
 fn the_deterministic_mode_joins_memory_only_of_users_that_the_program_waited_for() -> Result<()> {
     for seed in 0..40 {
@@ -368,7 +371,7 @@ fn the_footprint_mode_takes_memory_in_use_before_new_memory() -> Result<()> {
     Ok(())
 }
 
-/// A stream never waits behind memory then; the host may wait instead, if it asks for that.
+/// In this mode a stream never waits for memory; the host may wait instead, if it asks for that.
 #[test]
 fn the_never_wait_mode_refuses_memory_in_use_and_says_what_would_help() -> Result<()> {
     let device = small(Order::Greedy)?;
@@ -398,7 +401,8 @@ fn the_never_wait_mode_refuses_memory_in_use_and_says_what_would_help() -> Resul
     Ok(())
 }
 
-/// Memory that is free in pieces, each behind pending work, can be mapped again where one piece fits.
+/// Memory that is free in pieces, each with pending work before it, can be mapped again where one
+/// piece fits.
 #[test]
 fn waiting_joins_pieces_of_memory_that_are_in_use() -> Result<()> {
     let config = HostConfig {
@@ -468,8 +472,8 @@ fn the_heap_holds_no_more_than_its_limit() -> Result<()> {
     Ok(())
 }
 
-/// In the mode `Footprint` a growth is several calls. When one of them fails, the heap keeps the pieces before it and gives
-/// the addresses behind it back.
+/// In the mode `Footprint` a growth is several calls. When one of them fails, the heap keeps the
+/// pieces before it and returns the addresses after it.
 #[test]
 fn a_growth_that_fails_in_its_middle_loses_no_memory() -> Result<()> {
     const MIB: usize = 1 << 20;

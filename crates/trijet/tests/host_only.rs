@@ -1,5 +1,4 @@
-//! States that only a host device can be brought into: out of memory, hung, lost, and several
-//! devices.
+//! States that only a host device can have: out of memory, hung, lost, and several devices.
 
 mod peers;
 mod twins;
@@ -312,7 +311,7 @@ fn a_fault_stays_on_its_device() -> Result<()> {
     Ok(())
 }
 
-/// A wait that is left out on request damages results, and never the host's own memory: a guard
+/// A wait that is left out on request damages results, but never the host's own memory: a guard
 /// over bytes that an operation still writes would be a data race in safe code.
 #[test]
 fn a_guard_waits_for_all_users_also_when_a_wait_was_left_out() -> Result<()> {
@@ -329,7 +328,7 @@ fn a_guard_waits_for_all_users_also_when_a_wait_was_left_out() -> Result<()> {
         assert!(device.dropped_wait().is_some());
         assert!(x.read()?.iter().all(|byte| [1, 2].contains(byte)));
         assert_eq!(slow.query()?, Readiness::Ready, "seed {seed}");
-        // The next user gets the bytes when all operations are complete.
+        // The next user gets the bytes after all operations are complete.
         slow.fill_bytes(&mut busy, 1)?;
         slow.fill_bytes(&mut x, 1)?;
         device.drop_wait(1);
@@ -348,7 +347,7 @@ fn a_guard_waits_for_all_users_also_when_a_wait_was_left_out() -> Result<()> {
 #[test]
 fn an_exploration_finds_an_outcome_for_each_order() -> Result<()> {
     // Keeps the memory of each run, so that later runs get other addresses. A run once took such
-    // addresses for those of an earlier run.
+    // addresses for addresses of an earlier run.
     let kept = RefCell::new(Vec::new());
     let program = |devices: &[Device]| {
         let device = &devices[0];
@@ -427,8 +426,8 @@ fn a_query_after_calls_that_observe_nothing_finds_either_answer() -> Result<()> 
     Ok(())
 }
 
-/// A host function may share memory with the thread that enqueued it, so it may have run at each
-/// call or not.
+/// A host function may share memory with the thread that enqueued it, so at each call it may have
+/// run or not.
 #[test]
 fn a_host_function_may_run_before_a_call_that_observes_nothing_of_the_device() -> Result<()> {
     let program = |device: &Device| {

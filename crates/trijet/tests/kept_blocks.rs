@@ -1,5 +1,5 @@
-//! Blocks that a stream keeps when they are freed, for its next allocations: they come back in the order of their users,
-//! and to others before the heap grows.
+//! Blocks that a stream keeps when they are freed, for its next allocations: they come back in the
+//! order of their users, and others get them before the heap grows.
 
 use trijet::check::CheckOptions;
 use trijet::sim::{Executor, HostConfig, Order};
@@ -27,7 +27,7 @@ fn demand_clean(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Law M-B: the memory comes with its users, on whatever stream it is used first.
+/// Law M-B: the memory comes with its users, whichever stream uses it first.
 #[test]
 fn the_first_write_on_another_stream_follows_the_users_of_kept_memory() -> Result<()> {
     for (at, order) in orders().enumerate() {
@@ -49,7 +49,8 @@ fn the_first_write_on_another_stream_follows_the_users_of_kept_memory() -> Resul
     Ok(())
 }
 
-/// The same for memory that two streams used, whose second user the stream of the allocation does not follow.
+/// The same for memory that two streams used. The stream of the allocation does not follow the
+/// second user.
 #[test]
 fn memory_that_another_stream_uses_is_not_taken_for_that_of_the_own_stream() -> Result<()> {
     for (at, order) in orders().enumerate() {
@@ -70,7 +71,8 @@ fn memory_that_another_stream_uses_is_not_taken_for_that_of_the_own_stream() -> 
     Ok(())
 }
 
-/// A new owner of a block has none of the properties that the old one gave it: manual order, parts, a name, a length.
+/// A new owner of a block has none of the properties that the old one gave it: manual order, parts,
+/// a name, a length.
 #[test]
 fn a_kept_block_is_like_a_new_one() -> Result<()> {
     for (at, order) in orders().enumerate() {
@@ -118,7 +120,8 @@ fn an_allocation_gets_what_its_stream_keeps_if_it_is_hardly_larger() -> Result<(
     Ok(())
 }
 
-/// Free memory is no reason to take more from the device, whichever stream keeps it, and in whichever pieces.
+/// Free memory is no reason to take more from the device, no matter which stream keeps it, and in
+/// which pieces.
 #[test]
 fn memory_that_streams_keep_goes_to_others_before_the_heap_grows() -> Result<()> {
     let config = HostConfig { memory: Bytes(1 << 20), ..HostConfig::default() };
@@ -159,7 +162,8 @@ fn statistics_and_trims_count_what_streams_keep_as_free() -> Result<()> {
     Ok(())
 }
 
-/// In the other modes memory is joined with its neighbours at once, or depends on nothing but the calls.
+/// In the other modes memory is joined with its neighbours at once, or its places depend only on
+/// the calls.
 #[test]
 fn streams_keep_blocks_in_the_mode_for_speed_only() -> Result<()> {
     for mode in [HeapMode::Footprint, HeapMode::Deterministic, HeapMode::NeverWait] {

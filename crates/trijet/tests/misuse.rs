@@ -1,4 +1,4 @@
-//! Programs that the compiler must refuse, each beside its accepted form.
+//! Programs that the compiler must refuse, each with its accepted form.
 //!
 //! Each folder of `misuse/` is a case: `bad.rs`, the compiler's errors in `bad.stderr`, and
 //! `fixed.rs`, which this test program compiles and runs as well, because one program builds faster

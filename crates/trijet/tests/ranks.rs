@@ -14,14 +14,16 @@ use trijet::kernels::{Max, Min, Reduction, Sum};
 use trijet::testing::Prng;
 use trijet::{Bytes, Device, Error, ErrorKind, Result, Select, Stream, View, ViewMut};
 
-/// Far longer than any call of these tests takes, also on a busy machine.
+/// Far longer than any call of these tests takes, even on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
-/// A timeout that tests wait for. The ranks that do come have so long to do so.
+/// A timeout that tests wait for. The ranks that do come have this long.
 const SHORT: Duration = Duration::from_secs(5);
-/// The environment variable that makes a process of this program a rank: rank, number of ranks, address, timeout in seconds.
+/// The environment variable that makes a process of this program a rank: rank, number of ranks,
+/// address, timeout in seconds.
 const RANK: &str = "TRIJET_TEST_RANK";
 
-/// An address where no process listens now. Each has its own number of the host, so that no other test gets the same one.
+/// An address where no process listens now. Each call gets another number of the host, so that no
+/// other test gets the same address.
 fn address() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let (process, count) = (std::process::id(), COUNT.fetch_add(1, Relaxed));
@@ -122,7 +124,7 @@ fn stranger(address: &str, bytes: &[u8]) -> TcpStream {
         }
         std::thread::yield_now();
     };
-    // Rank 0 may have closed the connection before it is through.
+    // Rank 0 may have closed the connection before the write ends.
     drop(stream.write_all(bytes));
     stream
 }
@@ -130,12 +132,12 @@ fn stranger(address: &str, bytes: &[u8]) -> TcpStream {
 /// Waits until the other end closes a connection.
 fn await_end(mut stream: TcpStream) {
     let mut answer = Vec::new();
-    // What it did not read makes the end an error.
+    // Unread bytes make the end an error.
     drop(stream.read_to_end(&mut answer));
     assert!(answer.len() < 1000, "{} bytes for a stranger", answer.len());
 }
 
-/// What a probe, a scanner or an accident sends.
+/// Bytes that a probe, a scanner or an accident sends.
 fn probes() -> Vec<Vec<u8>> {
     let noise: Vec<u8> =
         (0..20_000_u32).map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
@@ -157,7 +159,7 @@ fn strangers_at_the_port_are_dropped_and_the_ranks_join() {
         for probe in probes() {
             await_end(stranger(&address, &probe));
         }
-        // These say nothing, or the half of a word, and stay; or they go.
+        // These send nothing, or the half of a word, and stay; or they leave.
         let mut silent: Vec<_> = (0..200).map(|_| stranger(&address, b"")).collect();
         silent.extend((0..20).map(|_| stranger(&address, b"trij")));
         (0..20).for_each(|_| drop(stranger(&address, b"tri")));
@@ -203,7 +205,8 @@ fn a_foreign_listener_is_named() {
 const HELLO: usize = 32;
 const PROOF: usize = 32;
 
-/// Joins two ranks through a thread between them. Returns what rank 1 sent first: its hello and its proof.
+/// Joins two ranks through a thread between them. Returns the first bytes of rank 1: its hello and
+/// its proof.
 fn recorded_join(token: &[u8]) -> Vec<u8> {
     let (address, between) = (address(), TcpListener::bind("127.0.0.1:0").expect("a free port"));
     let way = between.local_addr().expect("it is bound").to_string();
@@ -239,7 +242,8 @@ fn recorded_join(token: &[u8]) -> Vec<u8> {
     })
 }
 
-/// Rank 0 of two with a token, after `come` was at its port: its error. A rank of the job contradicts it in the end.
+/// Rank 0 of two with a token, after `come` was at its port. Returns its error. In the end a rank
+/// of the job contradicts it.
 fn zero_alone(token: &[u8], come: impl FnOnce(&str)) -> String {
     let address = address();
     std::thread::scope(|scope| {
@@ -289,7 +293,7 @@ fn what_a_rank_sent_is_no_proof_for_others() {
     assert!(told.contains("does not have the token of this job"), "{told}");
 }
 
-/// No length that a stranger sends is believed.
+/// Rank 0 trusts no length that a stranger sends.
 #[test]
 fn a_stranger_that_claims_large_frames_or_many_ranks_gets_nothing() {
     let address = address();
@@ -304,7 +308,7 @@ fn a_stranger_that_claims_large_frames_or_many_ranks_gets_nothing() {
         join(1).expect("they join");
         zero.join().expect("no panic").expect("they join");
     });
-    // Nor is one of what listens where rank 0 should.
+    // A rank trusts no length either that a process in place of rank 0 sends.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound").to_string();
     std::thread::scope(|scope| {
@@ -356,8 +360,8 @@ fn a_rank_that_is_late_is_named_on_all_ranks() {
     });
 }
 
-/// A rank that leaves is no loss until the others call it. The call before it succeeds on all ranks, although some of them are at the
-/// next one when others get the answer.
+/// A rank that leaves is no loss until the others call it. The call before it succeeds on all
+/// ranks, although some of them are at the next one when others get the answer.
 #[test]
 fn a_rank_that_has_left_is_named_when_it_is_missed() {
     for gone in (0..3).cycle().take(300) {
@@ -422,7 +426,8 @@ fn parts_of_ranks_are_communicators() {
     }
 }
 
-/// Communicators of the same ranks are independent: each thread has one, and the threads of a rank run in any order.
+/// Communicators of the same ranks are independent: each thread has one, and the threads of a rank
+/// run in any order.
 #[test]
 fn two_communicators_work_at_once() {
     let outcome = joined(&all(3), LONG, |ranks| -> Result<()> {
@@ -488,7 +493,7 @@ fn gradients_of_ranks_are_summed_in_the_order_of_rank_0() {
     }
 }
 
-/// Calls `run` on each rank, which fails there, and demands that all ranks are told the same.
+/// Calls `run` on each rank, where it fails, and demands that all ranks get the same error.
 fn fails(
     count: usize,
     timeout: Duration,
@@ -558,7 +563,7 @@ fn outcomes(run: impl Fn(usize, &Stream, &Communicator) -> Result<()> + Sync) ->
 
 type Run = fn(usize, &Stream, &Communicator) -> Result<()>;
 
-/// Calls that differ between two ranks, and what must be said of each.
+/// Calls that differ between two ranks, and the texts that the error must have about each.
 fn differing_calls() -> [(Run, [&'static str; 2]); 8] {
     [
         (
@@ -630,8 +635,8 @@ fn differing_calls() -> [(Run, [&'static str; 2]); 8] {
     ]
 }
 
-/// No rank takes data for a result if another one makes another call: this very call is an error, and names both calls with
-/// their ranks.
+/// No rank takes data for a result if another one makes another call: this very call is an error,
+/// and the error names both calls with their ranks.
 #[test]
 fn a_call_that_differs_between_ranks_is_an_error_of_this_call_on_both() {
     for (run, [zero, one]) in differing_calls() {
@@ -643,7 +648,8 @@ fn a_call_that_differs_between_ranks_is_an_error_of_this_call_on_both() {
     }
 }
 
-/// Equal totals are not enough: the gradients of one layer would be added to those of another one.
+/// Equal totals are not enough: the gradients of one layer would be added to the gradients of
+/// another one.
 #[test]
 fn ranks_whose_gradients_differ_are_told_at_the_start() {
     let cases: [[&[usize]; 2]; 4] =
@@ -700,14 +706,14 @@ impl Reduction<u32> for Total {
     }
 }
 
-/// Its messages are missing, and those of its next call would be taken for them.
+/// Its messages are missing, and the messages of its next call would be taken for them.
 #[test]
 fn a_rank_that_panics_in_a_collective_ends_the_group() {
     let told = joined(&all(2), LONG, |ranks| {
         let rank = ranks.as_ref().map_or(0, Ranks::rank);
         let (device, communicator) = communicator(ranks).expect("they join");
         let mut data = device.stream().and_then(|s| s.upload(&[7_u32; 5])).expect("room");
-        // Of 5 elements segment 0 has 3, which rank 1 combines.
+        // Segment 0 of 5 elements has 3 elements, and rank 1 combines them.
         let mut reduce = || communicator.all_reduce(Total, &mut [data.view_mut()]);
         let first = catch_unwind(AssertUnwindSafe(&mut reduce));
         assert_eq!(first.is_err(), rank == 1);
@@ -751,14 +757,14 @@ fn a_rank_that_leaves_before_a_collective_is_named() {
             outcome.map(|outcome| outcome.expect_err("one has left").to_string())
         });
         for told in told.into_iter().flatten() {
-            // It drops its communicator and leaves, and rank 0 learns of both one after the other.
+            // The rank drops its communicator and leaves, and rank 0 learns of one after the other.
             let named = told.contains(&format!("rank {gone} of 3 has"));
             assert!(named && told.contains("before collective 1"), "{told}");
         }
     }
 }
 
-/// Not a test by itself: the rank that the processes of the next tests are.
+/// This is no test: it is the rank that the processes of the next tests run.
 #[test]
 fn a_process_that_is_a_rank() {
     let Ok(text) = std::env::var(RANK) else { return };
@@ -816,7 +822,7 @@ fn processes(count: usize, seconds: u64) -> Vec<Process> {
     (0..count).map(start).collect()
 }
 
-/// Reads what a process prints until a line has the text.
+/// Reads the output of a process until a line has the text.
 fn read_until(process: &mut Process, text: &str) {
     let mut line = String::new();
     while !line.contains(text) {
@@ -830,7 +836,7 @@ fn read_until(process: &mut Process, text: &str) {
 fn stop(count: usize, victim: usize, steps: u64, signal: &str, seconds: u64, cause: &str) {
     let mut all = processes(count, seconds);
     let mut stopped = all.remove(victim);
-    // What is printed is read, so that no process waits for a reader.
+    // The output is read, so that no process waits for a reader.
     let readers: Vec<_> = all
         .into_iter()
         .map(|mut process| {

@@ -1,5 +1,5 @@
-//! Writes of bytes that nothing declared are found, with the call that allocated the buffer. The pointers of this
-//! test stand for those of a kernel that is wrong.
+//! Writes of undeclared bytes are found, and the report names the call that allocated the buffer.
+//! The pointers of this test stand for the pointers of a wrong kernel.
 
 use trijet::check::CheckOptions;
 use trijet::memory::{Damage, DamagePlace};
@@ -13,9 +13,10 @@ fn zoned(memory: u64) -> Result<Device> {
     Device::builder().host(config).check(CheckOptions::default()).red_zones().open()
 }
 
-/// Writes `value` to `len` bytes at an address, in a stream, as a kernel does that has a pointer.
+/// Writes `value` to `len` bytes at an address, in a stream, as a kernel with a pointer does.
 fn write_at(s: &Stream, device: &Device, address: u64, len: usize, value: u8) -> Result<()> {
-    // SAFETY: the callers pass addresses within the memory of the heap, and wait before the next look at them.
+    // SAFETY: the callers pass addresses within the memory of the heap, and wait before the next
+    // look at them.
     let mut bytes = unsafe { device.from_raw::<u8>(address, len, ())? };
     s.fill_bytes(&mut bytes, value)?;
     s.synchronize()
@@ -55,7 +56,7 @@ fn writes_behind_and_before_a_buffer_are_found_with_its_call_and_reported_once()
     Ok(())
 }
 
-/// The corrected program: every byte of the buffers is written, and none beside them.
+/// The corrected program: every byte of the buffers is written, and none outside.
 #[test]
 fn all_bytes_of_a_buffer_can_be_written() -> Result<()> {
     let device = zoned(16 << 20)?;
@@ -111,7 +112,7 @@ fn unsafe_view(device: &Device, address: u64, len: usize) -> Result<trijet::Buff
     unsafe { device.from_raw::<u8>(address, len, ()) }
 }
 
-/// Dropped memory that was not looked at is looked at when it is needed, and what is found is kept.
+/// Dropped memory that was not examined is examined when it is needed, and the findings are kept.
 #[test]
 fn an_allocation_without_memory_looks_at_dropped_buffers_and_gets_theirs() -> Result<()> {
     let device = zoned(64 << 10)?;
@@ -132,9 +133,9 @@ fn an_allocation_without_memory_looks_at_dropped_buffers_and_gets_theirs() -> Re
     Ok(())
 }
 
-/// The owner of a device with red zones needs no further call: its memory returns, and nothing is kept alive.
-/// An allocation that fails in its middle leaves zones without their values, and a look that fails in its middle leaves
-/// poison without its: neither was written by a kernel.
+/// The owner of a device with red zones needs no further call: its memory returns, and nothing is
+/// kept alive. An allocation that fails in its middle leaves zones without their values. An
+/// examination that fails in its middle leaves poison without its value. No kernel wrote either.
 #[test]
 fn a_fill_that_fails_is_no_damage() -> Result<()> {
     for failing in 1..13 {
@@ -145,7 +146,7 @@ fn a_fill_that_fails_is_no_damage() -> Result<()> {
         let s = device.stream()?;
         let mut refused = 0;
         for _ in 0..3 {
-            // The memory has other values than those of zones and poison.
+            // The memory has other values than zones and poison have.
             let used = s.alloc::<u8>(700).and_then(|mut x| s.fill_bytes(&mut x, 1));
             refused += u32::from(used.is_err());
             match device.check_memory() {

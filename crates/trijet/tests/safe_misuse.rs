@@ -124,7 +124,7 @@ fn a_wait_does_not_cover_a_record_that_another_thread_makes_during_it() -> Resul
 }
 
 /// After a fault a worker may still use bytes of the lost device. Guards and tickets report the
-/// loss, also if the stream of the work was dropped.
+/// loss, even if the stream of the work was dropped.
 #[test]
 fn a_lost_device_lends_nothing_when_the_stream_is_gone_too() -> Result<()> {
     for executor in EXECUTORS {
@@ -205,7 +205,7 @@ fn closing_a_device_drops_no_host_function_of_another() -> Result<()> {
     Ok(())
 }
 
-/// A thread that waits for what the closure holds, here the other end of its channel, must not wait
+/// A thread that waits for a value in the closure, here the other end of its channel, must not wait
 /// for ever.
 #[test]
 fn a_refused_host_function_is_dropped_at_once() -> Result<()> {
@@ -297,8 +297,8 @@ fn a_buffer_may_outlive_other_thread_local_values() -> Result<()> {
     Ok(())
 }
 
-/// Dropping never waits for a host function: neither one that waits for the dropping thread, nor
-/// one that drops the device itself.
+/// A drop never waits for a host function, even for one that waits for the dropping thread or drops
+/// the device itself.
 #[test]
 fn dropping_a_device_does_not_wait_for_host_functions() -> Result<()> {
     let device = open(&Executor::Threads);

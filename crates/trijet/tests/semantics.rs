@@ -98,7 +98,7 @@ fn every_order_that_the_matrix_of_default_streams_leaves_open_is_possible() {
     }
 }
 
-/// The outcomes that were measured on a GPU: the program, the outcome, and how often it occurred.
+/// The outcomes that were measured on a GPU: the program, the outcome, and its count.
 fn recorded() -> Vec<(&'static str, &'static str, u64)> {
     let text = include_str!("golden/litmus-h200-driver-580.txt");
     let lines = text.lines().filter(|line| !line.starts_with('#'));

@@ -69,7 +69,8 @@ fn a_page_of_sixty_chunks_is_small_and_repeats() {
     assert!(pipeline().page().render() == page, "equal runs, different pages");
 }
 
-/// The checker that runs along has seen the calibration, and so has other numbers than the trace.
+/// The checker that runs along has seen the calibration, so its numbers differ from the numbers of
+/// the trace.
 #[test]
 fn a_finding_of_the_live_checker_marks_the_operations_of_the_trace() {
     let builder = Device::builder().check(CheckOptions::default());

@@ -1,4 +1,5 @@
-//! Devices without a link: copies between them go through page-locked memory, in the order of their stream.
+//! Devices without a link: copies between them go through page-locked memory, in the order of their
+//! stream.
 
 mod collectives;
 
@@ -23,7 +24,7 @@ fn demand_clean(device: &Device) {
     assert_eq!(verdict.findings, [], "{verdict}");
 }
 
-/// The stream may be that of the source, of the target, or of a third device.
+/// The stream may belong to the source, to the target, or to a third device.
 #[test]
 fn a_copy_on_a_stream_of_any_device_is_in_order_there() -> Result<()> {
     for seed in 0..30 {
@@ -37,7 +38,7 @@ fn a_copy_on_a_stream_of_any_device_is_in_order_there() -> Result<()> {
         for round in 0..3 {
             from.launch(&FILL_U32, (round + 7, &mut x))?;
             on.copy(&x, &mut y)?;
-            // What comes later on the stream, and only there, follows the copy.
+            // Later work on this stream, and on no other one, follows the copy.
             let done = third.event()?;
             done.record(&on)?;
             done.synchronize()?;
@@ -56,7 +57,7 @@ fn minima_and_maxima_follow_the_rule_without_a_link() -> Result<()> {
     collectives::extremes::follow_the_rule(&Communicator::over(&devices)?, &devices)
 }
 
-/// Memory that is shorter at each look.
+/// Memory that is shorter at each call.
 struct Shrinks(Buffer<u8>, Cell<usize>);
 
 impl AsView for Shrinks {
@@ -93,7 +94,8 @@ fn time_of(on: &Stream, device: &Device, work: impl FnOnce() -> Result<()>) -> R
     Ok(end.elapsed_since(&begin)?.seconds())
 }
 
-/// The download begins behind what the stream has, and what the stream gets later begins behind the upload.
+/// The download starts after the earlier work of the stream, and the later work of the stream
+/// starts after the upload.
 #[test]
 fn the_time_of_a_copy_is_that_of_download_and_upload_in_the_order_of_the_stream() -> Result<()> {
     for at in 0..2 {

@@ -1,5 +1,6 @@
-//! A stream of the program that is being captured into a graph by bare calls of the driver (law A33): copies and
-//! fills become a part of the graph, other calls of the library are refused, and the capture goes on.
+//! Bare calls of the driver capture a stream of the program into a graph (law A33): copies and
+//! fills become a part of the graph, other calls of the library are refused, and the capture goes
+//! on.
 
 use crate::raw_driver::Driver;
 use std::ffi::{c_int, c_void};
@@ -7,7 +8,7 @@ use std::path::Path;
 use std::ptr::null_mut;
 use trijet::{Device, Error, ErrorKind, Result, Stream};
 
-/// `CU_STREAM_CAPTURE_MODE_GLOBAL`: no thread makes a call that the capture bars.
+/// `CU_STREAM_CAPTURE_MODE_GLOBAL`: no thread may make a call that the capture bars.
 const GLOBAL: c_int = 0;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`: other streams may be used meanwhile.
 const RELAXED: c_int = 2;
@@ -45,8 +46,8 @@ fn calls(device: &Device, stream: &Stream) -> Result<Vec<(&'static str, Option<E
     Ok(answers.into())
 }
 
-/// Runs the case on the first device, whose driver is the library at `path`. `captured` is the number of operations
-/// that it puts into the graph of a copy and a fill.
+/// Runs the case on the first device, whose driver is the library at `path`. `captured` is the
+/// number of operations that it adds to the graph of a copy and a fill.
 pub(crate) fn a_captured_stream_takes_operations_and_refuses_other_calls(
     device: &Device,
     path: &Path,
@@ -76,8 +77,8 @@ pub(crate) fn a_captured_stream_takes_operations_and_refuses_other_calls(
     driver.call::<Begin>("cuStreamBeginCapture_v2", |begin| unsafe { begin(raw, RELAXED) });
     all(true)?;
     let (mut graph, mut nodes) = (null_mut(), 1);
-    // SAFETY: the stream captures, and one pointer is written. A call that had reached it would have
-    // ended the capture, which is an error here.
+    // SAFETY: the stream captures, and one pointer is written. If a refused call had reached it,
+    // the capture would have ended, which is an error here.
     driver.call::<End>("cuStreamEndCapture", |end| unsafe { end(raw, &raw mut graph) });
     // SAFETY: a live graph; without a place for nodes the call counts them.
     driver.call::<Nodes>("cuGraphGetNodes", |count| unsafe {

@@ -5,9 +5,9 @@ use trijet::Uses;
 use trijet::kernels::{Code, Cost, In, InOut, KernelSpec, Out, Ptr, Shape, Tile, Twin};
 use trijet::{Device, ErrorKind, Kernel, LaunchConfig, Result};
 
-/// The leader of a cluster loads a value, and all blocks of the cluster read it from its shared memory.
-/// `mapa` gives the address of a variable in the shared memory of another block; the second barrier keeps
-/// the leader until all have read.
+/// The leader of a cluster loads a value, and all blocks of the cluster read it from its shared
+/// memory. `mapa` gives the address of a variable in the shared memory of another block. The second
+/// barrier keeps the leader alive until all have read.
 const CODE: &str = r#"
 extern "C" __global__ void from_leader(const unsigned* x, unsigned* y) {
     __shared__ unsigned loaded;
@@ -25,7 +25,7 @@ extern "C" __global__ void from_leader(const unsigned* x, unsigned* y) {
 }
 "#;
 
-/// What a block writes: the value of its leader and its rank.
+/// The output of a block: the value of its leader and its rank.
 fn of_leader(x: &[u32], block: usize, cluster: usize) -> u32 {
     let rank = block % cluster;
     x[block - rank].wrapping_add(u32::try_from(rank).expect("at most 8 blocks"))
@@ -58,8 +58,8 @@ static FROM_LEADER: Kernel<Pair> = {
         run: from_leader,
         cost,
     });
-    // SAFETY: it takes (const unsigned*, unsigned*), and each block touches the element of its number,
-    // of which there are as many as blocks.
+    // SAFETY: it takes (const unsigned*, unsigned*). Each block touches the element of its number,
+    // and there are as many elements as blocks.
     unsafe { Kernel::declare(spec) }
 };
 
@@ -172,8 +172,8 @@ pub(crate) fn a_launch_may_have_a_priority_of_its_own(device: &Device) -> Result
     Ok(())
 }
 
-/// Each block adds one to the word of its number. `patient` lets the next kernel begin at once, and waits for the
-/// one before; `hasty` does not wait.
+/// Each block adds one to the word of its number. `patient` lets the next kernel start at once, and
+/// waits for the kernel before it; `hasty` does not wait.
 const DEPENDENT: &str = "
 .version 8.0
 .target sm_90
@@ -220,8 +220,8 @@ const fn counting(name: &'static str) -> Kernel<(Ptr<InOut<u32>>,)> {
     let cost = |_: &trijet::kernels::ArgBlock| Cost { bytes: 0, ops: 0 };
     let twin = Twin { tile_elements: |_| 5, run: add_one, cost };
     let spec = KernelSpec::new(name, Code::ptx(DEPENDENT), shape).twin(twin);
-    // SAFETY: both take one address. A block of `patient` touches the word of its number, of which there are
-    // as many as blocks, after it has waited; `hasty` touches nothing.
+    // SAFETY: both take one address. A block of `patient` waits, then touches the word of its
+    // number, and there are as many words as blocks; `hasty` touches nothing.
     unsafe { Kernel::declare(spec) }
 }
 
@@ -238,7 +238,8 @@ pub(crate) fn chains_of_dependent_launches_compute_what_ordinary_ones_do(
     let mut words = a.alloc_zeroed::<u32>(300)?;
     let dependent = LaunchConfig::new([300, 1, 1], [1, 1, 1]).dependent();
     let mut count = 0;
-    // Behind kernels, behind a fill and a copy, and on another stream: some begin early, and all wait.
+    // After kernels, after a fill and a copy, and on another stream: some start early, and all
+    // wait.
     for turn in 0..40_u32 {
         let s = if turn % 10 == 9 { &b } else { &a };
         if turn % 8 == 7 {
@@ -253,7 +254,7 @@ pub(crate) fn chains_of_dependent_launches_compute_what_ordinary_ones_do(
     Ok(())
 }
 
-/// In a graph a dependent launch is one by its edge.
+/// In a graph, the edge makes a launch dependent.
 pub(crate) fn chains_of_dependent_launches_in_a_graph_compute_what_ordinary_ones_do(
     device: &Device,
 ) -> Result<()> {
@@ -269,7 +270,7 @@ pub(crate) fn chains_of_dependent_launches_in_a_graph_compute_what_ordinary_ones
         let (a, b) = (g.stream()?, g.stream()?);
         for turn in 0..40_u32 {
             let config = if turn % 5 == 4 { ordinary } else { ordinary.dependent() };
-            // Behind launches and behind a fill, of the same and of the other stream.
+            // After launches and after a fill, of the same and of the other stream.
             let s = if turn % 7 > 4 { &b } else { &a };
             if turn == 20 {
                 s.fill_bytes(&mut x, 0)?;

@@ -65,7 +65,7 @@ pub(crate) fn an_event_after_a_batch_stands_for_all_of_it(device: &Device) -> Re
     let (mut y, mut z) = (a.alloc::<u64>(2048)?, a.alloc::<u64>(2048)?);
     let mut landed = device.pinned::<u64>(4096)?;
     a.synchronize()?;
-    // SAFETY: used on `a`, then on `b` behind an event that `a` recorded after its last use.
+    // SAFETY: used on `a`, then on `b` after an event that `a` recorded after its last use.
     unsafe { y.order_manually() };
     // SAFETY: as for `y`: the same event orders the two streams.
     unsafe { z.order_manually() };

@@ -1,5 +1,5 @@
-//! A stream that another library captures into a graph (law A33): operations of this library become a part of the
-//! graph, and every other call is refused and leaves the capture as it is.
+//! A stream that another library captures into a graph (law A33): operations of this library become
+//! a part of the graph, and every other call is refused and leaves the capture as it is.
 
 use super::words;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ const MODES: [CaptureMode; 3] =
 /// A stream of another library, which may capture it.
 fn theirs(device: &Device) -> Result<Stream> {
     let theirs = device.stream()?;
-    // SAFETY: the stream moves into its owner. The cases keep memory as long as the graphs that use it, and
-    // use it elsewhere only when no launch is pending.
+    // SAFETY: the stream moves into its owner. The cases keep memory as long as the graphs that use
+    // it, and use it elsewhere only when no launch is pending.
     unsafe { device.stream_from_raw(theirs.as_raw(), theirs) }
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn operations_in_a_captured_stream_become_a_part_of_its_graph(
         let capture = Capture::begin(&theirs, mode)?;
         theirs.copy(&h, &mut y.slice_mut(..LEN))?;
         theirs.launch(&AXPY, (5.0, &dx, y.slice_mut(..LEN)))?;
-        // As a program does that takes the stream anew for each call.
+        // A program may take the stream anew for each call.
         // SAFETY: the stream lives as long as `theirs`.
         let again = unsafe { device.stream_from_raw(theirs.as_raw(), ())? };
         again.fill_bytes(&mut y.slice_mut(LEN..), 0x40)?;
@@ -71,7 +71,7 @@ pub(crate) fn an_operation_of_a_capture_comes_after_earlier_work_of_all_streams(
     device.load(&AXPY)?;
     theirs.synchronize()?;
     let capture = Capture::begin(&theirs, CaptureMode::Global)?;
-    // A graph cannot wait for these, so the call below does.
+    // A graph cannot wait for these launches, so the call below does.
     (0_u8..20).try_for_each(|a| s.launch(&AXPY, (f32::from(a), &dx, &mut dy)))?;
     let last = s.ticket()?;
     theirs.copy(&dy, &mut z)?;
@@ -127,7 +127,7 @@ pub(crate) fn what_cannot_be_captured_is_refused_and_the_capture_goes_on(
         unsafe { captured.launch(&theirs)? };
         theirs.synchronize()?;
         assert_eq!(s.download(&x)?, [9; 64], "{mode:?}");
-        // After the capture the stream is as any other one.
+        // After the capture the stream is like any other one.
         theirs.host_fn(|| ())?;
         event.record(&theirs)?;
         theirs.synchronize()?;
@@ -135,7 +135,7 @@ pub(crate) fn what_cannot_be_captured_is_refused_and_the_capture_goes_on(
     Ok(())
 }
 
-/// Adds twice of `x` to `y`, and copies the half of that to `z`.
+/// Adds twice `x` to `y`, and copies the half of the sum to `z`.
 fn submit(tasks: &Tasks, [x, y, z]: &[Data<f32>; 3]) -> Result<()> {
     let add = tasks.task((x.read(), y.update()));
     add.run(|s, (x, y)| s.launch(&AXPY, (2.0, x, y)))?;

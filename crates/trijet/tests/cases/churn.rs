@@ -1,5 +1,5 @@
-//! Many threads that allocate, use and free memory of one heap: no byte has two owners, and no work of one owner
-//! reaches the bytes of the next.
+//! Many threads that allocate, use and free memory of one heap: no byte has two owners, and no work
+//! of one owner reaches the bytes of the next.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,16 +8,16 @@ use std::sync::{Arc, RwLock};
 use trijet::testing::Prng;
 use trijet::{Buffer, Device, PinnedBuffer, Result, Stream};
 
-/// The size of which every address of a heap is a multiple.
+/// Every address of a heap is a multiple of this.
 const GRANULE: u64 = 256;
-/// The granules of a region, for which there is one table.
+/// The granules of a region. Each region has one table.
 const REGION: u64 = 1 << 16;
 /// The most buffers of a thread at once, and the largest one in bytes.
 const LIVE_MAX: usize = 48;
 const SIZE_MAX: u64 = 32 << 10;
 /// One of this many buffers is used.
 const USED: u64 = 24;
-/// Checks of used buffers that one wait of the host covers.
+/// The number of checked buffers for which the host waits once.
 const CHECKS: usize = 64;
 
 /// The size of a run.
@@ -78,7 +78,7 @@ struct Worker<'a> {
     streams: Vec<Stream>,
     draw: Prng,
     live: Vec<Held>,
-    /// The last bytes of used buffers on their way to the host, and what they must be.
+    /// The last bytes of used buffers on their way to the host, and their expected values.
     landed: PinnedBuffer<u8>,
     expected: Vec<u8>,
     to: Sender<Held>,
@@ -144,7 +144,7 @@ impl Worker<'_> {
                 self.free(held)?;
             }
         }
-        // The next thread sees that it gets no more.
+        // The next thread sees that it gets no more buffers.
         self.to = channel().0;
         while let Ok(held) = self.from.recv() {
             self.free(held)?;
@@ -156,8 +156,8 @@ impl Worker<'_> {
     }
 }
 
-/// Runs threads that allocate, use and free, and checks that no byte had two owners, that used memory kept its bytes,
-/// and that nothing leaked.
+/// Runs threads that allocate, use and free, and checks that no byte had two owners, that used
+/// memory kept its bytes, and that nothing leaked.
 pub(crate) fn churn(device: &Device, churn: Churn) -> Result<()> {
     let before = device.memory_stats()?.used;
     let owners = Owners::default();

@@ -32,7 +32,8 @@ static ABOVE: Kernel<(f32, In<f32>, Out<u32>)> = {
         elements => Err(format!("the flag has {elements} elements")),
     };
     let spec = KernelSpec::new("above", Code::source(CODE), Shape::Given(|_, _| Ok(())));
-    // SAFETY: it takes (float, const float*, u64, unsigned*, u64), and writes one element, which the check demands.
+    // SAFETY: it takes (float, const float*, u64, unsigned*, u64), and writes one element, which
+    // the check demands.
     unsafe { Kernel::declare(spec.check(check).twin(twin)) }
 };
 
@@ -102,8 +103,8 @@ fn clipped(mut x: Vec<f32>, by: f32, repeats: bool) -> Vec<f32> {
     x
 }
 
-/// Two streams and two memories: a launch with other memory makes the graph anew, and each is in order with what other
-/// streams do to its memory.
+/// Two streams and two memories: a launch with other memory makes the graph anew, and each launch
+/// is in order with the work of other streams on its memory.
 pub(crate) fn operations_on_a_condition_are_performed_as_often_as_it_holds(
     device: &Device,
 ) -> Result<()> {
@@ -136,7 +137,8 @@ pub(crate) fn operations_on_a_condition_are_performed_as_often_as_it_holds(
     Ok(())
 }
 
-/// Copies from and to page-locked memory, within the device, and fills, in two streams of the body.
+/// Copies from and to page-locked memory and within the device, and fills, in two streams of the
+/// body.
 pub(crate) fn copies_and_fills_are_performed_on_a_condition(device: &Device) -> Result<()> {
     let s = device.stream()?;
     let mut flag = s.alloc_zeroed::<u32>(1)?;

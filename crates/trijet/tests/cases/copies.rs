@@ -114,7 +114,7 @@ pub(crate) fn dropping_a_stream_with_pending_work_still_delivers(device: &Device
     Ok(())
 }
 
-/// Law A12. Other streams wait for the work of a dropped stream, also after its lane has passed to
+/// Law A12. Other streams wait for the work of a dropped stream, even after its lane has passed to
 /// a new stream.
 pub(crate) fn work_of_a_dropped_stream_is_ordered_before_its_successors(
     device: &Device,
@@ -141,8 +141,8 @@ pub(crate) fn work_of_a_dropped_stream_is_ordered_before_its_successors(
     Ok(())
 }
 
-/// A lane passes to the next stream when its work is complete. A dropped stream that held nothing
-/// but a pending wait was once taken for complete, and the next stream of the lane for one that had
+/// A lane passes to the next stream when its work is complete. Once, a dropped stream that held
+/// only a pending wait counted as complete, and the next stream of the lane counted as one that had
 /// waited: its copy overtook the write.
 pub(crate) fn a_stream_does_not_inherit_the_waits_of_a_dropped_one(device: &Device) -> Result<()> {
     let a = device.stream()?;

@@ -51,9 +51,9 @@ pub(crate) fn must_wait(first: Kind, second: Kind) -> bool {
     }
 }
 
-/// Whether `event` completes while a gate is closed. The number of polls is limited, so that a stream
-/// that waits for the gate fails its test; a busy machine needs many. Modelled time passes only while a
-/// thread waits, so there the host waits, and the gate opens by itself.
+/// Whether `event` completes while a gate is closed. The number of polls is limited, so that a
+/// stream that waits for the gate fails its test; a busy machine needs many polls. Modelled time
+/// passes only while a thread waits, so there the host waits, and the gate opens by itself.
 pub(crate) fn ends_early(device: &Device, event: &Event) -> Result<bool> {
     ends_within(device, event, 50_000_000)
 }
@@ -72,7 +72,7 @@ fn ends_within(device: &Device, event: &Event, polls: u32) -> Result<bool> {
     Ok(false)
 }
 
-/// One stream writes a byte behind a gate, and a second stream, which got its work later, reads it.
+/// One stream writes a byte after a gate, and a second stream, which got its work later, reads it.
 /// Nothing but the kinds of the streams orders the two.
 pub(crate) fn second_of_two(device: &Device, first: Kind, second: Kind) -> Result<Second> {
     let (a, b, keeper) = (first.open(device)?, second.open(device)?, device.stream()?);
@@ -113,8 +113,8 @@ pub(crate) fn the_matrix_of_default_streams(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Law A13: every operation of the legacy stream is a barrier, a wait for an event included. The
-/// event is of a non-blocking stream.
+/// Law A13: every operation of the legacy stream is a barrier, even a wait for an event. The event
+/// belongs to a non-blocking stream.
 pub(crate) fn a_wait_of_the_legacy_stream_holds_blocking_streams_back(
     device: &Device,
 ) -> Result<()> {
@@ -189,7 +189,7 @@ pub(crate) fn the_legacy_stream_stands_for_blocking_streams(device: &Device) -> 
 }
 
 /// Law A13: work of a blocking stream follows the earlier work of the legacy stream, so a wait for
-/// it covers both.
+/// the blocking stream covers both.
 pub(crate) fn a_wait_for_a_blocking_stream_covers_earlier_work_of_the_legacy_stream(
     device: &Device,
 ) -> Result<()> {

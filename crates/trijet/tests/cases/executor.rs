@@ -13,7 +13,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls `future` each time it was woken, and at no other time, so that a missed wake-up hangs.
+/// Polls `future` after each wake-up, and at no other time, so that a missed wake-up hangs.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));

@@ -1,20 +1,20 @@
 //! The product of bf16 matrices over drawn sizes, in ordinary and in dependent launches.
 //!
-//! On a GPU the drawn cases make hundreds of launches. `TRIJET_TURNS=3` makes 3 turns of each, over small
-//! matrices, for tools that slow launches down.
+//! On a GPU the drawn cases make hundreds of launches. `TRIJET_TURNS=3` makes 3 turns of each, over
+//! small matrices, for tools that slow launches down.
 
 use super::words;
 use trijet::kernels::gemm::{MATMUL, bf16, config, left, result, right};
 use trijet::testing::Prng;
 use trijet::{Buffer, Device, ErrorKind, LaunchConfig, Result, Stream};
 
-/// How long a case is.
+/// The length of a case.
 struct Scale {
     turns: u64,
     side_max: u64,
 }
 
-/// `None` for a GPU that does not run the kernel, and that says so.
+/// `None` for a GPU that does not run the kernel and reports that.
 fn scale(device: &Device, on_gpu: u64) -> Option<Scale> {
     let compute = device.info().compute;
     let is_host = compute == (0, 0);
@@ -76,7 +76,7 @@ fn sides(m: usize, n: usize, k: usize) -> [u32; 3] {
     [m, n, k].map(|side| u32::try_from(side).expect("a small test"))
 }
 
-/// Tiles are cut on all sides, clusters have one or two blocks and go on over several tiles.
+/// Tiles are cut on all sides. Clusters have one or two blocks and compute several tiles.
 pub(crate) fn products_of_bf16_have_any_size(device: &Device) -> Result<()> {
     let Some(scale) = scale(device, 150) else { return Ok(()) };
     let streams = [device.stream()?, device.stream()?];
@@ -166,7 +166,7 @@ pub(crate) fn chains_of_products_as_dependent_launches_compute_what_ordinary_one
             chain(&s, &mut x, &w, m, n, config)?;
             results.push(s.download(&x[0])?);
         }
-        // The order of the sums is the same, so any bits are.
+        // The order of the sums is the same, so the bits may be any.
         let bits = |x: &[bf16]| -> Vec<u16> { x.iter().map(|x| x.to_bits()).collect() };
         assert_eq!(bits(&results[0]), bits(&results[1]), "seed {seed}: {m} x {n}");
     }

@@ -1,4 +1,4 @@
-//! Graphs: recorded once, launched many times, ordered with everything around them.
+//! Graphs: recorded once, launched many times, ordered with all other work.
 
 use super::words;
 use std::sync::mpsc::{Sender, channel};
@@ -35,7 +35,7 @@ fn two_halves(
     })
 }
 
-/// What it computes, by the same kernels without a graph.
+/// The expected result, by the same kernels without a graph.
 fn wanted(device: &Device, x: &[u32]) -> Result<Vec<u32>> {
     let s = device.stream()?;
     let (x, mut y) = (s.upload(x)?, s.alloc::<u32>(LEN)?);
@@ -55,8 +55,8 @@ pub(crate) fn each_launch_of_a_graph_computes_what_its_operations_do(
     for seed in 0..4 {
         h.write()?.copy_from_slice(&numbers(seed));
         back.write()?.fill(0);
-        let arguments = Uses::new().read(h.view()).write(back.view_mut());
-        // On a stream of its own each time: the previous launch may still run.
+        let arguments = Arguments::new().read(h.view()).write(back.view_mut());
+        // On a new stream each time: the previous launch may still run.
         let arguments = arguments.write(x.view_mut()).write(y.view_mut());
         device.stream()?.launch_graph(&mut graph, arguments)?;
         assert_eq!(*back.read()?, *wanted(device, &numbers(seed))?, "launch {seed}");
@@ -69,7 +69,7 @@ pub(crate) fn a_launch_takes_other_memory_of_the_same_size(device: &Device) -> R
     let (h, mut back) = (device.pinned::<u32>(LEN)?, device.pinned::<u32>(LEN)?);
     let (mut x, mut y) = (s.alloc::<u32>(LEN)?, s.alloc::<u32>(LEN)?);
     let mut graph = two_halves(device, (&h, &mut back), (&mut x, &mut y))?;
-    // What the graph was recorded with may be gone.
+    // The memory of the recording may be gone.
     drop((h, back, x));
     let mut landed = Vec::new();
     for seed in 10..14 {
@@ -79,7 +79,7 @@ pub(crate) fn a_launch_takes_other_memory_of_the_same_size(device: &Device) -> R
         let arguments = Uses::new().read(h.view()).write(back.slice_mut(LEN..));
         let arguments = arguments.write(x.view_mut()).write(y.view_mut());
         s.launch_graph(&mut graph, arguments)?;
-        // `x` is freed behind the launch.
+        // `x` is freed after the launch.
         landed.push((seed, h, back));
     }
     drop((graph, y));
@@ -112,7 +112,7 @@ pub(crate) fn a_launch_is_ordered_with_all_uses_of_its_memory(device: &Device) -
     Ok(())
 }
 
-/// Law A31: a launch follows the one before of the same graph, also where their memory is not the same.
+/// Law A31: a launch of a graph follows the launch before it, even if their memory differs.
 pub(crate) fn launches_of_one_graph_follow_each_other(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let mut buffers = (0..6).map(|_| a.alloc::<u32>(LEN)).collect::<Result<Vec<_>>>()?;
@@ -194,7 +194,8 @@ pub(crate) fn a_graph_is_changed_in_place_or_stays_as_it_was(device: &Device) ->
     };
     let mut z = s.alloc_zeroed::<f32>(LEN)?;
     assert_eq!(sum(&mut graph, &other, &mut z)?, [10.0; LEN], "it is as it was");
-    // The values of the fill and of the kernel, while it has other memory than it was recorded with.
+    // The values of the fill and of the kernel change, while the graph has other memory than in its
+    // recording.
     let second: Step = |a, _, x, y| {
         a.fill_bytes(y, 0x40)?;
         a.launch(&AXPY, (3.0, x, y))
@@ -205,12 +206,12 @@ pub(crate) fn a_graph_is_changed_in_place_or_stays_as_it_was(device: &Device) ->
     Ok(())
 }
 
-/// Tells when it is dropped.
+/// Sends a message when it is dropped.
 struct Tells(Sender<()>);
 
 impl Drop for Tells {
     fn drop(&mut self) {
-        // A test that has failed does not listen any more.
+        // A test that has failed no longer listens.
         let _ended = self.0.send(());
     }
 }

@@ -1,7 +1,8 @@
-//! The kernels for compute capability 9.0 over drawn sizes, each against a reference of its own.
+//! The kernels for compute capability 9.0 over drawn sizes, each compared with a separate
+//! reference.
 //!
-//! On a GPU each case makes thousands of launches. `TRIJET_TURNS=5` makes 5 turns of each, over small sizes, for
-//! tools that slow launches down.
+//! On a GPU each case makes thousands of launches. `TRIJET_TURNS=5` makes 5 turns of each, over
+//! small sizes, for tools that slow launches down.
 
 use super::words;
 use std::fmt::Debug;
@@ -10,14 +11,14 @@ use trijet::kernels::{cluster, warp_specialized};
 use trijet::testing::Prng;
 use trijet::{Buffer, Device, ErrorKind, Kernel, LaunchConfig, Result, Stream};
 
-/// How long a case is.
+/// The length of a case.
 struct Scale {
     turns: u64,
     is_small: bool,
 }
 
-/// The scale of a case with this many turns on a GPU. `None` for a GPU that does not run the kernel, and that
-/// says so.
+/// The scale of a case with this many turns on a GPU. `None` for a GPU that does not run the kernel
+/// and reports that.
 fn scale<P>(device: &Device, kernel: &Kernel<P>, on_gpu: u64) -> Option<Scale> {
     const ON_HOST: u64 = 6;
     let compute = device.info().compute;
@@ -67,7 +68,7 @@ pub(crate) fn a_sum_by_warps_with_roles_has_any_length_alignment_and_grid(
     let tiles_max = if scale.is_small { 7 } else { 1000 };
     for seed in 0..scale.turns {
         let mut draw = Prng::new(seed);
-        // On both sides of the ends of tiles, too.
+        // On both sides of the ends of tiles too.
         let tiles = length(&mut draw, tiles_max);
         let len = match draw.below(3) {
             0 => tiles * TILE,
@@ -186,7 +187,8 @@ pub(crate) fn a_product_refuses_sizes_and_shapes_that_do_not_fit(device: &Device
     s.launch_with(&MATMUL, right, (4, 8, &x, &w, &mut y))
 }
 
-/// The hash of the kernels, from its description: xorshift32, and an odd multiply with an increment.
+/// The hash of the kernels, from its description: xorshift32, and an odd multiply with an
+/// increment.
 fn hashed(rounds: u32, v: u32) -> u32 {
     (0..rounds).fold(v, |v, _| {
         let v = v ^ (v << 13);
@@ -196,7 +198,7 @@ fn hashed(rounds: u32, v: u32) -> u32 {
     })
 }
 
-/// A chain as it is drawn: what each kernel gets, in which shape, and whether it is a dependent launch.
+/// A drawn chain: for each kernel its arguments, its shape, and whether it is a dependent launch.
 struct Link {
     salt: u32,
     rounds: u32,
@@ -231,8 +233,8 @@ fn run_chain(s: &Stream, links: &[Link], buffers: &mut [Buffer<u32>; 2]) -> Resu
     Ok((links.len() + 1) % 2)
 }
 
-/// A pair is a chain of two. Every link overwrites what the link before it has read, and reads what other blocks
-/// have written.
+/// A pair is a chain of two. Every link overwrites memory that the link before it has read, and
+/// reads memory that other blocks have written.
 pub(crate) fn chains_of_producers_and_consumers_compute_what_their_descriptions_say(
     device: &Device,
 ) -> Result<()> {

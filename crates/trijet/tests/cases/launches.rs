@@ -1,5 +1,5 @@
-//! Kernels of other programs: plain pointers, configurations that the caller chooses, and shapes that
-//! depend on data.
+//! Kernels of other programs: plain pointers, configurations that the caller chooses, and shapes
+//! that depend on data.
 
 use super::words;
 use trijet::kernels::{Code, Cost, FILL_U32, In, InOut, KernelSpec, Out, Ptr, Shape, Tile, Twin};
@@ -49,8 +49,8 @@ static SAXPY: Kernel<Saxpy> = {
             if u64::try_from(n).is_ok_and(fits) { Ok(()) } else { Err(format!("n is {n}")) }
         })
         .twin(Twin { tile_elements: |_| 64, run: saxpy, cost: NO_COST });
-    // SAFETY: it takes (int, float, const float*, float*) and touches `n` elements of each, which the
-    // check compares with their lengths. Its loop covers them with any number of threads.
+    // SAFETY: it takes (int, float, const float*, float*) and touches `n` elements of each, which
+    // the check compares with their lengths. Its loop covers them with any number of threads.
     unsafe { Kernel::declare(spec) }
 };
 
@@ -80,8 +80,8 @@ static BLOCK_SUMS: Kernel<(In<u32>, Ptr<Out<u32>>)> = {
     let spec = KernelSpec::new("block_sums", Code::source(CODE), shape)
         .shared_bytes_max(4 * THREADS)
         .twin(Twin { tile_elements: |_| 2, run: block_sums, cost: NO_COST });
-    // SAFETY: it takes (const unsigned*, u64, unsigned*), reads `x[..n]`, and writes one sum for each
-    // block, of which there are as many as sums.
+    // SAFETY: it takes (const unsigned*, u64, unsigned*), reads `x[..n]`, and writes one sum for
+    // each block, and there are as many sums as blocks.
     unsafe { Kernel::declare(spec) }
 };
 
@@ -97,7 +97,7 @@ pub(crate) fn a_kernel_takes_plain_pointers_and_any_configuration(device: &Devic
     for (grid, block) in [(1, 1), (1, 33), (4, 256), (20, 64), (1, 1024)] {
         let mut dy = other.upload(&y)?;
         let config = LaunchConfig::new([grid, 1, 1], [block, 1, 1]);
-        // On a third stream: the waits are inserted as for any kernel.
+        // On a third stream: the library inserts the waits as for any kernel.
         device.stream()?.launch_with(&SAXPY, config, (900, 3.0_f32, &dx, &mut dy))?;
         let found = other.download(&dy)?;
         for at in 0..1000 {

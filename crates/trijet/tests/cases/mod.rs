@@ -169,7 +169,8 @@ pub(crate) use for_each_case;
 pub(crate) fn check(device: Device, case: fn(&Device) -> Result<()>) {
     let outcome = case(&device);
     outcome.expect("the case sees no error that it does not expect");
-    // Twice: the first wait may run host functions that put frees off until the second.
+    // Twice: during the first wait, host functions may run that put frees off until the second
+    // wait.
     device.synchronize().expect("nothing failed");
     device.synchronize().expect("nothing failed");
     assert_eq!(device.memory_stats().expect("the device answers").used.0, 0, "memory leaked");

@@ -98,7 +98,7 @@ pub(crate) fn stream_order_is_enqueue_order(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// A write waits for every stream that reads, not for the last reader only. Some automatic
+/// A write waits for every stream that reads, and not only for the last reader. Some automatic
 /// orderings keep one reader only and let the write overtake the others.
 pub(crate) fn a_writer_waits_for_the_readers_of_two_streams(device: &Device) -> Result<()> {
     const LEN: usize = 2048;
@@ -193,7 +193,7 @@ pub(crate) fn a_wait_already_implied_is_not_issued_again(device: &Device) -> Res
     device.synchronize()
 }
 
-/// Laws A2 and A9: work that this thread knows to be complete needs no wait.
+/// Laws A2 and A9: if this thread knows that work is complete, no wait for it is needed.
 pub(crate) fn a_wait_is_not_needed_after_a_host_sync(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let event = device.event()?;
@@ -272,7 +272,7 @@ pub(crate) fn manual_memory_is_ordered_by_its_user_alone(device: &Device) -> Res
     let (x, mut y) = (upload(device, &a, &source)?, upload(device, &a, &expected)?);
     let mut landed = device.pinned::<u64>(LEN)?;
     a.synchronize()?;
-    // SAFETY: used on `a`, then on `b` behind an event that `a` recorded after its last use.
+    // SAFETY: used on `a`, then on `b` after an event that `a` recorded after its last use of `y`.
     unsafe { y.order_manually() };
     // SAFETY: the one copy to it is the only operation on it.
     unsafe { landed.order_manually() };
@@ -293,8 +293,9 @@ pub(crate) fn manual_memory_is_ordered_by_its_user_alone(device: &Device) -> Res
     Ok(())
 }
 
-/// Law A9: a blocking stream without later operations does not hold the legacy stream's work, so a
-/// wait for it does not cover that work. The host once overwrote what the legacy stream still read.
+/// Law A9: a blocking stream without later operations does not follow the legacy stream's work, so
+/// a wait for it does not cover that work. The host once overwrote bytes that the legacy stream
+/// still read.
 pub(crate) fn a_wait_for_an_idle_blocking_stream_says_nothing_of_the_legacy_stream(
     device: &Device,
 ) -> Result<()> {
@@ -330,7 +331,7 @@ pub(crate) fn the_legacy_stream_and_blocking_ones_need_no_waits(device: &Device)
 }
 
 /// Law A15: the handle stands for another stream on another thread, so only its own thread can
-/// record an event in it. That thread records after each operation.
+/// record an event in it. This thread records after each operation.
 pub(crate) fn a_per_thread_stream_is_waited_for_by_other_threads(device: &Device) -> Result<()> {
     let per_thread = device.per_thread_stream()?;
     let (mut x, mut landed) = (device.pinned::<u64>(64)?, device.pinned::<u64>(64)?);
@@ -378,7 +379,7 @@ pub(crate) fn a_wait_does_not_cover_a_record_made_during_it(device: &Device) -> 
     Ok(())
 }
 
-/// Law A7: a wait covers what the event stood for, and no later work of that stream.
+/// Law A7: a wait covers the work that the event stood for, and no later work of that stream.
 pub(crate) fn a_wait_does_not_hold_for_work_after_the_record(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let event = device.event()?;

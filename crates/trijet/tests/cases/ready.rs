@@ -1,5 +1,5 @@
-//! Futures: what they wait for, and what the thread that awaits them knows (laws A4, A8, A9 and
-//! A11).
+//! Futures: the work that they wait for, and the knowledge of the thread that awaits them (laws A4,
+//! A8, A9 and A11).
 
 use super::executor::{block_on, poll_once};
 use super::{Gate, download, mix, upload, words};
@@ -136,8 +136,8 @@ pub(crate) fn what_was_awaited_needs_no_wait_afterwards(device: &Device) -> Resu
     device.synchronize()
 }
 
-/// Law A46: this thread polls the future first, and another thread completes it. Only that thread
-/// knows that the work is complete.
+/// Law A46: this thread polls the future first, and another thread completes it. Only the other
+/// thread knows that the work is complete.
 pub(crate) fn only_the_thread_that_completes_a_future_learns_from_it(
     device: &Device,
 ) -> Result<()> {
@@ -208,7 +208,7 @@ pub(crate) fn polling_inside_a_host_function_ends_with_an_error(device: &Device)
             ("buffer", kind(poll_once(&mut host.ready()).map_ok(drop))),
             ("made outside", kind(poll_once(&mut outside))),
         ];
-        // What was lent comes back, so that nothing is dropped in here.
+        // The lent values come back, so that none is dropped here.
         let lent = (inner, x, host, event, ticket, outside);
         send.send((kinds, lent)).expect("the receiver waits");
     })?;

@@ -96,8 +96,8 @@ pub(crate) fn memory_reused_across_the_legacy_stream_comes_after_its_users(
     Ok(())
 }
 
-/// Law M-B2: any stream can reuse memory whose free the host has seen complete, so a program that
-/// waits in each round needs the memory of one round.
+/// Law M-B2: any stream can reuse memory after the host has seen the free complete, so a program
+/// that waits in each round needs the memory of one round.
 pub(crate) fn memory_seen_complete_is_reused_by_any_stream(device: &Device) -> Result<()> {
     let mut reserved = Bytes(0);
     for round in 0..6 {
@@ -151,8 +151,9 @@ pub(crate) fn trimming_while_a_stream_is_held_up_takes_nothing_in_use(
     Ok(())
 }
 
-/// A buffer grows at its address while an operation on it is held up (law M-F1), and the memory of a dropped one serves
-/// the next one, whose operations follow its users.
+/// A buffer grows at its address while an operation on it is held up (law M-F1). The memory of a
+/// dropped buffer serves the next one, and the operations of the next one follow the users of the
+/// dropped one.
 pub(crate) fn a_buffer_grows_beside_its_operations_and_leaves_its_memory(
     device: &Device,
 ) -> Result<()> {

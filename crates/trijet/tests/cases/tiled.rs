@@ -1,7 +1,7 @@
 //! Kernels that copy boxes of matrices: a product by clusters, and a kernel of another program.
 //!
-//! On a GPU the drawn cases make hundreds of launches. `TRIJET_TURNS=3` makes 3 turns of each, over small
-//! matrices, for tools that slow launches down.
+//! On a GPU the drawn cases make hundreds of launches. `TRIJET_TURNS=3` makes 3 turns of each, over
+//! small matrices, for tools that slow launches down.
 
 use super::words;
 use trijet::Uses;
@@ -11,13 +11,13 @@ use trijet::kernels::{Code, Cost, In, KernelSpec, Out, Shape, Swizzle, Tile, Til
 use trijet::testing::Prng;
 use trijet::{Buffer, Device, ErrorKind, Graph, Kernel, LaunchConfig, Result, Stream, View};
 
-/// How long a case is.
+/// The length of a case.
 struct Scale {
     turns: u64,
     side_max: u64,
 }
 
-/// `None` for a GPU that has no tilings, and that says so.
+/// `None` for a GPU that has no tilings and reports that.
 fn scale(device: &Device, on_gpu: u64) -> Option<Scale> {
     let compute = device.info().compute;
     let is_host = compute == (0, 0);
@@ -39,7 +39,8 @@ fn side(draw: &mut Prng, most: u64) -> u32 {
     u32::try_from(draw.below(2 << bits).clamp(1, most)).expect("a small test")
 }
 
-/// A matrix of small integers in a larger buffer. Its first row begins at `first`, and its rows are `pitch` apart.
+/// A matrix of small integers in a larger buffer. Its first row starts at `first`, and its rows are
+/// `pitch` apart.
 struct Matrix {
     sides: [usize; 2],
     pitch: usize,
@@ -61,7 +62,7 @@ impl Matrix {
         self.all[self.first + row * self.pitch + column]
     }
 
-    /// What lies outside of the matrix is no number, so that a box that has some of it shows.
+    /// Elements outside of the matrix are NaN, so a box that contains some of them shows.
     fn floats(&self) -> Vec<f32> {
         let is_inside =
             |at: usize| at >= self.first && (at - self.first) % self.pitch < self.sides[1];
@@ -98,7 +99,7 @@ pub(crate) fn the_blocks_of_a_cluster_share_the_tiles_of_a_matrix(device: &Devic
             let s = &streams[turn % 2];
             let mut config = config(rows, columns, cluster);
             if draw.below(2) == 0 {
-                // Clusters go on with other parts, and the last ones may have none.
+                // Clusters compute several parts, and the last clusters may have none.
                 config.grid[0] = cluster * side(&mut draw, 9);
             }
             let mut y = s.upload(&vec![-7.5_f32; wanted.len()])?;
@@ -123,8 +124,8 @@ pub(crate) fn the_blocks_of_a_cluster_share_the_tiles_of_a_matrix(device: &Devic
     Ok(())
 }
 
-/// Each block copies a box to shared memory, transposes it, and copies it back. A box of x is swizzled, which
-/// spreads the column that the threads of a warp read, one in each row, over banks.
+/// Each block copies a box to shared memory, transposes it, and copies it back. The threads of a
+/// warp read a column, one row each. A box of x is swizzled, so this column is spread over banks.
 const CODE: &str = r#"
 struct __align__(64) TensorMap { unsigned long long words[16]; };
 
@@ -183,8 +184,9 @@ static TRANSPOSE: Kernel<Pair> = {
     let cost = |_: &trijet::kernels::ArgBlock| Cost { bytes: 0, ops: 0 };
     let twin = Twin { tile_elements: |_| 100, run: transpose, cost };
     let spec = KernelSpec::new("transpose", Code::source(CODE), shape).twin(twin);
-    // SAFETY: it takes two tensor maps, and copies boxes of 32 rows and columns, as large as their places in
-    // shared memory, which the shape demands. The copy engine touches nothing outside of the matrices.
+    // SAFETY: it takes two tensor maps, and copies boxes of 32 rows and columns. The shape demands
+    // exactly this size, the size of their places in shared memory. The copy engine touches nothing
+    // outside of the matrices.
     unsafe { Kernel::declare(spec) }
 };
 
@@ -232,7 +234,7 @@ pub(crate) fn boxes_are_read_and_written_within_their_matrix(device: &Device) ->
     Ok(())
 }
 
-/// As a pipeline in place has it.
+/// A pipeline in place has such memory.
 pub(crate) fn boxes_of_page_locked_memory_are_read_and_written(device: &Device) -> Result<()> {
     const SIDES: [usize; 2] = [100, 68];
     if scale(device, 1).is_none() {
@@ -286,7 +288,8 @@ fn record(g: &Recording, inner: u32, [x, w, y]: &mut Buffers) -> Result<()> {
     g.stream()?.launch_with(&MATMUL, config(ROWS, COLUMNS, 2), args)
 }
 
-/// The encoded form of a tiling has its address, so a launch with other memory must encode it again.
+/// The encoded form of a tiling has its address, so a launch with other memory must encode it
+/// again.
 pub(crate) fn a_graph_copies_boxes_of_the_memory_of_each_launch(device: &Device) -> Result<()> {
     if scale(device, 1).is_none() {
         return Ok(());

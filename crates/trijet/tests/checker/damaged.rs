@@ -139,8 +139,8 @@ fn claims_of_the_library_order_nothing() {
     assert!(!racy.verdict().is_clean());
 }
 
-/// A program that allocates, uploads, computes on another stream and frees, and whose host
-/// sometimes waits for the device. The checker's state does not grow with its length.
+/// The program allocates, uploads, computes on another stream and frees, and its host sometimes
+/// waits for the device. The checker's state does not grow with the length of the program.
 #[test]
 fn memory_does_not_grow_with_the_length_of_a_program() {
     const ROUNDS: u64 = 40_000;

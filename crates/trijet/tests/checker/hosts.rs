@@ -1,4 +1,4 @@
-//! Cases 23 to 35: accesses by the host, and the order that its waits and copies give.
+//! Cases 23 to 35: accesses by the host, and the order by its waits and copies.
 
 use super::log::{A, B, BLOCKING_A, C, D, E, G, H, LEGACY, log, r, w};
 use trijet::check::{Assume, Conflict, FindingClass, Threads};

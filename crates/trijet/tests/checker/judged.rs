@@ -56,8 +56,8 @@ fn draw(prng: &mut Prng) -> Log {
     run(log, &mut planned).by(9).host(r(99))
 }
 
-/// Three nodes for each entry, its call and the begin and the end of its work, with all paths among
-/// them.
+/// Three nodes for each entry: its call, and the start and the end of its work. The graph has all
+/// paths among them.
 struct Graph<'a> {
     ops: &'a [Op],
     reaches: Vec<BTreeSet<usize>>,

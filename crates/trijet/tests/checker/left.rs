@@ -121,7 +121,7 @@ fn names_that_the_program_gives_are_in_findings() {
     let text = verdict.to_string();
     assert!(text.contains("reads `input`") && text.contains("on `upload`"), "{text}");
     assert!(text.contains("buf=input"), "{text}");
-    // A name holds until another stream has the lane. Names of the options go first.
+    // A name holds until another stream has the lane. Names of the options have precedence.
     let opened = race(log.clone().open(A)).verdict().to_string();
     assert!(!opened.contains("upload"), "{opened}");
     let other = log.with(|options| drop(options.names.lanes.insert(LaneId(A), "mine".to_owned())));

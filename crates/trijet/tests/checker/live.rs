@@ -77,7 +77,7 @@ fn an_event_orders_two_streams_when_it_is_recorded_between() {
         })
     };
     let race = [FindingClass::Race(Conflict::Raw)];
-    // Case 05: a wait for an event that stands for nothing.
+    // Case 05: a wait for an event without a record.
     assert_eq!(found(&program(None)).0, [race[0], FindingClass::WaitUnrecorded]);
     let (classes, verdict) = found(&program(Some(0)));
     assert_eq!(classes, race);
@@ -289,7 +289,8 @@ fn the_loss_of_a_context_is_part_of_the_record() {
     assert_eq!(said, error.to_string());
 }
 
-/// Each driver has a checker of its own. Devices of one driver share theirs, so that it sees the calls for all.
+/// Each driver has a checker of its own. Devices of one driver share theirs, so that it sees the
+/// calls for all.
 #[test]
 fn devices_that_are_checked_at_the_same_time_share_a_checker() -> Result<()> {
     let open = || Device::builder().select(Select::Host(0)).check(CheckOptions::default()).open();

@@ -118,7 +118,7 @@ fn case_56_the_first_culprit_is_named_and_later_operations_are_poisoned() {
     assert_eq!(finding.first.as_ref().map(|first| first.op), Some(7));
     assert_eq!((finding.second.op, verdict.poisoned), (30, 23));
     run.is_silent();
-    // If the culprit is unknown, the operations that may have been running are named.
+    // If the culprit is unknown, the report names the operations that may have been running.
     let unnamed = log().k(A, &[]).k(A, &[]).sync(A).k(A, &[]).k(B, &[]).fault(None);
     let known = &unnamed.finds(&[FindingClass::Sticky]).findings[0].known;
     let suspects =

@@ -99,7 +99,7 @@ impl Log {
         self.work(OpKind::Kernel, lane, "kernel", accesses)
     }
 
-    /// A launch of the graph of that number.
+    /// A launch of the graph with this number.
     pub(crate) fn launch(mut self, lane: u32, graph: u64, accesses: &[Access]) -> Self {
         self = self.work(OpKind::Kernel, lane, "graph", accesses);
         self.ops.last_mut().expect("one was pushed").graph = Some(graph);
@@ -134,7 +134,7 @@ impl Log {
         self.push(OpKind::Wait { event, on, by: Asked::User }, lane, "event", &[])
     }
 
-    /// `to` waits for what `from` holds now.
+    /// `to` waits for the work that `from` holds now.
     pub(crate) fn edge(self, event: u64, from: u32, to: u32) -> Self {
         self.rec(event, from).wait(event, to)
     }
@@ -170,7 +170,7 @@ impl Log {
         self.push(OpKind::Signal { signal, what, inside: None }, A, "signal", &[])
     }
 
-    /// The host function of that number in its stream sets, waits for or finds a signal.
+    /// The host function with this number in its stream sets, waits for or finds a signal.
     pub(crate) fn inside(self, lane: u32, seq: u64, signal: u64, what: Signalled) -> Self {
         let at = Position { lane: LaneId(lane), seq };
         let kind = OpKind::Signal { signal, what, inside: Some(at) };
@@ -190,7 +190,7 @@ impl Log {
         self.push(OpKind::Settled { event }, A, "settled", &[])
     }
 
-    /// A call begins that may wait.
+    /// A call starts that may wait.
     pub(crate) fn begin(self, lane: u32) -> Self {
         self.push(OpKind::Begin, lane, "copy", &[])
     }
@@ -204,7 +204,7 @@ impl Log {
         self.work(OpKind::CopyNow, lane, "copy", &[r(from), w(to)])
     }
 
-    /// The host function of that number in its stream has returned.
+    /// The host function with this number in its stream has returned.
     pub(crate) fn ran(self, lane: u32, seq: u64) -> Self {
         let mut this = self.push(OpKind::Ran, lane, "host function", &[]);
         let op = this.ops.last_mut().expect("one was pushed");
@@ -222,14 +222,14 @@ impl Log {
         self.push(OpKind::Handle { signal, handle, what, inside: None }, A, "signal", &[])
     }
 
-    /// The host function of that number in its stream uses a handle.
+    /// The host function with this number in its stream uses a handle.
     pub(crate) fn uses_inside(self, lane: u32, seq: u64, signal: u64, handle: u64) -> Self {
         let inside = Some(Position { lane: LaneId(lane), seq });
         let kind = OpKind::Handle { signal, handle, what: Handled::Used, inside };
         self.push(kind, lane, "signal", &[])
     }
 
-    /// Later calls are made by that thread.
+    /// This thread makes the later calls.
     pub(crate) fn by(mut self, thread: u64) -> Self {
         self.thread = thread;
         self

@@ -1,5 +1,5 @@
-//! Lanes that pass from one stream to another, and calls that wait: the order is that of the
-//! program's calls, whatever the library does internally.
+//! Lanes that pass from one stream to another, and calls that wait: the order follows the program's
+//! calls, whatever the library does internally.
 
 use super::log::{
     A, B, BLOCKING_A, BLOCKING_B, C, D, D2, E, F, FAR, H, LEGACY, Log, log, r, tracked, w,
@@ -10,7 +10,8 @@ use trijet::trace::{DeviceId, Engine, OpKind, Waited};
 const RAW: FindingClass = FindingClass::Race(Conflict::Raw);
 const WAW: FindingClass = FindingClass::Race(Conflict::Waw);
 
-/// Law A46: a new stream follows what its creator knows, and not the earlier stream of its lane.
+/// Law A46: a new stream follows the work that its creator knows, and not the earlier stream of its
+/// lane.
 #[test]
 fn a_stream_follows_nothing_of_the_one_that_had_its_lane() {
     log().k(A, &[w(D)]).open(A).k(A, &[r(D)]).finds(&[RAW]);
@@ -24,7 +25,7 @@ fn a_stream_follows_nothing_of_the_one_that_had_its_lane() {
     log().k(A, &[w(D)]).open(A).synced_all().k(B, &[r(D)]).is_silent();
 }
 
-/// What the library found complete orders memory that the library orders.
+/// A completion that the library found orders only memory that the library orders.
 #[test]
 fn what_the_library_found_complete_orders_tracked_memory_only() {
     let reused = |first, second| {
@@ -87,7 +88,7 @@ fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
     between.finds(&[RAW]);
     let same = begun().k(LEGACY, &[w(D)]).by(0).copy_now(LEGACY, H, D);
     same.clone().finds(&[RAW]);
-    // The end of the copy does not cover that work, and the reverse.
+    // The end of the copy does not cover this work, and the reverse.
     let other = begun().k(LEGACY, &[w(D2)]).by(0).copy_now(LEGACY, H, D);
     other.clone().k(A, &[r(D2)]).finds(&[RAW]);
     other.clone().host(r(H)).is_silent();

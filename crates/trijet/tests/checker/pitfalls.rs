@@ -20,7 +20,7 @@ fn flagged(class: FindingClass, program: impl Fn(bool) -> Vec<Op>) {
     assert_eq!(classes, [], "{verdict}");
 }
 
-/// Stages on streams of their own, without events between them.
+/// Each stage has its own stream, and there are no events between them.
 #[test]
 fn stages_without_events_between_them_are_found() {
     flagged(RAW, |cured| {

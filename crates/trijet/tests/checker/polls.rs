@@ -35,7 +35,8 @@ fn polling_hides_no_wait_of_another_thread() {
     }
 }
 
-/// A thread whose query found work pending goes on, and can still set what others wait for.
+/// A thread whose query found work pending continues, and can still set the signals that others
+/// wait for.
 #[test]
 fn a_query_that_finds_work_pending_holds_no_thread_up() {
     let waits = || log().host_fn(A).inside(A, 1, S, Wait);
@@ -127,7 +128,7 @@ fn a_future_of_an_event_that_another_thread_records_is_unordered() -> Result<()>
     Ok(())
 }
 
-/// Two threads make futures of one buffer. Each future stands for what its own creator knew.
+/// Two threads make futures of one buffer. Each future stands for the work that its creator knew.
 #[test]
 fn futures_of_one_buffer_by_two_threads_are_told_apart() -> Result<()> {
     let device = &devices(1)[0];

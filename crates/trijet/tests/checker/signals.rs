@@ -55,7 +55,7 @@ fn every_wait_behind_the_host_function_is_too_early() {
 fn another_thread_may_set_while_the_first_one_waits() {
     waiting().sync(A).by(1).signal(S, Set).is_silent();
     waiting().by(1).signal(S, Set).by(0).sync(A).signal(S, Set).is_silent();
-    // Not if the other thread waits for the first.
+    // Except if the other thread waits for the first one.
     let second = waiting().sync(A).signal(T, Set).by(1).signal(T, Wait).signal(T, Found);
     second.signal(S, Set).finds(DEADLOCK);
     let second = waiting().signal(T, Set).sync(A).by(1).signal(T, Wait).signal(T, Found);
@@ -76,10 +76,10 @@ fn case_33_host_functions_may_be_serialised() {
     let fix = "record an event on `stream 1` after #1 and make `stream 0` wait for it before #0";
     assert_eq!(verdict.findings[0].fix, fix, "{verdict}");
     assert_eq!(verdict.findings[0].class.severity(), Severity::Error);
-    // This run did not hang, and another one could.
+    // This run did not hang, but another one could.
     let lucky = log().host_fn(A).host_fn(B).inside(B, 1, S, Set).inside(A, 1, S, Wait);
     lucky.inside(A, 1, S, Found).finds(RISK);
-    // Its cure: the one that waits comes after the one that sets, by an event.
+    // Its cure: by an event, the one that waits comes after the one that sets.
     let cured = log().host_fn(B).edge(E, B, A).host_fn(A).inside(B, 1, S, Set);
     cured.inside(A, 1, S, Wait).inside(A, 1, S, Found).is_silent();
     // An event that is recorded before orders nothing.
@@ -101,7 +101,7 @@ fn a_host_function_that_sets_must_not_come_after_the_one_that_waits() {
     log().host_fn(A).inside(A, 1, S, Set).inside(A, 1, S, Wait).is_silent();
 }
 
-/// A thread may set the signal, and wait for another host function before.
+/// A thread may set the signal, but waits for another host function first.
 #[test]
 fn a_thread_that_waits_for_another_host_function_sets_too_late_when_they_are_serialised() {
     let synced = log().host_fn(A).host_fn(B).inside(A, 1, S, Wait).sync(B).signal(S, Set);
@@ -136,7 +136,7 @@ fn threads_that_wait_for_each_other_are_a_cycle() {
     behind.by(0).signal(T, Set).finds(DEADLOCK);
 }
 
-/// The ledger ends where the program hangs, and nothing is left that could set the signal.
+/// The ledger ends where the program hangs, and nothing that could set the signal is left.
 #[test]
 fn a_hanging_program_is_found_when_nothing_is_left_that_can_set_its_signal() {
     let hangs = waiting().synced(Waited::Stream, A, WaitOutcome::Pending);
@@ -170,7 +170,7 @@ fn a_wait_that_gave_up_is_judged_by_the_sets_of_its_signal() {
     again.finds(DEADLOCK);
 }
 
-/// The entry of an enqueue call may come after those of its host function.
+/// The entry of an enqueue call may come after the entries of its host function.
 #[test]
 fn a_host_function_may_be_faster_than_its_record() {
     let moved = |log: Log, from: usize, to: usize| {
@@ -199,7 +199,7 @@ fn a_thread_that_finds_a_signal_set_follows_the_thread_that_set_it() {
     // The first set answers the wait, and later work of the thread is not covered.
     let second = log().signal(S, Set).host(w(H)).signal(S, Set).by(1).signal(S, Found).host(w(H));
     second.finds(&[FindingClass::Host(Conflict::Waw)]);
-    // What the setting thread has waited for is covered.
+    // Work that the setting thread has waited for is covered.
     let waited = |log: Log| log.signal(S, Set).by(1).signal(S, Found).host(w(H));
     waited(log().copy(A, D, H).sync(A)).is_silent();
     waited(log().copy(A, D, H)).finds(&[FindingClass::Host(Conflict::War)]);
@@ -236,10 +236,11 @@ fn a_wait_with_a_limit_that_is_set_too_late_is_a_warning() {
     risky.finds(GIVES_UP);
 }
 
-/// The other waits hang, or do not hang, as if the wait with a limit had ended.
+/// Other waits hang or do not hang as if the wait with a limit had ended.
 #[test]
 fn a_wait_with_a_limit_keeps_no_other_wait_from_its_end() {
-    // Of a cycle, one limit is enough. Thread 0 sets `T` when its wait for `S` has given up, so thread 1 does not hang.
+    // One limit is enough in a cycle. Thread 0 sets `T` when its wait for `S` has given up, so
+    // thread 1 does not hang.
     let behind = log().by(0).signal(S, LimitedWait).by(1).signal(T, Wait).by(0).signal(T, Set);
     behind.by(1).signal(T, Found).signal(S, Set).finds(GIVES_UP);
     // A later wait without a limit for the same signal hangs.
@@ -249,7 +250,7 @@ fn a_wait_with_a_limit_keeps_no_other_wait_from_its_end() {
         .finds(&[FindingClass::Deadlock, FindingClass::WaitGivesUp]);
     let set = log().signal(S, LimitedWait).by(1).signal(S, Set).by(0).signal(S, Wait);
     set.signal(S, Found).is_silent();
-    // A deadlock beside it stays one.
+    // A deadlock in the same program stays a deadlock.
     let both = log().by(2).signal(U, LimitedWait).by(0).signal(S, Wait).by(1).signal(T, Wait);
     let both = both.signal(S, Set).by(0).signal(T, Set);
     both.by(2).signal(U, Set).finds(&[FindingClass::Deadlock, FindingClass::WaitGivesUp]);

@@ -1,4 +1,4 @@
-//! Cases 01 to 14 and 48: streams and events. Each faulty program beside its cured twin.
+//! Cases 01 to 14 and 48: streams and events. Each faulty program stands next to its cured twin.
 
 use super::log::{A, B, BLOCKING_A, BLOCKING_B, C, D, D2, E, F, FAR, H, LEGACY, log, part, r, w};
 use trijet::SourceOrder;
@@ -118,7 +118,7 @@ fn case_14_the_legacy_stream_does_not_wait_for_a_non_blocking_one() {
     log().k(A, &[w(D)]).edge(E, A, LEGACY).k(LEGACY, &[r(D)]).is_silent();
 }
 
-/// Law A31. What comes before a launch in its stream comes before the next launch, too.
+/// Law A31. Work before a launch in its stream comes before the next launch, too.
 #[test]
 fn case_42_launches_of_one_graph_follow_each_other() {
     const GRAPH: u64 = 7;
@@ -131,7 +131,8 @@ fn case_42_launches_of_one_graph_follow_each_other() {
     before().launch(B, OTHER, &[]).k(B, &[r(D2)]).finds(&[RAW]);
     // The previous launch is the last one, in whichever stream and on whichever device.
     before().launch(C, GRAPH, &[]).launch(FAR, GRAPH, &[]).k(FAR, &[r(D2)]).is_silent();
-    // A launch that waits in its call follows the launch before, and what comes to its stream meanwhile does not.
+    // A launch that waits in its call follows the launch before it. Work that comes to its stream
+    // during the call does not.
     before().by(1).begin(B).launch(B, GRAPH, &[w(D)]).is_silent();
     let meanwhile = before().by(1).begin(B).by(2).k(B, &[r(D2)]).by(1).launch(B, GRAPH, &[w(D)]);
     meanwhile.finds(&[RAW]);
@@ -150,7 +151,7 @@ fn case_48_a_wait_crosses_devices_and_nothing_else_does() {
     log().copy(A, D2, D).edge(E, A, FAR).k(FAR, &[r(D2)]).is_silent();
 }
 
-/// Law A14: what a driver was seen to do is counted only on request.
+/// Law A14: observed behaviour of a driver counts only on request.
 #[test]
 fn a_bare_record_in_the_legacy_stream_is_a_barrier_only_if_assumed() {
     let bare = log().k(BLOCKING_A, &[w(D)]).rec(E, LEGACY).k(BLOCKING_B, &[r(D)]);

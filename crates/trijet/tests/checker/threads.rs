@@ -33,7 +33,7 @@ fn ownership_hands_over_what_was_known_and_no_work_of_the_device() {
     };
     copied(true).is_silent();
     copied(false).finds(&[HOST_RAW]);
-    // What the first thread learns after the hand-over is not handed over.
+    // Knowledge that the first thread gains after the hand-over is not handed over.
     let later = log().copy(A, H, D).host(tracked(w(D2))).sync(A).by(1);
     later.host(tracked(w(D2))).host(r(H)).finds(&[HOST_RAW]);
     // An enqueue call is a use as well.

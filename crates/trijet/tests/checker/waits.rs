@@ -98,7 +98,7 @@ fn another_thread_sets_while_the_first_one_waits() -> Result<()> {
 /// A program that hangs has a verdict, which includes the entries after its wait.
 #[test]
 fn the_verdict_of_a_program_that_hangs_says_why() -> Result<()> {
-    // The most verdicts that are asked for: a busy machine needs some.
+    // The most verdicts that the test asks for: a busy machine needs some.
     const LOOKS_MAX: usize = 10_000_000;
     let device = Device::builder().host(HostConfig::default());
     let device = device.check(CheckOptions::default()).open()?;
@@ -126,8 +126,8 @@ fn the_verdict_of_a_program_that_hangs_says_why() -> Result<()> {
     Ok(())
 }
 
-/// Rust hands over a tracked buffer, by a signal, which is in the ledger, or by a start and a join,
-/// which are not (law A44).
+/// Rust hands over a tracked buffer. A signal is in the ledger; a start and a join of a thread are
+/// not (law A44).
 #[test]
 fn a_tracked_buffer_that_passes_between_threads_is_no_finding() -> Result<()> {
     let program = |signals: bool| -> Result<Verdict> {

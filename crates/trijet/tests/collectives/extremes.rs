@@ -15,7 +15,7 @@ fn column<B: Copy, T>(table: &[Rule<B>], count: usize, number: usize, of: fn(B) 
 struct Case<'a, T> {
     communicator: &'a Communicator,
     devices: &'a [Device],
-    /// What the device `odd` gives, what each other one gives, and what must come out.
+    /// The value of the device `odd`, the value of each other one, and the result.
     odd: usize,
     given: [Vec<T>; 2],
     expected: Vec<T>,
@@ -68,7 +68,7 @@ impl<T: Element> Case<'_, T> {
         Ok(())
     }
 
-    /// The same in the buckets of a training, of one process.
+    /// The same in the buckets of a training in one process.
     fn in_buckets<R: Reduction<T> + Copy>(&self, how: R) -> Result<()> {
         let len = self.expected.len();
         let mut gradients = GradientBuckets::<T, R>::new(self.devices, how, &[len])?;
@@ -117,7 +117,8 @@ where
     Ok(())
 }
 
-/// Demands the rule of each collective that combines, on each device and at each position of a vector, whichever device has which number.
+/// Demands the rule of each collective that combines, on each device and at each position of a
+/// vector, for every numbering of the devices.
 pub(crate) fn follow_the_rule(communicator: &Communicator, devices: &[Device]) -> Result<()> {
     of_table(communicator, devices, &OF_F32, f32::from_bits)?;
     of_table(communicator, devices, &OF_BF16, bf16::from_bits)

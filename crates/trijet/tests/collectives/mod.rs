@@ -1,7 +1,7 @@
-//! Sequences of collectives that each participant draws from the same seed, and what must come out.
+//! Sequences of collectives that each participant draws from the same seed, and their results.
 //!
-//! A participant is a process with one device, or one with all devices. The values of all devices follow from the seed, so each
-//! participant knows what its devices must have.
+//! A participant is a process with one device, or one with all devices. The values of all devices
+//! follow from the seed, so each participant knows the results of its devices.
 
 pub(crate) mod extremes;
 pub(crate) mod rule;
@@ -64,7 +64,7 @@ fn values<T: Number>(seed: u64, count: usize, len: usize) -> Vec<Vec<T>> {
     (0..count).map(of).collect()
 }
 
-/// Elements of all devices, combined in the order of the devices from `first` on.
+/// Elements of all devices, combined in the order of the devices, starting with `first`.
 fn combined<T: Number>(all: &[Vec<T>], at: usize, first: usize, how: fn(T, T) -> T) -> T {
     let order = (0..all.len()).map(|turn| all[(first + turn) % all.len()][at]);
     order.reduce(how).expect("a device")
@@ -167,7 +167,8 @@ impl Participant<'_> {
         self.demand("all_to_all", &turned, right)
     }
 
-    /// Messages of any lengths between any devices, also several between two of them and from a device to itself.
+    /// Messages of any lengths between any devices: several between two of them, and from a device
+    /// to itself.
     fn messages<T: Number>(&self) -> Result<()> {
         const LEN: usize = 50;
         let (all, count) = (self.communicator, self.communicator.len());
@@ -175,7 +176,7 @@ impl Participant<'_> {
         let data = self.upload(&given)?;
         let mut draw = Prng::new(self.seed);
         let mut below = |limit: usize| usize::try_from(draw.below(limit as u64)).expect("few");
-        // From, to, begin and end.
+        // From, to, start and end.
         let drawn: Vec<_> = (0..below(12))
             .map(|_| (below(count), below(count), below(LEN / 2), LEN / 2 + 1 + below(LEN / 2)))
             .collect();
@@ -215,7 +216,8 @@ fn views_mut<T: Element>(data: &mut [Buffer<T>]) -> Vec<ViewMut<'_, T>> {
     data.iter_mut().map(Buffer::view_mut).collect()
 }
 
-/// Runs each collective once with as many elements. `T` decides whether the order of combinations is tested.
+/// Runs each collective once with as many elements. `T` decides whether the order of combinations
+/// is tested.
 pub(crate) fn all<T: Number>(
     communicator: &Communicator,
     devices: &[Device],

@@ -1,5 +1,6 @@
-//! Minima and maxima of floating-point numbers by the rule of IEEE 754-2019 (`minimum`, `maximum`), which is that of
-//! NumPy: a NaN wins, and -0 is less than 0. The tables are written from the rule. A NaN that comes out is the canonical quiet one.
+//! Minima and maxima of floating-point numbers by the rule of IEEE 754-2019 (`minimum`, `maximum`),
+//! which NumPy has too: a NaN wins, and -0 is less than 0. The tables are written from the rule. A
+//! NaN in a result is the canonical quiet one.
 
 /// Bits of two numbers, of their minimum and of their maximum.
 pub(crate) type Rule<T> = [T; 4];
@@ -22,7 +23,8 @@ pub(crate) const OF_F32: [Rule<u32>; 14] = [
     // Infinities, and one with the largest number.
     [0x7f80_0000, 0xff80_0000, 0xff80_0000, 0x7f80_0000],
     [0x7f80_0000, 0x7f7f_ffff, 0x7f7f_ffff, 0x7f80_0000],
-    // A quiet NaN and 1, a negative one with a payload and an infinity, a signalling one and 0, and two of them.
+    // A quiet NaN and 1, a negative NaN with a payload and an infinity, a signalling NaN and 0, and
+    // two NaNs.
     [0x7fc0_0000, 0x3f80_0000, 0x7fff_ffff, 0x7fff_ffff],
     [0xffc0_1234, 0xff80_0000, 0x7fff_ffff, 0x7fff_ffff],
     [0x7f80_0001, 0x0000_0000, 0x7fff_ffff, 0x7fff_ffff],

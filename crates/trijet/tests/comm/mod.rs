@@ -1,4 +1,4 @@
-//! Collectives: each device gets the result that one device would compute, in the order that is promised.
+//! Collectives: each device gets the result that one device would compute, in the promised order.
 
 use trijet::Uses;
 use trijet::comm::{BucketPlan, Communicator, GradientBuckets, Transport};
@@ -7,7 +7,8 @@ use trijet::kernels::{AFFINE_F32, AXPY, Max, Reduction, Sum};
 use trijet::testing::Prng;
 use trijet::{Buffer, Bytes, Device, Result, Stream};
 
-/// Combines segment `k` of the values of all devices in the order of the devices, beginning with device `k`.
+/// Combines segment `k` of the values of all devices in the order of the devices, starting with
+/// device `k`.
 fn in_order<T: Copy>(values: &[Vec<T>], combine: impl Fn(T, T) -> T) -> Vec<T> {
     let (count, len) = (values.len(), values[0].len());
     let (each, more) = (len / count, len % count);
@@ -27,7 +28,7 @@ fn upload<T: trijet::Element>(devices: &[Device], values: &[Vec<T>]) -> Result<V
     devices.iter().zip(values).map(|(device, values)| device.stream()?.upload(values)).collect()
 }
 
-/// Several reductions one after another without a wait, then a look at the results.
+/// Several reductions one after another without a wait, then a comparison of the results.
 fn all_reduce<R: Reduction<f32> + Copy>(
     devices: &[Device],
     (len, rounds): (usize, usize),

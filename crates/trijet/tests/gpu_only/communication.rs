@@ -1,5 +1,5 @@
-//! Collectives on all GPUs of the host: by copies and kernels of this library, and by NCCL. On a host with one GPU the results are
-//! the data themselves.
+//! Collectives on all GPUs of the host: by copies and kernels of this library, and by NCCL. On a
+//! host with one GPU the results are the data themselves.
 
 use crate::comm::{
     an_iteration_as_one_graph_equals_eager_ones, results_are_those_of_the_promised_order,
@@ -16,7 +16,7 @@ fn all() -> Result<Vec<Device>> {
     (0..u32::try_from(Device::cuda_devices()?.len()).expect("a few GPUs")).map(open).collect()
 }
 
-/// From 1 KiB to 1 GiB, and lengths that are no multiple of anything.
+/// From 1 KiB to 1 GiB, including lengths that are no multiple of a unit.
 #[test]
 fn results_are_those_of_the_promised_order_on_gpus() -> Result<()> {
     let _alone = alone();
@@ -132,7 +132,7 @@ fn an_iteration_with_nccl_as_one_graph_equals_eager_ones() -> Result<()> {
     an_iteration_as_one_graph_equals_eager_ones(&all()?, 1000, Transport::Nccl)
 }
 
-/// NCCL's kernels have the addresses of the capture in them.
+/// NCCL's kernels contain the addresses of the capture.
 #[test]
 fn a_graph_with_nccl_refuses_other_memory_and_other_graphs() -> Result<()> {
     let _alone = alone();

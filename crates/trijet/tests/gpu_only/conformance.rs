@@ -1,4 +1,5 @@
-//! The transcript of this machine's GPU, compared with the golden one or written in its place.
+//! The transcript of this machine's GPU: a test compares it with the golden one, or writes it as
+//! the golden one.
 
 use crate::transcripts::{Transcript, compare, golden};
 use std::fs::File;
@@ -51,7 +52,8 @@ fn record(path: &Path) {
     transcript(&Subject::Cuda, &mut file).expect("CUDA opens");
 }
 
-/// Takes the access away that copies of other tests gave. The sequences begin without, and call the driver past the library.
+/// Takes away the access that copies of other tests gave. The sequences start without access, and
+/// call the driver directly.
 fn take_access() -> Result<()> {
     let count = u32::try_from(Device::cuda_devices()?.len()).expect("a few GPUs");
     let open = |ordinal| Device::open(Select::Cuda(ordinal));

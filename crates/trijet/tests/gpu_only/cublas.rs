@@ -32,7 +32,7 @@ type Sgemm = unsafe extern "C" fn(
 /// `CUBLAS_OP_N`.
 const PLAIN: c_int = 0;
 
-/// cuBLAS and a handle of it.
+/// The library of cuBLAS, and a handle.
 struct Blas {
     library: Library,
     handle: Handle,
@@ -52,7 +52,8 @@ impl Blas {
         let library = names.iter().find_map(|name| unsafe { Library::new(*name) }.ok());
         let library = library.expect("the machine has cuBLAS");
         let mut blas = Self { library, handle: null_mut() };
-        // SAFETY: one pointer to write. Without a current context cuBLAS takes that of the first device.
+        // SAFETY: one pointer to write. Without a current context cuBLAS takes the context of the
+        // first device.
         let status = unsafe { blas.verb::<Create>(b"cublasCreate_v2")(&raw mut blas.handle) };
         answer("cublasCreate", status)?;
         Ok(blas)
@@ -73,7 +74,8 @@ impl Blas {
         let [a, b] = [a, b].map(|address| address as *const f32);
         let (one, zero, c) = (1.0f32, 0.0f32, c as *mut f32);
         let (one, zero, op) = (&raw const one, &raw const zero, PLAIN);
-        // SAFETY: three live matrices of the declared size, and two numbers that are read in the call.
+        // SAFETY: three live matrices of the declared size, and two numbers that are read in the
+        // call.
         let status = unsafe { gemm(self.handle, op, op, n, n, n, one, a, n, b, n, zero, c, n) };
         answer("cublasSgemm", status)
     }

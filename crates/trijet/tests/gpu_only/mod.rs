@@ -41,7 +41,7 @@ fn cuda() -> Device {
 /// An operation that reads `x` and writes `y`.
 type Job<'a, T, U> = dyn Fn(&Stream, View<'_, T>, ViewMut<'_, U>) -> Result<()> + 'a;
 
-/// Runs `job` on a device over `x` and a copy of `y`, and returns what `y` became.
+/// Runs `job` on a device over `x` and a copy of `y`, and returns the new `y`.
 fn on<T: Element, U: Element>(
     device: &Device,
     x: &[T],
@@ -124,7 +124,8 @@ fn minima_and_maxima_follow_the_rule_on_a_gpu() -> Result<()> {
     macro_rules! each {
         ($table:ident $of:path: $($kernel:ident $number:literal)*) => {$(
             for (x, y) in [(0, 1), (1, 0)] {
-                // Long enough for the path of eight elements at a time, and for its rest.
+                // Long enough for the path with eight elements at a time, and for the rest after
+                // it.
                 let column = |number: usize| {
                     let all = $table.iter().cycle().take(1001);
                     all.map(|rule| $of(rule[number])).collect::<Vec<_>>()
@@ -157,7 +158,7 @@ fn the_kernels_for_compute_capability_9_equal_their_twins() {
             let (w, config) = (s.upload(&w)?, cluster::config(rows as u64, 7, 4));
             s.launch_with(&cluster::MATMUL, config, (5, 7, x, &w, y))
         });
-        // Small integers, whose sums are exact: 1024 of at most 64.
+        // Small integers with exact sums: 1024 numbers of at most 64.
         let small = |words: &[u64], len: usize| -> Vec<bf16> {
             words
                 .iter()
@@ -266,8 +267,8 @@ fn the_median_of_u16_equals_its_twin() {
 
 fn user(name: &'static str, code: &'static str) -> Kernel<Dynamic> {
     let spec = KernelSpec::new(name, Code::source(code), Shape::Elements { per_thread: 1 });
-    // SAFETY: each test's source has the parameters that the test passes; the one that faults
-    // does so in a process of its own.
+    // SAFETY: each test's source has the parameters that the test passes; the one that faults does
+    // so in a separate process.
     unsafe { Kernel::declare(spec) }
 }
 

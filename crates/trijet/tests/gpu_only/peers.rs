@@ -1,10 +1,11 @@
-//! Copies between all pairs of GPUs, with memory of heaps and of pools. On a host with one GPU there is no pair.
+//! Copies between all pairs of GPUs, with memory of heaps and of pools. On a host with one GPU
+//! there is no pair.
 
 use crate::alone;
 use crate::peers::copies_between_devices_are_exact;
 use trijet::{Device, PoolChoice, Result, Select};
 
-/// The second round needs memory that the heap has not mapped in the first one.
+/// The second round needs memory that the heap did not map in the first one.
 const LENGTHS: [usize; 2] = [100_000, 10_000_000];
 
 fn all(pool: Option<PoolChoice>) -> Result<Vec<Device>> {

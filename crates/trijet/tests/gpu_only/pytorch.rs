@@ -5,7 +5,7 @@ use std::process::Command;
 
 const SCRIPT: &str = include_str!("../../examples/python/tensor.py");
 
-/// The library of `examples/python/tensor.rs`: beside the tests of a bundle, or of cargo.
+/// The library of `examples/python/tensor.rs`: next to the tests of a bundle, or of cargo.
 fn library() -> PathBuf {
     let program = std::env::current_exe().expect("the test program has a path");
     let folders = program.ancestors().skip(1).take(3);

@@ -1,5 +1,6 @@
-//! Processes with a GPU each, which communicate by NCCL: one of them is killed, frozen, late or of another opinion, and each other one
-//! ends with an error that names it. On a host with one GPU there are two processes on it, whose data pass through host memory.
+//! Processes with a GPU each, which communicate by NCCL. One of them is killed, frozen or late, or
+//! makes other calls, and each other one ends with an error that names it. On a host with one GPU
+//! there are two processes on it, whose data pass through host memory.
 
 use crate::{alone, collectives};
 use std::io::{BufRead, BufReader, Read};
@@ -13,7 +14,8 @@ use trijet::kernels::Sum;
 use trijet::testing::Prng;
 use trijet::{Device, ErrorKind, Result, Select};
 
-/// Makes a process of this program a rank: rank, number of ranks, address, timeout in seconds, and what it does.
+/// Makes a process of this program a rank. The value has the rank, the number of ranks, the
+/// address, the timeout in seconds, and the job.
 const RANK: &str = "TRIJET_TEST_RANK";
 
 fn gpus() -> usize {
@@ -37,7 +39,7 @@ fn communicator(ranks: Ranks) -> Result<(Device, Communicator)> {
     Ok((device, communicator))
 }
 
-/// The rank that a process of the tests below is.
+/// A process of the tests below, which is a rank.
 #[test]
 fn a_process_that_is_a_rank_with_a_gpu() {
     let Ok(text) = std::env::var(RANK) else { return };
@@ -61,7 +63,7 @@ fn a_process_that_is_a_rank_with_a_gpu() {
     }
 }
 
-/// Sums of several lengths, each looked at.
+/// Sums of several lengths. Each sum is compared.
 fn steps(ranks: Ranks) -> Result<()> {
     println!("joined");
     let (rank, count) = (ranks.rank(), ranks.count());
@@ -98,7 +100,7 @@ fn sizes(ranks: Ranks) -> Result<()> {
     }
 }
 
-/// The device of rank 1 does not come to the sum, although the rank calls it.
+/// The device of rank 1 does not reach the sum, although the rank calls it.
 fn stuck(ranks: Ranks) -> Result<()> {
     let rank = ranks.rank();
     let (device, communicator) = communicator(ranks)?;
@@ -196,7 +198,7 @@ impl Process {
         (0..count).map(start).collect()
     }
 
-    /// What it prints from now on, to the end.
+    /// The rest of its output, to the end.
     fn rest(&mut self) -> String {
         let mut text = String::new();
         self.output.read_to_string(&mut text).expect("it prints text");
@@ -221,7 +223,7 @@ impl Process {
     }
 }
 
-/// What each rank prints to its end.
+/// The output of each rank to its end.
 fn outputs(all: Vec<Process>) -> Vec<String> {
     let readers: Vec<_> =
         all.into_iter().map(|mut one| std::thread::spawn(move || one.rest())).collect();
@@ -274,7 +276,8 @@ fn stop(seed: u64, signal: &str, seconds: u64) -> Duration {
     begun.elapsed()
 }
 
-/// Stops a rank at the moment of each seed, all at the same time, and returns the longest time of [`stop`].
+/// Stops a rank at the moment of each seed, all at the same time, and returns the longest time of
+/// [`stop`].
 fn stop_each(seeds: Range<u64>, signal: &'static str, seconds: u64) -> Duration {
     let one = |seed| std::thread::spawn(move || stop(seed, signal, seconds));
     let threads: Vec<_> = seeds.map(one).collect();
@@ -327,7 +330,7 @@ fn a_device_that_does_not_come_to_a_collective_is_named() {
     }
 }
 
-/// An error, whose kind is that of a missing library, is told on all ranks.
+/// An error about a missing library is reported on all ranks.
 #[test]
 fn a_host_device_among_gpus_is_an_error_on_all_ranks() {
     let _alone = alone();

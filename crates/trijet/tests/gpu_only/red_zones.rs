@@ -1,4 +1,4 @@
-//! A kernel that writes past its buffer is found by its call.
+//! The call of a kernel that writes beyond its buffer reports the write.
 
 use trijet::kernels::{Code, KernelSpec, Out, Shape};
 use trijet::memory::DamagePlace;

@@ -1,5 +1,5 @@
-//! Times from pairs of events compared with those of CUPTI, on the same programs: where they agree,
-//! where pairs mislead, and what each costs. `--nocapture` shows the figures.
+//! Times from pairs of events compared with times from CUPTI, on the same programs: where they
+//! agree, where pairs mislead, and the cost of each. `--nocapture` shows the figures.
 
 use super::conformance::header;
 use super::cuda;
@@ -239,8 +239,8 @@ fn pairs_of_events_count_the_queue_for_an_engine_and_cupti_does_not() -> Result<
     Ok(())
 }
 
-/// Every kind of operation has a time, one with several activities included, and none begins before
-/// its call.
+/// Every kind of operation has a time, even one with several activities, and none starts before its
+/// call.
 #[test]
 fn every_operation_is_found_among_the_activities() -> Result<()> {
     let _alone = crate::alone();

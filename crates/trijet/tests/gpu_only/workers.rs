@@ -1,4 +1,5 @@
-//! Persistent workers on the GPU: the answers of the programs, tasks that run exactly once, and the ends of runs.
+//! Persistent workers on the GPU: the answers of the programs, tasks that run exactly once, and the
+//! ends of runs.
 
 #[path = "../workers/answers.rs"]
 mod answers;
@@ -67,7 +68,7 @@ fn large_programs_have_their_answers_on_a_gpu() -> Result<()> {
     Ok(())
 }
 
-/// Trees of about ten thousand nodes on average, of which each makes its children.
+/// Trees of about ten thousand nodes on average. Each node makes its children.
 #[test]
 fn every_task_runs_exactly_once_on_a_gpu() -> Result<()> {
     let runs =
@@ -161,7 +162,7 @@ fn a_task_without_room_is_named_on_a_gpu() -> Result<()> {
     Ok(())
 }
 
-/// The twin of the statistics: they sum up, and no worker is busy for longer than it is there.
+/// The twin of the statistics: they sum up, and no worker is busy for longer than it exists.
 #[test]
 fn statistics_add_up_on_a_gpu() -> Result<()> {
     let device = Device::open(Select::Cuda(0))?;
@@ -203,7 +204,7 @@ fn every_task_that_is_fed_is_answered_once_on_a_gpu() -> Result<()> {
         assert!(answers.into_iter().eq((0..count).map(echoed)), "{policy:?}");
         assert_eq!((outcome.ran, s.download(&sum)?[0]), (count, count * (count - 1) / 2));
     }
-    // A feed that is dropped lets its workers leave, so the stream ends.
+    // The workers of a dropped feed leave, so the stream ends.
     let mut sum = s.alloc_zeroed::<u64>(1)?;
     let mut feed = s.feed_workers(&ECHO, &RunOptions::default(), (&mut sum,))?;
     feed.push(&[WorkerTask::new(0, 1)])?;

@@ -1,5 +1,5 @@
 //! Litmus programs: each shows one outcome of a choice that the laws leave open (rows marked MAY),
-//! and returns its name. The outcomes of a real GPU are kept beside the tests, and the host device
+//! and returns its name. The outcomes of a real GPU are stored with the tests, and the host device
 //! must be able to have each of them.
 
 mod programs;
@@ -17,7 +17,7 @@ pub(crate) struct Litmus {
     pub(crate) runs: u64,
     /// Orders drawn on the host device.
     seeds: u64,
-    /// The most runs of the exhaustive search.
+    /// The limit for the runs of the exhaustive search.
     searched: u64,
     pub(crate) program: fn(&Device) -> Result<&'static str>,
 }
@@ -60,7 +60,7 @@ pub(crate) const ALL: &[Litmus] = &[
     Litmus { runs: 300, ..Litmus::new(FIRST_USE, p::first_use_of_a_kernel) },
 ];
 
-/// How often each outcome of a program was seen.
+/// The count of each outcome of a program.
 pub(crate) type Seen = BTreeMap<&'static str, u64>;
 
 /// The outcomes on the host device, in drawn orders and in a search.

@@ -1,5 +1,4 @@
-//! The litmus programs. Each ends whatever the device does, and leaves no work and no memory
-//! behind.
+//! The litmus programs. Each ends whatever the device does, and leaves no work and no memory.
 
 use crate::cases::words;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +9,8 @@ use trijet::{
     Stream, StreamOptions,
 };
 
-/// Keeps a stream busy, for about as long as `rounds` say on a GPU; where time is modelled, for
-/// longer than all calls of a program.
+/// Keeps a stream busy: on a GPU for about `rounds`; where time is modelled, for longer than all
+/// calls of a program.
 fn busy(device: &Device, stream: &Stream, rounds: u32) -> Result<()> {
     device.load(&WORK)?;
     if device.info().clock == Clock::Model {
@@ -160,7 +159,7 @@ pub(super) fn order_inside_a_batch(device: &Device) -> Result<&'static str> {
     })
 }
 
-/// Law A19: when a source of `Any` is read. It is written again after the call.
+/// Law A19: the time at which a source of `Any` is read. It is written again after the call.
 pub(super) fn batch_of_any_order(device: &Device) -> Result<&'static str> {
     let (a, b) = (device.stream()?, device.stream()?);
     let (mut source, other) = (pinned(device, 64, 1)?, pinned(device, 64, 2)?);
@@ -179,8 +178,8 @@ pub(super) fn batch_of_any_order(device: &Device) -> Result<&'static str> {
     Ok(if value == 1 { "read-before" } else { "read-after" })
 }
 
-/// Law A23: a free that is complete, and that neither a wait of the host nor an event has shown. A
-/// stamp that is used once tells whether the block is the same.
+/// Law A23: a free that is complete, without a wait of the host or an event that shows it. A stamp
+/// that is used once tells whether the block is the same.
 pub(super) fn finished_free_of_another_stream(device: &Device) -> Result<&'static str> {
     static STAMP: AtomicU64 = AtomicU64::new(1);
     let stamp = STAMP.fetch_add(1, Ordering::Relaxed);
@@ -199,7 +198,7 @@ pub(super) fn finished_free_of_another_stream(device: &Device) -> Result<&'stati
     Ok(if value == stamp { "the-freed-block" } else { "another-block" })
 }
 
-/// Law A25: a free that is complete, which the host has not seen.
+/// Law A25: a free that is complete, and whose completion the host has not seen.
 pub(super) fn trim_of_an_unseen_free(device: &Device) -> Result<&'static str> {
     let (a, c) = (device.stream()?, device.stream()?);
     device.trim_memory(Bytes(0))?;
@@ -216,7 +215,7 @@ pub(super) fn trim_of_an_unseen_free(device: &Device) -> Result<&'static str> {
     Ok(if after < before { "returned" } else { "kept" })
 }
 
-/// Law A28: in which order two host functions run, and whether they overlap. Each waits for the
+/// Law A28: the order in which two host functions run, and whether they overlap. Each waits for the
 /// other for a short time only.
 pub(super) fn host_functions_of_two_streams(device: &Device) -> Result<&'static str> {
     const LOOKS: u32 = 2_000;
@@ -243,7 +242,7 @@ pub(super) fn host_functions_of_two_streams(device: &Device) -> Result<&'static 
     })
 }
 
-/// Law A41: whether the host waits when 1100 operations are behind a busy stream.
+/// Law A41: whether the host waits when 1100 operations follow a busy stream's kernel.
 pub(super) fn many_operations(device: &Device) -> Result<&'static str> {
     let (stream, event) = (device.stream()?, device.event()?);
     let x = plain(&stream, 64, 0)?;

@@ -13,11 +13,11 @@ pub(crate) enum Context {
     HostTask,
     /// The function of a task of a region, with its stream.
     Region,
-    /// The closure of a recording, with a stream of it.
+    /// The closure of a recording, with one of its streams.
     Recording,
     /// The closure of a recording, with another stream.
     BesideRecording,
-    /// Between the begin and the end of a capture of another stream, in the strictest mode.
+    /// Between the start and the end of a capture of another stream, in the strictest mode.
     BesideCapture,
     /// The same, with the captured stream.
     Captured,
@@ -25,9 +25,9 @@ pub(crate) enum Context {
     Fork,
     /// After the loss of the device.
     Lost,
-    /// A destructor of thread-local storage, before those of the library.
+    /// A destructor of thread-local storage, before the destructors of the library.
     ThreadEnd,
-    /// A destructor of thread-local storage, after those of the library.
+    /// A destructor of thread-local storage, after the destructors of the library.
     LateThreadEnd,
     /// A drop while a panic unwinds.
     Unwinding,
@@ -51,11 +51,14 @@ pub(crate) const ALL: [Context; 14] = [
     Context::Unwinding,
 ];
 
-/// Those that are tried on a GPU. The others are left to host devices:
+/// The contexts that are tried on a GPU. The others are left to host devices:
 ///
-/// - the child of a fork: CUDA does not support it, and a call that is wrongly let through may harm the parent;
-/// - the loss of a device: it costs the process its context, so each cell would need a process of its own;
-/// - destructors of thread-local storage: the driver has storage of its own, whose end the library does not see.
+/// - the child of a fork: CUDA does not support it, and a call that is wrongly let through may harm
+///   the parent;
+/// - the loss of a device: it costs the process its context, so each cell would need a separate
+///   process;
+/// - destructors of thread-local storage: the driver has such storage too, and the library does not
+///   see its end.
 pub(crate) const ON_CUDA: [Context; 10] = [
     Context::Plain,
     Context::HostFn,

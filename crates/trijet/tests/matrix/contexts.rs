@@ -47,8 +47,8 @@ thread_local! {
     static AT_END: RefCell<AtDrop> = const { RefCell::new(AtDrop(None)) };
 }
 
-/// Makes the call in the context. In a child of a fork `demand` judges the answer, since nothing returns from
-/// there.
+/// Makes the call in the context. In a child of a fork `demand` judges the answer, because nothing
+/// returns from there.
 pub(crate) fn run(
     context: Context,
     (held, call): (Held, Call),
@@ -140,7 +140,7 @@ fn at_thread_end(later: Later, is_late: bool) -> Result<()> {
     if is_late {
         AT_END.with_borrow(|_| ());
     }
-    // The library has thread-locals from here on.
+    // From here on the library has thread-locals.
     let s = later.held.device.stream()?;
     let x = s.upload(&[9_u8; 4])?;
     s.wait(&later.held.device.event()?)?;
@@ -169,7 +169,7 @@ fn in_task(context: Context, held: Held, call: Call) -> Outcome<Ran> {
     }
     let finished = tasks.finish();
     let ran = received.recv().map_err(|_| format!("the task did not run: {finished:?}"))?;
-    // An operation that a region cannot have is an error of its task, too.
+    // An operation that is refused in a region is an error of its task, too.
     if matches!(ran.got, Got::Answer(Ok(()))) {
         because("the tasks", finished)?;
     }

@@ -22,8 +22,8 @@ pub(super) fn child(
     demand: impl Fn(&Got) -> Result<(), String>,
 ) -> Result<Ran, String> {
     let stream = held.device.stream().map_err(|error| error.to_string())?;
-    // SAFETY: the child makes one call of the library, drops, prints and ends. The system keeps its allocator fit for
-    // use in a child, and only this thread prints.
+    // SAFETY: the child makes one call of the library, drops, prints and ends. The system keeps its
+    // allocator fit for use in a child, and only this thread prints.
     let process = unsafe { fork() };
     if process == 0 {
         // SAFETY: a timer of the child, which nothing else of it uses.
@@ -37,11 +37,11 @@ pub(super) fn child(
                 1
             }
         };
-        // SAFETY: the child has nothing to flush: what it printed is a whole line.
+        // SAFETY: the child has nothing to flush: its output is a whole line.
         unsafe { _exit(code) };
     }
     let mut status = 0;
-    // SAFETY: the place is that of one number, and the process is the child of above or -1.
+    // SAFETY: the place has room for one number, and the process is the child from above or -1.
     let ended = unsafe { waitpid(process, &raw mut status, 0) };
     assert!(process > 0 && ended == process, "the system forks, and waits");
     match (status & 0x7f, status >> 8) {
@@ -50,7 +50,7 @@ pub(super) fn child(
         (HANGS, _) => return Err("the child hangs".to_owned()),
         (signal, _) => return Err(format!("signal {signal} ends the child")),
     }
-    // The call is still to be dropped in the parent.
+    // The parent still has to drop the call.
     drop(call);
     Ok(Ran { got: Got::Answer(Ok(())), held })
 }

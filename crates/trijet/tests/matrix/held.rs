@@ -7,7 +7,7 @@ use trijet::{Buffer, Builder, Device, PinnedBuffer, Result, Select, Stream};
 /// Opens the device of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Open {
-    /// A host device of its own.
+    /// A new host device.
     Host,
     /// The first CUDA device.
     Cuda,
@@ -32,9 +32,11 @@ impl Open {
         }
     }
 
-    /// Devices, whose calls a checker reads on the host. The first change of a graph loses a device that `is_to_be_lost`.
+    /// Devices, whose calls a checker reads on the host. The first change of a graph loses a device
+    /// that `is_to_be_lost`.
     pub(crate) fn devices(self, is_to_be_lost: bool) -> Result<Vec<Device>> {
-        // A checker is of a driver, and CUDA has one in a process: it would report the cells before.
+        // A checker belongs to a driver, and CUDA has one driver in a process: it would report the
+        // cells before.
         let builder = match self {
             Self::Cuda => self.builder(),
             Self::Host => self.builder().check(CheckOptions::default()),
@@ -51,7 +53,7 @@ impl Open {
 pub(crate) const LEN: usize = 64;
 /// The bytes of `x`, `y` and `h` before the call.
 pub(crate) const BEFORE: [u8; 3] = [1, 2, 3];
-/// What verbs write.
+/// The value that verbs write.
 pub(crate) const WRITTEN: u8 = 7;
 
 /// The handles of a program.
@@ -95,7 +97,7 @@ impl Held {
     }
 }
 
-/// A small job in a stream of its own. Returns whether its bytes are right.
+/// A small job in a new stream. Returns whether its bytes are right.
 pub(crate) fn job(device: &Device) -> Result<bool> {
     let s = device.stream()?;
     let mut x = s.upload(&[5_u8; LEN])?;

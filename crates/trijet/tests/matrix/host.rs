@@ -8,7 +8,7 @@ fn every_verb_has_the_answer_of_the_laws_in_every_context() {
     cells::demand("matrix::cells_of_a_context", cells::Open::Host);
 }
 
-/// What a process of the test above runs.
+/// The cells that a process of the test above runs.
 #[test]
 #[ignore = "run in processes of their own by every_verb_has_the_answer_of_the_laws_in_every_context"]
 fn cells_of_a_context() {

@@ -1,9 +1,11 @@
-//! Every public verb that reaches the driver or takes a lock, in every context that a program can call it from.
+//! Every public verb that reaches the driver or takes a lock, in every context that a program can
+//! call it from.
 //!
-//! `verbs` is the table: a verb, how to call it, and the row of its answers. A cell is one verb in one context. Each
-//! cell has handles of its own, gives the answer of its row, has its effect or none, and leaves a device that works
-//! where the laws say so. The cells of a context run in a process of their own, so a cell that hangs or ends its
-//! process is one failure with a name, and the cells after it run in another process.
+//! `verbs` is the table: a verb, how to call it, and the row of its answers. A cell is one verb in
+//! one context. Each cell has new handles, gives the answer of its row, has its effect or none, and
+//! leaves a device that works if the laws promise that. The cells of a context run in a separate
+//! process, so a cell that hangs or ends its process is one failure with a name, and the cells
+//! after it run in another process.
 
 mod cell;
 mod context;
@@ -31,10 +33,10 @@ const FIRST: &str = "TRIJET_MATRIX_FIRST";
 /// A cell that takes this long hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// After so many cells of a context that end their process or hang, the rest is not tried.
+/// When this many cells of a context have ended their process or hung, the rest is not tried.
 const DEATHS_MAX: usize = 4;
 
-/// What a process prints before each cell, and at its end.
+/// The line that a process prints before each cell, and the one at its end.
 const BEGIN: &str = "@begin ";
 const END: &str = "@end";
 
@@ -46,7 +48,8 @@ enum Ended {
     In(usize, &'static str),
 }
 
-/// Runs the cells of a context from `first` on in a process, the ignored test `cells` of this program.
+/// Runs the cells of a context from `first` on in a process, the ignored test `cells` of this
+/// program.
 fn process(
     (cells, open): (&str, Open),
     context: Context,
@@ -119,8 +122,8 @@ fn faults_in(cells: (&str, Open), context: Context) -> Vec<String> {
     faults
 }
 
-/// Demands the right answer of each verb in each context of these devices. `cells` is the path of the ignored test of this
-/// program that calls [`run_cells`].
+/// Demands the right answer of each verb in each context of these devices. `cells` is the path of
+/// the ignored test of this program that calls [`run_cells`].
 pub(crate) fn demand(cells: &str, open: Open) {
     let contexts = match open {
         Open::Host => &ALL[..],

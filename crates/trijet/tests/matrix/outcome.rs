@@ -1,4 +1,4 @@
-//! The outcome of a call, and of what is around it.
+//! The outcome of a call, and of its context.
 
 use super::held::Held;
 use super::verbs::verb::Call;
@@ -7,10 +7,10 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use trijet::{Result, Stream};
 
-/// What a process prints before a fault.
+/// The line that a process prints before a fault.
 pub(crate) const FAULT: &str = "@fault ";
 
-/// What a call returned.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) enum Got {
     Answer(Result<()>),
@@ -36,7 +36,7 @@ pub(crate) struct Ran {
 
 pub(crate) type Outcome<T> = std::result::Result<T, String>;
 
-/// How a context itself fails.
+/// The failure of a context itself.
 pub(crate) fn because<T>(what: &str, outcome: Result<T>) -> Outcome<T> {
     outcome.map_err(|error| format!("{what}: {error}"))
 }
@@ -46,7 +46,7 @@ fn words(payload: &(dyn Any + Send)) -> String {
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no text").to_owned()
 }
 
-/// Makes the call. What it captured is dropped here, too.
+/// Makes the call. The values that it captured are dropped here, too.
 pub(crate) fn made(call: Call, held: &mut Held, stream: &Stream) -> Got {
     match catch_unwind(AssertUnwindSafe(|| call(held, stream))) {
         Ok(answer) => Got::Answer(answer),

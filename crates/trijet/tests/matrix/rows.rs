@@ -32,9 +32,9 @@ pub(crate) struct Row {
     plain: Answer,
     /// In a host function (law A28).
     host_fn: Answer,
-    /// In the function of a task, also on the host.
+    /// In the function of a task, on a stream or on the host.
     task: Answer,
-    /// In a recording, with a stream of it (law A33).
+    /// In a recording, with one of its streams (law A33).
     recording: Answer,
     /// In the function of a task of a region, with its stream.
     region: Answer,
@@ -46,7 +46,7 @@ pub(crate) struct Row {
     fork: Answer,
     /// After the loss of the device (law A40).
     lost: Answer,
-    /// It waits for the device, which is refused beside a capture and ends it (law A33).
+    /// It waits for the device. During a capture this is refused and ends the capture (law A33).
     pub(crate) ends_captures: bool,
 }
 
@@ -81,7 +81,7 @@ pub(crate) const DEVICE_WAIT: Row = device_wait(DEVICE);
 pub(crate) const OBJECT: Row = Row { lost: MAY_BE_LOST, ..DEVICE };
 /// It opens devices, or uses others.
 pub(crate) const OTHER_DEVICE: Row = Row { lost: Does, ..DEVICE };
-/// It enqueues in streams of its own, which are none of a region.
+/// It enqueues in new streams, which are not streams of a region.
 pub(crate) const OWN_STREAMS: Row = Row { region: CAPTURING, ..DEVICE };
 /// The same on other devices.
 pub(crate) const EXPLORES: Row = Row { lost: Does, ..OWN_STREAMS };
@@ -104,7 +104,7 @@ pub(crate) const NCCL: Row = Row {
     ..OWN_STREAMS
 };
 
-/// An operation that can be a node of a graph. The memory is not that of the task of a region.
+/// An operation that can be a node of a graph. Its memory does not belong to the task of a region.
 pub(crate) const NODE: Row = Row { region: INVALID, ..DEVICE };
 /// The same with memory that is no argument of the graph, either.
 pub(crate) const NODE_OF_OTHER_MEMORY: Row = Row { recording: INVALID, ..NODE };
@@ -131,7 +131,8 @@ pub(crate) const FOREIGN: Row = Row {
 };
 /// An allocation: no graph of another library can have it.
 pub(crate) const ALLOC: Row = Row { captured: CAPTURING, ..DEVICE };
-/// A query, a wait or a record of the stream, or a copy whose caller gets or gives the bytes at the call.
+/// A query, a wait or a record of the stream, or a copy whose caller gets or gives the bytes at the
+/// call.
 pub(crate) const WAITS: Row =
     Row { recording: CAPTURING, region: CAPTURING, captured: CAPTURING, ..DEVICE };
 /// The same of a stream that may have no work.
@@ -149,7 +150,7 @@ pub(crate) const WAITS_FOR_TASKS: Row = {
     Row { task: outside, region: outside, lost: MAY_BE_LOST, ..DEVICE }
 };
 
-/// The same, and it enqueues in a stream of its own afterwards.
+/// The same, and it enqueues in a new stream afterwards.
 pub(crate) const RESULTS: Row = Row { region: CAPTURING, ..WAITS_FOR_TASKS };
 
 impl Row {

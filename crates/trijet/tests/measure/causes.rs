@@ -55,7 +55,7 @@ fn a_gap_behind_a_late_host_is_split_by_its_calls() {
     assert_eq!(compute_causes(&s, 1..30, 0), expected);
 }
 
-/// The thread waits for the reader before the first chunk and before the second one, and for the disk in the end.
+/// The thread waits for the reader before the first two chunks, and for the disk in the end.
 #[test]
 fn idle_time_in_which_the_host_waited_for_its_engines_is_of_these() {
     let mut s = Script::default();

@@ -137,7 +137,7 @@ fn communication_is_exposed_where_its_device_computes_nothing() {
     (pulled.device, pulled.route) = (DeviceId(1), Some(route(0, 1)));
     let m = figures(&s);
     let time = |busy, exposed| Exposure { busy: Nanos(busy), exposed: Nanos(exposed) };
-    // Device 0: 5..30 without 0..10; the upload beside NCCL alone. Device 1: 40..46.
+    // Device 0: 5..30 without 0..10; the upload together with NCCL only. Device 1: 40..46.
     let found: Vec<_> = m.devices.iter().map(|one| (one.copies, one.communication)).collect();
     assert_eq!(found, [(time(4, 4), time(25, 20)), (time(0, 0), time(10, 6))]);
     assert_eq!((m.communication, m.exposed_copy), (time(35, 26), Nanos(4)));
@@ -197,7 +197,7 @@ fn a_window_clips_what_it_cuts() {
     assert_eq!(m.elapsed(), Nanos(9));
 }
 
-/// Three uploads queued on one engine by three streams: pairs of events say that all began at 0.
+/// Three uploads queued on one engine by three streams: by pairs of events, all began at 0.
 #[test]
 fn queueing_for_an_engine_is_not_work() {
     let mut s = Script::default();
@@ -280,7 +280,7 @@ fn a_bound_above_every_engine_is_that_of_the_link() {
     let text = engine.to_string();
     assert!(text.starts_with("20 ns measured, limited by "), "{text}");
     assert!(!text.contains("efficiency") && !text.contains("at best"), "{text}");
-    // The caller knows what needs the most time, and the critical path must agree.
+    // The caller knows which part needs the most time, and the critical path must agree.
     let limit = Limit::Host(HostEngine::Reader);
     let reader = summary(Some(Nanos(20)), Some(Need { limit, time: Nanos(16), next: None }));
     let words = "(the device; no single limit: reader and download are nearest)";
@@ -288,7 +288,8 @@ fn a_bound_above_every_engine_is_that_of_the_link() {
     assert!(!reader.to_string().contains("<- limits"));
 }
 
-/// The upload ended at 20 by the clock of the device, and the wait for it at 15 by that of the host.
+/// The upload ended at 20 by the clock of the device, and the wait for it at 15 by the clock of the
+/// host.
 #[test]
 fn times_within_the_error_of_the_clocks_contradict_nothing() {
     let mut s = Script::default();

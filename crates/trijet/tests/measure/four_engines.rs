@@ -1,5 +1,6 @@
-//! Uploads, kernels, copies between devices and downloads of one program at once, on the virtual clock. The
-//! expected times are computed here from the numbers of the model, and not by the library.
+//! Uploads, kernels, copies between devices and downloads of one program at once, on the virtual
+//! clock. The expected times are computed here from the numbers of the model, and not by the
+//! library.
 
 use std::ops::Range;
 use trijet::comm::{LayerPipeline, MicroBatchOrder};
@@ -21,18 +22,18 @@ const COPY: u64 = LATENCY + BYTES;
 const KERNEL: u64 = LATENCY + 2 * BYTES / 8;
 const COUNT: usize = 10;
 
-/// How a stage gets memory for what lies between its kernels.
+/// The source of the memory between the kernels of a stage.
 #[derive(Clone, Copy, PartialEq)]
 enum Between {
     /// It was allocated before.
     Kept,
-    /// Each kernel allocates its result, which the next one drops.
+    /// Each kernel allocates its result, and the next one drops it.
     Dropped,
     /// The same, and the host waits for each stage.
     Waited,
 }
 
-/// A host that needs no time, two devices of which each engine has a simple rate.
+/// A host that needs no time, and two devices. Each of their engines has a simple rate.
 fn config() -> HostConfig {
     let cost = CostModel {
         link_rate: 1e9,
@@ -53,7 +54,7 @@ fn config() -> HostConfig {
 struct Traced(Vec<Op>, Dag);
 
 impl Traced {
-    /// When each operation of an engine ran, in order.
+    /// The times of the operations of an engine, in order.
     fn spans(&self, device: u32, engine: Engine) -> Vec<Range<u64>> {
         let Self(ops, dag) = self;
         let mine = |op: &usize| (ops[*op].device, ops[*op].engine) == (DeviceId(device), engine);
@@ -88,7 +89,7 @@ fn traced(
     Ok(Traced(trace.ops, dag))
 }
 
-/// `kernels` kernels, the last of which writes `y`.
+/// `kernels` kernels. The last one writes `y`.
 fn stage(
     (s, kernels, between): (&Stream, usize, Between),
     kept: &mut [Buffer<f32>],
@@ -116,8 +117,8 @@ fn stage(
     s.launch(&AFFINE_F32, (1.0, 1.0, &last, y))
 }
 
-/// Micro-batches are uploaded to device 0, computed, copied to device 1, computed there and downloaded. Each
-/// stage has so many kernels.
+/// Micro-batches are uploaded to device 0, computed, copied to device 1, computed there and
+/// downloaded. Each stage has this many kernels.
 fn four_engines(
     config: HostConfig,
     (kernels, between): (usize, Between),
@@ -152,8 +153,8 @@ fn four_engines(
     Ok(trace)
 }
 
-/// Equal micro-batches take the time of one through all engines, and one more time of the engine with the
-/// most work for each further one.
+/// Equal micro-batches take the time of one through all engines, and one more time of the engine
+/// with the most work for each further one.
 #[test]
 fn four_engines_take_as_long_as_the_busiest_with_fill_and_drain() -> Result<()> {
     for kernels in [1, 2, 4, 7] {
@@ -179,9 +180,10 @@ fn four_engines_take_as_long_as_the_busiest_with_fill_and_drain() -> Result<()> 
     Ok(())
 }
 
-/// With short kernels, copies follow each other without a gap: uploads from 0 on, copies between devices after an upload
-/// and a kernel, downloads after two of each and one copy between devices. All of them work from then to the last upload. In this time
-/// device 0 has a kernel for each but the first three uploads.
+/// With short kernels, copies follow each other without a gap. Uploads start at 0, copies between
+/// devices after an upload and a kernel, and downloads after two uploads, two kernels and one copy
+/// between devices. All of them work from then to the last upload. In this time device 0 has a
+/// kernel for each but the first three uploads.
 #[test]
 fn four_engines_work_at_once() -> Result<()> {
     let run = four_engines(config(), (1, Between::Dropped), TimesFrom::Activity)?;
@@ -191,7 +193,7 @@ fn four_engines_work_at_once() -> Result<()> {
     assert_eq!(copies.length(), Nanos((count - 2) * COPY - 2 * KERNEL));
     let all = copies.and(&run.busy(0, Engine::Compute));
     assert_eq!(all.length(), Nanos((count - 3) * KERNEL));
-    // Device 0 computes under each copy between devices but the last one.
+    // Device 0 computes during each copy between devices but the last one.
     let metrics = run.metrics();
     let time =
         Exposure { busy: Nanos(count * COPY), exposed: Nanos(count * COPY - (count - 1) * KERNEL) };
@@ -204,8 +206,9 @@ fn four_engines_work_at_once() -> Result<()> {
     Ok(())
 }
 
-/// Memory that the stages allocate and drop for each micro-batch delays no copy between devices, be it from the heap
-/// or from a pool of the driver. A host that waits does.
+/// Memory that the stages allocate and drop for each micro-batch delays no copy between devices,
+/// whether it comes from the heap or from a pool of the driver. A host that waits does delay
+/// copies.
 #[test]
 fn temporary_buffers_leave_no_gap_between_copies_of_devices() -> Result<()> {
     let from = TimesFrom::Activity;
@@ -224,7 +227,7 @@ fn temporary_buffers_leave_no_gap_between_copies_of_devices() -> Result<()> {
         );
         assert_ne!(peers(config(), kernels, Between::Waited)?, kept, "{kernels} kernels");
     }
-    // A host that needs time for its calls makes none for memory of the heap.
+    // A host that needs time for its calls makes no call for memory of the heap.
     let cost = CostModel { enqueue: Nanos(1000), event_call: Nanos(120), ..config().cost };
     let slow = HostConfig { cost, ..config() };
     let kept = peers(slow.clone(), 3, Between::Kept)?;
@@ -248,8 +251,9 @@ fn the_devices_of_a_trace_have_one_clock() -> Result<()> {
     Ok(())
 }
 
-/// A kernel and a copy of its result to the other device take turns. With one buffer the next kernel waits for the copy,
-/// so every copy is exposed. With two buffers the next kernel runs at the begin of the copy, and the rest of the copy is exposed.
+/// A kernel and a copy of its result to the other device take turns. With one buffer the next
+/// kernel waits for the copy, so every copy is exposed. With two buffers the next kernel runs at
+/// the start of the copy, and the rest of the copy is exposed.
 #[test]
 fn communication_that_no_kernel_hides_is_reported_exactly() -> Result<()> {
     for buffers in [1, 2] {

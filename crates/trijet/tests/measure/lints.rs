@@ -52,7 +52,7 @@ fn a_kernel_of_the_legacy_stream_between_blocking_streams_is_flagged() {
     silent(&recorded(|device| program(device, false)), Rule::LegacyBarrier);
 }
 
-/// The cost of a barrier, computed by hand: the second kernel could have begun at 2, when it was
+/// The cost of a barrier, computed by hand: the second kernel could have started at 2, when it was
 /// enqueued.
 #[test]
 fn a_legacy_barrier_costs_the_time_that_no_other_cause_explains() {
@@ -140,8 +140,9 @@ fn far_more_streams_than_work_at_once_are_flagged() {
 }
 
 /// A run with 8 hardware queues, to which the streams were dealt in turn. Each stream enqueues a
-/// kernel of 1000 and one of `second`, before the next stream does. The first kernel of a stream waits
-/// for that of the stream before it in its queue; the second one follows the first one.
+/// kernel of 1000 and one of `second`, before the next stream does. The first kernel of a stream
+/// waits for the first kernel of the stream before it in its queue; the second kernel follows the
+/// first one.
 fn dealt(streams: u32, second: u64) -> Vec<Op> {
     let mut s = Script::default();
     for stream in 0..streams {
@@ -227,7 +228,7 @@ fn lone_kernels_that_wait_are_not_blamed_on_queues() {
     assert_eq!(shared(&s.ops, Some(8), Kernels::Several), None);
 }
 
-/// Of nine streams with four queues, where the seed shares them, and with 32.
+/// Nine streams with four queues, where the seed shares them, and with 32.
 #[test]
 fn a_run_of_the_host_device_is_flagged_only_if_streams_shared_queues() -> Result<()> {
     let run = |seed, queues| -> Result<bool> {
@@ -252,7 +253,7 @@ fn a_run_of_the_host_device_is_flagged_only_if_streams_shared_queues() -> Result
         device.synchronize()?;
         let trace = device.take_trace()?;
         assert_eq!(trace.hardware_queues, Some(queues));
-        // As `trijet check` has it from a file.
+        // As `trijet check` reads it from a file.
         let mut file = Writer::new(Vec::new(), &trace.about("nine streams"))?;
         trace.ops.iter().try_for_each(|op| file.push(op))?;
         let bytes = file.finish()?;
@@ -274,7 +275,8 @@ fn a_run_of_the_host_device_is_flagged_only_if_streams_shared_queues() -> Result
     Ok(())
 }
 
-/// Case 42: one graph over two memories, launched in two streams, and its twin with a graph for each.
+/// Case 42: one graph over two memories, launched in two streams, and its twin with a graph for
+/// each.
 #[test]
 fn launches_of_one_graph_in_two_streams_are_flagged() -> Result<()> {
     let run = |graphs: usize| -> Result<Vec<Op>> {
@@ -397,7 +399,7 @@ fn all_chunks_in_one_stream_are_flagged_with_the_bound() {
     });
     let lint = flagged(&faulty, Rule::NoOverlap);
     // Two copies of 1 MiB, 22 us each with their latency, and a kernel: each chunk could hide more
-    // than one copy behind another one.
+    // than one copy during another one.
     assert!(lint.saved > Nanos(8 * 18_000), "{lint}");
     silent(&recorded(|device| role_streams(device, 8, 3)), Rule::NoOverlap);
 }
@@ -412,7 +414,8 @@ fn allocating_without_a_stream_in_a_loop_is_flagged() {
         faulty.called(Compute, 1, t + 100..t + 110, t + 110..t + 500);
         faulty.call(OpKind::FreeNow, t + 510..t + 560);
     }
-    // Three allocations of 100 and three frees of 50 beside the first and the last.
+    // Three allocations of 100 and three frees of 50, without the first allocation and the last
+    // free.
     assert_eq!(flagged(&faulty.ops, Rule::SyncAlloc).saved, Nanos(450));
     let mut corrected = Script::default();
     corrected.call(OpKind::AllocNow, 0..100);
@@ -422,7 +425,7 @@ fn allocating_without_a_stream_in_a_loop_is_flagged() {
     }
     corrected.call(OpKind::FreeNow, 5_000..5_050);
     silent(&corrected.ops, Rule::SyncAlloc);
-    // Memory that is kept is no loop of allocating and freeing.
+    // Allocations that are kept are no loop of allocating and freeing.
     let mut kept = Script::default();
     for n in 0..4 {
         kept.call(OpKind::AllocNow, 100 * n..100 * n + 50);
@@ -467,7 +470,7 @@ fn thousands_of_small_copies_are_flagged() {
         Ok(())
     });
     let lint = flagged(&faulty, Rule::SmallCopy);
-    // A call takes 1 us of the host; 199 of them are too many.
+    // A call takes 1 us of the host; 199 of the calls are too many.
     assert!(lint.saved >= Nanos(199_000), "{lint}");
     let corrected = recorded(|device| {
         let stream = device.stream()?;
@@ -533,7 +536,7 @@ fn a_host_that_computes_between_its_calls_is_flagged() {
         }
         s.ops
     };
-    // Calls every 210: each kernel ends 100 after its call, 100 before the next call begins.
+    // Calls every 210: each kernel ends 100 after its call, 100 before the next call starts.
     assert_eq!(flagged(&program(200), Rule::HostLate).saved, Nanos(4 * 100));
     silent(&program(20), Rule::HostLate);
 }
@@ -545,7 +548,7 @@ fn a_good_pipeline_gets_no_remark() {
     assert!(all.is_empty(), "{all:#?}");
 }
 
-/// Case 54, as the library records it: a pool that keeps nothing gives memory back at each wait.
+/// Case 54, as the library records it: a pool that keeps nothing returns memory at each wait.
 #[test]
 fn a_pool_that_keeps_nothing_is_flagged_in_a_program_that_runs() {
     let program = |device: &Device, keep: Bytes| -> Result<()> {
@@ -584,8 +587,8 @@ fn a_kernel_loaded_between_others_is_flagged_in_a_program_that_runs() {
     silent(&recorded(|device| program(device, true)), Rule::FirstUseLoad);
 }
 
-/// The program's calls about events have a place and a time. Those of the ordering are inside the
-/// call that needed them.
+/// The program's calls about events have a place and a time. The calls of the ordering are inside
+/// the call that needed them.
 #[test]
 fn records_and_waits_of_the_program_say_where_they_are() {
     let ops = recorded(|device| {

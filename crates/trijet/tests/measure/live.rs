@@ -17,7 +17,7 @@ pub(crate) fn device() -> Device {
     Device::host(config).expect("a host device").remove(0)
 }
 
-/// The ledger of `program` on a new device. Kernels are loaded before.
+/// The ledger of `program` on a new device. Kernels are loaded before it runs.
 pub(crate) fn recorded(program: impl FnOnce(&Device) -> Result<()>) -> Vec<Op> {
     let device = device();
     let record = || -> Result<Vec<Op>> {
@@ -68,7 +68,7 @@ fn less_than_two_percent_of_a_run_is_unexplained() {
         assert_eq!(dag.contradictions(), 0, "one clock");
         let (unknown, length) = unknown(&ops, &dag);
         assert!(unknown * 50 < length, "{slots} slots: {unknown} of {length} ns");
-        // Without waits between streams, more than that has no known cause.
+        // Without the waits between streams, more than 2 % has no known cause.
         let bare: Vec<Op> = ops
             .iter()
             .filter(|op| !matches!(op.kind, trijet::trace::OpKind::Wait { .. }))

@@ -72,7 +72,7 @@ fn a_host_that_waits_and_computes_is_on_the_path() {
     assert_eq!(by, expected);
 }
 
-/// The legacy stream waited for two kernels of blocking streams when the copy was staged: the call
+/// The legacy stream waited for two kernels of blocking streams when the copy was staged. The call
 /// went on after the longer one.
 #[test]
 fn a_staged_copy_has_waited_for_all_that_its_stream_held() {
@@ -87,7 +87,7 @@ fn a_staged_copy_has_waited_for_all_that_its_stream_held() {
         before.filter(|(_, edge)| *edge == Edge::Waited).map(|(node, _)| *node).collect::<Vec<_>>()
     };
     assert_eq!(waited(&s), [DagNode::work(1)]);
-    // A call that returned before that has waited for none of them.
+    // A call that returned before that time has waited for none of them.
     s.ops[2].call = Some(times(1..9));
     assert_eq!(waited(&s), []);
 }
@@ -150,13 +150,13 @@ fn rescaling_runs_the_graph_again() {
     assert_eq!(with(Category::Engine(Compute), 2.0), 47);
     // Without the kernel of 15 the download begins at 10 + 2 and ends at 17.
     assert_eq!(with(Category::Engine(Compute), 0.0), 17);
-    // Uploads that take no time: the kernel begins when it was enqueued, 2 + 15 + 2 + 5.
+    // Uploads that take no time: the kernel starts when it was enqueued, 2 + 15 + 2 + 5.
     assert_eq!(with(Category::Engine(Upload), 0.0), 24);
 }
 
-/// A wait for the device follows the work since the previous wait, and an operation of the legacy
-/// stream follows the work of blocking streams since the previous one. So the number of edges grows
-/// with the entries and not with the streams.
+/// A wait for the device follows the work since the previous wait. An operation of the legacy
+/// stream follows the work of blocking streams since the previous such operation. So the number of
+/// edges grows with the entries and not with the streams.
 #[test]
 fn the_graph_is_linear_in_the_records() {
     let size = |rounds: u64| {

@@ -115,7 +115,7 @@ proptest! {
         prop_assert!(slack.iter().flatten().any(|slack| slack.0 == 0), "the last one has no slack");
     }
 
-    /// Each node of the graph follows its predecessors, also if the times contradict the edges.
+    /// Each node of the graph follows its predecessors, even if the times contradict the edges.
     #[test]
     fn the_order_of_the_graph_is_topological(draws in draws()) {
         let s = script(&draws);

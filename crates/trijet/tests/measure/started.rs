@@ -34,7 +34,7 @@ fn what_an_engine_did_before_precedes_what_it_did_later() {
     assert!(dag.before(DagNode::work(1)).contains(&(DagNode::work(0), Edge::Engine)));
 }
 
-/// A kernel may begin before its launch has returned: at 50, in a call of 40 to 60.
+/// A kernel may start before its launch has returned: at 50, in a call of 40 to 60.
 #[test]
 fn work_that_began_inside_its_call_is_not_moved_to_the_calls_end() {
     let mut s = Script::default();
@@ -54,8 +54,8 @@ fn a_call_that_waited_for_a_part_of_its_copy_contradicts_nothing() {
     assert_eq!((dag.work(0), dag.call(0), dag.contradictions()), (Some(50..90), Some(40..60), 0));
 }
 
-/// On the host device both sources of times give the same figures: the graph finds by the laws what
-/// pairs of events do not show.
+/// On the host device both sources of times give the same figures: the graph finds by the laws the
+/// times that pairs of events do not show.
 #[test]
 fn event_pairs_and_engine_times_give_the_same_busy_times() -> Result<()> {
     let run = |from| -> Result<_> {
@@ -86,7 +86,8 @@ fn event_pairs_and_engine_times_give_the_same_busy_times() -> Result<()> {
     Ok(())
 }
 
-/// Two uploads of two streams, ready at the same time. With pairs of events the summary says so.
+/// Two uploads of two streams, ready at the same time. With pairs of events the summary reports
+/// that.
 #[test]
 fn a_summary_warns_of_queues_that_pairs_of_events_count_as_work() {
     let mut s = Script::default();

@@ -1,4 +1,4 @@
-//! Whether two operations overlapped, and why not: one test for each answer.
+//! Whether two operations overlapped, and if not, why: one test for each answer.
 
 use crate::script::Script;
 use trijet::Nanos;
@@ -89,14 +89,14 @@ fn times_that_say_nothing_decide_nothing() {
     let dag = s.dag();
     let pairs = ask(&s, &dag, TimeSource::EventPairs);
     let unusable = |op, why| Concurrency::Unusable { op, why };
-    // Ready at 0 and complete at 20: it may have begun at any time between.
+    // Ready at 0 and complete at 20: it may have started at any time between.
     assert_eq!(pairs.concurrency(0, 1, None), unusable(1, UnusableTimes::ReadyToEnd));
     assert_eq!(pairs.concurrency(0, 2, None), unusable(2, UnusableTimes::Missing));
     assert_eq!(pairs.concurrency(0, 3, None), unusable(3, UnusableTimes::Empty));
 }
 
 /// Isolated times 10 and 10: complete at 10 and 20, so the second ran 10..20. Isolated times 10 and
-/// 18: the second ran from 2 on at the latest. Isolated times 10 and 5: what the second did before
+/// 18: the second ran from 2 at the latest. Isolated times 10 and 5: the work of the second before
 /// 15 is unknown.
 #[test]
 fn durations_measured_alone_settle_what_pairs_of_events_leave_open() {
@@ -150,7 +150,7 @@ fn a_summary_says_of_each_pair_of_engines_whether_it_overlapped() {
             pair("compute and download", 0)
         ]
     );
-    // Kernels ran for 15, of which 12..20 beside an upload.
+    // Kernels ran for 15, and 12..20 of it was during an upload.
     assert!((summary.pairs[0].share - 8.0 / 15.0).abs() < 1e-9);
     let text = summary.figures();
     assert!(text.contains("at once: upload and compute 8 ns (53 %)"), "{text}");

@@ -1,5 +1,5 @@
-//! The calls of a run, as input of the judge: what the host threads asked of the driver, in order,
-//! with the accesses that each call declared. Nothing here is concluded from other calls.
+//! The calls of a run, as input of the judge: the requests of the host threads to the driver, in
+//! order, with the declared accesses of each call. Nothing here is concluded from other calls.
 
 use crate::program::{Sources, StreamKind};
 use std::collections::BTreeMap;
@@ -92,14 +92,14 @@ pub(crate) enum What {
     Open {
         stream: usize,
     },
-    /// The begin of a call that may wait and will use this memory. The next work of this thread in
+    /// The start of a call that may wait and will use this memory. The next work of this thread in
     /// the stream belongs to it.
     Begin {
         stream: usize,
         holds: Vec<Access>,
     },
-    /// A future of memory is made. The thread that is lent the memory by it follows what its
-    /// creator knew.
+    /// A future of memory is made. The thread to which the future lends the memory follows the work
+    /// that the creator knew.
     Lent {
         holds: Vec<Access>,
     },
@@ -120,7 +120,7 @@ pub(crate) enum What {
     Host {
         accesses: Vec<Access>,
     },
-    /// This thread follows all calls of the other one so far, which started it or was joined.
+    /// This thread follows all calls so far of the other thread, which started it or was joined.
     After {
         thread: u64,
     },
@@ -156,7 +156,7 @@ impl What {
         }
     }
 
-    /// The memory that the call uses, also if its work comes later (law A44).
+    /// The memory that the call uses, even if its work comes later (law A44).
     pub(crate) fn holds(&self) -> &[Access] {
         match self {
             Self::Begin { holds, .. } | Self::Lent { holds } => holds,
@@ -176,9 +176,9 @@ impl What {
 pub(crate) struct Call {
     pub(crate) thread: u64,
     pub(crate) what: What,
-    /// Calls whose work is complete for this thread, as the library claims.
+    /// Calls whose work is complete for this thread by the claim of the library.
     pub(crate) known: Vec<usize>,
-    /// The begin of this call, if it has an entry.
+    /// The start of this call, if it has an entry.
     pub(crate) begin: Option<usize>,
     /// A name and a place, for messages.
     pub(crate) label: String,
@@ -188,7 +188,7 @@ pub(crate) struct Call {
 pub(crate) struct Lane {
     pub(crate) kind: StreamKind,
     pub(crate) device: usize,
-    /// The earlier stream of its lane, which had completed its work.
+    /// The earlier stream of its lane, whose work was complete.
     pub(crate) follows: Option<usize>,
 }
 

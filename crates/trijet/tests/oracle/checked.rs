@@ -21,7 +21,7 @@ use trijet::check::{CheckOptions, Checker, Finding, FindingClass, Severity, chec
 use trijet::testing::Prng;
 use trijet::trace::{Op, OpKind, WaitOutcome, Waited};
 
-/// The ledger of a run, without the wait of that number.
+/// The ledger of a run, without the wait with this number.
 fn record(program: &Program, seed: u64, without: Option<u64>) -> Result<Vec<Op>, String> {
     // Refused calls are not needed here.
     let program = &Program { refusals: Vec::new(), ..program.clone() };
@@ -38,7 +38,7 @@ fn record(program: &Program, seed: u64, without: Option<u64>) -> Result<Vec<Op>,
     Ok(ops)
 }
 
-/// For each block, the first call without an order with an earlier one, and all those earlier ones.
+/// For each block, the first call without an order with an earlier one, and all such earlier calls.
 type Races = BTreeMap<u64, (usize, BTreeSet<usize>)>;
 
 /// Writes the number of each entry into its label, because the calls of a history have other
@@ -87,7 +87,7 @@ fn races_of_the_judge(ops: &[Op]) -> Races {
     races
 }
 
-/// Whether it is a pair that the judge knows: to the judge, each allocation has bytes of its own.
+/// Whether the judge knows the pair: to the judge, each allocation has separate bytes.
 fn is_pair(finding: &Finding) -> bool {
     finding.conflict.is_some() && finding.class != FindingClass::ReuseRacesUse
 }
@@ -138,7 +138,7 @@ fn agree(ops: &[Op]) -> Result<bool, String> {
 }
 
 /// Demands that the checker and the judge find a race exactly if two orders of the program differ
-/// in what it computes, or in what the two operations of the race do.
+/// in the results of the program, or of the two operations of the race.
 pub(crate) fn race_if_different(program: &Program, seed: u64) -> Result<Tally, String> {
     let (outcomes, runs, complete) = exhausted(program, 1000)?;
     let ops = record(program, seed, None)?;
@@ -180,8 +180,8 @@ fn the_checker_agrees_with_the_judge_when_a_wait_is_left_out() {
     assert!(judged.runs > 0 || seeds.end - seeds.start < 100, "nothing raced");
 }
 
-/// Law A31: launches of one graph on two streams, whose memory is ordered by hand, race exactly if they are launches of two
-/// graphs.
+/// Law A31: launches on two streams, whose memory is ordered by hand, race exactly if they launch
+/// two graphs and not one.
 #[test]
 fn the_checker_and_the_judge_order_the_launches_of_a_graph() -> trijet::Result<()> {
     for graphs in [1, 2] {
@@ -189,7 +189,7 @@ fn the_checker_and_the_judge_order_the_launches_of_a_graph() -> trijet::Result<(
         let (a, b) = (device.stream()?, device.stream()?);
         let mut x = a.alloc_zeroed::<u32>(64)?;
         device.synchronize()?;
-        // SAFETY: the launches write numbers, which nothing depends on.
+        // SAFETY: the launches write numbers, and nothing depends on these.
         unsafe { x.order_manually() };
         let record = |x: &mut Buffer<u32>| {
             device.record(|g| {
@@ -248,7 +248,7 @@ fn the_checker_agrees_with_the_judge_when_an_order_is_taken_out_of_the_ledger() 
     assert!(judged.runs > 0 || seeds.end - seeds.start < 100, "nothing raced");
 }
 
-/// The ledger as of a later run: with other blocks, events and threads, except the first thread.
+/// The ledger of a later run: with other blocks, events and threads, except the first thread.
 fn shifted(ops: &[Op], round: u64) -> impl Iterator<Item = Op> {
     let blocks = ops.iter().flat_map(|op| &op.accesses).map(|access| access.block.0).max();
     let (blocks, main) = (blocks.unwrap_or(0) + 1, ops.first().map(|op| op.thread));
@@ -298,8 +298,8 @@ fn shifted(ops: &[Op], round: u64) -> impl Iterator<Item = Op> {
     })
 }
 
-/// A checker forgets old state while it reads. This does not change what it finds: nothing in many
-/// rounds, and then, in a damaged ledger, what it finds in that ledger alone.
+/// A checker forgets old state while it reads. This does not change its findings: nothing in many
+/// rounds, and then, in a damaged ledger, the findings of that ledger alone.
 #[test]
 fn a_program_repeated_many_times_is_judged_like_one() {
     let seen = |checker: Checker, skipped: u64| {

@@ -4,8 +4,8 @@ use crate::switches::{Switch, on};
 use trijet::check::{CheckOptions, Finding, FindingClass, Threads, check_with};
 use trijet::trace::Op;
 
-/// The checker's options. It knows as much as the judge about how threads start and end: nothing,
-/// or that one thread starts all phases.
+/// The checker's options. About the start and the end of threads it knows as much as the judge:
+/// nothing, or that one thread starts all phases.
 pub(crate) fn options() -> CheckOptions {
     let threads = if on(Switch::Apart) { Threads::Apart } else { Threads::OneStartsAll };
     CheckOptions { threads, ..CheckOptions::default() }
@@ -16,7 +16,7 @@ pub(crate) fn finds_nothing(ops: &[Op]) -> Result<(), String> {
     let options = options();
     let verdict = check_with(ops, options);
     // Programs wait for events before their first record, and use one event in several threads. The
-    // checker remarks on nothing else.
+    // checker may remark only on these.
     let is_usual = |found: &&Finding| {
         found.class == FindingClass::WaitUnrecorded || found.class.code() == "SYNC/EVENT-UNORDERED"
     };

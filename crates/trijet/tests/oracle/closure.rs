@@ -2,8 +2,8 @@
 //!
 //! Each call has two nodes: the moment of the call on its host thread, and the work that it puts
 //! into a stream, if any. Every edge leads from an earlier call to a later one, so one pass over
-//! the calls gives the transitive closure. An edge is only what a law guarantees, and not what an
-//! implementation may do besides.
+//! the calls gives the transitive closure. An edge stands for a guarantee of a law; other orders of
+//! an implementation have no edge.
 
 use crate::calls::{Access, Call, History, Lane, Memory, Verb, What};
 use crate::program::{Sources, StreamKind};
@@ -15,10 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) enum Trust {
     /// Order that the laws promise, whatever the host's timing is.
     Laws,
-    /// In addition, order of this run: which record an event had, and what was found complete.
+    /// In addition, order of this run: which record an event had, and which work was found
+    /// complete.
     Run,
-    /// Order that the library can see in a run: not the ownership of memory, nor what signals and
-    /// joins hand over. The library may make a wait that only these make unnecessary.
+    /// Order that the library can see in a run: without the ownership of memory, and without
+    /// hand-overs by signals and joins. The library may make a wait that only these make
+    /// unnecessary.
     Library,
 }
 
@@ -73,9 +75,9 @@ pub(crate) struct Use {
 /// The moment at which a call that puts work into a stream returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Return {
-    /// Before the work, as far as a law says.
+    /// Before the work, unless a law forbids it.
     Early,
-    /// When everything before it in the stream is complete and the source was read.
+    /// When all earlier work of the stream is complete and the source was read.
     Staged,
     /// When the work is complete.
     Done,
@@ -88,8 +90,8 @@ fn return_of(history: &History, verb: Verb, accesses: &[Access]) -> Return {
     };
     let (source, target) = (place(false), place(true));
     match verb {
-        // Law A17: a copy within the host is synchronous. A copy to or from pageable memory may be,
-        // which is no promise. Law A16: other copies are not.
+        // Law A17: a copy within the host is synchronous. A copy to or from pageable memory may be
+        // synchronous, but no law promises that. Law A16: other copies are not.
         Verb::Copy if source.is_of_host() && target.is_of_host() => Return::Done,
         // Law A18.
         Verb::CopyNow => match (source, target) {
@@ -104,16 +106,16 @@ fn return_of(history: &History, verb: Verb, accesses: &[Access]) -> Return {
 
 /// The moments around each access of a call.
 pub(crate) fn uses(history: &History, call: usize) -> Vec<Use> {
-    // A call that may wait reads between its begin and its return.
+    // A call that may wait reads between its start and its return.
     let during = (host(history.calls[call].begin.unwrap_or(call)), host(call));
     let moments = |access: &Access| match &history.calls[call].what {
         What::Work { verb, accesses, .. } => match verb {
             _ if access.writes => (work(call), work(call)),
-            // Law A19: a read out of stream order may begin at the call.
+            // Law A19: a read out of stream order may start at the call.
             Verb::Batch(Sources::DuringCall) => during,
             Verb::Batch(Sources::AnyTime) => (host(call), work(call)),
-            // Law A18: a staged source is read after a wait for what the stream held at the begin
-            // of the call.
+            // Law A18: a staged source is read after a wait for the work that the stream held at
+            // the start of the call.
             _ if return_of(history, *verb, accesses) == Return::Staged => (host(call), host(call)),
             _ => (work(call), work(call)),
         },
@@ -128,7 +130,7 @@ pub(crate) fn uses(history: &History, call: usize) -> Vec<Use> {
         .collect()
 }
 
-/// `before[node]`: the nodes that are complete before the node begins.
+/// `before[node]`: the nodes that are complete before the node starts.
 #[derive(Debug)]
 pub(crate) struct Closure {
     before: Vec<Nodes>,
@@ -138,13 +140,13 @@ pub(crate) struct Closure {
     pub(crate) waited: BTreeMap<usize, Option<usize>>,
 }
 
-/// A call that may wait, at its begin.
+/// A call that may wait, at its start.
 struct Begun {
     call: usize,
-    /// The nodes that its work follows.
+    /// The nodes that the work of the call follows.
     edges: Vec<usize>,
-    /// The last nodes of its stream, and those of the legacy stream that the blocking streams wait
-    /// for.
+    /// The last nodes of its stream, and the nodes of the legacy stream that the blocking streams
+    /// wait for.
     tails: Vec<usize>,
     barrier: Vec<usize>,
     /// The last nodes of the blocking streams of each device.
@@ -155,7 +157,7 @@ struct Begun {
 struct Builder<'a> {
     history: &'a History,
     trust: Trust,
-    /// Waits and synchronisations that may not rely on what their event stands for (law A45).
+    /// Waits and synchronisations that may not rely on the record of their event (law A45).
     doubted: &'a BTreeSet<usize>,
     closure: Closure,
     threads: BTreeMap<u64, Vec<usize>>,
@@ -220,9 +222,9 @@ impl Builder<'_> {
     fn predecessors(&self, stream: usize) -> Vec<usize> {
         let lane = self.lane(stream);
         let mut edges = self.prefix(stream);
-        // Law A13: all blocking streams wait for the work of the legacy stream. That work is not in
+        // Law A13: all blocking streams wait for the work of the legacy stream. This work is not in
         // them, so no law lets a record in a blocking stream, or a wait for one, stand for it. Law
-        // A38: the legacy stream may wait for that of another device.
+        // A38: the legacy stream may wait for the legacy stream of another device.
         if lane.kind != StreamKind::NonBlocking {
             edges.extend(self.barriers.get(&lane.device).into_iter().flatten());
         }
@@ -244,9 +246,9 @@ impl Builder<'_> {
         row
     }
 
-    /// Law A44: a call that uses memory exclusively follows the calls that used it before, and a
-    /// call that shares it follows those that used it exclusively. This holds for memory that the
-    /// library orders.
+    /// Law A44: a call that uses memory exclusively follows the calls that used it before. A call
+    /// that shares memory follows the calls that used it exclusively. This holds for memory that
+    /// the library orders.
     fn owned(&self, accesses: &[Access]) -> Vec<usize> {
         if self.trust == Trust::Library || !on(Switch::Ownership) {
             return Vec::new();
@@ -296,7 +298,8 @@ impl Builder<'_> {
         edges
     }
 
-    /// Law A38: the other devices of a copy between two in the legacy stream, which may be that of a third one.
+    /// Law A38: the other devices of a copy between two devices in the legacy stream, which may
+    /// belong to a third one.
     fn other_devices(&self, verb: Verb, stream: usize, accesses: &[Access]) -> Vec<usize> {
         if verb != Verb::CopyNow || !on(Switch::Peers) {
             return Vec::new();
@@ -342,8 +345,8 @@ impl Builder<'_> {
         let is_work = matches!(what, What::Work { .. });
         let has_begun = is_work && self.history.calls[call].begin.is_some();
         let begun = has_begun.then(|| self.begun.remove(&(*thread, stream))).flatten();
-        // Law A2: earlier calls of the thread, and what it knows to be complete, precede what it
-        // enqueues. Law A27: a host function is an operation of its stream.
+        // Law A2: earlier calls of the thread, and work that it knows to be complete, precede the
+        // work that it enqueues. Law A27: a host function is an operation of its stream.
         let mut edges = match &begun {
             Some(begun) => begun.edges.clone(),
             None => self.edges_of(call, stream),
@@ -366,7 +369,8 @@ impl Builder<'_> {
             edges.extend(self.launched.insert(*graph, call).map(work));
         }
         match what {
-            // Law A4: a record stands for the stream's work at its call, and replaces an earlier one.
+            // Law A4: a record stands for the stream's work at its call, and replaces an earlier
+            // one.
             What::Record { event, .. } => {
                 self.records.insert(*event, call);
             }
@@ -376,7 +380,7 @@ impl Builder<'_> {
                 self.closure.waited.insert(call, None);
                 return self.finish(call, &edges);
             }
-            // Law A7: what the event stands for at this call.
+            // Law A7: a wait covers the work that the event stands for at this call.
             What::Wait { event, .. } => {
                 self.closure.without.insert(call, self.closed(&edges));
                 let record = self.records.get(event).copied();
@@ -394,9 +398,11 @@ impl Builder<'_> {
         self.follow(call, stream, begun.as_ref());
     }
 
-    /// Makes later work of the stream, and of those that wait for it, follow the work of the call.
+    /// Makes later work of the stream, and of streams that wait for it, follow the work of the
+    /// call.
     fn follow(&mut self, call: usize, stream: usize, begun: Option<&Begun>) {
-        // Work that other threads enqueued since the call began does not precede its work.
+        // Work that other threads enqueued since the call started does not precede the work of the
+        // call.
         let beside = |now: &[usize], then: Option<&Vec<usize>>| match then {
             Some(then) if now != then.as_slice() => now.to_vec(),
             _ => Vec::new(),
@@ -406,7 +412,8 @@ impl Builder<'_> {
         self.streams[stream] = tails;
         let lane = self.lane(stream);
         let (raises, others) = match &self.history.calls[call].what {
-            // Law A14: whether a bare record holds back the blocking streams is left open.
+            // Law A14: the laws do not decide whether a bare record holds back the blocking
+            // streams.
             What::Record { .. } => (false, Vec::new()),
             What::Work { verb: Verb::Alloc, .. } => (!on(Switch::Strict), Vec::new()),
             What::Work { verb, accesses, .. } => {
@@ -425,7 +432,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A call that may wait begins.
+    /// A call that may wait starts.
     fn begin(&mut self, call: usize, stream: usize) {
         let device = self.lane(stream).device;
         let devices = self.history.lanes.iter().map(|lane| lane.device);
@@ -479,7 +486,7 @@ impl Builder<'_> {
         self.returned[call].clone_from(&last);
         self.threads.insert(*thread, last);
         if let What::Lent { holds } = what {
-            // In this run, the thread that the future lends the memory to has this knowledge, and
+            // In this run, the thread to which the future lends the memory has this knowledge, and
             // no other thread has.
             let seen = holds.iter().filter(|_| self.trust != Trust::Laws).cloned();
             for access in seen.map(|access| Access { writes: true, ..access }) {
@@ -535,7 +542,7 @@ impl Closure {
     }
 
     /// Law A45: calls that wait for an event while another thread may record it, or may have
-    /// recorded it last: no order of the host says which record they find.
+    /// recorded it last. No order of the host decides which record they find.
     pub(crate) fn in_doubt(&self, history: &History) -> Vec<usize> {
         let apart = |a: usize, b: usize| {
             history.calls[a].thread != history.calls[b].thread
@@ -565,7 +572,7 @@ impl Closure {
         doubted
     }
 
-    /// Whether `earlier` is complete when `later` begins.
+    /// Whether `earlier` is complete when `later` starts.
     pub(crate) fn orders(&self, earlier: usize, later: usize) -> bool {
         self.before[later].contains(earlier)
     }

@@ -43,7 +43,8 @@ struct Draw {
     mail: Vec<(usize, usize)>,
     /// The number of hand-overs in the phase.
     given: usize,
-    /// Signals that are set, in the order of drawing, by which scripts can take their steps.
+    /// Signals that are set, in the order of drawing. By these, scripts can take turns with their
+    /// steps.
     set: Vec<usize>,
 }
 
@@ -400,7 +401,8 @@ impl Draw {
     }
 }
 
-/// The program of a seed: 2 to 6 streams on 1 or 2 devices, in one of four programs 2 to 10 on 3 to 8 devices, and 5 to 60 steps.
+/// The program of a seed, with 5 to 60 steps: 2 to 6 streams on 1 or 2 devices, or in one of four
+/// programs 2 to 10 streams on 3 to 8 devices.
 pub(crate) fn draw(seed: u64) -> Program {
     let prng = Prng::new(seed);
     let program = Program { devices: 1, ..Program::default() };
@@ -447,8 +449,8 @@ pub(crate) fn draw(seed: u64) -> Program {
 }
 
 /// A small program for a search of all [`Order`](trijet::sim::Order)s: one thread, two or three
-/// streams, and a few operations on short buffers. With `by_hand`, the program orders the buffers by
-/// events, and may lack a wait.
+/// streams, and a few operations on short buffers. With `by_hand`, the program orders the buffers
+/// by events, and may lack a wait.
 pub(crate) fn draw_small(seed: u64, by_hand: bool) -> Program {
     let prng = Prng::new(seed);
     let program = Program { devices: 1, ..Program::default() };
@@ -528,7 +530,7 @@ mod tests {
                 let mut words = text.split(' ');
                 let verb = words.next().expect("a step is not empty").to_owned();
                 let next = words.next().expect("every verb has an object");
-                // A verb for all kinds of object counts for each.
+                // A verb for all kinds of object counts for each kind.
                 let kind = match verb.as_str() {
                     "sync" | "query" => next[..1].to_owned(),
                     "batch" => next.to_owned(),
@@ -557,7 +559,7 @@ mod tests {
         assert!((1..=8).all(|count| all().any(|program| program.devices == count)));
     }
 
-    /// Otherwise two threads would never use the same objects.
+    /// Without this, two threads would never use the same objects.
     #[test]
     fn scripts_share_streams_and_buffers() {
         let meets = |program: &Program, what: fn(&Step) -> Vec<usize>| {

@@ -18,7 +18,7 @@ use trijet::Device;
 use trijet::explore::Strategy;
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 
-/// Counts of what was run and judged.
+/// Counts of the programs and runs that were judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) programs: u64,
@@ -73,7 +73,7 @@ pub(crate) fn close(devices: Vec<Device>) -> Result<(), String> {
     devices.into_iter().try_for_each(|device| device.close().map_err(|error| error.to_string()))
 }
 
-/// Compares an outcome with what the program computes serially.
+/// Compares an outcome with the serial results of the program.
 fn compare(program: &Program, found: &Outcome) -> Result<(), String> {
     let mut expected = interpret_without(program, &found.failed);
     expected.refuses = !program.refusals.is_empty();
@@ -86,7 +86,7 @@ fn close_after(program: &Program, devices: Vec<Device>) -> Result<(), String> {
     if program.refusals.is_empty() { closed } else { Ok(()) }
 }
 
-/// One run, traced and judged.
+/// A traced run, which is judged.
 fn recorded(program: &Program, order: u64, turns: Turns) -> Result<Seen, String> {
     let devices = seeded(program, order);
     let plain = |error: trijet::Error| error.to_string();
@@ -114,10 +114,10 @@ fn recorded(program: &Program, order: u64, turns: Turns) -> Result<Seen, String>
         finds_nothing(&ops)?;
     }
     // The library counts a wait as an over-wait if it stands for work that it need not name,
-    // because needed work follows it. The judge does not, so it may count fewer.
+    // because needed work follows it. The judge does not, so it may count fewer over-waits.
     let judged = (seen.waits, seen.over_waits);
     let counted = (counts.waits, counts.over_waits);
-    // A new stream of a lane records for the earlier one too, which the judge counts as an
+    // A new stream of a lane records for the earlier one too, and the judge counts that as an
     // over-wait.
     let replaced = history.lanes.iter().any(|lane| lane.follows.is_some());
     let is_off = judged.0 != counted.0 || (judged.1 > counted.1 && !replaced);

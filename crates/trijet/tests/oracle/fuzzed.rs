@@ -9,8 +9,8 @@ const TEXT_MAX: usize = 4096;
 /// Runs a program: the first byte chooses the orders, the rest is its text. Other bytes do nothing.
 ///
 /// # Panics
-/// If the outcome differs from that of a serial run, if a conflict is not ordered, if a wait is
-/// unnecessary, and if a call or a drop fails.
+/// If the outcome differs from the outcome of a serial run, if a conflict is not ordered, if a wait
+/// is unnecessary, or if a call or a drop fails.
 pub(crate) fn check(bytes: &[u8]) {
     let (order, rest) = bytes.split_first().unwrap_or((&0, bytes));
     let text = std::str::from_utf8(rest).ok().filter(|text| text.len() <= TEXT_MAX);

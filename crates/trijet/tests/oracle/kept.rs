@@ -115,7 +115,8 @@ pub(crate) const ALL: [&str; 6] =
     [ONE_CROSSING, TWO_READERS, DROPPED_IN_USE, TWO_THREADS_ONE_STREAM, LEGACY_BETWEEN, BATCHES];
 
 /// A per-thread stream takes over the lane of a thread that ended, and waits for another stream's
-/// work. The library once took the position of the first thread's work for the new stream's.
+/// work. The library once took the position of the first thread's work for a position of the new
+/// stream.
 const LANE_OF_AN_ENDED_THREAD: &str = "
 devices 1
 stream s0 non-blocking on d0
@@ -144,8 +145,8 @@ thread
   read b3
 ";
 
-/// The host reads what a per-thread stream writes after its thread ended. The handle of the stream
-/// is kept.
+/// The host reads the output of a per-thread stream after its thread ended. The handle of the
+/// stream is kept.
 const STREAM_OF_AN_ENDED_THREAD: &str = "
 devices 1
 stream s0 per-thread on d0
@@ -186,7 +187,7 @@ thread
   read b2
 ";
 
-/// A future that another thread polls. That thread does not learn what the creator knew.
+/// A future that another thread polls. This thread does not gain the knowledge of the creator.
 const FUTURE_CROSSES_THREADS: &str = "
 devices 1
 stream s0 non-blocking on d0

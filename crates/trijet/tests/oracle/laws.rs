@@ -1,6 +1,6 @@
-//! The judge on histories written by hand: for each law, one that it clears and the most similar
-//! one that it does not. Streams are `A`, `B` (blocking), `C`, `D` (non-blocking), `L` (legacy) and
-//! `P` (per-thread) of device 0, and `FAR` (blocking) of device 1.
+//! The judge on histories written by hand: for each law, one that is in order and the most similar
+//! one that is not. Streams are `A`, `B` (blocking), `C`, `D` (non-blocking), `L` (legacy) and `P`
+//! (per-thread) of device 0, and `FAR` (blocking) of device 1.
 
 use crate::calls::{Access, By, History, Lane, Memory, Verb, What};
 use crate::program::{Sources, StreamKind};
@@ -409,8 +409,8 @@ fn a_wait_for_more_than_is_needed_is_counted() {
     };
     assert_eq!(crossing(&[w(Y)]), Ok(1));
     assert_eq!(crossing(&[w(X)]), Ok(0));
-    // A record of the legacy stream, whose own work is known to be complete, is needed for the work
-    // of the blocking stream.
+    // A record of the legacy stream is needed for the work of the blocking stream, even if the
+    // legacy stream's own work is known to be complete.
     let legacy = calls().k(L, &[w(Y)]).k(A, &[w(X)]).record(E, L).sync(B).k(B, &[]).sync(B);
     let seen = legacy.ordered(E, D).k(D, &[r(X), r(Y)]).verdict();
     assert_eq!(seen.map(|seen| seen.over_waits), Ok(0));

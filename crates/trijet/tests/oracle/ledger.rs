@@ -1,5 +1,4 @@
-//! Conversion of the library's ledger to a history for the judge: the only file that knows both
-//! forms.
+//! Conversion of the library's ledger to a history for the judge. No other file knows both forms.
 
 use crate::calls::{Access, By, History, Lane, Memory, Verb, What};
 use crate::program::{Sources, StreamKind};
@@ -19,17 +18,16 @@ struct Reader {
     lanes: BTreeMap<LaneId, usize>,
     /// The call of each operation.
     positions: BTreeMap<Position, usize>,
-    /// What each thread knew at its last entry, as the library says.
+    /// The knowledge of each thread at its last entry, by the claim of the library.
     known: BTreeMap<u64, Vec<Position>>,
     main: Option<u64>,
-    /// Numbers of events by their handles, which later events may get.
+    /// Numbers of events by their handles. Later events may get the same handles.
     events: BTreeMap<u64, u64>,
     events_seen: u64,
 }
 
 impl Reader {
-    /// The stream of an entry. Streams that were opened before the trace have no entry of their
-    /// opening.
+    /// The stream of an entry. Streams that were opened before the trace have no entry for it.
     fn lane(&mut self, op: &Op) -> usize {
         match self.lanes.get(&op.position.lane) {
             Some(number) => *number,
@@ -73,8 +71,8 @@ impl Reader {
         }
     }
 
-    /// What the thread knew at a call, as the library says: only news, because the rest was judged
-    /// before.
+    /// The knowledge of the thread at a call, by the claim of the library. Only news are added,
+    /// because the rest was judged before.
     fn claims(&mut self, call: usize, op: &Op) {
         let known = op.thread_known.as_deref().unwrap_or_default();
         let before = self.known.insert(op.thread, known.to_vec());

@@ -1,6 +1,6 @@
-//! Random programs on several streams, devices and threads compute, in every order that the laws
-//! allow, what they compute when they make one call after the other. The ledger of the driver calls
-//! shows why: each conflict is ordered, and no wait is unnecessary.
+//! Random programs on several streams, devices and threads compute the same, in every order that
+//! the laws allow, as when they make one call after the other. The ledger of the driver calls shows
+//! why: each conflict is ordered, and no wait is unnecessary.
 //!
 //! The laws are written here a second time, independently of the library, as a relation over calls.
 //!
@@ -106,7 +106,7 @@ fn kept_programs_of_lanes_go_well_in_many_orders() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Shows that the tests above can fail: without one wait, some program computes something else. No
+/// Shows that the tests above can fail: without one wait, some program computes another result. No
 /// program hangs when a wait is missing.
 #[test]
 fn leaving_out_any_wait_never_hangs_and_sometimes_shows() {
@@ -180,8 +180,8 @@ fn small_programs_have_one_outcome_in_every_order() {
     println!("exhausted {tally}");
 }
 
-/// The checker and the judge find a race in a program that orders its memory by hand exactly if it
-/// has two outcomes, or would have with other words in its memory.
+/// The checker and the judge find a race in a program that orders its memory by hand exactly if the
+/// program has two outcomes, or would have two with other words in its memory.
 #[test]
 fn programs_that_order_by_hand_race_exactly_if_an_order_makes_a_difference() {
     if !switches::on(switches::Switch::Manual) {

@@ -1,12 +1,12 @@
 //! Random programs: streams, events and phases of scripts, as plain data.
 //!
-//! A program starts without buffers, and its steps make them. The scripts of a phase run on their
-//! own host threads, which may end before the script does, and are joined at the end of the phase.
-//! Scripts wait for each other by events, tickets, futures, signals and buffers that one gives to
-//! another. The safe interface lets one thread at a time change a buffer. So in a phase a buffer
-//! belongs to one script, or is only read, or passes from script to script, and likewise a stream
-//! that is replaced. Calls may be refused: the steps of refused calls have no effect, or leave
-//! unknown content in what they would have written.
+//! A program starts without buffers, and its steps make them. The scripts of a phase run on
+//! separate host threads, which may end before the script does, and are joined at the end of the
+//! phase. Scripts wait for each other by events, tickets, futures, signals and buffers that one
+//! gives to another. The safe interface lets one thread at a time change a buffer. So in a phase a
+//! buffer belongs to one script, or is only read, or passes from script to script. The same holds
+//! for a stream that is replaced. Calls may be refused: a refused step has no effect, or leaves
+//! unknown content in its targets.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -118,14 +118,14 @@ pub(crate) enum Step {
         to: Part,
         value: u8,
     },
-    /// Drop the buffer of this number, if any, allocate one in the stream, and fill it.
+    /// Drop the buffer with this number, if any, allocate one in the stream, and fill it.
     Alloc {
         buffer: usize,
         stream: usize,
         len: usize,
         value: u8,
     },
-    /// Drop the buffer of this number, if any, allocate host memory, and write to it.
+    /// Drop the buffer with this number, if any, allocate host memory, and write to it.
     AllocHost {
         buffer: usize,
         place: Place,
@@ -135,7 +135,7 @@ pub(crate) enum Step {
     Drop {
         buffer: usize,
     },
-    /// The words from `at` on become the buffer `into`.
+    /// The words from `at` to the end become the buffer `into`.
     Split {
         buffer: usize,
         at: usize,
@@ -174,7 +174,7 @@ pub(crate) enum Step {
     SyncDevice {
         device: usize,
     },
-    /// Drop the stream, also with pending work, and make another one of its kind.
+    /// Drop the stream, even with pending work, and make another one of its kind.
     Replace {
         stream: usize,
     },
@@ -219,8 +219,8 @@ pub(crate) enum Step {
         buffer: usize,
         number: usize,
     },
-    /// The thread ends, and a new one continues the script. The per-thread streams of the thread
-    /// are dropped by it, or by the new thread at its end.
+    /// The thread ends, and a new one continues the script. The thread drops its per-thread
+    /// streams, or the new thread drops them at its end.
     Renew {
         keeps: bool,
     },
@@ -296,7 +296,7 @@ impl Step {
         }
     }
 
-    /// The parts that the step reads and those that it changes, for the verbs that compute.
+    /// The parts that the step reads and the parts that it changes, for the verbs that compute.
     pub(crate) fn parts(&self) -> (Vec<&Part>, Vec<&Part>) {
         match self {
             Self::Copy { from, to, .. } | Self::CopyNow { from, to, .. } => (vec![from], vec![to]),

@@ -113,7 +113,7 @@ impl Held {
     }
 }
 
-/// A stream and how often it was replaced. The lock is never held during a call.
+/// A stream and the number of its replacements. The lock is never held during a call.
 type Slot = Mutex<(usize, Arc<Stream>)>;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -131,7 +131,7 @@ struct World<'a> {
     futures: Mutex<BTreeMap<usize, Ready>>,
     signals: Vec<Signal>,
     /// Tickets of the streams whose host functions set a signal. A thread that waits for a signal
-    /// does not let a simulated device run, so it first waits for these.
+    /// does not let a simulated device run, so it first waits for these tickets.
     setters: Mutex<BTreeMap<usize, Vec<Arc<Ticket>>>>,
     turns: Turns,
     /// The signals that earlier phases set.
@@ -455,7 +455,7 @@ impl Script<'_> {
         match step {
             Step::Future { future, stream } => {
                 let left = self.stream(*stream)?.ready();
-                // The future that it replaces is dropped without a lock.
+                // The replaced future is dropped without a lock.
                 let old = locked(&world.futures).insert(*future, left);
                 drop(old);
                 Ok(())
@@ -502,7 +502,7 @@ impl Script<'_> {
         Ok(())
     }
 
-    /// Whether the buffers of the step exist, which they may not after a refused call.
+    /// Whether the buffers of the step exist. After a refused call they may not.
     fn has_all(&self, step: &Step) -> bool {
         let makes = |buffer: usize| match step {
             Step::Alloc { .. } | Step::AllocHost { .. } | Step::Receive { .. } => true,
@@ -540,7 +540,7 @@ impl Script<'_> {
         Ok(self.own)
     }
 
-    /// Takes steps by turns, beginning with `first`, until the thread ends; returns the number of
+    /// Takes steps by turns, starting with `first`, until the thread ends; returns the number of
     /// the last step.
     fn go_on(&mut self, table: &Table<'_>, first: At) -> CallResult<usize> {
         let At { phase, script, mut step } = first;
@@ -724,7 +724,7 @@ pub(crate) fn run(devices: &[Device], program: &Program) -> CallResult<Outcome> 
     run_by(devices, program, Turns::Executor)
 }
 
-/// The same, with scripts that run as `turns` says.
+/// The same, with scripts that run by `turns`.
 ///
 /// # Errors
 /// The error of a call, with the call.

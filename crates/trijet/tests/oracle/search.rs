@@ -16,8 +16,8 @@ use trijet::{
     Buffer, Device, Event, Kernel, PinnedBuffer, Readiness, Stream, StreamOptions, TimedEvent,
 };
 
-/// The most runs of a search. Longer ones are given up: the programs are small, but some have many
-/// orders.
+/// The limit for the runs of a search. Longer searches are given up: the programs are small, but
+/// some have many orders.
 const RUNS_MAX: u64 = 5_000;
 const EVENTS: usize = 2;
 /// Buffers of the device. A page-locked buffer has the next number.
@@ -89,7 +89,7 @@ enum Step {
         on: usize,
     },
     SyncTimed,
-    /// The host reads the page-locked buffer, which waits for its users.
+    /// The host reads the page-locked buffer. It waits for the users of the buffer.
     Read,
     /// A buffer of the device is freed, and one more is allocated.
     Renew {
@@ -114,7 +114,7 @@ impl fmt::Display for Small {
 fn draw(seed: u64) -> Small {
     let mut prng = Prng::new(seed);
     let mut below = |bound: usize| usize::try_from(prng.below(bound as u64)).expect("small");
-    // Streams of the first kind are ordered by events only.
+    // Only events order streams of the first kind.
     let kinds =
         [Kind::NonBlocking, Kind::NonBlocking, Kind::Blocking, Kind::Legacy, Kind::PerThread];
     let mut streams = Vec::new();
@@ -274,7 +274,7 @@ fn explored_on(config: &HostConfig, program: &Small, strategy: Strategy) -> Expl
     explore(config, strategy, run).expect("it does the same again")
 }
 
-/// The comparison of a search that was complete with drawn orders.
+/// The comparison of a complete search with drawn orders.
 struct Compared {
     runs: u64,
     /// The number of outcomes that the search found.
@@ -350,8 +350,8 @@ pub(crate) fn compare(seeds: Range<u64>, orders: u64) -> Tally {
     total
 }
 
-/// A free to a pool waits in its own stream for the last user in another one. A query of its stream shows
-/// whether the free is complete.
+/// A free to a pool waits in its own stream for the last user in another one. A query of its stream
+/// shows whether the free is complete.
 #[test]
 fn a_search_branches_on_what_a_step_completes_in_another_stream() {
     let steps = vec![

@@ -1,20 +1,20 @@
 //! The serial meaning of a program: its steps one after the other, on plain bytes.
 //!
-//! Scripts of one phase share only buffers that they read, and wait for those that they pass on, so
-//! every serialisation gives the same bytes. After a refused call, its step may have been done or
-//! not: what it writes, and what is computed from that, is unknown until it is written again.
+//! Scripts of one phase share only buffers that they read, and wait for buffers that they pass on,
+//! so every serialisation gives the same bytes. After a refused call, its step may have been done
+//! or not: its targets, and all results from them, are unknown until they are written again.
 
 use crate::program::{At, Part, Program, Step, StreamKind};
 use crate::reference::{mix, words};
 use crate::valid::{Gates, serialised};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The host functions that have an order among each other: those of one stream from its creation to
-/// its drop. Of a per-thread stream, those that one thread enqueued.
+/// Host functions with an order among each other: the functions of one stream from its creation to
+/// its drop. Of a per-thread stream, only the functions that one thread enqueued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Line {
     pub(crate) stream: usize,
-    /// The number of times that the stream was replaced before.
+    /// The number of earlier replacements of the stream.
     pub(crate) life: usize,
     /// Phase, script and number of the thread, for per-thread streams.
     pub(crate) thread: Option<(usize, usize, usize)>,
@@ -25,11 +25,11 @@ pub(crate) struct Line {
 pub(crate) struct Outcome {
     /// The words of each read by the host.
     pub(crate) reads: BTreeMap<At, Vec<u64>>,
-    /// The buffers that are left at the end.
+    /// The buffers that remain at the end.
     pub(crate) left: BTreeMap<usize, Vec<u64>>,
     /// The host functions that ran, in their order.
     pub(crate) notes: BTreeMap<Line, Vec<At>>,
-    /// The steps that returned an error, or that use a buffer that does not exist because of one.
+    /// The steps that returned an error, or that use a buffer that is missing because of an error.
     pub(crate) failed: BTreeSet<At>,
 }
 
@@ -45,7 +45,7 @@ impl Outcome {
     }
 }
 
-/// Words of which some are unknown.
+/// Words. Some may be unknown.
 pub(crate) type Words = Vec<Option<u64>>;
 
 /// The outcome that a run must have.
@@ -116,7 +116,7 @@ fn known(words: Vec<u64>) -> Words {
 }
 
 impl Machine {
-    /// The words of a part. If the buffer does not exist, after a refused call, they are unknown.
+    /// The words of a part. They are unknown if the buffer is missing after a refused call.
     fn words(&self, part: &Part) -> Words {
         let words = self.buffers.get(&part.buffer).and_then(|words| words.get(part.range.clone()));
         words.map_or_else(|| vec![None; part.len()], <[_]>::to_vec)
@@ -149,7 +149,7 @@ impl Machine {
         }
     }
 
-    /// The step was refused, or uses a buffer that does not exist.
+    /// The step was refused, or uses a missing buffer.
     fn fail(&mut self, step: &Step) {
         let (_, written) = step.parts();
         written.into_iter().for_each(|to| self.words_mut(to).fill(None));
@@ -220,7 +220,7 @@ pub(crate) fn thread_of(program: &Program, at: At, step: &Step) -> Option<(usize
     (spec.kind == StreamKind::PerThread).then_some((at.phase, at.script, ended))
 }
 
-/// What a valid program computes.
+/// The results of a valid program.
 pub(crate) fn interpret(program: &Program) -> Expected {
     interpret_without(program, &BTreeSet::new())
 }

@@ -6,7 +6,7 @@
 use crate::program::{Phase, Program, Step};
 use crate::valid::{Gates, serialised};
 
-/// The size of a program, which a cut must lower.
+/// The size of a program. A cut must lower it.
 fn size(program: &Program) -> usize {
     let scripts: usize = program.phases.iter().map(|phase| phase.scripts.len()).sum();
     let words: usize = program.steps().map(words_of).sum();
@@ -266,7 +266,7 @@ fn merge_events(program: &mut Program, event: usize, heir: usize) {
     program.events.remove(event);
 }
 
-/// The smallest program that is reached from `program`, which fails, by cuts that keep it failing.
+/// The smallest program that cuts reach from `program`, which fails. Each cut keeps it failing.
 pub(crate) fn shrink(mut program: Program, fails: &mut dyn FnMut(&Program) -> bool) -> Program {
     drop_empty(&mut program);
     let mut shrink = Shrink { best: program, fails };
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(copies, Some(1), "{small}");
     }
 
-    /// A program that fails only sometimes must not be replaced by one that did not fail.
+    /// If a program fails only sometimes, a cut that did not fail must not replace it.
     #[test]
     fn the_shrunk_program_failed_when_it_was_tried() {
         let mut calls = 0_u64;

@@ -1,9 +1,9 @@
-//! Switches for what random programs contain and for what is demanded of them. Each can be turned
+//! Switches for the contents of random programs and for the demands on them. Each can be turned
 //! off, so that a known fault hides no other.
 //!
 //! `TRIJET_ORACLE=all` turns on all; `TRIJET_ORACLE=churn,refusals` turns on these in addition to
-//! [`USUAL`]; `TRIJET_ORACLE=-churn` turns one off. A switch about drawing changes which program a
-//! seed gives.
+//! [`USUAL`]; `TRIJET_ORACLE=-churn` turns one off. A switch about drawing changes the program of a
+//! seed.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -32,7 +32,7 @@ pub(crate) enum Switch {
     Doubt,
     /// Laws A4 and A13: a wait in a blocking stream and an allocation are no operations.
     Strict,
-    /// A stream follows what its creator knows, not the earlier stream of its lane.
+    /// A stream follows the work that its creator knows, not the earlier stream of its lane.
     Fresh,
     /// Law A38: a synchronous copy between two devices is ordered on both.
     Peers,

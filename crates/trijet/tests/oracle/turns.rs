@@ -1,7 +1,7 @@
-//! Turns of the scripts of a phase, and what they wait for.
+//! Turns of the scripts of a phase, and the buffers and signals that scripts wait for.
 //!
 //! By turns, one script at a time takes a step, in an order that a seed draws. So threads may end
-//! and begin at any step, and a run can be repeated. Without turns, scripts wait for buffers and
+//! and start at any step, and a run can be repeated. Without turns, scripts wait for buffers and
 //! signals only.
 
 use crate::program::{Phase, Step};
@@ -12,10 +12,10 @@ use trijet::testing::Prng;
 /// How the scripts of a phase run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turns {
-    /// On threads that the executor runs one at a time, also in the middle of calls, if scripts
-    /// wait for the device only. Otherwise by turns.
+    /// If scripts wait for the device only, the executor runs their threads one at a time, and may
+    /// switch in the middle of calls. Otherwise by turns.
     Executor,
-    /// By turns, which the seed draws.
+    /// By turns that the seed draws.
     Drawn(u64),
     /// Concurrently.
     Free,
@@ -64,7 +64,7 @@ impl<'a> Table<'a> {
         !state.expect("no code panics under the lock of turns").failed
     }
 
-    /// Notes that the script took the step of that number.
+    /// Notes that the script took the step with this number.
     pub(crate) fn took(&self, script: usize, step: usize) {
         let steps = &self.phase.scripts[script];
         let mut state = self.lock();

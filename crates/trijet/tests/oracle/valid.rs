@@ -1,8 +1,8 @@
 //! Validity of steps. [`Program::keep_valid`] removes all invalid steps, so that a program may be
 //! cut anywhere.
 //!
-//! The scripts of a phase are walked through together, each as far as it can go: what a script
-//! waits for exists when the others have gone on, in whatever order, so one order stands for all.
+//! The scripts of a phase are walked through together, each as far as it can go. A script waits for
+//! objects that exist when the others have gone on, in any order, so one order stands for all.
 
 use crate::program::{
     Hold, Part, Phase, Place, Program, SIGNALS_MAX, Shape, Step, StreamKind, apply,
@@ -39,7 +39,7 @@ enum Passing {
     /// No script of the phase has used it.
     Untouched,
     With(usize),
-    /// Given by the hand-over of this number, and not received.
+    /// Given by the hand-over with this number, and not received.
     Left(usize),
 }
 
@@ -57,7 +57,7 @@ impl Gates {
         Self { set: (0..SIGNALS_MAX).collect(), ..Self::default() }
     }
 
-    /// Begins a phase. Signals stay set.
+    /// Starts a phase. Signals stay set.
     pub(crate) fn enter(&mut self, phase: &Phase) {
         let passes = phase.scripts.iter().flatten().filter_map(Step::passes);
         self.passing = passes.map(|buffer| (buffer, Passing::Untouched)).collect();
@@ -88,7 +88,7 @@ impl Gates {
         self.passing.contains_key(&buffer)
     }
 
-    /// Whether the script has those buffers of the step that pass between scripts.
+    /// Whether the script has all buffers of the step that pass between scripts.
     fn admits(&self, script: usize, step: &Step) -> bool {
         let own = |buffer| match self.passing.get(&buffer) {
             None | Some(Passing::Untouched) => true,
@@ -145,7 +145,7 @@ impl Walk {
         shape.is_some_and(|shape| !matches!(shape.place, Place::Device(_)))
     }
 
-    /// The devices of a copy: all copies of a batch have the same.
+    /// The devices of a copy. All copies of a batch have the same devices.
     fn way(&self, (from, to): &(Part, Part)) -> (Option<usize>, Option<usize>) {
         let device = |part: &Part| match self.shapes[&part.buffer].place {
             Place::Device(device) => Some(device),
@@ -266,7 +266,7 @@ impl Walk {
             let mut goes_on = false;
             for (script, steps) in phase.scripts.iter().enumerate() {
                 while let Some(step) = steps.get(at[script]) {
-                    // A step that cannot become valid is not waited for.
+                    // No script waits for a step that cannot become valid.
                     let waits = !self.gates.is_open(step);
                     if waits {
                         break;

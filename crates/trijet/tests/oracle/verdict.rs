@@ -1,5 +1,5 @@
 //! The verdict on a history: a race, a use outside the life of its memory, an unnecessary wait, or
-//! that it is right, with counts of what was judged.
+//! a right history with counts of what was judged.
 
 use crate::calls::{By, Call, History, Verb, What};
 use crate::closure::{Closure, Nodes, Trust, Use, host, uses, work};
@@ -10,17 +10,17 @@ use std::fmt;
 /// Counts of what was judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Pairs of accesses of which one writes what the other uses.
+    /// Pairs of accesses where one writes bytes that the other uses.
     pub(crate) conflicts: u64,
     /// Waits of the ordering.
     pub(crate) waits: u64,
-    /// Waits that stand for more than is needed: the last work that they stand for does not
-    /// conflict with the work that waits.
+    /// Waits that stand for more than necessary: the last work that they stand for has no conflict
+    /// with the work that waits.
     pub(crate) over_waits: u64,
     /// Waits that a later wait before the same work makes unnecessary.
     pub(crate) subsumed: u64,
-    /// Waits that are implied by the order that default streams and calls that wait add. The
-    /// ordering does not use all of that order.
+    /// Waits that are implied by the order of default streams and of calls that wait. The ordering
+    /// does not use all of that order.
     pub(crate) idle: u64,
     /// Claims that work is complete for a thread.
     pub(crate) claims: u64,
@@ -37,7 +37,7 @@ pub(crate) enum Wrong {
     Life(usize, usize),
     /// A wait of the ordering that earlier calls imply.
     Implied(usize),
-    /// A wait of the ordering before work that has no conflict with what is waited for.
+    /// A wait of the ordering before work that has no conflict with the awaited work.
     Needless(usize),
     /// The library claims that the work of a call is complete, and no call shows that.
     Unproven(usize, usize),
@@ -67,7 +67,7 @@ impl fmt::Display for Report<'_> {
     }
 }
 
-/// The order of accesses. Memory that the library orders may rely on the order of this run, since
+/// The order of accesses. Memory that the library orders may rely on the order of this run, because
 /// the library chooses its waits in the run. Other memory relies on the laws alone.
 pub(crate) struct Orders {
     run: Closure,
@@ -83,7 +83,7 @@ impl Orders {
         Self { run: Closure::new(history, Trust::Run), laws }
     }
 
-    /// Whether the first use ends before the second begins. The call `later` makes the second use.
+    /// Whether the first use ends before the second starts. The call `later` makes the second use.
     pub(crate) fn orders(&self, history: &History, a: &Use, (later, b): (usize, &Use)) -> bool {
         // Frees and guards wait for earlier uses of manual memory too.
         let waits = matches!(
@@ -120,8 +120,8 @@ pub(crate) fn judge(history: &History) -> Result<Seen, Wrong> {
 }
 
 impl Judge<'_> {
-    /// Laws A21 and A22, for the order of calls. That accesses follow the allocation and precede
-    /// the free is judged as conflicts, because both write the whole block.
+    /// Laws A21 and A22, for the order of calls. Accesses must also follow the allocation and
+    /// precede the free. This is judged as conflicts, because both write the whole block.
     fn lives(&self) -> Result<(), Wrong> {
         let mut first: BTreeMap<u64, usize> = BTreeMap::new();
         let mut freed: BTreeMap<u64, usize> = BTreeMap::new();
@@ -205,7 +205,7 @@ impl Judge<'_> {
         })
     }
 
-    /// Whether all order comes from streams, events and what threads have waited for.
+    /// Whether all order comes from streams, events and waits of threads.
     fn is_plain(&self) -> bool {
         let waits = |call: &Call| {
             matches!(
@@ -247,7 +247,7 @@ impl Judge<'_> {
             let on_stream = |work: &&usize| self.history.calls[**work].what.stream() == stream;
             let last = new.iter().rev().find(on_stream);
             let is_given = |work: &usize| self.later_wait_gives(closure, call, consumer, *work);
-            // A record of the legacy stream also stands for blocking streams, whose work may be
+            // A record of the legacy stream also stands for blocking streams, and their work may be
             // needed.
             let is_over = last.is_some_and(|last| !is_needed(last));
             let is_subsumed = new.iter().all(is_given);

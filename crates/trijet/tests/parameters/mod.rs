@@ -29,7 +29,7 @@ fn refused(outcome: Result<()>, words: &[&str]) {
     }
 }
 
-/// A kernel that got fewer arguments than it has parameters once read whatever lay behind them.
+/// A kernel that got fewer arguments than it has parameters once read the memory after them.
 pub(crate) fn a_launch_passes_the_parameters_of_the_kernel(device: &Device) -> Result<()> {
     let (gain, pair, nothing) = (kernel("gain"), kernel("pair"), kernel("nothing"));
     assert_eq!(device.parameters(&gain)?, Some(vec![8, 8, 8, 8, 4]));

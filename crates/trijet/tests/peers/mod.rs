@@ -1,11 +1,12 @@
-//! Copies between devices. They need no call before: the first copy gives access where there is a link.
+//! Copies between devices. They need no call before: the first copy gives access where there is a
+//! link.
 
 use trijet::Uses;
 use trijet::memory::PoolAccess;
 use trijet::{Batch, Device, Result, SourceOrder};
 
-/// Copies between both devices in both directions, in a stream of either, in batches, in graphs and in the legacy stream, and
-/// once more with memory that is allocated later.
+/// Copies between both devices in both directions, in a stream of either, in batches, in graphs and
+/// in the legacy stream, and once more with memory that is allocated later.
 fn pair(here: &Device, there: &Device, lengths: [usize; 2]) -> Result<()> {
     for (round, len) in (0..).zip(lengths) {
         for device in [here, there] {
@@ -45,8 +46,8 @@ fn pair(here: &Device, there: &Device, lengths: [usize; 2]) -> Result<()> {
     Ok(())
 }
 
-/// The first copy gives access. Taken away, it comes back with the next copy.
-/// `lengths` are those of the arrays of two rounds.
+/// The first copy gives access. If it is taken away, the next copy gives it again. `lengths` are
+/// the lengths of the arrays of two rounds.
 pub(crate) fn copies_between_devices_are_exact(
     devices: &[Device],
     lengths: [usize; 2],

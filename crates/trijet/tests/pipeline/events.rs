@@ -30,7 +30,7 @@ fn a_report_warns_of_pairs_of_events_on_more_streams_than_queues() {
     assert_eq!(run(4, TimesFrom::Events).warnings(), [""; 0]);
 }
 
-/// Where the engines' own times can be had, the automatic choice takes them, and records no events.
+/// If the engines' own times are available, the automatic choice takes them, and records no events.
 #[test]
 fn the_automatic_choice_of_times_records_no_events_that_hold_streams_back() {
     for from in [TimesFrom::ActivityIfThere, TimesFrom::Activity] {

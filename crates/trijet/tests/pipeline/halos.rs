@@ -14,7 +14,8 @@ use trijet::{Bytes, Device, ErrorKind, Pipeline, Result, View, ViewMut};
 /// A stage whose rows depend on the rows in its halo.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// Copies to each row one of the rows in its halo, which its number and the seed decide.
+    /// Copies to each row one of the rows in its halo. The number of the row and the seed choose
+    /// it.
     Pick { halo: u64, seed: u64 },
     /// Writes the number of each row, in rows of twice the bytes.
     Widen { halo: u64 },
@@ -51,13 +52,14 @@ fn one_after_another(steps: &[Step], rows: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     })
 }
 
-/// The rows that a stage with this halo reads to write `rows`: whole granules, as far as the data go.
+/// The rows that a stage with this halo reads to write `rows`: whole granules, as far as the data
+/// go.
 fn read_for(rows: &Range<u64>, halo: u64, layout: Layout) -> Range<u64> {
     let first = rows.start.saturating_sub(halo) / layout.granule * layout.granule;
     first..(rows.end + halo).next_multiple_of(layout.granule).min(layout.rows)
 }
 
-/// Enqueues a step for bytes, and checks the rows that the stage is told.
+/// Enqueues a step for bytes, and checks the rows that the stage gets.
 fn pick(
     s: &StageCx<'_>,
     (halo, seed): (u64, u64),
@@ -211,7 +213,8 @@ fn a_median_of_medians_is_right_at_the_edges_of_chunks_and_images() {
     }
 }
 
-/// The results between two stages of a chunk have more rows than the chunk, and their memory counts.
+/// The results between two stages of a chunk have more rows than the chunk, and their memory
+/// counts.
 #[test]
 fn halos_take_part_in_the_memory_of_a_run() {
     let run = |halo, memory| {
@@ -234,7 +237,7 @@ fn halos_take_part_in_the_memory_of_a_run() {
         assert!(bytes == noise(2, 40_000), "halo {halo}, {memory} bytes");
         trijet::Result::Ok(report.plan.chunk_rows)
     };
-    // Three buffers of 40 rows, of which two have 20 rows around them.
+    // Three buffers of 40 rows. Two of them have 20 rows around them.
     assert_eq!(run(0, 12_400).expect("it fits"), 40);
     assert_eq!(run(20, 1 << 20).expect("it fits"), 40);
     assert!(run(20, 18_000).expect("smaller chunks fit") < 40);

@@ -1,5 +1,5 @@
-//! Devices that have the memory of the host: stages use the memory of source and sink, and nothing is
-//! copied.
+//! Devices that have the memory of the host: stages use the memory of source and sink, and nothing
+//! is copied.
 
 use crate::{Memory, noise, simulated, threads};
 use trijet::pipeline::Schedule;
@@ -17,7 +17,7 @@ fn unchecked() -> Device {
     Device::host(HostConfig::default()).expect("a host device").remove(0)
 }
 
-/// A run with `stages` stages, each of which copies its input by a kernel.
+/// A run with `stages` stages. Each copies its input by a kernel.
 fn run(device: &Device, stages: usize, schedule: Schedule) -> Report {
     let bytes = noise(3, 9000);
     let mut results: Vec<u8> = Vec::new();
@@ -45,7 +45,8 @@ fn nothing_is_copied_where_the_memory_is_that_of_the_host() {
     }
 }
 
-/// The host looks at its clock before the run begins on the clock of the device, which is the same clock here.
+/// The host reads its clock before the run starts on the clock of the device, which is the same
+/// clock here.
 #[test]
 fn the_time_of_the_host_has_that_of_the_device_in_it() {
     let device = unchecked();
@@ -55,7 +56,7 @@ fn the_time_of_the_host_has_that_of_the_device_in_it() {
     }
 }
 
-/// The order that a checker sees is that of a GPU: with copies, and with waits between streams.
+/// A checker sees the same order as on a GPU: with copies, and with waits between streams.
 #[test]
 fn a_checked_device_copies_and_waits_as_a_gpu_does() {
     let device = threads();

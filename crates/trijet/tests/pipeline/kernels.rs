@@ -1,5 +1,5 @@
-//! The kernels with overlap inside, driven by several streams over many chunks: two levels of overlap. The checker
-//! sees every run, and must have no finding.
+//! The kernels with overlap inside, driven by several streams over many chunks: two levels of
+//! overlap. The checker sees every run, and must have no finding.
 
 use crate::{SCHEDULES, simulated, threads};
 use std::fmt::Debug;
@@ -11,7 +11,7 @@ use trijet::sim::Order;
 use trijet::testing::Prng;
 use trijet::{Buffer, Bytes, Device, Element, LaunchConfig, Pipeline, Result, View, ViewMut};
 
-/// Elements of a row: no multiple of the 4 that a bulk copy moves.
+/// Elements of a row: no multiple of the 4 elements that a bulk copy moves.
 const WIDTH: usize = 37;
 const ROWS: usize = 250;
 /// Rows of a full chunk.
@@ -58,7 +58,7 @@ fn check<T: Element + PartialEq + Debug, R>(
 #[test]
 fn sums_by_warps_with_roles_over_many_chunks() {
     let (x, bias) = (floats(1, ROWS * WIDTH), floats(2, CHUNK * WIDTH));
-    // Each chunk begins a new run of the resident numbers, which begin at an odd element.
+    // Each chunk starts a new run of the resident numbers, and these start at an odd element.
     let wanted: Vec<f32> = x
         .chunks(CHUNK * WIDTH)
         .flat_map(|chunk| chunk.iter().zip(&bias).map(|(x, y)| x + y).collect::<Vec<_>>())
@@ -100,7 +100,7 @@ fn products_by_clusters_over_many_chunks() {
 
 #[test]
 fn products_on_tensor_cores_over_many_chunks() {
-    // Rows of boxes begin at multiples of 16 bytes.
+    // Rows of boxes start at multiples of 16 bytes.
     const WIDTH: usize = 40;
     let bf16s = |x: &[f32]| -> Vec<bf16> { x.iter().map(|x| bf16::from_f32(*x)).collect() };
     let (x, w) = (floats(6, ROWS * WIDTH), floats(7, WIDTH * WIDTH));
@@ -130,7 +130,7 @@ fn products_on_tensor_cores_over_many_chunks() {
     );
 }
 
-/// Two kernels turn the order of a chunk around twice.
+/// Two kernels reverse the order of a chunk twice.
 #[test]
 fn dependent_pairs_over_many_chunks() {
     let mut draw = Prng::new(5);

@@ -1,4 +1,4 @@
-//! The limits of a run, and what the report says limits it, on the modelled clock.
+//! The limits of a run, and the limit that the report names, on the modelled clock.
 
 use crate::{Memory, noise, simulated};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use trijet::{Bytes, Device, Nanos, Pipeline, Report};
 /// The elements of a row of the jobs.
 const ROW: usize = 256;
 
-/// A job of `rows` rows of 1 KiB, with a kernel of so many rounds.
+/// A job of `rows` rows of 1 KiB, with a kernel of this many rounds.
 #[derive(Debug, Clone, Copy)]
 struct Job {
     rows: usize,
@@ -26,7 +26,8 @@ struct Job {
 const PLAIN: Job =
     Job { rows: 1024, rounds: 0, chunk: 64 << 10, schedule: Schedule::RoleStreams, depth: 3 };
 
-/// The rounds of a kernel that takes about so many times as long as the copies of its bytes both ways.
+/// The rounds of a kernel that takes about `times` times as long as the copies of its bytes both
+/// ways.
 fn rounds(times: f64) -> u32 {
     let rounds = 14.0e12 * 4.0 / 7.0 / 50.8e9 * times;
     (0..1 << 20).find(|n| f64::from(*n) >= rounds).expect("few rounds")
@@ -90,7 +91,7 @@ fn is_upload(report: &Report) -> bool {
 }
 
 /// Each limit includes the one before it, and no run is faster than the last one. The model slows a
-/// copy by the quarter, so a copy may be slowed for a little less than the other one runs.
+/// copy by a quarter, so a copy may be slowed for a little less than the other one runs.
 fn follow_each_other(report: &Report) {
     let limits = report.limits.expect("calibrated");
     assert!(limits.bound <= limits.with_copies, "{report}");
@@ -129,7 +130,7 @@ fn in_tiny_chunks_the_second_limit_is_far_above_the_first() {
     assert!(limits.reached(report.elapsed).expect("a time") > 0.5, "{report}");
 }
 
-/// Each advice names a time, and who follows it gains at least that.
+/// Each advice names a time, and following it gains at least that time.
 #[test]
 fn advice_that_is_followed_saves_at_least_its_time() {
     let device = simulated(Order::Greedy);
@@ -200,8 +201,8 @@ fn a_run_whose_uploads_take_the_longest_names_them() {
     assert!(observed.to_string().contains("limited by upload, as observed;"), "{observed}");
 }
 
-/// A report once named compute here. Kernels that work beside copies take longer than alone, so their
-/// busy time does not show that they need more than the link.
+/// A report once named compute here. Kernels take longer during copies than alone, so their busy
+/// time does not show that they need more than the link.
 #[test]
 fn kernels_that_were_busy_for_little_longer_than_the_copies_are_named_only_if_measured_alone() {
     let device = simulated(Order::Greedy);
@@ -211,7 +212,7 @@ fn kernels_that_were_busy_for_little_longer_than_the_copies_are_named_only_if_me
     let copies = observed.limits.expect("calibrated").with_copies;
     let busy = observed.engine("compute").expect("traced").busy;
     assert!(busy > copies && busy.0 < copies.0 * 5 / 4, "the job has another shape: {observed}");
-    // The link needs the most time as far as is known, and the critical path is of kernels.
+    // By all known times, the link needs the most, and the critical path consists of kernels.
     assert_eq!(observed.limit, Some(Limit::NoSingle(["link", "compute"])), "{observed}");
     assert!(observed.bound.is_none(), "{observed}");
     let text = observed.to_string();
@@ -224,7 +225,8 @@ fn kernels_that_were_busy_for_little_longer_than_the_copies_are_named_only_if_me
     assert!(nothing.to_string().contains("busy times do not tell what limits"), "{nothing}");
 }
 
-/// Kernels take longer than the bytes of the copies, and less than the copies with the cost of each.
+/// Kernels take longer than the bytes of the copies, and less than the copies with the cost of
+/// each.
 #[test]
 fn a_bound_of_the_kernels_is_not_called_one_of_the_link() {
     let device = simulated(Order::Greedy);
@@ -256,7 +258,7 @@ fn the_limits_are_a_line_below_the_elapsed_time() {
     assert_eq!(finite, limits.with_ends, "one time with fill and drain: {text}");
 }
 
-/// Without a trace the kernels are unknown, so the limits are those of the copies.
+/// Without a trace the kernels are unknown, so the limits come from the copies.
 #[test]
 fn an_untraced_run_has_the_limits_of_its_copies() {
     let device = simulated(Order::Greedy);

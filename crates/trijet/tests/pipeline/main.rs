@@ -28,7 +28,7 @@ const SCHEDULES: [Schedule; 4] =
     [Schedule::OneStream, Schedule::SlotStreams, Schedule::RoleStreams, Schedule::Tuned];
 
 /// A host device under the checker, which must have no finding when the test ends: a pipeline
-/// orders every conflict of its run, also after an error.
+/// orders every conflict of its run, even after an error.
 struct Checked(Device);
 
 impl Deref for Checked {
@@ -65,7 +65,7 @@ fn simulated(order: Order) -> Checked {
     host(virtual_host(order))
 }
 
-/// Rows in memory. Reading one of them fails if `fails_at` names it.
+/// Rows in memory. If `fails_at` names a row, its read fails.
 struct Memory {
     bytes: Vec<u8>,
     layout: Layout,
@@ -662,7 +662,7 @@ fn sizes_beyond_all_bounds_are_refused() {
     assert_eq!(kind(none), ErrorKind::InvalidValue);
 }
 
-/// A user may cancel at any moment, also when the reader is between two chunks and the run waits
+/// A user may cancel at any moment, even when the reader is between two chunks and the run waits
 /// for the next one. The run once took that for a source that had stopped early.
 #[test]
 fn a_run_cancelled_at_any_moment_says_so() {

@@ -1,5 +1,5 @@
-//! The limit of the host's memory: chunks get smaller until they fit, and a trace that does not fit is
-//! left out, in words. And the memory of the device, which is all from its heap.
+//! The limit of the host's memory: chunks get smaller until they fit, and a trace that does not fit
+//! is left out, with a message. And the memory of the device, which comes only from its heap.
 
 use crate::{Memory, noise, threads};
 use trijet::pipeline::{Schedule, rows_of};
@@ -26,8 +26,8 @@ fn run_stages(stages: usize, limit: Bytes, chunk: Bytes) -> Result<Report> {
     Ok(report)
 }
 
-/// The bytes of the buffers that two slots need for chunks of `rows` rows: three buffers for the source
-/// and three for the sink.
+/// The bytes of the buffers that two slots need for chunks of `rows` rows: three buffers for the
+/// source and three for the sink.
 fn pinned(rows: u64) -> u64 {
     6 * rows * 100
 }
@@ -65,8 +65,8 @@ fn the_trace_of_more_stages_takes_more_memory() {
     assert!(without.ops.is_empty(), "{without}");
 }
 
-/// A driver that refuses each allocation outside of the heap, and each free: a pipeline makes none. Its second run
-/// makes no call for memory at all.
+/// A driver that refuses each allocation outside of the heap, and each free: a pipeline makes none.
+/// Its second run makes no call for memory at all.
 #[test]
 fn pipelines_run_on_the_heap_alone_and_a_second_run_takes_nothing() -> Result<()> {
     let refused = |verb| Fault { verb, nth: 1, kind: FaultKind::RefusedFrom };

@@ -8,10 +8,10 @@ use trijet::pipeline::{HostWork, Layout, ParallelSink};
 use trijet::testing::{Prng, WORK};
 use trijet::{Bytes, Cancel, Error, ErrorKind, Pipeline, Result, Sink, Source};
 
-/// A granule of this size has parts of its own.
+/// A granule of this size has its own parts.
 const PART: usize = 64 << 10;
 
-/// Rows in memory, which threads read in parts. Reading a row fails or panics if a field names it.
+/// Rows in memory, which threads read in parts. If a field names a row, its read fails or panics.
 #[derive(Default)]
 struct Parts {
     bytes: Vec<u8>,
@@ -42,8 +42,8 @@ impl Source for Parts {
     }
 }
 
-/// The rows that a sink has taken: the bytes at their places, the times that each row came, and the
-/// calls of `finish`.
+/// The rows that a sink has taken: the bytes at their places, the count of each row, and the calls
+/// of `finish`.
 struct Taken {
     bytes: Mutex<Vec<u8>>,
     times: Vec<AtomicU64>,

@@ -79,7 +79,7 @@ fn buffers_of_other_lengths_are_refused() -> Result<()> {
     job.run(&x, &mut y)
 }
 
-/// A copy that takes as long as a kernel with so many operations for each element.
+/// A copy that takes as long as a kernel with this many operations for each element.
 static CLAIM: Kernel<(u64, In<u32>, Out<u32>)> = {
     let twin = Twin {
         tile_elements: |_| 1 << 16,
@@ -392,8 +392,8 @@ fn chain<'a>(device: &Device, rounds: &'a AtomicU32, weights: &'a Buffer<u32>) -
         .chunk(Bytes(8 * ROW as u64 * 4))
 }
 
-/// The law of an automatic replay: each run computes what an ordinary one does, with the data, the memory and
-/// the scalars of that run.
+/// The law of an automatic replay: each run computes the same as an ordinary one, with the data,
+/// the memory and the scalars of that run.
 #[test]
 fn an_automatic_replay_follows_each_run() -> Result<()> {
     for device in [threads(), simulated(Order::Greedy), simulated(Order::Seeded(5))] {
@@ -446,7 +446,7 @@ fn a_run_that_is_no_graph_is_an_ordinary_one_and_says_why() -> Result<()> {
         s.host_fn(|| ())
     });
     let other = plain().reads(&weights).stage::<u32, u32>(|s, x, mut y| {
-        // Another operation from the third run on.
+        // Another operation from the third run.
         if turn.load(Relaxed) > 2 {
             s.fill_bytes(&mut y, 0)?
         }
@@ -485,7 +485,7 @@ fn a_run_that_is_no_graph_is_an_ordinary_one_and_says_why() -> Result<()> {
     Ok(())
 }
 
-/// The error of a stage is that of the run, and is not taken for a reason to run in another way.
+/// The error of a stage is the error of the run, and is no reason to run in another way.
 #[test]
 fn the_error_of_a_stage_is_the_error_of_a_replayed_run() -> Result<()> {
     let device = simulated(Order::Greedy);

@@ -92,7 +92,7 @@ fn every_number_of_rows_arrives_from_every_source_in_every_sink() {
     }
 }
 
-/// Copies to each row the one `by` rows further on, limited to the first and the last row.
+/// Copies to each row the row that is `by` rows further, limited to the first and the last row.
 fn shift(
     s: &StageCx<'_>,
     by: i64,
@@ -141,7 +141,7 @@ fn every_source_gives_the_halo_around_each_chunk() {
     }
 }
 
-/// Rows of a mebibyte that remember where each call began.
+/// Rows of a mebibyte that remember where each call started.
 struct Watched {
     rows: u64,
     starts: Mutex<Vec<u64>>,
@@ -159,8 +159,8 @@ impl Source for Watched {
     }
 }
 
-/// The rows are read in ascending order, which an iterator relies on, also while the first chunks
-/// are measured and when rows are left out.
+/// The rows are read in ascending order, even while the first chunks are measured and when rows are
+/// left out. An iterator relies on this order.
 #[test]
 fn a_run_reads_forwards() {
     // The tuner measures where times are modelled, and not on a processor.
@@ -347,7 +347,7 @@ fn elements_of_another_type_are_refused() {
         let mut pinned = device.pinned::<f32>(12)?;
         copying(&device, source).pinned_sink(&mut pinned).run().map(drop)
     });
-    // Without a stage, the sink takes what the source has.
+    // Without a stage, the sink takes the rows of the source.
     refused(words, |source| {
         Pipeline::on(&device).source(source).sink(&mut Vec::<f32>::new()).run().map(drop)
     });
@@ -413,7 +413,7 @@ fn ranges_of_rows_that_are_not_sorted_are_refused() {
     }
 }
 
-/// The results of such ranges were once those of other rows.
+/// Such ranges once gave the results of other rows.
 #[test]
 fn ranges_of_rows_that_cut_a_granule_are_refused() {
     let device = threads();

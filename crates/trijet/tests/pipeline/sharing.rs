@@ -8,9 +8,9 @@ use trijet::trace::{Engine, Op, OpKind};
 use trijet::{Bytes, Device, ErrorKind, PinnedBuffer, Pipeline, Result, View, ViewMut};
 
 const ROW: usize = 64;
-/// The bytes of a small job, which no piece of a bulk run has.
+/// The bytes of a small job. No piece of a bulk run has this size.
 const SMALL: usize = 100 * ROW * 4;
-/// The largest copy of a bulk run beside a small job.
+/// The largest copy of a bulk run during a small job.
 const PIECE: u64 = 1 << 20;
 
 fn copy(s: &StageCx<'_>, x: View<'_, u32>, y: ViewMut<'_, u32>) -> Result<()> {
@@ -54,7 +54,7 @@ fn every_way_of_sharing_computes_the_same_bytes_in_all_counts_of_chunks_and_slot
     Ok(())
 }
 
-/// The copies of a bulk run that were enqueued in the stream of a small copy before it, and that had not
+/// The copies of a bulk run that were enqueued in the stream of a small copy before it, and had not
 /// ended when it was enqueued.
 fn before<'a>(small: &Op, all: &'a [Op]) -> Vec<&'a Op> {
     let call = small.call.expect("a call of the host").begin;
@@ -75,8 +75,8 @@ fn kernel_of<'a>(download: &Op, all: &'a [Op]) -> &'a Op {
     kernel.expect("each chunk has a kernel")
 }
 
-/// The law of the shared streams: a small copy has at most two pieces of bulk runs before it, none of which waits
-/// for a kernel, and both runs compute what they compute alone.
+/// The law of the shared streams: a small copy has at most two pieces of bulk runs before it, none
+/// of them waits for a kernel, and both runs compute the same as alone.
 #[test]
 fn a_small_copy_waits_for_two_pieces_of_a_bulk_run_at_most() -> Result<()> {
     for seed in 0..12 {
@@ -87,7 +87,7 @@ fn a_small_copy_waits_for_two_pieces_of_a_bulk_run_at_most() -> Result<()> {
             let pipeline = Pipeline::on(&device).stage(copy).sharing(sharing);
             pipeline.schedule(Schedule::RoleStreams).chunk(Bytes(chunk))
         };
-        // Made before the bulk run begins, so that all of its copies are cut.
+        // Made before the bulk run starts, so that all of its copies are cut.
         let waiting = on(Sharing::Latency, SMALL as u64).prepare(&small, ROW, &mut answer)?;
         answer.write()?.fill(0);
         let stream = device.stream()?;

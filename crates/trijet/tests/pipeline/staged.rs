@@ -1,5 +1,5 @@
-//! Pipelines over items: every item goes through every stage once and in order, whatever the stages,
-//! and an error or an early end of any part ends the run.
+//! Pipelines over items: every item goes through every stage once and in order, whatever the
+//! stages, and an error or an early end of any part ends the run.
 #![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
 
 use super::{Checked, simulated, threads};
@@ -39,7 +39,7 @@ impl Data {
     }
 }
 
-/// A stage of a random pipeline. Numbers are those of earlier stages.
+/// A stage of a random pipeline. Numbers name earlier stages.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     /// Computes words on the pool.
@@ -138,7 +138,7 @@ impl Program {
         (Self { kinds, items, depth: 1 + below(5), issue }, trouble)
     }
 
-    /// Runs the program. Returns what the sink got, and how the run ended.
+    /// Runs the program. Returns the items of the sink, and the end of the run.
     fn run(
         &self,
         device: &Device,
@@ -187,7 +187,7 @@ impl Program {
         (got.into_inner().unwrap(), ended)
     }
 
-    /// Each item by itself, on one stream, with a wait for the device after each stage.
+    /// Each item alone, on one stream, with a wait for the device after each stage.
     fn serial(&self) -> Vec<Vec<u64>> {
         let device = threads();
         let s = device.stream().unwrap();
@@ -368,7 +368,7 @@ fn random_programs_without_one_of_their_waits_are_flagged() {
     assert!(flagged * 4 > programs, "only {flagged} programs have so many waits");
 }
 
-/// A simulated device under the checker, whose findings the test wants.
+/// A simulated device under the checker. The test wants the findings.
 fn watched(order: Order) -> Device {
     let config = super::virtual_host(order);
     Device::builder().host(config).check(CheckOptions::default()).open().unwrap()

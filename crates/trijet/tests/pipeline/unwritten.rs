@@ -10,8 +10,8 @@ use trijet::{Bytes, Device, Pipeline, Result};
 const SCHEDULES: [Schedule; 4] =
     [Schedule::Tuned, Schedule::OneStream, Schedule::SlotStreams, Schedule::RoleStreams];
 
-/// The verdict of a run of 30 chunks of 10 rows, whose first stage writes as many of its rows as `written`
-/// says of a chunk.
+/// The verdict of a run of 30 chunks of 10 rows. Its first stage writes `written` rows of each
+/// chunk.
 fn verdict(schedule: Schedule, written: impl Fn(u64) -> usize) -> Result<Verdict> {
     let device =
         Device::builder().host(HostConfig::default()).check(CheckOptions::default()).open()?;
@@ -39,7 +39,8 @@ fn a_stage_that_writes_all_of_its_output_is_clean() -> Result<()> {
     Ok(())
 }
 
-/// The bytes that a chunk leaves are those of an earlier chunk in the same slot, so only the checker tells.
+/// The unwritten bytes of a chunk are bytes of an earlier chunk in the same slot, so only the
+/// checker finds them.
 #[test]
 fn a_stage_that_leaves_rows_of_one_late_chunk_unwritten_is_found_with_its_line() -> Result<()> {
     for schedule in SCHEDULES {
@@ -65,7 +66,7 @@ fn a_stage_that_never_writes_the_end_of_its_output_is_found_once() -> Result<()>
     Ok(())
 }
 
-/// A stage in place may leave what the program's own output has.
+/// A stage in place may leave the bytes that the program's own output has.
 #[test]
 fn rows_that_a_stage_in_place_keeps_in_the_output_of_the_program_are_no_finding() -> Result<()> {
     let device =

@@ -1,11 +1,12 @@
-//! The body of the fuzz target `ptx`: any text is scanned, and its comments are no part of it.
+//! The body of the fuzz target `ptx`: any text is scanned, without its comments.
 
 use trijet::kernels::lint;
 
 /// Scans a text of these bytes.
 ///
 /// # Panics
-/// When comments before the text change the findings, or a finding names an entry that the text lacks.
+/// If comments before the text change the findings, or a finding names an entry that the text
+/// lacks.
 pub(crate) fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let found = lint(&text);

@@ -20,7 +20,7 @@ fn refused(outcome: Result<()>, kind: ErrorKind, words: &[&str]) {
     }
 }
 
-/// A kernel of this text with a twin that does nothing.
+/// A kernel with this text, and with a twin that does nothing.
 fn kernel(text: &'static str) -> Kernel<(InOut<u64>,)> {
     let twin = Twin {
         tile_elements: |_| 16,

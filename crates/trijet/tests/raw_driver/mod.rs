@@ -1,4 +1,4 @@
-//! The driver, called directly, as another library of the process would.
+//! The driver, called directly, as another library of the process would call it.
 
 use libloading::{Library, Symbol};
 use std::ffi::{c_int, c_void};
@@ -16,7 +16,7 @@ pub(crate) struct Driver(Library);
 
 impl Driver {
     pub(crate) fn open(path: &Path) -> Self {
-        // SAFETY: the process uses the library already, so that its initialisers have run.
+        // SAFETY: the process uses the library already, so its initialisers have run.
         Self(unsafe { Library::new(path) }.expect("the library that the device was opened with"))
     }
 

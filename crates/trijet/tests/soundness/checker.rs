@@ -26,7 +26,7 @@ fn checked(config: HostConfig) -> Result<Device> {
 #[derive(Debug, Clone, Copy)]
 enum Writer {
     Stays,
-    /// It is dropped when its work is complete. No call of the program has observed that.
+    /// It is dropped when its work is complete. No call of the program has observed the completion.
     DroppedComplete,
     DroppedPending,
 }
@@ -38,7 +38,7 @@ fn race_with(writer: Writer) -> Result<Verdict> {
     let mut x = n.alloc::<u32>(64)?;
     n.fill_bytes(&mut x, 1)?;
     n.synchronize()?;
-    // SAFETY: the two operations that race only move numbers, which nothing else depends on.
+    // SAFETY: the two operations that race only move numbers, and nothing else depends on these.
     unsafe { x.order_manually() };
     let writes = device.stream()?;
     writes.launch(&FILL_U32, (9u32, &mut x))?;
@@ -71,8 +71,8 @@ fn a_race_is_found_whether_a_lane_was_handed_on_or_not() -> Result<()> {
     Ok(())
 }
 
-/// The stream in which the event of the blocking stream's wait is recorded. All work that it stands
-/// for is complete.
+/// The stream in which the event of the blocking stream's wait is recorded. All work that the event
+/// stands for is complete.
 #[derive(Debug, Clone, Copy)]
 enum Recorded {
     /// The blocking stream, which holds nothing.
@@ -191,7 +191,7 @@ impl Drop for Counts {
     }
 }
 
-/// A checked device on which a launch faults, with a host function behind it that will never run.
+/// A checked device on which a launch faults, with a host function after it that will never run.
 struct Faulted {
     device: Device,
     dropped: Arc<AtomicU32>,
@@ -246,7 +246,8 @@ fn after_a_loss_the_verdict_names_waits_for_host_functions_that_never_run() -> R
     let Faulted { device, lines: [_, host_fn], signal, .. } = fault()?;
     let ((tell, told), (stay, stays)) = (channel(), channel::<()>());
     let waits = spawn(move || {
-        // To the checker this is a wait that only its limit ends, because the thread does nothing after it.
+        // To the checker this is a wait that ends only by its limit, because the thread does
+        // nothing after it.
         let set = signal.wait_timeout(Duration::ZERO);
         tell.send((set, line!() - 1)).expect("the test waits for it");
         let _dropped = stays.recv();

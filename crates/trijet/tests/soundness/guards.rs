@@ -14,9 +14,9 @@ const SEVENS: u32 = 0x0707_0707;
 const ONES: u32 = 0x0101_0101;
 
 /// Thread 1 uses its default stream, and the lane passes, complete, to the default stream of thread
-/// 2, which waits for the pending fill of `y`. The library once asked the main thread for an event
-/// of an old position of the lane, and that thread recorded it in its own, empty default stream.
-/// The event claimed the fill.
+/// 2, which waits for the pending fill of `y`. Once, the library asked the main thread for an event
+/// of an old position of the lane, and the main thread recorded it in its own, empty default
+/// stream. The event claimed to cover the fill.
 #[test]
 fn the_next_stream_of_a_lane_does_not_answer_for_the_one_before() -> Result<()> {
     let device = open(HostConfig::default())?;
@@ -56,7 +56,8 @@ fn the_next_stream_of_a_lane_does_not_answer_for_the_one_before() -> Result<()> 
     Ok(())
 }
 
-/// The same program with streams that wait in place of the host, on threads that can be repeated.
+/// The same program with streams that wait in place of the host, on threads whose order can be
+/// repeated.
 fn through_a_lane_that_was_handed_on(devices: &[Device]) -> u8 {
     let run = || -> Result<u8> {
         let device = &devices[0];
@@ -114,7 +115,7 @@ fn tracked_memory_has_one_outcome_in_every_explored_order() -> Result<()> {
     Ok(())
 }
 
-/// What a thread leaves that has filled `h` in its default stream behind a gate.
+/// The objects of a thread that has filled `h` in its default stream after a gate.
 struct Filled {
     h: PinnedBuffer<u32>,
     /// `None` if a call was refused.
@@ -158,8 +159,8 @@ fn after_a_refused_record_a_guard_is_an_error_or_waits() -> Result<()> {
     Ok(())
 }
 
-/// A stream whose last record had been refused was dropped by another thread. The lane was handed
-/// on as soon as the previous record was complete.
+/// Another thread dropped a stream whose last record had been refused. Once, the lane was handed on
+/// as soon as the previous record was complete.
 #[test]
 fn a_lane_with_a_refused_record_is_not_handed_on_early() -> Result<()> {
     for (first, count) in (1..=4).flat_map(|first| [(first, 1), (first, 2)]) {
@@ -207,8 +208,8 @@ fn memory_of_a_copy_that_a_fault_ended_is_not_lent() -> Result<()> {
     Ok(())
 }
 
-/// A copy within the host was refused, but its stream was then taken to follow the legacy stream,
-/// as if it had made the copy.
+/// A copy within the host was refused, but its stream then counted as one that follows the legacy
+/// stream, as if it had made the copy.
 #[test]
 fn a_refused_call_that_waits_follows_nothing() -> Result<()> {
     let refused = Fault { verb: Verb::Copy, nth: 1, kind: FaultKind::Refused };
@@ -264,7 +265,7 @@ fn an_event_keeps_its_record_when_the_next_one_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// Whether lent memory changes under its guard after a loss: this thread waits in a copy within the
+/// Whether lent memory changes under its guard after a loss. This thread waits in a copy within the
 /// host, and another thread loses the device with its query number `queries`.
 fn changes_when_lent_after_a_loss(queries: u64) -> Result<bool> {
     const BYTES: usize = 32 << 20;
@@ -300,8 +301,8 @@ fn changes_when_lent_after_a_loss(queries: u64) -> Result<bool> {
 /// once returned an error and left no stamp, so the host was lent bytes that a worker still wrote.
 #[test]
 fn memory_that_a_worker_still_writes_after_a_loss_is_not_lent() -> Result<()> {
-    // Some of these losses happen while the copy runs: it takes milliseconds, and a query well
-    // under one.
+    // Some of these losses happen while the copy runs: it takes milliseconds, and a query takes
+    // well under one.
     for queries in [30, 100, 300, 1000, 3000, 10_000, 30_000] {
         let changes = changes_when_lent_after_a_loss(queries)?;
         assert!(!changes, "bytes change under a guard after {queries} queries");

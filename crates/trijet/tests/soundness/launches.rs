@@ -1,4 +1,5 @@
-//! Launches of graphs, and other calls that a host device makes of several operations, beside the default streams.
+//! Launches of graphs, and other calls of a host device with several operations, together with the
+//! default streams.
 
 use trijet::Uses;
 use trijet::check::CheckOptions;
@@ -42,7 +43,7 @@ impl Kind {
     }
 }
 
-/// What writes the word.
+/// The operation that writes the word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Kernel,
@@ -54,7 +55,7 @@ enum Verb {
     Branches,
     /// A graph that writes the word on a condition.
     Condition,
-    /// What a program captured in a stream of its own.
+    /// A graph that a program captured in its own stream.
     Captured,
 }
 
@@ -69,7 +70,7 @@ const VERBS: [Verb; 7] = [
 ];
 
 impl Verb {
-    /// Whether there is such a call for a stream of this kind.
+    /// Whether a stream of this kind has such a call.
     fn is_for(self, kind: Kind) -> bool {
         match self {
             Self::Now => kind == Kind::Legacy,
@@ -133,8 +134,8 @@ impl Ready {
             }
             Verb::Captured => {
                 let theirs = device.stream()?;
-                // SAFETY: the stream moves into its owner. The memory outlives the graph, and the streams of its
-                // launches order its uses, or nothing depends on their order.
+                // SAFETY: the stream moves into its owner. The memory outlives the graph, and the
+                // streams of its launches order its uses, or nothing depends on their order.
                 let theirs = unsafe { device.stream_from_raw(theirs.as_raw(), theirs)? };
                 let capture = Capture::begin(&theirs, CaptureMode::ThreadLocal)?;
                 theirs.launch(&FILL_U32, (word(byte), x))?;
@@ -171,7 +172,7 @@ fn last_of_two(device: &Device, first: (Verb, Kind), second: (Verb, Kind)) -> Re
     let mut one = Ready::new(first.0, device, &mut x, 3)?;
     let mut other = Ready::new(second.0, device, &mut x, 5)?;
     device.synchronize()?;
-    // SAFETY: the two operations only write a number, on which nothing else depends.
+    // SAFETY: the two operations only write a number, and nothing else depends on it.
     unsafe { x.order_manually() };
     one.enqueue(device, &a, &mut x)?;
     other.enqueue(device, &b, &mut x)?;
@@ -183,8 +184,9 @@ fn last_of_two(device: &Device, first: (Verb, Kind), second: (Verb, Kind)) -> Re
     Ok(value)
 }
 
-/// Laws A13, A15 and A31: a call of several operations is one operation of its stream. In a blocking stream or a per-thread
-/// one it follows the legacy stream, and in the legacy stream it follows all of these, which then follow it.
+/// Laws A13, A15 and A31: a call of several operations is one operation of its stream. In a
+/// blocking stream or a per-thread one it follows the legacy stream. In the legacy stream it
+/// follows all of these streams, and their later work follows it.
 #[test]
 fn a_call_of_several_operations_is_in_order_with_the_default_streams() -> Result<()> {
     let pairs = KINDS.into_iter().flat_map(|first| KINDS.map(|second| (first, second)));
@@ -210,7 +212,7 @@ fn a_call_of_several_operations_is_in_order_with_the_default_streams() -> Result
     Ok(())
 }
 
-/// The orders that no law forbids are found: a launch in a stream of its own follows nothing.
+/// The search finds orders that no law forbids: a launch in a non-blocking stream follows nothing.
 #[test]
 fn a_launch_in_a_non_blocking_stream_does_not_follow_the_legacy_stream() -> Result<()> {
     for (first, second) in [(Kind::Legacy, Kind::NonBlocking), (Kind::NonBlocking, Kind::Legacy)] {
@@ -225,7 +227,8 @@ fn a_launch_in_a_non_blocking_stream_does_not_follow_the_legacy_stream() -> Resu
     Ok(())
 }
 
-/// Memory that the library orders: no wait is inserted between the two streams, because the driver orders them.
+/// Memory that the library orders: no wait is inserted between the two streams, because the driver
+/// orders them.
 #[test]
 fn a_tracked_launch_behind_the_legacy_stream_has_one_outcome() -> Result<()> {
     for kind in [Kind::Blocking, Kind::PerThread] {
@@ -254,8 +257,9 @@ fn a_tracked_launch_behind_the_legacy_stream_has_one_outcome() -> Result<()> {
     Ok(())
 }
 
-/// Law A38: a copy between two devices in the legacy stream comes after the earlier ones of both, which may be of a third
-/// device, and before later work of the blocking streams of both.
+/// Law A38: a copy between two devices in the legacy stream comes after the earlier copies of both
+/// devices, which may involve a third device, and before later work of the blocking streams of
+/// both.
 #[test]
 fn a_copy_between_two_devices_comes_after_the_copies_before_it_of_either() -> Result<()> {
     let run = |devices: &[Device]| {
@@ -268,7 +272,7 @@ fn a_copy_between_two_devices_comes_after_the_copies_before_it_of_either() -> Re
             let (other, mut far) = (keepers[1].upload(&[1_u32])?, keepers[2].upload(&[2_u32])?);
             let mut h = d1.pinned::<u32>(1)?;
             devices.iter().try_for_each(Device::synchronize)?;
-            // SAFETY: the copies only move numbers, on which nothing else depends.
+            // SAFETY: the copies only move numbers, and nothing else depends on these.
             unsafe { x.order_manually() };
             // SAFETY: as for `x`, which is copied here.
             unsafe { y.order_manually() };

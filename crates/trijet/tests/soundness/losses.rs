@@ -1,5 +1,5 @@
-//! Pending host functions after a loss: those that can never run are dropped by the first call that
-//! reports the loss. Nothing else drops them.
+//! Pending host functions after a loss: the first call that reports the loss drops the ones that
+//! can never run. Nothing else drops them.
 
 use crate::{Gate, PATIENCE, open, virtual_host};
 use std::pin::pin;
@@ -27,7 +27,8 @@ fn the_loss_of_a_device_drops_no_host_function_of_another() -> Result<()> {
     let (bad, good) = (devices[0].stream()?, devices[1].stream()?);
     let (mut x, mut y) = (devices[0].pinned::<u32>(64)?, devices[0].pinned::<u32>(64)?);
     let mut z = good.alloc::<u32>(64)?;
-    // Its last user is on the device that will be lost, and no event shows when that is complete.
+    // Its last user is on the device that will be lost, and no event shows when this user is
+    // complete.
     bad.host_fn_with(&mut x, |_| ())?;
     let h = pending(&devices[1], &good)?;
     bad.fill_bytes(&mut y, 1).expect_err("its device is lost");
@@ -47,7 +48,7 @@ fn a_close_that_is_refused_drops_no_host_function() -> Result<()> {
     Ok(())
 }
 
-/// A stream whose first operation faults, with a host function behind it, and a channel that closes
+/// A stream whose first operation faults, with a host function after it, and a channel that closes
 /// when the closure is dropped.
 fn behind_a_fault() -> Result<(Device, Stream, PinnedBuffer<u32>, Receiver<()>)> {
     let faults = fault(Verb::Fill, FaultKind::Faults);
@@ -86,7 +87,7 @@ const CALLS: [(&str, Call); 8] = [
     ("the state of the memory", |device, _, _| device.memory().map(drop)),
 ];
 
-/// The most calls that are made until one reports the loss: a busy machine needs some.
+/// The limit for the calls until one reports the loss: a busy machine needs many.
 const CALLS_MAX: u32 = 10_000_000;
 
 /// Law A29, and S4 of docs/soundness.md.

@@ -1,6 +1,7 @@
 //! Programs that once broke a promise of the safe API or of the checker, each as a test of the
-//! promise. Host functions that wait for a channel hold back work, or the virtual executor does,
-//! where the device works only during calls of the host: no test depends on the speed of a machine.
+//! promise. Work is held back by host functions that wait for a channel, or by the virtual
+//! executor, where the device works only during calls of the host. So no test depends on the speed
+//! of a machine.
 
 mod checker;
 mod guards;
@@ -64,7 +65,7 @@ fn open(config: HostConfig) -> Result<Device> {
 }
 
 /// Lets a tenth of a millisecond of simulated time pass, which is longer than a small operation.
-/// `idle` holds nothing, so the queries tell the thread nothing.
+/// `idle` has no work, so its queries give the thread no knowledge.
 fn let_time_pass(idle: &Stream) -> Result<()> {
     (0..1000).try_for_each(|_| idle.query().map(drop))
 }

@@ -1,4 +1,5 @@
-//! Panics of functions of the program that the library calls between the begin and the end of a state.
+//! Panics of the program's functions that the library calls between the start and the end of a
+//! state.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -49,7 +50,8 @@ fn a_stream_of_a_recording_that_panicked_refuses_operations() -> Result<()> {
     Ok(())
 }
 
-/// The script of a simulation ends, too, when one of its threads panics: later calls have their turns.
+/// The script of a simulation ends even when one of its threads panics: later calls have their
+/// turns.
 #[test]
 fn a_script_whose_thread_panics_ends() -> Result<()> {
     let run = |devices: &[Device]| {
@@ -95,7 +97,7 @@ fn a_script_whose_thread_panics_with_any_payload_panics_itself() -> Result<()> {
     Ok(())
 }
 
-/// A call that returns one error once took others with it: `finish` waits for several streams.
+/// A call that returns one error once lost other errors: `finish` waits for several streams.
 #[test]
 fn a_wait_for_tasks_returns_one_error_and_the_next_wait_the_next_one() -> Result<()> {
     let device = greedy()?;

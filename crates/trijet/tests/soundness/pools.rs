@@ -1,4 +1,4 @@
-//! What a synchronisation tells a host device about memory that was freed before.
+//! The knowledge that a host device gains by a synchronisation about memory that was freed before.
 
 use super::let_time_pass;
 use std::sync::mpsc::channel;
@@ -22,8 +22,9 @@ fn pooled(executor: Executor) -> Result<Device> {
     Device::builder().host(config).pool(PoolChoice::Own).open()
 }
 
-/// Laws A8 to A10, A23 and A25: what was complete before a synchronisation is seen to be complete after it, like what became
-/// complete during it. So another stream gets the memory, whatever the pool may do.
+/// Laws A8 to A10, A23 and A25: after a synchronisation, work that was complete before it counts as
+/// complete, like work that became complete during it. So another stream gets the memory, whatever
+/// the pool may do.
 fn all_memory_is_free_after(
     device: &Device,
     by: By,

@@ -1,4 +1,4 @@
-//! Scripts of host threads beside threads of their own.
+//! Scripts of host threads, and other threads at the same time.
 
 use std::sync::mpsc::channel;
 use trijet::Result;
@@ -6,8 +6,8 @@ use trijet::sim::{Executor, HostConfig, Order, Script};
 
 use super::{PATIENCE, open};
 
-/// Threads of tasks make calls at any time. One that waited for the end of the script would wait for ever if the
-/// script waits for it, or for a lock that it holds.
+/// Threads of tasks make calls at any time. If one of them waited for the end of the script, it
+/// would wait for ever when the script waits for it, or for a lock that it holds.
 #[test]
 fn a_thread_outside_of_a_script_goes_on_while_the_script_waits_for_it() -> Result<()> {
     let pct = Order::Pct { seed: 1, depth: 3, steps: 50 };

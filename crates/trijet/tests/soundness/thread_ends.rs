@@ -1,4 +1,5 @@
-//! Calls from destructors of thread-local storage, which may run when the library's own storage of the thread is gone.
+//! Calls from destructors of thread-local storage, which may run when the library's own storage of
+//! the thread is gone.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +23,7 @@ thread_local! {
     static LATE: RefCell<Late> = const { RefCell::new(Late(None)) };
 }
 
-/// Whose storage of the thread is destroyed first.
+/// The owner of the thread's storage that is destroyed first.
 #[derive(Debug, Clone, Copy)]
 enum First {
     Library,
@@ -35,7 +36,7 @@ type AtEnd = Box<dyn FnOnce() -> Result<()>>;
 /// Prepares a call at the end of a thread.
 type Work = fn(&Device) -> Result<AtEnd>;
 
-/// What a thread does at its end, after `begin`.
+/// The work of a thread at its end, after `begin`.
 fn at_the_end(
     first: First,
     device: &Device,
@@ -51,7 +52,7 @@ fn at_the_end(
         let late = work(&device).expect("nothing failed");
         let run = move || {
             let outcome = catch_unwind(AssertUnwindSafe(late)).map_err(|payload| {
-                // A panic of its drop would end the process.
+                // A panic of the payload's drop would end the process.
                 let text = payload.downcast_ref::<String>().cloned().unwrap_or_default();
                 std::mem::forget(payload);
                 text
@@ -65,7 +66,7 @@ fn at_the_end(
     outcome
 }
 
-/// Every call works, or is an error. None panics, under whatever lock.
+/// Every call works, or is an error. None panics, whatever locks are held.
 #[test]
 fn calls_at_the_end_of_a_thread_work() -> Result<()> {
     let works: [(&str, Work); 5] = [

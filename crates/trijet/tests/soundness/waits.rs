@@ -1,5 +1,5 @@
-//! Nothing waits for ever: the library holds no lock while a call may wait, and refuses inside host
-//! functions what could wait for them.
+//! Nothing waits for ever: the library holds no lock while a call may wait, and inside host
+//! functions it refuses calls that could wait for them.
 
 use crate::{Gate, PATIENCE, ask, open, virtual_host};
 use std::pin::pin;
@@ -82,8 +82,7 @@ fn fill_in(stream: &Stream) -> Result<()> {
 }
 
 /// Whether `call` returns while another thread is inside a wait. On the virtual executor the thread
-/// that waits runs the host functions, so a host function that runs shows that the thread is
-/// inside.
+/// that waits runs the host functions, so a running host function shows that the thread is inside.
 fn returns_during(inside: Inside, call: Call) -> Result<bool> {
     let executor = Executor::Virtual(Order::Greedy);
     let devices = Device::host(HostConfig { devices: 2, executor, ..HostConfig::default() })?;
@@ -219,7 +218,7 @@ fn the_last_handle_of_a_device_may_go_inside_a_host_function() -> Result<()> {
 }
 
 /// Law A28: a batch that reads out of stream order waits for the writers of its sources. Inside a
-/// host function it must not, because the writers may be behind the host function.
+/// host function it must not wait, because the writers may come after the host function.
 #[test]
 fn a_batch_inside_a_host_function_is_refused_before_it_waits() -> Result<()> {
     let device = open(HostConfig::default())?;
@@ -268,8 +267,8 @@ fn devices_are_not_opened_and_futures_not_made_inside_a_host_function() -> Resul
     stream.synchronize()
 }
 
-/// Opening a stream queries many lanes, and the driver may run a host function during a query,
-/// which may drop a handle of the same stream.
+/// Opening a stream queries many lanes. During a query, the driver may run a host function, and the
+/// host function may drop a handle of the same stream.
 #[test]
 fn a_default_stream_may_be_dropped_while_another_one_is_made() -> Result<()> {
     let executor = Executor::Virtual(Order::Greedy);
@@ -332,8 +331,9 @@ fn a_ticket_of_a_per_thread_stream_stands_for_the_work_of_earlier_handles() -> R
     again.ticket()?.wait()
 }
 
-/// Whether the stream of a host function was still at work when a wait for an operation before that function returned. The
-/// operation fills `x`, which another stream copies; between the two, the stream is given what `between` enqueues.
+/// Whether the stream of a host function was still at work when a wait for an operation before that
+/// function returned. The operation fills `x`, which another stream copies. Between the two, the
+/// stream gets the work that `between` enqueues.
 fn ends_before_a_host_function(
     device: &Device,
     between: fn(&Device, &Stream, &Stream) -> Result<()>,
@@ -355,7 +355,8 @@ fn ends_before_a_host_function(
 /// Enqueues something.
 type Between = fn(&Device, &Stream, &Stream) -> Result<()>;
 
-/// What may stand between an operation and the first other stream that needs it: a host function, or a wait for one.
+/// Work that may stand between an operation and the first other stream that needs it: a host
+/// function, or a wait for one.
 const BETWEEN: [(&str, Between); 6] = [
     ("a host function", |_, a, _| a.host_fn(|| ())),
     ("host functions", |_, a, _| (0..3).try_for_each(|_| a.host_fn(|| ()))),
@@ -380,7 +381,7 @@ const BETWEEN: [(&str, Between); 6] = [
     }),
 ];
 
-/// S5: a host function may wait for the program, so nothing waits for it that need not.
+/// S5: a host function may wait for the program, so nothing waits for it without need.
 #[test]
 fn an_operation_is_awaited_without_the_host_functions_after_it() -> Result<()> {
     for (what, between) in BETWEEN {
@@ -396,8 +397,8 @@ fn an_operation_is_awaited_without_the_host_functions_after_it() -> Result<()> {
     Ok(())
 }
 
-/// The program of which the over-wait made a deadlock, on threads: the wait ends before the signal is set, and the checker
-/// has nothing to report. So it is when many events were recorded since.
+/// The program whose over-wait made a deadlock, on threads: the wait ends before the signal is set,
+/// and the checker has nothing to report. The same holds if many events were recorded since.
 #[test]
 fn a_host_function_that_waits_for_the_program_holds_only_what_comes_after_it() -> Result<()> {
     for records in [0, 200] {

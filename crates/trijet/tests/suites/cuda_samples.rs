@@ -60,7 +60,7 @@ fn elements<S>(mut buffer: Buffer<u64, S>) -> Vec<Buffer<u64, S>> {
 }
 
 /// `simpleStreams`: a synchronous fill, kernels and downloads of parts in four streams, and an
-/// event of the legacy stream that the host waits for. All order is that of the legacy stream (A13,
+/// event of the legacy stream that the host waits for. All order comes from the legacy stream (A13,
 /// A14). The faulty twin's streams do not wait for the legacy stream.
 pub(crate) fn an_event_of_the_legacy_stream_covers_four_blocking_streams() -> Case {
     const STREAMS: usize = 4;
@@ -90,8 +90,8 @@ pub(crate) fn an_event_of_the_legacy_stream_covers_four_blocking_streams() -> Ca
             Ok(seen.concat())
         },
         sees: vec![mixed(0..ROUNDS, &words(1, 1), vec![u64::MAX])[0]; STREAMS],
-        // The fill and the first kernel of each stream, and the last download of each stream and
-        // the host.
+        // The fill and the first kernel of each stream race, and so do the last download of each
+        // stream and the host.
         faulty: Some(vec![RAW; 2 * STREAMS]),
     }
 }

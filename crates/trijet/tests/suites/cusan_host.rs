@@ -1,11 +1,12 @@
-//! cusan: the programs whose host thread reads what a kernel writes.
+//! cusan: programs whose host thread reads the output of a kernel.
 //!
 //! Page-locked memory, which kernels and the host reach as well, stands for managed memory; the
-//! order is the same. The type around a pointer makes no difference, since a launch declares the
-//! memory that it uses: `14_cuda_functor` (captured by a lambda), `34_negative_array` (behind a
-//! negative index) and `35_struct_null` (in a structure beside a null pointer) are `02_event` with
+//! order is the same. The type around a pointer makes no difference, because a launch declares the
+//! memory that it uses: `14_cuda_functor` (captured by a lambda), `34_negative_array` (with a
+//! negative index) and `35_struct_null` (in a structure with a null pointer) are `02_event` with
 //! their own waits. `18_cuda_event_with_flags_query_busy_loop` differs from
-//! `18_cuda_event_query_busy_loop` only by how a thread blocks, which does not change the order.
+//! `18_cuda_event_query_busy_loop` only in the way in which a thread blocks, which does not change
+//! the order.
 
 use super::stage::{host_reads, poll_until_ready, shared, writes, zeros};
 use super::twins::Case;

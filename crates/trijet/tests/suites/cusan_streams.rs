@@ -1,4 +1,4 @@
-//! cusan: the programs whose second stream reads or writes what the first one writes.
+//! cusan: programs whose second stream reads or writes memory that the first one writes.
 //!
 //! `13_struct_recursion` is `11_struct_of_buff` with a structure within a structure. Rows that are
 //! padded (`27_cuda_memcpy2d_implicit_syn`, `28_cuda_memset2d_implicit_syn`) are plain copies and

@@ -100,7 +100,7 @@ pub(crate) fn a_pageable_download_is_waited_for() -> Case {
     }
 }
 
-/// `Unit_hipStreamWaitEvent_Default`: a stream may wait for an event of its own.
+/// `Unit_hipStreamWaitEvent_Default`: a stream may wait for its own event.
 pub(crate) fn a_stream_that_waits_for_itself_goes_on() -> Case {
     Case {
         program: |device, twin| {
@@ -141,8 +141,8 @@ pub(crate) fn a_wait_for_the_legacy_stream_covers_ten_streams() -> Case {
     }
 }
 
-/// `Unit_hipStreamSynchronize_NullStreamAndStreamPerThread`: the per-thread stream is a blocking one
-/// (A15).
+/// `Unit_hipStreamSynchronize_NullStreamAndStreamPerThread`: the per-thread stream is a blocking
+/// one (A15).
 pub(crate) fn a_wait_for_the_legacy_stream_covers_the_per_thread_stream() -> Case {
     Case {
         program: |device, twin| {
@@ -206,7 +206,7 @@ pub(crate) fn a_wait_outlives_its_event() -> Case {
 
 /// `Unit_hipMemcpyAsync_H2H-H2D-D2H-H2PinMem` of `hipStreamLegacy`: synchronous copies follow each
 /// other, whatever their memory is. The host does not wait for a copy within the device (A18): the
-/// faulty twin reads its target in a stream of its own.
+/// faulty twin reads the target in another stream.
 pub(crate) fn synchronous_copies_follow_each_other() -> Case {
     Case {
         program: |device, twin| {
@@ -261,14 +261,15 @@ pub(crate) fn the_legacy_stream_orders_streams_that_come_and_go() -> Case {
             (0..STREAMS).for_each(|salt| mix(salt, &[5], &mut data));
             data.repeat(2)
         },
-        // Each kernel and that of the stream before, and the last kernel and the synchronous copy.
+        // Each kernel races with the kernel of the stream before, and the last kernel with the
+        // synchronous copy.
         faulty: Some(vec![RAW; 4]),
     }
 }
 
 /// `Unit_hipStreamAddCallback_MultipleThreads`: work that several threads enqueue in one stream
-/// follows the earlier work of the stream (A1). The threads of the faulty twin, which is ours, have
-/// streams of their own.
+/// follows the earlier work of the stream (A1). In the faulty twin, which is ours, each thread has
+/// its own stream.
 pub(crate) fn a_stream_is_in_order_whichever_threads_use_it() -> Case {
     Case {
         program: |device, twin| {

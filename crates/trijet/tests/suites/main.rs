@@ -49,8 +49,8 @@ fn possible(case: &Case, twin: Twin) -> BTreeSet<Seen> {
     possible
 }
 
-/// The faulty twin sees different values in different orders, and the other twins see the same in
-/// all.
+/// The faulty twin sees different values in different orders. Each other twin sees the same values
+/// in all orders.
 fn check_outcomes(case: fn() -> Case) {
     let case = case();
     for twin in case.twins() {

@@ -1,8 +1,8 @@
 //! Other projects' test suites about streams, as twins of programs with the verdict that each must
-//! get, on every device. The header of a file lists what its suite has and we lack, and where we
-//! disagree.
+//! get, on every device. The header of a file lists the parts of its suite that we lack, and the
+//! cases where we disagree.
 //!
-//! `for_each_case` lists the cases; `twins` says what a case is.
+//! `for_each_case` lists the cases; `twins` defines a case.
 
 pub(crate) mod cuda_samples;
 pub(crate) mod cusan_host;

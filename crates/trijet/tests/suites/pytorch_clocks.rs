@@ -1,12 +1,12 @@
 //! The clocks of PyTorch's CUDA sanitizer: the fifteen cases of its event handler.
 //!
 //! A tensor is a buffer of one word. Streams are non-blocking, as in PyTorch. A kernel that reads a
-//! tensor writes what it read to a buffer that only its stream uses. A kernel that reads and writes
-//! hashes, so the result shows every order.
+//! tensor writes the read value to a buffer that only its stream uses. A kernel that reads and
+//! writes hashes, so the result shows every order.
 //!
-//! `test_deleted_record` loses a record in three ways, of which one can be written here: the event
-//! is dropped, and another event is waited for. A dropped event cannot be named, and no two live
-//! events share a handle.
+//! `test_deleted_record` loses a record in three ways. Only one of them can be written here: the
+//! event is dropped, and another event is waited for. A dropped event cannot be named, and no two
+//! live events share a handle.
 
 use super::stage::{read_at_end, streams, zeros_of};
 use super::twins::{Case, Seen, Twin};
@@ -36,7 +36,7 @@ impl Sinks {
         Ok(())
     }
 
-    /// The words that were read, then those of `tensors`.
+    /// The words that were read, then the words of `tensors`.
     fn collect(&self, device: &Device, tensors: &[Buffer<u64>]) -> Result<Seen> {
         let all = self.0.iter().chain(tensors);
         let all: Vec<Seen> = all.map(|one| read_at_end(device, one)).collect::<Result<_>>()?;
@@ -74,7 +74,7 @@ fn orders(device: &Device, stream: &Stream, waiter: &Stream) -> Result<()> {
     waiter.wait(&event)
 }
 
-/// What a reader of a tensor with this value sees.
+/// The value that a reader of a tensor with this value sees.
 fn read_of(value: u64) -> u64 {
     let mut sink = [0];
     mix(0, &[value], &mut sink);
@@ -294,8 +294,8 @@ pub(crate) fn each_tensor_of_two_streams_has_its_own_finding() -> Case {
     }
 }
 
-/// `test_correct_state_merging`. After a wait, a stream follows what it followed before and what it
-/// waited for. The faulty twin, which is ours, lacks the last wait.
+/// `test_correct_state_merging`. After a wait, a stream follows its earlier work and the work that
+/// it waited for. The faulty twin, which is ours, lacks the last wait.
 pub(crate) fn a_wait_adds_to_the_earlier_order_of_its_stream() -> Case {
     Case {
         program: |device, twin| {

@@ -1,10 +1,10 @@
 //! Parts of the programs: memory without pending work, kernels that write or read it, and the
 //! parties outside the streams of a program.
 //!
-//! A host thread that uses memory, and a network library that does, know what the calling thread
-//! has waited for and nothing else. A guard would wait for the device by itself, so both are copies
-//! in a non-blocking stream of their own. These begin after the call that enqueues them (law A2)
-//! and follow nothing else.
+//! A host thread that uses memory, and a network library that does, follow only the work that the
+//! calling thread has waited for. A guard would wait for the device too, so both are copies in
+//! separate non-blocking streams. The copies start after the call that enqueues them (law A2) and
+//! follow nothing else.
 
 use super::twins::{Seen, Twin};
 use trijet::kernels::FILL_U32;
@@ -143,7 +143,7 @@ pub(crate) fn blocking_streams(device: &Device, count: usize) -> Result<Vec<Stre
 /// Polls until the work is complete.
 ///
 /// # Errors
-/// What the query reports, or the wait, which follows when the limit of polls is reached: in an
+/// The error of the query, or of the wait that follows when the limit of polls is reached: in an
 /// order in which only the host takes steps, modelled time never passes.
 pub(crate) fn poll_until_ready(
     device: &Device,

@@ -1,4 +1,5 @@
-//! Cases: each is one program in up to three forms, its twins, with the verdict that each must get.
+//! Cases: each is one program in up to three forms, its twins, with the verdict that each form must
+//! get.
 //!
 //! The faulty twin lacks an edge, over memory that the program orders. The mended twin has the
 //! edge. The tracked twin lacks the edge as well, over memory that the library orders: it must get
@@ -41,7 +42,7 @@ pub(crate) type Seen = Vec<u64>;
 /// A program with its expected values and findings.
 pub(crate) struct Case {
     pub(crate) program: fn(&Device, Twin) -> Result<Seen>,
-    /// What the mended and the tracked twin see, in every order that the laws allow.
+    /// The values that the mended and the tracked twin see, in every order that the laws allow.
     pub(crate) sees: Seen,
     /// All findings of the faulty twin; `None` if the program has no faulty twin.
     pub(crate) faulty: Option<Vec<FindingClass>>,

@@ -1,4 +1,4 @@
-//! What users of task systems expect, each with its count of waits and streams.
+//! The expectations of users of task systems, each with its count of waits and streams.
 
 use crate::rule::{OF_BF16, OF_F32, Rule};
 use crate::{demand_clean, device};
@@ -37,7 +37,7 @@ fn a_chain_of_tasks_is_one_stream_without_a_wait() -> Result<()> {
     Ok(())
 }
 
-/// Independent chains run at once, each on a stream of its own, and no stream waits for another.
+/// Independent chains run at once, each on its own stream, and no stream waits for another.
 #[test]
 fn independent_chains_get_streams_of_their_own() -> Result<()> {
     let device = device(Order::Seeded(1))?;
@@ -74,7 +74,7 @@ fn chunks_of_one_buffer_do_not_wait_for_each_other() -> Result<()> {
     Ok(())
 }
 
-/// A writer comes after all readers, on whatever streams they are, and each stream is waited for once.
+/// A writer comes after all readers, whatever their streams are, and waits for each stream once.
 #[test]
 fn a_writer_waits_for_all_readers() -> Result<()> {
     for seed in 0..40 {
@@ -94,18 +94,18 @@ fn a_writer_waits_for_all_readers() -> Result<()> {
         }
         tasks.finish()?;
         demand_clean(&device);
-        // Four streams wait for the first fill, and the last fill waits for four of the copies, unless the library saw
-        // that one of them was complete.
+        // Four streams wait for the first fill, and the last fill waits for four of the copies,
+        // unless the library found one of them complete.
         assert!(waits(&device) <= 8, "seed {seed}: {} waits", waits(&device));
     }
     Ok(())
 }
 
-/// Tasks that reduce run at once, each on a stream of its own, and the sum of their parts has the same bits in any order of
-/// the device: it is that of the tasks one after another.
+/// Tasks that reduce run at once, each on its own stream. The sum of their parts has the same bits
+/// in any order of the device: the sum of the tasks one after another.
 #[test]
 fn reductions_run_at_once_and_add_in_the_order_of_the_tasks() -> Result<()> {
-    // Added in another order, these have another sum.
+    // Another order of the additions gives another sum.
     let weights = [1e8, 1.0, -1e8, 3e-3, 7.0, -5e7];
     let expected = weights.iter().fold(0.25f32, |sum, weight| weight + sum);
     for seed in 0..40 {
@@ -162,14 +162,15 @@ where
     Ok(())
 }
 
-/// The minimum and the maximum of a total and a part, whichever of them has which number.
+/// The minimum and the maximum of a total and a part, with either number in either place.
 #[test]
 fn minima_and_maxima_of_tasks_follow_the_rule_of_collectives() -> Result<()> {
     follow_the_rule(&OF_F32, f32::from_bits)?;
     follow_the_rule(&OF_BF16, half::bf16::from_bits)
 }
 
-/// Submission does not wait for the device: a task can be submitted while an earlier one is held up.
+/// Submission does not wait for the device: a task can be submitted while an earlier one is held
+/// up.
 #[test]
 fn submission_waits_for_nothing() -> Result<()> {
     let device = Device::host(trijet::sim::HostConfig::default())?.remove(0);
@@ -188,7 +189,8 @@ fn submission_waits_for_nothing() -> Result<()> {
     tasks.finish()
 }
 
-/// No lock is held while a function of the program runs: the function of one task waits for another thread that submits.
+/// No lock is held while a function of the program runs: the function of one task waits for another
+/// thread that submits.
 #[test]
 fn no_lock_is_held_while_the_function_of_a_task_runs() -> Result<()> {
     let device = Device::host(trijet::sim::HostConfig::default())?.remove(0);
@@ -210,7 +212,7 @@ fn no_lock_is_held_while_the_function_of_a_task_runs() -> Result<()> {
     tasks.finish()
 }
 
-/// More tasks than are remembered.
+/// More tasks than the library remembers.
 #[test]
 fn tasks_without_end_are_forgotten_when_they_are_over() -> Result<()> {
     let device = device(Order::Greedy)?;
@@ -249,7 +251,7 @@ fn urgent_tasks_are_issued_first() -> Result<()> {
     Ok(())
 }
 
-/// Why one task came after another, and what would let them run at once.
+/// The reason why one task came after another, and a change that would let them run at once.
 #[test]
 fn an_explanation_names_the_bytes_the_order_and_a_remedy() -> Result<()> {
     let device = device(Order::Seeded(3))?;

@@ -1,4 +1,4 @@
-//! Tasks on several devices: which copies are made, and what waits for what.
+//! Tasks on several devices: the copies that are made, and the waits.
 
 use crate::demand_clean;
 use trijet::kernels::AXPY;
@@ -24,7 +24,7 @@ fn data_that_several_devices_read_are_copied_once_to_each() -> Result<()> {
         (0..3).map(|place| filled(&tasks, place, 0.0)).collect::<Result<_>>()?;
     for _ in 0..5 {
         for sum in &sums {
-            // Without a device, a task is on that of the data that it writes.
+            // Without a device, a task runs on the device of the data that it writes.
             tasks.task((x.read(), sum.update())).run(|s, (x, y)| s.launch(&AXPY, (1.0, x, y)))?;
         }
     }
@@ -47,7 +47,7 @@ fn only_the_bytes_that_were_written_elsewhere_are_copied_again() -> Result<()> {
     let add = || tasks.task((x.read(), y.update())).run(|s, (x, y)| s.launch(&AXPY, (1.0, x, y)));
     add()?;
     tasks.task(x.write_range(8..10)).on(0).run(|s, mut x| s.fill(&mut x, 3.0))?;
-    // Overwritten bytes need no copy of what they were.
+    // Bytes that are overwritten need no copy of their old values.
     tasks.task(x.write_range(20..30)).on(1).run(|s, mut x| s.fill(&mut x, 5.0))?;
     add()?;
     tasks.finish()?;
@@ -56,14 +56,14 @@ fn only_the_bytes_that_were_written_elsewhere_are_copied_again() -> Result<()> {
     expected[8..10].fill(4.0);
     expected[20..30].fill(6.0);
     assert_eq!(devices[1].stream()?.download(&tasks.take(y)?)?, expected);
-    // The buffer is that of device 0 again, with everything.
+    // The buffer is the one of device 0 again, with all values.
     let x = devices[0].stream()?.download(&tasks.take(x)?)?;
     assert_eq!((x[9], x[25], x[40]), (3.0, 5.0, 1.0));
     demand_clean(&devices[0]);
     Ok(())
 }
 
-/// What is written on one device is another copy than what a task on another device reads.
+/// A task on one device writes another copy than the one that a task on another device reads.
 #[test]
 fn a_writer_on_one_device_does_not_wait_for_readers_on_another() -> Result<()> {
     let devices = crate::devices(2, Order::Greedy)?;
@@ -94,7 +94,7 @@ fn a_failure_on_one_device_reaches_what_reads_its_data_on_another() -> Result<()
     let error = tasks.take(x).expect_err("it has no value");
     assert!(error.to_string().contains("task `bad`"), "{error}");
     assert!(tasks.finish().is_err());
-    // Counted are the tasks of the program.
+    // The counts include only tasks of the program.
     let counts = tasks.counts();
     assert_eq!((counts.submitted, counts.succeeded, counts.failed, counts.skipped), (4, 2, 1, 1));
     Ok(())

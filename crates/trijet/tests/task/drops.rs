@@ -1,4 +1,5 @@
-//! What the functions of tasks have is dropped where it may use the tasks: under no lock, and whatever became of the task.
+//! Values of the functions of tasks are dropped where the drop may use the tasks: under no lock,
+//! and whatever became of the task.
 
 use crate::{PATIENCE, device, devices};
 use std::fmt;
@@ -12,7 +13,8 @@ use trijet::{Error, ErrorKind, Result};
 
 const LEN: usize = 8;
 
-/// Uses the tasks when it is dropped, which takes their lock, and says that the call returned.
+/// When it is dropped, it uses the tasks, which takes their lock, and reports that the call
+/// returned.
 struct Asks {
     tasks: Tasks,
     returned: Sender<()>,
@@ -51,7 +53,7 @@ fn broken() -> Error {
     Error::new(ErrorKind::InvalidValue, "test", "it is broken")
 }
 
-/// Leaves a task of which nothing but the tasks has the data `x`.
+/// Leaves a task. Only the tasks hold the data `x` of it.
 type Way = fn(&Tasks, Data<f32>, Asks) -> Result<()>;
 
 fn demand_refused(submitted: &Result<TaskId>) -> Result<()> {
@@ -159,8 +161,8 @@ fn data_without_a_value_are_gone_when_they_cannot_be_taken() -> Result<()> {
     let memory = vec![0_u8; LEN].into_boxed_slice();
     let address = memory.as_ptr().expose_provenance() as u64;
     let owner = (memory, Asks { tasks: tasks.clone(), returned: gone });
-    // SAFETY: the memory of the host device is memory of this process, and the box moves into the buffer, so no other
-    // code reaches its elements.
+    // SAFETY: the memory of the host device is memory of this process, and the box moves into the
+    // buffer, so no other code reaches its elements.
     let x = tasks.data(unsafe { devices[0].from_raw::<u8>(address, LEN, owner)? });
     tasks.task(x.write()).on(1).run(|_, _| Err(broken()))?;
     assert!(tasks.finish().is_err());
@@ -169,7 +171,8 @@ fn data_without_a_value_are_gone_when_they_cannot_be_taken() -> Result<()> {
     Ok(())
 }
 
-/// A value that a task leaves may not wait for the tasks, as its function may not.
+/// Neither the function of a task nor the drop of a value that the task leaves may wait for the
+/// tasks.
 #[test]
 fn a_drop_of_what_did_not_run_may_not_wait_for_the_tasks() -> Result<()> {
     struct Waits(Tasks, Sender<Result<()>>);

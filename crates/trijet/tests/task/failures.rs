@@ -1,4 +1,5 @@
-//! Tasks that fail, panic or are cancelled: what depends on them does not run, and everything else does.
+//! Tasks that fail, panic or are cancelled: tasks that depend on them do not run, and all others
+//! do.
 
 use crate::device;
 use trijet::sim::Order;
@@ -50,7 +51,8 @@ fn the_tasks_that_read_a_failed_result_do_not_run_and_name_the_first_culprit() -
     Ok(())
 }
 
-/// A sum that lacks a part is no sum, whether the part failed before or after the others were submitted.
+/// A sum that lacks a part is no sum, whether the part failed before or after the others were
+/// submitted.
 #[test]
 fn a_failed_part_of_a_reduction_leaves_no_value() -> Result<()> {
     for look_ahead in [0, 8] {
@@ -109,7 +111,8 @@ fn a_panic_is_the_failure_of_its_task_on_a_stream_and_on_the_host() -> Result<()
     Ok(())
 }
 
-/// What the function of a task that does not run had is dropped all the same, and a panic of the drop ends no thread.
+/// The values of a function are dropped even if its task does not run, and a panic of the drop ends
+/// no thread.
 #[test]
 fn a_drop_that_panics_in_a_task_that_does_not_run_is_caught() -> Result<()> {
     struct Panics;
@@ -176,8 +179,8 @@ fn work_that_fails_on_the_device_is_the_error_of_waits() -> Result<()> {
     Ok(())
 }
 
-/// A copy to another device lacks only what the failed task was to write, whether it had failed when the copy was
-/// submitted or not.
+/// A copy to another device lacks only the bytes that the failed task was to write, no matter
+/// whether it had failed when the copy was submitted.
 #[test]
 fn bytes_beside_those_of_a_failed_task_have_their_values_on_every_device() -> Result<()> {
     for look_ahead in [0, 20] {

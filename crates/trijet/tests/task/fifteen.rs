@@ -1,4 +1,4 @@
-//! What users of task systems expect, a test for each.
+//! The expectations of users of task systems, a test for each.
 
 use crate::demand_clean;
 use crate::programs::{compare, draw};
@@ -93,7 +93,7 @@ fn b04_submission_waits_for_room_only_and_a_wait_for_oneself_is_refused() -> Res
         })?;
     }
     go.store(true, SeqCst);
-    // More than there is room for: this waits until there is some.
+    // More than the limit: this waits until there is room.
     for _ in 0..4000 {
         tasks.task(h.update()).host(|mut h| {
             h[0] += 1;
@@ -176,7 +176,7 @@ fn b08_memory_follows_the_order_of_streams_and_its_end_is_an_error_with_a_kind()
     let device = Device::host(config)?.remove(0);
     device.set_heap_mode(HeapMode::Footprint)?;
     let tasks = device.tasks();
-    // More than there is, one after another, without a wait in between.
+    // More than the limit, one after another, without a wait between.
     for _ in 0..64 {
         let x = tasks.alloc::<u8>(4 << 20)?;
         tasks.task(x.write()).run(|s, mut x| s.fill_bytes(&mut x, 1))?;
@@ -251,13 +251,13 @@ fn b12_buffers_and_streams_of_the_program_enter_and_leave() -> Result<()> {
     let stream = Arc::new(device.stream()?);
     let mut x = stream.alloc::<f32>(LEN)?;
     stream.fill(&mut x, 1.0)?;
-    // Pending work comes before, and what is done with the buffer afterwards comes behind.
+    // Pending work comes before, and later work on the buffer comes after.
     let tasks = device.tasks();
     let data = tasks.data(x);
     tasks.task(data.update()).run(|s, mut x| s.fill(&mut x.reborrow().slice(..1), 5.0))?;
     let x = tasks.take(data)?;
     assert_eq!(stream.download(&x)?[..2], [5.0, 1.0]);
-    // In a stream of the program, nothing waits for the tasks but what follows in the stream.
+    // In a stream of the program, only the later work of the stream waits for the tasks.
     let tasks = device.tasks_in(&stream);
     let data = tasks.data(x);
     tasks.task(data.update()).run(|s, mut x| s.fill(&mut x, 7.0))?;

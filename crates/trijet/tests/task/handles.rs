@@ -1,4 +1,4 @@
-//! Handles of tasks in the functions of the same tasks: what was submitted runs, and nothing is left.
+//! Handles of tasks in the functions of the same tasks: submitted tasks run, and nothing is left.
 
 use crate::{PATIENCE, device};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -6,7 +6,7 @@ use trijet::sim::{HostConfig, Order};
 use trijet::task::{Data, Tasks};
 use trijet::{Device, Result};
 
-/// Says when it is dropped.
+/// Sends a message when it is dropped.
 struct Owner {
     _memory: Box<[u8]>,
     gone: Sender<()>,
@@ -19,21 +19,23 @@ impl Drop for Owner {
     }
 }
 
-/// Tasks of a device with data, and a receiver that is told when the memory of the data is given back.
+/// Tasks of a device with data, and a receiver that gets a message when the memory of the data is
+/// returned.
 fn owned() -> Result<(Device, Tasks, Data<u8>, Receiver<()>)> {
     let device = Device::host(HostConfig::default())?.remove(0);
     let memory = vec![0_u8; 8].into_boxed_slice();
     let address = memory.as_ptr().expose_provenance() as u64;
     let (gone, is_gone) = channel();
     let owner = Owner { _memory: memory, gone };
-    // SAFETY: the memory of the host device is memory of this process, and only the buffer's owner has the box.
+    // SAFETY: the memory of the host device is memory of this process, and only the buffer's owner
+    // has the box.
     let buffer = unsafe { device.from_raw::<u8>(address, 8, owner)? };
     let tasks = device.tasks();
     let x = tasks.data(buffer);
     Ok((device, tasks, x, is_gone))
 }
 
-/// Submits a task that is held back, and has a handle. It says when it runs.
+/// Submits a task that is held back, and has a handle. The task sends a message when it runs.
 fn submit(tasks: &Tasks, x: &Data<u8>, ran: &Sender<()>) -> Result<()> {
     let (own, ran) = (tasks.clone(), ran.clone());
     let task = tasks.task(x.update()).run(move |_, _| {
@@ -58,7 +60,7 @@ fn tasks_that_have_a_handle_run_when_the_last_other_one_is_dropped() -> Result<(
     Ok(())
 }
 
-/// The task that has a handle may be issued only after that drop: one on the host holds it back.
+/// The task with a handle may be issued only after that drop: a task on the host holds it back.
 #[test]
 fn a_task_with_a_handle_runs_also_if_it_is_held_back_at_that_drop() -> Result<()> {
     let ((device, tasks, x, is_gone), (ran, runs)) = (owned()?, channel());

@@ -7,7 +7,8 @@ use trijet::sim::{HostConfig, Order};
 use trijet::task::{Explanation, Hazard, TaskOptions};
 use trijet::{Device, Result};
 
-/// A task on the host is no callback of the driver: it may allocate, enqueue, wait, and submit tasks.
+/// A task on the host is no callback of the driver: it may allocate, enqueue, wait, and submit
+/// tasks.
 #[test]
 fn a_task_on_the_host_may_use_the_library() -> Result<()> {
     let device =
@@ -34,8 +35,8 @@ fn a_task_on_the_host_may_use_the_library() -> Result<()> {
     Ok(())
 }
 
-/// A task on the host holds back what needs its result, and nothing else. The first one ends only after later tasks ran,
-/// which would hang if it held them back.
+/// A task on the host holds back only tasks that need its result. The first one ends only after
+/// later tasks ran. If it held them back, they would hang.
 #[test]
 fn tasks_overtake_one_on_the_host_that_they_do_not_need() -> Result<()> {
     let device = Device::host(HostConfig::default())?.remove(0);
@@ -57,8 +58,8 @@ fn tasks_overtake_one_on_the_host_that_they_do_not_need() -> Result<()> {
     tasks.finish()
 }
 
-/// One issued task may let several on the host run. Each gets a thread, although no thread waits for them or submits more:
-/// these two wait for each other, and would hang on one thread.
+/// One issued task may let several tasks on the host run. Each gets a thread, although no thread
+/// waits for them or submits more. These two wait for each other, and would hang on one thread.
 #[test]
 fn tasks_on_the_host_that_may_run_at_the_same_time_do() -> Result<()> {
     let device = Device::host(HostConfig::default())?.remove(0);
@@ -84,8 +85,8 @@ fn tasks_on_the_host_that_may_run_at_the_same_time_do() -> Result<()> {
     tasks.finish()
 }
 
-/// A writer comes after every reader that has not returned, also after the first one of more readers than are remembered when
-/// they are over.
+/// A writer comes after every reader that has not returned. This holds for the first one of many
+/// readers too, more than the library remembers when they are over.
 #[test]
 fn a_writer_comes_after_a_reader_on_the_host_that_still_runs() -> Result<()> {
     let device = Device::host(HostConfig::default())?.remove(0);
@@ -148,7 +149,7 @@ fn disjoint_parts_are_used_by_the_host_and_by_the_device() -> Result<()> {
     Ok(())
 }
 
-/// The drop of the last handle does not wait, and what was submitted runs.
+/// The drop of the last handle does not wait, and the submitted tasks run.
 #[test]
 fn tasks_run_after_the_drop_of_their_handle() -> Result<()> {
     let device = Device::host(HostConfig::default())?.remove(0);

@@ -1,5 +1,6 @@
-//! Tasks: the result of any program is that of its tasks one after another, and everything else that is promised of
-//! tasks. The names of the tests in `behaviours` are those of the behaviours that users of such systems expect.
+//! Tasks: any program has the result of its tasks one after another, and keeps all other promises
+//! about tasks. The tests in `behaviours` have the names of the behaviours that users of such
+//! systems expect.
 
 mod behaviours;
 mod devices;
@@ -22,10 +23,10 @@ use trijet::check::CheckOptions;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Device, Result};
 
-/// What takes this long hangs.
+/// A call that takes this long hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A checked device with one order of what its streams leave open.
+/// A checked device with one order of the choices that its streams leave open.
 fn device(order: Order) -> Result<Device> {
     let config = HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() };
     Device::builder().host(config).check(CheckOptions::default()).open()

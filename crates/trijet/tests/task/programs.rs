@@ -13,16 +13,17 @@ const LEN: usize = 24;
 const ON_DEVICE: usize = 4;
 const ON_HOST: usize = 3;
 
-/// What a task does with the elements `range` of data, which are numbered: those of the device, then those of the host.
+/// The work of a task on the elements `range` of data. Data are numbered: first those of the
+/// device, then those of the host.
 #[derive(Debug, Clone)]
 enum Step {
     /// Sets all bytes.
     Fill { to: usize, value: u8 },
     /// Copies from one to another.
     Copy { from: usize, to: usize },
-    /// Adds twice the elements of one to those of another, both on the device.
+    /// Adds twice the elements of one datum to the elements of another one, both on the device.
     Axpy { from: usize, to: usize },
-    /// The same, with a part that is summed into the other, or is its maximum.
+    /// The same, with a part that is summed into the other datum, or with its maximum.
     Reduce { from: usize, to: usize, is_sum: bool },
     /// The same on a thread of the host, both there.
     Host { from: usize, to: usize },
@@ -37,7 +38,7 @@ struct One {
     is_urgent: bool,
     /// Whether workers run it, if they can.
     is_node: bool,
-    /// The device, by a number that is taken modulo their count.
+    /// The number of the device, modulo the count of devices.
     place: Option<usize>,
 }
 
@@ -46,7 +47,7 @@ pub(crate) struct Program {
     parts: Vec<Part>,
     options: TaskOptions,
     policy: Policy,
-    /// Of the order in which workers take turns.
+    /// The seed of the order in which workers take turns.
     turns: u32,
 }
 
@@ -175,7 +176,7 @@ fn serially(parts: &[Part]) -> Vec<Vec<f32>> {
                     data[to][at] = 2.0f32.mul_add(data[from][at], data[to][at]);
                 }
                 Step::Reduce { from, to, is_sum } => {
-                    // A part of a maximum begins with negative infinity, and stays there.
+                    // A part of a maximum starts with negative infinity, and stays there.
                     let part = 2.0 * data[from][at];
                     data[to][at] = if is_sum { part + data[to][at] } else { data[to][at] };
                 }
@@ -326,8 +327,8 @@ fn submit(tasks: On<'_>, data: &[Datum], one: &One) -> Result<()> {
         Step::Nested { at } => {
             let OnDevice(x) = &data[at] else { unreachable!() };
             let x = x.clone();
-            // A function may submit tasks. They come after everything that was submitted before, so the program waits
-            // until this one is.
+            // A function may submit tasks. They come after all tasks that were submitted before, so
+            // the program waits until this one is submitted.
             let inner = tasks.0.clone();
             let outer = task!(tasks, one, ()).run(move |_, ()| {
                 let fill = inner.task(x.write_range(range.clone()));
@@ -342,7 +343,7 @@ fn submit(tasks: On<'_>, data: &[Datum], one: &One) -> Result<()> {
     Ok(())
 }
 
-/// Submits a step that adds what it reads to something.
+/// Submits a step that adds the values that it reads to another datum.
 fn add(tasks: On<'_>, data: &[Datum], one: &One) -> Result<TaskId> {
     use Datum::{OnDevice, OnHost};
     let range = one.range.clone();

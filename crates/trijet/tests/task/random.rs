@@ -41,7 +41,8 @@ fn any_program_of_tasks_has_that_result_on_threads_too() -> Result<()> {
     Ok(())
 }
 
-/// Tasks of several threads: those of one datum come one after another, whichever thread submits them.
+/// Tasks of several threads: the tasks of one datum come one after another, whichever thread
+/// submits them.
 #[test]
 fn threads_submit_to_the_same_tasks() -> Result<()> {
     const THREADS: usize = 4;

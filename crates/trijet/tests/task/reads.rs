@@ -22,8 +22,9 @@ fn a_task_that_writes_what_it_declared_to_read_is_found_with_the_bytes() -> Resu
     tasks.task(x.read_range(10..)).run(|s, x| {
         let fifth = x.address() + 4 * size_of::<f32>() as u64;
         s.host_fn(move || {
-            // SAFETY: the memory of this device is memory of the host, the task has a share in it, and nothing else uses
-            // the bytes meanwhile. The task does not declare that it writes them, which is what the test wants.
+            // SAFETY: the memory of this device is memory of the host, the task has a share in it,
+            // and nothing else uses the bytes meanwhile. The task does not declare the write; the
+            // test checks that this is found.
             unsafe { *(fifth as *mut f32) = 5.0 };
         })
     })?;
@@ -32,7 +33,7 @@ fn a_task_that_writes_what_it_declared_to_read_is_found_with_the_bytes() -> Resu
     let text = error.to_string();
     assert!(text.contains(&format!("reads.rs:{line}")), "{text}");
     assert!(text.contains("wrote bytes 58 to 60 of data 0"), "{text}");
-    // It is said once, and right tasks are right.
+    // The error is reported once, and right tasks are right.
     tasks.task((x.read(), y.update())).run(|s, (x, y)| s.launch(&AXPY, (1.0, x, y)))?;
     tasks.region(|tasks| {
         tasks.task((x.read(), y.update())).run(|s, (x, y)| s.launch(&AXPY, (1.0, x, y)))

@@ -1,4 +1,4 @@
-//! Misuse of tasks: errors that name what is wrong.
+//! Misuse of tasks: errors that name the mistake.
 
 use crate::{PATIENCE, device};
 use std::sync::mpsc::{Sender, channel};
@@ -83,8 +83,8 @@ fn a_range_outside_of_the_data_panics_as_for_a_slice() -> Result<()> {
     Ok(())
 }
 
-/// Functions of three sets of tasks, each within that of the one before: no wait for any of them is left, since each waits
-/// for the function that the thread runs.
+/// Functions of three sets of tasks, each within a function of the set before. No wait for any of
+/// the sets is possible, because each would wait for a function that the thread runs.
 #[test]
 fn waits_for_tasks_whose_functions_lie_further_out_are_refused() -> Result<()> {
     /// Submits a task to the first tasks whose function waits for the second ones, and so on.
@@ -138,8 +138,8 @@ fn waits_in_functions_of_any_depth_end() -> Result<()> {
     Ok(())
 }
 
-/// Inside the function of a task, and inside that of others within it, more tasks may be submitted than elsewhere without
-/// a wait.
+/// Inside the function of a task, and inside functions of other tasks within it, more tasks may be
+/// submitted without a wait than elsewhere.
 #[test]
 fn submission_to_tasks_whose_functions_lie_further_out_does_not_wait_for_room() -> Result<()> {
     let device = device(Order::Greedy)?;
@@ -191,7 +191,8 @@ fn kinds(
     calls.map(|(name, call)| (name, call.err().map(|error| error.kind()))).into()
 }
 
-/// A host function issues nothing, so no task of others runs inside it, where its launches would fail.
+/// A host function issues nothing. So no task of other threads runs inside it, where its launches
+/// would fail.
 #[test]
 fn calls_inside_a_host_function_are_refused_and_harm_no_task() -> Result<()> {
     let device = Device::host(HostConfig::default())?.remove(0);
@@ -208,7 +209,7 @@ fn calls_inside_a_host_function_are_refused_and_harm_no_task() -> Result<()> {
     stream.host_fn(move || {
         let is_cancelled = all.cancel(innocent);
         let kinds = kinds(&own, &all, (x, y, h), (innocent, &workers));
-        // Neither a drop of the handle nor that of data issues a task here.
+        // No drop of a handle or of data issues a task here.
         drop((all, workers));
         send.send((is_cancelled, kinds)).expect("the test receives");
     })?;
@@ -223,7 +224,8 @@ fn calls_inside_a_host_function_are_refused_and_harm_no_task() -> Result<()> {
     Ok(())
 }
 
-/// The function of a task in a region is recorded, and so may not run the functions of other tasks that are to run at once.
+/// The function of a task in a region is recorded. So it may not run the functions of other tasks,
+/// which must run at once.
 #[test]
 fn tasks_that_a_region_submits_to_other_tasks_are_not_recorded() -> Result<()> {
     let device = device(Order::Greedy)?;

@@ -1,4 +1,5 @@
-//! Regions: what becomes a graph, what is changed in it, and what is issued one by one.
+//! Regions: which of their tasks become a graph, which operations are changed in it, and which
+//! tasks are issued one by one.
 
 use crate::demand_clean;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,7 +28,7 @@ fn value(device: &Device, tasks: &Tasks, x: &Data<f32>) -> Result<f32> {
     Ok(found[0])
 }
 
-/// Regions, new graphs, launches of graphs that were there, and operations that were changed in them.
+/// The counts of regions, new graphs, launches of existing graphs, and changed operations.
 fn graphs(counts: TaskCounts) -> (u64, u64, u64, u64) {
     (counts.regions, counts.graphs, counts.replays, counts.patched)
 }
@@ -69,7 +70,8 @@ fn a_region_with_other_operations_is_another_graph() -> Result<()> {
         })?;
     }
     tasks.finish()?;
-    // Rounds 0, 2, 3, 5, 6... differ from those before them; 7 allocates, and 8 is another one again.
+    // Rounds 0, 2, 3, 5, 6... differ from the rounds before them; 7 allocates, and 8 is another one
+    // again.
     assert_eq!(graphs(tasks.counts()), (9, 7, 2, 0));
     assert_eq!(value(&device, &tasks, &y)?, 30.0);
     demand_clean(&device);
@@ -225,7 +227,7 @@ fn a_region_that_cannot_be_a_graph_is_issued_task_by_task() -> Result<()> {
     tasks.region(|tasks| {
         add(tasks, 1.0, &x, &y)?;
         thread::scope(|scope| scope.spawn(|| add(tasks, 1.0, &x, &y)).join().expect("no panic"))?;
-        // It follows the other thread's task, which follows the one before.
+        // It follows the other thread's task, and that task follows the one before.
         add(tasks, 1.0, &x, &y)
     })?;
     // A region within a region is a part of it.
@@ -264,7 +266,8 @@ fn graphs_of_many_regions_come_and_go() -> Result<()> {
     Ok(())
 }
 
-/// Parts of a buffer begin at any place within 256 bytes, and launches of a graph with kernels keep their place.
+/// Parts of a buffer start at any place within 256 bytes, and launches of a graph with kernels keep
+/// their place.
 #[test]
 fn a_region_over_any_part_of_a_buffer_has_the_result_of_its_tasks() -> Result<()> {
     let device = crate::device(Order::Seeded(5))?;

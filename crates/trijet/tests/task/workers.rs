@@ -1,4 +1,5 @@
-//! Tasks that workers run: the nodes of a region are one run, and everything that is promised of tasks holds for them.
+//! Tasks that workers run: the nodes of a region are one run, and all promises about tasks hold for
+//! them.
 
 use crate::{demand_clean, device, devices};
 use trijet::kernels::InOut;
@@ -10,7 +11,8 @@ use trijet::{ErrorKind, Result};
 
 const LEN: usize = 64;
 
-/// Four arrays, and the program that works on them, whose workers take turns in the order of a seed.
+/// Four arrays, and the program that works on them, whose workers take turns in the order of a
+/// seed.
 fn arrays(tasks: &Tasks, seed: u32) -> Result<([Data<f32>; 4], Workers)> {
     let array = || tasks.alloc::<f32>(LEN);
     let arrays = [array()?, array()?, array()?, array()?];
@@ -97,7 +99,7 @@ fn a_region_with_other_tasks_is_issued_one_by_one() -> Result<()> {
     Ok(())
 }
 
-/// A wait ends what there is of a region, and what comes afterwards is a run again.
+/// A wait ends the run of the region so far, and later tasks are another run.
 #[test]
 fn a_wait_inside_of_a_region_splits_its_run() -> Result<()> {
     let device = device(Order::Greedy)?;
@@ -116,7 +118,8 @@ fn a_wait_inside_of_a_region_splits_its_run() -> Result<()> {
     Ok(())
 }
 
-/// More tasks than may be there that are not over: the region is several runs, and its submission does not wait for itself.
+/// More tasks than may be unfinished at once: the region is several runs, and its submission does
+/// not wait for itself.
 #[test]
 fn a_region_may_have_any_number_of_tasks() -> Result<()> {
     const COUNT: usize = 10_000;
@@ -165,7 +168,7 @@ impl Kinds for Grows {
     const KINDS: &'static [(&'static str, Body)] = &[("grow", grow), ("rest", |_, _| ())];
 }
 
-/// Makes more children than the queues have room for, if its record says so.
+/// If its record asks for that, it makes more children than the queues have room for.
 fn grow(w: &mut trijet::workers::Worker<'_>, payload: u64) {
     let [children, ..] = w.record(payload);
     (0..children).for_each(|_| w.must_spawn(1, payload));
@@ -275,7 +278,7 @@ fn what_workers_cannot_run_is_refused() -> Result<()> {
     tasks.finish()
 }
 
-/// A run gets the memory of all data of its program, also of those that its tasks do not use.
+/// A run gets the memory of all data of its program, even of data that its tasks do not use.
 #[test]
 fn data_cannot_be_taken_before_the_runs_that_get_their_memory_are_issued() -> Result<()> {
     let device = device(Order::Greedy)?;
@@ -290,7 +293,7 @@ fn data_cannot_be_taken_before_the_runs_that_get_their_memory_are_issued() -> Re
         hold.fill(1.0);
         Ok(())
     })?;
-    // Tasks are held back until a thread waits: the one that takes `b`.
+    // Tasks are held back until a thread waits. Here the thread that takes `b` waits.
     tasks.task(()).run(move |_, ()| {
         go.send(()).expect("the task above receives");
         Ok(())
@@ -307,7 +310,7 @@ fn data_cannot_be_taken_before_the_runs_that_get_their_memory_are_issued() -> Re
     tasks.finish()
 }
 
-/// A datum that a program only reads may not be written by a task of it.
+/// A task of a program may not write a datum that the program only reads.
 #[test]
 fn a_write_of_what_is_bound_to_be_read_is_refused() -> Result<()> {
     let tasks = device(Order::Greedy)?.tasks();

@@ -2,41 +2,43 @@
 //! against the library on the virtual executor.
 //!
 //! *The model.* A lane is numbered work in order. A mark is an event recorded on a lane, with the
-//! clock that it claims. A stamp is what a buffer keeps of its users. A tenancy is the time for
-//! which one stream has a lane. The mapping to steps:
+//! clock that it claims. A stamp lists the users of a buffer. A tenancy is the time for which one
+//! stream has a lane. The mapping to steps:
 //!
-//! - lane: one of at most three open streams, two created ones and the per-thread default streams of
-//!   the two threads; a stream is opened by the first step that uses it, and dropped by either thread;
-//! - tenancy: whatever is opened after a drop takes the lane over, as soon as its work is complete.
-//!   `Settle` makes it complete, and neither thread learns of it;
-//! - mark: records that the library inserts, and those of one user event, which any stream waits for;
-//! - stamp: of one page-locked buffer `h` and one device buffer `x`, both tracked, which operations
-//!   fill and copy into each other, and which the host reads and writes (`h`) through guards.
+//! - lane: one of at most three open streams, two created ones and the per-thread default streams
+//!   of the two threads; a stream is opened by the first step that uses it, and dropped by either
+//!   thread;
+//! - tenancy: the next stream that is opened after a drop takes the lane over, as soon as its work
+//!   is complete. `Settle` makes it complete, and neither thread learns of it;
+//! - mark: records that the library inserts, and records of one user event, which any stream waits
+//!   for;
+//! - stamp: of one page-locked buffer `h` and one device buffer `x`, both tracked. Operations fill
+//!   them and copy them into each other, and the host reads and writes `h` through guards.
 //!
-//! Nothing completes by itself: each operation of a sequence is slower than the next one by more
-//! than what the seed changes, so an operation that does not wait for an earlier one overtakes it.
-//! Only a wait lets that much time pass.
+//! Nothing completes without a wait: each operation of a sequence is slower than the next one by
+//! more than the change by the seed. So an operation that does not wait for an earlier one
+//! overtakes it. Only a wait lets that much time pass.
 //!
-//! *What holds after each sequence.* One of the threads reads `h`, or first copies `x` back, which
-//! also tells it what the marks claim. It finds the values of the program's order, or gets an error
-//! if a call was refused. No call waits for ever. The bytes under a guard do not change while the
-//! device does all remaining work.
+//! *The demands after each sequence.* One of the threads reads `h`, or first copies `x` back, which
+//! also tells it the claims of the marks. It finds the values of the program's order, or gets an
+//! error if a call was refused. No call waits for ever. The bytes under a guard do not change while
+//! the device does all remaining work.
 //!
-//! *What is covered.* Each family is complete to its bound, but for sequences that differ by the
-//! names of alike streams or threads, or by the order of steps that have nothing in common:
+//! *The coverage.* Each family is complete to its bound, except for sequences that differ only in
+//! the names of alike streams or threads, or in the order of steps that have nothing in common:
 //!
 //! - all sequences of up to 3 steps of every kind, and of 4 operations;
 //! - up to 2 steps (fills, records, waits, by either thread on any stream) after a tenancy that has
 //!   ended: a stream that filled one buffer, was complete by then or not, and was dropped by either
 //!   thread, beside another one or alone;
-//! - refused calls: all sequences of up to 2 steps of every kind, of 3 fills, records and waits, all
-//!   ended tenancies, and all of up to 4 fills, drops and settlings that hand a lane on; in each of
-//!   them every call of the driver in turn: creating and recording an event, waiting in a stream, a
-//!   query, an operation, creating a stream. Records are also refused twice and eight times in a row:
-//!   a second try must not hide the first refusal.
+//! - refused calls: all sequences of up to 2 steps of every kind, of 3 fills, records and waits,
+//!   all ended tenancies, and all of up to 4 fills, drops and settlings that hand a lane on; in
+//!   each of them every call of the driver in turn: creating and recording an event, waiting in a
+//!   stream, a query, an operation, creating a stream. Records are also refused twice and eight
+//!   times in a row: a second try must not hide the first refusal.
 //!
-//! Not covered: blocking and legacy streams, parts of buffers, manual memory, several devices (the
-//! random programs draw those), and threads that run concurrently.
+//! Not covered: blocking and legacy streams, parts of buffers, manual memory, several devices
+//! (random programs draw these), and threads that run concurrently.
 
 mod steps;
 mod world;
@@ -50,7 +52,7 @@ use world::{BATCH, Calls, HostThreads, Program};
 
 /// A sequence that takes this long hangs.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// The most failures that are printed.
+/// The limit for printed failures.
 const SHOWN_MAX: usize = 6;
 
 /// Prints the sequences and ends the process when one does not end.
@@ -164,7 +166,7 @@ impl Runner {
     }
 }
 
-/// The refusals to try: each call of the sequence, and records also several times in a row.
+/// The refusals to try: each call of the sequence, and records several times in a row as well.
 fn refusals(calls: Calls) -> Vec<Vec<(Verb, u64)>> {
     // Only lanes that were given back are queried, at most two.
     let verbs = [
@@ -207,7 +209,7 @@ fn tenancies() -> Vec<Vec<Step>> {
     found
 }
 
-/// Fills alone.
+/// Fills only.
 const FILLS: Alphabet = Alphabet { events: false, ..FILLS_AND_EVENTS };
 
 /// Fills, and events that order them.
@@ -223,7 +225,7 @@ const FILLS_AND_EVENTS: Alphabet = Alphabet {
 const FILLS_AND_CLOSES: Alphabet =
     Alphabet { whats: &[What::FillH, What::FillX], events: false, host: false, ..FULL };
 
-/// Operations alone, without those that repeat what others show.
+/// Operations only, without operations that repeat others.
 const OPERATIONS: Alphabet =
     Alphabet { whats: &[What::FillH, What::Upload, What::Download], closes: false, ..FILLS };
 
@@ -234,7 +236,7 @@ fn hands_on(steps: &[Step]) -> bool {
 
 #[test]
 fn every_sequence_of_three_steps_has_the_values_of_its_order() {
-    // Drawn, and as a GPU would time them.
+    // In drawn orders, and as a GPU would time them.
     for order in [Order::Seeded, |_| Order::Greedy] {
         let mut runner = Runner::with(order);
         for more in 1..=3 {
@@ -327,8 +329,8 @@ mod named {
     }
 
     /// A lane passed from one per-thread stream to the next one of its thread. The library asked
-    /// another thread for an event of an old position, which recorded it in its own, empty default
-    /// stream. The event claimed all that the lane knew by then.
+    /// another thread for an event of an old position. That thread recorded the event in its own,
+    /// empty default stream. The event then claimed all knowledge of the lane at that time.
     #[test]
     fn a_position_of_an_earlier_tenancy_is_not_answered_by_the_next_tenant() {
         demand(&TAKEN_OVER, Last { by: 1, copies_first: true }, &[]);
@@ -342,9 +344,8 @@ mod named {
         demand(&[fill(0, OWN, What::FillH)], last, &[(Verb::EventRecord, 1)]);
     }
 
-    /// A per-thread stream was dropped by another thread. Its end was taken to be the last record
-    /// that had succeeded, not that of its last operation, so the lane passed on while that
-    /// operation was pending.
+    /// Another thread dropped a per-thread stream. Its last successful record was taken for its
+    /// end, and not its last operation. So the lane passed on while that operation was pending.
     #[test]
     fn a_lane_is_not_handed_on_before_an_operation_whose_record_was_refused() {
         for nth in 1..=4 {

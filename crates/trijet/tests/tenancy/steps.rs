@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Streams of the model: two created ones, and the per-thread default stream of each host thread.
 pub(crate) const STREAMS: usize = 4;
-/// The most streams that are open at the same time.
+/// The limit for streams that are open at the same time.
 const OPEN_MAX: usize = 3;
 /// Operations of a sequence.
 pub(crate) const OPS_MAX: usize = 4;
@@ -23,7 +23,7 @@ pub(crate) enum What {
     Download,
 }
 
-/// What one thread does. A stream is opened by the first step that uses it.
+/// A step of one thread. A stream is opened by the first step that uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
     Op {
@@ -124,12 +124,12 @@ impl fmt::Display for Step {
     }
 }
 
-/// The end of a sequence: thread `by` looks at what the sequence left.
+/// The end of a sequence: thread `by` examines the state after the sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Last {
     pub(crate) by: Thread,
-    /// It first copies `x` back on a new stream and reads the copy, and so learns what the marks of
-    /// that path claim, before it takes the guard of `h`.
+    /// It first copies `x` back on a new stream and reads the copy, before it takes the guard of
+    /// `h`. So it learns the claims of the marks on that path.
     pub(crate) copies_first: bool,
 }
 
@@ -159,7 +159,7 @@ pub(crate) const FULL: Alphabet = Alphabet {
     settles: true,
 };
 
-/// The state after a sequence, as far as it decides which steps may follow.
+/// The state after a sequence, as far as it decides the steps that may follow.
 #[derive(Debug, Clone, Default)]
 struct Reached {
     open: [bool; STREAMS],
@@ -206,7 +206,7 @@ impl Reached {
         }
     }
 
-    /// Whether the step may show something here that no other sequence shows.
+    /// Whether the step may show an effect here that no other sequence shows.
     fn allows(&self, step: Step) -> bool {
         if step.by() == 1 && !self.first_acted {
             return false;
@@ -256,10 +256,10 @@ impl Alphabet {
 }
 
 /// Calls `visit` with `begin` followed by every sequence of exactly `more` steps, until it returns
-/// false. Of sequences that differ by the names of the streams, the names of the threads, or the
-/// order of neighbours that commute, one is visited. Left out are sequences whose last step changes
-/// nothing that a look afterwards could show, and those in which a record replaces one that no
-/// stream has waited for.
+/// false. Sequences may differ only in the names of the streams, the names of the threads, or the
+/// order of neighbours that commute; one of these is visited. Two kinds of sequences are left out:
+/// those whose last step changes nothing that a look afterwards could show, and those with a record
+/// that replaces one that no stream has waited for.
 pub(crate) fn each_sequence(
     begin: &[Step],
     more: usize,

@@ -73,7 +73,7 @@ impl Program {
     }
 }
 
-/// The calls of the driver that a sequence made, at most.
+/// Upper bounds of the driver calls of a sequence, by verb.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Calls {
     pub(crate) records: u64,
@@ -234,7 +234,7 @@ impl World {
         Ok(())
     }
 
-    /// Looks at what the sequence left, and again after the device has done everything.
+    /// Examines the state after the sequence, and again after the device has done all work.
     fn look(&mut self, last: Last) -> std::result::Result<(), Wrong> {
         let refuses = self.refuses;
         let mut copied = None;
@@ -280,7 +280,8 @@ impl World {
     }
 }
 
-/// A part of a sequence that one thread takes: its steps, and the look if it is the last.
+/// A part of a sequence that one thread takes: its steps, and the examination if it is the last
+/// part.
 struct Part {
     by: Thread,
     steps: Vec<Step>,
@@ -313,7 +314,7 @@ impl Running {
         self.parts.front().filter(|_| self.outcome.is_ok()).map(|part| part.by)
     }
 
-    /// Takes the parts of `thread` that come next.
+    /// Takes the next parts of `thread`.
     fn advance(&mut self, thread: Thread) {
         while self.next() == Some(thread)
             && let Some(part) = self.parts.pop_front()
@@ -360,16 +361,16 @@ impl Worker {
     }
 }
 
-/// The host threads of the sequences: the caller is thread 0, and the others serve all sequences.
-/// What a thread knows is per driver, and each sequence opens its own driver.
+/// The host threads of the sequences: the caller is thread 0, and the others serve all sequences. A
+/// thread has separate knowledge for each driver, and each sequence opens its own driver.
 pub(crate) struct HostThreads {
     workers: [Worker; 2],
     /// The number of batches so far and the current batch, for the report of a hang.
     pub(crate) current: Arc<Mutex<(u64, Vec<Program>)>>,
 }
 
-/// The most sequences of a batch. Threads pass a batch on as a whole. A thread remembers what it
-/// knows of 16 drivers.
+/// The limit for the sequences of a batch. Threads pass a batch on as a whole. A thread remembers
+/// its knowledge for 16 drivers.
 pub(crate) const BATCH: usize = 8;
 
 impl HostThreads {

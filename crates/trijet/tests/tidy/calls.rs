@@ -1,4 +1,4 @@
-//! Calls and attributes that are banned somewhere, each with its reason.
+//! Calls and attributes that are banned in some places, each with its reason.
 
 use crate::source::{is_word, line_of, mask, occurrences, production_end, skip_space};
 use crate::{File, Finding, demand_none, files, lines};
@@ -13,11 +13,12 @@ enum Scope {
     Library,
     /// The library and its examples outside tests, but for these files.
     LibraryBut(&'static [&'static str]),
-    /// The library outside tests, but for the files whose path below `src/` begins with one of these.
+    /// The library outside tests, except the files whose path below `src/` starts with one of
+    /// these.
     LibraryOutside(&'static [&'static str]),
-    /// The files whose paths begin with one of these, outside tests.
+    /// The files whose paths start with one of these, outside tests.
     Below(&'static [&'static str]),
-    /// One folder of the library outside tests, but for these file names.
+    /// One folder of the library outside tests, except these file names.
     Folder(&'static str, &'static [&'static str]),
 }
 
@@ -128,7 +129,7 @@ fn banned(ban: &Ban, file: &File) -> Vec<Finding> {
     findings
 }
 
-/// `let _ = f(..)` throws away what `f` returned. `let _ = name;` only drops a name.
+/// `let _ = f(..)` discards the result of `f`. `let _ = name;` only drops a name.
 fn discarded(file: &File) -> Vec<Finding> {
     let code = mask(&file.text);
     let Some(end) = covered(&Scope::Library, file, &code) else { return Vec::new() };

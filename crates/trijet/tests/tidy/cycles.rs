@@ -1,10 +1,10 @@
 //! No cycles: files of a crate import each other in one direction only.
 //!
-//! A file imports another one when its code names an item that is defined there: in a `use`, or by a
-//! path in the code. An item that is imported from where it is re-exported counts for the file that
-//! defines it, so a child that takes a sibling's item through its parent imports the sibling. To
-//! declare a module and to re-export an item is no import, unless the file uses the item itself.
-//! Tests do not count, except in test programs.
+//! A file imports another one when its code names an item that is defined there: in a `use`, or by
+//! a path in the code. If an item is imported through a re-export, the import counts for the file
+//! that defines the item. So a child that takes a sibling's item through its parent imports the
+//! sibling. A declaration of a module and a re-export are no imports, unless the file uses the item
+//! itself. Tests do not count, except in test programs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,7 +16,7 @@ use crate::{File, Finding, demand_none, files, lines};
 /// The imports of each file: the imported file, and the offset of the first import of it.
 type Imports = Vec<BTreeMap<usize, usize>>;
 
-/// Crate roots that cargo finds by itself, and the fuzz targets.
+/// Crate roots that cargo finds without a declaration, and the fuzz targets.
 fn is_root(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     match parts[..] {
@@ -67,7 +67,7 @@ fn add_imports(tree: &Tree<'_>, codes: &[Code], imports: &mut Imports) {
     }
 }
 
-/// What each file imports, in all crates that it is a part of.
+/// The imports of each file, in all crates that it is a part of.
 fn imports(files: &[File]) -> Imports {
     let codes: Vec<Code> =
         files.iter().map(|file| Code::new(if file.is_rust() { &file.text } else { "" })).collect();

@@ -8,7 +8,7 @@ use crate::{File, Finding, demand_none, files, lines};
 /// The document of the laws, which names the tests of each.
 const LAWS: &str = "docs/semantics.md";
 
-/// The names in backticks of the table's last column without a test. The form of a name says its
+/// The names in backticks of the table's last column without a test. The form of a name shows its
 /// kind: `a_test`, `a-litmus-program`, or `a sequence of calls`.
 fn unknown_tests(laws: &File, all: &[File]) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -62,7 +62,7 @@ fn a_test_that_was_renamed_is_found() {
     assert_eq!(lines(&unknown_tests(&laws, &all)), [2, 4]);
 }
 
-/// Documents that describe the tree as it is. The changelog also names what was removed.
+/// Documents that describe the tree as it is. The changelog also names removed parts.
 pub(crate) fn describes_the_tree(file: &File) -> bool {
     file.path.ends_with(".md") && file.path != "CHANGELOG.md"
 }
@@ -74,8 +74,9 @@ const ENDINGS: &[&str] =
 /// Folders of build outputs.
 const OUTPUTS: &[&str] = &["bundle/", "target/"];
 
-/// Whether a name in backticks is a path of the tree, whole or from some folder on: `order/gate.rs`,
-/// `tests/oracle`. Codes of findings have upper case, and names with `<` are patterns.
+/// Whether a name in backticks is a path of the tree, whole or starting at some folder:
+/// `order/gate.rs`, `tests/oracle`. Codes of findings have upper case, and names with `<` are
+/// patterns.
 fn is_path(name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     let is_folder = name.contains('/') && !name.contains(|c: char| c.is_ascii_uppercase());
@@ -84,7 +85,7 @@ fn is_path(name: &str) -> bool {
     name.chars().all(is_part) && !name.starts_with('/') && !is_output && (is_folder || is_file)
 }
 
-/// Whether the tree has this path, whole or from some folder on; `.rs` may be left out.
+/// Whether the tree has this path, whole or starting at some folder; `.rs` may be left out.
 fn is_in_tree(path: &str, all: &[File]) -> bool {
     let path = path.trim_start_matches("./").trim_end_matches('/');
     all.iter().any(|file| {
@@ -96,7 +97,8 @@ fn is_in_tree(path: &str, all: &[File]) -> bool {
     })
 }
 
-/// The targets of links in a line of Markdown, without those in the network and in the document.
+/// The targets of links in a line of Markdown, without links into the network and within the
+/// document.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| {
         let target = rest.split([')', '#']).next()?;

@@ -13,7 +13,7 @@ const TABLE: &str = "crates/trijet/tests/tidy/english.txt";
 /// The maximum number of characters of a line with a comment.
 const COLUMNS: usize = 100;
 
-/// Words with which no sentence begins, each with a hint what to write in its place.
+/// Words that start no sentence, each with a hint what to write in its place.
 const OPENINGS: &[(&str, &str)] = &[
     ("How many ", "name the number"),
     ("How much ", "name the amount"),
@@ -69,7 +69,7 @@ fn paragraphs(file: &File) -> Vec<Vec<(usize, &str)>> {
     found
 }
 
-/// The line at which `at` is, in the text of a paragraph.
+/// The line that has the offset `at` of the text of a paragraph.
 fn line_at(paragraph: &[(usize, &str)], at: usize) -> usize {
     let mut end = 0;
     let is_before = |(_, words): &&(usize, &str)| {
@@ -80,7 +80,7 @@ fn line_at(paragraph: &[(usize, &str)], at: usize) -> usize {
     paragraph[before.min(paragraph.len() - 1)].0
 }
 
-/// The phrases of a paragraph. They may begin in one line and end in the next one.
+/// The phrases of a paragraph. They may start in one line and end in the next one.
 fn phrases(file: &File, paragraph: &[(usize, &str)]) -> Vec<Finding> {
     let words: Vec<&str> = paragraph.iter().map(|(_, words)| *words).collect();
     let text = words.join(" ");

@@ -42,12 +42,12 @@ impl File {
         self.path.ends_with(".rs")
     }
 
-    /// The path below the library's `src/`, for a Rust file that lies there.
+    /// The path below the library's `src/`, for a Rust file in that folder.
     pub(crate) fn in_library(&self) -> Option<&str> {
         self.path.strip_prefix(LIBRARY).filter(|_| self.is_rust())
     }
 
-    /// A file that exists only for tests: an integration test, or a `tests` module of its own.
+    /// A file that exists only for tests: an integration test, or a separate `tests` module.
     pub(crate) fn is_test(&self) -> bool {
         self.path.split('/').any(|part| matches!(part, "tests" | "tests.rs" | "benches"))
     }
@@ -101,7 +101,7 @@ pub(crate) fn files() -> Vec<File> {
     found
 }
 
-/// Fails with every finding, one per line, in the form an editor can jump to.
+/// Fails with every finding, one per line, in a form that an editor can jump to.
 #[track_caller]
 pub(crate) fn demand_none(rule: &str, findings: &[Finding]) {
     let list: String = findings.iter().map(|finding| format!("\n  {finding}")).collect();

@@ -7,7 +7,7 @@ use crate::paths::{branches, module_path};
 use crate::source::{line_of, mask, modules, occurrences, skip_space};
 use crate::{File, Finding, demand_none, files, lines};
 
-/// Each folder of the library and its floor. Two folders of one floor never see each other.
+/// Each folder of the library and its floor. Two folders of one floor never import each other.
 const FLOORS: &[(&str, u8)] = &[
     ("base", 0),
     ("trace", 1),
@@ -27,7 +27,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("workers", 8),
     ("staged", 10),
     ("explore", 10),
-    // They only name what the floors below have.
+    // They only name items of the floors below.
     ("probe", 11),
     ("sim", 11),
     ("testing", 11),
@@ -38,8 +38,8 @@ const STRANGERS: &[(&str, &str, &str)] = &[("device", "cuda", "host")];
 
 /// Modules that only these folders import.
 const RESERVED: &[(&[&str], &[&str])] = &[
-    // The ordering, the host device and the tests derive the order independently, so that a mistake
-    // in one shows against the others.
+    // The ordering, the host device and the tests derive the order independently, so a mistake in
+    // one shows against the others.
     (&["base", "edges"], &["base", "trace", "check"]),
 ];
 
@@ -84,7 +84,7 @@ fn absolute_paths<'a>(code: &'a str, below: &'a str) -> Vec<(usize, Vec<&'a str>
     found
 }
 
-/// The reason why the module at `from` may not name `to`, if there is one.
+/// The reason why the module at `from` may not name `to`, if there is a reason.
 fn objection(from: &[&str], to: &[&str]) -> Option<String> {
     let (Some(&home), Some(&target)) = (from.first(), to.first()) else { return None };
     if home == target {

@@ -1,16 +1,16 @@
 //! Documents quote the files that they cite word for word.
 //!
-//! A paragraph that begins with `Recorded in` has links to files of the tree and, after each, the
-//! quotations in backticks that stand there. A row of a new run that replaces an old one is so found
-//! in the text that still quotes the old one.
+//! A paragraph that starts with `Recorded in` has links to files of the tree and, after each link,
+//! quotations of that file in backticks. If a row of a new run replaces an old one, the check finds
+//! the text that still quotes the old one.
 
 use crate::docs::{describes_the_tree, followed};
 use crate::{File, Finding, demand_none, files, lines};
 
-/// The words with which such a paragraph begins.
+/// The words at the start of such a paragraph.
 const OPENING: &str = "Recorded in ";
 
-/// The text with single spaces, since the columns of a table are padded.
+/// The text with single spaces, because the columns of a table are padded.
 fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -25,7 +25,7 @@ fn has(text: &str, words: &str) -> bool {
     })
 }
 
-/// One quotation: the line and the file of it, and its words.
+/// One quotation: its line, its file, and its words.
 struct Quotation<'a> {
     line: usize,
     path: Option<String>,

@@ -1,5 +1,5 @@
-//! Rules about the results of benchmarks: texts cite files that exist, every file is cited, and all of
-//! them say where they come from.
+//! Rules about the results of benchmarks: texts cite files that exist, every file is cited, and all
+//! files name their origin.
 
 use crate::{File, Finding, demand_none, files, lines};
 
@@ -57,7 +57,7 @@ fn cells(row: &str) -> Vec<String> {
     cells
 }
 
-/// Rows and heads that do not say where they come from.
+/// Rows and heads that do not name their origin.
 fn without_facts(file: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
     if file.path.ends_with(".csv") {

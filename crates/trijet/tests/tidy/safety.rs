@@ -1,7 +1,7 @@
 //! The places where `unsafe` may stand, and the `SAFETY` comments.
 //!
-//! Every file of the library forbids unsafe code, except those in the table below. `forbid` covers
-//! child modules, so the ancestors of an exception cannot have it; they contain no `unsafe`
+//! Every file of the library forbids unsafe code, except the files in the table below. `forbid`
+//! covers child modules, so the ancestors of an exception cannot have it; they contain no `unsafe`
 //! instead.
 
 use std::collections::BTreeMap;
@@ -46,12 +46,12 @@ const PLACES: &[(&str, Licence, &str)] = &[
     ("memory/manual.rs", Licence::Declares, "the program orders the memory, and is believed"),
 ];
 
-/// The most places in which one SAFETY comment may stand word for word.
+/// The limit for the places in which one SAFETY comment may stand word for word.
 const SAFETY_REPEATS_MAX: usize = 3;
 
 fn licence(below: &str) -> Option<Licence> {
-    // The declaration of a kernel or of a program is a one-line promise about its code: kernels/<name>/mod.rs and
-    // workers/programs/<name>/mod.rs.
+    // The declaration of a kernel or of a program is a one-line promise about its code:
+    // kernels/<name>/mod.rs and workers/programs/<name>/mod.rs.
     let parts: Vec<&str> = below.split('/').collect();
     if let ["kernels", _, .., "mod.rs"] | ["workers", "programs", _, .., "mod.rs"] = parts[..] {
         return Some(Licence::Holds);

@@ -7,10 +7,10 @@ use crate::source::{
 };
 use crate::{File, Finding, demand_none, files, lines};
 
-/// The most lines of a file outside tests (style, rule 1).
+/// The limit for the lines of a file outside tests (style, rule 1).
 const FILE_LINES_MAX: usize = 600;
-/// The most lines of code in a function's body, counted as clippy's `too_many_lines` counts them:
-/// blank lines and comments are free. `clippy.toml` has the same number.
+/// The limit for the lines of code in a function's body, counted as clippy's `too_many_lines`
+/// counts them: blank lines and comments are free. `clippy.toml` has the same number.
 const FUNCTION_LINES_MAX: usize = 70;
 
 fn long_file(file: &File) -> Option<Finding> {
@@ -73,7 +73,8 @@ fn children_folder(path: &str, is_root: bool) -> String {
     }
 }
 
-/// Crate roots that cargo finds by itself: `lib.rs`, `main.rs`, `bin/x.rs` and `bin/x/main.rs`.
+/// Crate roots that cargo finds without a declaration: `lib.rs`, `main.rs`, `bin/x.rs` and
+/// `bin/x/main.rs`.
 fn is_root(below: &str) -> bool {
     let parts: Vec<&str> = below.split('/').collect();
     matches!(parts[..], ["lib.rs" | "main.rs"] | ["bin", _] | ["bin", _, "main.rs"])

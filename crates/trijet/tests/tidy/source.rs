@@ -176,7 +176,7 @@ pub(crate) fn modules(code: &str) -> Vec<Module<'_>> {
     found
 }
 
-/// Where the production part of a file ends: the start of a trailing `#[cfg(test)] mod`, if any.
+/// The end of the production part of a file: the start of a trailing `#[cfg(test)] mod`, if any.
 pub(crate) fn production_end(code: &str) -> usize {
     for module in modules(code) {
         let Some((_, close)) = module.body else { continue };
@@ -216,7 +216,7 @@ pub(crate) fn blank(code: String, start: usize, end: usize) -> String {
     String::from_utf8(bytes).expect("whole characters are replaced by ASCII")
 }
 
-/// Blanks every item that only tests compile: those under a `#[cfg(..)]` that names `test`.
+/// Blanks every item that only tests compile: items under a `#[cfg(..)]` that names `test`.
 pub(crate) fn blank_tests(code: &str) -> String {
     let mut left = code.to_owned();
     for at in occurrences(code, "#[cfg(") {
@@ -229,7 +229,7 @@ pub(crate) fn blank_tests(code: &str) -> String {
     left
 }
 
-/// The end of the item at `at`: behind its closing brace or its semicolon.
+/// The end of the item at `at`: after its closing brace or its semicolon.
 fn item_end(code: &str, at: usize) -> usize {
     let mut depth = 0_i32;
     let mut is_use = false;

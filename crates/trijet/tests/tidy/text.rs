@@ -3,7 +3,7 @@
 use crate::source::is_word;
 use crate::{File, Finding, demand_none, files, lines};
 
-/// Folders of one machine, which mean nothing on another. Split, so that this file passes.
+/// Folders of one machine, which have no meaning on another. Split, so that this file passes.
 const MACHINE_PATHS: &[&str] =
     &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/tmp", "/h/")];
 

@@ -1,5 +1,6 @@
-//! Each public trait stands in the table of docs/soundness.md, with the reason why a lie of an implementation in safe code
-//! reaches no memory; and a trait is sealed if and only if its reason says so.
+//! Each public trait stands in the table of docs/soundness.md, with the reason why a wrong
+//! implementation in safe code reaches no memory. A trait is sealed if and only if its reason
+//! states that.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ fn place(file: &File) -> &str {
     file.path.strip_prefix(LIBRARY).unwrap_or(&file.path)
 }
 
-/// The public traits of a file, without those that seal others.
+/// The public traits of a file, without the ones that seal others.
 fn traits(file: &File) -> Vec<(&str, Trait)> {
     if !(file.is_rust() && file.path.starts_with("crates/") && file.path.contains("/src/")) {
         return Vec::new();
@@ -48,7 +49,8 @@ fn traits(file: &File) -> Vec<(&str, Trait)> {
     found
 }
 
-/// The rows of the table: trait and file, with the line and whether the reason is that the trait is sealed.
+/// The rows of the table: trait and file, with the line and whether the reason is that the trait is
+/// sealed.
 fn rows(document: &File) -> BTreeMap<(&str, &str), Trait> {
     let lines = document.text.lines().enumerate().skip_while(|(_, line)| *line != HEADING);
     let section = lines.skip(1).take_while(|(_, line)| !line.starts_with("## "));

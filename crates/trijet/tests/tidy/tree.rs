@@ -27,7 +27,7 @@ pub(crate) struct Node<'a> {
     pub(crate) uses: Vec<Use<'a>>,
 }
 
-/// What a path names.
+/// The target of a path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Target {
     Module(usize),
@@ -40,7 +40,7 @@ pub(crate) struct Code {
     pub(crate) all: String,
     /// The same without `use` items and visibilities.
     pub(crate) rest: String,
-    /// Where paths start in that.
+    /// The offsets in `rest` where paths start.
     pub(crate) paths: Vec<usize>,
 }
 
@@ -73,7 +73,7 @@ fn visibilities(code: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
     starts.map(|at| (at, code[at..].find(')').map_or(code.len(), |length| at + length)))
 }
 
-/// Whether the item whose keyword is at `at` begins with `pub`.
+/// Whether the item whose keyword is at `at` starts with `pub`.
 fn is_public(code: &str, at: usize) -> bool {
     let before = code[..at].trim_end();
     let before = match before.rfind("pub(") {

@@ -1,8 +1,8 @@
 //! A type name is defined once per crate, so that a reader who meets it knows which type it is.
 //!
-//! The table `types.txt` has the names that do not follow the rule yet. It only shrinks: a name in it
-//! that is defined once is an error, and so is a table with more names than [`EXCEPTIONS`]. A name
-//! that is public anywhere cannot stand in it.
+//! The table `types.txt` has the names that do not follow the rule yet. It only shrinks: a name in
+//! it that is defined once is an error, and so is a table with more names than [`EXCEPTIONS`]. A
+//! name that is public anywhere cannot stand in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ struct Definition<'a> {
     is_public: bool,
 }
 
-/// The crate of a file that defines types, which is neither a test nor one of a test.
+/// The crate of a file that defines types. The file is neither a test nor a part of a test.
 fn crate_of(file: &File) -> Option<&str> {
     let (name, below) = file.path.strip_prefix("crates/")?.split_once('/')?;
     (file.is_rust() && below.starts_with("src/") && !file.is_test()).then_some(name)
@@ -45,7 +45,8 @@ fn enclosing_brace(code: &str, at: usize) -> Option<usize> {
     None
 }
 
-/// Whether `at` is in the braces of an `impl` or a `trait`, where `type` names a type of another one.
+/// Whether `at` is in the braces of an `impl` or a `trait`, where `type` names a type of another
+/// one.
 fn is_associated(code: &str, at: usize) -> bool {
     let Some(open) = enclosing_brace(code, at) else { return false };
     let begin = code[..open].rfind(['{', '}', ';']).map_or(0, |n| n + 1);
@@ -100,7 +101,7 @@ fn exceptions(table: &File) -> impl Iterator<Item = (usize, (&str, &str))> {
     lines.filter_map(|(line, number)| Some((number, line.split_once(' ')?)))
 }
 
-/// Names that are defined twice and may not be, and lines of the table that say nothing true.
+/// Names that are defined twice and may not be, and lines of the table that are wrong.
 fn collisions(files: &[File], table: &File) -> Vec<Finding> {
     let mut all: BTreeMap<(&str, &str), Vec<Definition<'_>>> = BTreeMap::new();
     for file in files {

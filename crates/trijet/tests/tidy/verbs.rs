@@ -1,5 +1,5 @@
-//! Each public function of the library has a row in the matrix of contexts (`tests/matrix/verbs`), or stands in the
-//! table below with the reason why it needs none.
+//! Each public function of the library has a row in the matrix of contexts (`tests/matrix/verbs`),
+//! or stands in the table below with the reason why it needs no row.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use crate::{File, Finding, demand_none, files};
 /// The folder of the rows.
 const ROWS: &str = "crates/trijet/tests/matrix/verbs/";
 
-/// Why the functions need no row, and what they are: a folder below `src/` that ends with `/`, all functions of a type or of
-/// a module, or one function.
+/// The reason why the functions need no row, and their names: a folder below `src/` that ends with
+/// `/`, all functions of a type or of a module, or one function.
 const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
     ("modules below the devices, which cannot reach a driver", &["base/", "check/", "trace/"]),
     (
@@ -196,7 +196,8 @@ struct Function {
     names: Vec<String>,
 }
 
-/// The block that an offset lies in, of those that `word` begins at the start of a line: its header and its range.
+/// The block around an offset: its header and its range. Only blocks that `word` starts at the
+/// start of a line count.
 fn enclosing<'a>(code: &'a str, word: &str, at: usize) -> Option<(&'a str, usize)> {
     let starts_line = |begin: usize| {
         let line = code[..begin].rfind('\n').map_or(0, |n| n + 1);
@@ -211,7 +212,8 @@ fn enclosing<'a>(code: &'a str, word: &str, at: usize) -> Option<(&'a str, usize
     inside.next_back()
 }
 
-/// The name of the type of an `impl`, without its parameters: `impl<T> fmt::Debug for a::B<T>` is `B`.
+/// The name of the type of an `impl`, without its parameters: `impl<T> fmt::Debug for a::B<T>` is
+/// `B`.
 fn implemented(header: &str) -> &str {
     let mut rest = header["impl".len()..].trim_start();
     if rest.starts_with('<') {
@@ -227,7 +229,7 @@ fn implemented(header: &str) -> &str {
     path.rsplit("::").next().unwrap_or(path)
 }
 
-/// The types of an `impl`, which are the arguments of the macro if it stands in one.
+/// The types of an `impl`. In a macro, these are the arguments of the macro.
 fn types(code: &str, header: &str, at: usize) -> Vec<String> {
     let name = implemented(header);
     if !name.starts_with('$') {
@@ -280,7 +282,7 @@ fn behaviours(code: &str) -> Vec<Function> {
     found
 }
 
-/// The functions that have a row. What follows the name tells two rows of one function apart.
+/// The functions that have a row. The text after the name distinguishes two rows of one function.
 fn rows(all: &[File]) -> BTreeSet<String> {
     let files = all.iter().filter(|file| file.path.starts_with(ROWS));
     let texts = files.flat_map(|file| file.text.split("Verb::new(").skip(1));
@@ -308,7 +310,8 @@ fn covers(entry: &str, file: &File, name: &str) -> bool {
     }
 }
 
-/// Functions without a row and without an entry, rows of nothing, and entries of nothing or of what has a row.
+/// Functions without a row and without an entry, rows without a function, and entries without a
+/// function or with a function that has a row.
 fn findings(all: &[File], table: &[(&str, &[&str])]) -> Vec<Finding> {
     let (rows, mut known, mut used) = (rows(all), BTreeSet::new(), BTreeSet::new());
     let mut findings = Vec::new();

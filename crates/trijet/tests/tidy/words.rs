@@ -1,4 +1,4 @@
-//! Plain English: no words that leave open what they stand for.
+//! Plain English: no words without a clear reference.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ const WORDS: &[(&str, &str)] = &[
     (concat!("who", "ever"), "name the thread, the caller or the user"),
 ];
 
-/// The text of a line without code spans in Markdown, where the names of tests stand.
+/// The text of a line without code spans in Markdown, which have the names of tests.
 fn prose(file: &File, line: &str) -> String {
     let is_markdown = file.path.ends_with(".md");
     line.split('`').step_by(if is_markdown { 2 } else { 1 }).collect::<Vec<_>>().join(" ")
@@ -51,7 +51,7 @@ fn an_unclear_word_is_found_in_text_and_in_names() {
     assert_eq!(lines(&unclear_words(&File::new("docs/a.md", &document))), [2]);
 }
 
-/// The words that a line of the glossary defines: those in bold.
+/// The words that a line of the glossary defines: the words in bold.
 fn defined(line: &str) -> Vec<&str> {
     let Some(entry) = line.strip_prefix("- **") else { return Vec::new() };
     let parts = entry.split("**");

@@ -1,4 +1,4 @@
-//! What the driver gets for a tiling: the encoded form of the memory that a launch has, in the place of the argument.
+//! The driver gets a tiling as an argument: the encoded form of the memory that a launch has.
 
 use crate::raw_driver::Driver;
 use std::ffi::c_int;
@@ -21,8 +21,8 @@ fn last(file: &Path) -> [Map; 4] {
 }
 
 const NONE: Map = [0; 16];
-/// `CU_TENSOR_MAP_DATA_TYPE_FLOAT32` and `_UINT16`, `CU_TENSOR_MAP_SWIZZLE_128B`, and the promotion to 128
-/// bytes.
+/// `CU_TENSOR_MAP_DATA_TYPE_FLOAT32` and `_UINT16`, `CU_TENSOR_MAP_SWIZZLE_128B`, and the promotion
+/// to 128 bytes.
 const F32: u64 = 7;
 const U16: u64 = 1;
 const SWIZZLED: u64 = 3;

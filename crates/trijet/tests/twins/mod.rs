@@ -1,4 +1,4 @@
-//! Twins that ask for other arguments than their kernel declares, and the tuple that cannot.
+//! Twins that ask for other arguments than their kernel declares, and the tuple, which cannot.
 
 use bytemuck::Pod;
 use trijet::kernels::{
@@ -21,7 +21,7 @@ fn spec(run: fn(&mut Tile<'_>)) -> KernelSpec {
     spec.twin(twin)
 }
 
-/// A kernel without code, of which only the twin runs.
+/// A kernel without code. Only its twin runs.
 fn declared<P>(spec: KernelSpec) -> Kernel<P> {
     // SAFETY: the kernel runs on host devices only, which have no code that could break a promise.
     unsafe { Kernel::declare(spec) }
@@ -56,8 +56,8 @@ fn write<T: Pod, const INDEX: usize>(tile: &mut Tile<'_>) {
     assert!(!tile.write::<T>(INDEX).is_empty(), "the spans have elements");
 }
 
-/// The bytes of an argument have a value of every type of their size. Only the declared one is the value that
-/// the launch passes.
+/// The bytes of an argument are a value of every type of their size. Only the declared type gives
+/// the value that the launch passes.
 #[test]
 fn a_twin_that_asks_for_another_type_ends_with_the_list_of_arguments() -> Result<()> {
     let cases: [(Body, &str); 10] = [
@@ -91,7 +91,8 @@ fn a_part_that_is_taken_twice_is_named() -> Result<()> {
     Ok(())
 }
 
-/// What `cost` and `tile_elements` ask for is compared when the kernel is launched, before anything runs.
+/// The arguments that `cost` and `tile_elements` ask for are compared when the kernel is launched,
+/// before anything runs.
 #[test]
 fn a_cost_of_another_type_is_an_error_of_the_launch() -> Result<()> {
     let cost = |args: &ArgBlock| Cost { bytes: args.scalar(4), ops: 0 };

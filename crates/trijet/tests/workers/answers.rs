@@ -14,7 +14,7 @@ use trijet::workers::programs::tree::{self, TREE};
 use trijet::workers::{Policy, RunOptions, RunReport, Work};
 use trijet::{Device, Result};
 
-/// The ways to place so many queens.
+/// The number of ways to place this many queens.
 const QUEENS_OF: [u64; 15] =
     [1, 1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2680, 14_200, 73_712, 365_596];
 

@@ -1,4 +1,4 @@
-//! How runs end that do not run all of their tasks, and runs without tasks.
+//! Ends of runs that do not run all of their tasks, and runs without tasks.
 
 use crate::{answers, demand_clean, device};
 use trijet::kernels::InOut;
@@ -54,7 +54,8 @@ fn a_cancelled_run_says_so_and_the_next_one_is_whole() -> Result<()> {
     Ok(())
 }
 
-/// A program whose first task waits for the second one, which never runs: it is queued behind the first.
+/// A program whose first task waits for the second one, which never runs, because it is queued
+/// after the first.
 struct Waits;
 
 impl Kinds for Waits {

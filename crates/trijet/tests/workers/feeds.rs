@@ -66,7 +66,7 @@ fn a_feed_that_cannot_take_tasks_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// Each policy runs four times, and then one of them. The results are those of all.
+/// Each policy runs four times, and then one of them runs. The results include all runs.
 #[test]
 fn a_chooser_tries_each_policy_and_keeps_one() -> Result<()> {
     let device = device()?;

@@ -1,5 +1,6 @@
-//! Persistent workers: every program has its known answer under every policy, with queues of any size and in every drawn
-//! order; what cannot run is refused before the launch, and what would hang ends with the task named.
+//! Persistent workers: every program has its known answer under every policy, with queues of any
+//! size and in every drawn order. A program that cannot run is refused before the launch, and a
+//! program that would hang ends with an error that names the task.
 
 mod answers;
 mod ends;
@@ -13,7 +14,7 @@ use trijet::sim::{Executor, HostConfig, Order};
 use trijet::workers::{Policy, RunOptions};
 use trijet::{Device, Result};
 
-/// A checked device with one order of what its streams leave open.
+/// A checked device with one order of the choices that its streams leave open.
 fn device() -> Result<Device> {
     let executor = Executor::Virtual(Order::Greedy);
     let config = HostConfig { executor, ..HostConfig::default() };
@@ -43,7 +44,8 @@ fn every_program_has_its_answer_in_every_drawn_order() -> Result<()> {
     for seed in 0..60 {
         let policy = Policy::ALL[seed as usize % 5];
         let (workers, queue) = (8 << (seed % 3), 1 << (seed / 5 % 4 * 3));
-        // A ring for all children that have no room in the queues: without one, children are refused.
+        // A ring for all children that have no room in the queues: without one, children are
+        // refused.
         let options = RunOptions {
             policy,
             queue,
@@ -59,7 +61,7 @@ fn every_program_has_its_answer_in_every_drawn_order() -> Result<()> {
     Ok(())
 }
 
-/// All children are refused, or most, and their makers do their work themselves.
+/// All children are refused, or most of them, and their makers do their work.
 #[test]
 fn a_full_queue_leaves_the_work_to_the_maker_of_the_child() -> Result<()> {
     let device = device()?;
@@ -82,7 +84,7 @@ fn every_program_has_its_answer_on_threads() -> Result<()> {
     Ok(())
 }
 
-/// What a payload names does not have to exist. The task then does nothing, as on a GPU.
+/// The object that a payload names does not have to exist. The task then does nothing, as on a GPU.
 #[test]
 fn every_program_takes_any_payload() -> Result<()> {
     let device = device()?;

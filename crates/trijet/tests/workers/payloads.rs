@@ -1,5 +1,5 @@
-//! Any payload and any record that safe code can choose: each shipped program does for it what a model of one task does,
-//! and nothing where the payload names nothing. For any device.
+//! Any payload and any record that safe code can choose: each shipped program computes the same as
+//! a model of one task, and nothing if the payload names no object. For any device.
 #![expect(clippy::cast_possible_truncation, reason = "payloads have numbers in their low bits")]
 
 use trijet::testing::Prng;
@@ -19,12 +19,12 @@ use trijet::workers::programs::vectors::VECTORS;
 use trijet::workers::{RunOptions, TaskGraph, Work, WorkerTask};
 use trijet::{Buffer, Device, Result, Stream};
 
-/// The most that a payload can be.
+/// The largest payload.
 const MOST: u64 = (1 << 56) - 1;
 
-/// Ends of parts: they go down and beyond what is there.
+/// Ends of parts: they decrease, and exceed the length.
 const ENDS: [u32; 7] = [0, 5, 3, 12, 70, u32::MAX, u32::MAX];
-/// The elements that the parts are of. Some name nothing.
+/// The numbers of the elements of the parts. Some elements do not exist.
 const ELEMENTS: [u32; 20] =
     [1, 2, 0, 5, 3, u32::MAX, 4, 4, 6, 1, 0, 2, 3, 1 << 31, 5, 0, 1, 2, 3, 4];
 
@@ -46,7 +46,7 @@ fn payloads(seed: u64) -> Vec<u64> {
     all.into_iter().map(|payload| payload & MOST).collect()
 }
 
-/// The part of `all` of this number, as far as there is one.
+/// The part of `all` with this number, as far as it exists.
 fn part(ends: &[u32], number: u64, all: u64) -> std::ops::Range<usize> {
     let at = |number: u64| usize::try_from(number).ok().and_then(|at| ends.get(at)).copied();
     match (at(number), at(number + 1)) {
@@ -111,7 +111,8 @@ fn experts(s: &Stream, options: &RunOptions, kind: u8, payload: u64) -> Result<(
 }
 
 fn search(s: &Stream, options: &RunOptions, payload: u64) -> Result<()> {
-    // A distance near the limit of its 24 bits begins anew, so the result depends on the order of the tasks.
+    // A distance near the limit of its 24 bits starts again at 0, so the result depends on the
+    // order of the tasks.
     let ends_anew = payload >> 32 > 0xff_ff00;
     let mut expected = vec![u32::MAX; ENDS.len() - 1];
     let (ends, next, mut distances) =
@@ -207,7 +208,7 @@ fn solutions([columns, left, right]: [u64; 3], row: u64, n: u64) -> u64 {
 fn queens(s: &Stream, options: &RunOptions, payload: u64) -> Result<()> {
     let part = |at: u32, bits: u32| payload >> at & ((1 << bits) - 1);
     let (row, n) = (part(48, 4), part(52, 4));
-    // Others take too long where they have few queens.
+    // Other boards take too long if they have few queens.
     if n > 8 && row < n && payload & 0xffff_ffff_ffff != 0xffff_ffff_ffff {
         return Ok(());
     }
@@ -309,7 +310,7 @@ pub(crate) fn every(device: &Device, options: &RunOptions, seed: u64) -> Result<
     for at in 0..60_u32 {
         let pick = |all: &[u64], salt: u32| all[drawn(at * 8 + salt) as usize % all.len()];
         let (to, from) = (pick(&numbers, 0), pick(&numbers, 1));
-        // A task must not write what it reads by another lane.
+        // A task must not write an element that it reads by another lane.
         let from = if to == from { to.wrapping_add(1) } else { from };
         let value = u64::from(((at % 7) as f32).to_bits());
         let record = [to, from, pick(&places, 2), pick(&places, 3), value | 0xffff << 32];

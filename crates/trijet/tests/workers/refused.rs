@@ -1,4 +1,4 @@
-//! What cannot run is refused before the launch.
+//! A program that cannot run is refused before the launch.
 
 use crate::device;
 use trijet::workers::programs::layered::{LAYERED, Layered};

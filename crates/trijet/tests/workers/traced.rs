@@ -1,11 +1,11 @@
-//! What a run keeps of its tasks.
+//! The records of tasks that a run keeps.
 
 use trijet::trace::{DeviceId, LaneId};
 use trijet::workers::programs::queens::{self, QUEENS};
 use trijet::workers::{RunOptions, Work};
 use trijet::{Nanos, Result};
 
-/// The times of tasks are kept: of all, or of the last ones of each worker.
+/// The times of tasks are kept: of all tasks, or of the last ones of each worker.
 #[test]
 fn the_tasks_of_each_worker_are_kept_with_their_times() -> Result<()> {
     let s = crate::device()?.stream()?;

@@ -35,7 +35,7 @@ fn with(held: &Held, run: impl FnOnce(&mut Group) -> Result<()> + Send + 'static
     call(move |_, _| run(&mut group))
 }
 
-/// The views of all buffers, or of this part of each.
+/// The views of all buffers, or of the given part of each.
 macro_rules! views {
     ($buffers:expr) => {
         $buffers.iter().map(|one| one.view()).collect::<Vec<_>>()
@@ -73,7 +73,7 @@ fn step(buckets: &mut Buckets) -> Result<()> {
     buckets.finish()
 }
 
-/// A port that nothing listens at.
+/// A port without a listener.
 fn port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("it is bound").port()
@@ -222,7 +222,7 @@ pub(super) const VERBS: &[Verb] = &[
                 ("LOCAL_RANK", "0".to_owned()),
                 ("WORLD_SIZE", "2".to_owned()),
                 ("MASTER_ADDR", "127.0.0.1".to_owned()),
-                // A job of torchrun meets at the next port.
+                // The processes of a job of torchrun meet at the next port.
                 ("MASTER_PORT", (port - 1).to_string()),
             ];
             let value = |name: &str| {

@@ -1,4 +1,4 @@
-//! Memory: allocations, copies, fills, launches, guards, and what other libraries share.
+//! Memory: allocations, copies, fills, launches, guards, and memory of other libraries.
 
 use super::super::held::{BEFORE, Held, LEN, WRITTEN};
 use super::super::rows as row;
@@ -16,7 +16,7 @@ fn dropped<T: Send + 'static>(value: T) -> Result<Call> {
     })
 }
 
-/// A buffer with work of another stream.
+/// A buffer with pending work of another stream.
 fn in_use(held: &Held) -> Result<Buffer<u8>> {
     let mut x = held.other.alloc(LEN)?;
     held.other.fill_bytes(&mut x, 1)?;
@@ -220,7 +220,8 @@ pub(super) const VERBS: &[Verb] = &[
         call(|h, _| {
             let bytes = vec![1_u8; LEN].into_boxed_slice();
             let address = bytes.as_ptr().expose_provenance() as u64;
-            // SAFETY: the owner is the box itself, whose bytes are initialised, and only the buffer has its address.
+            // SAFETY: the owner is the box itself, whose bytes are initialised, and only the buffer
+            // has its address.
             unsafe { h.device.pinned_from_raw::<u8>(address, LEN, bytes) }.map(drop)
         })
     })
@@ -238,7 +239,8 @@ pub(super) const VERBS: &[Verb] = &[
         call(move |h, _| {
             let tensor = std::ptr::with_exposed_provenance_mut(address);
             let tensor = std::ptr::NonNull::new(tensor).expect("it was one");
-            // SAFETY: the preparation of this call made the tensor, and nothing else has its address.
+            // SAFETY: the preparation of this call made the tensor, and nothing else has its
+            // address.
             unsafe { h.device.from_dlpack::<u8>(tensor) }.map(drop)
         })
     }),

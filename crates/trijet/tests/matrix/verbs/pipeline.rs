@@ -11,7 +11,7 @@ use trijet::sim::{HostConfig, Order};
 use trijet::staged::Staged;
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result};
 
-/// A pipeline that adds 5 to each of some bytes.
+/// A pipeline that adds 5 to each byte.
 fn pipeline<'a>(held: &Held, target: &'a mut Vec<u8>) -> Pipeline<'a> {
     Pipeline::on(&held.device)
         .source(rows_of(vec![2_u8; LEN], 8))

@@ -1,4 +1,4 @@
-//! Streams, events, tickets, futures, and captures of others.
+//! Streams, events, tickets, futures, and captures by other libraries.
 
 use super::super::held::{Held, WRITTEN};
 use super::super::rows as row;

@@ -9,7 +9,7 @@ use trijet::workers::RunOptions;
 use trijet::workers::programs::vectors::{self, VECTORS};
 use trijet::{Error, ErrorKind, Result};
 
-/// Tasks of their own, with data and a task that may be held back.
+/// Separate tasks, with data and a task that may be held back.
 struct Prepared {
     tasks: Tasks,
     x: Data<u8>,

@@ -5,7 +5,8 @@ use super::super::rows::Row;
 use std::task::{Context, Poll, Waker};
 use trijet::{Result, Stream};
 
-/// A call that was prepared outside of the context. It gets the handles and the stream of the context.
+/// A call that was prepared outside of the context. It gets the handles and the stream of the
+/// context.
 pub(crate) type Call = Box<dyn FnOnce(&mut Held, &Stream) -> Result<()> + Send>;
 
 /// A verb of the public API.
@@ -30,12 +31,13 @@ impl Verb {
         Self { name, row, bytes: [BEFORE; 2], is_of_host: false, make }
     }
 
-    /// It leaves these bytes when it is refused, and when it succeeds.
+    /// Sets the bytes after a refusal and after a success.
     pub(crate) const fn leaves(self, refused: [u8; 3], done: [u8; 3]) -> Self {
         Self { bytes: [refused, done], ..self }
     }
 
-    /// Not on one GPU, where it has nothing to do, makes no call, or another answer.
+    /// It is not tried on one GPU, where it has nothing to do, makes no call, or has another
+    /// answer.
     pub(crate) const fn on_host(self) -> Self {
         Self { is_of_host: true, ..self }
     }

@@ -1,4 +1,5 @@
-//! Steps that end a closure of a run by an error or a panic: pipelines, items through stages, explorations, threads.
+//! Steps that end a closure of a run by an error or a panic: pipelines, items through stages,
+//! explorations, threads.
 
 use super::luck::{Checked, caught, explode, finish, is_of_host_function};
 use super::memory::{STIR, mix};
@@ -14,7 +15,7 @@ use trijet::{Bytes, Device, Pipeline, Result};
 const ROWS: u64 = 40;
 const SALT: u32 = 77;
 
-/// Ends the closure of a place when it is called the `at`-th time.
+/// Ends the closure of a place at its `at`-th call.
 struct Fuse {
     place: Place,
     end: End,
@@ -143,7 +144,8 @@ fn script(device: &Device, fuse: &Fuse) -> Result<Checked> {
 }
 
 impl World {
-    /// Runs what has the closure, and runs it again without an end: nothing is left of the first run.
+    /// Runs the call that has the closure, and runs it again without an end: nothing is left of the
+    /// first run.
     pub(super) fn closure(&mut self, place: Place, at: u64, end: End) -> Checked {
         let device = self.devices[0].clone();
         if !super::switch::is_on("beside") {

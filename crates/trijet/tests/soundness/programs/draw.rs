@@ -62,7 +62,8 @@ fn task(prng: &mut Prng, set: usize, deep: u64) -> Task {
     let nested = (0..count)
         .map(|n| {
             let set = below(prng, SETS as u64);
-            // The last one alone has more: the order of others would depend on when their functions run.
+            // Only the last one has more, because the order of others would depend on when their
+            // functions run.
             task(prng, set, if n + 1 == count { deep - 1 } else { 0 })
         })
         .collect();
@@ -94,7 +95,7 @@ fn node(prng: &mut Prng, args: u64) -> Node {
     }
 }
 
-/// A step on memory and streams alone.
+/// A step on memory and streams only.
 fn plain(prng: &mut Prng) -> Step {
     let s = stream(prng);
     match prng.below(28) {

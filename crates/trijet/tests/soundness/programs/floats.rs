@@ -1,5 +1,6 @@
-//! Steps on floats: collectives, and reductions of tasks. Of NaN and other numbers, NaN is the smallest and the
-//! largest; of the two zeros, -0 is the smaller one. Sums are of small whole numbers, so their order does not matter.
+//! Steps on floats: collectives, and reductions of tasks. A NaN is smaller and larger than every
+//! other number; of the two zeros, -0 is the smaller one. Sums are of small whole numbers, so their
+//! order does not matter.
 
 use super::luck::{Checked, caught, must};
 use super::memory::compare_floats;
@@ -85,7 +86,7 @@ fn column(how: How, cells: &[Vec<f32>], at: usize) -> f32 {
     cells[1..].iter().fold(cells[0][at], |sum, cells| combined(how, sum, cells[at]))
 }
 
-/// What a collective leaves in the floats of each device.
+/// The floats of each device after a collective.
 fn after(what: Collective, how: How, root: usize, cells: &[Vec<f32>]) -> Vec<Vec<f32>> {
     let (count, part) = (cells.len(), FLOATS / cells.len());
     let all: Vec<f32> = (0..FLOATS).map(|at| column(how, cells, at)).collect();
@@ -224,7 +225,8 @@ impl World {
                 return Err(format!("{what:?} {how:?}: {error}"));
             }
             Some(Err(_)) if !panics => return Err(format!("{what:?} {how:?} panics")),
-            // One device, or a call that combines nothing, makes no panic. Otherwise any values may be left.
+            // One device, or a call that combines nothing, makes no panic. Otherwise any values may
+            // be left.
             _ => {
                 for device in 0..devices.len() {
                     self.set_floats(device, stream, 7)?;
@@ -234,7 +236,7 @@ impl World {
         Ok(())
     }
 
-    /// Reductions of tasks into one datum, and the read of it.
+    /// Reductions of tasks into one datum, and the read of this datum.
     pub(super) fn float_tasks(&mut self, set: usize, how: How, seed: u64) -> Checked {
         let tasks = self.sets[set].tasks.clone();
         let s = self.stream(0, 0);

@@ -11,13 +11,13 @@ use trijet::Uses;
 use trijet::graph::Recording;
 use trijet::{AsView, ErrorKind, Result, Stream, ViewMut};
 
-/// The bytes within which the memory of a kernel keeps its place.
+/// The memory of a kernel keeps its place modulo this many bytes.
 const ALIGNMENT: u64 = 256;
 
-/// What a recording has.
+/// The parts of a recording.
 struct Job<'a> {
     nodes: &'a [(usize, Node)],
-    /// What is added to each salt.
+    /// A number that is added to each salt.
     salt: u32,
     calls: &'a Arc<AtomicU64>,
     end: End,
@@ -25,7 +25,7 @@ struct Job<'a> {
     left: Option<&'a Mutex<Option<Stream>>>,
 }
 
-/// Two views of which the second is written.
+/// Two views. The second one is written.
 fn both<'v>(
     views: &'v mut [ViewMut<'_, u32>],
     a: usize,
@@ -97,7 +97,7 @@ fn record(recording: &Recording, views: &mut [ViewMut<'_, u32>], job: &Job<'_>) 
     finish(job.end)
 }
 
-/// What a node does to the values of the arguments.
+/// Applies a node to the values of the arguments.
 fn perform(node: &Node, args: &mut [Vec<Cell>]) {
     let masked = |salt: u32| salt & 0x7fff_ffff;
     match *node {
@@ -140,7 +140,7 @@ fn salted(node: &Node, by: u32) -> Node {
 }
 
 impl World {
-    /// Views of parts of slots that differ, on one device; `None` if they are not such.
+    /// Views of parts of different slots on one device; `None` if the slots are not so.
     fn views(&mut self, parts: &[(usize, Range<usize>)]) -> Option<(usize, Vec<ViewMut<'_, u32>>)> {
         let device = self.slots[parts.first()?.0].device;
         let mut found = Vec::new();
@@ -157,7 +157,8 @@ impl World {
         Some((device, found.into_iter().map(|(_, view)| view).collect()))
     }
 
-    /// Slots of one device that differ, from these numbers on, with room for so many elements each.
+    /// Different slots of one device, starting at these numbers, with room for this many elements
+    /// each.
     fn arguments(&self, wanted: &[(usize, usize)], device: Option<usize>) -> Option<Vec<usize>> {
         let mut device = device;
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Closures that end as they were drawn, and what the library reports about them.
+//! Closures that end in the drawn way, and the reports of the library about them.
 
 use super::step::End;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
@@ -44,7 +44,7 @@ pub(super) fn is_drawn(payload: &(dyn std::any::Any + Send)) -> bool {
         || payload.is::<Bomb>()
 }
 
-/// Ends a closure as it was drawn.
+/// Ends a closure in the drawn way.
 pub(super) fn finish(end: End) -> Result<()> {
     match end {
         End::Well => Ok(()),
@@ -99,7 +99,7 @@ impl Luck {
         }
     }
 
-    /// Counts a report, if no more came than host functions panicked.
+    /// Counts a report, unless there are more reports than panics of host functions.
     pub(super) fn may_report(&self) -> bool {
         let count = |reported| (reported < self.drawn.load(Relaxed)).then_some(reported + 1);
         self.reported.fetch_update(Relaxed, Relaxed, count).is_ok()
@@ -110,7 +110,7 @@ impl Luck {
         self.is_forgiven.store(true, Relaxed);
     }
 
-    /// Whether panics were reported, and functions of tasks found nothing wrong.
+    /// Whether panics were reported, and functions of tasks found no fault.
     pub(super) fn verdict(&self) -> Checked {
         let complaints = self.complaints.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(first) = complaints.first() {

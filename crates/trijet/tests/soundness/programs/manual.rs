@@ -1,11 +1,13 @@
-//! Programs that order their memory by hand, judged by a model of happens-before: a set of earlier operations for
-//! each operation, stream and event. The checker finds something exactly where the model has two operations on the
-//! same bytes without an order; where it has none, the bytes are those of the steps one after another.
+//! Programs that order their memory by hand, judged by a model of happens-before: a set of earlier
+//! operations for each operation, stream and event. The checker has a finding exactly if the model
+//! has two operations on the same bytes without an order. If the model has none, the bytes are the
+//! same as after the steps one after another.
 //!
-//! All calls come from one thread, so an operation never precedes one that was enqueued before it (A2). The rules: a
-//! stream is in order (A1); a record has what its stream holds (A4), and a wait gives that to later work (A7); the
-//! host passes on what it waited for (A2, A8 to A10); an operation in the legacy stream follows the blocking streams
-//! and precedes their later operations, of which a record or a wait is none (A13 to A15); a graph follows its
+//! All calls come from one thread, so an operation never precedes one that was enqueued before it
+//! (A2). The rules: a stream is in order (A1); a record takes the set of its stream (A4), and a
+//! wait adds this set to later work (A7); the host passes on the work that it waited for (A2, A8 to
+//! A10); an operation in the legacy stream follows the blocking streams and precedes their later
+//! operations, and records and waits are no such operations (A13 to A15); a graph follows its
 //! previous launch (A31).
 
 use super::draw::below;
@@ -21,10 +23,10 @@ use trijet::{Buffer, Device, Event, Graph, Readiness, Stream, StreamOptions};
 const LEN: usize = 16;
 const BUFFERS: usize = 3;
 const EVENTS: usize = 3;
-/// Two streams that are not blocking, a blocking one, that of the thread, and the legacy one.
+/// Two non-blocking streams, a blocking one, the per-thread one, and the legacy one.
 const STREAMS: usize = 5;
 const LEGACY: usize = 4;
-/// The most steps: operations are bits of a set, and a careful step may add no operation.
+/// The limit for the steps: operations are bits of a set, and a careful step may add no operation.
 const STEPS: u64 = 30;
 
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +37,8 @@ enum Work {
     Blend(u32),
     /// `Device::fill_now`, in the legacy stream.
     FillNow(u8),
-    /// A launch of a graph that stirs its second argument after a blend of the first one into it.
+    /// A launch of a graph that blends its first argument into the second one, then stirs the
+    /// second one.
     Graph(usize),
     /// A host function without memory.
     Nothing,
@@ -43,7 +46,7 @@ enum Work {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// A careful operation waits for those that it conflicts with.
+    /// A careful operation waits for the operations that it conflicts with.
     Work {
         stream: usize,
         work: Work,
@@ -110,16 +113,16 @@ struct Use {
 /// A set of operations, a bit for each.
 type Set = u64;
 
-/// What happens before what.
+/// The order of operations.
 #[derive(Default)]
 struct Model {
     operations: u32,
-    /// What a later operation of the stream follows.
+    /// The set that a later operation of the stream follows.
     streams: [Set; STREAMS],
     events: [Option<Set>; EVENTS],
-    /// What the host knows to be complete.
+    /// The operations that the host knows to be complete.
     host: Set,
-    /// The last launch of each graph, with what it follows.
+    /// The last launch of each graph, with the set that it follows.
     graphs: [Set; 2],
     uses: Vec<Use>,
     /// The streams of the operations.
@@ -132,7 +135,8 @@ fn is_blocking(stream: usize) -> bool {
 }
 
 impl Model {
-    /// What the legacy stream stands for: its own work and that of the blocking streams.
+    /// The set that the legacy stream stands for: its own work and the work of the blocking
+    /// streams.
     fn covered(&self, stream: usize) -> Set {
         if stream == LEGACY {
             self.streams[2] | self.streams[3] | self.streams[LEGACY]
@@ -141,7 +145,7 @@ impl Model {
         }
     }
 
-    /// What an operation would follow.
+    /// The set that an operation would follow.
     fn before(&self, stream: usize, graph: Option<usize>) -> Set {
         let legacy = if is_blocking(stream) { self.streams[LEGACY] } else { 0 };
         self.covered(stream) | legacy | self.host | graph.map_or(0, |graph| self.graphs[graph])
@@ -227,8 +231,8 @@ impl World {
         }
         device.synchronize()?;
         for buffer in &mut buffers {
-            // SAFETY: only host devices run this, whose operations lock the bytes that they use, so the worst of a
-            // missing order is another value.
+            // SAFETY: only host devices run this, and their operations lock the bytes that they
+            // use, so a missing order gives another value at worst.
             unsafe { buffer.order_manually() };
         }
         let streams = vec![a, b, blocking, device.per_thread_stream()?, device.legacy_stream()?];
@@ -435,13 +439,13 @@ fn run(setup: &Setup, program: &Program) -> Checked {
 
 fn list(program: &Program) -> String {
     program.iter().fold(String::new(), |mut text, (number, step)| {
-        // Text takes any line.
+        // Text takes every line.
         writeln!(text, "  {number:3} {step:?}").unwrap_or_else(|_| unreachable!("text grows"));
         text
     })
 }
 
-/// The report of a seed whose program is judged otherwise by the model, or has other bytes.
+/// The report of a seed on whose program model and checker disagree, or whose bytes are wrong.
 pub(super) fn failure(seed: u64) -> Option<String> {
     let (setup, mut steps) = program(seed);
     let mut why = run(&setup, &steps).err()?;

@@ -1,4 +1,5 @@
-//! The memory of a program, each piece beside the values that the program's steps give it one after another.
+//! The memory of a program, each piece with the values that the program's steps give it one after
+//! another.
 
 use std::ops::Range;
 use trijet::kernels::{
@@ -76,9 +77,9 @@ pub(super) struct Slot {
     /// The device of the memory, or the one whose driver locked it.
     pub(super) device: usize,
     pub(super) cells: Vec<Cell>,
-    /// Elements of data that have no value, because a task failed that was to write them.
+    /// Elements of data without a value, because a task failed that was to write them.
     pub(super) lost: Vec<bool>,
-    /// Whether tasks may use it that are submitted by other tasks, at a time that is not known.
+    /// Whether tasks may use it that other tasks submit, at an unknown time.
     pub(super) reserved: bool,
 }
 
@@ -144,13 +145,13 @@ impl Slot {
         self.cells[range].iter_mut().for_each(|y| *y = y.map(|y| mix(salt, 0, y)));
     }
 
-    /// Compares values of the memory with those that it must have.
+    /// Compares values of the memory with the expected values.
     pub(super) fn compare(&self, range: Range<usize>, found: &[u32]) -> Result<(), String> {
         compare(&self.cells[range.clone()], found).map_err(|why| format!("from {range:?}: {why}"))
     }
 }
 
-/// Compares values with those that they must be.
+/// Compares values with the expected values.
 pub(super) fn compare(expected: &[Cell], found: &[u32]) -> Result<(), String> {
     if expected.len() != found.len() {
         return Err(format!("{} elements, not {}", found.len(), expected.len()));
@@ -168,7 +169,7 @@ pub(super) fn blend(salt: u32, x: &[Cell], y: &mut [Cell]) {
     }
 }
 
-/// A part of a slot, which depends on the length that the slot has when a step is reached.
+/// A part of a slot. It depends on the length of the slot when a step is reached.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part(pub(super) u8, pub(super) u8);
 

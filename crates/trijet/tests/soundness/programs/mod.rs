@@ -1,13 +1,16 @@
-//! Random programs against the laws: each computes what its steps compute one after another, whatever streams, threads
-//! and orders of the device it uses, and goes on after any of its closures has failed or panicked.
+//! Random programs against the laws: each computes the same as its steps one after another,
+//! whatever streams, threads and orders of the device it uses, and goes on after any of its
+//! closures has failed or panicked.
 //!
-//! This generator was written from the laws and the public interface alone, so it shares no mistake with the library
-//! or with `tests/oracle`. A program is a list of steps on a few variables; [`draw`] draws it, [`world`] performs
-//! it, and notes beside each piece of memory the values that it must have. Programs that order their memory by hand
-//! are in [`manual`], with a model of what happens before what.
+//! This generator was written from the laws and the public interface alone, so it shares no mistake
+//! with the library or with `tests/oracle`. A program is a list of steps on a few variables.
+//! [`draw`] draws it, and [`world`] performs it and notes with each piece of memory the values that
+//! it must have. Programs that order their memory by hand are in [`manual`], with a model of
+//! happens-before.
 //!
-//! `TRIJET_PROGRAMS=7..1007` runs these seeds. `TRIJET_PROGRAMS_KEEP=0,3` runs these steps of them alone. The switches
-//! are in [`switch`]. A program that fails is shortened and printed. One that hangs ends the process.
+//! `TRIJET_PROGRAMS=7..1007` runs these seeds. `TRIJET_PROGRAMS_KEEP=0,3` runs only these of their
+//! steps. The switches are in [`switch`]. A program that fails is shortened and printed. One that
+//! hangs ends the process.
 
 mod closures;
 mod draw;
@@ -37,13 +40,13 @@ use world::{Setup, World};
 /// A program that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The seeds of the tests, unless others are asked for.
+/// The seeds of the tests, unless the caller asks for others.
 const SEEDS: Range<u64> = 0..1000;
 
-/// The most runs of a program to shorten it.
+/// The limit for the runs of a program to shorten it.
 const SHORTENINGS: u32 = 400;
 
-/// Prints no panic that was drawn.
+/// Hides panics that were drawn.
 fn hide_drawn_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -128,7 +131,7 @@ fn failure(seed: u64) -> Option<String> {
     Some(format!("seed {seed}: {why}\n{setup:?}\n{}", step::text(&steps)))
 }
 
-/// The seeds that are asked for. Then one run finds all failures, up to a limit.
+/// The seeds that the caller asks for. Then one run finds all failures, up to a limit.
 fn seeds() -> Range<u64> {
     let Ok(asked) = std::env::var("TRIJET_PROGRAMS") else { return SEEDS };
     let number = |text: &str| text.parse::<u64>().expect("TRIJET_PROGRAMS is 7 or 0..100");
@@ -169,7 +172,7 @@ fn run_all(check: fn(u64) -> Option<String>, print: fn(u64) -> String) {
             }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
-                // The harness does not see this: it keeps what a test prints by macros.
+                // The harness does not capture this; it captures the output of a test by macros.
                 let mut out = std::io::stderr();
                 for seed in current.iter().flatten() {
                     drop(writeln!(out, "seed {seed} may hang:\n{}", print(*seed)));

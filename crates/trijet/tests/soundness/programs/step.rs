@@ -1,5 +1,5 @@
-//! The steps of a program. A step that does not apply, such as one on memory that is gone, does nothing, so any part
-//! of a program is a program.
+//! The steps of a program. A step that does not apply, such as one on memory that is gone, does
+//! nothing, so any part of a program is a program.
 
 use super::memory::Part;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ pub(super) enum End {
     Panic(u8),
 }
 
-/// What a task does with its data.
+/// The work of a task on its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Fill,
@@ -97,7 +97,7 @@ pub(super) enum Place {
     Script,
 }
 
-/// A step. Streams are named by numbers: the kind, and which of two devices it is of.
+/// A step. Numbers name streams: the kind, and one of two devices.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
     Alloc {
@@ -349,7 +349,7 @@ pub(super) const SETS: usize = 2;
 /// The steps, each in a line.
 pub(super) fn text(steps: &[(usize, Step)]) -> String {
     steps.iter().fold(String::new(), |mut text, (number, step)| {
-        // Text takes any line.
+        // Text takes every line.
         writeln!(text, "  {number:3} {step:?}").unwrap_or_else(|_| unreachable!("text grows"));
         text
     })

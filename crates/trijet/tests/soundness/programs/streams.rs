@@ -12,7 +12,7 @@ use trijet::{Batch, Bytes, ErrorKind, Result, SourceOrder, Stream};
 
 type At = (usize, Part);
 
-/// Whether a call succeeded that may be refused as invalid.
+/// Whether a call succeeded. It may be refused as invalid.
 fn may(outcome: Result<()>) -> std::result::Result<bool, String> {
     match outcome {
         Ok(()) => Ok(true),
@@ -28,7 +28,7 @@ fn equal(x: Range<usize>, y: Range<usize>) -> (Range<usize>, Range<usize>) {
 }
 
 impl World {
-    /// Performs a step, and notes what it does to the values.
+    /// Performs a step, and notes its effect on the values.
     pub(super) fn step(&mut self, step: &Step) -> Checked {
         match step {
             Step::Alloc { stream, slot, len, kind } => self.alloc(*stream, *slot, *len, *kind),

@@ -1,6 +1,6 @@
-//! Switches for what programs have. `TRIJET_PROGRAMS_OFF=graphs,nan` turns two off, so that a known fault hides no
-//! other. The rest of the program of a seed stays the same. The others are named after the steps; `beside` lets threads of
-//! tasks call the library while a script runs.
+//! Switches for the contents of programs. `TRIJET_PROGRAMS_OFF=graphs,nan` turns two off, so that a
+//! known fault hides no other. The rest of the program of a seed stays the same. Most switches are
+//! named after the steps; `beside` lets threads of tasks call the library while a script runs.
 
 use super::step::{End, Place, Step, Task};
 use std::sync::LazyLock;
@@ -57,7 +57,7 @@ fn panics(end: End) -> bool {
     matches!(end, End::Panic(_))
 }
 
-/// Leaves out of a task what is off.
+/// Removes the parts of a task that are off.
 fn calm(task: &mut Task) {
     task.has_handle &= is_on("handles");
     task.is_cancelled &= is_on("cancel");
@@ -70,7 +70,7 @@ fn calm(task: &mut Task) {
     task.nested.iter_mut().for_each(calm);
 }
 
-/// Lets the payload of a panic be text.
+/// Makes the payload of a panic a text.
 fn defuse(step: &mut Step) {
     let defused = |end: &mut End| {
         if let End::Panic(kind) = end {

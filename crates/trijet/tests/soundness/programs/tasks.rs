@@ -27,7 +27,7 @@ enum Used {
     Down(Reads<u32>, Writes<u32, PageLocked>),
 }
 
-/// A task that can be submitted, with those that it submits.
+/// A task that can be submitted, with the tasks that it submits.
 struct Job {
     tasks: Tasks,
     used: Used,
@@ -37,7 +37,7 @@ struct Job {
     luck: Luck,
 }
 
-/// What the function of a task does besides its own work.
+/// Further work of the function of a task.
 struct Rest {
     end: End,
     nested: Vec<Job>,
@@ -56,7 +56,7 @@ impl Rest {
     }
 }
 
-/// `y` becomes `x`, or a half of it does: the other half of a part of a reduction stays as it is.
+/// `y` becomes `x`, or a half of it does: the other half of a part of a reduction stays unchanged.
 fn copy_into(s: &Stream, x: &View<'_, u32>, mut y: ViewMut<'_, u32>, whole: bool) -> Result<()> {
     let len = if whole { x.len() } else { x.len() / 2 };
     s.copy(&x.slice(..len), &mut y.as_view_mut().slice(..len))
@@ -133,7 +133,7 @@ fn host_data(slot: &Slot) -> Option<&Data<u32, PageLocked>> {
     if let Real::HostData(_, data) = &slot.real { Some(data) } else { None }
 }
 
-/// What a task does to the values.
+/// The effect of a task on the values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Fill,
@@ -166,7 +166,7 @@ fn element(effect: Effect, salt: u32, x: Cell, y: Cell) -> Cell {
 }
 
 impl World {
-    /// The uses of a task, if its data are those of its set.
+    /// The uses of a task, if its data belong to its set.
     fn planned(&self, task: &Task) -> Option<Planned> {
         let is_one = matches!(task.form, Form::Fill | Form::Stir | Form::Host);
         let (from, to) = (&self.slots[task.from.0], &self.slots[task.to.0]);
@@ -217,7 +217,7 @@ impl World {
         Some(Planned { used, effect, x, y })
     }
 
-    /// The task with slots that its set has, if there are such.
+    /// The task with slots that its set has, if there are any.
     fn placed(&self, task: &Task) -> Task {
         let has = |slot: &Slot| slot.set() == Some(task.set) && !slot.reserved;
         let on_device = |slot: &Slot| has(slot) && matches!(slot.real, Real::Data(..));
@@ -242,8 +242,8 @@ impl World {
         placed
     }
 
-    /// Prepares a task and those within it, and does to the values what they will do. `runs` is whether the task that
-    /// submits it runs.
+    /// Prepares a task and the tasks within it, and applies their effects to the values. `runs` is
+    /// whether the task that submits it runs.
     fn prepare(&mut self, task: &Task, runs: bool) -> Option<Job> {
         let Planned { used, effect, x, y } = self.planned(task)?;
         let is_copy = matches!(task.form, Form::Between);
@@ -266,7 +266,7 @@ impl World {
         Job { tasks: set.tasks.clone(), used, on, nested, luck: self.luck.clone(), task }
     }
 
-    /// Does to the values what a task does. Returns whether its function runs.
+    /// Applies the effect of a task to the values. Returns whether its function runs.
     fn perform(
         &mut self,
         task: &Task,
@@ -290,7 +290,7 @@ impl World {
             return !lacks;
         }
         let is_reduction = matches!(effect, Effect::Sum | Effect::Min | Effect::Max);
-        // The second half of some parts is as it was at the begin, and changes nothing.
+        // The second half of some parts is as it was at the start, and changes nothing.
         let len = if is_reduction && task.salt.is_multiple_of(3) { y.len() / 2 } else { y.len() };
         to.lost[y.clone()].fill(false);
         for (y, x) in to.cells[y][..len].iter_mut().zip(values) {
@@ -328,7 +328,7 @@ impl World {
         Ok(())
     }
 
-    /// The values of what a task writes, and whether they are lost.
+    /// The values of the data that a task writes, and whether they are lost.
     fn values(&self, task: &Task) -> (Vec<Cell>, Vec<bool>) {
         let slot = &self.slots[task.to.0];
         (slot.cells.clone(), slot.lost.clone())
@@ -374,7 +374,7 @@ impl World {
         Ok(())
     }
 
-    /// Takes data back. Their buffer is lost with bytes that a failed task was to write.
+    /// Takes data back. If a failed task was to write some bytes, their buffer is lost.
     pub(super) fn take(&mut self, number: usize) -> Checked {
         let slot = &mut self.slots[number];
         if slot.reserved {
@@ -395,7 +395,8 @@ impl World {
         match (taken, has_lost) {
             (Ok(real), false) => slot.real = real,
             (Err(_), lost) if lost || may_be_lost => {
-                // A task that brings them to their place did not run, and a wait for all may report it.
+                // A task that brings them to their place did not run, and a wait for all may report
+                // that.
                 self.sets[set].skips += 1;
                 *slot = Slot::gone();
             }
@@ -424,7 +425,8 @@ impl World {
             let is_right = if is_of_host_function(&error) {
                 self.luck.may_report()
             } else {
-                // A task that other tasks submit may fail after a wait has reported another failure.
+                // A task that other tasks submit may fail after a wait has reported another
+                // failure.
                 set.reports += 1;
                 set.reports <= set.failures + set.skips
             };
@@ -435,7 +437,7 @@ impl World {
         Ok(())
     }
 
-    /// Compares the failures with what waits reported.
+    /// Compares the failures with the reports of waits.
     fn settle(&mut self, number: usize) -> Checked {
         let set = &mut self.sets[number];
         let reports = std::mem::take(&mut set.reports);
@@ -447,7 +449,7 @@ impl World {
         Ok(())
     }
 
-    /// Waits until tasks that submit tasks have done so, and until those are over.
+    /// Waits until tasks that submit tasks have done so, and until the submitted tasks are over.
     pub(super) fn finish_all(&mut self) -> Checked {
         for _ in 0..4 {
             for set in 0..self.sets.len() {
@@ -461,7 +463,7 @@ impl World {
         Ok(())
     }
 
-    /// A use of data that were taken before is refused.
+    /// A use of taken data is refused.
     pub(super) fn taken_use(&mut self, number: usize, how: u8) -> Checked {
         let fits = |slot: &Slot| slot.set().is_some() && !slot.reserved;
         let number = self.first(number, fits).unwrap_or(number);
@@ -495,9 +497,10 @@ impl World {
         }
     }
 
-    /// Functions of tasks that wait for tasks: each wait returns, and every task is over in the end.
+    /// Functions of tasks that wait for tasks: each wait returns, and every task is over in the
+    /// end.
     pub(super) fn tangle(&mut self, how: u8) -> Checked {
-        // The waits within functions take the errors of what came before.
+        // The waits within functions take the errors of earlier work.
         self.finish_all()?;
         self.luck.forgive();
         let (a, b) = (self.sets[0].tasks.clone(), self.sets[1].tasks.clone());
@@ -507,7 +510,7 @@ impl World {
         let waits_within = how.is_multiple_of(2);
         let body = move || {
             let id = other.task(()).run(move |_, ()| {
-                // Any answer will do.
+                // Any answer is right.
                 let outcome = if waits_within { waits.finish() } else { Ok(()) };
                 drop(outcome);
                 inner.fetch_add(1, Relaxed);
@@ -542,7 +545,8 @@ impl World {
             }))?;
         }
         drop(tasks);
-        // A thread of the library may issue them, and no call waits for it. If they never run, the program hangs.
+        // A thread of the library may issue them, and no call waits for it. If they never run, the
+        // program hangs.
         while ran.load(Relaxed) < count {
             self.luck.insist(|| device.synchronize())?;
             std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! A program under way: its devices, streams and variables.
+//! A running program: its devices, streams and variables.
 
 use super::luck::{Checked, Luck, caught, explode};
 use super::memory::{Slot, compare_floats};
@@ -63,14 +63,14 @@ impl Setup {
 /// The elements of the floats of a device.
 pub(super) const FLOATS: usize = 12;
 
-/// A graph with what it does.
+/// A graph with its effect.
 pub(super) struct Recorded {
     pub(super) graph: Graph,
     pub(super) device: usize,
     pub(super) nodes: Vec<(usize, Node)>,
     /// The length of each argument, and its place within [`ALIGNMENT`] bytes while it was recorded.
     pub(super) args: Vec<(usize, u64)>,
-    /// How often host functions ran, and must have run.
+    /// The number of calls of host functions, and the number that is expected.
     pub(super) calls: Arc<AtomicU64>,
     pub(super) expected: u64,
     /// Whether a panic came through a change, so that launches may be refused.
@@ -78,7 +78,7 @@ pub(super) struct Recorded {
 }
 
 impl Recorded {
-    /// Compares the number of calls of host functions with that of the launches.
+    /// Compares the number of calls of host functions with the number of launches.
     pub(super) fn compare_calls(&self, number: usize) -> Checked {
         let found = self.calls.load(Relaxed);
         if found == self.expected {
@@ -88,7 +88,7 @@ impl Recorded {
     }
 }
 
-/// Tasks, and how many of them failed since the last wait for all.
+/// Tasks, and the number of them that failed since the last wait for all.
 pub(super) struct Set {
     pub(super) tasks: Tasks,
     pub(super) devices: usize,
@@ -100,7 +100,7 @@ pub(super) struct Set {
 }
 
 impl Set {
-    /// A task of the set failed.
+    /// Notes that a task of the set failed.
     pub(super) fn note_failure(&mut self) {
         self.failures += 1;
     }
@@ -118,7 +118,8 @@ impl Set {
 pub(super) struct World {
     pub(super) setup: Setup,
     pub(super) devices: Vec<Device>,
-    /// Two streams that are not blocking, a blocking one, that of the thread, and the legacy one of each device.
+    /// For each device: two non-blocking streams, a blocking one, the per-thread one, and the
+    /// legacy one.
     pub(super) streams: Vec<[Arc<Stream>; 5]>,
     pub(super) slots: Vec<Slot>,
     pub(super) graphs: Vec<Option<Recorded>>,
@@ -187,7 +188,7 @@ impl World {
         stream % 5 == 4
     }
 
-    /// The first slot from a number on that fits.
+    /// The first suitable slot, starting at a number.
     pub(super) fn first(&self, from: usize, fits: impl Fn(&Slot) -> bool) -> Option<usize> {
         let count = self.slots.len();
         (0..count).map(|n| (from + n) % count).find(|slot| fits(&self.slots[*slot]))
@@ -205,7 +206,7 @@ impl World {
         all.find(|slot| *slot != than && fits(&self.slots[*slot]))
     }
 
-    /// Two slots that differ.
+    /// Two different slots.
     pub(super) fn two(&mut self, x: usize, y: usize) -> Option<(&mut Slot, &mut Slot)> {
         self.slots.get_disjoint_mut([x, y]).ok().map(|[x, y]| (x, y))
     }
@@ -215,7 +216,7 @@ impl World {
         self.slots[slot] = new;
     }
 
-    /// Waits for all work, and compares all memory with what it must be.
+    /// Waits for all work, and compares all memory with the expected values.
     pub(super) fn close(mut self) -> Checked {
         if self.is_lost {
             return Ok(());
@@ -261,7 +262,7 @@ impl World {
         Ok(())
     }
 
-    /// A world of its own for a thread, with every `count`-th slot.
+    /// A separate world for a thread, with every `count`-th slot.
     fn part(&mut self, first: usize, count: usize) -> Result<Self> {
         let slots = self.slots.iter_mut().enumerate().map(|(number, slot)| {
             let is_own = number % count == first && slot.set().is_none();
@@ -284,7 +285,7 @@ impl World {
         })
     }
 
-    /// Runs steps on threads, each with slots of its own.
+    /// Runs steps on threads, each with its own slots.
     pub(super) fn threads(&mut self, bodies: &[Vec<Step>], end: End) -> Checked {
         if !super::switch::is_on("beside") {
             self.finish_all()?;
@@ -316,7 +317,7 @@ impl World {
             let (mut world, outcome) = part.into_inner().unwrap_or_else(|e| e.into_inner());
             outcome.map_err(|why| format!("thread {first}: {why}"))?;
             for (number, slot) in world.slots.iter_mut().enumerate() {
-                // New memory may be where another thread has its own.
+                // New memory may be where another thread has its own memory.
                 if number % bodies.len() == first && self.slots[number].set().is_none() {
                     self.slots[number] = std::mem::replace(slot, Slot::gone());
                 }
@@ -325,7 +326,7 @@ impl World {
         Ok(())
     }
 
-    /// Runs steps on this thread with a stream of its own.
+    /// Runs steps on this thread with a new stream.
     fn thread(&mut self, body: &[Step]) -> Checked {
         for device in 0..self.devices.len() {
             let own = self.devices[device].per_thread_stream();
