@@ -118,7 +118,7 @@ fn rank(process: u32, operations: u32) -> ProcessTrace {
     trace
 }
 
-/// Two ranks of which the second computes for longer before each of 200 all-reduces.
+/// Two ranks. The second one computes for longer before each of 200 all-reduces.
 fn late_rank() -> [ProcessTrace; 2] {
     let mut draw = Draw(7);
     let mut traces = [11, 12].map(|process| ProcessTrace {
@@ -185,7 +185,7 @@ fn a_page_has_the_devices_the_findings_and_their_places() {
     ] {
         assert!(page.contains(text), "{text}");
     }
-    // The places are on the clock of the timeline, which begins with the first activity.
+    // The places are on the clock of the timeline, which starts with the first activity.
     let (_, place) = page.split_once("href=\"#t=").unwrap();
     let (from, _) = place.split_once(',').unwrap();
     assert!(from.parse::<u64>().unwrap() < 1_000_000_000, "{from}");
@@ -285,7 +285,7 @@ fn no_trace_makes_the_page_panic_or_run_a_script() {
     }
 }
 
-/// A program with more threads than a page has tracks: the engines keep theirs.
+/// A program with more threads than a page has tracks: the engines keep their tracks.
 #[test]
 fn a_page_of_many_threads_shows_the_engines_and_says_what_it_leaves_out() {
     let mut trace = rank(11, 2000);

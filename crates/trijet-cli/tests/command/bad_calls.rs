@@ -28,7 +28,7 @@ fn an_operation_is_needed() {
     workdir.trijet(&[]).refused(2, &["Usage"]);
 }
 
-/// The message about a missing operation did not say what the options had to do with it.
+/// The message about a missing operation once did not explain what the options had to do with it.
 #[test]
 fn an_option_of_a_missing_operation_names_the_operation() {
     for (option, operation) in [
@@ -40,8 +40,8 @@ fn an_option_of_a_missing_operation_names_the_operation() {
     }
 }
 
-/// Status 2 is for what the command line alone shows, and status 1 for what a file or the machine shows. Some wrong
-/// names had status 1.
+/// Status 2 is for errors that the command line alone shows, and status 1 for errors that a file or
+/// the machine shows. Some wrong names once had status 1.
 #[test]
 fn what_the_command_line_alone_shows_is_wrong_usage() {
     let workdir = workdir();
@@ -105,7 +105,7 @@ fn an_error_names_only_options_of_its_command() {
     }
 }
 
-/// The header of a TIFF is not what lies before its pixels.
+/// The header of a TIFF is not the bytes before its pixels.
 #[test]
 fn the_size_of_another_format_is_no_reason_to_skip_bytes() {
     let workdir = workdir();
@@ -139,7 +139,7 @@ fn a_folder_of_pages_with_the_name_of_a_file_is_refused_with_the_reason() {
     }
 }
 
-/// The least memory was once another one in each run.
+/// The least memory once differed between runs.
 #[test]
 fn a_limit_of_memory_that_is_too_little_is_refused_with_the_least_that_works() {
     let workdir = workdir();
@@ -155,7 +155,7 @@ fn a_limit_of_memory_that_is_too_little_is_refused_with_the_least_that_works() {
     workdir.map(&["in.npy", "-o", "out.npy", op[0], op[1], "--memory", least]).done();
 }
 
-/// A name from which the format does not follow is wrong usage, as any other wrong option.
+/// A name that shows no format is wrong usage, as any other wrong option.
 #[test]
 fn a_name_with_a_wrong_extension_is_wrong_usage() {
     let workdir = workdir();

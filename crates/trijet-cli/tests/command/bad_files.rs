@@ -157,7 +157,7 @@ fn an_unreadable_image_is_named() {
     refused(&workdir, "in", &[], &["in/1.png", "no such file"]);
 }
 
-/// The headers are intact, so the run begins; the images before the damaged one are kept.
+/// The headers are intact, so the run starts; the images before the damaged one are kept.
 #[test]
 fn an_image_with_damaged_data_ends_the_run() {
     for output in ["out.npy", "out"] {

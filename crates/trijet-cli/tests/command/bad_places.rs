@@ -86,10 +86,12 @@ pub(crate) fn with_file_limit(workdir: &Workdir, args: &[&str]) -> Ran {
     Ran::from(shell.output().unwrap())
 }
 
-/// A folder keeps files open until they are on the disk. Without any left it could not be discarded.
+/// A folder keeps files open until they are on the disk. Without any left, the command could not
+/// discard the folder.
 #[test]
 fn few_open_files_end_a_run_with_nothing_left_that_has_no_rows() {
-    // A file as the input keeps one more file open than a folder, so the limit is reached elsewhere.
+    // A file as the input keeps one more file open than a folder, so the limit is reached
+    // elsewhere.
     for (files, input) in (6..40).flat_map(|files| [(files, "in"), (files, "in.npy")]) {
         let workdir = Workdir::new();
         workdir.images("in", [4, 4], &Images::U8(&noise(40 * 16, 6)));
@@ -109,7 +111,8 @@ fn few_open_files_end_a_run_with_nothing_left_that_has_no_rows() {
             .err
             .contains("out.partial is left, without a finished row; --restart discards it")
         {
-            // Deleting the new files fails, too, and the message says no more than that.
+            // The command cannot delete the new files either, and the message reports no more than
+            // that.
             assert!(files < 10 && !ran.err.contains("nothing is kept"), "{files}: {}", ran.err);
             workdir.trijet(&[&args[..], &["--restart"]].concat()).done();
         } else if !ran.err.contains("use --resume to continue") {

@@ -4,7 +4,7 @@ use crate::workdir::{Ran, Workdir};
 use trijet_bench::benchmarks::BENCHMARKS;
 use trijet_bench::results::HEADER;
 
-/// This once moved a gigabyte 840 times, which took more than ten minutes without a line.
+/// This once moved a gigabyte 840 times, which took more than ten minutes without a line of output.
 #[test]
 fn the_benchmark_of_overlap_fits_a_host_device_and_shows_its_steps() {
     let ran = Workdir::new().trijet(&["bench", "overlap", "--device", "host"]);
@@ -16,8 +16,8 @@ fn the_benchmark_of_overlap_fits_a_host_device_and_shows_its_steps() {
     }
 }
 
-/// The command of the definition is the command that is tested, and every output has the bytes of the
-/// definition.
+/// The command of the definition is the command that is tested, and every output has the bytes of
+/// the definition.
 #[test]
 fn the_benchmark_of_files_runs_this_command_and_leaves_no_files() {
     let workdir = Workdir::new();
@@ -37,7 +37,8 @@ fn the_benchmark_of_uploads_fits_a_host_device() {
     assert!(printed.contains("pipeline from a mapped file,ms,"), "{printed}");
 }
 
-/// As one of several processes the benchmark sums over a device of each. Rank 0 prints the results and the ranks.
+/// As one of several processes the benchmark sums over a device of each process. Rank 0 prints the
+/// results and the ranks.
 #[test]
 fn the_benchmark_of_sums_is_a_program_of_ranks() {
     let workdir = Workdir::new();
@@ -105,7 +106,8 @@ fn the_help_of_a_benchmark_has_its_parameters_and_columns() {
     assert_eq!(printed, workdir.trijet(&["help", "bench"]).done());
 }
 
-/// These once ended with an error of the driver, and of a product with rows of 60 bytes.
+/// These once ended with an error of the driver, and with an error about a product with rows of 60
+/// bytes.
 #[test]
 fn benchmarks_of_kernels_and_calls_run_without_a_gpu() {
     let workdir = Workdir::new();

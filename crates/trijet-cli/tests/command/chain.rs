@@ -1,4 +1,5 @@
-//! Several operations in one run of `trijet map`: the output is that of a run for each operation.
+//! Several operations in one run of `trijet map`: the output is the same as after a run for each
+//! operation.
 
 use crate::own_kernel::{GAIN, empty};
 use crate::reference::{affine, median};
@@ -27,7 +28,7 @@ fn equal(workdir: &Workdir, input: &[&str], output: &str, operations: &[&str], m
     assert!(same, "{input:?} to {output}, {operations:?}, {more:?}");
 }
 
-/// A row, chunks that cut images, and a chunk that holds everything.
+/// A row, chunks that cut images, and a chunk with the whole input.
 const CHUNKS: [&str; 3] = ["--chunk=1", "--chunk=416", "--chunk=64KiB"];
 
 #[test]
@@ -125,7 +126,7 @@ fn the_report_and_the_timeline_name_every_operation() {
     let ops: Vec<_> = reader.map(Result::unwrap).collect();
     let count =
         |is: &dyn Fn(&trijet::trace::Op) -> bool| ops.iter().filter(|op| is(op)).count() as u64;
-    // What lies between two operations is not copied, and a host device copies nothing at all.
+    // Data between two operations is not copied, and a host device copies nothing at all.
     assert_eq!(count(&|op| [Engine::Upload, Engine::Download].contains(&op.engine)), 0);
     for kernel in ["median_r3_u16", "affine_u16"] {
         assert_eq!(count(&|op| op.label.contains(kernel)), chunks, "{kernel}");
@@ -134,7 +135,7 @@ fn the_report_and_the_timeline_name_every_operation() {
     assert!(page.contains(words), "the title of the page");
 }
 
-/// The kernel is that of the driver with empty functions, which computes nothing.
+/// The driver with empty functions runs the kernel, so the kernel computes nothing.
 #[test]
 fn kernels_of_the_user_have_their_places_in_the_order() {
     let workdir = Workdir::new();

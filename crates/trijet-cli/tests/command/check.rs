@@ -68,7 +68,7 @@ fn a_ledger_of_the_command_is_checked_for_its_user() {
     }
 }
 
-/// A run in place orders nothing, so a verdict without a finding is no news about a GPU.
+/// A run in place orders nothing, so a verdict without a finding proves nothing about a GPU.
 #[test]
 fn the_verdict_about_a_run_in_place_says_that_it_is_not_about_a_gpu() {
     let workdir = Workdir::new();
@@ -106,7 +106,8 @@ fn a_race_is_reported_with_its_fix_and_the_command_fails() {
     assert_eq!(race["ranges"], serde_json::json!([[0, 512]]));
 }
 
-/// The program does not hang, because its wait has a limit. Its ledger is that of the same program without the limit.
+/// The program does not hang, because its wait has a limit. Its ledger is the same as without the
+/// limit.
 #[test]
 fn a_deadlock_is_named_with_its_cycle() {
     let program = || -> Result<Vec<u8>> {

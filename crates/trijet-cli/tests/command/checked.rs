@@ -129,7 +129,7 @@ fn overlap_has_no_finding_with_either_source_of_times() {
     }
 }
 
-/// The checker does look: without a wait that is needed, it has a finding and the command fails.
+/// The checker does work: without a needed wait, it has a finding and the command fails.
 #[test]
 fn overlap_without_a_wait_has_a_finding_and_fails() {
     let workdir = Workdir::new();
@@ -170,7 +170,7 @@ fn a_benchmark_that_uses_no_device_of_ours_refuses_the_checker() {
     }
 }
 
-/// On a driver of empty functions, which the host time of calls is measured with.
+/// On a driver of empty functions, which the measurement of the host time of calls uses.
 #[test]
 fn the_benchmark_of_calls_has_no_finding() {
     let workdir = Workdir::new();

@@ -1,5 +1,5 @@
-//! `trijet doctor` on the host device: the text names what was measured, and the JSON has every
-//! kind of measurement. No assertion depends on the speed of the machine.
+//! `trijet doctor` on the host device: the text names the measurements, and the JSON has every kind
+//! of measurement. No assertion depends on the speed of the machine.
 
 use crate::workdir::Workdir;
 use serde_json::Value;
@@ -34,7 +34,7 @@ fn the_first_line_names_the_host_device_and_the_advice_comes_last() {
     let absent =
         printed.find("Not applicable here").expect("the inapplicable measurements are listed");
     assert!(printed[absent..].contains("graphs and dependent launches"), "{printed}");
-    // What was measured is a processor, whose chunks and slots are not those of a link.
+    // The measured device is a processor. Its chunks and slots differ from the ones of a link.
     let advice = printed.find("No advice").expect("it says that there is no advice");
     assert!(advice > absent && !printed.contains("chunks of 16 MiB"), "{printed}");
     assert!(!printed.contains("0000 %") && !printed.contains("page-lock what"), "{printed}");

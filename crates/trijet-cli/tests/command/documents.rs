@@ -1,4 +1,4 @@
-//! Every command line of the documents and of the help runs, and ends as the documents say.
+//! Every command line of the documents and of the help runs, and ends as the documents state.
 
 use crate::workdir::{Images, Ran, Workdir};
 use std::collections::BTreeSet;
@@ -8,10 +8,10 @@ use trijet::Nanos;
 use trijet::trace::activity::{Activity, ActivityKind};
 use trijet::trace::process_file;
 
-/// The end of a command line that needs what this machine may lack: the words of the line, its exit
-/// status, and words of its error. All other lines succeed.
+/// The end of a command line that needs a thing that this machine may lack: the words of the line,
+/// its exit status, and words of its error. All other lines succeed.
 const OTHER_ENDS: &[(&str, i32, &str)] = &[
-    // A kernel of one's own runs on a GPU only.
+    // A user's own kernel runs on a GPU only.
     ("--kernel gain.cu", 1, "GPU"),
     ("--kernel blur.cu", 1, "GPU"),
     ("--device cuda:1", 1, "libcuda"),
@@ -21,7 +21,7 @@ const OTHER_ENDS: &[(&str, i32, &str)] = &[
     ("trace --memory train.csv", 1, "nothing was traced"),
 ];
 
-/// Lines that a reader completes: they contain a word in capitals, or name a file of the reader's own.
+/// Lines that a reader completes: they contain a word in capitals, or name a file of the reader.
 fn is_pattern(line: &str) -> bool {
     let in_capitals = |word: &str| {
         word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase() || "[]|.".contains(c))
@@ -106,7 +106,7 @@ fn run(workdir: &Workdir, line: &str) -> Ran {
     if let Some(file) = line.strip_prefix("sample ") {
         drop(fs::remove_file(workdir.path(file)));
     }
-    // A line runs again under another output, and outputs are not replaced.
+    // A line runs again with another name for its output, because outputs are not replaced.
     for output in [
         "clean.npy",
         "out.npy",

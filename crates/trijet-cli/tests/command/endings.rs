@@ -1,4 +1,5 @@
-//! Ends of runs of `trijet map`: the messages about the output are true, and a retry comes to an end.
+//! Ends of runs of `trijet map`: the messages about the output are true, and a retry comes to an
+//! end.
 
 use crate::held::Held;
 use crate::workdir::{Ran, Workdir, noise};
@@ -14,7 +15,7 @@ fn workdir() -> Workdir {
     workdir
 }
 
-/// A retry once failed for ever with the words that the output exists.
+/// A retry once failed for ever with the message that the output exists.
 #[test]
 fn a_run_that_is_resumed_until_it_succeeds_ends() {
     for out in ["out.npy", "out.raw"] {
@@ -33,7 +34,7 @@ fn a_run_that_is_resumed_until_it_succeeds_ends() {
         let other = [&resume[..], &["--scale", "2"]].concat();
         workdir.map(&other).refused(1, &[out, "already exists"]);
         workdir.map(&run).refused(1, &[out, "already exists"]);
-        // Nor is a file that was changed later, or whose input was.
+        // Nor is it a file that was changed later, or whose input was changed.
         let input = workdir.read("in.npy");
         fs::remove_file(workdir.path("in.npy")).unwrap();
         workdir.file("in.npy", &input);
@@ -41,7 +42,7 @@ fn a_run_that_is_resumed_until_it_succeeds_ends() {
     }
 }
 
-/// The error once did not say what became of the output.
+/// The error once did not report the state of the output.
 #[test]
 fn a_report_that_cannot_be_printed_says_that_the_output_is_complete() {
     for more in [&[][..], &["--json"]] {
@@ -68,7 +69,7 @@ fn rows_are_kept_when_the_run_that_would_replace_them_cannot_start() {
     let run = ["in", "-o", "out", "--op", "affine", "--chunk", "1", "--depth", "1"];
     workdir.map(&run).refused(1, &["damaged PNG", "128 of 256 rows"]);
     let journal = workdir.read("out.journal");
-    // The first image, too, cannot be read now.
+    // Now the first image is unreadable too.
     let first = workdir.read("in/0.png");
     workdir.file("in/0.png", &first[..first.len() / 2]);
     workdir.map(&[&run[..], &["--restart"]].concat()).refused(1, &["in/0.png", "128 of 256 rows"]);
@@ -81,7 +82,7 @@ fn rows_are_kept_when_the_run_that_would_replace_them_cannot_start() {
     assert_eq!(workdir.names(), ["in", "out.journal", "out.partial"]);
 }
 
-/// The signal of the limit once ended the process without a word.
+/// The signal of the limit once ended the process without a message.
 #[test]
 fn a_limit_of_file_sizes_is_an_error() {
     let workdir = Workdir::new();

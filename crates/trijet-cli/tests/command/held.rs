@@ -1,4 +1,4 @@
-//! A run that stops itself before each call on one file. A test looks at it at a point that it has
+//! A run that stops itself before each call on one file. A test examines it at a point that it has
 //! reached, and not at a time.
 
 use crate::workdir::Ran;
@@ -12,7 +12,7 @@ use std::process::{Child, Command};
 /// A running command, which is killed when the test ends.
 pub(crate) struct Held {
     child: Option<Child>,
-    /// Whether it has stopped, and has not been told to go on.
+    /// Whether it has stopped, and has not been told to continue.
     is_stopped: Cell<bool>,
 }
 
@@ -35,7 +35,7 @@ impl Held {
         Pid::from_raw(self.child.as_ref().unwrap().id().try_into().unwrap())
     }
 
-    /// Lets the run go on until it stops again. Returns whether it has not ended.
+    /// Lets the run continue until it stops again. Returns whether it has not ended.
     pub(crate) fn goes_on(&self) -> bool {
         if self.is_stopped.replace(false) {
             kill(self.process(), Signal::SIGCONT).unwrap();

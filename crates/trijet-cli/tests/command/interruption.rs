@@ -53,8 +53,8 @@ fn stopped(workdir: &Workdir) {
     assert!(0 < written && written < ROWS, "{written} of {ROWS} rows are written");
 }
 
-/// Resumes the run under the checker, which must have no finding. The run must write the missing rows
-/// only, and its output must equal that of a run without a stop.
+/// Resumes the run under the checker, which must have no finding. The run must write only the
+/// missing rows, and its output must equal the output of a run without a stop.
 #[track_caller]
 fn finished(workdir: &Workdir, more: &[&str]) {
     let missing = ROWS - (lines(workdir) - 1);
@@ -76,7 +76,7 @@ fn right(workdir: &Workdir, data: &[u8]) {
     assert!(data_of(&workdir.read("out.npy"), "<u2", "(4, 512, 256)") == expected, "wrong pixels");
 }
 
-/// The run with small chunks as another program starts it, which may ignore a signal.
+/// The run with small chunks. Another program starts it, and may ignore a signal for it.
 fn started_by(workdir: &Workdir, program: &str, args: &[&str]) -> Command {
     let trijet = workdir.command(&[&RUN[..], &SMALL_CHUNKS].concat());
     let mut command = Command::new(program);
@@ -103,7 +103,7 @@ fn rows_that_were_lost_are_named_and_computed_again() {
     right(&workdir, &data);
 }
 
-/// SIGTERM and SIGHUP once ended the run without a word.
+/// SIGTERM and SIGHUP once ended the run without a message.
 #[test]
 fn a_signal_ends_with_its_status_and_the_run_can_be_resumed() {
     for (signal, status) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
@@ -187,7 +187,7 @@ fn another_run_is_not_resumed_and_the_difference_is_named() {
     finished(&workdir, &["--chunk=64KiB"]);
 }
 
-/// A chain is a job of its own, and other operations or another order do not continue it.
+/// A chain is a separate job, and other operations or another order do not continue it.
 #[test]
 fn a_killed_chain_can_be_resumed() {
     let (workdir, data) = workdir();
@@ -228,8 +228,8 @@ fn a_changed_input_is_not_resumed() {
     stopped(&workdir);
 }
 
-/// A repaired image once changed the input as a whole, so that the resume that the error promises was
-/// refused.
+/// A repaired image once changed the input as a whole, so that the resume that the error promises
+/// was refused.
 #[test]
 fn a_run_continues_when_its_damaged_image_is_repaired() {
     let workdir = Workdir::new();
@@ -276,7 +276,7 @@ fn a_second_run_for_the_same_output_is_refused() {
     finished(&workdir, &["--chunk=64KiB"]);
 }
 
-/// Losers of such a race once were told that their rows were kept.
+/// Losers of such a race once got the message that their rows were kept.
 #[test]
 fn of_several_runs_at_once_one_writes_the_output_and_the_others_are_refused() {
     for _ in 0..8 {
@@ -301,7 +301,7 @@ fn of_several_runs_at_once_one_writes_the_output_and_the_others_are_refused() {
     }
 }
 
-/// Such a run once started over without a word.
+/// Such a run once started over without a message.
 #[test]
 fn the_work_of_a_stopped_run_is_kept_until_the_user_decides() {
     let (workdir, data) = workdir();

@@ -1,5 +1,5 @@
-//! docs/json.md is the definition of every document of `--json`: what is printed has the fields of its tables,
-//! and each field of the tables is printed.
+//! docs/json.md is the definition of every document of `--json`: the printed document has the
+//! fields of its tables, and each field of the tables is printed.
 
 use crate::own_kernel::empty;
 use crate::workdir::{Ran, Workdir, bytes_of, noise, numbers_of};
@@ -11,7 +11,8 @@ use trijet::trace::process_file;
 
 const PAGE: &str = include_str!("../../../../docs/json.md");
 
-/// Rows whose meaning ends so are not printed without a GPU. The test fails if one of its runs prints them.
+/// Rows with this end of their meaning are not printed without a GPU. The test fails if one of its
+/// runs prints them.
 const ELSEWHERE: &str = "Only on a GPU.";
 
 /// The type of a field.
@@ -81,7 +82,7 @@ const UNITS: [(&str, &str); 7] = [
     ("_percent", "%"),
 ];
 
-/// The unit that the name of a field says.
+/// The unit in the name of a field.
 fn unit_of(name: &str) -> Option<&'static str> {
     if name.starts_with("bytes_") {
         return Some("bytes");
@@ -139,7 +140,7 @@ fn tables() -> Tables {
     tables
 }
 
-/// What the documents of the test had.
+/// The contents of the documents of the test.
 struct Reader {
     tables: Tables,
     seen: BTreeSet<(String, String)>,
@@ -206,7 +207,7 @@ impl Reader {
         }
     }
 
-    /// Compares what a command printed with the table of a document.
+    /// Compares the output of a command with the table of a document.
     #[track_caller]
     fn document(&mut self, section: &str, ran: &Ran) {
         let text = ran.out.as_str();
@@ -230,7 +231,7 @@ fn maps(reader: &mut Reader, workdir: &Workdir) {
     };
     reader.document("map", &run(&["-o", "a.npy", "--check", "--trace", "a.ledger"]));
     reader.document("map", &run(&["-o", "c.npy", "--shard", "0/2", "--chunk", "8KiB"]));
-    // Thousands of chunks, so that the calls cost more than the work, which is worth advice.
+    // Thousands of chunks: the calls cost more than the work, which is worth advice.
     workdir.file("small.raw", &vec![1; 4000 * 16]);
     let rows = ["small.raw", "--shape", "4000x16", "--dtype", "u8", "--op", "affine", "--json"];
     let ran = workdir.map(&[&rows[..], &["--chunk", "16", "-o", "d.raw"]].concat());
@@ -259,7 +260,8 @@ fn overlaps(reader: &mut Reader, workdir: &Workdir) {
     }
 }
 
-/// The trace of two ranks. Rank 1 is late for each of ten collectives, and rank 0 has a kernel that ends before it begins.
+/// The trace of two ranks. Rank 1 is late for each of ten collectives, and rank 0 has a kernel that
+/// ends before it starts.
 pub(crate) fn ranks() -> Vec<u8> {
     const NAMES: [&str; 2] = ["gemm", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(Args)"];
     let mut file = Vec::new();

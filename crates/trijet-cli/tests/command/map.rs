@@ -26,7 +26,7 @@ fn the_median_equals_that_of_a_sorted_window() {
     assert!(workdir.names().iter().all(|name| name.ends_with(".npy")), "only outputs are left");
 }
 
-/// Whatever the chunks are, and in images that are smaller than the window.
+/// The chunks may have any size, and the images may be smaller than the window.
 #[test]
 fn the_edges_of_the_median_are_those_of_scipy() {
     let workdir = Workdir::new();
@@ -55,7 +55,7 @@ fn the_edges_of_the_median_are_those_of_scipy() {
     }
 }
 
-/// A partial result of other edges is one of another job.
+/// A partial result with other edges belongs to another job.
 #[test]
 fn edges_are_a_part_of_the_job() {
     let workdir = Workdir::new();
@@ -175,7 +175,7 @@ fn a_plan_has_the_space_of_the_disk_and_no_trace_that_the_run_does_not_keep() {
     assert_eq!(workdir.names(), ["in.raw"]);
 }
 
-/// More slots than chunks are not made, and were reported.
+/// More slots than chunks are not made, but the report once counted them.
 #[test]
 fn a_report_has_the_slots_that_the_run_needs() {
     let workdir = Workdir::new();
@@ -187,7 +187,7 @@ fn a_report_has_the_slots_that_the_run_needs() {
     assert_eq!(json["slots"], 6);
 }
 
-/// `scans.d/` was a file without a header.
+/// `scans.d/` once was a file without a header.
 #[test]
 fn a_slash_at_the_end_names_a_folder() {
     let workdir = Workdir::new();
@@ -259,7 +259,8 @@ fn a_folder_of_images_gives_a_folder_of_images() {
     assert!(workdir.exists("narrow-clean/4.png"), "images keep their names");
 }
 
-/// The stack has more than ten images, whose order as numbers differs from that as text.
+/// The stack has more than ten images. The order of their numbers differs from the order of their
+/// texts.
 #[test]
 fn the_images_of_a_folder_are_in_the_order_of_their_numbers() {
     let workdir = Workdir::new();
@@ -463,7 +464,7 @@ fn a_plan_says_what_a_job_needs_and_creates_nothing() {
     assert!(words.contains("chunks: 16 of 1 KiB, 2 in flight"), "{words}");
     assert!(words.contains("for the copies of a modelled H200"), "{words}");
     let plan = workdir.map(&[&call[..], &["--json"]].concat()).json();
-    // 16 rows and two more on both sides, but at the ends of the stack.
+    // 16 rows and two more on both sides, except at the ends of the stack.
     assert_eq!(plan["bytes_in"].as_u64(), Some(64 * (16 * 20 - 4)));
     assert_eq!(plan["bytes_out"].as_u64(), Some(64 * 256));
     // Three buffers for the source and three for the sink.
@@ -483,7 +484,7 @@ fn too_little_memory_is_refused_before_anything_is_created() {
     assert_eq!(workdir.names(), ["in.npy"]);
 }
 
-/// The plan of a run that is refused once looked like that of any other.
+/// The plan of a run that is refused once looked like the plan of any other run.
 #[test]
 fn a_plan_says_that_the_run_will_be_refused_because_its_output_exists() {
     let workdir = Workdir::new();
@@ -502,7 +503,7 @@ fn a_plan_says_that_the_run_will_be_refused_because_its_output_exists() {
     assert!(plan(&["--overwrite", "--json"]).json()["refused"].is_null());
 }
 
-/// The physical memory that a run has at most until it renames its whole output, in KiB.
+/// The peak of the physical memory of a run until it renames its whole output, in KiB.
 fn peak_kb(workdir: &Workdir, out: &str, args: &[&str]) -> u64 {
     let command = workdir.command(&[&["map", "--device=host"], args].concat());
     let run = Held::start(command, &workdir.path(&format!("{out}.partial")));
@@ -531,7 +532,8 @@ fn a_run_keeps_within_its_memory() {
     }
 }
 
-/// The advice was once given for what the run had done already, with the time of the last renaming.
+/// The advice was once given for a choice that the run had made already, with the time of the last
+/// renaming.
 #[test]
 fn a_run_without_synchronisation_is_not_told_to_leave_it_out() {
     let workdir = Workdir::new();

@@ -1,4 +1,4 @@
-//! The files that commands write beside the output of `map`: one rule for all.
+//! The files that commands write in addition to the output of `map`: one rule for all.
 
 use crate::workdir::{Workdir, noise};
 use std::fs;
@@ -18,7 +18,8 @@ const COMMANDS: [(&str, &str, &str); 7] = [
     ("trace --read in.trijet --memory", "out.csv", "in.trijet"),
 ];
 
-/// The trace of two processes that each allocate 300 MiB on a GPU of their own, at one address.
+/// The trace of two processes, each with its own GPU, that each allocate 300 MiB at the same
+/// address.
 pub(crate) fn two_ranks() -> Vec<u8> {
     let mut trace = Vec::new();
     for rank in 0..2 {
@@ -135,7 +136,7 @@ fn two_outputs_of_one_run_have_two_names() {
     }
 }
 
-/// The name beside that of the file fits, too.
+/// The temporary name fits, too.
 #[test]
 fn a_name_may_be_as_long_as_the_system_allows() {
     let workdir = workdir();

@@ -31,8 +31,8 @@ fn four_schedules_give_one_result_and_a_drawing() {
     assert!(printed.contains("times from a model of an H200"), "{printed}");
     let limits = row("limits: ").unwrap_or_else(|| panic!("no limits in {printed}"));
     assert!(limits.contains(", with the cost of each copy ") && limits.contains(" of this run's "));
-    // One run of each schedule gives its bytes, its time and its trace, and one more the time of the
-    // kernels alone.
+    // One run of each schedule gives its bytes, its time and its trace, and one more run gives the
+    // time of the kernels alone.
     assert!(printed.contains("processor computed the stack 5 times, in "), "{printed}");
     assert_eq!(steps.len(), 6, "{steps:?}");
     assert!(
@@ -43,7 +43,8 @@ fn four_schedules_give_one_result_and_a_drawing() {
     assert!(printed.starts_with(first), "{printed}");
 }
 
-/// The drawing once came after fourteen lines of figures, and a loss had neither reason nor remedy.
+/// The drawing once came after fourteen lines of figures, and a loss had neither a reason nor a
+/// fix.
 #[test]
 fn the_short_report_draws_first_and_says_what_limits_and_why_time_was_lost() {
     let workdir = Workdir::new();
@@ -78,7 +79,7 @@ fn no_schedule_beats_the_bound_where_the_kernels_limit() {
 #[test]
 fn the_job_is_printed_before_it_is_computed() {
     let workdir = Workdir::new();
-    // The timeline is too large, which is known after the computation.
+    // The timeline is too large, but this is known only after the computation.
     let args = [&SMALL[..], &["--size", "2MiB", "--trace", "out.html"]].concat();
     let ran = with_file_limit(&workdir, &args);
     assert_eq!(ran.code, Some(1), "{}", ran.err);
@@ -161,8 +162,8 @@ fn an_input_that_is_not_a_stack_of_images_is_refused() {
     workdir.trijet(&both).refused(2, &["--size", "cannot be used"]);
 }
 
-/// Each of the first waits is left out once. In some of these runs the order of the model is right without the wait,
-/// which was once called chance.
+/// Each of the first waits is left out once. In some of these runs the order of the model is right
+/// without the wait. The command once called that chance.
 #[test]
 fn leaving_out_a_wait_damages_the_result_or_the_order_of_the_model_is_right_without_it() {
     let workdir = Workdir::new();
@@ -173,7 +174,7 @@ fn leaving_out_a_wait_damages_the_result_or_the_order_of_the_model_is_right_with
         let printed = workdir.trijet(&[&SMALL[..], &more].concat()).done();
         assert!(printed.contains(&format!("wait {number} of ")), "{printed}");
         assert!(printed.contains("does not wait for"), "{printed}");
-        // It is about stages and chunks, and not about lines and numbers of the command.
+        // The text is about stages and chunks, and not about lines and numbers of the command.
         for word in ["lane ", ".rs:", "event 8", " pos ", "(number "] {
             assert!(!printed.contains(word), "`{word}` in {printed}");
         }
@@ -270,7 +271,7 @@ fn a_page_has_the_figures_of_the_terminal() {
     let more = ["--size", "2MiB", "--report", "full", "--trace", "out.html"];
     let printed = workdir.trijet(&[&SMALL[..], &more].concat()).done();
     let page = String::from_utf8(workdir.read("out.html")).unwrap();
-    // A page has the sign of microseconds, where a terminal has `us`.
+    // A page has the sign for microseconds, and a terminal has `us`.
     let page = page.replace(" \u{b5}s", " us");
     let verdict = between(&page, "<p id=\"verdict\">", "</p>");
     assert!(printed.lines().any(|line| line == verdict), "`{verdict}` is not in {printed}");
@@ -278,7 +279,7 @@ fn a_page_has_the_figures_of_the_terminal() {
         verdict.contains(" modelled, bound ") && verdict.contains("; 0 hazards, "),
         "{verdict}"
     );
-    // The figures below it, which are a list on the page.
+    // The figures below the timeline, which are a list on the page.
     let figures = between(&page, "<ul class=\"figures\">", "</ul>");
     let figures: Vec<_> =
         figures.split("<li>").skip(1).map(|li| li.trim_end_matches("</li>")).collect();
@@ -287,7 +288,7 @@ fn a_page_has_the_figures_of_the_terminal() {
         assert!(printed.lines().any(|line| line == figure), "`{figure}` is not in {printed}");
     }
     assert!(printed.ends_with("timeline: out.html\n"), "{printed}");
-    // What limits has a bar and a mark, and the three limits are there.
+    // The limiting engine has a bar and a mark, and the three limits are there.
     assert!(printed.contains("link, both ways") && printed.contains("<- limits"), "{printed}");
     assert!(page.contains("<h3>link, both ways <span class=\"limit\">limits the run</span>"));
     let limits = printed.lines().find_map(|line| line.strip_prefix("limits: ")).unwrap();

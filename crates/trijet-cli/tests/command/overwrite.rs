@@ -54,7 +54,8 @@ fn a_retry_with_both_options_ends() {
     }
 }
 
-/// Neither the input, nor what no run has made, nor an output of several processes is written over.
+/// The command writes over neither the input, nor files that no run has made, nor an output of
+/// several processes.
 #[test]
 fn what_is_not_to_be_written_over_is_not() {
     let workdir = workdir();

@@ -1,11 +1,11 @@
-//! Kernels of the user: the template, the compile before a device is opened, and the errors. The
-//! compiler of these tests is the empty one, whose result is its source, and the driver is the empty
-//! one or none.
+//! Kernels of the user: the template, the compilation before a device is opened, and the errors.
+//! The compiler of these tests is the empty one, whose result is its source, and the driver is the
+//! empty one or none.
 
 use crate::workdir::{Ran, Workdir, noise};
 use std::path::PathBuf;
 
-/// A kernel whose comment is the CUDA C++ that it stands for: the empty compiler returns its text.
+/// A kernel. Its comment is the CUDA C++ that it stands for: the empty compiler returns its text.
 pub(crate) const GAIN: &str = "\
 .entry gain(.param .u64 x, .param .u64 n, .param .u64 y, .param .u64 m, .param .f32 factor) { ret; }
 // extern \"C\" __global__ void gain(const unsigned char* x, unsigned long long n, unsigned char* y,
@@ -52,7 +52,7 @@ fn a_kernel_is_compiled_also_without_a_gpu() {
     }
 }
 
-/// Code for u16 once ran over u8 without a word.
+/// Code for u16 once ran over u8 without an error.
 #[test]
 fn a_kernel_sees_the_type_of_the_elements() {
     let workdir = workdir("\n#error for TRIJET_T\n");
@@ -84,7 +84,7 @@ fn a_kernel_that_compiles_waits_for_a_gpu_without_an_error() {
         let words = "gain.cu compiles for compute capability 9.0; to run it, a GPU is needed";
         assert!(!ran.err.contains("error"), "{}", ran.err);
         ran.refused(3, &[words, "`trijet devices`", "Nothing was written"]);
-        // docs/json.md says so.
+        // docs/json.md states that.
         let ran = map(&workdir, None, &["--entry", "gain", "--device", device, "--json"]);
         assert_eq!((ran.code, ran.out.as_str()), (Some(3), ""), "{ran:?}");
     }

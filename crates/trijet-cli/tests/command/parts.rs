@@ -1,4 +1,5 @@
-//! Parts of an input: `--slice` of its first axis, and what follows the `--header` of a raw file.
+//! Parts of an input: `--slice` of its first axis, and the bytes after the `--header` of a raw
+//! file.
 
 use crate::workdir::{Images, Ran, Workdir, data_of, noise, pixels_of};
 use std::fs;
@@ -45,7 +46,7 @@ fn a_header_is_skipped_whatever_reads_the_file() {
     assert_eq!(workdir.read("e.raw"), workdir.read("whole.raw"));
 }
 
-/// A journal of the same file with another header is of the same job, and is not continued.
+/// A journal of the same file with another header belongs to the same job, and is not continued.
 #[test]
 fn a_header_is_a_part_of_the_input() {
     let workdir = workdir();

@@ -58,13 +58,13 @@ fn help_that_cannot_be_written_is_an_error() {
     }
 }
 
-/// No control character but the ends of lines.
+/// Asserts that the text has no control characters but the ends of lines.
 #[track_caller]
 fn plain(text: &str) {
     assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
 }
 
-/// Names went to the terminal as they are: a line feed broke the line, and ESC set the title.
+/// Names once went to the terminal unchanged: a line feed broke the line, and ESC set the title.
 #[test]
 fn control_characters_of_names_are_shown_as_escapes() {
     let workdir = Workdir::new();
@@ -93,7 +93,7 @@ fn control_characters_of_names_are_shown_as_escapes() {
     damaged.refused(1, &["in/x\\u001b[2J.png: damaged PNG"]);
 }
 
-/// The message about wrong usage quotes arguments, which a shell may have made of names.
+/// The message about wrong usage quotes arguments. A shell may have made them from names.
 #[test]
 fn control_characters_of_arguments_are_shown_as_escapes() {
     let workdir = Workdir::new();

@@ -1,7 +1,7 @@
 //! References for the operations, computed in another way than the library computes them.
 
-/// The pixel of a line that stands at `place`, by the words of `scipy.ndimage`; `None` for a zero. It walks from the
-/// line to the place, and turns where the mode says so.
+/// The pixel of a line that stands at `place`, by the words of `scipy.ndimage`; `None` for a zero.
+/// It walks from the line to the place, and turns where the mode demands it.
 fn walked(edges: &str, place: isize, length: usize) -> Option<usize> {
     let length = length.cast_signed();
     let within = |at: isize| (0..length).contains(&at);

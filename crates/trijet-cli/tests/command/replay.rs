@@ -3,8 +3,8 @@
 use crate::outputs::two_ranks;
 use crate::workdir::Workdir;
 
-/// Memory that was one allocation becomes ten, of which five are freed; then more is asked for than lies in one piece.
-/// The host knows by then that their kernels are complete.
+/// Memory of one allocation becomes ten allocations, and five of them are freed. Then the program
+/// asks for more than fits into one piece. The host knows by then that their kernels are complete.
 fn fragmented() -> String {
     let mib = 1 << 20;
     let mut text = "Action,Pointer,Size,Stream,Nanos\n".to_owned();
@@ -44,8 +44,8 @@ fn a_trace_is_replayed_over_the_heap_beside_a_model_of_a_caching_allocator() {
     assert!(text.contains("no kernel found the tag of another owner"), "{text}");
 }
 
-/// A trace in three streams that frees in another order than it allocates. It has no kernels, so no figure depends on
-/// times.
+/// A trace in three streams that frees in another order than it allocates. It has no kernels, so no
+/// figure depends on times.
 fn without_kernels() -> String {
     let mut text = "Action,Pointer,Size,Stream\n".to_owned();
     let (mut live, mut state) = (Vec::new(), 4u64);
@@ -69,7 +69,7 @@ fn without_kernels() -> String {
     text
 }
 
-/// The recorder of the page only looks: it once gathered the free memory before each call.
+/// The recorder of the page must change nothing: it once gathered the free memory before each call.
 #[test]
 fn a_page_changes_no_figure_of_its_run() {
     let workdir = Workdir::new();
@@ -113,7 +113,7 @@ fn a_trace_that_frees_what_it_never_allocated_is_refused_with_the_line() {
     workdir.trijet(&["replay", "b.csv"]).refused(1, &["b.csv"]);
 }
 
-/// The log of a program that failed, and that was ended while it wrote a line.
+/// The log of a failed program that was ended while it wrote a line.
 #[test]
 fn failed_calls_and_a_cut_line_are_named_and_the_rest_is_replayed() {
     let workdir = Workdir::new();
@@ -135,7 +135,7 @@ fn failed_calls_and_a_cut_line_are_named_and_the_rest_is_replayed() {
     );
 }
 
-/// An allocation of more bytes than there are addresses is refused by the heap, and the replay goes on.
+/// The heap refuses an allocation of more bytes than there are addresses, and the replay continues.
 #[test]
 fn a_size_without_end_is_counted_as_refused() {
     let workdir = Workdir::new();
@@ -147,7 +147,7 @@ fn a_size_without_end_is_counted_as_refused() {
     assert_eq!(report["traces"][0]["allocators"][0]["refused"].as_u64(), Some(2), "{report}");
 }
 
-/// Each has a GPU of its own, with room for 400 MiB.
+/// Each process has its own GPU, with room for 400 MiB.
 #[test]
 fn each_device_of_each_process_is_replayed_on_its_own() {
     let workdir = Workdir::new();

@@ -1,4 +1,5 @@
-//! A job of several processes: each writes its rows, and the output is that of one process.
+//! A job of several processes: each writes its rows, and the output is the same as from one
+//! process.
 
 use crate::workdir::{Ran, Workdir, noise};
 
@@ -37,7 +38,7 @@ fn shards_give_the_output_of_one_process() {
     assert!(!workdir.exists("out.npy.partial"));
 }
 
-/// The call as a launcher makes it.
+/// The call that a launcher makes.
 fn launched(workdir: &Workdir, variables: &[(&str, &str)], more: &[&str]) -> Ran {
     let mut command = workdir.command(&[&["map"], &CALL[..], &["--device=host"], more].concat());
     for (name, value) in variables {

@@ -70,7 +70,7 @@ fn each_command_has_a_manual_page_with_its_options() {
     }
 }
 
-/// Their lines were filled like those of text, with other spaces and breaks.
+/// Their lines were once filled like lines of text, with other spaces and breaks.
 #[test]
 fn examples_of_a_manual_page_keep_their_lines() {
     let workdir = Workdir::new();

@@ -1,4 +1,4 @@
-//! On a terminal no line is wider than it, and lines break between words.
+//! On a terminal no line is wider than the terminal, and lines break between words.
 
 use crate::outputs::two_ranks;
 use crate::workdir::{Workdir, noise};
@@ -10,14 +10,14 @@ use std::process::Stdio;
 /// The widths of terminals that people have.
 const WIDTHS: [u16; 3] = [80, 100, 160];
 
-/// The stream of the command that is a terminal. The other one goes nowhere.
+/// The stream of the command that is a terminal. The other stream is discarded.
 #[derive(Clone, Copy)]
 enum Shown {
     Out,
     Err,
 }
 
-/// The output of the command on a terminal of this width and with colours, without them.
+/// The output of the command on a terminal of this width with colours. The colours are removed.
 fn on_terminal(workdir: &Workdir, columns: u16, shown: Shown, args: &[&str]) -> String {
     let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let terminal = openpty(Some(&size), None).unwrap();
@@ -27,7 +27,8 @@ fn on_terminal(workdir: &Workdir, columns: u16, shown: Shown, args: &[&str]) -> 
         Shown::Err => command.stderr(terminal.slave).stdout(Stdio::null()),
     };
     let mut child = command.env("TERM", "xterm").spawn().unwrap();
-    // With the last copy of its end here, reading ends when the command does.
+    // This drops the last copy of the command's end here, so the reading ends when the command
+    // ends.
     drop(command);
     let mut bytes = Vec::new();
     let mut terminal = File::from(terminal.master);
@@ -78,7 +79,7 @@ fn errors_break_between_words() {
     }
 }
 
-/// A file of lines that a terminal breaks is no file to learn from.
+/// A file of lines that a terminal breaks is a bad example.
 #[test]
 fn a_template_has_lines_of_80_columns() {
     let workdir = Workdir::new();
@@ -87,7 +88,7 @@ fn a_template_has_lines_of_80_columns() {
     }
 }
 
-/// Whether a line is one of a table: it has several spaces between words.
+/// Whether a line belongs to a table: it has several spaces between words.
 fn is_row(line: &str) -> bool {
     line.trim().contains("  ")
 }

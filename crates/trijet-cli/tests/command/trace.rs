@@ -7,7 +7,7 @@ use trijet::Nanos;
 use trijet::trace::activity::{Activity, ActivityKind, CopyDirection, End, MemoryKind, NameId};
 use trijet::trace::process_file;
 
-/// A library that cargo built beside the tests.
+/// A library that cargo built next to the tests.
 pub(crate) fn library(name: &str) -> PathBuf {
     let file = std::env::current_exe().unwrap().with_file_name(name);
     assert!(file.exists(), "{} is built with the tests", file.display());
@@ -109,8 +109,8 @@ fn a_damaged_trace_is_refused_with_the_position_of_the_damage() {
     workdir.trijet(&read).refused(1, &["kept.trijet", "empty"]);
 }
 
-/// The trace of a program that loads for 6 s and then makes 100 steps: an upload, two kernels of 1.5 ms,
-/// and 1 ms on the host.
+/// The trace of a program that loads for 6 s and then makes 100 steps: an upload, two kernels of
+/// 1.5 ms, and 1 ms on the host.
 pub(crate) fn training() -> Vec<u8> {
     let mut file = Vec::new();
     process_file::header(&mut file, 7, 130_001, Nanos(1));
@@ -169,11 +169,11 @@ fn the_figures_are_those_of_the_steps_and_with_whole_those_of_the_run() {
     let page = String::from_utf8(workdir.read("run.html")).unwrap();
     assert!(page.contains("100 steps in 408.90 ms") && page.contains("start: 6.000 s"));
     assert!(!page.contains("limits the run"), "no engine is busy enough");
-    // Page and terminal show one share.
+    // Page and terminal show the same share.
     assert!(steps.contains("   73.4 %") && page.contains("73.4 %</li>"), "{steps}");
 }
 
-/// The trace ends 6.409 s after its begin.
+/// The trace ends 6.409 s after its start.
 #[test]
 fn a_time_outside_of_the_trace_or_in_the_wrong_order_is_wrong_usage() {
     let workdir = Workdir::new();

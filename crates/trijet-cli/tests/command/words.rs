@@ -1,10 +1,10 @@
-//! docs/words.md explains what the reports print: the labels of figures and the heads of columns.
+//! docs/words.md explains the words of the reports: the labels of figures and the heads of columns.
 
 use crate::json::ranks;
 use crate::workdir::{Workdir, noise};
 use std::collections::BTreeSet;
 
-/// Words of plain English beside labels.
+/// Words of plain English around labels.
 const PLAIN: &[&str] = &[
     "a",
     "all",
@@ -31,7 +31,7 @@ const PLAIN: &[&str] = &[
     "once",
 ];
 
-/// The beginnings of lines that are sentences.
+/// The first words of lines that are sentences.
 const PROSE: &[&str] = &[
     "to do:",
     "check:",
@@ -43,7 +43,7 @@ const PROSE: &[&str] = &[
     "tuned, ",
 ];
 
-/// The parts of a line beside its labels.
+/// The parts of a line that are no labels.
 const OTHER: &[&str] = &[
     "chosen by the user",
     "from the bytes of the run",
@@ -62,7 +62,7 @@ fn is_figure(token: &str) -> bool {
     units.contains(&token) || digits.starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// The texts of a line between its figures, where it has figures.
+/// The texts of a line between its figures, if it has figures.
 fn labels(line: &str) -> Vec<String> {
     if !line.split_whitespace().any(is_figure)
         || PROSE.iter().any(|start| line.trim().starts_with(start))
@@ -70,7 +70,7 @@ fn labels(line: &str) -> Vec<String> {
         return Vec::new();
     }
     let mut found = vec![String::new()];
-    // A sentence about what limits or what to do follows the figures of its line.
+    // A sentence about the limit or about a change follows the figures of its line.
     let line = line.split("; not checked").next().and_then(|line| line.split(": with ").next());
     let line = line.unwrap_or_default().replace("<-", "  ").replace(" (", " ; ");
     for token in line.replace("  ", " ; ").split(' ') {
@@ -140,7 +140,7 @@ fn every_label_and_every_column_of_a_report_is_explained() {
         workdir.map(&[&map[..], &["-o", "b.npy", "--check"]].concat()).done(),
         workdir.trijet(&overlap).done(),
     ];
-    // The first line is the name of the job, the second that of the device.
+    // The first line is the name of the job, the second line the name of the device.
     for line in reports.iter().flat_map(|report| report.lines().skip(2)) {
         let head = line.starts_with("schedule").then(|| heads(line));
         head.into_iter().flatten().for_each(&mut demand);

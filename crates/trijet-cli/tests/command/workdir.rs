@@ -11,10 +11,11 @@ use trijet::testing::Prng;
 /// A driver library that does not exist, so that tests behave the same on a machine with a GPU.
 const NO_DRIVER: &str = "/nonexistent/libcuda.so.1";
 
-/// A run-time compiler that does not exist, so that they do where one is installed, too.
+/// A run-time compiler that does not exist, so that tests behave the same on a machine with a
+/// compiler, too.
 const NO_COMPILER: &str = "/nonexistent/libnvrtc.so";
 
-/// What the command needs of the environment of the tests.
+/// The variables that the command needs from the environment of the tests.
 const KEPT: [&str; 3] = ["PATH", "HOME", "TMPDIR"];
 
 /// The result of a run of the command: its exit status and output.
@@ -68,8 +69,8 @@ impl Ran {
     }
 }
 
-/// Whether a line says which of how many steps begins, `[2/6] measuring the link`, or how much of a run that takes
-/// longer than half a minute is done: `14 % of 2048 rows`.
+/// Whether a line shows which of how many steps starts, `[2/6] measuring the link`, or the progress
+/// of a run that takes longer than half a minute: `14 % of 2048 rows`.
 fn is_progress(line: &str) -> bool {
     if line.contains(" % of ") && line.ends_with(" rows") {
         return true;
@@ -138,7 +139,7 @@ impl Workdir {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trijet"));
         command
             .args(args)
-            // Colours, ranks and devices can be asked for by the environment of the tests.
+            // The environment of the tests may ask for colours, ranks and devices.
             .env_clear()
             .envs(KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
             .current_dir(self.0.path())

@@ -1,4 +1,4 @@
-//! Small jobs of every format, and runs of them of which one file call fails.
+//! Small jobs of every format, and runs of them in which one file call fails.
 
 use crate::files::{GRAY8, dictionary, npy, png};
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ impl Fault {
     }
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug)]
 pub(crate) struct Ended {
     /// The exit status; `None` for a process that was killed.
@@ -115,7 +115,8 @@ impl Place {
         place
     }
 
-    /// Runs the job over the large input. No thread from number `first` on can be started.
+    /// Runs the job over the large input. The threads with the numbers `first` and higher cannot be
+    /// started.
     pub(crate) fn run_with_threads(&self, first: usize, more: &[&str]) -> Ended {
         let mut command = self.call();
         command

@@ -1,5 +1,5 @@
-//! `trijet map` on file systems that lack a call: locks, a rename that replaces nothing, hard links,
-//! or upper case.
+//! `trijet map` on file systems that lack a call: locks, a rename that replaces nothing, hard
+//! links, or upper case.
 
 use crate::job::{Ended, Fault, JOBS, Job, Place};
 use crate::{faults, reference};
@@ -10,7 +10,7 @@ fn without(calls: &'static str) -> [Job; 4] {
     JOBS.map(|job| Job { without: calls, ..job })
 }
 
-/// The errors are those of Lustre without `flock`, NFS without a lock daemon, and others.
+/// The errors of Lustre without `flock`, of NFS without a lock daemon, and of others.
 #[test]
 fn without_locks_a_run_goes_on_and_says_so_once() {
     for calls in ["lock=38", "lock=37", "lock=95", "lock=524"] {
@@ -40,7 +40,7 @@ fn without_locks_several_processes_are_refused_and_leave_nothing() {
     }
 }
 
-/// A lock that fails for another reason is no lock that is missing.
+/// If a lock fails for another reason, locks are not missing.
 #[test]
 fn a_lock_that_fails_leaves_no_journal() {
     for job in without("lock=5") {
@@ -74,7 +74,7 @@ fn assert_finishes(calls: &'static str) {
     }
 }
 
-/// It was looked for, and then replaced.
+/// The command once looked for the file, and then replaced it.
 #[test]
 fn a_file_that_appears_before_the_final_name_is_kept() {
     let [job, ..] = without("noreplace=95");
@@ -97,7 +97,7 @@ fn a_file_that_appears_before_the_final_name_is_kept() {
     assert!(kept > 5, "only {kept} calls came before the final name");
 }
 
-/// A file has two names in between.
+/// Between the two calls, a file has two names.
 #[test]
 fn a_file_call_that_fails_gives_no_wrong_bytes_where_names_are_links() {
     let [job, ..] = without("noreplace=95");

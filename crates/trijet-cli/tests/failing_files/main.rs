@@ -1,7 +1,8 @@
-//! `trijet map` while file calls fail, are cut short, or are the last of the process. The final name
-//! always means a complete output with right bytes, and the job is finished by a later run.
+//! `trijet map` while file calls fail, are cut short, or are the last of the process. The final
+//! name always means a complete output with right bytes, and a later run finishes the job.
 //!
-//! `cargo test` lets some calls fail. `TRIJET_FILES=all`, which `cargo xtask files` sets, means all.
+//! `cargo test` lets some calls fail. `TRIJET_FILES=all`, which `cargo xtask files` sets, means
+//! all.
 #![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
 
 #[path = "../../../trijet-io/tests/common/files.rs"]
@@ -24,7 +25,7 @@ const ENOSPC: i32 = 28;
 /// The calls that the system may interrupt.
 const INTERRUPTED: [&str; 5] = ["open", "read", "write", "sync", "truncate"];
 
-/// Of how many calls one fails.
+/// One call fails of this many.
 fn stride() -> usize {
     if is_thorough() { 1 } else { 19 }
 }
@@ -69,7 +70,7 @@ fn assert_ended(place: &Place, right: &Bytes, ended: &Ended, fault: Fault, case:
     match ended.code {
         Some(0) => assert!(is_there, "{case}: success without an output"),
         Some(1) => assert!(ended.error.contains("error: "), "{case}: {}", ended.error),
-        // `timeout` ends as its child does, and has a status where the child hangs.
+        // `timeout` ends as its child does, and has its own status if the child hangs.
         None if fault.kills() => {}
         code => panic!("{case}: status {code:?}: {}", ended.error),
     }
@@ -78,7 +79,7 @@ fn assert_ended(place: &Place, right: &Bytes, ended: &Ended, fault: Fault, case:
     }
 }
 
-/// Runs the job with each fault at some calls. `more` and `begin` prepare a run that is resumed.
+/// Runs the job with each fault at some calls. `more` and `begin` prepare a resumed run.
 fn faults(job: Job, more: &[&str], begin: impl Fn(&Place)) {
     let (right, _) = reference(job);
     let place = Place::new(job);
@@ -98,7 +99,7 @@ fn faults(job: Job, more: &[&str], begin: impl Fn(&Place)) {
             let call = ended.calls.get(at - 1).cloned().unwrap_or_default();
             let case = format!("{job:?} {more:?}: {fault:?} of call {at}, {call}");
             if before.is_some() && place.output() == before {
-                // The run ended before it began to write over the output.
+                // The run ended before it started to write over the output.
                 assert_ne!(ended.code, Some(0), "{case}: success without an output");
                 assert_finished(&place, finishing, &right, &case);
                 continue;
@@ -139,7 +140,7 @@ fn a_file_call_of_a_resumed_run_that_fails_gives_no_wrong_bytes() {
     }
 }
 
-/// Until the first row the final name means the old output, and from then on a complete new one.
+/// Before the first row the final name means the old output, and later a complete new one.
 #[test]
 fn a_file_call_of_a_run_over_an_output_that_fails_gives_no_wrong_bytes() {
     for job in JOBS {
@@ -168,7 +169,7 @@ fn settings_that_the_library_cannot_read_end_the_program() {
     }
 }
 
-/// What a loss of power may take is on the disk before the next step.
+/// Data that a loss of power may destroy is on the disk before the next step.
 #[test]
 fn every_step_is_on_the_disk_before_the_next() {
     for job in JOBS {
@@ -211,7 +212,8 @@ fn without_synchronization_nothing_waits_for_the_disk() {
     }
 }
 
-/// A kernel of the host device once panicked there. The chunks are large enough for several threads.
+/// A kernel of the host device once panicked there. The chunks are large enough for several
+/// threads.
 #[test]
 fn a_thread_that_cannot_be_started_is_no_panic() {
     let place = Place::large();
@@ -221,7 +223,7 @@ fn a_thread_that_cannot_be_started_is_no_panic() {
         let case = format!("thread {first} cannot be started");
         assert!(!ended.error.contains("panicked"), "{case}: {}", ended.error);
         match ended.code {
-            // The others have done its work.
+            // The other threads have done its work.
             Some(0) => {}
             Some(1) => {
                 assert!(ended.error.contains("error: "), "{case}: {}", ended.error);
@@ -261,7 +263,7 @@ fn a_run_that_is_killed_at_any_moment_is_resumed_to_the_right_bytes() {
             for _ in 0..draw.next_u64() % (whole + 1) {
                 std::thread::yield_now();
             }
-            // The signal reaches the command, which `timeout` has as its child.
+            // The signal goes to the command, which is the child of `timeout`.
             kill_children(child.id());
             child.wait().unwrap();
             if assert_whole(&place, &right, &case) || kill % 4 == 3 {

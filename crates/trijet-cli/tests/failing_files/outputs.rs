@@ -1,5 +1,5 @@
-//! The files that other commands than `map` write, while file calls fail: a name means a complete file,
-//! and nothing else is left.
+//! The files that other commands than `map` write, while file calls fail: a name means a complete
+//! file, and nothing else is left.
 
 use crate::files::{dictionary, npy};
 use crate::job::{Ended, library};
@@ -12,7 +12,7 @@ use trijet::Nanos;
 use trijet::trace::activity::{Allocation, AllocationKind, End, MemoryKind};
 use trijet::trace::process_file;
 
-/// The commands, each with the files that it writes and that are equal in each run.
+/// The commands, each with those of its files that are equal in each run.
 const COMMANDS: [(&str, &[&str]); 4] = [
     ("replay in.csv --device host -o out.html", &[]),
     (
@@ -103,7 +103,7 @@ fn a_full_disk_leaves_no_file() {
     }
 }
 
-/// A file that is there is complete, whichever call failed.
+/// An existing file is complete, whichever call failed.
 #[test]
 fn a_file_call_that_fails_leaves_complete_files_only() {
     for (line, equal) in COMMANDS {
@@ -142,7 +142,7 @@ fn a_file_call_that_fails_leaves_complete_files_only() {
     }
 }
 
-/// Where no rename refuses to replace, a file that appears is kept all the same.
+/// If no rename refuses to replace, a file that appears is kept all the same.
 #[test]
 fn a_file_that_appears_is_kept() {
     let (line, _) = COMMANDS[0];

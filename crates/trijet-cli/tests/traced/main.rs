@@ -1,8 +1,9 @@
-//! Traced programs that do everything a program may do to a library inside of it. The driver is a
-//! library of empty functions, and CUPTI a stand-in that reports as many records as it is asked for.
+//! Traced programs that do everything that a program may do to a library inside of it. The driver
+//! is a library of empty functions, and CUPTI is a stand-in that reports as many records as it is
+//! asked for.
 //!
-//! This program is both the tests and the traced programs: with the variable `TRACED_PROGRAM` it is
-//! the program of that name.
+//! This program is both the tests and the traced programs: the variable `TRACED_PROGRAM` selects
+//! the program with that name.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read, Write, stdin};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio, abort, exit};
 
-/// Runs the program of this name.
+/// Runs the program with this name.
 pub(crate) fn run(name: &str) {
     let (name, number) = name.split_once(' ').unwrap_or((name, "1000"));
     let records: u64 = number.parse().unwrap();
@@ -55,10 +55,10 @@ fn initialise() {
     std::mem::forget(driver);
 }
 
-/// Has the stand-in for CUPTI report records.
+/// Makes the stand-in for CUPTI report records.
 fn emit(records: u64) {
     let cupti = library("TRIJET_LIBCUPTI");
-    // SAFETY: the signature is that of the stand-in.
+    // SAFETY: the stand-in has this signature.
     let emit = unsafe { cupti.get::<extern "C" fn(u64)>(b"empty_cupti_emit") }.unwrap();
     emit(records);
     std::mem::forget(cupti);
@@ -68,7 +68,7 @@ fn emit(records: u64) {
 fn allocates(count: u64) {
     used(2);
     let cupti = library("TRIJET_LIBCUPTI");
-    // SAFETY: the signature is that of the stand-in.
+    // SAFETY: the stand-in declares this signature.
     let emit = unsafe { cupti.get::<extern "C" fn(u64)>(b"empty_cupti_emit_memory") }.unwrap();
     emit(count);
     std::mem::forget(cupti);
@@ -79,13 +79,13 @@ fn used(records: u64) {
     emit(records);
 }
 
-/// Closes every descriptor that it did not open, as daemons do, and gets their numbers for files of
-/// its own.
+/// Closes every descriptor that it did not open, as daemons do, and gets their numbers for its own
+/// files.
 fn close_descriptors(records: u64) {
     used(records);
     for descriptor in 3..1024 {
-        // SAFETY: a descriptor that nothing in this program uses. The tracing library has to live
-        // with that.
+        // SAFETY: nothing in this program uses the descriptor. The tracing library has to cope with
+        // this.
         unsafe { nix::libc::close(descriptor) };
     }
     let mut files: Vec<File> = (0..64).map(|n| File::create(format!("own-{n}")).unwrap()).collect();
@@ -102,12 +102,12 @@ fn limited(resource: Resource, limit: u64, records: u64) {
     println!("alive");
 }
 
-/// Has CUPTI hold its buffers, and allows itself no further memory: the records of the first buffer fit,
-/// and no other buffer can be made, however fast the recorder is.
+/// Makes CUPTI hold its buffers, and allows itself no further memory: the records of the first
+/// buffer fit, and no other buffer can be made, however fast the recorder is.
 fn no_memory(records: u64) {
     used(records);
     let cupti = library("TRIJET_LIBCUPTI");
-    // SAFETY: the signature is that of the stand-in.
+    // SAFETY: the stand-in defines this signature.
     let hold = unsafe { cupti.get::<extern "C" fn()>(b"empty_cupti_hold") }.unwrap();
     hold();
     std::mem::forget(cupti);
@@ -139,8 +139,8 @@ fn execs(records: u64) {
     panic!("{}", command.env(crate::run::PROGRAM, format!("plain {}", 2 * records)).exec());
 }
 
-/// Starts itself in the background and ends at once. The background program begins when this one has
-/// ended, which it sees by the end of its input.
+/// Starts itself in the background and ends at once. The background program starts its work when
+/// this one has ended, which it sees by the end of its input.
 #[expect(clippy::zombie_processes, reason = "this program ends before the other one")]
 fn background(records: u64) {
     let (reader, writer) = std::io::pipe().unwrap();
@@ -191,7 +191,7 @@ fn leaves_one_behind(records: u64) {
     println!("{}", child.id());
 }
 
-/// Says that it runs, and exits when it is asked to.
+/// Prints that it runs, and exits when it is asked to.
 fn waits_for_signal(records: u64) {
     let asked = SigSet::from_iter([Signal::SIGTERM, Signal::SIGUSR1]);
     asked.thread_block().unwrap();

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 /// The variable that names the program.
 pub(crate) const PROGRAM: &str = "TRACED_PROGRAM";
 
-/// A library that cargo built beside the tests.
+/// A library that cargo built next to the tests.
 fn library(name: &str) -> PathBuf {
     let file = std::env::current_exe().unwrap().with_file_name(name);
     assert!(file.exists(), "{} is built with the tests", file.display());
@@ -77,7 +77,7 @@ impl Place {
     }
 }
 
-/// What a call of `trijet trace` printed.
+/// The output of a call of `trijet trace`.
 #[derive(Debug)]
 pub(crate) struct Traced {
     pub(crate) status: Option<i32>,
@@ -95,7 +95,7 @@ impl Traced {
         Self { status: output.status.code(), out: out[..begin].to_owned(), err, json }
     }
 
-    /// Why nothing was traced.
+    /// The reason why nothing was traced.
     pub(crate) fn missing(&self) -> &str {
         self.json["missing"].as_str().unwrap_or("")
     }

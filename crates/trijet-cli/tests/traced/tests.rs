@@ -1,5 +1,5 @@
-//! What holds for every traced program: it behaves as if it were not traced, and what it did on the
-//! GPU is in the trace.
+//! Demands on every traced program: it behaves as if it were not traced, and its work on the GPU is
+//! in the trace.
 
 use crate::run::{Place, exists};
 use nix::sys::signal::{Signal, kill};
@@ -244,7 +244,7 @@ fn existing_output() {
     assert!(!exists(&place.path("own-0")), "the program did not run");
 }
 
-/// The recorder looks once per second whether its tracer runs, so this test takes about a second.
+/// Once per second the recorder checks whether its tracer runs, so this test takes about a second.
 fn killed_tracer() {
     let place = Place::new();
     let mut child = place.command("waits-for-signal 1000").spawn().unwrap();
