@@ -62,10 +62,11 @@ fn is_figure(token: &str) -> bool {
     units.contains(&token) || digits.starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// The texts of a line between its figures, if it has figures.
+/// The texts of a line between its figures, if it has figures and is no sentence.
 fn labels(line: &str) -> Vec<String> {
     if !line.split_whitespace().any(is_figure)
         || PROSE.iter().any(|start| line.trim().starts_with(start))
+        || line.contains(": serial because ")
     {
         return Vec::new();
     }
