@@ -1,7 +1,8 @@
 //! Gradients of two GPUs are summed under the kernels that compute the next ones.
 //!
-//! Each sum begins when both GPUs have computed a gradient, and the update of a layer waits for its sum alone. CUDA programs
-//! record an event before each sum and one behind it; here both follow from the data.
+//! Each sum starts when both GPUs have computed a gradient, and the update of a layer waits only
+//! for its sum. CUDA programs record an event before each sum and one after it; here both follow
+//! from the data.
 
 mod common;
 

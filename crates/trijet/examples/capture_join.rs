@@ -1,6 +1,8 @@
-//! A capture of two streams, as a framework makes one: the second stream joins back, or the capture is lost.
+//! A capture of two streams, as a framework makes one: the second stream joins back, or the capture
+//! is lost.
 //!
-//! A graph of `Device::record` needs no join: its edges follow from the memory that its operations use.
+//! A graph of `Device::record` needs no join: its edges follow from the memory that its operations
+//! use.
 
 mod common;
 
@@ -15,12 +17,12 @@ const N: usize = 20_000;
 /// A stream that another library may capture.
 fn theirs(device: &Device) -> Result<Stream> {
     let stream = device.stream()?;
-    // SAFETY: the stream moves into its owner. The buffers live as long as the graph, and nothing else uses them
-    // while it runs.
+    // SAFETY: the stream moves into its owner. The buffers live as long as the graph, and nothing
+    // else uses them while it runs.
     unsafe { device.stream_from_raw(stream.as_raw(), stream) }
 }
 
-/// Adds to two sums, to each in a stream of its own.
+/// Adds to two sums, each in its own stream.
 fn capture(
     [a, b]: &[Stream; 2],
     x: &Buffer<f32>,

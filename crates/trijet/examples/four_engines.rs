@@ -1,8 +1,8 @@
-//! Uploads, kernels, copies between GPUs and downloads at once: a model in two halves, with its input and output on the host.
+//! Uploads, kernels, copies between GPUs and downloads at once: a model in two halves.
 //!
-//! While GPU 0 computes one micro-batch, the next one is uploaded, and the last one is copied to GPU 1, which computes the one before that
-//! and downloads its result. The memory between layers is allocated and dropped for each, and no copy waits for it.
-//! The trace says what each device copied and communicated while it computed nothing. `four_engines host plain FILE.html` writes the page.
+//! While GPU 0 computes one micro-batch, the next one is uploaded. The last one is copied to GPU 1,
+//! which computes the one before. The memory between layers is dropped for each one, and no copy
+//! waits for it. The trace shows exposed copies. `four_engines host plain FILE.html` writes a page.
 
 mod common;
 

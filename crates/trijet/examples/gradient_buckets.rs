@@ -1,4 +1,4 @@
-//! A training step on two GPUs as one graph: gradients are summed in buckets, and layers are updated as soon as theirs is.
+//! A training step on two GPUs as one graph. A layer is updated when its gradient bucket is summed.
 
 mod common;
 

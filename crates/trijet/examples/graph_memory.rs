@@ -1,7 +1,8 @@
-//! A graph with memory of its own, a graph within it, and values that change between launches.
+//! A graph with its own memory, a graph within it, and values that change between launches.
 //!
-//! What a stream of a recording allocates belongs to the graph. A graph that is launched in a recording becomes
-//! a part of the other one. Recording the work again changes two kernels in place, and allocates nothing.
+//! Memory that a stream of a recording allocates belongs to the graph. A graph that is launched in
+//! a recording becomes a part of the other one. Recording the work again changes two kernels in
+//! place, and allocates nothing.
 
 mod common;
 
@@ -15,7 +16,7 @@ use trijet::{Buffer, Device, Graph, Result};
 const N: usize = 30_011;
 const STEPS: usize = 9;
 
-/// Half of `x` and one, by way of a buffer that only the graph has.
+/// Half of `x` and one, through a buffer that only the graph has.
 fn gradient(g: &Recording, x: &Buffer<f32>, y: &mut Buffer<f32>) -> Result<()> {
     g.argument(x)?;
     g.argument(y)?;

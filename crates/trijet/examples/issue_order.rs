@@ -1,9 +1,8 @@
 //! Chunks over streams, issued depth first (chunk by chunk) and breadth first (step by step).
 //!
 //! In both orders the steps of a chunk follow each other in its stream (law A1), so the bytes are
-//! the same, including those of the shorter last chunk. Which streams overlap is up to the device
-//! (law A3). The buffers are allocated in another stream, so a wait for an allocation is no wait for
-//! a chunk.
+//! the same, even in the shorter last chunk. The device decides which streams overlap (law A3). The
+//! buffers are allocated in another stream, so a wait for an allocation is no wait for a chunk.
 
 mod common;
 

@@ -1,8 +1,9 @@
-//! The cache of keys and values of a language model: it grows by a token in each step, and is never copied.
+//! The cache of keys and values of a language model: it grows by a token in each step, and is never
+//! copied.
 //!
-//! Each layer of a sequence has a growing buffer. Prompts are loaded in one stream while another one decodes, and
-//! results go to the host in a third one; the library orders them. A sequence that ends leaves its memory to the next
-//! one, so calls for memory become rare.
+//! Each layer of a sequence has a growing buffer. Prompts are loaded in one stream while another
+//! one decodes, and results go to the host in a third one; the library orders them. A sequence that
+//! ends leaves its memory to the next one, so calls for memory become rare.
 
 mod common;
 
@@ -14,7 +15,7 @@ use trijet::kernels::AFFINE_F32;
 const LAYERS: usize = 2;
 const WIDTH: usize = 256;
 const TOKENS_MAX: usize = 512;
-/// The tokens of the prompt and those that are generated, for each sequence.
+/// The numbers of prompt tokens and of generated tokens, for each sequence.
 const SEQUENCES: [(usize, usize); 8] =
     [(300, 9), (17, 40), (120, 25), (210, 60), (64, 3), (250, 30), (5, 80), (180, 12)];
 
@@ -37,7 +38,7 @@ fn example(device: &Device) -> Outcome<String> {
             let end = (tokens + step) * WIDTH;
             for cache in &mut layers {
                 cache.grow_to(end + WIDTH)?;
-                // The new row, and with it the whole cache, as a layer of a model reads it.
+                // The new row and then the whole cache, as a layer of a model reads it.
                 decoding.fill_bytes(&mut cache.slice_mut(end..), 0)?;
                 let mut y = decoding.alloc::<f32>(cache.len())?;
                 decoding.launch(&AFFINE_F32, (1.0, step as f32, cache.slice(..), &mut y))?;

@@ -1,8 +1,8 @@
 //! A model in two halves: layers 0 to 5 on one stream, layers 6 to 11 on another one.
 //!
-//! Two buffers carry the activations of micro-batches from half to half. The second half waits until one
-//! is written, and the first half waits until it was read before it writes it again. Both edges follow
-//! from the buffer. On one stream there are none, and the results are the same.
+//! Two buffers carry the activations of micro-batches from half to half. The second half waits
+//! until a buffer is written. The first half waits until it was read before it writes it again.
+//! Both edges follow from the buffer. On one stream there are none, with the same results.
 
 mod common;
 

@@ -1,8 +1,8 @@
 //! Scratch memory for batches of different lengths, while another lane works on.
 //!
-//! A batch allocates what its tokens need and frees it, in stream order (laws A21, A22), so the peak is
-//! that of the two batches in flight. No stream waits for an allocation: on a simulated GPU the
-//! uploads of another lane follow each other without a gap.
+//! A batch allocates the memory for its tokens and frees it, in stream order (laws A21, A22), so
+//! the peak is the memory of the two batches in flight. No stream waits for an allocation: on a
+//! simulated GPU the uploads of another lane follow each other without a gap.
 
 mod common;
 
@@ -18,7 +18,7 @@ const WIDTH: usize = 64;
 const PEAK: u64 = 4 * WIDTH as u64 * (300 + 2048);
 const MOST: u64 = 4 * WIDTH as u64 * (2048 + 2048);
 
-/// The time of the second upload, and of it and all later ones.
+/// The time of the second upload, and the sum of its time and the times of all later ones.
 fn batches(device: &Device) -> Outcome<[Nanos; 2]> {
     let (other, lanes) = (device.stream()?, [device.stream()?, device.stream()?]);
     let prompt = lanes[0].upload(&(0..2048 * WIDTH).map(sample).collect::<Vec<f32>>())?;

@@ -1,9 +1,9 @@
-//! Online requests over background work: an urgent stream beside one that has no hurry.
+//! Online requests over background work: an urgent stream and one that has no hurry.
 //!
-//! The background stream has all its work from the start. A request is enqueued on the urgent stream, whose
-//! kernels a GPU prefers where both have some (law A43), and the host waits for its answer alone. The two
-//! share no memory, so neither waits for the other one. Every request gets its answer, in order, and the
-//! background work is complete in the end.
+//! The background stream has all its work from the start. A request is enqueued on the urgent
+//! stream. If both streams have kernels, a GPU prefers the urgent ones (law A43), and the host
+//! waits only for the answer. The two share no memory, so neither waits for the other one. Every
+//! request gets its answer, in order, and the background work is complete in the end.
 
 mod common;
 
@@ -38,7 +38,7 @@ fn example(device: &Device) -> Outcome<String> {
     let ones = background.upload(&vec![1.0_f32; len])?;
     let mut sums = background.alloc_zeroed::<f32>(len)?;
     let model = online.upload(&(0..LEN).map(sample).collect::<Vec<f32>>())?;
-    // To load a kernel, or to free page-locked memory, may wait for running work (laws A42, A24).
+    // Loading a kernel, and freeing page-locked memory, may wait for running work (laws A42, A24).
     device.load(&AFFINE_F32).and(device.load(&AXPY))?;
     let mut h = device.pinned::<f32>(LEN)?;
     let before = device.ordering().waits;

@@ -1,4 +1,4 @@
-//! Images of different sizes through three models, each on its own stream, while others are decoded.
+//! Images of different sizes through three models on separate streams, while others are decoded.
 //!
 //! Two models read the same pixels, and the third one joins their results. Image n is in one stage
 //! while n - 1 and n - 2 are in the stages after it, and every result comes out once, in order.

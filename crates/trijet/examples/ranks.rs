@@ -1,5 +1,5 @@
-//! Processes with a device each train the same model. Without a launcher, this process is the only one. With one:
-//! `torchrun --no-python --nproc_per_node 2 target/release/examples/ranks cuda:0`
+//! Processes with a device each train the same model. Without a launcher, this process is the only
+//! one. With one: `torchrun --no-python --nproc_per_node 2 target/release/examples/ranks cuda:0`
 
 mod common;
 
@@ -14,7 +14,7 @@ use trijet::{Buffer, Device, Result};
 const LAYERS: usize = 4;
 const LEN: usize = 10_007;
 const STEPS: usize = 3;
-/// A rank that ends, or is late for so long, ends the others with an error that names it.
+/// If a rank ends, or is late for this long, the others end with an error that names it.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn example(devices: &[Device]) -> Outcome<String> {

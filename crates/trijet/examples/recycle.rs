@@ -2,8 +2,8 @@
 //!
 //! A host function runs after the earlier work of its stream (law A27), so it can report that the
 //! upload no longer reads its buffer. It must not call the driver (law A28), so it only sends a
-//! number. After a context loss it never runs (law A29), so the host waits for a ticket that was
-//! taken after it, which returns the error, and not for the number alone.
+//! number. After a context loss it never runs (law A29). So the host waits not for the number
+//! alone, but for a ticket that was taken after it, which returns the error.
 
 mod common;
 

@@ -1,8 +1,8 @@
 //! Work on a side stream, as a block of code that others write into `with stream:`.
 //!
-//! Such a block needs two edges: the side stream waits for what it reads, and the caller's stream for
-//! what it gets back. Here the buffers bring both. An error in the block leaves
-//! nothing behind: what the block had allocated is freed in stream order, and the caller goes on.
+//! Such a block needs two edges: the side stream waits for its inputs, and the caller's stream
+//! waits for the results. Here the buffers bring both. An error in the block leaves nothing: memory
+//! that the block had allocated is freed in stream order, and the caller goes on.
 
 mod common;
 
@@ -14,7 +14,7 @@ use trijet::{Buffer, Device, ErrorKind, Result, Stream};
 const LEN: usize = 300_007;
 const ROUNDS: usize = 6;
 
-/// Runs `block` on a stream of its own, which is given back at the end, also after an error.
+/// Runs `block` on a new stream, which is dropped at the end, even after an error.
 fn on_side_stream<T>(device: &Device, block: impl FnOnce(&Stream) -> Result<T>) -> Result<T> {
     block(&device.stream()?.named("side"))
 }
@@ -37,7 +37,7 @@ fn example(device: &Device) -> Outcome<String> {
         input.write()?.iter_mut().enumerate().for_each(|(i, value)| *value = sample(round + i));
         let mut x = main.alloc::<f32>(LEN)?;
         main.copy(&input, &mut x)?;
-        // The side stream waits for the upload, and `main` for `y`, without a word here.
+        // The side stream waits for the upload, and `main` for `y`, without a call here.
         match on_side_stream(device, |side| prepare(side, &x, round)) {
             Ok(y) => main.launch(&AXPY, (1.0, &y, &mut x))?,
             Err(error) if error.kind() == ErrorKind::InvalidValue => failed += 1,

@@ -1,8 +1,9 @@
 //! Scratch memory of the size that each batch needs, from the heap of the device.
 //!
-//! A freed buffer is allocated again in the order of its users, without a call of the driver. Unused
-//! memory may return to the device at every synchronization (law A25); `keep_memory` sets how much is
-//! kept. So nothing new is reserved after the first round of sizes, and nothing is in use at the end.
+//! A freed buffer is allocated again in the order of its users, without a call of the driver.
+//! Unused memory may return to the device at every synchronization (law A25); `keep_memory` sets
+//! how much is kept. So nothing new is reserved after the first round of sizes, and nothing is in
+//! use at the end.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Tasks: frames are made on the host, uploaded, scaled, summed into a total, and downloaded. Each step says what it reads and
-//! writes. Which stream it is on, and what it waits for, follows from that.
+//! Tasks: frames are made on the host, uploaded, scaled, summed into a total, and downloaded. Each
+//! step declares its reads and writes. Its stream and its waits follow from these.
 
 mod common;
 
@@ -29,7 +29,8 @@ fn example(device: &Device) -> Outcome<String> {
         tasks.task(uses).named("scale").run(|s, (x, y)| s.launch(&AFFINE_F32, (2.0, 1.0, x, y)))?;
         let uses = (y.read(), total.update());
         tasks.task(uses).named("sum").run(|s, (y, total)| s.launch(&AXPY, (1.0, y, total)))?;
-        // The host memory of the frame is used again, after the upload and beside the sum.
+        // The host memory of the frame is used again, after the upload and at the same time as the
+        // sum.
         let uses = (y.read(), host.write());
         tasks.task(uses).named("download").run(|s, (y, mut host)| s.copy(&y, &mut host))?;
         scaled.push(host);

@@ -1,7 +1,8 @@
 //! A model in two halves on two GPUs: layers 0 to 5 on one, layers 6 to 11 on the other.
 //!
-//! Micro-batches go through both halves. While the second GPU computes one, the first one computes the next, and copies between
-//! them run beside. Which copy waits for which kernel follows from what they use. On one device the results are the same.
+//! Micro-batches go through both halves. While the second GPU computes one, the first one computes
+//! the next, and copies between them run at the same time. The waits between copies and kernels
+//! follow from the memory that they use. On one device the results are the same.
 
 mod common;
 

@@ -1,8 +1,9 @@
-//! Sums of batches with two levels of overlap: batches over streams, and tiles over the warps of a block.
+//! Sums of batches with two levels of overlap: batches over streams, and tiles over warps.
 //!
-//! Uploads, sums and downloads have streams of their own, so three batches are under way at once. Inside a
-//! block of the kernel, one warp loads a tile, one adds the tile before, and one stores the one before that.
-//! Both numbers of a sum come in one upload, so the second half begins at any element.
+//! Uploads, sums and downloads have separate streams, so three batches are in flight at once.
+//! Inside a block of the kernel, one warp loads a tile, one adds the tile before, and one stores
+//! the one before that. Both numbers of a sum come in one upload, so the second half starts at any
+//! element.
 
 mod common;
 

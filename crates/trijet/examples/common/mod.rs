@@ -24,7 +24,8 @@ impl Devices for Device {
     }
 }
 
-/// Two host devices, or the GPU of the argument and the next one. On a host with one GPU, that one is all.
+/// Two host devices, or the GPU of the argument and the next one. On a host with one GPU, only this
+/// one.
 impl Devices for [Device] {
     const COUNT: u32 = 2;
 
@@ -34,8 +35,8 @@ impl Devices for [Device] {
 }
 
 /// Runs an example on the device that its first argument names: `host`, the default, or `cuda:N`.
-/// With the second argument `check`, the checker runs along, and a finding is an error; `plain` is the
-/// same as none.
+/// With the second argument `check`, the checker runs along, and a finding is an error; `plain` is
+/// the same as no second argument.
 pub(crate) fn run<D: Devices + ?Sized>(example: fn(&D) -> Outcome<String>) -> ExitCode {
     let name = env!("CARGO_BIN_NAME");
     match attempt(example) {

@@ -12,8 +12,8 @@ use trijet::{Device, Result, Select};
 /// `addresses`. Returns 0, or 1 after printing why it failed.
 ///
 /// # Safety
-/// `x` and `y` are tensors of 32-bit floats on the first GPU, which are handed over; `stream` is a live
-/// stream of it that holds all pending work on them; `addresses` has room for two numbers.
+/// `x` and `y` are tensors of 32-bit floats on the first GPU, which are handed over; `stream` is a
+/// live stream of it that holds all pending work on them; `addresses` has room for two numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn axpy(
     a: f32,
@@ -45,7 +45,8 @@ unsafe fn compute(
     stream: *mut c_void,
 ) -> Result<[u64; 2]> {
     let device = Device::open(Select::Cuda(0))?;
-    // SAFETY: a live stream, by this function's contract; it outlives the handle, which is dropped here.
+    // SAFETY: a live stream, by this function's contract; it outlives the handle, which is dropped
+    // here.
     let stream = unsafe { device.stream_from_raw(stream, ())? };
     // SAFETY: a live tensor whose pending work is in the stream, by this function's contract.
     let x = unsafe { device.from_dlpack::<f32>(x)? };

@@ -1,14 +1,14 @@
 //! Stage 3: 4096 tokens for the patches of an image, 64 to 400 for each.
 //!
-//! The three scores are balanced into a weight, in whole numbers. With `a`, `b` and `c` the scores times
-//! 65536, rounded to the nearest, ties to even:
+//! The three scores are balanced into a weight, in whole numbers. With `a`, `b` and `c` the scores
+//! times 65536, rounded to the nearest, ties to even:
 //!
 //! `weight = 1 + (a + b + c) * (1 - (max - min) / 131072)`, rounded down.
 //!
-//! So scores that agree count more. Each patch gets 64 tokens. The others are shared in proportion to the
-//! weights. Patches whose share is more than 336 get 336, and what they leave is shared again, until there
-//! is none. Then each share is rounded down, and the tokens that are left go to the largest
-//! remainders, one each; of equal remainders, the first patch comes first.
+//! So scores that agree count more. Each patch gets 64 tokens. The others are shared in proportion
+//! to the weights. A patch whose share is more than 336 gets 336, and the rest of its share is
+//! shared again, until no patch exceeds 336. Then each share is rounded down, and the remaining
+//! tokens go to the largest remainders, one each; of equal remainders, the first patch comes first.
 
 use crate::patches::{PER_PATCH, TOKENS, check_count};
 use trijet::kernels::{ArgBlock, Code, Cost, In, KernelSpec, Out, Shape, Tile, Twin};
@@ -19,8 +19,8 @@ pub(crate) static BUDGETS: Kernel<(In<f32>, Out<u32>)> = {
     let shape = Shape::Computed(|_| Ok(LaunchConfig::new([1, 1, 1], [64, 1, 1])));
     let twin = Twin { tile_elements: |args| args.spans()[1].elements, run, cost };
     let spec = KernelSpec::new("budgets", Code::source(include_str!("budgets.cu")), shape);
-    // SAFETY: `budgets` takes (const float*, u64, u32*, u64). Thread i of the one block reads scores 3i
-    // to 3i + 2 and writes token i; `check` refuses more patches than threads.
+    // SAFETY: `budgets` takes (const float*, u64, u32*, u64). Thread i of the one block reads
+    // scores 3i to 3i + 2 and writes token i; `check` refuses more patches than threads.
     unsafe { Kernel::declare(spec.check(check).twin(twin)) }
 };
 

@@ -1,6 +1,6 @@
-//! Budgets of scores that images seldom have: all equal, one that takes what it may, many that are full,
-//! and scores halfway between two whole numbers. Some numbers of patches cannot have the total, which is an
-//! error: of the launch, of the reference and of an image.
+//! Budgets of scores that images seldom have: all equal, one patch with the largest budget, many
+//! full patches, and scores halfway between two whole numbers. Some numbers of patches cannot have
+//! the total, which is an error: of the launch, of the reference and of an image.
 
 use crate::budgets::BUDGETS;
 use crate::common::{Outcome, sample, verify};

@@ -1,23 +1,25 @@
-//! The results of the device beside those of the reference.
+//! The results of the device compared with the reference.
 //!
-//! The device computes in single precision. Each tolerance is the most that the roundings of the
-//! definition can add up to, as a multiple of 2^-24, which is half of the last place of 1. The errors of
-//! `powf`, `cbrtf` and `log2f` are those of the CUDA C++ Programming Guide. The budgets are exact.
+//! The device computes in single precision. Each tolerance is an upper bound of the roundings of
+//! the definition, as a multiple of 2^-24, which is half of the last place of 1. The errors of
+//! `powf`, `cbrtf` and `log2f` come from the CUDA C++ Programming Guide. The budgets are exact.
 
 use crate::patches::{PER_PATCH, Patches, TOKENS};
 use crate::reference;
 use crate::texture::CHANNELS;
 
-/// Counting in integers leaves at most four roundings. The colour space has about 24 before the cube
-/// root, of which it leaves a third. For a* their difference is taken 500 / 128 times.
+/// Counting in integers leaves at most four roundings. The colour space has about 24 before the
+/// cube root, and the cube root leaves a third of them. For a* their difference is taken 500 / 128
+/// times.
 const CHANNEL: [f64; CHANNELS] =
     [4.0, 4.0, 4.0, 16.0, 80.0, 36.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0];
-/// 16 terms of an entropy; three means of exact channels; an angle between means, of which those of a* and b*
-/// have the errors above, and whose length is at least 0.57, because of the channels of the place.
+/// 16 terms of an entropy; three means of exact channels; an angle between means. The means of a*
+/// and b* have the errors above, and the length of the mean is at least 0.57, because of the
+/// channels of the place.
 const SCORE: [f64; 3] = [16.0, 32.0, 120.0];
 const UNIT: f64 = 1.0 / 16_777_216.0;
 
-/// What the device computed for an image.
+/// The values that the device computed for an image.
 pub(crate) struct Computed<'a> {
     pub(crate) texture: &'a [f32],
     pub(crate) scores: &'a [f32],

@@ -29,8 +29,8 @@ pub(crate) fn of_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Draws an image of each size: noise, a disk on a ramp, stripes, black, one colour. Every third one
-/// is gray.
+/// Draws an image of each size: noise, a disk on a ramp, stripes, black, one colour. Every third
+/// one is gray.
 pub(crate) fn draw(folder: &Path) -> Outcome<()> {
     for (number, (width, height)) in SIZES.into_iter().enumerate() {
         let is_gray = number % 3 == 2;
@@ -89,7 +89,7 @@ pub(crate) fn decode(path: &Path) -> Result<(u32, u32, Vec<u8>), png::DecodingEr
     Ok((info.width, info.height, rgb.collect()))
 }
 
-/// What is looked for in image `number`: a number from -1 to 1 for each channel.
+/// The query of image `number`: a number from -1 to 1 for each channel.
 pub(crate) fn query(number: usize) -> [f32; crate::texture::CHANNELS] {
     std::array::from_fn(|channel| (sample(37 * number + 101 * channel + 300) - 510.0) / 510.0)
 }

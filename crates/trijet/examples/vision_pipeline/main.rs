@@ -1,12 +1,13 @@
-//! Images of a folder through three stages: their texture, scores of their patches, and a budget of tokens.
+//! Images of a folder through three stages: their texture, scores of their patches, and a budget of
+//! tokens.
 //!
-//! Decoding runs on a pool of threads. Each stage has a stream of its own, with memory of exactly the size
-//! that the image needs, so image n is in one stage while n - 1 and n - 2 are in the stages after it. The
-//! program places no event: the edges between the streams follow from the buffers. A host stage compares
-//! every result with a reference in double precision.
+//! Decoding runs on a pool of threads. Each stage has its own stream, with memory of exactly the
+//! size that the image needs, so image n is in one stage while n - 1 and n - 2 are in the stages
+//! after it. The program places no event: the edges between the streams follow from the buffers. A
+//! host stage compares every result with a reference in double precision.
 //!
-//! `vision_pipeline host check FOLDER` takes the PNG files of a folder; `plain` in place of `check` leaves
-//! out the checker. Without a folder the program draws images of several sizes.
+//! `vision_pipeline host check FOLDER` takes the PNG files of a folder; `plain` in place of `check`
+//! leaves out the checker. Without a folder the program draws images of several sizes.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -31,14 +32,14 @@ use texture::{CHANNELS, TEXTURE};
 use trijet::staged::Staged;
 use trijet::{Device, Error, ErrorKind, PinnedBuffer, Result};
 
-/// An image, and what is looked for in it.
+/// An image, and its query.
 struct Image {
     patches: Patches,
     rgb: PinnedBuffer<u8>,
     query: PinnedBuffer<f32>,
 }
 
-/// What came back from the device.
+/// The results of the device.
 struct Downloaded {
     texture: PinnedBuffer<f32>,
     scores: PinnedBuffer<f32>,
@@ -68,7 +69,8 @@ fn judge(image: &Image, down: &Downloaded) -> Result<Used> {
         .map_err(|why| Error::new(ErrorKind::InvalidValue, "compare", why))
 }
 
-/// Takes each image through the stages, and returns how much of the tolerances its values used.
+/// Takes each image through the stages, and returns the parts of the tolerances that its values
+/// used.
 fn process(device: &Device, paths: &[PathBuf]) -> Result<Vec<Used>> {
     let mut staged = Staged::<PathBuf>::on(device);
     let path = staged.item();

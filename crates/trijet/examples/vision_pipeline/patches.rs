@@ -7,7 +7,8 @@ pub(crate) const TOKENS: u32 = 4096;
 /// The least and the most tokens of a patch.
 pub(crate) const PER_PATCH: RangeInclusive<u32> = 64..=400;
 
-/// A cut of an image into squares, row by row. Those at the right and lower edge may be smaller.
+/// A cut of an image into squares, row by row. The squares at the right and lower edge may be
+/// smaller.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patches {
     pub(crate) width: u32,
@@ -48,7 +49,7 @@ impl Patches {
     }
 
     /// # Errors
-    /// No pixels, squares without a side or too large, and what [`check_count`] refuses.
+    /// No pixels, squares without a side or too large, and the errors of [`check_count`].
     pub(crate) fn check(self) -> Result<(), String> {
         let Self { width, height, side } = self;
         if width == 0 || height == 0 || !(1..=Self::SIDE_MAX).contains(&side) {
@@ -59,7 +60,7 @@ impl Patches {
 }
 
 /// # Errors
-/// So few patches that they cannot take all tokens, or so many that each cannot have the least.
+/// Too few patches to take all tokens, or too many for each to have the least.
 pub(crate) fn check_count(patches: u64) -> Result<(), String> {
     let (least, most) =
         (patches * u64::from(*PER_PATCH.start()), patches * u64::from(*PER_PATCH.end()));

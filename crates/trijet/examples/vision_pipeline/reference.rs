@@ -1,11 +1,11 @@
-//! The three stages once more, in double precision, from the definitions alone. It shares no code with
-//! the kernels and their twins.
+//! The three stages once more, in double precision, from the definitions alone. It shares no code
+//! with the kernels and their twins.
 
 use crate::patches::{PER_PATCH, Patches, TOKENS, check_count};
 use crate::texture::CHANNELS;
 use std::cmp::Reverse;
 
-/// Gray values from 0 to 1, for columns and rows also beyond the edges.
+/// Gray values from 0 to 1, for columns and rows even beyond the edges.
 struct Gray<'a> {
     width: isize,
     height: isize,
@@ -143,7 +143,7 @@ pub(crate) fn budgets(scores: &[[f32; 3]]) -> Result<Vec<u32>, String> {
     let mut heavy: Vec<usize> = (0..weights.len()).collect();
     heavy.sort_by_key(|patch| Reverse(weights[*patch]));
 
-    // The heaviest ones are full, as long as the share of the next one is too large.
+    // The heaviest patches are full, as long as the share of the next one is too large.
     let mut left = u64::from(TOKENS) - least * scores.len() as u64;
     let mut sum: u64 = weights.iter().sum();
     let mut tokens = vec![least; weights.len()];

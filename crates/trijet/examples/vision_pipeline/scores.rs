@@ -1,12 +1,14 @@
 //! Stage 2: three scores of each patch, from 0 to 1.
 //!
-//! - *Propositional*, how much there is to say: the Shannon entropy of the gray values in 16 classes of
-//!   equal width, divided by the 4 bits that it can be. The classes are counted from the bytes, which
-//!   the channels R, G and B give back exactly. So no rounding moves a pixel to another class.
-//! - *Perspectival*, how much stands out: half the sum of the mean gradient and the mean local
-//!   contrast, times `1 - e / 2`, where `e` is the mean eccentricity.
-//! - *Participatory*, how much it is what was asked for: `(1 + cos) / 2`, with the angle between the means
-//!   of the 13 channels and the query, a vector of 13 numbers. A query of zeros scores one half.
+//! - *Propositional*, the information in the patch: the Shannon entropy of the gray values in 16
+//!   classes of equal width, divided by the maximum of 4 bits. The classes are counted from the
+//!   bytes, which the channels R, G and B return exactly. So no rounding moves a pixel to another
+//!   class.
+//! - *Perspectival*, the contrast of the patch: half the sum of the mean gradient and the mean
+//!   local contrast, times `1 - e / 2`, where `e` is the mean eccentricity.
+//! - *Participatory*, the similarity to the query: `(1 + cos) / 2`, with the angle between the
+//!   means of the 13 channels and the query, a vector of 13 numbers. A query of zeros scores one
+//!   half.
 
 use crate::patches::Patches;
 use crate::texture::CHANNELS;
@@ -23,9 +25,10 @@ pub(crate) static SCORES: Kernel<Params> = {
     let spec = KernelSpec::new("scores", code, Shape::Computed(shape)).check(check).twin(twin);
     // `log2f` and the order of sums differ between devices. The tolerance is relative to 1.
     let spec = spec.exactness(Exactness::Relative(1e-5));
-    // SAFETY: `scores` takes (u32, u32, u32, const float*, u64, const float*, u64, float*, u64). Its
-    // blocks, one for each patch as `shape` says, read every channel, the 13 numbers of the query, and
-    // write 3 floats each; `check` refuses spans of other lengths and sides that overflow.
+    // SAFETY: `scores` takes (u32, u32, u32, const float*, u64, const float*, u64, float*, u64). It
+    // has one block for each patch, by `shape`. The blocks read every channel and the 13 numbers of
+    // the query, and write 3 floats each; `check` refuses spans of other lengths and sides that
+    // overflow.
     unsafe { Kernel::declare(spec) }
 };
 

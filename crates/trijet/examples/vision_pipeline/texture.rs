@@ -10,8 +10,8 @@
 //! | 11 | eccentricity: the distance from the image's centre, 1 in the corners |
 //! | 12 | local contrast: twice the standard deviation of the gray values in a window of 3 x 3 |
 //!
-//! The gray value of a pixel is `(77 R + 150 G + 29 B) / 65280`, with bytes for R, G and B. Windows are
-//! clamped to the image.
+//! The gray value of a pixel is `(77 R + 150 G + 29 B) / 65280`, with bytes for R, G and B. Windows
+//! are clamped to the image.
 
 use trijet::kernels::{ArgBlock, Code, Cost, Exactness, In, KernelSpec, Out, Shape, Tile, Twin};
 use trijet::{Error, ErrorKind, Kernel, LaunchConfig, Result};
@@ -26,8 +26,8 @@ pub(crate) static TEXTURE: Kernel<(u32, u32, In<u8>, Out<f32>)> = {
     let spec = KernelSpec::new("texture", code, Shape::Computed(shape)).check(check).twin(twin);
     // `powf` and `cbrtf` differ between devices. The tolerance is relative to 1.
     let spec = spec.exactness(Exactness::Relative(1e-5));
-    // SAFETY: `texture` takes (u32, u32, const u8*, u64, float*, u64). It reads 3 bytes and writes 13
-    // floats for each of width x height pixels; `check` refuses spans of other lengths.
+    // SAFETY: `texture` takes (u32, u32, const u8*, u64, float*, u64). It reads 3 bytes and writes
+    // 13 floats for each of width x height pixels; `check` refuses spans of other lengths.
     unsafe { Kernel::declare(spec) }
 };
 

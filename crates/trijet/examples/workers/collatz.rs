@@ -1,9 +1,9 @@
-//! The program: its one kind of tasks, with a body in CUDA C++ and one in Rust.
+//! The program: its only kind of tasks, with a body in CUDA C++ and one in Rust.
 
 use trijet::kernels::InOut;
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
-/// The bodies for a GPU: a lane for each half, then for each number of a part.
+/// The bodies for a GPU: first a lane for each half, later a lane for each number of a part.
 const BODIES: &str = "
 DEV void part(Worker& w, const Args& args, u64 payload) {
   const u64 first = payload >> 28, count = payload & 0xfffffff, half = count / 2;
