@@ -31,7 +31,7 @@ pub(crate) fn run() -> Result<()> {
         .current_dir(root())
         .status()?;
     if !status.success() {
-        return Err("files: a file call that fails has a wrong end".into());
+        return Err("files: after a failed file call, the run did not end as it should".into());
     }
     if !shell("command -v mkfs.ext4 && command -v fsfreeze && command -v mountpoint")? {
         println!("SKIPPED losses of power: mkfs.ext4, fsfreeze or mountpoint is missing");
@@ -107,7 +107,7 @@ fn cut_power(output: &str, cut: u64, case: &str) -> Result<bool> {
          && mkfs.ext4 -q -F outer/inner.img && mount -o loop outer/inner.img inner",
     )?;
     let mut run = map(&folder().join("inner").join(output), &[])?;
-    // The last cuts come directly after the end of the run.
+    // The last cuts of the power come after the end of the run.
     if cut + CUTS_AFTER >= CUTS {
         run.wait()?;
     } else {

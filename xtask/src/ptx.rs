@@ -68,7 +68,7 @@ impl Target {
         }
     }
 
-    /// The architectures that the PTX is assembled for, of Ampere, Hopper and Blackwell.
+    /// The architectures of Ampere, Hopper and Blackwell for which the PTX is assembled.
     fn architectures(self) -> &'static [&'static str] {
         match self {
             Self::Oldest => &["sm_80", "sm_90a", "sm_100a"],

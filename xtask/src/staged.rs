@@ -35,6 +35,6 @@ fn run([program, filter]: [&str; 2], variable: &str, arguments: &[&str]) -> Resu
     if status.success() {
         Ok(())
     } else {
-        Err(format!("{program}: a program has a wrong end").into())
+        Err(format!("{program}: a program did not end as it should").into())
     }
 }

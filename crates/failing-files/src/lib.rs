@@ -79,7 +79,7 @@ macro_rules! transfers {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(file: c_int, buffer: $buffer, bytes: size_t $(, $at: off_t)?) -> ssize_t {
             let moved = call($label, &Target::open(file), Some(bytes), |bytes| {
-                // SAFETY: the buffer holds as many bytes as the caller says, and `bytes` is no
+                // SAFETY: the buffer holds as many bytes as the caller states, and `bytes` is no
                 // more.
                 unsafe { libc::syscall(libc::$system, file, buffer, bytes $(, $at)?) }
             });

@@ -49,8 +49,8 @@ pub unsafe extern "C" fn pthread_create(
     if real.is_null() {
         refuse("the C library has no `pthread_create`");
     }
-    // SAFETY: the symbol is the function of this name, whose type is that of this function: false
-    // for another library in front of the C library, which would have to keep the type as well.
+    // SAFETY: the symbol is the function of this name, and it has the type of this function: false
+    // for another library before the C library, which would have to keep the type as well.
     let real = unsafe { std::mem::transmute::<*mut c_void, Create>(real) };
     // SAFETY: the promise of this function.
     unsafe { real(thread, attributes, start, argument) }

@@ -1,5 +1,6 @@
-//! Persistent workers in one stream beside memory-bound kernels in another: how much longer each of
-//! them takes, if all multiprocessors belong to the workers and if some are left to the kernels.
+//! Persistent workers in one stream and memory-bound kernels in another at the same time: how much
+//! longer each of them takes, if all multiprocessors belong to the workers and if some are left to
+//! the kernels.
 #![forbid(unsafe_code)]
 
 use crate::rounds::{Side, Value};
@@ -44,7 +45,7 @@ fn wrong(what: &str) -> Error {
     Error::new(
         ErrorKind::InvalidValue,
         "bench workers",
-        format!("{what} beside the other is wrong"),
+        format!("{what} together with the other is wrong"),
     )
 }
 

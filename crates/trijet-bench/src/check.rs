@@ -127,8 +127,8 @@ fn verify(definition: &Definition, streams: u32) -> Result<()> {
     let verdict = check(&ops);
     let found = verdict.findings.first().map(|finding| finding.second.op);
     if racing.is_none() || found != racing {
-        let text = "a race was planted at entry";
-        return Err(wrong(format!("{streams} streams: {text} {racing:?} and found at {found:?}")));
+        let text = format!("a race was planted at entry {racing:?} and found at entry {found:?}");
+        return Err(wrong(format!("{streams} streams: {text}")));
     }
     Ok(())
 }

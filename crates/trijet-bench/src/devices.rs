@@ -1,6 +1,6 @@
-//! One array over all devices of the host, memory to memory: by one device and by all at once,
-//! beside copies in both directions that wait for nothing. Times are the times of the slowest
-//! device, on its clock, from the start of its first operation to the end of its last one.
+//! One array over all devices of the host, memory to memory: by one device and by all at once. The
+//! comparison is copies in both directions that wait for nothing. Times are the times of the
+//! slowest device, on its clock, from the start of its first operation to the end of its last one.
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;

@@ -1,5 +1,5 @@
-//! Products of bf16 matrices on tensor cores: large and small ones, and chains of small ones in a
-//! graph as ordinary and as dependent launches, beside cuBLAS.
+//! Products of bf16 matrices on tensor cores, compared with cuBLAS: large and small ones, and
+//! chains of small ones in a graph as ordinary and as dependent launches.
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;

@@ -1,6 +1,6 @@
 //! The backward pass of linear layers on all devices of the host, with the sums of the gradients at
-//! the same time: by copies and kernels of the library and by NCCL, in buckets of several sizes,
-//! beside DistributedDataParallel of PyTorch.
+//! the same time: by copies and kernels of the library and by NCCL, in buckets of several sizes.
+//! The comparison is DistributedDataParallel of PyTorch.
 //!
 //! Communication is exposed if a step is longer than the backward pass alone. The time of a step
 //! ends when all sums are complete.
@@ -197,7 +197,7 @@ impl Ranks {
         }
         match digests.iter().all(|one| *one == digests[0]) {
             true => Ok(digests[0]),
-            false => Err(wrong(format!("the devices have other sums: {digests:?}"))),
+            false => Err(wrong(format!("the devices have different sums: {digests:?}"))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Small requests beside a bulk job that keeps both copy engines busy: the time of a request, and
+//! Small requests during a bulk job that keeps both copy engines busy: the time of a request, and
 //! the loss of the bulk job. Times are the times of the host, from the call to the end of the last
 //! operation.
 #![forbid(unsafe_code)]

@@ -1,6 +1,6 @@
-//! Uploads from ordinary memory: a pipeline from a vector and from a mapped file, beside the link,
-//! copies within the host, and the driver's own copy of pageable memory. Times are the times of the
-//! host, from the call to its end.
+//! Uploads from ordinary memory: a pipeline from a vector and from a mapped file, compared with the
+//! link, copies within the host, and the driver's own copy of pageable memory. Times are the times
+//! of the host, from the call to its end.
 #![forbid(unsafe_code)]
 
 use crate::definition::parse;

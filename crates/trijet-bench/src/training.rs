@@ -115,7 +115,7 @@ fn measure(
 fn missing(peer: &Peer, library: &Path) -> Option<String> {
     if peer.names("{library}") && !library.exists() {
         return Some(format!(
-            "not run: {LIBRARY} is not beside the command; `cargo xtask bundle` puts it there"
+            "not run: {LIBRARY} is not in the folder of the command; `cargo xtask bundle` puts it there"
         ));
     }
     peer.missing()

@@ -348,7 +348,7 @@ pub(crate) struct OverlapOptions {
     /// The report: the drawing, the table and what limits, or every figure.
     #[arg(long, value_enum, default_value = "short")]
     pub(crate) report: ReportLength,
-    /// Where the traced runs take the times of single operations from.
+    /// The source of the times of single operations in the traced runs.
     #[arg(long, value_enum, default_value_t = TimesName::Events)]
     pub(crate) times: TimesName,
     /// Print JSON instead of text.

@@ -287,7 +287,7 @@ impl StepOptions {
             };
             if is_given {
                 return Err(format!(
-                    "{option} is given beside --op {name} with values; write --op {form} without it"
+                    "{option} is given in addition to --op {name} with values; write --op {form} without it"
                 ));
             }
         }

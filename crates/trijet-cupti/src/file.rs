@@ -21,8 +21,8 @@ pub const NAMES_MAX: usize = 1 << 20;
 /// stops.
 pub const ACTIVITIES_MAX: u64 = 1 << 25;
 
-/// The header of a trace, and the length of its payload. If a tag has a length, its payloads have
-/// this length.
+/// The tag of the header of a trace, and the length of its payload. Tags without a length have
+/// payloads of any length.
 pub const HEADER: (u8, usize) = (1, 32);
 /// A name: its number and its text.
 pub const NAME: u8 = 2;

@@ -250,4 +250,4 @@ impl Changes {
 
 /// The advice about a file that changed only in its state.
 pub(crate) const DOUBTFUL: &str =
-    "its bytes may have changed under an old time; --same-input says that they have not";
+    "its bytes may have changed under an old time; --same-input states that they have not";

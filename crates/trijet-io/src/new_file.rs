@@ -1,9 +1,9 @@
 //! Files that a program writes as a whole: a report, a picture, a timeline, a page of a manual.
 //!
-//! They follow the rule of outputs with rows. A source is never replaced, under any path of it. An
-//! existing file is replaced only if the user requests it. The name means a complete file: the
-//! bytes go to a file beside it, which gets the name when it is complete, and which is deleted if
-//! anything fails.
+//! They follow the rule of outputs with rows. A source is never replaced, whichever of its paths is
+//! given. An existing file is replaced only if the user requests it. The name means a complete
+//! file: the bytes go to a temporary file in the same folder. This file gets the name when it is
+//! complete, and is deleted if anything fails.
 
 use crate::file_error;
 use crate::names::{NAME_BYTES_MAX, folder_of, identity, rename_new, short_name};

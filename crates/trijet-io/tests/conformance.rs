@@ -1,4 +1,4 @@
-//! What every format of the table must do, in one body of tests.
+//! The requirements for every format of the table, in one body of tests.
 #![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
 
 use std::fs::{self, File};
@@ -208,7 +208,7 @@ fn a_synchronized_output_is_the_one_that_was_opened() {
 #[test]
 fn no_format_claims_a_file_of_another_one() {
     for case in cases() {
-        // A name that promises nothing, and the one that the format writes to.
+        // A name without a format, and the name that the format writes to.
         for name in ["finished", "finished.dat", case.written_as()] {
             let path = case.folder.path().join(name);
             let writer = case.plan.create(&path, None).unwrap();

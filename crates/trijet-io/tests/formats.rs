@@ -71,7 +71,8 @@ fn npy_of_every_dtype_and_version_is_read() {
     }
 }
 
-/// Only what numpy itself writes was read, and the message said that '=u2' is not supported and u16 is.
+/// Once, only the names that numpy itself writes were read, and the message called '=u2'
+/// unsupported and u16 supported.
 #[test]
 fn every_name_that_numpy_has_for_a_type_is_read() {
     let workdir = Workdir::new();
@@ -339,7 +340,7 @@ fn a_file_that_promises_another_format_is_raw_only_if_the_user_says_so() {
     check("a.tif", b"", &["the name is for TIFF files", "tifffile.imread("]);
     check("scan.raw", b"II*\0", &["begins as TIFF files do", "tifffile.imread("]);
     check("a.czi", b"", &["the name is for microscope files", "bioio.BioImage("]);
-    // Any other extension than those of plain bytes.
+    // Any extension except the extensions of plain bytes.
     for name in ["a.vol", "a.am", "a.v2", "a.npy.partial", "scan_v1.0"] {
         check(name, b"", &["unknown extension", "--raw"]);
     }
@@ -390,7 +391,7 @@ fn a_folder_of_images_is_a_stack_in_the_order_of_the_names() {
     input.read(4..4, &mut []).unwrap();
 }
 
-/// They were once in the order im1, im10, im2, and hidden files were read.
+/// They once came in the order im1, im10, im2, and hidden files were read.
 #[test]
 fn images_are_in_natural_order_without_hidden_files() {
     let workdir = Workdir::new();

@@ -536,7 +536,8 @@ fn gradients_are_summed_after_a_panic_or_another_plan_in_a_recorded_step() -> Re
     Ok(())
 }
 
-/// The bucket whose combination ended early would be combined twice, or not at all.
+/// Without this rule, the bucket whose combination ended early would be combined twice, or not at
+/// all.
 #[test]
 fn a_step_with_a_combination_that_panicked_is_given_up() -> Result<()> {
     let devices = devices(2, Executor::Virtual(Order::Greedy))?;

@@ -41,7 +41,7 @@ pub(crate) static WAIT_THEN_TRIGGER: Tick =
 
 /// Lets the next kernel start, then waits for the previous one.
 pub(crate) static TRIGGER_THEN_WAIT: Tick =
-    // SAFETY: as `TICK`; it touches memory behind its wait only.
+    // SAFETY: as `TICK`; it touches memory only after its wait.
     unsafe { Kernel::declare(spec("trigger_then_wait", DEPENDENT_PTX)) };
 
 /// The same number of steps in one launch. Between two steps, all blocks wait for each other.

@@ -90,7 +90,7 @@ pub struct Blocked {
     pub streams: &'static str,
     /// Host time of the call on an idle device, in microseconds.
     pub alone_us: Samples,
-    /// Host time of the call beside a kernel on stream a, in microseconds.
+    /// Host time of the call while a kernel runs on stream a, in microseconds.
     pub beside_us: Samples,
     /// Time from the call to the end of that kernel, in microseconds.
     pub kernel_us: Samples,

@@ -18,7 +18,7 @@ pub(super) struct Plan {
     pub(super) copies_max: usize,
     /// The number of samples of each figure, after a warm-up.
     pub(super) repeats: usize,
-    /// The length of the kernel beside which calls are made, in milliseconds.
+    /// The length of the kernel during which calls are made, in milliseconds.
     pub(super) kernel_ms: f64,
     /// The number of calls of one sample.
     pub(super) burst: u32,

@@ -36,13 +36,13 @@ pub enum HostVerdict {
 /// The effect of a call on the kernel of another stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StreamVerdict {
-    /// The kernel ended while the long one ran.
+    /// The kernel ended while the long kernel of the first stream ran.
     Free,
-    /// The kernel ended after the long one.
+    /// The kernel ended after the long kernel.
     HeldBack,
-    /// The host was delayed, so that the kernel was launched after the end of the long one.
+    /// The host was delayed, so it launched the kernel after the end of the long kernel.
     IssuedAfter,
-    /// The kernel ended too shortly before the long one to tell.
+    /// The kernel ended too shortly before the long kernel for a verdict.
     Unclear,
 }
 

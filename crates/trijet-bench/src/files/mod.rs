@@ -1,5 +1,5 @@
-//! From file to file: `trijet map` as a person runs it, beside threads that only move the same
-//! bytes and beside peers. The definition has the programs to run and the output that each must
+//! From file to file: `trijet map` as a person runs it, compared with threads that only move the
+//! same bytes and with peers. The definition has the programs to run and the output that each must
 //! give.
 //!
 //! A command has two times: the time of its process, from start to end, and the time of the run in

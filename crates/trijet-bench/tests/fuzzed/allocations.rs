@@ -1,4 +1,5 @@
-//! A trace of allocations of any bytes is read or refused, and what is read can be written and drawn.
+//! A trace of allocations of any bytes is read or refused, and a trace that is read can be written
+//! and drawn.
 
 use trijet_bench::allocations::Trace;
 use trijet_bench::allocations::picture::of_caching;

@@ -132,10 +132,10 @@ fn text(path: &Path, checked: &Checked) -> Result<()> {
     }
 }
 
-/// The reason why a verdict about a run in place says nothing about a GPU, and how to get one that
-/// does.
-const IN_PLACE: &str = "the run was in place: it has no copies and no waits for them, so this says nothing about a run on \
-     a GPU; `trijet map --check` copies and waits as on a GPU, and checks that";
+/// The reason why a verdict about a run in place proves nothing about a GPU, and how to get one
+/// that does.
+const IN_PLACE: &str = "the run was in place: it has no copies and no waits for them, so this proves nothing about a run \
+     on a GPU; `trijet map --check` copies and waits as on a GPU, and checks the waits";
 
 fn json(path: &Path, checked: &Checked) -> serde_json::Value {
     let Checked { about, verdict, lints, in_place } = checked;

@@ -40,7 +40,7 @@ pub(crate) fn run(options: &DevicesOptions) -> Result<()> {
     print("")?;
     libraries.iter().try_for_each(|library| print_library(library, options))?;
     if !options.verbose && libraries.iter().any(|library| library.state.is_err()) {
-        print("`trijet devices --verbose` says where the libraries were looked for")?;
+        print("`trijet devices --verbose` lists the places that were searched for the libraries")?;
     }
     Ok(())
 }

@@ -231,9 +231,9 @@ fn sync(
         cost,
         places,
         seen: format!(
-            "the host waited for {}, and the GPU was idle for {} of that time; the cost is the idle \
-             time that ends if the next work is enqueued before the wait: {cost} in and after the \
-             waits, each for no longer than the wait",
+            "the host waited for {}, and the GPU was idle for {} of that time; this idle time ends if \
+             the next work is enqueued before the wait: {cost} in and after the waits, for each at \
+             most its length",
             Nanos(cover.within(&operations.window)),
             Nanos(cover.within_all(&operations.idle))
         ),
@@ -454,7 +454,7 @@ fn queue_shared(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
         cost,
         places,
         seen: format!(
-            "{} streams had operations in a row; the kernels waited for {} in sum, on the streams \
+            "{} streams had operations in a row; the kernels waited for {} in total, on the streams \
              {streams}",
             crowd.in_row, crowd.sum
         ),

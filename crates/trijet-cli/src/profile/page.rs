@@ -77,7 +77,7 @@ pub fn page(traces: &[ProcessTrace], profile: &Profile, options: &PageOptions) -
     }));
     let devices = processes.iter().flat_map(|one| one.devices.iter().map(move |d| (one, d)));
     if devices.clone().count() > SECTIONS_MAX {
-        remarks.push(format!("The figures are those of the first {SECTIONS_MAX} devices."));
+        remarks.push(format!("The figures cover the first {SECTIONS_MAX} devices."));
     }
     ProgramPage {
         title: options.title.clone(),

@@ -98,7 +98,7 @@ impl Steps {
         let begin = |step: usize| kernels[found.steps[step].place.start].begin.0;
         let (mut usual, mut different) = (Vec::new(), Vec::new());
         for (number, step) in found.steps.iter().enumerate().skip(1) {
-            // The sequence is sorted by starts.
+            // The sequence is sorted by start times.
             let took = kernels[step.place.start].begin.0 - begin(number - 1);
             let is_regular = found.steps[number - 1].is_regular;
             if is_regular { &mut usual } else { &mut different }.push(took);

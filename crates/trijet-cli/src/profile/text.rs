@@ -202,8 +202,8 @@ impl Display for Device {
 pub(super) fn step_sentences(device: &Device) -> Vec<String> {
     let Some(steps) = &device.steps else {
         return vec![
-            "no steps: no sequence of kernels repeats over most of the run, so the figures are those \
-             of all of it"
+            "no steps: no sequence of kernels repeats over most of the run, so the figures cover \
+             the whole run"
                 .to_owned(),
         ];
     };
@@ -215,9 +215,9 @@ pub(super) fn step_sentences(device: &Device) -> Vec<String> {
     ));
     sentences.push(match device.extent {
         Extent::Steps => {
-            "all other figures are those of the steps; `--whole` takes the whole run".to_owned()
+            "all other figures cover the steps; `--whole` takes the whole run".to_owned()
         }
-        Extent::Whole => "all other figures are those of the whole run".to_owned(),
+        Extent::Whole => "all other figures cover the whole run".to_owned(),
     });
     sentences
 }
@@ -245,7 +245,7 @@ fn what_a_step_is(steps: &Steps) -> String {
         0 => String::new(),
         count => {
             let time = steps.different_time;
-            format!("; {count} of the steps have other kernels and took {time} in sum")
+            format!("; {count} of the steps have other kernels and took {time} in total")
         }
     };
     format!("a step is {kernels}{stream} from {}{different}", steps.first_kernel)
@@ -271,8 +271,7 @@ impl RankJob {
                 count(self.kernels as u64, "kernel")
             ),
             format!(
-                "exposed on all ranks: {}, of which {} waiting for later ranks, {} transfers, {} \
-                 unknown",
+                "exposed on all ranks: {}; {} of it waiting for later ranks, {} transfers, {} unknown",
                 sum(|rank| rank.exposed),
                 sum(|rank| rank.waiting),
                 sum(|rank| rank.transfer),

@@ -396,14 +396,20 @@ fn options_that_contradict_a_chain_are_refused() {
         (&["--op=affine:2", "--op=affine", "--offset=2"], "--offset is for a single operation"),
         (&["--op=median", "--kernel=k.cu", "--entry=k", "--radius=2"], "--radius is for a single"),
         (&["--op=affine", "--kernel=k.cu", "--entry=k", "--radius=2"], "requires --op median"),
-        (&["--op=median:2", "--radius=2"], "--radius is given beside --op median with values"),
+        (
+            &["--op=median:2", "--radius=2"],
+            "--radius is given in addition to --op median with values",
+        ),
         (&["--op=median", "--op=affine", "--edges=wrap"], "write --op median:RADIUS,EDGES"),
         (
             &["--op=median:2,wrap", "--edges=wrap"],
-            "--edges is given beside --op median with values",
+            "--edges is given in addition to --op median with values",
         ),
         (&["--op=affine", "--edges=wrap"], "--edges requires --op median"),
-        (&["--op=affine:2", "--offset=2"], "--offset is given beside --op affine with values"),
+        (
+            &["--op=affine:2", "--offset=2"],
+            "--offset is given in addition to --op affine with values",
+        ),
         (&["--kernel=k.cu", "--entry=k", "--kernel=l.cu"], "--kernel l.cu requires --entry"),
         (&["--kernel=k.cu", "--entry=k", "--entry=l"], "--entry is given twice for --kernel k.cu"),
         (&["--kernel=k.cu", "--entry=k", "--halo=1", "--halo=1"], "--halo is given twice"),

@@ -58,7 +58,7 @@ pub struct Journal {
 /// States of files of the input, by their index.
 type Stamps = BTreeMap<usize, Value>;
 
-/// The content of a journal: the state of the partial output beside it.
+/// The content of a journal: the state of the partial output next to it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Progress {
     /// The rows that are written.
@@ -446,13 +446,13 @@ impl Journal {
         let header = serde_json::from_slice::<Value>(&line);
         let Some(fields) = header.ok().and_then(|mut header| Some(header.get_mut(2)?.take()))
         else {
-            let cause = "the header is damaged; delete the file and the partial output beside it";
+            let cause = "the header is damaged; delete the file and the partial output next to it";
             return Err(file_error::damaged("journal", &self.path, cause));
         };
         if let Some(difference) = fingerprint.other_job(&fields) {
             let cause = format!(
                 "the journal belongs to another job: {difference}; finish that job, or delete this \
-                 file and the partial output beside it"
+                 file and the partial output next to it"
             );
             return Err(file_error::refused("journal", &self.path, cause));
         }

@@ -131,7 +131,7 @@ pub(super) fn kept(
 
 /// The reason to refuse something that has replaced the partial output.
 const REPLACED: &str =
-    "is not the partial output that the journal beside it names; move both elsewhere";
+    "is not the partial output that the journal next to it names; move both elsewhere";
 
 /// The error of a new run of a job that is partly done.
 fn unfinished(

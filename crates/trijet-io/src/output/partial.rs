@@ -46,7 +46,7 @@ pub(super) struct Partial {
 pub(super) struct Record {
     pub(super) journal: Journal,
     pub(super) done: Rows,
-    /// The ranges of rows that may not be on the disk, and their bytes.
+    /// The ranges of rows that are written but may be missing on the disk, and their bytes.
     unsynced: Vec<Range<u64>>,
     unsynced_bytes: u64,
     /// Whether the name of the partial output is on the disk.

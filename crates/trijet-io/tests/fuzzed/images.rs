@@ -5,7 +5,7 @@ use std::fs;
 use trijet::Source;
 use trijet_io::Input;
 
-/// The largest stack that is read. Larger ones are only opened, since a small file may claim many
+/// The largest stack that is read. Larger ones are only opened, because a small file may claim many
 /// pixels.
 const READ_BYTES_MAX: u64 = 1 << 20;
 
@@ -13,8 +13,8 @@ const READ_BYTES_MAX: u64 = 1 << 20;
 /// follows it.
 ///
 /// # Panics
-/// When a stack that is read at once differs from the stack read image by image, and when an error
-/// does not name the folder.
+/// If a stack that is read at once differs from the stack read image by image, or if an error does
+/// not name the folder.
 pub(crate) fn check(bytes: &[u8]) {
     let folder = workdir::path("stack");
     fs::create_dir_all(&folder).expect("a folder in a folder of ours");

@@ -34,12 +34,12 @@ fn assert_partition(rows: &Rows) {
 /// header of the run.
 ///
 /// # Panics
-/// When the rows are inconsistent, or differ when the journal is read again; when an error does not
+/// If the rows are inconsistent, or differ when the journal is read again, or if an error does not
 /// name the file.
 pub(crate) fn check(bytes: &[u8]) {
     let fingerprint = fingerprint();
     let path = workdir::path("out.raw.journal");
-    // What an earlier input has left may not be a journal.
+    // An earlier input may have left another kind of entry than a journal.
     if path.exists() {
         fs::remove_file(&path).expect("the file is ours");
     }

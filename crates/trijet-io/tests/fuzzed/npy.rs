@@ -7,7 +7,7 @@ use trijet_io::Input;
 /// Reads an `.npy` file of these bytes.
 ///
 /// # Panics
-/// When the data are not the last bytes of the file, or an error does not name the file.
+/// If the data are not the last bytes of the file, or an error does not name the file.
 pub(crate) fn check(bytes: &[u8]) {
     let path = workdir::file("in.npy", bytes);
     let input = match Input::open(&path, None) {

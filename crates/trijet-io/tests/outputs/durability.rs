@@ -28,7 +28,7 @@ fn a_run_that_is_stopped_has_its_rows_on_the_disk_and_says_so() {
         let text = fs::read_to_string(workdir.path(&journal)).unwrap();
         let last = lines.last().unwrap();
         assert_eq!(*last, format!("{{\"synced\":{}}}", text.len() - last.len() - 1), "{name}");
-        // A run that does not wait for the disk says nothing of it.
+        // A run that does not wait for the disk promises nothing about it.
         let output = Output::open(
             &target,
             &Fingerprint::new(&workdir.input, "copy", &target),
@@ -133,7 +133,7 @@ fn a_journal_with_a_part_of_an_image_is_damaged() {
     }
 }
 
-/// Users copy what is done to a larger disk when the first one is full.
+/// Users copy the finished part to a larger disk when the first one is full.
 #[test]
 fn a_copy_of_a_partial_output_is_continued_if_it_has_the_rows() {
     for name in ["out.npy", "images"] {
@@ -163,7 +163,7 @@ fn a_copy_of_a_partial_output_is_continued_if_it_has_the_rows() {
                 fs::write(&partial, bytes).unwrap();
             }
         };
-        // Nothing of it is ours, whatever its form.
+        // No part of it is ours, whatever its form.
         copy(&[0, 1]);
         let before = everything(&workdir);
         for start in [Start::Resume, Start::ResumeUnverified, Start::Restart] {

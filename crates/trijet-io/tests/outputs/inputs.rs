@@ -193,8 +193,9 @@ fn rows_of_other_images_are_kept_when_one_changed_during_the_run() {
     output.finish().unwrap();
 }
 
-/// Makes a change after which the size and the time of modification are as before. The clock of the file
-/// system ticks a few times in a hundredth of a second, so the last step is repeated until it has ticked.
+/// Makes a change that keeps the size and the time of modification. The clock of the file system
+/// ticks a few times in a hundredth of a second, so the last step is repeated until the clock has
+/// ticked.
 fn in_secret(path: &Path, change: impl FnOnce()) {
     let before = fs::metadata(path).unwrap();
     let times = |state: &Metadata| (state.ctime(), state.ctime_nsec());
@@ -266,7 +267,7 @@ fn an_output_whose_input_changed_its_state_during_the_run_is_not_finished() {
     output.finish().unwrap();
 }
 
-/// A retry must not take the output of other bytes for its own.
+/// A retry must not take the output of other bytes for its output.
 #[test]
 fn a_finished_output_is_that_of_the_job_only_with_the_same_input() {
     let workdir = Workdir::new();

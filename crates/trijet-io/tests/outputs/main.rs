@@ -123,7 +123,7 @@ fn an_array_that_is_not_an_image_is_not_written_as_png() {
     demand(target, ErrorKind::InvalidValue, "one.png", &["folder"]);
 }
 
-/// Such a run went on until the disk was full.
+/// Such a run once went on until the disk was full.
 #[test]
 fn an_output_that_does_not_fit_on_its_disk_is_refused_before_the_first_row() {
     let workdir = Workdir::new();
@@ -426,7 +426,7 @@ fn partial_work_is_neither_lost_nor_continued_without_a_word() {
     }
 }
 
-/// Nothing is lost, so nothing is asked.
+/// Nothing is lost, so the user is not asked.
 #[test]
 fn a_partial_output_without_rows_is_replaced() {
     for name in ["out.npy", "images"] {
@@ -621,7 +621,7 @@ fn a_resumed_run_writes_rows_again_that_are_not_as_they_were_written() {
             let at = rows * 4;
             output.write(rows as u64..rows as u64 + 1, &DATA[at..at + 4]).unwrap();
         }
-        // What is stopped is known to be on the disk.
+        // The rows of a stopped output are known to be on the disk.
         assert_eq!(output.stop().unwrap(), Stopped::Rows(3));
         let damaged = workdir.path(first);
         let mut bytes = fs::read(&damaged).unwrap();

@@ -8,7 +8,7 @@ use std::path::Path;
 use trijet::{ErrorKind, Sink};
 use trijet_io::{Array, Dtype, Fingerprint, Start, Target};
 
-/// An output of two 16-bit elements in each of four rows that is written over.
+/// An output that is written over: four rows of two 16-bit elements.
 fn target(workdir: &Workdir, name: &str) -> Target {
     workdir.target(name).overwrite()
 }
@@ -30,7 +30,7 @@ fn inode(path: &Path) -> u64 {
 
 const OTHER: [u8; 16] = [9; 16];
 
-/// The file stays the same one, with the pages that it has, and gets the length of the new output.
+/// The file stays the same one, with its pages, and gets the length of the new output.
 #[test]
 fn an_output_is_written_over_in_its_own_file() {
     for (name, old) in [("out.raw", 3), ("out.raw", 16), ("out.npy", 5000), ("out.npy", 0)] {
@@ -118,7 +118,7 @@ fn an_interrupted_run_leaves_a_partial_output() {
     assert!(target.is_finished(&fingerprint).unwrap());
 }
 
-/// A run that is continued has its own file, and whatever lies at the final name is not touched.
+/// A run that is continued has its own file, and does not touch another file with the final name.
 #[test]
 fn a_file_beside_a_partial_output_is_not_written_over() {
     let workdir = Workdir::new();

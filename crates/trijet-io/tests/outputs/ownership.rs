@@ -1,4 +1,4 @@
-//! Files of others: what lies beside an output is not changed, whatever its name.
+//! Files of others: files next to an output are not changed, whatever their names.
 
 use crate::common::{GRAY16, demand, png};
 use crate::workdir::{DATA, Workdir, everything, only};

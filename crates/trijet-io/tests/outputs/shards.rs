@@ -61,7 +61,7 @@ impl Job {
         output.finish().unwrap();
     }
 
-    /// Asserts that the output is complete, and that nothing lies beside it.
+    /// Asserts that the output is complete, and that no other file is next to it.
     #[track_caller]
     fn is_complete(&self) {
         let mut wanted = vec!["in.npy".to_owned(), self.name.to_owned()];
@@ -221,13 +221,13 @@ fn rows_of_a_partial_output_that_was_deleted_are_not_taken() {
     fs::remove_file(job.workdir.path("out.npy.partial")).unwrap();
     job.run(1, 2, Start::New);
     assert!(!job.exists(), "the rows of shard 0 are gone");
-    let words = ["is not the partial output that the journal beside it names"];
+    let words = ["is not the partial output that the journal next to it names"];
     demand(job.open(0, 2, Start::Resume), ErrorKind::InvalidValue, "out.npy", &words);
     job.run(0, 2, Start::Restart);
     job.is_complete();
 }
 
-/// The process that creates the partial output may die before it can say so.
+/// The process that creates the partial output may die before it can record that.
 #[test]
 fn a_process_that_died_while_it_created_the_output_leaves_the_way_free() {
     for name in NAMES {

@@ -32,7 +32,7 @@ impl Workdir {
         Target::new(&self.path(name), self.input.array().clone(), &self.input).unwrap()
     }
 
-    /// An output of the same rows as images of one row, if `name` is that of a folder.
+    /// An output of the same rows as images of one row, if `name` names a folder.
     pub(crate) fn stack(&self, name: &str) -> Target {
         let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
         Target::new(&self.path(name), array, &self.input).unwrap()

@@ -26,7 +26,7 @@ pub enum Rule {
     NoOverlap,
     /// Many small copies.
     SmallCopy,
-    /// Small copies that wait behind large copies of another stream.
+    /// Small copies that wait for large copies of another stream.
     SmallCopyStarved,
     /// More streams than operations that run at the same time.
     TooManyStreams,

@@ -396,7 +396,7 @@ pub(crate) enum Effect {
 }
 
 impl OpKind {
-    /// The order that the entry belongs to.
+    /// Whether the entry belongs to the order of a stream, of a thread, or of neither.
     pub(crate) fn scope(&self) -> OrderScope {
         match self {
             Self::Alloc

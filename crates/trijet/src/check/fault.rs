@@ -77,7 +77,7 @@ impl Context<'_> {
             Some(first) => format!("{} on {}", self.entry_text(first), name(first)),
             None => {
                 let stream = open.map_or_else(|| self.names.lane(lane), name);
-                format!("what follows pos {known} on {stream}")
+                format!("an operation after pos {known} on {stream}")
             }
         }
     }

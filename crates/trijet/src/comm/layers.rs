@@ -67,9 +67,9 @@ pub struct StageWork<'a, T> {
 
 /// A pipeline of stages on devices.
 ///
-/// A stage computes on its device in a stream of its own. Its result is copied to the next device,
-/// into one of several slots there, while the stage goes on with the next micro-batch. A copy
-/// follows the work that wrote its source and the last work that read its slot, as the order of all
+/// A stage computes on its device in its own stream. Its result is copied to the next device, into
+/// one of several slots there, while the stage goes on with the next micro-batch. A copy follows
+/// the work that wrote its source and the last work that read its slot, as the order of all
 /// accesses demands.
 ///
 /// ```

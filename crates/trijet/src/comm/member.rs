@@ -10,9 +10,9 @@ use crate::stream::{Device, Stream, StreamOptions};
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) device: Device,
-    /// For copies to the next device.
+    /// The stream of copies to the next device.
     pub(super) copies: Stream,
-    /// For kernels.
+    /// The stream of kernels.
     pub(super) kernels: Stream,
 }
 

@@ -73,7 +73,7 @@ impl Loaded {
         match &self.entry {
             Some(entry) => entry.check_dependent(),
             None => {
-                let why = "it has no PTX that says whether it waits, so its launch cannot be a \
+                let why = "it has no PTX that shows whether it waits, so its launch cannot be a \
                            dependent one";
                 Err(why.to_owned())
             }

@@ -203,8 +203,8 @@ impl HostBytes {
     pub(crate) unsafe fn slice_mut(&self, range: Range<u64>) -> &mut [u8] {
         let (start, len) = self.checked(&range);
         self.make_ready(start + len);
-        // SAFETY: `start` is inside of the allocation or its end, by `checked`, also for a window
-        // of a part.
+        // SAFETY: `start` is inside of the allocation or its end, by `checked`. This holds for a
+        // window of a part too.
         let at = unsafe { self.region.base.as_ptr().add(start) };
         // SAFETY: the range is inside of the allocation by `checked`, and initialised by
         // `make_ready`. The slice is the only use of it, by the contract of this function: false if
@@ -324,9 +324,9 @@ impl<'a> RangeGuards<'a> {
     pub(in crate::device) fn bytes(&mut self) -> impl Iterator<Item = LockedBytes<'_>> {
         self.parts.iter().map(|(bytes, range, mode)| {
             if mode.writes() {
-                // SAFETY: the lock on the range is exclusive, also against the other ranges of this
+                // SAFETY: the lock on the range is exclusive, even against the other ranges of this
                 // operation. The iterator yields each slice once and borrows `self` exclusively:
-                // false for a second iterator beside it.
+                // false for a second iterator at the same time.
                 LockedBytes::Write(unsafe { bytes.slice_mut(range.clone()) })
             } else {
                 // SAFETY: until the guards drop, the lock excludes every executor that writes the

@@ -23,7 +23,7 @@ pub(super) fn exhausted(
     let wanted = bytes.0.max(1).next_multiple_of(GRANULE);
     let of = |granules: u64| Bytes(granules * GRANULE);
     let mut cause = format!(
-        "{} asked for; the heap of {} holds {}, of which {} are in use and {} are free",
+        "{} asked for; the heap of {} holds {}: {} are in use and {} are free",
         Bytes(wanted),
         lane.device,
         Bytes(state.mapped()),

@@ -287,9 +287,9 @@ fn counted(state: &mut State, bytes: Bytes, taken: Taken, reuse: Reuse) -> (Span
 }
 
 /// Queries the driver whether the users of free memory are complete. Returns whether some are. If
-/// no event stands for a user, one is recorded, and a later call queries it. Otherwise a lane for
-/// which no thread ever waits would never be found complete, and the heap would grow while the lane
-/// works.
+/// no event stands for a user, it records one, and a later call queries this event. Without the
+/// event, a lane for which no thread ever waits would never be found complete, and the heap would
+/// grow while the lane works.
 pub(super) fn query(domain: &Domain, awaited: &[Users]) -> Result<bool> {
     let mut found = false;
     for user in awaited.iter().flatten() {

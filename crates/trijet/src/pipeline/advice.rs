@@ -69,9 +69,9 @@ impl Change {
 /// How exactly it is known what a change saves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
-    /// At least so much.
+    /// At least this much.
     AtLeast,
-    /// At most so much: it depends on something that the run does not show.
+    /// At most this much: it depends on facts that the run does not show.
     AtMost,
 }
 
@@ -133,7 +133,7 @@ impl EngineWork {
         [vec![self.reader, self.writer], device].concat()
     }
 
-    /// The time of a run in so many chunks and slots.
+    /// The time of a run with this many chunks and slots.
     fn time(&self, chunks: u64, slots: usize) -> u64 {
         let work = self.of_engines(slots);
         let most = work.iter().max().copied().unwrap_or(0);

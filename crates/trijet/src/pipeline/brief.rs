@@ -71,7 +71,7 @@ impl Report {
 
     /// The limit of the run, with its time.
     fn limit_words(&self) -> String {
-        let Some(limit) = self.limit else { return "what limits is not known".to_owned() };
+        let Some(limit) = self.limit else { return "the limit is not known".to_owned() };
         // The traced run may be another one than the run that was timed.
         let traced = self.summary.as_ref().map_or(self.elapsed, |one| one.metrics.elapsed());
         let share = |time: Nanos| time.0 as f64 / traced.0.max(1) as f64 * 100.0;
@@ -93,7 +93,7 @@ impl Report {
                     busy(second)
                 )
             }
-            Limit::Unclear => "what limits is unclear from busy times".to_owned(),
+            Limit::Unclear => "the limit is unclear from busy times".to_owned(),
             Limit::Engine(_) => format!("limited by {name}{}", busy(name)),
             Limit::Host(engine) => format!("limited by {name}{}", busy(engine.name())),
             Limit::Output => format!("limited by {name}{}", busy(OUTPUT)),

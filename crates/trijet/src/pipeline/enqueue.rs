@@ -1,4 +1,4 @@
-//! The operations of a chunk: upload into a slot, kernels, download out of it.
+//! The operations of a chunk: upload into a slot, kernels, download from the slot.
 //!
 //! Overlap comes from `submit` alone: it waits for nothing on the host, and every wait between
 //! streams follows from the uses of the slot's buffers.

@@ -25,8 +25,8 @@ use std::fmt;
 /// differences are noise of the calibration.
 const NEARLY: u64 = 50;
 
-/// Maximum slowdown of an engine beside others, as a fraction: 5 for 4. In a run whose engines were
-/// measured alone, the maximum was 1.16 (`overlap-4gib.txt`).
+/// Maximum slowdown of an engine while others work, as numerator and denominator. In a run whose
+/// engines were measured alone, the maximum was 1.16 (`overlap-4gib.txt`).
 pub(super) const STRETCH: [u64; 2] = [5, 4];
 
 /// Three limits of a run. Each is at least as long as the previous one. It prints as a phrase.
@@ -314,7 +314,8 @@ mod tests {
         assert_eq!(with_ends.0, with_copies.0 - (21_000 + 3_600) + 2 * (19_000 + 2_600));
     }
 
-    /// Kernels beside copies were busy for longer than the copies need, and compute was named.
+    /// During copies, kernels were once busy for longer than the copies need, and the report named
+    /// compute.
     #[test]
     fn busy_kernels_are_named_only_where_contention_does_not_explain_it() {
         let (times, link) = (in_small_chunks(), Some("the link in both directions"));

@@ -17,7 +17,7 @@ use std::ops::Range;
 pub(super) struct Reach {
     /// The number of rows of the data.
     rows: u64,
-    /// The number of rows around a chunk, by place; 0 at the last place.
+    /// The number of rows around a chunk at each place; 0 at the last place.
     around: Vec<u64>,
 }
 

@@ -460,8 +460,9 @@ impl Report {
             words.extend(held_by_events(&self.ops, queues).iter().map(ToString::to_string));
         }
         if self.without_trace {
-            words
-                .push("the trace of so many chunks exceeds the memory that the run may use".into());
+            words.push(
+                "the trace of this many chunks exceeds the memory that the run may use".into(),
+            );
         }
         if self.untimed > 0 {
             words.push(format!("{} operations have no time", self.untimed));

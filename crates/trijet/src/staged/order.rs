@@ -86,12 +86,12 @@ impl StagedOrder {
         }
     }
 
-    /// Whether another item may begin.
+    /// Whether another item may start.
     pub(super) fn can_begin(&self) -> bool {
         self.items.len() < self.depth
     }
 
-    /// The number of items that have begun.
+    /// The number of items that have started.
     pub(super) fn begun(&self) -> u64 {
         self.next[0]
     }

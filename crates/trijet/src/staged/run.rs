@@ -126,7 +126,7 @@ fn panicked(side: &str, words: &str) -> Error {
     Error::new(ErrorKind::Panicked, "staged pipeline", format!("{side} panicked: {words}"))
 }
 
-/// Reads one item per credit. Ends when the run drops its end of a channel.
+/// Reads one item per credit. Returns when the run has dropped its side of a channel.
 fn read<I>(items: impl Iterator<Item = Result<I>>, credit: &Receiver<()>, send: &Sender<News<I>>) {
     let mut items = items;
     let mut number = 0;

@@ -58,10 +58,10 @@ impl Explanation {
         let TaskStep { from, to, datum, .. } = step;
         Some(match step.hazard {
             Hazard::War => format!(
-                "a buffer of its own for `{to}`: it only overwrites what `{from}` read in data {datum}"
+                "a separate buffer for `{to}`: it only overwrites what `{from}` read in data {datum}"
             ),
             Hazard::Waw => format!(
-                "a buffer of its own for `{to}`: it needs nothing that `{from}` wrote to data {datum}"
+                "a separate buffer for `{to}`: it needs nothing that `{from}` wrote to data {datum}"
             ),
             Hazard::Reduction => {
                 format!(

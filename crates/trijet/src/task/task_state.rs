@@ -163,7 +163,7 @@ impl fmt::Display for Hazard {
             Self::Raw => "reads what it wrote",
             Self::War => "writes what it read",
             Self::Waw => "writes what it wrote",
-            Self::Reduction => "combines into what it combined into",
+            Self::Reduction => "combines into the same elements",
         })
     }
 }

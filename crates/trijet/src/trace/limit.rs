@@ -1,10 +1,10 @@
 //! The limit of a run: one answer for the terminal, the page and JSON.
 //!
 //! Two measures must agree. The limit needs the most time, by a margin, and no other part of the
-//! critical path is longer by the same margin. If the limit needs the time of the run but for the
-//! margin, nothing else could make the run much longer. Then it is enough that it takes that margin
-//! of the path. Otherwise there is no single limit. The times decide first, because they are nearly
-//! the same in equal runs, while the critical path may take another way.
+//! critical path is longer by the same margin. If the limit needs the time of the run to within the
+//! margin, nothing else could make the run much longer. Then it is enough that its part of the path
+//! is at least the margin. Otherwise there is no single limit. The times decide first, because they
+//! are nearly the same in equal runs, while the critical path may differ.
 //!
 //! The calls of the host have no busy time of their own, so the path alone decides about them. The
 //! writer and the synchronisation count together: a disk that writes while the writer is busy has
@@ -265,7 +265,8 @@ mod tests {
         }
     }
 
-    /// On a busy processor, kernels were once busy for the whole run, and the path had none.
+    /// On a busy processor, kernels were once busy for the whole run, and the path had none of
+    /// them.
     #[test]
     fn a_part_that_the_critical_path_lacks_does_not_limit() {
         let other = Limit::NoSingle(["compute", "output"]);

@@ -19,8 +19,8 @@ pub(crate) enum Trust {
     /// complete.
     Run,
     /// Order that the library can see in a run: without the ownership of memory, and without
-    /// hand-overs by signals and joins. The library may make a wait that only these make
-    /// unnecessary.
+    /// hand-overs by signals and joins. So the library may make a wait that ownership or a
+    /// hand-over makes unnecessary.
     Library,
 }
 

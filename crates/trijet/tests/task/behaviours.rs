@@ -271,7 +271,7 @@ fn an_explanation_names_the_bytes_the_order_and_a_remedy() -> Result<()> {
         (Hazard::War, 0..8, Some(KeptBy::SameStream))
     );
     let remedy = tasks.explain(copy, next)?.remedy().expect("there is one");
-    assert!(remedy.contains("a buffer of its own for `next frame #3`"), "{remedy}");
+    assert!(remedy.contains("a separate buffer for `next frame #3`"), "{remedy}");
     assert_eq!(tasks.explain(next, other)?.remedy(), None);
     let text = tasks.explain(fill, other)?.to_string();
     assert!(

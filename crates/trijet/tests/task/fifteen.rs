@@ -327,7 +327,7 @@ fn b15_names_edges_and_the_reasons_of_waits_can_be_seen() -> Result<()> {
     tasks.finish()?;
     let (dot, why) = (tasks.dot(), tasks.explain(add, last)?);
     assert!(dot.contains("add #3") && dot.contains("-> t4 [label=\"write after read"), "{dot}");
-    assert!(why.remedy().expect("there is one").contains("a buffer of its own"), "{why}");
+    assert!(why.remedy().expect("there is one").contains("a separate buffer"), "{why}");
     let trace = device.take_trace()?;
     let here = |op: &&trijet::trace::Op| {
         op.site.as_ref().is_some_and(|site| site.to_string().contains("fifteen.rs"))

@@ -36,7 +36,7 @@ struct One {
     step: Step,
     range: Range<usize>,
     is_urgent: bool,
-    /// Whether workers run it, if they can.
+    /// Whether workers run it, if it is of a kind that they can run.
     is_node: bool,
     /// The number of the device, modulo the count of devices.
     place: Option<usize>,

@@ -1,5 +1,5 @@
 //! Measures the links between all GPUs of the machine: each alone, in both directions, all at once,
-//! and beside copies of the host.
+//! and together with copies of the host.
 
 use super::bench::Bench;
 use crate::doctor::findings::Link;

@@ -345,7 +345,7 @@ fn blocked(f: &Findings, page: &mut Page) {
     if !advice::kernels_overlap(f) {
         page.wrapped(
             "  ",
-            "kernels never ran concurrently here, so `held back` says nothing about the calls",
+            "kernels never ran concurrently here, so `held back` proves nothing about the calls",
         );
     }
 }

@@ -35,7 +35,7 @@ impl Done<'_> {
     fn kept_words(&self) -> String {
         let rows = self.target.rows();
         format!(
-            "resumed: {} of {} rows were done by an earlier run; the figures are those of the others",
+            "resumed: {} of {} rows were done by an earlier run; the figures cover the others",
             self.kept,
             rows.end - rows.start
         )

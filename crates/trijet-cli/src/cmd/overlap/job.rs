@@ -127,7 +127,7 @@ impl<T: Pixel> Job<T> {
         is_modelled(&self.device).then(|| {
             format!(
                 "this machine's processor computed the stack {passes} times, in {seconds:.1} s; the \
-                 times below are those of the model"
+                 times below come from the model"
             )
         })
     }

@@ -61,7 +61,8 @@ pub(super) fn missing(names: &[OsString]) -> Vec<String> {
     alike.into_values().flat_map(missing_among).collect()
 }
 
-/// The names that are missing among `names` with equal texts. The last number that differs counts.
+/// The missing names of a group of `names` that differ only in their numbers. The last number that
+/// differs is the one that counts up.
 fn missing_among(names: Vec<Name>) -> Vec<String> {
     let Some(first) = names.first().cloned() else { return Vec::new() };
     let differs = |place: &usize| {

@@ -212,7 +212,7 @@ impl<P: Past> Streams<P> {
         self.by_lane.get(&lane).copied()
     }
 
-    /// Adds an empty stream. Its number is the next unused one, or that of a former stream.
+    /// Adds an empty stream. Its number is the next unused one, or the number of a former stream.
     pub(crate) fn enter(&mut self, number: usize, op: &Op) {
         match self.list.get_mut(number) {
             Some(stream) => *stream = StreamEdges::new(op),

@@ -50,8 +50,8 @@ pub(super) fn serialized(run: &LintRun<'_>) -> Vec<Lint> {
     }
     let (count, streams) = (concerned.len(), lanes.len());
     let text = format!(
-        "{count} launches of a graph waited {} in sum for its launches in other ones of {streams} streams: a graph \
-         runs once at a time",
+        "{count} launches of a graph in {streams} streams waited {} in total for its launches in the \
+         other streams: a graph runs once at a time",
         Nanos(saved)
     );
     vec![run.lint(Rule::GraphSerialized, saved, concerned, text)]

@@ -65,8 +65,8 @@ fn text(found: &Crowd, queues: u32, saved: Nanos, names: &Names) -> String {
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!(
         "{} streams had operations in a row, and there are {queues} hardware queues; {} kernels were \
-         ready and waited for {} in sum, during {saved}, while exactly {queues} kernels ran: those \
-         of {}{more}",
+         ready and waited for {} in total, during {saved}, while exactly {queues} kernels ran: the \
+         kernels of {}{more}",
         found.in_row,
         found.runs.len(),
         found.sum,

@@ -113,7 +113,7 @@ pub(super) fn redundant_wait(run: &LintRun<'_>) -> Vec<Lint> {
         return Vec::new();
     }
     let saved = concerned.iter().map(|op| run.call_time(*op)).sum();
-    let text = format!("{} waits for what the stream already follows", concerned.len());
+    let text = format!("{} waits for work that the stream already follows", concerned.len());
     vec![run.lint(Rule::RedundantWait, saved, concerned, text)]
 }
 

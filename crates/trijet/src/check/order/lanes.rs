@@ -1,4 +1,4 @@
-//! Streams: the component of the clocks that each one has, and its last waits for explanations.
+//! Streams: each one's component of the clocks, and its last waits, which explanations use.
 //!
 //! A stream has its own component, or continues the numbers in the component of a former stream. A
 //! stream does not follow the work of a former one, but continued numbers state that it does. So a

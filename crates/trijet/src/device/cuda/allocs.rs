@@ -65,7 +65,7 @@ impl CudaDriver {
             self,
             "cuMemFreeAsync",
             free(memory.address(), raw(stream.0)),
-            "the owner of the memory frees it once, behind waits for all its users: false for a \
+            "the owner of the memory frees it once, after waits for all its users: false for a \
              second free after the address was allocated again. In a capture each replay would \
              free it: the layers above refuse a capturing stream"
         )

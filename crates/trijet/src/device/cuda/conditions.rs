@@ -59,8 +59,8 @@ impl CudaDriver {
             self,
             "cuGraphAddNode",
             graph_add_node(&raw mut added, into, &raw const setter, null(), 1, &raw mut params),
-            "the graph and its node are live while the caller holds the lock; the call reads the parameters and \
-             writes the place of the body's handle to them"
+            "the graph and its node are live while the caller holds the lock; the call reads the parameters, \
+             and writes into them a pointer to the handle of the body"
         )?;
         let bodies = params.conditional.bodies;
         // SAFETY: the call has succeeded, so it wrote a pointer to an array of `size` handles,

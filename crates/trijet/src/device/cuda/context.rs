@@ -77,8 +77,8 @@ impl Drop for Entered<'_> {
 fn restore(api: &DriverApi, before: Handle) {
     let Some(set) = api.ctx_set else { return };
     // SAFETY: `before` was current in this thread when the guard was made, or is null: false if
-    // another thread destroyed it since. The driver refuses such a context, which was of no use to
-    // its owner either, so the code is not needed.
+    // another thread destroyed it since. The driver refuses a destroyed context. Its owner could
+    // not use it either, so the code of the call is ignored.
     let _code = unsafe { set(before) };
 }
 

@@ -327,15 +327,15 @@ impl CudaDriver {
                 self,
                 "cuGraphExecDestroy",
                 graph_exec_destroy(raw(exec)),
-                "it is destroyed once, since its number is gone from the table; the driver keeps what pending \
-                 launches need"
+                "its number is gone from the table, so it is destroyed once; the driver keeps the parts \
+                 that pending launches need"
             )?;
         }
         cu!(
             self,
             "cuGraphDestroy",
             graph_destroy(raw(graph.graph)),
-            "it is destroyed once, since its number is gone from the table, and its executable form is gone"
+            "its number is gone from the table, so it is destroyed once, after its executable form"
         )
     }
 }

@@ -165,7 +165,7 @@ fn find_opened(name: &Path) -> Option<libloading::Library> {
     /// A flag of `dlfcn.h`: find the library, and do not load it.
     const RTLD_NOLOAD: std::ffi::c_int = 4;
     // SAFETY: with `RTLD_NOLOAD` nothing is loaded, so no initialiser runs. The returned handle
-    // keeps the library open, also when the program closes its own.
+    // keeps the library open, even when the program closes its own.
     unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_NOLOAD) }.ok().map(Into::into)
 }
 

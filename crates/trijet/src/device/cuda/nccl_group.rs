@@ -173,7 +173,8 @@ impl NcclGroup {
         let begun = unsafe { (self.nccl.begin)() };
         self.nccl.demand(begun, "ncclGroupStart")?;
         let outcome = calls(self);
-        // SAFETY: the call takes no pointer. A group that has begun must end, also after an error.
+        // SAFETY: the call takes no pointer. A group that has started must end, even after an
+        // error.
         let ended = unsafe { (self.nccl.end)() };
         outcome?;
         self.nccl.demand(ended, name)

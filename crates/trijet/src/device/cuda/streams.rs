@@ -118,11 +118,11 @@ impl CudaDriver {
         let _entered = self.enter_of("host function", stream.0)?;
         let launch = need(self.api.host_fn, "cuLaunchHostFunc")?;
         let data = Box::into_raw(Box::new(Arc::clone(run))).cast::<c_void>();
-        // SAFETY: the stream is live. `data` is owned by this call, and from here on by
-        // `trampoline`, which the driver calls once on a thread of its own; `HostFn` is `Send` and
-        // `'static`. In a capture it would call once for each replay: the layers above refuse a
-        // capturing stream. After a context error it never calls, and the box leaks, since the
-        // driver may still hold it.
+        // SAFETY: the stream is live. `data` passes from this call to `trampoline`, which the
+        // driver calls once on its own thread; `HostFn` is `Send` and `'static`. In a capture the
+        // driver would call it once for each replay, so the layers above refuse a capturing stream.
+        // After a context error the driver never calls it and may still hold the box, so the box
+        // leaks.
         let code = unsafe { launch(raw(stream.0), trampoline, data) };
         if code != 0 {
             // SAFETY: a refused call keeps no pointer and never calls `trampoline`, so the box is

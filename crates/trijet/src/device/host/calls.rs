@@ -460,8 +460,9 @@ impl State {
 }
 
 impl Queues {
-    /// The last operations of the blocking streams of a device and of its legacy stream, and the
-    /// barrier of the device, which may be a copy between this device and another one.
+    /// The last operations of a device that other work follows: of its blocking streams, of its
+    /// legacy stream, and its barrier. The barrier may be a copy between this device and another
+    /// one.
     fn tails(&self, device: DeviceId) -> Vec<NodeId> {
         let of_device = &self.devices[device.0 as usize];
         let streams = of_device.blocking.iter().chain(&of_device.legacy);

@@ -406,7 +406,7 @@ fn a_record_and_a_wait_of_a_blocking_stream_do_not_wait_for_the_legacy_one() {
 }
 
 /// Law A38: a copy between devices in the legacy stream comes after the earlier work of both
-/// devices, and before their later work. The stream can be that of a third device.
+/// devices, and before their later work. The stream may belong to a third device.
 #[test]
 fn a_copy_between_devices_is_in_order_with_both() {
     let devices = [DEVICE, DeviceId(1)];

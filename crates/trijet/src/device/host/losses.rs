@@ -131,7 +131,8 @@ fn a_loss_completes_an_operation_that_never_ends() -> Result<()> {
         let (bad, good, x) = (stream(&driver, BAD), stream(&driver, GOOD), memory(&driver, BAD));
         driver.host_fn(bad, &nothing(), &[])?;
         edge(&driver, BAD, bad, good);
-        let error = driver.stream_synchronize(good).expect_err("it waits for what hangs");
+        let error =
+            driver.stream_synchronize(good).expect_err("it waits for an operation that hangs");
         assert_eq!(error.kind(), ErrorKind::Stalled, "{executor:?}");
         lose(&driver, bad, &x);
         driver.stream_synchronize(good)?;

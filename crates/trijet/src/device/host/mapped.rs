@@ -79,7 +79,7 @@ impl Ranges {
         let op = "range unmap";
         let found = self.get(op, range)?;
         if found.pieces.get(&at.start) != Some(&at.end) {
-            let cause = format!("{at:?} is not what one call mapped");
+            let cause = format!("{at:?} is not the memory of one call that maps");
             return Err(refuse::value(op, cause));
         }
         found.pieces.remove(&at.start);

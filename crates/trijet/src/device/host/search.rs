@@ -269,7 +269,7 @@ impl Search {
         self.unrepeatable
     }
 
-    /// Makes a choice of the driver.
+    /// Chooses for the driver where the laws allow two behaviours.
     pub(super) fn flip(&mut self) -> bool {
         if self.ended {
             return false;

@@ -34,15 +34,16 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 const MAGIC: [u8; 8] = *b"TRIJETL6";
-/// The last bytes of the magics of older versions.
+/// The last bytes of the magics of older versions. A version has one magic, and its last byte names
+/// it.
 const OLDER: [u8; 5] = *b"12345";
-/// The last byte of the magic of the first version in which an access states who orders it.
+/// The first version in which an access states who orders it.
 const SINCE_ORDERED: u8 = b'3';
-/// The last byte of the magic of the first version with the number of hardware queues.
+/// The first version with the number of hardware queues.
 const SINCE_QUEUES: u8 = b'4';
-/// The last byte of the magic of the first version in which a copy between devices names them.
+/// The first version in which a copy between devices names the devices.
 const SINCE_ROUTES: u8 = b'5';
-/// The last byte of the magic of the first version in which the launch of a graph names the graph.
+/// The first version in which the launch of a graph names the graph.
 const SINCE_GRAPHS: u8 = b'6';
 
 /// The checksum of a magic and a payload. It covers the magic, so that it finds a damaged version

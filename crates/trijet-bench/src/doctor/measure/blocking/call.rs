@@ -1,8 +1,8 @@
-//! The calls that are made beside a kernel.
+//! The calls that are made while a kernel runs.
 
 use crate::bare::step::BareStep;
 
-/// A call that is made beside a kernel.
+/// A call that is made while a kernel runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
     /// No call: the control.

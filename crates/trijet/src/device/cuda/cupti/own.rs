@@ -116,9 +116,8 @@ impl Own {
         });
         check("buffers for records", registered)?;
         for (kind, what) in kinds::OWN {
-            // SAFETY: the call takes a number, and refuses one that it does not know. From here on
-            // CUPTI asks for buffers: false before the callbacks are registered, and they are by
-            // now.
+            // SAFETY: the call takes a number, and refuses one that it does not know. It makes
+            // CUPTI ask for buffers, which needs the callbacks; they are registered by now.
             let enabled = check(what, self.api.enable.map(|call| unsafe { call(kind) }));
             if let Err(error) = enabled {
                 self.disable();

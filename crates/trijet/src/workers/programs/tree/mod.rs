@@ -53,7 +53,7 @@ fn check(args: &ArgBlock) -> Result<(), String> {
         (args.spans()[0].elements, args.scalar::<u32>(2), args.scalar::<u32>(3));
     if sums != 2 || depth > 0xffff || children > 32 {
         return Err(format!(
-            "{sums} sums, a depth of {depth} and {children} children; 2, at most 65535 and at most 32 are needed"
+            "{sums} sums (2 are needed), a depth of {depth} (at most 65535), {children} children (at most 32)"
         ));
     }
     Ok(())
