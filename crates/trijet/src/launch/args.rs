@@ -14,7 +14,7 @@ use bytemuck::NoUninit;
 /// The arguments of one launch of a kernel with [`Dynamic`](super::Dynamic) parameters. A kernel
 /// with typed parameters takes a tuple of values instead.
 ///
-/// `read`, `write` and `read_write` pass a pointer and a 64-bit length in elements, as the kernels
+/// `read`, `write` and `update` pass a pointer and a 64-bit length in elements, as the kernels
 /// of this library take them. The methods ending in `_ptr` pass the pointer alone, for kernels that
 /// get their lengths in another way.
 #[derive(Debug, Default)]

@@ -55,7 +55,7 @@ pub(crate) fn each_launch_of_a_graph_computes_what_its_operations_do(
     for seed in 0..4 {
         h.write()?.copy_from_slice(&numbers(seed));
         back.write()?.fill(0);
-        let arguments = Arguments::new().read(h.view()).write(back.view_mut());
+        let arguments = Uses::new().read(h.view()).write(back.view_mut());
         // On a new stream each time: the previous launch may still run.
         let arguments = arguments.write(x.view_mut()).write(y.view_mut());
         device.stream()?.launch_graph(&mut graph, arguments)?;
