@@ -4,6 +4,7 @@
 //! that does not catch the panic. So a payload that is not text is leaked.
 #![forbid(unsafe_code)]
 
+use crate::base::error::{Error, ErrorKind, Result};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,8 +12,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ///
 /// # Errors
 /// The message of the panic, if `run` panics.
-pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> std::result::Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(words_of)
+}
+
+/// Calls a function of the program as a part of an operation. A panic is an error of the operation.
+///
+/// # Errors
+/// The error of `run`; `Panicked` with the message of a panic.
+pub(crate) fn called<T>(operation: &'static str, run: impl FnOnce() -> Result<T>) -> Result<T> {
+    caught(run).unwrap_or_else(|words| {
+        let cause = format!("it panicked: {words}");
+        Err(Error::new(ErrorKind::Panicked, operation, cause))
+    })
 }
 
 /// The message of a panic.

@@ -5,8 +5,8 @@
 //! streams, and later users wait for it.
 
 use super::uses::Uses;
-use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::panic::caught;
+use crate::base::error::Result;
+use crate::base::panic::called;
 use crate::device::driver::Action;
 use crate::log::calling;
 use crate::stream::Stream;
@@ -64,11 +64,7 @@ impl Stream {
         let (run, result) = (Cell::new(Some(run)), Cell::new(None));
         let enqueue = |raw| {
             let Some(run) = run.take() else { return Ok(()) };
-            let outcome = caught(|| run(raw)).unwrap_or_else(|words| {
-                let cause = format!("it panicked: {words}");
-                Err(Error::new(ErrorKind::Panicked, "foreign work", cause))
-            });
-            outcome.map(|value| result.set(Some(value)))
+            called("foreign work", || run(raw)).map(|value| result.set(Some(value)))
         };
         let action = Action::Foreign { label, run: &enqueue, touches: &touches };
         self.enqueue(action, &accesses, Location::caller())?;

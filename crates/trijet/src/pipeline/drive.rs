@@ -14,7 +14,7 @@ use super::schedule::turn;
 use super::validate::Job;
 use super::writer::ChunkWriter;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::panic::caught;
+use crate::base::panic::called;
 use crate::memory::View;
 
 /// Reads, enqueues and writes every chunk.
@@ -79,12 +79,7 @@ pub(super) fn drive(
 fn finish(output: &mut Output<'_>, place: HostWork) -> Result<()> {
     match output {
         Output::Pinned { .. } => Ok(()),
-        Output::Sink(sink) if place == HostWork::Inline => sink.finish(),
-        // A panic of a sink becomes an error, as on the threads that write.
-        Output::Sink(sink) => caught(|| sink.finish()).unwrap_or_else(|words| {
-            let cause = format!("it panicked: {words}");
-            Err(Error::new(ErrorKind::Panicked, "sink", cause))
-        }),
+        Output::Sink(sink) => called("sink", || sink.finish()),
     }
 }
 

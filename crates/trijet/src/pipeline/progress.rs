@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::plan::{Chunk, Plan};
+use crate::base::error::Result;
+use crate::base::panic::called;
 use std::sync::{Mutex, PoisonError};
 
 /// The progress of a run, in rows.
@@ -30,12 +32,15 @@ impl<'a> Tally<'a> {
         Self { rows_done, rows, report }
     }
 
-    pub(super) fn finished(&self, chunk: &Chunk) {
-        // A report that panics ends its run and the count.
+    /// Counts a chunk.
+    ///
+    /// # Errors
+    /// `Panicked` if the report panics.
+    pub(super) fn finished(&self, chunk: &Chunk) -> Result<()> {
         let mut rows_done = self.rows_done.lock().unwrap_or_else(PoisonError::into_inner);
         *rows_done += chunk.rows_out();
-        if let Some(report) = self.report {
-            report(Progress { rows_done: *rows_done, rows: self.rows });
-        }
+        let progress = Progress { rows_done: *rows_done, rows: self.rows };
+        let report = |report: &OnProgress<'_>| called("progress", || Ok(report(progress)));
+        self.report.map_or(Ok(()), report)
     }
 }

@@ -8,6 +8,7 @@ use super::plan::Chunk;
 use super::schedule::turn;
 use super::source::Source;
 use crate::base::error::Result;
+use crate::base::panic::called;
 use crate::base::units::Bytes;
 use crate::memory::{PinnedBuffer, View};
 use std::collections::VecDeque;
@@ -36,7 +37,7 @@ impl SourceReading<'_> {
                     let read = |rows, part: &mut [u8]| self.source.read(rows, part);
                     crew.read(&chunk.input, self.grain, into, read)
                 }
-                None => self.source.read(chunk.input.clone(), into),
+                None => called("source", || self.source.read(chunk.input.clone(), into)),
             })
             .map_err(|error| chunk.context("source", error))
     }

@@ -5,6 +5,7 @@ use super::element::StageElement;
 use super::plan::Chunk;
 use super::reach::Reach;
 use crate::base::error::Result;
+use crate::base::panic::called;
 use crate::memory::{Element, View, ViewMut};
 use crate::stream::Stream;
 use std::ops::{Deref, Range};
@@ -65,8 +66,9 @@ impl<'a> Stage<'a> {
     pub(super) fn new<T: Element, U: Element>(
         run: impl Fn(&StageCx<'_>, View<'_, T>, ViewMut<'_, U>) -> Result<()> + 'a,
     ) -> Self {
-        let run: StageFn<'a> =
-            Box::new(move |cx, x, y| run(cx, View::from_bytes(&x), ViewMut::from_bytes(y)));
+        let run: StageFn<'a> = Box::new(move |cx, x, y| {
+            called("stage", || run(cx, View::from_bytes(&x), ViewMut::from_bytes(y)))
+        });
         let (takes, gives) = (StageElement::of::<T>(), StageElement::of::<U>());
         Self { run, takes, gives, halo: 0, site: Location::caller() }
     }

@@ -9,6 +9,7 @@ use super::progress::Tally;
 use super::schedule::turn;
 use super::sink::{ParallelSink, Sink};
 use crate::base::error::Result;
+use crate::base::panic::called;
 use crate::base::units::Bytes;
 use crate::memory::{PinnedBuffer, ViewMut};
 use std::collections::VecDeque;
@@ -36,14 +37,13 @@ impl Writing<'_> {
         let guard = buffer.read().map_err(|error| chunk.context("download", error))?;
         let bytes = &guard[..bytes];
         let write = || match &mut self.sink {
-            Taking::InOrder(sink) => sink.write(chunk.rows.clone(), bytes),
+            Taking::InOrder(sink) => called("sink", || sink.write(chunk.rows.clone(), bytes)),
             Taking::InParts(sink, crew) => {
                 crew.write(&chunk.rows, self.grain, bytes, |rows, part| sink.write_part(rows, part))
             }
         };
         self.spans.busy.time(write).map_err(|error| chunk.context("sink", error))?;
-        self.tally.finished(chunk);
-        Ok(())
+        self.tally.finished(chunk)
     }
 }
 
@@ -139,8 +139,7 @@ impl<'scope, 'env> ChunkWriter<'scope, 'env> {
             WriteTarget::Pinned { target, tally } => {
                 let first = Bytes(chunk.rows.start * self.row_bytes).to_usize();
                 download(target.reborrow().slice(first..first + bytes))?;
-                tally.finished(chunk);
-                Ok(())
+                tally.finished(chunk)
             }
             WriteTarget::Inline { writing, free, pending, failed } => {
                 if free.is_empty()

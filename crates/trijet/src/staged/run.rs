@@ -10,7 +10,7 @@ use super::order::StagedOrder;
 use super::stage::{Compute, ItemCx, Parts, Stage, StageBody};
 use super::value::{HeldValue, Values};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::panic::caught;
+use crate::base::panic::{called, caught};
 use crate::pipeline::Cancel;
 use crate::stream::{Device, Stream};
 use std::collections::{BTreeMap, VecDeque};
@@ -309,16 +309,16 @@ impl StagedRun<'_, '_> {
                 let job = HostJob { stage, item, values: values.only(inputs) };
                 return self.jobs.send(job).map_err(|_| ended());
             }
-            StageBody::Enqueue(run) => run(&cx(), values).map_err(at)?,
+            StageBody::Enqueue(run) => called("stage", || run(&cx(), values)).map_err(at)?,
             StageBody::Recycle { make, run, .. } => {
                 let cx = cx();
                 let spare = self.spare[stage].pop();
                 let values = self.values_of(item);
                 let mut value = match spare {
                     Some(value) => value,
-                    None => make(cx.stream).map_err(at)?,
+                    None => called("stage", || make(cx.stream)).map_err(at)?,
                 };
-                run(&cx, values, &mut value).map_err(at)?;
+                called("stage", || run(&cx, values, &mut value)).map_err(at)?;
                 value
             }
         };

@@ -18,11 +18,13 @@ use std::ops::{Deref, Range};
 use std::sync::Mutex;
 use trijet::check::CheckOptions;
 use trijet::kernels::median::{Rows, median};
-use trijet::pipeline::{HostWork, Layout, Schedule};
+use trijet::pipeline::{HostWork, Layout, Schedule, StageCx, rows_of};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::{Prng, WORK};
 use trijet::trace::OpKind;
-use trijet::{Bytes, Cancel, Device, Error, ErrorKind, Pipeline, Result, Sink, Source};
+use trijet::{
+    Bytes, Cancel, Device, Error, ErrorKind, Pipeline, Result, Sink, Source, View, ViewMut,
+};
 
 const SCHEDULES: [Schedule; 4] =
     [Schedule::OneStream, Schedule::SlotStreams, Schedule::RoleStreams, Schedule::Tuned];
@@ -437,6 +439,46 @@ fn a_panicking_source_is_an_error_and_not_a_hang() {
     assert_eq!(error.kind(), ErrorKind::Panicked);
     let text = error.to_string();
     assert!(text.ends_with("source: it panicked: the source is broken"), "{text}");
+}
+
+/// The run ends as after an error, on whichever thread the function ran, and the device stays usable.
+#[test]
+fn a_panic_of_a_stage_a_sink_or_a_report_of_progress_is_an_error() {
+    struct Panics;
+    impl Sink for Panics {
+        fn write(&mut self, _: Range<u64>, _: &[u8]) -> Result<()> {
+            panic!("on purpose")
+        }
+        fn finish(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+    let device = threads();
+    for work in [HostWork::Threads, HostWork::Inline] {
+        let landed = Mutex::default();
+        let run = |place: u8| {
+            let input = vec![1_u8; 4000];
+            let pipeline = Pipeline::on(&device)
+                .source(rows_of(&input, 4))
+                .stage(move |s: &StageCx<'_>, x: View<'_, u8>, mut y: ViewMut<'_, u8>| {
+                    assert!(place != 0 || s.x_rows().is_empty(), "on purpose");
+                    s.copy(&x, &mut y)
+                })
+                .host_work(work)
+                .on_progress(move |_| assert!(place != 2, "on purpose"));
+            match place {
+                1 => pipeline.sink(Panics).run(),
+                _ => pipeline.sink(Collect::new(&landed)).run(),
+            }
+        };
+        for (place, named) in [(0, "stage"), (1, "sink"), (2, "progress")] {
+            let error = run(place).expect_err("it panics");
+            assert_eq!(error.kind(), ErrorKind::Panicked, "{work:?}: {error}");
+            let text = error.to_string();
+            assert!(text.contains(named) && text.contains("on purpose"), "{work:?}: {text}");
+        }
+        run(3).expect("nothing panics");
+    }
 }
 
 #[test]

@@ -608,21 +608,19 @@ fn the_stages_of_neighbouring_items_overlap() {
     }
 }
 
-/// The other threads end, and the panic goes on.
+/// The other threads end, and the run returns the words of the panic.
 #[test]
-fn a_panic_of_a_stage_on_the_calling_thread_ends_the_run() {
+fn a_panic_of_a_stage_on_the_calling_thread_is_an_error() {
     let device = threads();
-    let run = || {
-        let mut staged = Staged::<u64>::on(&device);
-        let source = staged.item();
-        let same = staged.stage("same", source, |_, n: &u64| {
-            assert!(*n < 3, "on purpose");
-            Ok(*n)
-        });
-        let doubled = staged.host_stage("double", same, |_, n: &u64| Ok(2 * n));
-        staged.run((0..).map(Ok), doubled, |_| Ok(()))
-    };
-    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
-    let payload = ended.expect_err("the stage panics");
-    assert_eq!(payload.downcast_ref(), Some(&"on purpose"));
+    let mut staged = Staged::<u64>::on(&device);
+    let source = staged.item();
+    let same = staged.stage("same", source, |_, n: &u64| {
+        assert!(*n < 3, "on purpose");
+        Ok(*n)
+    });
+    let doubled = staged.host_stage("double", same, |_, n: &u64| Ok(2 * n));
+    let error = staged.run((0..).map(Ok), doubled, |_| Ok(())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Panicked, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("item 3, stage `same`") && text.contains("on purpose"), "{text}");
 }
