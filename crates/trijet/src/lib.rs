@@ -67,6 +67,9 @@ pub mod testing;
 pub mod trace;
 pub mod workers;
 
+/// The crate of plain data, whose derive macros elements of a program's own need; see [`Element`].
+pub use bytemuck;
+
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::ledger::SourceOrder;
 pub use base::units::{Bytes, Nanos};

@@ -22,6 +22,25 @@ use std::sync::Arc;
 
 /// A type for which every bit pattern is a valid value, so that a device may return any bytes.
 /// Every type that is `Pod`, `Send` and `Sync` is an element.
+///
+/// A structure is plain data if the derive macros of [`bytemuck`](crate::bytemuck) accept it:
+///
+/// ```
+/// use trijet::bytemuck::{Pod, Zeroable};
+/// use trijet::{Device, Select};
+/// #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+/// #[bytemuck(crate = "trijet::bytemuck")]
+/// #[repr(C)]
+/// struct Particle {
+///     place: [f32; 3],
+///     charge: f32,
+/// }
+/// let stream = Device::open(Select::Host(0))?.stream()?;
+/// let one = Particle { place: [1.0, 2.0, 3.0], charge: -1.0 };
+/// let buffer = stream.upload(&[one; 10])?;
+/// assert_eq!(stream.download(&buffer)?, [one; 10]);
+/// # Ok::<(), trijet::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no element of a buffer: not all bytes that a device may write are values of it",
     label = "no element",
