@@ -10,7 +10,7 @@ use crate::base::ledger::Mode;
 use crate::device::driver::{Action, GraphHandle, Repeats};
 use crate::device::memory::{Space, Span};
 use crate::log::calling;
-use crate::memory::{Buffer, UsedMemory, Uses};
+use crate::memory::{Buffer, ElementKind, UsedMemory, Uses};
 use crate::order::recorder::Recorder;
 use crate::order::submission::Submission;
 use crate::order::track::Use;
@@ -39,6 +39,8 @@ pub struct Graph {
     name: String,
     /// The memory that the graph of the driver has now. The memory of the heap comes last.
     spans: Vec<Span>,
+    /// The elements of each argument.
+    elements: Vec<ElementKind>,
     /// The memory that was allocated while the graph was recorded.
     heap: Vec<Buffer<u8>>,
     /// The combined uses of the arguments by all nodes.
@@ -166,7 +168,7 @@ pub(crate) enum Renewed {
 
 impl Graph {
     pub(super) fn new(device: &Device, recorded: Recorded) -> Result<Self> {
-        let Recorded { nodes, spans, heap } = recorded;
+        let Recorded { nodes, spans, elements, heap } = recorded;
         let shared = Arc::clone(device.shared());
         refuse_race(&shared, &nodes, &spans, heap.len())?;
         let touches = touches(&nodes, &spans);
@@ -182,6 +184,7 @@ impl Graph {
             name: String::new(),
             nodes,
             spans,
+            elements,
             heap,
             touches,
             touched,
@@ -239,7 +242,7 @@ impl Graph {
 
         impl Compared<'_> {
             fn end(&mut self) -> (Vec<(usize, Node)>, Option<String>) {
-                let (comparison, mismatch) = self.1.compared(&self.0.spans);
+                let (comparison, mismatch) = self.1.compared(&self.0.spans, &self.0.elements);
                 self.0.nodes = comparison.known;
                 self.0.is_compared = false;
                 (comparison.changes, mismatch)
@@ -272,7 +275,7 @@ impl Graph {
         self.is_compared = true;
         nodes.compare(std::mem::take(&mut self.nodes), self.spans.len() - self.heap.len());
         work();
-        let (mut comparison, mismatch) = nodes.compared(&self.spans);
+        let (mut comparison, mismatch) = nodes.compared(&self.spans, &self.elements);
         self.is_compared = false;
         if mismatch.is_none() {
             self.nodes = std::mem::take(&mut comparison.known);
@@ -280,8 +283,9 @@ impl Graph {
             self.apply(comparison.changes)?;
             return Ok(Renewed::Patched(patched));
         }
-        let Recorded { nodes, spans, heap } = nodes.take_compared(comparison);
+        let Recorded { nodes, spans, elements, heap } = nodes.take_compared(comparison);
         self.heap.extend(heap);
+        self.elements = elements;
         let replaced = self.replace(nodes, spans).map_err(|error| self.device.failed(error));
         replaced.inspect_err(|error| self.broken = Some(error.again()))?;
         Ok(Renewed::Anew)
@@ -436,6 +440,12 @@ impl Graph {
                 let (given, wanted) = (span.memory().space(), was.memory().space());
                 return Err(invalid(format!(
                     "argument {number} was recorded as {wanted}, and {given} was given"
+                )));
+            }
+            let (given, wanted) = (argument.element, self.elements[number]);
+            if given != wanted {
+                return Err(invalid(format!(
+                    "argument {number} has elements of {wanted}, and a buffer of {given} was given"
                 )));
             }
             let moves = alike(span) != alike(was);

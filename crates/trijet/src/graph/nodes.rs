@@ -11,7 +11,7 @@ use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
 use crate::device::driver::Repeats;
 use crate::device::memory::Span;
-use crate::memory::{Buffer, Uses, View};
+use crate::memory::{Buffer, ElementKind, Uses, View};
 use crate::order::recorder::{Recorder, Temporary};
 use crate::order::submission::Submission;
 use crate::order::track::Use;
@@ -33,6 +33,8 @@ pub(super) struct Recorded {
     pub(super) nodes: Vec<Node>,
     /// The memory of the arguments. The memory of the heap comes last.
     pub(super) spans: Vec<Span>,
+    /// The elements of each argument.
+    pub(super) elements: Vec<ElementKind>,
     /// The chunks of the heap, unless an earlier graph of the recording has them.
     pub(super) heap: Vec<Buffer<u8>>,
 }
@@ -72,6 +74,7 @@ struct RecordedArgument {
     block: BlockId,
     range: Range<u64>,
     span: Span,
+    element: ElementKind,
 }
 
 /// The number of an argument, and a range of its bytes.
@@ -244,8 +247,9 @@ impl Nodes {
         };
         nodes.iter_mut().for_each(|node| node.each_touch(&mut number));
         connect(&mut nodes, dropped);
+        let elements = arguments.iter().map(|argument| argument.element).collect();
         let spans = arguments.into_iter().map(|argument| argument.span);
-        Recorded { nodes, spans: spans.chain(memory).collect(), heap }
+        Recorded { nodes, spans: spans.chain(memory).collect(), elements, heap }
     }
 
     /// Compares operations that are recorded from now on with the nodes of a graph.
@@ -255,13 +259,18 @@ impl Nodes {
     }
 
     /// Ends the comparison. `spans` is the memory of the graph.
-    pub(super) fn compared(&self, spans: &[Span]) -> (Comparison, Option<String>) {
+    pub(super) fn compared(
+        &self,
+        spans: &[Span],
+        elements: &[ElementKind],
+    ) -> (Comparison, Option<String>) {
         let mut state = self.state();
         let comparison = state.comparison.take().expect("`compare` began it");
         let kind = |span: &Span| (span.bytes(), span.memory().space());
         let arguments = state.arguments.iter().map(|argument| kind(&argument.span));
         let (named, own) = spans.split_at(comparison.arguments.min(spans.len()));
-        let is_like = arguments.eq(named.iter().map(kind)) && self.heap.has_sizes(own);
+        let has_types = state.arguments.iter().map(|argument| &argument.element).eq(elements);
+        let is_like = has_types && arguments.eq(named.iter().map(kind)) && self.heap.has_sizes(own);
         let other = || (!is_like).then(|| OTHER_MEMORY.to_owned());
         let mismatch = comparison.mismatch().or_else(other);
         (comparison, mismatch)
@@ -322,7 +331,7 @@ impl Nodes {
     }
 
     /// Makes memory the next argument.
-    pub(super) fn argument(&self, memory: &View<'_, u8>) -> Result<()> {
+    pub(super) fn argument(&self, memory: &View<'_, u8>, element: ElementKind) -> Result<()> {
         let access = memory.read_use();
         self.devices()[0].shared().domain.own("record", access.track.domain)?;
         let (block, range) = (access.track.id, access.range);
@@ -334,7 +343,7 @@ impl Nodes {
             let number = state.arguments.len();
             return Err(invalid(format!("argument {number} shares bytes with argument {known}")));
         }
-        state.arguments.push(RecordedArgument { block, range, span: memory.span() });
+        state.arguments.push(RecordedArgument { block, range, span: memory.span(), element });
         Ok(())
     }
 

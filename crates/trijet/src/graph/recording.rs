@@ -5,7 +5,7 @@ use super::exec::{Graph, Renewed};
 use super::nodes::{Nodes, Recorded};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::log::calling;
-use crate::memory::AsView;
+use crate::memory::{AsView, ElementKind};
 use crate::stream::{Device, Stream};
 use std::panic::Location;
 use std::sync::Arc;
@@ -186,7 +186,7 @@ impl Recording {
     /// # Errors
     /// `InvalidValue` for memory that shares bytes with an earlier argument, or of another driver.
     pub fn argument<V: AsView + ?Sized>(&self, memory: &V) -> Result<()> {
-        self.nodes.argument(&memory.as_view().as_bytes())
+        self.nodes.argument(&memory.as_view().as_bytes(), ElementKind::of::<V::Element>())
     }
 }
 

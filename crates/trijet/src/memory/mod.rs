@@ -12,6 +12,7 @@ mod copy;
 mod direct_work;
 mod discard;
 pub mod dlpack;
+mod element_kind;
 mod exhausted;
 mod foreign;
 mod foreign_work;
@@ -40,6 +41,7 @@ pub use buffer::{
     AsView, AsViewMut, Buffer, Element, OnDevice, PageLocked, Pageable, View, ViewMut,
 };
 pub use copy::Batch;
+pub(crate) use element_kind::ElementKind;
 pub use growing::GrowingBuffer;
 pub use host_fn::{DeclaredMemory, Held, HostUse, Locked};
 pub use pinned::{OnHost, PageableBuffer, PinnedBuffer, ReadGuard, ReadReady, WriteGuard};

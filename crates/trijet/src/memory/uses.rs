@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::buffer::{Element, View, ViewMut};
+use super::element_kind::ElementKind;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::memory::Span;
@@ -35,6 +36,7 @@ pub struct Uses<'a> {
 pub(crate) struct UsedMemory<'a> {
     pub(crate) span: Span,
     pub(crate) access: Use<'a>,
+    pub(crate) element: ElementKind,
 }
 
 impl<'a> Uses<'a> {
@@ -49,7 +51,8 @@ impl<'a> Uses<'a> {
     /// Declares memory that the work reads.
     pub fn read<T: Element>(mut self, memory: impl Into<View<'a, T>>) -> Self {
         let view = memory.into();
-        self.all.push(UsedMemory { span: view.span(), access: view.read_use() });
+        let (span, access) = (view.span(), view.read_use());
+        self.all.push(UsedMemory { span, access, element: ElementKind::of::<T>() });
         self
     }
 
@@ -64,7 +67,8 @@ impl<'a> Uses<'a> {
     }
 
     fn written<T: Element>(mut self, view: &ViewMut<'a, T>, mode: Mode) -> Self {
-        self.all.push(UsedMemory { span: view.span(), access: view.write_use(mode) });
+        let (span, access) = (view.span(), view.write_use(mode));
+        self.all.push(UsedMemory { span, access, element: ElementKind::of::<T>() });
         self
     }
 

@@ -3,7 +3,6 @@
 
 use super::calibrate::Calibration;
 use super::cancel::Cancel;
-use super::element::StageElement;
 use super::host_work::HostWork;
 use super::layout::Layout;
 use super::plan::{ChunkChoice, Plan, PlanOptions, Ramp};
@@ -18,6 +17,7 @@ use super::stage::{Stage, StageCx};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::times::TimesFrom;
 use crate::base::units::Bytes;
+use crate::memory::ElementKind;
 use crate::memory::{AsView, Buffer, Element, PageLocked, PinnedBuffer, View, ViewMut};
 use crate::stream::Device;
 use std::borrow::Cow;
@@ -32,7 +32,7 @@ pub(super) enum Input<'a> {
 
 pub(super) enum Output<'a> {
     Sink(Box<dyn Sink + 'a>),
-    Pinned { target: ViewMut<'a, u8>, element: StageElement },
+    Pinned { target: ViewMut<'a, u8>, element: ElementKind },
 }
 
 /// A pipeline: source, stages, sink.
@@ -500,7 +500,7 @@ impl<'a> Input<'a> {
 impl<'a> Output<'a> {
     /// Page-locked memory for the results.
     pub(super) fn pinned<T: Element>(data: &'a mut PinnedBuffer<T>) -> Self {
-        Self::Pinned { target: data.view_mut().into_bytes(), element: StageElement::of::<T>() }
+        Self::Pinned { target: data.view_mut().into_bytes(), element: ElementKind::of::<T>() }
     }
 }
 

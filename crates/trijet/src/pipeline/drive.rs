@@ -72,11 +72,11 @@ pub(super) fn drive(
         Output::Sink(sink) if sink.is_durable() => &spans.sync,
         Output::Sink(_) => &spans.write,
     };
-    ends.busy.time(|| ends.waited_for.time(|| finish(output, place)))
+    ends.busy.time(|| ends.waited_for.time(|| finish(output)))
 }
 
 /// Finishes the sink of a successful run.
-fn finish(output: &mut Output<'_>, place: HostWork) -> Result<()> {
+fn finish(output: &mut Output<'_>) -> Result<()> {
     match output {
         Output::Pinned { .. } => Ok(()),
         Output::Sink(sink) => called("sink", || sink.finish()),

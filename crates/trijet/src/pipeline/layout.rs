@@ -1,9 +1,9 @@
 //! The layout of data: rows of bytes.
 #![forbid(unsafe_code)]
 
-use super::element::StageElement;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::memory::Element;
+use crate::memory::ElementKind;
 
 /// The layout of data: `rows` rows of `row_bytes` bytes each.
 ///
@@ -24,7 +24,7 @@ pub struct Layout {
     /// fewer: 1 for arrays, the height of an image for folders of images.
     pub granule: u64,
     /// The type of the elements in a row, if it is known.
-    pub(super) element: Option<StageElement>,
+    pub(super) element: Option<ElementKind>,
 }
 
 impl Layout {
@@ -43,7 +43,7 @@ impl Layout {
     /// ```
     #[must_use]
     pub fn of<T: Element>(rows: u64, row_len: usize) -> Self {
-        let element = StageElement::of::<T>();
+        let element = ElementKind::of::<T>();
         let row_bytes = (row_len as u64).saturating_mul(element.bytes);
         Self { element: Some(element), ..Self::rows(rows, row_bytes) }
     }
@@ -97,12 +97,12 @@ impl Layout {
     /// `InvalidValue` when the rows have elements of another type, or are not a whole number of
     /// elements.
     pub fn check_elements<T: Element>(&self) -> Result<()> {
-        self.check_element(StageElement::of::<T>())
+        self.check_element(ElementKind::of::<T>())
             .map_err(|cause| Error::new(ErrorKind::InvalidValue, "sink", cause))
     }
 
     /// Returns the reason if a row does not consist of elements of type `wanted`.
-    pub(super) fn check_element(&self, wanted: StageElement) -> std::result::Result<(), String> {
+    pub(super) fn check_element(&self, wanted: ElementKind) -> std::result::Result<(), String> {
         if let Some(held) = self.element.filter(|held| !held.fits(wanted)) {
             return Err(format!("it takes elements of {wanted}, and the rows have {held}"));
         }

@@ -21,7 +21,6 @@ mod choose;
 mod copy_streams;
 mod crew;
 mod drive;
-mod element;
 mod enqueue;
 mod host_work;
 mod layout;

@@ -40,7 +40,11 @@ impl<'a> Tally<'a> {
         let mut rows_done = self.rows_done.lock().unwrap_or_else(PoisonError::into_inner);
         *rows_done += chunk.rows_out();
         let progress = Progress { rows_done: *rows_done, rows: self.rows };
-        let report = |report: &OnProgress<'_>| called("progress", || Ok(report(progress)));
-        self.report.map_or(Ok(()), report)
+        self.report.map_or(Ok(()), |report| {
+            called("progress", || {
+                report(progress);
+                Ok(())
+            })
+        })
     }
 }

@@ -1,11 +1,11 @@
 //! Stages: the kernels of a pipeline, and the rows between them.
 #![forbid(unsafe_code)]
 
-use super::element::StageElement;
 use super::plan::Chunk;
 use super::reach::Reach;
 use crate::base::error::Result;
 use crate::base::panic::called;
+use crate::memory::ElementKind;
 use crate::memory::{Element, View, ViewMut};
 use crate::stream::Stream;
 use std::ops::{Deref, Range};
@@ -53,8 +53,8 @@ type StageFn<'a> = Box<dyn Fn(&StageCx<'_>, View<'_, u8>, ViewMut<'_, u8>) -> Re
 /// A stage with the types of its elements.
 pub(super) struct Stage<'a> {
     pub(super) run: StageFn<'a>,
-    pub(super) takes: StageElement,
-    pub(super) gives: StageElement,
+    pub(super) takes: ElementKind,
+    pub(super) gives: ElementKind,
     /// The number of rows that the stage reads before and after the rows that it writes.
     pub(super) halo: u64,
     /// The place in the program that added the stage.
@@ -69,7 +69,7 @@ impl<'a> Stage<'a> {
         let run: StageFn<'a> = Box::new(move |cx, x, y| {
             called("stage", || run(cx, View::from_bytes(&x), ViewMut::from_bytes(y)))
         });
-        let (takes, gives) = (StageElement::of::<T>(), StageElement::of::<U>());
+        let (takes, gives) = (ElementKind::of::<T>(), ElementKind::of::<U>());
         Self { run, takes, gives, halo: 0, site: Location::caller() }
     }
 }

@@ -2,13 +2,13 @@
 #![forbid(unsafe_code)]
 
 use super::builder::{Input, Output, Pipeline, PipelineSettings, invalid};
-use super::element::StageElement;
 use super::layout::Layout;
 use super::reach::Reach;
 use super::schedule::{Schedule, StageId};
 use super::sharing::Sharing;
 use super::stage::{Stage, Stages};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::memory::ElementKind;
 use crate::stream::Device;
 
 /// A pipeline whose parts fit together. Its stages may outlive its data.
@@ -99,7 +99,7 @@ fn check_stages(input: Layout, stages: Vec<Stage<'_>>) -> Result<(Stages<'_>, La
 }
 
 /// Refuses page-locked memory that has other elements than the results or is too short for them.
-fn check_pinned(results: Layout, held: u64, element: StageElement) -> Result<()> {
+fn check_pinned(results: Layout, held: u64, element: ElementKind) -> Result<()> {
     let refused = |cause| Error::new(ErrorKind::InvalidValue, "sink", cause);
     results.check_element(element).map_err(refused)?;
     let wanted = results.bytes()?;

@@ -327,6 +327,11 @@ pub(crate) fn arguments_that_do_not_fit_are_refused_by_number(device: &Device) -
         Uses::new().read(x.view()).read(y.view()),
         "the graph writes argument 1; pass it to `write`",
     );
+    let floats = s.alloc_zeroed::<f32>(LEN)?;
+    refused(
+        Uses::new().read(&floats).write(&mut y),
+        "argument 0 has elements of u32, and a buffer of f32 was given",
+    );
     let long = s.alloc_zeroed::<u32>(LEN + 1)?;
     let (moved, why) = (long.slice(1..), "argument 0 begins at another place within 256 bytes");
     refused(Uses::new().read(moved).write(y.view_mut()), why);

@@ -1,41 +1,41 @@
-//! The type of the elements in a row.
+//! The type of elements, as a value.
 #![forbid(unsafe_code)]
 
-use crate::memory::Element;
+use super::buffer::Element;
 use std::any::{TypeId, type_name};
 use std::fmt;
 
 /// A type of elements. Its `Display` is the name of the type.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct StageElement {
+pub(crate) struct ElementKind {
     id: TypeId,
     name: &'static str,
     /// The bytes of an element.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
-impl StageElement {
-    pub(super) fn of<T: Element>() -> Self {
+impl ElementKind {
+    pub(crate) fn of<T: Element>() -> Self {
         Self { id: TypeId::of::<T>(), name: type_name::<T>(), bytes: size_of::<T>() as u64 }
     }
 
     /// Whether elements of this type may be taken for elements of `other`: both are the same, or
     /// one is `u8`, which stands for plain bytes.
-    pub(super) fn fits(self, other: Self) -> bool {
+    pub(crate) fn fits(self, other: Self) -> bool {
         let bytes = TypeId::of::<u8>();
         self == other || self.id == bytes || other.id == bytes
     }
 }
 
-impl PartialEq for StageElement {
+impl PartialEq for ElementKind {
     fn eq(&self, other: &Self) -> bool {
         self.id == other.id
     }
 }
 
-impl Eq for StageElement {}
+impl Eq for ElementKind {}
 
-impl fmt::Display for StageElement {
+impl fmt::Display for ElementKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
