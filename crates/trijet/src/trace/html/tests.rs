@@ -7,12 +7,15 @@ use crate::base::id::DeviceId;
 use crate::base::ledger::{Engine, Op, OpKind, Route};
 use crate::base::lint::{Lint, Rule};
 use crate::base::prng::Prng;
+use crate::base::span::Union;
 use crate::base::units::Nanos;
 use crate::trace::critical::Category;
+use crate::trace::host_engines::{HostEngine, HostWorked};
 use crate::trace::limit::Limit;
 use crate::trace::summary::{Settings, summarize};
 use frame::{STYLE, signed};
 use sheet::More;
+use std::ops::Range;
 
 /// A text that would be markup, end the script, or end an attribute if it were not escaped.
 const EVIL: &str = "</script><img src=x onerror=alert(1)>\"'&amp;{{data}}\u{2028}";
@@ -46,6 +49,18 @@ fn evil_page(ops: &[Op]) -> Page<'_> {
     }
 }
 
+/// The data of a page that a browser reads first.
+fn data_of(page: &str) -> serde_json::Value {
+    let (_, data) = page.split_once("type=\"application/json\">").unwrap();
+    let (data, _) = data.split_once("</script>").unwrap();
+    serde_json::from_str(data).unwrap()
+}
+
+/// The names of the rows of a timeline.
+fn row_names(data: &serde_json::Value) -> Vec<&str> {
+    data["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect()
+}
+
 #[test]
 fn text_never_becomes_markup() {
     let ops = sample();
@@ -63,10 +78,7 @@ fn text_never_becomes_markup() {
 #[test]
 fn the_data_of_a_page_are_json() {
     let ops = sample();
-    let page = evil_page(&ops).render();
-    let (_, data) = page.split_once("type=\"application/json\">").unwrap();
-    let (data, _) = data.split_once("</script>").unwrap();
-    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    let data = data_of(&evil_page(&ops).render());
     assert_eq!(data["count"], 2);
     assert_eq!(data["labels"][1], EVIL);
     // The upload engine is idle from 5 to 10 and from 20 to 40, the compute engine from 5 to 20.
@@ -76,8 +88,65 @@ fn the_data_of_a_page_are_json() {
     // The differences 5, 15 and -15 are coded as 10, 30 and 29; the largest number is 20.
     assert!(heads.contains(&serde_json::json!(["gapFrom", 1, 1, 1, 3])), "{heads:?}");
     assert_eq!(data["hazards"], serde_json::json!([[0, 1]]));
-    let names: Vec<_> = data["rows"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
-    assert_eq!(names, ["upload", "compute", "stream 0", "stream 1", "host thread 0"]);
+    assert_eq!(row_names(&data), ["upload", "compute", "stream 0", "stream 1", "host thread 0"]);
+}
+
+/// A page of a run over files, which reads from 5 to 12, writes from 40 to 50, and synchronizes
+/// from 50 to 60.
+fn page_of_files(ops: &[Op], limit: Limit) -> Page<'_> {
+    let worked = |engine, busy: Range<u64>| {
+        let busy = Union::of([busy]);
+        HostWorked { engine, busy, waited_for: Union::default() }
+    };
+    let host = vec![
+        worked(HostEngine::Reader, 5..12),
+        worked(HostEngine::Writer, 40..50),
+        worked(HostEngine::Sync, 50..60),
+    ];
+    let settings = Settings { window: Some(5..60), host, ..Settings::default() };
+    let mut summary = summarize(ops, &Dag::new(ops, Kernels::OneAtATime), &settings, Vec::new());
+    summary.limit = Some(limit);
+    Page { summary: Some(summary), ops: ops.into(), ..Page::default() }
+}
+
+/// A run that the writer limits once had a page without a word about it.
+#[test]
+fn reader_writer_and_sync_have_rows_and_bars() {
+    let ops = sample();
+    let page = page_of_files(&ops, Limit::Host(HostEngine::Writer)).render();
+    let data = data_of(&page);
+    assert_eq!(data["count"], 5, "two operations, and the work of the host");
+    assert_eq!(row_names(&data)[..5], ["reader", "upload", "compute", "writer", "sync"]);
+    // The upload begins while the reader is busy.
+    for (name, exposed, idle) in
+        [("reader", "5 ns", "48 ns"), ("writer", "10 ns", "45 ns"), ("sync", "10 ns", "45 ns")]
+    {
+        let (_, bar) = page.split_once(&format!("<h3>{name}")).expect("a bar");
+        let (bar, _) = bar.split_once("</ul>").unwrap();
+        for part in [format!("exposed <b>{exposed}</b>"), format!("idle <b>{idle}</b>")] {
+            assert!(bar.contains(&part), "{name}: no `{part}` in {bar}");
+        }
+    }
+}
+
+#[test]
+fn an_engine_of_the_host_that_limits_is_marked() {
+    let ops = sample();
+    for (limit, marked) in [
+        (Limit::Host(HostEngine::Reader), &["reader"][..]),
+        (Limit::Host(HostEngine::Writer), &["writer"]),
+        (Limit::Host(HostEngine::Sync), &["sync"]),
+        (Limit::Output, &["writer", "sync"]),
+        (Limit::Calls, &[]),
+    ] {
+        let page = page_of_files(&ops, limit).render();
+        let mark = " <span class=\"limit\">limits the run</span>";
+        assert_eq!(page.matches(mark).count(), marked.len(), "{limit:?}");
+        for name in marked {
+            let bar = format!("<div class=\"bar limiting\"><h3>{name}{mark}</h3>");
+            assert!(page.contains(&bar), "{limit:?}: {name} is not marked");
+        }
+    }
 }
 
 #[test]
