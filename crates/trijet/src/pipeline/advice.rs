@@ -275,6 +275,9 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pipeline::report::EngineReport;
+    use crate::pipeline::{Pipeline, rows_of};
+    use crate::stream::{Device, Select};
 
     const WORK: EngineWork =
         EngineWork { reader: 20, copies_and_kernels: [30, 100, 30], writer: 40, chunks: 10 };
@@ -290,5 +293,34 @@ mod tests {
     fn a_faster_engine_saves_time_only_if_it_is_the_busiest() {
         assert_eq!(WORK.without(100), 60);
         assert_eq!(WORK.without(40), 0);
+    }
+
+    /// A traced run of 10 us that waits for its disk for this time, and does nothing else.
+    fn waiting_for_the_disk(sync: u64) -> Report {
+        let device = Device::open(Select::Host(0)).expect("a host device");
+        let mut results: Vec<u8> = Vec::new();
+        let pipeline = Pipeline::on(&device).source(rows_of(vec![0_u8; 80], 10));
+        let report = pipeline.sink(&mut results).run().expect("the pipeline runs");
+        let mut report = report.for_audience(Audience::User);
+        let busy = Nanos(sync);
+        report.engines =
+            vec![EngineReport { name: "sync", busy, isolated: None, contention: None }];
+        (report.elapsed, report.limit) = (Nanos(10_000), None);
+        report
+    }
+
+    /// The largest cost of short runs once had no cause and no advice.
+    #[test]
+    fn a_run_that_waits_for_its_disk_for_a_hundredth_of_its_time_is_told_of_no_sync() {
+        for sync in [100, 101, 9_999, 10_000] {
+            let report = waiting_for_the_disk(sync);
+            let [advice] = &report.advice()[..] else { panic!("{:?}", report.advice()) };
+            assert_eq!((advice.change, advice.saves), (Change::NoSync, Nanos(sync)));
+            assert!(advice.text.contains("--no-sync"), "{advice}");
+            assert!(report.brief().ends_with(&format!("to do: {advice}")), "{}", report.brief());
+        }
+        for sync in [0, 99] {
+            assert_eq!(waiting_for_the_disk(sync).advice(), [], "{sync} ns of 10 us");
+        }
     }
 }
