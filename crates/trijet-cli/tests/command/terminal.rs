@@ -10,21 +10,29 @@ use std::process::Stdio;
 /// The widths of terminals that people have.
 const WIDTHS: [u16; 3] = [80, 100, 160];
 
-/// The stream of the command that is a terminal. The other stream is discarded.
+/// The streams of the command that are a terminal. The other stream is discarded.
 #[derive(Clone, Copy)]
 enum Shown {
     Out,
     Err,
+    Both,
 }
 
 /// The output of the command on a terminal of this width with colours. The colours are removed.
 fn on_terminal(workdir: &Workdir, columns: u16, shown: Shown, args: &[&str]) -> String {
+    let text = sent(workdir, columns, shown, args);
+    anstream::adapter::strip_str(&text).to_string().replace("\r\n", "\n")
+}
+
+/// Everything that the command sends to a terminal of this width.
+fn sent(workdir: &Workdir, columns: u16, shown: Shown, args: &[&str]) -> String {
     let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let terminal = openpty(Some(&size), None).unwrap();
     let mut command = workdir.command(args);
     match shown {
         Shown::Out => command.stdout(terminal.slave).stderr(Stdio::null()),
         Shown::Err => command.stderr(terminal.slave).stdout(Stdio::null()),
+        Shown::Both => command.stdout(terminal.slave.try_clone().unwrap()).stderr(terminal.slave),
     };
     let mut child = command.env("TERM", "xterm").spawn().unwrap();
     // This drops the last copy of the command's end here, so the reading ends when the command
@@ -35,8 +43,23 @@ fn on_terminal(workdir: &Workdir, columns: u16, shown: Shown, args: &[&str]) -> 
     // The end of a terminal is an error.
     let _end = terminal.read_to_end(&mut bytes);
     child.wait().unwrap();
-    let text = String::from_utf8(bytes).unwrap();
-    anstream::adapter::strip_str(&text).to_string().replace("\r\n", "\n")
+    String::from_utf8(bytes).unwrap()
+}
+
+/// The lines that a terminal shows after this text.
+fn remaining(text: &str) -> Vec<String> {
+    let line = |line: &str| {
+        let (_, shown) = line.rsplit_once("\x1b[2K").unwrap_or(("", line));
+        let shown = anstream::adapter::strip_str(shown).to_string();
+        let mut cells = Vec::new();
+        // After a return, characters cover those that are there.
+        for part in shown.split('\r') {
+            let covered = part.chars().count().min(cells.len());
+            cells.splice(..covered, part.chars());
+        }
+        String::from_iter(cells)
+    };
+    text.split("\r\n").map(line).collect()
 }
 
 /// Asserts that all lines fit into the width.
@@ -85,6 +108,39 @@ fn a_template_has_lines_of_80_columns() {
     let workdir = Workdir::new();
     for kind in ["element", "halo"] {
         fits(80, &workdir.trijet(&["map", "--kernel-template", kind]).done());
+    }
+}
+
+/// Whether a progress bar draws this character: a part of the bar, or the dots that move beside it.
+fn is_of_bar(c: char) -> bool {
+    matches!(c, '\u{2580}'..='\u{259f}' | '\u{2800}'..='\u{28ff}')
+}
+
+#[test]
+fn a_terminal_shows_what_is_not_cleared_or_covered() {
+    assert_eq!(remaining("one\r\x1b[2Ktwo\r\n"), ["two", ""]);
+    assert_eq!(remaining("\x1b[1mone\x1b[0m two\rten\r\nthree"), ["ten two", "three"]);
+    assert_eq!(remaining("a bar\r\nthe result"), ["a bar", "the result"]);
+}
+
+/// A bar of `overlap` once stayed above the result.
+#[test]
+fn no_progress_bar_stays_on_the_terminal() {
+    let workdir = Workdir::new();
+    let overlap = ["overlap", "--device=host", "--radius=1", "--size=2MiB", "--repeats=1"];
+    for (more, words) in [
+        (&[][..], "limited by"),
+        (&["--json"], "\"version\": 1"),
+        (&["--drop-wait=1", "--overwrite"], "error[RACE/"),
+        // It fails after its last step.
+        (&["--drop-wait=100000", "--overwrite"], "no wait 100000"),
+    ] {
+        let sent = sent(&workdir, 160, Shown::Both, &[&overlap, more].concat());
+        assert!(sent.contains(is_of_bar), "{more:?}: no bar was shown: {sent}");
+        let lines = remaining(&sent);
+        let stale = lines.iter().find(|line| line.contains(is_of_bar) || line.contains("0/0"));
+        assert_eq!(stale, None, "{more:?}: {lines:#?}");
+        assert!(lines.iter().any(|line| line.contains(words)), "{more:?}: {lines:#?}");
     }
 }
 
