@@ -179,6 +179,12 @@ fn leaving_out_a_wait_damages_the_result_or_the_order_of_the_model_is_right_with
             assert!(!printed.contains(word), "`{word}` in {printed}");
         }
         assert!(printed.contains(" does not wait for the "), "{printed}");
+        // The streams have the names that they have in a ledger of the run.
+        let race = printed.lines().find(|line| line.starts_with("error[RACE/"));
+        let race = race.unwrap_or_else(|| panic!("no race in {printed}"));
+        let on = |name: &str| race.contains(&format!(" on `{name}`"));
+        let named = ["upload", "compute", "download"].into_iter().filter(|name| on(name)).count();
+        assert!(named == 2 && !printed.contains(" stream 0"), "{printed}");
         if workdir.exists(&picture) {
             assert!(
                 printed.contains("pixels are wrong") && printed.contains(&picture),
@@ -223,6 +229,8 @@ fn damage_as_json_has_the_number_of_wrong_pixels() {
     assert!(wrong > 0, "a median that does not wait for its upload: {value:#}");
     assert_eq!(value["picture"].as_str(), Some("damaged.png"));
     assert!(value["findings"][0]["class"].as_str().unwrap().starts_with("RACE/"), "{value:#}");
+    let streams = ["first", "second"].map(|party| &value["findings"][0][party]["stream_name"]);
+    assert_eq!(streams, ["upload", "compute"], "{value:#}");
     assert_eq!(decode(&workdir.path("damaged.png")).len(), 64 * 512, "as wide as the stack");
 }
 
