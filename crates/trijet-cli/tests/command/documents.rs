@@ -163,3 +163,26 @@ fn every_example_of_the_help_runs() {
     assert!(lines.len() > 10, "{lines:?}");
     check(&workdir, &lines);
 }
+
+/// The blocks of text in a document.
+fn blocks(text: &str) -> impl Iterator<Item = &str> {
+    text.split("\n```text\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0))
+}
+
+/// A summary in a document once named another chunk than the command did.
+#[test]
+fn the_summaries_of_the_documents_are_those_that_the_command_prints() {
+    let call = ["overlap", "--size", "8MiB", "--device", "host", "--report", "full"];
+    let printed = Workdir::new().trijet(&call).done();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (document, lines) in [("docs/timeline.md", 10), ("docs/metrics.md", 1)] {
+        let text = fs::read_to_string(root.join(document)).unwrap();
+        let block = blocks(&text).find(|block| block.starts_with("limits: "));
+        let block = block.unwrap_or_else(|| panic!("{document} has no summary"));
+        assert!(block.lines().count() >= lines, "{document}: {block}");
+        assert!(
+            printed.contains(&format!("\n{block}")),
+            "{document} has\n{block}\nand not\n{printed}"
+        );
+    }
+}
