@@ -107,11 +107,15 @@ impl Command {
 
 /// The version, with the commit if it is known.
 fn version() -> &'static str {
-    static VERSION: LazyLock<String> = LazyLock::new(|| match COMMIT {
+    static VERSION: LazyLock<String> = LazyLock::new(|| version_of(COMMIT));
+    &VERSION
+}
+
+fn version_of(commit: &str) -> String {
+    match commit {
         "unknown" => env!("CARGO_PKG_VERSION").to_owned(),
         commit => format!("{} ({commit})", env!("CARGO_PKG_VERSION")),
-    });
-    &VERSION
+    }
 }
 
 /// Prints help, the version or wrong usage, and ends the process: with status 1 if help or version
@@ -392,4 +396,18 @@ pub(crate) struct DoctorOptions {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) check: LiveCheck,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_has_the_commit_if_it_is_known() {
+        let number = env!("CARGO_PKG_VERSION");
+        assert_eq!(version_of("unknown"), number);
+        assert_eq!(version_of("1f0c-dirty"), format!("{number} (1f0c-dirty)"));
+        let shown = Options::command().get_version().map(str::to_owned);
+        assert_eq!(shown, Some(version_of(COMMIT)));
+    }
 }

@@ -1,6 +1,8 @@
 //! `trijet bench` on the host device.
 
 use crate::workdir::{Ran, Workdir};
+use std::path::Path;
+use std::process::Command;
 use trijet_bench::benchmarks::BENCHMARKS;
 use trijet_bench::results::HEADER;
 
@@ -130,4 +132,45 @@ fn results_are_a_table_or_rows_of_csv_or_json() {
     let json = workdir.trijet(&[&call[..], &["--json"]].concat()).json();
     assert_eq!(json["rows"].as_array().unwrap().len(), csv.lines().count() - 1);
     assert_eq!(printed.lines().count(), csv.lines().count() - 1 + 4, "{printed}");
+}
+
+/// The commit that the build script of the benchmarks finds in a build of this profile, if it finds one.
+fn commit_found(workdir: &Workdir, profile: &str, more: &[(&str, &str)]) -> Option<String> {
+    let mut script = Command::new(workdir.path("script"));
+    script.env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "PATH"));
+    script.env("CARGO_MANIFEST_DIR", workdir.path("clone/bench")).env("PROFILE", profile);
+    let printed = Ran::from(script.envs(more.iter().copied()).output().unwrap()).done();
+    let found = |line: &str| Some(line.strip_prefix("cargo::rustc-env=TRIJET_COMMIT=")?.to_owned());
+    printed.lines().find_map(found)
+}
+
+/// The rows of a release build, and its version, once had no commit.
+#[test]
+fn a_release_build_of_a_clone_knows_its_commit() {
+    let workdir = Workdir::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trijet-bench/build.rs");
+    std::fs::create_dir_all(workdir.path("clone/bench")).unwrap();
+    std::fs::copy(&source, workdir.path("clone/bench/build.rs")).unwrap();
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut compiler = Command::new(Path::new(&cargo).with_file_name("rustc"));
+    compiler.args(["--edition=2024", "-o"]).arg(workdir.path("script")).arg(source);
+    assert!(compiler.status().unwrap().success());
+    let git = |args: &[&str]| {
+        let mut git = Command::new("git");
+        git.env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "PATH"));
+        git.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(args);
+        Ran::from(git.current_dir(workdir.path("clone")).output().unwrap()).done()
+    };
+    assert_eq!(commit_found(&workdir, "release", &[]), None, "there is no clone");
+    git(&["init", "--quiet"]);
+    git(&["commit", "--quiet", "--allow-empty", "--message=one"]);
+    assert_eq!(commit_found(&workdir, "release", &[]), None, "a package within a clone");
+    git(&["add", "bench"]);
+    git(&["commit", "--quiet", "--message=two"]);
+    let commit = git(&["rev-parse", "HEAD"]).trim().to_owned();
+    assert_eq!(commit_found(&workdir, "release", &[]), Some(commit.clone()));
+    assert_eq!(commit_found(&workdir, "debug", &[]), None);
+    assert_eq!(commit_found(&workdir, "debug", &[("TRIJET_COMMIT", "x")]), Some("x".into()));
+    workdir.file("clone/new.rs", b"");
+    assert_eq!(commit_found(&workdir, "release", &[]), Some(format!("{commit}-dirty")));
 }
