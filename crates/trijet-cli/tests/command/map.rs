@@ -187,6 +187,24 @@ fn a_report_has_the_slots_that_the_run_needs() {
     assert_eq!(json["slots"], 6);
 }
 
+/// The report of a good run once had fourteen lines, which only its authors understood.
+#[test]
+fn a_report_has_at_most_five_lines_and_every_figure_only_if_it_is_asked_for() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[64, 64], &noise(4096, 3));
+    let call = |out, more: &[&str]| {
+        workdir.map(&[&["in.npy", "-o", out, "--op=median"], more].concat()).done()
+    };
+    let figures = ["cold:", "ordering:", "critical path:", "engine ", "slots:"];
+    for (out, more) in [("a.npy", &[][..]), ("b.npy", &["--report=short"])] {
+        let text = call(out, more);
+        assert!((1..=5).contains(&text.lines().count()), "{text}");
+        assert!(!figures.iter().any(|figure| text.contains(figure)), "{text}");
+    }
+    let full = call("c.npy", &["--report=full"]);
+    assert!(figures.iter().all(|figure| full.contains(figure)), "{full}");
+}
+
 /// `scans.d/` once was a file without a header.
 #[test]
 fn a_slash_at_the_end_names_a_folder() {
