@@ -1,5 +1,5 @@
-//! `browser`: opens timeline pages in a headless browser. A script uses each page as a reader
-//! would, and reports every check that fails.
+//! `browser`: opens pages of timelines and of a replay in a headless browser. A script uses each
+//! page as a reader would, and reports every check that fails.
 //!
 //! The tests `timeline` and `program_page` write the pages. Without Chromium the task prints
 //! SKIPPED. It saves pictures of the pages to `target/browser`.
@@ -25,9 +25,24 @@ const CHECK: &str = include_str!("browser/check.js");
 /// The script that uses the page of a traced program.
 const PROGRAM: &str = include_str!("browser/program.js");
 
-/// The names of the pages that are checked, each with its script.
-const CHECKED: [(&str, &str); 4] =
-    [("pipeline", CHECK), ("large", CHECK), ("program", PROGRAM), ("huge", PROGRAM)];
+/// The script that measures the page of a replay.
+const REPLAY: &str = include_str!("browser/replay.js");
+
+/// A page that is checked by a script.
+struct CheckedPage {
+    name: &'static str,
+    script: &'static str,
+    /// The width of its window in pixels, if it is less than a browser's least.
+    narrow: Option<u32>,
+}
+
+const CHECKED: [CheckedPage; 5] = [
+    CheckedPage { name: "pipeline", script: CHECK, narrow: None },
+    CheckedPage { name: "large", script: CHECK, narrow: None },
+    CheckedPage { name: "program", script: PROGRAM, narrow: None },
+    CheckedPage { name: "huge", script: PROGRAM, narrow: None },
+    CheckedPage { name: "replay", script: REPLAY, narrow: Some(390) },
+];
 /// Maximum time for opening and checking a page.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// The prefix of each line of the scripts' reports.
@@ -82,8 +97,8 @@ pub(crate) fn run() -> Result<()> {
     let folder = target().join("browser");
     fs::create_dir_all(&folder)?;
     let mut failed = false;
-    for (name, script) in CHECKED {
-        failed |= !check_page(browser, &folder, name, script)?;
+    for checked in &CHECKED {
+        failed |= !check_page(browser, &folder, checked)?;
     }
     // Without scripts a browser shows the content of `noscript`.
     let page = page("pipeline")?;
@@ -166,14 +181,23 @@ fn console(browser: &str, file: &Path) -> Result<Vec<String>> {
 }
 
 /// Checks a page and prints the checks that fail. Returns whether all of them hold.
-fn check_page(browser: &str, folder: &Path, name: &str, script: &str) -> Result<bool> {
+fn check_page(browser: &str, folder: &Path, checked: &CheckedPage) -> Result<bool> {
+    let CheckedPage { name, script, narrow } = checked;
     let plain = page(name)?;
     let size = plain.len();
     let checked = plain
         .replacen("<head>", &format!("<head><script>{BEFORE}</script>"), 1)
         .replacen("</body>", &format!("<script>{script}</script></body>"), 1);
-    let file = folder.join(format!("{name}-checked.html"));
+    let mut file = folder.join(format!("{name}-checked.html"));
     fs::write(&file, checked)?;
+    if let Some(width) = narrow {
+        let frame = format!(
+            "<!doctype html><iframe src=\"{name}-checked.html\" width=\"{width}\" height=\"800\" \
+             style=\"border: 0\"></iframe>"
+        );
+        file = folder.join(format!("{name}-narrow.html"));
+        fs::write(&file, frame)?;
+    }
     let lines = console(browser, &file)?;
     let (report, other): (Vec<&String>, Vec<&String>) =
         lines.iter().partition(|line| line.starts_with(LINE));

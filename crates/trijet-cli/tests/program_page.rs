@@ -1,7 +1,8 @@
-//! Pages of traced programs. The test program keeps them in cargo's folder for tests, where
-//! `cargo xtask browser` opens them.
+//! Pages of traced programs, and of a replay. The test program keeps them in cargo's folder for tests,
+//! where `cargo xtask browser` opens them.
 
 use std::path::Path;
+use std::process::Command;
 use trijet::Nanos;
 use trijet::trace::activity::{
     Activity, ActivityKind, Api, ContextInfo, CopyDirection, End, MemoryKind, NameId, OverheadKind,
@@ -297,4 +298,23 @@ fn a_page_of_many_threads_shows_the_engines_and_says_what_it_leaves_out() {
     assert!(page.contains("\"name\":\"kernels\"") && page.contains("\"name\":\"communication\""));
     // 1001 threads and 3 streams, for 600 tracks.
     assert!(page.contains("404 streams and threads have no row."), "the remark");
+}
+
+/// A trace with an allocation that one allocator refuses, so that the page has all its parts.
+#[test]
+fn a_page_of_a_replay_is_kept_for_the_browser() {
+    let mib = 1 << 20;
+    let mut trace = "Action,Pointer,Size,Stream\n".to_owned();
+    trace.extend((0..10).map(|number| format!("allocate,{number},{},{}\n", 2 * mib, number % 3)));
+    trace.extend((0..10).step_by(2).map(|number| format!("free,{number},,0\n")));
+    trace += &format!("allocate,10,{},0\n", 5 * mib);
+    let folder = tempfile::tempdir().unwrap();
+    let name = "allocations_of_a_training_with_a_name_that_is_long.csv";
+    std::fs::write(folder.path().join(name), trace).unwrap();
+    let mut replay = Command::new(env!("CARGO_BIN_EXE_trijet"));
+    replay.args(["replay", name, "--device", "host", "--limit", "20MiB", "-o", "replay.html"]);
+    let replay = replay.env_clear().env("TRIJET_LIBCUDA", "/nonexistent/libcuda.so.1");
+    let ran = replay.current_dir(folder.path()).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    keep("replay.html", &std::fs::read(folder.path().join("replay.html")).unwrap());
 }

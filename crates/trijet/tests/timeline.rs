@@ -127,10 +127,13 @@ fn a_report_prints_the_figures_of_its_summary() {
     assert!(text.lines().count() <= 25, "{text}");
 }
 
+/// The start of the first invented operation, in nanoseconds after the start of the run.
+const FIRST: u64 = 20_000_000;
+
 /// `count` invented operations of chunks that pass through three engines, with jitter.
 fn synthetic(count: usize, seed: u64) -> Vec<Op> {
     let mut prng = Prng::new(seed);
-    let mut free = [0_u64; 3];
+    let mut free = [FIRST; 3];
     let mut ops = Vec::new();
     let engines = [Engine::Upload, Engine::Compute, Engine::Download];
     for chunk in 0.. {
@@ -183,7 +186,10 @@ fn made(
 /// A page of invented operations, computed from them like any other page.
 fn page(ops: &[Op]) -> Page<'_> {
     let dag = Dag::new(ops, Kernels::OneAtATime);
-    let settings = Settings { hazards: Some(1), ..Settings::default() };
+    // The run begins before the first operation, and ends after the last one.
+    let end = ops.iter().filter_map(|op| op.times).map(|times| times.end.0 + FIRST).max();
+    let window = end.map(|end| 0..end);
+    let settings = Settings { window, hazards: Some(1), ..Settings::default() };
     let summary = summarize(ops, &dag, &settings, lints(ops, &dag, None));
     let text = "error[RACE/RAW]: made up, as everything on this page\n".to_owned();
     let kernel = |chunk| {

@@ -63,6 +63,38 @@ check('the whole run is shown at first', () =>
   rows.filter(row => row.kind === 'engine').every(row =>
     state.from <= row.begin[0] && row.end[row.ops.length - 1] <= state.to));
 
+// The start and the end of the run: those of the idle times before the first and after the last operation.
+const ends = [...document.querySelectorAll('.losses a[href^="#t="]')].map(link => link.hash.slice(3).split(',').map(Number));
+const began = Math.min(...ends.map(([from]) => from)), ended = Math.max(...ends.map(([, to]) => to));
+// The texts that a drawing writes, each with its place.
+function texts() {
+  const pen = CanvasRenderingContext2D.prototype, own = pen.fillText, written = [];
+  pen.fillText = function (text, x, y) {
+    if (this.canvas === sheet) written.push({ text, x, y });
+    return own.apply(this, arguments);
+  };
+  draw();
+  pen.fillText = own;
+  return written;
+}
+check('the whole run has what precedes its first operation and follows its last one', () => {
+  const engines = rows.filter(row => row.kind === 'engine');
+  const first = Math.min(...engines.map(row => row.begin[0])), last = Math.max(...engines.map(row => row.end[row.ops.length - 1]));
+  press('f');
+  // The large page is of a run that begins long before, and ends long after.
+  const apart = count < 1e4 ? began <= first && last <= ended : first - began > span() / 20 && ended - last > span() / 20;
+  return apart && state.from <= began && ended <= state.to && span() < (ended - began) * 1.05 ||
+    [began, first, last, ended, state.from, state.to];
+});
+check('the axis begins with the run', () => {
+  press('f');
+  press('a');
+  const zeros = texts().filter(({ text, y }) => y < 26 && /^0(\.0+)? /.test(text));
+  const x = 132 + (began - state.from) / span() * (sheet.clientWidth - 132);
+  press('f');
+  return zeros.length === 1 && Math.abs(zeros[0].x - x) < 2 || [zeros, x];
+});
+
 check('W zooms in, S out, about the middle', () => {
   const before = span(), centre = (state.from + state.to) / 2;
   press('w');
@@ -117,7 +149,18 @@ check('the pointer over an operation shows its card', () => {
   const text = by('card').textContent;
   return !by('card').hidden && text.includes(`#${compute.ops[place]} `) && text.includes('ran') && text.includes('from its call to its begin') || text;
 });
+check('the wheel hides the card of what was under the pointer', () => {
+  goTo(place);
+  const [x, y] = middle(compute, place);
+  point('pointermove', x, y);
+  const shown = !by('card').hidden && state.hover === compute.ops[place];
+  roll(-200, x);
+  const left = [by('card').hidden, state.hover];
+  press('f');
+  return shown && left[0] && left[1] === -1 || [shown, left];
+});
 check('a click selects it and says what it follows', () => {
+  goTo(place);
   point('pointerdown', ...middle(compute, place));
   point('pointerup', ...middle(compute, place));
   const text = by('detail').textContent;
@@ -206,6 +249,23 @@ check('Enter goes from match to match', () => {
   press('Enter', by('search'));
   const second = state.selected;
   return state.matches[first] === 1 && state.matches[second] === 1 && first !== second || [first, second];
+});
+check('Enter after a paste goes to a match of the new text', () => {
+  const match = text => { type(text); return state.matches.slice(); };
+  const [pasted, before] = [match('chunk 9'), match('chunk 3')];
+  by('search').value = 'chunk 9';
+  press('Enter', by('search'));
+  const found = state.selected;
+  type('chunk 7');
+  return pasted[found] === 1 && before[found] === 0 || found;
+});
+check('a match is zoomed to', () => {
+  press('Escape', document.body);
+  press('f', document.body);
+  press('Enter', by('search'));
+  const row = state.rows.find(row => row.ops.includes(state.selected));
+  const n = row.ops.indexOf(state.selected), wide = (row.end[n] - row.begin[n]) / span() * (sheet.clientWidth - 132);
+  return wide >= 12 && state.from <= row.begin[n] && row.end[n] <= state.to || [wide, state.from, state.to];
 });
 check('what does not match fades', () => {
   press('f', document.body);

@@ -63,6 +63,13 @@ timelineReady.then(async () => {
   const searched = performance.now() - searching;
   window.setTimeout = own;
   check('the search finds operations', state.matchCount > 100 || state.matchCount);
+  press('Escape');
+  by('search').value = 'gemm';
+  by('search').dispatchEvent(new Event('input', { bubbles: true }));
+  by('search').dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true }));
+  while (!/operation/.test(by('found').textContent)) await new Promise(done => own(done));
+  check('Enter during a search goes to a match when the search is over',
+    state.matches[state.selected] === 1 && /gemm/.test(window.timeline.label(state.selected)) || state.selected);
   const fading = performance.now();
   draw();
   frames.push(performance.now() - fading);
