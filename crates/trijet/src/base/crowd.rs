@@ -7,8 +7,6 @@
 //! - more streams than queues had operations in a row, because only these hold a queue,
 //! - for at least half of all such waiting exactly as many kernels ran as there are queues, and
 //! - for at most a tenth of it fewer ran.
-//!
-//! Imports: `base`. Imported by: `check`.
 #![forbid(unsafe_code)]
 
 use crate::base::span::Union;

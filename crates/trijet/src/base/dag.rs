@@ -15,8 +15,6 @@
 //! out and counted if the clocks contradict it: the end of its first node was measured later than
 //! the end of its second. The time to build the graph is linear in the number of entries, except
 //! for sorting them.
-//!
-//! Imports: `base`. Imported by: `trace`, `check`.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 

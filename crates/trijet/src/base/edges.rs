@@ -26,8 +26,6 @@
 //!
 //! The ordering of the library, the host device and the judge of the tests must not use this
 //! module: they would repeat a mistake in it instead of showing it.
-//!
-//! Imports: `base`. Imported by: `base::dag`, `check`.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 

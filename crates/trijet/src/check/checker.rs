@@ -1,6 +1,4 @@
 //! The state of a check: the order so far, and the accesses that a later entry may conflict with.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::explain::{ConflictingPair, Context, find};

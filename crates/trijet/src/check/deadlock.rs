@@ -1,6 +1,4 @@
 //! Findings about waits for signals that may never end.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::explain::{Context, find};

@@ -1,7 +1,5 @@
 //! Findings about events: unordered calls of two threads about one event, and waits for an event
 //! that was never recorded.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::explain::{Context, find};

@@ -1,6 +1,4 @@
 //! Explanations of a conflict: the order that is known, why it is not enough, and what to change.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::hazard::{Conflict, FindingClass, Party};

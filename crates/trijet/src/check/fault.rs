@@ -1,7 +1,5 @@
 //! The finding about the loss of a context: the operation that failed or the operations that may
 //! have failed, and the host functions that will never run.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::explain::{Context, find};

@@ -1,6 +1,4 @@
 //! Findings, and their classes.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{BlockId, DeviceId, Position};

@@ -1,7 +1,5 @@
 //! Waits that come too late: a wait after a conflict that would have ordered the two accesses if it
 //! had come before the second one.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::explain::Context;

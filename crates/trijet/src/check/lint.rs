@@ -4,8 +4,6 @@
 //! does not. A warning states the maximum time that its fix can save. The comment of the rule has
 //! the formula, whose inputs are measured intervals. The savings of several rules overlap, so they
 //! do not add up. A rule does not guess: if the ledger lacks what it needs, it does not warn.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 mod copies;

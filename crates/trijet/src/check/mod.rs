@@ -32,8 +32,6 @@
 //! assert!(verdict.is_clean(), "{verdict}");
 //! # Ok::<(), trijet::Error>(())
 //! ```
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 

@@ -1,6 +1,4 @@
 //! Names of streams, allocations and events, as reports print them.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::hazard::Party;

@@ -1,7 +1,5 @@
 //! Names that the program gave to streams, allocations and events, as the trace has them. The names
 //! in the options take precedence.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::names::Names;

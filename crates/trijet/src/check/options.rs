@@ -1,6 +1,4 @@
 //! Options of a check.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::names::Names;

@@ -6,8 +6,6 @@
 //! guarantees add to a clock (laws A1 to A19, A31, A38, A44). With [`Assume::DriverObserved`] the
 //! edges that one driver was observed to keep add to it too. The beliefs of the library about the
 //! order are in `thread_known` and in the position that a wait names. They are not used.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 mod begun;

@@ -1,7 +1,5 @@
 //! Text of findings and verdicts. The lines of a report and their order are stable. The `[key]`
 //! line is for programs that filter reports.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::hazard::{Conflict, Finding, FindingClass, Party, Severity};

@@ -7,8 +7,6 @@
 //! block. The memory of a heap is the exception. There the library orders the uses of an allocation
 //! after the uses of earlier allocations of the same bytes, so a block of a heap inherits their
 //! last uses.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::order::Stamp;

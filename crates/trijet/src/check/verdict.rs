@@ -1,6 +1,4 @@
 //! The result of a check.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::hazard::{Finding, Severity};

@@ -4,8 +4,6 @@
 //! that it had read. One replay keeps the order of the trace. The other one moves the first
 //! operation of the race, and all that follows it, to the place after the second operation. The
 //! laws allow that order, because the second operation does not follow the first.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::hazard::{Conflict, Finding, Witness};

@@ -5,7 +5,7 @@
 //! race. The guards of page-locked memory that users hold take no lock: they rely on the ordering,
 //! see `memory::pinned`.
 //!
-//! Imports: `base`. The only unsafe code of the host device.
+//! This file has the only unsafe code of the host device.
 
 use crate::base::ledger::Mode;
 use smallvec::SmallVec;

@@ -9,8 +9,6 @@
 //! The lock of a heap is never held during a call of the driver. If a thread frees memory while
 //! another thread has the lock, it leaves the block in a list. The next owner of the lock empties
 //! the list.
-//!
-//! Imports: `base`, `device`.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 

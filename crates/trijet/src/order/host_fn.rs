@@ -13,8 +13,6 @@
 //!
 //! A child of `fork` must not call the driver either. The calls are refused at the same place, and
 //! pending closures leak there.
-//!
-//! Imports: `base`, `device`, `log`.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};

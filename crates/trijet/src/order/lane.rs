@@ -22,8 +22,6 @@
 //! one, its last operation is recorded: a consumer of that operation must not follow the host
 //! function (S5). Marks name the host functions that they stand for. The driver is not asked what
 //! it has completed meanwhile, because the answer depends on timing.
-//!
-//! Imports: `base`, `device`, `log`.
 #![forbid(unsafe_code)]
 
 use super::gate::{Gate, GateStream};

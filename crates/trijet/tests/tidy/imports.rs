@@ -121,6 +121,33 @@ fn imports(file: &File) -> Vec<Finding> {
         .collect()
 }
 
+/// Lines of documentation that list imports. The code shows them, and readers of rustdoc do not know
+/// the modules.
+fn documented_imports(file: &File) -> Vec<Finding> {
+    let text = |line: &str| {
+        let line = line.trim_start();
+        Some(line.strip_prefix("//!").or_else(|| line.strip_prefix("///"))?.trim_start().to_owned())
+    };
+    let is_list = |text: &str| text.starts_with("Imports: ") || text.starts_with("Imported by: ");
+    let lines = file.text.lines().zip(1..).filter(|_| file.is_rust());
+    let found = lines.filter(|(line, _)| text(line).is_some_and(|text| is_list(&text)));
+    found.map(|(_, n)| file.finding(n, "the code has the imports")).collect()
+}
+
+#[test]
+fn no_documentation_lists_imports() {
+    let findings: Vec<Finding> = files().iter().flat_map(documented_imports).collect();
+    demand_none("no documentation lists imports", &findings);
+}
+
+#[test]
+fn a_list_of_imports_in_documentation_is_found() {
+    let text = "//! A module.\n//!\n//! Imports: `base`.\n// Imports: what is public.\n\
+                \x20   /// Imported by: `check`.\nlet imports = \"Imports: \";\n";
+    let bad = File::new("crates/trijet/src/check/lint.rs", text);
+    assert_eq!(lines(&documented_imports(&bad)), [3, 5]);
+}
+
 /// The table of the floors in CONTRIBUTING.md, the upper floors first.
 fn floor_table() -> String {
     let mut floors: Vec<u8> = FLOORS.iter().map(|&(_, floor)| floor).collect();

@@ -1,6 +1,4 @@
 //! A call that has begun and may wait, with the number that its stream had then.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::clock::StampClock;

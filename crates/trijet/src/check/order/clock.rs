@@ -3,8 +3,6 @@
 //! The *sure* part follows from documented edges, whatever the timing of the host. The *seen* part
 //! follows from the timing of this run: one thread records an event, another one waits for it, and
 //! nothing orders the two calls (law A45). Every edge passes on both parts.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use crate::base::edges::{Edge, Past};

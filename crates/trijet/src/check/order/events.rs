@@ -4,8 +4,6 @@
 //! Two threads use one event. One records it, and the other records it, waits for it, queries it or
 //! synchronises with it. Such a pair of calls is *in doubt*, unless the later call follows the
 //! earlier one in every run. The order that results from a pair in doubt is true of this run only.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::clock::{Stamp, StampClock};

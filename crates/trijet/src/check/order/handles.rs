@@ -4,8 +4,6 @@
 //! first handle belongs to the thread or host function that made the signal. A clone that was never
 //! used may have been moved to any thread, and so may a handle whose last user has ended. Nothing
 //! is known of the handles of a signal that was made before the trace began.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use crate::base::id::Position;

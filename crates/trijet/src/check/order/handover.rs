@@ -6,8 +6,6 @@
 //!
 //! A host function may set a signal, wait or return before the entry of its enqueue call is in the
 //! ledger. Such an act is kept, and applied when that entry comes.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::clock::{Stamp, StampClock};

@@ -1,6 +1,4 @@
 //! The streams and the host threads, each with what it follows or knows to be complete.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::begun::Begun;

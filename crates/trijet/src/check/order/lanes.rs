@@ -4,8 +4,6 @@
 //! stream does not follow the work of a former one, but continued numbers state that it does. So a
 //! stream continues them only if the thread that creates it knows all that work to be complete, or
 //! if nothing that is kept names that work.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::clock::{Components, Stamp, StampClock};

@@ -8,8 +8,6 @@
 //! For each such block, a map from byte ranges keeps the last exclusive use, and the last shared
 //! use of each thread since. A use is a snapshot of what its thread knew. All uses of a thread
 //! share one snapshot until the thread learns more.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::clock::Stamp;

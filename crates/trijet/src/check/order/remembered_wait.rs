@@ -1,6 +1,4 @@
 //! Waits of a stream or a thread, as they are kept for explanations.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::clock::Stamp;

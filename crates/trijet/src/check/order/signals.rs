@@ -4,8 +4,6 @@
 //! A set that comes only after the wait has ended can never answer it. And if a host function waits
 //! for a signal that another host function sets, the waiting one may run first and keep the other
 //! one from running, because the driver may run host functions one after the other (law A28).
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::clock::{Stamp, StampClock};

@@ -1,6 +1,4 @@
 //! A shared snapshot of what a thread knew at a call.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::clock::{Stamp, StampClock};

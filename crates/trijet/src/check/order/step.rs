@@ -1,6 +1,4 @@
 //! The position of an entry in the order.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::clock::{NONE, Stamp};

@@ -11,8 +11,6 @@
 //! A wait with a limit ends without an answer, so only waits without a limit can hang. The loop
 //! runs twice: over the waits without a limit, to find those that hang, and over all waits, to find
 //! those that only a limit ends.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::handles::Holder;

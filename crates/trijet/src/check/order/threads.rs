@@ -1,8 +1,6 @@
 //! Host threads, and what each of them knows to be complete.
 //!
 //! The start of a thread orders nothing, except with [`Mode::OneStartsAll`]. Neither does a join.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::begun::Begun;

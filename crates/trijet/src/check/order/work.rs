@@ -1,6 +1,4 @@
 //! Work of streams: the past of each operation, and what its thread knows when its call returns.
-//!
-//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::begun::Begun;
