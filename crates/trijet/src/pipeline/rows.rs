@@ -246,14 +246,26 @@ where
 /// Appends the results. After an error, the vector holds the rows that were finished before the
 /// error.
 ///
+/// A run refuses rows of another element type than `T`. But `u8` stands for plain bytes: a
+/// `Vec<u8>` takes rows of any type as their bytes, and a vector of any type takes rows of `u8`
+/// that are whole elements.
+///
 /// ```
 /// use trijet::Pipeline;
 /// use trijet::pipeline::rows_of;
-/// use trijet::{Device, Select};
+/// use trijet::{Device, ErrorKind, Select};
 /// let device = Device::open(Select::Host(0))?;
 /// let mut all = vec![7u8];
 /// Pipeline::on(&device).source(rows_of([1u8, 2, 3], 1)).sink(&mut all).run()?;
 /// assert_eq!(all, [7, 1, 2, 3]);
+///
+/// let mut bytes: Vec<u8> = Vec::new();
+/// Pipeline::on(&device).source(rows_of([1.5f32], 1)).sink(&mut bytes).run()?;
+/// assert_eq!(bytes, 1.5f32.to_ne_bytes());
+///
+/// let mut numbers: Vec<u32> = Vec::new();
+/// let refused = Pipeline::on(&device).source(rows_of([1.5f32], 1)).sink(&mut numbers).run();
+/// assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidValue);
 /// # Ok::<(), trijet::Error>(())
 /// ```
 impl<T: Element> Sink for Vec<T> {
@@ -274,7 +286,8 @@ impl<T: Element> Sink for Vec<T> {
 }
 
 /// Puts each row at its index: row 0 at the start of the slice. A run refuses a slice that is too
-/// short for all rows.
+/// short for all rows. Rows of another element type are refused as for a vector, with `u8` for
+/// plain bytes.
 ///
 /// ```
 /// use trijet::Pipeline;
@@ -312,7 +325,7 @@ impl<T: Element> Sink for [T] {
 }
 
 /// A sink that calls a function with the numbers of some rows and their elements, in the order of
-/// the rows.
+/// the rows. Rows of another element type are refused as for a vector, with `u8` for plain bytes.
 ///
 /// ```
 /// use trijet::Pipeline;

@@ -8,6 +8,7 @@ use std::ops::Range;
 /// A target of results. Called in the order of the rows, unless it is [parallel](Sink::parallel).
 ///
 /// A `Vec` is a sink that appends the results. A slice is a sink that puts each row at its index.
+/// Both refuse rows of another element type; with `u8`, they take rows of any type as plain bytes.
 ///
 /// ```
 /// use std::ops::Range;
