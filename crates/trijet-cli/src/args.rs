@@ -88,7 +88,7 @@ impl Command {
     /// Returns what is wrong with the options and names, if this shows without reading a file.
     fn wrong_usage(&self) -> Option<String> {
         match self {
-            Self::Map(options) => options.wrong_name(),
+            Self::Map(options) => options.wrong_report().or_else(|| options.wrong_name()),
             Self::Overlap(options) => options.wrong_name(),
             Self::Trace(options) => options.wrong_page(),
             Self::Replay(options) => options.wrong_name(),

@@ -17,6 +17,17 @@ pub(crate) enum ReportLength {
     Full,
 }
 
+/// The length of the report of `trijet map`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MapReport {
+    /// Nothing on standard output, if all went well. Warnings, errors and progress are printed.
+    None,
+    /// How long it took, what limits, and what to do.
+    Short,
+    /// Every figure of the run.
+    Full,
+}
+
 /// The device to run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeviceName {

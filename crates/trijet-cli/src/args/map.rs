@@ -5,7 +5,7 @@ use super::device::{ONE_OR_ALL, proposing};
 use super::shared::{LiveCheck, existing, timeline_file};
 use crate::ranks::OwnRank;
 use crate::steps::RunSteps;
-use crate::values::{MapDevice, ReportLength, Shape, Slice, bytes, header, memory, shape, slice};
+use crate::values::{MapDevice, MapReport, Shape, Slice, bytes, header, memory, shape, slice};
 use clap::builder::RangedU64ValueParser;
 use clap::{ArgGroup, Args, ValueEnum};
 use std::path::PathBuf;
@@ -149,9 +149,9 @@ pub(crate) struct MapOptions {
     /// PyTorch's traces, .ledger for `trijet check`.
     #[arg(long, value_name = "FILE", value_parser = timeline_file())]
     pub(crate) trace: Option<PathBuf>,
-    /// The report: a few lines, or every figure.
+    /// The report: none, a few lines, or every figure.
     #[arg(long, value_enum, default_value = "short")]
-    pub(crate) report: ReportLength,
+    pub(crate) report: MapReport,
     /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -192,6 +192,15 @@ pub(crate) struct MapOptions {
 }
 
 impl MapOptions {
+    /// Returns what is wrong if an option asks for output that `--report none` leaves out.
+    pub(super) fn wrong_report(&self) -> Option<String> {
+        let asks = [(self.plan, "--plan"), (self.json, "--json")];
+        let (_, option) = asks.into_iter().find(|(is_given, _)| *is_given)?;
+        (self.report == MapReport::None).then(|| {
+            format!("--report none prints nothing, and {option} asks for output; leave out one of the two")
+        })
+    }
+
     /// Returns why the name of the output is wrong, or which options the name of the input
     /// requires.
     pub(super) fn wrong_name(&self) -> Option<String> {

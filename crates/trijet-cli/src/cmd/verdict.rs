@@ -56,6 +56,16 @@ impl Live {
         print(format_args!("check: {}", verdict.text(&names())))
     }
 
+    /// Prints the verdict if it has findings.
+    pub(super) fn print_findings(&self) -> Result<()> {
+        if self.has_findings() { self.print() } else { Ok(()) }
+    }
+
+    fn has_findings(&self) -> bool {
+        let verdict = self.verdict.as_ref();
+        !self.damage.is_empty() || verdict.is_some_and(|verdict| !verdict.findings.is_empty())
+    }
+
     /// The exit status of a command that is otherwise successful.
     pub(super) fn exit_code(&self) -> ExitCode {
         if !self.damage.is_empty() {
@@ -137,9 +147,24 @@ mod tests {
         s.fill_bytes(&mut x, 1)?;
         let live = Live::of_all(&[device])?;
         assert_eq!(live.exit_code(), ExitCode::SUCCESS);
+        assert!(!live.has_findings());
         let mut value = json!({});
         live.add_to(&mut value);
         assert_eq!(value["check"]["damaged_memory"], json!([]));
+        Ok(())
+    }
+
+    /// A command that prints nothing about a good run prints its findings.
+    #[test]
+    fn a_warning_is_a_finding_and_no_failure() -> Result<()> {
+        let options = trijet::check::CheckOptions::default();
+        let device = Device::builder().host(HostConfig::default()).check(options).open()?;
+        let s = device.stream()?;
+        let (x, mut y) = (s.alloc::<u8>(100)?, s.alloc::<u8>(100)?);
+        // Nothing has written it.
+        s.copy(&x, &mut y)?;
+        let live = Live::of(&device);
+        assert!(live.has_findings());
         Ok(())
     }
 }

@@ -205,6 +205,47 @@ fn a_report_has_at_most_five_lines_and_every_figure_only_if_it_is_asked_for() {
     assert!(figures.iter().all(|figure| full.contains(figure)), "{full}");
 }
 
+/// Scripts once got a report of each run, and no option left it out.
+#[test]
+fn a_good_run_prints_no_report_if_none_is_asked_for() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[4, 64], &noise(256, 4));
+    let call = |out, more: &[&str]| {
+        workdir.map(&[&["in.npy", "-o", out, "--op=affine", "--report=none"], more].concat())
+    };
+    let all_is_well = |out, more: &[&str]| assert_eq!(call(out, more).done(), "", "{more:?}");
+    all_is_well("a.npy", &[]);
+    all_is_well("a.npy", &["--resume"]);
+    all_is_well("a.npy", &["--overwrite", "--check"]);
+    all_is_well("b.npy", &["--no-sync", "--trace=b.html"]);
+    assert!(workdir.exists("b.html"));
+    assert_eq!(workdir.read("a.npy"), workdir.read("b.npy"));
+    call("a.npy", &[]).refused(1, &["a.npy", "already exists"]);
+    for option in ["--json", "--plan"] {
+        call("c.npy", &[option]).refused(2, &["--report none", option]);
+    }
+    assert_eq!(workdir.names(), ["a.npy", "b.html", "b.npy", "in.npy"]);
+}
+
+#[test]
+fn warnings_and_the_parts_of_a_job_are_said_as_with_a_report() {
+    let workdir = Workdir::new();
+    workdir.images("in", [4, 4], &Images::U8(&noise(32, 5)));
+    workdir.file("in/5.tif", b"");
+    let call = |report| {
+        let args = ["in", "-o", "out.npy", "--op=affine", "--overwrite", report];
+        workdir.map(&args)
+    };
+    let (none, short) = (call("--report=none"), call("--report=short"));
+    assert_eq!((none.code, none.out.as_str()), (Some(0), ""));
+    assert_eq!(none.err, short.err);
+    assert!(none.err.starts_with("not in the output: "), "{}", none.err);
+    let part = ["in", "-o", "part.npy", "--op=affine", "--report=none", "--shard=0/2"];
+    let part = workdir.map(&part);
+    assert_eq!((part.code, part.out.as_str()), (Some(0), ""), "{}", part.err);
+    assert!(part.err.contains("rows 0..4 of 8"), "{}", part.err);
+}
+
 /// `scans.d/` once was a file without a header.
 #[test]
 fn a_slash_at_the_end_names_a_folder() {

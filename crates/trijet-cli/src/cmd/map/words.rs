@@ -7,7 +7,7 @@ use crate::cmd::document::print_json;
 use crate::cmd::verdict::Live;
 use crate::cmd::{print, print_stderr, report};
 use crate::ranks::OwnRank;
-use crate::values::ReportLength;
+use crate::values::MapReport;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use trijet::trace::count;
@@ -72,30 +72,38 @@ pub(super) fn say_done(
     }
     if options.json {
         print_json("map", &json_of(reports, &verdict, done))?;
-    } else {
-        print(job)?;
+    } else if options.report == MapReport::None {
         say_left_out(input);
-        if done.kept > 0 {
-            print(done.kept_words())?;
-        }
-        for report in reports {
-            match options.report {
-                ReportLength::Short => print(report.brief())?,
-                ReportLength::Full => print(report)?,
-            }
-            if let Some(trace) = trace {
-                print(format_args!("timeline: {}", shown(trace.path())))?;
-            }
-        }
-        verdict.print()?;
-        if !done.is_complete {
-            print(done.words())?;
-        }
+        verdict.print_findings()?;
+    } else {
+        print_report(reports, &verdict, done, &job)?;
     }
     for device in devices {
         device.close()?;
     }
     Ok(verdict.exit_code())
+}
+
+/// Prints the report of each device, and what else there is to know of the job.
+fn print_report(reports: &[Report], verdict: &Live, done: &Done<'_>, job: &str) -> Result<()> {
+    let Done { options, input, trace, .. } = done;
+    print(job)?;
+    say_left_out(input);
+    if done.kept > 0 {
+        print(done.kept_words())?;
+    }
+    for report in reports {
+        if options.report == MapReport::Full {
+            print(report)?;
+        } else {
+            print(report.brief())?;
+        }
+        if let Some(trace) = trace {
+            print(format_args!("timeline: {}", shown(trace.path())))?;
+        }
+    }
+    verdict.print()?;
+    if done.is_complete { Ok(()) } else { print(done.words()) }
 }
 
 /// The first line of a report and of a plan.
@@ -157,7 +165,7 @@ pub(super) fn say_finished(
         let mut value = json!({ "rows": 0, "kept_rows": kept, "complete": true });
         add_job(&mut value, options, target, chain);
         print_json("map", &value)?;
-    } else {
+    } else if options.report != MapReport::None {
         let complete = complete_words(target);
         print(format_args!("{complete}: an earlier run of this job has finished it"))?;
     }
