@@ -133,7 +133,9 @@ impl LaunchConfig {
     /// The same configuration as a dependent launch (programmatic dependent launch, laws A34 to
     /// A36). The kernel may start when every block of the previous kernel in its stream has
     /// executed `griddepcontrol.launch_dependents` or has ended, and it executes
-    /// `griddepcontrol.wait` before it uses memory. Kernels whose PTX has no such wait are refused.
+    /// `griddepcontrol.wait` before it uses memory. Kernels whose PTX has a path without such a
+    /// wait, or a use of memory before it, are refused, unless their authors
+    /// [promise](crate::kernels::KernelSpec::trust_wait) that this is right.
     ///
     /// The results are the same as for an ordinary launch; only the time differs. The launch is an
     /// ordinary one after a copy, a fill or a wait, and on a GPU before compute capability 9.0. In

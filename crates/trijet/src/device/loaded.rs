@@ -34,6 +34,8 @@ pub(crate) struct Loaded {
     pub(crate) parameters: Option<Box<[usize]>>,
     /// Its entry in the PTX, if there is any.
     entry: Option<ptx::Entry>,
+    /// The proof that it waits.
+    wait: ptx::WaitProof,
     /// Whether the PTX restricts launches, which few kernels do.
     is_demanding: bool,
     /// The signature of the last arguments that were accepted.
@@ -45,11 +47,12 @@ impl Loaded {
         function: FunctionHandle,
         parameters: Option<Vec<usize>>,
         entry: Option<&ptx::Entry>,
+        wait: ptx::WaitProof,
     ) -> Self {
         let parameters = parameters.map(Vec::into_boxed_slice);
         let is_demanding = entry.is_some_and(ptx::Entry::is_demanding);
         let accepted = AtomicU64::new(NONE_YET);
-        Self { function, parameters, entry: entry.cloned(), is_demanding, accepted }
+        Self { function, parameters, entry: entry.cloned(), wait, is_demanding, accepted }
     }
 
     /// Refuses a configuration that the PTX of the kernel does not allow.
@@ -67,11 +70,11 @@ impl Loaded {
         self.entry.as_ref().map_or(Ok(()), |entry| entry.check(config))
     }
 
-    /// Refuses a dependent launch of a kernel that is known not to wait.
+    /// Refuses a dependent launch of a kernel that is not known to wait before it uses memory.
     #[cold]
     fn check_dependent(&self) -> Result<(), String> {
         match &self.entry {
-            Some(entry) => entry.check_dependent(),
+            Some(entry) => entry.check_dependent(self.wait),
             None => {
                 let why = "it has no PTX that shows whether it waits, so its launch cannot be a \
                            dependent one";

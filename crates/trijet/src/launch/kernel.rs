@@ -73,9 +73,14 @@ impl<P> Kernel<P> {
     /// none of an [`In`](super::In). The caller chooses the boxes of a tiling, and a copy of a box
     /// fills as much shared memory as the box has: see [`ArgBlock::tiled`]. All of this holds for
     /// every list of arguments that the check of the declaration accepts, with every configuration
-    /// that its shape computes or accepts. If the entry point has a `griddepcontrol.wait`, each of
-    /// its threads executes one before it uses memory and before it ends, so that it may be
-    /// launched as a [dependent](LaunchConfig::dependent).
+    /// that its shape computes or accepts.
+    ///
+    /// If the entry point has a `griddepcontrol.wait`, it may be launched as a
+    /// [dependent](LaunchConfig::dependent). Then each thread uses memory of other kernels only
+    /// after a wait: its own, or a wait of another thread that barriers order before the use. Each
+    /// block waits before it ends. The library compares the paths of the PTX with this, and refuses
+    /// dependent launches where they differ, unless the declaration
+    /// [promises](KernelSpec::trust_wait) that it holds.
     ///
     /// With the parameters [`Dynamic`](super::Dynamic), safe code may launch it with any list of
     /// arguments: in any number and order, with scalars of any value, which may be addresses, and
@@ -140,7 +145,7 @@ impl Untyped {
             .function(module.handle, &spec.name, spec.shared_bytes_max, spec.twin)
             .map_err(|error| self.absent(device, error))?;
         let entry = module.ptx.as_deref().and_then(|ptx| ptx.entry(&spec.name));
-        let loaded = Loaded::new(function, driver.parameters(function)?, entry);
+        let loaded = Loaded::new(function, driver.parameters(function)?, entry, spec.wait);
         let loaded = device.kernels.set(self.number(), loaded);
         if let Some(begun) = begun {
             let kind = OpKind::Call(HostCall::Load);

@@ -5,6 +5,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
 use crate::device::code::Code;
+use crate::device::ptx::WaitProof;
 use crate::device::twin::Twin;
 use crate::device::{image, ptx};
 use std::borrow::Cow;
@@ -51,6 +52,7 @@ pub struct KernelSpec {
     pub(super) check: CheckArgs,
     pub(super) twin: Option<Twin>,
     pub(super) exactness: Exactness,
+    pub(super) wait: WaitProof,
 }
 
 impl KernelSpec {
@@ -77,6 +79,7 @@ impl KernelSpec {
             check: any_lengths,
             twin: None,
             exactness: Exactness::Exact,
+            wait: WaitProof::Ptx,
         }
     }
 
@@ -170,6 +173,17 @@ impl KernelSpec {
     #[must_use]
     pub const fn shared_bytes_max(mut self, bytes: u32) -> Self {
         self.shared_bytes_max = bytes;
+        self
+    }
+
+    /// Promises that a [dependent](LaunchConfig::dependent) launch of the kernel is right, although
+    /// [`lint`](crate::kernels::lint) finds a use of memory before its `griddepcontrol.wait`, or a
+    /// path without it: no kernel writes the memory, no thread takes the path, or barriers order
+    /// the threads after one that waits. Without the promise such a launch is refused. It is a part
+    /// of what the caller of [`Kernel::declare`](crate::Kernel::declare) promises.
+    #[must_use]
+    pub const fn trust_wait(mut self) -> Self {
+        self.wait = WaitProof::Promise;
         self
     }
 }

@@ -20,16 +20,19 @@ fn refused(outcome: Result<()>, kind: ErrorKind, words: &[&str]) {
     }
 }
 
-/// A kernel with this text, and with a twin that does nothing.
-fn kernel(text: &'static str) -> Kernel<(InOut<u64>,)> {
+/// The declaration of a kernel with this text, and with a twin that does nothing.
+fn spec(text: &'static str) -> KernelSpec {
     let twin = Twin {
         tile_elements: |_| 16,
         run: |_: &mut Tile<'_>| {},
         cost: |_| Cost { bytes: 0, ops: 0 },
     };
-    let spec = KernelSpec::new("step", Code::ptx(text), Shape::Given(|_, _| Ok(())));
+    KernelSpec::new("step", Code::ptx(text), Shape::Given(|_, _| Ok(()))).twin(twin)
+}
+
+fn kernel(text: &'static str) -> Kernel<(InOut<u64>,)> {
     // SAFETY: a host device runs the twin, which touches nothing.
-    unsafe { Kernel::declare(spec.twin(twin)) }
+    unsafe { Kernel::declare(spec(text)) }
 }
 
 fn launch(stream: &Stream, text: &'static str, config: LaunchConfig) -> Result<()> {
@@ -94,6 +97,83 @@ fn a_launch_has_the_blocks_and_the_clusters_of_the_text() -> Result<()> {
     refused(grid, value, &["grid.x is 3, which is not a multiple of 2"]);
     launch(&s, TEXT, LaunchConfig::new([0, 1, 1], [64, 1, 1]))?;
     launch(&s, ".entry step() { ret; }", LaunchConfig::new([3, 1, 1], [32, 1, 1]))?;
+    s.synchronize()
+}
+
+/// A wait that a thread may skip, or that comes after a use of memory, orders nothing: a dependent
+/// launch of such a kernel computes with what the kernel before it has not written yet.
+#[test]
+fn a_dependent_launch_is_accepted_where_the_lint_has_no_finding_about_the_wait() -> Result<()> {
+    const WAIT: &str = "griddepcontrol.wait;";
+    let s = open().stream()?;
+    let config = LaunchConfig::new([1, 1, 1], [32, 1, 1]);
+    let early = [
+        "ld.global.nc.u32 %r1, [%rd1];",
+        "ld.global.u32 %r1, [%rd1];",
+        "ld.u32 %r1, [%rd1];",
+        "st.global.u32 [%rd1], %r1;",
+        "atom.global.add.u32 %r1, [%rd1], 1;",
+        "red.global.add.u32 [%rd1], 1;",
+        "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}];",
+        "cp.async.ca.shared.global [%r1], [%rd1], 16;",
+        "wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r1}, [%rd1];",
+        "wmma.store.d.sync.aligned.row.m16n16k16.f32 [%rd1], {%f1};",
+        "discard.global.L2 [%rd1], 128;",
+        "tensormap.replace.tile.rank.global.b1024.b32 [%rd1], 1;",
+    ];
+    let mut texts: Vec<(String, &[&str])> = vec![
+        (WAIT.to_owned(), &[]),
+        (format!("ld.shared.u32 %r1, [%r2]; {WAIT} st.global.u32 [%rd1], %r1;"), &[]),
+        (format!("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {{%r1}}, [%r2]; {WAIT}"), &[]),
+        (format!("wmma.mma.sync.aligned.row.col.f32.f32 {{%f1}}, {{%r1}}; {WAIT}"), &[]),
+        (format!("@%p1 bra out; {WAIT} out:"), &["PDL/SKIPPED-WAIT", "a path ends"]),
+        (format!("@%p1 ret; {WAIT}"), &["PDL/SKIPPED-WAIT", "a path ends"]),
+        (format!("@%p1 {WAIT}"), &["PDL/SKIPPED-WAIT", "a path ends"]),
+    ];
+    for used in early {
+        texts.push((format!("{used} {WAIT}"), &["PDL/EARLY-USE", "before"]));
+        texts.push((
+            format!("@%p1 bra on; {WAIT} bra end; on: {used} {WAIT} end:"),
+            &["PDL/EARLY-USE", "before"],
+        ));
+    }
+    for (text, words) in texts {
+        let text: &'static str = format!(".entry step() {{ {text} ret; }}").leak();
+        let found: Vec<String> = lint(text).iter().map(|one| one.rule.to_string()).collect();
+        launch(&s, text, config)?;
+        let dependent = launch(&s, text, config.dependent());
+        match words {
+            [rule, word] => {
+                assert_eq!(found, [*rule], "{text}");
+                let words = ["`step`", word, "`KernelSpec::trust_wait`"];
+                refused(dependent, ErrorKind::InvalidValue, &words);
+            }
+            _ => {
+                assert_eq!(found, [""; 0], "{text}");
+                dependent?;
+            }
+        }
+    }
+    s.synchronize()
+}
+
+/// Weights that no kernel writes may be loaded before the wait, and a barrier may order other
+/// threads after the one that waits. The text shows neither, so the author promises it. A kernel
+/// without any wait cannot keep the promise.
+#[test]
+fn an_author_can_promise_a_wait_that_the_text_does_not_show() -> Result<()> {
+    let s = open().stream()?;
+    let config = LaunchConfig::new([1, 1, 1], [32, 1, 1]).dependent();
+    let launch = |text| {
+        let mut x: Buffer<u64> = s.alloc(8)?;
+        // SAFETY: a host device runs the twin, which touches nothing.
+        let trusted = unsafe { Kernel::<(InOut<u64>,)>::declare(spec(text).trust_wait()) };
+        s.launch_with(&trusted, config, (&mut x,))
+    };
+    launch(".entry step() { ld.global.u32 %r1, [%rd1]; griddepcontrol.wait; ret; }")?;
+    launch(".entry step() { @%p1 ret; griddepcontrol.wait; ret; }")?;
+    let none = launch(".entry step() { ret; }");
+    refused(none, ErrorKind::InvalidValue, &["`step`", "no `griddepcontrol.wait`"]);
     s.synchronize()
 }
 

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::device::launch_config::LaunchConfig;
+use std::fmt;
 
 /// The architectures on which a `.target` runs (PTX ISA, ".target").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +88,44 @@ pub(super) struct Demands {
     pub(super) grid_of_clusters: bool,
 }
 
+/// The proof that a kernel waits for the kernel before it in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitProof {
+    /// Every path of its PTX.
+    Ptx,
+    /// A promise of its author, in place of the paths.
+    Promise,
+}
+
+/// Why a dependent launch of an entry could use memory too early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitFault<'a> {
+    /// It has no wait.
+    NoWait,
+    /// A path has this instruction before the wait.
+    EarlyUse(&'a str),
+    /// A path ends without the wait.
+    SkippedWait,
+}
+
+impl fmt::Display for WaitFault<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoWait => f.write_str(
+                "its PTX has no `griddepcontrol.wait`, so a dependent launch of it would not wait for the \
+                 work before it",
+            ),
+            Self::EarlyUse(used) => write!(
+                f,
+                "`{used}` on a path before `griddepcontrol.wait`; use what other kernels write after the wait"
+            ),
+            Self::SkippedWait => f.write_str(
+                "a path ends without `griddepcontrol.wait`; let every thread wait before it returns",
+            ),
+        }
+    }
+}
+
 /// An entry of a PTX text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -123,18 +162,31 @@ impl Entry {
         self.demands != Demands::default()
     }
 
-    /// Refuses a launch that starts before the earlier work is complete (law A34): only a
-    /// `griddepcontrol.wait` makes that work visible to the kernel (law A35).
+    /// Faults by which a dependent launch of the entry could use memory before the earlier work is
+    /// complete (law A34): only a `griddepcontrol.wait` makes that work visible to the kernel (law
+    /// A35).
+    pub(super) fn wait_faults(&self) -> impl Iterator<Item = WaitFault<'_>> {
+        let none = (!self.waits).then_some(WaitFault::NoWait);
+        let early = self.early_use.as_deref().map(WaitFault::EarlyUse);
+        let skipped = self.skips_wait.then_some(WaitFault::SkippedWait);
+        none.into_iter().chain(early).chain(skipped)
+    }
+
+    /// Refuses a dependent launch of an entry that has a [`WaitFault`]. A promise covers faults of
+    /// the paths to a wait. It does not replace a wait.
     ///
     /// # Errors
-    /// A text that names what the entry lacks.
-    pub(crate) fn check_dependent(&self) -> Result<(), String> {
-        if self.waits {
-            return Ok(());
+    /// A text that names the fault.
+    pub(crate) fn check_dependent(&self, proof: WaitProof) -> Result<(), String> {
+        match (self.wait_faults().next(), proof) {
+            (None, _)
+            | (Some(WaitFault::EarlyUse(_) | WaitFault::SkippedWait), WaitProof::Promise) => Ok(()),
+            (Some(fault @ WaitFault::NoWait), _) => Err(fault.to_string()),
+            (Some(fault), WaitProof::Ptx) => Err(format!(
+                "its dependent launch could start too early: {fault}, or promise with `KernelSpec::trust_wait` \
+                 that this is right"
+            )),
         }
-        let why = "its PTX has no `griddepcontrol.wait`, so a dependent launch of it would not wait for \
-                   the work before it";
-        Err(why.to_owned())
     }
 
     /// Compares the configuration of a launch with the directives of the entry. The driver refuses
@@ -218,9 +270,9 @@ mod tests {
     /// Hazard: the wait was compiled out, and the launch requests an early start.
     #[test]
     fn a_dependent_launch_needs_a_wait_in_the_kernel() {
-        let why = entry("", "// griddepcontrol.wait;").check_dependent().unwrap_err();
+        let why = entry("", "// griddepcontrol.wait;").check_dependent(WaitProof::Ptx).unwrap_err();
         assert!(why.contains("no `griddepcontrol.wait`"), "{why}");
-        assert_eq!(entry("", "griddepcontrol.wait;").check_dependent(), Ok(()));
+        assert_eq!(entry("", "griddepcontrol.wait;").check_dependent(WaitProof::Ptx), Ok(()));
     }
 
     #[test]

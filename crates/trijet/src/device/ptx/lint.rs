@@ -4,7 +4,7 @@
 //! it is right in some programs and a race in others, the result is a remark: see [`PtxRule`].
 #![forbid(unsafe_code)]
 
-use super::facts::{Module, Reach, Target};
+use super::facts::{Module, Reach, Target, WaitFault};
 use super::scan::scan;
 use crate::device::driver::DeviceInfo;
 use std::fmt;
@@ -76,17 +76,18 @@ pub enum PtxRule {
     StaticShared,
     /// An entry that lets its dependents start (`griddepcontrol.launch_dependents`) waits for its
     /// own predecessor (`griddepcontrol.wait`). A remark, because an entry that is launched as
-    /// usual needs no wait. A dependent launch of it is wrong.
+    /// usual needs no wait. A dependent launch of it is refused.
     TriggerWithoutWait,
     /// No thread of an entry that waits uses memory before its wait (`griddepcontrol.wait`): loads,
     /// stores, atomics, copies and textures of global memory, and of addresses whose memory the
     /// text does not name. Every path along the branches and calls of the text counts, whatever its
-    /// conditions are. A remark for three reasons: the entry may use memory that no earlier kernel
-    /// writes, it may be that no thread takes the path, and barriers may order threads after
-    /// another thread that waits.
+    /// conditions are. A dependent launch of the entry is refused, unless its author
+    /// [promises](crate::kernels::KernelSpec::trust_wait) that it is right. The text is loaded all
+    /// the same, because ordinary launches need no wait.
     EarlyUse,
     /// No path of an entry that waits ends without the wait, as
-    /// [`Kernel::declare`](crate::Kernel::declare) demands. A remark, for the same reasons.
+    /// [`Kernel::declare`](crate::Kernel::declare) demands. Refuses the same launches as
+    /// [`PtxRule::EarlyUse`].
     SkippedWait,
 }
 
@@ -181,21 +182,15 @@ fn findings(module: &Module, device: Option<&DeviceInfo>) -> Vec<PtxFinding> {
             );
             add(PtxRule::StaticShared, limited, message);
         }
-        if entry.triggers
-            && let Err(why) = entry.check_dependent()
-        {
-            add(PtxRule::TriggerWithoutWait, false, why);
-        }
-        if let Some(used) = &entry.early_use {
-            let message = format!(
-                "`{used}` on a path before `griddepcontrol.wait`; use what other kernels write after the wait"
-            );
-            add(PtxRule::EarlyUse, false, message);
-        }
-        if entry.skips_wait {
-            let message = "a path ends without `griddepcontrol.wait`; let every thread wait before it \
-                           returns";
-            add(PtxRule::SkippedWait, false, message.to_owned());
+        for fault in entry.wait_faults() {
+            let rule = match fault {
+                WaitFault::NoWait if entry.triggers => PtxRule::TriggerWithoutWait,
+                // An entry without both is no part of dependent launches.
+                WaitFault::NoWait => continue,
+                WaitFault::EarlyUse(_) => PtxRule::EarlyUse,
+                WaitFault::SkippedWait => PtxRule::SkippedWait,
+            };
+            add(rule, false, fault.to_string());
         }
     }
     all

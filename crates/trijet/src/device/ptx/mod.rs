@@ -13,7 +13,7 @@ mod scan;
 mod shared;
 mod tokens;
 
-pub(crate) use facts::{Entry, Module};
+pub(crate) use facts::{Entry, Module, WaitProof};
 pub(crate) use lint::refusal;
 pub use lint::{PtxFinding, PtxRule, lint};
 pub(crate) use scan::scan;

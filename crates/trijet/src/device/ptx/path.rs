@@ -53,7 +53,9 @@ pub(super) fn is_use(word: &str, parts: &[&str]) -> bool {
         // Asynchronous copies name both ends. Instructions that order them name none.
         "cp" => parts.contains(&".global") && !parts.contains(&".prefetch"),
         "ld" | "st" | "atom" | "red" => parts.contains(&".global") || !is_own(),
-        "ldu" | "multimem" | "tex" | "tld4" | "suld" | "sust" | "sured" => true,
+        "wmma" => (parts.contains(&".load") || parts.contains(&".store")) && !is_own(),
+        "tensormap" => !is_own(),
+        "discard" | "ldu" | "multimem" | "tex" | "tld4" | "suld" | "sust" | "sured" => true,
         _ => false,
     }
 }

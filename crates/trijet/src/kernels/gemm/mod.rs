@@ -192,13 +192,15 @@ pub static MATMUL: Kernel<GemmParams> = {
     let spec = KernelSpec::new("gemm_bf16", Code::ptx(PTX), shape)
         .check(check)
         .exactness(Exactness::Relative(1e-2))
-        .shared_bytes_max(SHARED_BYTES);
+        .shared_bytes_max(SHARED_BYTES)
+        .trust_wait();
     let twin = Twin { tile_elements: |_| 4096, run: tile, cost };
     // SAFETY: the kernel takes (CUtensorMap, CUtensorMap, CUtensorMap, three u32), and accesses
     // global memory only by the copy engine. The copy engine stays within the matrices that the
     // tilings name, and within their last units. The check demands boxes as large as their places
     // in shared memory, and sides for which every place fits into 31 bits. The shape demands as
     // much shared memory as the places take, and clusters in which all blocks take the same steps,
-    // so each barrier is reached.
+    // so each barrier is reached. The thread that loads waits for the kernel before, and barriers
+    // order all other threads of a block after its loads.
     unsafe { Kernel::declare(spec.twin(twin)) }
 };
