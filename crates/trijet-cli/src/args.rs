@@ -41,7 +41,7 @@ Process arrays and image stacks that are larger than the GPU: reading, upload, k
 writing overlap. Without a GPU the same commands run on the CPU.
 
 Exit status: 0 on success, 1 on failure, 2 for wrong usage, which the command line alone shows, 3 if `map` has checked a kernel of yours and \
-has no GPU to run it on, and 128 plus its number after a signal: 130 after Ctrl-C, 143 after SIGTERM \
+has no GPU to run it on, 4 if `map --skip-bad` has skipped damaged images and done all others, and 128 plus its number after a signal: 130 after Ctrl-C, 143 after SIGTERM \
 (`map --resume` continues such a run).";
 
 /// The command line.

@@ -4,15 +4,17 @@
 //! `InvalidValue`.
 
 use crate::array::Array;
+use crate::damaged::{DamagedImage, DamagedImages};
 use crate::file_error;
 use crate::format::promise::{by_name, by_start, python_line};
-use crate::format::{Format, Found, HEADERLESS, Opened, of_input};
+use crate::format::{Format, Found, HEADERLESS, Opened, PNG, of_input, open_skipping};
 use crate::item::Item;
 use crate::plain::Plain;
 use std::ffi::OsString;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use trijet::pipeline::Layout;
 use trijet::{Result, Source};
 
@@ -31,6 +33,8 @@ pub struct Input {
     slice: Slice,
     names: Vec<OsString>,
     granule: u64,
+    /// The damaged images, if they are skipped.
+    damaged: Option<Arc<DamagedImages>>,
 }
 
 /// The part of an input that is processed.
@@ -95,6 +99,26 @@ impl Input {
         }
     }
 
+    /// Opens a folder of images, and reads zeros in place of a damaged image: see
+    /// [`damaged`](Self::damaged). An image that the system cannot read, or of another form than
+    /// the others, is an error all the same.
+    ///
+    /// # Errors As [`open`](Self::open), and `InvalidValue` for an input that is no folder of
+    /// images. `Io` if the headers of all images are damaged.
+    pub fn skipping_damaged(path: &Path) -> Result<Self> {
+        refuse_stream(path)?;
+        match of_input(&Found::at(path)?) {
+            Some(format) if format.name() == PNG => {
+                let (opened, damaged) = open_skipping(path)?;
+                Self::of_opened(format, path, opened, None, Some(damaged))
+            }
+            _ => {
+                let cause = "damaged images are skipped in a folder of PNG images only";
+                Err(file_error::refused("open", path, cause))
+            }
+        }
+    }
+
     fn of_any(path: &Path, plain: Option<Plain>) -> Result<Self> {
         refuse_stream(path)?;
         let found = Found::at(path)?;
@@ -121,13 +145,24 @@ impl Input {
 
     fn of_format(format: &'static dyn Format, path: &Path, plain: Option<Plain>) -> Result<Self> {
         let opened = format.open(path, plain.as_ref())?;
+        Self::of_opened(format, path, opened, plain, None)
+    }
+
+    fn of_opened(
+        format: &'static dyn Format,
+        path: &Path,
+        opened: Opened,
+        plain: Option<Plain>,
+        damaged: Option<Arc<DamagedImages>>,
+    ) -> Result<Self> {
         let names = opened.items.iter().map(|item| item.name.clone());
         let names = names.filter(|name| !name.is_empty()).collect();
         let granule = opened.granule;
         let canonical = fs::canonicalize(path).map_err(|e| file_error::io("open", path, e))?;
         let slice = Slice { indices: None, array: opened.array.clone(), first_row: 0 };
         let header = plain.map_or(0, |plain| plain.header_bytes());
-        Ok(Self { path: path.to_owned(), canonical, format, opened, header, slice, names, granule })
+        let path = path.to_owned();
+        Ok(Self { path, canonical, format, opened, header, slice, names, granule, damaged })
     }
 
     /// Processes only these indices of the first axis: images of a stack, rows of an image. Rows
@@ -232,6 +267,19 @@ impl Input {
     #[must_use]
     pub fn left_out(&self) -> &[String] {
         &self.opened.left_out
+    }
+
+    /// The damaged images of the part that is processed, among those that were read so far. Only an
+    /// input that [skips](Self::skipping_damaged) them has any.
+    #[must_use]
+    pub fn damaged(&self) -> Vec<DamagedImage> {
+        let rows = self.first_row()..self.first_row() + self.part().layout().rows;
+        self.damaged.as_ref().map_or_else(Vec::new, |damaged| damaged.among(&rows))
+    }
+
+    /// The damaged images, if they are skipped.
+    pub(crate) fn skipped(&self) -> Option<Arc<DamagedImages>> {
+        self.damaged.clone()
     }
 
     /// Makes chunks start at multiples of `granule` rows, for an output that takes only whole

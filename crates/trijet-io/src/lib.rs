@@ -91,6 +91,14 @@
 //! `user.trijet.job`, with a hash of its job and the time of its last change.
 //! [`Target::is_finished`] uses it to recognize the output of a job that is run again.
 //!
+//! # Damaged images
+//!
+//! A run ends at a damaged image, unless [`Input::skipping_damaged`] reads zeros in its place and
+//! [`Output::skipping`] leaves its rows out: a folder gets no file for it, and any other output has
+//! zeros. Such an output gets its final name without the rows. Its journal stays beside it, and
+//! names the rows that it has, so [`Start::Resume`] adds the images that were repaired. The output
+//! is the partial output of that run from the first row on.
+//!
 //! # Files that are written as a whole
 //!
 //! Reports, pictures and timelines follow the same rule, see [`NewFile`]: the input is never
@@ -117,6 +125,7 @@
 #![forbid(unsafe_code)]
 
 mod array;
+mod damaged;
 pub mod file_error;
 mod fingerprint;
 pub mod format;
@@ -133,8 +142,9 @@ mod shown;
 mod verify;
 
 pub use array::{Array, Dtype};
+pub use damaged::DamagedImage;
 pub use fingerprint::Fingerprint;
-pub use format::is_plain;
+pub use format::{is_damaged_image, is_plain};
 pub use input::Input;
 pub use item::Item;
 pub use journal::{Journal, Progress};

@@ -122,6 +122,11 @@ pub(crate) struct MapOptions {
     /// named .npy or has no extension.
     #[arg(long)]
     pub(crate) raw: bool,
+    /// Skip damaged images of a folder. The report names them, and the exit status is 4. An output
+    /// folder has no file for them, another output has zeros. When they are repaired, --resume adds
+    /// them. Without this option, the run ends at a damaged image.
+    #[arg(long, conflicts_with_all = ["shard", "shape"])]
+    pub(crate) skip_bad: bool,
     /// The device: auto, cuda:N or host; or all, for all GPUs of this host at once.
     #[arg(long, default_value = "auto", hide_possible_values = true, value_parser = proposing::<MapDevice>(ONE_OR_ALL))]
     pub(crate) device: MapDevice,

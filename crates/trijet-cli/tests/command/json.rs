@@ -2,7 +2,7 @@
 //! fields of its tables, and each field of the tables is printed.
 
 use crate::own_kernel::empty;
-use crate::workdir::{Ran, Workdir, bytes_of, noise, numbers_of};
+use crate::workdir::{Images, Ran, Workdir, bytes_of, noise, numbers_of};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use trijet::Nanos;
@@ -237,6 +237,10 @@ fn maps(reader: &mut Reader, workdir: &Workdir) {
     let ran = workdir.map(&[&rows[..], &["--chunk", "16", "-o", "d.raw"]].concat());
     assert!(ran.out.contains("\"change\": \"larger_chunks\""), "{ran:?}");
     reader.document("map", &ran);
+    workdir.images("scans", [8, 8], &Images::U8(&[7; 128]));
+    workdir.file("scans/1.png", b"no image");
+    let skipping = ["scans", "-o", "scans-good", "--op", "median", "--skip-bad", "--json"];
+    reader.document("map", &workdir.map(&skipping));
     reader.document("map --resume", &run(&["-o", "a.npy", "--resume"]));
     reader.document("map --plan", &run(&["-o", "b.npy", "--plan"]));
 }

@@ -31,6 +31,7 @@ mod replay;
 mod sample;
 mod shards;
 mod shell;
+mod skip_bad;
 mod terminal;
 mod trace;
 mod words;

@@ -184,6 +184,15 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// `Io`.
     fn write(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 
+    /// Leaves out `rows`, which are multiples of the granule. Rows of an earlier output do not stay
+    /// in their place. A format of one file writes `zeros`, which have the length of the rows.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn leave_out(&self, rows: Range<u64>, zeros: &[u8]) -> Result<()> {
+        self.write(rows, zeros)
+    }
+
     /// Limits the memory that writing takes in addition to the rows. Called before the first row is
     /// written.
     fn limit_memory(&self, _bytes: u64) {}

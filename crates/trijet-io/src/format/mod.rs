@@ -15,6 +15,7 @@ mod ways;
 pub use ahead::Ahead;
 pub use contract::{Format, Found, Opened, Plan, Reader, Writer};
 pub(crate) use contract::{NOFOLLOW, is_at, state_of, sync_folder};
-pub use images::Form;
+pub use images::{Form, is_damaged_image};
+pub(crate) use images::{PNG, open_skipping};
 pub use promise::is_plain;
 pub use table::{FORMATS, HEADERLESS, of_input, of_output};

@@ -51,10 +51,21 @@ pub(super) fn kept(
     journal: &mut Journal,
 ) -> Result<EarlierResult> {
     let place = &target.place;
-    // Another run may have finished this output before it gave up the lock.
-    target.check_free()?;
-    let state = state_of("create", &place.partial)?;
-    let Some((progress, damage)) = journal.read_sound(fingerprint)? else {
+    let read = journal.read_sound(fingerprint);
+    let progress = read.as_ref().ok().and_then(Option::as_ref).map(|(progress, _)| progress);
+    // The complete output may lack the rows of damaged images.
+    let lacks_rows = match progress {
+        Some(progress) => place.lacks_rows(progress, target.layout().rows)?,
+        None => false,
+    };
+    let resumes = matches!(start, Start::Resume | Start::ResumeUnverified);
+    if !(lacks_rows && resumes) {
+        // Another run may have finished this output before it gave up the lock.
+        target.check_free()?;
+    }
+    let partial = if lacks_rows { &place.out } else { &place.partial };
+    let state = state_of("create", partial)?;
+    let Some((progress, damage)) = read? else {
         return match state {
             None => Ok(EarlierResult::Nothing { earlier: 0 }),
             // Another process of the job may have created it.
@@ -65,6 +76,10 @@ pub(super) fn kept(
             }
         };
     };
+    if lacks_rows && !resumes {
+        // It is written over.
+        return Ok(EarlierResult::Nothing { earlier: 0 });
+    }
     // A damaged journal may be discarded, but not continued.
     if let Some(damage) = damage
         && start != Start::Restart
@@ -89,44 +104,68 @@ pub(super) fn kept(
         }
         return Ok(EarlierResult::Nothing { earlier });
     }
-    place.check_free()?;
+    if !lacks_rows {
+        place.check_free()?;
+    }
     if start == Start::New {
         return Err(unfinished(target, fingerprint, journal, &progress));
     }
-    if let Some(changed) = &progress.changed {
-        let cause = format!(
-            "cannot be resumed: {changed}; use --restart to discard the {earlier} rows that are done"
-        );
-        return Err(file_error::refused("resume", &place.out, cause));
-    }
-    let writer = target.plan.reopen(&place.partial, &progress.done)?;
+    let way = if lacks_rows { "--overwrite" } else { "--restart" };
+    check_unchanged(target, &progress, way)?;
+    let writer = target.plan.reopen(partial, &progress.done)?;
     let doubtful = match start {
         Start::ResumeUnverified if !is_other => &progress.unsynced,
         _ => &progress.written,
     };
     let lost = differing(&*writer, doubtful, target.layout());
     if is_other && lost.len() == progress.written.len() {
-        return Err(file_error::refused("resume", &place.partial, REPLACED));
+        return Err(file_error::refused("resume", partial, REPLACED));
     }
     journal.resume(&progress)?;
     if is_other {
-        let root = writer.root().metadata();
-        let root = root.map_err(|error| file_error::io("resume", &place.partial, error))?;
-        journal.name_root(root.ino())?;
-        if let Some(time) = created {
-            journal.name_created(time)?;
-        }
+        name_root(journal, &*writer, target, created)?;
     }
     journal.lose(&lost)?;
+    let done = intact(&progress, &lost);
+    Ok(EarlierResult::Kept(Kept { writer, done, lost }))
+}
+
+/// Names the partial output in the journal, which has the number of another one.
+fn name_root(
+    journal: &mut Journal,
+    writer: &dyn Writer,
+    target: &Target,
+    created: Option<u64>,
+) -> Result<()> {
+    let root = writer.root().metadata();
+    let root = root.map_err(|error| file_error::io("resume", &target.place.partial, error))?;
+    journal.name_root(root.ino())?;
+    match created {
+        Some(time) => journal.name_created(time),
+        None => Ok(()),
+    }
+}
+
+/// The rows of an earlier run without those that are lost, which are sorted by both ends.
+fn intact(progress: &Progress, lost: &[Range<u64>]) -> Rows {
     let mut done = Rows::default();
-    // `lost` is sorted by both ends.
     let key = |rows: &Range<u64>| (rows.start, rows.end);
     for one in &progress.written {
         if lost.binary_search_by_key(&key(&one.rows), key).is_err() {
             done.insert(one.rows.clone());
         }
     }
-    Ok(EarlierResult::Kept(Kept { writer, done, lost }))
+    done
+}
+
+/// Refuses to continue a partial output that an earlier run has written under other circumstances.
+fn check_unchanged(target: &Target, progress: &Progress, way: &str) -> Result<()> {
+    let Some(changed) = &progress.changed else { return Ok(()) };
+    let cause = format!(
+        "cannot be resumed: {changed}; use {way} to discard the {} rows that are done",
+        progress.done.count()
+    );
+    Err(file_error::refused("resume", &target.place.out, cause))
 }
 
 /// The reason to refuse something that has replaced the partial output.

@@ -90,7 +90,8 @@ fn found(fingerprint: &Fingerprint, path: &Path) -> Mark {
 
 impl Target {
     /// Whether the final path has the complete output of this job, with the input in its present
-    /// state, so that nothing is left to do. If so, deletes the rest of the journal of that run.
+    /// state, so that nothing is left to do. An output that lacks the rows of damaged images is not
+    /// complete. If it is complete, deletes the rest of the journal of that run.
     ///
     /// # Errors
     /// `InvalidValue` when the final path has something else that must not be overwritten. `Io`.
@@ -107,6 +108,11 @@ impl Target {
             Some(journal) => journal.read(fingerprint).ok().flatten(),
             None => None,
         };
+        if let Some(progress) = &progress
+            && place.lacks_rows(progress, self.layout().rows)?
+        {
+            return Ok(false);
+        }
         let is_named = progress.as_ref().is_some_and(|progress| {
             let is_whole = progress.done.missing(self.layout().rows).is_empty();
             progress.changed.is_none() && is_whole && progress.root == Some(state.ino())

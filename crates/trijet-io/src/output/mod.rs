@@ -1,4 +1,5 @@
-//! Output files. A file or folder with the final name is always complete.
+//! Output files. A file or folder with the final name is always complete, but for damaged images
+//! that the user has said to skip (`skipping.rs`).
 //!
 //! Rows are written to `OUT.partial`, in any order, and `OUT.journal` lists them. When no row is
 //! missing, `finish` renames the partial output to `OUT`. If an output is dropped before that, the
@@ -12,6 +13,7 @@ mod partial;
 mod place;
 pub(crate) mod shard;
 mod sharing;
+mod skipping;
 mod space;
 pub(crate) mod target;
 
@@ -23,6 +25,7 @@ pub use target::Target;
 use self::earlier::{EarlierResult, Kept, kept};
 use self::partial::Partial;
 use self::place::Place;
+use crate::damaged::DamagedImages;
 use crate::file_error;
 use crate::fingerprint::{Changes, DOUBTFUL, Fingerprint};
 use crate::format::{Ahead, is_at, state_of};
@@ -91,6 +94,8 @@ pub struct Output {
     /// Maximum memory that writing takes in addition to the rows.
     memory: Option<u64>,
     lost: Vec<Range<u64>>,
+    /// The damaged images of the input, whose rows are left out.
+    damaged: Option<Arc<DamagedImages>>,
     /// The state with which the first write begins. `None` afterwards.
     ready: Mutex<Option<Ready>>,
     run: OnceLock<Run>,
@@ -163,6 +168,7 @@ impl Output {
             durability: Durability::OnDisk,
             memory: None,
             lost,
+            damaged: None,
             ready: Mutex::new(Some(ready)),
             run: OnceLock::new(),
             failed: OnceLock::new(),
@@ -325,11 +331,7 @@ impl Output {
     /// Rows of a slice are also written under these numbers.
     #[must_use]
     pub fn missing(&self) -> Vec<Range<u64>> {
-        let (own, first) = (self.target.rows(), self.target.first_row());
-        let all = self.done().missing(own.end).into_iter();
-        let missing = all.map(|rows| rows.start.max(own.start)..rows.end);
-        let missing = missing.filter(|rows| !rows.is_empty());
-        missing.map(|rows| first + rows.start..first + rows.end).collect()
+        self.missing_beside(&self.done())
     }
 
     /// Whether this run has given the output its final name. A process that has finished its rows
@@ -353,11 +355,11 @@ impl Output {
         if let Some(run) = self.run.get() {
             return Ok(&run.partial);
         }
+        let keep = |error: &Error| drop(self.failed.set(error.to_string()));
         let partial = match ready.take() {
-            Some(Ready::Kept(partial)) => partial,
+            Some(Ready::Kept(partial)) => self.taken_back(partial).inspect_err(keep)?,
             Some(Ready::New { journal, ahead, .. }) => {
-                let created = self.create(journal, ahead);
-                Arc::new(created.inspect_err(|error| drop(self.failed.set(error.to_string())))?)
+                Arc::new(self.create(journal, ahead).inspect_err(keep)?)
             }
             None => {
                 // The error of any of several threads may be reported, so each of them has the
@@ -512,7 +514,10 @@ impl ParallelSink for Output {
         if rows.is_empty() {
             return Ok(());
         }
-        self.partial()?.write(rows, bytes)
+        match &self.damaged {
+            Some(damaged) => self.write_sound(damaged, first + rows.start, rows, bytes),
+            None => self.partial()?.write(rows, bytes),
+        }
     }
 }
 
@@ -531,7 +536,7 @@ impl Sink for Output {
 
     fn finish(&mut self) -> Result<()> {
         let place = &self.target.place;
-        if let Some(rows) = self.missing().first() {
+        if let Some(rows) = self.first_missing() {
             let cause = format!("rows {}..{} were not written", rows.start, rows.end);
             return Err(file_error::damaged("finish", &place.partial, cause));
         }
@@ -542,10 +547,15 @@ impl Sink for Output {
             partial.sync()?;
         }
         partial.writer().check_complete()?;
+        self.check_any(partial)?;
         self.check_input(partial)?;
         match &place.shared {
             Some(shared) => self.finish_shard(shared, partial),
-            None => self.publish(partial, |partial| partial.record().journal.remove()),
+            None => self.publish(partial, |partial| {
+                let record = partial.record();
+                // It names the rows that an output without all of them has.
+                if record.left_out.count() > 0 { Ok(()) } else { record.journal.remove() }
+            }),
         }
     }
 }

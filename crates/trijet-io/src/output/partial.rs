@@ -46,6 +46,8 @@ pub(super) struct Partial {
 pub(super) struct Record {
     pub(super) journal: Journal,
     pub(super) done: Rows,
+    /// The rows of damaged images, which this run leaves out.
+    pub(super) left_out: Rows,
     /// The ranges of rows that are written but may be missing on the disk, and their bytes.
     unsynced: Vec<Range<u64>>,
     unsynced_bytes: u64,
@@ -77,6 +79,7 @@ impl Partial {
             record: Mutex::new(Record {
                 journal,
                 done,
+                left_out: Rows::default(),
                 unsynced: Vec::new(),
                 unsynced_bytes: 0,
                 is_named: false,
@@ -111,15 +114,30 @@ impl Partial {
         record.check()?;
         record.journal.append(&self.fingerprint, &written)?;
         record.done.insert(rows.clone());
+        self.bring_to_disk(record, rows, bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Leaves `rows` out, which the journal does not name.
+    pub(super) fn leave_out(&self, rows: Range<u64>, zeros: &[u8]) -> Result<()> {
+        self.writer.leave_out(rows.clone(), zeros)?;
+        let mut record = self.record();
+        record.check()?;
+        record.left_out.insert(rows.clone());
+        self.bring_to_disk(record, rows, zeros.len() as u64);
+        Ok(())
+    }
+
+    /// Has the thread of [`synchronize`](Self::synchronize) bring rows to the disk.
+    fn bring_to_disk(&self, mut record: MutexGuard<'_, Record>, rows: Range<u64>, bytes: u64) {
         let is_first = record.unsynced.is_empty();
         record.unsynced.push(rows);
-        record.unsynced_bytes += bytes.len() as u64;
+        record.unsynced_bytes += bytes;
         let is_due = record.unsynced_bytes >= BATCH_BYTES;
         drop(record);
         if is_first || is_due {
             self.changed.notify_one();
         }
-        Ok(())
     }
 
     /// Brings rows to the disk while others are written, until [`end`](Self::end). It returns no
@@ -195,12 +213,14 @@ impl Partial {
         })
     }
 
-    /// Marks the complete output as finished. If it is to be durable, it then waits until its state
-    /// is on the disk.
+    /// Marks the complete output as finished, unless rows were left out. If it is to be durable, it
+    /// then waits until its state is on the disk.
     pub(super) fn set_finished(&self, is_durable: bool) -> Result<()> {
         let root = self.writer.root();
-        // The output is complete even without the mark.
-        drop(finished::set(&self.fingerprint, root));
+        if self.record().left_out.count() == 0 {
+            // The output is complete even without the mark.
+            drop(finished::set(&self.fingerprint, root));
+        }
         if !is_durable {
             return Ok(());
         }

@@ -18,21 +18,25 @@ use crate::ranks::{self, OwnRank};
 use crate::steps::Step;
 use std::path::Path;
 use std::process::ExitCode;
+use trijet::pipeline::Layout;
 use trijet::trace::summary::Audience;
 use trijet::{Error, ErrorKind, Result, Source};
 use trijet_cli::timeline;
 use trijet_io::{Array, Durability, Fingerprint, Input, Output, Plain, Start, Target};
-use trijet_io::{file_error, refuse_sources};
+use trijet_io::{file_error, is_damaged_image, refuse_sources};
 
 fn open_input(options: &MapOptions) -> Result<Input> {
     let input = match (&options.shape, options.dtype) {
+        _ if options.skip_bad => {
+            Input::skipping_damaged(&options.input).map_err(|error| error.context("--skip-bad"))
+        }
         (Some(shape), Some(dtype)) => {
             let array = Array::new(dtype.into(), shape.0.clone())?;
             let plain = Plain::new(array).header(options.header.map_or(0, |bytes| bytes.0));
             let plain = if options.raw { plain.any_name() } else { plain };
             Input::plain(&options.input, plain)
         }
-        _ => Input::open(&options.input, None),
+        _ => Input::open(&options.input, None).map_err(|error| with_way(error, options)),
     }?;
     match options.slice {
         Some(slice) => {
@@ -41,6 +45,25 @@ fn open_input(options: &MapOptions) -> Result<Input> {
         }
         None => Ok(input),
     }
+}
+
+/// Adds the way out to the error of a damaged image.
+fn with_way(error: Error, options: &MapOptions) -> Error {
+    if options.skip_bad || !is_damaged_image(&error) {
+        return error;
+    }
+    let cause = format!("{error}; --skip-bad goes on without damaged images");
+    Error::new(error.kind(), "map", cause)
+}
+
+/// Refuses to skip damaged images where the results of others depend on them.
+fn check_skipping(options: &MapOptions, chain: &Chain, layout: Layout) -> Result<()> {
+    if !options.skip_bad || chain.reach(layout) == 0 {
+        return Ok(());
+    }
+    let cause = "--skip-bad cannot be used with a kernel with --halo: it computes the images beside a damaged one \
+                 from rows of that one";
+    Err(Error::new(ErrorKind::InvalidValue, "map", cause))
 }
 
 /// The files that the run reads.
@@ -87,8 +110,9 @@ fn target_of(options: &MapOptions, input: &Input, rank: Option<&OwnRank>) -> Res
     match rank {
         None if options.overwrite => Ok(target.overwrite()),
         None => Ok(target),
-        Some(rank) if options.overwrite => {
-            let cause = format!("--overwrite is for one process, and this is {rank}");
+        Some(rank) if options.overwrite || options.skip_bad => {
+            let option = if options.overwrite { "--overwrite" } else { "--skip-bad" };
+            let cause = format!("{option} is for one process, and this is {rank}");
             Err(Error::new(ErrorKind::InvalidValue, "map", cause))
         }
         Some(rank) => Ok(target.of_shard(rank.shard)),
@@ -111,13 +135,19 @@ fn say_needs_gpu(error: Error, chain: &Chain) -> Result<ExitCode> {
     }
 }
 
-fn open_output(options: &MapOptions, target: &Target, run: &Fingerprint) -> Result<Output> {
+fn open_output(
+    options: &MapOptions,
+    input: &Input,
+    target: &Target,
+    run: &Fingerprint,
+) -> Result<Output> {
     let durability = if options.no_sync { Durability::InMemory } else { Durability::OnDisk };
     let output = Output::open(target, run, start_of(options))?.durability(durability);
     let output = match options.memory {
         Some(limit) => output.host_memory(memory::beside_chunks(limit)),
         None => output,
     };
+    let output = if options.skip_bad { output.skipping(input) } else { output };
     output.check_space()?;
     if !output.is_locked() {
         print_stderr(unlocked_words(target));
@@ -147,6 +177,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let granule = target.granule().max(input.layout().granule);
     let input = input.cut_at(granule);
     let layout = input.layout();
+    check_skipping(options, &chain, layout)?;
     if options.plan {
         return plan::show(options, &input, &target, &chain);
     }
@@ -160,7 +191,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     }
     let cancel = cancel_on_signals("after the chunks in flight")?;
     // The pages of the output are created while the devices start, which takes half a second.
-    let mut output = open_output(options, &target, &fingerprint)?.begin_ahead();
+    let mut output = open_output(options, &input, &target, &fingerprint)?.begin_ahead();
     let devices = devices::open(options.device, rank.as_ref(), &options.check)?;
     match devices.iter().try_for_each(|device| chain.load(device)) {
         Err(error) if error.kind() == ErrorKind::NoDevice => {
@@ -181,7 +212,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         Ok(reports) => {
             reports.into_iter().map(|report| report.for_audience(Audience::User)).collect()
         }
-        Err(error) => return Err(explain(error, output, &target)),
+        Err(error) => return Err(explain(with_way(error, options), output, &target)),
     };
     let is_complete = output.is_complete();
     let done = Done {
@@ -192,6 +223,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         trace,
         rank,
         kept,
+        damaged: input.damaged(),
         is_complete,
     };
     say_done(&reports, devices, &done).map_err(|error| error.context(done.words()))

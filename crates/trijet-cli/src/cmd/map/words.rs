@@ -13,7 +13,13 @@ use std::process::ExitCode;
 use trijet::trace::count;
 use trijet::{Device, Error, Report, Result};
 use trijet_cli::timeline;
-use trijet_io::{Input, Output, Stopped, Target, shown};
+use trijet_io::{DamagedImage, Input, Output, Stopped, Target, shown};
+
+/// The exit status of a run that has skipped damaged images, and done all others.
+const SKIPPED: u8 = 4;
+
+/// Maximum number of damaged images that a report names.
+const IMAGES_MAX: usize = 20;
 
 /// A job whose rows are done.
 pub(super) struct Done<'a> {
@@ -26,6 +32,8 @@ pub(super) struct Done<'a> {
     pub(super) rank: Option<OwnRank>,
     /// The rows of an earlier run that were kept.
     pub(super) kept: u64,
+    /// The damaged images that were skipped.
+    pub(super) damaged: Vec<DamagedImage>,
     /// Whether the output has its final name. Otherwise other processes may still write their rows.
     pub(super) is_complete: bool,
 }
@@ -38,6 +46,26 @@ impl Done<'_> {
             "resumed: {} of {} rows were done by an earlier run; the figures cover the others",
             self.kept,
             rows.end - rows.start
+        )
+    }
+
+    /// The images that were skipped, the first few by name.
+    fn damaged_words(&self) -> String {
+        let (images, out) = (self.damaged.len(), shown(self.target.path()));
+        let named = self.damaged.iter().take(IMAGES_MAX);
+        let named = named.map(|image| format!("\n  {}: {}", shown(&image.name), image.why));
+        let more = match images.saturating_sub(IMAGES_MAX) {
+            0 => String::new(),
+            more => format!("\n  and {more} more, which --json names"),
+        };
+        let place = match self.target.path().is_dir() {
+            true => format!("not in {out}"),
+            false => format!("zeros in {out}"),
+        };
+        format!(
+            "skipped: {}, {place}; repair and --resume add them:{}{more}",
+            count(images as u64, "damaged image"),
+            named.collect::<String>()
         )
     }
 
@@ -74,6 +102,9 @@ pub(super) fn say_done(
         print_json("map", &json_of(reports, &verdict, done))?;
     } else if options.report == MapReport::None {
         say_left_out(input);
+        if !done.damaged.is_empty() {
+            print_stderr(done.damaged_words());
+        }
         verdict.print_findings()?;
     } else {
         print_report(reports, &verdict, done, &job)?;
@@ -81,7 +112,10 @@ pub(super) fn say_done(
     for device in devices {
         device.close()?;
     }
-    Ok(verdict.exit_code())
+    match verdict.exit_code() {
+        ExitCode::SUCCESS if !done.damaged.is_empty() => Ok(ExitCode::from(SKIPPED)),
+        code => Ok(code),
+    }
 }
 
 /// Prints the report of each device, and what else there is to know of the job.
@@ -91,6 +125,9 @@ fn print_report(reports: &[Report], verdict: &Live, done: &Done<'_>, job: &str) 
     say_left_out(input);
     if done.kept > 0 {
         print(done.kept_words())?;
+    }
+    if !done.damaged.is_empty() {
+        print(done.damaged_words())?;
     }
     for report in reports {
         if options.report == MapReport::Full {
@@ -129,7 +166,10 @@ fn json_of(reports: &[Report], verdict: &Live, done: &Done<'_>) -> Value {
     };
     verdict.add_to(&mut value);
     add_job(&mut value, done.options, done.target, done.chain);
-    value["complete"] = done.is_complete.into();
+    value["complete"] = (done.is_complete && done.damaged.is_empty()).into();
+    let damaged =
+        |image: &DamagedImage| json!({ "name": image.name.to_string_lossy(), "why": image.why });
+    value["damaged"] = done.damaged.iter().map(damaged).collect();
     value["left_out"] = done.input.left_out().into();
     value["kept_rows"] = done.kept.into();
     if done.target.shard().is_some() {

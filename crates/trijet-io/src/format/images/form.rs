@@ -4,8 +4,9 @@
 use crate::array::Dtype;
 use crate::file_error;
 use png::{BitDepth, ColorType, Compression, DecodingError, Encoder, EncodingError};
-use std::fmt;
+use std::error::Error as _;
 use std::path::Path;
+use std::{fmt, io};
 use trijet::{Error, Result};
 
 /// The size and the element type of a gray image. PNG stores the sides as 32-bit numbers.
@@ -89,8 +90,34 @@ pub(super) fn swap_bytes(samples: &mut [u8]) {
 
 /// The error of a file that cannot be decoded.
 pub(super) fn decoding(op: &'static str, path: &Path, error: DecodingError) -> Error {
-    match error {
-        DecodingError::IoError(error) => file_error::io(op, path, error),
-        error => file_error::damaged(op, path, format!("damaged PNG: {error}")).caused_by(error),
+    match (damage(&error), error) {
+        (Some(damage), error) => file_error::damaged(op, path, damage).caused_by(error),
+        (None, DecodingError::IoError(error)) => file_error::io(op, path, error),
+        (None, error) => file_error::damaged(op, path, &error).caused_by(error),
     }
+}
+
+/// The damage of a file, in words. `None` if the system cannot read it.
+fn damage(error: &DecodingError) -> Option<String> {
+    match error {
+        DecodingError::IoError(error) => {
+            let is_cut = error.kind() == io::ErrorKind::UnexpectedEof;
+            is_cut.then(|| "the file ends early".to_owned())
+        }
+        DecodingError::Parameter(_) => None,
+        // Some of the texts are sentences.
+        error => Some(format!("damaged PNG: {}", error.to_string().trim_end_matches('.'))),
+    }
+}
+
+/// The damage of the image, if this is the error of a damaged one.
+pub(super) fn damage_of(error: &Error) -> Option<String> {
+    damage(error.source()?.downcast_ref()?)
+}
+
+/// Whether an error is that of a damaged image of an input, which
+/// [`Input::skipping_damaged`](crate::Input::skipping_damaged) skips.
+#[must_use]
+pub fn is_damaged_image(error: &Error) -> bool {
+    damage_of(error).is_some()
 }

@@ -8,7 +8,8 @@ mod order;
 mod read;
 mod write;
 
-pub use form::Form;
+pub use form::{Form, is_damaged_image};
+pub(crate) use read::open_skipping;
 
 use super::contract::{Format, Found, Opened, Plan, names_folder, refuse_description};
 use super::promise::by_name;
@@ -19,12 +20,15 @@ use std::path::Path;
 use std::sync::Arc;
 use trijet::Result;
 
+/// The name of the format.
+pub(crate) const PNG: &str = "png";
+
 #[derive(Debug)]
 pub(super) struct Images;
 
 impl Format for Images {
     fn name(&self) -> &'static str {
-        "png"
+        PNG
     }
 
     fn claims_input(&self, found: &Found<'_>) -> bool {

@@ -2,10 +2,11 @@
 //!
 //! Chunks hold whole images, because a PNG file can only be decoded as a whole.
 
-use super::form::{Form, decoding, swap_bytes};
+use super::form::{Form, damage_of, decoding, is_damaged_image, swap_bytes};
 use super::left_out::LeftOut;
 use super::order;
 use crate::array::{Array, Dtype};
+use crate::damaged::{DamagedImage, DamagedImages};
 use crate::file_error;
 use crate::format::contract::{Opened, Reader, has_extension, open_regular};
 use crate::item::Item;
@@ -16,6 +17,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use trijet::Result;
 
 #[derive(Debug)]
@@ -24,36 +26,76 @@ struct ImagesReader {
     names: Vec<OsString>,
     items: Vec<Item>,
     form: Form,
+    /// The damaged images that were found, if they are skipped.
+    damaged: Option<Arc<DamagedImages>>,
+}
+
+/// The treatment of a damaged image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Damage {
+    Refused,
+    Skipped,
 }
 
 /// Reads the header of every image.
 pub(super) fn open(folder: &Path) -> Result<Opened> {
+    opened(folder, Damage::Refused).map(|(opened, _)| opened)
+}
+
+/// As [`open`], but reads zeros in place of a damaged image, and adds the image to those that were
+/// found.
+pub(crate) fn open_skipping(folder: &Path) -> Result<(Opened, Arc<DamagedImages>)> {
+    opened(folder, Damage::Skipped)
+}
+
+fn opened(folder: &Path, damage: Damage) -> Result<(Opened, Arc<DamagedImages>)> {
     let mut left_out = LeftOut::default();
     let names = png_names(folder, &mut left_out);
     let names = names.map_err(|error| file_error::io("open", folder, error))?;
-    let Some(first) = names.first() else {
-        return Err(file_error::refused("open", folder, "the folder has no .png file"));
-    };
-    let (form, item) = header(folder, first, &mut left_out)?;
-    let mut items = vec![item];
-    for name in &names[1..] {
-        let (other, item) = header(folder, name, &mut left_out)?;
-        if other != form {
+    let (mut items, mut broken) = (Vec::new(), Vec::new());
+    let mut first: Option<(Form, &OsString)> = None;
+    for (index, name) in (0..).zip(&names) {
+        let path = folder.join(name);
+        let (file, metadata) = open_regular(&path)?;
+        items.push(Item::new(name.clone(), &metadata));
+        let form = match (header(&path, file, &mut left_out), damage) {
+            (Err(error), Damage::Skipped) if is_damaged_image(&error) => {
+                broken.push((index, name, error));
+                continue;
+            }
+            (form, _) => form?,
+        };
+        let (wanted, first) = *first.get_or_insert((form, name));
+        if form != wanted {
             let first = shown(first);
             let cause = format!(
-                "is {other}, but {first} is {form}: all images must have one size and depth"
+                "is {form}, but {first} is {wanted}: all images must have one size and depth"
             );
-            return Err(file_error::refused("open", &folder.join(name), cause));
+            return Err(file_error::refused("open", &path, cause));
         }
-        items.push(item);
+    }
+    let Some((form, _)) = first else {
+        let none = || file_error::refused("open", folder, "the folder has no .png file");
+        return Err(broken.into_iter().next().map_or_else(none, |(.., error)| error));
+    };
+    let damaged = Arc::new(DamagedImages::new(u64::from(form.height)));
+    for (index, name, error) in broken {
+        let why = damage_of(&error).unwrap_or_default();
+        damaged.add(index, DamagedImage { name: name.clone(), why });
     }
     let shape = vec![names.len() as u64, u64::from(form.height), u64::from(form.width)];
     let array = Array::new(form.dtype, shape)
         .map_err(|error| error.context(format!("open {}", shown(folder))))?;
     let left_out = left_out.words(&names);
-    let reader =
-        Box::new(ImagesReader { folder: folder.to_owned(), names, items: items.clone(), form });
-    Ok(Opened { array, granule: u64::from(form.height), items, left_out, reader })
+    let reader = Box::new(ImagesReader {
+        folder: folder.to_owned(),
+        names,
+        items: items.clone(),
+        form,
+        damaged: (damage == Damage::Skipped).then(|| Arc::clone(&damaged)),
+    });
+    let opened = Opened { array, granule: u64::from(form.height), items, left_out, reader };
+    Ok((opened, damaged))
 }
 
 /// The names of the images in their natural order. Files whose names start with a dot are hidden,
@@ -96,15 +138,14 @@ impl<R: Seek> Seek for Whole<R> {
     }
 }
 
-fn header(folder: &Path, name: &OsString, left_out: &mut LeftOut) -> Result<(Form, Item)> {
-    let path = folder.join(name);
-    let (file, metadata) = open_regular(&path)?;
+/// The form of an image, from its header.
+fn header(path: &Path, file: File, left_out: &mut LeftOut) -> Result<Form> {
     let mut file = BufReader::new(Whole(file));
     let mut decoder = Decoder::new(&mut file);
-    let info = decoder.read_header_info().map_err(|error| decoding("open", &path, error))?;
-    let form = Form::of("open", &path, info)?;
-    left_out.see_chunks(&mut file).map_err(|error| file_error::io("open", &path, error))?;
-    Ok((form, Item::new(name.clone(), &metadata)))
+    let info = decoder.read_header_info().map_err(|error| decoding("open", path, error))?;
+    let form = Form::of("open", path, info)?;
+    left_out.see_chunks(&mut file).map_err(|error| file_error::io("open", path, error))?;
+    Ok(form)
 }
 
 /// Reads the images with these `names`, which have one form, one after the other. `open` opens an
@@ -141,6 +182,31 @@ fn decode_one(path: &Path, file: impl Read + Seek, form: Form, into: &mut [u8]) 
     Ok(())
 }
 
+impl ImagesReader {
+    /// Reads the image of this index.
+    fn read_one(&self, index: usize, into: &mut [u8]) -> Result<()> {
+        let name = &self.names[index];
+        let path = self.folder.join(name);
+        let (file, metadata) = open_regular(&path)?;
+        if self.items[index] != Item::new(name.clone(), &metadata) {
+            let cause = "the file has changed since the run began";
+            return Err(file_error::damaged("read", &path, cause));
+        }
+        let read = decode_one(&path, file, self.form, into);
+        match (&read, &self.damaged) {
+            (Err(error), Some(damaged)) => match damage_of(error) {
+                Some(why) => {
+                    into.fill(0);
+                    damaged.add(index as u64, DamagedImage { name: name.clone(), why });
+                    Ok(())
+                }
+                None => read,
+            },
+            _ => read,
+        }
+    }
+}
+
 impl Reader for ImagesReader {
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
         if rows.is_empty() {
@@ -151,17 +217,11 @@ impl Reader for ImagesReader {
         assert!(whole, "chunks hold whole images");
         let first = usize::try_from(rows.start / height).expect("an index of `names`");
         let count = usize::try_from((rows.end - rows.start) / height).expect("fits in memory");
-        let mut items = self.items[first..first + count].iter();
-        let open = |name: &OsStr, path: &Path| {
-            let (file, metadata) = open_regular(path)?;
-            let item = Item::new(name.to_owned(), &metadata);
-            if items.next() != Some(&item) {
-                let cause = "the file has changed since the run began";
-                return Err(file_error::damaged("read", path, cause));
-            }
-            Ok(file)
-        };
-        decode(&self.folder, &self.names[first..first + count], self.form, into, open)
+        let bytes = into.len() / count;
+        let images = into.chunks_exact_mut(bytes);
+        (first..first + count)
+            .zip(images)
+            .try_for_each(|(index, image)| self.read_one(index, image))
     }
 }
 

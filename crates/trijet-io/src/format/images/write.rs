@@ -323,6 +323,20 @@ impl Writer for ImagesWriter {
         Ok(())
     }
 
+    /// Deletes the images, if an earlier run has created them.
+    fn leave_out(&self, rows: Range<u64>, _zeros: &[u8]) -> Result<()> {
+        for index in self.plan.indices_of(&rows) {
+            let name = &self.plan.names[index];
+            if std::mem::take(&mut self.ours()[index]) {
+                unlinkat(&self.folder, name, AtFlags::empty()).map_err(|error| {
+                    file_error::io("write", &self.path.join(name), error.into())
+                })?;
+                self.unsynced().remove(name);
+            }
+        }
+        Ok(())
+    }
+
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
         let open = |name: &OsStr, path: &Path| {
             // Opening a pipe would wait for its writer.

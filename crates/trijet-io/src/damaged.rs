@@ -1,0 +1,98 @@
+//! The damaged images of an input that a run skips.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A damaged image of an input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedImage {
+    /// The file name.
+    pub name: OsString,
+    /// The damage, in words.
+    pub why: String,
+}
+
+/// The damaged images among those that were read. Several threads read, and add what they find.
+#[derive(Debug)]
+pub(crate) struct DamagedImages {
+    image_rows: u64,
+    /// By their indices.
+    found: Mutex<BTreeMap<u64, DamagedImage>>,
+}
+
+impl DamagedImages {
+    /// Images of `image_rows` rows, at least one. None of them is known to be damaged.
+    pub(crate) fn new(image_rows: u64) -> Self {
+        Self { image_rows: image_rows.max(1), found: Mutex::default() }
+    }
+
+    fn found(&self) -> MutexGuard<'_, BTreeMap<u64, DamagedImage>> {
+        // An entry is added as a whole.
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, index: u64, image: DamagedImage) {
+        self.found().insert(index, image);
+    }
+
+    /// The images with rows among `rows`, in their order.
+    pub(crate) fn among(&self, rows: &Range<u64>) -> Vec<DamagedImage> {
+        self.found().range(self.images_of(rows)).map(|(_, image)| image.clone()).collect()
+    }
+
+    /// The indices of the images with rows among `rows`.
+    fn images_of(&self, rows: &Range<u64>) -> Range<u64> {
+        rows.start / self.image_rows..rows.end.div_ceil(self.image_rows)
+    }
+
+    /// Cuts `rows` into sound and damaged parts, in their order.
+    pub(crate) fn parts(&self, rows: &Range<u64>) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let mut start = rows.start;
+        for index in self.found().range(self.images_of(rows)).map(|(index, _)| index) {
+            let image = index * self.image_rows..(index + 1) * self.image_rows;
+            let (from, to) = (image.start.max(rows.start), image.end.min(rows.end));
+            parts.push(Part { rows: start..from, is_damaged: false });
+            parts.push(Part { rows: from..to, is_damaged: true });
+            start = to;
+        }
+        parts.push(Part { rows: start..rows.end, is_damaged: false });
+        parts.retain(|part| !part.rows.is_empty());
+        parts
+    }
+}
+
+/// Rows that are all sound, or all of a damaged image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) rows: Range<u64>,
+    pub(crate) is_damaged: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_rows_are_the_rows() {
+        for damaged in 0..16_u64 {
+            let images = DamagedImages::new(3);
+            let is_damaged = |index: u64| damaged >> index & 1 == 1;
+            for index in (0..4).filter(|index| is_damaged(*index)) {
+                images.add(index, DamagedImage { name: OsString::new(), why: String::new() });
+            }
+            for (start, end) in (0..=12).flat_map(|start| (start..=12).map(move |end| (start, end)))
+            {
+                let parts = images.parts(&(start..end));
+                let rows: Vec<u64> = parts.iter().flat_map(|part| part.rows.clone()).collect();
+                assert_eq!(rows, (start..end).collect::<Vec<_>>(), "{damaged:b}");
+                for part in parts {
+                    let same = |row: u64| is_damaged(row / 3) == part.is_damaged;
+                    assert!(part.rows.clone().all(same), "{damaged:b}: {part:?}");
+                }
+            }
+        }
+    }
+}

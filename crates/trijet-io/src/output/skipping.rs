@@ -1,0 +1,114 @@
+//! Outputs without the rows of damaged images.
+//!
+//! Such an output gets its final name, and keeps its journal, which names the rows that it has. A
+//! later run continues it as it continues a partial output. The first row of that run takes the
+//! final name away.
+
+use super::Output;
+use super::overwrite::renamed;
+use super::partial::Partial;
+use super::place::Place;
+use crate::damaged::DamagedImages;
+use crate::file_error;
+use crate::format::{is_at, state_of};
+use crate::input::Input;
+use crate::journal::Progress;
+use crate::rows::Rows;
+use crate::shown::shown;
+use std::fs::Metadata;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use trijet::Result;
+
+impl Output {
+    /// Leaves out the rows of images that `input` finds to be damaged: a folder of images has no
+    /// file for them, and another output has zeros.
+    ///
+    /// # Panics
+    /// When several processes write the output.
+    #[must_use]
+    pub fn skipping(mut self, input: &Input) -> Self {
+        assert!(self.target.shard().is_none(), "an output of several processes has all rows");
+        self.damaged = input.skipped();
+        self
+    }
+
+    /// Writes the sound ones of the rows `rows` of the output, which begin at `row` of the input.
+    pub(super) fn write_sound(
+        &self,
+        damaged: &DamagedImages,
+        row: u64,
+        rows: Range<u64>,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let (partial, row_bytes) = (self.partial()?, self.target.layout().row_bytes);
+        let mut rest = bytes;
+        for part in damaged.parts(&(row..row + rows.end - rows.start)) {
+            let own = rows.start + part.rows.start - row..rows.start + part.rows.end - row;
+            let length = usize::try_from((own.end - own.start) * row_bytes);
+            let (bytes, after) = rest.split_at(length.expect("a part of `bytes`"));
+            rest = after;
+            if part.is_damaged {
+                partial.leave_out(own, &vec![0; bytes.len()])?;
+            } else {
+                partial.write(own, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows that are not among the rows `done`, with their numbers in the input.
+    pub(super) fn missing_beside(&self, done: &Rows) -> Vec<Range<u64>> {
+        let (own, first) = (self.target.rows(), self.target.first_row());
+        let all = done.missing(own.end).into_iter();
+        let missing = all.map(|rows| rows.start.max(own.start)..rows.end);
+        let missing = missing.filter(|rows| !rows.is_empty());
+        missing.map(|rows| first + rows.start..first + rows.end).collect()
+    }
+
+    /// The first rows that were neither written nor left out.
+    pub(super) fn first_missing(&self) -> Option<Range<u64>> {
+        let mut done = self.done();
+        if let Some(run) = self.run.get() {
+            let record = run.partial.record();
+            record.left_out.ranges().iter().for_each(|rows| done.insert(rows.clone()));
+        }
+        self.missing_beside(&done).into_iter().next()
+    }
+
+    /// Refuses an output without any row, because each of its images is damaged.
+    pub(super) fn check_any(&self, partial: &Partial) -> Result<()> {
+        let record = partial.record();
+        if record.left_out.count() == 0 || record.done.count() > 0 {
+            return Ok(());
+        }
+        let images = self.damaged.iter().flat_map(|one| one.among(&self.target.rows_of_input()));
+        let first = images.map(|image| format!(": {}: {}", shown(&image.name), image.why)).next();
+        let cause = format!("every image is damaged{}", first.unwrap_or_default());
+        Err(file_error::damaged("finish", &self.target.place.out, cause))
+    }
+
+    /// Makes an output with its final name, whose missing rows are about to be written, a partial
+    /// output.
+    pub(super) fn taken_back(&self, partial: Arc<Partial>) -> Result<Arc<Partial>> {
+        let place = &self.target.place;
+        if is_at(partial.writer().root(), &place.out).unwrap_or(false) {
+            renamed(&place.out, &place.partial)?;
+        }
+        Ok(partial)
+    }
+}
+
+impl Place {
+    /// Whether the output at the final path belongs to a journal with `progress`, and lacks some of
+    /// its `rows` because images are damaged. A run that continues it takes its name away.
+    pub(super) fn lacks_rows(&self, progress: &Progress, rows: u64) -> Result<bool> {
+        if self.shared.is_some() || progress.done.missing(rows).is_empty() {
+            return Ok(false);
+        }
+        let number = |state: Metadata| state.ino();
+        let out = state_of("create", &self.out)?.map(number);
+        Ok(out.is_some() && out == progress.root && state_of("create", &self.partial)?.is_none())
+    }
+}
