@@ -14,6 +14,7 @@ use super::sharing::Sharing;
 use super::sink::Sink;
 use super::source::Source;
 use super::stage::{Stage, StageCx};
+use crate::base::audience::Audience;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::times::TimesFrom;
 use crate::base::units::Bytes;
@@ -75,6 +76,7 @@ pub(super) struct PipelineSettings<'a> {
     pub(super) progress: Option<OnProgress<'a>>,
     pub(super) calibration: Option<Calibration>,
     pub(super) traced: Traced,
+    pub(super) audience: Audience,
     pub(super) host_memory: Option<Bytes>,
     pub(super) times: TimesFrom,
     pub(super) drop_wait: Option<u64>,
@@ -112,6 +114,7 @@ impl Default for PipelineSettings<'_> {
             progress: None,
             calibration: None,
             traced: Traced::Yes,
+            audience: Audience::default(),
             host_memory: None,
             times: TimesFrom::Events,
             drop_wait: None,
@@ -420,6 +423,14 @@ impl<'a> Pipeline<'a> {
     #[must_use]
     pub fn untraced(mut self) -> Self {
         self.settings.traced = Traced::No;
+        self
+    }
+
+    /// Sets the reader of the report, as [`Report::for_audience`](super::Report::for_audience) does
+    /// afterwards. A trace of many chunks is then summed up once.
+    #[must_use]
+    pub fn audience(mut self, audience: Audience) -> Self {
+        self.settings.audience = audience;
         self
     }
 

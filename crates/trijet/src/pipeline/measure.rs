@@ -101,10 +101,11 @@ impl Measurement {
             rows: plan.rows_out(),
             without_trace: job.settings.traced == Traced::TooLarge,
             in_place: slots.first().is_some_and(|slot| slot.in_place),
+            audience: job.settings.audience,
+            found: job.device.verdict(),
         };
         let calibration = job.settings.calibration.as_ref();
-        let report = Report::new(job.device.info(), plan, measured, calibration);
-        Ok(report.with_verdict(job.device.verdict()))
+        Ok(Report::new(job.device.info(), plan, measured, calibration))
     }
 }
 

@@ -6,7 +6,7 @@ use super::limits::{CopyTimes, Limits, needs};
 use super::plan::Plan;
 use super::schedule::Schedule;
 use crate::base::dag::{Dag, Kernels};
-use crate::base::ledger::{Engine, Op};
+use crate::base::ledger::{Engine, Op, Site, Times};
 use crate::base::lint::Rule;
 use crate::base::times::TimeSource;
 use crate::base::units::{Bytes, Nanos, count, rate};
@@ -21,8 +21,8 @@ use crate::trace::limit::Limit;
 use crate::trace::metrics::{CopyEngines, Metrics, Parameters, achieved_overlap, measure};
 use crate::trace::queued::{held_by_events, queued};
 use crate::trace::summary::{Audience, Settings, Summary, TimeKind, summarize};
-use std::fmt;
 use std::ops::Range;
+use std::{fmt, mem};
 
 /// The engines of a pipeline, in the order of a chunk's stages.
 const ENGINES: [(Engine, &str); 3] =
@@ -44,6 +44,9 @@ pub(super) struct Measured {
     pub(super) in_place: bool,
     /// Whether a trace was requested, but there is none.
     pub(super) without_trace: bool,
+    pub(super) audience: Audience,
+    /// The findings of a checker that runs along, for all streams of the device's driver.
+    pub(super) found: Option<Verdict>,
 }
 
 /// The time before the first chunk, on the host's clock.
@@ -179,6 +182,19 @@ pub struct Report {
     host: Vec<HostWorked>,
 }
 
+/// Times and lines of operations that others stand in for.
+struct OwnFields {
+    times: Vec<Option<Times>>,
+    sites: Vec<Option<Site>>,
+}
+
+impl OwnFields {
+    fn restore(self, ops: &mut [Op]) {
+        ops.iter_mut().zip(self.times).for_each(|(op, times)| op.times = times);
+        ops.iter_mut().zip(self.sites).for_each(|(op, site)| op.site = site);
+    }
+}
+
 /// The report on one engine of the device.
 fn part(metrics: &Metrics, role: Engine, name: &'static str) -> EngineReport {
     let found = metrics.engines.iter().find(|engine| engine.engine.1 == role);
@@ -239,9 +255,9 @@ impl Report {
             limit: None,
             window: measured.window,
             summary: None,
-            found: None,
+            found: measured.found,
             alone: Alone { link: calibration.cloned(), kernels: None },
-            audience: Audience::default(),
+            audience: measured.audience,
             host: measured.host,
         };
         for one in &report.host {
@@ -263,11 +279,19 @@ impl Report {
     /// The operations with the times at which the engines worked, as far as they are known. The
     /// user of a command cannot change the lines that enqueued them, so these lines are left out.
     pub(super) fn settled(&self, dag: &Dag) -> Vec<Op> {
-        let mut ops = dag.settle(&self.ops);
-        if self.audience != Audience::Author {
-            ops.iter_mut().for_each(|op| op.site = None);
-        }
+        let mut ops = self.ops.clone();
+        self.settle(&mut ops, dag);
         ops
+    }
+
+    /// Gives operations the times and lines of [`settled`](Self::settled). Returns their own.
+    fn settle(&self, ops: &mut [Op], dag: &Dag) -> OwnFields {
+        let times = dag.settle_in_place(ops);
+        let sites = match self.audience {
+            Audience::Author => Vec::new(),
+            Audience::User => ops.iter_mut().map(|op| op.site.take()).collect(),
+        };
+        OwnFields { times, sites }
     }
 
     /// Computes the figures that follow from the trace and from isolated work.
@@ -281,7 +305,22 @@ impl Report {
             return;
         };
         let dag = self.dag();
-        let ops = self.settled(&dag);
+        // A copy of the operations would double the memory of a long trace.
+        let mut ops = mem::take(&mut self.ops);
+        let own = self.settle(&mut ops, &dag);
+        self.judge_settled(&ops, &dag, window, copies.as_ref());
+        own.restore(&mut ops);
+        self.ops = ops;
+    }
+
+    /// As [`judge`](Self::judge), from the settled operations of a trace, whose graph is `dag`.
+    fn judge_settled(
+        &mut self,
+        ops: &[Op],
+        dag: &Dag,
+        window: Range<u64>,
+        copies: Option<&CopyTimes>,
+    ) {
         let computed = ops.iter().filter(|op| op.engine == Engine::Compute).map(length).sum();
         let serial = self.plan.schedule == Schedule::OneStream;
         let times_alone = self.alone.clone();
@@ -291,14 +330,14 @@ impl Report {
             Clock::Device | Clock::Model => CopyEngines::default(),
         };
         let given = Parameters { isolated: &alone, copy_engines, ..Parameters::default() };
-        let metrics = measure(&ops, &dag, Some(window.clone()), &given);
+        let metrics = measure(ops, dag, Some(window.clone()), &given);
         let host = self.engines.iter().filter(|engine| engine.of_the_host()).cloned();
         let engines = ENGINES.iter().map(|(role, name)| part(&metrics, *role, name));
         self.engines = engines.chain(host).collect();
-        self.limits = copies.as_ref().map(|copies| self.limits_of(copies));
+        self.limits = copies.map(|copies| self.limits_of(copies));
         let complete = self.limits.filter(|limits| !limits.of_copies_only);
         self.bound = complete.map(|limits| limits.bound);
-        let need = needs(&metrics, copies.as_ref(), |engine| self.busy(engine.name()));
+        let need = needs(&metrics, copies, |engine| self.busy(engine.name()));
         let settings = Settings {
             window: Some(window),
             time_kind: if self.clock == Clock::Model {
@@ -315,18 +354,18 @@ impl Report {
             audience: self.audience,
             need,
             host: self.host.clone(),
-            link: copies.as_ref().map(CopyTimes::both),
+            link: copies.map(CopyTimes::both),
             times: self.times,
             hazards: self.found.as_ref().map(hazards),
             ..Settings::default()
         };
-        let mut lints = lints(&ops, &dag, self.hardware_queues);
+        let mut lints = lints(ops, dag, self.hardware_queues);
         // The time in which the thread waited for an engine of the host is no fault of its code or
         // schedule.
         let waited_for: u64 = self.host.iter().map(|one| one.waited_for.length().0).sum();
         let is_of_host = |rule| matches!(rule, Rule::HostLate | Rule::NoOverlap);
         lints.retain(|lint| !is_of_host(lint.rule) || lint.saved.0 > 2 * waited_for);
-        let summary = summarize(&ops, &dag, &settings, lints);
+        let summary = summarize(ops, dag, &settings, lints);
         self.limit = summary.limit;
         self.summary = Some(summary);
     }
@@ -368,15 +407,6 @@ impl Report {
         let options = CheckOptions { names: self.names(), ..CheckOptions::default() };
         self.found = Some(check_with(&self.ops, options));
         self.judge();
-        self
-    }
-
-    /// Adds the findings of a checker that runs along, for all streams of the device's driver.
-    pub(super) fn with_verdict(mut self, verdict: Option<Verdict>) -> Self {
-        if verdict.is_some() {
-            self.found = verdict;
-            self.judge();
-        }
         self
     }
 

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use trijet::pipeline::{Bound, Calibration, Change, Schedule};
 use trijet::sim::{HostConfig, Order};
 use trijet::testing::WORK;
+use trijet::trace::summary::Audience;
 use trijet::trace::{Engine, limit::Limit};
 use trijet::{Bytes, Device, Nanos, Pipeline, Report};
 
@@ -150,6 +151,39 @@ fn advice_that_is_followed_saves_at_least_its_time() {
         let again = after.advice();
         assert!(again.iter().all(|one| one.change != change), "{after}");
     }
+}
+
+/// A pipeline that knows its reader sums its trace up once, and says the same. The lines of the
+/// program come back for its author.
+#[test]
+fn a_report_is_the_same_whether_its_reader_is_known_before_the_run_or_after_it() {
+    let device = simulated(Order::Greedy);
+    let run = |audience| {
+        let x = device.pinned::<u32>(64 * ROW).expect("memory");
+        let mut y = device.pinned::<u32>(64 * ROW).expect("memory");
+        Pipeline::on(&device)
+            .pinned_source(&x, ROW)
+            .stage::<u32, u32>(|s, x, y| s.launch(&WORK, (1, x, y)))
+            .pinned_sink(&mut y)
+            .schedule(Schedule::RoleStreams)
+            .chunk(Bytes(16 << 10))
+            .audience(audience)
+            .run()
+            .expect("a run without faults")
+    };
+    let (author, user) = (run(Audience::Author), run(Audience::User));
+    let after = author.clone().for_audience(Audience::User);
+    // The time before the first chunk is not modelled.
+    let text = |report: &Report| report.to_string().split("cold: ").next().map(str::to_owned);
+    assert_eq!(text(&user), text(&after));
+    assert_ne!(text(&user), text(&author));
+    let sites = |report: &Report| report.timeline().iter().filter(|op| op.site.is_some()).count();
+    assert!(sites(&author) > 0);
+    assert_eq!((sites(&user), sites(&after)), (0, 0));
+    let back = after.for_audience(Audience::Author);
+    assert_eq!((back.to_string(), sites(&back)), (author.to_string(), sites(&author)));
+    let drawn = |report: &Report| format!("{:?}", report.timeline());
+    assert_eq!(drawn(&back), drawn(&author));
 }
 
 #[test]

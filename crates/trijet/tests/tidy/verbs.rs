@@ -71,6 +71,7 @@ const WITHOUT_A_ROW: &[(&str, &[&str])] = &[
     (
         "a builder, whose mistakes its last call returns",
         &[
+            "Pipeline::audience",
             "Pipeline::calibrated",
             "Pipeline::cancel_with",
             "Pipeline::chunk",

@@ -19,7 +19,6 @@ use crate::steps::Step;
 use std::path::Path;
 use std::process::ExitCode;
 use trijet::pipeline::Layout;
-use trijet::trace::summary::Audience;
 use trijet::{Error, ErrorKind, Result, Source};
 use trijet_cli::timeline;
 use trijet_io::{Array, Durability, Fingerprint, Input, Output, Plain, Start, Target};
@@ -207,11 +206,8 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let setup = Setup::new(options, &chain, &devices, layout)?;
     say_start(options, &output, &target, rank.as_ref());
     let (todo, kept) = (output.missing(), output.done().count());
-    let outcome = setup.run(&input, &mut output, &todo, &cancel);
-    let reports: Vec<_> = match outcome {
-        Ok(reports) => {
-            reports.into_iter().map(|report| report.for_audience(Audience::User)).collect()
-        }
+    let reports = match setup.run(&input, &mut output, &todo, &cancel) {
+        Ok(reports) => reports,
         Err(error) => return Err(explain(with_way(error, options), output, &target)),
     };
     let is_complete = output.is_complete();

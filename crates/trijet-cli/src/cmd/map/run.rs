@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, Builder, ScopedJoinHandle};
 use trijet::pipeline::{Calibration, Layout, ParallelSink, Progress};
+use trijet::trace::summary::Audience;
 use trijet::{Bytes, Cancel, Device, Error, ErrorKind, Pipeline, Report, Result, Sink, Source};
 use trijet_io::{Input, Output};
 
@@ -120,6 +121,7 @@ impl<'a> Setup<'a> {
             .chain
             .stages(Pipeline::on(&self.devices[number]).source(input), layout)
             .rows(todo.to_vec())
+            .audience(Audience::User)
             .cancel_with(cancel)
             .on_progress(advance);
         let pipeline = settled(pipeline, self.options, self.memory);

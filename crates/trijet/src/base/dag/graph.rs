@@ -151,11 +151,21 @@ impl Dag {
     /// If there are fewer entries than in the graph.
     #[must_use]
     pub fn settle(&self, ops: &[Op]) -> Vec<Op> {
+        let mut settled = ops.to_vec();
+        self.settle_in_place(&mut settled);
+        settled
+    }
+
+    /// As [`settle`](Self::settle), but changes the entries themselves. Returns the times that they
+    /// had.
+    pub(crate) fn settle_in_place(&self, ops: &mut [Op]) -> Vec<Option<Times>> {
         assert!(2 * ops.len() >= self.moments.len(), "these are the entries of another graph");
-        let settled = ops.iter().enumerate().map(|(index, op)| {
-            let times =
-                self.work(index).map(|s| Times { begin: Nanos(s.start), end: Nanos(s.end) });
-            Op { times: times.or(op.times), ..op.clone() }
+        let settled = ops.iter_mut().enumerate().map(|(index, op)| {
+            let before = op.times;
+            if let Some(span) = self.work(index) {
+                op.times = Some(Times { begin: Nanos(span.start), end: Nanos(span.end) });
+            }
+            before
         });
         settled.collect()
     }
