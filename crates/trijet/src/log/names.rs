@@ -80,6 +80,14 @@ impl UsedNames {
         self.any.store(true, Ordering::Relaxed);
     }
 
+    /// The name of an allocation or an event.
+    pub(super) fn of_object(&self, of: Named) -> Option<String> {
+        if !self.any.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.lock().iter().find(|name| name.of == of).map(|name| name.text.clone())
+    }
+
     /// The name of the stream that has a lane.
     pub(super) fn of_stream(&self, lane: LaneId) -> Option<String> {
         let all = self.lock();

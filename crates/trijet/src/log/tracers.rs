@@ -208,6 +208,11 @@ impl Tracers {
         self.names.of_stream(lane)
     }
 
+    /// The name of an allocation.
+    pub(crate) fn block_name(&self, block: BlockId) -> Option<String> {
+        self.names.of_object(Named::Block(block))
+    }
+
     /// Names an allocation or an event of `device`.
     pub(crate) fn name_object(&self, of: Named, device: DeviceId, text: &str) {
         self.name(&Name::of_object(of, device, text));

@@ -132,6 +132,10 @@ impl Block {
         self.domain().log().tracers.name_object(of, self.device().id, name);
     }
 
+    pub(crate) fn given_name(&self) -> Option<String> {
+        self.domain().log().tracers.block_name(self.track.id)
+    }
+
     pub(crate) fn domain(&self) -> &Arc<Domain> {
         &self.device().domain
     }

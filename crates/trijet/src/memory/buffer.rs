@@ -266,6 +266,11 @@ impl<T, S> Buffer<T, S> {
         self.block.whole().memory().space().is_host()
     }
 
+    /// The name that the allocation was given.
+    pub(crate) fn given_name(&self) -> Option<String> {
+        self.block.given_name()
+    }
+
     /// The device of the memory; `None` for host memory.
     pub(crate) fn device_id(&self) -> Option<DeviceId> {
         device_of(&self.block)

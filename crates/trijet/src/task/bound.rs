@@ -118,9 +118,9 @@ impl BoundData {
             });
             if !is_there && !one.range.is_empty() {
                 let how = if one.mode.writes() { "write" } else { "read" };
-                let (datum, range) = (one.number, &one.range);
+                let (datum, range) = (&one.name, &one.range);
                 return Err(refused(format!(
-                    "the task is to {how} bytes {} to {} of data {datum}, but `{name}` is not bound to them for this; add them to its `bind`",
+                    "the task is to {how} bytes {} to {} of {datum}, but `{name}` is not bound to them for this; add them to its `bind`",
                     range.start, range.end
                 )));
             }

@@ -189,7 +189,7 @@ impl<'a, U: TaskUses> Task<'a, U> {
         let name = program.name();
         if let Some(one) = data.all().iter().find(|one| one.home.is_none() || one.reduces) {
             let what = if one.reduces { "a reduction" } else { "host memory" };
-            let cause = format!("`{name}` needs device memory, but data {} is {what}", one.number);
+            let cause = format!("`{name}` needs device memory, but {} is {what}", one.name);
             return Err(Error::new(ErrorKind::InvalidValue, "bind", cause));
         }
         if core.devices.len() > 1 {

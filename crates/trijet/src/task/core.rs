@@ -5,13 +5,11 @@
 //! tasks, and the library orders them as all others. The function of a task runs under no lock.
 #![forbid(unsafe_code)]
 
-use super::declared::{AllDeclared, AnyDatum, StreamBody};
+use super::declared::{AllDeclared, AnyDatum, DatumName, StreamBody};
 use super::inside;
 use super::issue::{Issued, TaskIssue};
 use super::lanes::{Group, Lanes};
-use super::region::RegionIssue;
-use super::region::RunIssue;
-use super::region::Running;
+use super::region::{RegionIssue, RunIssue, Running};
 use super::state::State;
 use super::task_state::{Failure, New, Number, TaskBody};
 use super::template::{RegionOutcome, Templates};
@@ -44,7 +42,7 @@ thread_local! {
 pub(super) struct WrongRead {
     /// Where the task was submitted.
     pub(super) site: &'static Location<'static>,
-    pub(super) datum: u32,
+    pub(super) datum: DatumName,
     pub(super) bytes: Range<usize>,
 }
 
@@ -121,10 +119,15 @@ impl Core {
     }
 
     /// Adds a datum of this many bytes. `home` is its device; `None` for host memory.
-    pub(super) fn add_datum(&self, bytes: u64, home: Option<usize>) -> u32 {
+    pub(super) fn add_datum(
+        &self,
+        given: Option<Arc<str>>,
+        (bytes, home): (u64, Option<usize>),
+    ) -> DatumName {
         let places = self.devices.len();
         let replicated = home.filter(|_| places > 1).map(|home| (bytes, home, places));
-        self.lock().add_datum(replicated)
+        let number = self.lock().add_datum(given.clone(), replicated);
+        DatumName { number, given }
     }
 
     /// A stream of a device to allocate with.
@@ -193,7 +196,7 @@ impl Core {
         let wrong = |cause| Err(Error::new(ErrorKind::InvalidValue, "task", cause));
         for (at, one) in declared.iter().enumerate() {
             if one.core != self.id {
-                return wrong(format!("data {} belongs to other tasks", one.number));
+                return wrong(format!("{} belongs to other tasks", one.name));
             }
             let conflict = declared[..at].iter().find(|other| {
                 other.number == one.number
@@ -202,8 +205,8 @@ impl Core {
             });
             if conflict.is_some() {
                 let cause = format!(
-                    "the task uses bytes of data {} twice, at least once to write: declare one `update`",
-                    one.number
+                    "the task uses bytes of {} twice, at least once to write: declare one `update`",
+                    one.name
                 );
                 return wrong(cause);
             }
@@ -566,7 +569,7 @@ impl Core {
             return Ok(());
         };
         let cause = format!(
-            "the task that was submitted at {site} wrote bytes {start} to {end} of data {datum}, which it declared to \
+            "the task that was submitted at {site} wrote bytes {start} to {end} of {datum}, which it declared to \
              read; declare an `update`, or look at what its kernels write"
         );
         Err(Error::new(ErrorKind::InvalidValue, "tasks finish", cause))

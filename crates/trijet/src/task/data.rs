@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::core::{Core, WrongRead};
-use super::declared::{AllDeclared, AnyDatum, DeclaredUse, StreamBody};
+use super::declared::{AllDeclared, AnyDatum, DatumName, DeclaredUse, StreamBody};
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
@@ -29,6 +29,7 @@ pub(super) struct Datum<T, S> {
     /// device, or for host memory.
     copies: Box<[OnceLock<Buffer<T>>]>,
     pub(super) number: u32,
+    pub(super) name: DatumName,
     pub(super) core: Arc<Core>,
 }
 
@@ -56,11 +57,12 @@ impl<T, S> Data<T, S> {
     pub(super) fn new(
         core: &Arc<Core>,
         buffer: Buffer<T, S>,
-        (number, home): (u32, Option<usize>),
+        (name, home): (DatumName, Option<usize>),
     ) -> Self {
         let copies = if home.is_some() && core.devices.len() > 1 { core.devices.len() } else { 0 };
         let copies = (0..copies).map(|_| OnceLock::new()).collect();
-        Self(Arc::new(Datum { buffer, home, copies, number, core: Arc::clone(core) }))
+        let (number, core) = (name.number, Arc::clone(core));
+        Self(Arc::new(Datum { buffer, home, copies, number, name, core }))
     }
 
     /// The number of elements.
@@ -138,6 +140,7 @@ impl<T: Element, S: Send + Sync + 'static> Datum<T, S> {
         let bytes = |index: usize| (index * size_of::<T>()) as u64;
         DeclaredUse {
             number: self.number,
+            name: self.name.clone(),
             range: bytes(range.start)..bytes(range.end),
             mode,
             reduces: false,
@@ -164,6 +167,10 @@ impl<T: Element, S: Send + Sync + 'static> Datum<T, S> {
         }
         let copy = self.core.any_stream(place)?.alloc::<T>(self.buffer.len)?;
         copy.forget_lanes();
+        let copy = match &self.name.given {
+            Some(name) => copy.named(name),
+            None => copy,
+        };
         // If another thread has made a copy meanwhile, this one is dropped.
         let _made = self.copies[place].set(copy);
         Ok(())
@@ -259,7 +266,7 @@ impl<T: Element, S: Send + Sync + 'static> Reads<T, S> {
         let (Some(before), Some(wrong)) = (self.before.take(), wrong) else { return Ok(()) };
         let mut after = self.datum.core.devices[self.place].pinned(self.range.len())?;
         stream.copy(&self.view(), &mut after)?;
-        let (wrong, datum) = (Arc::clone(wrong), self.datum.number);
+        let (wrong, datum) = (Arc::clone(wrong), self.datum.name.clone());
         let first = self.range.start * size_of::<T>();
         stream.host_fn_with((&before, &after), move |(before, after)| {
             let [before, after] = [before, after].map(bytemuck::cast_slice::<T, u8>);
@@ -334,19 +341,19 @@ impl<T, S> Clone for Data<T, S> {
 
 impl<T, S> fmt::Debug for Data<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "data {}: {:?}", self.0.number, self.0.buffer)
+        write!(f, "{}: {:?}", self.0.name, self.0.buffer)
     }
 }
 
 impl<T, S> fmt::Debug for Reads<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "reads {:?} of data {}", self.range, self.datum.number)
+        write!(f, "reads {:?} of {}", self.range, self.datum.name)
     }
 }
 
 impl<T, S> fmt::Debug for Writes<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.updates { "updates" } else { "writes" };
-        write!(f, "{verb} {:?} of data {}", self.range, self.datum.number)
+        write!(f, "{verb} {:?} of {}", self.range, self.datum.name)
     }
 }

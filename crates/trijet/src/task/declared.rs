@@ -25,10 +25,28 @@ pub(super) trait AnyDatum: Send + Sync {
     fn transfer(self: Arc<Self>, from: usize, to: usize, bytes: Range<u64>) -> StreamBody;
 }
 
+/// How texts call a datum: by the name of its buffer, if that has one, or else by its number among
+/// the data of its tasks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct DatumName {
+    pub(super) number: u32,
+    pub(super) given: Option<Arc<str>>,
+}
+
+impl fmt::Display for DatumName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.given {
+            Some(name) => write!(f, "data `{name}`"),
+            None => write!(f, "data {}", self.number),
+        }
+    }
+}
+
 /// A use that a task declares: bytes of a datum.
 #[derive(Clone)]
 pub(super) struct DeclaredUse {
     pub(super) number: u32,
+    pub(super) name: DatumName,
     pub(super) range: Range<u64>,
     pub(super) mode: Mode,
     /// Whether the task combines a part into the bytes.

@@ -1,11 +1,13 @@
 //! The reason why a task came after another one, and the graph of tasks.
 #![forbid(unsafe_code)]
 
+use super::declared::DatumName;
 use super::state::State;
 use super::task_state::{Hazard, KeptBy, Number, TaskEdge, TaskProgress, TaskState};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Write};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A step from a task to a task that comes directly after it; see [`Explanation`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,10 +21,19 @@ pub struct TaskStep {
     pub hazard: Hazard,
     /// The number of the datum.
     pub datum: u32,
+    /// The name of the buffer of the datum, if it has one.
+    pub datum_name: Option<String>,
     /// The bytes of the datum that both use.
     pub bytes: Range<u64>,
     /// How the order is kept; `None` while the later task is not issued.
     pub kept_by: Option<KeptBy>,
+}
+
+impl TaskStep {
+    /// The datum in words.
+    fn data(&self) -> DatumName {
+        DatumName { number: self.datum, given: self.datum_name.as_deref().map(Arc::from) }
+    }
 }
 
 /// The reason why a task came after another one; see [`Tasks::explain`](super::Tasks::explain).
@@ -55,13 +66,13 @@ impl Explanation {
             Hazard::War | Hazard::Waw => 0,
             Hazard::Raw | Hazard::Reduction => 1,
         })?;
-        let TaskStep { from, to, datum, .. } = step;
+        let (TaskStep { from, to, .. }, datum) = (step, step.data());
         Some(match step.hazard {
             Hazard::War => format!(
-                "a separate buffer for `{to}`: it only overwrites what `{from}` read in data {datum}"
+                "a separate buffer for `{to}`: it only overwrites what `{from}` read in {datum}"
             ),
             Hazard::Waw => format!(
-                "a separate buffer for `{to}`: it needs nothing that `{from}` wrote to data {datum}"
+                "a separate buffer for `{to}`: it needs nothing that `{from}` wrote to {datum}"
             ),
             Hazard::Reduction => {
                 format!(
@@ -82,12 +93,13 @@ impl fmt::Display for Explanation {
             Self::Stream => f.write_str("no data order them, but they are on one stream"),
             Self::Data(steps) => {
                 for (at, step) in steps.iter().enumerate() {
-                    let TaskStep { from, to, hazard, datum, bytes, kept_by } = step;
+                    let TaskStep { from, to, hazard, bytes, kept_by, .. } = step;
+                    let datum = step.data();
                     let Range { start, end } = bytes;
                     let between = if at > 0 { "; " } else { "" };
                     write!(
                         f,
-                        "{between}`{to}` {hazard}, as `{from}` did: bytes {start} to {end} of data {datum}"
+                        "{between}`{to}` {hazard}, as `{from}` did: bytes {start} to {end} of {datum}"
                     )?;
                     if let Some(kept_by) = kept_by {
                         write!(f, " ({kept_by})")?;
@@ -135,6 +147,7 @@ pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explana
             to: label(*next, state.task(*next)?),
             hazard: edge.hazard,
             datum: edge.datum,
+            datum_name: state.datum_name(edge.datum).given.as_deref().map(str::to_owned),
             bytes: edge.range.clone(),
             kept_by: edge.kept_by,
         });
@@ -143,11 +156,16 @@ pub(super) fn explain(state: &State, from: Number, to: Number) -> Option<Explana
     Some(Explanation::Data(steps))
 }
 
+/// A text within quotes of Graphviz.
+fn quoted(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
 /// The graph of the remembered tasks, in the language of Graphviz.
 pub(super) fn dot(state: &State) -> String {
     let mut text = String::from("digraph tasks {\n  node [shape=box];\n");
     for (number, task) in state.tasks() {
-        let name = task.name.replace('\\', "\\\\").replace('"', "\\\"");
+        let name = quoted(&task.name);
         let place = match task.lane {
             _ if task.is_host => "host".to_owned(),
             Some(lane) => format!("stream {lane}"),
@@ -177,8 +195,9 @@ pub(super) fn dot(state: &State) -> String {
             let style = if waits { "solid" } else { "dashed" };
             let _infallible = writeln!(
                 text,
-                "  t{} -> t{number} [label=\"{hazard}, data {}\", style={style}];",
-                edge.from, edge.datum
+                "  t{} -> t{number} [label=\"{hazard}, {}\", style={style}];",
+                edge.from,
+                quoted(&state.datum_name(edge.datum).to_string())
             );
         }
     }

@@ -76,7 +76,7 @@ pub use task_state::{Hazard, KeptBy};
 pub use uses::{HostUses, TaskUses};
 
 use self::core::Core;
-use self::declared::AllDeclared;
+use self::declared::{AllDeclared, DatumName};
 use self::lanes::{Group, Lanes};
 use self::replicas::PLACES_MAX;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -266,16 +266,28 @@ impl Tasks {
     }
 
     /// Makes a buffer the data of tasks, which own it then. Work that was enqueued before on any
-    /// stream comes before the work of the tasks.
+    /// stream comes before the work of the tasks. Errors and explanations call the data by the name
+    /// of the buffer ([`Buffer::named`]), if it has one, or else by a number.
+    ///
+    /// ```
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let tasks = device.tasks();
+    /// let weights = tasks.data(device.stream()?.alloc::<f32>(4)?.named("weights"));
+    /// assert!(format!("{weights:?}").starts_with("data `weights`"));
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
     #[must_use]
     pub fn data<T, S>(&self, buffer: Buffer<T, S>) -> Data<T, S> {
         let core = self.core();
         if calling::forked() {
-            return Data::new(core, buffer, (NO_DATUM, None));
+            let name = DatumName { number: NO_DATUM, given: None };
+            return Data::new(core, buffer, (name, None));
         }
         let is_home = |device: &Device| Some(device.id()) == buffer.device_id();
         let home = core.devices.iter().position(is_home);
-        let number = core.add_datum((buffer.len * size_of::<T>()) as u64, home);
+        let given = buffer.given_name().map(Arc::from);
+        let name = core.add_datum(given, ((buffer.len * size_of::<T>()) as u64, home));
         // A chain of tasks on one stream needs no event, whatever was enqueued before.
         buffer.forget_lanes();
         // Threads of the host look at the stamps of their parts while operations on other parts are
@@ -283,7 +295,7 @@ impl Tasks {
         if buffer.is_on_host() {
             buffer.share_in_parts();
         }
-        Data::new(core, buffer, (number, home))
+        Data::new(core, buffer, (name, home))
     }
 
     /// Allocates device memory for `len` elements, as the data of tasks. The values are arbitrary.
@@ -406,7 +418,7 @@ impl Tasks {
         calling::refuse(OP)?;
         let datum = &*data.0;
         if !Arc::ptr_eq(&datum.core, self.core()) {
-            let cause = format!("data {} belongs to other tasks", datum.number);
+            let cause = format!("{} belongs to other tasks", datum.name);
             return Err(Error::new(ErrorKind::InvalidValue, OP, cause));
         }
         self.core().demand_outside(OP)?;

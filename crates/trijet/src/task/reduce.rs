@@ -110,6 +110,6 @@ impl<T: Element, R: Reduction<T>> Reduces<T, R> {
 
 impl<T, R> fmt::Debug for Reduces<T, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "reduces into {:?} of data {}", self.range, self.datum.number)
+        write!(f, "reduces into {:?} of {}", self.range, self.datum.name)
     }
 }

@@ -2,7 +2,7 @@
 //! tasks that may be issued.
 #![forbid(unsafe_code)]
 
-use super::declared::{AllDeclared, DeclaredUse};
+use super::declared::{AllDeclared, DatumName, DeclaredUse};
 use super::history::History;
 use super::lanes::Lanes;
 use super::region::Regions;
@@ -26,6 +26,8 @@ const REMEMBERED: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Datum {
     pub(super) history: History,
+    /// The name of its buffer.
+    pub(super) given_name: Option<Arc<str>>,
     /// The number of tasks that use it and are not over.
     pub(super) pending: u32,
     pub(super) is_taken: bool,
@@ -180,8 +182,13 @@ impl State {
 
     /// Adds a datum. If it may have copies on other devices, `replicated` has its number of bytes,
     /// its device, and the number of devices.
-    pub(super) fn add_datum(&mut self, replicated: Option<(u64, usize, usize)>) -> u32 {
+    pub(super) fn add_datum(
+        &mut self,
+        given_name: Option<Arc<str>>,
+        replicated: Option<(u64, usize, usize)>,
+    ) -> u32 {
         let number = self.add_history();
+        self.data[number as usize].given_name = given_name;
         self.data[number as usize].replicas = replicated
             .map(|(bytes, home, places)| Box::new(Replicas::new(number, bytes, home, places)));
         number
@@ -226,6 +233,10 @@ impl State {
         }
     }
 
+    pub(super) fn datum_name(&self, number: u32) -> DatumName {
+        DatumName { number, given: self.data[number as usize].given_name.clone() }
+    }
+
     /// The number of tasks that use a datum and are not over.
     pub(super) fn pending(&self, datum: u32) -> u32 {
         self.data[datum as usize].pending
@@ -240,7 +251,9 @@ impl State {
         let writers = self.data[number as usize].history.writers(0..u64::MAX);
         let failure = { writers }.filter_map(|writer| self.failures.get(&writer)).next();
         if let Some(failure) = failure {
-            return Err(self.explained(failure, format_args!("data {number} has no value")));
+            return Err(
+                self.explained(failure, format_args!("{} has no value", self.datum_name(number)))
+            );
         }
         self.data[number as usize].is_taken = true;
         Ok(())
@@ -248,7 +261,7 @@ impl State {
 
     fn demand_there(&self, number: u32, op: &'static str) -> Result<()> {
         if self.data[number as usize].is_taken {
-            let cause = format!("data {number} was taken before");
+            let cause = format!("{} was taken before", self.datum_name(number));
             return Err(Error::new(ErrorKind::InvalidValue, op, cause));
         }
         Ok(())

@@ -301,6 +301,41 @@ fn a_graph_for_graphviz_has_each_task_and_why_it_waits() -> Result<()> {
     Ok(())
 }
 
+/// A number among the data of tasks means nothing to the author of a program.
+#[test]
+fn texts_call_data_by_the_name_of_their_buffer() -> Result<()> {
+    let device = device(Order::Greedy)?;
+    let tasks = device.tasks();
+    let other = tasks.alloc::<u8>(8)?;
+    let x = tasks.data(device.stream()?.alloc::<u8>(8)?.named("the \"weights\""));
+    let fill = tasks.task(x.write()).named("fill").run(|s, mut x| s.fill_bytes(&mut x, 1))?;
+    let copy = (x.read(), other.write());
+    let copy = tasks.task(copy).named("copy").run(|s, (x, mut y)| s.copy(&x, &mut y))?;
+    let again = tasks.task(x.write()).named("again").run(|s, mut x| s.fill_bytes(&mut x, 2))?;
+    tasks.finish()?;
+    let name = "data `the \"weights\"`";
+    let Explanation::Data(steps) = tasks.explain(fill, copy)? else { panic!("bytes order them") };
+    assert_eq!(steps[0].datum_name.as_deref(), Some("the \"weights\""));
+    let text = tasks.explain(fill, copy)?.to_string();
+    assert!(text.contains(&format!("bytes 0 to 8 of {name}")), "{text}");
+    let remedy = tasks.explain(copy, again)?.remedy().expect("there is one");
+    assert!(remedy.ends_with(&format!("read in {name}")), "{remedy}");
+    let dot = tasks.dot();
+    assert!(dot.contains(r#"[label="read after write, data `the \"weights\"`", style="#), "{dot}");
+    assert!(format!("{x:?}").starts_with(name) && format!("{:?}", x.read()).ends_with(name));
+    assert!(format!("{other:?}").starts_with("data 0: "), "{other:?}");
+    let twice = tasks.task((x.read(), x.write())).run(|_, _| Ok(())).expect_err("one use");
+    assert!(twice.to_string().contains(&format!("bytes of {name} twice")), "{twice}");
+    drop(tasks.take(x.clone())?);
+    let taken = tasks.task(x.read()).run(|_, _| Ok(())).expect_err("it is gone");
+    assert!(taken.to_string().contains(&format!("{name} was taken before")), "{taken}");
+    // The number goes to other data, and the name does not.
+    drop(x);
+    let next = tasks.alloc::<u8>(8)?;
+    assert!(format!("{next:?}").starts_with("data 1: "), "{next:?}");
+    Ok(())
+}
+
 #[test]
 fn the_operations_of_a_task_have_its_name_in_a_trace() -> Result<()> {
     let device = device(Order::Greedy)?;

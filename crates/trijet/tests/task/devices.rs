@@ -4,6 +4,7 @@ use crate::demand_clean;
 use trijet::kernels::AXPY;
 use trijet::sim::{HostConfig, Order};
 use trijet::task::{Data, TaskOptions, Tasks};
+use trijet::trace::OpKind;
 use trijet::{Device, Error, ErrorKind, Result};
 
 const LEN: usize = 64;
@@ -35,6 +36,25 @@ fn data_that_several_devices_read_are_copied_once_to_each() -> Result<()> {
         assert_eq!(device.stream()?.download(&tasks.take(sum)?)?, [5.0; LEN]);
     }
     demand_clean(&devices[0]);
+    Ok(())
+}
+
+/// The copies of data on other devices have their name in traces and findings.
+#[test]
+fn copies_of_data_have_the_name_of_the_data() -> Result<()> {
+    let devices = crate::devices(2, Order::Greedy)?;
+    let tasks = Tasks::over(&devices)?;
+    let stream = devices[1].stream()?;
+    let x = tasks.data(devices[0].stream()?.alloc::<f32>(LEN)?.named("weights"));
+    tasks.task(x.write()).run(|s, mut x| s.fill(&mut x, 1.0))?;
+    let y = filled(&tasks, 1, 0.0)?;
+    tasks.task((x.read(), y.update())).run(|s, (x, y)| s.launch(&AXPY, (1.0, x, y)))?;
+    tasks.finish()?;
+    devices[1].start_trace(&stream)?;
+    let named = devices[1].take_trace()?.ops.into_iter().filter(|op| op.label == "weights");
+    let blocks: Vec<OpKind> = named.map(|op| op.kind).collect();
+    assert_eq!(blocks.len(), 2, "{blocks:?}");
+    assert_ne!(blocks[0], blocks[1]);
     Ok(())
 }
 
