@@ -7,7 +7,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, SystemTime};
 use trijet::comm::{BucketPlan, Communicator, Exchange, GradientBuckets, Ranks, Transport};
 use trijet::kernels::{Max, Min, Reduction, Sum};
@@ -323,27 +323,35 @@ fn a_stranger_that_claims_large_frames_or_many_ranks_gets_nothing() {
 
 #[test]
 fn ranks_that_do_not_come_are_named() {
-    for error in errors(&[(0, 4), (1, 4)], SHORT) {
-        assert_eq!(error.kind(), ErrorKind::PeerLost);
-        let told = error.to_string();
-        assert!(told.contains("ranks 2, 3 of 4 have not joined within 5s"), "{told}");
-    }
-    let error = errors(&[(1, 2)], SHORT).remove(0);
-    assert!(error.to_string().contains("rank 0 of 2 was not found at"), "{error}");
+    let few = || {
+        for error in errors(&[(0, 4), (1, 4)], SHORT) {
+            assert_eq!(error.kind(), ErrorKind::PeerLost);
+            let told = error.to_string();
+            assert!(told.contains("ranks 2, 3 of 4 have not joined within 5s"), "{told}");
+        }
+    };
+    let alone = || {
+        let error = errors(&[(1, 2)], SHORT).remove(0);
+        assert!(error.to_string().contains("rank 0 of 2 was not found at"), "{error}");
+    };
+    // Both wait for the timeout.
+    std::thread::scope(|scope| {
+        scope.spawn(few);
+        alone();
+    });
 }
 
 /// Each rank in turn does not come to a call, but lives.
 #[test]
 fn a_rank_that_is_late_is_named_on_all_ranks() {
     let test = |late: usize| {
+        // The late one waits here until the others have their errors.
+        let told_so = Barrier::new(3);
         let told = joined(&all(3), SHORT, |ranks| {
             let ranks = ranks.expect("they join");
-            if ranks.rank() == late {
-                while ranks.failure().is_none() {
-                    std::thread::yield_now();
-                }
-            }
-            let error = ranks.barrier().expect_err("one is late");
+            let called = (ranks.rank() != late).then(|| ranks.barrier());
+            told_so.wait();
+            let error = called.unwrap_or_else(|| ranks.barrier()).expect_err("one is late");
             assert_eq!(error.kind(), ErrorKind::PeerLost);
             assert_eq!(ranks.failure().expect("it stays").to_string(), error.to_string());
             error.to_string()
@@ -728,17 +736,20 @@ fn a_rank_that_panics_in_a_collective_ends_the_group() {
 
 #[test]
 fn a_rank_that_does_not_come_to_a_collective_is_named() {
+    // Rank 2 waits here until the others have their errors.
+    static TOLD: Barrier = Barrier::new(3);
     fails(
         3,
         SHORT,
         "rank 2 of 3 did not call collective 0, `all_reduce`, within 5s",
         |rank, device, communicator| {
             let mut data = device.stream()?.upload(&[0_u32; 4])?;
-            if rank == 2 {
-                while communicator.failure().is_none() {
-                    std::thread::yield_now();
-                }
+            let mut outcome = Ok(());
+            while rank != 2 && outcome.is_ok() {
+                outcome = communicator.all_reduce(Sum, &mut [data.view_mut()]);
             }
+            TOLD.wait();
+            outcome?;
             communicator.all_reduce(Sum, &mut [data.view_mut()])
         },
     );
