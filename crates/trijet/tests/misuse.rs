@@ -3,12 +3,16 @@
 //! Each folder of `misuse/` is a case: `bad.rs`, the compiler's errors in `bad.stderr`, and
 //! `fixed.rs`, which this test program compiles and runs as well, because one program builds faster
 //! than one for each case. The two files differ in a few lines, so that the case fails for its own
-//! reason. `TRYBUILD=overwrite cargo test --test misuse` writes the errors of another compiler.
+//! reason. `MISUSE=overwrite cargo test --test misuse` writes the errors of another compiler.
 //! Read the difference before you commit it: the error codes must stay.
+//!
+//! The compiler reads the library that cargo built for this program, so a case takes a tenth of a second.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
 
 /// The most lines by which the two forms may differ, counted in both directions.
 const OWN_LINES_MAX: usize = 6;
@@ -81,9 +85,143 @@ fn the_fixed_form_of_every_case_is_compiled() {
     assert_eq!(folders, FIXED.iter().map(|name| (*name).to_owned()).collect());
 }
 
+/// The compiler, and the libraries that the cases use.
+struct Compiler {
+    /// The folder in which cargo keeps the libraries of this program.
+    libraries: PathBuf,
+    trijet: PathBuf,
+    bytemuck: PathBuf,
+    output: TempDir,
+}
+
+impl Compiler {
+    /// The compiler with the newest libraries that fit each other. Cargo has just built them, or has found that
+    /// they are newer than their sources. Other features and other compilers leave older ones.
+    fn new() -> Self {
+        let program = std::env::current_exe().expect("this program");
+        let libraries = program.parent().expect("it lies in a folder").to_owned();
+        let (trijets, bytemucks) = (newest(&libraries, "trijet"), newest(&libraries, "bytemuck"));
+        let mut answers = String::new();
+        for (trijet, bytemuck) in trijets.iter().flat_map(|t| bytemucks.iter().map(move |b| (t, b)))
+        {
+            let compiler = Self {
+                libraries: libraries.clone(),
+                trijet: trijet.clone(),
+                bytemuck: bytemuck.clone(),
+                output: TempDir::new().expect("a folder"),
+            };
+            match compiler.answer("arguments_of_a_user_defined_type/fixed.rs") {
+                None => return compiler,
+                Some(answer) => answers += &answer,
+            }
+        }
+        panic!("no libraries in {} fit: {answers}", libraries.display());
+    }
+
+    /// What the compiler answers to a file of the cases; `None` if it accepts the file.
+    fn answer(&self, file: &str) -> Option<String> {
+        let named = |name: &str, library: &Path| format!("{name}={}", library.display());
+        let output = Command::new("rustc")
+            .args(["--edition=2024", "--crate-name=case", "--emit=metadata", "--out-dir"])
+            .arg(self.output.path())
+            .args(["--extern", &named("trijet", &self.trijet)])
+            .args(["--extern", &named("bytemuck", &self.bytemuck)])
+            .args(["-L", &named("dependency", &self.libraries)])
+            .arg(format!("{PACKAGE}tests/misuse/{file}"))
+            // The library was compiled here, and its lines are shown if they are found.
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+            .output()
+            .expect("the compiler starts");
+        let answer = String::from_utf8(output.stderr).expect("text");
+        (!output.status.success()).then(|| shown(&answer))
+    }
+}
+
+/// The folder of the package in the repository.
+const PACKAGE: &str = "crates/trijet/";
+
+/// The compiled forms of a library, the newest first.
+fn newest(folder: &Path, library: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the folder of this program");
+    let mut found = Vec::new();
+    for entry in entries.map(|entry| entry.expect("a readable folder")) {
+        let name = entry.file_name().into_string().expect("text");
+        if name.starts_with(&format!("lib{library}-")) && name.ends_with(".rlib") {
+            let changed = entry.metadata().and_then(|file| file.modified()).expect("a time");
+            found.push((changed, entry.path()));
+        }
+    }
+    found.sort_unstable();
+    found.into_iter().rev().map(|(_, path)| path).collect()
+}
+
+/// An answer with the paths of the package, and without its last words and names of temporary files.
+fn shown(answer: &str) -> String {
+    let others = [
+        "error: aborting due to ",
+        "For more information about this error",
+        "= note: the full name for the type has been written to",
+        "= note: consider using `--verbose` to print the full type name",
+    ];
+    let is_other = |line: &str| others.iter().any(|other| line.trim_start().starts_with(other));
+    let lines = answer.lines().filter(|line| !is_other(line));
+    let lines: Vec<String> = lines.map(|line| line.replace(PACKAGE, "")).collect();
+    lines.join("\n").trim_end().to_owned() + "\n"
+}
+
+/// The lines of an answer without what other lines of the library change: their numbers, the indentation
+/// for the longest of these numbers, and counts of types.
+fn lasting(answer: &str) -> Vec<&str> {
+    let mut kept = Vec::new();
+    let mut is_elsewhere = false;
+    for line in answer.lines().map(str::trim_start).filter(|line| !line.is_empty()) {
+        let numbered = line.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
+        if let Some(place) = line.strip_prefix("--> ") {
+            is_elsewhere = !place.starts_with("tests/misuse/");
+            kept.push(place.split(':').next().filter(|_| is_elsewhere).unwrap_or(place));
+        } else if line.starts_with("and ") && line.ends_with(" others") {
+            kept.push("and others");
+        } else if is_elsewhere && numbered.starts_with('|') {
+            kept.push(numbered);
+        } else {
+            is_elsewhere &= line == "...";
+            kept.push(line);
+        }
+    }
+    kept
+}
+
 #[test]
 fn the_compiler_refuses_each_misuse() {
-    trybuild::TestCases::new().compile_fail("tests/misuse/*/bad.rs");
+    let compiler = Compiler::new();
+    let overwrites = std::env::var("MISUSE").is_ok_and(|what| what == "overwrite");
+    let mut wrong = String::new();
+    for case in cases() {
+        let name = case.file_name().and_then(|name| name.to_str()).expect("text");
+        let answer = compiler.answer(&format!("{name}/bad.rs"));
+        let answer = answer.unwrap_or_else(|| panic!("{name}: the compiler accepts it"));
+        if overwrites {
+            fs::write(case.join("bad.stderr"), &answer).expect("it is written");
+        } else if lasting(&answer) != lasting(&text(&case, "bad.stderr")) {
+            wrong += &format!("{name}: the compiler answers\n{answer}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn other_lines_of_the_library_do_not_change_an_answer() {
+    let text = "error: no\n --> tests/misuse/a/bad.rs:9:1\n  |\n9 | f();\n";
+    let library = |file: &str, line: &str, count: usize| {
+        let place =
+            format!("{text}note: a bound\n  --> src/{file}.rs:{line}:4\n  |\n{line} | fn f\n");
+        format!("{place}and {count} others\n")
+    };
+    assert_eq!(lasting(&library("a", "12", 3)), lasting(&library("a", "1234", 30)));
+    assert_ne!(lasting(&library("a", "12", 3)), lasting(&library("b", "12", 3)));
+    // The lines of the case itself stay.
+    assert_ne!(lasting(text), lasting(&text.replace("9 |", "8 |")));
+    assert_ne!(lasting(text), lasting(&text.replace("9:1", "9:2")));
 }
 
 #[test]
