@@ -6,6 +6,7 @@ use crate::workdir::{Images, Ran, Workdir, bytes_of, data_of, noise, numbers_of,
 use nix::sys::signal::Signal;
 use std::fs;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 const SHAPE: [usize; 3] = [4, 512, 256];
 const ROWS: usize = SHAPE[0] * SHAPE[1];
@@ -72,8 +73,12 @@ fn finished(workdir: &Workdir, more: &[&str]) {
 /// Asserts that the output is the median of `data`.
 #[track_caller]
 fn right(workdir: &Workdir, data: &[u8]) {
-    let expected = bytes_of(&median(&numbers_of(data), SHAPE, 2));
-    assert!(data_of(&workdir.read("out.npy"), "<u2", "(4, 512, 256)") == expected, "wrong pixels");
+    // All tests have the same input, and without optimisation its median takes seconds.
+    static MEDIAN: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
+    let computed = || [data.to_vec(), bytes_of(&median(&numbers_of(data), SHAPE, 2))];
+    let [input, expected] = MEDIAN.get_or_init(computed);
+    assert!(input == data, "the median of another input");
+    assert!(data_of(&workdir.read("out.npy"), "<u2", "(4, 512, 256)") == *expected, "wrong pixels");
 }
 
 /// The run with small chunks. Another program starts it, and may ignore a signal for it.
