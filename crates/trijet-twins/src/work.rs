@@ -1,19 +1,35 @@
 //! Rounds of integer arithmetic: a kernel with a selectable time.
 #![forbid(unsafe_code)]
 
+/// Number of words whose rounds are computed together. A round of a word needs the round before,
+/// so with one word a processor waits.
+const TOGETHER: usize = 32;
+
 /// `y[i]` is `x[i]` after `rounds` rounds of xorshift32 and an odd multiply, over the shorter of
 /// `x` and `y`. Zero rounds make a copy.
 pub fn work(rounds: u32, x: &[u32], y: &mut [u32]) {
+    let count = x.len().min(y.len());
+    let (x, x_rest) = x[..count].as_chunks::<TOGETHER>();
+    let (y, y_rest) = y[..count].as_chunks_mut::<TOGETHER>();
     for (y, x) in y.iter_mut().zip(x) {
-        let mut v = *x;
-        for _ in 0..rounds {
-            v ^= v << 13;
-            v ^= v >> 17;
-            v ^= v << 5;
-            v = v.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15);
-        }
-        *y = v;
+        *y = after(rounds, *x);
     }
+    for (y, x) in y_rest.iter_mut().zip(x_rest) {
+        [*y] = after(rounds, [*x]);
+    }
+}
+
+/// The words after the rounds.
+fn after<const N: usize>(rounds: u32, mut words: [u32; N]) -> [u32; N] {
+    for _ in 0..rounds {
+        for v in &mut words {
+            *v ^= *v << 13;
+            *v ^= *v >> 17;
+            *v ^= *v << 5;
+            *v = v.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15);
+        }
+    }
+    words
 }
 
 #[cfg(test)]
@@ -44,6 +60,23 @@ mod tests {
         let mut y = [0; 4];
         work(10, &[0, 1, u32::MAX, 1 << 31], &mut y);
         assert_eq!(y, [0x326c_9373, 0x9815_2b6f, 0xa112_ee85, 0x5c0c_7cb3]);
+    }
+
+    /// Lengths around those that are computed together, and either slice the shorter one.
+    #[test]
+    fn each_word_is_computed_alone_and_none_beyond_the_shorter_slice() {
+        let x: Vec<u32> = (0..100).map(|n| n * 0x0123_4567).collect();
+        for given in [0, 1, 31, 32, 33, 64, 100] {
+            for taken in [0, 1, 31, 32, 33, 64, 100] {
+                let mut y = vec![7; taken];
+                work(3, &x[..given], &mut y);
+                for (at, word) in y.iter().enumerate() {
+                    let mut alone = [7];
+                    work(3, &x[at.min(given)..given.min(at + 1)], &mut alone);
+                    assert_eq!(*word, alone[0], "word {at} of {given} and {taken}");
+                }
+            }
+        }
     }
 
     #[test]
