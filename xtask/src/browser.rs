@@ -123,6 +123,7 @@ fn is_installed(browser: &str) -> bool {
 fn pages() -> Result<()> {
     let status = Command::new("cargo")
         .args(["test", "--test", "timeline", "--test", "program_page", "--quiet"])
+        .env("TRIJET_WHOLE_PAGE", "1")
         .current_dir(crate::tools::root())
         .status()?;
     if status.success() {
