@@ -54,7 +54,7 @@ impl Benchmark {
 pub const BENCHMARKS: [Benchmark; 21] = [
     Benchmark {
         name: "overlap",
-        measures: "upload, kernel and download of one array under every schedule, compared with the limits of the machine",
+        measures: "upload, kernel and download of one array under every schedule, compared with the machine's limits",
         definition: include_str!("../definitions/overlap.toml"),
         uses_device: true,
         run: overlap::run,
