@@ -277,9 +277,9 @@ impl RankJob {
                 sum(|rank| rank.transfer),
                 sum(|rank| rank.unknown)
             ),
-            "`last in` counts the collectives that this rank alone began last, `late by` sums how \
-             long after the rank before it, and `awaited` for how long others waited for it alone \
-             with no other kernel"
+            "`last in` counts the collectives that this rank alone started last; `late by` sums its \
+             delays after the rank before it; `awaited` sums the time in which others waited for it \
+             alone and ran no other kernel"
                 .to_owned(),
         ]
     }
