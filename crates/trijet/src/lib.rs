@@ -40,10 +40,10 @@
 
 //!
 //! # Panics of a program's functions
-//! A panic of a source, a stage, a sink, a task, a host function or a twin is an error with its words
-//! (`ErrorKind::Panicked`), on whichever thread the function ran. A function that runs only within
-//! the call that it is passed to, as for `Device::record` or `Tasks::region`, lets its panic go on,
-//! like `std::thread::scope`; the objects of the library stay usable.
+//! A panic of a source, a stage, a sink, a task, a host function or a twin is an error with its
+//! words (`ErrorKind::Panicked`), on whichever thread the function ran. A function that runs only
+//! within the call that it is passed to, as for `Device::record` or `Tasks::region`, lets its panic
+//! go on, like `std::thread::scope`; the objects of the library stay usable.
 
 mod base;
 pub mod check;
