@@ -19,6 +19,7 @@ pub use crate::base::lint::{Lint, Rule};
 
 use crate::base::dag::{Dag, Kernels};
 use crate::base::ledger::Op;
+use crate::base::units::Nanos;
 use run::LintRun;
 
 /// All warnings about a run, with the largest saving first. `hardware_queues` is the number of
@@ -32,7 +33,24 @@ use run::LintRun;
 /// ```
 #[must_use]
 pub fn lints(ops: &[Op], dag: &Dag, hardware_queues: Option<u32>) -> Vec<Lint> {
-    let run = LintRun::new(ops, dag, hardware_queues);
+    all(&LintRun::new(ops, dag, hardware_queues))
+}
+
+/// As [`lints`], for a run whose thread waited for engines of the host: a reader, a writer, the
+/// synchronization with the disk. Idle time that this wait explains is no fault of the code of the
+/// program, or of its schedule.
+pub(crate) fn lints_beside_host(
+    ops: &[Op],
+    dag: &Dag,
+    hardware_queues: Option<u32>,
+    waited: Nanos,
+) -> Vec<Lint> {
+    let mut run = LintRun::new(ops, dag, hardware_queues);
+    run.host_waited = Some(waited);
+    all(&run)
+}
+
+fn all(run: &LintRun<'_>) -> Vec<Lint> {
     let rules: [fn(&LintRun<'_>) -> Vec<Lint>; 15] = [
         copies::pageable,
         copies::sync_copy,
@@ -50,7 +68,7 @@ pub fn lints(ops: &[Op], dag: &Dag, hardware_queues: Option<u32>) -> Vec<Lint> {
         queues::shared,
         graphs::serialized,
     ];
-    let mut found: Vec<Lint> = rules.iter().flat_map(|rule| rule(&run)).collect();
+    let mut found: Vec<Lint> = rules.iter().flat_map(|rule| rule(run)).collect();
     found.sort_by_key(|lint| (std::cmp::Reverse(lint.saved), lint.rule));
     found
 }

@@ -7,10 +7,9 @@ use super::plan::Plan;
 use super::schedule::Schedule;
 use crate::base::dag::{Dag, Kernels};
 use crate::base::ledger::{Engine, Op, Site, Times};
-use crate::base::lint::Rule;
 use crate::base::times::TimeSource;
 use crate::base::units::{Bytes, Nanos, count, rate};
-use crate::check::lint::lints;
+use crate::check::lint::lints_beside_host;
 use crate::check::{CheckOptions, Severity, Verdict, check_with};
 use crate::device::driver::{Clock, DeviceInfo};
 use crate::log::Trace;
@@ -359,12 +358,8 @@ impl Report {
             hazards: self.found.as_ref().map(hazards),
             ..Settings::default()
         };
-        let mut lints = lints(ops, dag, self.hardware_queues);
-        // The time in which the thread waited for an engine of the host is no fault of its code or
-        // schedule.
-        let waited_for: u64 = self.host.iter().map(|one| one.waited_for.length().0).sum();
-        let is_of_host = |rule| matches!(rule, Rule::HostLate | Rule::NoOverlap);
-        lints.retain(|lint| !is_of_host(lint.rule) || lint.saved.0 > 2 * waited_for);
+        let waited: u64 = self.host.iter().map(|one| one.waited_for.length().0).sum();
+        let lints = lints_beside_host(ops, dag, self.hardware_queues, Nanos(waited));
         let summary = summarize(ops, dag, &settings, lints);
         self.limit = summary.limit;
         self.summary = Some(summary);

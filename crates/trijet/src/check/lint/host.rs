@@ -81,7 +81,8 @@ pub(super) fn late(run: &LintRun<'_>) -> Vec<Lint> {
         }
         at = Some(free.max(work.end));
     }
-    if saved as f64 <= run.elapsed() as f64 * LATE_SHARE || concerned.is_empty() {
+    let is_short = saved as f64 <= run.elapsed() as f64 * LATE_SHARE;
+    if is_short || concerned.is_empty() || run.is_of_host(saved) {
         return Vec::new();
     }
     concerned.sort_unstable();

@@ -24,6 +24,8 @@ pub(super) struct LintRun<'a> {
     pub(super) busy: Vec<Union>,
     /// The hardware queues of each device, if their number is known.
     pub(super) hardware_queues: Option<u32>,
+    /// The time in which the thread of the run waited for engines of the host, if that is known.
+    pub(super) host_waited: Option<Nanos>,
     window: Range<u64>,
 }
 
@@ -35,7 +37,7 @@ impl<'a> LintRun<'a> {
             .map(|(_, list)| Union::of(list.iter().filter_map(|op| dag.work(*op))))
             .collect();
         let window = Union::all(&busy).hull().unwrap_or(0..0);
-        Self { ops, dag, engines, busy, hardware_queues, window }
+        Self { ops, dag, engines, busy, hardware_queues, host_waited: None, window }
     }
 
     /// The limiting engine, which is the one that worked for the longest time: its index in
@@ -48,6 +50,11 @@ impl<'a> LintRun<'a> {
     pub(super) fn idle(&self) -> Union {
         let window = Union::of([self.window.clone()]);
         self.limiting().map_or_else(Union::default, |engine| window.minus(&self.busy[engine]))
+    }
+
+    /// Whether the wait for engines of the host explains idle time that a change would save.
+    pub(super) fn is_of_host(&self, saved: u64) -> bool {
+        self.host_waited.is_some_and(|waited| saved <= 2 * waited.0)
     }
 
     pub(super) fn elapsed(&self) -> u64 {
