@@ -14,6 +14,7 @@ pub(crate) use self::trace::{Assumption, CheckOptions, TraceOptions};
 
 use self::device::{ONE, proposing};
 use self::shared::timeline_file;
+use crate::report_words::named;
 use crate::values::{DeviceName, ReportLength, bytes, radius};
 use crate::wrap::wrapped;
 use clap::builder::RangedU64ValueParser;
@@ -94,11 +95,11 @@ impl Command {
             Self::Replay(options) => options.wrong_name(),
             Self::Bench(options) => options.wrong_check(),
             Self::Sample(options) => options.wrong_name(),
+            Self::Explain(options) => options.wrong_word(),
             Self::Devices(_)
             | Self::Doctor(_)
             | Self::Check(_)
             | Self::KernelTemplate(_)
-            | Self::Explain(_)
             | Self::Completions { .. }
             | Self::Man(_) => None,
         }
@@ -225,6 +226,15 @@ pub(crate) enum Command {
 pub(crate) struct ExplainOptions {
     /// The word, or a part of it. Without one, all words are listed.
     pub(crate) word: Vec<String>,
+}
+
+impl ExplainOptions {
+    /// Returns what is wrong with the word, if no report has it.
+    fn wrong_word(&self) -> Option<String> {
+        let text = self.word.join(" ");
+        let is_wrong = !self.word.is_empty() && named(&text).is_empty();
+        is_wrong.then(|| format!("`{text}` is no word of a report; `trijet explain` lists them"))
+    }
 }
 
 /// The options of `trijet sample`.

@@ -3,6 +3,7 @@
 mod args;
 mod cmd;
 mod ranks;
+mod report_words;
 mod steps;
 mod values;
 mod wrap;
@@ -51,11 +52,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Check(options) => cmd::check::run(&options),
         Command::Replay(options) => cmd::replay::run(&options),
         Command::Bench(options) => cmd::bench::run(&options),
-        Command::Explain(options) => match cmd::explain::run(&options) {
-            // The explained word is wrong, so this is an error of the command line.
-            Err(wrong) if wrong.kind() == ErrorKind::InvalidValue => Ok(cmd::wrong_usage(&wrong)),
-            outcome => outcome.map(|()| ExitCode::SUCCESS),
-        },
+        Command::Explain(options) => cmd::explain::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Sample(options) => cmd::sample::run(&options).map(|()| ExitCode::SUCCESS),
         Command::KernelTemplate(template) => {
             cmd::shell::kernel_template(template).map(|()| ExitCode::SUCCESS)

@@ -3,55 +3,15 @@
 
 use super::print;
 use crate::args::ExplainOptions;
-use trijet::{Error, ErrorKind, Result};
-
-/// The table of docs/words.md.
-const WORDS: &str = include_str!("words.md");
-
-/// A row of the table.
-#[derive(Debug, Clone, Copy)]
-struct Word {
-    name: &'static str,
-    is: &'static str,
-    to_do: &'static str,
-}
-
-fn words() -> impl Iterator<Item = Word> {
-    WORDS.lines().filter_map(|line| {
-        let mut cells = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ");
-        let word = Word { name: cells.next()?, is: cells.next()?, to_do: cells.next()? };
-        (!["word", "rule"].contains(&word.name)).then_some(word)
-    })
-}
-
-/// The word with this name. The name may be in the plural.
-fn whole(text: &str) -> Option<Word> {
-    let is = |name: &str| words().find(|word| word.name.to_lowercase() == name);
-    is(text).or_else(|| is(text.strip_suffix('s')?))
-}
-
-/// The words that a text names, by the whole name or by a part of it.
-fn named(text: &str) -> Vec<Word> {
-    let text = text.trim().to_lowercase();
-    let has_part = |word: &Word| !text.is_empty() && word.name.to_lowercase().contains(&text);
-    match whole(&text) {
-        Some(word) => vec![word],
-        None => words().filter(has_part).collect(),
-    }
-}
+use crate::report_words::{Word, named, words};
+use trijet::Result;
 
 /// Explains the words of the options, or lists all of them.
 pub(crate) fn run(options: &ExplainOptions) -> Result<()> {
     if options.word.is_empty() {
         return print(words().map(|word| word.name).collect::<Vec<_>>().join("\n"));
     }
-    let text = options.word.join(" ");
-    let found = named(&text);
-    if found.is_empty() {
-        let cause = format!("`{text}` is no word of a report; `trijet explain` lists them");
-        return Err(Error::new(ErrorKind::InvalidValue, "explain", cause));
-    }
-    found.iter().try_for_each(|Word { name, is, to_do }| {
+    named(&options.word.join(" ")).iter().try_for_each(|Word { name, is, to_do }| {
         print(format_args!("{name}: {is}.\n    to do: {to_do}."))
     })
 }
