@@ -1,9 +1,9 @@
 //! `files`: failures of file calls at every call, and losses of power.
 //!
-//! The tests of the command make some file calls fail; this task makes all of them fail. A loss of
-//! power is a copy of a disk at a moment at which nothing is written to it: the file of an ext4
-//! file system is in a second one, which is frozen while the file is copied. This needs root and
-//! loop devices.
+//! The tests of the command make some file calls fail; this task makes all of them fail, and traces
+//! ten million records, where the tests trace two million. A loss of power is a copy of a disk at a
+//! moment at which nothing is written to it: the file of an ext4 file system is in a second one, which
+//! is frozen while the file is copied. This needs root and loop devices.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, root, target};
@@ -26,12 +26,14 @@ const OUTPUTS: [&str; 3] = ["out.npy", "out.raw", "out"];
 
 pub(crate) fn run() -> Result<()> {
     let status = Command::new("cargo")
-        .args(["test", "--package", "trijet-cli", "--test", "failing_files"])
+        .args(["test", "--package", "trijet-cli", "--test", "failing_files", "--test", "traced"])
         .env("TRIJET_FILES", "all")
         .current_dir(root())
         .status()?;
     if !status.success() {
-        return Err("files: after a failed file call, the run did not end as it should".into());
+        let error =
+            "files: after a failed file call or a large trace, a run did not end as it should";
+        return Err(error.into());
     }
     if !shell("command -v mkfs.ext4 && command -v fsfreeze && command -v mountpoint")? {
         println!("SKIPPED losses of power: mkfs.ext4, fsfreeze or mountpoint is missing");

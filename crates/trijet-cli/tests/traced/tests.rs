@@ -25,7 +25,7 @@ pub(crate) const ALL: &[Test] = &[
     ("a_daemon_is_waited_for", daemon),
     ("a_signal_ends_the_wait_for_the_background", ends_wait),
     ("a_signal_is_sent_on_and_the_trace_is_shown", signals),
-    ("ten_million_records_are_traced", many),
+    ("millions_of_records_are_traced", many),
     ("an_unknown_version_of_cupti_is_refused_by_name", unknown_version),
     ("another_subscriber_is_named", another_subscriber),
     ("nothing_traced_is_an_error_and_leaves_no_file", no_cuda),
@@ -199,15 +199,19 @@ fn signals() {
     }
 }
 
-/// Nothing is saved, because the recorder's file alone takes 0.6 GB of the disk.
+/// Two million, and ten million in `cargo xtask files`, which take five times as long. Nothing is saved,
+/// because the recorder's file of ten million takes 0.6 GB of the disk.
 fn many() {
+    let is_whole = std::env::var("TRIJET_FILES").is_ok_and(|files| files == "all");
+    let records: u64 = if is_whole { 10_000_000 } else { 2_000_000 };
     let place = Place::new();
-    let traced = place.finished(place.command_with(&[], "plain 10000000").spawn().unwrap());
+    let program = format!("plain {records}");
+    let traced = place.finished(place.command_with(&[], &program).spawn().unwrap());
     assert_eq!(traced.status, Some(0), "{traced:?}");
     let dropped = traced.first("dropped_activities").as_u64().unwrap();
     let (kept, has_end) = traced.processes()[0];
-    assert!(has_end && kept + dropped == 10_000_000, "{traced:?}");
-    assert!(kept > 1_000_000, "{traced:?}");
+    assert!(has_end && kept + dropped == records, "{traced:?}");
+    assert!(kept > records / 10, "{traced:?}");
 }
 
 fn unknown_version() {
