@@ -3,6 +3,7 @@
 use crate::workdir::{Ran, Workdir};
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 use trijet_bench::benchmarks::BENCHMARKS;
 use trijet_bench::results::HEADER;
 
@@ -108,14 +109,27 @@ fn the_help_of_a_benchmark_has_its_parameters_and_columns() {
     assert_eq!(printed, workdir.trijet(&["help", "bench"]).done());
 }
 
+/// The document of the benchmark of calls. It makes a million calls, so all tests share one run.
+pub(crate) fn calls() -> &'static Ran {
+    static CALLS: OnceLock<Ran> = OnceLock::new();
+    let call = ["bench", "enqueue", "--device", "host", "--json"];
+    CALLS.get_or_init(|| Workdir::new().trijet(&call))
+}
+
 /// These once ended with an error of the driver, and with an error about a product with rows of 60
 /// bytes.
 #[test]
 fn benchmarks_of_kernels_and_calls_run_without_a_gpu() {
     let workdir = Workdir::new();
-    let printed = workdir.trijet(&["bench", "enqueue", "--device", "host"]).done();
-    assert!(printed.contains("  launch, tracked, one stream\n"), "{printed}");
-    assert!(printed.contains("\nbare calls: not run: "), "{printed}");
+    let printed = calls().clone().json();
+    let row = |what: &str| {
+        let rows = printed["rows"].as_array().unwrap();
+        rows.iter().find(|row| row["what"] == what).unwrap_or_else(|| panic!("{printed:#}")).clone()
+    };
+    assert!(row("launch, tracked, one stream")["median"].is_number(), "{printed:#}");
+    assert!(row("bare calls")["note"].as_str().unwrap().starts_with("not run: "), "{printed:#}");
+    let printed = workdir.trijet(&["bench", "training", "--device", "host"]).done();
+    assert!(printed.contains("\ntraining: not run: "), "{printed}");
     let printed = workdir.trijet(&["bench", "gemm", "--device", "host"]).done();
     assert!(printed.contains(" TFLOP/s ") && printed.contains("40 x 72 x 32"), "{printed}");
 }

@@ -319,7 +319,8 @@ fn others(reader: &mut Reader, workdir: &Workdir) {
     reader.document("replay", &workdir.trijet(&replay));
     reader.document("trace", &workdir.trijet(&["trace", "--json", "--", "true"]));
     reader.document("bench", &workdir.trijet(&["bench", "--json"]));
-    for name in ["enqueue", "gemm", "training"] {
+    reader.document("bench NAME", crate::bench::calls());
+    for name in ["gemm", "training"] {
         let bench = ["bench", name, "--device", "host", "--json"];
         reader.document("bench NAME", &workdir.trijet(&bench));
     }

@@ -19,7 +19,7 @@ const NO_COMPILER: &str = "/nonexistent/libnvrtc.so";
 const KEPT: [&str; 3] = ["PATH", "HOME", "TMPDIR"];
 
 /// The result of a run of the command: its exit status and output.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
