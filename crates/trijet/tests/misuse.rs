@@ -110,7 +110,8 @@ impl Compiler {
                 bytemuck: bytemuck.clone(),
                 output: TempDir::new().expect("a folder"),
             };
-            match compiler.answer("arguments_of_a_user_defined_type/fixed.rs") {
+            // It uses both libraries.
+            match compiler.answer("elements_with_padding/fixed.rs") {
                 None => return compiler,
                 Some(answer) => answers += &answer,
             }
