@@ -109,12 +109,16 @@ fn follow_one_chunk() -> Result<Vec<String>> {
     Ok(STACKS.take().iter().map(|stack| format!("{stack:#}")).collect())
 }
 
+/// The file that calls functions of its callers and catches their panics. It enters no folder by
+/// itself.
+const CALLS_BACK: &str = "base/panic.rs";
+
 /// The files of the library on a stack, from the outermost call to the innermost, without the
 /// lines.
 fn files(stack: &str) -> Vec<&str> {
     let places = stack.lines().rev().filter_map(|line| line.trim_start().strip_prefix("at "));
     let ours = places.filter_map(|place| place.rsplit_once(SOURCES));
-    ours.filter_map(|(_, file)| file.split(':').next()).collect()
+    ours.filter_map(|(_, file)| file.split(':').next()).filter(|file| *file != CALLS_BACK).collect()
 }
 
 /// The folders of a list of files. Equal neighbours count once.
