@@ -119,7 +119,7 @@ impl Compiler {
         panic!("no libraries in {} fit: {answers}", libraries.display());
     }
 
-    /// What the compiler answers to a file of the cases; `None` if it accepts the file.
+    /// The answer of the compiler to a file of the cases; `None` if it accepts the file.
     fn answer(&self, file: &str) -> Option<String> {
         let named = |name: &str, library: &Path| format!("{name}={}", library.display());
         let output = Command::new("rustc")

@@ -156,7 +156,7 @@ fn a_run_that_ended_at_a_damaged_image_is_resumed_without_it() {
     }
 }
 
-/// What another program has done to an output with skipped images is found, as in a partial output.
+/// Another program may change an output with skipped images. That is found, as in a partial output.
 #[test]
 fn rows_that_were_changed_since_are_computed_again() {
     let (workdir, all) = workdir();

@@ -11,7 +11,6 @@ use crate::cmd::verdict::{Live, finding as json};
 use std::process::ExitCode;
 use trijet::check::{Finding, Names};
 use trijet::pipeline::Schedule;
-use trijet::trace::summary::Audience;
 use trijet::trace::{Engine, Position, count};
 use trijet::{Clock, Error, ErrorKind, Report, Result};
 use trijet_bench::progress::Steps;
@@ -39,7 +38,7 @@ pub(super) fn run<T: Pixel>(
     steps.begin("computing without the wait");
     job.result.write()?.fill(T::SENTINEL);
     let report = job.pipeline(Schedule::RoleStreams).drop_wait(number).run()?;
-    let report = report.for_audience(Audience::User).checked();
+    let report = report.checked();
     progress.clear();
     let Some(dropped) = job.device.dropped_wait() else {
         let waits = report.ordering.waits;

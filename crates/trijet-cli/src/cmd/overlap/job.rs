@@ -100,7 +100,8 @@ impl<T: Pixel> Job<T> {
             .pinned_sink(&mut self.result)
             .schedule(schedule)
             .times(self.times)
-            .calibrated(&self.calibration);
+            .calibrated(&self.calibration)
+            .audience(Audience::User);
         if schedule != Schedule::Tuned {
             let depth = if schedule == Schedule::OneStream { 1 } else { self.depth };
             pipeline = pipeline.chunk(self.chunk).depth(depth);
@@ -158,7 +159,7 @@ impl<T: Pixel> Job<T> {
         for (schedule, mut times) in SCHEDULES.into_iter().zip(times) {
             steps.begin(&format!("computing and tracing: {}", schedule.name()));
             self.result.write()?.fill(T::SENTINEL);
-            let mut report = self.pipeline(schedule).run()?.for_audience(Audience::User);
+            let mut report = self.pipeline(schedule).run()?;
             let digest = Digest::of(bytemuck::cast_slice(&self.result.read()?));
             if schedule == Schedule::OneStream {
                 alone = self.kernels_alone(&report)?;
