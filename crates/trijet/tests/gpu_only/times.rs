@@ -147,6 +147,7 @@ fn in_one_stream_pairs_of_events_and_cupti_agree_within_five_per_cent() -> Resul
 }
 
 /// When a stream changes from one engine to another, the pair of events includes the time of the
+/// change. The two clocks differ by up to one percent of a copy, which may take longer than the
 /// change.
 #[test]
 fn a_change_of_engine_is_in_the_pair_of_events_and_not_in_the_engines_time() -> Result<()> {
@@ -168,7 +169,7 @@ fn a_change_of_engine_is_in_the_pair_of_events_and_not_in_the_engines_time() -> 
     show("one stream, another engine each time", &rows);
     for (name, pair, engine) in rows.iter().skip(1) {
         let change = *pair as f64 - *engine as f64;
-        assert!((0.0..30e3).contains(&change), "{name}: {pair} and {engine} ns");
+        assert!((-0.01 * *engine as f64..30e3).contains(&change), "{name}: {pair} and {engine} ns");
     }
     Ok(())
 }
