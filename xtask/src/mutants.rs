@@ -15,10 +15,10 @@ use std::process::{Command, Stdio};
 /// The table of faults, for messages.
 const TABLE: &str = "xtask/src/mutants/faults.txt";
 
-/// The sources that have the faults.
-const LIBRARY: &str = "crates/trijet/src";
+/// The folders of the sources that have the faults.
+const SOURCES: [&str; 2] = ["crates/trijet/src", "crates/trijet-ledger/src"];
 
-/// The switch of every fault, a module of the copied library.
+/// The switch of every fault, a module of each copied crate.
 const SWITCH: &str = r#"//! The switch of the deliberate faults.
 use std::sync::LazyLock;
 
@@ -184,19 +184,26 @@ fn build() -> Result<Vec<(&'static str, PathBuf)>> {
 /// Copies the sources of the repository to [`copy`], with every fault, each with its switch.
 /// Unchanged files keep their time, so that cargo builds only changed ones again.
 fn fill_copy() -> Result<()> {
-    let (mut texts, objections) =
-        faults::apply(&table()?, |file| fs::read_to_string(root().join(LIBRARY).join(file)).ok());
+    let place = |file: &str| {
+        let mut places = SOURCES.iter().map(|folder| Path::new(folder).join(file));
+        places.find(|path| root().join(path).exists())
+    };
+    let read = |file: &str| fs::read_to_string(root().join(place(file)?)).ok();
+    let (texts, objections) = faults::apply(&table()?, read);
     if let Some((line, what)) = objections.first() {
         return Err(format!("{TABLE}:{line}: {what}").into());
     }
-    let library = fs::read_to_string(root().join(LIBRARY).join("lib.rs"))?;
-    texts.insert("lib.rs".to_owned(), format!("{library}\nmod mutant;\n"));
-    texts.insert("mutant.rs".to_owned(), SWITCH.to_owned());
     let mut files = BTreeMap::new();
     for path in listed()? {
         files.insert(path.clone(), fs::read(root().join(path))?);
     }
-    let rewritten = texts.into_iter().map(|(file, text)| (Path::new(LIBRARY).join(file), text));
+    for folder in SOURCES.map(Path::new) {
+        let root_file = folder.join("lib.rs");
+        let library = fs::read_to_string(root().join(&root_file))?;
+        files.insert(root_file, format!("{library}\nmod mutant;\n").into_bytes());
+        files.insert(folder.join("mutant.rs"), SWITCH.as_bytes().to_vec());
+    }
+    let rewritten = texts.into_iter().filter_map(|(file, text)| Some((place(&file)?, text)));
     files.extend(rewritten.map(|(path, text)| (path, text.into_bytes())));
     fs::create_dir_all(copy())?;
     remove_others(&copy(), &files)?;

@@ -6,8 +6,8 @@
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
-#[path = "../../trijet/src/base/atomic.rs"]
-mod atomic;
+#[path = "../../trijet-ledger/src/base/atomic.rs"]
+pub mod atomic;
 
 #[cfg(test)]
 #[path = "../../trijet/src/workers/twin/credits.rs"]

@@ -45,8 +45,6 @@
 //! within the call that it is passed to, as for `Device::record` or `Tasks::region`, lets its panic
 //! go on, like `std::thread::scope`; the objects of the library stay usable.
 
-mod base;
-pub mod check;
 pub mod comm;
 mod device;
 pub mod explore;
@@ -64,8 +62,10 @@ pub mod staged;
 mod stream;
 pub mod task;
 pub mod testing;
-pub mod trace;
 pub mod workers;
+
+use trijet_ledger::base;
+pub use trijet_ledger::{check, trace};
 
 /// The crate of plain data, whose derive macros elements of a program's own need; see [`Element`].
 pub use bytemuck;

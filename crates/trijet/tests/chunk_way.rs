@@ -18,8 +18,8 @@ use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::WORK;
 use trijet::{Device, Pipeline, Result, Sink, Source};
 
-/// The path of a source file of the library is this, then the path in ARCHITECTURE.md.
-const SOURCES: &str = "crates/trijet/src/";
+/// The path of a source file of the library is one of these, then the path in ARCHITECTURE.md.
+const SOURCES: [&str; 2] = ["crates/trijet/src/", "crates/trijet-ledger/src/"];
 
 /// The title of the section of ARCHITECTURE.md with the table.
 const SECTION: &str = "## One chunk, folder by folder\n";
@@ -117,7 +117,8 @@ const CALLS_BACK: &str = "base/panic.rs";
 /// lines.
 fn files(stack: &str) -> Vec<&str> {
     let places = stack.lines().rev().filter_map(|line| line.trim_start().strip_prefix("at "));
-    let ours = places.filter_map(|place| place.rsplit_once(SOURCES));
+    let ours =
+        places.filter_map(|place| SOURCES.iter().find_map(|sources| place.rsplit_once(sources)));
     ours.filter_map(|(_, file)| file.split(':').next()).filter(|file| *file != CALLS_BACK).collect()
 }
 
@@ -200,7 +201,7 @@ const BACK: &str = "\
    2: trijet::device::host::driver::submit
              at /home/a/crates/trijet/src/device/host/driver.rs:2:1
    3: trijet::base::retry
-             at /home/a/crates/trijet/src/base/retry.rs:2:1
+             at /home/a/crates/trijet-ledger/src/base/retry.rs:2:1
    4: trijet::order::gate::Gate::submit
              at /home/a/crates/trijet/src/order/gate.rs:9:1
    5: trijet::order::enqueue::enqueue

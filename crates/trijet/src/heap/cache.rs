@@ -9,7 +9,7 @@
 
 use super::nodes::{GRANULE, Index, Users};
 use crate::base::id::LaneId;
-use crate::base::table::Table;
+use crate::base::table::NumberTable;
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,7 +53,7 @@ struct Cache {
 /// The caches of all lanes.
 #[derive(Debug, Default)]
 pub(crate) struct Caches {
-    of_lanes: Table<Mutex<Cache>>,
+    of_lanes: NumberTable<Mutex<Cache>>,
     /// Lanes with a higher number have no cache.
     lanes: AtomicUsize,
     /// The turn to take all blocks back. A thread that waited for the turn finds the blocks in the

@@ -37,7 +37,7 @@ pub(crate) use space::{Reuse, Space, Taken};
 use crate::base::atomic::Stack;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::table::Table;
+use crate::base::table::NumberTable;
 use crate::device::driver::{Driver, RangeSizes};
 use crate::device::memory::Span;
 use cache::Caches;
@@ -67,7 +67,7 @@ pub(crate) struct Heap {
     turn: Mutex<()>,
     /// Blocks that were freed while another thread had the lock, each with its users.
     returned: Stack,
-    returns: Table<Return>,
+    returns: NumberTable<Return>,
     pub(crate) live: Live,
     /// Blocks that lanes keep for their next allocations.
     pub(crate) caches: Caches,
@@ -116,7 +116,7 @@ impl Heap {
             sizes: OnceLock::new(),
             turn: Mutex::default(),
             returned: Stack::default(),
-            returns: Table::default(),
+            returns: NumberTable::default(),
             live: Live::default(),
             caches: Caches::default(),
             mapper: Mapper::default(),

@@ -12,8 +12,9 @@ use super::instant::{Instant, Instants};
 use super::reading::Reading;
 use super::trace::Trace;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::{BlockId, DeviceId};
-use crate::base::ledger::{Engine, Ledger, Named, Op, OpKind, Times};
+use crate::base::id::DeviceId;
+use crate::base::ledger::{Engine, Ledger, Op, Times};
+use crate::base::numbering::number_by_appearance;
 use crate::base::times::{TimeSource, TimesFrom};
 use crate::base::units::Nanos;
 use crate::device::driver::{Clock, Driver, EventHandle};
@@ -21,56 +22,6 @@ use crate::trace::file::AboutDevice;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock};
-
-/// Numbers threads, allocations and signals from 1 in the order in which they appear. Their own
-/// numbers are unique in the process, so a second run in the same process would give another trace.
-fn number_by_appearance(ops: &mut [Op]) {
-    let (mut threads, mut blocks) = (BTreeMap::new(), BTreeMap::new());
-    let mut signals = BTreeMap::new();
-    for op in ops {
-        let next = threads.len() as u64 + 1;
-        op.thread = *threads.entry(op.thread).or_insert(next);
-        let mut number = |block: &mut BlockId| {
-            let next = BlockId(blocks.len() as u64 + 1);
-            *block = *blocks.entry(*block).or_insert(next);
-        };
-        match &mut op.kind {
-            OpKind::Signal { signal, .. } | OpKind::Handle { signal, .. } => {
-                let next = signals.len() as u64 + 1;
-                *signal = *signals.entry(*signal).or_insert(next);
-            }
-            OpKind::Name { of: Named::Block(block) } => number(block),
-            OpKind::Name { of: Named::Stream | Named::Event(_) }
-            | OpKind::Alloc
-            | OpKind::Free
-            | OpKind::Copy
-            | OpKind::CopyNow
-            | OpKind::Batch(_)
-            | OpKind::Fill
-            | OpKind::FillNow
-            | OpKind::Kernel
-            | OpKind::HostFn
-            | OpKind::AllocNow
-            | OpKind::FreeNow
-            | OpKind::FromHeap { .. }
-            | OpKind::ToHeap
-            | OpKind::Fault { .. }
-            | OpKind::Record { .. }
-            | OpKind::Wait { .. }
-            | OpKind::Sync { .. }
-            | OpKind::Host
-            | OpKind::Call(_)
-            | OpKind::Gone { .. }
-            | OpKind::Open
-            | OpKind::Begin
-            | OpKind::Ran
-            | OpKind::Settled { .. }
-            | OpKind::ThreadGone
-            | OpKind::Lent => {}
-        }
-        op.accesses.iter_mut().for_each(|access| number(&mut access.block));
-    }
-}
 
 /// The timed events before and after an operation.
 pub(crate) type EventPair = (Arc<Instant>, Arc<Instant>);
@@ -173,11 +124,10 @@ impl Tracer {
     /// # Errors
     /// `Unsupported` if activities are required and not available.
     pub(crate) fn new(driver: &Arc<dyn Driver>, from: TimesFrom) -> Result<Self> {
-        let collection = match from {
-            TimesFrom::Events => return Ok(Self::default()),
-            TimesFrom::ActivityIfThere | TimesFrom::Activity => Collection::begin(driver),
-        };
-        match collection {
+        if from == TimesFrom::Events {
+            return Ok(Self::default());
+        }
+        match Collection::begin(driver) {
             Ok(collection) => Ok(Self { collection: Some(collection), ..Self::default() }),
             Err(error)
                 if from == TimesFrom::ActivityIfThere && error.kind() == ErrorKind::Unsupported =>

@@ -14,7 +14,7 @@ use crate::base::atomic::Pick;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{OpKind, StreamClass};
-use crate::base::table::Table;
+use crate::base::table::NumberTable;
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Driver, EventHandle, Readiness};
 use crate::device::memory::Memory;
@@ -78,7 +78,7 @@ pub(crate) struct Domain {
     pub(crate) host_fns: Arc<HostFns>,
     /// The lanes that have been opened so far. The table grows on demand, because an exploration
     /// opens a domain for every run.
-    lanes: Table<Arc<Lane>>,
+    lanes: NumberTable<Arc<Lane>>,
     /// Lanes whose streams were dropped. Each is free when the mark of its end is complete.
     retired: Mutex<Vec<Retired>>,
     /// The number of lanes that have been opened so far.
@@ -132,7 +132,7 @@ impl Domain {
                 tracers,
                 instants: Instants::default(),
             })),
-            lanes: Table::default(),
+            lanes: NumberTable::default(),
             retired: Mutex::default(),
             fresh: Mutex::new(0),
             defaults: Mutex::default(),

@@ -17,7 +17,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::table::Table;
+use crate::base::table::NumberTable;
 use crate::device::driver::{
     Action, CaptureState, Driver, EventHandle, PollProgress, Readiness, StreamHandle, Timing,
 };
@@ -59,7 +59,7 @@ pub(crate) struct Gate {
     /// Events that the ordering recorded.
     pub(super) records: AtomicU64,
     /// For each lost device, the error with which it was lost.
-    lost: Table<Error>,
+    lost: NumberTable<Error>,
     /// Whether any device is lost: every call looks here first.
     any_lost: AtomicBool,
     /// Whether the driver controls time and host threads. It never changes, so the driver is asked
@@ -73,7 +73,7 @@ impl Gate {
             is_simulated: log.driver.simulation().is_some(),
             log,
             records: AtomicU64::new(0),
-            lost: Table::default(),
+            lost: NumberTable::default(),
             any_lost: AtomicBool::new(false),
         }
     }

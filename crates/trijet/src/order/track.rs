@@ -517,7 +517,7 @@ impl Track {
         } else {
             stamps.clear();
         }
-        self.ranged.store(stamps.len() > 0, Ordering::Relaxed);
+        self.ranged.store(!stamps.is_empty(), Ordering::Relaxed);
     }
 
     /// Moves the stamps of the whole into the map. Requires exclusive access to the allocation.

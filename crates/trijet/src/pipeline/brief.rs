@@ -85,20 +85,14 @@ impl Report {
             _ => time(name).map_or(String::new(), part),
         };
         let name = limit.name();
-        match limit {
-            Limit::NoSingle([first, second]) => {
-                format!(
-                    "no single limit: {first}{}, and {second}{}, are nearest",
-                    busy(first),
-                    busy(second)
-                )
-            }
-            Limit::Unclear => "the limit is unclear from busy times".to_owned(),
-            Limit::Engine(_) => format!("limited by {name}{}", busy(name)),
-            Limit::Host(engine) => format!("limited by {name}{}", busy(engine.name())),
-            Limit::Output => format!("limited by {name}{}", busy(OUTPUT)),
-            Limit::Link => format!("limited by {name}{}", busy(LINK)),
-            Limit::Calls => format!("limited by {name}"),
+        match limit.nearest() {
+            Some([first, second]) => format!(
+                "no single limit: {first}{}, and {second}{}, are nearest",
+                busy(first),
+                busy(second)
+            ),
+            None if limit == Limit::Unclear => "the limit is unclear from busy times".to_owned(),
+            None => format!("limited by {name}{}", busy(limit.key())),
         }
     }
 }

@@ -110,11 +110,7 @@ impl Alone {
             _ if serial => Some(Nanos(length(op))),
             Engine::Upload => self.link.as_ref().map(|link| link.uploads_alone(copy)),
             Engine::Download => self.link.as_ref().map(|link| link.downloads_alone(copy)),
-            Engine::Compute
-            | Engine::Peer
-            | Engine::Host
-            | Engine::None
-            | Engine::Communication => None,
+            _ => None,
         }
     }
 }
@@ -286,9 +282,10 @@ impl Report {
     /// Gives operations the times and lines of [`settled`](Self::settled). Returns their own.
     fn settle(&self, ops: &mut [Op], dag: &Dag) -> OwnFields {
         let times = dag.settle_in_place(ops);
-        let sites = match self.audience {
-            Audience::Author => Vec::new(),
-            Audience::User => ops.iter_mut().map(|op| op.site.take()).collect(),
+        let sites = if self.audience == Audience::User {
+            ops.iter_mut().map(|op| op.site.take()).collect()
+        } else {
+            Vec::new()
         };
         OwnFields { times, sites }
     }

@@ -7,7 +7,7 @@ use super::watched::{Dropped, Watched};
 use crate::base::error::{Error, Result};
 use crate::base::id::DeviceId;
 use crate::base::ledger::{HostCall, Mode, OpKind, StreamClass, Waited};
-use crate::base::table::Table;
+use crate::base::table::NumberTable;
 use crate::device::code::Code;
 use crate::device::driver::{DeviceInfo, GraphHandle, PoolAttribute, PoolHandle};
 use crate::device::loaded::{Loaded, LoadedModule};
@@ -47,7 +47,7 @@ pub(crate) struct OpenDevice {
     /// Loaded modules by their code.
     pub(crate) modules: Mutex<HashMap<Code, LoadedModule>>,
     /// Loaded kernels by number. Every launch looks here.
-    pub(crate) kernels: Table<Loaded>,
+    pub(crate) kernels: NumberTable<Loaded>,
     /// The number of bytes above which a synchronization returns unused memory to the device.
     pub(super) keep: AtomicU64,
     /// Dropping this ends the thread that returns unused memory.
@@ -86,7 +86,7 @@ impl OpenDevice {
             source,
             watched,
             modules: Mutex::default(),
-            kernels: Table::default(),
+            kernels: NumberTable::default(),
             keep: AtomicU64::new(u64::MAX),
             decay: Mutex::default(),
             completion: Completion::default(),

@@ -190,7 +190,7 @@ fn a_name_that_is_shown_as_it_is_is_found() {
     let text = "fn f() { path.display(); }\n#[cfg(test)]\nmod tests { fn f() { path.display(); } }";
     let found = |path: &str| lines(&banned(&DISPLAY, &File::new(path, text)));
     assert_eq!(found("crates/trijet-io/src/input.rs"), [1]);
-    assert!(found("crates/trijet/src/base/bytes.rs").is_empty());
+    assert!(found("crates/trijet-ledger/src/base/bytes.rs").is_empty());
     assert!(found("crates/trijet-cli/tests/command/map.rs").is_empty());
 }
 
@@ -232,14 +232,16 @@ fn each_ban_finds_its_sample() {
 #[test]
 fn a_ban_ends_where_its_scope_ends() {
     let test = "fn f() {}\n#[cfg(test)]\nmod tests {\n    fn g() { println!(); }\n}\n";
-    assert!(banned(&PRINT, &File::new("crates/trijet/src/base/id.rs", test)).is_empty());
+    assert!(banned(&PRINT, &File::new("crates/trijet-ledger/src/base/id.rs", test)).is_empty());
     let print = "fn main() { println!(); }";
     assert!(banned(&PRINT, &File::new("crates/trijet-cli/src/main.rs", print)).is_empty());
     let clock = "fn f() { Instant::now(); }";
     assert!(
         banned(&WALL_CLOCK, &File::new("crates/trijet/src/device/host/clock.rs", clock)).is_empty()
     );
-    assert!(banned(&WALL_CLOCK, &File::new("crates/trijet/src/trace/mod.rs", clock)).is_empty());
+    assert!(
+        banned(&WALL_CLOCK, &File::new("crates/trijet-ledger/src/trace/mod.rs", clock)).is_empty()
+    );
     let variable = "fn f() { std::env::var(name); }";
     for path in [
         "crates/trijet/src/device/cuda/library.rs",

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 /// The folder of the library's modules, from the root of the repository.
 pub(crate) const LIBRARY: &str = "crates/trijet/src/";
 
+/// The folder of the lowest floors, which are a crate of their own.
+const LEDGER: &str = "crates/trijet-ledger/src/";
+
 /// Directories without sources. `bundle` and `target` are build outputs.
 const SKIPPED: &[&str] = &[".git", ".venv", "__pycache__", "bundle", "node_modules", "target"];
 
@@ -42,9 +45,10 @@ impl File {
         self.path.ends_with(".rs")
     }
 
-    /// The path below the library's `src/`, for a Rust file in that folder.
+    /// The path below the `src/` of the library or of its lowest floors, for a Rust file there.
     pub(crate) fn in_library(&self) -> Option<&str> {
-        self.path.strip_prefix(LIBRARY).filter(|_| self.is_rust())
+        let below = self.path.strip_prefix(LIBRARY).or_else(|| self.path.strip_prefix(LEDGER));
+        below.filter(|_| self.is_rust())
     }
 
     /// A file that exists only for tests: an integration test, or a separate `tests` module.

@@ -144,7 +144,7 @@ fn no_documentation_lists_imports() {
 fn a_list_of_imports_in_documentation_is_found() {
     let text = "//! A module.\n//!\n//! Imports: `base`.\n// Imports: what is public.\n\
                 \x20   /// Imported by: `check`.\nlet imports = \"Imports: \";\n";
-    let bad = File::new("crates/trijet/src/check/lint.rs", text);
+    let bad = File::new("crates/trijet-ledger/src/check/lint.rs", text);
     assert_eq!(lines(&documented_imports(&bad)), [3, 5]);
 }
 
@@ -172,10 +172,11 @@ fn contributing_has_the_table_of_the_floors() {
 
 #[test]
 fn each_folder_of_a_floor_exists() {
+    let all = files();
     let is_there = |name: &str| {
-        let folder = format!("crates/trijet/src/{name}/");
-        let module = format!("crates/trijet/src/{name}.rs");
-        files().iter().any(|file| file.path.starts_with(&folder) || file.path == module)
+        let (folder, module) = (format!("{name}/"), format!("{name}.rs"));
+        let mut below = all.iter().filter_map(File::in_library);
+        below.any(|path| path.starts_with(&folder) || path == module)
     };
     let missing: Vec<_> = FLOORS.iter().filter(|(name, _)| !is_there(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
@@ -192,13 +193,16 @@ fn an_import_of_an_upper_floor_or_a_sibling_is_found() {
     let text = "use crate::base::Error;\nuse crate::stream::Lane;\nuse crate::{\n    base::Id,\n    \
                 check::{Rule},\n};\nfn f() -> crate::trace::Lane { super::super::memory::x() }\n\
                 // crate::task\nmod tests {\n    use super::super::super::graph;\n}\n";
-    let bad = File::new("crates/trijet/src/trace/metrics.rs", text);
+    let bad = File::new("crates/trijet-ledger/src/trace/metrics.rs", text);
     assert_eq!(lines(&imports(&bad)), [2, 3, 7, 10]);
 }
 
 #[test]
 fn an_import_through_the_crate_root_or_of_an_unknown_folder_is_found() {
-    let bad = File::new("crates/trijet/src/trace/mod.rs", "use crate::Error;\nuse super::util::x;");
+    let bad = File::new(
+        "crates/trijet-ledger/src/trace/mod.rs",
+        "use crate::Error;\nuse super::util::x;",
+    );
     assert_eq!(lines(&imports(&bad)), [1, 2]);
     let unknown = File::new("crates/trijet/src/util/mod.rs", "");
     assert_eq!(lines(&imports(&unknown)), [1]);
@@ -223,7 +227,7 @@ fn the_ordering_and_the_host_device_derive_the_order_by_themselves() {
         let bad = File::new(&format!("crates/trijet/src/{home}"), text);
         assert_eq!(lines(&imports(&bad)), [1, 2, 3], "{home}");
     }
-    let good = File::new("crates/trijet/src/check/order.rs", text);
+    let good = File::new("crates/trijet-ledger/src/check/order.rs", text);
     assert_eq!(lines(&imports(&good)), [0; 0]);
 }
 

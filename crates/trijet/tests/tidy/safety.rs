@@ -157,9 +157,9 @@ fn no_safety_comment_is_an_incantation() {
 fn unsafe_code_in_a_safe_file_is_found() {
     let text = "//! unsafe { }\nfn f() { unsafe { g() } }\nunsafe impl Send for X {}\n\
                 unsafe fn h() {}\ntype F = unsafe fn(u8);\n";
-    let bad = File::new("crates/trijet/src/trace/metrics.rs", text);
+    let bad = File::new("crates/trijet-ledger/src/trace/metrics.rs", text);
     assert_eq!(lines(&unsafe_code(&bad)), [1, 2, 3, 4]);
-    let good = File::new("crates/trijet/src/trace/metrics.rs", "#![forbid(unsafe_code)]\n");
+    let good = File::new("crates/trijet-ledger/src/trace/metrics.rs", "#![forbid(unsafe_code)]\n");
     assert_eq!(lines(&unsafe_code(&good)), [0; 0]);
 }
 

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::files::LIBRARY;
 use crate::source::{blank_tests, ident_at, line_of, mask, modules, occurrences, skip_space};
 use crate::{File, Finding, demand_none, files};
 
@@ -23,7 +22,7 @@ struct Trait {
 
 /// The file of a trait as the table names it.
 fn place(file: &File) -> &str {
-    file.path.strip_prefix(LIBRARY).unwrap_or(&file.path)
+    file.in_library().unwrap_or(&file.path)
 }
 
 /// The public traits of a file, without the ones that seal others.

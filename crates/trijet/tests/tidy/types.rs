@@ -25,9 +25,11 @@ struct Definition<'a> {
     is_public: bool,
 }
 
-/// The crate of a file that defines types. The file is neither a test nor a part of a test.
+/// The crate of a file that defines types. The file is neither a test nor a part of a test. The
+/// library has the names of its ledger, so the two are one crate to a reader.
 fn crate_of(file: &File) -> Option<&str> {
     let (name, below) = file.path.strip_prefix("crates/")?.split_once('/')?;
+    let name = if name == "trijet-ledger" { "trijet" } else { name };
     (file.is_rust() && below.starts_with("src/") && !file.is_test()).then_some(name)
 }
 

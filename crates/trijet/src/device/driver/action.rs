@@ -237,15 +237,9 @@ impl Action<'_> {
     #[inline]
     pub(crate) fn label(&self) -> &'static str {
         match self {
-            Self::Copy { .. } => match self.engine() {
-                Engine::Upload => "upload",
-                Engine::Download => "download",
-                Engine::Compute
-                | Engine::Peer
-                | Engine::Host
-                | Engine::None
-                | Engine::Communication => "copy",
-            },
+            Self::Copy { .. } if self.engine() == Engine::Upload => "upload",
+            Self::Copy { .. } if self.engine() == Engine::Download => "download",
+            Self::Copy { .. } => "copy",
             Self::Batch { .. } => "batch",
             Self::Fill { .. } => "fill",
             Self::Launch(Launch { name: Cow::Borrowed(name), .. }) => name,

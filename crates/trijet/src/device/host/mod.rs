@@ -154,7 +154,7 @@ impl HostDriver {
             changed: Condvar::new(),
             clock: WallClock::start(),
             threads,
-            functions: base::table::Table::default(),
+            functions: base::table::NumberTable::default(),
         });
         let driver = Self {
             config,

@@ -5,7 +5,7 @@
 use super::clock::WallClock;
 use super::state::State;
 use crate::base::id::DeviceId;
-use crate::base::table::Table;
+use crate::base::table::NumberTable;
 use crate::device::twin::Twin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -21,7 +21,7 @@ pub(super) struct HostShared {
     /// The number of processors.
     pub(super) threads: usize,
     /// The loaded kernels. None is ever removed, so a launch reads the table without the lock.
-    pub(super) functions: Table<Function>,
+    pub(super) functions: NumberTable<Function>,
 }
 
 /// A loaded kernel.

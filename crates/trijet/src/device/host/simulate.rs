@@ -246,15 +246,8 @@ impl Simulation {
             if self.stations[station.0].ready.is_empty() {
                 continue;
             }
-            let limit = match station.engine() {
-                Engine::Compute => self.policy.kernels_at_once(),
-                Engine::Upload
-                | Engine::Download
-                | Engine::Peer
-                | Engine::Host
-                | Engine::None
-                | Engine::Communication => 1,
-            };
+            let computes = station.engine() == Engine::Compute;
+            let limit = if computes { self.policy.kernels_at_once() } else { 1 };
             loop {
                 let Station { ready, running } = &mut self.stations[station.0];
                 if ready.is_empty() || running.len() >= limit {
@@ -279,10 +272,8 @@ impl Simulation {
         let mut parts: SmallVec<[u64; PARTS]> = (0..units.min(PARTS as u64)).collect();
         self.policy.arrange(&mut parts);
         let first = self.part_time(&node.work, parts.len() as u64, station);
-        let latency = match station.engine() {
-            Engine::Upload | Engine::Download | Engine::Peer => self.cost.copy_latency,
-            Engine::Compute | Engine::Host | Engine::None | Engine::Communication => Nanos(0),
-        };
+        let copies = matches!(station.engine(), Engine::Upload | Engine::Download | Engine::Peer);
+        let latency = if copies { self.cost.copy_latency } else { Nanos(0) };
         let time = faults.slowed(node.id, Nanos(latency.0 + self.policy.stretch(first).0));
         self.put_off(Nanos(self.now.0 + time.0), Due::Part(node.id, station));
         let running = RunningOp { node: node.id, parts, units, at: 0 };
@@ -294,25 +285,26 @@ impl Simulation {
         let beside = |engine| self.stations.get(station.beside(engine).0);
         let busy = |engine| beside(engine).is_some_and(|station| !station.running.is_empty());
         let bytes = work.bytes() / parts;
-        match station.engine() {
-            Engine::Upload => self.cost.link(bytes, busy(Engine::Download)),
-            Engine::Download => self.cost.link(bytes, busy(Engine::Upload)),
-            Engine::Peer => self.cost.link(bytes, false),
-            Engine::Compute | Engine::Host | Engine::None | Engine::Communication => match work {
-                OpWork::Kernel(kernel) => {
-                    let computing = self.cost.kernel(kernel.cost);
-                    Nanos(computing.max(self.cost.kernel_link(kernel.linked)).0 / parts)
-                }
-                OpWork::HostFn(_) => self.cost.host_fn,
-                OpWork::Mark
-                | OpWork::Time { .. }
-                | OpWork::Free(_)
-                | OpWork::Copy(_)
-                | OpWork::Batch(_)
-                | OpWork::Fill { .. }
-                | OpWork::Conditional(_)
-                | OpWork::Lent { .. } => Nanos(self.cost.on_device(work.bytes()).0 / parts),
-            },
+        let engine = station.engine();
+        if matches!(engine, Engine::Upload | Engine::Download | Engine::Peer) {
+            let other_direction = (engine == Engine::Upload && busy(Engine::Download))
+                || (engine == Engine::Download && busy(Engine::Upload));
+            return self.cost.link(bytes, other_direction);
+        }
+        match work {
+            OpWork::Kernel(kernel) => {
+                let computing = self.cost.kernel(kernel.cost);
+                Nanos(computing.max(self.cost.kernel_link(kernel.linked)).0 / parts)
+            }
+            OpWork::HostFn(_) => self.cost.host_fn,
+            OpWork::Mark
+            | OpWork::Time { .. }
+            | OpWork::Free(_)
+            | OpWork::Copy(_)
+            | OpWork::Batch(_)
+            | OpWork::Fill { .. }
+            | OpWork::Conditional(_)
+            | OpWork::Lent { .. } => Nanos(self.cost.on_device(work.bytes()).0 / parts),
         }
     }
 

@@ -196,13 +196,6 @@ impl OpWork {
 /// within the host runs on the upload engine and not on the engine of host functions, because a
 /// host function may wait for the thread that made the copy.
 fn engine_of_copy(copy: &CopySpans) -> Engine {
-    match copy.engine() {
-        Engine::Host => Engine::Upload,
-        engine @ (Engine::Upload
-        | Engine::Compute
-        | Engine::Download
-        | Engine::Peer
-        | Engine::None
-        | Engine::Communication) => engine,
-    }
+    let engine = copy.engine();
+    if engine == Engine::Host { Engine::Upload } else { engine }
 }

@@ -77,12 +77,12 @@ impl Limit {
     }
 
     /// Whether an engine of the host is what limits, or a part of it.
-    pub(crate) fn includes(self, engine: HostEngine) -> bool {
+    pub fn includes(self, engine: HostEngine) -> bool {
         self == Self::Host(engine) || (self == Self::Output && engine != HostEngine::Reader)
     }
 
     /// The output, whose writer and synchronisation were busy for these times.
-    pub(crate) fn of_output(writer: Nanos, sync: Nanos) -> Self {
+    pub fn of_output(writer: Nanos, sync: Nanos) -> Self {
         let least = (writer.0 + sync.0) / OUTPUT_LEAST;
         match (writer.0 > least, sync.0 > least) {
             (true, true) => Self::Output,
@@ -171,9 +171,9 @@ impl Part {
 }
 
 /// The name of the link in both directions.
-pub(crate) const LINK: &str = "link";
+pub const LINK: &str = "link";
 /// The name of the writer and the synchronisation together.
-pub(crate) const OUTPUT: &str = "output";
+pub const OUTPUT: &str = "output";
 
 /// The parts of the path and their times, the longest first.
 fn parts(path: &CriticalPath, copies: bool) -> Vec<(Part, u64)> {

@@ -55,7 +55,7 @@ pub struct Checker {
 
 /// The kind of an entry that only a checker reads: some bytes of an allocation in use lose their
 /// content.
-pub(crate) const DISCARD: OpKind = OpKind::FromHeap { place: u64::MAX };
+pub const DISCARD: OpKind = OpKind::FromHeap { place: u64::MAX };
 
 /// Whether two findings are about the same two lines of the program.
 fn has_sites_of(one: &Finding, other: &Finding) -> bool {

@@ -22,7 +22,7 @@ pub struct BlockId(pub u64);
 
 impl BlockId {
     /// The next unused identifier of the process.
-    pub(crate) fn fresh() -> Self {
+    pub fn fresh() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
@@ -44,21 +44,21 @@ const SEQ_BITS: u32 = 48;
 impl Position {
     /// The position as one number, which is never 0, and larger for later positions of the lane.
     #[inline]
-    pub(crate) fn pack(self) -> u64 {
+    pub fn pack(self) -> u64 {
         debug_assert!(self.seq > 0 && self.seq >> SEQ_BITS == 0 && self.lane.0 < 1 << 16);
         u64::from(self.lane.0) << SEQ_BITS | self.seq
     }
 
     /// The position with this packed number; `None` for 0.
     #[inline]
-    pub(crate) fn unpack(packed: u64) -> Option<Self> {
+    pub fn unpack(packed: u64) -> Option<Self> {
         let lane = LaneId(u32::try_from(packed >> SEQ_BITS).unwrap_or(u32::MAX));
         (packed > 0).then_some(Self { lane, seq: packed & ((1 << SEQ_BITS) - 1) })
     }
 }
 
 /// Adds `position`, keeping only the latest of each lane.
-pub(crate) fn keep_latest<A: smallvec::Array<Item = Position>>(
+pub fn keep_latest<A: smallvec::Array<Item = Position>>(
     positions: &mut SmallVec<A>,
     position: Position,
 ) {

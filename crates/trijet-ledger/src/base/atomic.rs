@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The largest number up to which work is known to be complete. It never falls.
 #[derive(Debug, Default)]
-pub(crate) struct Watermark(AtomicU64);
+pub struct Watermark(AtomicU64);
 
 impl Watermark {
     /// Notes that the work up to `number` is complete.
-    pub(crate) fn raise(&self, number: u64) {
+    pub fn raise(&self, number: u64) {
         // Release: a thread that reuses memory because of this number sees what this thread saw.
         self.0.fetch_max(number, Ordering::Release);
     }
@@ -21,14 +21,14 @@ impl Watermark {
     /// Whether the work up to `number` is complete. If so, everything that happened before the
     /// matching [`Watermark::raise`] happens before the return of this call.
     #[inline]
-    pub(crate) fn covers(&self, number: u64) -> bool {
+    pub fn covers(&self, number: u64) -> bool {
         self.0.load(Ordering::Acquire) >= number
     }
 }
 
 /// A counter of calls that picks one call by its number.
 #[derive(Debug, Default)]
-pub(crate) struct Pick {
+pub struct Pick {
     count: AtomicU64,
     /// The number of the call to pick, counted from 1; 0 for none.
     picked: AtomicU64,
@@ -36,19 +36,19 @@ pub(crate) struct Pick {
 
 impl Pick {
     /// The number of calls so far.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
     /// Chooses the `number`-th call from now on, counted from 1; none for 0.
-    pub(crate) fn choose(&self, number: u64) {
+    pub fn choose(&self, number: u64) {
         let picked = if number == 0 { 0 } else { self.count() + number };
         self.picked.store(picked, Ordering::Relaxed);
     }
 
     /// Counts one call, and returns whether it is the picked one. A call that is not `able` is not
     /// picked; the next able call takes its place, even if other threads count calls meanwhile.
-    pub(crate) fn take(&self, able: bool) -> bool {
+    pub fn take(&self, able: bool) -> bool {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let picked = self.picked.load(Ordering::Relaxed);
         let due = able && picked != 0 && number >= picked;
@@ -61,7 +61,7 @@ impl Pick {
 /// takes all of them. Each number is in the list at most once; the link of a number leads to the
 /// next one.
 #[derive(Debug)]
-pub(crate) struct Stack(AtomicU32);
+pub struct Stack(AtomicU32);
 
 /// The end of the list.
 const END: u32 = u32::MAX;
@@ -75,12 +75,12 @@ impl Default for Stack {
 impl Stack {
     /// Whether it has no number, as far as this thread can see.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.load(Ordering::Relaxed) == END
     }
 
     /// Adds a number, which is not in the list and not `u32::MAX`.
-    pub(crate) fn push(&self, number: u32, link: &AtomicU32) {
+    pub fn push(&self, number: u32, link: &AtomicU32) {
         let mut first = self.0.load(Ordering::Relaxed);
         loop {
             link.store(first, Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl Stack {
 
     /// Takes all numbers, the last one first. A number may be added again when `each` is called
     /// with it.
-    pub(crate) fn take<'a>(&self, link: impl Fn(u32) -> &'a AtomicU32, mut each: impl FnMut(u32)) {
+    pub fn take<'a>(&self, link: impl Fn(u32) -> &'a AtomicU32, mut each: impl FnMut(u32)) {
         let mut number = self.0.swap(END, Ordering::Acquire);
         while number != END {
             let next = link(number).load(Ordering::Relaxed);

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// Disjoint byte ranges with a value each.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RangeMap<T> {
+pub struct RangeMap<T> {
     entries: Vec<(Range<u64>, T)>,
 }
 
@@ -23,7 +23,7 @@ impl<T> Default for RangeMap<T> {
 impl<T: Clone + PartialEq> RangeMap<T> {
     /// The entries that share at least one byte with `range`, in order. Their ranges may extend
     /// beyond `range`.
-    pub(crate) fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = &(Range<u64>, T)> {
+    pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = &(Range<u64>, T)> {
         let first = self.entries.partition_point(|(r, _)| r.end <= range.start);
         self.entries[first..].iter().take_while(move |(r, _)| r.start < range.end)
     }
@@ -33,7 +33,7 @@ impl<T: Clone + PartialEq> RangeMap<T> {
     ///
     /// # Panics
     /// If `range.start > range.end`.
-    pub(crate) fn update(
+    pub fn update(
         &mut self,
         range: Range<u64>,
         empty: impl Fn() -> T,
@@ -74,7 +74,7 @@ impl<T: Clone + PartialEq> RangeMap<T> {
 
     /// Applies `change` to every value, removes the entries for which it returns false, and merges
     /// neighbours that have become equal.
-    pub(crate) fn retain(&mut self, mut change: impl FnMut(&mut T) -> bool) {
+    pub fn retain(&mut self, mut change: impl FnMut(&mut T) -> bool) {
         self.entries.retain_mut(|(_, value)| change(value));
         self.entries.dedup_by(|right, left| {
             let same = left.0.end == right.0.start && left.1 == right.1;
@@ -86,7 +86,7 @@ impl<T: Clone + PartialEq> RangeMap<T> {
     }
 
     /// Joins each entry with the next one if they touch and `join` has a value for both.
-    pub(crate) fn coarsen(&mut self, join: impl Fn(&T, &T) -> Option<T>) {
+    pub fn coarsen(&mut self, join: impl Fn(&T, &T) -> Option<T>) {
         self.entries.dedup_by(|right, left| {
             let touches = left.0.end == right.0.start;
             let Some(joined) = touches.then(|| join(&left.1, &right.1)).flatten() else {
@@ -98,12 +98,17 @@ impl<T: Clone + PartialEq> RangeMap<T> {
     }
 
     /// The number of entries.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.entries.len()
     }
 
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Removes all entries, and keeps the memory for new ones.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.entries.clear();
     }
 

@@ -39,7 +39,7 @@ pub fn lints(ops: &[Op], dag: &Dag, hardware_queues: Option<u32>) -> Vec<Lint> {
 /// As [`lints`], for a run whose thread waited for engines of the host: a reader, a writer, the
 /// synchronization with the disk. Idle time that this wait explains is no fault of the code of the
 /// program, or of its schedule.
-pub(crate) fn lints_beside_host(
+pub fn lints_beside_host(
     ops: &[Op],
     dag: &Dag,
     hardware_queues: Option<u32>,

@@ -14,11 +14,11 @@ const SEGMENTS: usize = 30;
 
 /// A table of values.
 #[derive(Debug)]
-pub(crate) struct Table<T> {
+pub struct NumberTable<T> {
     segments: [OnceLock<Box<[OnceLock<T>]>>; SEGMENTS],
 }
 
-impl<T> Default for Table<T> {
+impl<T> Default for NumberTable<T> {
     fn default() -> Self {
         Self { segments: [const { OnceLock::new() }; SEGMENTS] }
     }
@@ -31,10 +31,10 @@ fn place(number: usize) -> (usize, usize) {
     ((bits - FIRST_BITS) as usize, from_first - (1 << bits))
 }
 
-impl<T> Table<T> {
+impl<T> NumberTable<T> {
     /// The value with this number, if it is set.
     #[inline]
-    pub(crate) fn get(&self, number: usize) -> Option<&T> {
+    pub fn get(&self, number: usize) -> Option<&T> {
         let (segment, at) = place(number);
         self.segments.get(segment)?.get()?.get(at)?.get()
     }
@@ -43,7 +43,7 @@ impl<T> Table<T> {
     ///
     /// # Panics
     /// If `number` exceeds 2^32. Numbers count up from 0, so they do not.
-    pub(crate) fn set(&self, number: usize, value: T) -> &T {
+    pub fn set(&self, number: usize, value: T) -> &T {
         let (segment, at) = place(number);
         let unset = || (0..1usize << (segment + FIRST_BITS as usize)).map(|_| OnceLock::new());
         self.segments[segment].get_or_init(|| unset().collect())[at].get_or_init(|| value)
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn every_number_keeps_its_first_value() {
-        let table = Table::default();
+        let table = NumberTable::default();
         let numbers = [0, 1, 63, 64, 65, 191, 192, 5000];
         for number in numbers {
             assert_eq!(table.get(number), None);

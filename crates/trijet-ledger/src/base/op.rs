@@ -380,7 +380,7 @@ pub(crate) enum OrderScope {
 
 /// The effect of an entry on the memory of its accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// The memory exists from now on.
     Allocates,
     /// A heap gives the memory, whose bytes may have had other users.
@@ -431,7 +431,7 @@ impl OpKind {
     }
 
     /// The effect of the entry on the memory of its accesses, if it has any.
-    pub(crate) fn effect(&self) -> Effect {
+    pub fn effect(&self) -> Effect {
         match self {
             Self::Alloc | Self::AllocNow => Effect::Allocates,
             Self::Free | Self::FreeNow => Effect::Frees,

@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ///
 /// # Errors
 /// The message of the panic, if `run` panics.
-pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> std::result::Result<T, String> {
+pub fn caught<T>(run: impl FnOnce() -> T) -> std::result::Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(words_of)
 }
 
@@ -20,7 +20,7 @@ pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> std::result::Result<T, Strin
 ///
 /// # Errors
 /// The error of `run`; `Panicked` with the message of a panic.
-pub(crate) fn called<T>(operation: &'static str, run: impl FnOnce() -> Result<T>) -> Result<T> {
+pub fn called<T>(operation: &'static str, run: impl FnOnce() -> Result<T>) -> Result<T> {
     caught(run).unwrap_or_else(|words| {
         let cause = format!("it panicked: {words}");
         Err(Error::new(ErrorKind::Panicked, operation, cause))
@@ -28,7 +28,7 @@ pub(crate) fn called<T>(operation: &'static str, run: impl FnOnce() -> Result<T>
 }
 
 /// The message of a panic.
-pub(crate) fn words_of(payload: Box<dyn Any + Send>) -> String {
+pub fn words_of(payload: Box<dyn Any + Send>) -> String {
     let payload = match payload.downcast::<&str>() {
         Ok(text) => return (*text).to_owned(),
         Err(other) => other,

@@ -9,7 +9,7 @@ use crate::base::id::{LaneId, Position};
 
 /// A set of positions. With each position it has all earlier ones of the same lane.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct VectorClock {
+pub struct VectorClock {
     /// The last number of each lane. A lane beyond the end has 0.
     seqs: Vec<u64>,
 }
@@ -17,7 +17,7 @@ pub(crate) struct VectorClock {
 impl VectorClock {
     /// An empty clock.
     #[must_use]
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { seqs: Vec::new() }
     }
 
@@ -31,13 +31,13 @@ impl VectorClock {
     /// Whether `position`, and so every earlier position of its lane, is in the clock.
     #[must_use]
     #[inline]
-    pub(crate) fn covers(&self, position: Position) -> bool {
+    pub fn covers(&self, position: Position) -> bool {
         self.get(position.lane) >= position.seq
     }
 
     /// Adds `position` and every earlier position of its lane.
     #[inline]
-    pub(crate) fn raise(&mut self, position: Position) {
+    pub fn raise(&mut self, position: Position) {
         match self.seqs.get_mut(position.lane.0 as usize) {
             Some(seq) => *seq = position.seq.max(*seq),
             None => self.append(position),
@@ -51,7 +51,7 @@ impl VectorClock {
     }
 
     /// Adds the positions of `other`.
-    pub(crate) fn join(&mut self, other: &Self) {
+    pub fn join(&mut self, other: &Self) {
         if other.seqs.len() > self.seqs.len() {
             self.seqs.resize(other.seqs.len(), 0);
         }
@@ -67,13 +67,13 @@ impl VectorClock {
     }
 
     /// Replaces the positions by the positions of `other`, and keeps the memory.
-    pub(crate) fn copy_from(&mut self, other: &Self) {
+    pub fn copy_from(&mut self, other: &Self) {
         self.seqs.clear();
         self.seqs.extend_from_slice(&other.seqs);
     }
 
     /// The last position of each lane that has one.
-    pub(crate) fn positions(&self) -> impl Iterator<Item = Position> + '_ {
+    pub fn positions(&self) -> impl Iterator<Item = Position> + '_ {
         (0u32..)
             .zip(&self.seqs)
             .filter(|(_, seq)| **seq > 0)

@@ -5,7 +5,7 @@
 //! a lane is not traced, each of its operations pays for one branch.
 #![forbid(unsafe_code)]
 
-pub(crate) use super::op::Effect;
+pub use super::op::Effect;
 pub use super::op::{
     Access, Accesses, Asked, Declared, Engine, Handled, HostCall, Mode, Named, Op, OpKind,
     OrderedBy, Place, Route, Signalled, Site, SourceOrder, StreamClass, Times, WaitOutcome, Waited,
@@ -125,7 +125,7 @@ impl Ledger {
 
     /// Calls `look` with the entries that the reader has not got, because a wait before them has
     /// not ended. Without a reader, these are all entries.
-    pub(crate) fn held<R>(&self, look: impl FnOnce(&VecDeque<Op>) -> R) -> R {
+    pub fn held<R>(&self, look: impl FnOnce(&VecDeque<Op>) -> R) -> R {
         look(&self.lock().ops)
     }
 

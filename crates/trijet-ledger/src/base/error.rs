@@ -134,7 +134,7 @@ impl Error {
     }
 
     /// Adds the enqueued operation that failed, if it is known.
-    pub(crate) fn with_culprit(mut self, culprit: Option<Position>) -> Self {
+    pub fn with_culprit(mut self, culprit: Option<Position>) -> Self {
         self.0.culprit = culprit;
         self
     }
@@ -181,7 +181,7 @@ impl Error {
     }
 
     /// Whether the context is lost. Then every later call on its device fails (law A40).
-    pub(crate) fn is_loss(&self) -> bool {
+    pub fn is_loss(&self) -> bool {
         matches!(self.kind(), ErrorKind::ContextLost | ErrorKind::Launch | ErrorKind::PeerLost)
     }
 

@@ -12,9 +12,9 @@
 //! that the library orders, because Rust passes such memory from call to call (law A44). The first
 //! call of a thread follows nothing by itself. [`Threads::OneStartsAll`] is for programs in which
 //! one thread starts and joins all others, and makes no calls in between. Two threads that use one
-//! event need an order between their calls (law A45). A [`Signal`](crate::Signal) puts a hand-over
-//! into the trace, from thread to thread, or to and from a host function. A wait for a signal that
-//! nothing can set is a deadlock.
+//! event need an order between their calls (law A45). A `Signal` puts a hand-over into the trace,
+//! from thread to thread, or to and from a host function. A wait for a signal that nothing can set
+//! is a deadlock.
 //!
 //! ```
 //! use trijet::check::check;
@@ -53,7 +53,7 @@ mod verdict;
 mod witness;
 
 pub use checker::Checker;
-pub(crate) use checker::DISCARD;
+pub use checker::DISCARD;
 pub use hazard::{Conflict, Finding, FindingClass, Party, Severity, Witness};
 pub use names::Names;
 pub use options::{Assume, CheckOptions, Threads};

@@ -1,0 +1,17 @@
+//! The ledger of a run, and its readers: what Trijet can tell of a run without a device.
+//!
+//! A **ledger** has one entry for each call of a run that orders work or uses memory. The crate
+//! `trijet` writes it. This crate defines it, and imports no driver, no stream and no memory, so
+//! that a reader judges a run by the entries alone:
+//!
+//! - [`check`] finds races, wrong lifetimes and deadlocks.
+//! - [`trace`] has times, summaries, timelines and files.
+//!
+//! Programs use both through the crate `trijet`, which has them under the same names.
+#![forbid(unsafe_code)]
+
+/// The items that both readers and the library share. `trijet` names those that programs use.
+#[doc(hidden)]
+pub mod base;
+pub mod check;
+pub mod trace;
