@@ -61,6 +61,7 @@ const RUNS: &[(&str, &[&str])] = &[
             "task::",
             "workers::",
             "comm::",
+            "ranks::",
         ],
     ),
     ("graphs", &["a_launch_follows"]),

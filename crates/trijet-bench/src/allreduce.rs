@@ -13,8 +13,9 @@ use serde::Deserialize;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use trijet::comm::{Communicator, LauncherRank};
+use trijet::comm::Communicator;
 use trijet::kernels::Sum;
+use trijet::ranks::LauncherRank;
 use trijet::{Buffer, Device, Error, ErrorKind, Result, Select};
 
 /// Maximum time without a sign of life of a rank.

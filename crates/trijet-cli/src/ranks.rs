@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use trijet::comm::LauncherRank;
+use trijet::ranks::LauncherRank;
 use trijet_io::Shard;
 
 /// The rank of this process.

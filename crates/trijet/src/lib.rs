@@ -34,6 +34,7 @@
 //! - [`check`]: whether every conflict of a traced run is ordered.
 //! - [`trace`]: the entries of a run, the figures that follow from them, timelines and files.
 //! - [`comm`]: data of several devices that are combined.
+//! - [`ranks`]: processes that work together.
 //! - [`explore`]: a program under every order that its streams leave open.
 //! - [`sim`]: host devices, their executors, orders, faults and costs.
 //! - [`probe`], [`testing`]: for tools and for tests of the library itself.
@@ -57,6 +58,7 @@ pub mod memory;
 mod order;
 pub mod pipeline;
 pub mod probe;
+pub mod ranks;
 pub mod sim;
 pub mod staged;
 mod stream;

@@ -9,8 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, SystemTime};
-use trijet::comm::{BucketPlan, Communicator, Exchange, GradientBuckets, Ranks, Transport};
+use trijet::comm::{BucketPlan, Communicator, Exchange, GradientBuckets, Transport};
 use trijet::kernels::{Max, Min, Reduction, Sum};
+use trijet::ranks::Ranks;
 use trijet::testing::Prng;
 use trijet::{Bytes, Device, Error, ErrorKind, Result, Select, Stream, View, ViewMut};
 

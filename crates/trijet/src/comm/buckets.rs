@@ -3,13 +3,13 @@
 
 use super::Communicator;
 use super::bucket_plan::{BucketPlan, Placement, Transport};
-use super::rank_steps::type_named;
-use super::ranks::Ranks;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Nanos;
 use crate::graph::Recording;
 use crate::kernels::Reduction;
 use crate::memory::{Buffer, Element, Uses, View, ViewMut};
+use crate::ranks::Ranks;
+use crate::ranks::steps::type_named;
 use crate::stream::{Device, Stream};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -4,13 +4,13 @@
 use super::communicator::{Communicator, refused};
 use super::exchange::Exchange;
 use super::nccl::Nccl;
-use super::rank_steps::{Step, type_named};
 use super::team::Team;
 use super::{chains, ring};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::kernels::{NcclNames, Reduction};
 use crate::memory::{Element, View, ViewMut};
+use crate::ranks::steps::{Step, type_named};
 
 /// Maximum number of messages of an exchange per process. An announcement of that many fits into a
 /// frame.
@@ -484,4 +484,15 @@ fn of<T: Element>(data: &[View<'_, T>]) -> Vec<(Option<DeviceId>, usize)> {
 
 fn of_mut<T: Element>(data: &[ViewMut<'_, T>]) -> Vec<(Option<DeviceId>, usize)> {
     data.iter().map(|one| (one.device_id(), one.len())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kernels::Sum;
+    use crate::ranks::steps::type_named;
+
+    #[test]
+    fn a_combination_of_the_library_has_a_short_name() {
+        assert_eq!(type_named::<Sum>(), "Sum");
+    }
 }

@@ -4,15 +4,15 @@
 use super::mail::Mail;
 use super::member::Member;
 use super::nccl::Nccl;
-use super::rank_frames::Frame;
-use super::rank_group::Group;
-use super::rank_join::ProcessRank;
-use super::rank_steps::Step;
-use super::ranks::Ranks;
 use super::team::Team;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::graph::Recording;
 use crate::log::calling;
+use crate::ranks::Ranks;
+use crate::ranks::frames::Frame;
+use crate::ranks::group::Group;
+use crate::ranks::join::ProcessRank;
+use crate::ranks::steps::Step;
 use crate::stream::Device;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -160,7 +160,8 @@ impl Communicator {
     /// ```
     /// use std::sync::Arc;
     /// use std::time::Duration;
-    /// use trijet::comm::{Communicator, Ranks};
+    /// use trijet::comm::Communicator;
+    /// use trijet::ranks::Ranks;
     /// use trijet::kernels::Sum;
     /// use trijet::{Device, Result, Select};
     /// // Threads stand for processes here.

@@ -3,9 +3,9 @@
 #![forbid(unsafe_code)]
 
 use super::member::Member;
-use super::ranks::Ranks;
 use crate::base::error::Result;
 use crate::memory::{Element, View, ViewMut};
+use crate::ranks::Ranks;
 use std::sync::Arc;
 
 /// The connection of a communicator to its ranks in other processes.

@@ -8,9 +8,8 @@
 //! enqueues afterwards. [`GradientBuckets`] do this for the gradients of a training. A
 //! [`LayerPipeline`] has parts of a model on several devices.
 //!
-//! [`Ranks`] are processes that work together, and find the loss of one of them. [`LauncherRank`]
-//! reads the variables that torchrun, MPI or Slurm set for them. [`Communicator::of_rank`] has one
-//! device of each process.
+//! [`Communicator::of_rank`] has one device of each process of a group of
+//! [`Ranks`](crate::ranks::Ranks).
 //!
 //! ```
 //! use trijet::comm::Communicator;
@@ -36,19 +35,11 @@ mod chains;
 mod collectives;
 mod communicator;
 mod exchange;
-mod launcher_rank;
 mod layers;
 mod mail;
 mod member;
 mod micro_batch_order;
 mod nccl;
-mod rank_frames;
-mod rank_group;
-mod rank_join;
-mod rank_messages;
-mod rank_steps;
-mod rank_token;
-mod ranks;
 mod ring;
 mod team;
 
@@ -56,7 +47,5 @@ pub use bucket_plan::{BucketPlan, Transport};
 pub use buckets::GradientBuckets;
 pub use communicator::Communicator;
 pub use exchange::Exchange;
-pub use launcher_rank::LauncherRank;
 pub use layers::{LayerPipeline, StageWork};
 pub use micro_batch_order::{Direction, MicroBatchOrder};
-pub use ranks::Ranks;

@@ -11,14 +11,14 @@
 
 use super::mail::Mail;
 use super::member::Member;
-use super::rank_group::{BEAT, Dependent};
-use super::ranks::Ranks;
 use super::team::Team;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::cuda::{NcclCall, NcclGroup, NcclVerb};
 use crate::device::driver::Readiness;
 use crate::kernels::NcclNames;
 use crate::memory::{Element, Uses, View, ViewMut};
+use crate::ranks::Ranks;
+use crate::ranks::group::{BEAT, Dependent};
 use crate::stream::foreign::capture;
 use crate::stream::{Device, Event};
 use std::collections::VecDeque;

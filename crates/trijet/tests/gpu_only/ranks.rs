@@ -9,8 +9,9 @@ use std::ops::Range;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use trijet::comm::{Communicator, GradientBuckets, Ranks};
+use trijet::comm::{Communicator, GradientBuckets};
 use trijet::kernels::Sum;
+use trijet::ranks::Ranks;
 use trijet::testing::Prng;
 use trijet::{Device, ErrorKind, Result, Select};
 

@@ -42,9 +42,9 @@ const ENVIRONMENT: Ban = Ban {
     patterns: &["env::var", "env::var_os", "env::vars", "env::vars_os"],
     scope: Scope::LibraryBut(&[
         "crates/trijet/src/device/cuda/library.rs",
-        "crates/trijet/src/comm/launcher_rank.rs",
+        "crates/trijet/src/ranks/launcher.rs",
     ]),
-    reason: "the library reads the environment in `device/cuda/library.rs`, and the variables of launchers in `comm/launcher_rank.rs`",
+    reason: "the library reads the environment in `device/cuda/library.rs`, and the variables of launchers in `ranks/launcher.rs`",
 };
 const UNFINISHED: Ban = Ban {
     patterns: &["todo!(", "unimplemented!(", "dbg!("],

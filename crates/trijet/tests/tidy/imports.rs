@@ -15,6 +15,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("device", 2),
     ("log", 3),
     ("heap", 3),
+    ("ranks", 3),
     ("order", 4),
     ("stream", 5),
     ("memory", 6),

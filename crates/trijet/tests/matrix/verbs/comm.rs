@@ -7,10 +7,10 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 use trijet::comm::{
-    BucketPlan, Communicator, Exchange, GradientBuckets, LauncherRank, LayerPipeline,
-    MicroBatchOrder, Ranks,
+    BucketPlan, Communicator, Exchange, GradientBuckets, LayerPipeline, MicroBatchOrder,
 };
 use trijet::kernels::Sum;
+use trijet::ranks::{LauncherRank, Ranks};
 use trijet::{Buffer, Result};
 
 /// A communicator of all devices, with two buffers on each of them.

@@ -1,9 +1,9 @@
 //! The rank of this process among those that a launcher started.
 #![forbid(unsafe_code)]
 
-use super::rank_join::ProcessRank;
-use super::rank_token::Token;
+use super::join::ProcessRank;
 use super::ranks::Ranks;
+use super::token::Token;
 use crate::base::error::{Error, ErrorKind, Result};
 use std::fmt;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const PORT: u16 = 29500;
 /// another: torchrun under Slurm sets its own variables and inherits the variables of Slurm.
 ///
 /// ```
-/// use trijet::comm::LauncherRank;
+/// use trijet::ranks::LauncherRank;
 /// let variables = [("RANK", "3"), ("WORLD_SIZE", "8"), ("LOCAL_RANK", "1"),
 ///     ("MASTER_ADDR", "node7"), ("MASTER_PORT", "4000")];
 /// let value = |name: &str| variables.iter().find(|one| one.0 == name).map(|one| one.1.to_owned());

@@ -1,7 +1,7 @@
 //! Frames between ranks: a length of four bytes, then the frame in the format of postcard.
 #![forbid(unsafe_code)]
 
-use super::rank_steps::Step;
+use super::steps::Step;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 
@@ -13,7 +13,7 @@ pub(super) const PART_BYTES: usize = 48 << 10;
 
 /// A call that all ranks make together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Call {
+pub(crate) struct Call {
     /// The number of calls that this rank made before.
     pub(super) number: u64,
     pub(super) what: String,
@@ -28,10 +28,10 @@ pub(super) type Answer = Result<Vec<u8>, String>;
 
 /// A part of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Part {
+pub(crate) struct Part {
     pub(super) from: u32,
     pub(super) to: u32,
-    pub(super) channel: u64,
+    pub(crate) channel: u64,
     pub(super) is_last: bool,
     // Without this, each byte is read by a call of its own.
     #[serde(with = "serde_bytes")]
@@ -39,7 +39,7 @@ pub(super) struct Part {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Frame {
+pub(crate) enum Frame {
     /// The sender is alive, and its device has come to these collectives, each by channel and
     /// number.
     Beat(Vec<(u64, u64)>),

@@ -1,9 +1,9 @@
 //! Messages between ranks, which pass through rank 0 in parts.
 #![forbid(unsafe_code)]
 
-use super::rank_frames::{Frame, PART_BYTES, Part};
-use super::rank_group::{GRACE, Group, State};
-use super::rank_join::ProcessRank;
+use super::frames::{Frame, PART_BYTES, Part};
+use super::group::{GRACE, Group, State};
+use super::join::ProcessRank;
 use crate::base::error::Result;
 use std::sync::PoisonError;
 
@@ -27,7 +27,7 @@ impl Group {
     }
 
     /// Sends a message to a rank. The call does not wait for the rank.
-    pub(super) fn post(&self, to: usize, channel: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn post(&self, to: usize, channel: u64, bytes: &[u8]) -> Result<()> {
         if let Some(error) = self.failure() {
             return Err(error);
         }
@@ -49,7 +49,7 @@ impl Group {
     }
 
     /// Waits for the next message of a rank.
-    pub(super) fn take(&self, from: usize, channel: u64) -> Result<Vec<u8>> {
+    pub(crate) fn take(&self, from: usize, channel: u64) -> Result<Vec<u8>> {
         self.refuse("ranks")?;
         let ProcessRank { count, timeout, .. } = self.own;
         let waits = |state: &mut State| {

@@ -6,9 +6,9 @@
 //! others, and each later call of a rank returns it.
 #![forbid(unsafe_code)]
 
-use super::rank_frames::{Answer, Call, Frame};
-use super::rank_join::ProcessRank;
-use super::rank_steps::{Step, Steps, named};
+use super::frames::{Answer, Call, Frame};
+use super::join::ProcessRank;
+use super::steps::{Step, Steps, named};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::fork;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -18,13 +18,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// The time between two heartbeats. The shortest timeout is five of these.
-pub(super) const BEAT: Duration = Duration::from_millis(200);
+pub(crate) const BEAT: Duration = Duration::from_millis(200);
 /// The time beyond the timeout that a rank waits for an answer of rank 0. Rank 0 knows better which
 /// rank is late.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// An object that ends with the group: a communicator.
-pub(super) trait Dependent: Send + Sync + std::fmt::Debug {
+pub(crate) trait Dependent: Send + Sync + std::fmt::Debug {
     /// The channel of the communicator, and the last collective that its device has come to.
     fn reached(&self) -> (u64, u64);
     /// The group has ended: results of pending work may have any values.
@@ -34,8 +34,8 @@ pub(super) trait Dependent: Send + Sync + std::fmt::Debug {
 }
 
 #[derive(Debug)]
-pub(super) struct Group {
-    pub(super) own: ProcessRank,
+pub(crate) struct Group {
+    pub(crate) own: ProcessRank,
     /// The process that joined. A child of `fork` shares its connections, and has none of
     /// its threads.
     process: u32,
@@ -61,7 +61,7 @@ pub(super) struct Inbox {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(crate) struct State {
     pub(super) lost: Option<Error>,
     /// A loss is found. It is first told to the other ranks, and then becomes `lost`.
     is_losing: bool,
@@ -107,7 +107,7 @@ fn compare(calls: &BTreeMap<usize, Call>) -> Answer {
 
 impl Group {
     /// Starts the threads of a rank over its connections.
-    pub(super) fn start(
+    pub(crate) fn start(
         own: ProcessRank,
         streams: BTreeMap<usize, TcpStream>,
     ) -> Result<Arc<Self>> {
@@ -164,7 +164,7 @@ impl Group {
     }
 
     /// Refuses a call of a child of `fork`.
-    pub(super) fn refuse(&self, op: &'static str) -> Result<()> {
+    pub(crate) fn refuse(&self, op: &'static str) -> Result<()> {
         if !self.is_forked() {
             return Ok(());
         }
@@ -174,15 +174,15 @@ impl Group {
     }
 
     /// The number of calls that this rank has made.
-    pub(super) fn calls(&self) -> u64 {
+    pub(crate) fn calls(&self) -> u64 {
         *self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn failure(&self) -> Option<Error> {
+    pub(crate) fn failure(&self) -> Option<Error> {
         if let Err(error) = self.refuse("ranks") {
             return Some(error);
         }
@@ -190,7 +190,7 @@ impl Group {
     }
 
     /// Whether the group has ended or is about to.
-    pub(super) fn is_losing(&self) -> bool {
+    pub(crate) fn is_losing(&self) -> bool {
         !self.is_forked() && self.lock().is_losing
     }
 
@@ -211,7 +211,7 @@ impl Group {
 
     /// Adds a communicator that ends with the group. If the group has ended already, this call ends
     /// the communicator.
-    pub(super) fn attach(&self, dependent: &Arc<impl Dependent + 'static>) {
+    pub(crate) fn attach(&self, dependent: &Arc<impl Dependent + 'static>) {
         let weak = Arc::downgrade(dependent);
         let mut all = self.dependents.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|one| one.strong_count() > 0);
@@ -229,7 +229,7 @@ impl Group {
     }
 
     /// Tells the other ranks the first loss, and then keeps it.
-    pub(super) fn lose(&self, cause: String) {
+    pub(crate) fn lose(&self, cause: String) {
         if self.is_forked() {
             return;
         }
@@ -448,7 +448,7 @@ impl Group {
 
     /// Waits until all ranks have called a collective that this rank has announced, and rank 0 has
     /// found no difference.
-    pub(super) fn await_agreement(&self, at: (u64, u64)) -> Result<()> {
+    pub(crate) fn await_agreement(&self, at: (u64, u64)) -> Result<()> {
         self.refuse("ranks")?;
         self.flush();
         let ProcessRank { count, timeout, .. } = self.own;
@@ -500,7 +500,7 @@ impl Group {
     }
 
     /// Announces that this rank has a communicator, or that it calls a collective.
-    pub(super) fn announce(&self, frame: Frame) {
+    pub(crate) fn announce(&self, frame: Frame) {
         if self.is_forked() {
             return;
         }
@@ -510,7 +510,7 @@ impl Group {
 
     /// The error of a message that does not fit. Rank 0 in most cases finds the cause at the same
     /// time, so this call waits for it.
-    pub(super) fn unfit(&self, cause: String) -> Error {
+    pub(crate) fn unfit(&self, cause: String) -> Error {
         if let Err(error) = self.refuse("ranks") {
             return error;
         }
@@ -556,7 +556,7 @@ impl Group {
     }
 
     /// Sends a goodbye to the other ranks.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         if self.is_forked() {
             return;
         }

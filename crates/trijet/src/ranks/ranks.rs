@@ -1,9 +1,9 @@
 //! Processes that work together. A loss of one process is an error on each other one.
 #![forbid(unsafe_code)]
 
-use super::rank_group::{BEAT, Group};
-use super::rank_join::{ProcessRank, join};
-use super::rank_token::Token;
+use super::group::{BEAT, Group};
+use super::join::{ProcessRank, join};
+use super::token::Token;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::fork;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const BROADCAST_BYTES_MAX: usize = 32 << 10;
 ///
 /// ```
 /// use std::time::Duration;
-/// use trijet::comm::Ranks;
+/// use trijet::ranks::Ranks;
 /// let address = "127.0.0.1:29871";
 /// // Threads stand for processes here.
 /// let run = |rank| {
@@ -46,7 +46,7 @@ const BROADCAST_BYTES_MAX: usize = 32 << 10;
 /// # Ok::<(), trijet::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Ranks(pub(super) Arc<Group>);
+pub struct Ranks(pub(crate) Arc<Group>);
 
 fn refused(op: &'static str, cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, op, cause)
@@ -89,7 +89,7 @@ impl Ranks {
         Self::with(ProcessRank { rank, count, timeout }, address, &Token::new(token))
     }
 
-    pub(super) fn with(own: ProcessRank, address: &str, token: &Token) -> Result<Self> {
+    pub(crate) fn with(own: ProcessRank, address: &str, token: &Token) -> Result<Self> {
         const OP: &str = "join ranks";
         let ProcessRank { rank, count, timeout } = own;
         if rank >= count || u32::try_from(count).is_err() {

@@ -6,9 +6,9 @@
 //! names the first of these connections.
 #![forbid(unsafe_code)]
 
-use super::rank_frames::Frame;
-use super::rank_steps::named;
-use super::rank_token::{ONCE, PROOF, Side, Token, once};
+use super::frames::Frame;
+use super::steps::named;
+use super::token::{ONCE, PROOF, Side, Token, once};
 use crate::base::error::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -39,10 +39,10 @@ const NAMED_MAX: usize = 3;
 
 /// A process among those that join.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ProcessRank {
-    pub(super) rank: usize,
-    pub(super) count: usize,
-    pub(super) timeout: Duration,
+pub(crate) struct ProcessRank {
+    pub(crate) rank: usize,
+    pub(crate) count: usize,
+    pub(crate) timeout: Duration,
 }
 
 fn failed(cause: String, source: io::Error) -> Error {
@@ -51,7 +51,7 @@ fn failed(cause: String, source: io::Error) -> Error {
 
 /// Joins the other ranks, and returns the connections: on rank 0 to each other rank, on other ranks
 /// to rank 0.
-pub(super) fn join(
+pub(crate) fn join(
     own: ProcessRank,
     address: &str,
     token: &Token,
