@@ -62,6 +62,7 @@ const RUNS: &[(&str, &[&str])] = &[
             "workers::",
             "comm::",
             "ranks::",
+            "training::",
         ],
     ),
     ("graphs", &["a_launch_follows"]),

@@ -17,9 +17,9 @@ use crate::stats::Samples;
 use crate::turns::record;
 use serde::Deserialize;
 use std::cell::RefCell;
-use trijet::comm::{BucketPlan, GradientBuckets, Transport};
 use trijet::kernels::Sum;
 use trijet::kernels::gemm::bf16;
+use trijet::training::{BucketPlan, GradientBuckets, Transport};
 use trijet::{
     Buffer, Bytes, Device, Error, ErrorKind, Result, Select, Stream, TimedEvent, ViewMut,
 };

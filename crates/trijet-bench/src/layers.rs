@@ -12,8 +12,8 @@ use crate::stats::Samples;
 use serde::Deserialize;
 use std::cell::RefCell;
 use std::time::Instant;
-use trijet::comm::{Direction, LayerPipeline, MicroBatchOrder, StageWork};
 use trijet::kernels::gemm::bf16;
+use trijet::training::{Direction, LayerPipeline, MicroBatchOrder, StageWork};
 use trijet::{Buffer, Device, Error, ErrorKind, Result, Select, Stream, View, ViewMut};
 
 #[derive(Debug, Deserialize)]

@@ -8,11 +8,11 @@ mod common;
 
 use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
-use trijet::comm::{LayerPipeline, MicroBatchOrder};
 use trijet::kernels::AFFINE_F32;
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::html::Page;
 use trijet::trace::summary::{Settings, summarize};
+use trijet::training::{LayerPipeline, MicroBatchOrder};
 use trijet::{Device, Trace};
 
 const COUNT: usize = 12;

@@ -4,8 +4,8 @@ mod common;
 
 use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
-use trijet::comm::{BucketPlan, GradientBuckets};
 use trijet::kernels::{AFFINE_F32, AXPY, Sum};
+use trijet::training::{BucketPlan, GradientBuckets};
 use trijet::{Buffer, Bytes, Device, Result, Stream, Uses};
 
 const LENS: [usize; 5] = [3000, 10, 7001, 4096, 512];

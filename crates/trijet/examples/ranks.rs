@@ -7,9 +7,9 @@ use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use trijet::comm::GradientBuckets;
 use trijet::kernels::{AFFINE_F32, AXPY, Sum};
 use trijet::ranks::{LauncherRank, Ranks};
+use trijet::training::GradientBuckets;
 use trijet::{Buffer, Device, Result};
 
 const LAYERS: usize = 4;

@@ -8,8 +8,8 @@ mod common;
 
 use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
-use trijet::comm::{LayerPipeline, MicroBatchOrder};
 use trijet::kernels::AFFINE_F32;
+use trijet::training::{LayerPipeline, MicroBatchOrder};
 use trijet::{Device, Result, Stream, View, ViewMut};
 
 const COUNT: usize = 16;

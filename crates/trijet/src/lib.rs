@@ -35,6 +35,7 @@
 //! - [`trace`]: the entries of a run, the figures that follow from them, timelines and files.
 //! - [`comm`]: data of several devices that are combined.
 //! - [`ranks`]: processes that work together.
+//! - [`training`]: gradients in buckets, and models whose stages are on several devices.
 //! - [`explore`]: a program under every order that its streams leave open.
 //! - [`sim`]: host devices, their executors, orders, faults and costs.
 //! - [`probe`], [`testing`]: for tools and for tests of the library itself.
@@ -64,6 +65,7 @@ pub mod staged;
 mod stream;
 pub mod task;
 pub mod testing;
+pub mod training;
 pub mod workers;
 
 use trijet_ledger::base;

@@ -5,14 +5,15 @@ mod comm;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use trijet::check::CheckOptions;
-use trijet::comm::{
-    BucketPlan, Communicator, Direction, GradientBuckets, LayerPipeline, MicroBatchOrder, Transport,
-};
+use trijet::comm::Communicator;
 use trijet::graph::Recording;
 use trijet::kernels::{AFFINE_F32, Reduction, Sum};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::Prng;
 use trijet::trace::{Engine, Op};
+use trijet::training::{
+    BucketPlan, Direction, GradientBuckets, LayerPipeline, MicroBatchOrder, Transport,
+};
 use trijet::{Bytes, Device, ErrorKind, Result, Stream, View, ViewMut};
 
 /// Keeps the part. It panics for three elements.

@@ -9,10 +9,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, SystemTime};
-use trijet::comm::{BucketPlan, Communicator, Exchange, GradientBuckets, Transport};
+use trijet::comm::{Communicator, Exchange};
 use trijet::kernels::{Max, Min, Reduction, Sum};
 use trijet::ranks::Ranks;
 use trijet::testing::Prng;
+use trijet::training::{BucketPlan, GradientBuckets, Transport};
 use trijet::{Bytes, Device, Error, ErrorKind, Result, Select, Stream, View, ViewMut};
 
 /// Far longer than any call of these tests takes, even on a busy machine.

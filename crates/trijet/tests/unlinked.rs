@@ -5,9 +5,10 @@ mod collectives;
 
 use std::cell::Cell;
 use trijet::check::CheckOptions;
-use trijet::comm::{Communicator, LayerPipeline, MicroBatchOrder};
+use trijet::comm::Communicator;
 use trijet::kernels::{AFFINE_F32, FILL_U32};
 use trijet::sim::{Executor, HostConfig, Order};
+use trijet::training::{LayerPipeline, MicroBatchOrder};
 use trijet::{AsView, Batch, Buffer, Device, ErrorKind, Result, SourceOrder, Stream, View};
 
 /// Longer than a chunk, and no multiple of one.

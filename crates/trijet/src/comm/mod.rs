@@ -5,8 +5,8 @@
 //! others: they come after the work that wrote the data, and later uses of the data wait for them.
 //! A program calls [`Communicator::all_reduce`] for a part of its data as soon as the work that
 //! writes the part is enqueued. The communication then overlaps with the work that the program
-//! enqueues afterwards. [`GradientBuckets`] do this for the gradients of a training. A
-//! [`LayerPipeline`] has parts of a model on several devices.
+//! enqueues afterwards. [`GradientBuckets`](crate::training::GradientBuckets) do this for the
+//! gradients of a training.
 //!
 //! [`Communicator::of_rank`] has one device of each process of a group of
 //! [`Ranks`](crate::ranks::Ranks).
@@ -29,23 +29,15 @@
 //! }
 //! # Ok::<(), trijet::Error>(())
 //! ```
-mod bucket_plan;
-mod buckets;
 mod chains;
 mod collectives;
 mod communicator;
 mod exchange;
-mod layers;
 mod mail;
 mod member;
-mod micro_batch_order;
 mod nccl;
 mod ring;
 mod team;
 
-pub use bucket_plan::{BucketPlan, Transport};
-pub use buckets::GradientBuckets;
 pub use communicator::Communicator;
 pub use exchange::Exchange;
-pub use layers::{LayerPipeline, StageWork};
-pub use micro_batch_order::{Direction, MicroBatchOrder};

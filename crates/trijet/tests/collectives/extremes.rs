@@ -3,8 +3,9 @@
 use super::rule::{OF_BF16, OF_F32, Rule};
 use half::bf16;
 use std::ops::Range;
-use trijet::comm::{Communicator, GradientBuckets};
+use trijet::comm::Communicator;
 use trijet::kernels::{Max, Min, Reduction};
+use trijet::training::GradientBuckets;
 use trijet::{Buffer, Device, Element, Result, View};
 
 /// The cases of a table, each once in every segment of the vector of `count` devices.

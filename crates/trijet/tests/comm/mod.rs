@@ -1,10 +1,11 @@
 //! Collectives: each device gets the result that one device would compute, in the promised order.
 
 use trijet::Uses;
-use trijet::comm::{BucketPlan, Communicator, GradientBuckets, Transport};
+use trijet::comm::Communicator;
 use trijet::graph::Recording;
 use trijet::kernels::{AFFINE_F32, AXPY, Max, Reduction, Sum};
 use trijet::testing::Prng;
+use trijet::training::{BucketPlan, GradientBuckets, Transport};
 use trijet::{Buffer, Bytes, Device, Result, Stream};
 
 /// Combines segment `k` of the values of all devices in the order of the devices, starting with

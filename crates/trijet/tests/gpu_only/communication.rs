@@ -6,9 +6,10 @@ use crate::comm::{
 };
 use crate::{alone, collectives};
 use trijet::Uses;
-use trijet::comm::{Communicator, Transport};
+use trijet::comm::Communicator;
 use trijet::kernels::{Max, Min, Reduction, Sum};
 use trijet::testing::Prng;
+use trijet::training::Transport;
 use trijet::{Buffer, Device, ErrorKind, Result, Select};
 
 fn all() -> Result<Vec<Device>> {

@@ -9,10 +9,11 @@ use std::ops::Range;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use trijet::comm::{Communicator, GradientBuckets};
+use trijet::comm::Communicator;
 use trijet::kernels::Sum;
 use trijet::ranks::Ranks;
 use trijet::testing::Prng;
+use trijet::training::GradientBuckets;
 use trijet::{Device, ErrorKind, Result, Select};
 
 /// Makes a process of this program a rank. The value has the rank, the number of ranks, the

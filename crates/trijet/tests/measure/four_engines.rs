@@ -3,13 +3,13 @@
 //! library.
 
 use std::ops::Range;
-use trijet::comm::{LayerPipeline, MicroBatchOrder};
 use trijet::kernels::AFFINE_F32;
 use trijet::sim::{CostModel, Executor, HostConfig, Order};
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::exposed::Exposure;
 use trijet::trace::metrics::{Metrics, Parameters, measure};
 use trijet::trace::{DeviceId, Engine, Op, Route, TimesFrom, Union};
+use trijet::training::{LayerPipeline, MicroBatchOrder};
 use trijet::{Buffer, Device, Nanos, Result, Stream, View, ViewMut};
 
 /// Four tiles of a kernel, so that no time is rounded.

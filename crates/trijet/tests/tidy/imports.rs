@@ -27,6 +27,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("comm", 9),
     ("workers", 8),
     ("staged", 10),
+    ("training", 10),
     ("explore", 10),
     // They only name items of the floors below.
     ("probe", 11),

@@ -6,11 +6,10 @@ use super::verb::{Call, Verb, call};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
-use trijet::comm::{
-    BucketPlan, Communicator, Exchange, GradientBuckets, LayerPipeline, MicroBatchOrder,
-};
+use trijet::comm::{Communicator, Exchange};
 use trijet::kernels::Sum;
 use trijet::ranks::{LauncherRank, Ranks};
+use trijet::training::{BucketPlan, GradientBuckets, LayerPipeline, MicroBatchOrder};
 use trijet::{Buffer, Result};
 
 /// A communicator of all devices, with two buffers on each of them.

@@ -1,10 +1,10 @@
 //! Gradients in buckets, which are summed while later gradients are computed.
 #![forbid(unsafe_code)]
 
-use super::Communicator;
 use super::bucket_plan::{BucketPlan, Placement, Transport};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Nanos;
+use crate::comm::Communicator;
 use crate::graph::Recording;
 use crate::kernels::Reduction;
 use crate::memory::{Buffer, Element, Uses, View, ViewMut};
@@ -34,7 +34,7 @@ struct Bucket<T> {
 /// gradient then waits for the bucket of this gradient, and not for other buckets.
 ///
 /// ```
-/// use trijet::comm::GradientBuckets;
+/// use trijet::training::GradientBuckets;
 /// use trijet::kernels::{FILL_F32, Sum};
 /// use trijet::sim::HostConfig;
 /// use trijet::Device;
@@ -446,7 +446,7 @@ impl<T: Element, R: Reduction<T> + Copy> GradientBuckets<T, R> {
     /// the order of [`GradientBuckets::arguments`].
     ///
     /// ```
-    /// use trijet::comm::GradientBuckets;
+    /// use trijet::training::GradientBuckets;
     /// use trijet::Uses;
     /// use trijet::kernels::{FILL_F32, Sum};
     /// use trijet::sim::HostConfig;

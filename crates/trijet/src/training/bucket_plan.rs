@@ -7,9 +7,9 @@ use std::ops::Range;
 /// The way in which the data of a bucket get to the other devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// Copies and kernels of this library: [`Communicator::over`](super::Communicator::over).
+    /// Copies and kernels of this library: [`Communicator::over`](crate::comm::Communicator::over).
     Copies,
-    /// NCCL: [`Communicator::with_nccl`](super::Communicator::with_nccl).
+    /// NCCL: [`Communicator::with_nccl`](crate::comm::Communicator::with_nccl).
     Nccl,
 }
 

@@ -73,7 +73,7 @@ pub struct StageWork<'a, T> {
 /// accesses demands.
 ///
 /// ```
-/// use trijet::comm::{LayerPipeline, MicroBatchOrder};
+/// use trijet::training::{LayerPipeline, MicroBatchOrder};
 /// use trijet::kernels::AFFINE_F32;
 /// use trijet::sim::HostConfig;
 /// use trijet::{Device, Error};

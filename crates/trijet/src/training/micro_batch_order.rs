@@ -44,7 +44,7 @@ impl MicroBatchOrder {
     /// time.
     ///
     /// ```
-    /// use trijet::comm::MicroBatchOrder;
+    /// use trijet::training::MicroBatchOrder;
     /// assert_eq!(MicroBatchOrder::bubble(2, 16), 1.0 / 17.0);
     /// ```
     #[must_use]
