@@ -7,7 +7,7 @@
 //! grows.
 #![forbid(unsafe_code)]
 
-use super::nodes::{GRANULE, Index, Users};
+use super::space::nodes::{GRANULE, Index, Users};
 use crate::base::id::LaneId;
 use crate::base::table::NumberTable;
 use std::any::Any;

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::growing_range::{GrowingRange, Parked, RANGES_MAX};
-use super::nodes::{GRANULE, Users};
+use super::space::nodes::{GRANULE, Users};
 use super::{Heap, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::Position;

@@ -1,7 +1,7 @@
 //! A growing range, with memory mapped at its front, and the list of ranges without a user.
 #![forbid(unsafe_code)]
 
-use super::nodes::Users;
+use super::space::nodes::Users;
 use crate::device::driver::RangeSizes;
 use crate::device::memory::Memory;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

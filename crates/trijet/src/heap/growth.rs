@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::mapping::Mapping;
-use super::nodes::{GRANULE, List, Users};
 use super::space::Taken;
+use super::space::nodes::{GRANULE, List, Users};
 use super::{Heap, HeapMode, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::Position;

@@ -2,7 +2,7 @@
 //! heap, because an allocation of a block that a lane kept does not take the lock.
 #![forbid(unsafe_code)]
 
-use super::nodes::GRANULE;
+use super::space::nodes::GRANULE;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The number of allocated bytes. Each allocation counts rounded up to granules.

@@ -1,7 +1,7 @@
 //! A range of addresses, and the memory that is mapped there.
 #![forbid(unsafe_code)]
 
-use super::nodes::GRANULE;
+use super::space::nodes::GRANULE;
 use crate::device::memory::Memory;
 use std::collections::BTreeMap;
 

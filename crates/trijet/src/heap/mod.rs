@@ -12,7 +12,6 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 
-mod bins;
 mod cache;
 mod growing;
 mod growing_range;
@@ -21,17 +20,14 @@ mod live;
 mod mapper;
 mod mapping;
 mod mode;
-mod nodes;
 pub(crate) mod slabs;
 mod space;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use cache::{Kept, Owner};
 pub(crate) use growing_range::GrowingRange;
 pub(crate) use growth::Trim;
 pub use mode::HeapMode;
-pub(crate) use nodes::{GRANULE, Index, List, Users};
+pub(crate) use space::nodes::{GRANULE, Index, List, Users};
 pub(crate) use space::{Reuse, Space, Taken};
 
 use crate::base::atomic::Stack;

@@ -5,8 +5,8 @@
 //! only on request, because that may wait for the device (laws A20 and A24).
 #![forbid(unsafe_code)]
 
-use super::nodes::{GRANULE, Index, List, Users};
 use super::space::Space;
+use super::space::nodes::{GRANULE, Index, List, Users};
 use crate::base::id::Position;
 use crate::base::units::Bytes;
 use crate::device::memory::{Memory, Span};

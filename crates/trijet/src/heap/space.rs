@@ -10,11 +10,15 @@
 //! A space makes no call of a driver and knows no lock. It asks its caller about lanes.
 #![forbid(unsafe_code)]
 
+mod bins;
+pub(super) mod nodes;
 mod survey;
+#[cfg(test)]
+mod tests;
 
-use super::bins::Bins;
-use super::nodes::{GRANULE, Index, List, NONE, Node, Nodes, State, Users, Wait};
 use crate::base::id::{LaneId, Position, keep_latest};
+use bins::Bins;
+use nodes::{GRANULE, Index, List, NONE, Node, Nodes, State, Users, Wait};
 
 /// Maximum number of steps by which a freed block is moved back in the list of its lane, to the
 /// place of its key. If that does not suffice, the block gets the key of the block before it.

@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::buffer::{Buffer, Element, bytes_of};
-use super::{heap, pool, red_zones, share, temporary};
+use super::heap::share;
+use super::{heap, pool, red_zones, temporary};
 use crate::base::error::{ErrorKind, Result};
 use crate::stream::Stream;
 use crate::stream::shared::MemorySource;

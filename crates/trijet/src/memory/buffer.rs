@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::block::Block;
-use super::share::Share;
+use super::heap::share::Share;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::ledger::Mode;

@@ -8,7 +8,7 @@
 
 use super::block::Block;
 use super::buffer::{Buffer, Element, bytes_of};
-use super::kept::is_idle;
+use super::heap::kept::is_idle;
 use super::pinned::PinnedBuffer;
 use super::source::BlockSource;
 use crate::base::error::{Error, ErrorKind, Result};

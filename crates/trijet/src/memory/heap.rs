@@ -16,8 +16,11 @@
 //! stay with the memory: the first operation that writes it follows them, on any stream.
 #![forbid(unsafe_code)]
 
+mod exhausted;
+pub(super) mod kept;
+pub(super) mod share;
+
 use super::block::{Block, Home};
-use super::exhausted::exhausted;
 use super::source::BlockSource;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::id::Position;
@@ -32,6 +35,7 @@ use crate::order::lane_ref::LaneRef;
 use crate::order::track::Track;
 use crate::stream::shared::{MemorySource, OpenDevice};
 use crate::stream::stream::Stream;
+use exhausted::exhausted;
 use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;

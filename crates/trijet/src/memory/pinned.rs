@@ -5,7 +5,7 @@
 //! stamps of the block. So forgetting a guard is harmless: its drop does nothing.
 
 use super::buffer::{Buffer, Element, PageLocked, Pageable, bytes_of};
-use super::kept;
+use super::heap::kept;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::memory::Space;

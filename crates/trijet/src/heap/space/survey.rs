@@ -2,8 +2,8 @@
 //! waits the longest.
 #![forbid(unsafe_code)]
 
-use super::super::nodes::{Index, List, NONE, State, Users};
 use super::Space;
+use super::nodes::{Index, List, NONE, State, Users};
 use crate::base::id::{LaneId, Position};
 
 impl Space {

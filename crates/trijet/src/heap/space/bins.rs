@@ -15,7 +15,7 @@ const CELLS: usize = 1 << CELL_BITS;
 
 /// Free blocks by size.
 #[derive(Debug, Default)]
-pub(super) struct Bins {
+pub(in crate::heap) struct Bins {
     /// The rows that hold a block, as a bitmap.
     rows: u64,
     /// For each row: the cells that hold a block, as a bitmap, and the first block of each cell.
@@ -48,7 +48,7 @@ fn rounded(granules: u64) -> u64 {
 
 impl Bins {
     /// Adds a free block. The size of the block must not change until it is removed.
-    pub(super) fn insert(&mut self, nodes: &mut Nodes, index: Index) {
+    pub(in crate::heap) fn insert(&mut self, nodes: &mut Nodes, index: Index) {
         let (row, cell) = place(nodes[index].granules);
         if self.cells.len() <= row {
             self.cells.resize(row + 1, (0, [NONE; CELLS]));
@@ -64,7 +64,7 @@ impl Bins {
     }
 
     /// Removes a block.
-    pub(super) fn remove(&mut self, nodes: &mut Nodes, index: Index) {
+    pub(in crate::heap) fn remove(&mut self, nodes: &mut Nodes, index: Index) {
         let (previous, next) = (nodes[index].previous, nodes[index].next);
         if next != NONE {
             nodes[next].previous = previous;

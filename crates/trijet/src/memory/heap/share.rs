@@ -3,12 +3,12 @@
 //! the process.
 #![forbid(unsafe_code)]
 
-use super::block::Block;
-use super::heap::{self, granules, note_from_heap, users_of_freed};
 use crate::base::error::Result;
 use crate::base::units::Bytes;
 use crate::heap::{Heap, Kept};
 use crate::log::calling;
+use crate::memory::block::Block;
+use crate::memory::heap::{self, granules, note_from_heap, users_of_freed};
 use crate::stream::shared::{MemorySource, OpenDevice};
 use crate::stream::stream::Stream;
 use std::any::Any;
@@ -22,7 +22,7 @@ pub(crate) struct Share(Option<Arc<Block>>);
 
 impl Share {
     #[inline]
-    pub(super) fn new(block: Arc<Block>) -> Self {
+    pub(in crate::memory) fn new(block: Arc<Block>) -> Self {
         Self(Some(block))
     }
 }
@@ -67,7 +67,7 @@ fn keep(mut block: Arc<Block>) {
 
 /// Allocates `bytes`, for the first use in `stream`: a block that its lane keeps, or one of the
 /// heap.
-pub(super) fn alloc(
+pub(in crate::memory) fn alloc(
     stream: &Stream,
     heap: &Heap,
     bytes: Bytes,

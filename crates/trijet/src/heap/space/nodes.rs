@@ -19,7 +19,7 @@ pub(crate) type Users = SmallVec<[Position; 2]>;
 
 /// The use of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(in crate::heap) enum State {
     /// An allocation has it.
     Live,
     /// It is free, in one of the lists.
@@ -45,11 +45,11 @@ pub(crate) enum List {
 /// blocks that were not read recently.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
-pub(super) struct Node {
+pub(in crate::heap) struct Node {
     pub(super) range: u32,
     /// The first granule within the range.
     pub(super) start: u64,
-    pub(super) granules: u64,
+    pub(in crate::heap) granules: u64,
     pub(super) state: State,
     /// The neighbours in the range.
     pub(super) before: Index,
@@ -76,7 +76,7 @@ pub(super) struct Wait {
 
 /// All blocks of a heap.
 #[derive(Debug, Default)]
-pub(super) struct Nodes {
+pub(in crate::heap) struct Nodes {
     nodes: Vec<Node>,
     waits: Vec<Wait>,
     /// Numbers without a block.

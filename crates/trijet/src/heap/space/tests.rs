@@ -1,8 +1,8 @@
 //! Compares a heap with a list of all granules, each with its users.
 #![forbid(unsafe_code)]
 
-use super::nodes::Users;
-use super::{List, Space, Taken};
+use super::nodes::{List, Users};
+use super::{Space, Taken};
 use crate::base::id::{LaneId, Position};
 use proptest::collection::vec;
 use proptest::prelude::*;

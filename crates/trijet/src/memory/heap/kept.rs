@@ -7,10 +7,7 @@
 //! A24). So only [`Device::release_memory`] frees it.
 #![forbid(unsafe_code)]
 
-use super::block::Block;
-use super::buffer::{Buffer, Element, bytes_of};
-use super::heap::{GROWTHS_MAX, QUERIES_MAX, query};
-use super::source::BlockSource;
+use super::{GROWTHS_MAX, QUERIES_MAX, query};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::{Mode, OpKind};
 use crate::base::units::Bytes;
@@ -19,6 +16,9 @@ use crate::device::memory::{Memory, Space, Span};
 use crate::heap::Users;
 use crate::heap::slabs::BLOCK_MAX;
 use crate::log::calling;
+use crate::memory::block::Block;
+use crate::memory::buffer::{Buffer, Element, bytes_of};
+use crate::memory::source::BlockSource;
 use crate::order::domain::Domain;
 use crate::order::track::{NeededPositions, Track};
 use crate::stream::device::Device;
@@ -41,7 +41,11 @@ fn op_name(space: Space) -> &'static str {
 
 /// Allocates `bytes`: kept memory without pending users, or new memory.
 #[track_caller]
-pub(super) fn alloc(device: &Arc<OpenDevice>, bytes: Bytes, space: Space) -> Result<Arc<Block>> {
+pub(in crate::memory) fn alloc(
+    device: &Arc<OpenDevice>,
+    bytes: Bytes,
+    space: Space,
+) -> Result<Arc<Block>> {
     let op = op_name(space);
     calling::refuse(op)?;
     if space == Space::Pinned && bytes.0 <= BLOCK_MAX {
@@ -194,7 +198,7 @@ fn reuse(domain: &Arc<Domain>, bytes: Bytes, space: Space) -> Option<Memory> {
 }
 
 /// Whether every operation that used the memory is complete. Queries the driver and does not wait.
-pub(super) fn is_idle(domain: &Arc<Domain>, track: &Track) -> Result<bool> {
+pub(in crate::memory) fn is_idle(domain: &Arc<Domain>, track: &Track) -> Result<bool> {
     let mut needs = NeededPositions::new();
     track.all_users(&(0..u64::MAX), Mode::Write, |p| domain.is_done(p), &mut needs);
     for need in needs {
