@@ -221,10 +221,10 @@ fn a_stack_that_goes_back_is_refused() {
 
 #[test]
 fn a_stack_passes_files_in_their_order_only() {
-    let stack = ["pipeline/run.rs", "pipeline/drive.rs", "memory/copy.rs", "order/gate.rs"];
-    assert!(passes(&stack, &["pipeline/drive.rs", "order/gate.rs"]));
-    assert!(!passes(&stack, &["order/gate.rs", "pipeline/drive.rs"]));
-    assert!(!passes(&stack, &["pipeline/drive.rs", "launch/kernel.rs", "order/gate.rs"]));
+    let stack = ["pipeline/run.rs", "pipeline/run/drive.rs", "memory/copy.rs", "order/gate.rs"];
+    assert!(passes(&stack, &["pipeline/run/drive.rs", "order/gate.rs"]));
+    assert!(!passes(&stack, &["order/gate.rs", "pipeline/run/drive.rs"]));
+    assert!(!passes(&stack, &["pipeline/run/drive.rs", "launch/kernel.rs", "order/gate.rs"]));
 }
 
 #[test]

@@ -7,69 +7,32 @@
 //! memory, without a copy; and, typed, slices and vectors ([`rows_of`]), iterators
 //! ([`rows_from_iter`]) and functions ([`rows_from_fn`], [`rows_to_fn`]).
 //!
-//! A run has four steps, each in its file: `validate`, `allocate`, `drive` and `measure`.
+//! A pipeline is described (`describe`), planned (`plan`), run (`run`) and reported (`report`). A
+//! run has four steps, each in its file: `validate`, `allocate`, `drive` and `measure`.
 #![forbid(unsafe_code)]
 
-mod advice;
-mod allocate;
-mod brief;
-mod budget;
-mod builder;
-mod calibrate;
-mod cancel;
-mod choose;
-mod copy_streams;
-mod crew;
-mod drive;
-mod enqueue;
-mod host_work;
-mod layout;
-mod limits;
-mod measure;
-mod paced;
-mod page;
-mod pass;
+mod describe;
 mod plan;
-mod prepared;
-mod progress;
-mod reach;
-mod reader;
-mod remember;
-mod replay;
-mod replayer;
 mod report;
-mod rows;
 mod run;
-mod schedule;
-mod sharing;
-mod sink;
-mod slot;
-mod source;
-mod spans;
-mod stage;
-mod streams;
-mod tune;
-mod validate;
-mod way;
-mod writer;
 
-pub use advice::{Advice, Bound, Change};
-pub use budget::Needs;
-pub use builder::Pipeline;
-pub use calibrate::{Calibration, Copies};
-pub use cancel::Cancel;
-pub use choose::Tried;
-pub use host_work::HostWork;
-pub use layout::Layout;
-pub use limits::Limits;
+pub use describe::builder::Pipeline;
+pub use describe::cancel::Cancel;
+pub use describe::host_work::HostWork;
+pub use describe::progress::Progress;
+pub use describe::replay::{Replay, Replayed};
+pub use describe::rows::{rows_from_fn, rows_from_iter, rows_of, rows_to_fn};
+pub use describe::sharing::Sharing;
+pub use describe::sink::{ParallelSink, Sink};
+pub use describe::source::Source;
+pub use describe::stage::StageCx;
+pub use plan::calibrate::{Calibration, Copies};
+pub use plan::layout::Layout;
+pub use plan::limits::Limits;
+pub use plan::schedule::Schedule;
 pub use plan::{Chunk, ChunkChoice, Plan};
-pub use prepared::Prepared;
-pub use progress::Progress;
-pub use replay::{Replay, Replayed};
+pub use report::advice::{Advice, Bound, Change};
 pub use report::{Cold, EngineReport, Report};
-pub use rows::{rows_from_fn, rows_from_iter, rows_of, rows_to_fn};
-pub use schedule::Schedule;
-pub use sharing::Sharing;
-pub use sink::{ParallelSink, Sink};
-pub use source::Source;
-pub use stage::StageCx;
+pub use run::budget::Needs;
+pub use run::choose::Tried;
+pub use run::prepared::Prepared;

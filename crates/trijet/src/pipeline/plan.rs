@@ -3,11 +3,17 @@
 //! `tune` chooses the size of chunks; this file only cuts them.
 #![forbid(unsafe_code)]
 
-use super::layout::Layout;
-use super::reach::Reach;
-use super::schedule::Schedule;
+pub(super) mod calibrate;
+pub(super) mod layout;
+pub(super) mod limits;
+pub(super) mod reach;
+pub(super) mod schedule;
+
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Bytes;
+use layout::Layout;
+use reach::Reach;
+use schedule::Schedule;
 use std::fmt;
 use std::ops::Range;
 

@@ -1,10 +1,14 @@
 //! The report of a run: its bound, how close the run came to it, and the work of each engine.
 #![forbid(unsafe_code)]
 
-use super::calibrate::{Calibration, Copies};
-use super::limits::{CopyTimes, Limits, needs};
+pub(super) mod advice;
+mod brief;
+mod page;
+
 use super::plan::Plan;
-use super::schedule::Schedule;
+use super::plan::calibrate::{Calibration, Copies};
+use super::plan::limits::{CopyTimes, Limits, needs};
+use super::plan::schedule::Schedule;
 use crate::base::dag::{Dag, Kernels};
 use crate::base::ledger::{Engine, Op, Site, Times};
 use crate::base::times::TimeSource;

@@ -1,17 +1,38 @@
 //! A run of a pipeline, step by step.
 #![forbid(unsafe_code)]
 
-use super::allocate::Resources;
-use super::budget::{Needs, fitting, has_room_for_trace};
-use super::builder::{Pipeline, Traced};
-use super::drive::drive;
-use super::enqueue::load;
-use super::measure::Measurement;
+mod allocate;
+pub(super) mod budget;
+pub(super) mod choose;
+mod copy_streams;
+mod crew;
+mod drive;
+mod enqueue;
+mod measure;
+mod paced;
+mod pass;
+pub(super) mod prepared;
+mod reader;
+mod remember;
+mod replayer;
+mod slot;
+mod spans;
+mod streams;
+mod tune;
+mod way;
+mod writer;
+
+use super::describe::builder::{Pipeline, Traced};
+use super::describe::validate::Job;
 use super::report::Report;
-use super::tune::tune;
-use super::validate::Job;
 use crate::base::error::Result;
+use allocate::Resources;
+use budget::{Needs, fitting, has_room_for_trace};
+use drive::drive;
+use enqueue::load;
+use measure::Measurement;
 use std::time::Instant;
+use tune::tune;
 
 impl Pipeline<'_> {
     /// Runs the pipeline, and returns when every row is written.

@@ -1,0 +1,524 @@
+//! The description of a pipeline by its user.
+#![forbid(unsafe_code)]
+
+use super::cancel::Cancel;
+use super::host_work::HostWork;
+use super::progress::{OnProgress, Progress};
+use super::replay::Replay;
+use super::sharing::Sharing;
+use super::sink::Sink;
+use super::source::Source;
+use super::stage::{Stage, StageCx};
+use crate::base::audience::Audience;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::times::TimesFrom;
+use crate::base::units::Bytes;
+use crate::memory::ElementKind;
+use crate::memory::{AsView, Buffer, Element, PageLocked, PinnedBuffer, View, ViewMut};
+use crate::pipeline::plan::calibrate::Calibration;
+use crate::pipeline::plan::layout::Layout;
+use crate::pipeline::plan::reach::Reach;
+use crate::pipeline::plan::schedule::Schedule;
+use crate::pipeline::plan::{ChunkChoice, Plan, PlanOptions, Ramp};
+use crate::stream::Device;
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
+
+pub(in crate::pipeline) enum Input<'a> {
+    Source(Box<dyn Source + 'a>),
+    Pinned { bytes: View<'a, u8>, layout: Layout },
+}
+
+pub(in crate::pipeline) enum Output<'a> {
+    Sink(Box<dyn Sink + 'a>),
+    Pinned { target: ViewMut<'a, u8>, element: ElementKind },
+}
+
+/// A pipeline: source, stages, sink.
+///
+/// ```
+/// use trijet::kernels::AXPY;
+/// use trijet::Pipeline;
+/// use trijet::pipeline::rows_of;
+/// use trijet::{Device, Select};
+/// let device = Device::open(Select::Host(0))?;
+/// let x = vec![2.0f32; 6000];
+/// let mut y: Vec<f32> = Vec::new();
+/// let report = Pipeline::on(&device)
+///     .source(rows_of(&x, 10))
+///     .stage(|s, x, mut y| {
+///         s.fill_bytes(&mut y, 0)?;
+///         s.launch(&AXPY, (1.5f32, x, y))
+///     })
+///     .sink(&mut y)
+///     .run()?;
+/// assert_eq!(y, vec![3.0; 6000]);
+/// assert_eq!(report.rows, 600);
+/// # Ok::<(), trijet::Error>(())
+/// ```
+pub struct Pipeline<'a> {
+    pub(in crate::pipeline) device: Device,
+    pub(in crate::pipeline) input: Option<Input<'a>>,
+    pub(in crate::pipeline) stages: Vec<Stage<'a>>,
+    pub(in crate::pipeline) output: Option<Output<'a>>,
+    pub(in crate::pipeline) settings: PipelineSettings<'a>,
+    /// A wrong call on this builder. A run returns it as an error.
+    mistake: Option<&'static str>,
+}
+
+/// The settings of a pipeline.
+pub(in crate::pipeline) struct PipelineSettings<'a> {
+    pub(in crate::pipeline) plan: PlanOptions,
+    pub(in crate::pipeline) host_work: HostWork,
+    pub(in crate::pipeline) cancel: Cancel,
+    pub(in crate::pipeline) progress: Option<OnProgress<'a>>,
+    pub(in crate::pipeline) calibration: Option<Calibration>,
+    pub(in crate::pipeline) traced: Traced,
+    pub(in crate::pipeline) audience: Audience,
+    pub(in crate::pipeline) host_memory: Option<Bytes>,
+    pub(in crate::pipeline) times: TimesFrom,
+    pub(in crate::pipeline) drop_wait: Option<u64>,
+    pub(in crate::pipeline) sharing: Sharing,
+    pub(in crate::pipeline) replay: Replay,
+    /// Memory that stages read in addition to their input.
+    pub(in crate::pipeline) reads: Vec<View<'a, u8>>,
+    /// The file that stores the choices of `prepare`, and the name of the job in it.
+    pub(in crate::pipeline) remember: Option<(PathBuf, String)>,
+}
+
+/// Whether the operations of a run are traced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::pipeline) enum Traced {
+    Yes,
+    No,
+    /// The operations are not traced, because the trace would exceed the memory that the run may
+    /// use.
+    TooLarge,
+}
+
+impl Default for PipelineSettings<'_> {
+    fn default() -> Self {
+        Self {
+            plan: PlanOptions {
+                schedule: Schedule::default(),
+                chunk: None,
+                chunk_choice: ChunkChoice::default(),
+                ramp: Ramp::Flat,
+                depth: None,
+                todo: std::iter::once(0..u64::MAX).collect(),
+            },
+            host_work: HostWork::default(),
+            cancel: Cancel::default(),
+            progress: None,
+            calibration: None,
+            traced: Traced::Yes,
+            audience: Audience::default(),
+            host_memory: None,
+            times: TimesFrom::Events,
+            drop_wait: None,
+            sharing: Sharing::default(),
+            replay: Replay::default(),
+            reads: Vec::new(),
+            remember: None,
+        }
+    }
+}
+
+impl fmt::Debug for Pipeline<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline").field("plan", &self.settings.plan).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Pipeline<'a> {
+    /// A pipeline on a device.
+    #[must_use]
+    pub fn on(device: &Device) -> Self {
+        Self {
+            device: device.clone(),
+            input: None,
+            stages: Vec::new(),
+            output: None,
+            settings: PipelineSettings::default(),
+            mistake: None,
+        }
+    }
+
+    /// Sets the source of the data: [`rows_of`](crate::pipeline::rows_of) a slice, an iterator or a
+    /// function ([`rows_from_iter`](crate::pipeline::rows_from_iter),
+    /// [`rows_from_fn`](crate::pipeline::rows_from_fn)), or another [`Source`].
+    #[must_use]
+    pub fn source(mut self, source: impl Source + 'a) -> Self {
+        self.input = Some(Input::Source(Box::new(source)));
+        self
+    }
+
+    /// Uses data in page-locked memory as the source, as rows of `row_len` elements. They are
+    /// uploaded directly, without a copy on the host.
+    ///
+    /// ```
+    /// use trijet::Pipeline;
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let mut x = device.pinned::<u32>(6000)?;
+    /// x.write()?.fill(7);
+    /// let mut y = device.pinned::<u32>(6000)?;
+    /// Pipeline::on(&device).pinned_source(&x, 10).pinned_sink(&mut y).run()?;
+    /// assert_eq!(*y.read()?, *x.read()?);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[must_use]
+    pub fn pinned_source<T: Element>(mut self, data: &'a PinnedBuffer<T>, row_len: usize) -> Self {
+        self.input = Some(Input::pinned(data, row_len));
+        self
+    }
+
+    /// Appends a stage: a function that enqueues kernels, which compute `y` from `x`. `x` has rows
+    /// of the source or of the previous stage. `y` has the rows [`StageCx::y_rows`], each with as
+    /// many elements as in `x`. `x` has the same rows and the [halo](Self::halo) of the stage.
+    /// Before the first chunk, the function is called with an empty chunk, which loads its kernels.
+    #[must_use]
+    #[track_caller]
+    pub fn stage<T: Element, U: Element>(
+        mut self,
+        run: impl Fn(&StageCx<'_>, View<'_, T>, ViewMut<'_, U>) -> Result<()> + 'a,
+    ) -> Self {
+        self.stages.push(Stage::new(run));
+        self
+    }
+
+    /// Lets the stage that was appended last read this number of rows before and after the rows
+    /// that it writes, where the data have such rows.
+    ///
+    /// Each stage may have a halo. A stage before one with a halo also computes the rows in that
+    /// halo, so the bytes are the same as if the stages ran one after another, each over all data.
+    ///
+    /// ```
+    /// use trijet::Pipeline;
+    /// use trijet::pipeline::{StageCx, rows_of};
+    /// use trijet::{Bytes, Device, Result, Select, View, ViewMut};
+    /// /// Gives each row the value of the row before it; the first row keeps its own.
+    /// fn shift(s: &StageCx<'_>, x: View<'_, u32>, mut y: ViewMut<'_, u32>) -> Result<()> {
+    ///     let first = s.x_rows().start;
+    ///     for (n, row) in s.y_rows().enumerate() {
+    ///         let from = (row.saturating_sub(1) - first) as usize;
+    ///         s.copy(&x.slice(from..from + 1), &mut y.reborrow().slice(n..n + 1))?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// let device = Device::open(Select::Host(0))?;
+    /// let mut moved: Vec<u32> = Vec::new();
+    /// let report = Pipeline::on(&device)
+    ///     .source(rows_of([0u32, 1, 2, 3, 4, 5], 1))
+    ///     .stage(shift)
+    ///     .halo(1)
+    ///     .stage(shift)
+    ///     .halo(1)
+    ///     .sink(&mut moved)
+    ///     .chunk(Bytes(8))
+    ///     .run()?;
+    /// assert_eq!(moved, [0, 0, 0, 1, 2, 3]);
+    /// // Two rows are written from up to two rows on each side.
+    /// assert_eq!(report.plan.chunks[1].input, 0..6);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[must_use]
+    pub fn halo(mut self, rows: u64) -> Self {
+        match self.stages.last_mut() {
+            Some(stage) => stage.halo = rows,
+            None => {
+                self.mistake = Some(
+                    "`halo` was called before `stage`; call it after the stage that reads the halo",
+                );
+            }
+        }
+        self
+    }
+
+    /// Sets the target of the results: the end of a `&mut Vec`, a `&mut` slice, a function
+    /// ([`rows_to_fn`](crate::pipeline::rows_to_fn)), or another [`Sink`].
+    #[must_use]
+    pub fn sink(mut self, sink: impl Sink + 'a) -> Self {
+        self.output = Some(Output::Sink(Box::new(sink)));
+        self
+    }
+
+    /// Uses page-locked memory as the target of the results, each row at its index. A run refuses
+    /// memory that is too short for all rows.
+    #[must_use]
+    pub fn pinned_sink<T: Element>(mut self, data: &'a mut Buffer<T, PageLocked>) -> Self {
+        self.output = Some(Output::pinned(data));
+        self
+    }
+
+    /// How chunks share streams; tuned by default.
+    #[must_use]
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.settings.plan.schedule = schedule;
+        self
+    }
+
+    /// The size of a chunk's input in bytes, rounded to whole rows. While the device has too little
+    /// memory, the size is halved.
+    #[must_use]
+    pub fn chunk(mut self, bytes: Bytes) -> Self {
+        self.settings.plan.chunk = Some(bytes);
+        self.settings.plan.chunk_choice = ChunkChoice::Caller;
+        self
+    }
+
+    /// The number of slots, which is the maximum number of chunks in flight.
+    #[must_use]
+    pub fn depth(mut self, slots: usize) -> Self {
+        self.settings.plan.depth = Some(slots);
+        self
+    }
+
+    /// How the run shares its device with other runs; [alone](Sharing::Alone) by default. Other
+    /// values need a schedule with separate streams for copies, or, for [`Sharing::Latency`], a
+    /// schedule without copies.
+    ///
+    /// ```
+    /// use trijet::kernels::AFFINE_F32;
+    /// use trijet::pipeline::Sharing;
+    /// use trijet::{Device, Pipeline, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let (mut x, mut y) = (device.pinned::<f32>(64)?, device.pinned::<f32>(64)?);
+    /// let mut request = Pipeline::on(&device)
+    ///     .stage::<f32, f32>(|s, x, y| s.launch(&AFFINE_F32, (2.0f32, 1.0f32, x, y)))
+    ///     .sharing(Sharing::Latency)
+    ///     .prepare(&x, 8, &mut y)?;
+    /// x.write()?.fill(3.0);
+    /// request.run(&x, &mut y)?;
+    /// assert_eq!(y.read()?[63], 7.0);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[must_use]
+    pub fn sharing(mut self, sharing: Sharing) -> Self {
+        self.settings.sharing = sharing;
+        self
+    }
+
+    /// Whether the runs of a [prepared](Self::prepare) pipeline are launches of a graph. By default
+    /// they are if a run has many short launches. [`run`](Self::run) ignores this.
+    ///
+    /// `prepare` returns `InvalidValue` for [`Replay::Fixed`] in two cases: with [`Sharing::Bulk`],
+    /// because its runs wait between operations, and with [`Sharing::Latency`] and any schedule
+    /// except [`Schedule::InPlace`], because a graph does not copy in shared streams.
+    ///
+    /// ```
+    /// use trijet::kernels::AFFINE_F32;
+    /// use trijet::pipeline::Replay;
+    /// use trijet::{Device, Pipeline, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let (mut x, mut y) = (device.pinned::<f32>(640)?, device.pinned::<f32>(640)?);
+    /// let mut job = Pipeline::on(&device)
+    ///     .stage::<f32, f32>(|s, x, y| s.launch(&AFFINE_F32, (2.0f32, 1.0f32, x, y)))
+    ///     .stage::<f32, f32>(|s, x, y| s.launch(&AFFINE_F32, (3.0f32, 0.0f32, x, y)))
+    ///     .replay(Replay::Fixed)
+    ///     .prepare(&x, 8, &mut y)?;
+    /// x.write()?.fill(5.0);
+    /// job.run(&x, &mut y)?;
+    /// assert_eq!(y.read()?[639], 33.0);
+    /// assert!(job.replayed().to_string().starts_with("replayed"));
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[must_use]
+    pub fn replay(mut self, replay: Replay) -> Self {
+        self.settings.replay = replay;
+        self
+    }
+
+    /// Declares memory that stages read in addition to their input, such as weights. Only a
+    /// [graph](Self::replay) of runs needs this.
+    #[must_use]
+    pub fn reads<V: AsView + ?Sized>(mut self, memory: &'a V) -> Self {
+        self.settings.reads.push(memory.as_view().as_bytes());
+        self
+    }
+
+    /// Stores in a file the measurements of [`prepare`](Self::prepare) for this job. If the file
+    /// has them already, nothing is measured. The library cannot see what kernels compute, so
+    /// `name` stands for them; it also compares the device, its driver, the sharing, the rows and
+    /// the settings. A damaged file, or a file of another version of the library, counts as empty.
+    /// A file with other content is kept, and `prepare` returns `InvalidValue`.
+    ///
+    /// ```
+    /// use trijet::kernels::AFFINE_F32;
+    /// use trijet::sim::{Executor, HostConfig, Order};
+    /// use trijet::{Device, Pipeline};
+    /// let executor = Executor::Virtual(Order::Greedy);
+    /// let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+    /// let (x, mut y) = (device.pinned::<f32>(64)?, device.pinned::<f32>(64)?);
+    /// let folder = tempfile::tempdir()?;
+    /// let mut prepare = || {
+    ///     Pipeline::on(&device)
+    ///         .stage::<f32, f32>(|s, x, y| s.launch(&AFFINE_F32, (2.0f32, 1.0f32, x, y)))
+    ///         .remember(folder.path().join("choices"), "2 x + 1")
+    ///         .prepare(&x, 8, &mut y)
+    /// };
+    /// let first = prepare()?;
+    /// let second = prepare()?;
+    /// assert_eq!(first.plan(), second.plan());
+    /// assert!(first.tried().len() > 1 && second.tried().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn remember(mut self, file: impl Into<PathBuf>, name: &str) -> Self {
+        self.settings.remember = Some((file.into(), name.to_owned()));
+        self
+    }
+
+    /// Limits the memory of the host that the run allocates: page-locked memory, and the trace of
+    /// the chunks. Chunks are made smaller until they fit. If the trace alone does not fit, the run
+    /// is [untraced](Self::untraced), and its report states this. There is no limit by default.
+    #[must_use]
+    pub fn host_memory(mut self, most: Bytes) -> Self {
+        self.settings.host_memory = Some(most);
+        self
+    }
+
+    /// Produces only these ranges of rows, sorted and disjoint: the rows that an earlier run left
+    /// undone. A range begins and ends at a multiple of the [granule](Layout::granule), or at the
+    /// end of the data.
+    #[must_use]
+    pub fn rows(mut self, todo: Vec<Range<u64>>) -> Self {
+        self.settings.plan.todo = todo;
+        self
+    }
+
+    /// Where source and sink are called. By default each has its own thread.
+    #[must_use]
+    pub fn host_work(mut self, host_work: HostWork) -> Self {
+        self.settings.host_work = host_work;
+        self
+    }
+
+    /// Lets the run be stopped between two chunks.
+    #[must_use]
+    pub fn cancel_with(mut self, cancel: &Cancel) -> Self {
+        self.settings.cancel = cancel.clone();
+        self
+    }
+
+    /// Calls `progress` after each chunk that is finished, in order.
+    #[must_use]
+    pub fn on_progress(mut self, progress: impl Fn(Progress) + Sync + 'a) -> Self {
+        self.settings.progress = Some(Box::new(progress));
+        self
+    }
+
+    /// Sets the rates of the link, from which the report computes the bound. Without them the bound
+    /// is unknown.
+    #[must_use]
+    pub fn calibrated(mut self, calibration: &Calibration) -> Self {
+        self.settings.calibration = Some(calibration.clone());
+        self
+    }
+
+    /// Does not trace the operations, which saves two events per operation. The report then has the
+    /// elapsed time, but no engines.
+    #[must_use]
+    pub fn untraced(mut self) -> Self {
+        self.settings.traced = Traced::No;
+        self
+    }
+
+    /// Sets the reader of the report, as
+    /// [`Report::for_audience`](crate::pipeline::Report::for_audience) does afterwards. A trace of
+    /// many chunks is then summed up once.
+    #[must_use]
+    pub fn audience(mut self, audience: Audience) -> Self {
+        self.settings.audience = audience;
+        self
+    }
+
+    /// The source of the times of operations; pairs of events by default.
+    #[must_use]
+    pub fn times(mut self, from: TimesFrom) -> Self {
+        self.settings.times = from;
+        self
+    }
+
+    /// Leaves out one wait between streams of the run, counted from 1, to show what depends on the
+    /// wait; see [`Device::drop_wait`].
+    #[must_use]
+    pub fn drop_wait(mut self, number: u64) -> Self {
+        self.settings.drop_wait = Some(number);
+        self
+    }
+
+    /// The plan of a run, if memory suffices.
+    ///
+    /// # Errors
+    /// `InvalidValue` when there is no source, its data are not whole rows, the options do not fit
+    /// them, or a halo has no stage.
+    pub fn plan(&self) -> Result<Plan> {
+        let layout = self.layout()?;
+        Plan::new(layout, &self.settings.plan, &self.reach_in(layout), u64::MAX)
+    }
+
+    fn reach_in(&self, layout: Layout) -> Reach {
+        Reach::new(layout, self.stages.iter().map(|stage| stage.halo))
+    }
+
+    /// The layout of the input, after the checks of the input and of the calls.
+    pub(in crate::pipeline) fn layout(&self) -> Result<Layout> {
+        self.check_calls()?;
+        match &self.input {
+            Some(input) => input.layout(),
+            None => Err(invalid("it has no source; call `source` or `pinned_source`")),
+        }
+    }
+
+    /// Returns the error of a wrong call on this builder.
+    pub(super) fn check_calls(&self) -> Result<()> {
+        self.mistake.map_or(Ok(()), |mistake| Err(invalid(mistake)))
+    }
+}
+
+impl<'a> Input<'a> {
+    /// Page-locked data, as rows of `row_len` elements.
+    pub(in crate::pipeline) fn pinned<T: Element>(
+        data: &'a PinnedBuffer<T>,
+        row_len: usize,
+    ) -> Self {
+        let rows = data.len().checked_div(row_len).unwrap_or(0) as u64;
+        Self::Pinned { bytes: data.view().as_bytes(), layout: Layout::of::<T>(rows, row_len) }
+    }
+
+    /// The layout, after its checks.
+    pub(in crate::pipeline) fn layout(&self) -> Result<Layout> {
+        let layout = match self {
+            Input::Source(source) => {
+                source.check()?;
+                source.layout()
+            }
+            Input::Pinned { layout, .. } => *layout,
+        };
+        layout.check()?;
+        if let Input::Pinned { bytes, .. } = self
+            && layout.bytes()? != bytes.len() as u64
+        {
+            return Err(invalid(format!(
+                "{} bytes is not a whole number of rows of {} bytes",
+                bytes.len(),
+                layout.row_bytes
+            )));
+        }
+        Ok(layout)
+    }
+}
+
+impl<'a> Output<'a> {
+    /// Page-locked memory for the results.
+    pub(in crate::pipeline) fn pinned<T: Element>(data: &'a mut PinnedBuffer<T>) -> Self {
+        Self::Pinned { target: data.view_mut().into_bytes(), element: ElementKind::of::<T>() }
+    }
+}
+
+pub(in crate::pipeline) fn invalid(cause: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::InvalidValue, "pipeline", cause)
+}

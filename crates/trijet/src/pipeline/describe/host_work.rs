@@ -1,0 +1,160 @@
+//! The work of the host in a run: where it runs, and how long it took.
+#![forbid(unsafe_code)]
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::panic::words_of;
+use crate::base::span::Union;
+use crate::trace::host_engines::{HostEngine, HostWorked};
+use std::ops::Range;
+use std::sync::Mutex;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::time::Instant;
+
+/// Where source and sink are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum HostWork {
+    /// On a thread for each, so that reading, enqueuing and writing overlap.
+    #[default]
+    Threads,
+    /// On the calling thread, in turn: every call happens in the same order in every run.
+    Inline,
+}
+
+/// Wall-clock spans of host work since the start of a run, in nanoseconds.
+#[derive(Debug)]
+pub(in crate::pipeline) struct Spans {
+    start: Instant,
+    spans: Mutex<Vec<Range<u64>>>,
+}
+
+impl Spans {
+    fn new(start: Instant) -> Self {
+        Self { start, spans: Mutex::default() }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    pub(in crate::pipeline) fn time<R>(&self, work: impl FnOnce() -> R) -> R {
+        let begin = self.now();
+        let result = work();
+        self.spans.lock().expect("no panic under this lock").push(begin..self.now());
+        result
+    }
+
+    /// The spans, on a clock with the time `begin` at the start of the run.
+    fn union(self, begin: u64) -> Union {
+        let spans = self.spans.into_inner().expect("no panic under this lock");
+        Union::of(spans.into_iter().map(|span| span.start + begin..span.end + begin))
+    }
+}
+
+/// The times in which a side of the host worked, and in which the enqueuing thread waited for it.
+#[derive(Debug)]
+pub(in crate::pipeline) struct SideSpans {
+    pub(in crate::pipeline) busy: Spans,
+    pub(in crate::pipeline) waited_for: Spans,
+}
+
+impl SideSpans {
+    fn new(start: Instant) -> Self {
+        Self { busy: Spans::new(start), waited_for: Spans::new(start) }
+    }
+
+    /// The times of `engine` in a trace with the time `begin` at the start of the run.
+    fn worked(self, engine: HostEngine, begin: u64) -> HostWorked {
+        let busy = self.busy.union(begin);
+        let waited_for = busy.and(&self.waited_for.union(begin));
+        HostWorked { engine, busy, waited_for }
+    }
+}
+
+/// The times in which the host read, wrote, and synchronized the results with their disk.
+#[derive(Debug)]
+pub(in crate::pipeline) struct HostSpans {
+    pub(in crate::pipeline) read: SideSpans,
+    pub(in crate::pipeline) write: SideSpans,
+    pub(in crate::pipeline) sync: SideSpans,
+}
+
+impl HostSpans {
+    pub(in crate::pipeline) fn new(start: Instant) -> Self {
+        let new = || SideSpans::new(start);
+        Self { read: new(), write: new(), sync: new() }
+    }
+
+    /// The times of the engines that worked, in a trace with the time `begin` at the start of the
+    /// run.
+    pub(in crate::pipeline) fn worked(self, begin: u64) -> Vec<HostWorked> {
+        let Self { read, write, sync } = self;
+        let all =
+            [(HostEngine::Reader, read), (HostEngine::Writer, write), (HostEngine::Sync, sync)];
+        let all = all.into_iter().map(|(engine, spans)| spans.worked(engine, begin));
+        all.filter(|one| one.busy.length().0 > 0).collect()
+    }
+}
+
+/// The error of a side that finds the channel of the other side closed. The other side has the
+/// cause.
+pub(in crate::pipeline) fn closed(side: &'static str) -> Error {
+    Error::new(ErrorKind::Io, side, "its thread ended before the last chunk")
+}
+
+/// Number of chunks that a source or a sink handles at once if it works in parts. While the last
+/// parts of one chunk are read or written, idle threads of the crew begin the next chunk.
+pub(in crate::pipeline) const CHUNKS_AT_ONCE: usize = 2;
+
+/// Deals the buffers of a side to at most `threads` threads, which take the chunks in turn. Each
+/// thread has a buffer.
+pub(in crate::pipeline) fn deal<B>(buffers: Vec<B>, threads: usize) -> Vec<Vec<B>> {
+    let threads = threads.min(buffers.len());
+    let mut dealt: Vec<Vec<B>> = (0..threads).map(|_| Vec::new()).collect();
+    for (number, buffer) in buffers.into_iter().enumerate() {
+        dealt[number % threads].push(buffer);
+    }
+    dealt
+}
+
+/// Starts a thread for a side.
+///
+/// # Errors
+/// `Io` when the system does not start a thread.
+pub(in crate::pipeline) fn spawn<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    side: &'static str,
+    work: impl FnOnce() -> Result<()> + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, Result<()>>> {
+    let thread = Builder::new().name(format!("trijet-{side}"));
+    thread.spawn_scoped(scope, work).map_err(|error| {
+        Error::new(ErrorKind::Io, side, "its thread could not be started").caused_by(error)
+    })
+}
+
+/// Waits for the threads of a side, and returns their first error.
+pub(in crate::pipeline) fn join<'scope>(
+    side: &'static str,
+    threads: impl Iterator<Item = ScopedJoinHandle<'scope, Result<()>>>,
+) -> Result<()> {
+    let joined = threads.map(|thread| {
+        thread.join().unwrap_or_else(|payload| {
+            let cause = format!("it panicked: {}", words_of(payload));
+            Err(Error::new(ErrorKind::Panicked, side, cause))
+        })
+    });
+    // An error does not prevent joining the other threads.
+    joined.fold(Ok(()), Result::and)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thread_has_the_buffers_of_its_turns_and_none_is_without() {
+        assert_eq!(deal(vec![0, 1, 2, 3, 4], 2), [vec![0, 2, 4], vec![1, 3]]);
+        assert_eq!(deal(vec![0], 2), [vec![0]]);
+        assert_eq!(deal(vec![0, 1], 1), [vec![0, 1]]);
+    }
+}

@@ -1,0 +1,57 @@
+//! Whether the runs of a prepared pipeline are launches of a graph.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+/// Whether the runs of a [prepared](crate::pipeline::Pipeline::prepare) pipeline are launches of
+/// one [graph](crate::graph).
+///
+/// The host then makes one call per run instead of one per operation, and the device needs less
+/// time between kernels. That matters if stages launch many short kernels. Copies cost the same in
+/// a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Replay {
+    /// From the second run on, if a run has at least 8 launches, two for each copy or fill, and at
+    /// most 1024 chunks. Each run calls the stages, as without a graph, and compares their
+    /// operations with the graph. Other scalars and other memory change nodes of the graph. The
+    /// graph is given up if stages enqueue other operations, or operations that a graph cannot
+    /// have, allocate memory, or use their own streams. Then this run and later ones are ordinary,
+    /// and this run calls its stages twice.
+    /// [`Prepared::replayed`](crate::pipeline::Prepared::replayed) states whether there is a graph.
+    #[default]
+    Automatic,
+    /// In every run. `prepare` calls each stage once for each chunk, and runs call no stage. So
+    /// values that a stage computes from the state of the program stay as they were in `prepare`,
+    /// and memory that it allocates belongs to the graph. `prepare` returns the error of a stage
+    /// that enqueues an operation that a graph cannot have.
+    Fixed,
+    /// In no run.
+    Never,
+}
+
+/// Whether the last run of a [prepared](crate::pipeline::Pipeline::prepare) pipeline was a launch
+/// of a graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Replayed {
+    /// Not yet: the second run decides.
+    Undecided,
+    /// The run was a launch of a graph.
+    Yes {
+        /// The number of operations of the graph.
+        operations: usize,
+    },
+    /// The run was not a launch of a graph, and no later run will be, for this reason.
+    No(String),
+}
+
+impl fmt::Display for Replayed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Undecided => f.write_str("not replayed yet"),
+            Self::Yes { operations } => write!(f, "replayed, {operations} operations"),
+            Self::No(reason) => write!(f, "not replayed: {reason}"),
+        }
+    }
+}

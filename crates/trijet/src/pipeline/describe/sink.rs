@@ -1,0 +1,134 @@
+//! Sinks: the targets of the results of a pipeline.
+#![forbid(unsafe_code)]
+
+use crate::base::error::Result;
+use crate::pipeline::plan::layout::Layout;
+use std::ops::Range;
+
+/// A target of results. Called in the order of the rows, unless it is [parallel](Sink::parallel).
+///
+/// A `Vec` is a sink that appends the results. A slice is a sink that puts each row at its index.
+/// Both refuse rows of another element type; with `u8`, they take rows of any type as plain bytes.
+///
+/// ```
+/// use std::ops::Range;
+/// use trijet::{Pipeline, Sink};
+/// use trijet::pipeline::rows_of;
+/// use trijet::{Device, Result, Select};
+///
+/// #[derive(Default)]
+/// struct Largest(u8);
+///
+/// impl Sink for Largest {
+///     fn write(&mut self, _rows: Range<u64>, bytes: &[u8]) -> Result<()> {
+///         self.0 = bytes.iter().copied().fold(self.0, u8::max);
+///         Ok(())
+///     }
+///
+///     fn finish(&mut self) -> Result<()> {
+///         Ok(())
+///     }
+/// }
+///
+/// let device = Device::open(Select::Host(0))?;
+/// let mut largest = Largest::default();
+/// Pipeline::on(&device).source(rows_of([3u8, 9, 4, 1], 2)).sink(&mut largest).run()?;
+/// assert_eq!(largest.0, 9);
+/// # Ok::<(), trijet::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no sink of a pipeline",
+    label = "no sink",
+    note = "a vector or a slice of elements takes results as `&mut results`, a function by `rows_to_fn`; a page-locked \
+            buffer goes to `Pipeline::pinned_sink`"
+)]
+pub trait Sink: Send {
+    /// Returns the reason if the sink cannot take the results. Called before anything is allocated,
+    /// with the layout of all results. By default there is no reason.
+    ///
+    /// # Errors
+    /// `InvalidValue`, with the reason.
+    fn check(&self, _results: Layout) -> Result<()> {
+        Ok(())
+    }
+
+    /// Takes the bytes of `rows`. If a later run relies on the rows, the sink makes them durable
+    /// before it returns.
+    ///
+    /// # Errors
+    /// `Io`, with the file and what failed. The pipeline adds the chunk.
+    fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
+
+    /// The sink for several threads, if it takes rows in any order; `None` by default.
+    fn parallel(&self) -> Option<&dyn ParallelSink> {
+        None
+    }
+
+    /// Whether [`finish`](Self::finish) waits until the results are durable; true by default.
+    /// Reports attribute its time to the engine *sync* if so, and to the writer otherwise.
+    fn is_durable(&self) -> bool {
+        true
+    }
+
+    /// Called once after the last row, and not after an error.
+    ///
+    /// # Errors
+    /// `Io`, with the file and what failed.
+    fn finish(&mut self) -> Result<()>;
+}
+
+/// A sink that several threads use at once, each for different rows, in any order.
+pub trait ParallelSink: Sync {
+    /// As [`Sink::write`]. The rows are a part of a chunk, and a multiple of the granule of the
+    /// layout.
+    ///
+    /// # Errors
+    /// As [`Sink::write`].
+    fn write_part(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
+}
+
+/// A sink that is chosen when the program runs.
+impl<S: Sink + ?Sized> Sink for Box<S> {
+    fn check(&self, results: Layout) -> Result<()> {
+        (**self).check(results)
+    }
+
+    fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
+        (**self).write(rows, bytes)
+    }
+
+    fn parallel(&self) -> Option<&dyn ParallelSink> {
+        (**self).parallel()
+    }
+
+    fn is_durable(&self) -> bool {
+        (**self).is_durable()
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        (**self).finish()
+    }
+}
+
+/// A sink that is lent to a pipeline. It has the results after the run.
+impl<S: Sink + ?Sized> Sink for &mut S {
+    fn check(&self, results: Layout) -> Result<()> {
+        (**self).check(results)
+    }
+
+    fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
+        (**self).write(rows, bytes)
+    }
+
+    fn parallel(&self) -> Option<&dyn ParallelSink> {
+        (**self).parallel()
+    }
+
+    fn is_durable(&self) -> bool {
+        (**self).is_durable()
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        (**self).finish()
+    }
+}

@@ -1,0 +1,110 @@
+//! Sources: the origins of the data of a pipeline.
+#![forbid(unsafe_code)]
+
+use crate::base::error::Result;
+use crate::pipeline::plan::layout::Layout;
+use std::ops::Range;
+
+/// Data to be read, chunk by chunk.
+///
+/// A run reads forwards, one chunk at a time: each call begins at or after the first row of the
+/// previous call. Rows may be read again, because the halos of chunks overlap and tuning reads the
+/// first chunk more than once. Several threads read a [parallel](Source::is_parallel) source.
+///
+/// ```
+/// use std::ops::Range;
+/// use trijet::{Pipeline, Source};
+/// use trijet::pipeline::Layout;
+/// use trijet::{Device, Result, Select};
+///
+/// /// Rows of four bytes that count.
+/// struct Count;
+///
+/// impl Source for Count {
+///     fn layout(&self) -> Layout {
+///         Layout::rows(256, 4)
+///     }
+///
+///     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+///         for (row, into) in rows.zip(into.chunks_exact_mut(4)) {
+///             into.fill(row as u8);
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// let device = Device::open(Select::Host(0))?;
+/// let mut bytes: Vec<u8> = Vec::new();
+/// Pipeline::on(&device).source(Count).sink(&mut bytes).run()?;
+/// assert_eq!(bytes[1020..], [255; 4]);
+/// # Ok::<(), trijet::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no source of a pipeline",
+    label = "no source",
+    note = "rows of a slice, an array or a vector are `rows_of(&data, row_len)`, those of an iterator or a function \
+            `rows_from_iter` and `rows_from_fn`; a page-locked buffer goes to `Pipeline::pinned_source`"
+)]
+pub trait Source: Send + Sync {
+    /// The layout of the data.
+    fn layout(&self) -> Layout;
+
+    /// Returns the reason if the data cannot be read according to the layout. Called before
+    /// anything is allocated. By default there is no reason.
+    ///
+    /// # Errors
+    /// `InvalidValue`, with the reason.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether several threads may read at once, each a part of a chunk, in any order; false by
+    /// default.
+    fn is_parallel(&self) -> bool {
+        false
+    }
+
+    /// Fills `into` with the rows. Their number is a multiple of the granule of the layout, unless
+    /// they end at the end of the data. `into` has exactly their length.
+    ///
+    /// # Errors
+    /// `Io`, with the file and what failed. The pipeline adds the chunk.
+    fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()>;
+}
+
+/// A source that is lent to a pipeline.
+impl<S: Source + ?Sized> Source for &S {
+    fn layout(&self) -> Layout {
+        (**self).layout()
+    }
+
+    fn check(&self) -> Result<()> {
+        (**self).check()
+    }
+
+    fn is_parallel(&self) -> bool {
+        (**self).is_parallel()
+    }
+
+    fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+        (**self).read(rows, into)
+    }
+}
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn layout(&self) -> Layout {
+        (**self).layout()
+    }
+
+    fn check(&self) -> Result<()> {
+        (**self).check()
+    }
+
+    fn is_parallel(&self) -> bool {
+        (**self).is_parallel()
+    }
+
+    fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+        (**self).read(rows, into)
+    }
+}

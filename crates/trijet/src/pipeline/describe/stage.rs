@@ -1,0 +1,106 @@
+//! Stages: the kernels of a pipeline, and the rows between them.
+#![forbid(unsafe_code)]
+
+use crate::base::error::Result;
+use crate::base::panic::called;
+use crate::memory::ElementKind;
+use crate::memory::{Element, View, ViewMut};
+use crate::pipeline::plan::Chunk;
+use crate::pipeline::plan::reach::Reach;
+use crate::stream::Stream;
+use std::ops::{Deref, Range};
+use std::panic::Location;
+
+/// The stream on which a stage enqueues, the chunk on which it works, and the rows of its spans.
+#[derive(Debug)]
+pub struct StageCx<'a> {
+    pub(in crate::pipeline) stream: &'a Stream,
+    pub(in crate::pipeline) chunk: &'a Chunk,
+    pub(in crate::pipeline) x_rows: Range<u64>,
+    pub(in crate::pipeline) y_rows: Range<u64>,
+}
+
+impl StageCx<'_> {
+    /// The chunk. Before the first chunk, a stage is called with an empty chunk, which loads its
+    /// kernels (law A42).
+    #[must_use]
+    pub fn chunk(&self) -> &Chunk {
+        self.chunk
+    }
+
+    /// The rows of `x`, counted over all data.
+    #[must_use]
+    pub fn x_rows(&self) -> Range<u64> {
+        self.x_rows.clone()
+    }
+
+    /// The rows of `y`, counted over all data.
+    #[must_use]
+    pub fn y_rows(&self) -> Range<u64> {
+        self.y_rows.clone()
+    }
+}
+
+impl Deref for StageCx<'_> {
+    type Target = Stream;
+    fn deref(&self) -> &Stream {
+        self.stream
+    }
+}
+
+type StageFn<'a> = Box<dyn Fn(&StageCx<'_>, View<'_, u8>, ViewMut<'_, u8>) -> Result<()> + 'a>;
+
+/// A stage with the types of its elements.
+pub(in crate::pipeline) struct Stage<'a> {
+    pub(in crate::pipeline) run: StageFn<'a>,
+    pub(super) takes: ElementKind,
+    pub(super) gives: ElementKind,
+    /// The number of rows that the stage reads before and after the rows that it writes.
+    pub(super) halo: u64,
+    /// The place in the program that added the stage.
+    pub(in crate::pipeline) site: &'static Location<'static>,
+}
+
+impl<'a> Stage<'a> {
+    #[track_caller]
+    pub(super) fn new<T: Element, U: Element>(
+        run: impl Fn(&StageCx<'_>, View<'_, T>, ViewMut<'_, U>) -> Result<()> + 'a,
+    ) -> Self {
+        let run: StageFn<'a> = Box::new(move |cx, x, y| {
+            called("stage", || run(cx, View::from_bytes(&x), ViewMut::from_bytes(y)))
+        });
+        let (takes, gives) = (ElementKind::of::<T>(), ElementKind::of::<U>());
+        Self { run, takes, gives, halo: 0, site: Location::caller() }
+    }
+}
+
+/// The stages of a pipeline, with the bytes of a row and the rows of a chunk before the first stage
+/// and after each stage.
+pub(in crate::pipeline) struct Stages<'a> {
+    pub(in crate::pipeline) stages: Vec<Stage<'a>>,
+    /// One entry more than there are stages.
+    pub(in crate::pipeline) row_bytes: Vec<u64>,
+    pub(in crate::pipeline) reach: Reach,
+}
+
+impl Stages<'_> {
+    /// The rows of a chunk at a place: 0 is its input, and n the output of stage n - 1.
+    pub(in crate::pipeline) fn rows(&self, place: usize, chunk: &Chunk) -> Range<u64> {
+        self.reach.rows_at(place, &chunk.rows)
+    }
+
+    /// The number of bytes of these rows at a place.
+    pub(in crate::pipeline) fn bytes(&self, place: usize, rows: &Range<u64>) -> u64 {
+        (rows.end - rows.start).saturating_mul(self.row_bytes[place])
+    }
+
+    /// The number of bytes of a row of the input.
+    pub(in crate::pipeline) fn row_in(&self) -> u64 {
+        self.row_bytes[0]
+    }
+
+    /// The number of bytes of a row of the results.
+    pub(in crate::pipeline) fn row_out(&self) -> u64 {
+        self.row_bytes[self.stages.len()]
+    }
+}

@@ -1,0 +1,76 @@
+//! The reach of the stages: the rows that a run handles around the rows of a chunk.
+//!
+//! A stage that reads a halo needs results of the previous stage in that halo. So the previous
+//! stage writes more rows than the chunk has, and reads its own halo around those rows. The law: a
+//! stage reads the rows that it would read in a pipeline with this stage alone, whose chunk has the
+//! rows that the stage writes. Both are whole granules and end at the end of the data. So a stage
+//! computes the same bytes in a row of stages as alone.
+//!
+//! Places are numbered like the buffers of a slot: 0 is the input, and n the output of stage n - 1.
+#![forbid(unsafe_code)]
+
+use super::layout::Layout;
+use std::ops::Range;
+
+/// The rows around a chunk at each place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::pipeline) struct Reach {
+    /// The number of rows of the data.
+    rows: u64,
+    /// The number of rows around a chunk at each place; 0 at the last place.
+    around: Vec<u64>,
+}
+
+impl Reach {
+    /// The reach of stages with these halos, in their order.
+    pub(in crate::pipeline) fn new(
+        layout: Layout,
+        halos: impl DoubleEndedIterator<Item = u64>,
+    ) -> Self {
+        let mut around = vec![0u64];
+        for halo in halos.rev() {
+            around.push(around[around.len() - 1].saturating_add(layout.reach([halo])));
+        }
+        around.reverse();
+        Self { rows: layout.rows, around }
+    }
+
+    /// The rows at a place for a chunk that produces `rows`.
+    pub(in crate::pipeline) fn rows_at(&self, place: usize, rows: &Range<u64>) -> Range<u64> {
+        let around = self.around[place];
+        rows.start.saturating_sub(around)..rows.end.saturating_add(around).min(self.rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rows at every place.
+    fn rows(layout: Layout, halos: &[u64], chunk: Range<u64>) -> Vec<Range<u64>> {
+        let reach = Reach::new(layout, halos.iter().copied());
+        (0..=halos.len()).map(|place| reach.rows_at(place, &chunk)).collect()
+    }
+
+    #[test]
+    fn each_place_has_the_halos_of_all_later_stages() {
+        let layout = Layout::rows(100, 1);
+        assert_eq!(rows(layout, &[3, 0, 2], 40..50), [35..55, 38..52, 38..52, 40..50]);
+        assert_eq!(Reach::new(layout, [].into_iter()).rows_at(0, &(40..50)), 40..50);
+    }
+
+    #[test]
+    fn every_place_ends_where_the_data_end() {
+        let layout = Layout::rows(100, 1);
+        assert_eq!(rows(layout, &[3, 2], 1..99), [0..100, 0..100, 1..99]);
+        assert_eq!(rows(layout, &[u64::MAX, u64::MAX], 40..50), [0..100, 0..100, 40..50]);
+    }
+
+    #[test]
+    fn a_halo_is_rounded_up_to_whole_granules_at_each_stage() {
+        let layout = Layout::rows(95, 1).granule(10);
+        assert_eq!(rows(layout, &[1, 0, 11], 40..60), [10..90, 20..80, 20..80, 40..60]);
+        assert_eq!(rows(layout, &[1, 1], 70..80), [50..95, 60..90, 70..80]);
+        assert_eq!(rows(layout, &[u64::MAX], 0..10), [0..95, 0..10]);
+    }
+}

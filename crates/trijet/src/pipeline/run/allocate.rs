@@ -1,0 +1,70 @@
+//! The second step of a run: its streams, and the memory of its slots.
+#![forbid(unsafe_code)]
+
+use super::budget::{fitting, places};
+use super::paced::Pace;
+use super::slot::Slot;
+use super::streams::Streams;
+use crate::base::error::Result;
+use crate::base::units::Bytes;
+use crate::memory::PinnedBuffer;
+use crate::pipeline::describe::builder::{Input, Output};
+use crate::pipeline::describe::validate::Job;
+use crate::pipeline::plan::Plan;
+use crate::pipeline::plan::schedule::Table;
+
+/// Everything a run allocates.
+pub(in crate::pipeline) struct Resources {
+    pub(super) plan: Plan,
+    pub(super) streams: Streams,
+    /// The pace of a run that leaves space for others.
+    pub(super) pace: Option<Pace>,
+    pub(super) slots: Vec<Slot>,
+    /// Page-locked buffers for the chunks of a source; none for an input that is page-locked.
+    pub(super) pinned_in: Vec<PinnedBuffer<u8>>,
+    /// Page-locked buffers for the results of a sink; none for an output that is page-locked.
+    pub(super) pinned_out: Vec<PinnedBuffer<u8>>,
+}
+
+impl Resources {
+    /// Allocates for the plan of the job. While that does not fit into memory or into the limit of
+    /// the job, tries plans with smaller chunks.
+    pub(super) fn allocate(job: &Job<'_, '_>) -> Result<Self> {
+        fitting(job, |plan| Self::try_allocate(job, plan))
+    }
+
+    /// Allocates for this plan.
+    pub(super) fn try_allocate(job: &Job<'_, '_>, plan: Plan) -> Result<Self> {
+        let (stages, slots) = (&job.stages, plan.slots());
+        let table = Table::new(plan.schedule, stages.stages.len(), slots);
+        let (places, in_place) = places(job, &plan);
+        let sharing = (plan.schedule, job.settings.sharing);
+        let streams = Streams::open(&job.device, table, sharing, in_place)?;
+        let pace =
+            streams.bulk().map(|copies| Pace::new(copies, &job.device, slots)).transpose()?;
+        let (rows_in, rows_out) = (plan.input_rows_max(), plan.rows_max());
+        let slot = |index: usize| {
+            let stream = &streams.all()[index % streams.all().len()];
+            let buffer =
+                |bytes: &Bytes| stream.alloc::<u8>(bytes.to_usize())?.expect_crossing(Some(stream));
+            let buffers = places.iter().map(buffer).collect::<Result<_>>()?;
+            Ok(Slot { buffers, in_place })
+        };
+        // One more than the number of slots: the host fills one while the others are in flight.
+        let pinned = |bytes: u64| -> Result<Vec<PinnedBuffer<u8>>> {
+            let buffer =
+                |_| job.device.pinned::<u8>(Bytes(bytes).to_usize())?.expect_crossing(None);
+            (0..=slots).map(buffer).collect()
+        };
+        let slots = (0..slots).map(slot).collect::<Result<_>>()?;
+        let pinned_in = match job.input {
+            Input::Source(_) => pinned(rows_in.saturating_mul(stages.row_in()))?,
+            Input::Pinned { .. } => Vec::new(),
+        };
+        let pinned_out = match job.output {
+            Output::Sink(_) => pinned(rows_out.saturating_mul(stages.row_out()))?,
+            Output::Pinned { .. } => Vec::new(),
+        };
+        Ok(Self { plan, streams, pace, slots, pinned_in, pinned_out })
+    }
+}

@@ -1,0 +1,130 @@
+//! The memory of the host that a run may use, and the memory that a plan needs.
+#![forbid(unsafe_code)]
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::units::Bytes;
+use crate::pipeline::describe::builder::{Input, Output};
+use crate::pipeline::describe::validate::Job;
+use crate::pipeline::plan::Plan;
+use crate::pipeline::plan::schedule::Schedule;
+
+/// Maximum memory for the trace of one operation of a chunk: its entry, and the entries of its
+/// waits, its records and the accesses of the host to its memory.
+const TRACED_OPERATION: Bytes = Bytes(4 << 10);
+
+/// The memory that a run needs. It is known before anything is allocated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Needs {
+    /// The plan, with chunks that fit into
+    /// [`Pipeline::host_memory`](crate::pipeline::Pipeline::host_memory).
+    pub plan: Plan,
+    /// Page-locked memory of the host.
+    pub pinned: Bytes,
+    /// Memory of the host for the trace of the operations, estimated.
+    pub trace: Bytes,
+    /// Memory of the device.
+    pub device: Bytes,
+}
+
+impl Needs {
+    pub(super) fn of(job: &Job<'_, '_>, plan: Plan) -> Self {
+        let slot: u64 = places(job, &plan).0.iter().map(|place| place.0).sum();
+        let device = Bytes(slot.saturating_mul(plan.slots() as u64));
+        let (pinned, trace) = (pinned(job, &plan), trace(job, &plan));
+        Self { plan, pinned, trace, device }
+    }
+}
+
+/// The page-locked memory of a plan.
+fn pinned(job: &Job<'_, '_>, plan: &Plan) -> Bytes {
+    let stages = &job.stages;
+    // One more than the number of slots: the host fills one while the others are in flight.
+    let buffers = plan.slots() as u64 + 1;
+    let all = |rows: u64, row_bytes| rows.saturating_mul(row_bytes).saturating_mul(buffers);
+    let read = match job.input {
+        Input::Source(_) => all(plan.input_rows_max(), stages.row_in()),
+        Input::Pinned { .. } => 0,
+    };
+    let written = match job.output {
+        Output::Sink(_) => all(plan.rows_max(), stages.row_out()),
+        Output::Pinned { .. } => 0,
+    };
+    Bytes(read.saturating_add(written))
+}
+
+/// The memory for the trace of a plan, estimated.
+fn trace(job: &Job<'_, '_>, plan: &Plan) -> Bytes {
+    // Upload, a kernel for each stage, download.
+    let operations = plan.chunks.len() as u64 * (job.stages.stages.len() as u64 + 2);
+    Bytes(operations.saturating_mul(TRACED_OPERATION.0))
+}
+
+/// Whether the trace and the page-locked memory of a plan fit together into the limit of the job.
+pub(super) fn has_room_for_trace(job: &Job<'_, '_>, plan: &Plan) -> bool {
+    let both = pinned(job, plan).0.saturating_add(trace(job, plan).0);
+    job.settings.host_memory.is_none_or(|limit| both <= limit.0)
+}
+
+/// The largest chunk at each place of a slot, and whether the stages work in place.
+pub(super) fn places(job: &Job<'_, '_>, plan: &Plan) -> (Vec<Bytes>, bool) {
+    let stages = &job.stages;
+    let last = stages.stages.len();
+    // Without a stage, only copies can move the input to the output.
+    let in_place = last > 0
+        && match plan.schedule {
+            Schedule::InPlace => true,
+            // The checker needs the copies and the waits of a GPU, on any device.
+            Schedule::Tuned => job.device.info().integrated && !job.device.is_checked(),
+            Schedule::OneStream | Schedule::SlotStreams | Schedule::RoleStreams => false,
+        };
+    let largest = |place: usize| {
+        if in_place && (place == 0 || place == last) {
+            return Bytes(0);
+        }
+        // Near the ends of the data, fewer rows surround a chunk.
+        let bytes = plan.chunks.iter().map(|c| stages.bytes(place, &stages.rows(place, c)));
+        Bytes(bytes.max().unwrap_or(0))
+    };
+    ((0..=last).map(largest).collect(), in_place)
+}
+
+/// Calls `attempt` with the plan of the job. While that does not fit into memory or into the limit
+/// of the job, tries plans with smaller chunks.
+pub(super) fn fitting<R>(
+    job: &Job<'_, '_>,
+    mut attempt: impl FnMut(Plan) -> Result<R>,
+) -> Result<R> {
+    let layout = job.layout;
+    let mut rows_max = u64::MAX;
+    loop {
+        let plan = Plan::new(layout, &job.settings.plan, &job.stages.reach, rows_max)?;
+        let chunk_rows = plan.chunk_rows;
+        match check(job, &plan).and_then(|()| attempt(plan)) {
+            Err(error) if error.kind() == ErrorKind::OutOfMemory && chunk_rows > layout.granule => {
+                rows_max = chunk_rows / 2;
+            }
+            Err(error) if error.kind() == ErrorKind::OutOfMemory => {
+                let bytes = Bytes(chunk_rows.saturating_mul(layout.row_bytes));
+                return Err(
+                    error.context(format!("no memory for chunks of {bytes}, the smallest ones"))
+                );
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Refuses a plan that needs more memory of the host than the job may use.
+fn check(job: &Job<'_, '_>, plan: &Plan) -> Result<()> {
+    let Some(limit) = job.settings.host_memory else { return Ok(()) };
+    let pinned = pinned(job, plan);
+    if pinned <= limit {
+        return Ok(());
+    }
+    let cause = format!(
+        "{} slots need {pinned} of the host's memory, and the run may use {limit}",
+        plan.slots()
+    );
+    Err(Error::new(ErrorKind::OutOfMemory, "pipeline", cause))
+}

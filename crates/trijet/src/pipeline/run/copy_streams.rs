@@ -1,0 +1,65 @@
+//! The streams for copies that the runs on one device share.
+//!
+//! A copy engine works on one of its streams while that stream has copies, and may reach another
+//! stream only seconds later. Copies in one stream keep their order, so a small copy waits only for
+//! copies that were enqueued before it. Bulk runs therefore keep few copies enqueued. Each run
+//! limits its own copies: a lock that all runs hold while they wait could stop the host threads of
+//! a simulation.
+#![forbid(unsafe_code)]
+
+use crate::base::error::Result;
+use crate::base::units::Bytes;
+use crate::stream::{Device, Stream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The largest copy of a bulk run beside small jobs: 20 us on PCIe 5.
+pub(in crate::pipeline) const PIECE: Bytes = Bytes(1 << 20);
+
+/// The shared streams of a device. They exist while a run holds them.
+pub(in crate::pipeline) struct CopyStreams {
+    pub(super) up: Arc<Stream>,
+    pub(super) down: Arc<Stream>,
+    /// The number of small jobs that copy in the streams.
+    small: AtomicUsize,
+}
+
+impl CopyStreams {
+    /// The shared streams of the device. They are opened if no run holds them.
+    pub(super) fn of(device: &Device) -> Result<Arc<Self>> {
+        let mut shared = device.shared().copy_streams.lock().expect("no panic under this lock");
+        if let Some(Ok(copies)) = shared.upgrade().map(Arc::downcast::<Self>) {
+            return Ok(copies);
+        }
+        let open = |name| -> Result<_> { Ok(Arc::new(device.stream()?.named(name))) };
+        let (up, down) = (open("shared upload")?, open("shared download")?);
+        let copies = Arc::new(Self { up, down, small: AtomicUsize::new(0) });
+        let weak = Arc::downgrade(&copies);
+        *shared = weak;
+        Ok(copies)
+    }
+
+    /// The largest copy that a bulk run may enqueue now.
+    pub(in crate::pipeline) fn piece(&self) -> usize {
+        match self.small.load(Ordering::Relaxed) {
+            0 => usize::MAX,
+            _ => PIECE.to_usize(),
+        }
+    }
+}
+
+/// A small job that copies in the shared streams.
+pub(super) struct Small(Arc<CopyStreams>);
+
+impl Small {
+    pub(super) fn enter(copies: &Arc<CopyStreams>) -> Self {
+        copies.small.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(copies))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        self.0.small.fetch_sub(1, Ordering::Relaxed);
+    }
+}

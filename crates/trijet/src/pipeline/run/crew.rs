@@ -1,0 +1,243 @@
+//! A crew: threads that share the reading or the writing of each chunk.
+//!
+//! One thread copies a few gigabytes per second from or to the page cache, but the link moves
+//! fifty. So a chunk is cut into parts of whole granules, one for each thread. The best number of
+//! parts depends on the file system and on the other work of the processors. The crew tries several
+//! numbers on the first chunks, and keeps the smallest number that is nearly the fastest.
+#![forbid(unsafe_code)]
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::units::Bytes;
+use rayon::iter::{IndexedParallelIterator, ParallelIterator};
+use rayon::slice::{ParallelSlice, ParallelSliceMut};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::num::NonZero;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+use std::thread::available_parallelism;
+use std::time::Instant;
+
+/// Maximum number of threads. More do not copy faster on a processor with 16 cores.
+const THREADS_MAX: usize = 16;
+/// Minimum size of a part. A smaller part takes less time than handing it to another thread and
+/// waiting for the end.
+const PART_MIN: Bytes = Bytes(64 << 10);
+/// Number of chunks that are cut into each number of parts before the choice. The least time
+/// counts.
+const TRIES: usize = 2;
+/// A number of parts is as good as the fastest if it takes at most this multiple of the least time.
+const NEARLY_BEST: f64 = 1.05;
+
+/// The layout of a chunk: the bytes of a row, and the granule at whose multiples a part may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::pipeline) struct Grain {
+    pub(in crate::pipeline) row_bytes: u64,
+    pub(in crate::pipeline) granule: u64,
+}
+
+/// Threads that work on the parts of a chunk.
+pub(super) struct Crew {
+    pool: ThreadPool,
+    width: Mutex<Width>,
+}
+
+impl Crew {
+    /// Starts one thread per processor. The threads are named after a side of the pipeline.
+    ///
+    /// # Errors
+    /// `Io` when the system does not start a thread.
+    pub(super) fn start(side: &'static str) -> Result<Self> {
+        let threads = available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
+        let named = move |number| format!("trijet-{side}-{number}");
+        let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(named).build();
+        let pool = pool.map_err(|error| {
+            Error::new(ErrorKind::Io, side, "its threads could not be started").caused_by(error)
+        })?;
+        Ok(Self { pool, width: Mutex::new(Width::of(threads)) })
+    }
+
+    /// Calls `read` to fill each part of `into`, which holds `rows`. Returns the error of the first
+    /// part that failed.
+    pub(super) fn read(
+        &self,
+        rows: &Range<u64>,
+        grain: Grain,
+        into: &mut [u8],
+        read: impl Fn(Range<u64>, &mut [u8]) -> Result<()> + Sync,
+    ) -> Result<()> {
+        self.share(rows, grain, |parts| {
+            let done = into.par_chunks_mut(parts.bytes).enumerate();
+            done.map(|(number, part)| read(parts.rows(number), part)).collect()
+        })
+    }
+
+    /// Calls `write` with each part of `bytes`, which hold `rows`. Returns the error of the first
+    /// part that failed.
+    pub(super) fn write(
+        &self,
+        rows: &Range<u64>,
+        grain: Grain,
+        bytes: &[u8],
+        write: impl Fn(Range<u64>, &[u8]) -> Result<()> + Sync,
+    ) -> Result<()> {
+        self.share(rows, grain, |parts| {
+            let done = bytes.par_chunks(parts.bytes).enumerate();
+            done.map(|(number, part)| write(parts.rows(number), part)).collect()
+        })
+    }
+
+    /// Runs `work` on the threads with the parts of a chunk, and records the time.
+    fn share(
+        &self,
+        rows: &Range<u64>,
+        grain: Grain,
+        work: impl FnOnce(&ChunkParts) -> Vec<Result<()>> + Send,
+    ) -> Result<()> {
+        let (number, width) = self.width().next();
+        let parts = ChunkParts::new(rows.clone(), grain, width);
+        let begin = Instant::now();
+        let done = self.pool.install(|| work(&parts));
+        let per_row = begin.elapsed().as_secs_f64() / (rows.end - rows.start).max(1) as f64;
+        self.width().took(number, per_row);
+        done.into_iter().collect()
+    }
+
+    fn width(&self) -> std::sync::MutexGuard<'_, Width> {
+        self.width.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A chunk that is cut into parts of one size; the last one may be smaller.
+#[derive(Debug, PartialEq, Eq)]
+struct ChunkParts {
+    chunk: Range<u64>,
+    rows: u64,
+    bytes: usize,
+}
+
+impl ChunkParts {
+    /// At most `count` parts of `chunk`.
+    fn new(chunk: Range<u64>, grain: Grain, count: usize) -> Self {
+        let all = (chunk.end - chunk.start).max(1);
+        let enough = PART_MIN.0.div_ceil(grain.row_bytes.max(1));
+        let rows = all.div_ceil(count as u64).max(enough).next_multiple_of(grain.granule);
+        let rows = rows.min(all.next_multiple_of(grain.granule));
+        let bytes = Bytes(rows.saturating_mul(grain.row_bytes)).to_usize().max(1);
+        Self { chunk, rows, bytes }
+    }
+
+    /// The rows of a part.
+    fn rows(&self, number: usize) -> Range<u64> {
+        let start = self.chunk.start + number as u64 * self.rows;
+        start..(start + self.rows).min(self.chunk.end)
+    }
+}
+
+/// The number of parts, and the times from which it is chosen.
+#[derive(Debug)]
+struct Width {
+    /// Numbers of parts, with the least time per row of each. The first one is for jobs with few
+    /// chunks.
+    tried: Vec<(usize, f64)>,
+    chunks: usize,
+}
+
+impl Width {
+    fn of(threads: usize) -> Self {
+        let half = threads.div_ceil(2);
+        let powers = (0..usize::BITS).map(|power| 1 << power).take_while(|width| *width < threads);
+        let mut widths = vec![half, threads];
+        widths.extend(powers.filter(|width| *width != half));
+        widths.dedup();
+        Self { tried: widths.into_iter().map(|width| (width, f64::INFINITY)).collect(), chunks: 0 }
+    }
+
+    /// The number of parts of the next chunk, and its index among the tried numbers.
+    fn next(&mut self) -> (usize, usize) {
+        let number = self.chunks / TRIES;
+        self.chunks += 1;
+        match self.tried.get(number) {
+            Some((width, _)) => (number, *width),
+            None => self.best(),
+        }
+    }
+
+    /// Records the time of a chunk.
+    fn took(&mut self, number: usize, per_row: f64) {
+        let least = &mut self.tried[number].1;
+        *least = least.min(per_row);
+    }
+
+    /// The smallest number of parts that is nearly the fastest.
+    fn best(&self) -> (usize, usize) {
+        let least = self.tried.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
+        let tried =
+            self.tried.iter().enumerate().map(|(number, (width, time))| (number, *width, *time));
+        let good = tried.filter(|(_, _, time)| *time <= least * NEARLY_BEST);
+        let best = good.min_by_key(|(_, width, _)| *width);
+        best.map_or((0, self.tried[0].0), |(number, width, _)| (number, width))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The parts are the rows of the chunk, in order, and each part begins at a granule.
+        #[test]
+        fn parts_cover_a_chunk_once(
+            first in 0u64..5, granules in 1u64..40, granule in 1u64..7, cut in 0u64..7,
+            row_bytes in prop_oneof![Just(1u64), Just(4096), Just(200_000)], count in 1usize..20,
+        ) {
+            let (start, end) = (first * granule, (first + granules) * granule - cut.min(granule - 1));
+            let parts = ChunkParts::new(start..end, Grain { row_bytes, granule }, count);
+            let bytes = Bytes((end - start) * row_bytes).to_usize();
+            let number = bytes.div_ceil(parts.bytes);
+            prop_assert!(number <= count);
+            let mut next = start;
+            for one in (0..number).map(|number| parts.rows(number)) {
+                prop_assert_eq!(one.start, next);
+                prop_assert!(one.start.is_multiple_of(granule) && one.start < one.end);
+                next = one.end;
+            }
+            prop_assert_eq!(next, end);
+        }
+    }
+
+    #[test]
+    fn the_smallest_width_that_is_nearly_the_fastest_is_kept() {
+        let mut width = Width::of(16);
+        let time = |width: usize| 1.0 / width.min(4) as f64 + 0.01 * (width as f64 / 16.0);
+        for _ in 0..100 {
+            let (number, parts) = width.next();
+            width.took(number, time(parts));
+        }
+        assert_eq!(width.next().1, 4);
+    }
+
+    /// A change of the times after the choice affects the least times only if they fall.
+    #[test]
+    fn every_width_is_tried_before_the_choice() {
+        let mut width = Width::of(6);
+        let mut seen: Vec<_> = (0..width.tried.len() * TRIES).map(|_| width.next().1).collect();
+        seen.dedup();
+        assert_eq!(seen, [3, 6, 1, 2, 4]);
+        assert_eq!(Width::of(1).tried.len(), 1);
+    }
+
+    #[test]
+    fn the_error_of_the_first_part_is_returned() {
+        let crew = Crew::start("source").unwrap();
+        let grain = Grain { row_bytes: PART_MIN.0, granule: 1 };
+        let bytes = vec![0; 8 * PART_MIN.to_usize()];
+        for _ in 0..20 {
+            let failed = crew.write(&(0..8), grain, &bytes, |rows, _| {
+                let cause = format!("from {}", rows.start);
+                Err(Error::new(ErrorKind::Io, "write", cause))
+            });
+            assert!(failed.unwrap_err().to_string().contains("from 0"));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The third step of a run: reads, enqueues and writes every chunk.
+#![forbid(unsafe_code)]
+
+use super::allocate::Resources;
+use super::crew::{Crew, Grain};
+use super::enqueue::submit;
+use super::reader::ChunkReader;
+use super::writer::ChunkWriter;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::panic::called;
+use crate::memory::View;
+use crate::pipeline::describe::builder::{Input, Output};
+use crate::pipeline::describe::cancel::Cancel;
+use crate::pipeline::describe::host_work::{HostSpans, HostWork};
+use crate::pipeline::describe::progress::Tally;
+use crate::pipeline::describe::validate::Job;
+use crate::pipeline::plan::Chunk;
+use crate::pipeline::plan::schedule::turn;
+
+/// Reads, enqueues and writes every chunk.
+pub(super) fn drive(
+    job: &mut Job<'_, '_>,
+    resources: &mut Resources,
+    spans: &HostSpans,
+) -> Result<()> {
+    if let Some(number) = job.settings.drop_wait {
+        job.device.drop_wait(number);
+    }
+    let Job { input, stages, output, settings, .. } = job;
+    let Resources { plan, streams, pace, slots, pinned_in, pinned_out } = resources;
+    let (pinned_in, pinned_out) = (std::mem::take(pinned_in), std::mem::take(pinned_out));
+    let tally = Tally::new(plan, job.layout.rows, settings.progress.as_ref());
+    let place = settings.host_work;
+    let crews = Crews::start(place, input, output)?;
+    let grain = |row_bytes| Grain { row_bytes, granule: job.layout.granule };
+    let (grain_in, grain_out) = (grain(stages.row_in()), grain(stages.row_out()));
+    std::thread::scope(|scope| {
+        let reading = (&*input, grain_in, &spans.read, crews.source.as_ref());
+        let mut reader = ChunkReader::start(scope, place, reading, &plan.chunks, pinned_in)?;
+        let writing = (grain_out, &spans.write, &tally, crews.sink.as_ref());
+        let mut writer = ChunkWriter::start(scope, place, output, writing, pinned_out)?;
+        let driven = match pace {
+            None => plan.chunks.iter().try_for_each(|chunk| {
+                check(&settings.cancel, chunk)?;
+                let slot = turn(chunk.index, slots.len());
+                let slot = &mut slots[slot];
+                reader.lend(chunk, |input| {
+                    writer.lend(chunk, |output| submit(chunk, streams, slot, stages, input, output))
+                })
+            }),
+            Some(pace) => pace.steps(&plan.chunks).try_for_each(|(ahead, behind)| {
+                ahead.map_or(Ok(()), |chunk| check(&settings.cancel, chunk))?;
+                let mut read = |ahead: Option<(&Chunk, View<'_, u8>)>| match behind {
+                    Some(chunk) => writer.lend(chunk, |output| {
+                        pace.step(streams, (slots, stages), ahead, Some((chunk, output)))
+                    }),
+                    None => pace.step(streams, (slots, stages), ahead, None),
+                };
+                match ahead {
+                    Some(chunk) => reader.lend(chunk, |input| read(Some((chunk, input)))),
+                    None => read(None),
+                }
+            }),
+        };
+        let written = writer.finish();
+        let read = reader.finish();
+        // The side that failed has the cause. The others only found its channel closed.
+        read.and(written).and(driven)
+    })?;
+    let ends = match output {
+        Output::Pinned { .. } => return Ok(()),
+        Output::Sink(sink) if sink.is_durable() => &spans.sync,
+        Output::Sink(_) => &spans.write,
+    };
+    ends.busy.time(|| ends.waited_for.time(|| finish(output)))
+}
+
+/// Finishes the sink of a successful run.
+fn finish(output: &mut Output<'_>) -> Result<()> {
+    match output {
+        Output::Pinned { .. } => Ok(()),
+        Output::Sink(sink) => called("sink", || sink.finish()),
+    }
+}
+
+/// The crews of a run, for a source and a sink that several threads may use.
+#[derive(Default)]
+struct Crews {
+    source: Option<Crew>,
+    sink: Option<Crew>,
+}
+
+impl Crews {
+    fn start(place: HostWork, input: &Input<'_>, output: &Output<'_>) -> Result<Self> {
+        if place == HostWork::Inline {
+            return Ok(Self::default());
+        }
+        let reads = matches!(input, Input::Source(source) if source.is_parallel());
+        let writes = matches!(output, Output::Sink(sink) if sink.parallel().is_some());
+        let crew = |side, wanted: bool| wanted.then(|| Crew::start(side)).transpose();
+        Ok(Self { source: crew("source", reads)?, sink: crew("sink", writes)? })
+    }
+}
+
+/// Fails when the run was cancelled.
+fn check(cancel: &Cancel, chunk: &Chunk) -> Result<()> {
+    if cancel.is_cancelled() {
+        let cause = format!("cancelled before chunk {}", chunk.index);
+        return Err(Error::new(ErrorKind::Cancelled, "run", cause));
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! The bytes of a chunk in the input and in the output of a run.
+#![forbid(unsafe_code)]
+
+use crate::base::units::Bytes;
+use crate::pipeline::describe::stage::Stages;
+use crate::pipeline::plan::Chunk;
+use std::ops::Range;
+
+/// Finds the bytes of chunks.
+pub(in crate::pipeline) struct Spans<'a>(pub(super) &'a Stages<'a>);
+
+impl Spans<'_> {
+    /// The bytes that the first stage reads.
+    pub(in crate::pipeline) fn input(&self, chunk: &Chunk) -> Range<usize> {
+        let row = self.0.row_in();
+        Bytes(chunk.input.start * row).to_usize()..Bytes(chunk.input.end * row).to_usize()
+    }
+
+    /// The bytes that the last stage writes.
+    pub(in crate::pipeline) fn output(&self, chunk: &Chunk) -> Range<usize> {
+        let row = self.0.row_out();
+        Bytes(chunk.rows.start * row).to_usize()..Bytes(chunk.rows.end * row).to_usize()
+    }
+}

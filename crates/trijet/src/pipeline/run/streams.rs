@@ -1,0 +1,111 @@
+//! The streams of a run.
+#![forbid(unsafe_code)]
+
+use super::copy_streams::{CopyStreams, Small};
+use crate::base::error::Result;
+use crate::graph::Recording;
+use crate::pipeline::describe::sharing::Sharing;
+use crate::pipeline::plan::Chunk;
+use crate::pipeline::plan::schedule::{Schedule, StageId, Table};
+use crate::stream::{Device, Event, Stream, StreamOptions};
+use std::sync::Arc;
+
+/// The streams of a run, by the table of its schedule.
+pub(in crate::pipeline) struct Streams {
+    table: Table,
+    streams: Vec<Arc<Stream>>,
+    /// The streams that are shared with other runs.
+    shared: Option<SharedCopies>,
+}
+
+/// The data of a run in the shared streams of its device.
+struct SharedCopies {
+    copies: Arc<CopyStreams>,
+    sharing: Sharing,
+    /// The ends of the run in both shared streams.
+    ends: [Event; 2],
+    /// Kept for its drop.
+    _small: Option<Small>,
+}
+
+impl Streams {
+    /// Opens the streams. Runs that share the copy engines copy in the shared streams of the
+    /// device. A run that copies in the streams of its kernels, or copies nothing, does not use the
+    /// shared streams.
+    pub(in crate::pipeline) fn open(
+        device: &Device,
+        table: Table,
+        (schedule, sharing): (Schedule, Sharing),
+        in_place: bool,
+    ) -> Result<Self> {
+        let has_copy_streams =
+            matches!(schedule, Schedule::RoleStreams | Schedule::Tuned) && !in_place;
+        let shared = match sharing {
+            Sharing::Latency | Sharing::Bulk if has_copy_streams => {
+                let copies = CopyStreams::of(device)?;
+                let ends = [device.event()?, device.event()?];
+                let small = (sharing == Sharing::Latency).then(|| Small::enter(&copies));
+                Some(SharedCopies { copies, sharing, ends, _small: small })
+            }
+            _ => None,
+        };
+        let priority = match sharing {
+            Sharing::Latency => device.info().priorities.1,
+            Sharing::Alone | Sharing::Bulk => 0,
+        };
+        let options = StreamOptions::new().priority(priority);
+        let (upload, download) =
+            (table.stream(StageId::Upload, 0), table.stream(StageId::Download, 0));
+        let open = |(number, name): (usize, &String)| match &shared {
+            Some(SharedCopies { copies, .. }) if number == upload => Ok(Arc::clone(&copies.up)),
+            Some(SharedCopies { copies, .. }) if number == download => Ok(Arc::clone(&copies.down)),
+            Some(_) | None => Ok(Arc::new(device.stream_with(options)?.named(name))),
+        };
+        let streams = table.names().iter().enumerate().map(open).collect::<Result<_>>()?;
+        Ok(Self { table, streams, shared })
+    }
+
+    /// The same streams in a recording.
+    pub(super) fn recorded(&self, recording: &Recording) -> Result<Self> {
+        let open = |_| Ok(Arc::new(recording.stream()?));
+        let streams = self.streams.iter().map(open).collect::<Result<_>>()?;
+        Ok(Self { table: self.table.clone(), streams, shared: None })
+    }
+
+    pub(super) fn all(&self) -> &[Arc<Stream>] {
+        &self.streams
+    }
+
+    /// The stream on which the run begins.
+    pub(in crate::pipeline) fn first(&self) -> &Stream {
+        &self.streams[0]
+    }
+
+    /// The stream of a stage of a chunk. Operations enqueued on it from now on belong to this
+    /// chunk.
+    pub(super) fn of(&self, stage: StageId, chunk: &Chunk) -> &Stream {
+        let stream = &self.streams[self.table.stream(stage, chunk.index)];
+        stream.set_chunk(Some(chunk.index));
+        stream
+    }
+
+    /// The shared streams of a bulk run.
+    pub(super) fn bulk(&self) -> Option<&Arc<CopyStreams>> {
+        let shared = self.shared.as_ref()?;
+        (shared.sharing == Sharing::Bulk).then_some(&shared.copies)
+    }
+
+    /// Waits for all operations of the run, even after an error. In the shared streams, it does not
+    /// wait for later operations of other runs. Another call returns panics of host functions.
+    pub(in crate::pipeline) fn wait(&self) -> Result<()> {
+        let Some(SharedCopies { copies, ends, .. }) = &self.shared else {
+            return self.streams.iter().map(|s| s.complete()).fold(Ok(()), Result::and);
+        };
+        let both = [&copies.up, &copies.down];
+        let recorded = ends.iter().zip(both).map(|(end, stream)| end.record(stream));
+        let recorded = recorded.fold(Ok(()), Result::and);
+        let own = self.streams.iter().filter(|s| !both.iter().any(|stream| Arc::ptr_eq(stream, s)));
+        let ended = own.map(|s| s.complete()).fold(recorded, Result::and);
+        ends.iter().map(Event::synchronize).fold(ended, Result::and)
+    }
+}

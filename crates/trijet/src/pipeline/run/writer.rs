@@ -1,0 +1,218 @@
+//! The writer of a run: takes the results of each chunk out of page-locked memory.
+#![forbid(unsafe_code)]
+
+use super::crew::{Crew, Grain};
+use crate::base::error::Result;
+use crate::base::panic::called;
+use crate::base::units::Bytes;
+use crate::memory::{PinnedBuffer, ViewMut};
+use crate::pipeline::describe::builder::Output;
+use crate::pipeline::describe::host_work::{
+    CHUNKS_AT_ONCE, HostWork, SideSpans, closed, deal, join, spawn,
+};
+use crate::pipeline::describe::progress::Tally;
+use crate::pipeline::describe::sink::{ParallelSink, Sink};
+use crate::pipeline::plan::Chunk;
+use crate::pipeline::plan::schedule::turn;
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Scope, ScopedJoinHandle};
+
+/// How a sink takes the bytes of a chunk.
+enum Taking<'env> {
+    InOrder(&'env mut dyn Sink),
+    InParts(&'env dyn ParallelSink, &'env Crew),
+}
+
+/// A sink with its rows, the spans of its calls, and the tally of its chunks.
+struct Writing<'env> {
+    sink: Taking<'env>,
+    grain: Grain,
+    spans: &'env SideSpans,
+    tally: &'env Tally<'env>,
+}
+
+impl Writing<'_> {
+    /// Writes one chunk from `buffer`, after its download.
+    fn write(&mut self, chunk: &Chunk, buffer: &PinnedBuffer<u8>) -> Result<()> {
+        let bytes = Bytes(chunk.rows_out() * self.grain.row_bytes).to_usize();
+        let guard = buffer.read().map_err(|error| chunk.context("download", error))?;
+        let bytes = &guard[..bytes];
+        let write = || match &mut self.sink {
+            Taking::InOrder(sink) => called("sink", || sink.write(chunk.rows.clone(), bytes)),
+            Taking::InParts(sink, crew) => {
+                crew.write(&chunk.rows, self.grain, bytes, |rows, part| sink.write_part(rows, part))
+            }
+        };
+        self.spans.busy.time(write).map_err(|error| chunk.context("sink", error))?;
+        self.tally.finished(chunk)
+    }
+}
+
+/// A chunk on its way out, and the buffer that its download fills.
+type Outgoing<'env> = (&'env Chunk, PinnedBuffer<u8>);
+
+/// The target of the chunks' results: page-locked memory, or a sink that is called.
+pub(super) struct ChunkWriter<'scope, 'env> {
+    row_bytes: u64,
+    spans: &'env SideSpans,
+    writes: WriteTarget<'scope, 'env>,
+}
+
+enum WriteTarget<'scope, 'env> {
+    Pinned {
+        target: ViewMut<'env, u8>,
+        tally: &'env Tally<'env>,
+    },
+    Inline {
+        writing: Writing<'env>,
+        free: VecDeque<PinnedBuffer<u8>>,
+        pending: VecDeque<Outgoing<'env>>,
+        failed: bool,
+    },
+    /// Threads that take the chunks in turn.
+    Threads(Vec<WriterSide<'scope, 'env>>),
+}
+
+/// A thread that writes chunks.
+struct WriterSide<'scope, 'env> {
+    free: Receiver<PinnedBuffer<u8>>,
+    filled: Sender<Outgoing<'env>>,
+    thread: ScopedJoinHandle<'scope, Result<()>>,
+}
+
+impl<'scope, 'env> ChunkWriter<'scope, 'env> {
+    /// Starts to write to the output.
+    pub(super) fn start(
+        scope: &'scope Scope<'scope, 'env>,
+        host_work: HostWork,
+        output: &'env mut Output<'_>,
+        (grain, spans, tally, crew): (
+            Grain,
+            &'env SideSpans,
+            &'env Tally<'env>,
+            Option<&'env Crew>,
+        ),
+        buffers: Vec<PinnedBuffer<u8>>,
+    ) -> Result<Self> {
+        let row_bytes = grain.row_bytes;
+        let sink = match output {
+            Output::Pinned { target, .. } => {
+                let writes = WriteTarget::Pinned { target: target.reborrow(), tally };
+                return Ok(Self { row_bytes, spans, writes });
+            }
+            Output::Sink(sink) => &mut **sink,
+        };
+        let writing = |sink| Writing { sink, grain, spans, tally };
+        let writes = match (host_work, crew) {
+            (HostWork::Inline, _) => WriteTarget::Inline {
+                writing: writing(Taking::InOrder(sink)),
+                free: buffers.into(),
+                pending: VecDeque::new(),
+                failed: false,
+            },
+            (HostWork::Threads, Some(crew)) if sink.parallel().is_some() => {
+                let sink: &'env dyn Sink = sink;
+                // The guard cannot lend the sink, because the next arm takes it.
+                let sink = sink.parallel().ok_or_else(|| closed("sink"))?;
+                let start = |buffers| {
+                    WriterSide::start(scope, writing(Taking::InParts(sink, crew)), buffers)
+                };
+                let dealt = deal(buffers, CHUNKS_AT_ONCE);
+                WriteTarget::Threads(dealt.into_iter().map(start).collect::<Result<_>>()?)
+            }
+            (HostWork::Threads, _) => {
+                let writing = writing(Taking::InOrder(sink));
+                WriteTarget::Threads(vec![WriterSide::start(scope, writing, buffers)?])
+            }
+        };
+        Ok(Self { row_bytes, spans, writes })
+    }
+
+    /// Calls `download`, which enqueues the download of the chunk, with the memory for its results.
+    /// Inline, the oldest results are written first when no buffer is free.
+    pub(super) fn lend(
+        &mut self,
+        chunk: &'env Chunk,
+        download: impl FnOnce(ViewMut<'_, u8>) -> Result<()>,
+    ) -> Result<()> {
+        let bytes = Bytes(chunk.rows_out() * self.row_bytes).to_usize();
+        match &mut self.writes {
+            WriteTarget::Pinned { target, tally } => {
+                let first = Bytes(chunk.rows.start * self.row_bytes).to_usize();
+                download(target.reborrow().slice(first..first + bytes))?;
+                tally.finished(chunk)
+            }
+            WriteTarget::Inline { writing, free, pending, failed } => {
+                if free.is_empty()
+                    && let Some((oldest, buffer)) = pending.pop_front()
+                {
+                    *failed = true;
+                    self.spans.waited_for.time(|| writing.write(oldest, &buffer))?;
+                    *failed = false;
+                    free.push_back(buffer);
+                }
+                let mut buffer = free.pop_front().ok_or_else(|| closed("sink"))?;
+                download(buffer.slice_mut(..bytes))?;
+                pending.push_back((chunk, buffer));
+                Ok(())
+            }
+            WriteTarget::Threads(sides) => {
+                let side = turn(chunk.index, sides.len());
+                let WriterSide { free, filled, .. } = &sides[side];
+                let buffer = self.spans.waited_for.time(|| free.recv());
+                let mut buffer = buffer.map_err(|_| closed("sink"))?;
+                download(buffer.slice_mut(..bytes))?;
+                filled.send((chunk, buffer)).map_err(|_| closed("sink"))
+            }
+        }
+    }
+
+    /// Writes the remaining chunks. Returns the first error of a thread.
+    pub(super) fn finish(self) -> Result<()> {
+        let Self { spans, writes, .. } = self;
+        spans.waited_for.time(|| Self::end(writes))
+    }
+
+    fn end(writes: WriteTarget<'scope, 'env>) -> Result<()> {
+        match writes {
+            WriteTarget::Pinned { .. } => Ok(()),
+            // After an error of a sink, the sink is not called again.
+            WriteTarget::Inline { failed: true, .. } => Ok(()),
+            WriteTarget::Inline { mut writing, pending, .. } => {
+                pending.iter().try_for_each(|(chunk, buffer)| writing.write(chunk, buffer))
+            }
+            WriteTarget::Threads(sides) => {
+                // All channels are closed first: a thread that is joined may wait for one.
+                let threads: Vec<_> = sides.into_iter().map(|side| side.thread).collect();
+                join("sink", threads.into_iter())
+            }
+        }
+    }
+}
+
+impl<'scope, 'env> WriterSide<'scope, 'env> {
+    /// Starts a thread that writes each chunk from the buffer that it receives.
+    ///
+    fn start(
+        scope: &'scope Scope<'scope, 'env>,
+        mut writing: Writing<'env>,
+        buffers: Vec<PinnedBuffer<u8>>,
+    ) -> Result<Self> {
+        let (free_out, free) = channel();
+        let (filled, filled_in) = channel::<Outgoing<'env>>();
+        for buffer in buffers {
+            // The receiver is alive: the run has it until its end.
+            drop(free_out.send(buffer));
+        }
+        let thread = spawn(scope, "sink", move || {
+            while let Ok((chunk, buffer)) = filled_in.recv() {
+                writing.write(chunk, &buffer)?;
+                // A run that has submitted every chunk needs no more buffers.
+                drop(free_out.send(buffer));
+            }
+            Ok(())
+        })?;
+        Ok(Self { free, filled, thread })
+    }
+}
