@@ -199,7 +199,7 @@ const BACK: &str = "\
    1: core::ops::function::FnOnce::call_once
              at /rustc/0/library/core/src/ops/function.rs:250:5
    2: trijet::device::host::driver::submit
-             at /home/a/crates/trijet/src/device/host/driver.rs:2:1
+             at /home/a/crates/trijet/src/device/host/verbs/driver.rs:2:1
    3: trijet::base::retry
              at /home/a/crates/trijet-ledger/src/base/retry.rs:2:1
    4: trijet::order::gate::Gate::submit
@@ -211,7 +211,8 @@ const BACK: &str = "\
 #[test]
 fn a_stack_that_goes_back_is_refused() {
     let files = files(BACK);
-    let down = ["order/enqueue.rs", "order/gate.rs", "base/retry.rs", "device/host/driver.rs"];
+    let down =
+        ["order/enqueue.rs", "order/gate.rs", "base/retry.rs", "device/host/verbs/driver.rs"];
     assert_eq!(files, [&down[..], &["order/mark.rs"]].concat());
     assert_eq!(folders(&files), ["order", "base", "device", "order"]);
     assert_eq!(entered_again(&folders(&files)), Some("order"));

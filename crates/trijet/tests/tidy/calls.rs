@@ -176,7 +176,7 @@ fn a_call_of_an_ordering_verb_outside_of_the_gate_is_found() {
         let found = |path: &str| lines(&banned(&ORDERING, &File::new(path, &text)));
         assert_eq!(found("crates/trijet/src/stream/event.rs"), [1], "{pattern}");
         assert!(found("crates/trijet/src/order/gate.rs").is_empty());
-        assert!(found("crates/trijet/src/device/host/driver.rs").is_empty());
+        assert!(found("crates/trijet/src/device/host/verbs/driver.rs").is_empty());
     }
 }
 
@@ -237,7 +237,8 @@ fn a_ban_ends_where_its_scope_ends() {
     assert!(banned(&PRINT, &File::new("crates/trijet-cli/src/main.rs", print)).is_empty());
     let clock = "fn f() { Instant::now(); }";
     assert!(
-        banned(&WALL_CLOCK, &File::new("crates/trijet/src/device/host/clock.rs", clock)).is_empty()
+        banned(&WALL_CLOCK, &File::new("crates/trijet/src/device/host/run/clock.rs", clock))
+            .is_empty()
     );
     assert!(
         banned(&WALL_CLOCK, &File::new("crates/trijet-ledger/src/trace/mod.rs", clock)).is_empty()

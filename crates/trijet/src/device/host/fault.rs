@@ -2,9 +2,9 @@
 //! tests that errors are reported and that nothing hangs or leaks.
 #![forbid(unsafe_code)]
 
-use super::ids::NodeId;
-use super::node::Node;
-use super::work::OpWork;
+use super::engine::ids::NodeId;
+use super::engine::node::Node;
+use super::engine::work::OpWork;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Nanos;
 
@@ -216,7 +216,7 @@ mod tests {
     use crate::device::driver::{
         CopySpans, Core, HostFn, Image, Pools, Simulation, SourceOrder, StreamKind, Timing,
     };
-    use crate::device::host::queues::Queues;
+    use crate::device::host::engine::queues::Queues;
     use crate::device::host::{Executor, HostConfig, HostDriver, Order};
 
     const DEVICE: DeviceId = DeviceId(0);

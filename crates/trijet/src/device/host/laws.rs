@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::cost::CostModel;
-use super::queues::Queues;
+use super::engine::queues::Queues;
 use super::{Executor, HostConfig, HostDriver, Order};
 use crate::base::error::ErrorKind;
 use crate::base::id::DeviceId;

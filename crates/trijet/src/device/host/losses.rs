@@ -2,7 +2,7 @@
 //! bytes.
 #![forbid(unsafe_code)]
 
-use super::search::Search;
+use super::explore::search::Search;
 use super::{Executor, Fault, FaultKind, HostConfig, HostDriver, Order, Verb};
 use crate::base::error::{ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};

@@ -7,58 +7,26 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 
-mod actions;
-mod activity;
-mod baton;
-mod calls;
-mod captured;
-mod captures;
-mod clock;
 mod config;
 pub(crate) mod cost;
-mod driver;
-mod events;
-mod exec;
+mod engine;
+pub(crate) mod explore;
 pub(crate) mod fault;
-mod graph;
-mod graphs;
-mod heap;
-mod ids;
 #[cfg(test)]
 mod laws;
 #[cfg(test)]
 mod losses;
-mod mapped;
-mod node;
-mod occupancy;
+mod memory;
 pub(crate) mod order;
-mod pools;
-mod queues;
-mod races;
-mod ranges;
-mod refuse;
 mod run;
-pub(crate) mod search;
 mod shared;
-mod sharing;
-mod simulate;
-mod slot;
-mod snapshot;
 mod state;
-mod step;
-mod streams;
-mod table;
-mod threads;
-mod touches;
-mod trail;
-mod turn;
-mod work;
-mod workers;
+mod verbs;
 
 pub use config::{Executor, HostConfig};
+pub(crate) use explore::search::Search;
 pub use fault::{Fault, FaultKind, Verb};
 pub use order::Order;
-pub(crate) use search::Search;
 
 use crate::base;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -66,20 +34,22 @@ use crate::base::id::DeviceId;
 use crate::device::driver::{FunctionHandle, ModuleHandle};
 use crate::device::fork;
 use crate::device::graph_table::GraphTable;
-use baton::Baton;
-use captured::AllCaptures;
-use clock::WallClock;
+use engine::queues::Queues;
+use engine::refuse;
+use engine::sharing::HardwareQueues;
+use engine::table::Table;
 use fault::Faults;
-use graph::HostGraph;
-use pools::Pools;
-use queues::Queues;
+use memory::pools::Pools;
 use run::HostRun;
+use run::baton::Baton;
+use run::clock::WallClock;
+use run::threads;
 use shared::{Function, HostShared};
-use sharing::HardwareQueues;
 use state::State;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
-use table::Table;
+use verbs::captured::AllCaptures;
+use verbs::graph::HostGraph;
 
 /// The host driver: the driver contract on the processors of this machine.
 pub(crate) struct HostDriver {

@@ -1,14 +1,22 @@
 //! The executor of a host driver.
 #![forbid(unsafe_code)]
 
+pub(super) mod baton;
+pub(super) mod clock;
+mod simulate;
+mod step;
+pub(super) mod threads;
+pub(super) mod turn;
+mod workers;
+
 use super::config::{Executor, HostConfig};
+use super::explore::search::Search;
 use super::order::{May, Order, StepPolicy, as_measured};
-use super::search::Search;
-use super::simulate::Simulation;
-use super::step::{Decider, Pct, Stepper};
-use super::workers::ThreadOps;
 use crate::base::prng::Prng;
+use simulate::Simulation;
 use std::sync::{Arc, Mutex};
+use step::{Decider, Pct, Stepper};
+use workers::ThreadOps;
 
 /// The executor: worker threads, a simulation with modelled time, or single steps.
 pub(super) enum HostRun {

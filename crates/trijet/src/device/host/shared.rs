@@ -2,7 +2,7 @@
 //! and the loaded kernels.
 #![forbid(unsafe_code)]
 
-use super::clock::WallClock;
+use super::run::clock::WallClock;
 use super::state::State;
 use crate::base::id::DeviceId;
 use crate::base::table::NumberTable;

@@ -1,13 +1,13 @@
 //! The state of a host driver, under one lock.
 #![forbid(unsafe_code)]
 
-use super::baton::Baton;
+use super::engine::queues::Queues;
+use super::engine::table::Table;
 use super::fault::Faults;
+use super::memory::pools::Pools;
 use super::order::May;
-use super::pools::Pools;
-use super::queues::Queues;
 use super::run::HostRun;
-use super::table::Table;
+use super::run::baton::Baton;
 use crate::base::id::DeviceId;
 
 /// The state of a host driver.

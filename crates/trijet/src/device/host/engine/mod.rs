@@ -1,0 +1,18 @@
+//! Queues of operations, their edges, and the work of each operation.
+#![forbid(unsafe_code)]
+
+pub(super) mod activity;
+pub(super) mod events;
+pub(super) mod exec;
+pub(super) mod ids;
+pub(super) mod node;
+pub(super) mod queues;
+pub(super) mod refuse;
+pub(super) mod sharing;
+pub(super) mod slot;
+mod snapshot;
+mod streams;
+pub(super) mod table;
+pub(super) mod touches;
+pub(super) mod trail;
+pub(super) mod work;

@@ -1,0 +1,36 @@
+//! An enqueued operation that is not complete.
+#![forbid(unsafe_code)]
+
+use super::ids::{NodeId, SlotId};
+use super::work::OpWork;
+use crate::base::id::{DeviceId, Position};
+use crate::base::ledger::Engine;
+use crate::base::units::Nanos;
+use smallvec::SmallVec;
+
+/// The steps of an exploration that come directly before a step.
+pub(in crate::device::host) type Causes = SmallVec<[u32; 4]>;
+
+/// One enqueued operation that is not complete.
+pub(in crate::device::host) struct Node {
+    pub(in crate::device::host) id: NodeId,
+    pub(in crate::device::host) slot: SlotId,
+    pub(super) seq: u64,
+    pub(in crate::device::host) device: DeviceId,
+    pub(in crate::device::host) priority: i32,
+    pub(in crate::device::host) engine: Engine,
+    pub(in crate::device::host) enqueued: Nanos,
+    /// The end of the last operation that it waits for.
+    pub(in crate::device::host) ready: Nanos,
+    /// The number of operations before it that are not complete.
+    pub(super) missing: u32,
+    /// Whether it is a host function, or waited for one when it was enqueued.
+    pub(super) follows_host: bool,
+    /// The operations that wait for it.
+    pub(in crate::device::host) after: SmallVec<[NodeId; 2]>,
+    /// The steps of an exploration after which it is ready.
+    pub(in crate::device::host) causes: Causes,
+    /// Its position in the layers above, if they set one.
+    pub(in crate::device::host) culprit: Option<Position>,
+    pub(in crate::device::host) work: OpWork,
+}

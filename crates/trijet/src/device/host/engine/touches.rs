@@ -1,0 +1,106 @@
+//! The objects that the steps of an exploration touch. Two steps of different actors depend on each
+//! other if they touch the same object and one of them changes it.
+#![forbid(unsafe_code)]
+
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// An object that a step can touch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::device::host) enum Object {
+    /// The end of a stream's queue.
+    Queue(u32),
+    /// The progress of a stream, which a query sees.
+    Progress(u32),
+    Event(u64),
+    /// The barrier of a device's legacy stream.
+    Legacy(u32),
+    /// The state of all pools.
+    Pools,
+    /// The memory that host functions and host threads share.
+    Host,
+    /// Bytes of a region of memory. The region has a number, which is the same in a repeated run;
+    /// its address is not.
+    Bytes(u32, Range<u64>),
+}
+
+#[derive(Debug, Clone)]
+pub(in crate::device::host) struct Touch {
+    pub(in crate::device::host) object: Object,
+    pub(in crate::device::host) write: bool,
+}
+
+/// The objects that one step touches.
+#[derive(Debug, Clone, Default)]
+pub(in crate::device::host) struct Touches {
+    list: SmallVec<[Touch; 4]>,
+    /// A bit for each object that is read or changed. Several objects share a bit.
+    pub(in crate::device::host) any: u64,
+    /// A bit for each object that is changed.
+    pub(in crate::device::host) writes: u64,
+}
+
+impl Touches {
+    pub(in crate::device::host) fn push(&mut self, touch: Touch) {
+        let bit = 1 << touch.object.hash();
+        self.any |= bit;
+        if touch.write {
+            self.writes |= bit;
+        }
+        self.list.push(touch);
+    }
+}
+
+impl Touches {
+    /// Whether the step is a call of a host function.
+    pub(in crate::device::host) fn calls_host(&self) -> bool {
+        self.list.iter().any(|touch| touch.object == Object::Host && touch.write)
+    }
+}
+
+impl Object {
+    /// Whether steps of streams touch it. Other objects are touched only by steps of host threads.
+    pub(in crate::device::host) fn is_of_streams(&self) -> bool {
+        matches!(self, Self::Progress(_) | Self::Host | Self::Bytes(..))
+    }
+
+    /// A number below 64. Objects that can conflict have equal numbers.
+    fn hash(&self) -> u32 {
+        let (kind, number) = match self {
+            Self::Queue(slot) => (8, *slot),
+            Self::Progress(slot) => (20, *slot),
+            Self::Event(event) => (32, u32::try_from(event % 64).unwrap_or(0)),
+            Self::Legacy(device) => (44, *device),
+            Self::Pools => (0, 0),
+            Self::Host => (1, 0),
+            Self::Bytes(region, _) => (50, *region),
+        };
+        number.wrapping_add(kind) % 64
+    }
+}
+
+fn conflict(a: &Touch, b: &Touch) -> bool {
+    if !a.write && !b.write {
+        return false;
+    }
+    match (&a.object, &b.object) {
+        (Object::Bytes(r, a), Object::Bytes(s, b)) => {
+            r == s && a.start.max(b.start) < a.end.min(b.end)
+        }
+        (a, b) => a == b,
+    }
+}
+
+pub(in crate::device::host) fn depend(a: &Touches, b: &Touches) -> bool {
+    // The bits exclude most pairs.
+    (a.writes & b.any) | (a.any & b.writes) != 0
+        && a.list.iter().any(|x| b.list.iter().any(|y| conflict(x, y)))
+}
+
+/// Whether both touch the same bytes and one of them changes them. Then one may happen in the
+/// middle of the other.
+pub(in crate::device::host) fn may_tear(a: &Touches, b: &Touches) -> bool {
+    let bytes = |touch: &&Touch| matches!(touch.object, Object::Bytes(..));
+    let of_b = |x: &Touch| b.list.iter().filter(bytes).any(|y| conflict(x, y));
+    a.list.iter().filter(bytes).any(of_b)
+}

@@ -1,0 +1,36 @@
+//! A graph of a host device: its nodes, in its own streams.
+#![forbid(unsafe_code)]
+
+use crate::base::id::DeviceId;
+use crate::device::driver::{EventHandle, OwnedNode, StreamHandle};
+
+#[derive(Debug)]
+pub(in crate::device::host) struct Node {
+    pub(in crate::device::host) work: OwnedNode,
+    /// The stream of the graph in which it runs.
+    pub(super) lane: usize,
+    /// The nodes of other streams that it waits for.
+    pub(in crate::device::host) waits: Vec<usize>,
+    /// The event that is recorded after it, if nodes of other streams wait for it.
+    pub(in crate::device::host) done: Option<EventHandle>,
+}
+
+#[derive(Debug)]
+pub(in crate::device::host) struct HostGraph {
+    pub(in crate::device::host) device: DeviceId,
+    pub(super) nodes: Vec<Node>,
+    pub(super) lanes: Vec<Lane>,
+    /// The event that is recorded where a launch starts.
+    pub(super) begin: EventHandle,
+}
+
+/// A stream of a graph.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) device: DeviceId,
+    pub(super) stream: StreamHandle,
+    /// The node that was added to it last.
+    pub(super) last: usize,
+    /// The event at the end of the last launch in it.
+    pub(super) end: EventHandle,
+}

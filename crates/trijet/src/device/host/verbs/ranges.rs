@@ -1,0 +1,64 @@
+//! The verbs about ranges of addresses.
+#![forbid(unsafe_code)]
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::DeviceId;
+use crate::base::units::Bytes;
+use crate::device::driver::{RangeSizes, Ranges};
+use crate::device::host::HostDriver;
+use crate::device::host::engine::refuse;
+use crate::device::host::engine::touches::Object;
+use crate::device::host::fault::Verb;
+use crate::device::host::memory::mapped;
+use crate::device::host::run::HostRun;
+use crate::device::memory::{Memory, Space};
+use std::ops::Range;
+
+impl Ranges for HostDriver {
+    fn range_sizes(&self, device: DeviceId) -> Result<RangeSizes> {
+        self.check_device("range sizes", device)?;
+        if !self.config.ranges {
+            let cause = "the configuration says that memory cannot be mapped into ranges";
+            return Err(Error::new(ErrorKind::Unsupported, "range sizes", cause).on(device));
+        }
+        Ok(mapped::sizes())
+    }
+
+    fn range_reserve(&self, device: DeviceId, bytes: Bytes) -> Result<Memory> {
+        self.check_device("range reserve", device)?;
+        let mut state = self.enter();
+        state.touch(Object::Pools, true);
+        state.pools.ranges.reserve(device, bytes)
+    }
+
+    fn range_map(&self, range: &Memory, at: Range<u64>) -> Result<()> {
+        let op = "range map";
+        let Space::Device(device) = range.space() else {
+            return Err(refuse::value(op, "it is not a range of device memory"));
+        };
+        let mut state = self.begin(Verb::RangeMap, device)?;
+        state.touch(Object::Pools, true);
+        let (free, _) = state.pools.free_bytes(device);
+        state.pools.ranges.map(range, &at, free.0)
+    }
+
+    fn range_unmap(&self, range: &Memory, at: Range<u64>) -> Result<()> {
+        let mut state = self.enter();
+        state.touch(Object::Pools, true);
+        // A GPU does not wait here. The access of the operation would be a fault.
+        let bytes = range.span(at.clone());
+        let is_running =
+            matches!(&state.run, HostRun::Threads(workers) if workers.has_user(&bytes));
+        if is_running || state.queues.has_user(&bytes) {
+            let cause = "an operation that is not complete uses its bytes";
+            return Err(refuse::value("range unmap", cause));
+        }
+        state.pools.ranges.unmap(range, &at)
+    }
+
+    fn range_free(&self, range: &Memory) -> Result<()> {
+        let mut state = self.enter();
+        state.touch(Object::Pools, true);
+        state.pools.ranges.free(range)
+    }
+}
