@@ -2,10 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::communicator::{Communicator, refused};
+use super::copies::{chains, ring};
 use super::exchange::Exchange;
 use super::nccl::Nccl;
 use super::team::Team;
-use super::{chains, ring};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::kernels::{NcclNames, Reduction};

@@ -29,14 +29,13 @@
 //! }
 //! # Ok::<(), trijet::Error>(())
 //! ```
-mod chains;
 mod collectives;
 mod communicator;
+mod copies;
 mod exchange;
 mod mail;
 mod member;
 mod nccl;
-mod ring;
 mod team;
 
 pub use communicator::Communicator;

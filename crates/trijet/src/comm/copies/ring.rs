@@ -8,8 +8,8 @@
 #![forbid(unsafe_code)]
 
 use super::chains::pair;
-use super::team::Team;
 use crate::base::error::Result;
+use crate::comm::team::Team;
 use crate::kernels::Reduction;
 use crate::memory::{AsView, Buffer, Element, ViewMut};
 use std::ops::Range;
@@ -42,7 +42,7 @@ struct Landing<T> {
 }
 
 #[track_caller]
-pub(super) fn all_reduce<T: Element, R: Reduction<T>>(
+pub(in crate::comm) fn all_reduce<T: Element, R: Reduction<T>>(
     team: &Team<'_>,
     data: &mut [ViewMut<'_, T>],
 ) -> Result<()> {

@@ -4,8 +4,8 @@
 //! Data are cut into chunks, so that a device passes a chunk on while the next one arrives.
 #![forbid(unsafe_code)]
 
-use super::team::Team;
 use crate::base::error::Result;
+use crate::comm::team::Team;
 use crate::kernels::Reduction;
 use crate::memory::{AsView, Buffer, Element, View, ViewMut};
 use std::ops::Range;
@@ -25,7 +25,7 @@ fn shifted(range: &Range<usize>, by: usize) -> Range<usize> {
 
 /// Sends the data of the device `root` to all others.
 #[track_caller]
-pub(super) fn broadcast<T: Element>(
+pub(in crate::comm) fn broadcast<T: Element>(
     team: &Team<'_>,
     root: usize,
     data: &mut [ViewMut<'_, T>],
@@ -73,7 +73,7 @@ pub(super) fn pair<'v, 'd, T>(
 
 /// Sends the data of each device to all. `into` gets the elements of all devices, in their order.
 #[track_caller]
-pub(super) fn all_gather<T: Element>(
+pub(in crate::comm) fn all_gather<T: Element>(
     team: &Team<'_>,
     from: &[View<'_, T>],
     into: &mut [ViewMut<'_, T>],
@@ -97,7 +97,7 @@ pub(super) fn all_gather<T: Element>(
 /// Each device gives a part of its data to each device: part `k` of device `j` becomes part `j` of
 /// device `k`.
 #[track_caller]
-pub(super) fn all_to_all<T: Element>(
+pub(in crate::comm) fn all_to_all<T: Element>(
     team: &Team<'_>,
     from: &[View<'_, T>],
     into: &mut [ViewMut<'_, T>],
@@ -119,7 +119,7 @@ pub(super) fn all_to_all<T: Element>(
 /// are combined in the order of the devices, starting with the device after the root. `into` has
 /// room for the part of each device of this process that is a root.
 #[track_caller]
-pub(super) fn reduce<T: Element, R: Reduction<T>>(
+pub(in crate::comm) fn reduce<T: Element, R: Reduction<T>>(
     team: &Team<'_>,
     roots: &[usize],
     from: &[View<'_, T>],
