@@ -1,4 +1,4 @@
-//! The library behind the `trijet` command: pictures, timelines, and profiles of traced programs.
+//! The library of the `trijet` command: pictures, timelines, and profiles of traced programs.
 //! The command itself is the binary of this crate.
 #![forbid(unsafe_code)]
 

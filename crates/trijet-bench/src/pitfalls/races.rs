@@ -11,8 +11,8 @@ use trijet::{Buffer, Device, Event, PinnedBuffer, Result, Stream};
 /// The number of slots, for programs that use slots alternately.
 const SLOTS: usize = 2;
 
-/// The streams, events and memory of all programs. The library orders every buffer, except where a
-/// comment says otherwise.
+/// The streams, events and memory of all programs. The library orders every buffer, except where
+/// a comment states the exception.
 struct Race {
     device: Device,
     words: usize,

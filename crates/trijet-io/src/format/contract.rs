@@ -127,7 +127,7 @@ pub trait Plan: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Starts to create the pages of a new output in `folder`. It leaves nothing behind unless
+    /// Starts to create the pages of a new output in `folder`. No page stays unless
     /// [`create`](Self::create) gets it. `waits_for_disk` is whether the rows are brought to the
     /// disk while they are written. `None` where this is not possible, or not worth it.
     fn begin_ahead(&self, _folder: &Path, _waits_for_disk: bool) -> Option<Ahead> {
@@ -135,7 +135,7 @@ pub trait Plan: fmt::Debug + Send + Sync {
     }
 
     /// Creates the partial output at `partial`, where nothing exists, from what was begun `ahead`.
-    /// Leaves nothing behind when it fails.
+    /// No file stays when it fails.
     ///
     /// # Errors
     /// `Io`.

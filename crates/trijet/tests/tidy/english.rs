@@ -1,8 +1,10 @@
-//! Comments are understood at the first reading: phrases that send a reader back only become fewer.
+//! Comments and documents are understood at the first reading: phrases that send a reader back only
+//! become fewer.
 //!
 //! The table `english.txt` has the number of such phrases, and of comment lines that are too long,
-//! for each folder of the sources. A folder may have neither more nor fewer than its line, so each
-//! number falls with the comments that are rewritten. A folder without a line may have none.
+//! for each folder of the sources and of the documents. A folder may have neither more nor fewer
+//! than its line, so each number falls with the sentences that are rewritten. A folder without a
+//! line may have none.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +15,10 @@ const TABLE: &str = "crates/trijet/tests/tidy/english.txt";
 /// The maximum number of characters of a line with a comment.
 const COLUMNS: usize = 100;
 
-/// Words that start no sentence, each with a hint what to write in its place.
+/// The ends of sentences, after which another one starts.
+const ENDS: [&str; 5] = [". ", ": ", "* ", "- ", "| "];
+
+/// Words that start no sentence but a question, each with a hint what to write in its place.
 const OPENINGS: &[(&str, &str)] = &[
     ("How many ", "name the number"),
     ("How much ", "name the amount"),
@@ -24,9 +29,13 @@ const OPENINGS: &[(&str, &str)] = &[
 
 /// Words that no sentence has, each with a hint what to write in its place.
 const PHRASES: &[(&str, &str)] = &[
+    (", too.", "leave it out, or write `also` before the verb"),
+    (", too,", "leave it out, or write `also` before the verb"),
     (" after whose ", "make two sentences"),
+    (" behind ", "write `after`, or name the place"),
     (" its begin", "write `its start`"),
     (" of which ", "make two sentences"),
+    (" says ", "write what it does: states, returns, tells"),
     (" so many bytes", "write `that many`, or name the number"),
     (" that of the ", "repeat the noun"),
     (" those of ", "repeat the noun"),
@@ -36,11 +45,19 @@ const PHRASES: &[(&str, &str)] = &[
 /// Words after which ` of which ` is plain: "each of which".
 const PLAIN_BEFORE: [&str; 4] = ["all", "each", "none", "one"];
 
-/// The folder of a source file of a crate.
+/// The folder of a source file of a crate, or of a document.
 fn folder(file: &File) -> Option<&str> {
-    let (folder, _) = file.path.rsplit_once('/')?;
+    let (folder, _) = file.path.rsplit_once('/').unwrap_or((".", ""));
+    if is_document(file) {
+        return (!folder.starts_with("crates/")).then_some(folder);
+    }
     let (_, below) = folder.strip_prefix("crates/")?.split_once('/')?;
     (file.is_rust() && (below == "src" || below.starts_with("src/"))).then_some(folder)
+}
+
+/// Whether a file is a document, in Markdown.
+fn is_document(file: &File) -> bool {
+    file.path.ends_with(".md")
 }
 
 /// The words of a line that has a comment and no code.
@@ -49,9 +66,30 @@ fn comment<'a>(line: &'a str, code: &str) -> Option<&'a str> {
     code.trim().is_empty().then(|| text.trim_start_matches(['/', '!']).trim())
 }
 
+/// The words of the paragraphs of a document, with the numbers of their lines. Blocks of code are
+/// left out. A heading, which may begin with any word, an item of a list and a row of a table are paragraphs of their own.
+fn paragraphs_of_document(file: &File) -> Vec<Vec<(usize, &str)>> {
+    let (mut found, mut open, mut is_code) = (Vec::new(), Vec::new(), false);
+    for (line, number) in file.text.lines().zip(1..) {
+        let words = line.trim_start_matches(['-', '|', '*', '>', ' ']);
+        let is_fence = words.starts_with("```");
+        is_code ^= is_fence;
+        let is_item =
+            ["- ", "* ", "|", "#", ">"].iter().any(|mark| line.trim_start().starts_with(mark));
+        if words.is_empty() || is_item || is_fence {
+            found.push(std::mem::take(&mut open));
+        }
+        if !words.is_empty() && !is_code && !is_fence && !line.starts_with("    ") {
+            open.push((number, words));
+        }
+    }
+    found.push(open);
+    found
+}
+
 /// The words of the comments that follow each other, with the numbers of their lines. Examples are
 /// left out.
-fn paragraphs(file: &File) -> Vec<Vec<(usize, &str)>> {
+fn paragraphs_of_comments(file: &File) -> Vec<Vec<(usize, &str)>> {
     let (mut found, mut open, mut is_example) = (Vec::new(), Vec::new(), false);
     let code = mask(&file.text);
     for ((line, code), number) in file.text.lines().zip(code.lines()).zip(1..) {
@@ -80,14 +118,32 @@ fn line_at(paragraph: &[(usize, &str)], at: usize) -> usize {
     paragraph[before.min(paragraph.len() - 1)].0
 }
 
+/// The text with its code spans blanked, at the same offsets.
+fn without_code(text: &str) -> String {
+    let mut is_code = false;
+    let mut blank = |c: char| {
+        is_code ^= c == '`';
+        if is_code && c.is_ascii() { '`' } else { c }
+    };
+    text.chars().map(&mut blank).collect()
+}
+
+/// Whether the sentence at the start of a text is a question.
+fn is_question(text: &str) -> bool {
+    let end = text.find(['.', '?', '|', ';']);
+    end.is_some_and(|end| text[end..].starts_with('?'))
+}
+
 /// The phrases of a paragraph. They may start in one line and end in the next one.
 fn phrases(file: &File, paragraph: &[(usize, &str)]) -> Vec<Finding> {
     let words: Vec<&str> = paragraph.iter().map(|(_, words)| *words).collect();
-    let text = words.join(" ");
+    let text = without_code(&words.join(" "));
     let mut findings = Vec::new();
     for (phrase, instead) in OPENINGS {
         for (at, _) in text.match_indices(phrase) {
-            if at == 0 || [". ", ": ", "* ", "- "].iter().any(|end| text[..at].ends_with(end)) {
+            let before = &text[..at];
+            let is_first = before.is_empty() || ENDS.iter().any(|end| before.ends_with(end));
+            if is_first && !is_question(&text[at..]) {
                 let message = format!("a sentence begins with `{phrase}`: {instead}");
                 findings.push(file.finding(line_at(paragraph, at), message));
             }
@@ -106,9 +162,13 @@ fn phrases(file: &File, paragraph: &[(usize, &str)]) -> Vec<Finding> {
     findings
 }
 
-/// Comments of a file that a reader must read twice, or that are too long for a line.
+/// Sentences of a file that a reader must read twice, and comments that are too long for a line.
 fn unclear(file: &File) -> Vec<Finding> {
-    let all = paragraphs(file);
+    if is_document(file) {
+        let all = paragraphs_of_document(file);
+        return in_order(all.iter().flat_map(|paragraph| phrases(file, paragraph)).collect());
+    }
+    let all = paragraphs_of_comments(file);
     let mut findings: Vec<Finding> =
         all.iter().flat_map(|paragraph| phrases(file, paragraph)).collect();
     let code = mask(&file.text);
@@ -119,6 +179,11 @@ fn unclear(file: &File) -> Vec<Finding> {
             findings.push(file.finding(number, message));
         }
     }
+    in_order(findings)
+}
+
+/// The findings of a file, by their lines.
+fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by_key(|finding| finding.line);
     findings
 }
@@ -150,7 +215,7 @@ fn changed(files: &[File], table: &File) -> Vec<Finding> {
             findings.push(table.finding(line, message));
         } else if count > limit {
             let message =
-                format!("{folder} has {count}, and {limit} are allowed: rewrite comments");
+                format!("{folder} has {count}, and {limit} are allowed: rewrite sentences");
             findings.push(table.finding(line, message));
             findings.extend(own);
         }
@@ -165,11 +230,11 @@ fn changed(files: &[File], table: &File) -> Vec<Finding> {
 }
 
 #[test]
-fn comments_that_must_be_read_twice_only_become_fewer() {
+fn sentences_that_must_be_read_twice_only_become_fewer() {
     let files = files();
     let table = files.iter().find(|file| file.path == TABLE).expect("the table is there");
     assert!(listed(table).all(|(.., count)| count > 0), "a line of {TABLE} with 0 is removed");
-    demand_none("comments are understood at the first reading", &changed(&files, table));
+    demand_none("sentences are understood at the first reading", &changed(&files, table));
 }
 
 /// The lines of a source file with findings.
@@ -195,6 +260,20 @@ fn phrases_of_comments_are_found_and_their_words_elsewhere_are_not() {
                 let a = \"// What \"; // What follows code is short.\n\
                 let b = \"\n// What \";\n/// ```\n/// // What is in examples.\n/// ```\n";
     assert_eq!(judged(good), [0; 0]);
+}
+
+#[test]
+fn phrases_of_documents_are_found_and_code_is_not() {
+    let judged = |text: &str| lines(&unclear(&File::new("docs/a.md", text)));
+    assert_eq!(judged("# What a worker is\n\nIt waits. What is left\ngoes on.\n"), [3]);
+    assert_eq!(judged("| a |\n|---|\n| The message says it | What it is |\n"), [3, 3]);
+    assert_eq!(judged("- It waits behind\n  it, too.\n> A page says so.\n"), [1, 2, 3]);
+    assert_eq!(judged("# What is it?\n| What waits for `a.b`, and why? | it |\n"), [0; 0]);
+    let good = "Copy `what says it`.\n\n```\nWhat says it, too.\n```\n\n    What says it\n";
+    assert_eq!(judged(good), [0; 0]);
+    assert_eq!(folder(&File::new("README.md", "")), Some("."));
+    assert_eq!(folder(&File::new("docs/design/a.md", "")), Some("docs/design"));
+    assert_eq!(folder(&File::new("crates/a/README.md", "")), None);
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn curve(f: &mut Findings, path: Path, rates: [f64; 6]) {
     }
 }
 
-/// The rates of an H200 behind PCIe 5 x16.
+/// The rates of an H200 at PCIe 5 x16.
 fn links() -> Findings {
     let mut f = empty();
     curve(&mut f, Path::Upload, [16.3, 35.0, 47.7, 53.3, 55.0, 55.5]);

@@ -98,7 +98,7 @@ pub(super) fn small_copy(run: &LintRun<'_>) -> Vec<Lint> {
     run.by_place(wanted).into_iter().filter(|ops| ops.len() >= SMALL_COUNT_MIN).map(lint).collect()
 }
 
-/// Small copies that wait behind bulk copies of another stream in the same direction (law A43).
+/// Small copies that wait for bulk copies of another stream in the same direction (law A43).
 ///
 /// Saved: for each copy, the time from when it was ready to its start. It is ready when it was
 /// enqueued and everything that it follows was done.
