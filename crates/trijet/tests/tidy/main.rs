@@ -12,6 +12,7 @@ mod english;
 mod faults;
 mod files;
 mod imports;
+mod names;
 mod paths;
 mod quotes;
 mod results;

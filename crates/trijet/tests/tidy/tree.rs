@@ -23,7 +23,8 @@ pub(crate) struct Node<'a> {
     /// The part of the file's code that it spans, its braces included.
     pub(crate) body: (usize, usize),
     parent: Option<usize>,
-    children: BTreeMap<&'a str, usize>,
+    /// The modules in it, and where they are declared.
+    pub(crate) children: BTreeMap<&'a str, (usize, usize)>,
     pub(crate) uses: Vec<Use<'a>>,
 }
 
@@ -167,7 +168,7 @@ impl<'a> Tree<'a> {
                     self.add_file(found, Some(outer), &folder)
                 }
             };
-            self.nodes[outer].children.insert(module.name, child);
+            self.nodes[outer].children.insert(module.name, (child, module.at));
         }
         for (at, _) in use_items(code) {
             let node = self.innermost(top, at);
@@ -197,10 +198,11 @@ impl<'a> Tree<'a> {
         let file = self.nodes[top].file;
         let mut found = top;
         loop {
-            let inner = self.nodes[found].children.values().copied().find(|&child| {
-                let node = &self.nodes[child];
-                node.file == file && node.body.0 < at && at < node.body.1
-            });
+            let inner =
+                self.nodes[found].children.values().map(|(child, _)| *child).find(|&child| {
+                    let node = &self.nodes[child];
+                    node.file == file && node.body.0 < at && at < node.body.1
+                });
             match inner {
                 Some(child) => found = child,
                 None => return found,
@@ -247,7 +249,7 @@ impl<'a> Tree<'a> {
         seen: &mut BTreeSet<(usize, String)>,
     ) -> Option<Target> {
         let node = &self.nodes[module];
-        let child = node.children.get(name).map(|child| Target::Module(*child));
+        let child = node.children.get(name).map(|(child, _)| Target::Module(*child));
         if child.is_some() && !is_last || !seen.insert((module, name.to_owned())) {
             return child;
         }
