@@ -21,8 +21,8 @@ use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
 use serde::Deserialize;
 use std::time::Instant;
-use trijet::Uses;
-use trijet::{Buffer, Device, Error, ErrorKind, Graph, LaunchConfig, Result, Stream, TimedEvent};
+use trijet::graph::Graph;
+use trijet::{Buffer, Device, Error, ErrorKind, LaunchConfig, Result, Stream, TimedEvent, Uses};
 
 /// The number of threads of a block, as in the bare chains.
 const THREADS: u32 = 32;

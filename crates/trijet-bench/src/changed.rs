@@ -10,10 +10,9 @@ use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
 use crate::stats::Samples;
 use std::time::Instant;
-use trijet::Uses;
-use trijet::graph::Recording;
+use trijet::graph::{Graph, Recording};
 use trijet::testing::WORK;
-use trijet::{Buffer, Device, Error, ErrorKind, Graph, Result, Stream};
+use trijet::{Buffer, Device, Error, ErrorKind, Result, Stream, Uses};
 
 /// The number of elements that each kernel writes.
 const LEN: usize = 256;

@@ -8,10 +8,10 @@ use crate::results::Results;
 use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
 use serde::Deserialize;
-use trijet::Uses;
+use trijet::graph::Graph;
 use trijet::kernels::dependent::{CONSUME, Trigger};
 use trijet::{
-    Buffer, Bytes, Device, Error, ErrorKind, Graph, LaunchConfig, Result, Stream, TimedEvent,
+    Buffer, Bytes, Device, Error, ErrorKind, LaunchConfig, Result, Stream, TimedEvent, Uses,
 };
 
 /// The number of threads of a block, and of blocks for each multiprocessor.

@@ -10,12 +10,11 @@ use crate::rounds::{Side, Value};
 use crate::setting::Setting;
 use crate::turns::record;
 use serde::Deserialize;
-use trijet::Uses;
+use trijet::graph::Graph;
 use trijet::kernels::gemm::{MATMUL, bf16, config, left, result, right};
 use trijet::testing::Prng;
 use trijet::{
-    Buffer, Device, Error, ErrorKind, Graph, LaunchConfig, Result, Stream, TimedEvent, View,
-    ViewMut,
+    Buffer, Device, Error, ErrorKind, LaunchConfig, Result, Stream, TimedEvent, Uses, View, ViewMut,
 };
 
 #[derive(Debug, Deserialize)]

@@ -16,9 +16,8 @@ use serde::Deserialize;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Instant;
-use trijet::Uses;
-use trijet::graph::Recording;
-use trijet::{Buffer, Bytes, Device, Error, ErrorKind, Graph, Result};
+use trijet::graph::{Graph, Recording};
+use trijet::{Buffer, Bytes, Device, Error, ErrorKind, Result, Uses};
 
 /// The workloads of a benchmark.
 #[derive(Debug, Deserialize)]

@@ -8,10 +8,9 @@ mod common;
 
 use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
-use trijet::Uses;
-use trijet::graph::Recording;
+use trijet::graph::{Graph, Recording};
 use trijet::kernels::{AFFINE_F32, AXPY};
-use trijet::{Buffer, Device, Graph, Result};
+use trijet::{Buffer, Device, Result, Uses};
 
 const N: usize = 30_011;
 const STEPS: usize = 9;

@@ -79,15 +79,19 @@ pub use base::ledger::SourceOrder;
 pub use base::units::{Bytes, Nanos};
 pub use device::driver::{Clock, DeviceInfo, Readiness};
 pub use device::{LaunchConfig, Occupancy};
-pub use graph::Graph;
 pub use heap::HeapMode;
 pub use launch::{Args, Kernel};
 pub use log::Trace;
-pub use memory::{
-    AsView, AsViewMut, Batch, Buffer, Element, PageableBuffer, PinnedBuffer, Scope, Uses, View,
-    ViewMut,
-};
-pub use pipeline::{Cancel, Pipeline, Report, Sink, Source};
+pub use memory::buffer::{AsView, AsViewMut, Buffer, Element, View, ViewMut};
+pub use memory::copy::Batch;
+pub use memory::pinned::{PageableBuffer, PinnedBuffer};
+pub use memory::scope::Scope;
+pub use memory::uses::Uses;
+pub use pipeline::describe::builder::Pipeline;
+pub use pipeline::describe::cancel::Cancel;
+pub use pipeline::describe::sink::Sink;
+pub use pipeline::describe::source::Source;
+pub use pipeline::report::Report;
 pub use stream::{
     Builder, Device, Event, HeapStats, MemoryStats, PoolChoice, Ready, Select, Signal, Stream,
     StreamOptions, Ticket, TimedEvent,

@@ -6,15 +6,14 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
-use trijet::Uses;
 use trijet::check::CheckOptions;
-use trijet::graph::Recording;
+use trijet::graph::{Graph, Recording};
 use trijet::kernels::{ArgBlock, Code, Cost, InOut, KernelSpec, Ptr, Shape, Tile, Twin};
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::testing::{Capture, CaptureMode, Prng, WORK};
 use trijet::{
-    Batch, Buffer, Device, ErrorKind, Graph, Kernel, LaunchConfig, PinnedBuffer, Result,
-    SourceOrder, Stream,
+    Batch, Buffer, Device, ErrorKind, Kernel, LaunchConfig, PinnedBuffer, Result, SourceOrder,
+    Stream, Uses,
 };
 
 const BUFFERS: usize = 4;

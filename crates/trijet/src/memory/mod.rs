@@ -7,8 +7,8 @@
 
 mod alloc;
 pub(crate) mod block;
-mod buffer;
-mod copy;
+pub(crate) mod buffer;
+pub(crate) mod copy;
 mod direct_work;
 mod discard;
 pub mod dlpack;
@@ -19,31 +19,27 @@ mod growing;
 mod heap;
 mod host_fn;
 mod manual;
-mod pinned;
+pub(crate) mod pinned;
 mod pool;
 mod red_zones;
-mod scope;
+pub(crate) mod scope;
 mod source;
 mod temporary;
 mod tiled;
 mod transfer;
 mod unlinked;
-mod uses;
+pub(crate) mod uses;
 mod words;
 
 pub use crate::device::driver::PoolAccess;
 pub use crate::stream::watched::{Damage, DamagePlace};
-pub(crate) use buffer::within;
-pub use buffer::{
-    AsView, AsViewMut, Buffer, Element, OnDevice, PageLocked, Pageable, View, ViewMut,
-};
-pub use copy::Batch;
+pub(crate) use buffer::{AsView, AsViewMut, Buffer, Element, View, ViewMut, within};
+pub use buffer::{OnDevice, PageLocked, Pageable};
 pub(crate) use element_kind::ElementKind;
 pub use growing::GrowingBuffer;
 pub use host_fn::{DeclaredMemory, Held, HostUse, Locked};
-pub use pinned::{OnHost, PageableBuffer, PinnedBuffer, ReadGuard, ReadReady, WriteGuard};
-pub use scope::Scope;
+pub(crate) use pinned::PinnedBuffer;
+pub use pinned::{OnHost, ReadGuard, ReadReady, WriteGuard};
 pub use tiled::{TiledView, TiledViewMut};
-pub(crate) use uses::UsedMemory;
-pub use uses::Uses;
+pub(crate) use uses::{UsedMemory, Uses};
 pub(crate) use words::HostWords;

@@ -11,20 +11,18 @@
 //! run has four steps, each in its file: `validate`, `allocate`, `drive` and `measure`.
 #![forbid(unsafe_code)]
 
-mod describe;
+pub(crate) mod describe;
 mod plan;
-mod report;
+pub(crate) mod report;
 mod run;
 
-pub use describe::builder::Pipeline;
-pub use describe::cancel::Cancel;
+pub(crate) use describe::cancel::Cancel;
 pub use describe::host_work::HostWork;
 pub use describe::progress::Progress;
 pub use describe::replay::{Replay, Replayed};
 pub use describe::rows::{rows_from_fn, rows_from_iter, rows_of, rows_to_fn};
 pub use describe::sharing::Sharing;
-pub use describe::sink::{ParallelSink, Sink};
-pub use describe::source::Source;
+pub use describe::sink::ParallelSink;
 pub use describe::stage::StageCx;
 pub use plan::calibrate::{Calibration, Copies};
 pub use plan::layout::Layout;
@@ -32,7 +30,7 @@ pub use plan::limits::Limits;
 pub use plan::schedule::Schedule;
 pub use plan::{Chunk, ChunkChoice, Plan};
 pub use report::advice::{Advice, Bound, Change};
-pub use report::{Cold, EngineReport, Report};
+pub use report::{Cold, EngineReport};
 pub use run::budget::Needs;
 pub use run::choose::Tried;
 pub use run::prepared::Prepared;

@@ -65,7 +65,6 @@ mod task_state;
 mod template;
 mod uses;
 
-pub use crate::kernels::{Max, Min, Reduction, Sum};
 pub use bound::{BoundProgram, Workers};
 pub use builder::{Task, TaskId};
 pub use data::{Data, HostPart, Reads, Writes};

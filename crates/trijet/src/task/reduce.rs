@@ -32,7 +32,7 @@ impl<T: Element> Data<T> {
     ///
     /// ```
     /// use trijet::kernels::AXPY;
-    /// use trijet::task::Sum;
+    /// use trijet::kernels::Sum;
     /// use trijet::{Device, Select};
     /// let device = Device::open(Select::Host(0))?;
     /// let tasks = device.tasks();

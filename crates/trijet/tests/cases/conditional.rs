@@ -1,9 +1,8 @@
 //! Operations that a graph performs on a condition: once, or as long as it holds.
 
-use trijet::Uses;
-use trijet::graph::Recording;
+use trijet::graph::{Graph, Recording};
 use trijet::kernels::{ArgBlock, Code, Cost, In, InOut, KernelSpec, Out, Shape, Tile, Twin};
-use trijet::{Buffer, Device, ErrorKind, Graph, Kernel, LaunchConfig, Result, Stream};
+use trijet::{Buffer, Device, ErrorKind, Kernel, LaunchConfig, Result, Stream, Uses};
 
 /// `above` tells whether the sum of squares exceeds a bound, and `scale` multiplies each element.
 const CODE: &str = r#"

@@ -3,11 +3,10 @@
 use super::words;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
-use trijet::Uses;
-use trijet::graph::Recording;
+use trijet::graph::{Graph, Recording};
 use trijet::kernels::{AXPY, FILL_U32};
 use trijet::testing::WORK;
-use trijet::{Buffer, Device, ErrorKind, Graph, PinnedBuffer, Result, Stream};
+use trijet::{Buffer, Device, ErrorKind, PinnedBuffer, Result, Stream, Uses};
 
 const LEN: usize = 3000;
 

@@ -4,12 +4,11 @@
 //! small matrices, for tools that slow launches down.
 
 use super::words;
-use trijet::Uses;
-use trijet::graph::Recording;
+use trijet::graph::{Graph, Recording};
 use trijet::kernels::multicast::{MATMUL, config, left, right};
 use trijet::kernels::{Code, Cost, In, KernelSpec, Out, Shape, Swizzle, Tile, Tiled, Tiling, Twin};
 use trijet::testing::Prng;
-use trijet::{Buffer, Device, ErrorKind, Graph, Kernel, LaunchConfig, Result, Stream, View};
+use trijet::{Buffer, Device, ErrorKind, Kernel, LaunchConfig, Result, Stream, Uses, View};
 
 /// The length of a case.
 struct Scale {

@@ -105,7 +105,7 @@ impl Training {
     }
 
     /// All of a step as one graph, of the first device.
-    fn record(&mut self, devices: &[Device]) -> Result<trijet::Graph> {
+    fn record(&mut self, devices: &[Device]) -> Result<trijet::graph::Graph> {
         let Self { weights, gradients } = self;
         devices[0].record(|g: &Recording| {
             let streams = devices.iter().map(|device| g.stream_on(device));
@@ -115,7 +115,7 @@ impl Training {
         })
     }
 
-    fn launch(&mut self, stream: &Stream, graph: &mut trijet::Graph) -> Result<()> {
+    fn launch(&mut self, stream: &Stream, graph: &mut trijet::graph::Graph) -> Result<()> {
         let weights = self.weights.iter_mut().flatten();
         let all = weights.fold(Uses::new(), |all, layer| all.write(layer.view_mut()));
         stream.launch_graph(graph, self.gradients.arguments(all))

@@ -1,14 +1,14 @@
 //! Launches of graphs, and other calls of a host device with several operations, together with the
 //! default streams.
 
-use trijet::Uses;
 use trijet::check::CheckOptions;
 use trijet::explore::{Strategy, explore};
+use trijet::graph::Graph;
 use trijet::kernels::FILL_U32;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::{Capture, CaptureMode, Captured};
 use trijet::{
-    Batch, Buffer, Device, Graph, PinnedBuffer, Result, SourceOrder, Stream, StreamOptions,
+    Batch, Buffer, Device, PinnedBuffer, Result, SourceOrder, Stream, StreamOptions, Uses,
 };
 
 /// A kind of stream. The two streams of a pair are two blocking streams, but one default stream.

@@ -5,9 +5,9 @@ use crate::{demand_clean, device};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use trijet::kernels::AXPY;
+use trijet::kernels::{AXPY, Max, Min, Reduction, Sum};
 use trijet::sim::Order;
-use trijet::task::{Explanation, Hazard, KeptBy, Max, Min, Reduction, Sum, TaskOptions, Tasks};
+use trijet::task::{Explanation, Hazard, KeptBy, TaskOptions, Tasks};
 use trijet::trace::OpKind;
 use trijet::{Device, Element, Result};
 

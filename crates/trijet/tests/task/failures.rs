@@ -2,8 +2,9 @@
 //! do.
 
 use crate::device;
+use trijet::kernels::Sum;
 use trijet::sim::Order;
-use trijet::task::{Data, Sum, TaskOptions, Tasks};
+use trijet::task::{Data, TaskOptions, Tasks};
 use trijet::{AsViewMut, Error, ErrorKind, Result};
 
 fn broken() -> Error {

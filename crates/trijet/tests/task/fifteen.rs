@@ -5,9 +5,9 @@ use crate::programs::{compare, draw};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::thread;
-use trijet::kernels::AXPY;
+use trijet::kernels::{AXPY, Sum};
 use trijet::sim::{HostConfig, Order};
-use trijet::task::{Data, Hazard, Sum, TaskOptions, Tasks};
+use trijet::task::{Data, Hazard, TaskOptions, Tasks};
 use trijet::{Bytes, Device, Error, ErrorKind, HeapMode, Result};
 
 const LEN: usize = 64;

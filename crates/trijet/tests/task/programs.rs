@@ -1,9 +1,9 @@
 //! Random programs of tasks, and their result one after another.
 
 use std::ops::Range;
-use trijet::kernels::AXPY;
+use trijet::kernels::{AXPY, Max, Sum};
 use trijet::memory::PageLocked;
-use trijet::task::{Data, Max, Sum, TaskCounts, TaskId, TaskOptions, Tasks, Workers};
+use trijet::task::{Data, TaskCounts, TaskId, TaskOptions, Tasks, Workers};
 use trijet::testing::Prng;
 use trijet::workers::programs::vectors::{self, VECTORS};
 use trijet::workers::{Policy, RunOptions};

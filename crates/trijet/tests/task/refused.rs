@@ -3,9 +3,10 @@
 use crate::{PATIENCE, device};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::spawn;
+use trijet::kernels::Sum;
 use trijet::memory::PageLocked;
 use trijet::sim::{HostConfig, Order};
-use trijet::task::{Data, Sum, TaskId, TaskOptions, Tasks, Workers};
+use trijet::task::{Data, TaskId, TaskOptions, Tasks, Workers};
 use trijet::workers::RunOptions;
 use trijet::workers::programs::vectors::{self, VECTORS};
 use trijet::{Device, ErrorKind, Result};

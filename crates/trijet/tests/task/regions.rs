@@ -4,9 +4,9 @@
 use crate::demand_clean;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
-use trijet::kernels::AXPY;
+use trijet::kernels::{AXPY, Sum};
 use trijet::sim::Order;
-use trijet::task::{Data, Sum, TaskCounts, TaskOptions, Tasks};
+use trijet::task::{Data, TaskCounts, TaskOptions, Tasks};
 use trijet::{Device, Error, ErrorKind, Result};
 
 const LEN: usize = 32;

@@ -2,9 +2,9 @@
 //! them.
 
 use crate::{demand_clean, device, devices};
-use trijet::kernels::InOut;
+use trijet::kernels::{InOut, Sum};
 use trijet::sim::Order;
-use trijet::task::{Data, Explanation, KeptBy, Sum, TaskId, TaskOptions, Tasks, Workers};
+use trijet::task::{Data, Explanation, KeptBy, TaskId, TaskOptions, Tasks, Workers};
 use trijet::workers::programs::vectors::{self, VECTORS};
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, RunOptions};
 use trijet::{ErrorKind, Result};

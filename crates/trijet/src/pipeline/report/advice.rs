@@ -275,8 +275,9 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pipeline::describe::builder::Pipeline;
     use crate::pipeline::report::EngineReport;
-    use crate::pipeline::{Pipeline, rows_of};
+    use crate::pipeline::rows_of;
     use crate::stream::{Device, Select};
 
     const WORK: EngineWork =

@@ -3,9 +3,8 @@
 use super::super::held::{Held, WRITTEN};
 use super::super::rows as row;
 use super::verb::{Call, Verb, call};
-use trijet::Uses;
-use trijet::graph::Recording;
-use trijet::{Graph, Result};
+use trijet::graph::{Graph, Recording};
+use trijet::{Result, Uses};
 
 /// A graph that fills `x`.
 fn graph(held: &mut Held, value: u8) -> Result<Graph> {

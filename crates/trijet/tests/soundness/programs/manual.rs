@@ -16,9 +16,9 @@ use super::memory::{BLEND, Cell, PANIC, Part, STIR, blend, compare, mix};
 use super::world::Setup;
 use std::fmt::Write as _;
 use std::ops::Range;
-use trijet::Uses;
+use trijet::graph::Graph;
 use trijet::testing::Prng;
-use trijet::{Buffer, Device, Event, Graph, Readiness, Stream, StreamOptions};
+use trijet::{Buffer, Device, Event, Readiness, Stream, StreamOptions, Uses};
 
 const LEN: usize = 16;
 const BUFFERS: usize = 3;

@@ -7,10 +7,9 @@ use super::world::World;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use trijet::kernels::{Max, Min, Sum};
 use trijet::memory::{OnDevice, PageLocked};
-use trijet::task::{
-    Data, Max, Min, Reads, Reduces, Sum, Task as Builder, TaskId, TaskUses, Tasks, Writes,
-};
+use trijet::task::{Data, Reads, Reduces, Task as Builder, TaskId, TaskUses, Tasks, Writes};
 use trijet::{AsViewMut, ErrorKind, Result, Stream, View, ViewMut};
 
 /// Uses of the forms of tasks.

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use trijet::check::CheckOptions;
 use trijet::comm::Communicator;
+use trijet::graph::Graph;
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::task::{TaskOptions, Tasks};
 use trijet::testing::Prng;
-use trijet::{Buffer, Bytes, Device, Event, Graph, PoolChoice, Result, Stream, StreamOptions};
+use trijet::{Buffer, Bytes, Device, Event, PoolChoice, Result, Stream, StreamOptions};
 
 /// The memory of a device.
 pub(super) const MEMORY: u64 = 64 << 20;
