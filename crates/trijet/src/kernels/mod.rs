@@ -18,7 +18,7 @@ mod affine;
 mod axpy;
 
 pub mod cluster;
-pub mod combine;
+pub(crate) mod combine;
 pub mod dependent;
 mod elementwise;
 mod fill;

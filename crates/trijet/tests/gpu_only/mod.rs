@@ -21,13 +21,14 @@ mod times;
 mod workers;
 
 use crate::cases::words;
+use std::any::type_name;
 use std::path::Path;
 use std::process::Command;
 use trijet::kernels::gemm::{self, bf16};
 use trijet::kernels::median::{Edges, MedianPixel, Rows, Window, median};
 use trijet::kernels::{
     AFFINE_F32, AFFINE_U8, AFFINE_U16, AXPY, Code, Dynamic, FILL_F32, FILL_U8, FILL_U32,
-    KernelSpec, Shape, cluster, dependent, warp_specialized,
+    KernelSpec, Max, Min, Reduction, Shape, Sum, cluster, dependent, warp_specialized,
 };
 use trijet::testing::{MIX, Prng, WORK};
 use trijet::{
@@ -96,23 +97,26 @@ fn the_elementwise_kernels_equal_their_twins() {
 
 #[test]
 fn sums_minima_and_maxima_equal_their_twins() {
-    use trijet::kernels::combine::*;
-    macro_rules! each {
-        ($a:ident $b:ident $len:ident: $($type:ty, $($kernel:ident)*;)*) => {$({
-            let (x, y) = (cast::<$type>(&$a, $len), cast::<$type>(&$b, $len));
-            $(same(stringify!($kernel), &x, &y, &|s, x, y| s.launch(&$kernel, (x, y)));)*
-        })*};
+    fn each<T: Element>(a: &[u64], b: &[u64], len: usize)
+    where
+        Sum: Reduction<T>,
+        Min: Reduction<T>,
+        Max: Reduction<T>,
+    {
+        let (x, y) = (cast::<T>(a, len), cast::<T>(b, len));
+        let of = type_name::<T>();
+        same(&format!("sums of {of}"), &x, &y, &|s, x, y| Sum::combine(s, x, y));
+        same(&format!("minima of {of}"), &x, &y, &|s, x, y| Min::combine(s, x, y));
+        same(&format!("maxima of {of}"), &x, &y, &|s, x, y| Max::combine(s, x, y));
     }
     for (seed, len) in [(1, 1), (2, 255), (3, 100_003)] {
         let (a, b) = (words(seed, len), words(seed + 100, len));
-        each! { a b len:
-            f32, SUM_F32 MIN_F32 MAX_F32;
-            i32, SUM_I32 MIN_I32 MAX_I32;
-            u32, SUM_U32 MIN_U32 MAX_U32;
-            i64, SUM_I64 MIN_I64 MAX_I64;
-            u64, SUM_U64 MIN_U64 MAX_U64;
-            bf16, SUM_BF16 MIN_BF16 MAX_BF16;
-        }
+        each::<f32>(&a, &b, len);
+        each::<i32>(&a, &b, len);
+        each::<u32>(&a, &b, len);
+        each::<i64>(&a, &b, len);
+        each::<u64>(&a, &b, len);
+        each::<bf16>(&a, &b, len);
     }
 }
 
@@ -120,25 +124,31 @@ fn sums_minima_and_maxima_equal_their_twins() {
 #[test]
 fn minima_and_maxima_follow_the_rule_on_a_gpu() -> Result<()> {
     use crate::collectives::rule::{OF_BF16, OF_F32};
-    use trijet::kernels::combine::{MAX_BF16, MAX_F32, MIN_BF16, MIN_F32};
-    macro_rules! each {
-        ($table:ident $of:path: $($kernel:ident $number:literal)*) => {$(
-            for (x, y) in [(0, 1), (1, 0)] {
-                // Long enough for the path with eight elements at a time, and for the rest after
-                // it.
-                let column = |number: usize| {
-                    let all = $table.iter().cycle().take(1001);
-                    all.map(|rule| $of(rule[number])).collect::<Vec<_>>()
-                };
-                let found = on(&cuda(), &column(x), &column(y), &|s, x, y| s.launch(&$kernel, (x, y)))?;
-                let right = column($number);
-                assert!(found == bytemuck::cast_slice::<_, u8>(&right), stringify!($kernel));
-            }
-        )*};
+    fn each<T: Element, R: Reduction<T>>(
+        column: impl Fn(usize) -> Vec<T>,
+        number: usize,
+    ) -> Result<()> {
+        for (x, y) in [(0, 1), (1, 0)] {
+            let found = on(&cuda(), &column(x), &column(y), &|s, x, y| R::combine(s, x, y))?;
+            let right = column(number);
+            let what = || format!("{} of {}", type_name::<R>(), type_name::<T>());
+            assert!(found == bytemuck::cast_slice::<_, u8>(&right), "{}", what());
+        }
+        Ok(())
     }
-    each! { OF_F32 f32::from_bits: MIN_F32 2 MAX_F32 3 }
-    each! { OF_BF16 bf16::from_bits: MIN_BF16 2 MAX_BF16 3 }
-    Ok(())
+    // Long enough for the path with eight elements at a time, and for the rest after it.
+    let f32s = |number: usize| {
+        let all = OF_F32.iter().cycle().take(1001);
+        all.map(|rule| f32::from_bits(rule[number])).collect::<Vec<_>>()
+    };
+    let bf16s = |number: usize| {
+        let all = OF_BF16.iter().cycle().take(1001);
+        all.map(|rule| bf16::from_bits(rule[number])).collect::<Vec<_>>()
+    };
+    each::<_, Min>(f32s, 2)?;
+    each::<_, Max>(f32s, 3)?;
+    each::<_, Min>(bf16s, 2)?;
+    each::<_, Max>(bf16s, 3)
 }
 
 #[test]

@@ -12,9 +12,6 @@ use half::bf16;
 /// The device code, generated from `combine.cu`.
 pub(crate) const PTX: &str = include_str!("combine.ptx");
 
-/// A kernel that combines the elements of one span into the elements of another.
-pub type Combine<T> = Kernel<(In<T>, InOut<T>)>;
-
 fn sum<T: host::Combinable + bytemuck::Pod>(tile: &mut Tile<'_>) {
     let y = tile.write::<T>(2);
     host::sum(tile_input(tile, 0, y.len()), y);
@@ -33,7 +30,7 @@ fn max<T: host::Combinable + bytemuck::Pod>(tile: &mut Tile<'_>) {
 macro_rules! kernels {
     ($per_thread:literal: $($name:ident $entry:literal $type:ty, $twin:ident;)*) => {$(
         #[doc = concat!("`", $entry, "` over elements of `", stringify!($type), "`. Its arguments are `(&x, &mut y)`, of equal lengths.")]
-        pub static $name: Combine<$type> =
+        pub(crate) static $name: Kernel<(In<$type>, InOut<$type>)> =
             // SAFETY: the entry takes (const T*, u64, T*, u64) for the `T` of its name, and stays
             // within both lengths.
             unsafe {

@@ -5,7 +5,7 @@ use super::super::rows as row;
 use super::verb::{Call, Verb, block_on, call};
 use trijet::kernels::dependent::{self, Trigger};
 use trijet::kernels::median::{Rows, load, median};
-use trijet::kernels::{AFFINE_U8, combine};
+use trijet::kernels::{AFFINE_U8, FILL_U16};
 use trijet::{Batch, Buffer, LaunchConfig, PinnedBuffer, Result, SourceOrder};
 
 /// Drops a value in the context.
@@ -71,14 +71,14 @@ pub(super) const VERBS: &[Verb] = &[
     })
     .leaves(BEFORE, [BEFORE[1], BEFORE[1], BEFORE[2]]),
     Verb::new("median::load", row::DEVICE, |_| call(|h, _| load::<u8>(&h.device, 1))),
-    Verb::new("Device::load", row::DEVICE, |_| call(|h, _| h.device.load(&combine::SUM_F32))),
+    Verb::new("Device::load", row::DEVICE, |_| call(|h, _| h.device.load(&FILL_U16))),
     Verb::new("Device::parameters", row::DEVICE, |_| {
-        call(|h, _| h.device.parameters(&combine::SUM_F32).map(drop))
+        call(|h, _| h.device.parameters(&FILL_U16).map(drop))
     }),
     Verb::new("Device::occupancy", row::DEVICE, |_| {
         call(|h, _| {
             let config = LaunchConfig::over(LEN, 64)?;
-            h.device.occupancy(&combine::SUM_F32, &config).map(drop)
+            h.device.occupancy(&FILL_U16, &config).map(drop)
         })
     }),
     Verb::new("Stream::upload", row::WAITS, |_| call(|_, s| s.upload(&[1_u8; LEN]).map(drop))),
