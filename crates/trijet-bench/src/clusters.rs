@@ -6,7 +6,7 @@ use crate::results::Results;
 use crate::rounds::{Side, Value};
 use crate::setting::Setting;
 use crate::turns::record;
-use trijet::kernels::cluster::{MATMUL, config};
+use trijet::testing::cluster::{MATMUL, config};
 use trijet::{Buffer, Device, Error, ErrorKind, Event, Result, Stream, TimedEvent};
 
 /// The number of rows and of columns of each result. It gives eight blocks, so that two kernels

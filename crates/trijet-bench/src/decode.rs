@@ -9,7 +9,7 @@ use crate::rounds::{Side, Value, round, warm_up};
 use crate::setting::Setting;
 use serde::Deserialize;
 use trijet::graph::Graph;
-use trijet::kernels::dependent::{CONSUME, Trigger};
+use trijet::testing::dependent::{CONSUME, Trigger};
 use trijet::{
     Buffer, Bytes, Device, Error, ErrorKind, LaunchConfig, Result, Stream, TimedEvent, Uses,
 };

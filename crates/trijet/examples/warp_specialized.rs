@@ -10,8 +10,8 @@ mod common;
 use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
 use trijet::Device;
-use trijet::kernels::warp_specialized::{ADD, TILE, config};
 use trijet::staged::Staged;
+use trijet::testing::warp_specialized::{ADD, TILE, config};
 
 const BATCHES: usize = 60;
 fn len(batch: usize) -> usize {

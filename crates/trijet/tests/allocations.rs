@@ -6,8 +6,8 @@ use std::cell::Cell;
 use std::sync::Once;
 use trijet::Uses;
 use trijet::kernels::AXPY;
-use trijet::kernels::multicast::{MATMUL, config, left, right};
 use trijet::pipeline::{Schedule, Sharing};
+use trijet::testing::multicast::{MATMUL, config, left, right};
 use trijet::{Buffer, Bytes, Device, PinnedBuffer, Pipeline, Result, Select, Stream};
 
 /// More operations than fill every ring: a stream keeps 64 events, and there are 8 streams.

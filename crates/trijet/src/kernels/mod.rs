@@ -17,18 +17,18 @@
 mod affine;
 mod axpy;
 
-pub mod cluster;
+pub(crate) mod cluster;
 pub(crate) mod combine;
-pub mod dependent;
+pub(crate) mod dependent;
 mod elementwise;
 mod fill;
 pub mod gemm;
 pub mod median;
 pub(crate) mod mix;
-pub mod multicast;
+pub(crate) mod multicast;
 mod reduction;
 pub(crate) mod tag;
-pub mod warp_specialized;
+pub(crate) mod warp_specialized;
 pub(crate) mod work;
 
 pub use affine::{AFFINE_F32, AFFINE_U8, AFFINE_U16};

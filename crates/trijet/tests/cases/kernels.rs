@@ -6,9 +6,9 @@
 
 use super::words;
 use std::fmt::Debug;
-use trijet::kernels::dependent::{CONSUME, PRODUCE, Trigger};
-use trijet::kernels::{cluster, warp_specialized};
 use trijet::testing::Prng;
+use trijet::testing::dependent::{CONSUME, PRODUCE, Trigger};
+use trijet::testing::{cluster, warp_specialized};
 use trijet::{Buffer, Device, ErrorKind, Kernel, LaunchConfig, Result, Stream};
 
 /// The length of a case.

@@ -5,9 +5,9 @@
 
 use super::words;
 use trijet::graph::{Graph, Recording};
-use trijet::kernels::multicast::{MATMUL, config, left, right};
 use trijet::kernels::{Code, Cost, In, KernelSpec, Out, Shape, Swizzle, Tile, Tiled, Tiling, Twin};
 use trijet::testing::Prng;
+use trijet::testing::multicast::{MATMUL, config, left, right};
 use trijet::{Buffer, Device, ErrorKind, Kernel, LaunchConfig, Result, Stream, Uses, View};
 
 /// The length of a case.

@@ -28,9 +28,9 @@ use trijet::kernels::gemm::{self, bf16};
 use trijet::kernels::median::{Edges, MedianPixel, Rows, Window, median};
 use trijet::kernels::{
     AFFINE_F32, AFFINE_U8, AFFINE_U16, AXPY, Code, Dynamic, FILL_F32, FILL_U8, FILL_U32,
-    KernelSpec, Max, Min, Reduction, Shape, Sum, cluster, dependent, warp_specialized,
+    KernelSpec, Max, Min, Reduction, Shape, Sum,
 };
-use trijet::testing::{MIX, Prng, WORK};
+use trijet::testing::{MIX, Prng, WORK, cluster, dependent, warp_specialized};
 use trijet::{
     Args, Device, Element, ErrorKind, Kernel, LaunchConfig, Result, Select, Stream, View, ViewMut,
 };

@@ -3,12 +3,12 @@
 
 use crate::{SCHEDULES, simulated, threads};
 use std::fmt::Debug;
-use trijet::kernels::dependent::{CONSUME, Trigger};
 use trijet::kernels::gemm::{self, bf16};
-use trijet::kernels::{cluster, warp_specialized};
 use trijet::pipeline::{HostWork, StageCx, rows_of};
 use trijet::sim::Order;
 use trijet::testing::Prng;
+use trijet::testing::dependent::{CONSUME, Trigger};
+use trijet::testing::{cluster, warp_specialized};
 use trijet::{Buffer, Bytes, Device, Element, LaunchConfig, Pipeline, Result, View, ViewMut};
 
 /// Elements of a row: no multiple of the 4 elements that a bulk copy moves.

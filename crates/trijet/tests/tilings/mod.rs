@@ -4,8 +4,8 @@ use crate::raw_driver::Driver;
 use std::ffi::c_int;
 use std::path::Path;
 use trijet::Uses;
-use trijet::kernels::multicast::{MATMUL, config, left, right};
 use trijet::kernels::{Code, InOut, KernelSpec, Shape, Swizzle, Tiled, Tiling};
+use trijet::testing::multicast::{MATMUL, config, left, right};
 use trijet::{Buffer, Device, Kernel, LaunchConfig, Result};
 
 /// The words of an encoded tiling, as the driver of empty functions writes them.

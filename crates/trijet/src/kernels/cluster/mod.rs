@@ -27,7 +27,7 @@ const COLUMNS: u64 = 64;
 /// rows.
 ///
 /// ```
-/// use trijet::kernels::cluster;
+/// use trijet::testing::cluster;
 /// let config = cluster::config(100, 65, 4);
 /// assert_eq!((config.grid, config.cluster), ([8, 2, 1], [4, 1, 1]));
 /// ```
@@ -104,7 +104,7 @@ fn cost(args: &ArgBlock) -> Cost {
 /// after every operation. [`config`] makes its configurations.
 ///
 /// ```
-/// use trijet::kernels::cluster::{MATMUL, config};
+/// use trijet::testing::cluster::{MATMUL, config};
 /// use trijet::{Device, Select};
 /// let device = Device::open(Select::Host(0))?;
 /// let s = device.stream()?;

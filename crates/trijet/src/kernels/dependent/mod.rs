@@ -69,7 +69,7 @@ pub static PRODUCE: Kernel<(u32, u32, Trigger, Out<u32>)> = {
 /// &mut y)`; `x` and `y` have equal lengths. Any one-dimensional grid of blocks is valid.
 ///
 /// ```
-/// use trijet::kernels::dependent::{CONSUME, PRODUCE, Trigger};
+/// use trijet::testing::dependent::{CONSUME, PRODUCE, Trigger};
 /// use trijet::{Device, LaunchConfig, Select};
 /// let device = Device::open(Select::Host(0))?;
 /// let s = device.stream()?;

@@ -52,7 +52,7 @@ pub fn right(w: View<'_, f32>, sides: [usize; 2], pitch: usize) -> Result<TiledV
 /// cluster continues with the next part.
 ///
 /// ```
-/// use trijet::kernels::multicast;
+/// use trijet::testing::multicast;
 /// let config = multicast::config(100, 65, 2);
 /// assert_eq!((config.grid, config.cluster), ([16, 1, 1], [2, 1, 1]));
 /// ```
@@ -134,7 +134,7 @@ fn cost(args: &ArgBlock) -> Cost {
 /// configurations.
 ///
 /// ```
-/// use trijet::kernels::multicast::{MATMUL, config, left, right};
+/// use trijet::testing::multicast::{MATMUL, config, left, right};
 /// use trijet::{Device, Select};
 /// let device = Device::open(Select::Host(0))?;
 /// let s = device.stream()?;

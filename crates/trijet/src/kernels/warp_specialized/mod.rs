@@ -29,7 +29,7 @@ pub const TILE: usize = 1024;
 /// number of multiprocessors.
 ///
 /// ```
-/// use trijet::kernels::warp_specialized;
+/// use trijet::testing::warp_specialized;
 /// assert_eq!(warp_specialized::config(1025, 132).grid, [2, 1, 1]);
 /// assert_eq!(warp_specialized::config(1 << 20, 132).grid, [132, 1, 1]);
 /// assert_eq!(warp_specialized::config(0, 132).grid, [0, 1, 1], "it launches nothing");
@@ -58,7 +58,7 @@ fn check_shape(_: &ArgBlock, config: &LaunchConfig) -> Result<(), String> {
 /// lengths and may begin at any element. [`config`] makes its configurations.
 ///
 /// ```
-/// use trijet::kernels::warp_specialized::{ADD, config};
+/// use trijet::testing::warp_specialized::{ADD, config};
 /// use trijet::{Device, Select};
 /// let device = Device::open(Select::Host(0))?;
 /// let s = device.stream()?;

@@ -3,9 +3,9 @@
 use super::super::held::{BEFORE, Held, LEN, WRITTEN};
 use super::super::rows as row;
 use super::verb::{Call, Verb, block_on, call};
-use trijet::kernels::dependent::{self, Trigger};
 use trijet::kernels::median::{Rows, load, median};
 use trijet::kernels::{AFFINE_U8, FILL_U16};
+use trijet::testing::dependent::{self, Trigger};
 use trijet::{Batch, Buffer, LaunchConfig, PinnedBuffer, Result, SourceOrder};
 
 /// Drops a value in the context.
