@@ -366,15 +366,6 @@ impl Report {
         self.summary = Some(summary);
     }
 
-    /// Sets the reader of the report, which determines the advice. The default is the author of the
-    /// program.
-    #[must_use]
-    pub fn for_audience(mut self, audience: Audience) -> Self {
-        self.audience = audience;
-        self.judge();
-        self
-    }
-
     /// The time in which an engine was busy.
     fn busy(&self, name: &str) -> Nanos {
         self.engine(name).map_or(Nanos(0), |engine| engine.busy)

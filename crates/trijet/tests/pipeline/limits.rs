@@ -153,10 +153,8 @@ fn advice_that_is_followed_saves_at_least_its_time() {
     }
 }
 
-/// A pipeline that knows its reader sums its trace up once, and says the same. The lines of the
-/// program come back for its author.
 #[test]
-fn a_report_is_the_same_whether_its_reader_is_known_before_the_run_or_after_it() {
+fn a_report_names_lines_of_the_program_for_its_author_only() {
     let device = simulated(Order::Greedy);
     let run = |audience| {
         let x = device.pinned::<u32>(64 * ROW).expect("memory");
@@ -172,18 +170,12 @@ fn a_report_is_the_same_whether_its_reader_is_known_before_the_run_or_after_it()
             .expect("a run without faults")
     };
     let (author, user) = (run(Audience::Author), run(Audience::User));
-    let after = author.clone().for_audience(Audience::User);
     // The time before the first chunk is not modelled.
     let text = |report: &Report| report.to_string().split("cold: ").next().map(str::to_owned);
-    assert_eq!(text(&user), text(&after));
     assert_ne!(text(&user), text(&author));
     let sites = |report: &Report| report.timeline().iter().filter(|op| op.site.is_some()).count();
     assert!(sites(&author) > 0);
-    assert_eq!((sites(&user), sites(&after)), (0, 0));
-    let back = after.for_audience(Audience::Author);
-    assert_eq!((back.to_string(), sites(&back)), (author.to_string(), sites(&author)));
-    let drawn = |report: &Report| format!("{:?}", report.timeline());
-    assert_eq!(drawn(&back), drawn(&author));
+    assert_eq!(sites(&user), 0);
 }
 
 #[test]

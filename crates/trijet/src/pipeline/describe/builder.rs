@@ -426,9 +426,8 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Sets the reader of the report, as
-    /// [`Report::for_audience`](crate::pipeline::Report::for_audience) does afterwards. A trace of
-    /// many chunks is then summed up once.
+    /// Sets the reader of the report, which determines the advice, and whether the timeline names
+    /// lines of the program. The default is the author of the program.
     #[must_use]
     pub fn audience(mut self, audience: Audience) -> Self {
         self.settings.audience = audience;

@@ -301,8 +301,8 @@ mod tests {
         let device = Device::open(Select::Host(0)).expect("a host device");
         let mut results: Vec<u8> = Vec::new();
         let pipeline = Pipeline::on(&device).source(rows_of(vec![0_u8; 80], 10));
-        let report = pipeline.sink(&mut results).run().expect("the pipeline runs");
-        let mut report = report.for_audience(Audience::User);
+        let pipeline = pipeline.audience(Audience::User).sink(&mut results);
+        let mut report = pipeline.run().expect("the pipeline runs");
         let busy = Nanos(sync);
         report.engines =
             vec![EngineReport { name: "sync", busy, isolated: None, contention: None }];
