@@ -5,7 +5,7 @@ mod common;
 use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
 use trijet::graph::Recording;
-use trijet::kernels::{AFFINE_F32, Code, Cost, In, KernelSpec, Out, Shape, Tile, Twin};
+use trijet::kernels::{AFFINE_F32, Code, Cost, KernelSpec, Read, Shape, Tile, Twin, Write};
 use trijet::{Buffer, Device, Kernel, LaunchConfig, Result, Uses};
 
 const N: usize = 3000;
@@ -13,7 +13,7 @@ const CODE: &str = r#"typedef unsigned long long u64;
 extern "C" __global__ void is_large(const float* x, u64 n, unsigned* y, u64 m) {
     float sum = 0; for (u64 i = 0; i < n; i++) sum += x[i] * x[i];
     for (u64 i = 0; i < m; i++) y[i] = sum > 1e6; }"#;
-static IS_LARGE: Kernel<(In<f32>, Out<u32>)> = {
+static IS_LARGE: Kernel<(Read<f32>, Write<u32>)> = {
     let run: fn(&mut Tile<'_>) = |tile| {
         tile.write::<u32>(2).fill(u32::from(norm(tile.read::<f32>(0)) > 1e6));
     };

@@ -7,7 +7,7 @@ mod common;
 
 use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
-use trijet::kernels::{Code, Cost, InOut, KernelSpec, Ptr, Shape, Twin};
+use trijet::kernels::{Code, Cost, KernelSpec, Ptr, Shape, Twin, Update};
 use trijet::{Device, ErrorKind, Kernel, LaunchConfig};
 
 const CODE: &str = r#"extern "C" __global__ void square(float* y, unsigned long long n) {
@@ -24,14 +24,14 @@ const TWIN: Twin = Twin {
     cost: |args| Cost { bytes: 2 * args.spans()[0].bytes(), ops: 0 },
 };
 
-static SQUARE: Kernel<(InOut<f32>,)> = {
+static SQUARE: Kernel<(Update<f32>,)> = {
     let shape = Shape::Elements { per_thread: 1 };
     let spec = KernelSpec::new("square", Code::source(CODE), shape);
     // SAFETY: `square` takes (float*, u64) and updates y[..n].
     unsafe { Kernel::declare(spec.twin(TWIN)) }
 };
 
-static ADD: Kernel<(Ptr<InOut<f32>>, i32, f32)> = {
+static ADD: Kernel<(Ptr<Update<f32>>, i32, f32)> = {
     let spec = KernelSpec::new("add", Code::source(CODE), Shape::Given(|_, _| Ok(())));
     let spec = spec.check(|args| match u64::try_from(args.scalar::<i32>(1)) {
         Ok(n) if n <= args.spans()[0].elements => Ok(()),

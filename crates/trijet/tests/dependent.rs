@@ -1,13 +1,13 @@
 //! The twin sees which launches are dependent ones.
 
 use trijet::Uses;
-use trijet::kernels::{ArgBlock, Code, Cost, KernelSpec, Out, Ptr, Shape, Tile, Twin};
+use trijet::kernels::{ArgBlock, Code, Cost, KernelSpec, Ptr, Shape, Tile, Twin, Write};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Buffer, Device, Kernel, LaunchConfig, Result, Stream};
 
 /// A kernel that waits for the one before it. Its twin writes whether the launch was a dependent
 /// one.
-static TELLS: Kernel<(Ptr<Out<u32>>,)> = {
+static TELLS: Kernel<(Ptr<Write<u32>>,)> = {
     const PTX: &str = ".version 8.0\n.target sm_90\n.address_size 64\n\
         .visible .entry tells(.param .u64 words)\n{\n    griddepcontrol.wait;\n    ret;\n}\n";
     let run: fn(&mut Tile<'_>) = |tile| {

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 use trijet::check::CheckOptions;
 use trijet::graph::{Graph, Recording};
-use trijet::kernels::{ArgBlock, Code, Cost, InOut, KernelSpec, Ptr, Shape, Tile, Twin};
+use trijet::kernels::{ArgBlock, Code, Cost, KernelSpec, Ptr, Shape, Tile, Twin, Update};
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::testing::{Capture, CaptureMode, Prng, WORK};
 use trijet::{
@@ -86,7 +86,7 @@ impl Op {
 }
 
 /// Waits for the kernel before it, then adds one to each word.
-static ADD_ONE: Kernel<(Ptr<InOut<u32>>,)> = {
+static ADD_ONE: Kernel<(Ptr<Update<u32>>,)> = {
     const PTX: &str = ".version 8.0\n.target sm_90\n.address_size 64\n\
         .visible .entry add_one(.param .u64 words)\n{\n    griddepcontrol.wait;\n    ret;\n}\n";
     let run: fn(&mut Tile<'_>) = |tile| {
@@ -100,7 +100,7 @@ static ADD_ONE: Kernel<(Ptr<InOut<u32>>,)> = {
 };
 
 /// Halves a word four times.
-static LOWER: Kernel<(Ptr<InOut<u32>>,)> = {
+static LOWER: Kernel<(Ptr<Update<u32>>,)> = {
     let run: fn(&mut Tile<'_>) = |tile| {
         tile.write::<u32>(0).iter_mut().for_each(|word| *word >>= 4);
     };

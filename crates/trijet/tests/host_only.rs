@@ -10,7 +10,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use trijet::explore::{Exploration, Strategy, explore, replay};
-use trijet::kernels::{Code, Cost, InOut, KernelSpec, Shape, Tile, Twin};
+use trijet::kernels::{Code, Cost, KernelSpec, Shape, Tile, Twin, Update};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::{MIX, WORK};
 use trijet::{Bytes, Device, Error, ErrorKind, Kernel, PinnedBuffer, Readiness, Result, Select};
@@ -143,11 +143,11 @@ const fn spec(name: &'static str, twin: Option<Twin>) -> KernelSpec {
     }
 }
 
-static GPU_ONLY: Kernel<(InOut<u64>,)> =
+static GPU_ONLY: Kernel<(Update<u64>,)> =
     // SAFETY: it has no twin, so the host device, the only device here, cannot run it.
     unsafe { Kernel::declare(spec("gpu_only", None)) };
 
-static FAULTY: Kernel<(InOut<u64>,)> =
+static FAULTY: Kernel<(Update<u64>,)> =
     // SAFETY: its twin panics before it touches anything.
     unsafe {
         Kernel::declare(spec(

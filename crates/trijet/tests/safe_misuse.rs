@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
-use trijet::kernels::{ArgBlock, Code, Cost, InOut, KernelSpec, Shape, Tile, Twin};
+use trijet::kernels::{ArgBlock, Code, Cost, KernelSpec, Shape, Tile, Twin, Update};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::MIX;
 use trijet::{Buffer, Bytes, Device, ErrorKind, Kernel, Readiness, Result, Stream};
@@ -39,7 +39,7 @@ fn add_one(tile: &mut Tile<'_>) {
 const PLAIN: Twin =
     Twin { tile_elements: |_| 16, run: add_one, cost: |_| Cost { bytes: 0, ops: 0 } };
 
-static FAULTY: Kernel<(InOut<u64>,)> =
+static FAULTY: Kernel<(Update<u64>,)> =
     // SAFETY: its twin panics before it touches anything.
     unsafe {
         let run = |_: &mut Tile<'_>| resume_unwind(Box::new("a fault"));
@@ -222,21 +222,21 @@ fn a_refused_host_function_is_dropped_at_once() -> Result<()> {
     Ok(())
 }
 
-static BAD_TILE: Kernel<(InOut<u64>,)> =
+static BAD_TILE: Kernel<(Update<u64>,)> =
     // SAFETY: its tile size panics, so it never runs.
     unsafe {
         let tile_elements = |_: &ArgBlock| -> u64 { resume_unwind(Box::new("no tile")) };
         Kernel::declare(declared("bad_tile", Twin { tile_elements, ..PLAIN }))
     };
 
-static BAD_COST: Kernel<(InOut<u64>,)> =
+static BAD_COST: Kernel<(Update<u64>,)> =
     // SAFETY: its cost panics, so it never runs.
     unsafe {
         let cost = |_: &ArgBlock| -> Cost { resume_unwind(Box::new("no cost")) };
         Kernel::declare(declared("bad_cost", Twin { cost, ..PLAIN }))
     };
 
-static ONE_TILE: Kernel<(InOut<u64>,)> =
+static ONE_TILE: Kernel<(Update<u64>,)> =
     // SAFETY: it adds one to each word of its argument.
     unsafe {
         Kernel::declare(declared("one_tile", Twin { tile_elements: |_| u64::MAX, ..PLAIN }))
@@ -467,7 +467,7 @@ fn a_host_function_whose_panic_panics_when_dropped_leaves_the_stream_usable() ->
     Ok(())
 }
 
-static BAD_PAYLOAD: Kernel<(InOut<u64>,)> =
+static BAD_PAYLOAD: Kernel<(Update<u64>,)> =
     // SAFETY: its twin panics before it touches anything.
     unsafe {
         let run = |_: &mut Tile<'_>| panic_any(PanicsWhenDropped);

@@ -3,7 +3,7 @@
 use super::chain::DEPENDENT_PTX;
 use super::lab::PTX;
 use trijet::Kernel;
-use trijet::kernels::{ArgBlock, Code, Cost, InOut, KernelSpec, Ptr, Shape, Tile, Twin};
+use trijet::kernels::{ArgBlock, Code, Cost, KernelSpec, Ptr, Shape, Tile, Twin, Update};
 
 fn tick(tile: &mut Tile<'_>) {
     tile.write::<u32>(0).iter_mut().for_each(|word| *word = word.wrapping_add(1));
@@ -27,7 +27,7 @@ const fn spec(name: &'static str, ptx: &'static str) -> KernelSpec {
 }
 
 /// A kernel. Each of its blocks adds one to the word with the block's number.
-pub(crate) type Tick = Kernel<(Ptr<InOut<u32>>,)>;
+pub(crate) type Tick = Kernel<(Ptr<Update<u32>>,)>;
 
 pub(crate) static TICK: Tick =
     // SAFETY: the entry takes one address, and block n adds one to word n. By the check of the
@@ -63,7 +63,7 @@ extern "C" __global__ void steps(unsigned count, unsigned* words, unsigned long 
 "#;
 
 /// A persistent kernel: `(count, words, arrived)`. `arrived` is one word, which must be zero.
-pub(crate) static STEPS: Kernel<(u32, InOut<u32>, InOut<u32>)> = {
+pub(crate) static STEPS: Kernel<(u32, Update<u32>, Update<u32>)> = {
     let run: fn(&mut Tile<'_>) = |tile| {
         let count: u32 = tile.scalar(0);
         tile.write::<u32>(1).iter_mut().for_each(|word| *word = word.wrapping_add(count));

@@ -11,11 +11,11 @@
 //! tokens go to the largest remainders, one each; of equal remainders, the first patch comes first.
 
 use crate::patches::{PER_PATCH, TOKENS, check_count};
-use trijet::kernels::{ArgBlock, Code, Cost, In, KernelSpec, Out, Shape, Tile, Twin};
+use trijet::kernels::{ArgBlock, Code, Cost, KernelSpec, Read, Shape, Tile, Twin, Write};
 use trijet::{Kernel, LaunchConfig};
 
 /// `budgets(scores, tokens)`.
-pub(crate) static BUDGETS: Kernel<(In<f32>, Out<u32>)> = {
+pub(crate) static BUDGETS: Kernel<(Read<f32>, Write<u32>)> = {
     let shape = Shape::Computed(|_| Ok(LaunchConfig::new([1, 1, 1], [64, 1, 1])));
     let twin = Twin { tile_elements: |args| args.spans()[1].elements, run, cost };
     let spec = KernelSpec::new("budgets", Code::source(include_str!("budgets.cu")), shape);

@@ -12,11 +12,13 @@
 
 use crate::patches::Patches;
 use crate::texture::CHANNELS;
-use trijet::kernels::{ArgBlock, Code, Cost, Exactness, In, KernelSpec, Out, Shape, Tile, Twin};
+use trijet::kernels::{
+    ArgBlock, Code, Cost, Exactness, KernelSpec, Read, Shape, Tile, Twin, Write,
+};
 use trijet::{Error, ErrorKind, Kernel, LaunchConfig, Result};
 
 /// Width, height, side, texture, query, and the scores.
-type Params = (u32, u32, u32, In<f32>, In<f32>, Out<f32>);
+type Params = (u32, u32, u32, Read<f32>, Read<f32>, Write<f32>);
 
 /// `scores(width, height, side, texture, query, out)`.
 pub(crate) static SCORES: Kernel<Params> = {

@@ -13,14 +13,16 @@
 //! The gray value of a pixel is `(77 R + 150 G + 29 B) / 65280`, with bytes for R, G and B. Windows
 //! are clamped to the image.
 
-use trijet::kernels::{ArgBlock, Code, Cost, Exactness, In, KernelSpec, Out, Shape, Tile, Twin};
+use trijet::kernels::{
+    ArgBlock, Code, Cost, Exactness, KernelSpec, Read, Shape, Tile, Twin, Write,
+};
 use trijet::{Error, ErrorKind, Kernel, LaunchConfig, Result};
 
 /// The channels of a pixel.
 pub(crate) const CHANNELS: usize = 13;
 
 /// `texture(width, height, rgb, out)`.
-pub(crate) static TEXTURE: Kernel<(u32, u32, In<u8>, Out<f32>)> = {
+pub(crate) static TEXTURE: Kernel<(u32, u32, Read<u8>, Write<f32>)> = {
     let code = Code::source(include_str!("texture.cu"));
     let twin = Twin { tile_elements, run, cost };
     let spec = KernelSpec::new("texture", code, Shape::Computed(shape)).check(check).twin(twin);

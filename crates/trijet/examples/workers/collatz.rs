@@ -1,6 +1,6 @@
 //! The program: its only kind of tasks, with a body in CUDA C++ and one in Rust.
 
-use trijet::kernels::InOut;
+use trijet::kernels::Update;
 use trijet::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
 /// The bodies for a GPU: first a lane for each half, later a lane for each number of a part.
@@ -45,7 +45,7 @@ fn part(w: &mut Worker<'_>, payload: u64) {
 }
 
 /// Sums the steps of a range of numbers: the first one, and their number in the lower 28 bits.
-pub(crate) static COLLATZ: Program<Parts, (InOut<u64>,)> = {
+pub(crate) static COLLATZ: Program<Parts, (Update<u64>,)> = {
     let spec = ProgramSpec::new("collatz", BODIES, "u64* sum, u64 length").check(|args| {
         let has_one = args.spans()[0].elements == 1;
         has_one.then_some(()).ok_or_else(|| "one sum is needed".to_owned())

@@ -56,9 +56,9 @@ impl ArgBlock {
     /// The scalar at argument `index`. A pointer and its length are two arguments.
     ///
     /// ```
-    /// use trijet::kernels::{Code, KernelSpec, Out, Shape};
+    /// use trijet::kernels::{Code, KernelSpec, Write, Shape};
     /// use trijet::{Device, Kernel, Select};
-    /// static RAMP: Kernel<(Out<f32>, f32)> = {
+    /// static RAMP: Kernel<(Write<f32>, f32)> = {
     ///     let spec = KernelSpec::new("ramp", Code::ptx(""), Shape::Elements { per_thread: 1 });
     ///     // `y` is argument 0, its length argument 1, and the step argument 2.
     ///     let spec = spec.check(|args| match args.scalar::<f32>(2) {
@@ -201,9 +201,9 @@ impl fmt::Display for DeclaredArgument {
             Self::Span { of, mode, form } => (of.name(), mode, form),
         };
         let access = match mode {
-            Mode::Read => "In",
-            Mode::Write => "Out",
-            Mode::Update => "InOut",
+            Mode::Read => "Read",
+            Mode::Write => "Write",
+            Mode::Update => "Update",
         };
         match form {
             SpanForm::PointerAndLength => write!(f, "{access}<{of}>"),

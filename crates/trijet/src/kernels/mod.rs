@@ -41,6 +41,6 @@ pub use crate::device::ptx::{PtxFinding, PtxRule, lint};
 pub use crate::device::tiling::{ElementType, Matrix, Swizzle, TiledArg, TiledElement, Tiling};
 pub use crate::device::twin::{Cost, Tile, Twin};
 pub use crate::launch::{
-    Arg, ArgsFor, CheckArgs, Code, Dynamic, Exactness, In, InOut, KernelSpec, Out, Ptr, Shape,
-    Tiled, TwinParams, any_lengths, equal_lengths,
+    Arg, ArgsFor, CheckArgs, Code, Dynamic, Exactness, KernelSpec, Ptr, Read, Shape, Tiled,
+    TwinParams, Update, Write, any_lengths, equal_lengths,
 };

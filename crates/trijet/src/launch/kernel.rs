@@ -25,9 +25,9 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A kernel with parameters `P`: a tuple of scalars, [`In`](super::In), [`Out`](super::Out),
-/// [`InOut`](super::InOut), and [`Ptr`](super::Ptr) or [`Tiled`](super::Tiled) of those; or
-/// [`Dynamic`](super::Dynamic).
+/// A kernel with parameters `P`: a tuple of scalars, [`Read`](super::Read),
+/// [`Write`](super::Write), [`Update`](super::Update), and [`Ptr`](super::Ptr) or
+/// [`Tiled`](super::Tiled) of those; or [`Dynamic`](super::Dynamic).
 ///
 /// ```
 /// use trijet::kernels::AXPY;
@@ -70,10 +70,10 @@ impl<P> Kernel<P> {
     /// The entry point has exactly the parameters `P`: each span as a pointer followed by a 64-bit
     /// length in elements, each [`Ptr`](super::Ptr) as a pointer alone, and each
     /// [`Tiled`](super::Tiled) as a tensor map. It touches no bytes outside its spans, and writes
-    /// none of an [`In`](super::In). The caller chooses the boxes of a tiling, and a copy of a box
-    /// fills as much shared memory as the box has: see [`ArgBlock::tiled`]. All of this holds for
-    /// every list of arguments that the check of the declaration accepts, with every configuration
-    /// that its shape computes or accepts.
+    /// none of a [`Read`](super::Read). The caller chooses the boxes of a tiling, and a copy of a
+    /// box fills as much shared memory as the box has: see [`ArgBlock::tiled`]. All of this holds
+    /// for every list of arguments that the check of the declaration accepts, with every
+    /// configuration that its shape computes or accepts.
     ///
     /// If the entry point has a `griddepcontrol.wait`, it may be launched as a
     /// [dependent](LaunchConfig::dependent). Then each thread uses memory of other kernels only
@@ -392,7 +392,7 @@ impl Stream {
     /// [`Shape::Given`]. A grid with a side of 0 does nothing.
     ///
     /// ```
-    /// use trijet::kernels::{Code, InOut, KernelSpec, Ptr, Shape};
+    /// use trijet::kernels::{Code, Update, KernelSpec, Ptr, Shape};
     /// use trijet::{Device, Kernel, LaunchConfig, Select};
     ///
     /// /// A kernel of another program: it takes a plain pointer and a count.
@@ -400,7 +400,7 @@ impl Stream {
     ///     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
     ///         x[i] *= 2;
     /// }"#;
-    /// static TWICE: Kernel<(Ptr<InOut<f32>>, i32)> = {
+    /// static TWICE: Kernel<(Ptr<Update<f32>>, i32)> = {
     ///     // The loop covers `n` elements with any number of threads.
     ///     let shape = Shape::Given(|_, _| Ok(()));
     ///     let spec = KernelSpec::new("twice", Code::source(CODE), shape).check(|args| {

@@ -9,6 +9,6 @@ mod typed;
 pub use crate::device::code::Code;
 pub use args::Args;
 pub use kernel::Kernel;
-pub use params::{Arg, ArgsFor, Dynamic, In, InOut, Out, Ptr, Tiled};
+pub use params::{Arg, ArgsFor, Dynamic, Ptr, Read, Tiled, Update, Write};
 pub use spec::{CheckArgs, Exactness, KernelSpec, Shape, any_lengths, equal_lengths};
 pub use typed::TwinParams;

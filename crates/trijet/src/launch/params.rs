@@ -13,20 +13,20 @@ use std::marker::PhantomData;
 
 /// A parameter that the kernel only reads: a pointer and its length.
 #[derive(Debug)]
-pub struct In<T>(PhantomData<fn() -> T>);
+pub struct Read<T>(PhantomData<fn() -> T>);
 /// A parameter that the kernel only writes: a pointer and its length.
 #[derive(Debug)]
-pub struct Out<T>(PhantomData<fn() -> T>);
+pub struct Write<T>(PhantomData<fn() -> T>);
 /// A parameter that the kernel reads and writes: a pointer and its length.
 #[derive(Debug)]
-pub struct InOut<T>(PhantomData<fn() -> T>);
-/// The pointer of an [`In`], [`Out`] or [`InOut`] without its length, for kernels that get their
-/// lengths in another way: `Ptr<In<f32>>` is `const float*`.
+pub struct Update<T>(PhantomData<fn() -> T>);
+/// The pointer of a [`Read`], [`Write`] or [`Update`] without its length, for kernels that get
+/// their lengths in another way: `Ptr<Read<f32>>` is `const float*`.
 #[derive(Debug)]
 pub struct Ptr<P>(PhantomData<fn() -> P>);
-/// An [`In`], [`Out`] or [`InOut`] that the kernel copies by boxes of a matrix: `Tiled<In<f32>>` is
-/// `const __grid_constant__ CUtensorMap`, a structure of 128 bytes, aligned to 64 (Tensor Memory
-/// Accelerator). Its arguments are [views with a tiling](crate::View::tiled).
+/// A [`Read`], [`Write`] or [`Update`] that the kernel copies by boxes of a matrix:
+/// `Tiled<Read<f32>>` is `const __grid_constant__ CUtensorMap`, a structure of 128 bytes, aligned
+/// to 64 (Tensor Memory Accelerator). Its arguments are [views with a tiling](crate::View::tiled).
 #[derive(Debug)]
 pub struct Tiled<P>(PhantomData<fn() -> P>);
 /// The parameters of a kernel that is known only at run time: the arguments that the caller
@@ -52,8 +52,8 @@ mod sealed {
 #[diagnostic::on_unimplemented(
     message = "an argument of the type `{Self}` does not fit the parameter `{P}` of the kernel",
     label = "the kernel takes `{P}` here",
-    note = "a number has exactly the type of its parameter, as in `2.0_f32`; `In` takes `&buffer` or a view, `Out` and \
-            `InOut` take `&mut buffer` or a mutable view"
+    note = "a number has exactly the type of its parameter, as in `2.0_f32`; `Read` takes `&buffer` or a view, `Write` and \
+            `Update` take `&mut buffer` or a mutable view"
 )]
 pub trait Arg<'a, P>: sealed::One<P> {
     /// Appends the value.
@@ -94,8 +94,8 @@ macro_rules! read {
     )*};
 }
 read! {
-    [In<T>] PointerAndLength;
-    [Ptr<In<T>>] Pointer;
+    [Read<T>] PointerAndLength;
+    [Ptr<Read<T>>] Pointer;
 }
 
 macro_rules! written {
@@ -127,15 +127,15 @@ macro_rules! written {
     )*};
 }
 written! {
-    [Out<T>] Write PointerAndLength;
-    [InOut<T>] Update PointerAndLength;
-    [Ptr<Out<T>>] Write Pointer;
-    [Ptr<InOut<T>>] Update Pointer;
+    [Write<T>] Write PointerAndLength;
+    [Update<T>] Update PointerAndLength;
+    [Ptr<Write<T>>] Write Pointer;
+    [Ptr<Update<T>>] Update Pointer;
 }
 
-impl<T: TiledElement> sealed::One<Tiled<In<T>>> for TiledView<'_, T> {}
+impl<T: TiledElement> sealed::One<Tiled<Read<T>>> for TiledView<'_, T> {}
 
-impl<'a, T: TiledElement> Arg<'a, Tiled<In<T>>> for TiledView<'a, T> {
+impl<'a, T: TiledElement> Arg<'a, Tiled<Read<T>>> for TiledView<'a, T> {
     fn push(self, args: &mut Args<'a>) -> Result<()> {
         args.push_tiled(&self)
     }
@@ -153,8 +153,8 @@ macro_rules! tiled {
     )*};
 }
 tiled! {
-    Out Write;
-    InOut Update;
+    Write Write;
+    Update Update;
 }
 
 /// Values that can stand for all parameters `P` of a kernel. Sealed, like [`Arg`].
@@ -217,7 +217,7 @@ tuples! {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arg, ArgsFor, Dynamic, In, InOut, Tiled};
+    use super::{Arg, ArgsFor, Dynamic, Read, Tiled, Update};
     use crate::base::error::{ErrorKind, Result};
     use crate::base::ledger::Mode;
     use crate::device::HostConfig;
@@ -234,8 +234,8 @@ mod tests {
         let mut args = Args::new();
         let (from, to) = (x.view().tiled(TILING)?, y.view_mut().tiled(TILING.pitch(12))?);
         Arg::<u32>::push(7, &mut args)?;
-        Arg::<Tiled<In<u64>>>::push(from, &mut args)?;
-        Arg::<Tiled<InOut<u64>>>::push(to, &mut args)?;
+        Arg::<Tiled<Read<u64>>>::push(from, &mut args)?;
+        Arg::<Tiled<Update<u64>>>::push(to, &mut args)?;
         Arg::<u32>::push(8, &mut args)?;
         assert_eq!(args.block.sizes(), [4, 128, 128, 4]);
         assert_eq!(args.block.scalar::<u32>(3), 8, "behind the room for the encoded form");
@@ -257,7 +257,7 @@ mod tests {
         let s = Device::host(HostConfig::default())?.remove(0).stream()?;
         let x = s.alloc::<u64>(100)?;
         let mut args = Args::new();
-        Arg::<Tiled<In<u64>>>::push(x.view().tiled(TILING)?, &mut args)?;
+        Arg::<Tiled<Read<u64>>>::push(x.view().tiled(TILING)?, &mut args)?;
         let refused = ArgsFor::<Dynamic>::push_all(args, &mut Args::new()).expect_err("refused");
         assert_eq!(refused.kind(), ErrorKind::InvalidValue);
         assert!(refused.to_string().contains("takes no tilings"), "{refused}");
@@ -269,7 +269,7 @@ mod tests {
         let s = Device::host(HostConfig::default())?.remove(0).stream()?;
         let x = s.alloc::<u64>(100)?;
         let mut args = Args::new();
-        let mut push = || Arg::<Tiled<In<u64>>>::push(x.view().tiled(TILING)?, &mut args);
+        let mut push = || Arg::<Tiled<Read<u64>>>::push(x.view().tiled(TILING)?, &mut args);
         (0..4).try_for_each(|_| push())?;
         let refused = push().expect_err("refused");
         assert!(refused.to_string().contains("16 spans and 4 tilings"), "{refused}");

@@ -2,7 +2,7 @@
 //! twin need not count them.
 #![forbid(unsafe_code)]
 
-use super::params::{In, InOut, Out, Ptr, Tiled};
+use super::params::{Ptr, Read, Tiled, Update, Write};
 use crate::device::tiling::{Matrix, Tiling};
 use crate::device::twin::Tile;
 use bytemuck::Pod;
@@ -28,10 +28,10 @@ use sealed::TwinParam;
 /// | parameter | the twin gets |
 /// |---|---|
 /// | a scalar `T` | `T` |
-/// | `In<T>`, `Ptr<In<T>>` | `&[T]`: the whole span |
-/// | `Out<T>`, `InOut<T>`, `Ptr` of them | `&mut [T]`: the part of this tile |
-/// | `Tiled<In<T>>` | `Matrix<T>`: the whole matrix |
-/// | `Tiled<Out<T>>`, `Tiled<InOut<T>>` | `(&mut [T], Tiling)`: the part of this tile |
+/// | `Read<T>`, `Ptr<Read<T>>` | `&[T]`: the whole span |
+/// | `Write<T>`, `Update<T>`, `Ptr` of them | `&mut [T]`: the part of this tile |
+/// | `Tiled<Read<T>>` | `Matrix<T>`: the whole matrix |
+/// | `Tiled<Write<T>>`, `Tiled<Update<T>>` | `(&mut [T], Tiling)`: the part of this tile |
 pub trait TwinParams {
     /// The tuple of arguments.
     type Taken<'a>;
@@ -47,9 +47,9 @@ impl<'a> Tile<'a> {
     /// All arguments, as the parameters `P` of the kernel name them. A tile takes them once.
     ///
     /// ```
-    /// use trijet::kernels::{Code, Cost, In, KernelSpec, Out, Shape, Twin};
+    /// use trijet::kernels::{Code, Cost, Read, KernelSpec, Write, Shape, Twin};
     /// use trijet::{Device, Kernel, Select};
-    /// type Params = (In<f32>, Out<f32>, f32);
+    /// type Params = (Read<f32>, Write<f32>, f32);
     /// const TWIN: Twin = Twin {
     ///     tile_elements: |_| 4096,
     ///     run: |tile| {
@@ -89,7 +89,7 @@ impl<T: Pod> TwinParam for T {
     }
 }
 
-impl<T: Pod> TwinParam for Tiled<In<T>> {
+impl<T: Pod> TwinParam for Tiled<Read<T>> {
     type Taken<'a> = Matrix<'a, T>;
 
     fn take<'a>(tile: &mut Tile<'a>, index: &mut usize) -> Matrix<'a, T> {
@@ -111,12 +111,12 @@ macro_rules! spans {
     )*};
 }
 spans! {
-    [In<T>] read &'a [T], 2;
-    [Out<T>] write &'a mut [T], 2;
-    [InOut<T>] write &'a mut [T], 2;
-    [Ptr<In<T>>] read &'a [T], 1;
-    [Ptr<Out<T>>] write &'a mut [T], 1;
-    [Ptr<InOut<T>>] write &'a mut [T], 1;
+    [Read<T>] read &'a [T], 2;
+    [Write<T>] write &'a mut [T], 2;
+    [Update<T>] write &'a mut [T], 2;
+    [Ptr<Read<T>>] read &'a [T], 1;
+    [Ptr<Write<T>>] write &'a mut [T], 1;
+    [Ptr<Update<T>>] write &'a mut [T], 1;
 }
 
 macro_rules! tiled {
@@ -131,7 +131,7 @@ macro_rules! tiled {
         }
     )*};
 }
-tiled! { Out InOut }
+tiled! { Write Update }
 
 macro_rules! tuples {
     ($(($($param:ident),*))*) => {$(

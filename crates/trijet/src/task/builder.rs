@@ -131,7 +131,7 @@ impl<'a, U: TaskUses> Task<'a, U> {
     /// later tasks may be kinds of the program ([`Task::on_workers`]). `start` is called for each
     /// run, and gives the views to the program as its arguments. If tasks use parts of a parameter,
     /// and some of them use their part before it has values, the parameter is an
-    /// [`Out`](crate::kernels::Out).
+    /// [`Write`](crate::kernels::Write).
     ///
     /// ```
     /// use trijet::workers::RunOptions;

@@ -12,7 +12,7 @@
 //! [`TaskGraph`].
 //!
 //! ```
-//! use trijet::kernels::InOut;
+//! use trijet::kernels::Update;
 //! use trijet::workers::{Body, Kinds, Program, ProgramSpec, RunOptions, Work, Worker};
 //! use trijet::{Device, Select};
 //!
@@ -31,7 +31,7 @@
 //!         }
 //!     })];
 //! }
-//! static HALVES: Program<Halves, (InOut<u64>,)> = {
+//! static HALVES: Program<Halves, (Update<u64>,)> = {
 //!     let spec = ProgramSpec::new("halves", BODIES, "u64* sum, u64 length")
 //!         .check(|args| match args.spans()[0].elements {
 //!             0 => Err("no sum".to_owned()),

@@ -2,7 +2,7 @@
 
 use super::words;
 use trijet::Uses;
-use trijet::kernels::{Code, Cost, In, InOut, KernelSpec, Out, Ptr, Shape, Tile, Twin};
+use trijet::kernels::{Code, Cost, KernelSpec, Ptr, Read, Shape, Tile, Twin, Update, Write};
 use trijet::{Device, ErrorKind, Kernel, LaunchConfig, Result};
 
 /// The leader of a cluster loads a value, and all blocks of the cluster read it from its shared
@@ -40,7 +40,7 @@ fn from_leader(tile: &mut Tile<'_>) {
 }
 
 /// A pointer to read and one to write.
-type Pair = (Ptr<In<u32>>, Ptr<Out<u32>>);
+type Pair = (Ptr<Read<u32>>, Ptr<Write<u32>>);
 
 static FROM_LEADER: Kernel<Pair> = {
     let shape = Shape::Given(|args, config| {
@@ -205,7 +205,7 @@ fn add_one(tile: &mut Tile<'_>) {
     tile.write::<u32>(0).iter_mut().for_each(|word| *word += 1);
 }
 
-const fn counting(name: &'static str) -> Kernel<(Ptr<InOut<u32>>,)> {
+const fn counting(name: &'static str) -> Kernel<(Ptr<Update<u32>>,)> {
     let shape = Shape::Given(|args, config| {
         let (blocks, threads) = (config.grid, config.block);
         if [blocks[0], 1, 1] == blocks
@@ -225,8 +225,8 @@ const fn counting(name: &'static str) -> Kernel<(Ptr<InOut<u32>>,)> {
     unsafe { Kernel::declare(spec) }
 }
 
-static PATIENT: Kernel<(Ptr<InOut<u32>>,)> = counting("patient");
-static HASTY: Kernel<(Ptr<InOut<u32>>,)> = counting("hasty");
+static PATIENT: Kernel<(Ptr<Update<u32>>,)> = counting("patient");
+static HASTY: Kernel<(Ptr<Update<u32>>,)> = counting("hasty");
 
 pub(crate) fn chains_of_dependent_launches_compute_what_ordinary_ones_do(
     device: &Device,

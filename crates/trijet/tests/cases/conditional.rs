@@ -1,7 +1,7 @@
 //! Operations that a graph performs on a condition: once, or as long as it holds.
 
 use trijet::graph::{Graph, Recording};
-use trijet::kernels::{ArgBlock, Code, Cost, In, InOut, KernelSpec, Out, Shape, Tile, Twin};
+use trijet::kernels::{ArgBlock, Code, Cost, KernelSpec, Read, Shape, Tile, Twin, Update, Write};
 use trijet::{Buffer, Device, ErrorKind, Kernel, LaunchConfig, Result, Stream, Uses};
 
 /// `above` tells whether the sum of squares exceeds a bound, and `scale` multiplies each element.
@@ -20,7 +20,7 @@ fn free(_: &ArgBlock) -> Cost {
     Cost { bytes: 0, ops: 0 }
 }
 
-static ABOVE: Kernel<(f32, In<f32>, Out<u32>)> = {
+static ABOVE: Kernel<(f32, Read<f32>, Write<u32>)> = {
     let run: fn(&mut Tile<'_>) = |tile| {
         let (bound, x) = (tile.scalar::<f32>(0), tile.read::<f32>(1));
         tile.write::<u32>(3)[0] = u32::from(x.iter().map(|x| x * x).sum::<f32>() > bound);
@@ -36,7 +36,7 @@ static ABOVE: Kernel<(f32, In<f32>, Out<u32>)> = {
     unsafe { Kernel::declare(spec.check(check).twin(twin)) }
 };
 
-static SCALE: Kernel<(f32, InOut<f32>)> = {
+static SCALE: Kernel<(f32, Update<f32>)> = {
     let run: fn(&mut Tile<'_>) = |tile| {
         let by = tile.scalar::<f32>(0);
         tile.write::<f32>(1).iter_mut().for_each(|x| *x *= by);

@@ -2,7 +2,9 @@
 //! that depend on data.
 
 use super::words;
-use trijet::kernels::{Code, Cost, FILL_U32, In, InOut, KernelSpec, Out, Ptr, Shape, Tile, Twin};
+use trijet::kernels::{
+    Code, Cost, FILL_U32, KernelSpec, Ptr, Read, Shape, Tile, Twin, Update, Write,
+};
 use trijet::{Device, ErrorKind, Kernel, LaunchConfig, Result};
 
 /// The most threads of a block of `block_sums`, and its dynamic shared memory.
@@ -39,7 +41,7 @@ fn saxpy(tile: &mut Tile<'_>) {
 const NO_COST: fn(&trijet::kernels::ArgBlock) -> Cost = |_| Cost { bytes: 0, ops: 0 };
 
 /// The parameters of a kernel of another program: plain pointers, and a count.
-type Saxpy = (i32, f32, Ptr<In<f32>>, Ptr<InOut<f32>>);
+type Saxpy = (i32, f32, Ptr<Read<f32>>, Ptr<Update<f32>>);
 
 static SAXPY: Kernel<Saxpy> = {
     let spec = KernelSpec::new("saxpy", Code::source(CODE), Shape::Given(|_, _| Ok(())))
@@ -63,7 +65,7 @@ fn block_sums(tile: &mut Tile<'_>) {
 }
 
 /// The sum of each block's elements: its result has an element for each block.
-static BLOCK_SUMS: Kernel<(In<u32>, Ptr<Out<u32>>)> = {
+static BLOCK_SUMS: Kernel<(Read<u32>, Ptr<Write<u32>>)> = {
     let shape = Shape::Given(|args, config| {
         let [x, sums] = args.spans() else { return Err("two spans are needed".to_owned()) };
         let threads = u64::from(config.block[0]);

@@ -5,7 +5,9 @@
 
 use super::words;
 use trijet::graph::{Graph, Recording};
-use trijet::kernels::{Code, Cost, In, KernelSpec, Out, Shape, Swizzle, Tile, Tiled, Tiling, Twin};
+use trijet::kernels::{
+    Code, Cost, KernelSpec, Read, Shape, Swizzle, Tile, Tiled, Tiling, Twin, Write,
+};
 use trijet::testing::Prng;
 use trijet::testing::multicast::{MATMUL, config, left, right};
 use trijet::{Buffer, Device, ErrorKind, Kernel, LaunchConfig, Result, Stream, Uses, View};
@@ -168,7 +170,7 @@ fn transpose(tile: &mut Tile<'_>) {
 }
 
 /// A matrix and its transpose.
-type Pair = (Tiled<In<u32>>, Tiled<Out<u32>>);
+type Pair = (Tiled<Read<u32>>, Tiled<Write<u32>>);
 
 static TRANSPOSE: Kernel<Pair> = {
     let shape = Shape::Given(|args, config| {

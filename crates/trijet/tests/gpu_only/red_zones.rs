@@ -1,6 +1,6 @@
 //! The call of a kernel that writes beyond its buffer reports the write.
 
-use trijet::kernels::{Code, KernelSpec, Out, Shape};
+use trijet::kernels::{Code, KernelSpec, Shape, Write};
 use trijet::memory::DamagePlace;
 use trijet::{Device, Kernel, Result, Select};
 
@@ -10,7 +10,7 @@ const CODE: &str = r#"extern "C" __global__ void past(float* y, unsigned long lo
 }"#;
 
 /// It is declared to write its buffer, and writes one element more.
-static PAST: Kernel<(Out<f32>,)> = {
+static PAST: Kernel<(Write<f32>,)> = {
     let shape = Shape::Elements { per_thread: 1 };
     // SAFETY: this is wrong by one element. The element is in a red zone, which nothing else uses.
     unsafe { Kernel::declare(KernelSpec::new("past", Code::source(CODE), shape)) }

@@ -3,7 +3,7 @@
 #[path = "../task/programs.rs"]
 mod programs;
 
-use trijet::kernels::{Code, In, KernelSpec, Out, Shape};
+use trijet::kernels::{Code, KernelSpec, Read, Shape, Write};
 use trijet::task::TaskOptions;
 use trijet::{Device, Kernel, Result, Select};
 
@@ -14,7 +14,7 @@ const CODE: &str = r#"extern "C" __global__ void wrong(float* x, unsigned long l
 }"#;
 
 /// It is declared to read its first span, and writes an element of it.
-static WRONG: Kernel<(In<f32>, Out<f32>)> = {
+static WRONG: Kernel<(Read<f32>, Write<f32>)> = {
     let shape = Shape::Elements { per_thread: 1 };
     // SAFETY: this is wrong by one element, which nothing else uses meanwhile.
     unsafe { Kernel::declare(KernelSpec::new("wrong", Code::source(CODE), shape)) }

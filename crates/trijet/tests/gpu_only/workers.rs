@@ -7,7 +7,7 @@ mod answers;
 mod payloads;
 
 use std::time::Duration;
-use trijet::kernels::InOut;
+use trijet::kernels::Update;
 use trijet::workers::programs::{mix, queens, tree};
 use trijet::workers::{Body, Kinds, Policy, Program, ProgramSpec, RunOptions, Work, Worker};
 use trijet::{Device, ErrorKind, Result, Select};
@@ -108,7 +108,7 @@ DEV void set(Worker& w, const Args& args, u64) {
   if (lane_id() == 0) store_release(args.flag, 1);
 }";
 
-static WAITS: Program<Waits, (InOut<u32>,)> = {
+static WAITS: Program<Waits, (Update<u32>,)> = {
     let spec = ProgramSpec::new("waits", BODIES, "u32* flag, u64 length");
     // SAFETY: the bodies use the first word, and the tests pass one.
     unsafe { Program::declare(spec) }

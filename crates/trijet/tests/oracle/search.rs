@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use trijet::explore::{Exploration, Strategy, explore};
-use trijet::kernels::{Code, Cost, In, InOut, KernelSpec, Shape, Tile, Twin};
+use trijet::kernels::{Code, Cost, KernelSpec, Read, Shape, Tile, Twin, Update};
 use trijet::sim::HostConfig;
 use trijet::testing::Prng;
 use trijet::{
@@ -28,7 +28,7 @@ fn mix_byte(tile: &mut Tile<'_>) {
     y[0] = y[0].wrapping_mul(31).wrapping_add(x[0].wrapping_mul(7)).wrapping_add(salt);
 }
 
-static MIX_BYTE: Kernel<(u8, In<u8>, InOut<u8>)> =
+static MIX_BYTE: Kernel<(u8, Read<u8>, Update<u8>)> =
     // SAFETY: it runs on host devices only, and its twin stays within its spans.
     unsafe {
         let cost = |_: &trijet::kernels::ArgBlock| Cost { bytes: 1, ops: 1 };

@@ -2,7 +2,7 @@
 
 use crate::{SCHEDULES, simulated, threads};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use trijet::kernels::{Code, Cost, In, KernelSpec, Out, Shape, Twin};
+use trijet::kernels::{Code, Cost, KernelSpec, Read, Shape, Twin, Write};
 use trijet::pipeline::{Prepared, Replay, Replayed, Schedule, Sharing};
 use trijet::sim::Order;
 use trijet::testing::WORK;
@@ -80,7 +80,7 @@ fn buffers_of_other_lengths_are_refused() -> Result<()> {
 }
 
 /// A copy that takes as long as a kernel with this many operations for each element.
-static CLAIM: Kernel<(u64, In<u32>, Out<u32>)> = {
+static CLAIM: Kernel<(u64, Read<u32>, Write<u32>)> = {
     let twin = Twin {
         tile_elements: |_| 1 << 16,
         run: |tile| {

@@ -4,7 +4,7 @@ mod fuzzed;
 #[path = "../../../../fuzz/replay.rs"]
 mod replay;
 
-use trijet::kernels::{Code, Cost, InOut, KernelSpec, Shape, Tile, Twin, lint};
+use trijet::kernels::{Code, Cost, KernelSpec, Shape, Tile, Twin, Update, lint};
 use trijet::sim::HostConfig;
 use trijet::{Buffer, Device, Error, ErrorKind, Kernel, LaunchConfig, Result, Stream};
 
@@ -30,7 +30,7 @@ fn spec(text: &'static str) -> KernelSpec {
     KernelSpec::new("step", Code::ptx(text), Shape::Given(|_, _| Ok(()))).twin(twin)
 }
 
-fn kernel(text: &'static str) -> Kernel<(InOut<u64>,)> {
+fn kernel(text: &'static str) -> Kernel<(Update<u64>,)> {
     // SAFETY: a host device runs the twin, which touches nothing.
     unsafe { Kernel::declare(spec(text)) }
 }
@@ -167,7 +167,7 @@ fn an_author_can_promise_a_wait_that_the_text_does_not_show() -> Result<()> {
     let launch = |text| {
         let mut x: Buffer<u64> = s.alloc(8)?;
         // SAFETY: a host device runs the twin, which touches nothing.
-        let trusted = unsafe { Kernel::<(InOut<u64>,)>::declare(spec(text).trust_wait()) };
+        let trusted = unsafe { Kernel::<(Update<u64>,)>::declare(spec(text).trust_wait()) };
         s.launch_with(&trusted, config, (&mut x,))
     };
     launch(".entry step() { ld.global.u32 %r1, [%rd1]; griddepcontrol.wait; ret; }")?;

@@ -2,7 +2,7 @@
 //! them.
 
 use crate::{demand_clean, device, devices};
-use trijet::kernels::{InOut, Sum};
+use trijet::kernels::{Sum, Update};
 use trijet::sim::Order;
 use trijet::task::{Data, Explanation, KeptBy, TaskId, TaskOptions, Tasks, Workers};
 use trijet::workers::programs::vectors::{self, VECTORS};
@@ -174,7 +174,7 @@ fn grow(w: &mut trijet::workers::Worker<'_>, payload: u64) {
     (0..children).for_each(|_| w.must_spawn(1, payload));
 }
 
-static GROWS: Program<Grows, (InOut<u32>,)> = {
+static GROWS: Program<Grows, (Update<u32>,)> = {
     let spec = ProgramSpec::new("grows", "", "u32* word, u64 length");
     // SAFETY: the bodies use no memory.
     unsafe { Program::declare(spec) }

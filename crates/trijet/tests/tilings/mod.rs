@@ -4,7 +4,7 @@ use crate::raw_driver::Driver;
 use std::ffi::c_int;
 use std::path::Path;
 use trijet::Uses;
-use trijet::kernels::{Code, InOut, KernelSpec, Shape, Swizzle, Tiled, Tiling};
+use trijet::kernels::{Code, KernelSpec, Shape, Swizzle, Tiled, Tiling, Update};
 use trijet::testing::multicast::{MATMUL, config, left, right};
 use trijet::{Buffer, Device, Kernel, LaunchConfig, Result};
 
@@ -60,7 +60,7 @@ pub(crate) fn a_launch_passes_the_encoded_form_of_its_tilings(
          .visible .entry turn(.param .u32 n, .param .align 64 .b8 z[128]) { ret; }";
     let spec = KernelSpec::new("turn", Code::ptx(PTX), Shape::Given(|_, _| Ok(())));
     // SAFETY: it does nothing.
-    let turn = unsafe { Kernel::<(u32, Tiled<InOut<u16>>)>::declare(spec) };
+    let turn = unsafe { Kernel::<(u32, Tiled<Update<u16>>)>::declare(spec) };
     let mut z = s.alloc::<u16>(64 * 70)?;
     let tiling = Tiling::new([70, 60], [256, 64]).pitch(64).swizzle(Swizzle::Bytes128);
     let address = z.address();

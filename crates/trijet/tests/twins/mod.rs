@@ -2,7 +2,8 @@
 
 use bytemuck::Pod;
 use trijet::kernels::{
-    ArgBlock, Code, Cost, Dynamic, In, InOut, KernelSpec, Out, Ptr, Shape, Tile, Twin, TwinParams,
+    ArgBlock, Code, Cost, Dynamic, KernelSpec, Ptr, Read, Shape, Tile, Twin, TwinParams, Update,
+    Write,
 };
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Args, Device, ErrorKind, Kernel, Result};
@@ -10,10 +11,10 @@ use trijet::{Args, Device, ErrorKind, Kernel, Result};
 /// A twin's function.
 type Body = fn(&mut Tile<'_>);
 
-type Params = (In<f32>, Out<f32>, f32);
+type Params = (Read<f32>, Write<f32>, f32);
 
 const ARGUMENTS: &str =
-    "its arguments are 0: In<f32> (its length is 1), 2: Out<f32> (its length is 3), 4: f32";
+    "its arguments are 0: Read<f32> (its length is 1), 2: Write<f32> (its length is 3), 4: f32";
 
 fn spec(run: fn(&mut Tile<'_>)) -> KernelSpec {
     let twin = Twin { tile_elements: |_| 2, run, cost: |_| Cost { bytes: 0, ops: 0 } };
@@ -63,13 +64,13 @@ fn a_twin_that_asks_for_another_type_ends_with_the_list_of_arguments() -> Result
     let cases: [(Body, &str); 10] = [
         (scalar::<f64, 4>, "`scalar::<f64>(4)`: argument 4 is f32, a scalar"),
         (scalar::<u32, 4>, "`scalar::<u32>(4)`: argument 4 is f32, a scalar"),
-        (scalar::<u64, 0>, "`scalar::<u64>(0)`: argument 0 is In<f32>, a span that is only read"),
+        (scalar::<u64, 0>, "`scalar::<u64>(0)`: argument 0 is Read<f32>, a span that is only read"),
         (scalar::<f32, 1>, "`scalar::<f32>(1)`: argument 1 is the length of argument 0"),
         (scalar::<f32, 5>, "`scalar::<f32>(5)`: there is no argument 5"),
-        (read::<u8, 0>, "`read::<u8>(0)`: argument 0 is In<f32>, a span that is only read"),
-        (read::<f32, 2>, "`read::<f32>(2)`: argument 2 is Out<f32>, a written span"),
-        (write::<u32, 2>, "`write::<u32>(2)`: argument 2 is Out<f32>, a written span"),
-        (write::<f32, 0>, "`write::<f32>(0)`: argument 0 is In<f32>, a span that is only read"),
+        (read::<u8, 0>, "`read::<u8>(0)`: argument 0 is Read<f32>, a span that is only read"),
+        (read::<f32, 2>, "`read::<f32>(2)`: argument 2 is Write<f32>, a written span"),
+        (write::<u32, 2>, "`write::<u32>(2)`: argument 2 is Write<f32>, a written span"),
+        (write::<f32, 0>, "`write::<f32>(0)`: argument 0 is Read<f32>, a span that is only read"),
         (write::<f32, 1>, "`write::<f32>(1)`: argument 1 is the length of argument 0"),
     ];
     for (run, wanted) in cases {
@@ -125,7 +126,7 @@ fn a_check_asks_for_scalars_of_unknown_types() -> Result<()> {
 /// The values of every form of argument, in the order of the parameters.
 #[test]
 fn a_tuple_has_each_argument_as_its_parameter_names_it() -> Result<()> {
-    type All = (u8, Ptr<In<u16>>, Ptr<InOut<u32>>, [u64; 2], In<f32>, Out<f32>);
+    type All = (u8, Ptr<Read<u16>>, Ptr<Update<u32>>, [u64; 2], Read<f32>, Write<f32>);
     let run: fn(&mut Tile<'_>) = |tile| {
         let (a, b, c, d, e, f) = tile.args::<All>();
         c.iter_mut().for_each(|c| *c += u32::from(a) + u32::from(b[0]));
@@ -148,10 +149,10 @@ fn takes<P: TwinParams>(tile: &mut Tile<'_>) {
 #[test]
 fn a_tuple_of_other_parameters_ends_with_the_list_of_arguments() -> Result<()> {
     let cases: [(Body, &str); 4] = [
-        (takes::<(In<f32>, Out<f32>, f64)>, "`scalar::<f64>(4)` does not fit"),
-        (takes::<(Out<f32>, In<f32>, f32)>, "`write::<f32>(0)` does not fit"),
-        (takes::<(In<f32>, Out<f32>)>, "the twin takes 4 arguments of 5"),
-        (takes::<(In<f32>, Out<f32>, f32, f32)>, "there is no argument 5"),
+        (takes::<(Read<f32>, Write<f32>, f64)>, "`scalar::<f64>(4)` does not fit"),
+        (takes::<(Write<f32>, Read<f32>, f32)>, "`write::<f32>(0)` does not fit"),
+        (takes::<(Read<f32>, Write<f32>)>, "the twin takes 4 arguments of 5"),
+        (takes::<(Read<f32>, Write<f32>, f32, f32)>, "there is no argument 5"),
     ];
     for (run, wanted) in cases {
         let text = refused(run)?;

@@ -1,7 +1,7 @@
 //! Ends of runs that do not run all of their tasks, and runs without tasks.
 
 use crate::{answers, demand_clean, device};
-use trijet::kernels::InOut;
+use trijet::kernels::Update;
 use trijet::workers::programs::lengths::LENGTHS;
 use trijet::workers::programs::queens::{QUEENS, root};
 use trijet::workers::programs::tree::{self, TREE};
@@ -72,7 +72,7 @@ fn set(w: &mut Worker<'_>, _: u64) {
     w.shared::<u32>(0).set(0, 1);
 }
 
-static WAITS: Program<Waits, (InOut<u32>,)> = {
+static WAITS: Program<Waits, (Update<u32>,)> = {
     let spec = ProgramSpec::new("waits", "", "u32* flag, u64 length");
     // SAFETY: the bodies use the first word, and the test passes one.
     unsafe { Program::declare(spec) }
@@ -98,7 +98,7 @@ fn a_body_that_panics_fails_the_run() -> Result<()> {
     impl Kinds for Panics {
         const KINDS: &'static [(&'static str, Body)] = &[("panics", |_, _| panic!("on purpose"))];
     }
-    static PANICS: Program<Panics, (InOut<u32>,)> = {
+    static PANICS: Program<Panics, (Update<u32>,)> = {
         let spec = ProgramSpec::new("panics", "", "u32* unused, u64 length");
         // SAFETY: the body uses no memory.
         unsafe { Program::declare(spec) }

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::thread::Builder;
 use trijet::kernels::median::MedianPixel;
-use trijet::kernels::{AFFINE_U8, AFFINE_U16, In, Out};
+use trijet::kernels::{AFFINE_U8, AFFINE_U16, Read, Write};
 use trijet::{Bytes, Device, Error, ErrorKind, Kernel, PinnedBuffer, Result, Source};
 use trijet_cli::micrograph::Micrograph;
 use trijet_cli::picture::Pixels;
@@ -20,14 +20,14 @@ pub(super) trait Pixel: MedianPixel + Copy + PartialEq {
     const CONTRAST: (f32, f32);
     /// The value that overwrites the result before a run, so that missing pixels show.
     const SENTINEL: Self;
-    fn stretch() -> &'static Kernel<(f32, f32, In<Self>, Out<Self>)>;
+    fn stretch() -> &'static Kernel<(f32, f32, Read<Self>, Write<Self>)>;
     fn pixels(pixels: &[Self]) -> Pixels<'_>;
 }
 
 impl Pixel for u8 {
     const CONTRAST: (f32, f32) = (1.5, -64.0);
     const SENTINEL: Self = 0x5a;
-    fn stretch() -> &'static Kernel<(f32, f32, In<Self>, Out<Self>)> {
+    fn stretch() -> &'static Kernel<(f32, f32, Read<Self>, Write<Self>)> {
         &AFFINE_U8
     }
     fn pixels(pixels: &[Self]) -> Pixels<'_> {
@@ -38,7 +38,7 @@ impl Pixel for u8 {
 impl Pixel for u16 {
     const CONTRAST: (f32, f32) = (1.5, -16384.0);
     const SENTINEL: Self = 0x5a5a;
-    fn stretch() -> &'static Kernel<(f32, f32, In<Self>, Out<Self>)> {
+    fn stretch() -> &'static Kernel<(f32, f32, Read<Self>, Write<Self>)> {
         &AFFINE_U16
     }
     fn pixels(pixels: &[Self]) -> Pixels<'_> {

@@ -5,7 +5,7 @@ pub(crate) mod host;
 use super::elementwise::{declaration, tile_input, twin};
 use crate::device::twin::Tile;
 use crate::launch::equal_lengths;
-use crate::launch::{In, InOut, Kernel};
+use crate::launch::{Kernel, Read, Update};
 
 /// The device code, generated from `axpy.cu`.
 pub(crate) const PTX: &str = include_str!("axpy.ptx");
@@ -17,7 +17,7 @@ fn tile(tile: &mut Tile<'_>) {
 
 /// `y[i] = a * x[i] + y[i]` in single precision, rounded after the product and after the sum. Its
 /// arguments are `(a, &x, &mut y)`; `x` and `y` have equal lengths.
-pub static AXPY: Kernel<(f32, In<f32>, InOut<f32>)> =
+pub static AXPY: Kernel<(f32, Read<f32>, Update<f32>)> =
     // SAFETY: `axpy_f32` takes (float, const float*, u64, float*, u64) and stays within both
     // lengths.
     unsafe { Kernel::declare(declaration("axpy_f32", PTX, equal_lengths, twin(tile))) };

@@ -9,13 +9,13 @@ pub(crate) mod host;
 use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
 use crate::device::twin::{Cost, Tile, Twin};
-use crate::launch::{Code, In, Kernel, KernelSpec, Out, Shape};
+use crate::launch::{Code, Kernel, KernelSpec, Read, Shape, Write};
 
 /// The device code, generated from `cluster.cu`.
 pub(crate) const PTX: &str = include_str!("cluster.ptx");
 
 /// The parameters of [`MATMUL`]: `(inner, columns, x, w, y)`.
-pub type ClusterParams = (u32, u32, In<f32>, In<f32>, Out<f32>);
+pub type ClusterParams = (u32, u32, Read<f32>, Read<f32>, Write<f32>);
 
 const THREADS: u32 = 256;
 /// The number of rows, and of columns, of the result that a block computes.

@@ -6,7 +6,7 @@ pub(crate) mod host;
 use super::elementwise::{tile_input, twin};
 use crate::device::twin::Tile;
 use crate::launch::equal_lengths;
-use crate::launch::{Code, In, InOut, Kernel, KernelSpec, Shape};
+use crate::launch::{Code, Kernel, KernelSpec, Read, Shape, Update};
 use half::bf16;
 
 /// The device code, generated from `combine.cu`.
@@ -30,7 +30,7 @@ fn max<T: host::Combinable + bytemuck::Pod>(tile: &mut Tile<'_>) {
 macro_rules! kernels {
     ($per_thread:literal: $($name:ident $entry:literal $type:ty, $twin:ident;)*) => {$(
         #[doc = concat!("`", $entry, "` over elements of `", stringify!($type), "`. Its arguments are `(&x, &mut y)`, of equal lengths.")]
-        pub(crate) static $name: Kernel<(In<$type>, InOut<$type>)> =
+        pub(crate) static $name: Kernel<(Read<$type>, Update<$type>)> =
             // SAFETY: the entry takes (const T*, u64, T*, u64) for the `T` of its name, and stays
             // within both lengths.
             unsafe {

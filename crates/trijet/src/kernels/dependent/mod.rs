@@ -10,14 +10,14 @@ use super::elementwise::{refuse_unless_line, twin};
 use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
 use crate::device::twin::{Cost, Tile, Twin};
-use crate::launch::{Code, In, Kernel, KernelSpec, Out, Shape, any_lengths, equal_lengths};
+use crate::launch::{Code, Kernel, KernelSpec, Read, Shape, Write, any_lengths, equal_lengths};
 use bytemuck::NoUninit;
 
 /// The device code, generated from `dependent.cu`.
 pub(crate) const PTX: &str = include_str!("dependent.ptx");
 
 /// The parameters of [`CONSUME`]: `(salt, rounds, trigger, x, y)`.
-pub type Consumer = (u32, u32, Trigger, In<u32>, Out<u32>);
+pub type Consumer = (u32, u32, Trigger, Read<u32>, Write<u32>);
 
 /// Instructions of one round of the hash, as in `work.cu`.
 const OPS_PER_ROUND: u64 = 7;
@@ -55,7 +55,7 @@ fn cost_of_producer(args: &ArgBlock) -> Cost {
 
 /// `y[i]` is the hash of `seed + i` after `rounds` rounds of [`WORK`](crate::testing::WORK). Its
 /// arguments are `(seed, rounds, trigger, &mut y)`. Any one-dimensional grid of blocks is valid.
-pub static PRODUCE: Kernel<(u32, u32, Trigger, Out<u32>)> = {
+pub static PRODUCE: Kernel<(u32, u32, Trigger, Write<u32>)> = {
     let shape = Shape::Given(check_shape);
     let spec = KernelSpec::new("dependent_produce_u32", Code::ptx(PTX), shape).check(any_lengths);
     let twin = Twin { cost: cost_of_producer, ..twin(produced) };

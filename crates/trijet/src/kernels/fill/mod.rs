@@ -6,7 +6,7 @@ pub(crate) mod host;
 use super::elementwise::{declaration, twin};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::twin::Tile;
-use crate::launch::{Kernel, Out, any_lengths};
+use crate::launch::{Kernel, Write, any_lengths};
 use crate::memory::{AsViewMut, ViewMut};
 use crate::stream::Stream;
 
@@ -18,27 +18,27 @@ fn tile<T: bytemuck::Pod>(tile: &mut Tile<'_>) {
 }
 
 /// Sets every element of a span of `f32`. Its arguments are `(value, &mut y)`.
-pub static FILL_F32: Kernel<(f32, Out<f32>)> =
+pub static FILL_F32: Kernel<(f32, Write<f32>)> =
     // SAFETY: `fill_f32` takes (f32, f32*, u64) and writes only `y[..y_len]`.
     unsafe { Kernel::declare(declaration("fill_f32", PTX, any_lengths, twin(tile::<f32>))) };
 
 /// Sets every element of a span of `u8`. Its arguments are `(value, &mut y)`.
-pub static FILL_U8: Kernel<(u8, Out<u8>)> =
+pub static FILL_U8: Kernel<(u8, Write<u8>)> =
     // SAFETY: `fill_u8` takes (u8, u8*, u64) and writes only `y[..y_len]`.
     unsafe { Kernel::declare(declaration("fill_u8", PTX, any_lengths, twin(tile::<u8>))) };
 
 /// Sets every element of a span of `u16`. Its arguments are `(value, &mut y)`.
-pub static FILL_U16: Kernel<(u16, Out<u16>)> =
+pub static FILL_U16: Kernel<(u16, Write<u16>)> =
     // SAFETY: `fill_u16` takes (u16, u16*, u64) and writes only `y[..y_len]`.
     unsafe { Kernel::declare(declaration("fill_u16", PTX, any_lengths, twin(tile::<u16>))) };
 
 /// Sets every element of a span of `u64`. Its arguments are `(value, &mut y)`.
-pub static FILL_U64: Kernel<(u64, Out<u64>)> =
+pub static FILL_U64: Kernel<(u64, Write<u64>)> =
     // SAFETY: `fill_u64` takes (u64, u64*, u64) and writes only `y[..y_len]`.
     unsafe { Kernel::declare(declaration("fill_u64", PTX, any_lengths, twin(tile::<u64>))) };
 
 /// Sets every element of a span of `u32`. Its arguments are `(value, &mut y)`.
-pub static FILL_U32: Kernel<(u32, Out<u32>)> =
+pub static FILL_U32: Kernel<(u32, Write<u32>)> =
     // SAFETY: `fill_u32` takes (u32, u32*, u64) and writes only `y[..y_len]`.
     unsafe { Kernel::declare(declaration("fill_u32", PTX, any_lengths, twin(tile::<u32>))) };
 

@@ -12,7 +12,7 @@ use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
 use crate::device::tiling::{Swizzle, Tiling};
 use crate::device::twin::{Cost, Tile, Twin};
-use crate::launch::{Code, Exactness, In, Kernel, KernelSpec, Out, Shape, Tiled};
+use crate::launch::{Code, Exactness, Kernel, KernelSpec, Read, Shape, Tiled, Write};
 use crate::memory::{TiledView, TiledViewMut, View, ViewMut};
 pub use half::bf16;
 
@@ -20,7 +20,7 @@ pub use half::bf16;
 pub(crate) const PTX: &str = include_str!("gemm.ptx");
 
 /// The parameters of [`MATMUL`]: `(a, b, d, [m, n, k])`.
-pub type GemmParams = (Tiled<In<bf16>>, Tiled<In<bf16>>, Tiled<Out<bf16>>, [u32; 3]);
+pub type GemmParams = (Tiled<Read<bf16>>, Tiled<Read<bf16>>, Tiled<Write<bf16>>, [u32; 3]);
 
 /// Two warpgroups that multiply and one that loads.
 const THREADS: u32 = 384;

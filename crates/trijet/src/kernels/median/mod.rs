@@ -13,7 +13,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
 use crate::device::twin::{Cost, Tile, Twin};
-use crate::launch::{Code, In, Kernel, KernelSpec, Out, Shape};
+use crate::launch::{Code, Kernel, KernelSpec, Read, Shape, Write};
 use crate::memory::{Element, View, ViewMut};
 use crate::stream::{Device, Stream};
 pub use trijet_twins::{Edges, RADIUS_MAX};
@@ -26,7 +26,7 @@ pub(crate) const PTX: &str = include_str!("median.ptx");
 const TILE_ROWS: u64 = 16;
 
 /// The parameters: `(width, height, first_out_row, first_in_row, x, y, edges)`.
-pub type MedianParams<T> = (u32, u32, u64, u64, In<T>, Out<T>, u32);
+pub type MedianParams<T> = (u32, u32, u64, u64, Read<T>, Write<T>, u32);
 
 /// The window of the filter: a square with sides of `2 * radius + 1` pixels around a pixel.
 ///

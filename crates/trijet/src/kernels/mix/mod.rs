@@ -6,7 +6,7 @@ pub(crate) mod host;
 use super::elementwise::{declaration, tile_input, twin};
 use crate::device::twin::Tile;
 use crate::launch::equal_lengths;
-use crate::launch::{In, InOut, Kernel};
+use crate::launch::{Kernel, Read, Update};
 
 /// The device code, generated from `mix.cu`.
 pub(crate) const PTX: &str = include_str!("mix.ptx");
@@ -18,6 +18,6 @@ fn tile(tile: &mut Tile<'_>) {
 
 /// Hashes `x` into `y`. Its arguments are `(salt, &x, &mut y)`; `x` and `y` have equal lengths. Two
 /// applications in the other order give another result, which tests of ordering need.
-pub static MIX: Kernel<(u64, In<u64>, InOut<u64>)> =
+pub static MIX: Kernel<(u64, Read<u64>, Update<u64>)> =
     // SAFETY: `mix_u64` takes (u64, const u64*, u64, u64*, u64) and stays within both lengths.
     unsafe { Kernel::declare(declaration("mix_u64", PTX, equal_lengths, twin(tile))) };

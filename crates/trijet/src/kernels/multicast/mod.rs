@@ -11,14 +11,14 @@ use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
 use crate::device::tiling::{Swizzle, Tiling};
 use crate::device::twin::{Cost, Tile, Twin};
-use crate::launch::{Code, In, Kernel, KernelSpec, Out, Shape, Tiled};
+use crate::launch::{Code, Kernel, KernelSpec, Read, Shape, Tiled, Write};
 use crate::memory::{TiledView, View};
 
 /// The device code, generated from `multicast.cu`.
 pub(crate) const PTX: &str = include_str!("multicast.ptx");
 
 /// The parameters of [`MATMUL`]: `(x, w, y, [rows, inner, columns])`.
-pub type MulticastParams = (Tiled<In<f32>>, Tiled<In<f32>>, Out<f32>, [u32; 3]);
+pub type MulticastParams = (Tiled<Read<f32>>, Tiled<Read<f32>>, Write<f32>, [u32; 3]);
 
 /// Eight warps that compute and one that loads.
 const THREADS: u32 = 288;

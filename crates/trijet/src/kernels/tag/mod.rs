@@ -4,7 +4,7 @@
 use super::elementwise::refuse_unless_line;
 use crate::device::args::ArgBlock;
 use crate::device::twin::{Cost, Tile, Twin};
-use crate::launch::{Code, InOut, Kernel, KernelSpec, Out, Shape};
+use crate::launch::{Code, Kernel, KernelSpec, Shape, Update, Write};
 
 /// The device code, generated from `tag.cu`.
 const PTX: &str = include_str!("tag.ptx");
@@ -51,7 +51,7 @@ const fn spec(name: &'static str, run: fn(&mut Tile<'_>)) -> KernelSpec {
 /// Writes the tag of an owner into the first and the last word of its block, and runs for at least
 /// `ns` nanoseconds. Its arguments are `(tag, ns, &mut errors, &mut block)`. If the words have
 /// another tag at the end, `errors` is increased by 1.
-pub static TAG: Kernel<(u32, u32, InOut<u32>, Out<u32>)> =
+pub static TAG: Kernel<(u32, u32, Update<u32>, Write<u32>)> =
     // SAFETY: `tag_u32` takes (u32, u32, u32*, u64, u32*, u64). One of its threads uses the first
     // word of `errors` and the first and the last word of the block, which exist according to the
     // check.
@@ -60,7 +60,7 @@ pub static TAG: Kernel<(u32, u32, InOut<u32>, Out<u32>)> =
 /// Compares the first and the last word of a block with the tag of its owner, and runs for at least
 /// `ns` nanoseconds. Its arguments are as for [`TAG`]. If the words have another tag, at the start
 /// or at the end, `errors` is increased by 1.
-pub static HAS_TAG: Kernel<(u32, u32, InOut<u32>, InOut<u32>)> =
+pub static HAS_TAG: Kernel<(u32, u32, Update<u32>, Update<u32>)> =
     // SAFETY: as for `TAG`; it writes `errors` only.
     unsafe { Kernel::declare(spec("has_tag_u32", compare)) };
 

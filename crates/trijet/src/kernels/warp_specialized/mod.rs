@@ -12,7 +12,7 @@ use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
 use crate::device::twin::Tile;
 use crate::launch::equal_lengths;
-use crate::launch::{Code, In, Kernel, KernelSpec, Out, Shape};
+use crate::launch::{Code, Kernel, KernelSpec, Read, Shape, Write};
 
 /// The device code, generated from `warp_specialized.cu`.
 pub(crate) const PTX: &str = include_str!("warp_specialized.ptx");
@@ -68,7 +68,7 @@ fn check_shape(_: &ArgBlock, config: &LaunchConfig) -> Result<(), String> {
 /// assert_eq!(s.download(&z)?, [11.0, 22.0, 33.0]);
 /// # Ok::<(), trijet::Error>(())
 /// ```
-pub static ADD: Kernel<(In<f32>, In<f32>, Out<f32>)> = {
+pub static ADD: Kernel<(Read<f32>, Read<f32>, Write<f32>)> = {
     let shape = Shape::Given(check_shape);
     let spec =
         KernelSpec::new("warp_specialized_add_f32", Code::ptx(PTX), shape).check(equal_lengths);

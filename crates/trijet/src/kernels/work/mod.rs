@@ -5,7 +5,7 @@ use super::elementwise::{declaration, tile_input, twin};
 use crate::device::args::ArgBlock;
 use crate::device::twin::{Cost, Tile, Twin};
 use crate::launch::equal_lengths;
-use crate::launch::{In, Kernel, Out};
+use crate::launch::{Kernel, Read, Write};
 
 /// The device code, generated from `work.cu`.
 pub(crate) const PTX: &str = include_str!("work.ptx");
@@ -30,7 +30,7 @@ const TWIN: Twin = twin(tile);
 /// `y[i]` is `x[i]` after `rounds` rounds of an integer hash; 0 rounds make a copy. Its arguments
 /// are `(rounds, &x, &mut y)`; `x` and `y` have equal lengths.
 ///
-pub static WORK: Kernel<(u32, In<u32>, Out<u32>)> =
+pub static WORK: Kernel<(u32, Read<u32>, Write<u32>)> =
     // SAFETY: `work_u32` takes (u32, const u32*, u64, u32*, u64) and stays within both lengths.
     unsafe {
         Kernel::declare(declaration("work_u32", PTX, equal_lengths, Twin { cost, ..TWIN }))

@@ -1,9 +1,9 @@
 // Only the author of a kernel knows which memory it uses.
 
 use trijet::Kernel;
-use trijet::kernels::{Code, InOut, KernelSpec, Shape};
+use trijet::kernels::{Code, Update, KernelSpec, Shape};
 
-static TOUCH: Kernel<(InOut<u64>,)> = Kernel::declare(SPEC);
+static TOUCH: Kernel<(Update<u64>,)> = Kernel::declare(SPEC);
 
 const SPEC: KernelSpec =
     KernelSpec::new("touch", Code::ptx(""), Shape::Elements { per_thread: 1 });

@@ -1,10 +1,10 @@
 // Only the author of a kernel knows which memory it uses.
 
 use trijet::Kernel;
-use trijet::kernels::{Code, InOut, KernelSpec, Shape};
+use trijet::kernels::{Code, Update, KernelSpec, Shape};
 
 // SAFETY: it is never launched.
-static TOUCH: Kernel<(InOut<u64>,)> = unsafe { Kernel::declare(SPEC) };
+static TOUCH: Kernel<(Update<u64>,)> = unsafe { Kernel::declare(SPEC) };
 
 const SPEC: KernelSpec =
     KernelSpec::new("touch", Code::ptx(""), Shape::Elements { per_thread: 1 });

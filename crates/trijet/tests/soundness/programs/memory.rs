@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 use trijet::kernels::{
-    ArgBlock, Code, Cost, In, InOut, KernelSpec, Shape, Tile, Twin, any_lengths, equal_lengths,
+    ArgBlock, Code, Cost, KernelSpec, Read, Shape, Tile, Twin, Update, any_lengths, equal_lengths,
 };
 use trijet::memory::{GrowingBuffer, PageLocked};
 use trijet::task::Data;
@@ -30,7 +30,7 @@ fn demand_calm(salt: u32) {
 }
 
 /// `y[i] = mix(salt, x[i], y[i])`. Its arguments are `(salt, &x, &mut y)`, of equal lengths.
-pub(super) static BLEND: Kernel<(u32, In<u32>, InOut<u32>)> = {
+pub(super) static BLEND: Kernel<(u32, Read<u32>, Update<u32>)> = {
     let run: fn(&mut Tile<'_>) = |tile| {
         let (salt, first) = (tile.scalar(0), tile.first);
         demand_calm(salt);
@@ -47,7 +47,7 @@ pub(super) static BLEND: Kernel<(u32, In<u32>, InOut<u32>)> = {
 };
 
 /// `y[i] = mix(salt, 0, y[i])`. Its arguments are `(salt, &mut y)`.
-pub(super) static STIR: Kernel<(u32, InOut<u32>)> = {
+pub(super) static STIR: Kernel<(u32, Update<u32>)> = {
     let run: fn(&mut Tile<'_>) = |tile| {
         let salt = tile.scalar(0);
         demand_calm(salt);

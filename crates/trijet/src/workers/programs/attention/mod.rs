@@ -1,7 +1,7 @@
 //! Attention of one query for each sequence, as in decoding. Sequences have very different lengths.
 
 use crate::device::args::ArgBlock;
-use crate::launch::{In, Out};
+use crate::launch::{Read, Write};
 use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
 /// The one kind of [`ATTENTION`].
@@ -66,7 +66,7 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`ATTENTION`].
-pub type AttentionParams = (In<u32>, In<f32>, In<f32>, In<f32>, Out<f32>);
+pub type AttentionParams = (Read<u32>, Read<f32>, Read<f32>, Read<f32>, Write<f32>);
 
 /// Attention in single precision with heads of [`WIDTH`] dimensions. Its arguments are
 /// `(&ends, &q, &k, &v, &mut out)`: the rows of `k` and `v` from `ends[i]` to `ends[i + 1]` are the

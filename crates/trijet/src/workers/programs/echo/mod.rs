@@ -1,7 +1,7 @@
 //! Tasks that only answer, for feeds.
 
 use crate::device::args::ArgBlock;
-use crate::launch::InOut;
+use crate::launch::Update;
 use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
 /// The one kind of [`ECHO`].
@@ -38,4 +38,4 @@ pub static ECHO: Program<Echoes, EchoParams> = {
 };
 
 /// The parameters of [`ECHO`].
-pub type EchoParams = (InOut<u64>,);
+pub type EchoParams = (Update<u64>,);

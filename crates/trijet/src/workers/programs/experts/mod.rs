@@ -2,7 +2,7 @@
 //! of tasks.
 
 use crate::device::args::ArgBlock;
-use crate::launch::{In, Out};
+use crate::launch::{Read, Write};
 use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
 use crate::workers::programs::mix::mix;
@@ -79,7 +79,7 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`EXPERTS`].
-pub type ExpertsParams = (In<u32>, In<u32>, Out<u32>);
+pub type ExpertsParams = (Read<u32>, Read<u32>, Write<u32>);
 
 /// Multiplies tokens by the weights of their experts, in words that wrap around. Its arguments are
 /// `(&ends, &x, &mut y)`: expert `i` gets the tokens from `ends[i]` to `ends[i + 1]`. The initial

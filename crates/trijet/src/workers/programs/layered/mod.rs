@@ -2,7 +2,7 @@
 
 use crate::base::error::Result;
 use crate::device::args::ArgBlock;
-use crate::launch::{In, InOut};
+use crate::launch::{Read, Update};
 use crate::workers::{Body, Kinds, Program, ProgramSpec, TaskGraph, Worker};
 
 use crate::workers::programs::mix::mix;
@@ -115,7 +115,7 @@ fn check(args: &ArgBlock) -> std::result::Result<(), String> {
 }
 
 /// The parameters of [`LAYERED`].
-pub type LayeredParams = (In<u32>, In<u32>, InOut<u32>);
+pub type LayeredParams = (Read<u32>, Read<u32>, Update<u32>);
 
 /// Hashes the values of the predecessors of each node. Its arguments are
 /// `(&ends, &before, &mut values)`, taken from a [`Layered`].

@@ -1,7 +1,7 @@
 //! Independent tasks with lengths that are powers of two. Each next length is half as frequent.
 
 use crate::device::args::ArgBlock;
-use crate::launch::Out;
+use crate::launch::Write;
 use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
 use crate::workers::programs::mix::mix;
@@ -62,7 +62,7 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`LENGTHS`].
-pub type LengthsParams = (Out<u32>, u32, u32);
+pub type LengthsParams = (Write<u32>, u32, u32);
 
 /// Steps of a generator of numbers. Its arguments are `(&mut out, base, skew)`: task `i` makes
 /// `base << min(z, skew)` steps in each lane, where `z` is the number of leading zeros of a hash of

@@ -2,7 +2,7 @@
 //! similar lengths.
 
 use crate::device::args::ArgBlock;
-use crate::launch::Out;
+use crate::launch::Write;
 use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
 /// The one kind of [`MANDELBROT`].
@@ -60,7 +60,7 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`MANDELBROT`].
-pub type MandelbrotParams = (Out<u32>, u32, u32);
+pub type MandelbrotParams = (Write<u32>, u32, u32);
 
 /// Counts the iterations of each pixel of a square image until they leave a circle. Its arguments
 /// are `(&mut counts, width, limit)`. The workers are blocks, and a task is a tile: [`tiles`]

@@ -1,7 +1,7 @@
 //! Two kinds of tasks that make each other, after the two procedures of Whippletree.
 
 use crate::device::args::ArgBlock;
-use crate::launch::InOut;
+use crate::launch::Update;
 use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
 
 /// The kinds of [`PAIR`].
@@ -48,7 +48,7 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`PAIR`].
-pub type PairParams = (InOut<u64>,);
+pub type PairParams = (Update<u64>,);
 
 /// Counts the tasks of two kinds that make each other. Its argument is `(&mut counts,)`, and its
 /// initial task is [`first`].

@@ -2,7 +2,7 @@
 //! of tasks is known only at the end.
 
 use crate::device::args::ArgBlock;
-use crate::launch::InOut;
+use crate::launch::Update;
 use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
 
 /// The one kind of [`QUEENS`].
@@ -93,7 +93,7 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`QUEENS`].
-pub type QueensParams = (InOut<u64>, u32);
+pub type QueensParams = (Update<u64>, u32);
 
 /// Counts the ways to place `n` queens on a board of `n` columns. Its arguments are
 /// `(&mut total, cut)`: the number is added to `total`, and boards with fewer than `cut` queens

@@ -1,7 +1,7 @@
 //! The product of a sparse matrix and a vector. Rows have very different numbers of entries.
 
 use crate::device::args::ArgBlock;
-use crate::launch::{In, Out};
+use crate::launch::{Read, Write};
 use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker};
 
 use crate::workers::programs::mix::mix;
@@ -47,7 +47,7 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`ROWS`].
-pub type RowsParams = (In<u32>, In<u32>, In<u32>, Out<u32>);
+pub type RowsParams = (Read<u32>, Read<u32>, Read<u32>, Write<u32>);
 
 /// The product of a sparse matrix and a vector, in words that wrap around. Its arguments are
 /// `(&ends, &columns, &x, &mut y)`; an entry is a hash of its row and its column. A task is a row.

@@ -1,7 +1,7 @@
 //! Breadth-first search in a graph whose vertices have very different numbers of neighbours.
 
 use crate::device::args::ArgBlock;
-use crate::launch::{In, InOut};
+use crate::launch::{Read, Update};
 use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
 use std::collections::VecDeque;
 
@@ -93,7 +93,7 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`SEARCH`].
-pub type SearchParams = (In<u32>, In<u32>, InOut<u32>);
+pub type SearchParams = (Read<u32>, Read<u32>, Update<u32>);
 
 /// Lowers the distances of vertices. Its arguments are `(&ends, &neighbours, &mut distances)`,
 /// taken from [`Neighbours`]. At the start the distance of the first vertex is 0, and all others

@@ -1,7 +1,7 @@
 //! An unbalanced tree that is known only as it is visited: every node makes its children.
 
 use crate::device::args::ArgBlock;
-use crate::launch::InOut;
+use crate::launch::Update;
 use crate::workers::{Body, Kinds, Program, ProgramSpec, Worker, WorkerTask};
 
 use crate::workers::programs::mix::mix;
@@ -60,7 +60,7 @@ fn check(args: &ArgBlock) -> Result<(), String> {
 }
 
 /// The parameters of [`TREE`].
-pub type TreeParams = (InOut<u64>, u32, u32);
+pub type TreeParams = (Update<u64>, u32, u32);
 
 /// Visits a tree. Its arguments are `(&mut sums, depth, children)`: the number of nodes and the sum
 /// of their hashes are added to `sums`, and a node above the depth has 0 to `children` children.

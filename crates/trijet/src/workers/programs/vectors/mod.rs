@@ -1,6 +1,6 @@
 //! Operations on ranges of four arrays, for tasks that declare their reads and writes.
 
-use crate::launch::Out;
+use crate::launch::Write;
 use crate::workers::{Body, Kinds, Program, ProgramSpec, Shared, Worker};
 
 /// The kinds of [`VECTORS`].
@@ -63,7 +63,7 @@ fn axpy(w: &mut Worker<'_>, payload: u64) {
 
 /// The parameters of [`VECTORS`]. A run writes some elements of an array and may read none, so an
 /// array may have no values before.
-pub type VectorsParams = (Out<f32>, Out<f32>, Out<f32>, Out<f32>);
+pub type VectorsParams = (Write<f32>, Write<f32>, Write<f32>, Write<f32>);
 
 /// Operations on ranges of four arrays. Its arguments are the arrays, and its tasks are nodes with
 /// a [`record`].
